@@ -1,0 +1,118 @@
+//! One handle through every long operation: progress out, cancel and deadline in.
+
+use crate::{Error, ErrorKind, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// How far a long step is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress<'a> {
+    /// The step in words ("read weights", "place").
+    pub step: &'a str,
+    /// Units done so far.
+    pub done: u64,
+    /// Units in all; 0 when unknown.
+    pub total: u64,
+}
+
+type Listener = dyn Fn(Progress<'_>) + Send + Sync;
+
+#[derive(Default)]
+struct Inner {
+    cancelled: AtomicBool,
+    deadline: Option<Instant>,
+    listener: Option<Box<Listener>>,
+}
+
+/// Progress, cancel and deadline of one long operation. Clones share one state.
+///
+/// ```
+/// use tenon_base::{Control, ErrorKind};
+/// let control = Control::new();
+/// control.check().unwrap();
+/// control.clone().cancel();
+/// assert_eq!(control.check().unwrap_err().kind(), ErrorKind::Cancelled);
+/// ```
+#[derive(Clone, Default)]
+pub struct Control(Arc<Inner>);
+
+impl Control {
+    /// A handle without deadline and listener.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A handle whose work must end by `deadline`.
+    pub fn with_deadline(deadline: Instant) -> Self {
+        Self(Arc::new(Inner { deadline: Some(deadline), ..Inner::default() }))
+    }
+
+    /// A handle that tells `listener` of each step. It may be called from several threads.
+    pub fn with_listener(listener: impl Fn(Progress<'_>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Inner { listener: Some(Box::new(listener)), ..Inner::default() }))
+    }
+
+    /// Asks the work to stop at its next check.
+    pub fn cancel(&self) {
+        self.0.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody asked the work to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Fails with `Cancelled` or `DeadlineExceeded` when the work should stop.
+    pub fn check(&self) -> Result<()> {
+        if self.is_cancelled() {
+            return Err(Error::new(ErrorKind::Cancelled, "the work was cancelled"));
+        }
+        match self.0.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(Error::new(
+                ErrorKind::DeadlineExceeded,
+                "the work did not end by its deadline",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reports progress, then checks.
+    pub fn progress(&self, step: &str, done: u64, total: u64) -> Result<()> {
+        if let Some(listener) = &self.0.listener {
+            listener(Progress { step, done, total });
+        }
+        self.check()
+    }
+}
+
+impl std::fmt::Debug for Control {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Control").field("cancelled", &self.is_cancelled()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+    use std::time::Duration;
+
+    #[test]
+    fn a_passed_deadline_stops_the_work() {
+        let control = Control::with_deadline(Instant::now() - Duration::from_millis(1));
+        assert_eq!(control.check().unwrap_err().kind(), ErrorKind::DeadlineExceeded);
+    }
+
+    #[test]
+    fn the_listener_hears_every_step() {
+        let sum = Arc::new(AtomicU64::new(0));
+        let heard = sum.clone();
+        let control = Control::with_listener(move |progress| {
+            heard.fetch_add(progress.done, Ordering::Relaxed);
+        });
+        control.progress("read", 1, 2).unwrap();
+        control.progress("read", 2, 2).unwrap();
+        assert_eq!(sum.load(Ordering::Relaxed), 3);
+    }
+}

@@ -1,0 +1,12 @@
+//! What every room of Tenon stands on: errors as data, one control handle for long work, a trace
+//! sink, and the one thread pool of the process.
+//!
+//! Nothing here knows of models, packages or backends.
+
+mod control;
+mod error;
+pub mod pool;
+pub mod trace;
+
+pub use control::{Control, Progress};
+pub use error::{Error, ErrorKind, Location, Result};

@@ -1,0 +1,11 @@
+//! Where scopes and events of compiling, loading and running are told.
+//!
+//! A sink is handed down explicitly; the default one hears nothing and costs a branch.
+
+use std::time::Instant;
+
+/// Hears finished scopes.
+pub trait TraceSink: Send + Sync {
+    /// A scope of `category` called `name` ran from `start` to `end` and moved `bytes` of data.
+    fn scope(&self, category: &'static str, name: &str, start: Instant, end: Instant, bytes: u64);
+}

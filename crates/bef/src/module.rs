@@ -1,0 +1,193 @@
+//! The Module: functions made of kernels. The only executable thing in Tenon.
+
+use std::fmt;
+
+/// A function of a module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FunctionId(pub u32);
+
+/// A register of a function: an SSA value, made once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RegisterId(pub u32);
+
+impl fmt::Display for FunctionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{}", self.0)
+    }
+}
+
+impl fmt::Display for RegisterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%{}", self.0)
+    }
+}
+
+/// A program: functions by id.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Module {
+    /// All functions; a [`FunctionId`] is a position here. A region of a kernel is a function
+    /// with an empty name that stands before the function that contains it (facts 1.5).
+    pub functions: Vec<Function>,
+}
+
+/// How a function executes (facts 1.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum FunctionKind {
+    /// Dataflow order, asynchronous.
+    Async = 0,
+    /// A function of the host, no body.
+    Native = 1,
+    /// Kernel order, synchronous.
+    Sync = 2,
+}
+
+/// A function: its registers, and its kernels in block order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Function {
+    /// Its name; empty for a region.
+    pub name: String,
+    /// How it executes.
+    pub kind: FunctionKind,
+    /// The printed MLIR type of every register (`i32`, `!tfrt.chain`): arguments first, then the
+    /// results of kernels in order.
+    pub registers: Vec<String>,
+    /// How many of the registers are arguments.
+    pub arguments: u32,
+    /// The types of its results (a native function has no registers to take them from).
+    pub result_types: Vec<String>,
+    /// The registers it returns.
+    pub results: Vec<RegisterId>,
+    /// Its kernels.
+    pub kernels: Vec<Kernel>,
+    /// Where it stands in the source.
+    pub location: KernelLocation,
+}
+
+/// A kernel: a named host function applied to registers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kernel {
+    /// The name it is registered under.
+    pub name: String,
+    /// Registers it uses.
+    pub operands: Vec<RegisterId>,
+    /// Its attributes, sorted by name.
+    pub attributes: Vec<(String, Attribute)>,
+    /// Functions it refers to, with the attribute's name; the name is empty for a region.
+    pub functions: Vec<(String, FunctionId)>,
+    /// Registers it makes.
+    pub results: Vec<RegisterId>,
+    /// Where it stands in the source.
+    pub location: KernelLocation,
+}
+
+/// A source location (facts 1.7).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum KernelLocation {
+    /// Not known.
+    #[default]
+    Unknown,
+    /// A place in a file, line and column from 1.
+    FileLineCol {
+        /// The path.
+        file: String,
+        /// The line.
+        line: u32,
+        /// The column.
+        column: u32,
+    },
+    /// A name, and what it names.
+    Name {
+        /// The name.
+        name: String,
+        /// The place it names.
+        child: Box<KernelLocation>,
+    },
+    /// A callee inlined into a caller.
+    CallSite {
+        /// The place called.
+        callee: Box<KernelLocation>,
+        /// The place calling.
+        caller: Box<KernelLocation>,
+    },
+    /// Several places.
+    Fused(Vec<KernelLocation>),
+}
+
+/// Element types as BEF numbers them (facts 1.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "the table of facts 1.3")]
+pub enum DType {
+    Invalid = 0,
+    UI8 = 1,
+    UI16 = 2,
+    UI32 = 3,
+    UI64 = 4,
+    I1 = 5,
+    I8 = 6,
+    I16 = 7,
+    I32 = 8,
+    I64 = 9,
+    F32 = 10,
+    F64 = 11,
+    Complex64 = 12,
+    Complex128 = 13,
+    F16 = 14,
+    BF16 = 15,
+    String = 16,
+    Resource = 17,
+    Variant = 18,
+    QUI8 = 19,
+    QUI16 = 20,
+    QI8 = 21,
+    QI16 = 22,
+    QI32 = 23,
+}
+
+/// A dense tensor attribute.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dense {
+    /// Element type.
+    pub dtype: DType,
+    /// Extents, outermost first.
+    pub shape: Vec<i64>,
+    /// Elements, row-major, little-endian; i1 as bytes.
+    pub data: Vec<u8>,
+}
+
+/// The value of an attribute (facts 1.4).
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "named after the types of facts 1.3")]
+pub enum Attribute {
+    I1(bool),
+    I8(i8),
+    I16(i16),
+    I32(i32),
+    I64(i64),
+    UI8(u8),
+    UI16(u16),
+    UI32(u32),
+    UI64(u64),
+    F32(f32),
+    F64(f64),
+    /// Raw bits.
+    F16(u16),
+    /// Raw bits.
+    BF16(u16),
+    String(String),
+    /// An element type (`i32`, `complex<f32>`).
+    Type(DType),
+    /// All elements of one fixed-size type; an empty list has no type.
+    Array(Vec<Attribute>),
+    /// Mixed, nested or string elements.
+    Aggregate(Vec<Attribute>),
+    /// Extents, `None` for `?`; the whole is `None` when unranked.
+    Shape(Option<Vec<Option<i64>>>),
+    Dense(Dense),
+    /// A symbol of a compiled module: the path of names, and the module in generic MLIR form.
+    Symbol {
+        path: Vec<String>,
+        module: String,
+    },
+}

@@ -1,0 +1,193 @@
+//! Attributes: the compile-time parameters of a node.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_tensor::Tensor;
+
+/// The value of an attribute.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Attribute {
+    /// A signed integer.
+    Int(i64),
+    /// A single-precision number.
+    Float(f32),
+    /// A text.
+    String(String),
+    /// A list of integers.
+    Ints(Vec<i64>),
+    /// A list of numbers.
+    Floats(Vec<f32>),
+    /// A list of texts.
+    Strings(Vec<String>),
+    /// A constant tensor.
+    Tensor(Tensor),
+}
+
+/// The kind of an attribute's value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names of Attribute's variants")]
+pub enum AttributeKind {
+    Int,
+    Float,
+    String,
+    Ints,
+    Floats,
+    Strings,
+    Tensor,
+}
+
+impl Attribute {
+    /// The kind of this value.
+    pub fn kind(&self) -> AttributeKind {
+        match self {
+            Attribute::Int(_) => AttributeKind::Int,
+            Attribute::Float(_) => AttributeKind::Float,
+            Attribute::String(_) => AttributeKind::String,
+            Attribute::Ints(_) => AttributeKind::Ints,
+            Attribute::Floats(_) => AttributeKind::Floats,
+            Attribute::Strings(_) => AttributeKind::Strings,
+            Attribute::Tensor(_) => AttributeKind::Tensor,
+        }
+    }
+}
+
+impl fmt::Display for AttributeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AttributeKind::Int => "int",
+            AttributeKind::Float => "float",
+            AttributeKind::String => "string",
+            AttributeKind::Ints => "ints",
+            AttributeKind::Floats => "floats",
+            AttributeKind::Strings => "strings",
+            AttributeKind::Tensor => "tensor",
+        })
+    }
+}
+
+/// The attributes of one node, by name.
+///
+/// The typed readers answer `default` when the attribute is absent and an error naming it when it
+/// has another kind.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Attributes(BTreeMap<String, Attribute>);
+
+impl Attributes {
+    /// No attributes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds or replaces one.
+    pub fn set(&mut self, name: impl Into<String>, value: Attribute) {
+        self.0.insert(name.into(), value);
+    }
+
+    /// The same with one more.
+    pub fn with(mut self, name: impl Into<String>, value: Attribute) -> Self {
+        self.set(name, value);
+        self
+    }
+
+    /// Removes one.
+    pub fn remove(&mut self, name: &str) -> Option<Attribute> {
+        self.0.remove(name)
+    }
+
+    /// The value of one.
+    pub fn value(&self, name: &str) -> Option<&Attribute> {
+        self.0.get(name)
+    }
+
+    /// All, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Attribute)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// An integer.
+    pub fn int(&self, name: &str, default: i64) -> Result<i64> {
+        match self.value(name) {
+            None => Ok(default),
+            Some(Attribute::Int(value)) => Ok(*value),
+            Some(other) => Err(wrong_kind(name, AttributeKind::Int, other)),
+        }
+    }
+
+    /// An integer that says yes or no.
+    pub fn flag(&self, name: &str, default: bool) -> Result<bool> {
+        Ok(self.int(name, default.into())? != 0)
+    }
+
+    /// A number.
+    pub fn float(&self, name: &str, default: f32) -> Result<f32> {
+        match self.value(name) {
+            None => Ok(default),
+            Some(Attribute::Float(value)) => Ok(*value),
+            Some(other) => Err(wrong_kind(name, AttributeKind::Float, other)),
+        }
+    }
+
+    /// A text.
+    pub fn string<'a>(&'a self, name: &str, default: &'a str) -> Result<&'a str> {
+        match self.value(name) {
+            None => Ok(default),
+            Some(Attribute::String(value)) => Ok(value),
+            Some(other) => Err(wrong_kind(name, AttributeKind::String, other)),
+        }
+    }
+
+    /// A list of integers, `None` when absent.
+    pub fn ints(&self, name: &str) -> Result<Option<&[i64]>> {
+        match self.value(name) {
+            None => Ok(None),
+            Some(Attribute::Ints(values)) => Ok(Some(values)),
+            Some(other) => Err(wrong_kind(name, AttributeKind::Ints, other)),
+        }
+    }
+
+    /// A list of numbers, `None` when absent.
+    pub fn floats(&self, name: &str) -> Result<Option<&[f32]>> {
+        match self.value(name) {
+            None => Ok(None),
+            Some(Attribute::Floats(values)) => Ok(Some(values)),
+            Some(other) => Err(wrong_kind(name, AttributeKind::Floats, other)),
+        }
+    }
+
+    /// A list of texts, `None` when absent.
+    pub fn strings(&self, name: &str) -> Result<Option<&[String]>> {
+        match self.value(name) {
+            None => Ok(None),
+            Some(Attribute::Strings(values)) => Ok(Some(values)),
+            Some(other) => Err(wrong_kind(name, AttributeKind::Strings, other)),
+        }
+    }
+
+    /// A constant tensor, `None` when absent.
+    pub fn tensor(&self, name: &str) -> Result<Option<&Tensor>> {
+        match self.value(name) {
+            None => Ok(None),
+            Some(Attribute::Tensor(value)) => Ok(Some(value)),
+            Some(other) => Err(wrong_kind(name, AttributeKind::Tensor, other)),
+        }
+    }
+}
+
+impl FromIterator<(String, Attribute)> for Attributes {
+    fn from_iter<I: IntoIterator<Item = (String, Attribute)>>(attributes: I) -> Self {
+        Self(attributes.into_iter().collect())
+    }
+}
+
+fn wrong_kind(name: &str, expected: AttributeKind, found: &Attribute) -> Error {
+    Error::new(ErrorKind::InvalidModel, "an attribute of the wrong kind")
+        .expected(expected)
+        .found(found.kind())
+        .at(Location::field(name))
+}

@@ -1,0 +1,179 @@
+//! The operator table: what each operator is called, takes, makes and means.
+
+use crate::{Attribute, AttributeKind, Attributes};
+use std::collections::HashMap;
+use std::sync::OnceLock;
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_tensor::{DataType, Tensor, TensorType};
+
+/// What becomes of a node when it is lowered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OperatorClass {
+    /// Computes new numbers: a workload of a backend.
+    Compute,
+    /// Moves elements unchanged: DMA descriptors, unless a backend claims it.
+    Movement,
+    /// The same bytes under another shape: nothing at run time.
+    View,
+}
+
+/// Which element types an input may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Types {
+    /// Any type.
+    Any,
+    /// Real floating-point types.
+    Float,
+    /// Integers and real floating-point types.
+    Number,
+    /// Integers.
+    Integer,
+    /// Exactly these.
+    Only(&'static [DataType]),
+}
+
+impl Types {
+    /// Whether `dtype` is one of them.
+    pub fn contains(self, dtype: DataType) -> bool {
+        match self {
+            Types::Any => true,
+            Types::Float => dtype.is_float(),
+            Types::Number => dtype.is_float() || dtype.is_integer(),
+            Types::Integer => dtype.is_integer(),
+            Types::Only(list) => list.contains(&dtype),
+        }
+    }
+}
+
+/// How often an input or output occurs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arity {
+    /// Always there.
+    Required,
+    /// May be left out.
+    Optional,
+    /// Any number, at the end of the list, at least one.
+    Variadic,
+}
+
+/// An input or output of an operator.
+#[derive(Debug, Clone, Copy)]
+pub struct OperandDef {
+    /// The name in the documentation (ONNX's, where it is an ONNX operator).
+    pub name: &'static str,
+    /// How often it occurs.
+    pub arity: Arity,
+    /// Which element types it may have.
+    pub types: Types,
+    /// An input whose elements decide the output's shape: they must be known when compiling.
+    pub compile_time: bool,
+}
+
+/// A parameter of an operator.
+#[derive(Debug, Clone, Copy)]
+pub struct AttributeDef {
+    /// Its name.
+    pub name: &'static str,
+    /// The kind of its value.
+    pub kind: AttributeKind,
+    /// Whether it must be given.
+    pub required: bool,
+    /// What it means, and its default.
+    pub doc: &'static str,
+}
+
+/// One row of the operator table. Attributes and inputs have the meaning of the newest ONNX
+/// operator set; the importer brings older forms into it.
+pub struct OperatorDef {
+    /// The full name: `Conv` for ONNX's own, `tenon.Conv` for Tenon's.
+    pub name: &'static str,
+    /// The family it is documented under (the file's name).
+    pub family: &'static str,
+    /// What it computes, with shapes, in a sentence or two.
+    pub doc: &'static str,
+    /// What becomes of it when lowered.
+    pub class: OperatorClass,
+    /// Its inputs in order.
+    pub inputs: &'static [OperandDef],
+    /// Its outputs in order.
+    pub outputs: &'static [OperandDef],
+    /// Its parameters.
+    pub attributes: &'static [AttributeDef],
+    /// The types of its outputs.
+    pub infer: fn(&Inference<'_>) -> Result<Vec<TensorType>>,
+}
+
+impl std::fmt::Debug for OperatorDef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl PartialEq for OperatorDef {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+/// The row of an operator.
+pub fn operator(name: &str) -> Option<&'static OperatorDef> {
+    static INDEX: OnceLock<HashMap<&'static str, &'static OperatorDef>> = OnceLock::new();
+    INDEX.get_or_init(|| all().map(|def| (def.name, def)).collect()).get(name).copied()
+}
+
+/// Every row, family by family.
+pub fn all() -> impl Iterator<Item = &'static OperatorDef> {
+    crate::ops::FAMILIES.iter().flat_map(|family| family.iter())
+}
+
+/// What shape inference knows of a node.
+pub struct Inference<'a> {
+    /// Its attributes.
+    pub attributes: &'a Attributes,
+    /// The types of its inputs, `None` where one is left out.
+    pub inputs: &'a [Option<&'a TensorType>],
+    /// The elements of those inputs that are constants.
+    pub constants: &'a [Option<&'a Tensor>],
+    /// Number of outputs that the node names.
+    pub outputs: usize,
+}
+
+impl<'a> Inference<'a> {
+    /// The type of input `index`; an error when it is left out.
+    pub fn input(&self, index: usize) -> Result<&'a TensorType> {
+        self.optional(index).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidModel, format!("input {index} is missing"))
+        })
+    }
+
+    /// The type of input `index`, `None` when it is left out.
+    pub fn optional(&self, index: usize) -> Option<&'a TensorType> {
+        self.inputs.get(index).copied().flatten()
+    }
+
+    /// The elements of input `index`, when they are known.
+    pub fn constant(&self, index: usize) -> Option<&'a Tensor> {
+        self.constants.get(index).copied().flatten()
+    }
+
+    /// The integers of input `index`: `None` when it is left out, an error when they are not known
+    /// when compiling.
+    pub fn ints(&self, index: usize) -> Result<Option<Vec<i64>>> {
+        if self.optional(index).is_none() {
+            return Ok(None);
+        }
+        let known = self.constant(index).and_then(Tensor::to_i64s).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("input {index} decides the output's shape, but its value is not known when compiling"),
+            )
+            .help("give it with --const NAME=FILE if it is an input of the model")
+        })?;
+        Ok(Some(known))
+    }
+
+    /// An attribute, for those that have no typed reader in [`Attributes`].
+    pub fn attribute(&self, name: &str) -> Option<&'a Attribute> {
+        self.attributes.value(name)
+    }
+}

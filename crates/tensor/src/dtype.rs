@@ -1,0 +1,188 @@
+//! Every data type of the five systems, with its name, size and alignment.
+
+use std::fmt;
+use std::str::FromStr;
+
+use half::{bf16, f16};
+use tenon_base::{Error, ErrorKind};
+
+macro_rules! data_types {
+    ($($(#[$doc:meta])* $name:ident, $text:literal, bits $bits:literal;)*) => {
+        /// The type of a tensor's elements.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum DataType {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl DataType {
+            /// Every data type, in table order.
+            pub const ALL: &'static [DataType] = &[$(DataType::$name,)*];
+
+            /// The name used in text forms, JSON and the command line.
+            pub fn name(self) -> &'static str {
+                match self { $(DataType::$name => $text,)* }
+            }
+
+            /// Bits of one element; 0 for strings, which have no fixed size.
+            pub fn bits(self) -> usize {
+                match self { $(DataType::$name => $bits,)* }
+            }
+        }
+
+        impl FromStr for DataType {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<Self, Error> {
+                match text {
+                    $($text => Ok(DataType::$name),)*
+                    _ => Err(Error::new(ErrorKind::InvalidArgument, "unknown data type")
+                        .expected(Self::ALL.iter().map(|t| t.name()).collect::<Vec<_>>().join(", "))
+                        .found(text)),
+                }
+            }
+        }
+    };
+}
+
+data_types! {
+    /// IEEE binary32.
+    F32, "f32", bits 32;
+    /// IEEE binary64.
+    F64, "f64", bits 64;
+    /// IEEE binary16.
+    F16, "f16", bits 16;
+    /// The upper half of a binary32.
+    BF16, "bf16", bits 16;
+    /// The bits of a binary32 that hardware may round; conversion is the identity.
+    F32r, "f32r", bits 32;
+    /// A binary32 of which 10 mantissa bits count; conversion truncates.
+    Tf32, "tf32", bits 32;
+    /// 1-3-4 with infinities, `ml_dtypes.float8_e3m4`.
+    F8E3M4, "f8e3m4", bits 8;
+    /// 1-4-3 with infinities, `ml_dtypes.float8_e4m3`.
+    F8E4M3, "f8e4m3", bits 8;
+    /// 1-4-3 finite, one NaN a sign, `ml_dtypes.float8_e4m3fn`.
+    F8E4M3Fn, "f8e4m3fn", bits 8;
+    /// 1-4-3 finite, unsigned zero, one NaN, `ml_dtypes.float8_e4m3fnuz`.
+    F8E4M3FnUz, "f8e4m3fnuz", bits 8;
+    /// 1-5-2 with infinities, `ml_dtypes.float8_e5m2`.
+    F8E5M2, "f8e5m2", bits 8;
+    /// 1-5-2 finite, unsigned zero, one NaN, `ml_dtypes.float8_e5m2fnuz`.
+    F8E5M2FnUz, "f8e5m2fnuz", bits 8;
+    /// Signed, two elements a byte, the first in the low half.
+    I4, "i4", bits 4;
+    /// Unsigned, two elements a byte, the first in the low half.
+    U4, "u4", bits 4;
+    /// Two's complement.
+    I8, "i8", bits 8;
+    /// Two's complement.
+    I16, "i16", bits 16;
+    /// Two's complement.
+    I32, "i32", bits 32;
+    /// Two's complement.
+    I64, "i64", bits 64;
+    /// Unsigned.
+    U8, "u8", bits 8;
+    /// Unsigned.
+    U16, "u16", bits 16;
+    /// Unsigned.
+    U32, "u32", bits 32;
+    /// Unsigned.
+    U64, "u64", bits 64;
+    /// A byte, 0 or 1.
+    Bool, "bool", bits 8;
+    /// Two binary32: real, imaginary.
+    C64, "c64", bits 64;
+    /// Two binary64: real, imaginary.
+    C128, "c128", bits 128;
+    /// UTF-8 text (ONNX only).
+    String, "string", bits 0;
+}
+
+impl DataType {
+    /// Bytes that `elements` take, packed; `None` when it overflows or the type has no fixed size.
+    pub fn bytes(self, elements: usize) -> Option<usize> {
+        match self.bits() {
+            0 => None,
+            4 => Some(elements.div_ceil(2)),
+            bits => elements.checked_mul(bits / 8),
+        }
+    }
+
+    /// Alignment of one element in bytes.
+    pub fn alignment(self) -> usize {
+        match self {
+            DataType::C64 => 4,
+            DataType::C128 => 8,
+            other => (other.bits() / 8).max(1),
+        }
+    }
+
+    /// Whether elements are real floating-point numbers.
+    pub fn is_float(self) -> bool {
+        use DataType::*;
+        matches!(
+            self,
+            F32 | F64 | F16 | BF16 | F32r | Tf32 | F8E3M4 | F8E4M3 | F8E4M3Fn | F8E4M3FnUz
+                | F8E5M2 | F8E5M2FnUz
+        )
+    }
+
+    /// Whether elements are integers (bool is not one).
+    pub fn is_integer(self) -> bool {
+        use DataType::*;
+        matches!(self, I4 | U4 | I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
+    }
+}
+
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A Rust type whose bytes are those of a data type, any bit pattern of which is a value.
+///
+/// # Safety
+/// Implementors have no padding, no invalid bit patterns, and the size and alignment of
+/// [`Element::DATA_TYPE`].
+pub unsafe trait Element: Copy + Send + Sync + 'static {
+    /// The data type whose elements these are.
+    const DATA_TYPE: DataType;
+}
+
+macro_rules! elements {
+    ($($rust:ty => $name:ident;)*) => {$(
+        // SAFETY: a plain number of that size; every bit pattern is a value.
+        unsafe impl Element for $rust {
+            const DATA_TYPE: DataType = DataType::$name;
+        }
+    )*};
+}
+
+elements! {
+    f32 => F32; f64 => F64; f16 => F16; bf16 => BF16;
+    i8 => I8; i16 => I16; i32 => I32; i64 => I64;
+    u8 => U8; u16 => U16; u32 => U32; u64 => U64;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for &dtype in DataType::ALL {
+            assert_eq!(dtype.name().parse::<DataType>().unwrap(), dtype);
+        }
+        assert!("float".parse::<DataType>().is_err());
+    }
+
+    #[test]
+    fn half_bytes_round_up() {
+        assert_eq!(DataType::I4.bytes(3), Some(2));
+        assert_eq!(DataType::F64.bytes(usize::MAX), None);
+        assert_eq!(DataType::String.bytes(1), None);
+    }
+}

@@ -1,0 +1,12 @@
+//! Tensors: data types with their exact conversions, shapes, aligned shared buffers, strided
+//! views, `.npy` and `.npz`.
+
+mod buffer;
+mod dtype;
+mod shape;
+mod tensor;
+
+pub use buffer::{ALIGNMENT, Buffer, BufferMut};
+pub use dtype::{DataType, Element};
+pub use shape::{Shape, TensorType};
+pub use tensor::Tensor;

@@ -1,0 +1,152 @@
+//! Shapes: the extents of a tensor, outermost first.
+
+use crate::DataType;
+use std::fmt;
+use std::ops::Deref;
+use tenon_base::{Error, ErrorKind, Result};
+
+/// The extents of a tensor, outermost dimension first; empty for a scalar.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Shape(Vec<usize>);
+
+impl Shape {
+    /// A shape of these extents.
+    pub fn new(dims: impl Into<Vec<usize>>) -> Self {
+        Self(dims.into())
+    }
+
+    /// Number of elements, `None` on overflow.
+    pub fn checked_elements(&self) -> Option<usize> {
+        // An extent of zero empties the tensor however large the others are.
+        if self.0.contains(&0) {
+            return Some(0);
+        }
+        self.0.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim))
+    }
+
+    /// Number of elements. A [`TensorType`] checks at its making that this does not overflow.
+    pub fn elements(&self) -> usize {
+        self.checked_elements().unwrap_or(usize::MAX)
+    }
+
+    /// Element strides of the contiguous row-major layout.
+    pub fn strides(&self) -> Vec<usize> {
+        let mut strides = vec![1usize; self.0.len()];
+        for axis in (1..self.0.len()).rev() {
+            strides[axis - 1] = strides[axis].saturating_mul(self.0[axis]);
+        }
+        strides
+    }
+
+    /// The shape both broadcast to (NumPy rules), `None` when they do not.
+    pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
+        let rank = self.len().max(other.len());
+        let dim = |shape: &Shape, axis: usize| {
+            (axis + shape.len()).checked_sub(rank).map_or(1, |index| shape[index])
+        };
+        (0..rank)
+            .map(|axis| match (dim(self, axis), dim(other, axis)) {
+                (a, b) if a == b => Some(a),
+                (1, b) => Some(b),
+                (a, 1) => Some(a),
+                _ => None,
+            })
+            .collect::<Option<Vec<_>>>()
+            .map(Shape)
+    }
+}
+
+impl Deref for Shape {
+    type Target = [usize];
+
+    fn deref(&self) -> &[usize] {
+        &self.0
+    }
+}
+
+impl<T: Into<Vec<usize>>> From<T> for Shape {
+    fn from(dims: T) -> Self {
+        Self(dims.into())
+    }
+}
+
+impl fmt::Display for Shape {
+    /// `[2, 3]`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+/// A data type and a shape whose size in bytes fits the address space.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TensorType {
+    dtype: DataType,
+    shape: Shape,
+}
+
+impl TensorType {
+    /// Fails when the size in bytes would exceed `isize::MAX`.
+    pub fn new(dtype: DataType, shape: impl Into<Shape>) -> Result<Self> {
+        let shape = shape.into();
+        let elements = shape.checked_elements().filter(|&n| n <= isize::MAX as usize);
+        let fits = elements.is_some_and(|n| {
+            dtype == DataType::String || dtype.bytes(n).is_some_and(|b| b <= isize::MAX as usize)
+        });
+        if !fits {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!("a tensor of type {dtype} and shape {shape} is larger than memory can be"),
+            ));
+        }
+        Ok(Self { dtype, shape })
+    }
+
+    /// The data type.
+    pub fn dtype(&self) -> DataType {
+        self.dtype
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Number of elements.
+    pub fn elements(&self) -> usize {
+        self.shape.elements()
+    }
+
+    /// Bytes of the contiguous layout; 0 for strings.
+    pub fn bytes(&self) -> usize {
+        self.dtype.bytes(self.elements()).unwrap_or(0)
+    }
+}
+
+impl fmt::Display for TensorType {
+    /// `f32[2, 3]`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.dtype, self.shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broadcasting_follows_numpy() {
+        let broadcast = |a: &[usize], b: &[usize]| Shape::new(a).broadcast(&Shape::new(b));
+        assert_eq!(broadcast(&[2, 1, 3], &[4, 1]), Some(Shape::new([2, 4, 3])));
+        assert_eq!(broadcast(&[], &[5]), Some(Shape::new([5])));
+        assert_eq!(broadcast(&[2], &[3]), None);
+        assert_eq!(broadcast(&[0], &[1]), Some(Shape::new([0])));
+    }
+
+    #[test]
+    fn sizes_that_overflow_are_refused() {
+        assert!(TensorType::new(DataType::F32, [usize::MAX, 2]).is_err());
+        assert!(TensorType::new(DataType::F32, [1 << 62]).is_err());
+        assert_eq!(TensorType::new(DataType::F32, [usize::MAX, 0]).unwrap().bytes(), 0);
+        assert_eq!(TensorType::new(DataType::F32, [2, 3]).unwrap().to_string(), "f32[2, 3]");
+    }
+}
