@@ -4,11 +4,13 @@
 //! A backend is stateless and short-lived; what it makes may outlive it (seed: Arm NN backend
 //! guide, "The Backend interface").
 
+mod evaluate;
 mod memory;
 mod registry;
 mod workload;
 
-pub use memory::{Inputs, Operands, Outputs, Pair, RawOperand};
+pub use evaluate::evaluate;
+pub use memory::{Inputs, Operands, Outputs, OwnedOperands, Pair, RawOperand};
 pub use registry::Registry;
 pub use workload::{
     Backend, BackendId, Capability, CapabilityValue, CpuLevel, InPlace, InputSpec, NodeView,

@@ -1,8 +1,9 @@
 //! The memory a workload reads and writes: the one place of this crate with unsafe code.
 
+use crate::Workload;
 use std::marker::PhantomData;
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_tensor::Element;
+use tenon_tensor::{ALIGNMENT, BufferMut, Element, Tensor, TensorType};
 
 /// The bytes of one operand of one execution.
 #[derive(Debug, Clone, Copy)]
@@ -13,7 +14,10 @@ pub struct RawOperand {
 
 impl RawOperand {
     /// An operand that is left out.
-    pub const NONE: RawOperand = RawOperand { start: std::ptr::null_mut(), len: 0 };
+    pub const NONE: RawOperand = RawOperand {
+        start: std::ptr::null_mut(),
+        len: 0,
+    };
 
     /// The bytes at `start`. Nothing is read here; see [`Operands::new`] for what must hold.
     pub fn new(start: *mut u8, len: usize) -> Self {
@@ -56,23 +60,35 @@ impl<'a> Operands<'a> {
         outputs: &'a [RawOperand],
         scratch: RawOperand,
     ) -> Self {
-        Self { inputs, outputs, scratch, memory: PhantomData }
+        Self {
+            inputs,
+            outputs,
+            scratch,
+            memory: PhantomData,
+        }
     }
 
     /// Whether input `index` is there.
     pub fn has_input(&self, index: usize) -> bool {
-        self.inputs.get(index).is_some_and(|operand| !operand.start.is_null())
+        self.inputs
+            .get(index)
+            .is_some_and(|operand| !operand.start.is_null())
     }
 
     /// Whether output `index` is wanted.
     pub fn has_output(&self, index: usize) -> bool {
-        self.outputs.get(index).is_some_and(|operand| !operand.start.is_null())
+        self.outputs
+            .get(index)
+            .is_some_and(|operand| !operand.start.is_null())
     }
 
     /// The elements of an input that no output takes the place of, together with those of an
     /// output and the scratch memory; see [`Operands::split`] for several.
     pub fn input<T: Element>(&self, index: usize) -> Result<&[T]> {
-        let operand = *self.inputs.get(index).ok_or_else(|| missing("input", index))?;
+        let operand = *self
+            .inputs
+            .get(index)
+            .ok_or_else(|| missing("input", index))?;
         if self.outputs.iter().any(|output| output.overlaps(operand)) {
             return Err(Error::new(
                 ErrorKind::Internal,
@@ -88,7 +104,11 @@ impl<'a> Operands<'a> {
     /// of `self`, while outputs and scratch are borrowed mutably.
     pub fn split(&mut self) -> (Inputs<'_>, Outputs<'_>) {
         (
-            Inputs { inputs: self.inputs, outputs: self.outputs, memory: PhantomData },
+            Inputs {
+                inputs: self.inputs,
+                outputs: self.outputs,
+                memory: PhantomData,
+            },
             Outputs {
                 outputs: self.outputs,
                 scratch: self.scratch,
@@ -101,11 +121,19 @@ impl<'a> Operands<'a> {
 
     /// Input and output of an elementwise operator, which may be the same memory.
     pub fn pair<T: Element>(&mut self, input: usize, output: usize) -> Result<Pair<'_, T>> {
-        let source = *self.inputs.get(input).ok_or_else(|| missing("input", input))?;
-        let target = *self.outputs.get(output).ok_or_else(|| missing("output", output))?;
+        let source = *self
+            .inputs
+            .get(input)
+            .ok_or_else(|| missing("input", input))?;
+        let target = *self
+            .outputs
+            .get(output)
+            .ok_or_else(|| missing("output", output))?;
         if source.start == target.start && source.len == target.len {
             // SAFETY: vouched for in `new`; borrowed mutably for as long as `self`.
-            return Ok(Pair::InPlace(unsafe { elements_mut(target, "output", output)? }));
+            return Ok(Pair::InPlace(unsafe {
+                elements_mut(target, "output", output)?
+            }));
         }
         if source.overlaps(target) {
             return Err(Error::new(
@@ -136,7 +164,10 @@ pub struct Inputs<'a> {
 impl<'a> Inputs<'a> {
     /// The elements of an input; an error when an output takes its place.
     pub fn slice<T: Element>(&self, index: usize) -> Result<&'a [T]> {
-        let operand = *self.inputs.get(index).ok_or_else(|| missing("input", index))?;
+        let operand = *self
+            .inputs
+            .get(index)
+            .ok_or_else(|| missing("input", index))?;
         if self.outputs.iter().any(|output| output.overlaps(operand)) {
             return Err(Error::new(
                 ErrorKind::Internal,
@@ -168,10 +199,19 @@ pub struct Outputs<'a> {
 impl<'a> Outputs<'a> {
     /// The elements of an output.
     pub fn slice<T: Element>(&mut self, index: usize) -> Result<&'a mut [T]> {
-        let operand = *self.outputs.get(index).ok_or_else(|| missing("output", index))?;
-        let taken = self.taken.get_mut(index).ok_or_else(|| missing("output", index))?;
+        let operand = *self
+            .outputs
+            .get(index)
+            .ok_or_else(|| missing("output", index))?;
+        let taken = self
+            .taken
+            .get_mut(index)
+            .ok_or_else(|| missing("output", index))?;
         if std::mem::replace(taken, true) {
-            return Err(Error::new(ErrorKind::Internal, format!("output {index} is taken twice")));
+            return Err(Error::new(
+                ErrorKind::Internal,
+                format!("output {index} is taken twice"),
+            ));
         }
         // SAFETY: vouched for in `Operands::new`; taken once, so that no other reference exists.
         unsafe { elements_mut(operand, "output", index) }
@@ -188,12 +228,55 @@ impl<'a> Outputs<'a> {
     /// The scratch memory, at least as long as planned, its bytes undefined (but initialised).
     pub fn scratch<T: Element>(&mut self) -> Result<&'a mut [T]> {
         if std::mem::replace(&mut self.scratch_taken, true) {
-            return Err(Error::new(ErrorKind::Internal, "the scratch memory is taken twice"));
+            return Err(Error::new(
+                ErrorKind::Internal,
+                "the scratch memory is taken twice",
+            ));
         }
         let whole = self.scratch.len - self.scratch.len % size_of::<T>();
         // SAFETY: as for outputs.
-        unsafe { elements_mut(RawOperand { len: whole, ..self.scratch }, "scratch", 0) }
+        unsafe {
+            elements_mut(
+                RawOperand {
+                    len: whole,
+                    ..self.scratch
+                },
+                "scratch",
+                0,
+            )
+        }
     }
+}
+
+/// Executes `workload` once on memory of its own: for constants evaluated when compiling, and tests.
+pub(crate) fn execute_on(
+    workload: &dyn Workload,
+    inputs: &[Option<&Tensor>],
+    outputs: &mut [Option<BufferMut>],
+    scratch: &mut BufferMut,
+) -> Result<()> {
+    let inputs: Vec<RawOperand> = inputs
+        .iter()
+        .map(|input| match input {
+            // Inputs are only read, so that the pointer's mutability is never used.
+            Some(tensor) => {
+                RawOperand::new(tensor.bytes().as_ptr().cast_mut(), tensor.bytes().len())
+            }
+            None => RawOperand::NONE,
+        })
+        .collect();
+    let outputs: Vec<RawOperand> = outputs
+        .iter_mut()
+        .map(|output| match output {
+            Some(buffer) => RawOperand::new(buffer.as_mut_ptr(), buffer.len()),
+            None => RawOperand::NONE,
+        })
+        .collect();
+    let scratch = RawOperand::new(scratch.as_mut_ptr(), scratch.len());
+    // SAFETY: inputs are borrowed and frozen, outputs and scratch are borrowed mutably and are
+    // buffers of their own, so that none overlaps another; all are initialised.
+    let mut operands = unsafe { Operands::new(&inputs, &outputs, scratch) };
+    workload.execute(&mut operands)
 }
 
 /// # Safety
@@ -231,7 +314,11 @@ fn count<T: Element>(operand: RawOperand, what: &str, index: usize) -> Result<us
     if !aligned || !operand.len.is_multiple_of(size_of::<T>()) {
         return Err(Error::new(
             ErrorKind::Internal,
-            format!("{what} {index} of {} bytes does not hold whole {}", operand.len, T::DATA_TYPE),
+            format!(
+                "{what} {index} of {} bytes does not hold whole {}",
+                operand.len,
+                T::DATA_TYPE
+            ),
         ));
     }
     Ok(operand.len / size_of::<T>())
@@ -239,4 +326,141 @@ fn count<T: Element>(operand: RawOperand, what: &str, index: usize) -> Result<us
 
 fn missing(what: &str, index: usize) -> Error {
     Error::new(ErrorKind::Internal, format!("{what} {index} is missing"))
+}
+
+/// Tensors as the operands of a workload: inputs are shared, outputs and scratch memory are owned.
+pub struct OwnedOperands {
+    inputs: Vec<Option<Tensor>>,
+    outputs: Vec<Option<(TensorType, BufferMut)>>,
+    scratch: BufferMut,
+}
+
+impl OwnedOperands {
+    /// Operands that read `inputs` and write new memory for outputs of the given types.
+    pub fn new(
+        inputs: &[Option<&Tensor>],
+        outputs: &[Option<TensorType>],
+        scratch_bytes: usize,
+    ) -> Result<Self> {
+        let make = |ty: &TensorType| Ok((ty.clone(), BufferMut::zeroed(ty.bytes())?));
+        Ok(Self {
+            inputs: inputs
+                .iter()
+                .map(|tensor| tensor.map(aligned).transpose())
+                .collect::<Result<_>>()?,
+            outputs: outputs
+                .iter()
+                .map(|ty| ty.as_ref().map(make).transpose())
+                .collect::<Result<_>>()?,
+            scratch: BufferMut::zeroed(scratch_bytes)?,
+        })
+    }
+
+    /// Executes `workload` on them; may be called again.
+    pub fn execute(&mut self, workload: &dyn Workload) -> Result<()> {
+        let read = |tensor: &Tensor| {
+            RawOperand::new(tensor.bytes().as_ptr().cast_mut(), tensor.bytes().len())
+        };
+        let write = |buffer: &mut BufferMut| RawOperand::new(buffer.as_mut_ptr(), buffer.len());
+        let inputs: Vec<RawOperand> = self
+            .inputs
+            .iter()
+            .map(|tensor| tensor.as_ref().map_or(RawOperand::NONE, read))
+            .collect();
+        let outputs: Vec<RawOperand> = self
+            .outputs
+            .iter_mut()
+            .map(|output| {
+                output
+                    .as_mut()
+                    .map_or(RawOperand::NONE, |(_, buffer)| write(buffer))
+            })
+            .collect();
+        let scratch = write(&mut self.scratch);
+        // SAFETY: inputs are shared tensors, which nobody writes; outputs and scratch are memory
+        // of this value alone, borrowed mutably for the call, and all of them apart.
+        let mut operands = unsafe { Operands::new(&inputs, &outputs, scratch) };
+        workload.execute(&mut operands)
+    }
+
+    /// The outputs, `None` where one was not wanted.
+    pub fn into_outputs(self) -> Result<Vec<Option<Tensor>>> {
+        let tensor = |(ty, buffer): (TensorType, BufferMut)| Tensor::new(ty, buffer.freeze());
+        self.outputs
+            .into_iter()
+            .map(|output| output.map(tensor).transpose())
+            .collect()
+    }
+}
+
+/// The tensor, copied if its bytes are not aligned as a workload may expect them.
+fn aligned(tensor: &Tensor) -> Result<Tensor> {
+    if (tensor.bytes().as_ptr() as usize).is_multiple_of(ALIGNMENT) {
+        return Ok(tensor.clone());
+    }
+    Tensor::new(
+        tensor.ty().clone(),
+        BufferMut::copy_of(tensor.bytes())?.freeze(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operand(bytes: &mut [u64]) -> RawOperand {
+        RawOperand::new(bytes.as_mut_ptr().cast(), size_of_val(bytes))
+    }
+
+    #[test]
+    fn operands_are_typed_and_taken_once() {
+        let (mut a, mut b, mut s) = ([1u64, 2], [0u64, 0], [0u64; 3]);
+        let (inputs, outputs) = ([operand(&mut a), RawOperand::NONE], [operand(&mut b)]);
+        // SAFETY: three arrays that live longer and are not used otherwise meanwhile.
+        let mut operands = unsafe { Operands::new(&inputs, &outputs, operand(&mut s)) };
+        assert!(operands.has_input(0) && !operands.has_input(1) && !operands.has_input(2));
+        assert!(operands.has_output(0) && !operands.has_output(1));
+        let (reads, mut writes) = operands.split();
+        assert_eq!(reads.slice::<u64>(0).unwrap(), [1, 2]);
+        assert_eq!(reads.slice::<u32>(0).unwrap().len(), 4);
+        assert!(reads.slice::<u8>(1).is_err() && reads.optional::<u8>(1).unwrap().is_none());
+        writes.slice::<u64>(0).unwrap()[1] = 9;
+        assert!(writes.slice::<u64>(0).is_err());
+        assert!(writes.optional::<u64>(1).unwrap().is_none());
+        assert_eq!(writes.scratch::<u8>().unwrap().len(), 24);
+        assert!(writes.scratch::<u8>().is_err());
+        assert_eq!(b[1], 9);
+    }
+
+    #[test]
+    fn a_pair_in_place_is_one_slice_and_not_an_input() {
+        let mut a = [1u64, 2];
+        let both = [operand(&mut a)];
+        // SAFETY: one array, the output takes the input's place.
+        let mut operands = unsafe { Operands::new(&both, &both, RawOperand::NONE) };
+        assert!(operands.input::<u64>(0).is_err());
+        assert!(operands.split().0.slice::<u64>(0).is_err());
+        assert!(matches!(
+            operands.pair::<u64>(0, 0),
+            Ok(Pair::InPlace([1, 2]))
+        ));
+    }
+
+    #[test]
+    fn unaligned_bytes_are_refused_and_inputs_realigned() {
+        let mut a = [0u64; 2];
+        let start = a.as_mut_ptr().cast::<u8>();
+        let inputs = [RawOperand::new(start.wrapping_add(1), 8)];
+        // SAFETY: bytes 1 to 8 of an array that lives longer.
+        let operands = unsafe { Operands::new(&inputs, &[], RawOperand::NONE) };
+        assert!(operands.input::<u64>(0).is_err());
+        assert_eq!(operands.input::<u8>(0).unwrap().len(), 8);
+
+        let whole = Tensor::from_slice([20], &[7i8; 20]).unwrap();
+        let ty = TensorType::new(tenon_tensor::DataType::I8, [8]).unwrap();
+        let part = Tensor::new(ty, whole.buffer().slice(3..11).unwrap()).unwrap();
+        let again = aligned(&part).unwrap();
+        assert_eq!(again.bytes().as_ptr() as usize % ALIGNMENT, 0);
+        assert_eq!(again, part);
+    }
 }

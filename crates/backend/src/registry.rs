@@ -18,8 +18,10 @@ impl Registry {
     pub fn register(&mut self, backend: Arc<dyn Backend>) -> Result<()> {
         let id = backend.id();
         if id.as_str().is_empty() || id.as_str() == "Unknown" {
-            return Err(Error::new(ErrorKind::InvalidArgument, "a backend needs a name")
-                .found(format_args!("'{id}'")));
+            return Err(
+                Error::new(ErrorKind::InvalidArgument, "a backend needs a name")
+                    .found(format_args!("'{id}'")),
+            );
         }
         if self.find(&id).is_some() {
             return Err(Error::new(
@@ -43,6 +45,10 @@ impl Registry {
 
     /// All names, joined by ", ".
     pub fn names(&self) -> String {
-        self.0.iter().map(|backend| backend.id().to_string()).collect::<Vec<_>>().join(", ")
+        self.0
+            .iter()
+            .map(|backend| backend.id().to_string())
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
