@@ -248,37 +248,6 @@ impl<'a> Outputs<'a> {
     }
 }
 
-/// Executes `workload` once on memory of its own: for constants evaluated when compiling, and tests.
-pub(crate) fn execute_on(
-    workload: &dyn Workload,
-    inputs: &[Option<&Tensor>],
-    outputs: &mut [Option<BufferMut>],
-    scratch: &mut BufferMut,
-) -> Result<()> {
-    let inputs: Vec<RawOperand> = inputs
-        .iter()
-        .map(|input| match input {
-            // Inputs are only read, so that the pointer's mutability is never used.
-            Some(tensor) => {
-                RawOperand::new(tensor.bytes().as_ptr().cast_mut(), tensor.bytes().len())
-            }
-            None => RawOperand::NONE,
-        })
-        .collect();
-    let outputs: Vec<RawOperand> = outputs
-        .iter_mut()
-        .map(|output| match output {
-            Some(buffer) => RawOperand::new(buffer.as_mut_ptr(), buffer.len()),
-            None => RawOperand::NONE,
-        })
-        .collect();
-    let scratch = RawOperand::new(scratch.as_mut_ptr(), scratch.len());
-    // SAFETY: inputs are borrowed and frozen, outputs and scratch are borrowed mutably and are
-    // buffers of their own, so that none overlaps another; all are initialised.
-    let mut operands = unsafe { Operands::new(&inputs, &outputs, scratch) };
-    workload.execute(&mut operands)
-}
-
 /// # Safety
 /// `operand` points to initialised bytes that nobody writes for `'a`.
 unsafe fn elements<'a, T: Element>(
