@@ -1,2 +1,149 @@
-//! (in work)
-fn main() {}
+//! Project chores: `cargo xtask test`, `bench`, `models`, `python`.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command for people"
+)]
+
+mod bench;
+mod python;
+
+use clap::{Parser, Subcommand};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// What a chore answers: nothing, or a sentence.
+type Result<T> = std::result::Result<T, String>;
+
+/// Chores of the Tenon project.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Prepare a Python environment in target/ and run every test.
+    Test {
+        /// Skip the comparisons that need Python.
+        #[arg(long)]
+        without_python: bool,
+        /// Passed on to `cargo test` (a filter, or `-p CRATE`).
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
+    /// Export the full-size models into target/models (installs PyTorch into target/).
+    Models {
+        /// Only these.
+        names: Vec<String>,
+    },
+    /// Measure Tenon beside onnxruntime and print the table (and write docs/benchmarks.md).
+    Bench(bench::Options),
+    /// Print the path of the Python interpreter that the tests use, preparing it first.
+    Python,
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().chore {
+        Chore::Test {
+            without_python,
+            rest,
+        } => test(without_python, &rest),
+        Chore::Models { names } => models(&names).map(|_| ()),
+        Chore::Bench(options) => bench::run(&options),
+        Chore::Python => python::for_tests().map(|path| println!("{}", path.display())),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn test(without_python: bool, rest: &[String]) -> Result<()> {
+    let mut command = cargo();
+    command.arg("test");
+    if !rest
+        .iter()
+        .any(|argument| argument == "-p" || argument == "--package")
+    {
+        command.arg("--workspace");
+    }
+    command.args(rest);
+    if !without_python {
+        command.env("TENON_PYTHON", python::for_tests()?);
+    }
+    run(&mut command)
+}
+
+/// Exports the full-size models that are not there yet; answers their folder.
+fn models(names: &[String]) -> Result<PathBuf> {
+    let folder = target().join("models");
+    let missing = |name: &&String| !folder.join(format!("{name}.npz")).exists();
+    let wanted: Vec<&String> = names.iter().filter(missing).collect();
+    if names.is_empty() || !wanted.is_empty() {
+        let python = python::for_models()?;
+        let mut command = Command::new(python);
+        command
+            .arg(root().join("models/export.py"))
+            .arg("full")
+            .arg(&folder)
+            .args(wanted);
+        run(&mut command)?;
+    }
+    Ok(folder)
+}
+
+/// The cargo that runs us.
+fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// The repository.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap_or(Path::new("."))
+}
+
+/// The target folder, wherever cargo was told to put it.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Runs a command to its end; its failure is ours.
+fn run(command: &mut Command) -> Result<()> {
+    let status = command
+        .status()
+        .map_err(|error| cannot_start(command, &error))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{command:?} ended with {status}"))
+    }
+}
+
+/// Runs a command to its end and answers what it printed.
+fn output(command: &mut Command) -> Result<String> {
+    let output = command
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .map_err(|error| cannot_start(command, &error))?;
+    if !output.status.success() {
+        return Err(format!("{command:?} ended with {}", output.status));
+    }
+    String::from_utf8(output.stdout)
+        .map_err(|error| format!("{command:?} printed no text: {error}"))
+}
+
+fn cannot_start(command: &Command, error: &std::io::Error) -> String {
+    format!("cannot start {:?}: {error}", command.get_program())
+}

@@ -45,12 +45,18 @@ impl Control {
 
     /// A handle whose work must end by `deadline`.
     pub fn with_deadline(deadline: Instant) -> Self {
-        Self(Arc::new(Inner { deadline: Some(deadline), ..Inner::default() }))
+        Self(Arc::new(Inner {
+            deadline: Some(deadline),
+            ..Inner::default()
+        }))
     }
 
     /// A handle that tells `listener` of each step. It may be called from several threads.
     pub fn with_listener(listener: impl Fn(Progress<'_>) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(Inner { listener: Some(Box::new(listener)), ..Inner::default() }))
+        Self(Arc::new(Inner {
+            listener: Some(Box::new(listener)),
+            ..Inner::default()
+        }))
     }
 
     /// Asks the work to stop at its next check.
@@ -88,7 +94,9 @@ impl Control {
 
 impl std::fmt::Debug for Control {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Control").field("cancelled", &self.is_cancelled()).finish_non_exhaustive()
+        f.debug_struct("Control")
+            .field("cancelled", &self.is_cancelled())
+            .finish_non_exhaustive()
     }
 }
 
@@ -101,7 +109,10 @@ mod tests {
     #[test]
     fn a_passed_deadline_stops_the_work() {
         let control = Control::with_deadline(Instant::now() - Duration::from_millis(1));
-        assert_eq!(control.check().unwrap_err().kind(), ErrorKind::DeadlineExceeded);
+        assert_eq!(
+            control.check().unwrap_err().kind(),
+            ErrorKind::DeadlineExceeded
+        );
     }
 
     #[test]

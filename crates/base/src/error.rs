@@ -96,27 +96,42 @@ pub struct Location {
 impl Location {
     /// A place that is a file.
     pub fn file(path: impl AsRef<Path>) -> Self {
-        Self { file: Some(path.as_ref().to_owned()), ..Self::default() }
+        Self {
+            file: Some(path.as_ref().to_owned()),
+            ..Self::default()
+        }
     }
 
     /// A place that is a package member.
     pub fn member(name: impl Into<String>) -> Self {
-        Self { member: Some(name.into()), ..Self::default() }
+        Self {
+            member: Some(name.into()),
+            ..Self::default()
+        }
     }
 
     /// A place that is a node.
     pub fn node(name: impl Into<String>) -> Self {
-        Self { node: Some(name.into()), ..Self::default() }
+        Self {
+            node: Some(name.into()),
+            ..Self::default()
+        }
     }
 
     /// A place that is a field.
     pub fn field(path: impl Into<String>) -> Self {
-        Self { field: Some(path.into()), ..Self::default() }
+        Self {
+            field: Some(path.into()),
+            ..Self::default()
+        }
     }
 
     /// A place that is a byte offset.
     pub fn offset(offset: u64) -> Self {
-        Self { offset: Some(offset), ..Self::default() }
+        Self {
+            offset: Some(offset),
+            ..Self::default()
+        }
     }
 
     /// Adds a line and column, both from 1.
@@ -229,7 +244,9 @@ impl Error {
             std::io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
             _ => ErrorKind::Io,
         };
-        Self::new(kind, format!("cannot {doing}: {error}")).at(Location::file(path)).source(error)
+        Self::new(kind, format!("cannot {doing}: {error}"))
+            .at(Location::file(path))
+            .source(error)
     }
 
     /// All problems of one input as one error; `None` when there are none. The first one's kind,
@@ -305,6 +322,17 @@ impl Error {
         })
     }
 
+    /// The text of this problem without those of [`Error::all`] that came with it.
+    pub fn alone(&self) -> impl fmt::Display {
+        struct Alone<'a>(&'a Error);
+        impl fmt::Display for Alone<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt_one(f)
+            }
+        }
+        Alone(self)
+    }
+
     fn fmt_one(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = &*self.0;
         if !parts.location.is_empty() {
@@ -356,9 +384,15 @@ mod tests {
     fn place_comes_first_and_inner_parts_win() {
         let error = Error::new(ErrorKind::InvalidPackage, "not a number")
             .at(Location::field("nodes[3].shape"))
-            .at(Location { field: Some("outer".into()), ..Location::member("neff.json") })
+            .at(Location {
+                field: Some("outer".into()),
+                ..Location::member("neff.json")
+            })
             .at(Location::file("a.neff"));
-        assert_eq!(error.to_string(), "a.neff: neff.json: nodes[3].shape: not a number");
+        assert_eq!(
+            error.to_string(),
+            "a.neff: neff.json: nodes[3].shape: not a number"
+        );
     }
 
     #[test]

@@ -89,7 +89,11 @@ unsafe fn call_body<F: Fn(usize) + Sync>(body: *const (), index: usize) {
 /// Number of threads a loop of the calling thread can use, the caller included: the machine's
 /// CPUs, or less inside [`with_thread_limit`].
 pub fn threads() -> usize {
-    if INSIDE_LOOP.get() { 1 } else { cpus().min(THREAD_LIMIT.get()) }
+    if INSIDE_LOOP.get() {
+        1
+    } else {
+        cpus().min(THREAD_LIMIT.get())
+    }
 }
 
 fn cpus() -> usize {
@@ -144,7 +148,10 @@ impl Pool {
         self.gate.store(OPEN, Ordering::Release);
         self.generation.fetch_add(1, Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
-            for worker in workers.iter().filter(|worker| worker.asleep.load(Ordering::SeqCst)) {
+            for worker in workers
+                .iter()
+                .filter(|worker| worker.asleep.load(Ordering::SeqCst))
+            {
                 worker.thread.unpark();
             }
         }
@@ -244,7 +251,9 @@ impl Pool {
 
 /// Locks even if a holder panicked: the data is a plain `Option`.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Starts up to `count` workers; fewer when the system refuses more threads.
@@ -256,7 +265,10 @@ fn start_workers(count: usize) -> Vec<Worker> {
                 .name(format!("tenon-{}", index + 1))
                 .spawn(move || POOL.work(asleep))
                 .ok()?;
-            Some(Worker { thread: thread.thread().clone(), asleep })
+            Some(Worker {
+                thread: thread.thread().clone(),
+                asleep,
+            })
         })
         .collect()
 }

@@ -1,0 +1,222 @@
+//! The bench table: Tenon beside onnxruntime on the same models in the same run.
+
+use crate::{Result, cargo, models, output, python, root, target};
+use serde::Deserialize;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+/// What to measure.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Only these models.
+    names: Vec<String>,
+    /// Threads of both sides.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Seconds a side and round.
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+    /// Rounds; the sides take turns, the best median of each counts.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Write the table to docs/benchmarks.md as well.
+    #[arg(long)]
+    write: bool,
+}
+
+/// A measured model and the most its latency may be, as a multiple of onnxruntime's.
+const MODELS: &[(&str, Option<f64>)] = &[
+    ("resnet50", Some(1.5)),
+    ("bert", Some(1.5)),
+    ("mobilenetv2", Some(2.0)),
+    ("mlp", Some(1.0)),
+    ("efficientnet-b0", None),
+    ("detector", None),
+    ("gpt2", None),
+    ("lstm", None),
+    ("resnet50-int8", None),
+];
+
+/// The fields of `tenon bench --json` that the table needs; both sides print them.
+#[derive(Deserialize, Clone)]
+struct Measured {
+    load_ms: f64,
+    first_ms: f64,
+    median_us: f64,
+    p99_us: f64,
+    peak_rss_kb: u64,
+}
+
+struct Row {
+    name: &'static str,
+    limit: Option<f64>,
+    tenon: Measured,
+    peer: Measured,
+    /// Wall time of a whole `tenon run` process, best of the rounds.
+    process_ms: f64,
+    /// Bytes of the constants that executing reads, plus the arena.
+    memory_kb: u64,
+}
+
+/// Measures and prints.
+pub fn run(options: &Options) -> Result<()> {
+    crate::run(cargo().args(["build", "--release", "--package", "tenon-cli"]))?;
+    let tenon = target().join("release/tenon");
+    let python = python::for_tests()?;
+    let chosen: Vec<_> = MODELS
+        .iter()
+        .filter(|(name, _)| options.names.is_empty() || options.names.iter().any(|n| n == name))
+        .collect();
+    let names: Vec<String> = chosen.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let folder = models(&names)?;
+    let ceiling = ceiling(&tenon)?;
+    let mut rows = Vec::new();
+    for (name, limit) in chosen {
+        eprintln!("measuring {name}");
+        rows.push(measure(name, *limit, &tenon, &python, &folder, options)?);
+    }
+    let table = table(&rows, options, &ceiling)?;
+    print!("{table}");
+    if options.write {
+        let path = root().join("docs/benchmarks.md");
+        std::fs::write(&path, table)
+            .map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn measure(
+    name: &'static str,
+    limit: Option<f64>,
+    tenon: &Path,
+    python: &Path,
+    folder: &Path,
+    options: &Options,
+) -> Result<Row> {
+    let model = folder.join(format!("{name}.onnx"));
+    let arrays = folder.join(format!("{name}.npz"));
+    let package = folder.join(format!("{name}.neff"));
+    run_quietly(
+        Command::new(tenon)
+            .arg("compile")
+            .arg(&model)
+            .arg("-o")
+            .arg(&package),
+    )?;
+    let (threads, seconds) = (options.threads.to_string(), options.seconds.to_string());
+    let mut sides: [Vec<Measured>; 2] = [Vec::new(), Vec::new()];
+    let mut process_ms = f64::INFINITY;
+    for _ in 0..options.rounds {
+        let mut ours = Command::new(tenon);
+        ours.arg("bench")
+            .arg(&package)
+            .arg("--json")
+            .args(["--input".as_ref(), arrays.as_os_str()]);
+        ours.args(["--threads", &threads, "--seconds", &seconds]);
+        let mut theirs = Command::new(python);
+        theirs
+            .arg(root().join("xtask/python/ort_bench.py"))
+            .args([&model, &arrays]);
+        theirs.args([&threads, &seconds]);
+        for (side, command) in sides.iter_mut().zip([&mut ours, &mut theirs]) {
+            let text = output(command)?;
+            side.push(
+                serde_json::from_str(&text).map_err(|e| format!("{command:?}: {e}: {text}"))?,
+            );
+        }
+        let start = Instant::now();
+        let mut once = Command::new(tenon);
+        once.arg("run").arg(&package).args([
+            "--quiet".as_ref(),
+            "--input".as_ref(),
+            arrays.as_os_str(),
+        ]);
+        run_quietly(once.args(["--threads", &threads]))?;
+        process_ms = process_ms.min(start.elapsed().as_secs_f64() * 1e3);
+    }
+    let [ours, theirs] = sides.map(|side| best(&side));
+    let info = output(Command::new(tenon).args(["info", "--json"]).arg(&package))?;
+    let info: serde_json::Value = serde_json::from_str(&info).map_err(|e| e.to_string())?;
+    let bytes = |key: &str| info["sizes"][key].as_u64().unwrap_or(0);
+    Ok(Row {
+        name,
+        limit,
+        tenon: ours.ok_or("no round was measured")?,
+        peer: theirs.ok_or("no round was measured")?,
+        process_ms,
+        memory_kb: (bytes("used_constant_bytes") + bytes("arena_bytes")) / 1024,
+    })
+}
+
+/// For each figure its best round: the machine's noise only ever adds.
+fn best(rounds: &[Measured]) -> Option<Measured> {
+    rounds.iter().cloned().reduce(|a, b| Measured {
+        load_ms: a.load_ms.min(b.load_ms),
+        first_ms: a.first_ms.min(b.first_ms),
+        median_us: a.median_us.min(b.median_us),
+        p99_us: a.p99_us.min(b.p99_us),
+        peak_rss_kb: a.peak_rss_kb.min(b.peak_rss_kb),
+    })
+}
+
+fn run_quietly(command: &mut Command) -> Result<()> {
+    crate::run(command.stdout(std::process::Stdio::null()))
+}
+
+/// GFLOP/s of f32 multiply-adds on one thread and on all, as the machine gives them now.
+fn ceiling(tenon: &Path) -> Result<serde_json::Value> {
+    let text = output(Command::new(tenon).args(["bench", "--ceiling", "--json"]))?;
+    serde_json::from_str(&text).map_err(|error| format!("tenon bench --ceiling: {error}"))
+}
+
+fn table(rows: &[Row], options: &Options, ceiling: &serde_json::Value) -> Result<String> {
+    let date = output(Command::new("date").arg("+%Y-%m-%d"))?;
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpu = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .unwrap_or("unknown");
+    let mut text = String::new();
+    let failed = |error: std::fmt::Error| error.to_string();
+    writeln!(text, "# Benchmarks\n\nMade by `cargo xtask bench --write --threads {} --seconds {} --rounds {}`.", options.threads, options.seconds, options.rounds).map_err(failed)?;
+    writeln!(text, "Date {}, CPU {}, ceiling {:.0} GFLOP/s f32 a core, {:.0} with all; onnxruntime 1.31.1 on the same threads, the sides in turn, best of the rounds.\n", date.trim(), cpu.trim_start_matches([' ', '\t', ':']), ceiling["one_thread_gflops"].as_f64().unwrap_or(0.0), ceiling["all_threads_gflops"].as_f64().unwrap_or(0.0)).map_err(failed)?;
+    writeln!(text, "| model | Tenon median | p99 | onnxruntime median | p99 | ratio | wanted | met |\n|---|---|---|---|---|---|---|---|").map_err(failed)?;
+    for row in rows {
+        let ratio = row.tenon.median_us / row.peer.median_us;
+        let (wanted, met) = match row.limit {
+            Some(limit) => (
+                format!("≤ {limit}"),
+                if ratio <= limit { "yes" } else { "**no**" },
+            ),
+            None => ("–".into(), "–"),
+        };
+        writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {ratio:.2} | {wanted} | {met} |",
+            row.name,
+            time(row.tenon.median_us),
+            time(row.tenon.p99_us),
+            time(row.peer.median_us),
+            time(row.peer.p99_us)
+        )
+        .map_err(failed)?;
+    }
+    writeln!(text, "\nFrom nothing to the first output. Tenon: a whole `tenon run` process on the package, input file read and answer printed. onnxruntime: session creation and first run alone, without starting Python.\n").map_err(failed)?;
+    writeln!(text, "| model | Tenon load | first run | whole process | less own median | onnxruntime create + first | process ÷ that | Tenon peak memory | constants + arena | over |\n|---|---|---|---|---|---|---|---|---|---|").map_err(failed)?;
+    for row in rows {
+        let peer = row.peer.load_ms + row.peer.first_ms;
+        writeln!(text, "| {} | {:.1} ms | {:.1} ms | {:.1} ms | {:.1} ms | {peer:.1} ms | {:.2} | {} MB | {} MB | {} MB |", row.name, row.tenon.load_ms, row.tenon.first_ms, row.process_ms, row.process_ms - row.tenon.median_us / 1e3, row.process_ms / peer, row.tenon.peak_rss_kb / 1024, row.memory_kb / 1024, row.tenon.peak_rss_kb.saturating_sub(row.memory_kb) / 1024).map_err(failed)?;
+    }
+    Ok(text)
+}
+
+/// A time in the unit that suits it.
+fn time(us: f64) -> String {
+    if us < 1000.0 {
+        format!("{us:.1} µs")
+    } else {
+        format!("{:.2} ms", us / 1e3)
+    }
+}
