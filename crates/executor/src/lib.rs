@@ -1,1 +1,70 @@
-//! (in work)
+//! The executor: kernels by name, and programs made of kernels bound once at load.
+//!
+//! A [`Module`](tenon_bef::Module) says which kernels run on which registers. [`Program::decode`]
+//! looks each one up in a [`Registry`], checks its signature, and has it read its attributes and
+//! find its services once; running is then a straight loop over bound kernels.
+//!
+//! ```
+//! use tenon_executor::{Frame, Kernel, KernelDef, Program, Registry, Services, Signature, Site, Value};
+//! use tenon_bef::{Attribute, Function, FunctionKind, Kernel as Call, KernelLocation, Module, RegisterId};
+//! # use tenon_base::{Control, Result};
+//!
+//! struct Constant(i32);
+//!
+//! impl Kernel for Constant {
+//!     fn run(&self, frame: &mut Frame<'_>) -> Result<()> {
+//!         frame.set(0, Value::I32(self.0));
+//!         Ok(())
+//!     }
+//! }
+//!
+//! let mut registry = Registry::new();
+//! registry.register(KernelDef {
+//!     name: "my.constant",
+//!     signature: Signature { operands: &[], variadic: false, results: &["i32"] },
+//!     bind: |site: &Site<'_>| Ok(Box::new(Constant(site.i32("value")?))),
+//! })?;
+//!
+//! let module = Module {
+//!     functions: vec![Function {
+//!         name: "main".into(),
+//!         kind: FunctionKind::Sync,
+//!         registers: vec!["i32".into()],
+//!         arguments: 0,
+//!         result_types: vec!["i32".into()],
+//!         results: vec![RegisterId(0)],
+//!         kernels: vec![Call {
+//!             name: "my.constant".into(),
+//!             operands: vec![],
+//!             attributes: vec![("value".into(), Attribute::I32(7))],
+//!             functions: vec![],
+//!             results: vec![RegisterId(0)],
+//!             location: KernelLocation::Unknown,
+//!         }],
+//!         location: KernelLocation::Unknown,
+//!     }],
+//! };
+//! let program = Program::decode(&module, &registry, &Services::new())?;
+//! let main = program.function("main")?;
+//! let mut registers = main.registers();
+//! main.run(&mut registers, &[], &mut (), &Control::new(), &mut ())?;
+//! assert_eq!(main.results(&registers).next(), Some(&Value::I32(7)));
+//! # Ok::<(), tenon_base::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod function;
+mod kernel;
+mod program;
+mod registry;
+mod services;
+mod site;
+mod value;
+
+pub use function::{BoundFunction, Observer, Registers};
+pub use kernel::{Frame, Kernel, Label};
+pub use program::Program;
+pub use registry::{KernelDef, Registry, Signature};
+pub use services::Services;
+pub use site::Site;
+pub use value::Value;
