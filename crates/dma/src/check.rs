@@ -1,0 +1,209 @@
+//! Checks of a descriptor, and the bytes that it touches.
+
+use crate::{Access, Descriptor, MAX_DIMENSIONS, MAX_SOURCES, Operation, VariableId};
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_tensor::DataType;
+
+/// A range of bytes of a variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ByteRange {
+    /// The variable.
+    pub variable: VariableId,
+    /// The first byte.
+    pub start: u64,
+    /// The byte after the last.
+    pub end: u64,
+}
+
+impl Access {
+    /// The smallest range around all bytes of the pattern, empty when it visits none; `None` when
+    /// it overflows or a step is negative.
+    pub fn range(&self) -> Option<ByteRange> {
+        let empty = self.sizes.is_empty() || self.sizes.contains(&0);
+        let mut end = self.offset;
+        if !empty {
+            for (&size, &step) in self.sizes.iter().zip(&self.steps) {
+                let step = u64::try_from(step).ok()?;
+                end = end.checked_add((size - 1).checked_mul(step)?)?;
+            }
+            end = end.checked_add(1)?;
+        }
+        Some(ByteRange {
+            variable: self.variable,
+            start: self.offset,
+            end,
+        })
+    }
+
+    /// Number of elements; only after [`Descriptor::check`], which sees to it that they are whole.
+    pub(crate) fn elements(&self) -> Option<u64> {
+        let bytes = u64::try_from(self.dtype.bytes(1)?).ok()?;
+        Some(self.volume()? / bytes)
+    }
+
+    fn check(
+        &self,
+        side: &str,
+        typed: bool,
+        size_of: &dyn Fn(VariableId) -> Option<u64>,
+        problems: &mut Vec<Error>,
+    ) {
+        let mut problem = |field: &str, error: Error| {
+            problems.push(error.at(Location::field(format!("{side}{field}"))));
+        };
+        let rank = self.sizes.len();
+        if rank == 0 || rank > MAX_DIMENSIONS {
+            let error = invalid("a wrong number of dimensions")
+                .expected("1 to 4")
+                .found(rank);
+            problem("_sizes", error);
+        }
+        if self.steps.len() != rank {
+            let error = invalid("sizes and steps differ in number");
+            problem("_steps", error.expected(rank).found(self.steps.len()));
+            return;
+        }
+        if let Some(&step) = self.steps.iter().find(|&&step| step < 0) {
+            problem("_steps", invalid("a negative step").found(step));
+            return;
+        }
+        if typed {
+            self.check_elements(&mut problem);
+        }
+        let Some(size) = size_of(self.variable) else {
+            let text = format!("no variable has the id {}", self.variable.0);
+            return problem("", Error::new(ErrorKind::NotFound, text));
+        };
+        match self.range().filter(|_| self.volume().is_some()) {
+            None => problem("_sizes", invalid("the access pattern overflows")),
+            Some(range) if range.end > size => {
+                let error = invalid("the access pattern leaves its variable")
+                    .expected(format_args!("at most byte {size}"))
+                    .found(range.end);
+                problem("_off", error);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Elements must be whole: only their bytes lie in the innermost dimension, or it is packed.
+    fn check_elements(&self, problem: &mut impl FnMut(&str, Error)) {
+        let bytes = self.dtype.bytes(1).filter(|_| self.dtype.bits() >= 8);
+        let Some(bytes) = bytes.and_then(|bytes| u64::try_from(bytes).ok()) else {
+            let error = Error::new(ErrorKind::Unsupported, "elements smaller than a byte");
+            return problem("_dtype", error.found(self.dtype));
+        };
+        if bytes == 1 {
+            return;
+        }
+        let inner = self.sizes.first().copied().unwrap_or(0);
+        if inner % bytes != 0 {
+            let error = invalid(format!(
+                "the innermost size is not whole elements {}",
+                self.dtype
+            ));
+            problem(
+                "_sizes",
+                error
+                    .expected(format_args!("a multiple of {bytes}"))
+                    .found(inner),
+            );
+        }
+        if self.steps.first() != Some(&1) {
+            let error = invalid(format!(
+                "the bytes of elements {} must lie together",
+                self.dtype
+            ));
+            let found = self.steps.first().copied().unwrap_or(0);
+            problem(
+                "_steps",
+                error.expected("an innermost step of 1").found(found),
+            );
+        }
+    }
+}
+
+impl Descriptor {
+    /// Checks it against the sizes in bytes of the variables; all problems together.
+    pub fn check(&self, size_of: impl Fn(VariableId) -> Option<u64>) -> Result<()> {
+        let mut problems = Vec::new();
+        let typed = self.operation.is_typed();
+        let many = !matches!(
+            self.operation,
+            Operation::Copy | Operation::Cast | Operation::Transpose { .. }
+        );
+        let most = if many { MAX_SOURCES } else { 1 };
+        if self.from.is_empty() || self.from.len() > most {
+            let name = self.operation.name();
+            let error = invalid(format!("a wrong number of sources for {name}"));
+            let expected = if many { "1 to 16" } else { "1" };
+            let error = error.expected(expected).found(self.from.len());
+            problems.push(error.at(Location::field("from_arr")));
+        }
+        if let Operation::Fma { scales } = &self.operation
+            && scales.len() != self.from.len()
+        {
+            let error = invalid("sources and scales differ in number");
+            let error = error.expected(self.from.len()).found(scales.len());
+            problems.push(error.at(Location::field("scale")));
+        }
+        self.to.check("to", typed, &size_of, &mut problems);
+        for (index, from) in self.from.iter().enumerate() {
+            let side = if many {
+                format!("from_arr[{index}].from")
+            } else {
+                "from".into()
+            };
+            from.check(&side, typed, &size_of, &mut problems);
+        }
+        if problems.is_empty() {
+            self.check_volumes(&mut problems);
+        }
+        Error::from_all(problems).map_or(Ok(()), Err)
+    }
+
+    /// What is read must fill what is written: in bytes, or in elements where types differ.
+    fn check_volumes(&self, problems: &mut Vec<Error>) {
+        let typed = self.operation.is_typed();
+        let volume = |access: &Access| {
+            if typed {
+                access.elements()
+            } else {
+                access.volume()
+            }
+        };
+        let unit = if typed { "elements" } else { "bytes" };
+        for from in &self.from {
+            if let (Some(read), Some(written)) = (volume(from), volume(&self.to))
+                && read != written
+            {
+                let error = invalid("what is read does not fill what is written")
+                    .expected(format_args!("{written} {unit}"))
+                    .found(read);
+                problems.push(error.at(Location::field("from_sizes")));
+            }
+        }
+    }
+
+    /// The ranges it reads, for the order rules; empty ones left out. Only after a check.
+    pub fn reads(&self) -> impl Iterator<Item = ByteRange> {
+        self.from
+            .iter()
+            .filter_map(Access::range)
+            .filter(|range| range.start < range.end)
+    }
+
+    /// The range it writes; `None` when it writes nothing. Only after a check.
+    pub fn writes(&self) -> Option<ByteRange> {
+        self.to.range().filter(|range| range.start < range.end)
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidPackage, message)
+}
+
+/// Whether a descriptor's access may name this type (the seed's list, and what Tenon adds).
+pub(crate) fn is_movable(dtype: DataType) -> bool {
+    dtype.bits() >= 8 && !matches!(dtype, DataType::C64 | DataType::C128)
+}

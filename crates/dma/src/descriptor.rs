@@ -1,0 +1,159 @@
+//! The descriptor: one movement of data from variables to a variable.
+
+use std::fmt;
+use tenon_tensor::DataType;
+
+/// Dimensions an access pattern has at most (seed: `from_steps`).
+pub const MAX_DIMENSIONS: usize = 4;
+
+/// Sources an operation has at most (seed: `from_arr`).
+pub const MAX_SOURCES: usize = 16;
+
+/// A variable of a package, by its `var_id`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VariableId(pub u32);
+
+impl VariableId {
+    /// Its position in a table of variables.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for VariableId {
+    /// `v3`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}", self.0)
+    }
+}
+
+/// Which bytes of a variable are read or written, and in which order: a nest of loops, innermost
+/// first. The first size is in bytes, the others are counts; all steps are in bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Access {
+    /// The variable.
+    pub variable: VariableId,
+    /// Byte at which the pattern starts.
+    pub offset: u64,
+    /// Sizes, innermost first; at most [`MAX_DIMENSIONS`].
+    pub sizes: Vec<u64>,
+    /// Steps in bytes, innermost first, as many as sizes. 0 repeats the same bytes.
+    pub steps: Vec<i64>,
+    /// What the bytes are; [`DataType::U8`] when the operation does not care.
+    pub dtype: DataType,
+}
+
+impl Access {
+    /// `len` successive bytes.
+    pub fn bytes(variable: VariableId, offset: u64, len: u64) -> Self {
+        Self {
+            variable,
+            offset,
+            sizes: vec![len],
+            steps: vec![1],
+            dtype: DataType::U8,
+        }
+    }
+
+    /// Bytes the pattern visits, repeats counted; `None` on overflow.
+    pub fn volume(&self) -> Option<u64> {
+        if self.sizes.contains(&0) {
+            return Some(0);
+        }
+        self.sizes
+            .iter()
+            .try_fold(1u64, |product, &size| product.checked_mul(size))
+    }
+}
+
+/// What happens to the data on its way. `docs/dma.md` has the numerics.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Bytes move unchanged.
+    Copy,
+    /// Elements are converted from the source's data type to the target's.
+    Cast,
+    /// The sum of all sources.
+    Add,
+    /// The least of all sources and the constant.
+    Min {
+        /// The value to start with.
+        constant: Option<Constant>,
+    },
+    /// The greatest of all sources and the constant.
+    Max {
+        /// The value to start with.
+        constant: Option<Constant>,
+    },
+    /// The sum of all sources, each times its scale.
+    Fma {
+        /// One scale a source.
+        scales: Vec<f64>,
+    },
+    /// The elements in transposed order.
+    Transpose {
+        /// `transpose_shape`.
+        shape: [u64; 4],
+        /// `transpose_element_size`, in bytes.
+        element_size: u64,
+    },
+}
+
+impl Operation {
+    /// The name in the engine JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Operation::Copy => "copy",
+            Operation::Cast => "cast",
+            Operation::Add => "add",
+            Operation::Min { .. } => "min",
+            Operation::Max { .. } => "max",
+            Operation::Fma { .. } => "fma",
+            Operation::Transpose { .. } => "transpose",
+        }
+    }
+
+    /// Whether it reads elements, not mere bytes.
+    pub fn is_typed(&self) -> bool {
+        !matches!(self, Operation::Copy | Operation::Transpose { .. })
+    }
+}
+
+/// The constant of a minimum or maximum, of the type that `constant_dtype` names.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Constant {
+    /// `float32`
+    F32(f32),
+    /// `int32`
+    I32(i32),
+    /// `uint32`
+    U32(u32),
+}
+
+/// One movement: an operation, what it reads, what it writes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Descriptor {
+    /// The operation.
+    pub operation: Operation,
+    /// The sources: one, or up to [`MAX_SOURCES`] for add, min, max and fma.
+    pub from: Vec<Access>,
+    /// The target.
+    pub to: Access,
+}
+
+impl Descriptor {
+    /// A copy.
+    pub fn copy(from: Access, to: Access) -> Self {
+        Self {
+            operation: Operation::Copy,
+            from: vec![from],
+            to,
+        }
+    }
+
+    /// Bytes it writes, for profiles; the largest number when it overflows.
+    pub fn bytes_written(&self) -> u64 {
+        self.to.volume().unwrap_or(u64::MAX)
+    }
+}
