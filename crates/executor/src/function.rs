@@ -88,7 +88,7 @@ impl BoundFunction {
         &self,
         registers: &mut Registers,
         arguments: &[Value],
-        context: &mut dyn Any,
+        context: &dyn Any,
         control: &Control,
         observer: &mut O,
     ) -> Result<()> {

@@ -33,7 +33,7 @@ pub struct Frame<'a> {
     pub(crate) registers: &'a mut [Value],
     pub(crate) operands: &'a [u32],
     pub(crate) results: &'a [u32],
-    pub(crate) context: &'a mut dyn Any,
+    pub(crate) context: &'a dyn Any,
     pub(crate) control: &'a Control,
 }
 
@@ -61,8 +61,8 @@ impl Frame<'_> {
     }
 
     /// What the caller handed to this execution, such as its memory.
-    pub fn context<T: 'static>(&mut self) -> Result<&mut T> {
-        self.context.downcast_mut().ok_or_else(|| {
+    pub fn context<T: 'static>(&self) -> Result<&T> {
+        self.context.downcast_ref().ok_or_else(|| {
             Error::new(
                 ErrorKind::Internal,
                 format!("the execution does not have {}", type_name::<T>()),

@@ -47,7 +47,7 @@
 //! let program = Program::decode(&module, &registry, &Services::new())?;
 //! let main = program.function("main")?;
 //! let mut registers = main.registers();
-//! main.run(&mut registers, &[], &mut (), &Control::new(), &mut ())?;
+//! main.run(&mut registers, &[], &(), &Control::new(), &mut ())?;
 //! assert_eq!(main.results(&registers).next(), Some(&Value::I32(7)));
 //! # Ok::<(), tenon_base::Error>(())
 //! ```

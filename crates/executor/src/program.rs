@@ -1,7 +1,7 @@
 //! From a Module to bound functions.
 
 use crate::function::{BoundFunction, BoundKernel};
-use crate::site::place;
+use crate::site::{place, source};
 use crate::{Kernel, Registry, Services, Site};
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -77,7 +77,7 @@ fn bind_function(
                     function.name
                 ),
             )
-            .at(place(function, 0, &function.location)),
+            .at(source(&function.location)),
         ]);
     }
     check_registers(function)?;
@@ -88,13 +88,13 @@ fn bind_function(
         .into_iter()
         .zip(&function.kernels)
         .enumerate()
-        .map(|(index, (kernel, source))| BoundKernel {
+        .map(|(index, (kernel, from))| BoundKernel {
             kernel,
-            name: source.name.clone(),
-            operands: numbers.add(source.operands.iter().map(|register| register.0)),
-            results: numbers.add(source.results.iter().map(|register| register.0)),
+            name: from.name.clone(),
+            operands: numbers.add(from.operands.iter().map(|register| register.0)),
+            results: numbers.add(from.results.iter().map(|register| register.0)),
             dies: numbers.add(dying(function, &last_uses, index)),
-            place: place(function, index, &source.location),
+            place: place(function, index, from),
         })
         .collect();
     Ok(BoundFunction {
@@ -131,26 +131,20 @@ fn check_registers(function: &Function) -> Result<(), Vec<Error>> {
         Some(arguments) => arguments.fill(true),
         None => wrong(
             "more arguments than registers".into(),
-            place(function, 0, &function.location),
+            source(&function.location),
         ),
     }
     for (index, kernel) in function.kernels.iter().enumerate() {
-        let here = || place(function, index, &kernel.location);
+        let here = || place(function, index, kernel);
         for register in &kernel.operands {
             if !made.get(register.0 as usize).is_some_and(|&made| made) {
-                wrong(
-                    format!("kernel '{}' uses {register} before it is made", kernel.name),
-                    here(),
-                );
+                wrong(format!("{register} is used before it is made"), here());
             }
         }
         for register in &kernel.results {
             match made.get_mut(register.0 as usize) {
                 Some(made @ false) => *made = true,
-                Some(true) => wrong(
-                    format!("kernel '{}' makes {register} again", kernel.name),
-                    here(),
-                ),
+                Some(true) => wrong(format!("{register} is made again"), here()),
                 None => wrong(
                     format!("{register} is not a register of @{}", function.name),
                     here(),
@@ -161,7 +155,7 @@ fn check_registers(function: &Function) -> Result<(), Vec<Error>> {
     for register in &function.results {
         if !made.get(register.0 as usize).is_some_and(|&made| made) {
             let what = format!("@{} returns {register}, which nothing makes", function.name);
-            wrong(what, place(function, 0, &function.location));
+            wrong(what, source(&function.location));
         }
     }
     if errors.is_empty() {
@@ -186,8 +180,8 @@ fn bind_kernels(
             kernel: &function.kernels[index],
             services,
         };
-        let bound = bind(&site, registry)
-            .map_err(|error| error.at(place(function, index, &site.kernel.location)));
+        let bound =
+            bind(&site, registry).map_err(|error| error.at(place(function, index, site.kernel)));
         // Each slot is filled once, so that there is nothing to refuse.
         let _ = slots[index].set(bound);
     });
@@ -205,12 +199,9 @@ fn bind_kernels(
 
 fn bind(site: &Site<'_>, registry: &Registry) -> Result<Box<dyn Kernel>> {
     let kernel = site.kernel;
-    let def = registry.find(&kernel.name).ok_or_else(|| {
-        Error::new(
-            ErrorKind::NotFound,
-            format!("kernel '{}' is not known here", kernel.name),
-        )
-    })?;
+    let def = registry
+        .find(&kernel.name)
+        .ok_or_else(|| Error::new(ErrorKind::NotFound, "no kernel of this name is known here"))?;
     let types = |registers: &'_ [RegisterId]| -> Vec<&str> {
         let ty = |register: &RegisterId| site.function.registers.get(register.0 as usize);
         registers
@@ -221,7 +212,6 @@ fn bind(site: &Site<'_>, registry: &Registry) -> Result<Box<dyn Kernel>> {
     def.signature
         .check(&types(&kernel.operands), &types(&kernel.results))
         .and_then(|()| (def.bind)(site))
-        .map_err(|error| error.at(Location::field(format!("kernel '{}'", kernel.name))))
 }
 
 /// For each register the kernel that uses it last; `None` for one that is returned or never used.

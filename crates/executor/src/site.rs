@@ -125,13 +125,27 @@ fn attribute_type(attribute: &Attribute) -> &'static str {
     }
 }
 
-/// Where a kernel stands: its source location, or else its function and number.
-pub(crate) fn place(function: &Function, index: usize, location: &KernelLocation) -> Location {
+/// Where kernel `index` of a function stands: its source location and its name; without a source
+/// location, the function and the kernel's number besides.
+pub(crate) fn place(function: &Function, index: usize, kernel: &Kernel) -> Location {
+    let mut place = source(&kernel.location);
+    place.field = Some(if place == Location::default() {
+        format!(
+            "@{}: kernel {} ('{}')",
+            function.name,
+            index + 1,
+            kernel.name
+        )
+    } else {
+        format!("kernel '{}'", kernel.name)
+    });
+    place
+}
+
+/// A source location as a place.
+pub(crate) fn source(location: &KernelLocation) -> Location {
     let mut place = Location::default();
     fill(&mut place, location);
-    if place == Location::default() {
-        place.field = Some(format!("@{}: kernel {}", function.name, index + 1));
-    }
     place
 }
 
@@ -170,21 +184,7 @@ mod tests {
                 column: 5,
             }),
         };
-        let function = Function {
-            name: "main".into(),
-            kind: tenon_bef::FunctionKind::Sync,
-            registers: vec![],
-            arguments: 0,
-            result_types: vec![],
-            results: vec![],
-            kernels: vec![],
-            location: KernelLocation::Unknown,
-        };
-        assert_eq!(
-            place(&function, 0, &location).to_string(),
-            "m.mlir:3:5: node 'conv1'"
-        );
-        let unknown = place(&function, 2, &KernelLocation::Unknown);
-        assert_eq!(unknown.to_string(), "@main: kernel 3");
+        assert_eq!(source(&location).to_string(), "m.mlir:3:5: node 'conv1'");
+        assert_eq!(source(&KernelLocation::Unknown), Location::default());
     }
 }
