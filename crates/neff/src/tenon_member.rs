@@ -1,0 +1,259 @@
+//! `sg00/tenon.json`: what Tenon keeps beside NEFF's own members (docs/package.md).
+
+use crate::json::{dtype, optional_variable, variable};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use tenon_dma::VariableId;
+use tenon_tensor::DataType;
+
+/// The newest `format` that this build reads, and the one it writes.
+pub const TENON_FORMAT: u32 = 1;
+
+/// The whole member. Keys of later versions are ignored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TenonMember {
+    /// [`TENON_FORMAT`].
+    pub format: u32,
+    /// The version of Tenon that wrote it, `X.Y.Z`.
+    pub tenon_version: String,
+    /// The model.
+    pub model: ModelInfo,
+    /// What prepared constants may rely on.
+    pub cpu: CpuTarget,
+    /// The model's inputs, in its order.
+    pub inputs: Vec<Port>,
+    /// The model's outputs, in its order.
+    pub outputs: Vec<Port>,
+    /// The type of every variable that a workload names as an input or output, views included.
+    #[serde(default)]
+    pub variables: Vec<VariableInfo>,
+    /// The constants.
+    pub constants: Vec<ConstantInfo>,
+    /// The placement report.
+    pub placement: PlacementReport,
+    /// The memory plan.
+    pub plan: MemoryPlan,
+}
+
+impl TenonMember {
+    /// A member of this version with nothing in it.
+    pub fn new(model: ModelInfo) -> Self {
+        Self {
+            format: TENON_FORMAT,
+            tenon_version: env!("CARGO_PKG_VERSION").to_owned(),
+            model,
+            cpu: CpuTarget::Baseline,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            variables: Vec::new(),
+            constants: Vec::new(),
+            placement: PlacementReport::default(),
+            plan: MemoryPlan::default(),
+        }
+    }
+}
+
+/// The model a package was made from.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ModelInfo {
+    /// Its name.
+    pub name: String,
+    /// Its metadata, text to text.
+    #[serde(default)]
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// The CPU features that prepared constants may rely on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CpuTarget {
+    /// What every CPU of the architecture has.
+    #[default]
+    Baseline,
+    /// x86-64 with AVX2 and FMA.
+    Avx2,
+    /// x86-64 with AVX-512 F, BW, DQ and VL.
+    Avx512,
+}
+
+impl fmt::Display for CpuTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            CpuTarget::Baseline => "baseline",
+            CpuTarget::Avx2 => "avx2",
+            CpuTarget::Avx512 => "avx512",
+        })
+    }
+}
+
+/// An input or output of the model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Port {
+    /// Its name.
+    pub name: String,
+    /// The variable of type `input` or `output`.
+    #[serde(with = "variable")]
+    pub var_id: VariableId,
+    /// Its data type.
+    #[serde(with = "dtype")]
+    pub dtype: DataType,
+    /// Its shape, outermost first.
+    pub shape: Vec<usize>,
+}
+
+/// The type of a variable that a workload reads or writes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VariableInfo {
+    /// The variable.
+    #[serde(with = "variable")]
+    pub var_id: VariableId,
+    /// Its data type.
+    #[serde(with = "dtype")]
+    pub dtype: DataType,
+    /// Its shape, outermost first.
+    pub shape: Vec<usize>,
+    /// For a view, the variable whose bytes it is; never itself a view.
+    #[serde(
+        with = "optional_variable",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub view_of: Option<VariableId>,
+}
+
+/// What a constant is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConstantInfo {
+    /// The variable of type `file`.
+    #[serde(with = "variable")]
+    pub var_id: VariableId,
+    /// The model's name of it.
+    pub name: String,
+    /// Its data type.
+    #[serde(with = "dtype")]
+    pub dtype: DataType,
+    /// Its shape, outermost first.
+    pub shape: Vec<usize>,
+    /// Set when it is the prepared form of another constant.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub prepared: Option<PreparedForm>,
+}
+
+/// A constant laid out as a backend's kernels read it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreparedForm {
+    /// The plain constant.
+    #[serde(with = "variable")]
+    pub of: VariableId,
+    /// The backend that reads it.
+    pub backend: String,
+    /// The layout's tag.
+    pub layout: String,
+}
+
+/// Which backend each node runs on, and why not on others.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PlacementReport {
+    /// The backends asked, in order of preference.
+    pub backends: Vec<String>,
+    /// Every node.
+    pub nodes: Vec<NodePlacement>,
+    /// What passes from one backend to another.
+    pub crossings: Crossings,
+}
+
+/// Where one node runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodePlacement {
+    /// The node's name.
+    pub node: String,
+    /// Its operator.
+    pub operator: String,
+    /// A backend's name, `dma` or `view`.
+    pub backend: String,
+    /// Why backends asked before that one do not take it.
+    #[serde(default)]
+    pub refusals: Vec<RefusalReport>,
+}
+
+/// Why one backend does not take a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusalReport {
+    /// The backend's name.
+    pub backend: String,
+    /// The code of the reason.
+    pub reason: String,
+    /// The sentence.
+    pub text: String,
+}
+
+/// Values that pass from one backend to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Crossings {
+    /// How many.
+    pub count: u64,
+    /// Their bytes in all.
+    pub bytes: u64,
+}
+
+/// Where variables lie in the arena, and between which kernels they are alive.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MemoryPlan {
+    /// The arena's size.
+    pub arena_bytes: u64,
+    /// Its variables.
+    pub variables: Vec<LiveRange>,
+}
+
+/// One variable of the memory plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveRange {
+    /// The variable.
+    #[serde(with = "variable")]
+    pub var_id: VariableId,
+    /// Its first byte in the arena.
+    pub offset: u64,
+    /// Its bytes.
+    pub size: u64,
+    /// The first kernel that uses it.
+    pub first: u64,
+    /// The last kernel that uses it.
+    pub last: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prepared_constant_has_three_more_keys() {
+        let plain = ConstantInfo {
+            var_id: VariableId(3),
+            name: "w".into(),
+            dtype: DataType::F32,
+            shape: vec![2, 3],
+            prepared: None,
+        };
+        let text = r#"{"var_id":3,"name":"w","dtype":"f32","shape":[2,3]}"#;
+        assert_eq!(serde_json::to_string(&plain).unwrap(), text);
+        assert_eq!(serde_json::from_str::<ConstantInfo>(text).unwrap(), plain);
+        let prepared = ConstantInfo {
+            prepared: Some(PreparedForm {
+                of: VariableId(1),
+                backend: "CpuAcc".into(),
+                layout: "panels16:f32".into(),
+            }),
+            ..plain
+        };
+        let text = serde_json::to_string(&prepared).unwrap();
+        assert!(
+            text.ends_with(r#""of":1,"backend":"CpuAcc","layout":"panels16:f32"}"#),
+            "{text}"
+        );
+        assert_eq!(
+            serde_json::from_str::<ConstantInfo>(&text).unwrap(),
+            prepared
+        );
+    }
+}
