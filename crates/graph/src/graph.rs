@@ -86,12 +86,19 @@ pub struct Graph {
 impl Graph {
     /// An empty graph.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), ..Self::default() }
+        Self {
+            name: name.into(),
+            ..Self::default()
+        }
     }
 
     /// Adds a value made by a node to come (or an input).
     pub fn add_value(&mut self, name: impl Into<String>, ty: Option<TensorType>) -> ValueId {
-        self.values.push(Value { name: name.into(), ty, constant: None });
+        self.values.push(Value {
+            name: name.into(),
+            ty,
+            constant: None,
+        });
         ValueId(self.values.len() as u32 - 1)
     }
 

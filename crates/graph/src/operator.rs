@@ -4,7 +4,7 @@ use crate::{Attribute, AttributeKind, Attributes};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_tensor::{DataType, Tensor, TensorType};
+use tenon_tensor::{DataType, Element, Tensor, TensorType};
 
 /// What becomes of a node when it is lowered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -118,7 +118,10 @@ impl PartialEq for OperatorDef {
 /// The row of an operator.
 pub fn operator(name: &str) -> Option<&'static OperatorDef> {
     static INDEX: OnceLock<HashMap<&'static str, &'static OperatorDef>> = OnceLock::new();
-    INDEX.get_or_init(|| all().map(|def| (def.name, def)).collect()).get(name).copied()
+    INDEX
+        .get_or_init(|| all().map(|def| (def.name, def)).collect())
+        .get(name)
+        .copied()
 }
 
 /// Every row, family by family.
@@ -141,9 +144,8 @@ pub struct Inference<'a> {
 impl<'a> Inference<'a> {
     /// The type of input `index`; an error when it is left out.
     pub fn input(&self, index: usize) -> Result<&'a TensorType> {
-        self.optional(index).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidModel, format!("input {index} is missing"))
-        })
+        self.optional(index)
+            .ok_or_else(|| Error::new(ErrorKind::InvalidModel, format!("input {index} is missing")))
     }
 
     /// The type of input `index`, `None` when it is left out.
@@ -172,8 +174,39 @@ impl<'a> Inference<'a> {
         Ok(Some(known))
     }
 
+    /// The numbers of input `index`, of any integer or floating-point type: `None` when it is left
+    /// out, an error when they are not known when compiling.
+    pub fn numbers(&self, index: usize) -> Result<Option<Vec<f64>>> {
+        match self.constant(index).map(numbers_of) {
+            Some(Some(numbers)) => Ok(Some(numbers)),
+            _ => Ok(self
+                .ints(index)?
+                .map(|ints| ints.iter().map(|&int| int as f64).collect())),
+        }
+    }
+
     /// An attribute, for those that have no typed reader in [`Attributes`].
     pub fn attribute(&self, name: &str) -> Option<&'a Attribute> {
         self.attributes.value(name)
+    }
+}
+
+/// The elements of a tensor of floating-point numbers.
+fn numbers_of(tensor: &Tensor) -> Option<Vec<f64>> {
+    fn all<T: Element + Into<f64>>(tensor: &Tensor) -> Option<Vec<f64>> {
+        Some(
+            tensor
+                .as_slice::<T>()?
+                .iter()
+                .map(|&element| element.into())
+                .collect(),
+        )
+    }
+    match tensor.dtype() {
+        DataType::F32 => all::<f32>(tensor),
+        DataType::F64 => all::<f64>(tensor),
+        DataType::F16 => all::<half::f16>(tensor),
+        DataType::BF16 => all::<half::bf16>(tensor),
+        _ => None,
     }
 }

@@ -1,6 +1,51 @@
 //! The operators, one file a family.
+//!
+//! A row says what an operator is called, takes, makes and means, and how the types of its outputs
+//! follow from its inputs. Rows follow the newest ONNX form of each operator, with one difference:
+//! an attribute that names an element type (`to`, `dtype`, `output_dtype`, `output_datatype`) is a
+//! string holding Tenon's name of the type (`"f32"`).
+
+#[macro_use]
+mod rows;
+pub(crate) mod shapes;
+
+mod activation;
+mod binary;
+mod constant;
+mod convolution;
+mod gather;
+mod matmul;
+mod movement;
+mod normalization;
+mod pooling;
+mod quantize;
+mod recurrent;
+mod reduction;
+mod resize;
+mod selection;
+mod tenon;
+mod unary;
+mod view;
 
 use crate::OperatorDef;
 
 /// All families; [`crate::operator::all`] walks them.
-pub(crate) static FAMILIES: &[&[OperatorDef]] = &[];
+pub(crate) static FAMILIES: &[&[OperatorDef]] = &[
+    unary::OPERATORS,
+    binary::OPERATORS,
+    activation::OPERATORS,
+    convolution::OPERATORS,
+    pooling::OPERATORS,
+    matmul::OPERATORS,
+    reduction::OPERATORS,
+    normalization::OPERATORS,
+    recurrent::OPERATORS,
+    view::OPERATORS,
+    movement::OPERATORS,
+    gather::OPERATORS,
+    selection::OPERATORS,
+    constant::OPERATORS,
+    resize::OPERATORS,
+    quantize::OPERATORS,
+    tenon::OPERATORS,
+];

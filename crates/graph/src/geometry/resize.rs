@@ -1,0 +1,135 @@
+//! Resizing: the extents and scales of each dimension.
+
+use crate::Inference;
+use crate::ops::shapes::{axes, choice, extent, invalid};
+use tenon_base::Result;
+
+/// How `Resize` treats one dimension.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ResizeAxis {
+    /// The extent of the output.
+    pub output: usize,
+    /// Output extent over input extent, as coordinates are computed with it.
+    pub scale: f32,
+    /// The part of the input that is resized, as `tf_crop_and_resize` reads it (0 to 1).
+    pub roi: (f32, f32),
+}
+
+/// How `Resize` treats each dimension of its input; those not named keep their extent.
+pub fn resize_axes(node: &Inference<'_>) -> Result<Vec<ResizeAxis>> {
+    let shape = node.input(0)?.shape();
+    let named = match node.attributes.ints("axes")? {
+        Some(values) => axes(values, shape.len(), "attribute 'axes'")?,
+        None => (0..shape.len()).collect(),
+    };
+    let mut all: Vec<ResizeAxis> = shape
+        .iter()
+        .map(|&output| ResizeAxis {
+            output,
+            scale: 1.0,
+            roi: (0.0, 1.0),
+        })
+        .collect();
+    regions(node, &named, &mut all)?;
+    // An empty tensor stands for a left-out input in older exports.
+    let given = |index: usize| node.optional(index).is_some_and(|ty| ty.elements() > 0);
+    match (given(2), given(3)) {
+        (true, false) => by_scales(node, &named, &mut all)?,
+        (false, true) => by_sizes(node, &named, &mut all)?,
+        (both, _) => {
+            return Err(invalid("the new extents are not clear")
+                .expected("either input 'scales' or input 'sizes'")
+                .found(if both { "both" } else { "none" }));
+        }
+    }
+    Ok(all)
+}
+
+fn cropping(node: &Inference<'_>) -> Result<bool> {
+    let mode = node
+        .attributes
+        .string("coordinate_transformation_mode", "half_pixel")?;
+    Ok(mode == "tf_crop_and_resize")
+}
+
+fn regions(node: &Inference<'_>, named: &[usize], all: &mut [ResizeAxis]) -> Result<()> {
+    if !cropping(node)? {
+        return Ok(());
+    }
+    let roi = node.numbers(1)?.unwrap_or_default();
+    check_length("roi", roi.len(), 2 * named.len())?;
+    for (index, &axis) in named.iter().enumerate() {
+        all[axis].roi = (roi[index] as f32, roi[named.len() + index] as f32);
+    }
+    Ok(())
+}
+
+fn by_scales(node: &Inference<'_>, named: &[usize], all: &mut [ResizeAxis]) -> Result<()> {
+    let scales = node.numbers(2)?.unwrap_or_default();
+    check_length("scales", scales.len(), named.len())?;
+    for (&axis, &scale) in named.iter().zip(&scales) {
+        if !(scale > 0.0 && scale.is_finite()) {
+            return Err(invalid("input 'scales' is out of range")
+                .expected("numbers above 0")
+                .found(scale));
+        }
+        let target = &mut all[axis];
+        let part = f64::from(target.roi.1) - f64::from(target.roi.0);
+        let length = (target.output as f64 * part * scale).floor();
+        // 2^53: beyond it f64 skips whole numbers, and no tensor is that long.
+        if !(0.0..9e15).contains(&length) {
+            return Err(invalid("input 'scales' makes an extent that cannot be").found(length));
+        }
+        target.output = length as usize;
+        target.scale = scale as f32;
+    }
+    Ok(())
+}
+
+fn by_sizes(node: &Inference<'_>, named: &[usize], all: &mut [ResizeAxis]) -> Result<()> {
+    let sizes = node.ints(3)?.unwrap_or_default();
+    check_length("sizes", sizes.len(), named.len())?;
+    let policies = ["stretch", "not_larger", "not_smaller"];
+    let policy = choice(node, "keep_aspect_ratio_policy", "stretch", &policies)?;
+    let mut ratios = Vec::with_capacity(named.len());
+    for (&axis, &size) in named.iter().zip(&sizes) {
+        let target = &mut all[axis];
+        let size = extent(size, "input 'sizes'")?;
+        if size > 0 && target.output == 0 {
+            return Err(invalid("input 'sizes' enlarges an empty dimension").found(size));
+        }
+        ratios.push(if target.output == 0 {
+            1.0
+        } else {
+            size as f64 / target.output as f64
+        });
+        if policy == "stretch" {
+            target.scale = *ratios.last().unwrap_or(&1.0) as f32;
+            target.output = size;
+        }
+    }
+    let common = match policy {
+        "not_larger" => ratios.iter().copied().fold(f64::INFINITY, f64::min),
+        "not_smaller" => ratios.iter().copied().fold(0.0, f64::max),
+        _ => return Ok(()),
+    };
+    for &axis in named {
+        let target = &mut all[axis];
+        let length = (target.output as f64 * common).round();
+        if !(0.0..9e15).contains(&length) {
+            return Err(invalid("input 'sizes' makes an extent that cannot be").found(length));
+        }
+        target.output = length as usize;
+        target.scale = common as f32;
+    }
+    Ok(())
+}
+
+fn check_length(name: &str, found: usize, expected: usize) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(invalid(format!("input '{name}' has the wrong length"))
+        .expected(expected)
+        .found(found))
+}

@@ -1,0 +1,108 @@
+//! Elementwise operators of several inputs, which broadcast as in NumPy: arithmetic, comparison,
+//! logic, bits.
+
+use super::rows::*;
+use super::shapes::{Inferred, broadcast, broadcasts_to, choice, invalid, one, same_dtype};
+use crate::{DataType, Inference};
+
+const A: crate::operator::OperandDef = required("A", NUMBERS);
+const B: crate::operator::OperandDef = required("B", NUMBERS);
+const C: crate::operator::OperandDef = required("C", NUMBERS);
+const TRUTH: crate::operator::OperandDef = required("C", BOOL);
+
+operators! { "binary"
+    /// A + B; integers wrap.
+    Compute "Add" (A, B) -> (C) [] arithmetic;
+    /// A - B; integers wrap.
+    Compute "Sub" (A, B) -> (C) [] arithmetic;
+    /// A times B; integers wrap.
+    Compute "Mul" (A, B) -> (C) [] arithmetic;
+    /// A divided by B; integers round towards zero.
+    Compute "Div" (A, B) -> (C) [] arithmetic;
+    /// The rest of A divided by B.
+    Compute "Mod" (A, B) -> (C) [
+        int("fmod", "0: the rest has the divisor's sign (integers only); 1: the dividend's; default 0"),
+    ] modulo;
+    /// X to the power of Y; of X's type.
+    Compute "Pow" (required("X", NUMBERS), required("Y", NUMBERS)) -> (required("Z", NUMBERS)) [] power;
+    /// The least of all inputs.
+    Compute "Min" (variadic("data", NUMBERS)) -> (required("min", NUMBERS)) [] all;
+    /// The greatest of all inputs.
+    Compute "Max" (variadic("data", NUMBERS)) -> (required("max", NUMBERS)) [] all;
+    /// All inputs added up.
+    Compute "Sum" (variadic("data", FLOATS)) -> (required("sum", FLOATS)) [] all;
+    /// All inputs added up and divided by their number.
+    Compute "Mean" (variadic("data", FLOATS)) -> (required("mean", FLOATS)) [] all;
+    /// Whether A and B are equal.
+    Compute "Equal" (required("A", PLAIN), required("B", PLAIN)) -> (TRUTH) [] comparison;
+    /// Whether A is greater than B.
+    Compute "Greater" (A, B) -> (TRUTH) [] comparison;
+    /// Whether A is greater than B or equal to it.
+    Compute "GreaterOrEqual" (A, B) -> (TRUTH) [] comparison;
+    /// Whether A is less than B.
+    Compute "Less" (A, B) -> (TRUTH) [] comparison;
+    /// Whether A is less than B or equal to it.
+    Compute "LessOrEqual" (A, B) -> (TRUTH) [] comparison;
+    /// Whether both are true.
+    Compute "And" (required("A", BOOL), required("B", BOOL)) -> (TRUTH) [] comparison;
+    /// Whether one of them is true.
+    Compute "Or" (required("A", BOOL), required("B", BOOL)) -> (TRUTH) [] comparison;
+    /// Whether exactly one of them is true.
+    Compute "Xor" (required("A", BOOL), required("B", BOOL)) -> (TRUTH) [] comparison;
+    /// The bits that both have.
+    Compute "BitwiseAnd" (required("A", INTEGERS), required("B", INTEGERS))
+        -> (required("C", INTEGERS)) [] arithmetic;
+    /// The bits that one of them has.
+    Compute "BitwiseOr" (required("A", INTEGERS), required("B", INTEGERS))
+        -> (required("C", INTEGERS)) [] arithmetic;
+    /// The bits that exactly one of them has.
+    Compute "BitwiseXor" (required("A", INTEGERS), required("B", INTEGERS))
+        -> (required("C", INTEGERS)) [] arithmetic;
+    /// The bits of X moved by Y places; those that leave are lost.
+    Compute "BitShift" (required("X", INTEGERS), required("Y", INTEGERS))
+        -> (required("Z", INTEGERS)) [must(string("direction", "LEFT or RIGHT"))] shift;
+    /// X where it is not negative, else slope times X. The slope broadcasts to X.
+    Compute "PRelu" (required("X", SIGNED), required("slope", SIGNED))
+        -> (required("Y", SIGNED)) [] prelu;
+}
+
+fn arithmetic(node: &Inference<'_>) -> Inferred {
+    one(
+        same_dtype(node, &["A", "B"])?,
+        broadcast(node, &["A", "B"])?,
+    )
+}
+
+fn comparison(node: &Inference<'_>) -> Inferred {
+    same_dtype(node, &["A", "B"])?;
+    one(DataType::Bool, broadcast(node, &["A", "B"])?)
+}
+
+fn modulo(node: &Inference<'_>) -> Inferred {
+    let types = arithmetic(node)?;
+    if node.input(0)?.dtype().is_float() && !node.attributes.flag("fmod", false)? {
+        return Err(invalid("attribute 'fmod' must be 1 for floating-point numbers").found(0));
+    }
+    Ok(types)
+}
+
+fn power(node: &Inference<'_>) -> Inferred {
+    one(node.input(0)?.dtype(), broadcast(node, &["X", "Y"])?)
+}
+
+fn shift(node: &Inference<'_>) -> Inferred {
+    choice(node, "direction", "", &["LEFT", "RIGHT"])?;
+    arithmetic(node)
+}
+
+fn all(node: &Inference<'_>) -> Inferred {
+    let names = vec!["data"; node.inputs.len()];
+    one(same_dtype(node, &names)?, broadcast(node, &names)?)
+}
+
+fn prelu(node: &Inference<'_>) -> Inferred {
+    let dtype = same_dtype(node, &["X", "slope"])?;
+    let shape = node.input(0)?.shape();
+    broadcasts_to(node.input(1)?, "slope", shape)?;
+    one(dtype, shape.clone())
+}

@@ -1,0 +1,105 @@
+//! Quantization: numbers as small integers with a scale and a zero point.
+
+use super::rows::*;
+use super::shapes::{
+    Inferred, axis_attribute, dtype_attribute, expect_dtype, expect_shape, extent, invalid, one,
+};
+use crate::operator::AttributeDef;
+use crate::{DataType, Inference};
+use tenon_base::Result;
+use tenon_tensor::TensorType;
+
+const AXIS: AttributeDef = int(
+    "axis",
+    "the dimension along which scales differ, when there are several; default 1",
+);
+const BLOCK: AttributeDef = int(
+    "block_size",
+    "elements along the axis that share a scale; 0: all; default 0",
+);
+
+operators! { "quantize"
+    /// x / y_scale + y_zero_point, rounded (halves to even) and held in the range of the output's
+    /// type, which is the zero point's, or `output_dtype`, or u8. Scales are a scalar, one for each
+    /// position of the axis, or one for each block along it.
+    Compute "QuantizeLinear"
+        (required("x", NUMBERS), required("y_scale", FLOATS), optional("y_zero_point", QUANTIZED))
+        -> (required("y", QUANTIZED))
+        [
+            AXIS, BLOCK,
+            string("output_dtype", "the element type without a zero point; default u8"),
+            string("precision", "the type in which it divides; default that of the scale"),
+            int("saturate", "for f8 only; default 1"),
+        ] quantize;
+    /// (x - x_zero_point) times x_scale, of the scale's type or `output_dtype`.
+    Compute "DequantizeLinear"
+        (required("x", DEQUANTIZED), required("x_scale", FLOATS), optional("x_zero_point", DEQUANTIZED))
+        -> (required("y", FLOATS))
+        [AXIS, BLOCK, string("output_dtype", "the element type; default that of x_scale")]
+        dequantize;
+    /// Quantization to u8 with the scale and zero point that fit the input's range, 0 included.
+    Compute "DynamicQuantizeLinear" (required("x", F32))
+        -> (required("y", U8), required("y_scale", F32), required("y_zero_point", U8))
+        [] dynamic;
+}
+
+/// Checks the shapes of a scale and a zero point against the input.
+fn parameters(node: &Inference<'_>, names: [&str; 2]) -> Result<()> {
+    let (x, scale) = (node.input(0)?.shape(), node.input(1)?);
+    let block = extent(
+        node.attributes.int("block_size", 0)?,
+        "attribute 'block_size'",
+    )?;
+    if block > 0 {
+        let axis = axis_attribute(node, 1, x.len())?;
+        let mut blocks = x.to_vec();
+        blocks[axis] = blocks[axis].div_ceil(block);
+        expect_shape(scale, names[0], &blocks)?;
+    } else if scale.shape().len() == 1 && scale.elements() != 1 {
+        let axis = axis_attribute(node, 1, x.len())?;
+        expect_shape(scale, names[0], &x[axis..=axis])?;
+    } else if scale.elements() != 1 {
+        return Err(invalid(format!("input '{}' has the wrong shape", names[0]))
+            .expected("a scalar, or one number for each position of the axis")
+            .found(scale.shape()));
+    }
+    match node.optional(2) {
+        Some(zero) if zero.elements() != 1 || scale.elements() != 1 => {
+            expect_shape(zero, names[1], scale.shape())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn quantize(node: &Inference<'_>) -> Inferred {
+    parameters(node, ["y_scale", "y_zero_point"])?;
+    let default = node.optional(2).map_or(DataType::U8, TensorType::dtype);
+    let dtype = dtype_attribute(node, "output_dtype", default)?;
+    if let Some(zero) = node.optional(2) {
+        expect_dtype(zero, "y_zero_point", dtype)?;
+    }
+    if !QUANTIZED.contains(dtype) {
+        return Err(invalid("attribute 'output_dtype' is not a quantized type").found(dtype));
+    }
+    one(dtype, node.input(0)?.shape().clone())
+}
+
+fn dequantize(node: &Inference<'_>) -> Inferred {
+    parameters(node, ["x_scale", "x_zero_point"])?;
+    let x = node.input(0)?;
+    if let Some(zero) = node.optional(2) {
+        expect_dtype(zero, "x_zero_point", x.dtype())?;
+    }
+    one(
+        dtype_attribute(node, "output_dtype", node.input(1)?.dtype())?,
+        x.shape().clone(),
+    )
+}
+
+fn dynamic(node: &Inference<'_>) -> Inferred {
+    Ok(vec![
+        TensorType::new(DataType::U8, node.input(0)?.shape().clone())?,
+        TensorType::new(DataType::F32, [])?,
+        TensorType::new(DataType::U8, [])?,
+    ])
+}

@@ -1,0 +1,195 @@
+//! Recurrent layers: LSTM, GRU and plain RNN over a sequence.
+//!
+//! With S steps, a batch of N, I features in and H out, and D directions (2 when bidirectional):
+//! X [S, N, I], W [D, g H, I], R [D, g H, H], B [D, 2 g H], initial states [D, N, H], where g is the
+//! number of gates; Y [S, D, N, H], Y_h and Y_c [D, N, H]. With `layout` 1 the batch comes first:
+//! X [N, S, I], states [N, D, H], Y [N, S, D, H].
+
+use super::rows::*;
+use super::shapes::{
+    Inferred, choice, expect_optional_shape, expect_shape, extent, invalid, product, rank,
+    same_dtype,
+};
+use crate::Inference;
+use crate::operator::{AttributeDef, OperandDef};
+use tenon_base::Result;
+use tenon_tensor::TensorType;
+
+const X: OperandDef = required("X", FLOATS);
+const W: OperandDef = required("W", FLOATS);
+const R: OperandDef = required("R", FLOATS);
+const B: OperandDef = optional("B", FLOATS);
+const LENGTHS: OperandDef = optional("sequence_lens", I32);
+const INITIAL_H: OperandDef = optional("initial_h", FLOATS);
+const Y: OperandDef = optional("Y", FLOATS);
+const Y_H: OperandDef = optional("Y_h", FLOATS);
+const ALPHA: AttributeDef = floats(
+    "activation_alpha",
+    "first parameters of the activations that have one, in order",
+);
+const BETA: AttributeDef = floats(
+    "activation_beta",
+    "second parameters of the activations that have one, in order",
+);
+const ACTIVATIONS: AttributeDef = strings(
+    "activations",
+    "the functions of each direction; default Sigmoid, Tanh as usual",
+);
+const CLIP: AttributeDef = float("clip", "bound of what enters the activations; default none");
+const DIRECTION: AttributeDef = string(
+    "direction",
+    "forward, reverse or bidirectional; default forward",
+);
+const HIDDEN: AttributeDef = int("hidden_size", "number of features H; default that of R");
+const LAYOUT: AttributeDef = int("layout", "1: the batch comes first; default 0");
+
+operators! { "recurrent"
+    /// Long short-term memory; gates in the order input, output, forget, cell.
+    Compute "LSTM"
+        (X, W, R, B, LENGTHS, INITIAL_H, optional("initial_c", FLOATS), optional("P", FLOATS))
+        -> (Y, Y_H, optional("Y_c", FLOATS))
+        [
+            ALPHA, BETA, ACTIVATIONS, CLIP, DIRECTION, HIDDEN,
+            int("input_forget", "1: the input gate is 1 minus the forget gate; default 0"),
+            LAYOUT,
+        ] lstm;
+    /// Gated recurrent unit; gates in the order update, reset, hidden.
+    Compute "GRU" (X, W, R, B, LENGTHS, INITIAL_H) -> (Y, Y_H)
+        [
+            ALPHA, BETA, ACTIVATIONS, CLIP, DIRECTION, HIDDEN, LAYOUT,
+            int("linear_before_reset", "1: the reset gate comes after the product; default 0"),
+        ] gru;
+    /// Y = activation(X W' + H R' + B), step by step.
+    Compute "RNN" (X, W, R, B, LENGTHS, INITIAL_H) -> (Y, Y_H)
+        [ALPHA, BETA, ACTIVATIONS, CLIP, DIRECTION, HIDDEN, LAYOUT] rnn;
+}
+
+/// The extents of a recurrent layer.
+struct Sizes {
+    steps: usize,
+    batch: usize,
+    directions: usize,
+    hidden: usize,
+    batch_first: bool,
+}
+
+impl Sizes {
+    fn new(node: &Inference<'_>) -> Result<Self> {
+        let (x, r) = (node.input(0)?, node.input(2)?);
+        rank(x, "X", 3..=3)?;
+        rank(r, "R", 3..=3)?;
+        let batch_first = node.attributes.flag("layout", false)?;
+        let (steps, batch) = match batch_first {
+            true => (x.shape()[1], x.shape()[0]),
+            false => (x.shape()[0], x.shape()[1]),
+        };
+        let directions = ["forward", "reverse", "bidirectional"];
+        let direction = choice(node, "direction", "forward", &directions)?;
+        let hidden = r.shape()[2];
+        let given = node.attributes.int("hidden_size", hidden as i64)?;
+        if extent(given, "attribute 'hidden_size'")? != hidden {
+            return Err(invalid("attribute 'hidden_size' is not that of R")
+                .expected(hidden)
+                .found(given));
+        }
+        let directions = if direction == "bidirectional" { 2 } else { 1 };
+        Ok(Self {
+            steps,
+            batch,
+            directions,
+            hidden,
+            batch_first,
+        })
+    }
+
+    fn state(&self) -> [usize; 3] {
+        match self.batch_first {
+            true => [self.batch, self.directions, self.hidden],
+            false => [self.directions, self.batch, self.hidden],
+        }
+    }
+
+    fn whole(&self) -> [usize; 4] {
+        match self.batch_first {
+            true => [self.batch, self.steps, self.directions, self.hidden],
+            false => [self.steps, self.directions, self.batch, self.hidden],
+        }
+    }
+}
+
+/// Checks the operands that all layers share, and answers Y and Y_h.
+fn layer(node: &Inference<'_>, gates: usize) -> Result<(Sizes, Vec<TensorType>)> {
+    // sequence_lens is not of the common type.
+    let dtype = same_dtype(node, &["X", "W", "R", "B"])?;
+    let sizes = Sizes::new(node)?;
+    let rows = product(gates, sizes.hidden, "input 'R'")?;
+    let features = node.input(0)?.shape()[2];
+    expect_shape(node.input(1)?, "W", &[sizes.directions, rows, features])?;
+    expect_shape(node.input(2)?, "R", &[sizes.directions, rows, sizes.hidden])?;
+    let biases = product(2, rows, "input 'B'")?;
+    expect_optional_shape(node, 3, "B", &[sizes.directions, biases])?;
+    expect_optional_shape(node, 4, "sequence_lens", &[sizes.batch])?;
+    expect_optional_shape(node, 5, "initial_h", &sizes.state())?;
+    let whole = TensorType::new(dtype, sizes.whole())?;
+    let state = TensorType::new(dtype, sizes.state())?;
+    Ok((sizes, vec![whole, state]))
+}
+
+/// Checks the functions' names, `each` for every direction.
+fn functions(node: &Inference<'_>, sizes: &Sizes, each: usize) -> Result<()> {
+    const KNOWN: &[&str] = &[
+        "Relu",
+        "Tanh",
+        "Sigmoid",
+        "Affine",
+        "LeakyRelu",
+        "ThresholdedRelu",
+        "ScaledTanh",
+        "HardSigmoid",
+        "Elu",
+        "Softsign",
+        "Softplus",
+    ];
+    let Some(names) = node.attributes.strings("activations")? else {
+        return Ok(());
+    };
+    if names.len() != each * sizes.directions {
+        return Err(invalid("attribute 'activations' has the wrong length")
+            .expected(each * sizes.directions)
+            .found(names.len()));
+    }
+    // ONNX names them without regard to case.
+    let unknown = |name: &&String| !KNOWN.iter().any(|known| known.eq_ignore_ascii_case(name));
+    match names.iter().find(unknown) {
+        None => Ok(()),
+        Some(name) => Err(invalid("attribute 'activations' names an unknown function")
+            .expected(KNOWN.join(", "))
+            .found(name)),
+    }
+}
+
+fn lstm(node: &Inference<'_>) -> Inferred {
+    let (sizes, mut types) = layer(node, 4)?;
+    functions(node, &sizes, 3)?;
+    expect_optional_shape(node, 6, "initial_c", &sizes.state())?;
+    expect_optional_shape(
+        node,
+        7,
+        "P",
+        &[sizes.directions, product(3, sizes.hidden, "input 'P'")?],
+    )?;
+    types.push(types[1].clone());
+    Ok(types)
+}
+
+fn gru(node: &Inference<'_>) -> Inferred {
+    let (sizes, types) = layer(node, 3)?;
+    functions(node, &sizes, 2)?;
+    Ok(types)
+}
+
+fn rnn(node: &Inference<'_>) -> Inferred {
+    let (sizes, types) = layer(node, 1)?;
+    functions(node, &sizes, 1)?;
+    Ok(types)
+}

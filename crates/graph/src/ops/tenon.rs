@@ -1,0 +1,173 @@
+//! Tenon's own operators: what the compiler fuses others into. Images are batch, height, width,
+//! channels here; weights keep ONNX's order.
+
+use super::matmul::product_shape;
+use super::rows::*;
+use super::shapes::{
+    Inferred, broadcasts_to, choice, expect_optional_shape, expect_shape, invalid, one, positive,
+    rank, same_dtype,
+};
+use crate::Inference;
+use crate::geometry::Window;
+use crate::operator::{AttributeDef, OperandDef};
+use tenon_base::Result;
+use tenon_tensor::TensorType;
+
+/// The values of attribute `activation`.
+const ACTIVATIONS: &[&str] = &[
+    "none",
+    "relu",
+    "clip",
+    "sigmoid",
+    "tanh",
+    "silu",
+    "hardswish",
+    "hardsigmoid",
+    "leakyrelu",
+    "gelu",
+    "gelu_tanh",
+];
+
+const ACTIVATION: AttributeDef = string(
+    "activation",
+    "none, relu, clip (alpha to beta), sigmoid, tanh, silu, hardswish, hardsigmoid (alpha x + beta), \
+     leakyrelu (alpha), gelu or gelu_tanh; default none",
+);
+const ALPHA: AttributeDef = float("alpha", "first parameter of the activation; default 0");
+const BETA: AttributeDef = float("beta", "second parameter of the activation; default 0");
+const DILATIONS: AttributeDef = ints(
+    "dilations",
+    "steps between elements of the kernel; default 1s",
+);
+const PADS: AttributeDef = ints("pads", "padding at top, left, bottom, right; default 0s");
+const STRIDES: AttributeDef = ints("strides", "steps between windows; default 1s");
+const KERNEL_SHAPE: AttributeDef = must(ints("kernel_shape", "height and width of a window"));
+const CEIL_MODE: AttributeDef = int(
+    "ceil_mode",
+    "1: a last window may reach beyond the padding; default 0",
+);
+
+const X: OperandDef = required("X", FLOATS);
+const Y: OperandDef = required("Y", FLOATS);
+
+operators! { "tenon"
+    /// Convolution with all that follows: X [N, H, W, C], W [M, C/group, kH, kW], B [M],
+    /// Z [N, oH, oW, M]; Y = activation(conv(X, W) + B + Z), of Z's shape.
+    Compute "tenon.Conv" (X, required("W", FLOATS), optional("B", FLOATS), optional("Z", FLOATS))
+        -> (Y)
+        [
+            ACTIVATION, ALPHA, BETA, DILATIONS,
+            int("group", "groups of channels that see only each other; default 1"),
+            PADS, STRIDES,
+        ] conv;
+    /// Matrix product with all that follows: A [.., M, K], B [.., K, N], bias [N], Z of the
+    /// result's shape; Y = activation(scale A' B' + bias + Z). Leading dimensions broadcast.
+    Compute "tenon.MatMul"
+        (required("A", FLOATS), required("B", FLOATS), optional("bias", FLOATS),
+         optional("Z", FLOATS))
+        -> (Y)
+        [
+            ACTIVATION, ALPHA, BETA,
+            float("scale", "factor of the product; default 1"),
+            int("trans_a", "1: the last two dimensions of A are swapped; default 0"),
+            int("trans_b", "1: the last two dimensions of B are swapped; default 0"),
+        ] matmul;
+    /// MaxPool of X [N, H, W, C].
+    Compute "tenon.MaxPool" (X) -> (Y) [CEIL_MODE, DILATIONS, KERNEL_SHAPE, PADS, STRIDES] pool;
+    /// AveragePool of X [N, H, W, C].
+    Compute "tenon.AveragePool" (X) -> (Y)
+        [
+            CEIL_MODE,
+            int("count_include_pad", "1: padding counts as elements of value 0; default 0"),
+            DILATIONS, KERNEL_SHAPE, PADS, STRIDES,
+        ] pool;
+    /// softmax(scale Q K' + mask) V for each head: Q [B, S, H, D], K [B, T, H, D], V [B, T, H, Dv],
+    /// mask broadcasts to [B, H, S, T]; Y [B, S, H, Dv].
+    Compute "tenon.Attention"
+        (required("Q", FLOATS), required("K", FLOATS), required("V", FLOATS),
+         optional("mask", FLOATS))
+        -> (Y) [float("scale", "factor of the scores; default 1")] attention;
+}
+
+fn planes(kernel: &[usize], node: &Inference<'_>) -> Result<Window> {
+    let x = node.input(0)?.shape();
+    Window::sliding(node.attributes, &x[1..3], kernel)
+}
+
+fn conv(node: &Inference<'_>) -> Inferred {
+    let dtype = same_dtype(node, &["X", "W", "B", "Z"])?;
+    choice(node, "activation", "none", ACTIVATIONS)?;
+    let (x, w) = (node.input(0)?, node.input(1)?);
+    rank(x, "X", 4..=4)?;
+    rank(w, "W", 4..=4)?;
+    let group = positive(node.attributes.int("group", 1)?, "attribute 'group'")?;
+    let (channels, filters) = (x.shape()[3], w.shape()[0]);
+    if w.shape()[1].checked_mul(group) != Some(channels) || !filters.is_multiple_of(group) {
+        return Err(invalid("input 'W' has the wrong number of channels")
+            .expected(format_args!("{channels} in {group} groups"))
+            .found(w.shape()));
+    }
+    let window = planes(&w.shape()[2..], node)?;
+    let shape = [x.shape()[0], window.output[0], window.output[1], filters];
+    expect_optional_shape(node, 2, "B", &[filters])?;
+    expect_optional_shape(node, 3, "Z", &shape)?;
+    one(dtype, shape)
+}
+
+fn matmul(node: &Inference<'_>) -> Inferred {
+    let dtype = same_dtype(node, &["A", "B", "bias", "Z"])?;
+    choice(node, "activation", "none", ACTIVATIONS)?;
+    let side = |index: usize, name: &str, flag: &str| -> Result<TensorType> {
+        let ty = node.input(index)?;
+        let dims = rank(ty, name, 2..=usize::MAX)?;
+        let mut shape = ty.shape().to_vec();
+        if node.attributes.flag(flag, false)? {
+            shape.swap(dims - 1, dims - 2);
+        }
+        TensorType::new(ty.dtype(), shape)
+    };
+    let shape = product_shape(
+        &side(0, "A", "trans_a")?,
+        &side(1, "B", "trans_b")?,
+        ["A", "B"],
+    )?;
+    expect_optional_shape(node, 2, "bias", &shape[shape.len() - 1..])?;
+    expect_optional_shape(node, 3, "Z", &shape)?;
+    one(dtype, shape)
+}
+
+fn pool(node: &Inference<'_>) -> Inferred {
+    let x = node.input(0)?;
+    rank(x, "X", 4..=4)?;
+    let kernel = node.attributes.ints("kernel_shape")?.unwrap_or_default();
+    let kernel = kernel
+        .iter()
+        .map(|&value| positive(value, "attribute 'kernel_shape'"))
+        .collect::<Result<Vec<_>>>()?;
+    let window = planes(&kernel, node)?;
+    one(
+        x.dtype(),
+        [
+            x.shape()[0],
+            window.output[0],
+            window.output[1],
+            x.shape()[3],
+        ],
+    )
+}
+
+fn attention(node: &Inference<'_>) -> Inferred {
+    let dtype = same_dtype(node, &["Q", "K", "V", "mask"])?;
+    let (q, k, v) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    rank(q, "Q", 4..=4)?;
+    rank(k, "K", 4..=4)?;
+    rank(v, "V", 4..=4)?;
+    let (batch, queries, heads) = (q.shape()[0], q.shape()[1], q.shape()[2]);
+    let keys = k.shape()[1];
+    expect_shape(k, "K", &[batch, keys, heads, q.shape()[3]])?;
+    expect_shape(v, "V", &[batch, keys, heads, v.shape()[3]])?;
+    if let Some(mask) = node.optional(3) {
+        broadcasts_to(mask, "mask", &[batch, heads, queries, keys])?;
+    }
+    one(dtype, [batch, queries, heads, v.shape()[3]])
+}
