@@ -1,0 +1,97 @@
+//! From a graph to a package: the stages in order.
+
+use crate::place::Placement;
+use crate::{layout, lower, memory, optimise, outputs, pack, place, specialise, verify};
+use std::collections::BTreeMap;
+use tenon_backend::{BackendId, CpuLevel, Registry};
+use tenon_base::{Control, Result};
+use tenon_bef::Module;
+use tenon_graph::Graph;
+use tenon_neff::Contents;
+use tenon_tensor::Tensor;
+
+/// The backends that a model is placed on unless told otherwise, first choice first.
+pub const DEFAULT_BACKENDS: [BackendId; 2] = [BackendId::new("CpuAcc"), BackendId::new("CpuRef")];
+
+/// How to compile.
+#[derive(Clone)]
+pub struct Options<'a> {
+    /// Who computes, first choice first; [`DEFAULT_BACKENDS`].
+    pub backends: Vec<BackendId>,
+    /// The backends there are; constants are computed through it too.
+    pub registry: &'a Registry,
+    /// What prepared constants may rely on.
+    pub cpu: CpuLevel,
+    /// Values of inputs that are known when compiling, by name.
+    pub constants: BTreeMap<String, Tensor>,
+    /// Leaves the plain form of prepared constants out of the package.
+    pub prepared_only: bool,
+    /// The model's name in the package, instead of the graph's.
+    pub name: Option<String>,
+    /// Progress, cancel, deadline.
+    pub control: Control,
+}
+
+impl<'a> Options<'a> {
+    /// The defaults, with the backends of `registry`.
+    pub fn new(registry: &'a Registry) -> Self {
+        Self {
+            backends: DEFAULT_BACKENDS.to_vec(),
+            registry,
+            cpu: CpuLevel::default(),
+            constants: BTreeMap::new(),
+            prepared_only: false,
+            name: None,
+            control: Control::new(),
+        }
+    }
+}
+
+/// What compiling makes.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    /// The package, to be written.
+    pub contents: Contents,
+    /// The host program, as it stands in the package.
+    pub module: Module,
+    /// The graph that was placed: optimised, in execution order.
+    pub graph: Graph,
+    /// Which backend each node runs on; its `Display` is the summary in a line.
+    pub placement: Placement,
+}
+
+/// Compiles a graph.
+///
+/// # Errors
+/// Constants that fit no input, nodes whose types do not fit or whose shape is not known, nodes
+/// that no backend takes (problems of a stage together), and what [`Control::check`] answers.
+pub fn compile(mut graph: Graph, options: &Options<'_>) -> Result<Compiled> {
+    let control = &options.control;
+    let backends = place::preferred(options.registry, &options.backends)?;
+    let names = outputs::names(&graph);
+    specialise::give_constants(&mut graph, &options.constants)?;
+    specialise::specialise(&mut graph, options.registry, control)?;
+    optimise::optimise(
+        &mut graph,
+        options.registry,
+        layout::preference(&backends),
+        control,
+    )?;
+    outputs::restore(&mut graph, &names)?;
+    verify::verify(&graph, "the optimised graph")?;
+    control.progress("place", 0, 1)?;
+    let copied = memory::copied_views(&graph);
+    let placement = place::place(&graph, &backends, &copied)?;
+    let memory = memory::plan(&graph, &placement, options.registry, options.cpu, control)?;
+    let (module, movements) = lower::lower(&graph, &placement, &memory)?;
+    control.progress("pack", 0, 1)?;
+    let contents = pack::pack(
+        &graph, &placement, &memory, &module, movements, &names, options,
+    )?;
+    Ok(Compiled {
+        contents,
+        module,
+        graph,
+        placement,
+    })
+}

@@ -1,0 +1,430 @@
+//! Data movement as DMA descriptors: which copies a movement node is made of.
+
+use tenon_base::Result;
+use tenon_dma::{Descriptor, Place, VariableId, cast_contiguous, copy_strided};
+use tenon_graph::{Attributes, Graph, Node, ValueId};
+use tenon_tensor::{DataType, Tensor, TensorType};
+
+/// More descriptors than this for one node cost more than a loop in a workload.
+const MAX_DESCRIPTORS: usize = 64;
+
+/// Why a node does not move by descriptors, in a sentence without the final stop.
+type Refused = String;
+
+/// Where a value lives, as a `var_id`.
+pub(crate) type VariableOf<'a> = &'a dyn Fn(ValueId) -> Option<u32>;
+
+/// The descriptors that execute `node`, in order; an error says why there are none.
+pub(crate) fn descriptors(
+    graph: &Graph,
+    node: &Node,
+    variable_of: VariableOf<'_>,
+) -> Result<Vec<Descriptor>, Refused> {
+    let mover = Mover {
+        graph,
+        node,
+        variable_of,
+    };
+    let list = mover.descriptors()?;
+    if list.len() > MAX_DESCRIPTORS {
+        return Err(format!("it would take {} descriptors", list.len()));
+    }
+    Ok(list)
+}
+
+/// The bytes that descriptors write.
+pub(crate) fn bytes_written(descriptors: &[Descriptor]) -> u64 {
+    descriptors
+        .iter()
+        .map(|d| d.to.sizes.iter().product::<u64>())
+        .sum()
+}
+
+struct Mover<'a> {
+    graph: &'a Graph,
+    node: &'a Node,
+    variable_of: VariableOf<'a>,
+}
+
+/// One side of a copy: a variable with the layout of a whole tensor in it.
+struct Side<'a> {
+    variable: VariableId,
+    ty: &'a TensorType,
+    strides: Vec<i64>,
+}
+
+impl Side<'_> {
+    /// The box that starts at `start` and goes on with these strides.
+    fn place(&self, start: &[usize], strides: Vec<i64>) -> Place {
+        let offset: i64 = start
+            .iter()
+            .zip(&self.strides)
+            .map(|(&index, &stride)| index as i64 * stride)
+            .sum();
+        Place::new(self.variable, offset as u64, strides)
+    }
+
+    fn whole(&self) -> Place {
+        Place::new(self.variable, 0, self.strides.clone())
+    }
+}
+
+impl<'a> Mover<'a> {
+    fn descriptors(&self) -> Result<Vec<Descriptor>, Refused> {
+        let attributes = &self.node.attributes;
+        match self.node.op.name {
+            "Transpose" => self.transpose(attributes),
+            "Concat" => self.concat(attributes),
+            "Split" => self.split(attributes),
+            "Slice" => self.slice(),
+            "Expand" => self.expand(),
+            "Tile" => self.tile(),
+            "Pad" => self.pad(attributes),
+            "DepthToSpace" => self.depth_to_space(attributes, true),
+            "SpaceToDepth" => self.depth_to_space(attributes, false),
+            "Cast" => self.cast(),
+            _ if self.node.op.class == tenon_graph::operator::OperatorClass::View => self.copy(),
+            other => Err(format!(
+                "{other} is no data movement that descriptors express"
+            )),
+        }
+    }
+
+    fn side(&self, id: Option<ValueId>) -> Result<Side<'a>, Refused> {
+        let id = id.ok_or("an operand is left out")?;
+        let ty = self
+            .graph
+            .value(id)
+            .ty
+            .as_ref()
+            .ok_or("an operand has no type")?;
+        let variable = (self.variable_of)(id).ok_or("an operand has no memory")?;
+        let bytes = element_bytes(ty.dtype())? as i64;
+        let strides = ty
+            .shape()
+            .strides()
+            .iter()
+            .map(|&stride| stride as i64 * bytes)
+            .collect();
+        Ok(Side {
+            variable: VariableId(variable),
+            ty,
+            strides,
+        })
+    }
+
+    fn input(&self, index: usize) -> Result<Side<'a>, Refused> {
+        self.side(self.node.inputs.get(index).copied().flatten())
+    }
+
+    fn output(&self, index: usize) -> Result<Side<'a>, Refused> {
+        self.side(self.node.outputs.get(index).copied().flatten())
+    }
+
+    /// The integers of a constant input; `None` when it is left out.
+    fn ints(&self, index: usize) -> Result<Option<Vec<i64>>, Refused> {
+        let Some(id) = self.node.inputs.get(index).copied().flatten() else {
+            return Ok(None);
+        };
+        let constant = self.graph.value(id).constant.as_ref();
+        let known = constant
+            .and_then(Tensor::to_i64s)
+            .ok_or("an input is not known when compiling")?;
+        Ok(Some(known))
+    }
+
+    fn axis(&self, attributes: &Attributes, default: i64, rank: usize) -> Result<usize, Refused> {
+        let axis = attributes.int("axis", default).map_err(text)?;
+        wrap(axis, rank)
+    }
+
+    fn copy(&self) -> Result<Vec<Descriptor>, Refused> {
+        // Bytes are bytes: a view may be copied whatever its elements are.
+        let id = |ids: &[Option<ValueId>]| {
+            ids.first()
+                .copied()
+                .flatten()
+                .ok_or("an operand is left out")
+        };
+        let (from, to) = (id(&self.node.inputs)?, id(&self.node.outputs)?);
+        let bytes = self
+            .graph
+            .value(to)
+            .ty
+            .as_ref()
+            .map_or(0, TensorType::bytes);
+        let place = |id: ValueId| -> Result<Place, Refused> {
+            let variable = (self.variable_of)(id).ok_or("an operand has no memory")?;
+            Ok(Place::new(VariableId(variable), 0, [1]))
+        };
+        copy_strided(1, &[bytes], &place(from)?, &place(to)?).map_err(text)
+    }
+
+    fn transpose(&self, attributes: &Attributes) -> Result<Vec<Descriptor>, Refused> {
+        let (from, to) = (self.input(0)?, self.output(0)?);
+        let rank = from.ty.shape().len();
+        let perm: Vec<usize> = match attributes.ints("perm").map_err(text)? {
+            Some(perm) => perm
+                .iter()
+                .map(|&axis| wrap(axis, rank))
+                .collect::<Result<_, _>>()?,
+            None => (0..rank).rev().collect(),
+        };
+        let strides = perm.iter().map(|&axis| from.strides[axis]).collect();
+        copy(&to, to.ty.shape(), from.place(&[], strides), to.whole())
+    }
+
+    fn concat(&self, attributes: &Attributes) -> Result<Vec<Descriptor>, Refused> {
+        let to = self.output(0)?;
+        let rank = to.ty.shape().len();
+        let axis = self.axis(attributes, 0, rank)?;
+        let mut start = vec![0; rank];
+        let mut list = Vec::new();
+        for index in 0..self.node.inputs.len() {
+            let from = self.input(index)?;
+            let target = to.place(&start, to.strides.clone());
+            list.extend(copy(&to, from.ty.shape(), from.whole(), target)?);
+            start[axis] += from.ty.shape()[axis];
+        }
+        Ok(list)
+    }
+
+    fn split(&self, attributes: &Attributes) -> Result<Vec<Descriptor>, Refused> {
+        let from = self.input(0)?;
+        let rank = from.ty.shape().len();
+        let axis = self.axis(attributes, 0, rank)?;
+        let mut start = vec![0; rank];
+        let mut list = Vec::new();
+        for output in &self.node.outputs {
+            // An output that is left out would hide its extent.
+            let to = self.side(*output)?;
+            let source = from.place(&start, from.strides.clone());
+            list.extend(copy(&to, to.ty.shape(), source, to.whole())?);
+            start[axis] += to.ty.shape()[axis];
+        }
+        Ok(list)
+    }
+
+    fn slice(&self) -> Result<Vec<Descriptor>, Refused> {
+        let (from, to) = (self.input(0)?, self.output(0)?);
+        let rank = from.ty.shape().len();
+        let starts = self.ints(1)?.ok_or("the starts are left out")?;
+        let axes = self
+            .ints(3)?
+            .unwrap_or_else(|| (0..starts.len() as i64).collect());
+        let steps = self.ints(4)?.unwrap_or_else(|| vec![1; starts.len()]);
+        let mut start = vec![0usize; rank];
+        let mut strides = from.strides.clone();
+        for ((&first, &axis), &step) in starts.iter().zip(&axes).zip(&steps) {
+            let axis = wrap(axis, rank)?;
+            if step < 1 {
+                return Err("a descriptor has no negative step".into());
+            }
+            let extent = from.ty.shape()[axis] as i64;
+            let first = if first < 0 {
+                first.saturating_add(extent)
+            } else {
+                first
+            };
+            start[axis] = first.clamp(0, extent) as usize;
+            strides[axis] = strides[axis].saturating_mul(step);
+        }
+        if to.ty.elements() == 0 {
+            return Ok(Vec::new());
+        }
+        copy(&to, to.ty.shape(), from.place(&start, strides), to.whole())
+    }
+
+    fn expand(&self) -> Result<Vec<Descriptor>, Refused> {
+        let (from, to) = (self.input(0)?, self.output(0)?);
+        let shape = to.ty.shape();
+        let lead = shape
+            .len()
+            .checked_sub(from.ty.shape().len())
+            .ok_or("ranks do not fit")?;
+        let strides = (0..shape.len()).map(|axis| match axis.checked_sub(lead) {
+            Some(inner) if from.ty.shape()[inner] != 1 => from.strides[inner],
+            _ => 0,
+        });
+        copy(&to, shape, from.place(&[], strides.collect()), to.whole())
+    }
+
+    fn tile(&self) -> Result<Vec<Descriptor>, Refused> {
+        let (from, to) = (self.input(0)?, self.output(0)?);
+        let (mut shape, mut source, mut target) = (Vec::new(), Vec::new(), Vec::new());
+        for (axis, &extent) in from.ty.shape().iter().enumerate() {
+            let repeats = to.ty.shape()[axis].checked_div(extent).unwrap_or(0);
+            shape.extend([repeats, extent]);
+            source.extend([0, from.strides[axis]]);
+            target.extend([to.strides[axis] * extent as i64, to.strides[axis]]);
+        }
+        copy(&to, &shape, from.place(&[], source), to.place(&[], target))
+    }
+
+    fn pad(&self, attributes: &Attributes) -> Result<Vec<Descriptor>, Refused> {
+        let mode = attributes.string("mode", "constant").map_err(text)?;
+        if mode != "constant" {
+            return Err(format!("descriptors do not pad by mode {mode}"));
+        }
+        let (from, to) = (self.input(0)?, self.output(0)?);
+        let fill = self.input(2).map_err(|_| "the fill value has no memory")?;
+        let rank = to.ty.shape().len();
+        let pads = self.ints(1)?.ok_or("the pads are left out")?;
+        let axes = self.ints(3)?.unwrap_or_else(|| (0..rank as i64).collect());
+        let mut before = vec![0usize; rank];
+        for (index, &axis) in axes.iter().enumerate() {
+            let ends = [pads.get(index), pads.get(index + axes.len())];
+            if ends.iter().any(|pad| pad.is_none_or(|&pad| pad < 0)) {
+                return Err("descriptors do not crop by negative pads".into());
+            }
+            before[wrap(axis, rank)?] = pads[index] as usize;
+        }
+        let mut list = Vec::new();
+        // Axis by axis the slabs before and after; axes done already are restricted to the inside.
+        let mut start = vec![0usize; rank];
+        let mut shape = to.ty.shape().to_vec();
+        for axis in 0..rank {
+            let inside = from.ty.shape()[axis];
+            let after = to.ty.shape()[axis] - inside - before[axis];
+            for (first, count) in [(0, before[axis]), (before[axis] + inside, after)] {
+                start[axis] = first;
+                shape[axis] = count;
+                let source = fill.place(&[], vec![0; rank]);
+                list.extend(copy(
+                    &to,
+                    &shape,
+                    source,
+                    to.place(&start, to.strides.clone()),
+                )?);
+            }
+            start[axis] = before[axis];
+            shape[axis] = inside;
+        }
+        list.extend(copy(
+            &to,
+            &shape,
+            from.whole(),
+            to.place(&start, to.strides.clone()),
+        )?);
+        Ok(list)
+    }
+
+    /// Blocks between depth and space, in either direction: both are a transpose of six axes.
+    fn depth_to_space(
+        &self,
+        attributes: &Attributes,
+        to_space: bool,
+    ) -> Result<Vec<Descriptor>, Refused> {
+        let (from, to) = (self.input(0)?, self.output(0)?);
+        let block = attributes.int("blocksize", 0).map_err(text)? as usize;
+        // DCR: depth is (block row, block column, channel); CRD: (channel, block row, block column).
+        let mode = attributes.string("mode", "DCR").map_err(text)?;
+        let channel_last = mode == "DCR";
+        let (deep, wide) = if to_space { (&from, &to) } else { (&to, &from) };
+        let (&[n, depth, h, w], &[_, channels, ..]) = (&**deep.ty.shape(), &**wide.ty.shape())
+        else {
+            return Err("an image must have 4 dimensions".into());
+        };
+        let depth_stride = deep.strides[1];
+        let (per_channel, per_row, per_column) = if channel_last {
+            (
+                depth_stride,
+                depth_stride * (block * channels) as i64,
+                depth_stride * channels as i64,
+            )
+        } else {
+            (
+                depth_stride * (block * block) as i64,
+                depth_stride * block as i64,
+                depth_stride,
+            )
+        };
+        if depth != channels * block * block {
+            return Err("the block size does not fit the depth".into());
+        }
+        // In the order of the wide side: n, channel, row, block row, column, block column.
+        let shape = [n, channels, h, block, w, block];
+        let deep_strides = vec![
+            deep.strides[0],
+            per_channel,
+            deep.strides[2],
+            per_row,
+            deep.strides[3],
+            per_column,
+        ];
+        let (row, column) = (wide.strides[2], wide.strides[3]);
+        let wide_strides = vec![
+            wide.strides[0],
+            wide.strides[1],
+            row * block as i64,
+            row,
+            column * block as i64,
+            column,
+        ];
+        let (source, target) = if to_space {
+            (deep_strides, wide_strides)
+        } else {
+            (wide_strides, deep_strides)
+        };
+        copy(&to, &shape, from.place(&[], source), to.place(&[], target))
+    }
+
+    fn cast(&self) -> Result<Vec<Descriptor>, Refused> {
+        let (from, to) = (self.input(0)?, self.output(0)?);
+        if !casts(from.ty.dtype(), to.ty.dtype()) {
+            return Err(format!(
+                "a descriptor does not cast {} to {}",
+                from.ty.dtype(),
+                to.ty.dtype()
+            ));
+        }
+        if to.ty.elements() == 0 {
+            return Ok(Vec::new());
+        }
+        let end = |side: &Side<'_>| (side.variable, 0, side.ty.dtype());
+        cast_contiguous(from.ty.elements(), end(&from), end(&to))
+            .map(|d| vec![d])
+            .map_err(text)
+    }
+}
+
+/// Casts whose result does not depend on a rounding rule that operator and descriptor could see
+/// differently: between the three common float types, and to wider integers of the same kind.
+fn casts(from: DataType, to: DataType) -> bool {
+    use DataType::{BF16, F16, F32, I8, I16, I32, I64, U8, U16, U32, U64};
+    let wider = from.bits() < to.bits();
+    let floats = [F32, F16, BF16];
+    (floats.contains(&from) && floats.contains(&to))
+        || (wider && [I8, I16, I32, I64].contains(&from) && [I16, I32, I64].contains(&to))
+        || (wider && [U8, U16, U32, U64].contains(&from) && [U16, U32, U64].contains(&to))
+}
+
+fn copy(
+    to: &Side<'_>,
+    shape: &[usize],
+    from: Place,
+    target: Place,
+) -> Result<Vec<Descriptor>, Refused> {
+    copy_strided(element_bytes(to.ty.dtype())?, shape, &from, &target).map_err(text)
+}
+
+fn element_bytes(dtype: DataType) -> Result<usize, Refused> {
+    match dtype.bits() {
+        bits if bits >= 8 => Ok(bits / 8),
+        _ => Err(format!("elements {dtype} are not whole bytes")),
+    }
+}
+
+fn wrap(axis: i64, rank: usize) -> Result<usize, Refused> {
+    let signed = rank as i64;
+    let axis = if axis < 0 { axis + signed } else { axis };
+    if (0..signed).contains(&axis) {
+        Ok(axis as usize)
+    } else {
+        Err("an axis is out of range".into())
+    }
+}
+
+fn text(error: tenon_base::Error) -> Refused {
+    error.to_string()
+}

@@ -1,0 +1,395 @@
+//! Rewriting a graph node by node: rules look backwards from a node and replace it.
+//!
+//! Nodes are visited in order; those already visited are what a rule may look at. A rule answers
+//! another node for the same outputs, or values that stand for the outputs. What is no longer used
+//! goes away by itself, and order holds because a new node stands where the old one stood.
+
+use crate::infer::infer_node;
+use std::collections::HashSet;
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_graph::{Attributes, Graph, Node, OperatorDef, ValueId, operator};
+use tenon_tensor::{DataType, Shape, Tensor, TensorType};
+
+/// What a rule makes of a node.
+pub(crate) enum Outcome {
+    /// Nothing: the next rule is asked.
+    Keep,
+    /// Another node with the same outputs; it is shown to all rules again.
+    Replace(Node),
+    /// Values that stand for the outputs from here on.
+    Forward(Vec<Option<ValueId>>),
+}
+
+/// A rule; see the module.
+pub(crate) type Rule = fn(&mut Rewriter<'_>, &Node) -> Result<Outcome>;
+
+/// A graph while rules change it.
+pub(crate) struct Rewriter<'g> {
+    graph: &'g mut Graph,
+    /// Nodes visited or made so far; `None` once nobody uses them.
+    nodes: Vec<Option<Node>>,
+    /// For each value the position in `nodes` of the node that makes it.
+    producer: Vec<Option<usize>>,
+    /// For each value the number of uses by living nodes, nodes to come and the graph's outputs.
+    uses: Vec<u32>,
+    /// What stands for a value from here on.
+    forward: Vec<Option<ValueId>>,
+    names: HashSet<String>,
+    changed: bool,
+}
+
+/// Rules that make each other applicable for ever would be a defect; this bounds them.
+const MAX_REPLACEMENTS: usize = 100;
+
+/// Applies `rules` to every node of `graph` once; answers whether anything changed.
+pub(crate) fn rewrite(graph: &mut Graph, rules: &[Rule]) -> Result<bool> {
+    let todo = std::mem::take(&mut graph.nodes);
+    let mut rewriter = Rewriter::new(graph, &todo);
+    for node in todo {
+        rewriter.visit(node, rules)?;
+    }
+    Ok(rewriter.finish())
+}
+
+impl<'g> Rewriter<'g> {
+    fn new(graph: &'g mut Graph, todo: &[Node]) -> Self {
+        let mut uses = vec![0u32; graph.values.len()];
+        for value in todo.iter().flat_map(|node| node.inputs.iter().flatten()) {
+            uses[value.index()] += 1;
+        }
+        for value in &graph.outputs {
+            uses[value.index()] += 1;
+        }
+        let values = graph.values.iter().map(|value| value.name.clone());
+        let names = values
+            .chain(todo.iter().map(|node| node.name.clone()))
+            .collect();
+        Self {
+            nodes: Vec::with_capacity(todo.len()),
+            producer: vec![None; graph.values.len()],
+            forward: vec![None; graph.values.len()],
+            uses,
+            names,
+            graph,
+            changed: false,
+        }
+    }
+
+    fn visit(&mut self, mut node: Node, rules: &[Rule]) -> Result<()> {
+        for index in 0..node.inputs.len() {
+            if let Some(value) = node.inputs[index] {
+                node.inputs[index] = Some(self.resolve(value));
+            }
+        }
+        let mut replacements = 0;
+        'again: loop {
+            for rule in rules {
+                let outcome =
+                    rule(self, &node).map_err(|e| e.at(Location::node(node.name.as_str())))?;
+                match outcome {
+                    Outcome::Keep => {}
+                    Outcome::Replace(new) => {
+                        self.changed = true;
+                        self.exchange_uses(&new, &node);
+                        node = new;
+                        replacements += 1;
+                        if replacements > MAX_REPLACEMENTS {
+                            return Err(Error::new(
+                                ErrorKind::Internal,
+                                format!("rules replace node '{}' for ever", node.name),
+                            ));
+                        }
+                        continue 'again;
+                    }
+                    Outcome::Forward(values) => {
+                        self.changed = true;
+                        self.forward_outputs(&node, &values);
+                        return Ok(());
+                    }
+                }
+            }
+            break;
+        }
+        self.push(node);
+        Ok(())
+    }
+
+    fn resolve(&self, mut value: ValueId) -> ValueId {
+        while let Some(next) = self.forward.get(value.index()).copied().flatten() {
+            value = next;
+        }
+        value
+    }
+
+    fn exchange_uses(&mut self, new: &Node, old: &Node) {
+        for value in new.inputs.iter().flatten() {
+            self.uses[value.index()] += 1;
+        }
+        for &value in old.inputs.iter().flatten() {
+            self.release(value);
+        }
+    }
+
+    fn forward_outputs(&mut self, node: &Node, values: &[Option<ValueId>]) {
+        for (output, value) in node.outputs.iter().zip(values) {
+            if let (Some(output), Some(value)) = (output, value) {
+                self.forward[output.index()] = Some(*value);
+                self.uses[value.index()] += self.uses[output.index()];
+                self.uses[output.index()] = 0;
+            }
+        }
+        for &value in node.inputs.iter().flatten() {
+            self.release(value);
+        }
+    }
+
+    /// One use less; nodes that nobody uses any more go, and with them their uses.
+    fn release(&mut self, value: ValueId) {
+        let mut stack = vec![value];
+        while let Some(value) = stack.pop() {
+            let uses = &mut self.uses[value.index()];
+            *uses = uses.saturating_sub(1);
+            if *uses > 0 {
+                continue;
+            }
+            let Some(position) = self.producer[value.index()] else {
+                continue;
+            };
+            let unused = self.nodes[position].as_ref().is_some_and(|node| {
+                node.outputs
+                    .iter()
+                    .flatten()
+                    .all(|output| self.uses[output.index()] == 0)
+            });
+            if unused && let Some(node) = self.nodes[position].take() {
+                stack.extend(node.inputs.iter().flatten());
+            }
+        }
+    }
+
+    fn push(&mut self, node: Node) {
+        for output in node.outputs.iter().flatten() {
+            self.producer[output.index()] = Some(self.nodes.len());
+        }
+        self.nodes.push(Some(node));
+    }
+
+    fn finish(mut self) -> bool {
+        for index in 0..self.graph.outputs.len() {
+            self.graph.outputs[index] = self.resolve(self.graph.outputs[index]);
+        }
+        // Backwards, so that whole unused chains go.
+        for position in (0..self.nodes.len()).rev() {
+            let unused = self.nodes[position].as_ref().is_some_and(|node| {
+                node.outputs
+                    .iter()
+                    .flatten()
+                    .all(|output| self.uses[output.index()] == 0)
+            });
+            if unused && let Some(node) = self.nodes[position].take() {
+                self.changed = true;
+                for input in node.inputs.iter().flatten() {
+                    self.uses[input.index()] = self.uses[input.index()].saturating_sub(1);
+                }
+            }
+        }
+        self.graph.nodes = self.nodes.into_iter().flatten().collect();
+        self.changed
+    }
+}
+
+/// What rules ask.
+impl Rewriter<'_> {
+    /// The node that makes a value, unless it is an input or a constant.
+    pub fn producer(&self, value: ValueId) -> Option<&Node> {
+        let position = self.producer.get(value.index()).copied().flatten()?;
+        self.nodes.get(position)?.as_ref()
+    }
+
+    /// The node that makes input `index` of `node`, if its operator is `op`.
+    pub fn made_by(&self, node: &Node, index: usize, op: &str) -> Option<&Node> {
+        let value = node.inputs.get(index).copied().flatten()?;
+        self.producer(value)
+            .filter(|producer| producer.op.name == op)
+    }
+
+    /// The same, if nobody else uses the value and the node makes nothing else.
+    pub fn absorbs(&self, node: &Node, index: usize, op: &str) -> Option<&Node> {
+        let value = node.inputs.get(index).copied().flatten()?;
+        let producer = self.made_by(node, index, op)?;
+        (self.uses(value) == 1 && producer.outputs.iter().flatten().count() == 1)
+            .then_some(producer)
+    }
+
+    /// Number of uses of a value, the graph's outputs included.
+    pub fn uses(&self, value: ValueId) -> u32 {
+        self.uses[value.index()]
+    }
+
+    /// The elements of a constant.
+    pub fn constant(&self, value: Option<ValueId>) -> Option<&Tensor> {
+        self.graph.value(value?).constant.as_ref()
+    }
+
+    /// The type of a value; every value has one after specialising.
+    pub fn ty(&self, value: ValueId) -> Result<&TensorType> {
+        let value = self.graph.value(value);
+        value.ty.as_ref().ok_or_else(|| {
+            Error::new(
+                ErrorKind::Internal,
+                format!("value '{}' has no type", value.name),
+            )
+        })
+    }
+
+    /// The shape of a value.
+    pub fn shape(&self, value: ValueId) -> Result<&Shape> {
+        Ok(self.ty(value)?.shape())
+    }
+
+    /// Whether a value's elements are f32, what the fused operators are made for.
+    pub fn is_f32(&self, value: ValueId) -> bool {
+        self.ty(value).is_ok_and(|ty| ty.dtype() == DataType::F32)
+    }
+
+    /// The number that a constant of one f32 element holds.
+    pub fn scalar(&self, value: Option<ValueId>) -> Option<f32> {
+        match self.constant(value)?.as_slice::<f32>()? {
+            [number] => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// Of a node with two inputs: the input that is a constant of one element, its number, and the
+    /// other input.
+    pub fn scalar_side(&self, node: &Node) -> Option<(ValueId, f32)> {
+        match node.inputs.as_slice() {
+            &[Some(a), Some(b)] => {
+                let left = self.scalar(Some(a)).map(|number| (b, number));
+                self.scalar(Some(b)).map(|number| (a, number)).or(left)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What rules make.
+impl Rewriter<'_> {
+    /// Adds a constant; `base` names it, made unique.
+    pub fn add_constant(&mut self, base: &str, tensor: Tensor) -> ValueId {
+        let name = self.fresh(base);
+        let id = self.graph.add_constant(name, tensor);
+        self.grow();
+        id
+    }
+
+    /// Adds a node before the one being visited and answers its only output.
+    pub fn emit(
+        &mut self,
+        base: &str,
+        op: &str,
+        attributes: Attributes,
+        inputs: &[Option<ValueId>],
+    ) -> Result<ValueId> {
+        let outputs = self.emit_many(base, op, attributes, inputs, 1)?;
+        outputs
+            .first()
+            .copied()
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "no output"))
+    }
+
+    /// The same for a node with several outputs.
+    pub fn emit_many(
+        &mut self,
+        base: &str,
+        op: &str,
+        attributes: Attributes,
+        inputs: &[Option<ValueId>],
+        outputs: usize,
+    ) -> Result<Vec<ValueId>> {
+        let mut node = Node {
+            name: self.fresh(base),
+            op: operator_of(op)?,
+            attributes,
+            inputs: inputs.to_vec(),
+            outputs: Vec::new(),
+        };
+        let types = infer_node(self.graph, &node, outputs)?;
+        for ty in types.into_iter().take(outputs) {
+            let name = self.fresh(&node.name.clone());
+            node.outputs
+                .push(Some(self.graph.add_value(name, Some(ty))));
+        }
+        self.grow();
+        for value in inputs.iter().flatten() {
+            self.uses[value.index()] += 1;
+        }
+        let made = node.outputs.iter().flatten().copied().collect();
+        self.push(node);
+        self.changed = true;
+        Ok(made)
+    }
+
+    /// The constant shape of a Reshape.
+    pub fn shape_constant(&mut self, base: &str, shape: &[usize]) -> Result<ValueId> {
+        let extents: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
+        let tensor = Tensor::from_slice([extents.len()], &extents)?;
+        Ok(self.add_constant(&format!("{base}.shape"), tensor))
+    }
+
+    /// A Reshape before the node being visited.
+    pub fn reshape(&mut self, base: &str, value: ValueId, shape: &[usize]) -> Result<ValueId> {
+        let extents = self.shape_constant(base, shape)?;
+        self.emit(
+            base,
+            "Reshape",
+            reshape_attributes(shape),
+            &[Some(value), Some(extents)],
+        )
+    }
+
+    /// A Transpose before the node being visited.
+    pub fn transpose(&mut self, base: &str, value: ValueId, perm: &[usize]) -> Result<ValueId> {
+        self.emit(base, "Transpose", perm_attributes(perm), &[Some(value)])
+    }
+
+    fn grow(&mut self) {
+        let values = self.graph.values.len();
+        self.uses.resize(values, 0);
+        self.producer.resize(values, None);
+        self.forward.resize(values, None);
+    }
+
+    fn fresh(&mut self, base: &str) -> String {
+        let mut name = base.to_owned();
+        let mut number = 1;
+        while !self.names.insert(name.clone()) {
+            number += 1;
+            name = format!("{base}.{number}");
+        }
+        name
+    }
+}
+
+/// The row of an operator that the compiler makes.
+pub(crate) fn operator_of(name: &str) -> Result<&'static OperatorDef> {
+    operator::operator(name).ok_or_else(|| {
+        Error::new(
+            ErrorKind::Internal,
+            format!("the operator table lacks {name}"),
+        )
+    })
+}
+
+/// Attributes of a Reshape to exactly `shape`.
+pub(crate) fn reshape_attributes(shape: &[usize]) -> Attributes {
+    // Without allowzero an extent of 0 means "as in the input".
+    let allow_zero = i64::from(shape.contains(&0));
+    Attributes::new().with("allowzero", tenon_graph::Attribute::Int(allow_zero))
+}
+
+/// Attributes of a Transpose.
+pub(crate) fn perm_attributes(perm: &[usize]) -> Attributes {
+    let perm = perm.iter().map(|&axis| axis as i64).collect();
+    Attributes::new().with("perm", tenon_graph::Attribute::Ints(perm))
+}

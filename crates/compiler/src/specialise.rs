@@ -1,0 +1,335 @@
+//! Specialising: constants given by the caller, types of all values, and nodes whose result is
+//! known when compiling, in one walk, because a shape may depend on computed constants.
+
+use crate::infer::infer_node;
+use std::collections::{BTreeMap, BTreeSet};
+use tenon_backend::{Backend, BackendId, NodeView, Registry, evaluate};
+use tenon_base::{Control, Error, ErrorKind, Location, Result};
+use tenon_graph::operator::Arity;
+use tenon_graph::{Attribute, Graph, Node, ValueId};
+use tenon_tensor::{Tensor, TensorType};
+
+/// A result larger than this is folded only while it stays within [`MAX_GROWTH`] times its inputs:
+/// an Expand or ConstantOfShape must not blow up the package.
+const MAX_FOLDED_BYTES: usize = 64 << 20;
+const MAX_GROWTH: usize = 4;
+
+/// Operators whose result differs from run to run.
+const RANDOM: &[&str] = &[
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+    "Bernoulli",
+    "Multinomial",
+];
+
+/// Makes constants of the inputs named in `given`. All names and types that do not fit are reported
+/// together.
+pub(crate) fn give_constants(graph: &mut Graph, given: &BTreeMap<String, Tensor>) -> Result<()> {
+    let mut problems = Vec::new();
+    for (name, tensor) in given {
+        let found = graph
+            .inputs
+            .iter()
+            .position(|&id| graph.value(id).name == *name);
+        let Some(position) = found else {
+            let names: Vec<&str> = graph
+                .inputs
+                .iter()
+                .map(|&id| graph.value(id).name.as_str())
+                .collect();
+            problems.push(
+                Error::new(
+                    ErrorKind::InvalidArgument,
+                    "a constant is given for no input of the model",
+                )
+                .expected(names.join(", "))
+                .found(name),
+            );
+            continue;
+        };
+        let id = graph.inputs[position];
+        match &graph.value(id).ty {
+            Some(ty) if ty != tensor.ty() => problems.push(
+                Error::new(
+                    ErrorKind::InvalidArgument,
+                    format!("the constant given for input '{name}' has the wrong type"),
+                )
+                .expected(ty)
+                .found(tensor.ty()),
+            ),
+            _ => {
+                graph.inputs.remove(position);
+                let value = graph.value_mut(id);
+                value.ty = Some(tensor.ty().clone());
+                value.constant = Some(tensor.clone());
+            }
+        }
+    }
+    Error::from_all(problems).map_or(Ok(()), Err)
+}
+
+/// Gives every value its type and replaces nodes of constants by their results. Errors of nodes
+/// that do not depend on each other are reported together.
+pub(crate) fn specialise(graph: &mut Graph, registry: &Registry, control: &Control) -> Result<()> {
+    remove_unused(graph);
+    let mut walk = Walk {
+        registry,
+        problems: Vec::new(),
+        failed: BTreeSet::new(),
+    };
+    let nodes = std::mem::take(&mut graph.nodes);
+    let total = nodes.len() as u64;
+    for (index, node) in nodes.into_iter().enumerate() {
+        if index % 64 == 0 {
+            control.progress("infer shapes", index as u64, total)?;
+        }
+        let kept = match walk.visit(graph, &node) {
+            Ok(kept) => kept,
+            Err(error) => {
+                let operator = node.op.name;
+                walk.problems
+                    .push(error.at(Location::node(format!("{} ({operator})", node.name))));
+                walk.failed.extend(node.outputs.iter().flatten());
+                true
+            }
+        };
+        if kept {
+            graph.nodes.push(node);
+        }
+    }
+    if let Some(error) = Error::from_all(walk.problems) {
+        return Err(error);
+    }
+    remove_unused(graph);
+    Ok(())
+}
+
+struct Walk<'a> {
+    registry: &'a Registry,
+    problems: Vec<Error>,
+    /// Values whose node failed: what depends on them is not reported again.
+    failed: BTreeSet<ValueId>,
+}
+
+impl Walk<'_> {
+    /// Answers whether the node stays.
+    fn visit(&mut self, graph: &mut Graph, node: &Node) -> Result<bool> {
+        if node
+            .inputs
+            .iter()
+            .flatten()
+            .any(|input| self.failed.contains(input))
+        {
+            self.failed.extend(node.outputs.iter().flatten());
+            return Ok(true);
+        }
+        check_known(graph, node)?;
+        let types = infer_node(graph, node, node.outputs.len())?;
+        for (output, ty) in node.outputs.iter().zip(&types) {
+            if let Some(output) = output {
+                graph.value_mut(*output).ty = Some(ty.clone());
+            }
+        }
+        let Some(tensors) = self.fold(graph, node, &types)? else {
+            return Ok(true);
+        };
+        for (output, tensor) in node.outputs.iter().zip(tensors) {
+            if let (Some(output), Some(tensor)) = (output, tensor) {
+                graph.value_mut(*output).constant = Some(tensor);
+            }
+        }
+        Ok(false)
+    }
+
+    fn fold(
+        &self,
+        graph: &Graph,
+        node: &Node,
+        types: &[TensorType],
+    ) -> Result<Option<Vec<Option<Tensor>>>> {
+        if let Some(tensor) = of_type_alone(graph, node)? {
+            return Ok(Some(vec![Some(tensor)]));
+        }
+        let inputs: Vec<Option<&Tensor>> = node
+            .inputs
+            .iter()
+            .map(|input| input.and_then(|id| graph.value(id).constant.as_ref()))
+            .collect();
+        let known = node
+            .inputs
+            .iter()
+            .zip(&inputs)
+            .all(|(id, tensor)| id.is_some() == tensor.is_some());
+        if !known || RANDOM.contains(&node.op.name) {
+            return Ok(None);
+        }
+        let outputs: Vec<Option<TensorType>> = node
+            .outputs
+            .iter()
+            .zip(types)
+            .map(|(output, ty)| output.map(|_| ty.clone()))
+            .collect();
+        let made: usize = outputs.iter().flatten().map(TensorType::bytes).sum();
+        let used: usize = inputs
+            .iter()
+            .flatten()
+            .map(|tensor| tensor.bytes().len())
+            .sum();
+        if made > MAX_FOLDED_BYTES && made > used.saturating_mul(MAX_GROWTH) {
+            return Ok(None);
+        }
+        let Some(backend) = self.evaluator(node, &inputs, &outputs) else {
+            return Ok(None);
+        };
+        evaluate(backend, node.op, &node.attributes, &inputs, &outputs).map(Some)
+    }
+
+    /// The backend that folds the node: CpuRef, which is exact, before others.
+    fn evaluator(
+        &self,
+        node: &Node,
+        inputs: &[Option<&Tensor>],
+        outputs: &[Option<TensorType>],
+    ) -> Option<&dyn Backend> {
+        let types: Vec<Option<&TensorType>> =
+            inputs.iter().map(|tensor| tensor.map(Tensor::ty)).collect();
+        let outputs: Vec<Option<&TensorType>> = outputs.iter().map(Option::as_ref).collect();
+        let view = NodeView {
+            op: node.op,
+            attributes: &node.attributes,
+            inputs: &types,
+            constants: inputs,
+            outputs: &outputs,
+        };
+        let exact = self.registry.find(&BackendId::new("CpuRef"));
+        exact
+            .into_iter()
+            .chain(self.registry.iter())
+            .find(|backend| backend.supports(&view).is_ok())
+            .map(|backend| &**backend)
+    }
+}
+
+/// Constants that depend on a type, not on elements.
+fn of_type_alone(graph: &Graph, node: &Node) -> Result<Option<Tensor>> {
+    let ty = node
+        .inputs
+        .first()
+        .copied()
+        .flatten()
+        .and_then(|id| graph.value(id).ty.as_ref());
+    match (node.op.name, ty) {
+        ("Shape", Some(ty)) => {
+            let rank = ty.shape().len() as i64;
+            let bound = |value: i64| (if value < 0 { value + rank } else { value }).clamp(0, rank);
+            let start = bound(node.attributes.int("start", 0)?);
+            let end = bound(node.attributes.int("end", rank)?).max(start);
+            let extents: Vec<i64> = ty.shape()[start as usize..end as usize]
+                .iter()
+                .map(|&n| n as i64)
+                .collect();
+            Tensor::from_slice([extents.len()], &extents).map(Some)
+        }
+        ("Size", Some(ty)) => Tensor::scalar(ty.elements() as i64).map(Some),
+        ("Constant", None) => constant_of(node),
+        _ => Ok(None),
+    }
+}
+
+/// What a Constant node holds; its attributes name one of several forms.
+fn constant_of(node: &Node) -> Result<Option<Tensor>> {
+    let one = |name: &str| node.attributes.value(name);
+    match (one("value"), one("value_float"), one("value_int")) {
+        (Some(Attribute::Tensor(tensor)), ..) => return Ok(Some(tensor.clone())),
+        (_, Some(Attribute::Float(number)), _) => return Tensor::scalar(*number).map(Some),
+        (.., Some(Attribute::Int(number))) => return Tensor::scalar(*number).map(Some),
+        _ => {}
+    }
+    match (one("value_floats"), one("value_ints")) {
+        (Some(Attribute::Floats(list)), _) => Tensor::from_slice([list.len()], list).map(Some),
+        (_, Some(Attribute::Ints(list))) => Tensor::from_slice([list.len()], list).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Inputs that decide a shape must be known; the error names what they depend on.
+fn check_known(graph: &Graph, node: &Node) -> Result<()> {
+    let mut problems = Vec::new();
+    for (index, input) in node.inputs.iter().enumerate() {
+        let last = node
+            .op
+            .inputs
+            .last()
+            .filter(|def| def.arity == Arity::Variadic);
+        let Some(def) = node.op.inputs.get(index).or(last) else {
+            continue;
+        };
+        let Some(id) = *input else { continue };
+        if !def.compile_time || graph.value(id).constant.is_some() {
+            continue;
+        }
+        let error = Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "input '{}' (value '{}') decides the shape of the result, but is not known when compiling",
+                def.name,
+                graph.value(id).name
+            ),
+        );
+        let from = inputs_behind(graph, id);
+        problems.push(if from.is_empty() {
+            error.help("it is too large to be computed when compiling")
+        } else {
+            let flags: Vec<String> = from
+                .iter()
+                .map(|name| format!("--const {name}=FILE"))
+                .collect();
+            error.help(format!("give it with {}", flags.join(" ")))
+        });
+    }
+    Error::from_all(problems).map_or(Ok(()), Err)
+}
+
+/// The model's inputs that a value is computed from, in the model's order.
+fn inputs_behind(graph: &Graph, id: ValueId) -> Vec<&str> {
+    let producers = graph.producers();
+    let mut seen = BTreeSet::from([id]);
+    let mut stack = vec![id];
+    while let Some(value) = stack.pop() {
+        let Some(producer) = producers[value.index()] else {
+            continue;
+        };
+        let inputs = graph.node(producer).inputs.iter().flatten();
+        stack.extend(inputs.filter(|input| seen.insert(**input)));
+    }
+    let inputs = graph.inputs.iter().filter(|input| seen.contains(input));
+    inputs
+        .map(|&input| graph.value(input).name.as_str())
+        .collect()
+}
+
+/// Removes nodes that no output depends on.
+pub(crate) fn remove_unused(graph: &mut Graph) {
+    let mut used = vec![false; graph.values.len()];
+    for output in &graph.outputs {
+        used[output.index()] = true;
+    }
+    let mut kept = Vec::with_capacity(graph.nodes.len());
+    while let Some(node) = graph.nodes.pop() {
+        if node
+            .outputs
+            .iter()
+            .flatten()
+            .any(|output| used[output.index()])
+        {
+            for input in node.inputs.iter().flatten() {
+                used[input.index()] = true;
+            }
+            kept.push(node);
+        }
+    }
+    kept.reverse();
+    graph.nodes = kept;
+}
