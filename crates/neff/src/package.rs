@@ -1,0 +1,265 @@
+//! A package opened for reading: the header, and the members where they lie.
+
+use crate::archive::Index;
+use crate::{HEADER_BYTES, Header};
+use flate2::bufread::GzDecoder;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use tenon_base::{Control, Error, ErrorKind, Location, Result};
+use tenon_tensor::{Buffer, BufferMut};
+
+/// Bytes unpacked between two checks of the control handle.
+const STEP: usize = 1 << 20;
+
+/// What a reader accepts at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes that a compressed payload may unpack to.
+    pub unpacked_bytes: u64,
+}
+
+impl Default for Limits {
+    /// 16 GiB unpacked.
+    fn default() -> Self {
+        Self {
+            unpacked_bytes: 16 << 30,
+        }
+    }
+}
+
+/// An open package. Opening reads the header and the archive's entry headers; the members of a
+/// plain package are slices of the mapped file.
+///
+/// ```
+/// use tenon_base::Control;
+/// use tenon_neff::{Header, Limits, Package, PackageWriter};
+/// use tenon_tensor::BufferMut;
+/// let mut writer = PackageWriter::in_memory(Header::tenon("hello", 1))?;
+/// writer.add("info.json", b"{}")?;
+/// let (bytes, _) = writer.finish()?;
+/// let buffer = BufferMut::copy_of(&bytes)?.freeze();
+/// let package = Package::from_buffer(buffer, &Limits::default(), &Control::new())?;
+/// assert_eq!(&package.member("info.json").unwrap()[..], b"{}");
+/// # Ok::<(), tenon_base::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Package {
+    path: Option<PathBuf>,
+    header: Header,
+    /// As stored, padding included.
+    payload: Buffer,
+    /// The tar archive: the payload, or what it unpacks to.
+    archive: Buffer,
+    index: Index,
+}
+
+/// What comparing the header's hash with the payload's gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HashCheck {
+    /// They are equal.
+    Equal,
+    /// They differ in a package that Tenon did not write. Files of another known compiler never
+    /// match (facts, neuron.md 2.4), so this says nothing about damage.
+    ForeignDiffers,
+}
+
+impl Package {
+    /// Opens a file with the default limits.
+    pub fn open(path: impl AsRef<Path>, control: &Control) -> Result<Self> {
+        Self::open_with(path, &Limits::default(), control)
+    }
+
+    /// Opens a file.
+    pub fn open_with(path: impl AsRef<Path>, limits: &Limits, control: &Control) -> Result<Self> {
+        let path = path.as_ref();
+        let open = || Buffer::map(&File::open(path)?);
+        let file = open().map_err(|error| Error::io(path, "read", error))?;
+        let mut package = Self::from_buffer(file, limits, control)
+            .map_err(|error| error.at(Location::file(path)))?;
+        package.path = Some(path.to_owned());
+        Ok(package)
+    }
+
+    /// Opens the bytes of a file.
+    pub fn from_buffer(file: Buffer, limits: &Limits, control: &Control) -> Result<Self> {
+        let header = Header::decode(&file)?;
+        let range = payload_range(&header, file.len())?;
+        let payload = file
+            .slice(range)
+            .ok_or_else(|| invalid("the payload is cut short"))?;
+        let archive = if payload.starts_with(&[0x1f, 0x8b]) {
+            unpack(&payload, limits, control)?
+        } else {
+            payload.clone()
+        };
+        // Offsets are told inside the archive: inside the file, for a plain package, they are
+        // larger by the header's size.
+        let index = Index::read(&archive).map_err(|error| error.at(Location::member("archive")))?;
+        Ok(Self {
+            path: None,
+            header,
+            payload,
+            archive,
+            index,
+        })
+    }
+
+    /// The header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The file it was opened from.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Whether the payload is compressed.
+    pub fn is_compressed(&self) -> bool {
+        self.payload.starts_with(&[0x1f, 0x8b])
+    }
+
+    /// The members in file order: name and size.
+    pub fn members(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.index.iter().map(|(name, range)| (name, range.len()))
+    }
+
+    /// The bytes of a member, not copied.
+    pub fn member(&self, name: &str) -> Option<Buffer> {
+        self.archive.slice(self.index.find(name)?)
+    }
+
+    /// The bytes of a member that must be there.
+    pub fn require(&self, name: &str) -> Result<Buffer> {
+        self.member(name).ok_or_else(|| {
+            self.locate(invalid("the package has no such member").at(Location::member(name)))
+        })
+    }
+
+    /// A JSON member as a typed value.
+    pub fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
+        let bytes = self.require(name)?;
+        serde_json::from_slice(&bytes).map_err(|error| {
+            let text = error.to_string();
+            // The position is told as the place; serde_json appends it to its text.
+            let text = text
+                .split(" at line ")
+                .next()
+                .unwrap_or_default()
+                .to_owned();
+            let (line, column) = (error.line() as u32, error.column() as u32);
+            let place = Location::member(name).line_column(line, column);
+            self.locate(invalid(format!("not as it must be: {text}")).at(place))
+        })
+    }
+
+    /// Adds the file to an error about this package.
+    pub(crate) fn locate(&self, error: Error) -> Error {
+        match &self.path {
+            Some(path) => error.at(Location::file(path)),
+            None => error,
+        }
+    }
+
+    /// Compares the header's hash with that of the payload, which reads the whole file. A
+    /// difference is an error in a package that Tenon wrote.
+    pub fn verify_hash(&self, control: &Control) -> Result<HashCheck> {
+        let found: Vec<u8> = if self.header.pkg_version == 2 {
+            self.hash::<md5::Md5>(control)?
+        } else {
+            self.hash::<Sha256>(control)?
+        };
+        let stored = self.header.hash.get(..found.len()).unwrap_or_default();
+        if stored == found {
+            return Ok(HashCheck::Equal);
+        }
+        if !self.header.is_tenon() {
+            return Ok(HashCheck::ForeignDiffers);
+        }
+        let hex: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
+        let error = invalid("the payload does not have the hash that the header tells");
+        Err(self.locate(error.expected(self.header.hash_text()).found(hex)))
+    }
+
+    fn hash<D: Digest>(&self, control: &Control) -> Result<Vec<u8>> {
+        let mut digest = D::new();
+        let mut done = 0u64;
+        for chunk in self.payload.chunks(16 * STEP) {
+            control.progress("verify the hash", done, self.payload.len() as u64)?;
+            digest.update(chunk);
+            done += chunk.len() as u64;
+        }
+        Ok(digest.finalize().to_vec())
+    }
+}
+
+/// Where the payload lies in a file of `len` bytes. Bytes after it are ignored.
+fn payload_range(header: &Header, len: usize) -> Result<std::ops::Range<usize>> {
+    let start = usize::try_from(header.header_size)
+        .ok()
+        .filter(|&start| start <= len);
+    let start = start.ok_or_else(|| {
+        invalid("the header size is larger than the file")
+            .expected(format_args!("{HEADER_BYTES}"))
+            .found(header.header_size)
+            .at(Location::field("header_size"))
+    })?;
+    let end = usize::try_from(header.data_size)
+        .ok()
+        .and_then(|size| start.checked_add(size));
+    match end.filter(|&end| end <= len) {
+        Some(end) => Ok(start..end),
+        None => Err(invalid("the file is cut short, or its data size is wrong")
+            .expected(format_args!("{} bytes of data", header.data_size))
+            .found(len - start)
+            .at(Location::field("data_size"))),
+    }
+}
+
+/// Unpacks a gzip stream that may be followed by zeros. Memory grows with what was unpacked, never
+/// with what the stream claims.
+fn unpack(payload: &[u8], limits: &Limits, control: &Control) -> Result<Buffer> {
+    let mut decoder = GzDecoder::new(payload);
+    let mut chunks: Vec<Vec<u8>> = Vec::new();
+    let mut total = 0usize;
+    loop {
+        control.progress("unpack", total as u64, 0)?;
+        let mut chunk = Vec::with_capacity(STEP);
+        (&mut decoder)
+            .take(STEP as u64)
+            .read_to_end(&mut chunk)
+            .map_err(|error| {
+                invalid(format!("the compressed payload is broken: {error}")).source(error)
+            })?;
+        if chunk.is_empty() {
+            break;
+        }
+        total += chunk.len();
+        if total as u64 > limits.unpacked_bytes {
+            return Err(
+                Error::new(ErrorKind::OutOfMemory, "the payload unpacks to too much")
+                    .expected(format_args!("at most {} bytes", limits.unpacked_bytes))
+                    .help("raise the limit if the package is trusted"),
+            );
+        }
+        chunks.push(chunk);
+    }
+    if decoder.into_inner().iter().any(|&byte| byte != 0) {
+        return Err(invalid("bytes after the compressed payload"));
+    }
+    let mut archive = BufferMut::zeroed(total)?;
+    let mut rest = &mut archive[..];
+    for chunk in chunks {
+        let (part, after) = rest.split_at_mut(chunk.len());
+        part.copy_from_slice(&chunk);
+        rest = after;
+    }
+    Ok(archive.freeze())
+}
+
+pub(crate) fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidPackage, message)
+}
