@@ -1,10 +1,32 @@
 //! The host program: Module, its bytes (BEF) and its text (MLIR), both ways, and its verifier.
 //!
 //! Format: seed tfrt-bef.md; where the code of the original moved on (facts 1.9), the facts.
+//!
+//! * [`FunctionBuilder`] makes functions in a program.
+//! * [`encode`] and [`decode`] turn a [`Module`] into BEF bytes and back.
+//! * [`verify`] finds everything that is wrong with a Module.
+//! * [`Uses`] and [`assign_streams`] are what an executor needs beyond the Module itself.
 
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+mod arbitrary;
+mod attribute;
+mod builder;
+mod bytes;
+mod dtype;
 mod module;
+mod streams;
+mod uses;
+mod verify;
 
+pub use attribute::MAX_NESTING;
+pub use builder::{FunctionBuilder, KernelBuilder};
+pub use bytes::{EncodeOptions, MAX_LOCATION_NESTING, decode, encode};
 pub use module::{
     Attribute, DType, Dense, Function, FunctionId, FunctionKind, Kernel, KernelLocation, Module,
     RegisterId,
 };
+pub use streams::{StreamOptions, Streams, assign_streams};
+pub use uses::Uses;
+pub use verify::verify;

@@ -1,0 +1,261 @@
+//! Making Modules in a program: registers are numbered as BEF wants them, attributes are sorted.
+
+use crate::{
+    Attribute, Function, FunctionId, FunctionKind, Kernel, KernelLocation, Module, RegisterId,
+};
+
+impl Module {
+    /// A module without functions.
+    pub fn new() -> Module {
+        Module::default()
+    }
+
+    /// Appends a function. Functions that others refer to as regions go first.
+    pub fn add(&mut self, function: Function) -> FunctionId {
+        let id = FunctionId(u32::try_from(self.functions.len()).unwrap_or(u32::MAX));
+        self.functions.push(function);
+        id
+    }
+
+    /// The function called `name`.
+    pub fn function(&self, name: &str) -> Option<&Function> {
+        self.functions
+            .iter()
+            .find(|function| function.name == name && !name.is_empty())
+    }
+}
+
+impl Function {
+    /// A native function: the host has its body.
+    pub fn native<T: Into<String>>(
+        name: impl Into<String>,
+        arguments: impl IntoIterator<Item = T>,
+        results: impl IntoIterator<Item = T>,
+    ) -> Function {
+        let registers: Vec<String> = arguments.into_iter().map(Into::into).collect();
+        Function {
+            name: name.into(),
+            kind: FunctionKind::Native,
+            arguments: u32::try_from(registers.len()).unwrap_or(u32::MAX),
+            registers,
+            result_types: results.into_iter().map(Into::into).collect(),
+            results: Vec::new(),
+            kernels: Vec::new(),
+            location: KernelLocation::Unknown,
+        }
+    }
+
+    /// The types of its arguments.
+    pub fn argument_types(&self) -> &[String] {
+        &self.registers[..self.registers.len().min(self.arguments as usize)]
+    }
+
+    /// Whether it is the region of a kernel.
+    pub fn is_region(&self) -> bool {
+        self.name.is_empty()
+    }
+}
+
+impl Kernel {
+    /// The attribute called `name`.
+    pub fn attribute(&self, name: &str) -> Option<&Attribute> {
+        let index = self
+            .attributes
+            .binary_search_by(|(other, _)| other.as_str().cmp(name))
+            .ok()?;
+        self.attributes.get(index).map(|(_, attribute)| attribute)
+    }
+}
+
+/// Builds one function, kernel by kernel.
+///
+/// ```
+/// use tenon_bef::{FunctionBuilder, FunctionKind, Module};
+/// let mut main = FunctionBuilder::new("main", FunctionKind::Sync);
+/// let one = main.kernel("tfrt.constant.i32").attribute("value", 1i32).result("i32");
+/// let two = main.kernel("tfrt.add.i32").operands([one, one]).result("i32");
+/// let mut module = Module::new();
+/// module.add(main.returns([two]));
+/// let bytes = tenon_bef::encode(&module, &Default::default()).unwrap();
+/// assert_eq!(tenon_bef::decode(&bytes).unwrap(), module);
+/// ```
+#[derive(Debug)]
+pub struct FunctionBuilder {
+    function: Function,
+}
+
+impl FunctionBuilder {
+    /// An empty function.
+    pub fn new(name: impl Into<String>, kind: FunctionKind) -> Self {
+        Self {
+            function: Function {
+                name: name.into(),
+                kind,
+                registers: Vec::new(),
+                arguments: 0,
+                result_types: Vec::new(),
+                results: Vec::new(),
+                kernels: Vec::new(),
+                location: KernelLocation::Unknown,
+            },
+        }
+    }
+
+    /// An empty region: an asynchronous function without a name.
+    pub fn region() -> Self {
+        Self::new("", FunctionKind::Async)
+    }
+
+    /// Says where the function stands.
+    pub fn location(&mut self, location: KernelLocation) -> &mut Self {
+        self.function.location = location;
+        self
+    }
+
+    /// Adds an argument of a printed MLIR type. Arguments come before kernels: one added later
+    /// shifts the registers that kernels have made.
+    ///
+    /// # Panics
+    /// When a kernel was added before.
+    pub fn argument(&mut self, r#type: impl Into<String>) -> RegisterId {
+        assert!(
+            self.function.kernels.is_empty(),
+            "arguments are added before kernels"
+        );
+        self.function.arguments += 1;
+        self.register(r#type.into())
+    }
+
+    /// Starts a kernel; it is added when its results are named.
+    pub fn kernel(&mut self, name: impl Into<String>) -> KernelBuilder<'_> {
+        KernelBuilder {
+            function: self,
+            kernel: Kernel {
+                name: name.into(),
+                operands: Vec::new(),
+                attributes: Vec::new(),
+                functions: Vec::new(),
+                results: Vec::new(),
+                location: KernelLocation::Unknown,
+            },
+        }
+    }
+
+    /// Ends the function with the registers it returns.
+    pub fn returns(mut self, results: impl IntoIterator<Item = RegisterId>) -> Function {
+        self.function.results = results.into_iter().collect();
+        self.function.result_types = (self.function.results.iter())
+            .map(|register| {
+                let r#type = self.function.registers.get(register.0 as usize);
+                r#type.cloned().unwrap_or_else(|| "none".into())
+            })
+            .collect();
+        self.function
+    }
+
+    fn register(&mut self, r#type: String) -> RegisterId {
+        let id = RegisterId(u32::try_from(self.function.registers.len()).unwrap_or(u32::MAX));
+        self.function.registers.push(r#type);
+        id
+    }
+}
+
+/// Builds one kernel. Ends with [`done`](Self::done), [`result`](Self::result) or
+/// [`results`](Self::results).
+#[derive(Debug)]
+#[must_use = "the kernel is added by `done`, `result` or `results`"]
+pub struct KernelBuilder<'a> {
+    function: &'a mut FunctionBuilder,
+    kernel: Kernel,
+}
+
+impl KernelBuilder<'_> {
+    /// Adds operands.
+    pub fn operands(mut self, operands: impl IntoIterator<Item = RegisterId>) -> Self {
+        self.kernel.operands.extend(operands);
+        self
+    }
+
+    /// Adds an attribute; the last one of a name wins.
+    pub fn attribute(mut self, name: impl Into<String>, value: impl Into<Attribute>) -> Self {
+        let name = name.into();
+        let attributes = &mut self.kernel.attributes;
+        match attributes.binary_search_by(|(other, _)| other.cmp(&name)) {
+            Ok(index) => attributes[index].1 = value.into(),
+            Err(index) => attributes.insert(index, (name, value.into())),
+        }
+        self
+    }
+
+    /// Adds attributes.
+    pub fn attributes(self, attributes: impl IntoIterator<Item = (String, Attribute)>) -> Self {
+        attributes
+            .into_iter()
+            .fold(self, |kernel, (name, value)| kernel.attribute(name, value))
+    }
+
+    /// Adds a function reference, held by the attribute `name`. References are added sorted by
+    /// name, regions last. A name that ends in `[]` is an element of a list of references.
+    pub fn function(mut self, name: impl Into<String>, function: FunctionId) -> Self {
+        self.kernel.functions.push((name.into(), function));
+        self
+    }
+
+    /// Adds a region.
+    pub fn region(self, function: FunctionId) -> Self {
+        self.function("", function)
+    }
+
+    /// Says where the kernel stands.
+    pub fn location(mut self, location: KernelLocation) -> Self {
+        self.kernel.location = location;
+        self
+    }
+
+    /// Adds the kernel, which makes one register.
+    pub fn result(self, r#type: impl Into<String>) -> RegisterId {
+        let [register] = self.results([r#type.into()]);
+        register
+    }
+
+    /// Adds the kernel, which makes several registers.
+    pub fn results<const N: usize, T: Into<String>>(mut self, types: [T; N]) -> [RegisterId; N] {
+        let registers = types.map(|r#type| self.function.register(r#type.into()));
+        self.kernel.results.extend(registers);
+        self.done();
+        registers
+    }
+
+    /// Adds the kernel, which makes no register (or those made so far).
+    pub fn done(self) {
+        self.function.function.kernels.push(self.kernel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_are_arguments_then_results() {
+        let mut builder = FunctionBuilder::new("f", FunctionKind::Async);
+        let chain = builder.argument("!tfrt.chain");
+        let [quotient, rest] = builder.kernel("tfrt.div.i32").results(["i32", "i32"]);
+        builder
+            .kernel("sink")
+            .operands([chain])
+            .attribute("b", 1i32)
+            .attribute("a", "x")
+            .done();
+        let function = builder.returns([rest, chain]);
+        assert_eq!(
+            (chain, quotient, rest),
+            (RegisterId(0), RegisterId(1), RegisterId(2))
+        );
+        assert_eq!(function.registers, ["!tfrt.chain", "i32", "i32"]);
+        assert_eq!(function.result_types, ["i32", "!tfrt.chain"]);
+        assert_eq!(function.kernels[1].attributes[0].0, "a");
+        assert_eq!(function.kernels[1].attribute("b"), Some(&Attribute::I32(1)));
+        assert_eq!(function.kernels[1].attribute("c"), None);
+    }
+}

@@ -1,0 +1,334 @@
+//! Module to BEF bytes, in the order and with the sharing of the original writer (facts 1.2 to 1.8).
+
+use super::attribute_writer::{AttributeSection, size};
+use super::location::LocationWriter;
+use super::references::guessed_names;
+use super::section::{HEADER, SectionId, write_section};
+use super::strings::StringOffsets;
+use super::tables::Tables;
+use super::wire::Writer;
+use crate::streams::COST_ATTRIBUTE;
+use crate::{
+    Function, FunctionKind, Kernel, Module, StreamOptions, Streams, Uses, assign_streams, verify,
+};
+use tenon_base::Result;
+
+/// What to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EncodeOptions {
+    /// Whether to write the sections that execution by kernels that know their attributes does not
+    /// need: AttributeTypes, AttributeNames and RegisterTypes. Without them a Module does not come
+    /// back whole.
+    pub optional_sections: bool,
+    /// How kernels are put on streams.
+    pub streams: StreamOptions,
+}
+
+impl Default for EncodeOptions {
+    fn default() -> Self {
+        Self {
+            optional_sections: true,
+            streams: StreamOptions::default(),
+        }
+    }
+}
+
+/// The code and location of the pseudo kernel.
+pub(crate) const PSEUDO_CODE: u32 = 0xABAB_ABAB;
+const PSEUDO_LOCATION: u32 = 0xCDCD_CDCD;
+
+/// The BEF bytes of `module`, which is verified first. Equal modules give equal bytes.
+///
+/// # Errors
+/// All problems that [`verify`] finds, and sizes that the format cannot hold.
+pub fn encode(module: &Module, options: &EncodeOptions) -> Result<Vec<u8>> {
+    verify(module)?;
+    let tables = Tables::collect(module, options.optional_sections);
+    let named = options.optional_sections && !guessable(module);
+    let (string_bytes, strings) = tables.strings(module, named).finish();
+    let mut encoder = Encoder {
+        options,
+        strings: &strings,
+        tables: &tables,
+        attributes: AttributeSection::default(),
+        locations: LocationWriter::default(),
+        index: Writer::new(),
+        functions: Writer::new(),
+    };
+    // Distinct attributes stand in the order of the same walk that orders kernels and types.
+    for attribute in &tables.attributes {
+        encoder.attributes.offset_of(attribute)?;
+    }
+    encoder.index.vbr(module.functions.len() as u64);
+    for function in &module.functions {
+        encoder.function(function)?;
+    }
+    encoder.finish(module, &string_bytes, named)
+}
+
+/// Whether a reader can guess the names of all function references.
+fn guessable(module: &Module) -> bool {
+    let kernels = module
+        .functions
+        .iter()
+        .flat_map(|function| &function.kernels);
+    kernels
+        .filter(|kernel| !kernel.functions.is_empty())
+        .all(|kernel| {
+            let regions: Vec<bool> = kernel
+                .functions
+                .iter()
+                .map(|(name, _)| name.is_empty())
+                .collect();
+            let names = kernel.functions.iter().map(|(name, _)| name);
+            guessed_names(&kernel.name, &regions).iter().eq(names)
+        })
+}
+
+/// The attributes that are written: all but the cost, which is for the compiler.
+pub(crate) fn written_attributes(
+    kernel: &Kernel,
+) -> impl Iterator<Item = &(String, crate::Attribute)> {
+    kernel
+        .attributes
+        .iter()
+        .filter(|(name, _)| name != COST_ATTRIBUTE)
+}
+
+struct Encoder<'a> {
+    options: &'a EncodeOptions,
+    strings: &'a StringOffsets<'a>,
+    tables: &'a Tables<'a>,
+    attributes: AttributeSection,
+    locations: LocationWriter,
+    index: Writer,
+    functions: Writer,
+}
+
+impl Encoder<'_> {
+    fn function(&mut self, function: &Function) -> Result<()> {
+        self.index.byte(function.kind as u8);
+        self.index.vbr(self.functions.position() as u64);
+        self.index.vbr(self.strings.of(&function.name)?);
+        for types in [function.argument_types(), &function.result_types] {
+            self.index.vbr(types.len() as u64);
+            for r#type in types {
+                self.index.vbr(self.tables.type_index(r#type)?);
+            }
+        }
+        if function.kind == FunctionKind::Native {
+            Ok(())
+        } else {
+            self.body(function)
+        }
+    }
+
+    /// A function's body: location, register table, kernel table, results, kernels (facts 1.6).
+    fn body(&mut self, function: &Function) -> Result<()> {
+        let uses = Uses::of(function);
+        let streams = assign_streams(function, self.options.streams);
+        let location = self.locations.add(&function.location);
+        let (kernels, offsets) = self.kernels(function, &uses)?;
+        let out = &mut self.functions;
+        out.vbr(location);
+        out.vbr(function.registers.len() as u64);
+        for register in (0..).take(function.registers.len()) {
+            out.vbr(uses.count(crate::RegisterId(register)).into());
+        }
+        kernel_table(out, function, &streams, &offsets);
+        function
+            .results
+            .iter()
+            .for_each(|register| out.vbr(register.0.into()));
+        out.align(4);
+        out.raw(&kernels.bytes);
+        Ok(())
+    }
+
+    /// The kernel list, and where each of its kernels stands in it.
+    fn kernels(&mut self, function: &Function, uses: &Uses) -> Result<(Writer, Vec<u32>)> {
+        let mut out = Writer::new();
+        let mut offsets = vec![0];
+        pseudo_kernel(&mut out, function, uses)?;
+        for kernel in &function.kernels {
+            offsets.push(size(out.position(), "a function")?);
+            self.kernel(&mut out, kernel, uses)?;
+        }
+        Ok((out, offsets))
+    }
+
+    fn kernel(&mut self, out: &mut Writer, kernel: &Kernel, uses: &Uses) -> Result<()> {
+        let what = "a kernel";
+        let location = self.locations.add(&kernel.location);
+        out.u32(self.tables.kernel_code(&kernel.name)?);
+        out.u32(size(location as usize, "the Locations section")?);
+        out.u32(size(kernel.operands.len(), what)?);
+        out.u32(size(written_attributes(kernel).count(), what)?);
+        out.u32(size(kernel.functions.len(), what)?);
+        out.u32(size(kernel.results.len(), what)?);
+        for register in &kernel.results {
+            out.u32(size(uses.users(*register).len(), what)?);
+        }
+        kernel
+            .operands
+            .iter()
+            .for_each(|register| out.u32(register.0));
+        for (_, attribute) in written_attributes(kernel) {
+            out.u32(self.attributes.offset_of(attribute)?);
+        }
+        kernel
+            .functions
+            .iter()
+            .for_each(|(_, function)| out.u32(function.0));
+        kernel
+            .results
+            .iter()
+            .for_each(|register| out.u32(register.0));
+        for register in &kernel.results {
+            put_users(out, uses.users(*register));
+        }
+        Ok(())
+    }
+
+    fn finish(self, module: &Module, strings: &[u8], named: bool) -> Result<Vec<u8>> {
+        let mut file = Writer::new();
+        let attributes = &self.attributes.body.writer;
+        file.raw(&HEADER);
+        write_section(&mut file, SectionId::Strings, strings, 1);
+        let alignment = attributes.alignment.max(1);
+        write_section(
+            &mut file,
+            SectionId::Attributes,
+            &attributes.bytes,
+            alignment,
+        );
+        let kernels = self.tables.kernel_section(self.strings)?;
+        write_section(&mut file, SectionId::Kernels, &kernels, 1);
+        write_section(
+            &mut file,
+            SectionId::Types,
+            &self.tables.type_section(self.strings)?,
+            1,
+        );
+        write_section(&mut file, SectionId::FunctionIndex, &self.index.bytes, 1);
+        write_section(&mut file, SectionId::Functions, &self.functions.bytes, 4);
+        let locations = &self.locations.locations.bytes;
+        if !locations.is_empty() {
+            write_section(
+                &mut file,
+                SectionId::LocationStrings,
+                &self.locations.strings,
+                1,
+            );
+            write_section(&mut file, SectionId::Locations, locations, 1);
+        }
+        if self.options.optional_sections {
+            self.optional_sections(&mut file, module)?;
+        }
+        if named {
+            let names = self.names(module, |kernel| {
+                kernel
+                    .functions
+                    .iter()
+                    .map(|(name, _)| name.as_str())
+                    .collect()
+            })?;
+            write_section(&mut file, SectionId::FunctionReferenceNames, &names, 1);
+        }
+        Ok(file.bytes)
+    }
+
+    fn optional_sections(&self, file: &mut Writer, module: &Module) -> Result<()> {
+        let mut types = Writer::new();
+        types.vbr(self.attributes.entries.len() as u64);
+        for (offset, type_code) in &self.attributes.entries {
+            types.vbr((*offset).into());
+            types.vbr((*type_code).into());
+        }
+        write_section(file, SectionId::AttributeTypes, &types.bytes, 1);
+        let names = self.names(module, |kernel| {
+            written_attributes(kernel)
+                .map(|(name, _)| name.as_str())
+                .collect()
+        })?;
+        write_section(file, SectionId::AttributeNames, &names, 1);
+        let mut registers = Writer::new();
+        registers.vbr(module.functions.len() as u64);
+        for function in with_bodies(module) {
+            registers.vbr(function.registers.len() as u64);
+            for r#type in &function.registers {
+                registers.vbr(self.tables.type_index(r#type)?);
+            }
+        }
+        write_section(file, SectionId::RegisterTypes, &registers.bytes, 1);
+        Ok(())
+    }
+
+    /// A section of names: for each function with a body the number of kernels, the pseudo kernel
+    /// included, then the names of each, in one run.
+    fn names<'k>(
+        &self,
+        module: &'k Module,
+        names: impl Fn(&'k Kernel) -> Vec<&'k str>,
+    ) -> Result<Vec<u8>> {
+        let mut out = Writer::new();
+        out.vbr(module.functions.len() as u64);
+        for function in with_bodies(module) {
+            out.vbr(function.kernels.len() as u64 + 1);
+            for name in function.kernels.iter().flat_map(&names) {
+                out.vbr(self.strings.of(name)?);
+            }
+        }
+        Ok(out.bytes)
+    }
+}
+
+fn with_bodies(module: &Module) -> impl Iterator<Item = &Function> {
+    module
+        .functions
+        .iter()
+        .filter(|function| function.kind != FunctionKind::Native)
+}
+
+fn kernel_table(out: &mut Writer, function: &Function, streams: &Streams, offsets: &[u32]) {
+    out.vbr(offsets.len() as u64);
+    let pseudo = [(0, streams.root)];
+    let operands = function
+        .kernels
+        .iter()
+        .map(|kernel| kernel.operands.len() as u64);
+    let rows = pseudo
+        .into_iter()
+        .chain(operands.zip(streams.kernels.iter().copied()));
+    for (offset, (operands, stream)) in offsets.iter().zip(rows) {
+        out.vbr((*offset).into());
+        out.vbr(operands);
+        out.vbr(stream.into());
+    }
+}
+
+/// Kernel 0 defines the arguments, and a register behind the last one that kernels without operands
+/// "use".
+fn pseudo_kernel(out: &mut Writer, function: &Function, uses: &Uses) -> Result<()> {
+    let what = "a function";
+    out.u32(PSEUDO_CODE);
+    out.u32(PSEUDO_LOCATION);
+    [0, 0, 0, function.arguments + 1]
+        .into_iter()
+        .for_each(|count| out.u32(count));
+    let arguments = || (0..function.arguments).map(crate::RegisterId);
+    out.u32(size(uses.without_operands().len(), what)?);
+    for register in arguments() {
+        out.u32(size(uses.users(register).len(), what)?);
+    }
+    out.u32(size(function.registers.len(), what)?);
+    arguments().for_each(|register| out.u32(register.0));
+    put_users(out, uses.without_operands());
+    arguments().for_each(|register| put_users(out, uses.users(register)));
+    Ok(())
+}
+
+/// Users are numbered from 1: kernel 0 is the pseudo kernel.
+fn put_users(out: &mut Writer, users: &[u32]) {
+    users.iter().for_each(|user| out.u32(user + 1));
+}

@@ -1,0 +1,148 @@
+//! Source locations, to bytes and back (facts 1.7).
+
+use super::strings::StringsReader;
+use super::wire::{Budget, Reader, Writer};
+use crate::KernelLocation;
+use std::collections::HashMap;
+use tenon_base::Result;
+
+/// Locations nest this deep at most.
+pub const MAX_LOCATION_NESTING: usize = 64;
+
+const UNKNOWN: u8 = 0;
+const FILE_LINE_COL: u8 = 1;
+const NAME: u8 = 2;
+const CALL_SITE: u8 = 3;
+const FUSED: u8 = 4;
+
+/// The Locations and LocationStrings sections under construction.
+#[derive(Debug, Default)]
+pub(crate) struct LocationWriter {
+    pub(crate) locations: Writer,
+    pub(crate) strings: Vec<u8>,
+    string_offsets: HashMap<String, u64>,
+}
+
+impl LocationWriter {
+    /// Writes a record of its own, never shared: programs depend on distinct offsets.
+    pub(crate) fn add(&mut self, location: &KernelLocation) -> u64 {
+        let offset = self.locations.position() as u64;
+        self.write(location);
+        offset
+    }
+
+    fn write(&mut self, location: &KernelLocation) {
+        match location {
+            KernelLocation::Unknown => self.locations.byte(UNKNOWN),
+            KernelLocation::FileLineCol { file, line, column } => {
+                let file = self.string(file);
+                self.locations.byte(FILE_LINE_COL);
+                self.locations.vbr(file);
+                self.locations.vbr((*line).into());
+                self.locations.vbr((*column).into());
+            }
+            KernelLocation::Name { name, child } => {
+                let name = self.string(name);
+                self.locations.byte(NAME);
+                self.locations.vbr(name);
+                self.write(child);
+            }
+            KernelLocation::CallSite { callee, caller } => {
+                self.locations.byte(CALL_SITE);
+                self.write(callee);
+                self.write(caller);
+            }
+            KernelLocation::Fused(parts) => {
+                self.locations.byte(FUSED);
+                self.locations.vbr(parts.len() as u64);
+                parts.iter().for_each(|part| self.write(part));
+            }
+        }
+    }
+
+    fn string(&mut self, text: &str) -> u64 {
+        if let Some(offset) = self.string_offsets.get(text) {
+            return *offset;
+        }
+        let offset = self.strings.len() as u64;
+        self.strings.extend(text.as_bytes());
+        self.strings.push(0);
+        self.string_offsets.insert(text.to_owned(), offset);
+        offset
+    }
+}
+
+/// Reads records of the Locations section.
+#[derive(Debug)]
+pub(crate) struct LocationReader<'a> {
+    pub(crate) locations: Reader<'a>,
+    pub(crate) strings: StringsReader<'a>,
+}
+
+impl LocationReader<'_> {
+    /// The location at `offset`; an offset behind the section means that there is none.
+    pub(crate) fn location(&self, offset: u64, budget: &mut Budget) -> Result<KernelLocation> {
+        let Ok(mut record) = self.locations.at(offset) else {
+            return Ok(KernelLocation::Unknown);
+        };
+        if record.remaining() == 0 {
+            return Ok(KernelLocation::Unknown);
+        }
+        self.read(&mut record, budget, 0)
+    }
+
+    fn read(
+        &self,
+        record: &mut Reader<'_>,
+        budget: &mut Budget,
+        depth: usize,
+    ) -> Result<KernelLocation> {
+        budget.spend_on::<KernelLocation>(1, 0)?;
+        let start = *record;
+        if depth > MAX_LOCATION_NESTING {
+            return Err(start.error(format!(
+                "a location is nested deeper than {MAX_LOCATION_NESTING}"
+            )));
+        }
+        let mut nested = |record: &mut Reader<'_>| self.read(record, budget, depth + 1);
+        Ok(match record.byte()? {
+            UNKNOWN => KernelLocation::Unknown,
+            FILE_LINE_COL => KernelLocation::FileLineCol {
+                file: self.strings.text(record.vbr()?, budget)?,
+                line: record.vbr32()?,
+                column: record.vbr32()?,
+            },
+            NAME => {
+                let name = record.vbr()?;
+                let child = Box::new(nested(record)?);
+                KernelLocation::Name {
+                    name: self.strings.text(name, budget)?,
+                    child,
+                }
+            }
+            CALL_SITE => KernelLocation::CallSite {
+                callee: Box::new(nested(record)?),
+                caller: Box::new(nested(record)?),
+            },
+            FUSED => {
+                let count = record.count(1)?;
+                KernelLocation::Fused(
+                    (0..count)
+                        .map(|_| nested(record))
+                        .collect::<Result<Vec<_>>>()?,
+                )
+            }
+            kind => return Err(start.error("a location of an unknown kind").found(kind)),
+        })
+    }
+}
+
+/// How deep a location nests.
+pub(crate) fn depth(location: &KernelLocation) -> usize {
+    match location {
+        KernelLocation::Unknown | KernelLocation::FileLineCol { .. } => 0,
+        KernelLocation::Name { child, .. } => 1 + depth(child),
+        KernelLocation::CallSite { callee, caller } => 1 + depth(callee).max(depth(caller)),
+        KernelLocation::Fused(parts) => 1 + parts.iter().map(depth).max().unwrap_or(0),
+    }
+}

@@ -1,0 +1,160 @@
+//! The tables that functions refer to: types, kernels and attributes, in the order of the original
+//! writer's walk (facts 1.5).
+
+use super::encode::written_attributes;
+use super::strings::{StringOffsets, StringSet};
+use super::wire::Writer;
+use crate::{Attribute, Function, Kernel, Module};
+use std::collections::HashMap;
+use tenon_base::{Error, ErrorKind, Result};
+
+/// Distinct texts, numbered in the order they were first seen.
+#[derive(Debug, Default)]
+struct Table<'a> {
+    names: Vec<&'a str>,
+    indexes: HashMap<&'a str, u32>,
+}
+
+impl<'a> Table<'a> {
+    fn add(&mut self, name: &'a str) {
+        let next = self.names.len() as u32;
+        self.indexes.entry(name).or_insert_with(|| {
+            self.names.push(name);
+            next
+        });
+    }
+
+    fn index(&self, name: &str) -> Result<u32> {
+        self.indexes
+            .get(name)
+            .copied()
+            .ok_or_else(|| Error::new(ErrorKind::Internal, format!("'{name}' was not collected")))
+    }
+
+    fn section(&self, strings: &StringOffsets<'_>) -> Result<Vec<u8>> {
+        let mut out = Writer::new();
+        out.vbr(self.names.len() as u64);
+        for name in &self.names {
+            out.vbr(strings.of(name)?);
+        }
+        Ok(out.bytes)
+    }
+}
+
+/// What functions refer to by number.
+#[derive(Debug)]
+pub(crate) struct Tables<'a> {
+    types: Table<'a>,
+    kernels: Table<'a>,
+    /// All attributes in the order of the walk, repeated ones too.
+    pub(crate) attributes: Vec<&'a Attribute>,
+    optional: bool,
+}
+
+impl<'a> Tables<'a> {
+    /// Walks a verified module: inner regions before the kernel that holds them, and a function
+    /// after its body.
+    pub(crate) fn collect(module: &'a Module, optional: bool) -> Self {
+        let mut this = Self {
+            types: Table::default(),
+            kernels: Table::default(),
+            attributes: Vec::new(),
+            optional,
+        };
+        for function in module
+            .functions
+            .iter()
+            .filter(|function| !function.is_region())
+        {
+            this.body(module, function);
+            this.signature(function);
+        }
+        this
+    }
+
+    /// Regions nest as deep as the verifier lets them.
+    fn body(&mut self, module: &'a Module, function: &'a Function) {
+        for kernel in &function.kernels {
+            let regions: Vec<&Function> = regions(module, kernel).collect();
+            regions.iter().for_each(|region| self.body(module, region));
+            for register in &kernel.results {
+                let r#type = function.registers.get(register.0 as usize);
+                r#type.into_iter().for_each(|r#type| self.types.add(r#type));
+            }
+            self.kernels.add(&kernel.name);
+            for (_, attribute) in written_attributes(kernel) {
+                self.attributes.push(attribute);
+                if self.optional {
+                    self.number_types(attribute);
+                }
+            }
+            regions
+                .into_iter()
+                .for_each(|region| self.signature(region));
+        }
+    }
+
+    fn signature(&mut self, function: &'a Function) {
+        let types = function
+            .argument_types()
+            .iter()
+            .chain(&function.result_types);
+        types.for_each(|r#type| self.types.add(r#type));
+    }
+
+    /// With optional sections the types of numbers are in the table, too.
+    fn number_types(&mut self, attribute: &Attribute) {
+        if let Some(dtype) = attribute.number_type() {
+            self.types.add(dtype.mlir());
+        }
+        for element in attribute.as_list().unwrap_or_default() {
+            self.number_types(element);
+        }
+    }
+
+    pub(crate) fn type_index(&self, r#type: &str) -> Result<u64> {
+        self.types.index(r#type).map(u64::from)
+    }
+
+    pub(crate) fn kernel_code(&self, kernel: &str) -> Result<u32> {
+        self.kernels.index(kernel)
+    }
+
+    pub(crate) fn type_section(&self, strings: &StringOffsets<'_>) -> Result<Vec<u8>> {
+        self.types.section(strings)
+    }
+
+    pub(crate) fn kernel_section(&self, strings: &StringOffsets<'_>) -> Result<Vec<u8>> {
+        self.kernels.section(strings)
+    }
+
+    /// All texts of the Strings section; `named` adds the names of function references.
+    pub(crate) fn strings(&self, module: &'a Module, named: bool) -> StringSet<'a> {
+        let mut strings = StringSet::default();
+        self.types.names.iter().for_each(|name| strings.add(name));
+        self.kernels.names.iter().for_each(|name| strings.add(name));
+        for function in &module.functions {
+            strings.add(&function.name);
+            for kernel in &function.kernels {
+                if self.optional {
+                    written_attributes(kernel).for_each(|(name, _)| strings.add(name));
+                }
+                if named {
+                    kernel
+                        .functions
+                        .iter()
+                        .for_each(|(name, _)| strings.add(name));
+                }
+            }
+        }
+        strings
+    }
+}
+
+fn regions<'a>(module: &'a Module, kernel: &Kernel) -> impl Iterator<Item = &'a Function> {
+    kernel
+        .functions
+        .iter()
+        .filter_map(|(_, id)| module.functions.get(id.0 as usize))
+        .filter(|function| function.is_region())
+}

@@ -1,0 +1,303 @@
+//! The primitives of BEF (facts 1.1): VBR integers, little-endian words, padding, and a reader that
+//! cannot leave its bytes.
+
+use tenon_base::{Error, ErrorKind, Location, Result};
+
+/// What padding consists of.
+pub(crate) const PADDING: u8 = 0xCC;
+
+/// Bytes under construction.
+#[derive(Debug, Default)]
+pub(crate) struct Writer {
+    pub(crate) bytes: Vec<u8>,
+    /// The greatest alignment asked for so far.
+    pub(crate) alignment: usize,
+}
+
+impl Writer {
+    pub(crate) fn new() -> Self {
+        Self {
+            bytes: Vec::new(),
+            alignment: 1,
+        }
+    }
+
+    pub(crate) fn position(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(crate) fn byte(&mut self, byte: u8) {
+        self.bytes.push(byte);
+    }
+
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn u16(&mut self, value: u16) {
+        self.raw(&value.to_le_bytes());
+    }
+
+    pub(crate) fn u32(&mut self, value: u32) {
+        self.raw(&value.to_le_bytes());
+    }
+
+    /// Seven bits a byte, most significant group first.
+    pub(crate) fn vbr(&mut self, value: u64) {
+        let groups = vbr_length(value);
+        for group in (0..groups).rev() {
+            let bits = (value >> (7 * group)) as u8 & 0x7F;
+            self.byte(if group == 0 { bits } else { bits | 0x80 });
+        }
+    }
+
+    /// Pads until the position is a multiple of `alignment`.
+    pub(crate) fn align(&mut self, alignment: usize) {
+        self.align_after(alignment, 0);
+    }
+
+    /// Pads until `distance` bytes further on the position is a multiple of `alignment`.
+    pub(crate) fn align_after(&mut self, alignment: usize, distance: usize) {
+        self.alignment = self.alignment.max(alignment);
+        while !(self.position() + distance).is_multiple_of(alignment) {
+            self.byte(PADDING);
+        }
+    }
+}
+
+/// How many bytes the VBR form of `value` takes.
+pub(crate) fn vbr_length(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// Reads one section, or a part of it, front to back. Every read is checked, and an error says the
+/// section and the byte of the file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    section: &'static str,
+    /// Where in the file `bytes` starts.
+    base: usize,
+    bytes: &'a [u8],
+    position: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(section: &'static str, base: usize, bytes: &'a [u8]) -> Self {
+        Self {
+            section,
+            base,
+            bytes,
+            position: 0,
+        }
+    }
+
+    /// An error at the current position.
+    pub(crate) fn error(&self, message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::InvalidProgram, message).at(Location {
+            field: Some(format!("section {}", self.section)),
+            offset: Some((self.base + self.position) as u64),
+            ..Location::default()
+        })
+    }
+
+    pub(crate) fn position(&self) -> usize {
+        self.position
+    }
+
+    pub(crate) fn remaining(&self) -> usize {
+        self.bytes.len() - self.position
+    }
+
+    /// The same section from `offset` on.
+    pub(crate) fn at(&self, offset: u64) -> Result<Reader<'a>> {
+        match usize::try_from(offset) {
+            Ok(position) if position <= self.bytes.len() => Ok(Reader { position, ..*self }),
+            _ => Err(self
+                .error("an offset outside of the section")
+                .expected(format!("at most {}", self.bytes.len()))
+                .found(offset)),
+        }
+    }
+
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let rest = &self.bytes[self.position..];
+        let Some(taken) = rest.get(..count) else {
+            return Err(self
+                .error("the section is cut short")
+                .expected(format!("{count} more bytes"))
+                .found(rest.len()));
+        };
+        self.position += count;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn i64(&mut self) -> Result<i64> {
+        Ok(i64::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn vbr(&mut self) -> Result<u64> {
+        let start = *self;
+        let mut value = 0u64;
+        loop {
+            let byte = self.byte()?;
+            if value >> 57 != 0 {
+                return Err(start.error("an integer of more than 64 bits"));
+            }
+            value = value << 7 | u64::from(byte & 0x7F);
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+    }
+
+    /// A VBR integer that must fit 32 bits.
+    pub(crate) fn vbr32(&mut self) -> Result<u32> {
+        let start = *self;
+        let value = self.vbr()?;
+        u32::try_from(value)
+            .map_err(|_| start.error("an integer of more than 32 bits").found(value))
+    }
+
+    /// Checks that `count` items of at least `size` bytes each can still follow.
+    pub(crate) fn room_for(&self, count: u64, size: usize) -> Result<usize> {
+        match usize::try_from(count) {
+            Ok(count) if count <= self.remaining() / size => Ok(count),
+            _ => Err(self
+                .error("a count greater than the section holds")
+                .expected(format!("at most {}", self.remaining() / size))
+                .found(count)),
+        }
+    }
+
+    /// A VBR count of items of at least `size` bytes each.
+    pub(crate) fn count(&mut self, size: usize) -> Result<usize> {
+        let count = self.vbr()?;
+        self.room_for(count, size)
+    }
+
+    /// Skips padding up to a multiple of `alignment` from the start of the section.
+    pub(crate) fn align(&mut self, alignment: usize) -> Result<()> {
+        let padding = self.position.next_multiple_of(alignment) - self.position;
+        self.take(padding).map(|_| ())
+    }
+}
+
+/// Memory that one decoding may still fill. A file can refer to one long string or attribute from
+/// many places; as each place owns what it refers to, the sum is bounded by the file's size.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    left: usize,
+    total: usize,
+}
+
+/// Decoded bytes for a byte of the file. Files of compilers stay below 16.
+const EXPANSION: usize = 64;
+
+/// What every file may use, however small.
+const FLOOR: usize = 1 << 20;
+
+impl Budget {
+    pub(crate) fn for_file(length: usize) -> Self {
+        let total = length.saturating_mul(EXPANSION).saturating_add(FLOOR);
+        Self { left: total, total }
+    }
+
+    pub(crate) fn spend(&mut self, bytes: usize) -> Result<()> {
+        match self.left.checked_sub(bytes) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => Err(Error::new(
+                ErrorKind::InvalidProgram,
+                format!("the program expands to more than {} bytes", self.total),
+            )
+            .help("it refers to the same long strings or attributes too often")),
+        }
+    }
+
+    /// Room for `count` values of `T`, and for `heap` bytes behind each.
+    pub(crate) fn spend_on<T>(&mut self, count: usize, heap: usize) -> Result<()> {
+        self.spend((size_of::<T>().saturating_add(heap)).saturating_mul(count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vbr(value: u64) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer.vbr(value);
+        writer.bytes
+    }
+
+    #[test]
+    fn vbr_has_the_most_significant_group_first() {
+        assert_eq!(vbr(0), [0]);
+        assert_eq!(vbr(0x7F), [0x7F]);
+        assert_eq!(vbr(0x80), [0x81, 0x00]);
+        assert_eq!(vbr(300), [0x82, 0x2C]);
+        assert_eq!(
+            vbr(u64::MAX),
+            [0x81, 255, 255, 255, 255, 255, 255, 255, 255, 0x7F]
+        );
+    }
+
+    #[test]
+    fn vbr_reads_back() {
+        for shift in 0..64 {
+            for value in [1u64 << shift, (1u64 << shift) - 1, u64::MAX >> shift] {
+                let bytes = vbr(value);
+                assert_eq!(bytes.len(), vbr_length(value));
+                let mut reader = Reader::new("Test", 0, &bytes);
+                assert_eq!(reader.vbr().unwrap(), value);
+                assert_eq!(reader.remaining(), 0);
+            }
+        }
+        assert!(Reader::new("Test", 0, &[0x83; 9]).vbr().is_err());
+        let too_long = [0x82, 128, 128, 128, 128, 128, 128, 128, 128, 0];
+        assert!(Reader::new("Test", 0, &too_long).vbr().is_err());
+    }
+
+    #[test]
+    fn padding_is_0xcc() {
+        let mut writer = Writer::new();
+        writer.byte(1);
+        writer.align_after(8, 4);
+        assert_eq!(writer.bytes, [1, PADDING, PADDING, PADDING]);
+        assert_eq!(writer.alignment, 8);
+    }
+
+    #[test]
+    fn an_error_says_section_and_byte() {
+        let mut reader = Reader::new("Kernels", 100, &[1, 2, 3]);
+        reader.byte().unwrap();
+        assert_eq!(
+            reader.u32().unwrap_err().to_string(),
+            "section Kernels: byte 101: the section is cut short: expected 4 more bytes, found 2"
+        );
+    }
+}
