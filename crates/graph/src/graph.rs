@@ -65,6 +65,17 @@ pub struct Node {
     pub outputs: Vec<Option<ValueId>>,
 }
 
+impl Node {
+    /// How messages call it: its name, or `node3` when it has none.
+    pub fn label(&self, id: NodeId) -> String {
+        if self.name.is_empty() {
+            id.to_string()
+        } else {
+            self.name.clone()
+        }
+    }
+}
+
 /// A tensor graph. Nodes stand in an order in which every value is made before it is used (the
 /// verifier checks it).
 #[derive(Debug, Clone, Default)]
@@ -136,7 +147,10 @@ impl Graph {
         let mut producers = vec![None; self.values.len()];
         for (index, node) in self.nodes.iter().enumerate() {
             for output in node.outputs.iter().flatten() {
-                producers[output.index()] = Some(NodeId(index as u32));
+                // An id that dangles is the verifier's to report.
+                if let Some(producer) = producers.get_mut(output.index()) {
+                    *producer = Some(NodeId(index as u32));
+                }
             }
         }
         producers
@@ -147,7 +161,9 @@ impl Graph {
         let mut consumers = vec![Vec::new(); self.values.len()];
         for (index, node) in self.nodes.iter().enumerate() {
             for input in node.inputs.iter().flatten() {
-                consumers[input.index()].push(NodeId(index as u32));
+                if let Some(users) = consumers.get_mut(input.index()) {
+                    users.push(NodeId(index as u32));
+                }
             }
         }
         consumers

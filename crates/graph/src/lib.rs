@@ -5,13 +5,21 @@
 #![forbid(unsafe_code)]
 
 mod attribute;
+mod check;
+mod edit;
 pub mod geometry;
 mod graph;
 pub mod operator;
 mod ops;
+mod verify;
 
 pub use attribute::{Attribute, AttributeKind, Attributes};
+pub use check::{
+    check_attributes, check_inputs, check_node, check_outputs, check_types, infer, infer_node,
+};
+pub use edit::Names;
 pub use graph::{Graph, Node, NodeId, Value, ValueId};
 pub use operator::{Inference, OperatorDef};
+pub use verify::verify;
 // The types that rows of the table and nodes are made of.
 pub use tenon_tensor::{DataType, Shape, Tensor, TensorType};

@@ -2,6 +2,7 @@
 
 use crate::{Attribute, AttributeKind, Attributes};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::OnceLock;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{DataType, Element, Tensor, TensorType};
@@ -41,6 +42,29 @@ impl Types {
             Types::Number => dtype.is_float() || dtype.is_integer(),
             Types::Integer => dtype.is_integer(),
             Types::Only(list) => list.contains(&dtype),
+        }
+    }
+}
+
+impl fmt::Display for Types {
+    /// `f32, f64 or i8`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Types::Any => f.write_str("any type"),
+            Types::Float => f.write_str("a floating-point type"),
+            Types::Number => f.write_str("an integer or floating-point type"),
+            Types::Integer => f.write_str("an integer type"),
+            Types::Only(list) => {
+                for (index, dtype) in list.iter().enumerate() {
+                    let separator = match index {
+                        0 => "",
+                        _ if index + 1 == list.len() => " or ",
+                        _ => ", ",
+                    };
+                    write!(f, "{separator}{dtype}")?;
+                }
+                Ok(())
+            }
         }
     }
 }
@@ -103,8 +127,32 @@ pub struct OperatorDef {
     pub infer: fn(&Inference<'_>) -> Result<Vec<TensorType>>,
 }
 
-impl std::fmt::Debug for OperatorDef {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl OperatorDef {
+    /// The row of input `index`; a variadic one stands for all from it on.
+    pub fn input(&self, index: usize) -> Option<&'static OperandDef> {
+        operand(self.inputs, index)
+    }
+
+    /// The row of output `index`; a variadic one stands for all from it on.
+    pub fn output(&self, index: usize) -> Option<&'static OperandDef> {
+        operand(self.outputs, index)
+    }
+
+    /// The row of an attribute.
+    pub fn attribute(&self, name: &str) -> Option<&'static AttributeDef> {
+        self.attributes
+            .iter()
+            .find(|attribute| attribute.name == name)
+    }
+}
+
+fn operand(rows: &'static [OperandDef], index: usize) -> Option<&'static OperandDef> {
+    rows.get(index)
+        .or_else(|| rows.last().filter(|row| row.arity == Arity::Variadic))
+}
+
+impl fmt::Debug for OperatorDef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
 }

@@ -144,9 +144,10 @@ impl Window {
             );
         }
         let mut output = room / stride + 1;
-        // A last window that would start in the padding behind the input is left out.
-        if ceil && room % stride != 0 && output * stride < input + begin {
-            output += 1;
+        if ceil {
+            output += i128::from(room % stride != 0);
+            // A last window that would start in the padding behind the input is left out.
+            output -= i128::from((output - 1) * stride >= input + begin);
         }
         self.output[axis] = whole(output, "the output")?;
         Ok(())

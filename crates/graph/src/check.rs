@@ -1,0 +1,351 @@
+//! A node against its row of the operator table: attributes, operands, types; then inference.
+
+use crate::operator::{Arity, Inference, OperandDef};
+use crate::{Attributes, Graph, Node, NodeId, OperatorDef, ValueId};
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_tensor::{Tensor, TensorType};
+
+/// Every way in which a node does not fit its row: attributes that are unknown, of the wrong kind
+/// or missing; inputs that are too many, missing, or of a type that the operator does not have.
+///
+/// `types` holds the types of the inputs, `None` where one is left out; inputs from `n_inputs` on
+/// count as left out. A type not known yet may be left out of the check by calling
+/// [`check_attributes`] and [`check_inputs`] apart.
+pub fn check_node(
+    def: &OperatorDef,
+    attributes: &Attributes,
+    n_inputs: usize,
+    types: &[Option<&TensorType>],
+) -> Vec<Error> {
+    let mut errors = check_attributes(def, attributes);
+    let present: Vec<bool> = (0..n_inputs)
+        .map(|index| types.get(index).is_some_and(Option::is_some))
+        .collect();
+    errors.extend(check_inputs(def, &present));
+    errors.extend(check_types(def, types));
+    errors
+}
+
+/// The attributes that are unknown, of the wrong kind or missing.
+pub fn check_attributes(def: &OperatorDef, attributes: &Attributes) -> Vec<Error> {
+    let mut errors = Vec::new();
+    for (name, value) in attributes.iter() {
+        match def.attribute(name) {
+            None => errors.push(
+                problem(
+                    ErrorKind::Unsupported,
+                    format!("{} has no attribute '{name}'", def.name),
+                )
+                .expected(names(def.attributes.iter().map(|attribute| attribute.name))),
+            ),
+            Some(row) if row.kind != value.kind() => errors.push(
+                problem(
+                    ErrorKind::InvalidModel,
+                    format!("attribute '{name}' is of the wrong kind"),
+                )
+                .expected(row.kind)
+                .found(value.kind()),
+            ),
+            Some(_) => {}
+        }
+    }
+    for row in def.attributes {
+        if row.required && attributes.value(row.name).is_none() {
+            errors.push(problem(
+                ErrorKind::InvalidModel,
+                format!("{} needs attribute '{}'", def.name, row.name),
+            ));
+        }
+    }
+    errors
+}
+
+/// The inputs that are missing or too many; `present` says which of those listed are there.
+pub fn check_inputs(def: &OperatorDef, present: &[bool]) -> Vec<Error> {
+    check_operands(def, "input", def.inputs, present)
+}
+
+/// The outputs that are missing or too many; `present` says which of those listed are wanted.
+pub fn check_outputs(def: &OperatorDef, present: &[bool]) -> Vec<Error> {
+    check_operands(def, "output", def.outputs, present)
+}
+
+fn check_operands(
+    def: &OperatorDef,
+    what: &str,
+    rows: &[OperandDef],
+    present: &[bool],
+) -> Vec<Error> {
+    let mut errors = Vec::new();
+    let open_ended = rows.last().is_some_and(|row| row.arity == Arity::Variadic);
+    if present.len() > rows.len() && !open_ended {
+        errors.push(
+            problem(
+                ErrorKind::Unsupported,
+                format!("{} has too many {what}s", def.name),
+            )
+            .expected(format_args!("at most {}", rows.len()))
+            .found(present.len()),
+        );
+    }
+    for (index, row) in rows.iter().enumerate() {
+        let there = present.get(index).copied().unwrap_or(false);
+        // An output that nobody wants may always be left out; one must be there.
+        let needed = match row.arity {
+            Arity::Optional => false,
+            Arity::Required => what == "input",
+            Arity::Variadic => true,
+        };
+        if needed && !there {
+            errors.push(problem(
+                ErrorKind::InvalidModel,
+                format!("{} needs {what} '{}'", def.name, row.name),
+            ));
+        }
+    }
+    errors
+}
+
+/// The inputs whose type the operator does not have.
+pub fn check_types(def: &OperatorDef, types: &[Option<&TensorType>]) -> Vec<Error> {
+    let mut errors = Vec::new();
+    for (index, ty) in types.iter().enumerate() {
+        let (Some(ty), Some(row)) = (ty, def.input(index)) else {
+            continue;
+        };
+        if !row.types.contains(ty.dtype()) {
+            errors.push(
+                problem(
+                    ErrorKind::Unsupported,
+                    format!(
+                        "{} does not take input '{}' of this type",
+                        def.name, row.name
+                    ),
+                )
+                .expected(row.types)
+                .found(ty.dtype()),
+            );
+        }
+    }
+    errors
+}
+
+/// The types of a node's outputs, one for each that it lists: checks the node against its row,
+/// then runs the row's shape function.
+pub fn infer(
+    def: &OperatorDef,
+    attributes: &Attributes,
+    inputs: &[Option<&TensorType>],
+    constants: &[Option<&Tensor>],
+    outputs: usize,
+) -> Result<Vec<TensorType>> {
+    let errors = check_node(def, attributes, inputs.len(), inputs);
+    if let Some(error) = Error::from_all(errors) {
+        return Err(error);
+    }
+    let mut types = (def.infer)(&Inference {
+        attributes,
+        inputs,
+        constants,
+        outputs,
+    })?;
+    if types.len() < outputs {
+        return Err(problem(
+            ErrorKind::Unsupported,
+            format!("{} has too many outputs", def.name),
+        )
+        .expected(format_args!("at most {}", types.len()))
+        .found(outputs));
+    }
+    types.truncate(outputs);
+    Ok(types)
+}
+
+/// The types of the outputs of a node in its graph. Errors name the node.
+pub fn infer_node(graph: &Graph, id: NodeId) -> Result<Vec<TensorType>> {
+    let node = graph
+        .nodes
+        .get(id.index())
+        .ok_or_else(|| problem(ErrorKind::NotFound, format!("the graph has no {id}")))?;
+    infer_in(graph, node).map_err(|error| error.at(Location::node(node.label(id))))
+}
+
+fn infer_in(graph: &Graph, node: &Node) -> Result<Vec<TensorType>> {
+    let mut types = Vec::with_capacity(node.inputs.len());
+    let mut constants = Vec::with_capacity(node.inputs.len());
+    for input in &node.inputs {
+        let value = match input {
+            None => None,
+            Some(id) => Some(
+                graph
+                    .values
+                    .get(id.index())
+                    .ok_or_else(|| unknown_value(*id))?,
+            ),
+        };
+        let ty = match value {
+            None => None,
+            Some(value) => Some(value.ty.as_ref().ok_or_else(|| {
+                problem(
+                    ErrorKind::InvalidModel,
+                    format!("the type of input '{}' is not known", value.name),
+                )
+            })?),
+        };
+        types.push(ty);
+        constants.push(value.and_then(|value| value.constant.as_ref()));
+    }
+    let wanted: Vec<bool> = node.outputs.iter().map(Option::is_some).collect();
+    if let Some(error) = Error::from_all(check_outputs(node.op, &wanted)) {
+        return Err(error);
+    }
+    infer(
+        node.op,
+        &node.attributes,
+        &types,
+        &constants,
+        node.outputs.len(),
+    )
+}
+
+pub(crate) fn unknown_value(id: ValueId) -> Error {
+    problem(
+        ErrorKind::InvalidModel,
+        format!("the graph has no value {id}"),
+    )
+}
+
+fn problem(kind: ErrorKind, message: String) -> Error {
+    Error::new(kind, message)
+}
+
+fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    if names.is_empty() {
+        "none".into()
+    } else {
+        names.join(", ")
+    }
+}
+
+impl Graph {
+    /// Gives every output of every node its type, in node order. A value whose type is known
+    /// already keeps it when inference agrees. All problems are reported together; nodes that
+    /// follow from one that failed are passed over.
+    pub fn infer_types(&mut self) -> Result<()> {
+        let mut errors = Vec::new();
+        for index in 0..self.nodes.len() {
+            let id = NodeId(index as u32);
+            if self.waits_for_type(id) {
+                continue;
+            }
+            match infer_node(self, id) {
+                Ok(types) => errors.extend(self.settle(id, types)),
+                Err(error) => errors.push(error),
+            }
+        }
+        Error::from_all(errors).map_or(Ok(()), Err)
+    }
+
+    /// Whether an input of the node is of unknown type (and exists).
+    fn waits_for_type(&self, id: NodeId) -> bool {
+        let inputs = self.nodes[id.index()].inputs.iter().flatten();
+        inputs
+            .filter_map(|input| self.values.get(input.index()))
+            .any(|value| value.ty.is_none())
+    }
+
+    fn settle(&mut self, id: NodeId, types: Vec<TensorType>) -> Vec<Error> {
+        let node = &self.nodes[id.index()];
+        let mut errors = Vec::new();
+        for (output, ty) in node.outputs.iter().zip(types) {
+            let Some(output) = output else { continue };
+            let Some(value) = self.values.get_mut(output.index()) else {
+                errors.push(unknown_value(*output).at(Location::node(node.label(id))));
+                continue;
+            };
+            match &value.ty {
+                Some(known) if *known != ty => {
+                    errors.push(
+                        problem(
+                            ErrorKind::InvalidModel,
+                            format!("output '{}' has another type than it is given", value.name),
+                        )
+                        .expected(&ty)
+                        .found(known)
+                        .at(Location::node(node.label(id))),
+                    );
+                }
+                _ => value.ty = Some(ty),
+            }
+        }
+        errors
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Attribute, DataType, operator::operator};
+
+    fn ty(dtype: DataType, shape: &[usize]) -> TensorType {
+        TensorType::new(dtype, shape).unwrap()
+    }
+
+    #[test]
+    fn every_problem_of_a_node_is_found() {
+        let concat = operator("Concat").unwrap();
+        let attributes = Attributes::new().with("axes", Attribute::Int(0));
+        let texts: Vec<String> = check_node(concat, &attributes, 0, &[])
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(
+            texts,
+            [
+                "Concat has no attribute 'axes': expected axis",
+                "Concat needs attribute 'axis'",
+                "Concat needs input 'inputs'",
+            ]
+        );
+        let relu = operator("Relu").unwrap();
+        let bool = ty(DataType::Bool, &[2]);
+        let texts: Vec<String> =
+            check_node(relu, &Attributes::new(), 2, &[Some(&bool), Some(&bool)])
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+        assert_eq!(
+            texts,
+            [
+                "Relu has too many inputs: expected at most 1, found 2",
+                "Relu does not take input 'X' of this type: \
+                 expected f32, f64, f16, bf16, i8, i16, i32 or i64, found bool",
+            ]
+        );
+    }
+
+    #[test]
+    fn inference_names_the_node() {
+        let mut graph = Graph::new("g");
+        let x = graph.add_input("x", ty(DataType::F32, &[2, 3]));
+        let y = graph.add_value("y", None);
+        graph.nodes.push(Node {
+            name: "product".into(),
+            op: operator("MatMul").unwrap(),
+            attributes: Attributes::new(),
+            inputs: vec![Some(x), Some(x)],
+            outputs: vec![Some(y)],
+        });
+        assert_eq!(
+            graph.infer_types().unwrap_err().to_string(),
+            "node 'product': inputs 'A' and 'B' do not multiply: expected 3 rows, found 2 in [2, 3]"
+        );
+        assert!(infer_node(&graph, NodeId(7)).is_err());
+        graph.nodes[0].inputs[1] = Some(ValueId(9));
+        assert_eq!(
+            infer_node(&graph, NodeId(0)).unwrap_err().to_string(),
+            "node 'product': the graph has no value %9"
+        );
+    }
+}
