@@ -22,7 +22,7 @@
 //! registry.register(KernelDef {
 //!     name: "my.constant",
 //!     signature: Signature { operands: &[], variadic: false, results: &["i32"] },
-//!     bind: |site: &Site<'_>| Ok(Box::new(Constant(site.i32("value")?))),
+//!     bind: |site: &Site<'_>| Ok(Box::new(Constant(site.attributes().i32("value")?))),
 //! })?;
 //!
 //! let module = Module {
@@ -53,6 +53,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod attributes;
 mod function;
 mod kernel;
 mod program;
@@ -61,6 +62,7 @@ mod services;
 mod site;
 mod value;
 
+pub use attributes::KernelAttributes;
 pub use function::{BoundFunction, Observer, Registers};
 pub use kernel::{Frame, Kernel, Label};
 pub use program::Program;

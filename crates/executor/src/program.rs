@@ -5,8 +5,8 @@ use crate::site::{place, source};
 use crate::{Kernel, Registry, Services, Site};
 use std::ops::Range;
 use std::sync::OnceLock;
-use tenon_base::{Error, ErrorKind, Location, Result, pool};
-use tenon_bef::{Function, FunctionKind, Module, RegisterId};
+use tenon_base::{Error, ErrorKind, Result, pool};
+use tenon_bef::{Function, FunctionKind, Module, RegisterId, verify};
 
 /// A module whose kernels are bound: known, of the right signature, their attributes read.
 pub struct Program {
@@ -14,11 +14,12 @@ pub struct Program {
 }
 
 impl Program {
-    /// Binds every kernel of `module`, several at a time on the pool. All problems are reported
-    /// together.
+    /// Binds every kernel of `module`, several at a time on the pool, after verifying it. All
+    /// problems are reported together.
     ///
     /// Only synchronous functions run so far; another kind is `Unsupported`.
     pub fn decode(module: &Module, registry: &Registry, services: &Services) -> Result<Self> {
+        verify(module)?;
         let mut errors = Vec::new();
         let mut functions = Vec::with_capacity(module.functions.len());
         for function in &module.functions {
@@ -80,7 +81,6 @@ fn bind_function(
             .at(source(&function.location)),
         ]);
     }
-    check_registers(function)?;
     let kernels = bind_kernels(module, function, registry, services)?;
     let mut numbers = Numbers::default();
     let last_uses = last_uses(function);
@@ -116,52 +116,6 @@ impl Numbers {
         let start = self.0.len();
         self.0.extend(numbers);
         start..self.0.len()
-    }
-}
-
-/// Checks that every register exists, is made once, and is made before it is used. The readers of
-/// BEF and text check the same; a module made by hand comes here unchecked.
-fn check_registers(function: &Function) -> Result<(), Vec<Error>> {
-    let mut errors = Vec::new();
-    let mut made = vec![false; function.registers.len()];
-    let mut wrong = |what: String, place: Location| {
-        errors.push(Error::new(ErrorKind::InvalidProgram, what).at(place));
-    };
-    match made.get_mut(..function.arguments as usize) {
-        Some(arguments) => arguments.fill(true),
-        None => wrong(
-            "more arguments than registers".into(),
-            source(&function.location),
-        ),
-    }
-    for (index, kernel) in function.kernels.iter().enumerate() {
-        let here = || place(function, index, kernel);
-        for register in &kernel.operands {
-            if !made.get(register.0 as usize).is_some_and(|&made| made) {
-                wrong(format!("{register} is used before it is made"), here());
-            }
-        }
-        for register in &kernel.results {
-            match made.get_mut(register.0 as usize) {
-                Some(made @ false) => *made = true,
-                Some(true) => wrong(format!("{register} is made again"), here()),
-                None => wrong(
-                    format!("{register} is not a register of @{}", function.name),
-                    here(),
-                ),
-            }
-        }
-    }
-    for register in &function.results {
-        if !made.get(register.0 as usize).is_some_and(|&made| made) {
-            let what = format!("@{} returns {register}, which nothing makes", function.name);
-            wrong(what, source(&function.location));
-        }
-    }
-    if errors.is_empty() {
-        Ok(())
-    } else {
-        Err(errors)
     }
 }
 

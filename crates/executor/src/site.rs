@@ -1,9 +1,9 @@
 //! The place in a program where a kernel is bound.
 
-use crate::Services;
+use crate::{KernelAttributes, Services};
 use std::sync::Arc;
-use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_bef::{Attribute, Function, Kernel, KernelLocation, Module};
+use tenon_base::{Location, Result};
+use tenon_bef::{Function, Kernel, KernelLocation, Module};
 
 /// A kernel of a program at the moment it is bound: its attributes, and the services of the load.
 pub struct Site<'a> {
@@ -34,94 +34,9 @@ impl<'a> Site<'a> {
         self.services.service()
     }
 
-    /// An attribute, `None` when it is not there.
-    pub fn optional(&self, name: &str) -> Option<&'a Attribute> {
-        let found = self.kernel.attributes.iter().find(|(key, _)| key == name);
-        found.map(|(_, value)| value)
-    }
-
-    /// An attribute; an error when it is not there.
-    pub fn attribute(&self, name: &str) -> Result<&'a Attribute> {
-        self.optional(name).ok_or_else(|| {
-            Error::new(
-                ErrorKind::InvalidProgram,
-                format!("attribute '{name}' is missing"),
-            )
-        })
-    }
-
-    /// An i32 attribute.
-    pub fn i32(&self, name: &str) -> Result<i32> {
-        match self.attribute(name)? {
-            Attribute::I32(value) => Ok(*value),
-            other => Err(wrong_type(name, "i32", other)),
-        }
-    }
-
-    /// An i64 attribute.
-    pub fn i64(&self, name: &str) -> Result<i64> {
-        match self.attribute(name)? {
-            Attribute::I64(value) => Ok(*value),
-            other => Err(wrong_type(name, "i64", other)),
-        }
-    }
-
-    /// A string attribute.
-    pub fn string(&self, name: &str) -> Result<&'a str> {
-        match self.attribute(name)? {
-            Attribute::String(value) => Ok(value),
-            other => Err(wrong_type(name, "a string", other)),
-        }
-    }
-
-    /// An attribute that is an array of i32.
-    pub fn i32s(&self, name: &str) -> Result<Vec<i32>> {
-        let wrong = |other| wrong_type(name, "an array of i32", other);
-        match self.attribute(name)? {
-            Attribute::Array(items) => items
-                .iter()
-                .map(|item| match item {
-                    Attribute::I32(value) => Ok(*value),
-                    other => Err(wrong(other)),
-                })
-                .collect(),
-            other => Err(wrong(other)),
-        }
-    }
-}
-
-fn wrong_type(name: &str, expected: &str, found: &Attribute) -> Error {
-    Error::new(
-        ErrorKind::InvalidProgram,
-        format!("attribute '{name}' has the wrong type"),
-    )
-    .expected(expected)
-    .found(attribute_type(found))
-}
-
-/// The type of an attribute in words.
-fn attribute_type(attribute: &Attribute) -> &'static str {
-    match attribute {
-        Attribute::I1(_) => "i1",
-        Attribute::I8(_) => "i8",
-        Attribute::I16(_) => "i16",
-        Attribute::I32(_) => "i32",
-        Attribute::I64(_) => "i64",
-        Attribute::UI8(_) => "ui8",
-        Attribute::UI16(_) => "ui16",
-        Attribute::UI32(_) => "ui32",
-        Attribute::UI64(_) => "ui64",
-        Attribute::F32(_) => "f32",
-        Attribute::F64(_) => "f64",
-        Attribute::F16(_) => "f16",
-        Attribute::BF16(_) => "bf16",
-        Attribute::String(_) => "a string",
-        Attribute::Type(_) => "a type",
-        Attribute::Array(_) => "an array",
-        Attribute::Aggregate(_) => "an aggregate",
-        Attribute::Shape(_) => "a shape",
-        Attribute::Dense(_) => "a dense tensor",
-        Attribute::Symbol { .. } => "a symbol",
+    /// Its attributes.
+    pub fn attributes(&self) -> KernelAttributes<'a> {
+        KernelAttributes::of(self.kernel)
     }
 }
 
@@ -130,12 +45,7 @@ fn attribute_type(attribute: &Attribute) -> &'static str {
 pub(crate) fn place(function: &Function, index: usize, kernel: &Kernel) -> Location {
     let mut place = source(&kernel.location);
     place.field = Some(if place == Location::default() {
-        format!(
-            "@{}: kernel {} ('{}')",
-            function.name,
-            index + 1,
-            kernel.name
-        )
+        format!("@{}: kernel {} '{}'", function.name, index, kernel.name)
     } else {
         format!("kernel '{}'", kernel.name)
     });
