@@ -14,9 +14,14 @@
 mod check;
 mod copy_strided;
 mod descriptor;
+mod loops;
+mod mover;
+mod plan;
+mod walk;
 
 pub use check::ByteRange;
 pub use copy_strided::{Place, cast_contiguous, copy_strided};
 pub use descriptor::{
     Access, Constant, Descriptor, MAX_DIMENSIONS, MAX_SOURCES, Operation, VariableId,
 };
+pub use plan::Plan;

@@ -1,0 +1,180 @@
+use super::*;
+use crate::{Place, VariableId, copy_strided};
+use proptest::prelude::*;
+use tenon_tensor::DataType;
+
+/// Positions of the bytes of a pattern, in order, by the definition.
+fn positions(access: &Access) -> Vec<usize> {
+    let mut positions = vec![access.offset as usize];
+    for (&size, &step) in access.sizes.iter().zip(&access.steps).rev() {
+        positions = positions
+            .iter()
+            .flat_map(|&start| (0..size as usize).map(move |i| start + i * step as usize))
+            .collect();
+    }
+    positions
+}
+
+/// What a copy leaves in a target of `0xee`, byte by byte.
+fn copied(descriptor: &Descriptor, source: &[u8], target_len: usize) -> Vec<u8> {
+    let mut target = vec![0xee; target_len];
+    let reads = positions(&descriptor.from[0]);
+    for (read, write) in reads.into_iter().zip(positions(&descriptor.to)) {
+        target[write] = source[read];
+    }
+    target
+}
+
+fn executed(descriptor: &Descriptor, source: &[u8], target_len: usize) -> Vec<u8> {
+    let plan = Plan::new(descriptor).unwrap();
+    let mut target = vec![0xee; target_len];
+    let of = |range: ByteRange| range.start as usize..range.end as usize;
+    let write = of(plan.target());
+    plan.execute(&[&source[of(plan.sources()[0])]], &mut target[write])
+        .unwrap();
+    target
+}
+
+fn noise(len: usize) -> Vec<u8> {
+    (0..len as u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect()
+}
+
+fn end(access: &Access) -> usize {
+    access.range().unwrap().end as usize
+}
+
+fn access(variable: u32) -> impl Strategy<Value = Access> {
+    let dims = proptest::collection::vec((1u64..6, 0i64..40), 1..=4);
+    (dims, 0u64..9).prop_map(move |(dims, offset)| Access {
+        variable: VariableId(variable),
+        offset,
+        sizes: dims.iter().map(|&(size, _)| size).collect(),
+        steps: dims.iter().map(|&(_, step)| step).collect(),
+        dtype: DataType::U8,
+    })
+}
+
+/// Two patterns of equal volume.
+fn pair() -> impl Strategy<Value = Descriptor> {
+    let reshape = (access(0), access(1), any::<u8>()).prop_map(|(from, mut to, pick)| {
+        // Take the sizes of the source in another order, or in one row.
+        let mut sizes = from.sizes.clone();
+        match pick % 4 {
+            0 => sizes.reverse(),
+            1 => sizes = vec![sizes.iter().product()],
+            2 => sizes.rotate_left(1),
+            _ => {}
+        }
+        to.steps.resize(sizes.len(), 7);
+        to.sizes = sizes;
+        Descriptor::copy(from, to)
+    });
+    reshape
+}
+
+proptest! {
+    #[test]
+    fn any_copy_follows_the_definition(descriptor in pair()) {
+        let source = noise(end(&descriptor.from[0]));
+        let len = end(&descriptor.to) + 3;
+        prop_assert_eq!(
+            executed(&descriptor, &source, len),
+            copied(&descriptor, &source, len),
+            "{:?}", descriptor
+        );
+    }
+
+    #[test]
+    fn permutations_of_any_rank(
+        shape in proptest::collection::vec(1usize..5, 0..=6),
+        element in prop_oneof![Just(1usize), Just(2), Just(3), Just(4), Just(8), Just(16)],
+        seed in any::<u64>(),
+    ) {
+        let mut order: Vec<usize> = (0..shape.len()).collect();
+        order.sort_by_key(|&axis| seed.rotate_left(axis as u32 * 9) & 0xff);
+        let from = Place::contiguous(VariableId(0), 0, element, &shape);
+        let strides: Vec<i64> = order.iter().map(|&axis| from.strides[axis]).collect();
+        let target_shape: Vec<usize> = order.iter().map(|&axis| shape[axis]).collect();
+        let from = Place::new(VariableId(0), 0, strides);
+        let to = Place::contiguous(VariableId(1), 0, element, &target_shape);
+        let len = shape.iter().product::<usize>() * element;
+        let source = noise(len);
+        let mut found = vec![0; len];
+        let mut expected = vec![0; len];
+        for descriptor in copy_strided(element, &target_shape, &from, &to).unwrap() {
+            for (read, write) in
+                positions(&descriptor.from[0]).into_iter().zip(positions(&descriptor.to))
+            {
+                expected[write] = source[read];
+            }
+            let plan = Plan::new(&descriptor).unwrap();
+            let of = |range: ByteRange| range.start as usize..range.end as usize;
+            let write = of(plan.target());
+            plan.execute(&[&source[of(plan.sources()[0])]], &mut found[write]).unwrap();
+        }
+        prop_assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn large_movements_are_spread_and_right() {
+    // Transposes with whole and partial blocks, rows with gaps, one run: all above the threshold.
+    for element in [1, 2, 4, 8] {
+        let shape = [1000 / element, 1111];
+        let from = Place::new(
+            VariableId(0),
+            0,
+            [element as i64, shape[0] as i64 * element as i64],
+        );
+        let to = Place::contiguous(VariableId(1), 0, element, &shape);
+        let descriptors = copy_strided(element, &shape, &from, &to).unwrap();
+        let len = shape[0] * shape[1] * element;
+        let source = noise(len);
+        assert_eq!(
+            executed(&descriptors[0], &source, len),
+            copied(&descriptors[0], &source, len)
+        );
+    }
+    let from = Place::new(VariableId(0), 0, [1000, 1]);
+    let to = Place::new(VariableId(1), 0, [1500, 1]);
+    let descriptor = &copy_strided(1, &[900, 777], &from, &to).unwrap()[0];
+    let source = noise(1_000_000);
+    assert_eq!(
+        executed(descriptor, &source, 1_500_000),
+        copied(descriptor, &source, 1_500_000)
+    );
+    let run = Descriptor::copy(
+        Access::bytes(VariableId(0), 3, 777_777),
+        Access::bytes(VariableId(1), 5, 777_777),
+    );
+    assert_eq!(
+        executed(&run, &source, 800_000),
+        copied(&run, &source, 800_000)
+    );
+}
+
+#[test]
+fn broadcasts_repeat() {
+    let from = Place::new(VariableId(0), 0, [0, 4, 0]);
+    let to = Place::contiguous(VariableId(1), 0, 4, &[5, 3, 7]);
+    let descriptor = &copy_strided(4, &[5, 3, 7], &from, &to).unwrap()[0];
+    let source = noise(12);
+    assert_eq!(
+        executed(descriptor, &source, 420),
+        copied(descriptor, &source, 420)
+    );
+}
+
+#[test]
+fn wrong_bytes_are_refused() {
+    let descriptor = Descriptor::copy(
+        Access::bytes(VariableId(0), 0, 8),
+        Access::bytes(VariableId(1), 0, 8),
+    );
+    let plan = Plan::new(&descriptor).unwrap();
+    assert!(plan.execute(&[&[0; 7]], &mut [0; 8]).is_err());
+    assert!(plan.execute(&[&[0; 8]], &mut [0; 9]).is_err());
+    assert!(plan.execute(&[], &mut [0; 8]).is_err());
+}

@@ -1,0 +1,156 @@
+//! Walks the units of an access pattern in order: for operations on elements, and for copies
+//! between patterns whose dimensions do not divide each other.
+
+use crate::loops::{Dimension, dimensions};
+use crate::{Access, MAX_DIMENSIONS};
+
+/// A position in an access pattern that visits units of some bytes each.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Walk {
+    /// Innermost first; those left over count 1.
+    dims: [Dimension; MAX_DIMENSIONS],
+    index: [usize; MAX_DIMENSIONS],
+    offset: usize,
+}
+
+/// Units at equal distances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub offset: usize,
+    pub count: usize,
+    pub step: usize,
+}
+
+impl Walk {
+    /// The units of `unit` bytes of a checked pattern, which are whole.
+    pub fn new(access: &Access, unit: usize) -> Option<Self> {
+        let mut dims = dimensions(access)?;
+        if unit > 1 {
+            let first = dims.first_mut()?;
+            if first.step != 1 || first.count % unit != 0 {
+                return None;
+            }
+            *first = Dimension {
+                count: first.count / unit,
+                step: unit,
+            };
+            if first.count == 1 && dims.len() > 1 {
+                dims.remove(0);
+            }
+        }
+        if dims.is_empty() {
+            dims.push(Dimension {
+                count: 1,
+                step: unit,
+            });
+        }
+        Some(Self {
+            index: vec![0; dims.len()],
+            dims,
+            offset: 0,
+        })
+    }
+
+    /// Units in all.
+    pub fn len(&self) -> usize {
+        self.dims.iter().map(|dim| dim.count).product()
+    }
+
+    /// Goes to a unit by its number.
+    pub fn seek(&mut self, mut number: usize) {
+        self.offset = 0;
+        for (dim, index) in self.dims.iter().zip(&mut self.index) {
+            *index = number % dim.count;
+            number /= dim.count;
+            self.offset += *index * dim.step;
+        }
+    }
+
+    /// The next units at equal distances, at most `most`, and moves behind them. At the end it
+    /// starts again.
+    pub fn next(&mut self, most: usize) -> Row {
+        let Some(inner) = self.dims.first().copied() else {
+            return Row {
+                offset: 0,
+                count: 0,
+                step: 0,
+            };
+        };
+        let count = most.min(inner.count - self.index[0]);
+        let row = Row {
+            offset: self.offset,
+            count,
+            step: inner.step,
+        };
+        self.index[0] += count;
+        self.offset += count * inner.step;
+        for axis in 0..self.dims.len() {
+            let dim = self.dims[axis];
+            if self.index[axis] < dim.count {
+                break;
+            }
+            self.index[axis] = 0;
+            self.offset -= dim.count * dim.step;
+            if let Some((index, outer)) = self.index.get_mut(axis + 1).zip(self.dims.get(axis + 1))
+            {
+                *index += 1;
+                self.offset += outer.step;
+            }
+        }
+        row
+    }
+}
+
+/// The largest unit of which the innermost runs of both patterns are whole multiples.
+pub(crate) fn common_unit(a: &Access, b: &Access) -> usize {
+    let run = |access: &Access| match dimensions(access).as_deref() {
+        Some([first, ..]) if first.step == 1 => first.count,
+        _ => 1,
+    };
+    let (mut a, mut b) = (run(a), run(b));
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::VariableId;
+    use tenon_tensor::DataType;
+
+    #[test]
+    fn rows_in_order_and_seeking() {
+        let access = Access {
+            variable: VariableId(0),
+            offset: 0,
+            sizes: vec![8, 3, 2],
+            steps: vec![1, 16, 100],
+            dtype: DataType::F32,
+        };
+        let mut walk = Walk::new(&access, 4).unwrap();
+        assert_eq!(walk.len(), 12);
+        let mut offsets = Vec::new();
+        while offsets.len() < 12 {
+            let row = walk.next(3);
+            offsets.extend((0..row.count).map(|index| row.offset + index * row.step));
+        }
+        assert_eq!(
+            offsets,
+            [0, 4, 16, 20, 32, 36, 100, 104, 116, 120, 132, 136]
+        );
+        assert_eq!(walk.next(1).offset, 0);
+        for (number, &offset) in offsets.iter().enumerate() {
+            walk.seek(number);
+            assert_eq!(
+                walk.next(1),
+                Row {
+                    offset,
+                    count: 1,
+                    step: 4
+                }
+            );
+        }
+    }
+}
