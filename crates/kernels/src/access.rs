@@ -1,0 +1,42 @@
+//! Which bytes a kernel of a package's program reads and writes.
+
+use crate::workload::{Call, WORKLOAD};
+use crate::{Movements, Span, Variables, dma};
+use std::sync::Arc;
+use tenon_base::Result;
+use tenon_bef::Kernel;
+use tenon_executor::KernelAttributes;
+
+/// Bytes that a kernel touches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// Where.
+    pub span: Span,
+    /// Whether it writes them.
+    pub writes: bool,
+}
+
+/// What `kernel` touches: the memory of the variables it names, or the ranges of its descriptors.
+/// Kernels that name no variables touch nothing.
+pub fn accesses(
+    kernel: &Kernel,
+    table: &Arc<Variables>,
+    movements: &Movements,
+) -> Result<Vec<Access>> {
+    let attributes = KernelAttributes::of(kernel);
+    let access = |writes| move |&span: &Span| Access { span, writes };
+    if kernel.name == WORKLOAD.name {
+        let binding = Call::read(attributes)?.binding(table)?;
+        let written = binding.written().map(access(true));
+        return Ok(binding.read().map(access(false)).chain(written).collect());
+    }
+    if kernel.name == dma::DMA.name {
+        let mut all = Vec::new();
+        for dma::BoundPlan { binding, .. } in &dma::plans(attributes, table, movements)? {
+            all.extend(binding.sources().iter().map(access(false)));
+            all.push(access(true)(binding.target()));
+        }
+        return Ok(all);
+    }
+    Ok(Vec::new())
+}

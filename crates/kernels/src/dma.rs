@@ -1,0 +1,146 @@
+//! `tenon.dma`: runs the descriptors of one id.
+
+use crate::{Memory, MoveBinding, Variables};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_dma::{ByteRange, Descriptor, Plan};
+use tenon_executor::{Frame, Kernel, KernelAttributes, KernelDef, Label, Signature, Site};
+
+pub(crate) const DMA: KernelDef = KernelDef {
+    name: "tenon.dma",
+    signature: Signature {
+        operands: &[],
+        variadic: false,
+        results: &[],
+    },
+    bind,
+};
+
+/// The descriptors of a package by id, a service of its kernels.
+#[derive(Debug, Default)]
+pub struct Movements(BTreeMap<u32, Vec<Descriptor>>);
+
+impl Movements {
+    /// The descriptors of one id; an error when there are none.
+    fn find(&self, id: u32) -> Result<&[Descriptor]> {
+        let found = self.0.get(&id).map(Vec::as_slice);
+        found.ok_or_else(|| {
+            Error::new(
+                ErrorKind::NotFound,
+                format!("there are no descriptors of id {id}"),
+            )
+        })
+    }
+}
+
+impl FromIterator<(u32, Vec<Descriptor>)> for Movements {
+    fn from_iter<I: IntoIterator<Item = (u32, Vec<Descriptor>)>>(movements: I) -> Self {
+        Self(movements.into_iter().collect())
+    }
+}
+
+/// A descriptor made ready, and the memory that it touches: the smallest ranges around its access
+/// patterns.
+pub(crate) struct BoundPlan {
+    plan: Plan,
+    pub(crate) binding: MoveBinding,
+}
+
+struct BoundDma {
+    plans: Vec<BoundPlan>,
+    node: String,
+    bytes: u64,
+}
+
+impl Kernel for BoundDma {
+    fn run(&self, frame: &mut Frame<'_>) -> Result<()> {
+        let memory = frame.context::<Memory>()?;
+        self.plans
+            .iter()
+            .try_for_each(|BoundPlan { plan, binding }| {
+                memory.movement(binding, |sources, target| plan.execute(sources, target))
+            })
+            .map_err(|error| error.at(Location::node(self.node.as_str())))
+    }
+
+    fn label(&self) -> Label<'_> {
+        Label {
+            node: &self.node,
+            operator: "",
+            backend: "dma",
+            bytes: self.bytes,
+        }
+    }
+}
+
+/// The descriptors that a kernel runs.
+fn descriptors<'a>(
+    attributes: KernelAttributes<'_>,
+    movements: &'a Movements,
+) -> Result<&'a [Descriptor]> {
+    let id = attributes.i32("id")?;
+    let id = u32::try_from(id).map_err(|_| {
+        Error::new(ErrorKind::InvalidProgram, "attribute 'id' is negative").found(id)
+    })?;
+    movements.find(id)
+}
+
+/// Checks the descriptors of a kernel, and where they read and write; all problems together.
+pub(crate) fn plans(
+    attributes: KernelAttributes<'_>,
+    table: &Arc<Variables>,
+    movements: &Movements,
+) -> Result<Vec<BoundPlan>> {
+    let mut errors = Vec::new();
+    let mut plans = Vec::new();
+    for (index, descriptor) in descriptors(attributes, movements)?.iter().enumerate() {
+        match plan(descriptor, table) {
+            Ok(plan) => plans.push(plan),
+            Err(error) => {
+                errors.push(error.at(Location::field(format!("descriptor {index}"))));
+            }
+        }
+    }
+    Error::from_all(errors).map_or(Ok(plans), Err)
+}
+
+fn plan(descriptor: &Descriptor, table: &Arc<Variables>) -> Result<BoundPlan> {
+    descriptor.check(|id| table.variable(id).ok().map(|variable| variable.size))?;
+    let plan = Plan::new(descriptor)?;
+    let span = |range: &ByteRange| {
+        table
+            .span(range.variable)?
+            .part(range.start, range.end)
+            .ok_or_else(|| {
+                Error::new(
+                    ErrorKind::InvalidPackage,
+                    "the access pattern leaves its variable",
+                )
+            })
+    };
+    let sources = plan
+        .sources()
+        .iter()
+        .map(span)
+        .collect::<Result<Vec<_>>>()?;
+    let binding = MoveBinding::new(table, sources, span(&plan.target())?)?;
+    Ok(BoundPlan { plan, binding })
+}
+
+fn bind(site: &Site<'_>) -> Result<Box<dyn Kernel>> {
+    let attributes = site.attributes();
+    let node = attributes.string("node")?;
+    let movements = site.service::<Movements>()?;
+    let plans = plans(attributes, &site.service()?, &movements)
+        .map_err(|error| error.at(Location::node(node)))?;
+    let written = descriptors(attributes, &movements)?
+        .iter()
+        .map(Descriptor::bytes_written);
+    let bytes = written.fold(0, u64::saturating_add);
+    Ok(Box::new(BoundDma {
+        plans,
+        node: node.to_owned(),
+        bytes,
+    }))
+}

@@ -1,0 +1,369 @@
+//! The memory of one execution, and the operands that kernels see of it. The only module of this
+//! crate with unsafe code.
+//!
+//! Soundness rests on three things. A binding is checked once, against the table of variables that
+//! a [`Memory`] belongs to: its spans lie inside their pieces of memory, and what it writes is
+//! writable and shares no byte with what else it touches (but for outputs in place). A `Memory`
+//! holds pointers to the caller's memory only inside [`Memory::with`], which borrows all of it. And
+//! only one kernel at a time has operands, since making them borrows the one array they stand in.
+
+use crate::variables::{Span, Variables, named};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use tenon_backend::{Operands, RawOperand};
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_dma::{MAX_SOURCES, VariableId};
+use tenon_tensor::{ALIGNMENT, BufferMut};
+
+/// The memory of one execution at a time: its arena, and while it runs the caller's inputs and
+/// outputs. Made once, used by many executions; using it again allocates nothing.
+pub struct Memory {
+    table: Arc<Variables>,
+    /// Owns the arena; only touched through [`Memory::bases`].
+    arena: BufferMut,
+    /// Aligned stand-ins for the caller's inputs, then outputs, that are not; made when first needed.
+    staging: Vec<Option<BufferMut>>,
+    /// Start of each piece of memory by base; null for the caller's outside of `with`.
+    bases: Vec<Cell<*mut u8>>,
+    /// Operands of the running kernel.
+    slots: RefCell<Vec<RawOperand>>,
+}
+
+// SAFETY: the pointers are to the arena and the staging buffers, which the value owns, to constants,
+// which its table keeps and nobody writes, and null otherwise: those to the caller's memory are only
+// there during `with`, which holds the only reference to the value that can leave the thread.
+unsafe impl Send for Memory {}
+
+/// Operands of a workload, checked.
+#[derive(Debug)]
+pub struct WorkloadBinding {
+    table: Arc<Variables>,
+    inputs: Vec<Option<Span>>,
+    outputs: Vec<Option<Span>>,
+    scratch: Option<Span>,
+}
+
+/// Sources and target of a movement, checked; they share no byte.
+#[derive(Debug)]
+pub struct MoveBinding {
+    table: Arc<Variables>,
+    sources: Vec<Span>,
+    target: Span,
+}
+
+impl WorkloadBinding {
+    /// Binds a workload to variables, `None` where an operand is left out. Refuses outputs and
+    /// scratch memory that are not writable or share bytes, except an output that is the very
+    /// memory of one input.
+    pub fn new(
+        table: &Arc<Variables>,
+        inputs: &[Option<VariableId>],
+        outputs: &[Option<VariableId>],
+        scratch: Option<VariableId>,
+    ) -> Result<Self> {
+        let span = |id: &Option<VariableId>| id.map(|id| table.span(id)).transpose();
+        let binding = Self {
+            table: table.clone(),
+            inputs: inputs.iter().map(span).collect::<Result<_>>()?,
+            outputs: outputs.iter().map(span).collect::<Result<_>>()?,
+            scratch: span(&scratch)?,
+        };
+        let ids: Vec<VariableId> = outputs.iter().flatten().chain(&scratch).copied().collect();
+        binding.check(&ids)?;
+        Ok(binding)
+    }
+
+    /// What is written, in the order of outputs, then scratch.
+    pub(crate) fn written(&self) -> impl Iterator<Item = &Span> {
+        self.outputs.iter().flatten().chain(&self.scratch)
+    }
+
+    /// What is read.
+    pub(crate) fn read(&self) -> impl Iterator<Item = &Span> {
+        self.inputs.iter().flatten()
+    }
+
+    fn check(&self, ids: &[VariableId]) -> Result<()> {
+        let scratch = self.scratch.is_some().then(|| ids.len().saturating_sub(1));
+        for (index, (span, &id)) in self.written().zip(ids).enumerate() {
+            let place = named(self.table.variable(id)?);
+            if !self.table.is_writable(span) {
+                return Err(invalid("a kernel writes it, but it is only read").at(place));
+            }
+            if self
+                .written()
+                .skip(index + 1)
+                .any(|other| other.overlaps(span))
+            {
+                return Err(invalid("a kernel writes the same bytes twice").at(place));
+            }
+            let shared = || self.read().filter(|input| input.overlaps(span));
+            let in_place = Some(index) != scratch
+                && shared().count() == 1
+                && shared().all(|input| input == span);
+            if shared().next().is_some() && !in_place {
+                return Err(invalid("a kernel writes bytes that it reads").at(place));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl MoveBinding {
+    /// Binds a movement to its sources and its target, which may not share bytes.
+    pub fn new(table: &Arc<Variables>, sources: Vec<Span>, target: Span) -> Result<Self> {
+        if sources.len() > MAX_SOURCES {
+            return Err(invalid("too many sources")
+                .expected(MAX_SOURCES)
+                .found(sources.len()));
+        }
+        if !table.is_writable(&target) {
+            return Err(invalid("a descriptor writes an input or a constant"));
+        }
+        if sources.iter().any(|source| source.overlaps(&target)) {
+            return Err(invalid("a descriptor writes bytes that it reads"));
+        }
+        Ok(Self {
+            table: table.clone(),
+            sources,
+            target,
+        })
+    }
+
+    /// What is read.
+    pub(crate) fn sources(&self) -> &[Span] {
+        &self.sources
+    }
+
+    /// What is written.
+    pub(crate) fn target(&self) -> &Span {
+        &self.target
+    }
+}
+
+impl Memory {
+    /// Memory for executions of the program that `table` belongs to.
+    pub fn new(table: Arc<Variables>) -> Result<Self> {
+        let mut arena = BufferMut::zeroed(table.arena_bytes())?;
+        let ports = table.input_bytes().len() + table.output_bytes().len();
+        let mut bases = vec![Cell::new(arena.as_mut_ptr())];
+        bases.extend((0..ports).map(|_| Cell::new(std::ptr::null_mut())));
+        // Constants are never written: a binding refuses it.
+        bases.extend(
+            table
+                .constants()
+                .iter()
+                .map(|constant| Cell::new(constant.as_ptr().cast_mut())),
+        );
+        Ok(Self {
+            arena,
+            staging: (0..ports).map(|_| None).collect(),
+            bases,
+            slots: RefCell::default(),
+            table,
+        })
+    }
+
+    /// Bytes that it holds: the arena, and stand-ins for memory that was not aligned.
+    pub fn bytes(&self) -> usize {
+        let staging: usize = self
+            .staging
+            .iter()
+            .flatten()
+            .map(|buffer| buffer.len())
+            .sum();
+        self.arena.len() + staging
+    }
+
+    /// Calls `run` with the caller's inputs and outputs in place. Memory that is not aligned to
+    /// [`ALIGNMENT`] is copied to or from memory that is. After an error the outputs hold anything.
+    pub fn with<R>(
+        &mut self,
+        inputs: &[&[u8]],
+        outputs: &mut [&mut [u8]],
+        run: impl FnOnce(&Memory) -> Result<R>,
+    ) -> Result<R> {
+        check_sizes(
+            "input",
+            self.table.input_bytes(),
+            inputs.iter().map(|bytes| bytes.len()),
+        )?;
+        check_sizes(
+            "output",
+            self.table.output_bytes(),
+            outputs.iter().map(|bytes| bytes.len()),
+        )?;
+        for (staged, bytes) in self.staging.iter_mut().zip(inputs) {
+            if !is_aligned(bytes) {
+                stage(staged, bytes.len())?.copy_from_slice(bytes);
+            }
+        }
+        for (staged, bytes) in self.staging.iter_mut().skip(inputs.len()).zip(&*outputs) {
+            if !is_aligned(bytes) {
+                stage(staged, bytes.len())?;
+            }
+        }
+        // Inputs are never written: a binding refuses it.
+        let given = inputs
+            .iter()
+            .map(|bytes| (is_aligned(bytes), bytes.as_ptr().cast_mut()));
+        let wanted = outputs
+            .iter_mut()
+            .map(|bytes| (is_aligned(bytes), bytes.as_mut_ptr()));
+        let ports = self.bases.iter().skip(1).zip(&mut self.staging);
+        for ((base, staged), (aligned, start)) in ports.zip(given.chain(wanted)) {
+            match staged {
+                Some(staged) if !aligned => base.set(staged.as_mut_ptr()),
+                _ => base.set(start),
+            }
+        }
+        let result = {
+            let reset = Reset(self);
+            run(reset.0)
+        };
+        for (index, bytes) in outputs.iter_mut().enumerate() {
+            let staged = &self.staging[inputs.len() + index];
+            if let (false, Some(staged)) = (is_aligned(bytes), staged) {
+                bytes.copy_from_slice(staged);
+            }
+        }
+        result
+    }
+
+    /// Calls `call` with the operands of a workload.
+    pub fn operands<R>(
+        &self,
+        binding: &WorkloadBinding,
+        call: impl FnOnce(&mut Operands<'_>) -> Result<R>,
+    ) -> Result<R> {
+        self.check(&binding.table)?;
+        let mut slots = self.slots.try_borrow_mut().map_err(|_| busy())?;
+        slots.clear();
+        let spans = binding.inputs.iter().chain(&binding.outputs);
+        for span in spans {
+            slots.push(
+                span.as_ref()
+                    .map_or(Ok(RawOperand::NONE), |span| self.raw(span))?,
+            );
+        }
+        let scratch = match &binding.scratch {
+            Some(span) => self.raw(span)?,
+            None => RawOperand::NONE,
+        };
+        let (inputs, outputs) = slots.split_at(binding.inputs.len());
+        // SAFETY: the spans lie in their pieces of memory, written ones are writable and share
+        // bytes only as allowed (checked when bound, for this same table). The pieces are valid and
+        // initialised: the arena is owned, constants are kept by the table, the caller's memory is
+        // borrowed by `with` while its pointers are set. Nobody else touches what is written: the
+        // arena has no other user, outputs are borrowed mutably, and the borrow of `slots` keeps
+        // any other kernel of this execution out.
+        let mut operands = unsafe { Operands::new(inputs, outputs, scratch) };
+        call(&mut operands)
+    }
+
+    /// Calls `call` with the bytes of a movement's sources and of its target.
+    pub fn movement<R>(
+        &self,
+        binding: &MoveBinding,
+        call: impl FnOnce(&[&[u8]], &mut [u8]) -> Result<R>,
+    ) -> Result<R> {
+        self.check(&binding.table)?;
+        let _alone = self.slots.try_borrow_mut().map_err(|_| busy())?;
+        let mut sources: [&[u8]; MAX_SOURCES] = [&[]; MAX_SOURCES];
+        for (slot, span) in sources.iter_mut().zip(&binding.sources) {
+            // SAFETY: as in `operands`; the target shares no byte with a source.
+            *slot = unsafe { std::slice::from_raw_parts(self.start(span)?, span.len) };
+        }
+        let start = self.start(&binding.target)?;
+        // SAFETY: as in `operands`; writable, and no other reference to these bytes exists.
+        let target = unsafe { std::slice::from_raw_parts_mut(start, binding.target.len) };
+        call(&sources[..binding.sources.len()], target)
+    }
+
+    fn check(&self, table: &Arc<Variables>) -> Result<()> {
+        if Arc::ptr_eq(&self.table, table) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Internal,
+            "a kernel runs on the memory of another program",
+        ))
+    }
+
+    /// The first byte of a span; an error for the caller's memory outside of `with`.
+    fn start(&self, span: &Span) -> Result<*mut u8> {
+        let base = self
+            .bases
+            .get(span.base.0 as usize)
+            .map_or(std::ptr::null_mut(), Cell::get);
+        if base.is_null() {
+            return Err(Error::new(
+                ErrorKind::Internal,
+                "a kernel runs outside of an execution",
+            ));
+        }
+        // SAFETY: the span lies inside of the piece of memory that starts at `base`.
+        Ok(unsafe { base.add(span.start) })
+    }
+
+    fn raw(&self, span: &Span) -> Result<RawOperand> {
+        Ok(RawOperand::new(self.start(span)?, span.len))
+    }
+}
+
+/// Forgets the caller's pointers when an execution ends, in whatever way.
+struct Reset<'a>(&'a Memory);
+
+impl Drop for Reset<'_> {
+    fn drop(&mut self) {
+        for port in self.0.bases.iter().skip(1).take(self.0.staging.len()) {
+            port.set(std::ptr::null_mut());
+        }
+    }
+}
+
+fn is_aligned(bytes: &[u8]) -> bool {
+    (bytes.as_ptr() as usize).is_multiple_of(ALIGNMENT)
+}
+
+fn stage(slot: &mut Option<BufferMut>, len: usize) -> Result<&mut BufferMut> {
+    Ok(match slot {
+        Some(staged) => staged,
+        None => slot.insert(BufferMut::zeroed(len)?),
+    })
+}
+
+fn check_sizes(
+    what: &str,
+    expected: &[usize],
+    found: impl ExactSizeIterator<Item = usize>,
+) -> Result<()> {
+    let wrong = |message: String| Error::new(ErrorKind::InvalidArgument, message);
+    if found.len() != expected.len() {
+        return Err(wrong(format!("wrong number of {what}s"))
+            .expected(expected.len())
+            .found(found.len()));
+    }
+    let errors = expected
+        .iter()
+        .zip(found)
+        .enumerate()
+        .filter(|(_, (a, b))| *a != b);
+    Error::from_all(errors.map(|(index, (expected, found))| {
+        wrong(format!("{what} {index} has a wrong number of bytes"))
+            .expected(expected)
+            .found(found)
+    }))
+    .map_or(Ok(()), Err)
+}
+
+fn busy() -> Error {
+    Error::new(
+        ErrorKind::Internal,
+        "a kernel runs inside another one of the same execution",
+    )
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidPackage, message)
+}

@@ -1,0 +1,334 @@
+//! The variables of a loaded package: where the bytes of each lie, and of what type they are.
+
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_dma::VariableId;
+use tenon_tensor::{ALIGNMENT, Buffer, BufferMut, DataType, TensorType};
+
+/// A named piece of memory.
+#[derive(Debug, Clone)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Whose memory it is.
+    pub storage: Storage,
+    /// Its type, for those that workloads read or write.
+    pub ty: Option<TensorType>,
+    /// For the prepared form of a constant, the tag of its layout.
+    pub layout: Option<String>,
+}
+
+/// Whose memory a variable is.
+#[derive(Debug, Clone)]
+pub enum Storage {
+    /// The caller's input of that position, only read.
+    Input(usize),
+    /// The caller's output of that position.
+    Output(usize),
+    /// The package's own, only read.
+    Constant(Buffer),
+    /// All bytes of another variable, which is not a view.
+    View(VariableId),
+    /// The arena's, from this byte on.
+    Arena {
+        /// A multiple of [`ALIGNMENT`].
+        offset: u64,
+    },
+}
+
+/// Bytes of one of the separate pieces of memory of an execution: the arena, an input, an output or
+/// a constant. Spans of different bases share nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    pub(crate) base: Base,
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+}
+
+/// One of those pieces, by its position in [`Memory`](crate::Memory).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Base(pub(crate) u32);
+
+impl Base {
+    pub(crate) const ARENA: Base = Base(0);
+}
+
+impl Span {
+    /// Whether both share a byte.
+    pub fn overlaps(&self, other: &Span) -> bool {
+        self.base == other.base
+            && self.len > 0
+            && other.len > 0
+            && self.start < other.start + other.len
+            && other.start < self.start + self.len
+    }
+
+    /// A part of it.
+    pub(crate) fn part(&self, start: u64, end: u64) -> Option<Span> {
+        let (start, end) = (usize::try_from(start).ok()?, usize::try_from(end).ok()?);
+        let inside = start <= end && end <= self.len;
+        inside.then(|| Span {
+            base: self.base,
+            start: self.start + start,
+            len: end - start,
+        })
+    }
+}
+
+/// All variables of one loaded package, a service of its kernels. Sizes, offsets and views were
+/// checked when it was made.
+#[derive(Debug)]
+pub struct Variables {
+    variables: Vec<Variable>,
+    spans: Vec<Span>,
+    arena_bytes: usize,
+    input_bytes: Vec<usize>,
+    output_bytes: Vec<usize>,
+    constants: Vec<Buffer>,
+}
+
+impl Variables {
+    /// A table in which a [`VariableId`] is a position. Inputs and outputs are numbered from 0
+    /// without gaps; all problems are reported together.
+    pub fn new(mut variables: Vec<Variable>) -> Result<Self> {
+        let mut errors = Vec::new();
+        let input_bytes = ports(&variables, "input", &mut errors, |storage| match storage {
+            Storage::Input(position) => Some(*position),
+            _ => None,
+        });
+        let output_bytes = ports(&variables, "output", &mut errors, |storage| match storage {
+            Storage::Output(position) => Some(*position),
+            _ => None,
+        });
+        let mut table = Self {
+            spans: Vec::with_capacity(variables.len()),
+            arena_bytes: 0,
+            constants: Vec::new(),
+            input_bytes,
+            output_bytes,
+            variables: Vec::new(),
+        };
+        for variable in &mut variables {
+            let span = table
+                .place(variable)
+                .map_err(|error| error.at(named(variable)));
+            table.spans.push(span.unwrap_or_else(|error| {
+                errors.push(error);
+                Span {
+                    base: Base::ARENA,
+                    start: 0,
+                    len: 0,
+                }
+            }));
+        }
+        for (index, variable) in variables.iter().enumerate() {
+            if let Storage::View(of) = variable.storage {
+                match view(&variables, &table.spans, variable, of) {
+                    Ok(span) => table.spans[index] = span,
+                    Err(error) => errors.push(error.at(named(variable))),
+                }
+            }
+        }
+        table.variables = variables;
+        Error::from_all(errors).map_or(Ok(table), Err)
+    }
+
+    /// Where a variable's bytes lie; views get theirs later.
+    fn place(&mut self, variable: &mut Variable) -> Result<Span> {
+        let len = bytes(variable.size)?;
+        if let Some(ty) = &variable.ty {
+            check_type(ty, len)?;
+        }
+        let outputs = 1 + self.input_bytes.len();
+        let constants = outputs + self.output_bytes.len();
+        let (base, start) = match &mut variable.storage {
+            Storage::Input(position) => (position.saturating_add(1), 0),
+            Storage::Output(position) => (position.saturating_add(outputs), 0),
+            Storage::View(_) => (0, 0),
+            Storage::Constant(buffer) => {
+                if buffer.len() != len {
+                    return Err(invalid("the constant's bytes do not fit its size")
+                        .expected(len)
+                        .found(buffer.len()));
+                }
+                // Kernels may read whole registers from the start; a package aligns its constants,
+                // so that this copy is only made for one that was packed by another tool.
+                if !(buffer.as_ptr() as usize).is_multiple_of(ALIGNMENT) {
+                    *buffer = BufferMut::copy_of(buffer)?.freeze();
+                }
+                self.constants.push(buffer.clone());
+                (constants + self.constants.len() - 1, 0)
+            }
+            Storage::Arena { offset } => {
+                let start = bytes(*offset)?;
+                if !start.is_multiple_of(ALIGNMENT) {
+                    return Err(invalid("the offset in the arena is not aligned")
+                        .expected(format_args!("a multiple of {ALIGNMENT}"))
+                        .found(start));
+                }
+                let end = bytes(*offset + variable.size)?;
+                self.arena_bytes = self.arena_bytes.max(end);
+                (0, start)
+            }
+        };
+        let base = u32::try_from(base).map_err(|_| invalid("too many variables"))?;
+        Ok(Span {
+            base: Base(base),
+            start,
+            len,
+        })
+    }
+
+    /// The variable of an id; an error when there is none.
+    pub fn variable(&self, id: VariableId) -> Result<&Variable> {
+        self.variables
+            .get(id.index())
+            .ok_or_else(|| no_variable(id))
+    }
+
+    /// Where the bytes of a variable lie.
+    pub fn span(&self, id: VariableId) -> Result<Span> {
+        self.spans
+            .get(id.index())
+            .copied()
+            .ok_or_else(|| no_variable(id))
+    }
+
+    /// The type of a variable that a workload names.
+    pub fn ty(&self, id: VariableId) -> Result<&TensorType> {
+        let variable = self.variable(id)?;
+        variable.ty.as_ref().ok_or_else(|| {
+            invalid("a workload names a variable without a data type and shape").at(named(variable))
+        })
+    }
+
+    /// The bytes of a variable that is a constant, or a view of one.
+    pub fn constant(&self, id: VariableId) -> Option<&Buffer> {
+        match &self.variables.get(id.index())?.storage {
+            Storage::Constant(buffer) => Some(buffer),
+            Storage::View(of) => match &self.variables.get(of.index())?.storage {
+                Storage::Constant(buffer) => Some(buffer),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Whether kernels may write there: only in the arena and in outputs.
+    pub fn is_writable(&self, span: &Span) -> bool {
+        let base = span.base.0 as usize;
+        let outputs = 1 + self.input_bytes.len();
+        base == 0 || (outputs..outputs + self.output_bytes.len()).contains(&base)
+    }
+
+    /// Number of variables.
+    pub fn len(&self) -> usize {
+        self.variables.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.variables.is_empty()
+    }
+
+    /// Bytes of the arena of one execution.
+    pub fn arena_bytes(&self) -> usize {
+        self.arena_bytes
+    }
+
+    /// Size of each of the caller's inputs.
+    pub fn input_bytes(&self) -> &[usize] {
+        &self.input_bytes
+    }
+
+    /// Size of each of the caller's outputs.
+    pub fn output_bytes(&self) -> &[usize] {
+        &self.output_bytes
+    }
+
+    /// The constants, in order of their bases.
+    pub(crate) fn constants(&self) -> &[Buffer] {
+        &self.constants
+    }
+}
+
+/// The sizes of all inputs or outputs, after checking that their positions have no gap.
+fn ports(
+    variables: &[Variable],
+    what: &str,
+    errors: &mut Vec<Error>,
+    position: impl Fn(&Storage) -> Option<usize>,
+) -> Vec<usize> {
+    let count = variables
+        .iter()
+        .filter(|variable| position(&variable.storage).is_some())
+        .count();
+    let mut sizes = vec![None; count];
+    for variable in variables {
+        let Some(position) = position(&variable.storage) else {
+            continue;
+        };
+        match (sizes.get_mut(position), usize::try_from(variable.size)) {
+            (Some(slot @ None), Ok(size)) => *slot = Some(size),
+            _ => errors.push(
+                invalid(format!(
+                    "two variables are {what} {position}, or one before it is missing"
+                ))
+                .at(named(variable)),
+            ),
+        }
+    }
+    sizes.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+fn view(variables: &[Variable], spans: &[Span], view: &Variable, of: VariableId) -> Result<Span> {
+    let (base, span) = variables
+        .get(of.index())
+        .zip(spans.get(of.index()))
+        .ok_or_else(|| no_variable(of))?;
+    if matches!(base.storage, Storage::View(_)) {
+        return Err(invalid("it is a view of a view"));
+    }
+    if base.size != view.size {
+        return Err(invalid(format!(
+            "its size is not that of '{}', whose view it is",
+            base.name
+        ))
+        .expected(base.size)
+        .found(view.size));
+    }
+    Ok(*span)
+}
+
+fn check_type(ty: &TensorType, len: usize) -> Result<()> {
+    if ty.dtype() == DataType::String {
+        return Err(Error::new(ErrorKind::Unsupported, "a variable of strings"));
+    }
+    if ty.bytes() != len {
+        return Err(invalid(format!("its size is not that of its type {ty}"))
+            .expected(ty.bytes())
+            .found(len));
+    }
+    Ok(())
+}
+
+/// A size or offset that memory can have.
+fn bytes(size: u64) -> Result<usize> {
+    usize::try_from(size)
+        .ok()
+        .filter(|&size| size <= isize::MAX as usize / 2)
+        .ok_or_else(|| invalid("a size or offset is larger than memory can be").found(size))
+}
+
+pub(crate) fn named(variable: &Variable) -> Location {
+    Location::field(format!("variable '{}'", variable.name))
+}
+
+fn no_variable(id: VariableId) -> Error {
+    invalid(format!("no variable has the id {}", id.0))
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidPackage, message)
+}

@@ -1,0 +1,256 @@
+//! `tenon.workload`: one operator of a backend, bound to its buffers at load.
+
+use crate::attributes::operator_attributes;
+use crate::{Memory, Variables, WorkloadBinding};
+use std::sync::Arc;
+use tenon_backend::{BackendId, InputSpec, NodeView, Registry, Workload, WorkloadSpec};
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_dma::VariableId;
+use tenon_executor::{Frame, Kernel, KernelAttributes, KernelDef, Label, Signature, Site};
+use tenon_graph::operator::operator;
+use tenon_graph::{Attributes, OperatorDef, check_outputs, infer};
+use tenon_tensor::{Buffer, Tensor, TensorType};
+
+pub(crate) const WORKLOAD: KernelDef = KernelDef {
+    name: "tenon.workload",
+    signature: Signature {
+        operands: &[],
+        variadic: false,
+        results: &[],
+    },
+    bind,
+};
+
+/// What the kernel's attributes say.
+pub(crate) struct Call<'a> {
+    backend: &'a str,
+    operator: &'a str,
+    node: &'a str,
+    inputs: Vec<Option<VariableId>>,
+    outputs: Vec<Option<VariableId>>,
+    prepared: Vec<Option<VariableId>>,
+    scratch: Option<VariableId>,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn read(attributes: KernelAttributes<'a>) -> Result<Self> {
+        let ids = |name| -> Result<Vec<Option<VariableId>>> {
+            attributes
+                .i32s(name)?
+                .into_iter()
+                .map(|id| variable(name, id))
+                .collect()
+        };
+        let call = Self {
+            backend: attributes.string("backend")?,
+            operator: attributes.string("operator")?,
+            node: attributes.string("node")?,
+            inputs: ids("inputs")?,
+            outputs: ids("outputs")?,
+            prepared: ids("prepared")?,
+            scratch: variable("scratch", attributes.i32("scratch")?)?,
+        };
+        if call.prepared.len() != call.inputs.len() {
+            return Err(invalid("'prepared' does not have an entry for each input")
+                .expected(call.inputs.len())
+                .found(call.prepared.len()));
+        }
+        Ok(call)
+    }
+
+    pub(crate) fn binding(&self, table: &Arc<Variables>) -> Result<WorkloadBinding> {
+        WorkloadBinding::new(table, &self.inputs, &self.outputs, self.scratch)
+    }
+}
+
+/// -1 stands for an operand that is left out.
+fn variable(name: &str, id: i32) -> Result<Option<VariableId>> {
+    match u32::try_from(id) {
+        Ok(id) => Ok(Some(VariableId(id))),
+        Err(_) if id == -1 => Ok(None),
+        Err(_) => Err(invalid(format!("'{name}' has a negative variable")).found(id)),
+    }
+}
+
+struct BoundWorkload {
+    workload: Box<dyn Workload>,
+    binding: WorkloadBinding,
+    node: String,
+    operator: &'static str,
+    backend: String,
+    bytes: u64,
+}
+
+impl Kernel for BoundWorkload {
+    fn run(&self, frame: &mut Frame<'_>) -> Result<()> {
+        let memory = frame.context::<Memory>()?;
+        memory
+            .operands(&self.binding, |operands| self.workload.execute(operands))
+            .map_err(|error| error.at(Location::node(self.node.as_str())))
+    }
+
+    fn label(&self) -> Label<'_> {
+        Label {
+            node: &self.node,
+            operator: self.operator,
+            backend: &self.backend,
+            bytes: self.bytes,
+        }
+    }
+}
+
+fn bind(site: &Site<'_>) -> Result<Box<dyn Kernel>> {
+    let call = Call::read(site.attributes())?;
+    let bound = make(site, &call).map_err(|error| error.at(Location::node(call.node)))?;
+    Ok(Box::new(bound))
+}
+
+fn make(site: &Site<'_>, call: &Call<'_>) -> Result<BoundWorkload> {
+    let table = site.service::<Variables>()?;
+    let backends = site.service::<Registry>()?;
+    let id = BackendId::from(call.backend.to_owned());
+    let backend = backends.find(&id).ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, format!("backend '{id}' is not there"))
+            .expected(format_args!("one of {}", backends.names()))
+    })?;
+    let op = operator(call.operator).ok_or_else(|| {
+        Error::new(
+            ErrorKind::NotFound,
+            format!("operator '{}' is not known", call.operator),
+        )
+        .help("the package may be made by a newer version of Tenon")
+    })?;
+    let binding = call.binding(&table)?;
+    let spec = specification(
+        &table,
+        call,
+        op,
+        operator_attributes(op, site.attributes())?,
+    )?;
+    let node = Node::of(&spec);
+    node.check(&spec)?;
+    backend.supports(&node.view(&spec)).map_err(|refusal| {
+        let text = format!("backend {id} does not take {}: {refusal}", op.name);
+        Error::new(ErrorKind::Unsupported, text)
+    })?;
+    Ok(BoundWorkload {
+        workload: backend.workload(&spec)?,
+        bytes: spec
+            .outputs
+            .iter()
+            .flatten()
+            .map(|ty| ty.bytes() as u64)
+            .sum(),
+        binding,
+        node: call.node.to_owned(),
+        operator: op.name,
+        backend: call.backend.to_owned(),
+    })
+}
+
+/// What the backend is to make.
+fn specification(
+    table: &Variables,
+    call: &Call<'_>,
+    op: &'static OperatorDef,
+    attributes: Attributes,
+) -> Result<WorkloadSpec> {
+    let input = |(&id, &prepared): (&Option<VariableId>, &Option<VariableId>)| {
+        let Some(id) = id else { return Ok(None) };
+        let ty = table.ty(id)?.clone();
+        let constant = table.constant(id).cloned();
+        let constant = constant
+            .map(|bytes| Tensor::new(ty.clone(), bytes))
+            .transpose()?;
+        let prepared = prepared.map(|id| prepared_form(table, id)).transpose()?;
+        Ok(Some(InputSpec {
+            ty,
+            constant,
+            prepared,
+        }))
+    };
+    let output = |&id: &Option<VariableId>| id.map(|id| table.ty(id).cloned()).transpose();
+    Ok(WorkloadSpec {
+        op,
+        attributes,
+        inputs: call
+            .inputs
+            .iter()
+            .zip(&call.prepared)
+            .map(input)
+            .collect::<Result<_>>()?,
+        outputs: call.outputs.iter().map(output).collect::<Result<_>>()?,
+    })
+}
+
+fn prepared_form(table: &Variables, id: VariableId) -> Result<(String, Buffer)> {
+    let layout = table.variable(id)?.layout.clone();
+    layout.zip(table.constant(id).cloned()).ok_or_else(|| {
+        invalid(format!(
+            "variable {} is not the prepared form of a constant",
+            id.0
+        ))
+    })
+}
+
+/// The types and constants of a specification, as the operator table and backends look at them.
+struct Node<'a> {
+    inputs: Vec<Option<&'a TensorType>>,
+    constants: Vec<Option<&'a Tensor>>,
+    outputs: Vec<Option<&'a TensorType>>,
+}
+
+impl<'a> Node<'a> {
+    fn of(spec: &'a WorkloadSpec) -> Self {
+        let inputs = || spec.inputs.iter().map(Option::as_ref);
+        Self {
+            inputs: inputs().map(|input| input.map(|input| &input.ty)).collect(),
+            constants: inputs()
+                .map(|input| input.and_then(|input| input.constant.as_ref()))
+                .collect(),
+            outputs: spec.outputs.iter().map(Option::as_ref).collect(),
+        }
+    }
+
+    fn view(&'a self, spec: &'a WorkloadSpec) -> NodeView<'a> {
+        NodeView {
+            op: spec.op,
+            attributes: &spec.attributes,
+            inputs: &self.inputs,
+            constants: &self.constants,
+            outputs: &self.outputs,
+        }
+    }
+
+    /// Checks operands against the operator table: a backend relies on what shape inference says,
+    /// and a package may say anything.
+    fn check(&self, spec: &WorkloadSpec) -> Result<()> {
+        let wanted: Vec<bool> = self.outputs.iter().map(Option::is_some).collect();
+        Error::from_all(check_outputs(spec.op, &wanted)).map_or(Ok(()), Err)?;
+        let inferred = infer(
+            spec.op,
+            &spec.attributes,
+            &self.inputs,
+            &self.constants,
+            self.outputs.len(),
+        )?;
+        let declared = self.outputs.iter().zip(inferred).enumerate();
+        let wrong = declared.filter_map(|(index, (declared, inferred))| {
+            declared
+                .filter(|&declared| *declared != inferred)
+                .map(|declared| {
+                    invalid(format!(
+                        "output {index} is not of the type that {} makes",
+                        spec.op.name
+                    ))
+                    .expected(inferred)
+                    .found(declared)
+                })
+        });
+        Error::from_all(wrong).map_or(Ok(()), Err)
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidProgram, message)
+}
