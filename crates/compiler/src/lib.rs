@@ -19,8 +19,9 @@ mod outputs;
 mod pack;
 mod place;
 mod rewrite;
+mod shape_inputs;
 mod specialise;
-mod verify;
 
 pub use compile::{Compiled, DEFAULT_BACKENDS, Options, compile};
+pub use shape_inputs::shape_inputs;
 pub use place::{NodePlacement, Placement, Target};
