@@ -38,15 +38,14 @@ impl Walk {
                 dims.remove(0);
             }
         }
-        if dims.is_empty() {
-            dims.push(Dimension {
-                count: 1,
-                step: unit,
-            });
-        }
+        let mut fixed = [Dimension {
+            count: 1,
+            step: unit,
+        }; MAX_DIMENSIONS];
+        fixed.get_mut(..dims.len())?.copy_from_slice(&dims);
         Some(Self {
-            index: vec![0; dims.len()],
-            dims,
+            dims: fixed,
+            index: [0; MAX_DIMENSIONS],
             offset: 0,
         })
     }
@@ -69,13 +68,7 @@ impl Walk {
     /// The next units at equal distances, at most `most`, and moves behind them. At the end it
     /// starts again.
     pub fn next(&mut self, most: usize) -> Row {
-        let Some(inner) = self.dims.first().copied() else {
-            return Row {
-                offset: 0,
-                count: 0,
-                step: 0,
-            };
-        };
+        let inner = self.dims[0];
         let count = most.min(inner.count - self.index[0]);
         let row = Row {
             offset: self.offset,
@@ -84,17 +77,16 @@ impl Walk {
         };
         self.index[0] += count;
         self.offset += count * inner.step;
-        for axis in 0..self.dims.len() {
+        for axis in 0..MAX_DIMENSIONS {
             let dim = self.dims[axis];
             if self.index[axis] < dim.count {
                 break;
             }
             self.index[axis] = 0;
             self.offset -= dim.count * dim.step;
-            if let Some((index, outer)) = self.index.get_mut(axis + 1).zip(self.dims.get(axis + 1))
-            {
-                *index += 1;
-                self.offset += outer.step;
+            if axis + 1 < MAX_DIMENSIONS {
+                self.index[axis + 1] += 1;
+                self.offset += self.dims[axis + 1].step;
             }
         }
         row
