@@ -1,1 +1,34 @@
-//! (in work)
+//! What every Tenon has: the built-in backends and the kernel libraries of packages.
+//!
+//! ```
+//! assert_eq!(tenon_builtin::registry().names(), "CpuAcc, CpuRef");
+//! assert_eq!(tenon_builtin::kernels().names(), ["tenon.dma", "tenon.workload"]);
+//! ```
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+use tenon_backend::Backend;
+
+/// The built-in backends in order of preference: `CpuAcc`, then `CpuRef`.
+pub fn registry() -> tenon_backend::Registry {
+    let mut registry = tenon_backend::Registry::new();
+    let backends: [Arc<dyn Backend>; 2] = [
+        Arc::new(tenon_cpu_acc::CpuAcc::new()),
+        Arc::new(tenon_cpu_ref::CpuRef),
+    ];
+    for backend in backends {
+        registry
+            .register(backend)
+            .expect("each built-in backend has a name of its own");
+    }
+    registry
+}
+
+/// The kernels that the programs of packages are made of.
+pub fn kernels() -> tenon_executor::Registry {
+    let mut registry = tenon_executor::Registry::new();
+    registry
+        .register_all(tenon_kernels::PACKAGE_LIBRARY)
+        .expect("each kernel of a library has a name of its own");
+    registry
+}
