@@ -11,6 +11,7 @@ pub mod geometry;
 mod graph;
 pub mod operator;
 mod ops;
+mod text;
 mod verify;
 
 pub use attribute::{Attribute, AttributeKind, Attributes};
