@@ -1,0 +1,302 @@
+//! Symbolic dimensions: each input's shape from what the model declares and the caller gives.
+
+use crate::ImportOptions;
+use crate::signature::{Dimension, ValueSignature};
+use std::collections::BTreeMap;
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_tensor::{Tensor, TensorType};
+
+/// The types of `inputs`, in order: those given as constants have their constant's type. All that
+/// is missing, superfluous or contradictory is reported together.
+pub(crate) fn input_types(
+    inputs: &[ValueSignature],
+    options: &ImportOptions,
+) -> Result<Vec<TensorType>> {
+    let mut names = Extents::new(inputs, options);
+    let mut errors = names.superfluous();
+    for input in inputs {
+        if let Some(constant) = options.constants.get(&input.name) {
+            errors.extend(names.bind(input, constant));
+        }
+    }
+    let mut types = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        match options.constants.get(&input.name) {
+            Some(constant) => types.push(constant.ty().clone()),
+            None => match names.declared_type(input) {
+                Ok(ty) => types.extend(ty),
+                Err(error) => errors.push(error.at(Location::field(place(&input.name)))),
+            },
+        }
+    }
+    errors.extend(names.missing());
+    match Error::from_all(errors) {
+        Some(error) => Err(error),
+        None => Ok(types),
+    }
+}
+
+/// The place of an input in an error.
+pub(crate) fn place(input: &str) -> String {
+    format!("input '{input}'")
+}
+
+/// The name of an input's dimension for the caller: the model's, or `INPUT[AXIS]`.
+fn name(input: &ValueSignature, axis: usize, dimension: &Dimension) -> Option<String> {
+    match dimension {
+        Dimension::Fixed(_) => None,
+        Dimension::Named(name) => Some(name.clone()),
+        Dimension::Unnamed => Some(format!("{}[{axis}]", input.name)),
+    }
+}
+
+/// Named dimensions with the inputs that use them and their extents, as far as known.
+struct Extents<'a> {
+    uses: BTreeMap<String, Vec<&'a str>>,
+    known: BTreeMap<String, usize>,
+    /// Whether inputs that are not constants use it.
+    needed: BTreeMap<String, bool>,
+}
+
+impl<'a> Extents<'a> {
+    fn new(inputs: &'a [ValueSignature], options: &ImportOptions) -> Self {
+        let mut extents = Self {
+            uses: BTreeMap::new(),
+            known: options.dims.clone(),
+            needed: BTreeMap::new(),
+        };
+        for input in inputs {
+            let constant = options.constants.contains_key(&input.name);
+            for (axis, dimension) in input.shape.iter().flatten().enumerate() {
+                let Some(name) = name(input, axis, dimension) else {
+                    continue;
+                };
+                *extents.needed.entry(name.clone()).or_default() |= !constant;
+                let uses = extents.uses.entry(name).or_default();
+                if uses.last() != Some(&input.name.as_str()) {
+                    uses.push(&input.name);
+                }
+            }
+        }
+        extents
+    }
+
+    /// An error for each dimension that was given but does not exist.
+    fn superfluous(&mut self) -> Vec<Error> {
+        let existing = self.uses.keys().cloned().collect::<Vec<_>>().join(", ");
+        let unknown: Vec<_> = self
+            .known
+            .keys()
+            .filter(|name| !self.uses.contains_key(*name))
+            .cloned()
+            .collect();
+        let error = |name: String| {
+            self.known.remove(&name);
+            let error = Error::new(
+                ErrorKind::InvalidArgument,
+                format!("the model has no dimension '{name}' to be given"),
+            );
+            if existing.is_empty() {
+                error.help("its inputs have fixed shapes")
+            } else {
+                error.help(format!("it has {existing}"))
+            }
+        };
+        unknown.into_iter().map(error).collect()
+    }
+
+    /// Takes the extents of a constant given for `input`; an error where they contradict.
+    fn bind(&mut self, input: &ValueSignature, constant: &Tensor) -> Option<Error> {
+        let refused = |message: &str, expected: String, found: String| {
+            let error = Error::new(ErrorKind::InvalidArgument, message).expected(expected);
+            Some(error.found(found).at(Location::field(place(&input.name))))
+        };
+        let message = "the constant does not fit the input";
+        if input.dtype.is_some_and(|dtype| dtype != constant.dtype()) {
+            return refused(message, input.to_string(), constant.ty().to_string());
+        }
+        let Some(shape) = &input.shape else {
+            return None;
+        };
+        if shape.len() != constant.shape().len() {
+            return refused(message, input.to_string(), constant.ty().to_string());
+        }
+        for (axis, (dimension, &extent)) in shape.iter().zip(constant.shape().iter()).enumerate() {
+            let expected = match name(input, axis, dimension) {
+                Some(name) => *self.known.entry(name).or_insert(extent),
+                None => match dimension {
+                    Dimension::Fixed(expected) => *expected,
+                    _ => extent,
+                },
+            };
+            if expected != extent {
+                let message = format!("dimension {axis} ({dimension}) of the constant");
+                return refused(&message, expected.to_string(), extent.to_string());
+            }
+        }
+        None
+    }
+
+    /// The type of an input that is not a constant; `None` when a dimension of it is missing.
+    fn declared_type(&self, input: &ValueSignature) -> Result<Option<TensorType>> {
+        if let Some(other) = &input.other {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("an input that is {other}"),
+            ));
+        }
+        let missing = |what: &str| {
+            Error::new(
+                ErrorKind::InvalidModel,
+                format!("the model does not say {what}"),
+            )
+            .help(format!(
+                "give it as a constant with --const {}=FILE",
+                input.name
+            ))
+        };
+        let dtype = input
+            .dtype
+            .ok_or_else(|| missing("the type of its elements"))?;
+        let shape = input
+            .shape
+            .as_ref()
+            .ok_or_else(|| missing("how many dimensions it has"))?;
+        let extent = |(axis, dimension): (usize, &Dimension)| match dimension {
+            Dimension::Fixed(extent) => Some(*extent),
+            _ => self.known.get(&name(input, axis, dimension)?).copied(),
+        };
+        let shape: Option<Vec<usize>> = shape.iter().enumerate().map(extent).collect();
+        shape.map(|shape| TensorType::new(dtype, shape)).transpose()
+    }
+
+    /// An error for each dimension that an input needs and nobody gave.
+    fn missing(&self) -> Vec<Error> {
+        let missing = self.uses.iter().filter(|(name, _)| {
+            self.needed.get(*name) == Some(&true) && !self.known.contains_key(*name)
+        });
+        let error = |(name, uses): (&String, &Vec<&str>)| {
+            let inputs = uses
+                .iter()
+                .map(|input| format!("'{input}'"))
+                .collect::<Vec<_>>()
+                .join(", ");
+            let (noun, verb) = if uses.len() == 1 {
+                ("input", "uses")
+            } else {
+                ("inputs", "use")
+            };
+            Error::new(
+                ErrorKind::InvalidArgument,
+                format!("dimension '{name}' is not given; {noun} {inputs} {verb} it"),
+            )
+            .help(format!("give it with --dim {name}=N"))
+        };
+        missing.map(error).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tenon_tensor::DataType;
+
+    fn input(name: &str, shape: &[Dimension]) -> ValueSignature {
+        let (dtype, shape) = (Some(DataType::F32), Some(shape.to_vec()));
+        ValueSignature {
+            name: name.into(),
+            dtype,
+            shape,
+            other: None,
+        }
+    }
+
+    fn named(name: &str) -> Dimension {
+        Dimension::Named(name.into())
+    }
+
+    fn options(dims: &[(&str, usize)]) -> ImportOptions {
+        let dims = dims
+            .iter()
+            .map(|&(name, extent)| (name.to_owned(), extent))
+            .collect();
+        ImportOptions {
+            dims,
+            ..Default::default()
+        }
+    }
+
+    fn two() -> [ValueSignature; 2] {
+        [
+            input("x", &[named("batch"), Dimension::Fixed(3), named("length")]),
+            input("y", &[named("batch"), Dimension::Unnamed]),
+        ]
+    }
+
+    #[test]
+    fn names_are_filled_in() {
+        let types = input_types(
+            &two(),
+            &options(&[("batch", 2), ("length", 7), ("y[1]", 5)]),
+        )
+        .unwrap();
+        assert_eq!(types[0].to_string(), "f32[2, 3, 7]");
+        assert_eq!(types[1].to_string(), "f32[2, 5]");
+    }
+
+    #[test]
+    fn everything_missing_or_superfluous_is_said_at_once() {
+        let error = input_types(&two(), &options(&[("length", 7), ("bacth", 1)])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the model has no dimension 'bacth' to be given; it has batch, length, y[1]\n\
+             dimension 'batch' is not given; inputs 'x', 'y' use it; give it with --dim batch=N\n\
+             dimension 'y[1]' is not given; input 'y' uses it; give it with --dim y[1]=N"
+        );
+    }
+
+    #[test]
+    fn a_constant_gives_its_dimensions() {
+        let mut options = options(&[("length", 7)]);
+        let constant = Tensor::from_slice([4, 1], &[0.0f32; 4]).unwrap();
+        options.constants.insert("y".into(), constant);
+        let types = input_types(&two(), &options).unwrap();
+        assert_eq!(types[0].to_string(), "f32[4, 3, 7]");
+        options.dims.insert("batch".into(), 3);
+        let error = input_types(&two(), &options).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "input 'y': dimension 0 (batch) of the constant: expected 3, found 4"
+        );
+        options
+            .constants
+            .insert("y".into(), Tensor::scalar(1i32).unwrap());
+        let error = input_types(&two(), &options).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("expected f32[batch, ?], found i32[]"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_has_no_shape_is_an_error() {
+        let shapeless = ValueSignature {
+            shape: None,
+            ..input("x", &[])
+        };
+        let sequence = ValueSignature {
+            other: Some("a sequence".into()),
+            ..input("s", &[])
+        };
+        let error = input_types(&[shapeless, sequence], &options(&[])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "input 'x': the model does not say how many dimensions it has; give it as a constant \
+             with --const x=FILE\ninput 's': an input that is a sequence"
+        );
+        let huge = input("h", &[Dimension::Fixed(usize::MAX), Dimension::Fixed(2)]);
+        assert!(input_types(&[huge], &options(&[])).is_err());
+    }
+}

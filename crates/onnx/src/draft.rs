@@ -1,0 +1,232 @@
+//! The graph while it is imported: values as they will be, nodes still under their ONNX names.
+
+use crate::dtype::data_type;
+use std::collections::HashMap;
+use std::rc::Rc;
+use tenon_base::Result;
+use tenon_graph::{Attribute, Attributes, Graph, ValueId, operator};
+use tenon_tensor::{DataType, Tensor};
+
+/// A graph whose nodes are not yet rows of the operator table.
+#[derive(Default)]
+pub(crate) struct Draft {
+    /// Values, inputs, outputs, metadata; its nodes are filled in at the end.
+    pub graph: Graph,
+    /// Nodes in execution order, in the newest form.
+    pub nodes: Vec<DraftNode>,
+    known: Vec<Known>,
+    pub value_names: Names,
+    pub node_names: Names,
+}
+
+/// An operator applied to values, by name.
+#[derive(Debug, Clone)]
+pub(crate) struct DraftNode {
+    pub name: String,
+    /// The node of the model that this one is (part of).
+    pub origin: Rc<Origin>,
+    /// The operator's domain, empty for ONNX's own and Tenon's.
+    pub domain: String,
+    pub operator: String,
+    /// The operator set whose form this node has.
+    pub version: i64,
+    pub attributes: Attributes,
+    pub inputs: Vec<Option<ValueId>>,
+    pub outputs: Vec<Option<ValueId>>,
+}
+
+/// A node as the model has it, for reports.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Origin {
+    pub operator: String,
+    pub version: i64,
+    pub node: String,
+}
+
+/// What is known of a value before shapes are inferred.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Known {
+    pub dtype: Option<DataType>,
+    pub rank: Option<usize>,
+}
+
+impl Draft {
+    /// An empty draft of a graph.
+    pub fn new(name: &str) -> Self {
+        Self {
+            graph: Graph::new(name),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a value; `name` is unique already.
+    pub fn add_value(&mut self, name: String, known: Known) -> ValueId {
+        self.known.push(known);
+        self.graph.add_value(name, None)
+    }
+
+    /// Adds a constant; `name` is unique already.
+    pub fn add_constant(&mut self, name: String, tensor: Tensor) -> ValueId {
+        let (dtype, rank) = (Some(tensor.dtype()), Some(tensor.shape().len()));
+        self.known.push(Known { dtype, rank });
+        self.graph.add_constant(name, tensor)
+    }
+
+    /// What is known of a value.
+    pub fn known(&self, value: ValueId) -> Known {
+        self.known.get(value.index()).copied().unwrap_or_default()
+    }
+
+    /// The elements of a value, when it is a constant.
+    pub fn constant(&self, value: Option<ValueId>) -> Option<&Tensor> {
+        self.graph.value(value?).constant.as_ref()
+    }
+
+    /// Appends a node in its newest form.
+    pub fn emit(&mut self, node: DraftNode) {
+        for (index, output) in node.outputs.iter().enumerate() {
+            let Some(output) = output else { continue };
+            let dtype = self.output_dtype(&node, index);
+            if let Some(known) = self.known.get_mut(output.index()) {
+                known.dtype = known.dtype.or(dtype);
+            }
+        }
+        self.nodes.push(node);
+    }
+
+    /// Adds a constant that `node` needs in its newest form.
+    pub fn constant_for(&mut self, node: &DraftNode, what: &str, tensor: Tensor) -> ValueId {
+        let name = self.value_names.unique(&format!("{}/{what}", node.name));
+        self.add_constant(name, tensor)
+    }
+
+    /// Adds a list of integers that `node` needs as an input in its newest form.
+    pub fn ints_for(&mut self, node: &DraftNode, what: &str, ints: &[i64]) -> Result<ValueId> {
+        Ok(self.constant_for(node, what, Tensor::from_slice([ints.len()], ints)?))
+    }
+
+    /// Appends a node that is a step of `node` in its newest form, and answers its one output.
+    pub fn step(
+        &mut self,
+        node: &DraftNode,
+        operator: &str,
+        attributes: Attributes,
+        inputs: &[Option<ValueId>],
+    ) -> ValueId {
+        let name = self
+            .value_names
+            .unique(&format!("{}/{operator}", node.name));
+        let output = self.add_value(name, Known::default());
+        self.step_into(node, operator, attributes, inputs, output);
+        output
+    }
+
+    /// The same, with the value that it makes.
+    pub fn step_into(
+        &mut self,
+        node: &DraftNode,
+        operator: &str,
+        attributes: Attributes,
+        inputs: &[Option<ValueId>],
+        output: ValueId,
+    ) {
+        let name = self.node_names.unique(&format!("{}/{operator}", node.name));
+        self.emit(DraftNode {
+            name,
+            origin: node.origin.clone(),
+            domain: String::new(),
+            operator: operator.into(),
+            version: crate::upgrade::NEWEST,
+            attributes,
+            inputs: inputs.to_vec(),
+            outputs: vec![Some(output)],
+        });
+    }
+
+    /// The element type of an output, as far as it follows from the inputs'.
+    fn output_dtype(&self, node: &DraftNode, output: usize) -> Option<DataType> {
+        let input = |index: usize| self.known(node.inputs.get(index).copied().flatten()?).dtype;
+        let named = |name: &str| match node.attributes.value(name)? {
+            Attribute::Int(number) => data_type(*number).ok(),
+            Attribute::String(name) => name.parse().ok(),
+            _ => None,
+        };
+        match (node.operator.as_str(), output) {
+            ("Shape" | "Size" | "NonZero" | "ArgMax" | "ArgMin" | "NonMaxSuppression", _)
+            | ("TopK" | "MaxPool" | "Unique", 1..) => Some(DataType::I64),
+            ("Equal" | "Less" | "Greater" | "LessOrEqual" | "GreaterOrEqual", _)
+            | ("And" | "Or" | "Xor" | "Not" | "IsNaN" | "IsInf", _)
+            | ("Dropout", 1..) => Some(DataType::Bool),
+            ("Cast" | "BitCast", _) => named("to"),
+            ("CastLike" | "Where", _) => input(1),
+            ("OneHot", _) => input(2),
+            ("ConstantOfShape", _) => match node.attributes.value("value") {
+                Some(Attribute::Tensor(tensor)) => Some(tensor.dtype()),
+                _ => Some(DataType::F32),
+            },
+            ("EyeLike" | "RandomNormalLike" | "RandomUniformLike" | "Bernoulli", _) => {
+                named("dtype").or(input(0))
+            }
+            ("RandomNormal" | "RandomUniform", _) => named("dtype").or(Some(DataType::F32)),
+            ("HannWindow" | "HammingWindow" | "BlackmanWindow" | "MelWeightMatrix", _) => {
+                named("output_datatype").or(Some(DataType::F32))
+            }
+            ("Multinomial", _) => named("dtype").or(Some(DataType::I32)),
+            ("QuantizeLinear", _) => input(2).or(named("output_dtype")).or(Some(DataType::U8)),
+            ("DequantizeLinear", _) => named("output_dtype").or(input(1)),
+            ("DynamicQuantizeLinear", 0 | 2) => Some(DataType::U8),
+            ("MatMulInteger" | "ConvInteger", _) => Some(DataType::I32),
+            ("QLinearConv" | "QLinearMatMul", _) => input(7),
+            ("ImageDecoder", _) => Some(DataType::U8),
+            // Outputs beyond the first often have a type of their own.
+            (name, 0) if operator::operator(name).is_some() => input(0),
+            _ => None,
+        }
+    }
+}
+
+/// Names given out so far.
+#[derive(Default)]
+pub(crate) struct Names(HashMap<String, u32>);
+
+impl Names {
+    /// Takes `name`; false when it is taken already.
+    pub fn take(&mut self, name: &str) -> bool {
+        if self.0.contains_key(name) {
+            return false;
+        }
+        self.0.insert(name.to_owned(), 1);
+        true
+    }
+
+    /// `wanted`, or when it is taken, `wanted_2`, `wanted_3`…
+    pub fn unique(&mut self, wanted: &str) -> String {
+        if self.take(wanted) {
+            return wanted.to_owned();
+        }
+        loop {
+            // The count stays with the name, so that many equal names take no quadratic time.
+            let count = self.0.entry(wanted.to_owned()).or_insert(1);
+            *count = count.saturating_add(1);
+            let name = format!("{wanted}_{count}");
+            if self.take(&name) {
+                return name;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_given_once() {
+        let mut names = Names::default();
+        assert!(names.take("a_2"));
+        assert_eq!(names.unique("a"), "a");
+        assert_eq!(names.unique("a"), "a_3");
+        assert_eq!(names.unique("a"), "a_4");
+        assert_eq!(names.unique("a_2"), "a_2_2");
+    }
+}

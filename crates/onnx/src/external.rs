@@ -1,0 +1,198 @@
+//! External data: tensors whose bytes stand in another file, inside the model's folder only.
+
+use crate::proto::StringStringEntryProto;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::{Component, Path, PathBuf};
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_tensor::Buffer;
+
+/// The files beside a model, each mapped once, when first asked for.
+pub(crate) struct ExternalFiles {
+    folder: Option<PathBuf>,
+    mapped: RefCell<HashMap<String, Buffer>>,
+}
+
+impl ExternalFiles {
+    /// Those in `folder`.
+    pub fn in_folder(folder: PathBuf) -> Self {
+        Self {
+            folder: Some(folder),
+            mapped: RefCell::default(),
+        }
+    }
+
+    /// Those of a model that does not come from a file: none can be read.
+    pub fn none() -> Self {
+        Self {
+            folder: None,
+            mapped: RefCell::default(),
+        }
+    }
+
+    /// The `len` bytes that the entries of `external_data` point to.
+    pub fn data(&self, entries: &[StringStringEntryProto], len: usize) -> Result<Buffer> {
+        let entry = |key: &str| {
+            entries
+                .iter()
+                .find(|e| e.key == key)
+                .map(|e| e.value.as_str())
+        };
+        let location = entry("location")
+            .ok_or_else(|| invalid("a tensor with external data but without a location"))?;
+        let number = |key: &str, default: usize| match entry(key) {
+            None => Ok(default),
+            Some(text) => text.parse::<usize>().map_err(|_| {
+                invalid(format!("the {key} of external data in '{location}'"))
+                    .expected("a number of bytes")
+                    .found(format_args!("'{text}'"))
+            }),
+        };
+        let (offset, stated) = (number("offset", 0)?, number("length", len)?);
+        if stated != len {
+            return Err(invalid(format!(
+                "external data in '{location}' does not fit its tensor"
+            ))
+            .expected(format_args!("{len} bytes"))
+            .found(stated));
+        }
+        let file = self.file(location)?;
+        let range = offset.checked_add(len).map(|end| offset..end);
+        range.and_then(|range| file.slice(range)).ok_or_else(|| {
+            invalid(format!("external data lies outside the file '{location}'"))
+                .expected(format_args!("at most {} bytes", file.len()))
+                .found(format_args!("{len} bytes from byte {offset}"))
+        })
+    }
+
+    fn file(&self, location: &str) -> Result<Buffer> {
+        if let Some(file) = self.mapped.borrow().get(location) {
+            return Ok(file.clone());
+        }
+        let path = self.path(location)?;
+        let failed = |error| Error::io(&path, "read", error);
+        // Before opening: opening a pipe would wait for its other end.
+        if !path.metadata().map_err(failed)?.is_file() {
+            return Err(invalid("external data is not a plain file").at(Location::file(&path)));
+        }
+        let buffer = File::open(&path)
+            .and_then(|file| Buffer::map(&file))
+            .map_err(failed)?;
+        self.mapped
+            .borrow_mut()
+            .insert(location.to_owned(), buffer.clone());
+        Ok(buffer)
+    }
+
+    /// The path of `location`, checked to lie inside the folder, links followed.
+    fn path(&self, location: &str) -> Result<PathBuf> {
+        let folder = self.folder.as_deref().ok_or_else(|| {
+            Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "the model keeps data in the file '{location}', but is not read from a file"
+                ),
+            )
+        })?;
+        let relative = Path::new(location);
+        let plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+        if location.is_empty() || !relative.components().all(plain) {
+            return Err(outside(location));
+        }
+        let folder = if folder.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            folder
+        };
+        let real = |path: &Path| {
+            path.canonicalize()
+                .map_err(|error| Error::io(path, "read", error))
+        };
+        let (folder, path) = (real(folder)?, real(&folder.join(relative))?);
+        if path.starts_with(&folder) {
+            Ok(path)
+        } else {
+            Err(outside(location))
+        }
+    }
+}
+
+fn outside(location: &str) -> Error {
+    invalid(format!(
+        "external data in '{location}', which is not inside the model's folder"
+    ))
+    .help("data must stand in the folder of the model or below it, not behind a link out of it")
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidModel, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(pairs: &[(&str, &str)]) -> Vec<StringStringEntryProto> {
+        let entry = |&(key, value): &(&str, &str)| StringStringEntryProto {
+            key: key.into(),
+            value: value.into(),
+        };
+        pairs.iter().map(entry).collect()
+    }
+
+    #[test]
+    fn bytes_are_mapped_where_they_lie() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("sub")).unwrap();
+        std::fs::write(folder.path().join("sub/weights.bin"), [1u8, 2, 3, 4]).unwrap();
+        let files = ExternalFiles::in_folder(folder.path().to_owned());
+        let data = |offset, length, len| {
+            let entries = entries(&[
+                ("location", "sub/weights.bin"),
+                ("offset", offset),
+                ("length", length),
+            ]);
+            files.data(&entries, len)
+        };
+        let two = data("1", "2", 2).unwrap();
+        assert_eq!(*two, [2, 3]);
+        assert!(two.is_mapped());
+        let refused = |offset, length, len| data(offset, length, len).unwrap_err().to_string();
+        assert!(
+            refused("1", "4", 4).contains("expected at most 4 bytes, found 4 bytes from byte 1")
+        );
+        assert!(refused("1", "2", 3).contains("expected 3 bytes, found 2"));
+        assert!(refused("-1", "2", 2).contains("expected a number of bytes, found '-1'"));
+        assert!(refused("18446744073709551615", "2", 2).contains("outside the file"));
+    }
+
+    #[test]
+    fn nothing_outside_the_folder_is_read() {
+        let outer = tempfile::tempdir().unwrap();
+        std::fs::write(outer.path().join("secret"), [0u8; 4]).unwrap();
+        let folder = outer.path().join("model");
+        std::fs::create_dir(&folder).unwrap();
+        let absolute = outer.path().join("secret").to_str().unwrap().to_owned();
+        let files = ExternalFiles::in_folder(folder.clone());
+        let refused = |location: &str| {
+            files
+                .data(&entries(&[("location", location)]), 4)
+                .unwrap_err()
+                .to_string()
+        };
+        for location in ["../secret", "./../secret", absolute.as_str(), ""] {
+            assert!(
+                refused(location).contains("not inside the model's folder"),
+                "{location}"
+            );
+        }
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(outer.path(), folder.join("link")).unwrap();
+            assert!(refused("link/secret").contains("not inside the model's folder"));
+        }
+        assert!(refused(".").contains("not a plain file"));
+        assert!(refused("missing").contains("cannot read"));
+    }
+}

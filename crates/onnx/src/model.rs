@@ -1,0 +1,120 @@
+//! A model: the decoded file, before it becomes a graph.
+
+use crate::external::ExternalFiles;
+use crate::proto::{GraphProto, ModelProto};
+use crate::{Signature, import};
+use bytes::Bytes;
+use prost::Message;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use tenon_base::{Control, Error, ErrorKind, Location, Result};
+use tenon_graph::Graph;
+use tenon_tensor::{Buffer, Tensor};
+
+/// What the caller decides about a model before it becomes a graph.
+#[derive(Debug, Clone, Default)]
+pub struct ImportOptions {
+    /// Extents of symbolic dimensions, by name; one that the model does not name is `INPUT[AXIS]`.
+    pub dims: BTreeMap<String, usize>,
+    /// Inputs that become constants of the graph, by name.
+    pub constants: BTreeMap<String, Tensor>,
+}
+
+/// An ONNX model: decoded, its signature known, its nodes not yet looked at.
+pub struct Model {
+    proto: ModelProto,
+    path: Option<PathBuf>,
+    signature: Signature,
+}
+
+/// Lends a buffer's memory to the decoder.
+struct Memory(Buffer);
+
+impl AsRef<[u8]> for Memory {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Model {
+    /// Maps and decodes the file at `path`. Tensors of the model share the mapping.
+    pub fn open(path: impl AsRef<Path>, control: &Control) -> Result<Self> {
+        let path = path.as_ref();
+        let failed = |error| Error::io(path, "read", error);
+        // Before opening: opening a pipe would wait for its other end.
+        if !path.metadata().map_err(failed)?.is_file() {
+            return Err(
+                Error::new(ErrorKind::Io, "cannot read: not a file").at(Location::file(path))
+            );
+        }
+        let buffer = File::open(path)
+            .and_then(|file| Buffer::map(&file))
+            .map_err(failed)?;
+        let bytes = Bytes::from_owner(Memory(buffer));
+        Self::decode(bytes, Some(path), control).map_err(|error| error.at(Location::file(path)))
+    }
+
+    /// Decodes a model from memory. It cannot keep data in other files.
+    pub fn from_bytes(bytes: impl Into<Vec<u8>>, control: &Control) -> Result<Self> {
+        Self::decode(Bytes::from(bytes.into()), None, control)
+    }
+
+    fn decode(bytes: Bytes, path: Option<&Path>, control: &Control) -> Result<Self> {
+        control.progress("read model", 0, bytes.len() as u64)?;
+        crate::wire::check(&bytes)?;
+        let proto = ModelProto::decode(bytes).map_err(|error| {
+            Error::new(
+                ErrorKind::InvalidModel,
+                format!("not an ONNX model: {error}"),
+            )
+        })?;
+        let signature = Signature::new(&proto, graph(&proto)?)?;
+        control.check()?;
+        Ok(Self {
+            proto,
+            path: path.map(Path::to_owned),
+            signature,
+        })
+    }
+
+    /// Inputs, outputs, operator sets, counts, metadata.
+    pub fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// The model as a graph of the newest operators: symbolic dimensions filled in, functions
+    /// inlined, older operators upgraded, constants read. Inner values have no types yet. All
+    /// problems of the model are reported together.
+    pub fn graph(&self, options: &ImportOptions, control: &Control) -> Result<Graph> {
+        let folder = self
+            .path
+            .as_deref()
+            .and_then(Path::parent)
+            .map(Path::to_owned);
+        let files = folder.map_or_else(ExternalFiles::none, ExternalFiles::in_folder);
+        let graph = graph(&self.proto).and_then(|graph| {
+            import::graph(
+                &self.proto,
+                graph,
+                &self.signature,
+                options,
+                &files,
+                control,
+            )
+        });
+        match &self.path {
+            Some(path) => graph.map_err(|error| error.at(Location::file(path))),
+            None => graph,
+        }
+    }
+}
+
+fn graph(model: &ModelProto) -> Result<&GraphProto> {
+    model.graph.as_deref().ok_or_else(|| {
+        Error::new(
+            ErrorKind::InvalidModel,
+            "not an ONNX model: the file holds no graph",
+        )
+    })
+}

@@ -1,0 +1,105 @@
+//! Older and foreign forms of operators, brought into the newest ONNX form.
+//!
+//! One row an adapter: which operator, the first operator set that has the form which the adapter
+//! makes, and the function. A node passes every row of its operator above its own version, in
+//! order. Changes that widen an operator (more types, a new attribute whose default is the old
+//! behaviour, negative axes) need no row.
+
+mod inputs;
+mod microsoft;
+mod normalize;
+mod resample;
+mod simple;
+
+use crate::draft::{Draft, DraftNode};
+use tenon_base::Result;
+
+/// The oldest version of ONNX's operator set that can be imported (NumPy broadcasting).
+pub const OLDEST: i64 = 7;
+
+/// The newest version of ONNX's operator set that can be imported.
+pub const NEWEST: i64 = 28;
+
+/// In the place of a version: every version of an operator that ONNX has given up.
+const GIVEN_UP: i64 = i64::MAX;
+
+/// Brings a node one step up; nodes that it needs before itself are appended to the draft.
+type Adapter = fn(&mut Draft, DraftNode) -> Result<DraftNode>;
+
+#[rustfmt::skip]
+const ADAPTERS: &[(&str, i64, Adapter)] = &[
+    ("BatchNormalization",   9, simple::batch_normalization_per_channel),
+    ("Clip",                11, inputs::clip),
+    ("DFT",                 20, inputs::dft),
+    ("Dropout",             12, inputs::dropout),
+    ("GridSample",          20, simple::grid_sample),
+    ("GroupNormalization",  21, normalize::group_normalization),
+    ("Hardmax",             13, normalize::flattened),
+    ("LogSoftmax",          13, normalize::flattened),
+    ("Softmax",             13, normalize::flattened),
+    ("Pad",                 11, inputs::pad),
+    ("ReduceSum",           13, inputs::reduction),
+    ("ReduceL1",            18, inputs::reduction),
+    ("ReduceL2",            18, inputs::reduction),
+    ("ReduceLogSum",        18, inputs::reduction),
+    ("ReduceLogSumExp",     18, inputs::reduction),
+    ("ReduceMax",           18, inputs::reduction),
+    ("ReduceMean",          18, inputs::reduction),
+    ("ReduceMin",           18, inputs::reduction),
+    ("ReduceProd",          18, inputs::reduction),
+    ("ReduceSumSquare",     18, inputs::reduction),
+    ("Resize",              11, resample::resize),
+    ("RoiAlign",            16, simple::roi_align),
+    ("Scatter",             GIVEN_UP, simple::scatter),
+    ("SimplifiedLayerNormalization", GIVEN_UP, simple::simplified_layer_normalization),
+    ("Slice",               10, inputs::slice),
+    ("Split",               13, inputs::split),
+    ("Split",               18, simple::split),
+    ("Squeeze",             13, inputs::squeeze),
+    ("TopK",                10, inputs::top_k),
+    ("Unsqueeze",           13, inputs::unsqueeze),
+    ("Upsample",             9, resample::upsample_scales),
+    ("Upsample",            GIVEN_UP, resample::upsample),
+];
+
+/// The node in its newest form.
+pub(crate) fn newest(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
+    if node.domain == microsoft::DOMAIN {
+        return microsoft::newest(draft, node);
+    }
+    if !node.domain.is_empty() {
+        return Ok(node);
+    }
+    let next = |node: &DraftNode| {
+        ADAPTERS
+            .iter()
+            .find(|row| row.0 == node.operator && node.version < row.1)
+    };
+    while let Some(&(_, version, adapter)) = next(&node) {
+        node.version = version;
+        node = adapter(draft, node)?;
+    }
+    Ok(node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tenon_graph::operator::operator;
+
+    #[test]
+    fn rows_rise_and_name_known_operators() {
+        for (index, (name, version, _)) in ADAPTERS.iter().enumerate() {
+            assert!(
+                *version > OLDEST && (*version <= NEWEST || *version == GIVEN_UP),
+                "{name}"
+            );
+            let given_up = ADAPTERS
+                .iter()
+                .any(|row| row.0 == *name && row.1 == GIVEN_UP);
+            assert_ne!(operator(name).is_some(), given_up, "{name}");
+            let before = ADAPTERS[..index].iter().rev().find(|row| row.0 == *name);
+            assert!(before.is_none_or(|row| row.1 < *version), "{name}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Operators of `com.microsoft` that exporters and onnxruntime's own optimiser commonly write, as
+//! far as they are ONNX operators under another name, or short sequences of them.
+
+use crate::draft::{Draft, DraftNode};
+use crate::import::invalid;
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_graph::{Attribute, Attributes, ValueId};
+
+pub(super) const DOMAIN: &str = "com.microsoft";
+
+#[rustfmt::skip]
+const ADAPTERS: &[(&str, super::Adapter)] = &[
+    ("BiasGelu",                         bias_gelu),
+    ("DequantizeLinear",                 same),
+    ("FastGelu",                         fast_gelu),
+    ("FusedConv",                        fused_conv),
+    ("FusedGemm",                        fused_gemm),
+    ("FusedMatMul",                      fused_matmul),
+    ("Gelu",                             same),
+    ("QuantizeLinear",                   same),
+    ("QuickGelu",                        quick_gelu),
+    ("SkipLayerNormalization",           skip_layer_normalization),
+    ("SkipSimplifiedLayerNormalization", skip_simplified_layer_normalization),
+    ("TransposeMatMul",                  fused_matmul),
+    ("Trilu",                            same),
+];
+
+/// The node as ONNX or Tenon has it; unchanged when it is none of those above.
+pub(super) fn newest(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
+    match ADAPTERS.iter().find(|row| row.0 == node.operator) {
+        Some((_, adapter)) => Ok(DraftNode {
+            domain: String::new(),
+            version: super::NEWEST,
+            ..adapter(draft, node)?
+        }),
+        None => Ok(node),
+    }
+}
+
+/// The same operator as ONNX's of that name.
+fn same(_: &mut Draft, node: DraftNode) -> Result<DraftNode> {
+    Ok(node)
+}
+
+fn operand(node: &DraftNode, index: usize) -> Option<ValueId> {
+    node.inputs.get(index).copied().flatten()
+}
+
+/// `node` as an operator of another name over other inputs.
+fn renamed(
+    node: DraftNode,
+    operator: &str,
+    attributes: Attributes,
+    inputs: Vec<Option<ValueId>>,
+) -> DraftNode {
+    DraftNode {
+        operator: operator.into(),
+        attributes,
+        inputs,
+        ..node
+    }
+}
+
+/// Gelu(X + bias).
+fn bias_gelu(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
+    let sum = draft.step(
+        &node,
+        "Add",
+        Attributes::new(),
+        &[operand(&node, 0), operand(&node, 1)],
+    );
+    Ok(renamed(node, "Gelu", Attributes::new(), vec![Some(sum)]))
+}
+
+/// Gelu by tanh of X, or of X + bias.
+fn fast_gelu(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
+    let (mut x, bias) = (operand(&node, 0), operand(&node, 1));
+    if bias.is_some() {
+        x = Some(draft.step(&node, "Add", Attributes::new(), &[x, bias]));
+    }
+    let attributes = Attributes::new().with("approximate", Attribute::String("tanh".into()));
+    Ok(renamed(node, "Gelu", attributes, vec![x]))
+}
+
+/// X sigmoid(alpha X).
+fn quick_gelu(_: &mut Draft, node: DraftNode) -> Result<DraftNode> {
+    let alpha = node.attributes.float("alpha", 1.702)?;
+    let inputs = vec![operand(&node, 0)];
+    let attributes = Attributes::new().with("alpha", Attribute::Float(alpha));
+    Ok(renamed(node, "Swish", attributes, inputs))
+}
+
+/// alpha A' B', the last two dimensions of A and B swapped or not.
+fn fused_matmul(_: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
+    for name in ["transBatchA", "transBatchB"] {
+        if node.attributes.flag(name, false)? {
+            return Err(Error::new(ErrorKind::Unsupported, "1").at(crate::attribute::place(name)));
+        }
+        node.attributes.remove(name);
+    }
+    for (name, ours) in [
+        ("transA", "trans_a"),
+        ("transB", "trans_b"),
+        ("alpha", "scale"),
+    ] {
+        if let Some(value) = node.attributes.remove(name) {
+            node.attributes.set(ours, value);
+        }
+    }
+    node.operator = "tenon.MatMul".into();
+    Ok(node)
+}
+
+/// Conv, plus a fourth input, then an activation.
+fn fused_conv(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
+    let name = node.attributes.remove("activation");
+    let parameters = match node.attributes.remove("activation_params") {
+        Some(Attribute::Floats(parameters)) => parameters,
+        _ => Vec::new(),
+    };
+    let (inputs, residual) = (
+        node.inputs.iter().take(3).copied().collect(),
+        operand(&node, 3),
+    );
+    let conv = DraftNode { inputs, ..node };
+    if let Some(residual) = residual {
+        let attributes = conv.attributes.clone();
+        let sum = draft.step(&conv, "Conv", attributes, &conv.inputs.clone());
+        let add = renamed(
+            conv,
+            "Add",
+            Attributes::new(),
+            vec![Some(sum), Some(residual)],
+        );
+        return activated(draft, add, name, &parameters);
+    }
+    let attributes = conv.attributes.clone();
+    let inputs = conv.inputs.clone();
+    activated(
+        draft,
+        renamed(conv, "Conv", attributes, inputs),
+        name,
+        &parameters,
+    )
+}
+
+/// Gemm, then an activation.
+fn fused_gemm(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
+    let name = node.attributes.remove("activation");
+    let mut parameters = Vec::new();
+    for parameter in ["activation_alpha", "activation_beta", "activation_gamma"] {
+        if let Some(Attribute::Float(value)) = node.attributes.remove(parameter) {
+            parameters.push(value);
+        }
+    }
+    node.operator = "Gemm".into();
+    activated(draft, node, name, &parameters)
+}
+
+/// `node` followed by the activation `name`.
+fn activated(
+    draft: &mut Draft,
+    node: DraftNode,
+    name: Option<Attribute>,
+    parameters: &[f32],
+) -> Result<DraftNode> {
+    let name = match name {
+        None => return Ok(node),
+        Some(Attribute::String(name)) if name.is_empty() => return Ok(node),
+        Some(Attribute::String(name)) => name,
+        Some(_) => return Err(invalid("attribute 'activation' is no text")),
+    };
+    let names: &[&str] = match name.as_str() {
+        "Relu" | "Sigmoid" | "Tanh" => &[],
+        "LeakyRelu" => &["alpha"],
+        "HardSigmoid" => &["alpha", "beta"],
+        _ => {
+            return Err(Error::new(ErrorKind::Unsupported, format!("'{name}'"))
+                .at(crate::attribute::place("activation")));
+        }
+    };
+    let pairs = names.iter().zip(parameters);
+    let attributes = pairs.map(|(name, &value)| (name.to_string(), Attribute::Float(value)));
+    let result = draft.step(&node, &node.operator, node.attributes.clone(), &node.inputs);
+    Ok(renamed(
+        node,
+        &name,
+        attributes.collect(),
+        vec![Some(result)],
+    ))
+}
+
+/// LayerNormalization of input + skip (+ bias); the fourth output is that sum.
+fn skip_layer_normalization(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
+    let bias = operand(&node, 4);
+    let (gamma, beta) = (operand(&node, 2), operand(&node, 3));
+    Ok(skip(draft, node, bias)?.into_normalization("LayerNormalization", vec![gamma, beta]))
+}
+
+/// The same with RMSNormalization, which has no beta.
+fn skip_simplified_layer_normalization(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
+    let (gamma, bias) = (operand(&node, 2), operand(&node, 3));
+    Ok(skip(draft, node, bias)?.into_normalization("RMSNormalization", vec![gamma]))
+}
+
+/// A node whose sum is made, its epsilon, and the sum.
+struct Skip(DraftNode, f32, ValueId);
+
+impl Skip {
+    fn into_normalization(self, operator: &str, parameters: Vec<Option<ValueId>>) -> DraftNode {
+        let Skip(mut node, epsilon, sum) = self;
+        node.outputs.truncate(3);
+        let attributes = Attributes::new()
+            .with("axis", Attribute::Int(-1))
+            .with("epsilon", Attribute::Float(epsilon));
+        let inputs = [Some(sum)].into_iter().chain(parameters).collect();
+        renamed(node, operator, attributes, inputs)
+    }
+}
+
+fn skip(draft: &mut Draft, node: DraftNode, bias: Option<ValueId>) -> Result<Skip> {
+    let epsilon = node.attributes.float("epsilon", 1e-12)?;
+    let add =
+        |draft: &mut Draft, inputs: [Option<ValueId>; 2], output: Option<ValueId>| match output {
+            Some(output) => {
+                draft.step_into(&node, "Add", Attributes::new(), &inputs, output);
+                output
+            }
+            None => draft.step(&node, "Add", Attributes::new(), &inputs),
+        };
+    let wanted = node.outputs.get(3).copied().flatten();
+    let inputs = [operand(&node, 0), operand(&node, 1)];
+    let sum = match bias {
+        None => add(draft, inputs, wanted),
+        Some(_) => {
+            let sum = add(draft, inputs, None);
+            add(draft, [Some(sum), bias], wanted)
+        }
+    };
+    Ok(Skip(node, epsilon, sum))
+}

@@ -1,0 +1,65 @@
+//! Operators that only dropped, renamed or gained an attribute.
+
+use crate::draft::{Draft, DraftNode};
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_graph::Attribute;
+
+/// `spatial`, which had to be 1 to mean one mean for each channel.
+pub(super) fn batch_normalization_per_channel(
+    _: &mut Draft,
+    mut node: DraftNode,
+) -> Result<DraftNode> {
+    if !node.attributes.flag("spatial", true)? {
+        return Err(
+            Error::new(ErrorKind::Unsupported, "0 (statistics for each element)")
+                .at(crate::attribute::place("spatial")),
+        );
+    }
+    node.attributes.remove("spatial");
+    Ok(node)
+}
+
+/// The names of two modes.
+pub(super) fn grid_sample(_: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
+    let mode = match node.attributes.string("mode", "bilinear")? {
+        "bilinear" => "linear",
+        "bicubic" => "cubic",
+        other => other,
+    };
+    let mode = Attribute::String(mode.to_owned());
+    node.attributes.set("mode", mode);
+    Ok(node)
+}
+
+/// Coordinates were not moved by half a pixel.
+pub(super) fn roi_align(_: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
+    let mode = Attribute::String("output_half_pixel".into());
+    node.attributes.set("coordinate_transformation_mode", mode);
+    Ok(node)
+}
+
+/// Scatter was renamed in operator set 11.
+pub(super) fn scatter(_: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
+    node.operator = "ScatterElements".into();
+    node.version = 11;
+    Ok(node)
+}
+
+/// Equal parts were as many as the node has outputs.
+pub(super) fn split(_: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
+    if node.inputs.get(1).copied().flatten().is_none() {
+        let parts = Attribute::Int(node.outputs.len() as i64);
+        node.attributes.set("num_outputs", parts);
+    }
+    Ok(node)
+}
+
+/// onnxruntime's name for RMSNormalization, which it puts among ONNX's own operators.
+pub(super) fn simplified_layer_normalization(
+    _: &mut Draft,
+    mut node: DraftNode,
+) -> Result<DraftNode> {
+    node.operator = "RMSNormalization".into();
+    node.version = super::NEWEST;
+    Ok(node)
+}
