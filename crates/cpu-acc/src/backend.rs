@@ -1,0 +1,84 @@
+//! The backend itself: which operators it has, and how it is asked for them.
+
+use crate::ops;
+use crate::signature::Signature;
+use crate::simd::Level;
+use std::borrow::Cow;
+use tenon_backend::{
+    Backend, BackendId, Capability, CapabilityValue, CpuLevel, NodeView, Refusal, Workload,
+    WorkloadPlan, WorkloadSpec,
+};
+use tenon_base::{Error, ErrorKind, Result};
+
+/// The fast backend for CPUs: the heavy operators on f32.
+///
+/// ```
+/// use tenon_backend::Backend;
+/// assert_eq!(tenon_cpu_acc::CpuAcc::new().id().as_str(), "CpuAcc");
+/// ```
+#[derive(Debug, Clone)]
+pub struct CpuAcc {
+    level: Level,
+}
+
+impl CpuAcc {
+    /// With the best vector instructions that this CPU has.
+    pub fn new() -> Self {
+        Self::at_most(CpuLevel::Avx512)
+    }
+
+    /// With the vector instructions that this CPU has, up to `limit`: for comparing them.
+    pub fn at_most(limit: CpuLevel) -> Self {
+        Self {
+            level: Level::detect(limit),
+        }
+    }
+
+    fn kernel(&self, spec: &WorkloadSpec) -> Result<Box<dyn ops::Kernel>> {
+        ops::kernel(&Signature::of_spec(spec, self.level)).map_err(|refusal| {
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("CpuAcc does not take {}: {refusal}", spec.op.name),
+            )
+        })
+    }
+}
+
+impl Default for CpuAcc {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Backend for CpuAcc {
+    fn id(&self) -> BackendId {
+        BackendId::new("CpuAcc")
+    }
+
+    fn description(&self) -> String {
+        format!(
+            "fast kernels for f32 on the CPU, with {}",
+            self.level.name()
+        )
+    }
+
+    fn capabilities(&self) -> Vec<Capability> {
+        vec![Capability {
+            name: "PreferredLayout",
+            value: CapabilityValue::String(Cow::Borrowed("NHWC")),
+        }]
+    }
+
+    fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
+        ops::kernel(&Signature::of_node(node, self.level)).map(drop)
+    }
+
+    /// Prepared constants are of one layout for all CPUs, so that `cpu` changes nothing.
+    fn plan(&self, spec: &WorkloadSpec, _cpu: CpuLevel) -> Result<WorkloadPlan> {
+        self.kernel(spec)?.plan(spec)
+    }
+
+    fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+        self.kernel(spec)?.bind(spec)
+    }
+}

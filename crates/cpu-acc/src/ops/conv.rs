@@ -1,0 +1,273 @@
+//! `tenon.Conv`: convolution of images whose channels lie together, as a matrix product whose rows
+//! are the windows of the output pixels.
+
+use super::Kernel;
+use super::depthwise::DepthwiseConv;
+use super::prepared::{Preparation, Weights};
+use crate::activation::Activation;
+use crate::panels::{LAYOUT, Panels, WIDTH, packed_len};
+use crate::signature::{Signature, refuse};
+use crate::simd::Level;
+use crate::simd::disjoint::for_each_chunk;
+use crate::simd::gemm::{Product, multiply};
+use crate::simd::rows::{Geometry, Matrix, Strips, Windows};
+use tenon_backend::{Operands, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec};
+use tenon_base::Result;
+
+/// Images of fewer channels are read a kernel row at a time, from a copy with the padding around it.
+const FEW_CHANNELS: usize = 12;
+
+/// A dense or grouped convolution.
+#[derive(Debug, Clone)]
+pub(super) struct Conv {
+    pub(super) level: Level,
+    pub(super) shape: Geometry,
+    pub(super) groups: usize,
+    /// Output channels of all groups.
+    pub(super) filters: usize,
+    pub(super) activation: Activation,
+    pub(super) bias: bool,
+    pub(super) addend: bool,
+}
+
+/// The kernel for a convolution.
+pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    let conv = Conv::of(signature)?;
+    if conv.groups > 1 && conv.groups == conv.shape.channels && conv.groups == conv.filters {
+        return Ok(Box::new(DepthwiseConv(conv)));
+    }
+    Ok(Box::new(conv))
+}
+
+impl Conv {
+    fn of(signature: &Signature<'_>) -> Result<Self, Refusal> {
+        let image = signature.ranked::<4>(0)?;
+        let [filters, group_channels, kernel_height, kernel_width] = signature.ranked::<4>(1)?;
+        if signature.constant(1).is_none() {
+            return Err(Reason::NotConstant { input: 1 }.into());
+        }
+        let output = signature.ranked_output::<4>()?;
+        let shape = signature.geometry(image, [kernel_height, kernel_width])?;
+        let groups = usize::try_from(signature.int("group", 1)?).unwrap_or(0);
+        let expected = [image[0], shape.out_height, shape.out_width, filters];
+        let consistent = groups > 0
+            && Some(image[3]) == group_channels.checked_mul(groups)
+            && filters.is_multiple_of(groups)
+            && output == expected;
+        if !consistent {
+            return Err(refuse("the shapes do not fit"));
+        }
+        let bias = signature.optional_numbers(2)?;
+        if bias.is_some_and(|bias| bias[..] != [filters]) {
+            return Err(refuse("the bias has not one number a filter"));
+        }
+        let addend = signature.optional_numbers(3)?;
+        if addend.is_some_and(|addend| addend[..] != output) {
+            return Err(refuse(
+                "no kernel for an addend of another shape than the output",
+            ));
+        }
+        Ok(Self {
+            level: signature.level,
+            shape,
+            groups,
+            filters,
+            activation: Activation::of(signature)?,
+            bias: bias.is_some(),
+            addend: addend.is_some(),
+        })
+    }
+
+    /// Input channels of a group.
+    fn depth(&self) -> usize {
+        self.shape.channels / self.groups
+    }
+
+    pub(super) fn taps(&self) -> usize {
+        self.shape.kernel[0] * self.shape.kernel[1]
+    }
+
+    /// Output channels of a group.
+    fn group_filters(&self) -> usize {
+        self.filters / self.groups
+    }
+
+    /// Numbers of one group's packed weights.
+    fn packed(&self) -> usize {
+        packed_len(self.taps() * self.depth(), self.group_filters())
+    }
+
+    /// Writes the panels of all groups from weights `[filter][channel][tap]`.
+    fn fill(&self, from: &[f32], to: &mut [f32]) {
+        let (taps, depth, filters) = (self.taps(), self.depth(), self.group_filters());
+        let size = filters * depth * taps;
+        if size == 0 {
+            return;
+        }
+        let groups = from
+            .chunks_exact(size)
+            .zip(to.chunks_exact_mut(self.packed()));
+        for (from, to) in groups {
+            for (panel, to) in to.chunks_exact_mut(taps * depth * WIDTH).enumerate() {
+                let first = panel * WIDTH;
+                for column in 0..(filters - first).min(WIDTH) {
+                    let filter = &from[(first + column) * depth * taps..][..depth * taps];
+                    for (channel, weights) in filter.chunks_exact(taps).enumerate() {
+                        for (tap, &weight) in weights.iter().enumerate() {
+                            to[(tap * depth + channel) * WIDTH + column] = weight;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn preparation<'a>(&self, fill: &'a dyn Fn(&[f32], &mut [f32])) -> Preparation<'a> {
+        Preparation {
+            input: 1,
+            layout: LAYOUT,
+            len: self.groups * self.packed(),
+            fill,
+        }
+    }
+
+    /// The image with its padding in memory, when it is read a kernel row at a time.
+    fn padded(&self) -> Option<Geometry> {
+        let shape = &self.shape;
+        let whole_rows = self.groups == 1
+            && shape.channels < FEW_CHANNELS
+            && shape.kernel[1] > 1
+            && shape.dilations[1] == 1
+            && shape.pixels() > 0;
+        let reach = |axis: usize, size: usize, out: usize| {
+            let last =
+                (out - 1) * shape.strides[axis] + (shape.kernel[axis] - 1) * shape.dilations[axis];
+            (last + 1).max(shape.before[axis] + size)
+        };
+        whole_rows.then(|| Geometry {
+            height: reach(0, shape.height, shape.out_height),
+            width: reach(1, shape.width, shape.out_width),
+            before: [0, 0],
+            ..*shape
+        })
+    }
+}
+
+impl Kernel for Conv {
+    fn plan(&self, spec: &WorkloadSpec) -> Result<WorkloadPlan> {
+        let scratch = self.padded().map_or(0, |padded| padded.input_len());
+        Ok(WorkloadPlan {
+            scratch_bytes: scratch * size_of::<f32>(),
+            in_place: Vec::new(),
+            prepared: vec![
+                self.preparation(&|from, to| self.fill(from, to))
+                    .prepare(spec)?,
+            ],
+        })
+    }
+
+    fn bind(self: Box<Self>, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+        let weights = self
+            .preparation(&|from, to| self.fill(from, to))
+            .find(spec)?;
+        Ok(Box::new(Bound {
+            padded: self.padded(),
+            conv: *self,
+            weights,
+        }))
+    }
+}
+
+/// The workload.
+struct Bound {
+    conv: Conv,
+    padded: Option<Geometry>,
+    weights: Weights,
+}
+
+impl Workload for Bound {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let Conv {
+            level,
+            shape,
+            groups,
+            filters,
+            activation,
+            ..
+        } = self.conv;
+        let (inputs, mut outputs) = operands.split();
+        let input = inputs.slice::<f32>(0)?;
+        let bias = if self.conv.bias {
+            Some(inputs.slice::<f32>(2)?)
+        } else {
+            None
+        };
+        let addend = if self.conv.addend {
+            Some(inputs.slice::<f32>(3)?)
+        } else {
+            None
+        };
+        let output = outputs.slice::<f32>(0)?;
+        if output.is_empty() {
+            return Ok(());
+        }
+        let (taps, depth) = (self.conv.taps(), self.conv.depth());
+        let (group_filters, packed) = (self.conv.group_filters(), self.conv.packed());
+        for group in 0..groups {
+            let first = group * group_filters;
+            let weights = &self.weights.numbers()[group * packed..][..packed];
+            let product = Product {
+                panels: Panels::new(weights, taps * depth, group_filters),
+                bias: bias.map(|bias| &bias[first..]),
+                addend: addend.map(|addend| &addend[first..]),
+                scale: 1.0,
+                limits: activation.limits,
+                curve: activation.curve,
+            };
+            let output = &mut output[first..];
+            if let Some(padded) = &self.padded {
+                let copy = &mut outputs.scratch::<f32>()?[..padded.input_len()];
+                pad(input, &shape, padded, copy);
+                multiply(
+                    level,
+                    &Strips::new(copy, *padded),
+                    &product,
+                    output,
+                    filters,
+                );
+            } else if shape.is_pointwise() && groups == 1 {
+                let a = Matrix::new(input, shape.pixels(), depth, depth);
+                multiply(level, &a, &product, output, filters);
+            } else {
+                let a = Windows::new(input, shape, group * depth, depth);
+                multiply(level, &a, &product, output, filters);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Copies an image into the middle of zeros.
+fn pad(image: &[f32], shape: &Geometry, padded: &Geometry, to: &mut [f32]) {
+    let line = shape.width * shape.channels;
+    let left = shape.before[1] * shape.channels;
+    let parallel = to.len() >= 1 << 17;
+    // Some lines at a time, so that a piece of work is worth its handing out.
+    let lines = 16;
+    let width = padded.width * padded.channels;
+    for_each_chunk(to, width * lines, parallel, |chunk, to| {
+        for (within, to) in to.chunks_exact_mut(width).enumerate() {
+            let row = chunk * lines + within;
+            let (image_index, y) = (row / padded.height, row % padded.height);
+            let y = y.wrapping_sub(shape.before[0]);
+            if y >= shape.height {
+                to.fill(0.0);
+                continue;
+            }
+            let from = &image[(image_index * shape.height + y) * line..][..line];
+            to[..left].fill(0.0);
+            to[left..left + line].copy_from_slice(from);
+            to[left + line..].fill(0.0);
+        }
+    });
+}

@@ -1,0 +1,150 @@
+//! The layout that the micro-kernels read B in: panels of 16 columns, `[N / 16][K][16]`, the last
+//! panel filled up with zeros. It is the same on every CPU.
+
+use tenon_base::Result;
+use tenon_tensor::{Buffer, BufferMut};
+
+/// Columns of a panel.
+pub(crate) const WIDTH: usize = 16;
+
+/// The tag of this layout in a package.
+pub(crate) const LAYOUT: &str = "panels16:f32";
+
+/// A matrix in panels.
+#[derive(Clone, Copy)]
+pub(crate) struct Panels<'a> {
+    numbers: &'a [f32],
+    depth: usize,
+    columns: usize,
+}
+
+impl<'a> Panels<'a> {
+    /// The panels of a matrix of `depth` rows and `columns` columns.
+    ///
+    /// # Panics
+    /// When there are not as many numbers.
+    #[inline]
+    pub(crate) fn new(numbers: &'a [f32], depth: usize, columns: usize) -> Self {
+        let len = packed_len(depth, columns);
+        assert!(numbers.len() >= len);
+        Self {
+            numbers: &numbers[..len],
+            depth,
+            columns,
+        }
+    }
+
+    pub(crate) fn numbers(&self) -> &'a [f32] {
+        self.numbers
+    }
+
+    pub(crate) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    pub(crate) fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Number of panels.
+    pub(crate) fn count(&self) -> usize {
+        self.columns.div_ceil(WIDTH)
+    }
+}
+
+/// Numbers that a packed matrix takes.
+pub(crate) fn packed_len(depth: usize, columns: usize) -> usize {
+    columns.div_ceil(WIDTH) * WIDTH * depth
+}
+
+/// Packs a matrix whose rows (along the depth) are `stride` apart.
+pub(crate) fn pack_rows(
+    matrix: &[f32],
+    stride: usize,
+    depth: usize,
+    columns: usize,
+    to: &mut [f32],
+) {
+    if depth == 0 {
+        return;
+    }
+    for (panel, to) in to.chunks_exact_mut(depth * WIDTH).enumerate() {
+        let first = panel * WIDTH;
+        let count = columns.saturating_sub(first).min(WIDTH);
+        for (k, to) in to.as_chunks_mut::<WIDTH>().0.iter_mut().enumerate() {
+            let from = &matrix[k * stride + first..][..count];
+            if let Ok(from) = <&[f32; WIDTH]>::try_from(from) {
+                *to = *from;
+            } else {
+                to[..count].copy_from_slice(from);
+                to[count..].fill(0.0);
+            }
+        }
+    }
+}
+
+/// Packs the transpose of a matrix: its rows, `stride` apart, become columns.
+pub(crate) fn pack_columns(
+    matrix: &[f32],
+    stride: usize,
+    depth: usize,
+    columns: usize,
+    to: &mut [f32],
+) {
+    if depth == 0 {
+        return;
+    }
+    for (panel, to) in to.chunks_exact_mut(depth * WIDTH).enumerate() {
+        let first = panel * WIDTH;
+        let count = columns.saturating_sub(first).min(WIDTH);
+        let to = to.as_chunks_mut::<WIDTH>().0;
+        if count < WIDTH {
+            to.as_flattened_mut().fill(0.0);
+        }
+        for column in 0..count {
+            let from = &matrix[(first + column) * stride..][..depth];
+            for (to, &from) in to.iter_mut().zip(from) {
+                to[column] = from;
+            }
+        }
+    }
+}
+
+/// A buffer of `count` numbers that `fill` writes.
+pub(crate) fn buffer(count: usize, fill: impl FnOnce(&mut [f32])) -> Result<Buffer> {
+    let mut buffer = BufferMut::zeroed(count * size_of::<f32>())?;
+    if let Some(numbers) = buffer.as_slice_mut() {
+        fill(numbers);
+    }
+    Ok(buffer.freeze())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_of_packing_agree() {
+        for (depth, columns) in [(1, 1), (3, 16), (5, 17), (0, 4), (7, 40)] {
+            let matrix: Vec<f32> = (0..depth * columns).map(|i| i as f32 + 1.0).collect();
+            let transposed: Vec<f32> = (0..depth * columns)
+                .map(|i| matrix[i % depth * columns + i / depth])
+                .collect();
+            let (mut a, mut b) = (vec![9.0; packed_len(depth, columns)], Vec::new());
+            b.clone_from(&a);
+            pack_rows(&matrix, columns, depth, columns, &mut a);
+            pack_columns(&transposed, depth, depth, columns, &mut b);
+            assert_eq!(a, b);
+            for n in 0..columns.next_multiple_of(WIDTH) {
+                for k in 0..depth {
+                    let expected = if n < columns {
+                        matrix[k * columns + n]
+                    } else {
+                        0.0
+                    };
+                    assert_eq!(a[(n / WIDTH * depth + k) * WIDTH + n % WIDTH], expected);
+                }
+            }
+        }
+    }
+}

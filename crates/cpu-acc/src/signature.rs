@@ -1,0 +1,275 @@
+//! What a kernel is chosen by: an operator with its attributes and types, the same whether a node is
+//! offered or a workload is made.
+
+use crate::simd::Level;
+use crate::simd::rows::{Geometry, fits};
+use tenon_backend::{InputSpec, NodeView, Reason, Refusal, WorkloadSpec};
+use tenon_base::Result;
+use tenon_graph::geometry::Window;
+use tenon_graph::{Attributes, Inference, OperatorDef};
+use tenon_tensor::{DataType, Shape, Tensor, TensorType};
+
+/// An operator with everything known before it executes.
+pub(crate) struct Signature<'a> {
+    pub(crate) op: &'static OperatorDef,
+    pub(crate) level: Level,
+    attributes: &'a Attributes,
+    inputs: Vec<Option<&'a TensorType>>,
+    constants: Vec<Option<&'a Tensor>>,
+    outputs: Vec<Option<&'a TensorType>>,
+}
+
+/// A refusal in a sentence.
+pub(crate) fn refuse(text: impl Into<String>) -> Refusal {
+    Reason::Other { text: text.into() }.into()
+}
+
+/// A refusal of an attribute's value.
+pub(crate) fn refuse_attribute(attribute: &'static str, found: impl ToString) -> Refusal {
+    Reason::AttributeValue {
+        attribute,
+        found: found.to_string(),
+    }
+    .into()
+}
+
+impl<'a> Signature<'a> {
+    pub(crate) fn of_node(node: &NodeView<'a>, level: Level) -> Self {
+        Self {
+            op: node.op,
+            level,
+            attributes: node.attributes,
+            inputs: node.inputs.to_vec(),
+            constants: node.constants.to_vec(),
+            outputs: node.outputs.to_vec(),
+        }
+    }
+
+    pub(crate) fn of_spec(spec: &'a WorkloadSpec, level: Level) -> Self {
+        let constant = |input: &'a InputSpec| input.constant.as_ref();
+        Self {
+            op: spec.op,
+            level,
+            attributes: &spec.attributes,
+            inputs: spec
+                .inputs
+                .iter()
+                .map(|input| input.as_ref().map(|i| &i.ty))
+                .collect(),
+            constants: spec
+                .inputs
+                .iter()
+                .map(|i| i.as_ref().and_then(constant))
+                .collect(),
+            outputs: spec.outputs.iter().map(Option::as_ref).collect(),
+        }
+    }
+
+    /// The type of an input that must be there.
+    pub(crate) fn input(&self, index: usize) -> Result<&'a TensorType, Refusal> {
+        self.optional(index)
+            .ok_or_else(|| refuse(format!("input {index} is missing")))
+    }
+
+    /// The type of an input.
+    pub(crate) fn optional(&self, index: usize) -> Option<&'a TensorType> {
+        self.inputs.get(index).copied().flatten()
+    }
+
+    /// The shape of an input that must be there, of f32.
+    pub(crate) fn numbers(&self, index: usize) -> Result<&'a Shape, Refusal> {
+        let ty = self.input(index)?;
+        match ty.dtype() {
+            DataType::F32 => Ok(ty.shape()),
+            found => Err(Reason::InputType {
+                input: index,
+                found,
+            }
+            .into()),
+        }
+    }
+
+    /// The shape of an input that may be there, of f32.
+    pub(crate) fn optional_numbers(&self, index: usize) -> Result<Option<&'a Shape>, Refusal> {
+        self.optional(index)
+            .map(|_| self.numbers(index))
+            .transpose()
+    }
+
+    /// The extents of an input of f32 with that many dimensions.
+    pub(crate) fn ranked<const N: usize>(&self, index: usize) -> Result<[usize; N], Refusal> {
+        let shape = self.numbers(index)?;
+        let rank = shape.len();
+        <[usize; N]>::try_from(&shape[..]).map_err(|_| {
+            Reason::InputRank {
+                input: index,
+                found: rank,
+            }
+            .into()
+        })
+    }
+
+    /// Whether input `index` is a constant.
+    pub(crate) fn constant(&self, index: usize) -> Option<&'a Tensor> {
+        self.constants.get(index).copied().flatten()
+    }
+
+    /// The elements of an integer input, which must be constant; `None` when it is left out.
+    pub(crate) fn constant_ints(&self, index: usize) -> Result<Option<Vec<i64>>, Refusal> {
+        if self.optional(index).is_none() {
+            return Ok(None);
+        }
+        let ints = self.constant(index).and_then(Tensor::to_i64s);
+        ints.map(Some)
+            .ok_or(Reason::NotConstant { input: index }.into())
+    }
+
+    /// The elements of an f32 input, which must be constant; `None` when it is left out.
+    pub(crate) fn constant_numbers(&self, index: usize) -> Result<Option<&'a [f32]>, Refusal> {
+        if self.optional(index).is_none() {
+            return Ok(None);
+        }
+        let numbers = self.constant(index).and_then(Tensor::as_slice::<f32>);
+        numbers
+            .map(Some)
+            .ok_or(Reason::NotConstant { input: index }.into())
+    }
+
+    /// The type of the output `index`.
+    pub(crate) fn output(&self, index: usize) -> Result<&'a TensorType, Refusal> {
+        let output = self.outputs.get(index).copied().flatten();
+        output.ok_or_else(|| refuse(format!("output {index} is missing")))
+    }
+
+    /// The extents of the first output, of f32, with that many dimensions, and no other output.
+    pub(crate) fn ranked_output<const N: usize>(&self) -> Result<[usize; N], Refusal> {
+        let shape = self.only_output()?;
+        <[usize; N]>::try_from(&shape[..]).map_err(|_| {
+            refuse(format!(
+                "no kernel for an output of {} dimensions",
+                shape.len()
+            ))
+        })
+    }
+
+    /// The shape of the first output, of f32, when there is no other.
+    pub(crate) fn only_output(&self) -> Result<&'a Shape, Refusal> {
+        if self.outputs.iter().skip(1).any(Option::is_some) {
+            return Err(refuse("only the first output is made here"));
+        }
+        let ty = self.output(0)?;
+        if ty.dtype() != DataType::F32 {
+            return Err(refuse(format!(
+                "no kernel for an output of type {}",
+                ty.dtype()
+            )));
+        }
+        Ok(ty.shape())
+    }
+
+    pub(crate) fn int(&self, name: &'static str, default: i64) -> Result<i64, Refusal> {
+        self.attributes
+            .int(name, default)
+            .map_err(|error| refuse(error.to_string()))
+    }
+
+    pub(crate) fn flag(&self, name: &'static str, default: bool) -> Result<bool, Refusal> {
+        Ok(self.int(name, default.into())? != 0)
+    }
+
+    pub(crate) fn float(&self, name: &'static str, default: f32) -> Result<f32, Refusal> {
+        self.attributes
+            .float(name, default)
+            .map_err(|error| refuse(error.to_string()))
+    }
+
+    pub(crate) fn string(
+        &self,
+        name: &'static str,
+        default: &'static str,
+    ) -> Result<&str, Refusal> {
+        self.attributes
+            .string(name, default)
+            .map_err(|error| refuse(error.to_string()))
+    }
+
+    pub(crate) fn ints(&self, name: &'static str) -> Result<Option<&[i64]>, Refusal> {
+        self.attributes
+            .ints(name)
+            .map_err(|error| refuse(error.to_string()))
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.attributes.value(name).is_some()
+    }
+
+    /// How a window of `kernel` slides over images of batch, height, width, channels.
+    pub(crate) fn geometry(
+        &self,
+        [images, height, width, channels]: [usize; 4],
+        kernel: [usize; 2],
+    ) -> Result<Geometry, Refusal> {
+        let window = Window::sliding(self.attributes, &[height, width], &kernel)
+            .map_err(|error| refuse(error.to_string()))?;
+        let two = |list: &[usize]| match *list {
+            [a, b] => Ok([a, b]),
+            _ => Err(refuse("the window does not slide in two dimensions")),
+        };
+        let [out_height, out_width] = two(&window.output)?;
+        let shape = Geometry {
+            images,
+            height,
+            width,
+            channels,
+            kernel,
+            strides: two(&window.strides)?,
+            dilations: two(&window.dilations)?,
+            before: two(&window.pads_begin)?,
+            after: two(&window.pads_end)?,
+            out_height,
+            out_width,
+        };
+        if fits(&shape) {
+            Ok(shape)
+        } else {
+            Err(refuse("the image is too large"))
+        }
+    }
+
+    /// The window attribute `kernel_shape` of a pool.
+    pub(crate) fn kernel_shape(&self) -> Result<[usize; 2], Refusal> {
+        let ints = self.ints("kernel_shape")?.unwrap_or(&[]);
+        let refused = || refuse_attribute("kernel_shape", format_args!("{ints:?}"));
+        let sizes: Vec<usize> = ints
+            .iter()
+            .map(|&size| usize::try_from(size).ok().filter(|&size| size > 0))
+            .collect::<Option<_>>()
+            .ok_or_else(refused)?;
+        sizes.try_into().map_err(|_| refused())
+    }
+
+    /// What shape inference sees of the operator.
+    pub(crate) fn inference(&self) -> Inference<'_> {
+        Inference {
+            attributes: self.attributes,
+            inputs: &self.inputs,
+            constants: &self.constants,
+            outputs: self.outputs.len(),
+        }
+    }
+
+    /// An axis attribute brought into `0..rank`.
+    pub(crate) fn axis(
+        &self,
+        name: &'static str,
+        default: i64,
+        rank: usize,
+    ) -> Result<usize, Refusal> {
+        let axis = self.int(name, default)?;
+        let positive = if axis < 0 { axis + rank as i64 } else { axis };
+        usize::try_from(positive)
+            .ok()
+            .filter(|&axis| axis < rank)
+            .ok_or_else(|| refuse_attribute(name, axis))
+    }
+}

@@ -1,0 +1,201 @@
+//! AVX2 with FMA: 8 lanes, 16 registers.
+
+use super::math::{self, Curve};
+use super::tile::{Kernel, Tile, compute};
+use super::{Simd, VectorOp};
+use std::arch::x86_64::*;
+
+/// A CPU with AVX2 and FMA; made only where there is one.
+#[derive(Clone, Copy)]
+pub(super) struct Avx2(());
+
+pub(super) fn available() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+}
+
+/// # Safety
+/// The CPU has the instructions of [`available`].
+#[target_feature(enable = "avx2,fma")]
+pub(super) unsafe fn run<O: VectorOp>(op: O) -> O::Output {
+    op.eval(Avx2(()))
+}
+
+/// # Safety
+/// The CPU has the instructions of [`available`]; see [`compute`] for the tile.
+#[target_feature(enable = "avx2,fma")]
+unsafe fn tile<const ROWS: usize>(tile: &Tile<'_>) {
+    // SAFETY: the caller vouches.
+    unsafe { compute::<Avx2, ROWS, 2>(Avx2(()), tile) }
+}
+
+/// # Safety
+/// The CPU has the instructions of [`available`]; see [`math::bend`] for the pointers.
+#[target_feature(enable = "avx2,fma")]
+unsafe fn bend(curve: Curve, from: *const f32, to: *mut f32, len: usize) {
+    // SAFETY: the caller vouches.
+    unsafe { math::bend(Avx2(()), curve, from, to, len) }
+}
+
+/// By rows less one: one panel, two vectors wide.
+static KERNELS: [Kernel; 6] = [
+    tile::<1>, tile::<2>, tile::<3>, tile::<4>, tile::<5>, tile::<6>,
+];
+
+/// Ones in the lanes below `count`.
+#[inline(always)]
+fn first(count: usize) -> __m256i {
+    const ONES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+    let from = &ONES[8 - count.min(8)..];
+    // SAFETY: at least 8 are left; the CPU has AVX.
+    unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
+}
+
+// SAFETY of every block below: a value of `Avx2` exists only on a CPU with the instructions, and
+// pointers are vouched for by the caller as the trait says.
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "one reason for all, above"
+)]
+impl Simd for Avx2 {
+    type V = __m256;
+    type Mask = __m256;
+    const LANES: usize = 8;
+    const TILE_ROWS: usize = 6;
+    const TILE_PANELS: usize = 1;
+
+    #[inline(always)]
+    fn tile(rows: usize, _panels: usize) -> Kernel {
+        KERNELS[rows - 1]
+    }
+
+    #[inline(always)]
+    unsafe fn bend(self, curve: Curve, from: *const f32, to: *mut f32, len: usize) {
+        // SAFETY: the caller vouches; a `Self` exists only where the instructions do.
+        unsafe { bend(curve, from, to, len) }
+    }
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> __m256 {
+        unsafe { _mm256_set1_ps(value) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_ptr(self, from: *const f32) -> __m256 {
+        unsafe { _mm256_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_part_ptr(self, from: *const f32, count: usize) -> __m256 {
+        unsafe { _mm256_maskload_ps(from, first(count)) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_ptr(self, v: __m256, to: *mut f32) {
+        unsafe { _mm256_storeu_ps(to, v) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_part_ptr(self, v: __m256, to: *mut f32, count: usize) {
+        unsafe { _mm256_maskstore_ps(to, first(count), v) }
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn sub(self, a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_sub_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn mul(self, a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_mul_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn div(self, a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_div_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn sqrt(self, a: __m256) -> __m256 {
+        unsafe { _mm256_sqrt_ps(a) }
+    }
+
+    #[inline(always)]
+    fn fma(self, a: __m256, b: __m256, c: __m256) -> __m256 {
+        unsafe { _mm256_fmadd_ps(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn min(self, a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_min_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn max(self, a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_max_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn round(self, a: __m256) -> __m256 {
+        unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
+    }
+
+    #[inline(always)]
+    fn scale2(self, a: __m256, n: __m256) -> __m256 {
+        // Two factors of half the exponent each, so that results below the smallest normal number
+        // and above the largest come out right.
+        unsafe {
+            let n = _mm256_cvtps_epi32(n);
+            let half = _mm256_srai_epi32::<1>(n);
+            let bias = _mm256_set1_epi32(127);
+            let power = |n| _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_add_epi32(n, bias)));
+            let rest = _mm256_sub_epi32(n, half);
+            _mm256_mul_ps(_mm256_mul_ps(a, power(half)), power(rest))
+        }
+    }
+
+    #[inline(always)]
+    fn less(self, a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_cmp_ps::<_CMP_LT_OQ>(a, b) }
+    }
+
+    #[inline(always)]
+    fn select(self, mask: __m256, yes: __m256, no: __m256) -> __m256 {
+        unsafe { _mm256_blendv_ps(no, yes, mask) }
+    }
+
+    #[inline(always)]
+    fn abs(self, a: __m256) -> __m256 {
+        unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), a) }
+    }
+
+    #[inline(always)]
+    fn copysign(self, a: __m256, sign: __m256) -> __m256 {
+        unsafe {
+            let bit = _mm256_set1_ps(-0.0);
+            _mm256_or_ps(_mm256_andnot_ps(bit, a), _mm256_and_ps(bit, sign))
+        }
+    }
+
+    #[inline(always)]
+    fn sum(self, a: __m256) -> f32 {
+        unsafe {
+            let half = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+            let quarter = _mm_add_ps(half, _mm_movehl_ps(half, half));
+            _mm_cvtss_f32(_mm_add_ss(quarter, _mm_movehdup_ps(quarter)))
+        }
+    }
+
+    #[inline(always)]
+    fn largest(self, a: __m256) -> f32 {
+        unsafe {
+            let half = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+            let quarter = _mm_max_ps(half, _mm_movehl_ps(half, half));
+            _mm_cvtss_f32(_mm_max_ss(quarter, _mm_movehdup_ps(quarter)))
+        }
+    }
+}

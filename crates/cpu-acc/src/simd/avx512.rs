@@ -1,0 +1,188 @@
+//! AVX-512 (F, BW, DQ, VL): 16 lanes, 32 registers.
+
+use super::math::{self, Curve};
+use super::tile::{Kernel, Tile, compute};
+use super::{Simd, VectorOp};
+use std::arch::x86_64::*;
+
+/// A CPU with AVX-512; made only where there is one.
+#[derive(Clone, Copy)]
+pub(super) struct Avx512(());
+
+pub(super) fn available() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+}
+
+/// # Safety
+/// The CPU has the instructions of [`available`].
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+pub(super) unsafe fn run<O: VectorOp>(op: O) -> O::Output {
+    op.eval(Avx512(()))
+}
+
+/// # Safety
+/// The CPU has the instructions of [`available`]; see [`compute`] for the tile.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+unsafe fn tile<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
+    // SAFETY: the caller vouches.
+    unsafe { compute::<Avx512, ROWS, VECTORS>(Avx512(()), tile) }
+}
+
+/// # Safety
+/// The CPU has the instructions of [`available`]; see [`math::bend`] for the pointers.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+unsafe fn bend(curve: Curve, from: *const f32, to: *mut f32, len: usize) {
+    // SAFETY: the caller vouches.
+    unsafe { math::bend(Avx512(()), curve, from, to, len) }
+}
+
+macro_rules! kernels {
+    ($($rows:literal)*) => { [$([tile::<$rows, 1> as Kernel, tile::<$rows, 2>]),*] };
+}
+
+/// By rows less one, panels less one.
+static KERNELS: [[Kernel; 2]; 14] = kernels!(1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+
+/// The lanes below `count`.
+#[inline(always)]
+fn first(count: usize) -> __mmask16 {
+    (1u32 << count).wrapping_sub(1) as __mmask16
+}
+
+// SAFETY of every block below: a value of `Avx512` exists only on a CPU with the instructions, and
+// pointers are vouched for by the caller as the trait says.
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "one reason for all, above"
+)]
+impl Simd for Avx512 {
+    type V = __m512;
+    type Mask = __mmask16;
+    const LANES: usize = 16;
+    const TILE_ROWS: usize = 14;
+    const TILE_PANELS: usize = 2;
+
+    #[inline(always)]
+    fn tile(rows: usize, panels: usize) -> Kernel {
+        KERNELS[rows - 1][panels - 1]
+    }
+
+    #[inline(always)]
+    unsafe fn bend(self, curve: Curve, from: *const f32, to: *mut f32, len: usize) {
+        // SAFETY: the caller vouches; a `Self` exists only where the instructions do.
+        unsafe { bend(curve, from, to, len) }
+    }
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> __m512 {
+        unsafe { _mm512_set1_ps(value) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_ptr(self, from: *const f32) -> __m512 {
+        unsafe { _mm512_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_part_ptr(self, from: *const f32, count: usize) -> __m512 {
+        unsafe { _mm512_maskz_loadu_ps(first(count), from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_ptr(self, v: __m512, to: *mut f32) {
+        unsafe { _mm512_storeu_ps(to, v) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_part_ptr(self, v: __m512, to: *mut f32, count: usize) {
+        unsafe { _mm512_mask_storeu_ps(to, first(count), v) }
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn sub(self, a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_sub_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn mul(self, a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn div(self, a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_div_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn sqrt(self, a: __m512) -> __m512 {
+        unsafe { _mm512_sqrt_ps(a) }
+    }
+
+    #[inline(always)]
+    fn fma(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn min(self, a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_min_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn max(self, a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_max_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn round(self, a: __m512) -> __m512 {
+        unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
+    }
+
+    #[inline(always)]
+    fn scale2(self, a: __m512, n: __m512) -> __m512 {
+        unsafe { _mm512_scalef_ps(a, n) }
+    }
+
+    #[inline(always)]
+    fn less(self, a: __m512, b: __m512) -> __mmask16 {
+        unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b) }
+    }
+
+    #[inline(always)]
+    fn select(self, mask: __mmask16, yes: __m512, no: __m512) -> __m512 {
+        unsafe { _mm512_mask_blend_ps(mask, no, yes) }
+    }
+
+    #[inline(always)]
+    fn abs(self, a: __m512) -> __m512 {
+        unsafe { _mm512_abs_ps(a) }
+    }
+
+    #[inline(always)]
+    fn copysign(self, a: __m512, sign: __m512) -> __m512 {
+        unsafe {
+            let bit = _mm512_set1_ps(-0.0);
+            _mm512_or_ps(_mm512_andnot_ps(bit, a), _mm512_and_ps(bit, sign))
+        }
+    }
+
+    #[inline(always)]
+    fn sum(self, a: __m512) -> f32 {
+        unsafe { _mm512_reduce_add_ps(a) }
+    }
+
+    #[inline(always)]
+    fn largest(self, a: __m512) -> f32 {
+        unsafe { _mm512_reduce_max_ps(a) }
+    }
+}

@@ -1,0 +1,369 @@
+//! The matrix product: tiles of the output computed by the micro-kernels, in an order that keeps the
+//! panels of B near, on as many threads as the work is worth.
+
+use super::math::{Curve, curve_in_place};
+use super::rows::{MAX_DEPTH, Rows};
+use super::tile::{MAX_ROWS, RowPointers, Tile};
+use super::{Level, Simd, VectorOp};
+use crate::panels::{Panels, WIDTH};
+use std::ops::Range;
+use tenon_base::pool;
+
+/// Taps in one part of the sum.
+const MAX_TAPS: usize = 32;
+
+/// Depth of one part of the sum: two panels of it stay in the second level cache, beside the rows.
+const PART_DEPTH: usize = 768;
+const _: () = assert!(PART_DEPTH <= MAX_DEPTH);
+
+/// Bytes of the panels that stay in the second level cache while all rows pass.
+const GROUP_BYTES: usize = 256 << 10;
+
+/// Products of fewer operations are not worth a second thread.
+const PARALLEL_OPERATIONS: usize = 1 << 20;
+
+/// Operations of a piece of work that one thread takes at a time, where there are that many.
+const GRAIN_OPERATIONS: usize = 8 << 20;
+
+/// `C = activation(scale * (A x B) + bias + addend)`: all but A.
+pub(crate) struct Product<'a> {
+    /// B.
+    pub(crate) panels: Panels<'a>,
+    /// A number for each column.
+    pub(crate) bias: Option<&'a [f32]>,
+    /// Numbers that lie as C's do.
+    pub(crate) addend: Option<&'a [f32]>,
+    /// What the sum is multiplied with.
+    pub(crate) scale: f32,
+    /// The least and the greatest result.
+    pub(crate) limits: [f32; 2],
+    /// What is done to each number after that.
+    pub(crate) curve: Option<Curve>,
+}
+
+/// Computes all rows of `output`, whose rows are `stride` apart.
+///
+/// # Panics
+/// When the sizes of `output`, bias, addend and panels do not fit the rows.
+pub(crate) fn multiply<R: Rows>(
+    level: Level,
+    a: &R,
+    product: &Product<'_>,
+    output: &mut [f32],
+    stride: usize,
+) {
+    let (rows, columns) = (a.rows(), product.panels.columns());
+    if rows == 0 || columns == 0 {
+        return;
+    }
+    let reach = (rows - 1) * stride + columns;
+    assert!(stride >= columns && output.len() >= reach);
+    assert!(product.bias.is_none_or(|bias| bias.len() >= columns));
+    assert!(product.addend.is_none_or(|addend| addend.len() >= reach));
+    assert!(product.panels.depth() == a.taps() * a.depth());
+    let whole = Whole {
+        a,
+        product,
+        output: output.as_mut_ptr(),
+        stride,
+    };
+    level.run(Start {
+        whole: &whole,
+        level,
+    });
+}
+
+/// A product with its output, shared by the threads that compute it.
+struct Whole<'a, R> {
+    a: &'a R,
+    product: &'a Product<'a>,
+    output: *mut f32,
+    stride: usize,
+}
+
+// SAFETY: the threads write disjoint tiles of the output; everything else is only read.
+unsafe impl<R: Rows> Sync for Whole<'_, R> {}
+
+/// Decides how to split a product, and computes it.
+struct Start<'a, R> {
+    whole: &'a Whole<'a, R>,
+    level: Level,
+}
+
+impl<R: Rows> VectorOp for Start<'_, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        let (a, panels) = (self.whole.a, &self.whole.product.panels);
+        let tiles = Cut::new(a.rows(), S::TILE_ROWS);
+        let pairs = panels.count().div_ceil(S::TILE_PANELS);
+        let operations = a
+            .rows()
+            .saturating_mul(panels.columns())
+            .saturating_mul(2 * panels.depth());
+        let threads = pool::threads();
+        if threads == 1 || operations < PARALLEL_OPERATIONS {
+            let part = Part {
+                whole: self.whole,
+                tiles,
+                tile: 0..tiles.count,
+                panel: 0..panels.count(),
+            };
+            return part.eval(simd);
+        }
+        let pieces = (operations / GRAIN_OPERATIONS).clamp(threads, 4 * threads);
+        // What all threads read is what is not split: let it be the smaller of A and B.
+        let (by_tile, by_pair) = if panels.numbers().len() > a.footprint() {
+            let by_pair = pieces.min(pairs);
+            (pieces.div_ceil(by_pair).min(tiles.count), by_pair)
+        } else {
+            let by_tile = pieces.min(tiles.count);
+            (by_tile, pieces.div_ceil(by_tile).min(pairs))
+        };
+        let (whole, level) = (self.whole, self.level);
+        pool::for_each(by_tile * by_pair, |piece| {
+            let tile = share(tiles.count, by_tile, piece % by_tile);
+            let pair = share(pairs, by_pair, piece / by_tile);
+            let panel = pair.start * S::TILE_PANELS
+                ..(pair.end * S::TILE_PANELS).min(whole.product.panels.count());
+            level.run(Part {
+                whole,
+                tiles,
+                tile,
+                panel,
+            });
+        });
+    }
+}
+
+/// Part `index` of `count` things cut in `parts` parts as equal as can be.
+fn share(count: usize, parts: usize, index: usize) -> Range<usize> {
+    let start = |index: usize| count / parts * index + (count % parts).min(index);
+    start(index)..start(index + 1)
+}
+
+/// Rows cut in tiles as equal as can be.
+#[derive(Clone, Copy)]
+struct Cut {
+    rows: usize,
+    count: usize,
+}
+
+impl Cut {
+    fn new(rows: usize, most: usize) -> Self {
+        Self {
+            rows,
+            count: rows.div_ceil(most),
+        }
+    }
+}
+
+/// Some tiles of some panels: what one thread computes.
+struct Part<'a, R> {
+    whole: &'a Whole<'a, R>,
+    tiles: Cut,
+    tile: Range<usize>,
+    panel: Range<usize>,
+}
+
+/// A part of the sum: some taps and of each a range of its depth.
+#[derive(Clone)]
+struct Section {
+    taps: Range<usize>,
+    depth: Range<usize>,
+}
+
+/// The sum over taps and depth, cut in sections short enough for the cache.
+struct Sections {
+    taps: usize,
+    depth: usize,
+    /// Pieces of each tap's depth, when that alone is long; else 0.
+    depth_pieces: usize,
+    /// Pieces of the taps, when their depth is short; else 0.
+    tap_pieces: usize,
+}
+
+impl Sections {
+    fn new(taps: usize, depth: usize) -> Self {
+        if depth > PART_DEPTH {
+            return Self {
+                taps,
+                depth,
+                depth_pieces: depth.div_ceil(PART_DEPTH),
+                tap_pieces: 0,
+            };
+        }
+        let most = (PART_DEPTH / depth.max(1)).clamp(1, MAX_TAPS);
+        Self {
+            taps,
+            depth,
+            depth_pieces: 0,
+            tap_pieces: taps.div_ceil(most).max(1),
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.taps * self.depth_pieces + self.tap_pieces
+    }
+
+    fn section(&self, index: usize) -> Section {
+        if self.tap_pieces > 0 {
+            let taps = share(self.taps, self.tap_pieces, index);
+            return Section {
+                taps,
+                depth: 0..self.depth,
+            };
+        }
+        let tap = index / self.depth_pieces;
+        let depth = share(self.depth, self.depth_pieces, index % self.depth_pieces);
+        Section {
+            taps: tap..tap + 1,
+            depth,
+        }
+    }
+}
+
+impl<R: Rows> VectorOp for Part<'_, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        let sections = Sections::new(self.whole.a.taps(), self.whole.a.depth());
+        let mut table = [[std::ptr::null(); MAX_ROWS]; MAX_TAPS];
+        for index in 0..sections.count() {
+            let ends = Ends {
+                first: index == 0,
+                last: index + 1 == sections.count(),
+            };
+            self.section(simd, &sections.section(index), ends, &mut table);
+        }
+    }
+}
+
+/// Whether a section begins or ends the sum.
+#[derive(Clone, Copy)]
+struct Ends {
+    first: bool,
+    last: bool,
+}
+
+impl<R: Rows> Part<'_, R> {
+    /// Adds one section of the sum to all tiles of the part.
+    #[inline(always)]
+    fn section<S: Simd>(
+        &self,
+        simd: S,
+        section: &Section,
+        ends: Ends,
+        table: &mut [RowPointers; MAX_TAPS],
+    ) {
+        let section_depth = section.taps.len() * section.depth.len();
+        let panel_bytes = section_depth.max(1) * WIDTH * size_of::<f32>();
+        let fitting = (GROUP_BYTES / panel_bytes).max(S::TILE_PANELS);
+        let group = fitting - fitting % S::TILE_PANELS;
+        let mut start = self.panel.start;
+        while start < self.panel.end {
+            let panels = start..(start + group).min(self.panel.end);
+            for (index, tile) in self.tile.clone().enumerate() {
+                let rows = share(self.tiles.rows, self.tiles.count, tile);
+                let taps = section.taps.len();
+                self.whole.a.point(
+                    rows.clone(),
+                    section.taps.clone(),
+                    section.depth.clone(),
+                    &mut table[..taps],
+                );
+                let table = &table[..taps];
+                self.row_of_tiles::<S>(section, rows.clone(), panels.clone(), index, ends, table);
+                if let (true, Some(curve)) = (ends.last, self.whole.product.curve) {
+                    self.bend(simd, curve, rows, panels.clone());
+                }
+            }
+            start = panels.end;
+        }
+    }
+
+    /// Applies the curve to rows of the output just written.
+    #[inline(always)]
+    fn bend<S: Simd>(&self, simd: S, curve: Curve, rows: Range<usize>, panels: Range<usize>) {
+        let columns =
+            panels.start * WIDTH..(panels.end * WIDTH).min(self.whole.product.panels.columns());
+        for row in rows {
+            // SAFETY: these columns of this row are this part's own, and inside the output.
+            let numbers = unsafe {
+                let start = self
+                    .whole
+                    .output
+                    .add(row * self.whole.stride + columns.start);
+                std::slice::from_raw_parts_mut(start, columns.len())
+            };
+            curve_in_place(simd, curve, numbers);
+        }
+    }
+
+    /// Computes one tile in each of `panels`.
+    #[inline(always)]
+    fn row_of_tiles<S: Simd>(
+        &self,
+        section: &Section,
+        rows: Range<usize>,
+        panels: Range<usize>,
+        index: usize,
+        ends: Ends,
+        table: &[RowPointers],
+    ) {
+        let Whole {
+            a,
+            product,
+            output,
+            stride,
+        } = *self.whole;
+        let all = &product.panels;
+        let panel_stride = all.depth() * WIDTH;
+        let offset = (section.taps.start * a.depth() + section.depth.start) * WIDTH;
+        let lines = section.taps.len() * section.depth.len();
+        let tiles = self.tile.len();
+        let mut panel = panels.start;
+        while panel < panels.end {
+            let count = (panels.end - panel).min(S::TILE_PANELS);
+            let column = panel * WIDTH;
+            let at = rows.start * stride + column;
+            let numbers = all.numbers().as_ptr();
+            // The next group's panels come into the cache while this one's are used, each tile
+            // fetching its share.
+            let (from, to) = (index * lines / tiles, (index + 1) * lines / tiles);
+            let next = panel + panels.len();
+            let tile = Tile {
+                rows: table,
+                depth: section.depth.len(),
+                panel: numbers.wrapping_add(panel * panel_stride + offset),
+                panel_stride,
+                output: output.wrapping_add(at),
+                output_stride: stride,
+                columns: (count * WIDTH).min(all.columns() - column),
+                bias: product
+                    .bias
+                    .map_or(std::ptr::null(), |bias| bias[column..].as_ptr()),
+                addend: product
+                    .addend
+                    .map_or(std::ptr::null(), |addend| addend[at..].as_ptr()),
+                addend_stride: stride,
+                scale: product.scale,
+                low: product.limits[0],
+                high: product.limits[1],
+                first: ends.first,
+                last: ends.last,
+                ahead: numbers.wrapping_add(next * panel_stride + offset + from * WIDTH),
+                ahead_stride: panel_stride,
+                ahead_lines: if next < self.panel.end { to - from } else { 0 },
+            };
+            // SAFETY: the CPU has the instructions of `S`, whose code this is. `point` made the
+            // rows valid for the section; `Panels` holds `depth` rows in each panel; `multiply`
+            // checked that output, bias and addend reach the last row and column; the output is
+            // borrowed mutably for the whole product and tiles do not overlap.
+            unsafe { S::tile(rows.len(), count)(&tile) };
+            panel += count;
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Vector instructions: one trait, [`Simd`], implemented for each level of the CPU; the micro-kernels
+//! of the matrix product; and slices that threads write side by side. The only modules of this crate
+//! with unsafe code.
+//!
+//! An algorithm is a type that implements [`VectorOp`]: its `eval` is generic over the vectors and is
+//! compiled once for each level, inside a function that has the level's instructions enabled.
+//! A value of a `Simd` type is the proof that the CPU has them, so its arithmetic is safe to call.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+pub(crate) mod depthwise;
+pub(crate) mod disjoint;
+pub(crate) mod gemm;
+pub(crate) mod math;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod portable;
+pub(crate) mod rows;
+pub(crate) mod tile;
+
+pub(crate) use portable::Portable;
+
+use tenon_backend::CpuLevel;
+
+/// The vector instructions of a CPU. Numbers are f32.
+///
+/// Minimum, maximum and the clamping built on them keep a NaN of their second operand.
+pub(crate) trait Simd: Copy + Send + Sync + 'static {
+    /// A vector of [`Simd::LANES`] numbers.
+    type V: Copy;
+    /// A truth value for each lane.
+    type Mask: Copy;
+    /// Numbers in a vector: a divisor of [`crate::panels::WIDTH`].
+    const LANES: usize;
+    /// Most rows of an output tile that the micro-kernels compute at once.
+    const TILE_ROWS: usize;
+    /// Most panels of B that they take at once.
+    const TILE_PANELS: usize;
+
+    /// The micro-kernel for tiles of `rows` rows and `panels` panels, both at least 1.
+    fn tile(rows: usize, panels: usize) -> tile::Kernel;
+
+    /// Writes the curve of each of `len` numbers at `from` to `to`.
+    /// # Safety
+    /// `from` is valid for reading and `to` for writing `len` numbers; they are the same or apart.
+    unsafe fn bend(self, curve: math::Curve, from: *const f32, to: *mut f32, len: usize);
+
+    fn splat(self, value: f32) -> Self::V;
+    /// # Safety
+    /// `from` is valid for reading [`Simd::LANES`] numbers.
+    unsafe fn load_ptr(self, from: *const f32) -> Self::V;
+    /// The first `count` numbers, the rest zero.
+    /// # Safety
+    /// `from` is valid for reading `count` numbers, at most [`Simd::LANES`].
+    unsafe fn load_part_ptr(self, from: *const f32, count: usize) -> Self::V;
+    /// # Safety
+    /// `to` is valid for writing [`Simd::LANES`] numbers.
+    unsafe fn store_ptr(self, v: Self::V, to: *mut f32);
+    /// # Safety
+    /// `to` is valid for writing `count` numbers, at most [`Simd::LANES`].
+    unsafe fn store_part_ptr(self, v: Self::V, to: *mut f32, count: usize);
+
+    fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    fn div(self, a: Self::V, b: Self::V) -> Self::V;
+    fn sqrt(self, a: Self::V) -> Self::V;
+    /// `a * b + c`, rounded once where the CPU can.
+    fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// The lesser; `b` when either is NaN.
+    fn min(self, a: Self::V, b: Self::V) -> Self::V;
+    /// The greater; `b` when either is NaN.
+    fn max(self, a: Self::V, b: Self::V) -> Self::V;
+    /// To the nearest integer, halves to even. For magnitudes below 2^22.
+    fn round(self, a: Self::V) -> Self::V;
+    /// `a * 2^n`, for integers `n` in -252..=252.
+    fn scale2(self, a: Self::V, n: Self::V) -> Self::V;
+    fn less(self, a: Self::V, b: Self::V) -> Self::Mask;
+    /// Lanes of `yes` where the mask holds, else of `no`.
+    fn select(self, mask: Self::Mask, yes: Self::V, no: Self::V) -> Self::V;
+    fn abs(self, a: Self::V) -> Self::V;
+    /// The magnitude of `a` with the sign of `sign`.
+    fn copysign(self, a: Self::V, sign: Self::V) -> Self::V;
+    fn sum(self, a: Self::V) -> f32;
+    fn largest(self, a: Self::V) -> f32;
+
+    /// The first [`Simd::LANES`] numbers of `from`.
+    #[inline(always)]
+    fn load(self, from: &[f32]) -> Self::V {
+        assert!(from.len() >= Self::LANES);
+        // SAFETY: long enough, just checked.
+        unsafe { self.load_ptr(from.as_ptr()) }
+    }
+
+    /// The numbers of `from`, at most [`Simd::LANES`], then zeros.
+    #[inline(always)]
+    fn load_part(self, from: &[f32]) -> Self::V {
+        // SAFETY: no more than there are.
+        unsafe { self.load_part_ptr(from.as_ptr(), from.len().min(Self::LANES)) }
+    }
+
+    /// Writes the first [`Simd::LANES`] numbers of `to`.
+    #[inline(always)]
+    fn store(self, v: Self::V, to: &mut [f32]) {
+        assert!(to.len() >= Self::LANES);
+        // SAFETY: long enough, just checked.
+        unsafe { self.store_ptr(v, to.as_mut_ptr()) }
+    }
+
+    /// Writes as many numbers as `to` has, at most [`Simd::LANES`].
+    #[inline(always)]
+    fn store_part(self, v: Self::V, to: &mut [f32]) {
+        // SAFETY: no more than there is room for.
+        unsafe { self.store_part_ptr(v, to.as_mut_ptr(), to.len().min(Self::LANES)) }
+    }
+}
+
+/// An algorithm written over vectors of any width.
+pub(crate) trait VectorOp {
+    /// What it answers.
+    type Output;
+
+    /// Runs it. Implementations are `#[inline(always)]`, so that they are compiled inside a function
+    /// that has the instructions of `S`.
+    fn eval<S: Simd>(self, simd: S) -> Self::Output;
+}
+
+/// The vector instructions in use, found out when the backend is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Level(Kind);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
+}
+
+impl Level {
+    /// The best level that this CPU has and `limit` allows.
+    pub(crate) fn detect(limit: CpuLevel) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if limit >= CpuLevel::Avx512 && avx512::available() {
+                return Self(Kind::Avx512);
+            }
+            if limit >= CpuLevel::Avx2 && avx2::available() {
+                return Self(Kind::Avx2);
+            }
+        }
+        #[cfg(target_arch = "aarch64")]
+        if limit > CpuLevel::Baseline {
+            return Self(Kind::Neon);
+        }
+        let _ = limit;
+        Self(Kind::Portable)
+    }
+
+    /// Its name, for `tenon backends`.
+    pub(crate) fn name(self) -> &'static str {
+        match self.0 {
+            Kind::Portable => "portable vectors",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => "AVX2",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => "AVX-512",
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => "NEON",
+        }
+    }
+
+    /// Runs `op` with the vectors of this level.
+    #[inline]
+    pub(crate) fn run<O: VectorOp>(self, op: O) -> O::Output {
+        match self.0 {
+            Kind::Portable => op.eval(Portable),
+            // SAFETY: a level of this kind is made only where the CPU has the instructions.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => unsafe { avx2::run(op) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => unsafe { avx512::run(op) },
+            // SAFETY: every aarch64 CPU that Rust's std targets has NEON.
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => unsafe { neon::run(op) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Arithmetic;
+
+    impl VectorOp for Arithmetic {
+        type Output = ();
+
+        #[inline(always)]
+        fn eval<S: Simd>(self, s: S) {
+            let input: Vec<f32> = (0..S::LANES).map(|i| i as f32 - 3.25).collect();
+            let lanes = |v: S::V| {
+                let mut out = vec![0.0; S::LANES];
+                s.store(v, &mut out);
+                out
+            };
+            let v = s.load(&input);
+            let map = |f: &dyn Fn(f32) -> f32| input.iter().map(|&x| f(x)).collect::<Vec<_>>();
+            assert_eq!(lanes(s.round(v)), map(&f32::round_ties_even));
+            assert_eq!(lanes(s.abs(v)), map(&f32::abs));
+            assert_eq!(
+                lanes(s.copysign(s.splat(2.0), v)),
+                map(&|x| 2f32.copysign(x))
+            );
+            assert_eq!(
+                lanes(s.scale2(v, s.splat(-130.0))),
+                map(&|x| x * 2f32.powi(-65) * 2f32.powi(-65))
+            );
+            assert_eq!(lanes(s.min(v, s.splat(0.5))), map(&|x| x.min(0.5)));
+            assert_eq!(lanes(s.max(v, s.splat(0.5))), map(&|x| x.max(0.5)));
+            let below = s.less(v, s.splat(0.0));
+            assert_eq!(
+                lanes(s.select(below, s.splat(1.0), v)),
+                map(&|x| if x < 0.0 { 1.0 } else { x })
+            );
+            assert!(lanes(s.max(s.splat(0.0), s.splat(f32::NAN)))[0].is_nan());
+            assert!(lanes(s.min(s.splat(0.0), s.splat(f32::NAN)))[0].is_nan());
+            assert_eq!(s.sum(v), input.iter().sum::<f32>());
+            assert_eq!(s.largest(v), input[S::LANES - 1]);
+            for count in 0..=S::LANES {
+                let mut expected = vec![0.0; S::LANES];
+                expected[..count].copy_from_slice(&input[..count]);
+                assert_eq!(lanes(s.load_part(&input[..count])), expected);
+                let mut out = vec![9.0; S::LANES + 1];
+                s.store_part(v, &mut out[..count]);
+                assert_eq!(out[..count], input[..count]);
+                assert!(out[count..].iter().all(|&x| x == 9.0));
+            }
+        }
+    }
+
+    #[test]
+    fn vectors_compute_what_numbers_do() {
+        for limit in [CpuLevel::Baseline, CpuLevel::Avx2, CpuLevel::Avx512] {
+            Level::detect(limit).run(Arithmetic);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! NEON: 4 lanes, 32 registers.
+
+use super::math::{self, Curve};
+use super::tile::{Kernel, Tile, compute};
+use super::{Simd, VectorOp};
+use std::arch::aarch64::*;
+
+/// A CPU with NEON; made only where there is one.
+#[derive(Clone, Copy)]
+pub(super) struct Neon(());
+
+/// # Safety
+/// The CPU has NEON.
+#[target_feature(enable = "neon")]
+pub(super) unsafe fn run<O: VectorOp>(op: O) -> O::Output {
+    op.eval(Neon(()))
+}
+
+/// # Safety
+/// The CPU has NEON; see [`compute`] for the tile.
+#[target_feature(enable = "neon")]
+unsafe fn tile<const ROWS: usize>(tile: &Tile<'_>) {
+    // SAFETY: the caller vouches.
+    unsafe { compute::<Neon, ROWS, 4>(Neon(()), tile) }
+}
+
+/// # Safety
+/// The CPU has NEON; see [`math::bend`] for the pointers.
+#[target_feature(enable = "neon")]
+unsafe fn bend(curve: Curve, from: *const f32, to: *mut f32, len: usize) {
+    // SAFETY: the caller vouches.
+    unsafe { math::bend(Neon(()), curve, from, to, len) }
+}
+
+/// By rows less one: one panel, four vectors wide.
+static KERNELS: [Kernel; 6] = [
+    tile::<1>, tile::<2>, tile::<3>, tile::<4>, tile::<5>, tile::<6>,
+];
+
+// SAFETY of every block below: a value of `Neon` exists only on a CPU with the instructions, and
+// pointers are vouched for by the caller as the trait says.
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "one reason for all, above"
+)]
+impl Simd for Neon {
+    type V = float32x4_t;
+    type Mask = uint32x4_t;
+    const LANES: usize = 4;
+    const TILE_ROWS: usize = 6;
+    const TILE_PANELS: usize = 1;
+
+    #[inline(always)]
+    fn tile(rows: usize, _panels: usize) -> Kernel {
+        KERNELS[rows - 1]
+    }
+
+    #[inline(always)]
+    unsafe fn bend(self, curve: Curve, from: *const f32, to: *mut f32, len: usize) {
+        unsafe { bend(curve, from, to, len) }
+    }
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> float32x4_t {
+        unsafe { vdupq_n_f32(value) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_ptr(self, from: *const f32) -> float32x4_t {
+        unsafe { vld1q_f32(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_part_ptr(self, from: *const f32, count: usize) -> float32x4_t {
+        let mut lanes = [0.0; 4];
+        for (lane, number) in lanes.iter_mut().enumerate().take(count) {
+            *number = unsafe { *from.add(lane) };
+        }
+        unsafe { vld1q_f32(lanes.as_ptr()) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_ptr(self, v: float32x4_t, to: *mut f32) {
+        unsafe { vst1q_f32(to, v) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_part_ptr(self, v: float32x4_t, to: *mut f32, count: usize) {
+        let mut lanes = [0.0; 4];
+        unsafe { vst1q_f32(lanes.as_mut_ptr(), v) };
+        for (lane, number) in lanes.into_iter().enumerate().take(count) {
+            unsafe { *to.add(lane) = number };
+        }
+    }
+
+    #[inline(always)]
+    fn add(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        unsafe { vaddq_f32(a, b) }
+    }
+
+    #[inline(always)]
+    fn sub(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        unsafe { vsubq_f32(a, b) }
+    }
+
+    #[inline(always)]
+    fn mul(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        unsafe { vmulq_f32(a, b) }
+    }
+
+    #[inline(always)]
+    fn div(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        unsafe { vdivq_f32(a, b) }
+    }
+
+    #[inline(always)]
+    fn sqrt(self, a: float32x4_t) -> float32x4_t {
+        unsafe { vsqrtq_f32(a) }
+    }
+
+    #[inline(always)]
+    fn fma(self, a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
+        unsafe { vfmaq_f32(c, a, b) }
+    }
+
+    #[inline(always)]
+    fn min(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        unsafe { vbslq_f32(vcltq_f32(a, b), a, b) }
+    }
+
+    #[inline(always)]
+    fn max(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        unsafe { vbslq_f32(vcgtq_f32(a, b), a, b) }
+    }
+
+    #[inline(always)]
+    fn round(self, a: float32x4_t) -> float32x4_t {
+        unsafe { vrndnq_f32(a) }
+    }
+
+    #[inline(always)]
+    fn scale2(self, a: float32x4_t, n: float32x4_t) -> float32x4_t {
+        // Two factors of half the exponent each, so that results below the smallest normal number
+        // and above the largest come out right.
+        unsafe {
+            let n = vcvtq_s32_f32(n);
+            let half = vshrq_n_s32::<1>(n);
+            let power =
+                |n| vreinterpretq_f32_s32(vshlq_n_s32::<23>(vaddq_s32(n, vdupq_n_s32(127))));
+            vmulq_f32(vmulq_f32(a, power(half)), power(vsubq_s32(n, half)))
+        }
+    }
+
+    #[inline(always)]
+    fn less(self, a: float32x4_t, b: float32x4_t) -> uint32x4_t {
+        unsafe { vcltq_f32(a, b) }
+    }
+
+    #[inline(always)]
+    fn select(self, mask: uint32x4_t, yes: float32x4_t, no: float32x4_t) -> float32x4_t {
+        unsafe { vbslq_f32(mask, yes, no) }
+    }
+
+    #[inline(always)]
+    fn abs(self, a: float32x4_t) -> float32x4_t {
+        unsafe { vabsq_f32(a) }
+    }
+
+    #[inline(always)]
+    fn copysign(self, a: float32x4_t, sign: float32x4_t) -> float32x4_t {
+        unsafe { vbslq_f32(vdupq_n_u32(1 << 31), sign, a) }
+    }
+
+    #[inline(always)]
+    fn sum(self, a: float32x4_t) -> f32 {
+        unsafe { vaddvq_f32(a) }
+    }
+
+    #[inline(always)]
+    fn largest(self, a: float32x4_t) -> f32 {
+        unsafe { vmaxvq_f32(a) }
+    }
+}

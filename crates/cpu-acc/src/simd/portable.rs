@@ -1,0 +1,187 @@
+//! Vectors of four numbers in plain Rust, which compilers turn into whatever the CPU has.
+
+use super::Simd;
+use super::math::{self, Curve};
+use super::tile::{Kernel, Tile, compute};
+
+/// Any CPU.
+#[derive(Clone, Copy)]
+pub(crate) struct Portable;
+
+const LANES: usize = 4;
+
+/// # Safety
+/// See [`compute`].
+unsafe fn tile<const ROWS: usize>(tile: &Tile<'_>) {
+    // SAFETY: the caller vouches.
+    unsafe { compute::<Portable, ROWS, 4>(Portable, tile) }
+}
+
+/// # Safety
+/// See [`math::bend`].
+unsafe fn bend(curve: Curve, from: *const f32, to: *mut f32, len: usize) {
+    // SAFETY: the caller vouches.
+    unsafe { math::bend(Portable, curve, from, to, len) }
+}
+
+/// By rows less one: one panel, four vectors wide.
+static KERNELS: [Kernel; 3] = [tile::<1>, tile::<2>, tile::<3>];
+
+#[inline(always)]
+fn map(a: [f32; LANES], f: impl Fn(f32) -> f32) -> [f32; LANES] {
+    [f(a[0]), f(a[1]), f(a[2]), f(a[3])]
+}
+
+#[inline(always)]
+fn zip(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; LANES] {
+    [f(a[0], b[0]), f(a[1], b[1]), f(a[2], b[2]), f(a[3], b[3])]
+}
+
+/// 2^n for integers in -126..=127.
+#[inline(always)]
+fn power2(n: i32) -> f32 {
+    f32::from_bits(((n + 127) as u32) << 23)
+}
+
+impl Simd for Portable {
+    type V = [f32; LANES];
+    type Mask = [bool; LANES];
+    const LANES: usize = LANES;
+    const TILE_ROWS: usize = 3;
+    const TILE_PANELS: usize = 1;
+
+    #[inline(always)]
+    fn tile(rows: usize, _panels: usize) -> Kernel {
+        KERNELS[rows - 1]
+    }
+
+    #[inline(always)]
+    unsafe fn bend(self, curve: Curve, from: *const f32, to: *mut f32, len: usize) {
+        // SAFETY: the caller vouches; a `Self` exists only where the instructions do.
+        unsafe { bend(curve, from, to, len) }
+    }
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> Self::V {
+        [value; LANES]
+    }
+
+    #[inline(always)]
+    unsafe fn load_ptr(self, from: *const f32) -> Self::V {
+        // SAFETY: the caller vouches for `LANES` numbers.
+        unsafe { from.cast::<[f32; LANES]>().read_unaligned() }
+    }
+
+    #[inline(always)]
+    unsafe fn load_part_ptr(self, from: *const f32, count: usize) -> Self::V {
+        let mut v = [0.0; LANES];
+        for (lane, v) in v.iter_mut().enumerate().take(count) {
+            // SAFETY: the caller vouches for `count` numbers.
+            *v = unsafe { *from.add(lane) };
+        }
+        v
+    }
+
+    #[inline(always)]
+    unsafe fn store_ptr(self, v: Self::V, to: *mut f32) {
+        // SAFETY: the caller vouches for `LANES` numbers.
+        unsafe { to.cast::<[f32; LANES]>().write_unaligned(v) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_part_ptr(self, v: Self::V, to: *mut f32, count: usize) {
+        for (lane, v) in v.into_iter().enumerate().take(count) {
+            // SAFETY: the caller vouches for `count` numbers.
+            unsafe { *to.add(lane) = v };
+        }
+    }
+
+    #[inline(always)]
+    fn add(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| a + b)
+    }
+
+    #[inline(always)]
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| a - b)
+    }
+
+    #[inline(always)]
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| a * b)
+    }
+
+    #[inline(always)]
+    fn div(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| a / b)
+    }
+
+    #[inline(always)]
+    fn sqrt(self, a: Self::V) -> Self::V {
+        map(a, f32::sqrt)
+    }
+
+    #[inline(always)]
+    fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        // Two roundings: without the instruction one rounding is a slow library call.
+        self.add(self.mul(a, b), c)
+    }
+
+    #[inline(always)]
+    fn min(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| if a < b { a } else { b })
+    }
+
+    #[inline(always)]
+    fn max(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| if a > b { a } else { b })
+    }
+
+    #[inline(always)]
+    fn round(self, a: Self::V) -> Self::V {
+        // Adding 1.5 * 2^23 leaves no bits for a fraction.
+        const SHIFT: f32 = 12_582_912.0;
+        map(a, |a| (a + SHIFT) - SHIFT)
+    }
+
+    #[inline(always)]
+    fn scale2(self, a: Self::V, n: Self::V) -> Self::V {
+        zip(a, n, |a, n| {
+            // Of a NaN the integer is 0, and it stays in `a`.
+            let n = (n as i32).clamp(-252, 252);
+            let half = n >> 1;
+            a * power2(half) * power2(n - half)
+        })
+    }
+
+    #[inline(always)]
+    fn less(self, a: Self::V, b: Self::V) -> Self::Mask {
+        [a[0] < b[0], a[1] < b[1], a[2] < b[2], a[3] < b[3]]
+    }
+
+    #[inline(always)]
+    fn select(self, mask: Self::Mask, yes: Self::V, no: Self::V) -> Self::V {
+        let pick = |lane: usize| if mask[lane] { yes[lane] } else { no[lane] };
+        [pick(0), pick(1), pick(2), pick(3)]
+    }
+
+    #[inline(always)]
+    fn abs(self, a: Self::V) -> Self::V {
+        map(a, f32::abs)
+    }
+
+    #[inline(always)]
+    fn copysign(self, a: Self::V, sign: Self::V) -> Self::V {
+        zip(a, sign, f32::copysign)
+    }
+
+    #[inline(always)]
+    fn sum(self, a: Self::V) -> f32 {
+        (a[0] + a[2]) + (a[1] + a[3])
+    }
+
+    #[inline(always)]
+    fn largest(self, a: Self::V) -> f32 {
+        a[0].max(a[1]).max(a[2].max(a[3]))
+    }
+}

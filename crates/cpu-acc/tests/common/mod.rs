@@ -1,0 +1,375 @@
+//! Runs one operator on the backend, as a loaded package would.
+#![allow(dead_code, reason = "each test program and bench uses its part")]
+
+use tenon_backend::{
+    Backend, CpuLevel, InputSpec, Operands, RawOperand, Workload, WorkloadPlan, WorkloadSpec,
+};
+use tenon_cpu_acc::CpuAcc;
+use tenon_graph::{Attribute, Attributes, operator};
+use tenon_tensor::{BufferMut, DataType, Element, Tensor, TensorType};
+
+/// Every level of instructions; on a CPU that lacks one, the next below runs again.
+pub const LEVELS: [CpuLevel; 3] = [CpuLevel::Baseline, CpuLevel::Avx2, CpuLevel::Avx512];
+
+/// An operator to run.
+pub struct Case {
+    pub spec: WorkloadSpec,
+    values: Vec<Option<Tensor>>,
+}
+
+/// What an input is when the workload is made.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Given {
+    Constant,
+    Late,
+}
+
+impl Case {
+    pub fn new(name: &str) -> Self {
+        Self {
+            spec: WorkloadSpec {
+                op: operator::operator(name).unwrap_or_else(|| panic!("no operator {name}")),
+                attributes: Attributes::new(),
+                inputs: Vec::new(),
+                outputs: Vec::new(),
+            },
+            values: Vec::new(),
+        }
+    }
+
+    pub fn tensor(mut self, value: Option<Tensor>, given: Given) -> Self {
+        self.spec
+            .inputs
+            .push(value.as_ref().map(|tensor| InputSpec {
+                ty: tensor.ty().clone(),
+                constant: (given == Given::Constant).then(|| tensor.clone()),
+                prepared: None,
+            }));
+        self.values.push(value);
+        self
+    }
+
+    pub fn input<T: Element>(self, shape: &[usize], numbers: &[T]) -> Self {
+        self.tensor(
+            Some(Tensor::from_slice(shape, numbers).unwrap()),
+            Given::Late,
+        )
+    }
+
+    pub fn constant<T: Element>(self, shape: &[usize], numbers: &[T]) -> Self {
+        self.tensor(
+            Some(Tensor::from_slice(shape, numbers).unwrap()),
+            Given::Constant,
+        )
+    }
+
+    pub fn none(self) -> Self {
+        self.tensor(None, Given::Late)
+    }
+
+    pub fn output(mut self, dtype: DataType, shape: &[usize]) -> Self {
+        self.spec
+            .outputs
+            .push(Some(TensorType::new(dtype, shape).unwrap()));
+        self
+    }
+
+    pub fn numbers(self, shape: &[usize]) -> Self {
+        self.output(DataType::F32, shape)
+    }
+
+    pub fn int(self, name: &str, value: i64) -> Self {
+        self.attribute(name, Attribute::Int(value))
+    }
+
+    pub fn float(self, name: &str, value: f32) -> Self {
+        self.attribute(name, Attribute::Float(value))
+    }
+
+    pub fn string(self, name: &str, value: &str) -> Self {
+        self.attribute(name, Attribute::String(value.into()))
+    }
+
+    pub fn ints(self, name: &str, values: &[usize]) -> Self {
+        self.attribute(
+            name,
+            Attribute::Ints(values.iter().map(|&v| v as i64).collect()),
+        )
+    }
+
+    pub fn attribute(mut self, name: &str, value: Attribute) -> Self {
+        self.spec.attributes.set(name, value);
+        self
+    }
+
+    /// Plans it, makes the workload from the plan, and readies its memory.
+    pub fn ready(&self, level: CpuLevel) -> Ready {
+        let backend = CpuAcc::at_most(level);
+        let plan = backend.plan(&self.spec, level).unwrap();
+        let mut spec = self.spec.clone();
+        for prepared in &plan.prepared {
+            let input = spec.inputs[prepared.input].as_mut().unwrap();
+            // With `--prepared-only` nothing else is left.
+            input.constant = None;
+            input.prepared = Some((prepared.layout.clone(), prepared.data.clone()));
+            input.constant = self.spec.inputs[prepared.input]
+                .as_ref()
+                .unwrap()
+                .constant
+                .clone();
+        }
+        let workload = backend.workload(&spec).unwrap();
+        self.with_memory(workload, plan)
+    }
+
+    /// Makes the workload without what the plan prepared.
+    pub fn ready_unprepared(&self, level: CpuLevel) -> Ready {
+        let backend = CpuAcc::at_most(level);
+        let plan = backend.plan(&self.spec, level).unwrap();
+        let workload = backend.workload(&self.spec).unwrap();
+        self.with_memory(workload, plan)
+    }
+
+    fn with_memory(&self, workload: Box<dyn Workload>, plan: WorkloadPlan) -> Ready {
+        let copy = |tensor: &Tensor| BufferMut::copy_of(tensor.bytes()).unwrap();
+        let dirty = |bytes: usize| {
+            let mut buffer = BufferMut::zeroed(bytes).unwrap();
+            buffer.fill(0xFF);
+            buffer
+        };
+        Ready {
+            workload,
+            inputs: self
+                .values
+                .iter()
+                .map(|value| value.as_ref().map(copy))
+                .collect(),
+            outputs: self
+                .spec
+                .outputs
+                .iter()
+                .map(|ty| ty.as_ref().map(|ty| dirty(ty.bytes())))
+                .collect(),
+            scratch: dirty(plan.scratch_bytes),
+            plan,
+        }
+    }
+
+    /// The first output, as numbers.
+    pub fn run(&self, level: CpuLevel) -> Vec<f32> {
+        self.run_as(level)
+    }
+
+    /// The first output. Also checked: the same without prepared constants, and in place wherever
+    /// the plan says so.
+    pub fn run_as<T: Element + PartialEq + std::fmt::Debug>(&self, level: CpuLevel) -> Vec<T> {
+        let mut ready = self.ready(level);
+        ready.execute();
+        let result = ready.result::<T>(0);
+        let bits = |numbers: &[T]| format!("{numbers:?}");
+        ready.execute();
+        assert_eq!(
+            bits(&ready.result::<T>(0)),
+            bits(&result),
+            "a second execution differs"
+        );
+        if !ready.plan.prepared.is_empty() {
+            let mut plain = self.ready_unprepared(level);
+            plain.execute();
+            assert_eq!(
+                bits(&plain.result::<T>(0)),
+                bits(&result),
+                "without preparation"
+            );
+        }
+        for in_place in ready.plan.in_place.clone() {
+            let mut again = self.ready(level);
+            again.execute_in_place(in_place.input, in_place.output);
+            let found = again.inputs[in_place.input].as_mut().unwrap();
+            let found = found.as_slice_mut::<T>().unwrap().to_vec();
+            assert_eq!(
+                bits(&found),
+                bits(&result),
+                "in place of input {}",
+                in_place.input
+            );
+        }
+        result
+    }
+}
+
+/// A workload with memory.
+pub struct Ready {
+    pub workload: Box<dyn Workload>,
+    pub plan: WorkloadPlan,
+    inputs: Vec<Option<BufferMut>>,
+    outputs: Vec<Option<BufferMut>>,
+    scratch: BufferMut,
+}
+
+fn raw(buffer: &mut Option<BufferMut>) -> RawOperand {
+    match buffer {
+        Some(buffer) => RawOperand::new(buffer.as_mut_ptr(), buffer.len()),
+        None => RawOperand::NONE,
+    }
+}
+
+impl Ready {
+    pub fn execute(&mut self) {
+        let inputs: Vec<_> = self.inputs.iter_mut().map(raw).collect();
+        let outputs: Vec<_> = self.outputs.iter_mut().map(raw).collect();
+        let scratch = RawOperand::new(self.scratch.as_mut_ptr(), self.scratch.len());
+        // SAFETY: buffers of our own, all different, borrowed until the end.
+        let mut operands = unsafe { Operands::new(&inputs, &outputs, scratch) };
+        self.workload.execute(&mut operands).unwrap();
+    }
+
+    fn execute_in_place(&mut self, input: usize, output: usize) {
+        let inputs: Vec<_> = self.inputs.iter_mut().map(raw).collect();
+        let mut outputs: Vec<_> = self.outputs.iter_mut().map(raw).collect();
+        outputs[output] = inputs[input];
+        let scratch = RawOperand::new(self.scratch.as_mut_ptr(), self.scratch.len());
+        // SAFETY: buffers of our own; the output takes the place of one input.
+        let mut operands = unsafe { Operands::new(&inputs, &outputs, scratch) };
+        self.workload.execute(&mut operands).unwrap();
+    }
+
+    /// For benches: executes many times without making the operand lists again.
+    pub fn repeat<R>(&mut self, work: impl FnOnce(&mut dyn FnMut()) -> R) -> R {
+        let inputs: Vec<_> = self.inputs.iter_mut().map(raw).collect();
+        let outputs: Vec<_> = self.outputs.iter_mut().map(raw).collect();
+        let scratch = RawOperand::new(self.scratch.as_mut_ptr(), self.scratch.len());
+        let workload = &self.workload;
+        work(&mut || {
+            // SAFETY: as in `execute`.
+            let mut operands = unsafe { Operands::new(&inputs, &outputs, scratch) };
+            workload.execute(&mut operands).unwrap();
+        })
+    }
+
+    pub fn result<T: Element>(&mut self, index: usize) -> Vec<T> {
+        self.outputs[index]
+            .as_mut()
+            .unwrap()
+            .as_slice_mut::<T>()
+            .unwrap()
+            .to_vec()
+    }
+}
+
+/// Numbers that look random, the same each time.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        // xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators").
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.next() >> 33) as usize % limit
+    }
+
+    /// From `low` to `high`, both included.
+    pub fn between(&mut self, low: usize, high: usize) -> usize {
+        low + self.below(high - low + 1)
+    }
+
+    /// In -1..1.
+    pub fn number(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    }
+
+    pub fn numbers(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| self.number()).collect()
+    }
+
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+}
+
+/// Compares with exact results. `error` gives the error allowed at each number.
+#[track_caller]
+pub fn check(found: &[f32], exact: &[f64], error: impl Fn(usize) -> f64, what: &str) {
+    assert_eq!(found.len(), exact.len(), "{what}: length");
+    for (index, (&found, &exact)) in found.iter().zip(exact).enumerate() {
+        let difference = (f64::from(found) - exact).abs();
+        let allowed = error(index);
+        assert!(
+            difference <= allowed || (found.is_nan() && exact.is_nan()),
+            "{what}: number {index} is {found}, exactly {exact}, {difference:e} > {allowed:e}"
+        );
+    }
+}
+
+/// The activation of that name, exactly.
+pub fn activate(name: &str, alpha: f64, beta: f64, x: f64) -> f64 {
+    let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+    match name {
+        "none" => x,
+        "relu" => x.max(0.0),
+        "clip" => x.max(alpha).min(beta),
+        "sigmoid" => sigmoid(x),
+        "tanh" => x.tanh(),
+        "silu" => x * sigmoid(x),
+        "hardswish" => x * (x / 6.0 + 0.5).clamp(0.0, 1.0),
+        "hardsigmoid" => (alpha * x + beta).clamp(0.0, 1.0),
+        "leakyrelu" => {
+            if x < 0.0 {
+                alpha * x
+            } else {
+                x
+            }
+        }
+        "gelu" => x / 2.0 * (1.0 + erf(x / std::f64::consts::SQRT_2)),
+        "gelu_tanh" => {
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
+            x / 2.0 * (1.0 + inner.tanh())
+        }
+        other => panic!("no activation {other}"),
+    }
+}
+
+/// The error function by its series, and far out by its continued fraction (Abramowitz and Stegun
+/// 7.1.5 and 7.1.14): about 1e-14.
+pub fn erf(x: f64) -> f64 {
+    let a = x.abs();
+    let magnitude = if a < 3.0 {
+        let (mut term, mut sum) = (a, a);
+        for n in 1..200 {
+            term *= -a * a / f64::from(n);
+            sum += term / f64::from(2 * n + 1);
+        }
+        sum * 2.0 / std::f64::consts::PI.sqrt()
+    } else {
+        let mut fraction = a;
+        for n in (1..80).rev() {
+            fraction = a + f64::from(n) / 2.0 / fraction;
+        }
+        1.0 - (-a * a).exp() / fraction / std::f64::consts::PI.sqrt()
+    };
+    magnitude.copysign(x)
+}
+
+/// All activations with parameters that suit them.
+pub const ACTIVATIONS: [(&str, f32, f32); 11] = [
+    ("none", 0.0, 0.0),
+    ("relu", 0.0, 0.0),
+    ("clip", -0.5, 0.75),
+    ("sigmoid", 0.0, 0.0),
+    ("tanh", 0.0, 0.0),
+    ("silu", 0.0, 0.0),
+    ("hardswish", 0.0, 0.0),
+    ("hardsigmoid", 0.2, 0.5),
+    ("leakyrelu", 0.1, 0.0),
+    ("gelu", 0.0, 0.0),
+    ("gelu_tanh", 0.0, 0.0),
+];
