@@ -1,7 +1,7 @@
 //! From a graph to a package: the stages in order.
 
 use crate::place::Placement;
-use crate::{layout, lower, memory, optimise, outputs, pack, place, specialise, verify};
+use crate::{layout, lower, memory, optimise, outputs, pack, place, specialise};
 use std::collections::BTreeMap;
 use tenon_backend::{BackendId, CpuLevel, Registry};
 use tenon_base::{Control, Result};
@@ -78,7 +78,8 @@ pub fn compile(mut graph: Graph, options: &Options<'_>) -> Result<Compiled> {
         control,
     )?;
     outputs::restore(&mut graph, &names)?;
-    verify::verify(&graph, "the optimised graph")?;
+    graph.remove_dead();
+    tenon_graph::verify(&graph)?;
     control.progress("place", 0, 1)?;
     let copied = memory::copied_views(&graph);
     let placement = place::place(&graph, &backends, &copied)?;

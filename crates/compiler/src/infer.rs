@@ -1,10 +1,9 @@
-//! The types of a node's outputs, from the operator table.
+//! The types of the outputs of a node that does not stand in the graph (yet).
 
-use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_graph::{Graph, Inference, Node};
-use tenon_tensor::{Tensor, TensorType};
+use tenon_base::{Location, Result};
+use tenon_graph::{Graph, Node, Tensor, TensorType, infer};
 
-/// The types of the outputs of `node`, of which it names `outputs`.
+/// The types of the outputs of `node`, of which it names `outputs`. Errors name the node.
 pub(crate) fn infer_node(graph: &Graph, node: &Node, outputs: usize) -> Result<Vec<TensorType>> {
     let values = || {
         node.inputs
@@ -17,20 +16,6 @@ pub(crate) fn infer_node(graph: &Graph, node: &Node, outputs: usize) -> Result<V
     let constants: Vec<Option<&Tensor>> = values()
         .map(|value| value.and_then(|value| value.constant.as_ref()))
         .collect();
-    let inference = Inference {
-        attributes: &node.attributes,
-        inputs: &inputs,
-        constants: &constants,
-        outputs,
-    };
-    let place = || Location::node(node.name.as_str());
-    let types = (node.op.infer)(&inference).map_err(|error| error.at(place()))?;
-    if types.len() < outputs {
-        let text = format!("{} makes fewer outputs than the node names", node.op.name);
-        return Err(Error::new(ErrorKind::InvalidModel, text)
-            .expected(outputs)
-            .found(types.len())
-            .at(place()));
-    }
-    Ok(types)
+    infer(node.op, &node.attributes, &inputs, &constants, outputs)
+        .map_err(|error| error.at(Location::node(node.name.as_str())))
 }

@@ -1,7 +1,33 @@
-//! Layout.
+//! Layout: images with channels last, for backends that compute on them so.
+//!
+//! Each rule rewrites one node to work on [N, H, W, C] and puts a transpose back to [N, C, H, W]
+//! behind it. The next node finds that transpose in front of it and does the same, so that
+//! transposes travel to the outputs and vanish where they meet their inverse.
 
+mod images;
+mod travel;
+
+use crate::rewrite::{Rewriter, Rule};
 use std::sync::Arc;
 use tenon_backend::{Backend, CapabilityValue};
+use tenon_base::Result;
+use tenon_graph::{Node, ValueId};
+
+/// [N, C, H, W] to [N, H, W, C].
+const TO_NHWC: [usize; 4] = [0, 2, 3, 1];
+/// [N, H, W, C] to [N, C, H, W].
+const TO_NCHW: [usize; 4] = [0, 3, 1, 2];
+
+/// The rules that bring images into channels-last order.
+pub(crate) const RULES: &[Rule] = &[
+    images::global_pool,
+    images::convolution,
+    images::pool,
+    travel::elementwise,
+    travel::along_axes,
+    travel::reduction,
+    travel::split,
+];
 
 /// How images are best laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,4 +52,31 @@ pub(crate) fn preference(backends: &[&Arc<dyn Backend>]) -> Preference {
     } else {
         Preference::AsIs
     }
+}
+
+/// The channels-last value that `value` is the transpose of.
+fn channels_last(rewriter: &Rewriter<'_>, value: ValueId) -> Result<Option<ValueId>> {
+    match rewriter
+        .producer(value)
+        .filter(|node| node.op.name == "Transpose")
+    {
+        Some(node) if crate::clean::perm_of(rewriter, node)? == TO_NCHW => {
+            Ok(rewriter.input(node, 0))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// `value` with channels last: what it is the transpose of, or a new transpose.
+fn to_channels_last(rewriter: &mut Rewriter<'_>, node: &Node, value: ValueId) -> Result<ValueId> {
+    match channels_last(rewriter, value)? {
+        Some(source) => Ok(source),
+        None => rewriter.transpose(&format!("{}.nhwc", node.name), value, &TO_NHWC),
+    }
+}
+
+/// The position of an axis of [N, C, H, W] in [N, H, W, C]; negative ones count from the end.
+fn moved_axis(axis: i64) -> Option<i64> {
+    let axis = if axis < 0 { axis + 4 } else { axis };
+    [0, 3, 1, 2].get(usize::try_from(axis).ok()?).copied()
 }

@@ -8,7 +8,9 @@
 #![forbid(unsafe_code)]
 
 mod arena;
+mod clean;
 mod compile;
+mod fuse;
 mod infer;
 mod layout;
 mod lower;
@@ -23,5 +25,5 @@ mod shape_inputs;
 mod specialise;
 
 pub use compile::{Compiled, DEFAULT_BACKENDS, Options, compile};
-pub use shape_inputs::shape_inputs;
 pub use place::{NodePlacement, Placement, Target};
+pub use shape_inputs::shape_inputs;

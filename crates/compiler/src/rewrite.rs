@@ -5,9 +5,8 @@
 //! goes away by itself, and order holds because a new node stands where the old one stood.
 
 use crate::infer::infer_node;
-use std::collections::HashSet;
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_graph::{Attributes, Graph, Node, OperatorDef, ValueId, operator};
+use tenon_graph::{Attribute, Attributes, Graph, Names, Node, OperatorDef, ValueId, operator};
 use tenon_tensor::{DataType, Shape, Tensor, TensorType};
 
 /// What a rule makes of a node.
@@ -34,7 +33,7 @@ pub(crate) struct Rewriter<'g> {
     uses: Vec<u32>,
     /// What stands for a value from here on.
     forward: Vec<Option<ValueId>>,
-    names: HashSet<String>,
+    names: Names,
     changed: bool,
 }
 
@@ -43,8 +42,9 @@ const MAX_REPLACEMENTS: usize = 100;
 
 /// Applies `rules` to every node of `graph` once; answers whether anything changed.
 pub(crate) fn rewrite(graph: &mut Graph, rules: &[Rule]) -> Result<bool> {
+    let names = Names::of(graph);
     let todo = std::mem::take(&mut graph.nodes);
-    let mut rewriter = Rewriter::new(graph, &todo);
+    let mut rewriter = Rewriter::new(graph, &todo, names);
     for node in todo {
         rewriter.visit(node, rules)?;
     }
@@ -52,7 +52,7 @@ pub(crate) fn rewrite(graph: &mut Graph, rules: &[Rule]) -> Result<bool> {
 }
 
 impl<'g> Rewriter<'g> {
-    fn new(graph: &'g mut Graph, todo: &[Node]) -> Self {
+    fn new(graph: &'g mut Graph, todo: &[Node], names: Names) -> Self {
         let mut uses = vec![0u32; graph.values.len()];
         for value in todo.iter().flat_map(|node| node.inputs.iter().flatten()) {
             uses[value.index()] += 1;
@@ -60,10 +60,6 @@ impl<'g> Rewriter<'g> {
         for value in &graph.outputs {
             uses[value.index()] += 1;
         }
-        let values = graph.values.iter().map(|value| value.name.clone());
-        let names = values
-            .chain(todo.iter().map(|node| node.name.clone()))
-            .collect();
         Self {
             nodes: Vec::with_capacity(todo.len()),
             producer: vec![None; graph.values.len()],
@@ -221,6 +217,11 @@ impl Rewriter<'_> {
             .then_some(producer)
     }
 
+    /// The value of input `index` of `node`.
+    pub fn input(&self, node: &Node, index: usize) -> Option<ValueId> {
+        node.inputs.get(index).copied().flatten()
+    }
+
     /// Number of uses of a value, the graph's outputs included.
     pub fn uses(&self, value: ValueId) -> u32 {
         self.uses[value.index()]
@@ -277,7 +278,7 @@ impl Rewriter<'_> {
 impl Rewriter<'_> {
     /// Adds a constant; `base` names it, made unique.
     pub fn add_constant(&mut self, base: &str, tensor: Tensor) -> ValueId {
-        let name = self.fresh(base);
+        let name = self.names.value(base);
         let id = self.graph.add_constant(name, tensor);
         self.grow();
         id
@@ -308,7 +309,7 @@ impl Rewriter<'_> {
         outputs: usize,
     ) -> Result<Vec<ValueId>> {
         let mut node = Node {
-            name: self.fresh(base),
+            name: self.names.node(base),
             op: operator_of(op)?,
             attributes,
             inputs: inputs.to_vec(),
@@ -316,7 +317,7 @@ impl Rewriter<'_> {
         };
         let types = infer_node(self.graph, &node, outputs)?;
         for ty in types.into_iter().take(outputs) {
-            let name = self.fresh(&node.name.clone());
+            let name = self.names.value(&node.name);
             node.outputs
                 .push(Some(self.graph.add_value(name, Some(ty))));
         }
@@ -348,6 +349,30 @@ impl Rewriter<'_> {
         )
     }
 
+    /// A node with the outputs and the name of `node` that does something else.
+    pub fn node_like(
+        &self,
+        node: &Node,
+        op: &str,
+        attributes: Attributes,
+        inputs: Vec<Option<ValueId>>,
+    ) -> Result<Node> {
+        Ok(Node {
+            name: node.name.clone(),
+            op: operator_of(op)?,
+            attributes,
+            inputs,
+            outputs: node.outputs.clone(),
+        })
+    }
+
+    /// A Reshape to exactly `shape` with the outputs of `node`.
+    pub fn reshaped_node(&mut self, node: &Node, value: ValueId, shape: &[usize]) -> Result<Node> {
+        let extents = self.shape_constant(&node.name, shape)?;
+        let inputs = vec![Some(value), Some(extents)];
+        self.node_like(node, "Reshape", reshape_attributes(shape), inputs)
+    }
+
     /// A Transpose before the node being visited.
     pub fn transpose(&mut self, base: &str, value: ValueId, perm: &[usize]) -> Result<ValueId> {
         self.emit(base, "Transpose", perm_attributes(perm), &[Some(value)])
@@ -358,16 +383,6 @@ impl Rewriter<'_> {
         self.uses.resize(values, 0);
         self.producer.resize(values, None);
         self.forward.resize(values, None);
-    }
-
-    fn fresh(&mut self, base: &str) -> String {
-        let mut name = base.to_owned();
-        let mut number = 1;
-        while !self.names.insert(name.clone()) {
-            number += 1;
-            name = format!("{base}.{number}");
-        }
-        name
     }
 }
 
@@ -385,11 +400,11 @@ pub(crate) fn operator_of(name: &str) -> Result<&'static OperatorDef> {
 pub(crate) fn reshape_attributes(shape: &[usize]) -> Attributes {
     // Without allowzero an extent of 0 means "as in the input".
     let allow_zero = i64::from(shape.contains(&0));
-    Attributes::new().with("allowzero", tenon_graph::Attribute::Int(allow_zero))
+    Attributes::new().with("allowzero", Attribute::Int(allow_zero))
 }
 
 /// Attributes of a Transpose.
 pub(crate) fn perm_attributes(perm: &[usize]) -> Attributes {
     let perm = perm.iter().map(|&axis| axis as i64).collect();
-    Attributes::new().with("perm", tenon_graph::Attribute::Ints(perm))
+    Attributes::new().with("perm", Attribute::Ints(perm))
 }

@@ -18,19 +18,30 @@ pub fn shape_inputs(graph: &Graph) -> Vec<String> {
             let row = move |index: usize| node.op.inputs.get(index).or(node.op.inputs.last());
             let decides = move |index: &usize| row(*index).is_some_and(|row| row.compile_time);
             let inputs = node.inputs.iter().enumerate();
-            inputs.filter(move |(index, _)| decides(index)).filter_map(|(_, input)| *input)
+            inputs
+                .filter(move |(index, _)| decides(index))
+                .filter_map(|(_, input)| *input)
         })
         .collect();
     let mut seen: BTreeSet<ValueId> = wanted.iter().copied().collect();
     while let Some(value) = wanted.pop() {
-        let Some(NodeId(node)) = producers[value.index()] else { continue };
+        let Some(NodeId(node)) = producers[value.index()] else {
+            continue;
+        };
         let node = &graph.nodes[node as usize];
         if !OF_TYPES.contains(&node.op.name) {
-            wanted.extend(node.inputs.iter().flatten().filter(|input| seen.insert(**input)));
+            wanted.extend(
+                node.inputs
+                    .iter()
+                    .flatten()
+                    .filter(|input| seen.insert(**input)),
+            );
         }
     }
     let deciding = graph.inputs.iter().filter(|input| seen.contains(input));
-    deciding.map(|&input| graph.value(input).name.clone()).collect()
+    deciding
+        .map(|&input| graph.value(input).name.clone())
+        .collect()
 }
 
 #[cfg(test)]

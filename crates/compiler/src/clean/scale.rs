@@ -1,0 +1,299 @@
+//! What is a factor or a summand for each channel goes into the weights before it.
+
+use crate::rewrite::{Outcome, Rewriter};
+use tenon_base::Result;
+use tenon_graph::geometry::Window;
+use tenon_graph::{Attribute, Attributes, Node, Tensor, ValueId};
+
+/// BatchNormalization with known statistics is y = x * scale + shift for each channel.
+pub(crate) fn normalization(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    let (Some(x), Some(output)) = (
+        rewriter.input(node, 0),
+        node.outputs.first().copied().flatten(),
+    ) else {
+        return Ok(Outcome::Keep);
+    };
+    if node.op.name != "BatchNormalization" {
+        return Ok(Outcome::Keep);
+    }
+    let known = |index| {
+        rewriter
+            .constant(rewriter.input(node, index))?
+            .as_slice::<f32>()
+    };
+    let (Some(gamma), Some(beta), Some(mean), Some(variance)) =
+        (known(1), known(2), known(3), known(4))
+    else {
+        return Ok(Outcome::Keep);
+    };
+    let epsilon = f64::from(node.attributes.float("epsilon", 1e-5)?);
+    // In f64, so that folding rounds once.
+    let scale: Vec<f64> = gamma
+        .iter()
+        .zip(variance)
+        .map(|(&gamma, &variance)| f64::from(gamma) / (f64::from(variance) + epsilon).sqrt())
+        .collect();
+    let shift: Vec<f32> = beta
+        .iter()
+        .zip(mean)
+        .zip(&scale)
+        .map(|((&beta, &mean), &scale)| (f64::from(beta) - f64::from(mean) * scale) as f32)
+        .collect();
+    let scale: Vec<f32> = scale.into_iter().map(|scale| scale as f32).collect();
+    let rank = rewriter.shape(output)?.len();
+    let mut shape = vec![1; rank.saturating_sub(1)];
+    if let Some(first) = shape.first_mut() {
+        *first = scale.len();
+    }
+    let factor = Tensor::from_slice(shape.clone(), &scale)?;
+    let summand = Tensor::from_slice(shape, &shift)?;
+    let factor = rewriter.add_constant(&format!("{}.scale", node.name), factor);
+    let summand = rewriter.add_constant(&format!("{}.shift", node.name), summand);
+    let inputs = [Some(x), Some(factor)];
+    let product = rewriter.emit(&node.name, "Mul", Attributes::new(), &inputs)?;
+    let sum = rewriter.node_like(
+        node,
+        "Add",
+        Attributes::new(),
+        vec![Some(product), Some(summand)],
+    )?;
+    Ok(Outcome::Replace(sum))
+}
+
+/// A factor or summand a channel that follows a product with constant weights.
+pub(crate) fn into_weights(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    if !matches!(node.op.name, "Add" | "Sub" | "Mul" | "Div") {
+        return Ok(Outcome::Keep);
+    }
+    let commutes = matches!(node.op.name, "Add" | "Mul");
+    for (side, constant) in [(0, 1), (1, 0)] {
+        if side == 1 && !commutes {
+            break;
+        }
+        for op in ["Conv", "ConvTranspose", "Gemm"] {
+            let Some(producer) = rewriter.absorbs(node, side, op).cloned() else {
+                continue;
+            };
+            if let Some(new) = absorb(rewriter, node, &producer, constant)? {
+                return Ok(Outcome::Replace(new));
+            }
+        }
+    }
+    Ok(Outcome::Keep)
+}
+
+fn absorb(
+    rewriter: &mut Rewriter<'_>,
+    node: &Node,
+    producer: &Node,
+    constant: usize,
+) -> Result<Option<Node>> {
+    let Some(output) = node.outputs.first().copied().flatten() else {
+        return Ok(None);
+    };
+    let Some(made) = producer.outputs.first().copied().flatten() else {
+        return Ok(None);
+    };
+    if !rewriter.is_f32(output) || rewriter.shape(made)? != rewriter.shape(output)? {
+        return Ok(None);
+    }
+    let shape = rewriter.shape(output)?.to_vec();
+    let Some(&channels) = shape.get(1) else {
+        return Ok(None);
+    };
+    let number = rewriter.input(node, constant);
+    let Some(numbers) = per_channel(rewriter, number, shape.len(), channels)? else {
+        return Ok(None);
+    };
+    let Some(weights) = Weights::of(rewriter, producer, channels)? else {
+        return Ok(None);
+    };
+    let negative: Vec<f32> = numbers.iter().map(|number| -number).collect();
+    match node.op.name {
+        "Add" => weights.with(rewriter, node, None, Some(&numbers)),
+        "Sub" => weights.with(rewriter, node, None, Some(&negative)),
+        "Mul" => weights.with(rewriter, node, Some(&numbers), None),
+        _ if numbers.contains(&0.0) => Ok(None),
+        _ => {
+            let inverse: Vec<f32> = numbers.iter().map(|number| 1.0 / number).collect();
+            weights.with(rewriter, node, Some(&inverse), None)
+        }
+    }
+}
+
+/// The numbers of a constant that has one a channel (axis 1 of `rank`), or one for all.
+fn per_channel(
+    rewriter: &Rewriter<'_>,
+    value: Option<ValueId>,
+    rank: usize,
+    channels: usize,
+) -> Result<Option<Vec<f32>>> {
+    let Some(tensor) = rewriter.constant(value) else {
+        return Ok(None);
+    };
+    let Some(numbers) = tensor.as_slice::<f32>() else {
+        return Ok(None);
+    };
+    if let [number] = numbers {
+        return Ok(Some(vec![*number; channels]));
+    }
+    let shape = tensor.shape();
+    let axis = (shape.len() + 1)
+        .checked_sub(rank)
+        .filter(|_| shape.len() <= rank);
+    let fits =
+        numbers.len() == channels && axis.is_some_and(|axis| shape.get(axis) == Some(&channels));
+    Ok(fits.then(|| numbers.to_vec()))
+}
+
+/// The constant weights and bias of a product, and the axis of the weights that is the channel.
+struct Weights {
+    node: Node,
+    axis: usize,
+    weights: Tensor,
+    bias: Option<Tensor>,
+    channels: usize,
+}
+
+impl Weights {
+    fn of(rewriter: &Rewriter<'_>, node: &Node, channels: usize) -> Result<Option<Self>> {
+        let Some(weights) = rewriter.constant(rewriter.input(node, 1)) else {
+            return Ok(None);
+        };
+        let bias = rewriter.constant(rewriter.input(node, 2));
+        if rewriter.input(node, 2).is_some() && bias.is_none() {
+            return Ok(None);
+        }
+        let attributes = &node.attributes;
+        let axis = match node.op.name {
+            "Conv" => 0,
+            "ConvTranspose" if attributes.int("group", 1)? == 1 => 1,
+            "Gemm" if plain_gemm(attributes, bias, channels)? => {
+                if attributes.flag("transB", false)? {
+                    0
+                } else {
+                    1
+                }
+            }
+            _ => return Ok(None),
+        };
+        let fits = weights.dtype() == tenon_graph::DataType::F32
+            && weights.shape().get(axis) == Some(&channels);
+        Ok(fits.then(|| Self {
+            node: node.clone(),
+            axis,
+            weights: weights.clone(),
+            bias: bias.cloned(),
+            channels,
+        }))
+    }
+
+    /// The product with weights and bias times `factor`, plus `summand`, for the outputs of `node`.
+    fn with(
+        &self,
+        rewriter: &mut Rewriter<'_>,
+        node: &Node,
+        factor: Option<&[f32]>,
+        summand: Option<&[f32]>,
+    ) -> Result<Option<Node>> {
+        let (Some(old), bias) = (
+            self.weights.as_slice::<f32>(),
+            self.bias.as_ref().and_then(|bias| bias.as_slice::<f32>()),
+        ) else {
+            return Ok(None);
+        };
+        let mut inputs = self.node.inputs.clone();
+        inputs.resize(3, None);
+        if let Some(factor) = factor {
+            let inner: usize = self.weights.shape()[self.axis + 1..].iter().product();
+            let channel = |index: usize| index / inner.max(1) % self.channels;
+            let new: Vec<f32> = old
+                .iter()
+                .enumerate()
+                .map(|(index, w)| w * factor[channel(index)])
+                .collect();
+            let tensor = Tensor::from_slice(self.weights.shape().clone(), &new)?;
+            inputs[1] = Some(rewriter.add_constant(&format!("{}.weight", self.node.name), tensor));
+        }
+        if bias.is_some() || summand.is_some() {
+            let new: Vec<f32> = (0..self.channels)
+                .map(|channel| {
+                    let old = bias.map_or(0.0, |bias| bias[channel]);
+                    old * factor.map_or(1.0, |f| f[channel]) + summand.map_or(0.0, |s| s[channel])
+                })
+                .collect();
+            let tensor = Tensor::from_slice([self.channels], &new)?;
+            inputs[2] = Some(rewriter.add_constant(&format!("{}.bias", self.node.name), tensor));
+        }
+        if inputs[2].is_none() {
+            inputs.pop();
+        }
+        let mut new = self.node.clone();
+        new.inputs = inputs;
+        new.outputs.clone_from(&node.outputs);
+        Ok(Some(new))
+    }
+}
+
+fn plain_gemm(attributes: &Attributes, bias: Option<&Tensor>, channels: usize) -> Result<bool> {
+    let one = |name| Ok::<_, tenon_base::Error>(attributes.float(name, 1.0)? == 1.0);
+    let bias_fits = bias.is_none_or(|bias| **bias.shape() == [channels]);
+    Ok(one("alpha")? && one("beta")? && bias_fits)
+}
+
+/// Zeros padded around an image before a convolution are the convolution's own padding.
+pub(crate) fn padding_into_window(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    if node.op.name != "Conv" {
+        return Ok(Outcome::Keep);
+    }
+    let Some(pad) = rewriter.absorbs(node, 0, "Pad").cloned() else {
+        return Ok(Outcome::Keep);
+    };
+    let (Some(source), Some(padded)) = (rewriter.input(&pad, 0), rewriter.input(node, 0)) else {
+        return Ok(Outcome::Keep);
+    };
+    let fill = rewriter.input(&pad, 2);
+    let zero = fill.is_none() || rewriter.scalar(fill) == Some(0.0);
+    let rank = rewriter.shape(padded)?.len();
+    if pad.attributes.string("mode", "constant")? != "constant" || !zero || rank < 3 {
+        return Ok(Outcome::Keep);
+    }
+    let ints = |index| {
+        rewriter
+            .constant(rewriter.input(&pad, index))
+            .and_then(Tensor::to_i64s)
+    };
+    let Some(pads) = ints(1) else {
+        return Ok(Outcome::Keep);
+    };
+    let axes = ints(3).unwrap_or_else(|| (0..rank as i64).collect());
+    let Some(weights) = rewriter.input(node, 1) else {
+        return Ok(Outcome::Keep);
+    };
+    let kernel = rewriter.shape(weights)?[2..].to_vec();
+    let window = Window::sliding(&node.attributes, &rewriter.shape(padded)?[2..], &kernel)?;
+    let mut all: Vec<i64> = window
+        .pads_begin
+        .iter()
+        .chain(&window.pads_end)
+        .map(|&pad| pad as i64)
+        .collect();
+    for (index, &axis) in axes.iter().enumerate() {
+        let axis = if axis < 0 { axis + rank as i64 } else { axis } as usize;
+        let (Some(&before), Some(&after)) = (pads.get(index), pads.get(index + axes.len())) else {
+            return Ok(Outcome::Keep);
+        };
+        if before < 0 || after < 0 || (axis < 2 && (before, after) != (0, 0)) {
+            return Ok(Outcome::Keep);
+        }
+        if axis >= 2 {
+            all[axis - 2] += before;
+            all[axis - 2 + rank - 2] += after;
+        }
+    }
+    let mut new = node.clone();
+    new.attributes.remove("auto_pad");
+    new.attributes.set("pads", Attribute::Ints(all));
+    new.inputs[0] = Some(source);
+    Ok(Outcome::Replace(new))
+}

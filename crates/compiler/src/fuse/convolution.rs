@@ -1,0 +1,125 @@
+//! What follows a convolution or matrix product and can be done while its result is at hand.
+
+use crate::rewrite::{Outcome, Rewriter};
+use tenon_base::Result;
+use tenon_graph::{Node, Tensor, ValueId};
+
+/// Operators with bias, residual and activation.
+pub(crate) const PRODUCTS: [&str; 2] = ["tenon.Conv", "tenon.MatMul"];
+
+/// Positions of the inputs of [`PRODUCTS`].
+const BIAS: usize = 2;
+const RESIDUAL: usize = 3;
+
+/// A constant for each channel that is added to a convolution without bias.
+pub(crate) fn bias(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    add_bias(rewriter, node, "tenon.Conv")
+}
+
+/// The same for either product.
+pub(crate) fn add_bias(rewriter: &mut Rewriter<'_>, node: &Node, op: &str) -> Result<Outcome> {
+    if node.op.name != "Add" {
+        return Ok(Outcome::Keep);
+    }
+    for (side, other) in [(0, 1), (1, 0)] {
+        let Some(product) = open_product(rewriter, node, side, op)? else {
+            continue;
+        };
+        if product.inputs.get(BIAS).copied().flatten().is_some() {
+            continue;
+        }
+        let Some(output) = node.outputs.first().copied().flatten() else {
+            continue;
+        };
+        let Some(bias) = bias_of(rewriter, node, rewriter.input(node, other), output)? else {
+            continue;
+        };
+        let mut new = product;
+        new.inputs.resize(new.inputs.len().max(BIAS + 1), None);
+        new.inputs[BIAS] = Some(bias);
+        new.outputs.clone_from(&node.outputs);
+        return Ok(Outcome::Replace(new));
+    }
+    Ok(Outcome::Keep)
+}
+
+/// A product that only `node` uses, of the shape that `node` makes, without activation.
+fn open_product(
+    rewriter: &Rewriter<'_>,
+    node: &Node,
+    side: usize,
+    op: &str,
+) -> Result<Option<Node>> {
+    let Some(product) = rewriter.absorbs(node, side, op) else {
+        return Ok(None);
+    };
+    let (Some(made), Some(output)) = (
+        product.outputs.first().copied().flatten(),
+        node.outputs.first().copied().flatten(),
+    ) else {
+        return Ok(None);
+    };
+    let open = product.attributes.string("activation", "none")? == "none"
+        && rewriter.ty(made)? == rewriter.ty(output)?;
+    Ok(open.then(|| product.clone()))
+}
+
+/// The bias that adding a constant means: one number for each element of the last dimension.
+fn bias_of(
+    rewriter: &mut Rewriter<'_>,
+    node: &Node,
+    value: Option<ValueId>,
+    output: ValueId,
+) -> Result<Option<ValueId>> {
+    let Some(tensor) = rewriter.constant(value) else {
+        return Ok(None);
+    };
+    let Some(&extent) = rewriter.shape(output)?.last() else {
+        return Ok(None);
+    };
+    let elements = tensor.ty().elements();
+    if **tensor.shape() == [extent] {
+        return Ok(value);
+    }
+    let tensor = match tensor.as_slice::<f32>() {
+        Some(&[number]) => Tensor::from_slice([extent], &vec![number; extent])?,
+        Some(_) if elements == extent && tensor.shape().last() == Some(&extent) => {
+            tensor.reshaped([extent])?
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(
+        rewriter.add_constant(&format!("{}.bias", node.name), tensor),
+    ))
+}
+
+/// A value of the result's shape that is added to a product.
+pub(crate) fn residual(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    if node.op.name != "Add" {
+        return Ok(Outcome::Keep);
+    }
+    for (side, other) in [(0, 1), (1, 0)] {
+        for op in PRODUCTS {
+            let Some(product) = open_product(rewriter, node, side, op)? else {
+                continue;
+            };
+            let (Some(other), Some(output)) = (
+                rewriter.input(node, other),
+                node.outputs.first().copied().flatten(),
+            ) else {
+                continue;
+            };
+            let taken = product.inputs.get(RESIDUAL).copied().flatten().is_some();
+            let constant = rewriter.constant(Some(other)).is_some();
+            if taken || constant || rewriter.ty(other)? != rewriter.ty(output)? {
+                continue;
+            }
+            let mut new = product;
+            new.inputs.resize(RESIDUAL + 1, None);
+            new.inputs[RESIDUAL] = Some(other);
+            new.outputs.clone_from(&node.outputs);
+            return Ok(Outcome::Replace(new));
+        }
+    }
+    Ok(Outcome::Keep)
+}

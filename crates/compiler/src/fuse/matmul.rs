@@ -1,0 +1,191 @@
+//! Matrix products: MatMul and Gemm become tenon.MatMul with transposes, scale and bias inside.
+
+use super::convolution::add_bias;
+use crate::clean::perm_of;
+use crate::rewrite::{Outcome, Rewriter};
+use tenon_base::Result;
+use tenon_graph::{Attribute, Attributes, Node, Tensor};
+
+const MATMUL: &str = "tenon.MatMul";
+
+/// MatMul of matrices, and Gemm whose C is a bias, a residual or absent.
+pub(crate) fn from_plain(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    let (Some(a), Some(b)) = (rewriter.input(node, 0), rewriter.input(node, 1)) else {
+        return Ok(Outcome::Keep);
+    };
+    if !rewriter.is_f32(a) || rewriter.shape(a)?.len() < 2 || rewriter.shape(b)?.len() < 2 {
+        return Ok(Outcome::Keep);
+    }
+    match node.op.name {
+        "MatMul" => {
+            let inputs = vec![Some(a), Some(b)];
+            rewriter
+                .node_like(node, MATMUL, Attributes::new(), inputs)
+                .map(Outcome::Replace)
+        }
+        "Gemm" => from_gemm(rewriter, node),
+        _ => Ok(Outcome::Keep),
+    }
+}
+
+fn from_gemm(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    let mut attributes = Attributes::new();
+    for (old, new) in [("transA", "trans_a"), ("transB", "trans_b")] {
+        if node.attributes.flag(old, false)? {
+            attributes.set(new, Attribute::Int(1));
+        }
+    }
+    let alpha = node.attributes.float("alpha", 1.0)?;
+    if alpha != 1.0 {
+        attributes.set("scale", Attribute::Float(alpha));
+    }
+    let mut inputs = vec![rewriter.input(node, 0), rewriter.input(node, 1)];
+    let beta = node.attributes.float("beta", 1.0)?;
+    let output = node.outputs.first().copied().flatten();
+    if let (Some(c), Some(output)) = (rewriter.input(node, 2), output)
+        && beta != 0.0
+    {
+        let columns = rewriter.shape(output)?.last().copied().unwrap_or(0);
+        let numbers = rewriter
+            .constant(Some(c))
+            .and_then(|tensor| tensor.as_slice::<f32>());
+        if let Some(bias) = numbers.and_then(|numbers| spread(numbers, beta, columns))
+            && rewriter
+                .shape(c)?
+                .iter()
+                .rev()
+                .skip(1)
+                .all(|&extent| extent == 1)
+        {
+            let tensor = Tensor::from_slice([columns], &bias)?;
+            inputs.push(Some(
+                rewriter.add_constant(&format!("{}.bias", node.name), tensor),
+            ));
+        } else if beta == 1.0 && rewriter.ty(c)? == rewriter.ty(output)? {
+            inputs.extend([None, Some(c)]);
+        } else {
+            return Ok(Outcome::Keep);
+        }
+    }
+    rewriter
+        .node_like(node, MATMUL, attributes, inputs)
+        .map(Outcome::Replace)
+}
+
+/// `numbers` times `beta`, one number for each of `columns`.
+fn spread(numbers: &[f32], beta: f32, columns: usize) -> Option<Vec<f32>> {
+    match numbers {
+        [number] => Some(vec![number * beta; columns]),
+        _ if numbers.len() == columns => Some(numbers.iter().map(|n| n * beta).collect()),
+        _ => None,
+    }
+}
+
+/// A Transpose of the last two dimensions is read the other way round instead.
+pub(crate) fn transposed_inputs(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    if node.op.name != MATMUL {
+        return Ok(Outcome::Keep);
+    }
+    for (index, flag) in [(0, "trans_a"), (1, "trans_b")] {
+        let Some(transpose) = rewriter.made_by(node, index, "Transpose") else {
+            continue;
+        };
+        let mut perm = perm_of(rewriter, transpose)?;
+        let rank = perm.len();
+        if rank < 2 {
+            continue;
+        }
+        perm.swap(rank - 1, rank - 2);
+        if !perm.is_sorted() {
+            continue;
+        }
+        let mut new = node.clone();
+        new.inputs[index] = rewriter.input(transpose, 0);
+        let turned = !node.attributes.flag(flag, false)?;
+        new.attributes.set(flag, Attribute::Int(turned.into()));
+        return Ok(Outcome::Replace(new));
+    }
+    Ok(Outcome::Keep)
+}
+
+/// A number that multiplies an input multiplies the product.
+pub(crate) fn scaled_input(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    if node.op.name != MATMUL {
+        return Ok(Outcome::Keep);
+    }
+    for index in [0, 1] {
+        for op in ["Mul", "Div"] {
+            let Some(scaling) = rewriter.absorbs(node, index, op) else {
+                continue;
+            };
+            let Some((value, factor)) = factor_of(rewriter, scaling) else {
+                continue;
+            };
+            let (Some(input), scaled) = (rewriter.input(node, index), value) else {
+                continue;
+            };
+            if rewriter.ty(input)? != rewriter.ty(scaled)? {
+                continue;
+            }
+            let mut new = node.clone();
+            new.inputs[index] = Some(scaled);
+            let scale = node.attributes.float("scale", 1.0)?;
+            new.attributes
+                .set("scale", Attribute::Float(scale * factor));
+            return Ok(Outcome::Replace(new));
+        }
+    }
+    Ok(Outcome::Keep)
+}
+
+/// The value that a Mul or Div scales by a number, and that number.
+pub(crate) fn factor_of(
+    rewriter: &Rewriter<'_>,
+    node: &Node,
+) -> Option<(tenon_graph::ValueId, f32)> {
+    match node.op.name {
+        "Mul" => rewriter.scalar_side(node),
+        "Div" => {
+            let number = rewriter.scalar(rewriter.input(node, 1))?;
+            let value = rewriter.input(node, 0)?;
+            (number != 0.0).then_some((value, 1.0 / number))
+        }
+        _ => None,
+    }
+}
+
+/// A constant for each column that is added to a product.
+pub(crate) fn bias(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    add_bias(rewriter, node, MATMUL)
+}
+
+/// A number that multiplies a plain product.
+pub(crate) fn scaled_result(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    let Some((value, factor)) = factor_of(rewriter, node) else {
+        return Ok(Outcome::Keep);
+    };
+    let Some(side) = node.inputs.iter().position(|input| *input == Some(value)) else {
+        return Ok(Outcome::Keep);
+    };
+    let Some(product) = rewriter.absorbs(node, side, MATMUL) else {
+        return Ok(Outcome::Keep);
+    };
+    let (Some(made), Some(output)) = (
+        product.outputs.first().copied().flatten(),
+        node.outputs.first().copied().flatten(),
+    ) else {
+        return Ok(Outcome::Keep);
+    };
+    let plain = product.inputs.len() == 2
+        && product.attributes.string("activation", "none")? == "none"
+        && rewriter.ty(made)? == rewriter.ty(output)?;
+    if !plain {
+        return Ok(Outcome::Keep);
+    }
+    let mut new = product.clone();
+    let scale = product.attributes.float("scale", 1.0)?;
+    new.attributes
+        .set("scale", Attribute::Float(scale * factor));
+    new.outputs.clone_from(&node.outputs);
+    Ok(Outcome::Replace(new))
+}

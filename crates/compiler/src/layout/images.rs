@@ -1,0 +1,115 @@
+//! Operators on images that have a channels-last form of their own.
+
+use super::{TO_NCHW, to_channels_last};
+use crate::rewrite::{Outcome, Rewriter, perm_attributes};
+use tenon_base::Result;
+use tenon_graph::geometry::Window;
+use tenon_graph::{Attribute, Attributes, Node, Tensor};
+
+/// Conv of two spatial dimensions.
+pub(crate) fn convolution(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    let (Some(x), Some(w)) = (rewriter.input(node, 0), rewriter.input(node, 1)) else {
+        return Ok(Outcome::Keep);
+    };
+    if node.op.name != "Conv" || !rewriter.is_f32(x) || rewriter.shape(x)?.len() != 4 {
+        return Ok(Outcome::Keep);
+    }
+    let (input, kernel) = (
+        rewriter.shape(x)?[2..].to_vec(),
+        rewriter.shape(w)?[2..].to_vec(),
+    );
+    let mut attributes = window(&node.attributes, &input, &kernel)?;
+    attributes.set("group", Attribute::Int(node.attributes.int("group", 1)?));
+    let mut inputs = node.inputs.clone();
+    inputs[0] = Some(to_channels_last(rewriter, node, x)?);
+    back(rewriter, node, "tenon.Conv", attributes, &inputs)
+}
+
+/// MaxPool without positions, and AveragePool.
+pub(crate) fn pool(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    let op = match node.op.name {
+        "MaxPool" if node.outputs.iter().skip(1).flatten().next().is_none() => "tenon.MaxPool",
+        "AveragePool" => "tenon.AveragePool",
+        _ => return Ok(Outcome::Keep),
+    };
+    let Some(x) = rewriter.input(node, 0) else {
+        return Ok(Outcome::Keep);
+    };
+    if !rewriter.is_f32(x) || rewriter.shape(x)?.len() != 4 {
+        return Ok(Outcome::Keep);
+    }
+    let kernel: Vec<usize> = node
+        .attributes
+        .ints("kernel_shape")?
+        .unwrap_or_default()
+        .iter()
+        .map(|&extent| extent as usize)
+        .collect();
+    let input = rewriter.shape(x)?[2..].to_vec();
+    let mut attributes = window(&node.attributes, &input, &kernel)?;
+    attributes.set("kernel_shape", ints(&kernel));
+    for name in ["ceil_mode", "count_include_pad"] {
+        if let Some(value) = node.attributes.value(name) {
+            attributes.set(name, value.clone());
+        }
+    }
+    let x = to_channels_last(rewriter, node, x)?;
+    back(rewriter, node, op, attributes, &[Some(x)])
+}
+
+/// Global pools are reductions over the plane, whatever the layout.
+pub(crate) fn global_pool(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    let op = match node.op.name {
+        "GlobalAveragePool" => "ReduceMean",
+        "GlobalMaxPool" => "ReduceMax",
+        _ => return Ok(Outcome::Keep),
+    };
+    let Some(x) = rewriter.input(node, 0) else {
+        return Ok(Outcome::Keep);
+    };
+    let rank = rewriter.shape(x)?.len() as i64;
+    if rank < 3 {
+        return Ok(Outcome::Keep);
+    }
+    let axes: Vec<i64> = (2..rank).collect();
+    let axes = Tensor::from_slice([axes.len()], &axes)?;
+    let axes = rewriter.add_constant(&format!("{}.axes", node.name), axes);
+    let keep = Attributes::new().with("keepdims", Attribute::Int(1));
+    rewriter
+        .node_like(node, op, keep, vec![Some(x), Some(axes)])
+        .map(Outcome::Replace)
+}
+
+/// The window with explicit padding.
+fn window(attributes: &Attributes, input: &[usize], kernel: &[usize]) -> Result<Attributes> {
+    let window = Window::sliding(attributes, input, kernel)?;
+    let pads = [&*window.pads_begin, &*window.pads_end].concat();
+    Ok(Attributes::new()
+        .with("strides", ints(&window.strides))
+        .with("dilations", ints(&window.dilations))
+        .with("pads", ints(&pads)))
+}
+
+fn ints(list: &[usize]) -> Attribute {
+    Attribute::Ints(list.iter().map(|&value| value as i64).collect())
+}
+
+/// The channels-last operator, and a transpose back for the outputs of `node`.
+fn back(
+    rewriter: &mut Rewriter<'_>,
+    node: &Node,
+    op: &str,
+    attributes: Attributes,
+    inputs: &[Option<tenon_graph::ValueId>],
+) -> Result<Outcome> {
+    let made = rewriter.emit(&node.name, op, attributes, inputs)?;
+    let mut transpose = rewriter.node_like(
+        node,
+        "Transpose",
+        perm_attributes(&TO_NCHW),
+        vec![Some(made)],
+    )?;
+    transpose.outputs.truncate(1);
+    transpose.name = format!("{}.nchw", node.name);
+    Ok(Outcome::Replace(transpose))
+}

@@ -1,0 +1,292 @@
+//! Operators that work in any layout: a transpose in front of them goes behind them.
+
+use super::{TO_NCHW, TO_NHWC, channels_last, moved_axis, to_channels_last};
+use crate::rewrite::{Outcome, Rewriter, perm_attributes};
+use tenon_base::Result;
+use tenon_graph::{Attribute, Attributes, Node, Tensor, ValueId};
+
+/// Operators that see one element at a time; inputs of other shapes broadcast.
+const ELEMENTWISE: &[&str] = &[
+    "Abs",
+    "Add",
+    "And",
+    "Cast",
+    "Ceil",
+    "Celu",
+    "Clip",
+    "Cos",
+    "DequantizeLinear",
+    "Div",
+    "Elu",
+    "Equal",
+    "Erf",
+    "Exp",
+    "Floor",
+    "Gelu",
+    "Greater",
+    "GreaterOrEqual",
+    "HardSigmoid",
+    "HardSwish",
+    "LeakyRelu",
+    "Less",
+    "LessOrEqual",
+    "Log",
+    "Max",
+    "Mean",
+    "Min",
+    "Mish",
+    "Mod",
+    "Mul",
+    "Neg",
+    "Not",
+    "Or",
+    "PRelu",
+    "Pow",
+    "QuantizeLinear",
+    "Reciprocal",
+    "Relu",
+    "Round",
+    "Selu",
+    "Shrink",
+    "Sigmoid",
+    "Sign",
+    "Sin",
+    "Softplus",
+    "Softsign",
+    "Sqrt",
+    "Sub",
+    "Sum",
+    "Swish",
+    "Tanh",
+    "ThresholdedRelu",
+    "Where",
+    "Xor",
+];
+
+/// Elementwise operators. Numbers of one element stay, constants are transposed when compiling.
+pub(crate) fn elementwise(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    let Some(output) = node.outputs.first().copied().flatten() else {
+        return Ok(Outcome::Keep);
+    };
+    if !ELEMENTWISE.contains(&node.op.name)
+        || rewriter.shape(output)?.len() != 4
+        || !leads(rewriter, node)?
+    {
+        return Ok(Outcome::Keep);
+    }
+    let mut attributes = node.attributes.clone();
+    // Scales of one channel each would need their axis moved; those of one element do not.
+    if matches!(node.op.name, "QuantizeLinear" | "DequantizeLinear") {
+        for &extra in node.inputs.iter().skip(1).flatten() {
+            if rewriter.ty(extra)?.elements() != 1 {
+                return Ok(Outcome::Keep);
+            }
+        }
+        attributes.remove("axis");
+    }
+    let mut inputs = Vec::with_capacity(node.inputs.len());
+    for &input in &node.inputs {
+        inputs.push(match input {
+            Some(value) if rewriter.ty(value)?.elements() != 1 => {
+                Some(broadcast(rewriter, node, value)?)
+            }
+            other => other,
+        });
+    }
+    back(rewriter, node, attributes, &inputs)
+}
+
+/// Whether an input is a transposed channels-last value, and one of the output's full rank leads.
+fn leads(rewriter: &Rewriter<'_>, node: &Node) -> Result<bool> {
+    for &input in node.inputs.iter().flatten() {
+        if channels_last(rewriter, input)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// An operand of at most four dimensions with channels last.
+fn broadcast(rewriter: &mut Rewriter<'_>, node: &Node, value: ValueId) -> Result<ValueId> {
+    let shape = rewriter.shape(value)?.to_vec();
+    if shape.len() == 4 {
+        return to_channels_last(rewriter, node, value);
+    }
+    let mut full = vec![1; 4 - shape.len()];
+    full.extend(shape);
+    let value = rewriter.reshape(&node.name, value, &full)?;
+    rewriter.transpose(&node.name, value, &TO_NHWC)
+}
+
+/// The operator on channels-last inputs, and a transpose back for the output of `node`.
+fn back(
+    rewriter: &mut Rewriter<'_>,
+    node: &Node,
+    attributes: Attributes,
+    inputs: &[Option<ValueId>],
+) -> Result<Outcome> {
+    let made = rewriter.emit(&node.name, node.op.name, attributes, inputs)?;
+    let mut transpose = rewriter.node_like(
+        node,
+        "Transpose",
+        perm_attributes(&TO_NCHW),
+        vec![Some(made)],
+    )?;
+    transpose.name = format!("{}.nchw", node.name);
+    Ok(Outcome::Replace(transpose))
+}
+
+/// Concat, Softmax, Slice, Pad and Resize: axes are renamed, lists over all axes reordered.
+pub(crate) fn along_axes(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    let Some(x) = rewriter.input(node, 0) else {
+        return Ok(Outcome::Keep);
+    };
+    let known = matches!(
+        node.op.name,
+        "Concat" | "Softmax" | "LogSoftmax" | "Slice" | "Pad" | "Resize"
+    );
+    if !known || rewriter.shape(x)?.len() != 4 || !leads(rewriter, node)? {
+        return Ok(Outcome::Keep);
+    }
+    let mut attributes = node.attributes.clone();
+    let mut inputs = node.inputs.clone();
+    match node.op.name {
+        "Concat" | "Softmax" | "LogSoftmax" => {
+            let Some(axis) = moved_axis(node.attributes.int("axis", -1)?) else {
+                return Ok(Outcome::Keep);
+            };
+            attributes.set("axis", Attribute::Int(axis));
+            for input in &mut inputs {
+                if let Some(value) = *input {
+                    *input = Some(to_channels_last(rewriter, node, value)?);
+                }
+            }
+            return back(rewriter, node, attributes, &inputs);
+        }
+        "Slice" => {
+            let starts = ints(rewriter, node, 1).map_or(0, |starts| starts.len());
+            let axes = ints(rewriter, node, 3).unwrap_or_else(|| (0..starts as i64).collect());
+            let Some(axes) = moved_axes(&axes) else {
+                return Ok(Outcome::Keep);
+            };
+            inputs.resize(inputs.len().max(4), None);
+            inputs[3] = Some(int_constant(rewriter, node, "axes", &axes)?);
+        }
+        "Pad" => {
+            let axes = ints(rewriter, node, 3).unwrap_or_else(|| (0..4).collect());
+            let Some(axes) = moved_axes(&axes) else {
+                return Ok(Outcome::Keep);
+            };
+            inputs.resize(4, None);
+            inputs[3] = Some(int_constant(rewriter, node, "axes", &axes)?);
+        }
+        _ => {
+            // Resize: without axes the lists name all four, and naming them is the same.
+            let axes = node.attributes.ints("axes")?;
+            let axes = axes.map_or_else(|| (0..4).collect(), <[i64]>::to_vec);
+            let axes = if axes.is_empty() {
+                (0..4).collect()
+            } else {
+                axes
+            };
+            let Some(axes) = moved_axes(&axes) else {
+                return Ok(Outcome::Keep);
+            };
+            attributes.set("axes", Attribute::Ints(axes));
+        }
+    }
+    inputs[0] = Some(to_channels_last(rewriter, node, x)?);
+    back(rewriter, node, attributes, &inputs)
+}
+
+fn ints(rewriter: &Rewriter<'_>, node: &Node, index: usize) -> Option<Vec<i64>> {
+    rewriter
+        .constant(rewriter.input(node, index))
+        .and_then(Tensor::to_i64s)
+}
+
+fn moved_axes(axes: &[i64]) -> Option<Vec<i64>> {
+    axes.iter().map(|&axis| moved_axis(axis)).collect()
+}
+
+fn int_constant(
+    rewriter: &mut Rewriter<'_>,
+    node: &Node,
+    what: &str,
+    list: &[i64],
+) -> Result<ValueId> {
+    let tensor = Tensor::from_slice([list.len()], list)?;
+    Ok(rewriter.add_constant(&format!("{}.{what}", node.name), tensor))
+}
+
+/// Reductions. Without the reduced dimensions, the others must stay in order.
+pub(crate) fn reduction(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    let Some(x) = rewriter.input(node, 0) else {
+        return Ok(Outcome::Keep);
+    };
+    let by_attribute = matches!(node.op.name, "ArgMax" | "ArgMin");
+    if !(by_attribute || node.op.name.starts_with("Reduce")) || rewriter.shape(x)?.len() != 4 {
+        return Ok(Outcome::Keep);
+    }
+    let Some(source) = channels_last(rewriter, x)? else {
+        return Ok(Outcome::Keep);
+    };
+    let axes = match by_attribute {
+        true => vec![node.attributes.int("axis", 0)?],
+        false => match ints(rewriter, node, 1) {
+            Some(axes) if !axes.is_empty() => axes,
+            _ => return Ok(Outcome::Keep),
+        },
+    };
+    let Some(axes) = moved_axes(&axes) else {
+        return Ok(Outcome::Keep);
+    };
+    let mut attributes = node.attributes.clone();
+    let mut inputs = node.inputs.clone();
+    inputs[0] = Some(source);
+    if by_attribute {
+        attributes.set("axis", Attribute::Int(axes[0]));
+    } else {
+        inputs[1] = Some(int_constant(rewriter, node, "axes", &axes)?);
+    }
+    if node.attributes.flag("keepdims", true)? {
+        return back(rewriter, node, attributes, &inputs);
+    }
+    // Positions in [N, H, W, C] of the dimensions that stay, in the order of [N, C, H, W].
+    let kept: Vec<i64> = [0, 3, 1, 2]
+        .into_iter()
+        .filter(|axis| !axes.contains(axis))
+        .collect();
+    if !kept.is_sorted() {
+        return Ok(Outcome::Keep);
+    }
+    let new = rewriter.node_like(node, node.op.name, attributes, inputs)?;
+    Ok(Outcome::Replace(new))
+}
+
+/// Split: each part gets its own transpose back.
+pub(crate) fn split(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    let Some(x) = rewriter.input(node, 0) else {
+        return Ok(Outcome::Keep);
+    };
+    if node.op.name != "Split" || rewriter.shape(x)?.len() != 4 {
+        return Ok(Outcome::Keep);
+    }
+    let (Some(source), Some(axis)) = (
+        channels_last(rewriter, x)?,
+        moved_axis(node.attributes.int("axis", 0)?),
+    ) else {
+        return Ok(Outcome::Keep);
+    };
+    let mut attributes = node.attributes.clone();
+    attributes.set("axis", Attribute::Int(axis));
+    let mut inputs = node.inputs.clone();
+    inputs[0] = Some(source);
+    let parts = rewriter.emit_many(&node.name, "Split", attributes, &inputs, node.outputs.len())?;
+    let mut values = Vec::with_capacity(parts.len());
+    for part in parts {
+        let back = rewriter.transpose(&format!("{}.nchw", node.name), part, &TO_NCHW)?;
+        values.push(Some(back));
+    }
+    Ok(Outcome::Forward(values))
+}
