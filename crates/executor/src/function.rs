@@ -53,6 +53,11 @@ impl BoundFunction {
         &self.name
     }
 
+    /// Number of its arguments.
+    pub fn arguments(&self) -> usize {
+        self.arguments
+    }
+
     /// Number of its kernels.
     pub fn len(&self) -> usize {
         self.kernels.len()
@@ -67,6 +72,13 @@ impl BoundFunction {
     pub fn kernels(&self) -> impl ExactSizeIterator<Item = (&str, Label<'_>)> {
         self.kernels
             .iter()
+            .map(|bound| (bound.name.as_str(), bound.kernel.label()))
+    }
+
+    /// Name and label of one kernel.
+    pub fn kernel(&self, index: usize) -> Option<(&str, Label<'_>)> {
+        self.kernels
+            .get(index)
             .map(|bound| (bound.name.as_str(), bound.kernel.label()))
     }
 

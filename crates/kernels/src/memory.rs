@@ -23,6 +23,8 @@ pub struct Memory {
     arena: BufferMut,
     /// Aligned stand-ins for the caller's inputs, then outputs, that are not; made when first needed.
     staging: Vec<Option<BufferMut>>,
+    /// Where outputs go that are staged; null for the others and outside of `with`.
+    unaligned: Vec<Cell<*mut u8>>,
     /// Start of each piece of memory by base; null for the caller's outside of `with`.
     bases: Vec<Cell<*mut u8>>,
     /// Operands of the running kernel.
@@ -157,6 +159,7 @@ impl Memory {
         );
         Ok(Self {
             arena,
+            unaligned: vec![Cell::new(std::ptr::null_mut()); table.output_bytes().len()],
             staging: (0..ports).map(|_| None).collect(),
             bases,
             slots: RefCell::default(),
@@ -175,58 +178,72 @@ impl Memory {
         self.arena.len() + staging
     }
 
-    /// Calls `run` with the caller's inputs and outputs in place. Memory that is not aligned to
-    /// [`ALIGNMENT`] is copied to or from memory that is. After an error the outputs hold anything.
-    pub fn with<R>(
+    /// Calls `run` with the caller's inputs and outputs in place, as many and as long as the table
+    /// says. Memory that is not aligned to [`ALIGNMENT`] is copied to or from memory that is. After
+    /// an error the outputs hold anything.
+    pub fn with<'a, R>(
         &mut self,
-        inputs: &[&[u8]],
-        outputs: &mut [&mut [u8]],
+        inputs: impl IntoIterator<Item = &'a [u8]>,
+        outputs: impl IntoIterator<Item = &'a mut [u8]>,
         run: impl FnOnce(&Memory) -> Result<R>,
     ) -> Result<R> {
-        check_sizes(
-            "input",
-            self.table.input_bytes(),
-            inputs.iter().map(|bytes| bytes.len()),
-        )?;
-        check_sizes(
-            "output",
-            self.table.output_bytes(),
-            outputs.iter().map(|bytes| bytes.len()),
-        )?;
-        for (staged, bytes) in self.staging.iter_mut().zip(inputs) {
-            if !is_aligned(bytes) {
-                stage(staged, bytes.len())?.copy_from_slice(bytes);
+        let reset = Reset(&self.bases[1..=self.staging.len()], &self.unaligned);
+        let input_bytes = self.table.input_bytes();
+        let mut ports = self.bases.iter().skip(1).zip(&mut self.staging);
+        let mut given = inputs.into_iter().fuse();
+        for (index, &expected) in input_bytes.iter().enumerate() {
+            let Some((base, staged)) = ports.next() else {
+                break;
+            };
+            let bytes = checked("input", index, expected, given.next(), |bytes| bytes.len())?;
+            if is_aligned(bytes.as_ptr()) {
+                // Never written: a binding refuses it.
+                base.set(bytes.as_ptr().cast_mut());
+            } else {
+                let staged = stage(staged, expected)?;
+                staged.copy_from_slice(bytes);
+                base.set(staged.as_mut_ptr());
             }
         }
-        for (staged, bytes) in self.staging.iter_mut().skip(inputs.len()).zip(&*outputs) {
-            if !is_aligned(bytes) {
-                stage(staged, bytes.len())?;
+        let mut wanted = outputs.into_iter().fuse();
+        let output_bytes = self.table.output_bytes().iter().zip(&self.unaligned);
+        for (index, (&expected, unaligned)) in output_bytes.enumerate() {
+            let Some((base, staged)) = ports.next() else {
+                break;
+            };
+            let bytes = checked("output", index, expected, wanted.next(), |bytes| {
+                bytes.len()
+            })?;
+            if is_aligned(bytes.as_ptr()) {
+                base.set(bytes.as_mut_ptr());
+            } else {
+                base.set(stage(staged, expected)?.as_mut_ptr());
+                unaligned.set(bytes.as_mut_ptr());
             }
         }
-        // Inputs are never written: a binding refuses it.
-        let given = inputs
+        if given.next().is_some() || wanted.next().is_some() {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "too many inputs or outputs",
+            ));
+        }
+        let result = run(self);
+        for (staged, unaligned) in self
+            .staging
             .iter()
-            .map(|bytes| (is_aligned(bytes), bytes.as_ptr().cast_mut()));
-        let wanted = outputs
-            .iter_mut()
-            .map(|bytes| (is_aligned(bytes), bytes.as_mut_ptr()));
-        let ports = self.bases.iter().skip(1).zip(&mut self.staging);
-        for ((base, staged), (aligned, start)) in ports.zip(given.chain(wanted)) {
-            match staged {
-                Some(staged) if !aligned => base.set(staged.as_mut_ptr()),
-                _ => base.set(start),
+            .skip(input_bytes.len())
+            .zip(&self.unaligned)
+        {
+            if let (Some(staged), false) = (staged, unaligned.get().is_null()) {
+                // SAFETY: the caller's output, of this length (checked above), borrowed for `'a`.
+                unsafe {
+                    unaligned
+                        .get()
+                        .copy_from_nonoverlapping(staged.as_ptr(), staged.len())
+                };
             }
         }
-        let result = {
-            let reset = Reset(self);
-            run(reset.0)
-        };
-        for (index, bytes) in outputs.iter_mut().enumerate() {
-            let staged = &self.staging[inputs.len() + index];
-            if let (false, Some(staged)) = (is_aligned(bytes), staged) {
-                bytes.copy_from_slice(staged);
-            }
-        }
+        drop(reset);
         result
     }
 
@@ -312,18 +329,19 @@ impl Memory {
 }
 
 /// Forgets the caller's pointers when an execution ends, in whatever way.
-struct Reset<'a>(&'a Memory);
+struct Reset<'a>(&'a [Cell<*mut u8>], &'a [Cell<*mut u8>]);
 
 impl Drop for Reset<'_> {
     fn drop(&mut self) {
-        for port in self.0.bases.iter().skip(1).take(self.0.staging.len()) {
-            port.set(std::ptr::null_mut());
-        }
+        self.0
+            .iter()
+            .chain(self.1)
+            .for_each(|pointer| pointer.set(std::ptr::null_mut()));
     }
 }
 
-fn is_aligned(bytes: &[u8]) -> bool {
-    (bytes.as_ptr() as usize).is_multiple_of(ALIGNMENT)
+fn is_aligned(start: *const u8) -> bool {
+    (start as usize).is_multiple_of(ALIGNMENT)
 }
 
 fn stage(slot: &mut Option<BufferMut>, len: usize) -> Result<&mut BufferMut> {
@@ -333,28 +351,22 @@ fn stage(slot: &mut Option<BufferMut>, len: usize) -> Result<&mut BufferMut> {
     })
 }
 
-fn check_sizes(
+/// One of the caller's inputs or outputs, when it is there and of the right length.
+fn checked<T>(
     what: &str,
-    expected: &[usize],
-    found: impl ExactSizeIterator<Item = usize>,
-) -> Result<()> {
-    let wrong = |message: String| Error::new(ErrorKind::InvalidArgument, message);
-    if found.len() != expected.len() {
-        return Err(wrong(format!("wrong number of {what}s"))
-            .expected(expected.len())
-            .found(found.len()));
-    }
-    let errors = expected
-        .iter()
-        .zip(found)
-        .enumerate()
-        .filter(|(_, (a, b))| *a != b);
-    Error::from_all(errors.map(|(index, (expected, found))| {
-        wrong(format!("{what} {index} has a wrong number of bytes"))
+    index: usize,
+    expected: usize,
+    found: Option<T>,
+    len: impl Fn(&T) -> usize,
+) -> Result<T> {
+    let wrong = |message| Error::new(ErrorKind::InvalidArgument, message);
+    let found = found.ok_or_else(|| wrong(format!("{what} {index} is missing")))?;
+    if len(&found) != expected {
+        return Err(wrong(format!("{what} {index} has a wrong number of bytes"))
             .expected(expected)
-            .found(found)
-    }))
-    .map_or(Ok(()), Err)
+            .found(len(&found)));
+    }
+    Ok(found)
 }
 
 fn busy() -> Error {

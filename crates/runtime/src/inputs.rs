@@ -1,0 +1,111 @@
+//! From named tensors to a model's inputs: every problem at once, with what was expected.
+
+use crate::Signature;
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_tensor::Tensor;
+
+/// The tensors in the order of `signatures`. An input that is missing, unknown, given twice or of a
+/// wrong type is a problem; all are told together.
+pub(crate) fn in_order<'a>(
+    signatures: &[Signature],
+    given: &[(&str, &'a Tensor)],
+) -> Result<Vec<&'a Tensor>> {
+    let mut errors = Vec::new();
+    let mut ordered = Vec::with_capacity(signatures.len());
+    for signature in signatures {
+        let mut found = given.iter().filter(|(name, _)| *name == signature.name);
+        match (found.next(), found.next()) {
+            (None, _) => errors.push(
+                wrong(format!("input '{}' is missing", signature.name)).expected(&signature.ty),
+            ),
+            (Some(_), Some(_)) => {
+                errors.push(wrong(format!("input '{}' is given twice", signature.name)));
+            }
+            (Some((_, tensor)), None) => match check(signature, tensor) {
+                Ok(()) => ordered.push(*tensor),
+                Err(error) => errors.push(error),
+            },
+        }
+    }
+    for (name, _) in given {
+        if !signatures.iter().any(|signature| signature.name == *name) {
+            errors.push(unknown("input", name, signatures));
+        }
+    }
+    Error::from_all(errors).map_or(Ok(ordered), Err)
+}
+
+/// Checks the type of a tensor given for `signature`.
+pub(crate) fn check(signature: &Signature, tensor: &Tensor) -> Result<()> {
+    if *tensor.ty() == signature.ty {
+        return Ok(());
+    }
+    let same = tensor.dtype() == signature.ty.dtype();
+    let what = if same { "shape" } else { "type" };
+    Err(
+        wrong(format!("input '{}' has the wrong {what}", signature.name))
+            .expected(&signature.ty)
+            .found(tensor.ty()),
+    )
+}
+
+/// A name that no input (or output) has.
+pub(crate) fn unknown(what: &str, name: &str, signatures: &[Signature]) -> Error {
+    let all = signatures
+        .iter()
+        .map(|signature| format!("'{}'", signature.name));
+    let error = wrong(format!("the model has no {what} '{name}'"));
+    error.expected(all.collect::<Vec<_>>().join(", "))
+}
+
+fn wrong(message: String) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tenon_tensor::{DataType, TensorType};
+
+    fn signature(name: &str, dtype: DataType, shape: &[usize]) -> Signature {
+        Signature {
+            name: name.into(),
+            ty: TensorType::new(dtype, shape).unwrap(),
+        }
+    }
+
+    #[test]
+    fn every_problem_is_told_with_what_was_expected() {
+        let signatures = [
+            signature("image", DataType::F32, &[1, 2]),
+            signature("mask", DataType::Bool, &[2]),
+            signature("ids", DataType::I64, &[3]),
+        ];
+        let numbers = Tensor::from_slice([1, 2], &[1i64, 2]).unwrap();
+        let short = Tensor::from_slice([2], &[1i64, 2]).unwrap();
+        let given = [("image", &numbers), ("ids", &short), ("mesk", &short)];
+        assert_eq!(
+            in_order(&signatures, &given).unwrap_err().to_string(),
+            "input 'image' has the wrong type: expected f32[1, 2], found i64[1, 2]\n\
+             input 'mask' is missing: expected bool[2]\n\
+             input 'ids' has the wrong shape: expected i64[3], found i64[2]\n\
+             the model has no input 'mesk': expected 'image', 'mask', 'ids'"
+        );
+        let twice = in_order(&signatures[2..], &[("ids", &short), ("ids", &short)]).unwrap_err();
+        assert_eq!(twice.to_string(), "input 'ids' is given twice");
+    }
+
+    #[test]
+    fn tensors_come_in_the_order_of_the_model() {
+        let signatures = [
+            signature("a", DataType::I64, &[1]),
+            signature("b", DataType::I64, &[1]),
+        ];
+        let (one, two) = (
+            Tensor::from_slice([1], &[1i64]).unwrap(),
+            Tensor::from_slice([1], &[2i64]).unwrap(),
+        );
+        let ordered = in_order(&signatures, &[("b", &two), ("a", &one)]).unwrap();
+        assert_eq!(ordered, [&one, &two]);
+    }
+}
