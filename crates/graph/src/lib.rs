@@ -9,6 +9,7 @@ mod check;
 mod edit;
 pub mod geometry;
 mod graph;
+mod markdown;
 pub mod operator;
 mod ops;
 mod text;
@@ -20,6 +21,7 @@ pub use check::{
 };
 pub use edit::Names;
 pub use graph::{Graph, Node, NodeId, Value, ValueId};
+pub use markdown::operator_table_markdown;
 pub use operator::{Inference, OperatorDef};
 pub use verify::verify;
 // The types that rows of the table and nodes are made of.

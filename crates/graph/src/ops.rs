@@ -10,10 +10,12 @@ mod rows;
 pub(crate) mod shapes;
 
 mod activation;
+mod attention;
 mod binary;
 mod constant;
 mod convolution;
 mod gather;
+mod image;
 mod matmul;
 mod movement;
 mod normalization;
@@ -23,6 +25,7 @@ mod recurrent;
 mod reduction;
 mod resize;
 mod selection;
+mod signal;
 mod tenon;
 mod unary;
 mod view;
@@ -37,6 +40,7 @@ pub(crate) static FAMILIES: &[&[OperatorDef]] = &[
     convolution::OPERATORS,
     pooling::OPERATORS,
     matmul::OPERATORS,
+    attention::OPERATORS,
     reduction::OPERATORS,
     normalization::OPERATORS,
     recurrent::OPERATORS,
@@ -46,6 +50,8 @@ pub(crate) static FAMILIES: &[&[OperatorDef]] = &[
     selection::OPERATORS,
     constant::OPERATORS,
     resize::OPERATORS,
+    image::OPERATORS,
+    signal::OPERATORS,
     quantize::OPERATORS,
     tenon::OPERATORS,
 ];

@@ -2,7 +2,9 @@
 //! logic, bits.
 
 use super::rows::*;
-use super::shapes::{Inferred, broadcast, broadcasts_to, choice, invalid, one, same_dtype};
+use super::shapes::{
+    Inferred, broadcast, broadcasts_to, choice, expect_shape, invalid, one, same, same_dtype,
+};
 use crate::{DataType, Inference};
 
 const A: crate::operator::OperandDef = required("A", NUMBERS);
@@ -61,6 +63,9 @@ operators! { "binary"
     /// The bits of X moved by Y places; those that leave are lost.
     Compute "BitShift" (required("X", INTEGERS), required("Y", INTEGERS))
         -> (required("Z", INTEGERS)) [must(string("direction", "LEFT or RIGHT"))] shift;
+    /// Swish(A) times B: A sigmoid(alpha A) B, of two tensors of one shape.
+    Compute "SwiGLU" (required("A", FLOATS), required("B", FLOATS)) -> (required("Y", FLOATS))
+        [float("alpha", "factor inside the sigmoid; default 1")] gated;
     /// X where it is not negative, else slope times X. The slope broadcasts to X.
     Compute "PRelu" (required("X", SIGNED), required("slope", SIGNED))
         -> (required("Y", SIGNED)) [] prelu;
@@ -93,6 +98,12 @@ fn power(node: &Inference<'_>) -> Inferred {
 fn shift(node: &Inference<'_>) -> Inferred {
     choice(node, "direction", "", &["LEFT", "RIGHT"])?;
     arithmetic(node)
+}
+
+fn gated(node: &Inference<'_>) -> Inferred {
+    same_dtype(node, &["A", "B"])?;
+    expect_shape(node.input(1)?, "B", node.input(0)?.shape())?;
+    same(node)
 }
 
 fn all(node: &Inference<'_>) -> Inferred {

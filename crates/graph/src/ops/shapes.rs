@@ -242,3 +242,19 @@ pub(crate) fn dtype_attribute(
         }),
     }
 }
+
+/// An integer attribute that must be in `range`.
+pub(crate) fn choice_of(
+    node: &Inference<'_>,
+    name: &str,
+    default: i64,
+    range: RangeInclusive<i64>,
+) -> Result<i64> {
+    let found = node.attributes.int(name, default)?;
+    if range.contains(&found) {
+        return Ok(found);
+    }
+    Err(invalid(format!("attribute '{name}' is out of range"))
+        .expected(format_args!("{} to {}", range.start(), range.end()))
+        .found(found))
+}
