@@ -1,0 +1,253 @@
+//! Activation functions, and the operators that fuse one name them by an attribute.
+
+use crate::kernel::{Build, Kernel, Node, Stop, floats, no_value, numbers};
+use crate::nest::Lanes;
+use crate::number::{Number, Wide};
+use crate::unary::{float, map, numeric};
+use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
+use tenon_base::Result;
+
+pub(crate) static KERNELS: &[(&str, Build)] = &[
+    ("Relu", |node| {
+        numeric(node, |x| x.greatest(0.0), |x| x.max(0))
+    }),
+    ("LeakyRelu", |node| {
+        let alpha = number(node, "alpha", 0.01)?;
+        float(node, move |x| if x < 0.0 { alpha * x } else { x })
+    }),
+    ("ThresholdedRelu", |node| {
+        let alpha = number(node, "alpha", 1.0)?;
+        float(node, move |x| if x > alpha { x } else { 0.0 })
+    }),
+    ("Elu", |node| {
+        let alpha = number(node, "alpha", 1.0)?;
+        float(node, move |x| if x < 0.0 { alpha * x.exp_m1() } else { x })
+    }),
+    ("Celu", |node| {
+        let alpha = number(node, "alpha", 1.0)?;
+        float(node, move |x| {
+            x.max(0.0) + (alpha * (x / alpha).exp_m1()).min(0.0)
+        })
+    }),
+    ("Selu", |node| {
+        let alpha = number(node, "alpha", 1.673_263_2)?;
+        let gamma = number(node, "gamma", 1.050_701)?;
+        float(node, move |x| {
+            gamma * if x > 0.0 { x } else { alpha * x.exp_m1() }
+        })
+    }),
+    ("Sigmoid", |node| float(node, sigmoid)),
+    ("HardSigmoid", |node| {
+        let (alpha, beta) = (number(node, "alpha", 0.2)?, number(node, "beta", 0.5)?);
+        float(node, move |x| hard_sigmoid(x, alpha, beta))
+    }),
+    ("HardSwish", |node| float(node, hard_swish)),
+    ("Swish", |node| {
+        let alpha = number(node, "alpha", 1.0)?;
+        float(node, move |x| x * sigmoid(alpha * x))
+    }),
+    ("Mish", |node| float(node, |x| x * softplus(x).tanh())),
+    ("Gelu", |node| {
+        match node.attributes.string("approximate", "none")? {
+            "tanh" => float(node, gelu_tanh),
+            _ => float(node, gelu),
+        }
+    }),
+    ("Tanh", |node| float(node, f64::tanh)),
+    ("Softplus", |node| float(node, softplus)),
+    ("Softsign", |node| float(node, |x| x / (1.0 + x.abs()))),
+    ("Shrink", shrink),
+    ("Clip", clip),
+    ("Softmax", |node| {
+        softmax(node, |x, max, sum| (x - max).exp() / sum)
+    }),
+    ("LogSoftmax", |node| {
+        softmax(node, |x, max, sum| x - max - sum.ln())
+    }),
+    ("Hardmax", hardmax),
+];
+
+/// An attribute that is a number.
+fn number(node: &Node<'_>, name: &str, default: f32) -> Result<f64> {
+    Ok(node.attributes.float(name, default)?.into())
+}
+
+pub(crate) fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+fn hard_sigmoid(x: f64, alpha: f64, beta: f64) -> f64 {
+    // Not clamp: NaN stays, and bounds in this order never panic.
+    (alpha * x + beta).greatest(0.0).least(1.0)
+}
+
+fn hard_swish(x: f64) -> f64 {
+    x * hard_sigmoid(x, 1.0 / 6.0, 0.5)
+}
+
+pub(crate) fn softplus(x: f64) -> f64 {
+    // log(1 + exp x) without overflow.
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
+}
+
+fn gelu(x: f64) -> f64 {
+    0.5 * x * (1.0 + libm::erf(x / SQRT_2))
+}
+
+fn gelu_tanh(x: f64) -> f64 {
+    // sqrt(2 / pi) is half of sqrt(2) times 2 / sqrt(pi).
+    let inner = 0.5 * SQRT_2 * FRAC_2_SQRT_PI * (x + 0.044715 * x.powi(3));
+    0.5 * x * (1.0 + inner.tanh())
+}
+
+/// The function that a fused operator applies to its result.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Activation {
+    None,
+    Relu,
+    Clip(f64, f64),
+    Sigmoid,
+    Tanh,
+    Silu,
+    HardSwish,
+    HardSigmoid(f64, f64),
+    LeakyRelu(f64),
+    Gelu,
+    GeluTanh,
+}
+
+impl Activation {
+    /// What the attributes `activation`, `alpha` and `beta` name.
+    pub(crate) fn of(node: &Node<'_>) -> Result<Self, Stop> {
+        let (alpha, beta) = (number(node, "alpha", 0.0)?, number(node, "beta", 0.0)?);
+        Ok(match node.attributes.string("activation", "none")? {
+            "none" => Activation::None,
+            "relu" => Activation::Relu,
+            "clip" => Activation::Clip(alpha, beta),
+            "sigmoid" => Activation::Sigmoid,
+            "tanh" => Activation::Tanh,
+            "silu" => Activation::Silu,
+            "hardswish" => Activation::HardSwish,
+            "hardsigmoid" => Activation::HardSigmoid(alpha, beta),
+            "leakyrelu" => Activation::LeakyRelu(alpha),
+            "gelu" => Activation::Gelu,
+            "gelu_tanh" => Activation::GeluTanh,
+            unknown => return Err(no_value("activation", unknown)),
+        })
+    }
+
+    pub(crate) fn apply(self, x: f64) -> f64 {
+        match self {
+            Activation::None => x,
+            Activation::Relu => x.greatest(0.0),
+            Activation::Clip(min, max) => x.greatest(min).least(max),
+            Activation::Sigmoid => sigmoid(x),
+            Activation::Tanh => x.tanh(),
+            Activation::Silu => x * sigmoid(x),
+            Activation::HardSwish => hard_swish(x),
+            Activation::HardSigmoid(alpha, beta) => hard_sigmoid(x, alpha, beta),
+            Activation::LeakyRelu(alpha) => {
+                if x < 0.0 {
+                    alpha * x
+                } else {
+                    x
+                }
+            }
+            Activation::Gelu => gelu(x),
+            Activation::GeluTanh => gelu_tanh(x),
+        }
+    }
+}
+
+fn shrink(node: &Node<'_>) -> Result<Kernel, Stop> {
+    let (lambd, bias) = (number(node, "lambd", 0.5)?, number(node, "bias", 0.0)?);
+    let apply = move |x: f64| {
+        if x < -lambd {
+            x + bias
+        } else if x > lambd {
+            x - bias
+        } else {
+            0.0
+        }
+    };
+    numbers!(node.dtype(0)?, 0, T => Ok(map(move |x: T| T::from_f64(apply(x.to_f64())))))
+}
+
+/// The bounds are read when executing: they need not be constants.
+fn clip(node: &Node<'_>) -> Result<Kernel, Stop> {
+    numbers!(node.dtype(0)?, 0, T => Ok(Kernel::new(|operands| {
+        let (inputs, mut outputs) = operands.split();
+        let bound = |index, none: T| -> Result<T> {
+            Ok(inputs.optional::<T>(index)?.and_then(|value| value.first().copied()).unwrap_or(none))
+        };
+        let (min, max) = (bound(1, T::LOWEST)?, bound(2, T::HIGHEST)?);
+        let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
+        for (to, &from) in to.iter_mut().zip(from) {
+            // Where min is above max, max wins, as in NumPy; NaN stays.
+            let raised = if from < min { min } else { from };
+            *to = if raised > max { max } else { raised };
+        }
+        Ok(())
+    })))
+}
+
+/// The lanes along the attribute `axis` of input 0.
+fn lanes(node: &Node<'_>) -> Result<Lanes> {
+    let shape = node.shape(0)?;
+    let along = node.axis("axis", -1, shape.len())?;
+    Ok(Lanes::new(shape, |axis| axis == along))
+}
+
+/// `finish` answers an element from x, the lane's maximum and its sum of exp(x - maximum).
+fn softmax(node: &Node<'_>, finish: fn(f64, f64, f64) -> f64) -> Result<Kernel, Stop> {
+    let lanes = lanes(node)?;
+    floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
+        lanes.starts.for_each(|[_, start]| {
+            let mut max = f64::NEG_INFINITY;
+            lanes.lane.for_each(|[at]| max = max.greatest(from[start + at].to_f64()));
+            let mut sum = 0.0;
+            lanes.lane.for_each(|[at]| sum += (from[start + at].to_f64() - max).exp());
+            lanes.lane.for_each(|[at]| {
+                let at = start + at;
+                to[at] = T::from_f64(finish(from[at].to_f64(), max, sum));
+            });
+        });
+        Ok(())
+    })))
+}
+
+fn hardmax(node: &Node<'_>) -> Result<Kernel, Stop> {
+    let lanes = lanes(node)?;
+    floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
+        to.fill(T::default());
+        lanes.starts.for_each(|[_, start]| {
+            let mut best = start;
+            lanes.lane.for_each(|[at]| {
+                if from[start + at] > from[best] {
+                    best = start + at;
+                }
+            });
+            to[best] = T::from_f64(1.0);
+        });
+        Ok(())
+    })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tails_do_not_overflow() {
+        assert_eq!(softplus(1000.0), 1000.0);
+        assert_eq!(softplus(-1000.0), 0.0);
+        assert_eq!(sigmoid(-1000.0), 0.0);
+        assert!((gelu_tanh(1.0) - 0.841_192).abs() < 1e-6);
+        assert!((gelu(1.0) - 0.841_345).abs() < 1e-6);
+        assert!(hard_sigmoid(f64::NAN, 1.0, 0.0).is_nan());
+    }
+}

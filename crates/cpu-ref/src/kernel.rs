@@ -1,0 +1,389 @@
+//! What every kernel is made from and what making one ends with.
+
+use std::ops::Deref;
+use tenon_backend::{InPlace, NodeView, Operands, Reason, Refusal, Workload};
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_graph::Inference;
+use tenon_tensor::{DataType, Shape, Tensor, TensorType};
+
+/// Makes the kernel of a node, or says why not.
+pub(crate) type Build = fn(&Node<'_>) -> Result<Kernel, Stop>;
+
+/// A workload and what it needs.
+pub(crate) struct Kernel {
+    pub(crate) workload: Box<dyn Workload>,
+    pub(crate) scratch_bytes: usize,
+    pub(crate) in_place: Vec<InPlace>,
+}
+
+impl Kernel {
+    /// A kernel without scratch memory.
+    pub(crate) fn new<F>(run: F) -> Self
+    where
+        F: Fn(&mut Operands<'_>) -> Result<()> + Send + Sync + 'static,
+    {
+        Self {
+            workload: Box::new(Run(run)),
+            scratch_bytes: 0,
+            in_place: Vec::new(),
+        }
+    }
+
+    /// The same with scratch memory for `count` numbers of 8 bytes.
+    pub(crate) fn with_scratch(self, count: usize) -> Result<Self, Stop> {
+        let bytes = count
+            .checked_mul(8)
+            .filter(|&bytes| bytes <= isize::MAX as usize);
+        let scratch_bytes = bytes.ok_or_else(|| {
+            Error::new(
+                ErrorKind::OutOfMemory,
+                format!("{count} numbers of scratch memory"),
+            )
+        })?;
+        Ok(Self {
+            scratch_bytes,
+            ..self
+        })
+    }
+
+    /// The same; output 0 may take the place of input 0.
+    pub(crate) fn in_place(self) -> Self {
+        Self {
+            in_place: vec![InPlace {
+                input: 0,
+                output: 0,
+            }],
+            ..self
+        }
+    }
+}
+
+struct Run<F>(F);
+
+impl<F: Fn(&mut Operands<'_>) -> Result<()> + Send + Sync> Workload for Run<F> {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        (self.0)(operands)
+    }
+}
+
+/// Why no kernel was made.
+pub(crate) enum Stop {
+    /// There is none for this type, rank or attribute.
+    Refusal(Refusal),
+    /// The node itself is wrong.
+    Error(Error),
+}
+
+impl From<Reason> for Stop {
+    fn from(reason: Reason) -> Self {
+        Stop::Refusal(reason.into())
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Error(error)
+    }
+}
+
+/// A refusal because of the type of an input.
+pub(crate) fn no_type(input: usize, found: DataType) -> Stop {
+    Reason::InputType { input, found }.into()
+}
+
+/// A refusal because of the value of an attribute.
+pub(crate) fn no_value(attribute: &'static str, found: impl std::fmt::Display) -> Stop {
+    Reason::AttributeValue {
+        attribute,
+        found: found.to_string(),
+    }
+    .into()
+}
+
+/// A refusal in a sentence.
+pub(crate) fn other(text: impl Into<String>) -> Stop {
+    Reason::Other { text: text.into() }.into()
+}
+
+/// An error of a node that contradicts itself.
+pub(crate) fn invalid(text: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidModel, text)
+}
+
+/// The node a kernel is made for; shape inference has accepted it.
+#[derive(Clone, Copy)]
+pub(crate) struct Node<'a>(&'a NodeView<'a>);
+
+impl<'a> Deref for Node<'a> {
+    type Target = NodeView<'a>;
+
+    fn deref(&self) -> &NodeView<'a> {
+        self.0
+    }
+}
+
+impl<'a> Node<'a> {
+    pub(crate) fn new(view: &'a NodeView<'a>) -> Self {
+        Self(view)
+    }
+
+    pub(crate) fn has_input(&self, index: usize) -> bool {
+        self.optional(index).is_some()
+    }
+
+    pub(crate) fn has_output(&self, index: usize) -> bool {
+        self.0.outputs.get(index).is_some_and(Option::is_some)
+    }
+
+    pub(crate) fn optional(&self, index: usize) -> Option<&'a TensorType> {
+        self.0.inputs.get(index).copied().flatten()
+    }
+
+    pub(crate) fn input(&self, index: usize) -> Result<&'a TensorType> {
+        self.optional(index)
+            .ok_or_else(|| invalid(format!("input {index} is missing")))
+    }
+
+    pub(crate) fn output(&self, index: usize) -> Result<&'a TensorType> {
+        self.0
+            .outputs
+            .get(index)
+            .copied()
+            .flatten()
+            .ok_or_else(|| invalid(format!("output {index} is missing")))
+    }
+
+    pub(crate) fn dtype(&self, index: usize) -> Result<DataType> {
+        Ok(self.input(index)?.dtype())
+    }
+
+    pub(crate) fn shape(&self, index: usize) -> Result<&'a Shape> {
+        Ok(self.input(index)?.shape())
+    }
+
+    /// The elements of a constant input, `None` when it is left out.
+    pub(crate) fn constant(&self, index: usize) -> Result<Option<&'a Tensor>, Stop> {
+        if !self.has_input(index) {
+            return Ok(None);
+        }
+        match self.0.constants.get(index).copied().flatten() {
+            Some(tensor) => Ok(Some(tensor)),
+            None => Err(Reason::NotConstant { input: index }.into()),
+        }
+    }
+
+    /// The integers of a constant input, `None` when it is left out.
+    pub(crate) fn ints(&self, index: usize) -> Result<Option<Vec<i64>>, Stop> {
+        let Some(tensor) = self.constant(index)? else {
+            return Ok(None);
+        };
+        tensor
+            .to_i64s()
+            .map(Some)
+            .ok_or_else(|| no_type(index, tensor.dtype()))
+    }
+
+    /// The first number of a constant input of any real type, `None` when it is left out.
+    pub(crate) fn number(&self, index: usize) -> Result<Option<f64>, Stop> {
+        let Some(tensor) = self.constant(index)? else {
+            return Ok(None);
+        };
+        crate::number::first_number(tensor)
+            .map(Some)
+            .ok_or_else(|| no_type(index, tensor.dtype()))
+    }
+
+    /// The node as shape inference sees it, whose arithmetic kernels share.
+    pub(crate) fn inference(&self) -> Inference<'a> {
+        Inference {
+            attributes: self.0.attributes,
+            inputs: self.0.inputs,
+            constants: self.0.constants,
+            outputs: self.0.outputs.len(),
+        }
+    }
+
+    /// An axis attribute as a position below `rank`.
+    pub(crate) fn axis(&self, name: &str, default: i64, rank: usize) -> Result<usize> {
+        axis(self.0.attributes.int(name, default)?, rank)
+    }
+}
+
+/// An axis, from the end when negative, as a position below `rank`.
+pub(crate) fn axis(axis: i64, rank: usize) -> Result<usize> {
+    let position = if axis < 0 {
+        axis.saturating_add_unsigned(rank as u64)
+    } else {
+        axis
+    };
+    usize::try_from(position)
+        .ok()
+        .filter(|&position| position < rank)
+        .ok_or_else(|| invalid(format!("axis {axis} of a tensor with {rank} dimensions")))
+}
+
+/// A position read at run time, from the end when negative, below `extent`.
+pub(crate) fn position(index: i64, extent: usize) -> Result<usize> {
+    let position = if index < 0 {
+        index.saturating_add_unsigned(extent as u64)
+    } else {
+        index
+    };
+    usize::try_from(position)
+        .ok()
+        .filter(|&position| position < extent)
+        .ok_or_else(|| {
+            Error::new(
+                ErrorKind::OutOfBounds,
+                "an index lies outside its dimension",
+            )
+            .expected(format_args!("-{extent} to {}", extent as i64 - 1))
+            .found(index)
+        })
+}
+
+/// A number of elements read at run time, of which there are at most `most`.
+pub(crate) fn length(value: i64, most: usize) -> Result<usize> {
+    usize::try_from(value)
+        .ok()
+        .filter(|&length| length <= most)
+        .ok_or_else(|| {
+            Error::new(ErrorKind::OutOfBounds, "a length is out of range")
+                .expected(format_args!("0 to {most}"))
+                .found(value)
+        })
+}
+
+/// Runs `$body` with `$T` standing for the type of floating-point elements `$dtype`.
+macro_rules! floats {
+    ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            tenon_tensor::DataType::F32 => {
+                type $T = f32;
+                $body
+            }
+            tenon_tensor::DataType::F64 => {
+                type $T = f64;
+                $body
+            }
+            tenon_tensor::DataType::F16 => {
+                type $T = half::f16;
+                $body
+            }
+            tenon_tensor::DataType::BF16 => {
+                type $T = half::bf16;
+                $body
+            }
+            found => Err($crate::kernel::no_type($input, found)),
+        }
+    };
+}
+
+/// The same for integers of whole bytes.
+macro_rules! integers {
+    ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            tenon_tensor::DataType::I8 => {
+                type $T = i8;
+                $body
+            }
+            tenon_tensor::DataType::I16 => {
+                type $T = i16;
+                $body
+            }
+            tenon_tensor::DataType::I32 => {
+                type $T = i32;
+                $body
+            }
+            tenon_tensor::DataType::I64 => {
+                type $T = i64;
+                $body
+            }
+            tenon_tensor::DataType::U8 => {
+                type $T = u8;
+                $body
+            }
+            tenon_tensor::DataType::U16 => {
+                type $T = u16;
+                $body
+            }
+            tenon_tensor::DataType::U32 => {
+                type $T = u32;
+                $body
+            }
+            tenon_tensor::DataType::U64 => {
+                type $T = u64;
+                $body
+            }
+            found => Err($crate::kernel::no_type($input, found)),
+        }
+    };
+}
+
+/// The same for integers and floating-point numbers.
+macro_rules! numbers {
+    ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            dtype if dtype.is_float() => $crate::kernel::floats!(dtype, $input, $T => $body),
+            dtype => $crate::kernel::integers!(dtype, $input, $T => $body),
+        }
+    };
+}
+
+/// The same for indices: i64 or i32.
+macro_rules! indices {
+    ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            tenon_tensor::DataType::I64 => {
+                type $T = i64;
+                $body
+            }
+            tenon_tensor::DataType::I32 => {
+                type $T = i32;
+                $body
+            }
+            found => Err($crate::kernel::no_type($input, found)),
+        }
+    };
+}
+
+/// The same for moving elements: `$T` is an unsigned integer of their size.
+macro_rules! sized {
+    ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
+        match $dtype.bits() {
+            8 => {
+                type $T = u8;
+                $body
+            }
+            16 => {
+                type $T = u16;
+                $body
+            }
+            32 => {
+                type $T = u32;
+                $body
+            }
+            64 => {
+                type $T = u64;
+                $body
+            }
+            _ => Err($crate::kernel::no_type($input, $dtype)),
+        }
+    };
+}
+
+pub(crate) use {floats, indices, integers, numbers, sized};
+
+/// The first `count` numbers of the scratch memory.
+pub(crate) fn scratch<'a, T: tenon_tensor::Element>(
+    outputs: &mut tenon_backend::Outputs<'a>,
+    count: usize,
+) -> Result<&'a mut [T]> {
+    let all = outputs.scratch::<T>()?;
+    let found = all.len();
+    all.get_mut(..count).ok_or_else(|| {
+        Error::new(ErrorKind::Internal, "too little scratch memory")
+            .expected(count)
+            .found(found)
+    })
+}

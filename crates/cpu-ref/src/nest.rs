@@ -1,0 +1,263 @@
+//! Nested loops over a shape with strided operands: how every kernel walks memory.
+
+use crate::kernel::invalid;
+use tenon_base::Result;
+use tenon_tensor::Shape;
+
+/// The positions of `N` operands for each element of a shape, in row-major order. Neighbouring
+/// dimensions that all operands walk alike are one loop.
+#[derive(Debug, Clone)]
+pub(crate) struct Nest<const N: usize> {
+    /// Extent and strides of the outer loops, outermost first.
+    outer: Vec<(usize, [isize; N])>,
+    /// The same of the innermost loop.
+    inner: (usize, [isize; N]),
+    start: [isize; N],
+}
+
+impl<const N: usize> Nest<N> {
+    /// Loops over `shape`, operand `n` moving by `strides[n]`.
+    pub(crate) fn new(shape: &[usize], strides: [&[isize]; N]) -> Self {
+        let mut loops: Vec<(usize, [isize; N])> = Vec::new();
+        for (axis, &extent) in shape.iter().enumerate() {
+            let stride = strides.map(|strides| strides[axis]);
+            match loops.last_mut() {
+                _ if extent == 1 => {}
+                Some((above, step)) if (0..N).all(|n| step[n] == stride[n] * extent as isize) => {
+                    *above *= extent;
+                    *step = stride;
+                }
+                _ => loops.push((extent, stride)),
+            }
+        }
+        let inner = loops.pop().unwrap_or((1, [0; N]));
+        Self {
+            outer: loops,
+            inner,
+            start: [0; N],
+        }
+    }
+
+    /// The same, operand `n` starting at `start[n]`.
+    pub(crate) fn starting_at(self, start: [isize; N]) -> Self {
+        Self { start, ..self }
+    }
+
+    fn rows(&self) -> usize {
+        if self.inner.0 == 0 {
+            0
+        } else {
+            self.outer.iter().map(|&(extent, _)| extent).product()
+        }
+    }
+
+    /// The operands' positions at the start of an innermost loop.
+    fn row(&self, mut row: usize) -> [isize; N] {
+        let mut at = self.start;
+        for &(extent, strides) in self.outer.iter().rev() {
+            let step = (row % extent) as isize;
+            row /= extent;
+            for n in 0..N {
+                at[n] += step * strides[n];
+            }
+        }
+        at
+    }
+
+    /// Calls `body` with the operands' positions of each element.
+    pub(crate) fn for_each(&self, mut body: impl FnMut([usize; N])) {
+        let (count, strides) = self.inner;
+        for row in 0..self.rows() {
+            let mut at = self.row(row);
+            for _ in 0..count {
+                body(at.map(|position| position as usize));
+                for n in 0..N {
+                    at[n] += strides[n];
+                }
+            }
+        }
+    }
+
+    /// The same until `body` fails.
+    pub(crate) fn try_for_each(
+        &self,
+        mut body: impl FnMut([usize; N]) -> Result<()>,
+    ) -> Result<()> {
+        let mut result = Ok(());
+        self.for_each(|at| {
+            if result.is_ok() {
+                result = body(at);
+            }
+        });
+        result
+    }
+}
+
+impl Nest<2> {
+    /// Copies elements of operand 1 to places of operand 0.
+    pub(crate) fn copy<T: Copy>(&self, target: &mut [T], source: &[T]) {
+        let (count, [to, from]) = self.inner;
+        if (to, from) != (1, 1) {
+            return self.for_each(|[to, from]| target[to] = source[from]);
+        }
+        for row in 0..self.rows() {
+            let [to, from] = self.row(row).map(|position| position as usize);
+            target[to..to + count].copy_from_slice(&source[from..from + count]);
+        }
+    }
+}
+
+/// Strides of a contiguous tensor.
+pub(crate) fn strides(shape: &Shape) -> Vec<isize> {
+    shape
+        .strides()
+        .into_iter()
+        .map(|stride| stride as isize)
+        .collect()
+}
+
+/// Strides with which a contiguous tensor is read as if it had shape `to`.
+pub(crate) fn broadcast(shape: &Shape, to: &[usize]) -> Result<Vec<isize>> {
+    let missing = to.len().checked_sub(shape.len());
+    let missing =
+        missing.ok_or_else(|| invalid(format!("{shape} does not broadcast to {to:?}")))?;
+    let mut all = vec![0; missing];
+    for (axis, stride) in strides(shape).into_iter().enumerate() {
+        match (shape[axis], to[missing + axis]) {
+            (1, _) => all.push(0),
+            (extent, wanted) if extent == wanted => all.push(stride),
+            _ => return Err(invalid(format!("{shape} does not broadcast to {to:?}"))),
+        }
+    }
+    Ok(all)
+}
+
+/// A tensor as lanes along some axes: for each combination of the others the lane's first
+/// position, and in each lane the positions of its elements relative to it.
+#[derive(Debug, Clone)]
+pub(crate) struct Lanes {
+    /// Operand 0: position in a tensor of the kept dimensions alone; operand 1: in the whole.
+    pub(crate) starts: Nest<2>,
+    /// Positions in a lane.
+    pub(crate) lane: Nest<1>,
+    /// Elements of a lane.
+    pub(crate) len: usize,
+}
+
+impl Lanes {
+    /// The lanes of `shape` along the axes for which `along` is true.
+    pub(crate) fn new(shape: &Shape, along: impl Fn(usize) -> bool) -> Self {
+        let strides = strides(shape);
+        let pick = |wanted: bool| -> (Vec<usize>, Vec<isize>) {
+            (0..shape.len())
+                .filter(|&axis| along(axis) == wanted)
+                .map(|axis| (shape[axis], strides[axis]))
+                .unzip()
+        };
+        let ((kept, kept_strides), (lane, lane_strides)) = (pick(false), pick(true));
+        let dense = self::strides(&Shape::new(kept.clone()));
+        Self {
+            starts: Nest::new(&kept, [&dense, &kept_strides]),
+            len: lane.iter().product(),
+            lane: Nest::new(&lane, [&lane_strides]),
+        }
+    }
+}
+
+/// A shape seen from one axis: what lies outside it, itself, what lies inside.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Along {
+    pub(crate) outer: usize,
+    pub(crate) extent: usize,
+    pub(crate) inner: usize,
+}
+
+impl Along {
+    /// `axis` must be below the rank.
+    pub(crate) fn new(shape: &[usize], axis: usize) -> Self {
+        Self {
+            outer: shape[..axis].iter().product(),
+            extent: shape[axis],
+            inner: shape[axis + 1..].iter().product(),
+        }
+    }
+}
+
+/// For each axis of an output the positions (times the stride) in the input that it shows.
+#[derive(Debug, Clone)]
+pub(crate) struct Maps(Vec<Vec<usize>>);
+
+impl Maps {
+    /// `positions(axis, at)` answers the input's position along an axis for the output's.
+    pub(crate) fn new(
+        input: &Shape,
+        output: &Shape,
+        positions: impl Fn(usize, usize) -> usize,
+    ) -> Self {
+        let strides = input.strides();
+        let axis = |axis: usize| {
+            (0..output[axis])
+                .map(|at| positions(axis, at) * strides[axis])
+                .collect()
+        };
+        Self((0..output.len()).map(axis).collect())
+    }
+
+    /// Fills the output.
+    pub(crate) fn copy<T: Copy>(&self, to: &mut [T], from: &[T]) {
+        let Some((inner, outer)) = self.0.split_last() else {
+            return to.copy_from_slice(from);
+        };
+        if to.is_empty() {
+            return;
+        }
+        for (row, to) in to.chunks_exact_mut(inner.len()).enumerate() {
+            let mut rest = row;
+            let mut start = 0;
+            for map in outer.iter().rev() {
+                start += map[rest % map.len()];
+                rest /= map.len();
+            }
+            to.iter_mut()
+                .zip(inner)
+                .for_each(|(to, &at)| *to = from[start + at]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alike_dimensions_are_one_loop() {
+        let shape = Shape::new([2, 1, 3, 4]);
+        let nest = Nest::new(&shape, [&strides(&shape), &[12, 0, 4, 1]]);
+        assert!(nest.outer.is_empty());
+        assert_eq!(nest.inner, (24, [1, 1]));
+    }
+
+    #[test]
+    fn a_transposition_and_nothing_at_all() {
+        let mut out = [0; 6];
+        Nest::new(&[3, 2], [&[2, 1], &[1, 3]]).copy(&mut out, &[1, 2, 3, 4, 5, 6]);
+        assert_eq!(out, [1, 4, 2, 5, 3, 6]);
+        Nest::new(&[3, 0], [&[0, 1]]).for_each(|_: [usize; 1]| panic!("no elements"));
+        Nest::new(&[0, 3], [&[3, 1]]).for_each(|_: [usize; 1]| panic!("no elements"));
+        let mut calls = 0;
+        Nest::new(&[], [&[]]).for_each(|_: [usize; 1]| calls += 1);
+        assert_eq!(calls, 1);
+    }
+
+    #[test]
+    fn lanes_along_the_first_axis() {
+        let lanes = Lanes::new(&Shape::new([2, 3]), |axis| axis == 0);
+        let mut sums = [0; 3];
+        lanes.starts.for_each(|[to, start]| {
+            lanes
+                .lane
+                .for_each(|[at]| sums[to] += [1, 2, 3, 10, 20, 30][start + at]);
+        });
+        assert_eq!(sums, [11, 22, 33]);
+    }
+}

@@ -1,0 +1,407 @@
+//! Recurrent layers. Sums and states are f64; what leaves is rounded once.
+
+use crate::activation::{sigmoid, softplus};
+use crate::kernel::{Build, Kernel, Node, Stop, floats, length, no_type, no_value, scratch};
+use crate::matmul::dot;
+use crate::number::{Number, Wide};
+use tenon_backend::Inputs;
+use tenon_base::Result;
+use tenon_graph::Attributes;
+use tenon_tensor::DataType;
+
+pub(crate) static KERNELS: &[(&str, Build)] = &[
+    ("LSTM", |node| layer(node, Cell::Lstm)),
+    ("GRU", |node| layer(node, Cell::Gru)),
+    ("RNN", |node| layer(node, Cell::Rnn)),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Cell {
+    Lstm,
+    Gru,
+    Rnn,
+}
+
+impl Cell {
+    fn gates(self) -> usize {
+        match self {
+            Cell::Lstm => 4,
+            Cell::Gru => 3,
+            Cell::Rnn => 1,
+        }
+    }
+
+    fn default_functions(self) -> &'static [&'static str] {
+        match self {
+            Cell::Lstm => &["Sigmoid", "Tanh", "Tanh"],
+            Cell::Gru => &["Sigmoid", "Tanh"],
+            Cell::Rnn => &["Tanh"],
+        }
+    }
+}
+
+/// An activation function with its parameters.
+#[derive(Debug, Clone, Copy)]
+enum Function {
+    Relu,
+    Tanh,
+    Sigmoid,
+    Affine(f64, f64),
+    LeakyRelu(f64),
+    ThresholdedRelu(f64),
+    ScaledTanh(f64, f64),
+    HardSigmoid(f64, f64),
+    Elu(f64),
+    Softsign,
+    Softplus,
+}
+
+impl Function {
+    /// Functions take their parameters from the lists in order, those that have any.
+    fn all(attributes: &Attributes, cell: Cell, directions: usize) -> Result<Vec<Self>, Stop> {
+        let mut alphas = attributes
+            .floats("activation_alpha")?
+            .unwrap_or_default()
+            .iter();
+        let mut betas = attributes
+            .floats("activation_beta")?
+            .unwrap_or_default()
+            .iter();
+        let mut alpha = |default: f64| alphas.next().map_or(default, |&alpha| alpha.into());
+        let mut beta = |default: f64| betas.next().map_or(default, |&beta| beta.into());
+        let names: Vec<&str> = match attributes.strings("activations")? {
+            Some(names) => names.iter().map(String::as_str).collect(),
+            None => cell.default_functions().repeat(directions),
+        };
+        let function = |name: &str| {
+            Ok(match name.to_ascii_lowercase().as_str() {
+                "relu" => Function::Relu,
+                "tanh" => Function::Tanh,
+                "sigmoid" => Function::Sigmoid,
+                "affine" => Function::Affine(alpha(1.0), beta(0.0)),
+                "leakyrelu" => Function::LeakyRelu(alpha(0.01)),
+                "thresholdedrelu" => Function::ThresholdedRelu(alpha(1.0)),
+                "scaledtanh" => Function::ScaledTanh(alpha(1.0), beta(1.0)),
+                "hardsigmoid" => Function::HardSigmoid(alpha(0.2), beta(0.5)),
+                "elu" => Function::Elu(alpha(1.0)),
+                "softsign" => Function::Softsign,
+                "softplus" => Function::Softplus,
+                _ => return Err(no_value("activations", name)),
+            })
+        };
+        names.into_iter().map(function).collect()
+    }
+
+    fn apply(self, x: f64) -> f64 {
+        match self {
+            Function::Relu => x.greatest(0.0),
+            Function::Tanh => x.tanh(),
+            Function::Sigmoid => sigmoid(x),
+            Function::Affine(alpha, beta) => alpha * x + beta,
+            Function::LeakyRelu(alpha) if x < 0.0 => alpha * x,
+            Function::LeakyRelu(_) => x,
+            Function::ThresholdedRelu(alpha) if x > alpha => x,
+            Function::ThresholdedRelu(_) => 0.0,
+            Function::ScaledTanh(alpha, beta) => alpha * (beta * x).tanh(),
+            Function::HardSigmoid(alpha, beta) => (alpha * x + beta).greatest(0.0).least(1.0),
+            Function::Elu(alpha) if x < 0.0 => alpha * x.exp_m1(),
+            Function::Elu(_) => x,
+            Function::Softsign => x / (1.0 + x.abs()),
+            Function::Softplus => softplus(x),
+        }
+    }
+}
+
+/// A layer: all but its numbers.
+struct Layer {
+    cell: Cell,
+    steps: usize,
+    batch: usize,
+    features: usize,
+    hidden: usize,
+    /// For each direction whether it runs backwards.
+    directions: Vec<bool>,
+    functions: Vec<Function>,
+    clip: f64,
+    /// X and Y are [batch, steps, ..], states [batch, directions, hidden].
+    batch_first: bool,
+    /// LSTM: the input gate is what the forget gate leaves.
+    coupled: bool,
+    /// GRU: the reset gate comes after the product.
+    reset_after: bool,
+}
+
+impl Layer {
+    fn new(node: &Node<'_>, cell: Cell) -> Result<Self, Stop> {
+        let attributes = node.attributes;
+        let [first, second, features] = **node.shape(0)? else {
+            return Err(no_value("layout", "of other than three dimensions"));
+        };
+        let batch_first = attributes.flag("layout", false)?;
+        let directions = match attributes.string("direction", "forward")? {
+            "forward" => vec![false],
+            "reverse" => vec![true],
+            "bidirectional" => vec![false, true],
+            other => return Err(no_value("direction", other)),
+        };
+        Ok(Self {
+            cell,
+            steps: if batch_first { second } else { first },
+            batch: if batch_first { first } else { second },
+            features,
+            hidden: node.shape(2)?.last().copied().unwrap_or(0),
+            functions: Function::all(attributes, cell, directions.len())?,
+            directions,
+            clip: match attributes.float("clip", 0.0)? {
+                clip if clip > 0.0 => clip.into(),
+                _ => f64::INFINITY,
+            },
+            batch_first,
+            coupled: attributes.flag("input_forget", false)?,
+            reset_after: attributes.flag("linear_before_reset", false)?,
+        })
+    }
+
+    /// Gates, state, its next value, cell state and a product that waits for its gate.
+    fn scratch(&self) -> usize {
+        (self.cell.gates() + 4) * self.hidden
+    }
+
+    fn x_at(&self, step: usize, batch: usize) -> usize {
+        let row = if self.batch_first {
+            batch * self.steps + step
+        } else {
+            step * self.batch + batch
+        };
+        row * self.features
+    }
+
+    fn y_at(&self, step: usize, direction: usize, batch: usize) -> usize {
+        let count = self.directions.len();
+        let row = if self.batch_first {
+            (batch * self.steps + step) * count + direction
+        } else {
+            (step * count + direction) * self.batch + batch
+        };
+        row * self.hidden
+    }
+
+    fn state_at(&self, direction: usize, batch: usize) -> usize {
+        let row = if self.batch_first {
+            batch * self.directions.len() + direction
+        } else {
+            direction * self.batch + batch
+        };
+        row * self.hidden
+    }
+
+    fn held(&self, x: f64) -> f64 {
+        x.greatest(-self.clip).least(self.clip)
+    }
+}
+
+/// The parameters of one direction.
+struct Weights<'a, T> {
+    w: &'a [T],
+    r: &'a [T],
+    b: Option<&'a [T]>,
+    peephole: Option<&'a [T]>,
+    functions: &'a [Function],
+}
+
+impl<'a, T: Number> Weights<'a, T> {
+    fn new(inputs: &Inputs<'a>, layer: &'a Layer, direction: usize) -> Result<Self> {
+        let rows = layer.cell.gates() * layer.hidden;
+        let part = |all: &'a [T], size: usize| &all[direction * size..(direction + 1) * size];
+        let peephole = match layer.cell {
+            Cell::Lstm => inputs.optional::<T>(7)?,
+            _ => None,
+        };
+        let each = layer.functions.len() / layer.directions.len();
+        Ok(Self {
+            w: part(inputs.slice(1)?, rows * layer.features),
+            r: part(inputs.slice(2)?, rows * layer.hidden),
+            b: inputs.optional::<T>(3)?.map(|b| part(b, 2 * rows)),
+            peephole: peephole.map(|p| part(p, 3 * layer.hidden)),
+            functions: &layer.functions[direction * each..(direction + 1) * each],
+        })
+    }
+
+    /// Bias `row` of those added to X W' (0) or to H R' (1).
+    fn bias(&self, which: usize, row: usize, rows: usize) -> f64 {
+        self.b.map_or(0.0, |b| b[which * rows + row].to_f64())
+    }
+}
+
+/// The states of one sequence.
+struct State<'a> {
+    gates: &'a mut [f64],
+    h: &'a mut [f64],
+    next: &'a mut [f64],
+    c: &'a mut [f64],
+    waiting: &'a mut [f64],
+}
+
+impl<'a> State<'a> {
+    fn new(layer: &Layer, memory: &'a mut [f64]) -> Self {
+        let (gates, rest) = memory.split_at_mut(layer.cell.gates() * layer.hidden);
+        let (h, rest) = rest.split_at_mut(layer.hidden);
+        let (next, rest) = rest.split_at_mut(layer.hidden);
+        let (c, waiting) = rest.split_at_mut(layer.hidden);
+        Self {
+            gates,
+            h,
+            next,
+            c,
+            waiting,
+        }
+    }
+
+    /// One step: reads `x`, changes `h` (and `c`).
+    fn step<T: Number>(&mut self, layer: &Layer, weights: &Weights<'_, T>, x: &[T]) {
+        let rows = self.gates.len();
+        for (row, gate) in self.gates.iter_mut().enumerate() {
+            let w = &weights.w[row * layer.features..(row + 1) * layer.features];
+            *gate = dot(x, w) + weights.bias(0, row, rows);
+        }
+        match layer.cell {
+            Cell::Lstm => self.lstm(layer, weights),
+            Cell::Gru => self.gru(layer, weights),
+            Cell::Rnn => self.rnn(layer, weights),
+        }
+    }
+
+    /// The product of row `row` of R with the state.
+    fn recurrence<T: Number>(h: &[f64], r: &[T], row: usize) -> f64 {
+        let r = &r[row * h.len()..(row + 1) * h.len()];
+        h.iter().zip(r).map(|(h, r)| h * r.to_f64()).sum()
+    }
+
+    fn lstm<T: Number>(&mut self, layer: &Layer, weights: &Weights<'_, T>) {
+        let (rows, hidden) = (self.gates.len(), layer.hidden);
+        for (row, gate) in self.gates.iter_mut().enumerate() {
+            *gate += Self::recurrence(self.h, weights.r, row) + weights.bias(1, row, rows);
+        }
+        let [f, g, h] = [0, 1, 2].map(|nth| weights.functions[nth]);
+        let peephole = |gate: usize, unit: usize| {
+            weights
+                .peephole
+                .map_or(0.0, |p| p[gate * hidden + unit].to_f64())
+        };
+        for unit in 0..hidden {
+            let [input, output, forget, cell] = [0, 1, 2, 3].map(|n| self.gates[n * hidden + unit]);
+            let before = self.c[unit];
+            let forget = f.apply(layer.held(forget + peephole(2, unit) * before));
+            let input = if layer.coupled {
+                1.0 - forget
+            } else {
+                f.apply(layer.held(input + peephole(0, unit) * before))
+            };
+            let now = forget * before + input * g.apply(layer.held(cell));
+            let output = f.apply(layer.held(output + peephole(1, unit) * now));
+            self.c[unit] = now;
+            self.h[unit] = output * h.apply(now);
+        }
+    }
+
+    fn gru<T: Number>(&mut self, layer: &Layer, weights: &Weights<'_, T>) {
+        let (rows, hidden) = (self.gates.len(), layer.hidden);
+        let [f, g] = [0, 1].map(|nth| weights.functions[nth]);
+        for row in 0..2 * hidden {
+            let sum = Self::recurrence(self.h, weights.r, row) + weights.bias(1, row, rows);
+            self.gates[row] = f.apply(layer.held(self.gates[row] + sum));
+        }
+        for unit in 0..hidden {
+            self.waiting[unit] = self.gates[hidden + unit] * self.h[unit];
+        }
+        for unit in 0..hidden {
+            let row = 2 * hidden + unit;
+            let bias = weights.bias(1, row, rows);
+            let sum = if layer.reset_after {
+                let sum = Self::recurrence(self.h, weights.r, row) + bias;
+                self.gates[hidden + unit] * sum
+            } else {
+                Self::recurrence(self.waiting, weights.r, row) + bias
+            };
+            let update = self.gates[unit];
+            let new = g.apply(layer.held(self.gates[row] + sum));
+            self.next[unit] = (1.0 - update) * new + update * self.h[unit];
+        }
+        self.h.copy_from_slice(self.next);
+    }
+
+    fn rnn<T: Number>(&mut self, layer: &Layer, weights: &Weights<'_, T>) {
+        let rows = self.gates.len();
+        for (row, next) in self.next.iter_mut().enumerate() {
+            let sum = Self::recurrence(self.h, weights.r, row) + weights.bias(1, row, rows);
+            *next = weights.functions[0].apply(layer.held(self.gates[row] + sum));
+        }
+        self.h.copy_from_slice(self.next);
+    }
+}
+
+fn store<T: Number>(to: &mut Option<&mut [T]>, at: usize, values: &[f64]) {
+    if let Some(to) = to {
+        to[at..at + values.len()]
+            .iter_mut()
+            .zip(values)
+            .for_each(|(to, &x)| *to = T::from_f64(x));
+    }
+}
+
+fn load<T: Number>(to: &mut [f64], from: Option<&[T]>, at: usize) {
+    match from {
+        Some(from) => to
+            .iter_mut()
+            .zip(&from[at..])
+            .for_each(|(to, x)| *to = x.to_f64()),
+        None => to.fill(0.0),
+    }
+}
+
+fn layer(node: &Node<'_>, cell: Cell) -> Result<Kernel, Stop> {
+    let layer = Layer::new(node, cell)?;
+    if let Some(lengths) = node.optional(4)
+        && lengths.dtype() != DataType::I32
+    {
+        return Err(no_type(4, lengths.dtype()));
+    }
+    let size = layer.scratch();
+    floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let x = inputs.slice::<T>(0)?;
+        let lengths = inputs.optional::<i32>(4)?;
+        let initial_h = inputs.optional::<T>(5)?;
+        let initial_c = if cell == Cell::Lstm { inputs.optional::<T>(6)? } else { None };
+        let (mut y, mut y_h) = (outputs.optional::<T>(0)?, outputs.optional::<T>(1)?);
+        let mut y_c = if cell == Cell::Lstm { outputs.optional::<T>(2)? } else { None };
+        let mut state = State::new(&layer, scratch(&mut outputs, size)?);
+        for (direction, &backwards) in layer.directions.iter().enumerate() {
+            let weights = Weights::<T>::new(&inputs, &layer, direction)?;
+            for batch in 0..layer.batch {
+                let length = match lengths {
+                    Some(lengths) => length(lengths[batch].into(), layer.steps)?,
+                    None => layer.steps,
+                };
+                let at = layer.state_at(direction, batch);
+                load(state.h, initial_h, at);
+                load(state.c, initial_c, at);
+                for nth in 0..length {
+                    let step = if backwards { length - 1 - nth } else { nth };
+                    let from = layer.x_at(step, batch);
+                    state.step(&layer, &weights, &x[from..from + layer.features]);
+                    store(&mut y, layer.y_at(step, direction, batch), state.h);
+                }
+                // What lies behind a sequence's end is 0.
+                state.next.fill(0.0);
+                for step in length..layer.steps {
+                    store(&mut y, layer.y_at(step, direction, batch), state.next);
+                }
+                store(&mut y_h, at, state.h);
+                store(&mut y_c, at, state.c);
+            }
+        }
+        Ok(())
+    })
+    .with_scratch(size))
+}

@@ -1,0 +1,292 @@
+//! Operators that choose elements: by a condition, by order, by place.
+
+use crate::kernel::{
+    Build, Kernel, Node, Stop, axis, floats, indices, integers, invalid, no_type, numbers,
+    position, scratch, sized,
+};
+use crate::nest::{Along, Lanes, Nest, broadcast, strides};
+use crate::number::{Index, Number, Sum, Wide};
+use std::cmp::Ordering;
+use tenon_base::Result;
+use tenon_tensor::DataType;
+
+pub(crate) static KERNELS: &[(&str, Build)] = &[
+    ("Where", select),
+    ("ArgMax", |node| extreme_position(node, Ordering::Greater)),
+    ("ArgMin", |node| extreme_position(node, Ordering::Less)),
+    ("TopK", top_k),
+    ("CumSum", cum_sum),
+    ("CumProd", cum_prod),
+    ("Trilu", triangle),
+    ("OneHot", one_hot),
+    ("NonZero", non_zero),
+    ("Compress", compress),
+];
+
+fn select(node: &Node<'_>) -> Result<Kernel, Stop> {
+    let out = node.output(0)?.shape();
+    let shown = |index| broadcast(node.shape(index)?, out);
+    let (condition, x, y) = (shown(0)?, shown(1)?, shown(2)?);
+    let nest = Nest::new(out, [&strides(out), &condition, &x, &y]);
+    sized!(node.dtype(1)?, 1, T => Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let condition = inputs.slice::<u8>(0)?;
+        let (x, y) = (inputs.slice::<T>(1)?, inputs.slice::<T>(2)?);
+        let to = outputs.slice::<T>(0)?;
+        nest.for_each(|[out, c, a, b]| to[out] = if condition[c] != 0 { x[a] } else { y[b] });
+        Ok(())
+    })))
+}
+
+/// The order of numbers with NaN above all.
+fn order<T: Number>(a: T, b: T) -> Ordering {
+    a.partial_cmp(&b)
+        .unwrap_or_else(|| a.wide().is_nan().cmp(&b.wide().is_nan()))
+}
+
+/// NaN counts as the greatest and as the least, as in NumPy.
+fn extreme_position(node: &Node<'_>, wanted: Ordering) -> Result<Kernel, Stop> {
+    let shape = node.shape(0)?;
+    let along = node.axis("axis", 0, shape.len())?;
+    let lanes = Lanes::new(shape, |axis| axis == along);
+    let last = node.attributes.flag("select_last_index", false)?;
+    if lanes.len == 0 && node.output(0)?.elements() > 0 {
+        return Err(invalid("the extreme of a dimension without elements").into());
+    }
+    numbers!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<i64>(0)?);
+        lanes.starts.for_each(|[out, start]| {
+            let (mut best, mut best_at, mut nth) = (from[start], 0, 0);
+            lanes.lane.for_each(|[at]| {
+                let value = from[start + at];
+                let order = match (value.wide().is_nan(), best.wide().is_nan()) {
+                    (true, false) => wanted,
+                    (false, true) => wanted.reverse(),
+                    _ => value.partial_cmp(&best).unwrap_or(Ordering::Equal),
+                };
+                if order == wanted || (last && order == Ordering::Equal) {
+                    (best, best_at) = (value, nth);
+                }
+                nth += 1;
+            });
+            to[out] = best_at;
+        });
+        Ok(())
+    })))
+}
+
+/// Equal elements keep their order. The scratch memory holds a lane's positions.
+fn top_k(node: &Node<'_>) -> Result<Kernel, Stop> {
+    let shape = node.shape(0)?;
+    let along = node.axis("axis", -1, shape.len())?;
+    let Along {
+        outer,
+        extent,
+        inner,
+    } = Along::new(shape, along);
+    let count = node.output(0)?.shape()[along];
+    let largest = node.attributes.flag("largest", true)?;
+    if count > extent {
+        return Err(invalid("more elements are asked for than there are")
+            .expected(format_args!("at most {extent}"))
+            .found(count)
+            .into());
+    }
+    numbers!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let from = inputs.slice::<T>(0)?;
+        let (mut values, mut places) = (outputs.optional::<T>(0)?, outputs.optional::<i64>(1)?);
+        let positions = scratch::<u64>(&mut outputs, extent)?;
+        for lane in 0..outer * inner {
+            let (above, below) = (lane / inner, lane % inner);
+            let value = |at: u64| from[(above * extent + at as usize) * inner + below];
+            positions.iter_mut().zip(0..).for_each(|(to, at)| *to = at);
+            positions.sort_unstable_by(|&a, &b| {
+                let order = order(value(a), value(b));
+                (if largest { order.reverse() } else { order }).then(a.cmp(&b))
+            });
+            for (nth, &at) in positions.iter().take(count).enumerate() {
+                let to = (above * count + nth) * inner + below;
+                if let Some(values) = &mut values {
+                    values[to] = value(at);
+                }
+                if let Some(places) = &mut places {
+                    places[to] = at as i64;
+                }
+            }
+        }
+        Ok(())
+    })
+    .with_scratch(extent))
+}
+
+/// Running totals along the axis that input 1 names when executing.
+fn running<T: Number, A: Copy + 'static>(
+    node: &Node<'_>,
+    start: A,
+    step: fn(A, T) -> A,
+    finish: fn(A) -> T,
+) -> Result<Kernel, Stop>
+where
+    A: Send + Sync,
+{
+    let shape = node.shape(0)?.clone();
+    let exclusive = node.attributes.flag("exclusive", false)?;
+    let reverse = node.attributes.flag("reverse", false)?;
+    indices!(node.dtype(1)?, 1, I => Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
+        let along = inputs.slice::<I>(1)?.first().map_or(0, |along| along.to_i64());
+        let Along { outer, extent, inner } = Along::new(&shape, axis(along, shape.len())?);
+        for lane in 0..outer * inner {
+            let mut total = start;
+            for nth in 0..extent {
+                let nth = if reverse { extent - 1 - nth } else { nth };
+                let at = (lane / inner * extent + nth) * inner + lane % inner;
+                let next = step(total, from[at]);
+                to[at] = finish(if exclusive { total } else { next });
+                total = next;
+            }
+        }
+        Ok(())
+    })))
+}
+
+fn cum_sum(node: &Node<'_>) -> Result<Kernel, Stop> {
+    numbers!(node.dtype(0)?, 0, T => {
+        running::<T, <T as Number>::Sum>(node, Default::default(), |a, x| a.added(x.term()), T::total)
+    })
+}
+
+fn cum_prod(node: &Node<'_>) -> Result<Kernel, Stop> {
+    let dtype = node.dtype(0)?;
+    if dtype.is_float() {
+        floats!(dtype, 0, T => running::<T, f64>(node, 1.0, |a, x| a * x.to_f64(), T::from_f64))
+    } else {
+        integers!(dtype, 0, T => {
+            running::<T, i64>(node, 1, |a, x| a.wrapping_mul(x.term()), T::total)
+        })
+    }
+}
+
+/// The diagonal is read when executing.
+fn triangle(node: &Node<'_>) -> Result<Kernel, Stop> {
+    let shape = node.shape(0)?;
+    let [.., rows, columns] = **shape else {
+        return Err(invalid(format!("a triangle of a tensor {shape}")).into());
+    };
+    let upper = node.attributes.flag("upper", true)?;
+    sized!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let k = inputs.optional::<i64>(1)?.and_then(|k| k.first().copied()).unwrap_or(0);
+        let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
+        for (at, (to, &from)) in to.iter_mut().zip(from).enumerate() {
+            let (row, column) = ((at / columns % rows) as i64, (at % columns) as i64);
+            let kept = if upper { column - row >= k } else { column - row <= k };
+            *to = if kept { from } else { 0 };
+        }
+        Ok(())
+    })))
+}
+
+/// Indices outside the depth are nowhere.
+fn one_hot(node: &Node<'_>) -> Result<Kernel, Stop> {
+    let out = node.output(0)?.shape();
+    let Along {
+        extent: depth,
+        inner,
+        ..
+    } = Along::new(out, node.axis("axis", -1, out.len())?);
+    numbers!(node.dtype(0)?, 0, I => sized!(node.dtype(2)?, 2, T => Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let (at, values) = (inputs.slice::<I>(0)?, inputs.slice::<T>(2)?);
+        let &[off, on] = values else {
+            return Err(invalid("input 'values' must have two elements").found(values.len()));
+        };
+        let to = outputs.slice::<T>(0)?;
+        to.fill(off);
+        for (nth, index) in at.iter().enumerate() {
+            if let Ok(index) = position(index.to_f64() as i64, depth) {
+                to[(nth / inner * depth + index) * inner + nth % inner] = on;
+            }
+        }
+        Ok(())
+    }))))
+}
+
+/// How many there are was known when compiling, from the same elements.
+fn non_zero(node: &Node<'_>) -> Result<Kernel, Stop> {
+    let strides = node.shape(0)?.strides();
+    let shape = node.shape(0)?.clone();
+    let count = node.output(0)?.shape()[1];
+    macro_rules! kernel {
+        ($T:ty) => {
+            Ok(Kernel::new(move |operands| {
+                let (inputs, mut outputs) = operands.split();
+                let (from, to) = (inputs.slice::<$T>(0)?, outputs.slice::<i64>(0)?);
+                let places = from
+                    .iter()
+                    .enumerate()
+                    .filter(|&(_, &value)| value != <$T>::default());
+                for (nth, (at, _)) in places.enumerate() {
+                    if nth >= count {
+                        return Err(changed(count));
+                    }
+                    for (axis, stride) in strides.iter().enumerate() {
+                        to[axis * count + nth] = (at / stride % shape[axis]) as i64;
+                    }
+                }
+                Ok(())
+            }))
+        };
+    }
+    match node.dtype(0)? {
+        DataType::Bool => kernel!(u8),
+        dtype => numbers!(dtype, 0, T => kernel!(T)),
+    }
+}
+
+fn changed(count: usize) -> tenon_base::Error {
+    invalid("more elements are chosen than were when compiling").expected(count)
+}
+
+fn compress(node: &Node<'_>) -> Result<Kernel, Stop> {
+    let shape = node.shape(0)?;
+    let Along {
+        outer,
+        extent,
+        inner,
+    } = match node.attributes.value("axis") {
+        Some(_) => Along::new(shape, node.axis("axis", 0, shape.len())?),
+        None => Along {
+            outer: 1,
+            extent: shape.elements(),
+            inner: 1,
+        },
+    };
+    let chosen = node
+        .output(0)?
+        .elements()
+        .checked_div(outer * inner)
+        .unwrap_or(0);
+    if node.dtype(1)? != DataType::Bool {
+        return Err(no_type(1, node.dtype(1)?));
+    }
+    sized!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let (from, condition) = (inputs.slice::<T>(0)?, inputs.slice::<u8>(1)?);
+        let to = outputs.slice::<T>(0)?;
+        for above in 0..outer {
+            let places = condition.iter().take(extent).enumerate().filter(|(_, c)| **c != 0);
+            for (nth, (at, _)) in places.enumerate() {
+                if nth >= chosen {
+                    return Err(changed(chosen));
+                }
+                let (to_at, from_at) = ((above * chosen + nth) * inner, (above * extent + at) * inner);
+                to[to_at..to_at + inner].copy_from_slice(&from[from_at..from_at + inner]);
+            }
+        }
+        Ok(())
+    })))
+}

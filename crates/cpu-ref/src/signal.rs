@@ -1,0 +1,5 @@
+//! Signals.
+
+use crate::kernel::Build;
+
+pub(crate) static KERNELS: &[(&str, Build)] = &[];

@@ -1,0 +1,110 @@
+//! Elementwise operators of one input.
+
+use crate::kernel::{Build, Kernel, Node, Stop, floats, integers, no_type, numbers};
+use crate::number::{Number, Wide};
+use tenon_backend::Pair;
+use tenon_base::Result;
+use tenon_tensor::{DataType, Element};
+
+pub(crate) static KERNELS: &[(&str, Build)] = &[
+    ("Abs", |node| numeric(node, Wide::absolute, Wide::absolute)),
+    ("Neg", |node| numeric(node, |x| -x, |x| -x)),
+    ("Sign", |node| numeric(node, Wide::signum, Wide::signum)),
+    ("Reciprocal", |node| float(node, f64::recip)),
+    ("Sqrt", |node| float(node, f64::sqrt)),
+    ("Exp", |node| float(node, f64::exp)),
+    ("Log", |node| float(node, f64::ln)),
+    ("Ceil", |node| float(node, f64::ceil)),
+    ("Floor", |node| float(node, f64::floor)),
+    ("Round", |node| float(node, f64::round_ties_even)),
+    ("Erf", |node| float(node, libm::erf)),
+    ("Sin", |node| float(node, f64::sin)),
+    ("Cos", |node| float(node, f64::cos)),
+    ("Tan", |node| float(node, f64::tan)),
+    ("Asin", |node| float(node, f64::asin)),
+    ("Acos", |node| float(node, f64::acos)),
+    ("Atan", |node| float(node, f64::atan)),
+    ("Sinh", |node| float(node, f64::sinh)),
+    ("Cosh", |node| float(node, f64::cosh)),
+    ("Asinh", |node| float(node, f64::asinh)),
+    ("Acosh", |node| float(node, f64::acosh)),
+    ("Atanh", |node| float(node, f64::atanh)),
+    ("Not", not),
+    ("BitwiseNot", bitwise_not),
+    ("IsInf", is_inf),
+    ("IsNaN", is_nan),
+];
+
+/// A kernel that applies `apply` to each element, in place where allowed.
+pub(crate) fn map<T: Element>(apply: impl Fn(T) -> T + Send + Sync + 'static) -> Kernel {
+    Kernel::new(move |operands| {
+        match operands.pair::<T>(0, 0)? {
+            Pair::InPlace(values) => values.iter_mut().for_each(|value| *value = apply(*value)),
+            Pair::Apart(from, to) => {
+                to.iter_mut()
+                    .zip(from)
+                    .for_each(|(to, &from)| *to = apply(from));
+            }
+        }
+        Ok(())
+    })
+    .in_place()
+}
+
+/// A kernel that computes a floating-point function in f64.
+pub(crate) fn float(
+    node: &Node<'_>,
+    apply: impl Fn(f64) -> f64 + Send + Sync + 'static,
+) -> Result<Kernel, Stop> {
+    // Boxed, so that a function is not compiled once a type.
+    let apply: Box<dyn Fn(f64) -> f64 + Send + Sync> = Box::new(apply);
+    floats!(node.dtype(0)?, 0, T => Ok(map(move |x: T| T::from_f64(apply(x.to_f64())))))
+}
+
+/// A kernel that computes the same function in floating-point numbers and in integers.
+pub(crate) fn numeric(
+    node: &Node<'_>,
+    real: impl Fn(f64) -> f64 + Send + Sync + 'static,
+    integer: impl Fn(i128) -> i128 + Send + Sync + 'static,
+) -> Result<Kernel, Stop> {
+    if node.dtype(0)?.is_float() {
+        return float(node, real);
+    }
+    integers!(node.dtype(0)?, 0, T => Ok(map(move |x: T| T::narrow(integer(x.wide())))))
+}
+
+fn not(node: &Node<'_>) -> Result<Kernel, Stop> {
+    match node.dtype(0)? {
+        DataType::Bool => Ok(map(|x: u8| (x == 0).into())),
+        found => Err(no_type(0, found)),
+    }
+}
+
+fn bitwise_not(node: &Node<'_>) -> Result<Kernel, Stop> {
+    integers!(node.dtype(0)?, 0, T => Ok(map(|x: T| !x)))
+}
+
+/// A kernel that asks something of each element.
+fn test(
+    node: &Node<'_>,
+    ask: impl Fn(f64) -> bool + Send + Sync + 'static,
+) -> Result<Kernel, Stop> {
+    numbers!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<u8>(0)?);
+        to.iter_mut().zip(from).for_each(|(to, &from)| *to = ask(from.to_f64()).into());
+        Ok(())
+    })))
+}
+
+fn is_inf(node: &Node<'_>) -> Result<Kernel, Stop> {
+    let negative = node.attributes.flag("detect_negative", true)?;
+    let positive = node.attributes.flag("detect_positive", true)?;
+    test(node, move |x| {
+        x.is_infinite() && if x < 0.0 { negative } else { positive }
+    })
+}
+
+fn is_nan(node: &Node<'_>) -> Result<Kernel, Stop> {
+    test(node, f64::is_nan)
+}
