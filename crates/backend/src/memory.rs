@@ -178,6 +178,13 @@ impl<'a> Inputs<'a> {
         unsafe { elements(operand, "input", index) }
     }
 
+    /// Whether an output takes the place of this input: its elements are read there.
+    pub fn is_replaced(&self, index: usize) -> bool {
+        self.inputs
+            .get(index)
+            .is_some_and(|input| self.outputs.iter().any(|output| output.overlaps(*input)))
+    }
+
     /// The same, `None` when the input is left out.
     pub fn optional<T: Element>(&self, index: usize) -> Result<Option<&'a [T]>> {
         match self.inputs.get(index) {
