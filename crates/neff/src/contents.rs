@@ -1,5 +1,11 @@
 //! What a package of Tenon holds, as values: what the compiler writes and the runtime reads.
 
+mod check;
+mod read;
+mod write;
+
+pub use write::WriteOptions;
+
 use crate::TenonMember;
 use tenon_dma::{Descriptor, VariableId};
 use tenon_tensor::Buffer;
@@ -73,3 +79,6 @@ impl Contents {
         self.variables.iter().map(end).max().unwrap_or(0)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,10 @@
 //! Small parts that the JSON members share.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::HashSet;
+use std::fmt;
+use std::marker::PhantomData;
 use tenon_dma::VariableId;
 use tenon_tensor::DataType;
 
@@ -42,5 +46,140 @@ pub(crate) mod optional_variable {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<VariableId>, D::Error> {
         Ok(Option::<u32>::deserialize(from)?.map(VariableId))
+    }
+}
+
+/// A JSON object whose values have one type, in the file's order. A name that occurs twice is an
+/// error.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table<T>(pub Vec<(String, T)>);
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Table<T> {
+    /// The entry of that name; a search from the front.
+    pub fn find(&self, name: &str) -> Option<&T> {
+        self.iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value)
+    }
+
+    /// All entries.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds an entry, whose name must be new.
+    pub fn push(&mut self, name: impl Into<String>, value: T) {
+        self.0.push((name.into(), value));
+    }
+}
+
+impl<T: Serialize> Serialize for Table<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.iter())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Table<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Entries<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
+            type Value = Table<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Table<T>, A::Error> {
+                let mut entries = Vec::new();
+                let mut names = HashSet::new();
+                while let Some((name, value)) = map.next_entry::<String, T>()? {
+                    if !names.insert(name.clone()) {
+                        return Err(A::Error::custom(format_args!("'{name}' occurs twice")));
+                    }
+                    entries.push((name, value));
+                }
+                Ok(Table(entries))
+            }
+        }
+
+        from.deserialize_map(Entries(PhantomData))
+    }
+}
+
+/// NEFF's names of data types. Types it has no name for are written in the same manner.
+const NEFF_NAMES: &[(DataType, &str)] = &[
+    (DataType::F32, "float32"),
+    (DataType::F64, "float64"),
+    (DataType::F16, "float16"),
+    (DataType::BF16, "bfloat16"),
+    (DataType::F32r, "float32r"),
+    (DataType::Tf32, "tfloat32"),
+    (DataType::F8E3M4, "float8e3"),
+    (DataType::F8E4M3, "float8e4"),
+    (DataType::F8E5M2, "float8e5"),
+    (DataType::F8E4M3Fn, "float8e4m3fn"),
+    (DataType::F8E4M3FnUz, "float8e4m3fnuz"),
+    (DataType::F8E5M2FnUz, "float8e5m2fnuz"),
+    (DataType::I4, "int4"),
+    (DataType::U4, "uint4"),
+    (DataType::I8, "int8"),
+    (DataType::I16, "int16"),
+    (DataType::I32, "int32"),
+    (DataType::I64, "int64"),
+    (DataType::U8, "uint8"),
+    (DataType::U16, "uint16"),
+    (DataType::U32, "uint32"),
+    (DataType::U64, "uint64"),
+    (DataType::Bool, "bool"),
+    (DataType::C64, "complex64"),
+    (DataType::C128, "complex128"),
+    (DataType::String, "string"),
+];
+
+/// NEFF's name of a data type.
+pub fn neff_dtype_name(dtype: DataType) -> &'static str {
+    let named = NEFF_NAMES.iter().find(|&&(known, _)| known == dtype);
+    named.map_or_else(|| dtype.name(), |&(_, name)| name)
+}
+
+/// The data type of that NEFF name.
+pub fn neff_dtype(name: &str) -> Option<DataType> {
+    NEFF_NAMES
+        .iter()
+        .find(|&&(_, known)| known == name)
+        .map(|&(dtype, _)| dtype)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_data_type_has_a_neff_name() {
+        for &dtype in DataType::ALL {
+            assert_eq!(neff_dtype(neff_dtype_name(dtype)), Some(dtype));
+        }
+        assert_eq!(neff_dtype("float8e4"), Some(DataType::F8E4M3));
+        assert_eq!(neff_dtype("f32"), None);
+    }
+
+    #[test]
+    fn tables_keep_their_order_and_refuse_doubles() {
+        let table: Table<u8> = serde_json::from_str(r#"{"b":1,"a":2}"#).unwrap();
+        assert_eq!(serde_json::to_string(&table).unwrap(), r#"{"b":1,"a":2}"#);
+        let error = serde_json::from_str::<Table<u8>>(r#"{"b":1,"b":2}"#).unwrap_err();
+        assert!(error.to_string().starts_with("'b' occurs twice"));
     }
 }

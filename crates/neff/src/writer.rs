@@ -271,7 +271,9 @@ fn entry(name: &str, size: u64, kind: tar::EntryType) -> Result<Vec<u8>> {
         )?;
         bytes.extend_from_slice(&long);
         bytes.extend_from_slice(padding(long.len()));
-        let short: String = name.chars().filter(char::is_ascii).take(90).collect();
+        // For readers that do not know the long name: a part of it that every field can hold.
+        let plain = name.chars().filter(|&c| c.is_ascii_alphanumeric());
+        let short: String = "long-".chars().chain(plain).take(90).collect();
         header.set_path(short).map_err(|error| {
             Error::new(
                 ErrorKind::InvalidArgument,
@@ -294,5 +296,93 @@ fn failed(path: Option<&Path>, error: io::Error) -> Error {
     match path {
         Some(path) => Error::io(path, "write", error),
         None => Error::new(ErrorKind::Io, format!("cannot write: {error}")).source(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk with room for some bytes.
+    struct Full(Cursor<Vec<u8>>, usize);
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let room = self.1.saturating_sub(self.0.position() as usize);
+            if room == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.0.write(&bytes[..room.min(bytes.len())])
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Seek for Full {
+        fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+            self.0.seek(to)
+        }
+    }
+
+    impl Target for Full {
+        type Done = usize;
+
+        fn done(self) -> io::Result<usize> {
+            Ok(self.0.into_inner().len())
+        }
+
+        fn path(&self) -> Option<&Path> {
+            Some(Path::new("model.neff"))
+        }
+    }
+
+    fn write(room: usize, pkg_version: u64) -> Result<usize> {
+        let out = Full(Cursor::new(Vec::new()), room);
+        let mut writer = PackageWriter::new(out, Header::tenon("x", pkg_version))?;
+        writer.add("a.bin", &[7; 3000])?;
+        writer.add("b.bin", &[])?;
+        Ok(writer.finish()?.0)
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_wherever_it_fills() {
+        for pkg_version in [1, 2] {
+            let len = write(usize::MAX, pkg_version).unwrap();
+            assert_eq!(len % RECORD as usize, HEADER_BYTES);
+            for room in (0..len).step_by(501).chain([len - 1]) {
+                let error = write(room, pkg_version).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Io);
+                assert!(
+                    error.to_string().starts_with("model.neff: cannot write"),
+                    "{error}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn long_names_and_empty_members_read_back() {
+        let mut writer = PackageWriter::in_memory(Header::tenon("x", 1)).unwrap();
+        let long = "folder/".repeat(40) + "name";
+        let wide = "ä".repeat(120);
+        for name in ["a", &long, &wide] {
+            writer.add(name, name.as_bytes()).unwrap();
+        }
+        assert!(writer.add("a", b"again").is_err());
+        let (bytes, _) = writer.finish().unwrap();
+        let mut archive = tar::Archive::new(&bytes[HEADER_BYTES..]);
+        let names: Vec<String> = archive
+            .entries()
+            .unwrap()
+            .map(|entry| entry.unwrap().path().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(names, ["a", long.as_str(), wide.as_str()]);
+        let buffer = tenon_tensor::BufferMut::copy_of(&bytes).unwrap().freeze();
+        let control = tenon_base::Control::new();
+        let package = crate::Package::from_buffer(buffer, &Default::default(), &control).unwrap();
+        assert_eq!(package.member(&long).unwrap()[..], *long.as_bytes());
+        assert_eq!(package.member(&wide).unwrap()[..], *wide.as_bytes());
     }
 }

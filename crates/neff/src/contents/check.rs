@@ -1,0 +1,240 @@
+//! The rules that the parts of a package keep among each other, checked when writing and reading.
+
+use super::{Contents, PackageVariable, Role};
+use crate::package::invalid;
+use crate::{MappedTensor, Port, TENON_FORMAT};
+use std::collections::HashSet;
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_dma::VariableId;
+use tenon_tensor::{ALIGNMENT, DataType, TensorType};
+
+impl Contents {
+    /// Checks all rules; all problems together.
+    pub fn check(&self) -> Result<()> {
+        if self.tenon.format > TENON_FORMAT {
+            return Err(newer_format(self.tenon.format));
+        }
+        let mut problems = Vec::new();
+        self.check_variables(&mut problems);
+        self.check_ports("inputs", &self.tenon.inputs, &mut problems);
+        self.check_ports("outputs", &self.tenon.outputs, &mut problems);
+        self.check_types(&mut problems);
+        self.check_constants(&mut problems);
+        self.check_movements(&mut problems);
+        self.check_plan(&mut problems);
+        Error::from_all(problems).map_or(Ok(()), Err)
+    }
+
+    fn check_variables(&self, problems: &mut Vec<Error>) {
+        let mut names = HashSet::new();
+        for variable in &self.variables {
+            let error = if !names.insert(&variable.name) {
+                invalid("two variables of this name")
+            } else {
+                match &variable.role {
+                    Role::Constant(buffer) if buffer.len() as u64 != variable.size => {
+                        invalid("the constant's bytes do not fill it")
+                            .expected(variable.size)
+                            .found(buffer.len())
+                    }
+                    Role::Arena { offset } if !offset.is_multiple_of(ALIGNMENT as u64) => {
+                        invalid("its place in the arena is not aligned")
+                            .expected(format_args!("a multiple of {ALIGNMENT}"))
+                            .found(offset)
+                    }
+                    Role::Arena { offset } if offset.checked_add(variable.size).is_none() => {
+                        invalid("its place in the arena overflows")
+                    }
+                    _ => continue,
+                }
+            };
+            problems.push(error.at(place(variable)));
+        }
+    }
+
+    /// Every input (or output) variable is one port, and has the bytes of its type.
+    fn check_ports(&self, list: &str, ports: &[Port], problems: &mut Vec<Error>) {
+        let is_one = |variable: &PackageVariable| match variable.role {
+            Role::Input => list == "inputs",
+            Role::Output => list == "outputs",
+            _ => false,
+        };
+        let mut seen = HashSet::new();
+        for (index, port) in ports.iter().enumerate() {
+            let field = Location::field(format!("{list}[{index}]"));
+            match self.variable(port.var_id) {
+                Some(variable) if is_one(variable) && seen.insert(port.var_id) => {
+                    let error = check_type(variable, port.dtype, &port.shape);
+                    problems.extend(error.map(|error| error.at(field)));
+                }
+                _ => problems.push(no_variable(port.var_id, list).at(field)),
+            }
+        }
+        let count = self
+            .variables
+            .iter()
+            .filter(|variable| is_one(variable))
+            .count();
+        if count > seen.len() {
+            let error = invalid(format!(
+                "not all variables of this type are among the {list}"
+            ));
+            problems.push(
+                error
+                    .expected(count)
+                    .found(seen.len())
+                    .at(Location::field(list)),
+            );
+        }
+    }
+
+    fn check_types(&self, problems: &mut Vec<Error>) {
+        let mut views = HashSet::new();
+        for (index, info) in self.tenon.variables.iter().enumerate() {
+            let field = Location::field(format!("variables[{index}]"));
+            let Some(variable) = self.variable(info.var_id) else {
+                problems.push(no_variable(info.var_id, "variables").at(field));
+                continue;
+            };
+            let error = check_type(variable, info.dtype, &info.shape);
+            problems.extend(error.map(|error| error.at(field.clone())));
+            let Some(of) = info.view_of else { continue };
+            views.insert(info.var_id);
+            let base = self
+                .variable(of)
+                .filter(|base| !matches!(base.role, Role::View));
+            if base.is_none_or(|base| base.size != variable.size) {
+                let error = invalid("a view of no variable of its size");
+                problems.push(error.found(format_args!("variable {}", of.0)).at(field));
+            }
+        }
+        let lost = |(id, variable): &(usize, &PackageVariable)| {
+            matches!(variable.role, Role::View) && !views.contains(&VariableId(*id as u32))
+        };
+        problems.extend(
+            self.variables
+                .iter()
+                .enumerate()
+                .filter(lost)
+                .map(|(_, variable)| {
+                    invalid("it is not told whose view it is").at(place(variable))
+                }),
+        );
+    }
+
+    fn check_constants(&self, problems: &mut Vec<Error>) {
+        let constant = |id| {
+            let variable = self.variable(id);
+            variable.filter(|variable| matches!(variable.role, Role::Constant(_)))
+        };
+        for (index, info) in self.tenon.constants.iter().enumerate() {
+            let field = Location::field(format!("constants[{index}]"));
+            let error = match (constant(info.var_id), &info.prepared) {
+                (None, _) => Some(no_variable(info.var_id, "constants")),
+                (Some(variable), None) => check_type(variable, info.dtype, &info.shape),
+                // The bytes of a prepared form are the backend's affair.
+                (Some(_), Some(form)) if constant(form.of).is_none() => {
+                    Some(no_variable(form.of, "constants"))
+                }
+                (Some(_), Some(_)) => None,
+            };
+            problems.extend(error.map(|error| error.at(field)));
+        }
+    }
+
+    fn check_movements(&self, problems: &mut Vec<Error>) {
+        let size_of = |id: VariableId| self.variable(id).map(|variable| variable.size);
+        for (index, pair) in self.movements.windows(2).enumerate() {
+            if let [first, second] = pair
+                && first.id >= second.id
+            {
+                let field = Location::field(format!("dma[{}].id", index + 1));
+                problems.push(invalid("ids must ascend").found(second.id).at(field));
+            }
+        }
+        for (index, movement) in self.movements.iter().enumerate() {
+            for (position, descriptor) in movement.descriptors.iter().enumerate() {
+                if let Err(error) = descriptor.check(size_of) {
+                    // Each problem names its key; what stands around it is told besides.
+                    let node = Location::node(format!("dma[{index}].desc[{position}]"));
+                    problems.push(error.at(node));
+                }
+            }
+        }
+    }
+
+    fn check_plan(&self, problems: &mut Vec<Error>) {
+        let plan = &self.tenon.plan;
+        for (index, live) in plan.variables.iter().enumerate() {
+            let told = Role::Arena {
+                offset: live.offset,
+            };
+            let same = self.variable(live.var_id).is_some_and(|variable| {
+                matches!((&variable.role, told), (Role::Arena { offset: a }, Role::Arena { offset: b }) if *a == b)
+                    && variable.size == live.size
+            });
+            if !same || live.first > live.last {
+                let error = invalid("the plan differs from the variables");
+                problems.push(error.at(Location::field(format!("plan.variables[{index}]"))));
+            }
+        }
+        if plan.arena_bytes != self.arena_bytes() {
+            let error = invalid("the arena's size is not the largest end in it");
+            let error = error.expected(self.arena_bytes()).found(plan.arena_bytes);
+            problems.push(error.at(Location::field("plan.arena_bytes")));
+        }
+    }
+
+    /// The entries of `tensor_map.json`.
+    pub(super) fn tensor_map(&self) -> Vec<(String, MappedTensor)> {
+        // A model may hand an input through: then one entry of that name stands for both.
+        let mut names = HashSet::new();
+        let inputs = self.tenon.inputs.iter().map(|port| ("input", port));
+        let outputs = self.tenon.outputs.iter().map(|port| ("output", port));
+        inputs
+            .chain(outputs)
+            .filter(|(_, port)| names.insert(&port.name))
+            .map(|(kind, port)| {
+                let tensor = MappedTensor::port(kind, &port.name, port.dtype, &port.shape);
+                (port.name.clone(), tensor)
+            })
+            .collect()
+    }
+}
+
+/// A format that only a later Tenon reads.
+pub(super) fn newer_format(found: u32) -> Error {
+    Error::new(
+        ErrorKind::UnsupportedVersion,
+        "the package was made by a newer Tenon",
+    )
+    .expected(format_args!("format {TENON_FORMAT} or less"))
+    .found(found)
+    .help("compile the model again, or update Tenon")
+    .at(Location::field("format"))
+}
+
+fn check_type(variable: &PackageVariable, dtype: DataType, shape: &[usize]) -> Option<Error> {
+    match TensorType::new(dtype, shape) {
+        Err(error) => Some(error),
+        Ok(ty) if dtype == DataType::String || ty.bytes() as u64 != variable.size => {
+            let error = invalid(format!(
+                "'{}' has not the size of its type {ty}",
+                variable.name
+            ));
+            Some(error.expected(ty.bytes()).found(variable.size))
+        }
+        Ok(_) => None,
+    }
+}
+
+fn no_variable(id: VariableId, list: &str) -> Error {
+    invalid(format!(
+        "{} is no variable that can be among the {list}, or is so twice",
+        id.0
+    ))
+}
+
+fn place(variable: &PackageVariable) -> Location {
+    Location::field(format!("var['{}']", variable.name))
+}

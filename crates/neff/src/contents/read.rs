@@ -1,0 +1,256 @@
+//! Package → contents.
+
+use super::check::newer_format;
+use super::write::TENON_JSON;
+use super::{Contents, Movement, PackageVariable, Role};
+use crate::package::invalid;
+use crate::{
+    Definition, Engine, EngineName, FeatureBits, Kelf, NEFF_JSON, NeffGraph, Package, TENON_FORMAT,
+    TenonMember, Trigger, Variable, VariableKind,
+};
+use serde::Deserialize;
+use std::collections::HashMap;
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_dma::{Descriptor, VariableId};
+
+impl Contents {
+    /// Reads and checks a package that Tenon made. Constants and the program stay where they are.
+    /// A package of another compiler is refused with what it holds instead.
+    pub fn read(package: &Package) -> Result<Self> {
+        read(package).map_err(|error| package.locate(error))
+    }
+}
+
+fn read(package: &Package) -> Result<Contents> {
+    let definition_member = definition_member(package)?;
+    let definition: Definition = package.json(&definition_member)?;
+    if !package.header().is_tenon() {
+        return Err(foreign(package, &definition));
+    }
+    check_features(package)?;
+    let folder = definition_member
+        .rfind('/')
+        .map_or("", |end| &definition_member[..=end]);
+    let member = |name: &str| format!("{folder}{name}");
+    let files = definition.engine(EngineName::Sp);
+    let missing = |key: &str| {
+        invalid("missing").at(Location {
+            field: Some(key.to_owned()),
+            ..Location::member(&definition_member)
+        })
+    };
+    let engine_member = member(
+        files
+            .and_then(|f| f.description)
+            .ok_or_else(|| missing("sp"))?,
+    );
+    let program = member(
+        files
+            .and_then(|f| f.program)
+            .ok_or_else(|| missing("sp_instr"))?,
+    );
+    let engine: Engine = package.json(&engine_member)?;
+    let tenon_member = member(TENON_JSON);
+    let tenon = tenon(package, &tenon_member)?;
+    let variables = variables(package, folder, &definition)
+        .map_err(|error| error.at(Location::member(&definition_member)))?;
+    let contents = Contents {
+        name: package.header().name_text().into_owned(),
+        movements: movements(&engine, &definition)
+            .map_err(|error| error.at(Location::member(&engine_member)))?,
+        variables,
+        program: package.require(&program)?,
+        tenon,
+    };
+    contents
+        .check()
+        .map_err(|error| error.at(Location::member(folder)))?;
+    Ok(contents)
+}
+
+/// The definition of the one subgraph, found by following names.
+fn definition_member(package: &Package) -> Result<String> {
+    let graph: NeffGraph = package.json(NEFF_JSON)?;
+    let mut kelfs = graph.nodes.iter().filter_map(|node| node.kelf());
+    let name = kelfs
+        .next()
+        .ok_or_else(|| invalid("no node of a subgraph").at(Location::member(NEFF_JSON)))?;
+    let kelf: Kelf = package.json(name)?;
+    match kelf.graphs.first() {
+        Some(graph) => Ok(graph.definition.clone()),
+        None => Err(invalid("no subgraph").at(Location::member(name))),
+    }
+}
+
+/// Why a package of another compiler does not run here (architecture, decision 9).
+fn foreign(package: &Package, definition: &Definition) -> Error {
+    let engines = EngineName::ALL
+        .into_iter()
+        .filter_map(|engine| definition.engine(engine));
+    let programs: Vec<&str> = engines.filter_map(|files| files.program).collect();
+    let maker = package.header().build_version_text().into_owned();
+    let maker = if maker.is_empty() {
+        "another compiler".to_owned()
+    } else {
+        maker
+    };
+    Error::new(
+        ErrorKind::Unsupported,
+        format!(
+            "the package was made by {maker}; its engine programs ({}) are of an instruction set \
+             that cannot run here",
+            programs.join(", ")
+        ),
+    )
+    .help("it can be listed, checked, compared and repacked")
+}
+
+fn check_features(package: &Package) -> Result<()> {
+    let known = FeatureBits::TENON_HOST_PROGRAM;
+    let unknown = FeatureBits(package.header().feature_bits.0 & !known.0);
+    if unknown == FeatureBits::default() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::UnsupportedVersion,
+        "the package needs features unknown here",
+    )
+    .found(unknown)
+    .at(Location::field("feature_bits")))
+}
+
+fn tenon(package: &Package, name: &str) -> Result<TenonMember> {
+    #[derive(Deserialize)]
+    struct Format {
+        format: u32,
+    }
+    package.json::<TenonMember>(name).map_err(|error| {
+        // A later format may have other keys: say that, not which key is missing.
+        match package.json::<Format>(name) {
+            Ok(Format { format }) if format > TENON_FORMAT => {
+                newer_format(format).at(Location::member(name))
+            }
+            _ => error,
+        }
+    })
+}
+
+fn variables(
+    package: &Package,
+    folder: &str,
+    definition: &Definition,
+) -> Result<Vec<PackageVariable>> {
+    let count = definition.var.iter().count();
+    let mut slots: Vec<Option<PackageVariable>> = (0..count).map(|_| None).collect();
+    let mut problems = Vec::new();
+    for (name, stored) in definition.var.iter() {
+        let parsed = variable(package, folder, name, stored).and_then(|variable| {
+            match slots.get_mut(stored.var_id as usize) {
+                Some(slot @ None) => {
+                    *slot = Some(variable);
+                    Ok(())
+                }
+                Some(_) => Err(invalid("two variables of this id").found(stored.var_id)),
+                None => Err(invalid("ids must be dense")
+                    .expected(format_args!("less than {count}"))
+                    .found(stored.var_id)),
+            }
+        });
+        if let Err(error) = parsed {
+            problems.push(error.at(Location::field(format!("var['{name}']"))));
+        }
+    }
+    match Error::from_all(problems) {
+        Some(error) => Err(error),
+        // Without problems, as many variables as slots each took another one.
+        None => Ok(slots.into_iter().flatten().collect()),
+    }
+}
+
+fn variable(
+    package: &Package,
+    folder: &str,
+    name: &str,
+    stored: &Variable,
+) -> Result<PackageVariable> {
+    let needs = |key: &str| invalid(format!("{key} is missing"));
+    let size = stored.size.ok_or_else(|| needs("size"))?;
+    let role = match stored.kind {
+        VariableKind::Input => Role::Input,
+        VariableKind::Output => Role::Output,
+        VariableKind::Pointer => Role::View,
+        VariableKind::Virtual => Role::Arena {
+            offset: stored
+                .backing_variable_off
+                .ok_or_else(|| needs("backing_variable_off"))?,
+        },
+        VariableKind::File => {
+            let file = stored
+                .file_name
+                .as_deref()
+                .ok_or_else(|| needs("file_name"))?;
+            let file = format!("{folder}{file}");
+            let bytes = package.member(&file).ok_or_else(|| {
+                invalid("the package has no such member").found(format_args!("'{file}'"))
+            })?;
+            Role::Constant(bytes)
+        }
+        VariableKind::StateBuffer | VariableKind::TmpBuf | VariableKind::DgeTable => {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "a variable that Tenon does not make",
+            )
+            .found(format_args!("{:?}", stored.kind)));
+        }
+    };
+    Ok(PackageVariable {
+        name: name.to_owned(),
+        size,
+        role,
+    })
+}
+
+fn movements(engine: &Engine, definition: &Definition) -> Result<Vec<Movement>> {
+    let ids: HashMap<&str, VariableId> = definition
+        .var
+        .iter()
+        .map(|(name, stored)| (name, VariableId(stored.var_id)))
+        .collect();
+    let mut problems = Vec::new();
+    let mut movements = Vec::new();
+    for (index, trigger) in engine.dma.iter().enumerate() {
+        match movement(trigger, definition, &ids) {
+            Ok(movement) => movements.push(movement),
+            Err(error) => problems.push(error.at(Location::node(format!("dma[{index}]")))),
+        }
+    }
+    movements.sort_by_key(|movement: &Movement| movement.id);
+    Error::from_all(problems).map_or(Ok(movements), Err)
+}
+
+fn movement(
+    trigger: &Trigger,
+    definition: &Definition,
+    ids: &HashMap<&str, VariableId>,
+) -> Result<Movement> {
+    let queue = trigger.queue.as_deref().unwrap_or_default();
+    if definition.dma_queue.find(queue).is_none() {
+        let error = invalid("no such queue set").found(format_args!("'{queue}'"));
+        return Err(error.at(Location::field("queue")));
+    }
+    let parse = |stored: &crate::StoredDescriptor| stored.parse(|name| ids.get(name).copied());
+    let parsed: Vec<Result<Descriptor>> = trigger.desc.iter().map(parse).collect();
+    let mut descriptors = Vec::with_capacity(parsed.len());
+    let mut problems = Vec::new();
+    for result in parsed {
+        match result {
+            Ok(descriptor) => descriptors.push(descriptor),
+            Err(error) => problems.push(error),
+        }
+    }
+    let movement = Movement {
+        id: trigger.id,
+        descriptors,
+    };
+    Error::from_all(problems).map_or(Ok(movement), Err)
+}
