@@ -209,9 +209,9 @@ fn problem(function: &Function, first: u32, second: u32) -> Error {
     };
     invalid(format!(
         "kernels {} ('{}') and {} ('{}') touch the same bytes, one of them writes, and no operand orders them",
-        first + 1,
+        first,
         name(first),
-        second + 1,
+        second,
         name(second),
     ))
     .help("hand a chain from the first to the second")
@@ -220,4 +220,190 @@ fn problem(function: &Function, first: u32, second: u32) -> Error {
 
 fn invalid(message: String) -> Error {
     Error::new(ErrorKind::InvalidProgram, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tenon_bef::{KernelLocation, RegisterId};
+
+    /// A module of one function: each kernel takes the chains of the kernels it lists, and touches
+    /// bytes of the arena: (start, end, writes).
+    type Row<'a> = (&'a [u32], &'a [(usize, usize, bool)]);
+
+    fn check(kind: FunctionKind, rows: &[Row<'_>]) -> Result<()> {
+        let kernels = rows
+            .iter()
+            .enumerate()
+            .map(|(index, (operands, _))| Kernel {
+                name: index.to_string(),
+                operands: operands
+                    .iter()
+                    .map(|&operand| RegisterId(operand))
+                    .collect(),
+                attributes: vec![],
+                functions: vec![],
+                results: vec![RegisterId(index as u32)],
+                location: KernelLocation::Unknown,
+            });
+        let function = Function {
+            name: "f".into(),
+            kind,
+            registers: vec!["!tfrt.chain".into(); rows.len()],
+            arguments: 0,
+            result_types: vec![],
+            results: vec![],
+            kernels: kernels.collect(),
+            location: KernelLocation::Unknown,
+        };
+        let module = Module {
+            functions: vec![function],
+        };
+        verify_order(&module, |kernel| {
+            let (_, touched) = rows[kernel.name.parse::<usize>().unwrap()];
+            let access = |&(start, end, writes): &(usize, usize, bool)| Access {
+                span: Span {
+                    base: Base::ARENA,
+                    start,
+                    len: end - start,
+                },
+                writes,
+            };
+            Ok(touched.iter().map(access).collect())
+        })
+    }
+
+    fn asynchronous(rows: &[Row<'_>]) -> Result<()> {
+        check(FunctionKind::Async, rows)
+    }
+
+    #[test]
+    fn readers_need_no_order_and_apart_bytes_neither() {
+        asynchronous(&[(&[], &[(0, 8, false)]), (&[], &[(4, 12, false)])]).unwrap();
+        asynchronous(&[(&[], &[(0, 8, true)]), (&[], &[(8, 16, true)])]).unwrap();
+        asynchronous(&[(&[], &[(0, 8, true), (0, 8, false)])]).unwrap();
+        asynchronous(&[(&[], &[(0, 8, true)]), (&[], &[(4, 4, true)])]).unwrap();
+    }
+
+    #[test]
+    fn a_chain_orders_through_others() {
+        asynchronous(&[
+            (&[], &[(0, 8, true)]),
+            (&[0], &[]),
+            (&[1], &[(4, 12, false)]),
+            (&[0], &[(0, 2, false)]),
+            (&[2, 3], &[(0, 16, true)]),
+        ])
+        .unwrap();
+    }
+
+    #[test]
+    fn each_hazard_is_refused() {
+        let hazards = [(true, false), (false, true), (true, true)];
+        for (first, second) in hazards {
+            let rows: [Row<'_>; 2] = [(&[], &[(0, 8, first)]), (&[], &[(7, 9, second)])];
+            assert_eq!(
+                asynchronous(&rows).unwrap_err().to_string(),
+                "@f: kernels 0 ('0') and 1 ('1') touch the same bytes, one of them writes, and no \
+                 operand orders them; hand a chain from the first to the second"
+            );
+            check(FunctionKind::Sync, &rows).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_reuse_must_wait_for_every_reader() {
+        // 0 writes; 1 and 2 read; 3 writes again but waits for 1 alone.
+        let error = asynchronous(&[
+            (&[], &[(0, 8, true)]),
+            (&[0], &[(0, 8, false)]),
+            (&[0], &[(4, 8, false)]),
+            (&[1], &[(0, 8, true)]),
+        ])
+        .unwrap_err();
+        assert_eq!(error.all().count(), 1);
+        assert!(
+            error.to_string().contains("kernels 2 ('2') and 3 ('3')"),
+            "{error}"
+        );
+    }
+
+    /// The plain definition, for small functions.
+    fn reference(rows: &[Row<'_>]) -> bool {
+        let mut after = vec![vec![false; rows.len()]; rows.len()];
+        for (index, (operands, _)) in rows.iter().enumerate() {
+            for &operand in *operands {
+                let inherited = after[operand as usize].clone();
+                after[index]
+                    .iter_mut()
+                    .zip(inherited)
+                    .for_each(|(own, other)| *own |= other);
+                after[index][operand as usize] = true;
+            }
+        }
+        let clash = |a: &Row<'_>, b: &Row<'_>| {
+            a.1.iter()
+                .any(|a| b.1.iter().any(|b| (a.2 || b.2) && a.0 < b.1 && b.0 < a.1))
+        };
+        (0..rows.len()).all(|second| {
+            (0..second).all(|first| after[second][first] || !clash(&rows[first], &rows[second]))
+        })
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn it_agrees_with_the_plain_definition(
+            rows in proptest::collection::vec(
+                (
+                    proptest::collection::vec(0u32..12, 0..3),
+                    proptest::collection::vec((0usize..6, 1usize..4, proptest::bool::weighted(0.3)), 0..3),
+                ),
+                1..12,
+            )
+        ) {
+            let rows: Vec<(Vec<u32>, Vec<(usize, usize, bool)>)> = rows
+                .into_iter()
+                .enumerate()
+                .map(|(index, (operands, touched))| {
+                    let operands = operands.into_iter().filter(|&operand| (operand as usize) < index);
+                    let touched = touched.into_iter().map(|(start, len, writes)| (start, start + len, writes));
+                    (operands.collect(), touched.collect())
+                })
+                .collect();
+            let rows: Vec<Row<'_>> =
+                rows.iter().map(|(operands, touched)| (&operands[..], &touched[..])).collect();
+            proptest::prop_assert_eq!(asynchronous(&rows).is_ok(), reference(&rows));
+        }
+    }
+
+    #[test]
+    fn many_kernels_cross_blocks() {
+        // A long chain whose ends touch the same bytes, and the same cut in the middle.
+        let rows = |cut: Option<usize>| -> Vec<(Vec<u32>, Vec<(usize, usize, bool)>)> {
+            let count = 3 * BLOCK;
+            let operands = |index: usize| match index.checked_sub(1) {
+                Some(before) if cut != Some(index) => vec![before as u32],
+                _ => vec![],
+            };
+            let ends = |index: usize| index == 0 || index == count - 1;
+            (0..count)
+                .map(|index| {
+                    (
+                        operands(index),
+                        if ends(index) {
+                            vec![(0, 8, true)]
+                        } else {
+                            vec![]
+                        },
+                    )
+                })
+                .collect()
+        };
+        let check = |rows: &[(Vec<u32>, Vec<(usize, usize, bool)>)]| {
+            let rows: Vec<Row<'_>> = rows.iter().map(|(a, b)| (&a[..], &b[..])).collect();
+            asynchronous(&rows)
+        };
+        check(&rows(None)).unwrap();
+        assert!(check(&rows(Some(BLOCK + 5))).is_err());
+    }
 }

@@ -332,3 +332,106 @@ fn no_variable(id: VariableId) -> Error {
 fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidPackage, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variable(name: &str, size: u64, storage: Storage) -> Variable {
+        Variable {
+            name: name.into(),
+            size,
+            storage,
+            ty: None,
+            layout: None,
+        }
+    }
+
+    fn refusal(variables: Vec<Variable>) -> String {
+        Variables::new(variables)
+            .expect_err("must be refused")
+            .to_string()
+    }
+
+    #[test]
+    fn every_variable_has_its_bytes() {
+        let constant = BufferMut::zeroed(12).unwrap().freeze();
+        let table = Variables::new(vec![
+            variable("in", 8, Storage::Input(0)),
+            variable("w", 12, Storage::Constant(constant)),
+            variable("out", 16, Storage::Output(0)),
+            variable("t", 100, Storage::Arena { offset: 128 }),
+            variable("in.view", 8, Storage::View(VariableId(0))),
+            variable("w.view", 12, Storage::View(VariableId(1))),
+        ])
+        .unwrap();
+        assert_eq!(table.arena_bytes(), 228);
+        assert_eq!(
+            (table.input_bytes(), table.output_bytes()),
+            (&[8][..], &[16][..])
+        );
+        let span = |id| table.span(VariableId(id)).unwrap();
+        assert_eq!(span(4), span(0));
+        assert_eq!(table.constant(VariableId(5)).unwrap().len(), 12);
+        let writable: Vec<bool> = (0..6).map(|id| table.is_writable(&span(id))).collect();
+        assert_eq!(writable, [false, false, true, true, false, false]);
+        assert!(table.span(VariableId(6)).is_err());
+    }
+
+    #[test]
+    fn malformed_variables_are_refused_together() {
+        let constant = BufferMut::zeroed(12).unwrap().freeze();
+        let ty = TensorType::new(DataType::F32, [3]).unwrap();
+        assert_eq!(
+            refusal(vec![
+                variable("w", 13, Storage::Constant(constant)),
+                variable("t", 4, Storage::Arena { offset: 8 }),
+                variable("large", u64::MAX, Storage::Arena { offset: 64 }),
+                variable(
+                    "far",
+                    64,
+                    Storage::Arena {
+                        offset: u64::MAX - 63
+                    }
+                ),
+                Variable {
+                    ty: Some(ty),
+                    ..variable("typed", 8, Storage::Arena { offset: 0 })
+                },
+            ]),
+            "variable 'w': the constant's bytes do not fit its size: expected 13, found 12\n\
+             variable 't': the offset in the arena is not aligned: expected a multiple of 64, found 8\n\
+             variable 'large': a size or offset is larger than memory can be: found 18446744073709551615\n\
+             variable 'far': a size or offset is larger than memory can be: found 18446744073709551552\n\
+             variable 'typed': its size is not that of its type f32[3]: expected 12, found 8"
+        );
+        assert_eq!(
+            refusal(vec![
+                variable("a", 4, Storage::Input(0)),
+                variable("b", 4, Storage::Input(0)),
+                variable("c", 4, Storage::Output(1)),
+                variable("d", 8, Storage::View(VariableId(0))),
+                variable("e", 8, Storage::View(VariableId(3))),
+                variable("f", 8, Storage::View(VariableId(9))),
+            ]),
+            "variable 'b': two variables are input 0, or one before it is missing\n\
+             variable 'c': two variables are output 1, or one before it is missing\n\
+             variable 'd': its size is not that of 'a', whose view it is: expected 4, found 8\n\
+             variable 'e': it is a view of a view\n\
+             variable 'f': no variable has the id 9"
+        );
+        assert!(!refusal(vec![variable("a", 4, Storage::Input(usize::MAX))]).is_empty());
+    }
+
+    #[test]
+    fn a_constant_that_is_not_aligned_is_copied() {
+        let buffer = BufferMut::copy_of(&[1, 2, 3, 4, 5, 6, 7, 8])
+            .unwrap()
+            .freeze();
+        let part = buffer.slice(4..8).unwrap();
+        let table = Variables::new(vec![variable("w", 4, Storage::Constant(part))]).unwrap();
+        let constant = table.constant(VariableId(0)).unwrap();
+        assert_eq!(&constant[..], [5, 6, 7, 8]);
+        assert!((constant.as_ptr() as usize).is_multiple_of(ALIGNMENT));
+    }
+}

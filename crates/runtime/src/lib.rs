@@ -8,7 +8,6 @@
 
 mod arenas;
 mod bindings;
-mod foreign;
 mod inputs;
 mod load;
 mod model;

@@ -2,7 +2,7 @@
 
 use crate::arenas::Arenas;
 use crate::model::Inner;
-use crate::{Model, Runtime, Signature, foreign};
+use crate::{Model, Runtime, Signature};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
@@ -46,11 +46,7 @@ impl Model {
     /// A package of another compiler, a malformed one, or one that needs backends or kernels that
     /// the runtime does not have. All problems of the program are told together.
     pub fn load(runtime: &Runtime, package: &Package, options: &LoadOptions) -> Result<Self> {
-        let load = || {
-            foreign::refuse(package)?;
-            let contents = Contents::read(package)?;
-            load_contents(runtime, contents, options)
-        };
+        let load = || load_contents(runtime, Contents::read(package)?, options);
         let loaded = match options.threads {
             Some(limit) => pool::with_thread_limit(limit, load),
             None => load(),
@@ -65,7 +61,6 @@ impl Model {
 fn load_contents(runtime: &Runtime, contents: Contents, options: &LoadOptions) -> Result<Model> {
     let control = &options.control;
     let Contents {
-        name,
         variables,
         movements,
         program,
@@ -102,7 +97,7 @@ fn load_contents(runtime: &Runtime, contents: Contents, options: &LoadOptions) -
         options.max_in_flight,
     )?;
     Ok(Model(Arc::new(Inner {
-        name,
+        name: tenon.model.name.clone(),
         inputs,
         outputs,
         program,
