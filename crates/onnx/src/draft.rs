@@ -195,20 +195,20 @@ impl Names {
         if self.0.contains_key(name) {
             return false;
         }
-        self.0.insert(name.to_owned(), 1);
+        self.0.insert(name.to_owned(), 0);
         true
     }
 
-    /// `wanted`, or when it is taken, `wanted_2`, `wanted_3`…
+    /// `wanted`, or when it is taken, `wanted.1`, `wanted.2`…
     pub fn unique(&mut self, wanted: &str) -> String {
         if self.take(wanted) {
             return wanted.to_owned();
         }
         loop {
             // The count stays with the name, so that many equal names take no quadratic time.
-            let count = self.0.entry(wanted.to_owned()).or_insert(1);
+            let count = self.0.entry(wanted.to_owned()).or_default();
             *count = count.saturating_add(1);
-            let name = format!("{wanted}_{count}");
+            let name = format!("{wanted}.{count}");
             if self.take(&name) {
                 return name;
             }
@@ -223,10 +223,10 @@ mod tests {
     #[test]
     fn names_are_given_once() {
         let mut names = Names::default();
-        assert!(names.take("a_2"));
+        assert!(names.take("a.1"));
         assert_eq!(names.unique("a"), "a");
-        assert_eq!(names.unique("a"), "a_3");
-        assert_eq!(names.unique("a"), "a_4");
-        assert_eq!(names.unique("a_2"), "a_2_2");
+        assert_eq!(names.unique("a"), "a.2");
+        assert_eq!(names.unique("a"), "a.3");
+        assert_eq!(names.unique("a.1"), "a.1.1");
     }
 }

@@ -17,7 +17,7 @@ use tenon_tensor::Tensor;
 const PROBLEMS: usize = 64;
 
 /// Memory that inlined copies of functions may take in all, as [`Import::spend`] counts it.
-const INLINED: usize = 256 << 20;
+const INLINED: usize = 128 << 20;
 
 /// The graph of `model`; see [`crate::Model::graph`].
 pub(crate) fn graph(
@@ -494,7 +494,8 @@ impl<'m> Import<'m> {
             not_listed,
             ..
         } = self;
-        let graph = resolve::graph(draft, &mut errors, &mut unsupported);
+        let (graph, more) = resolve::graph(draft, &mut unsupported);
+        errors.extend(more);
         errors.extend(unsupported.errors());
         if not_listed > 0 {
             errors.push(invalid(format!(

@@ -6,8 +6,11 @@ use crate::dtype::data_type;
 use crate::unsupported::Unsupported;
 use std::collections::HashSet;
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_graph::operator::{Arity, operator};
-use tenon_graph::{Attribute, AttributeKind, Attributes, Graph, Node, OperatorDef, ValueId};
+use tenon_graph::operator::operator;
+use tenon_graph::{
+    Attribute, AttributeKind, Attributes, Graph, Node, OperatorDef, TensorType, ValueId,
+    check_attributes, check_inputs, check_outputs, check_types,
+};
 
 /// Attributes in which ONNX numbers an element type and the operator table names one.
 const ELEMENT_TYPES: &[&str] = &[
@@ -18,13 +21,11 @@ const ELEMENT_TYPES: &[&str] = &[
     "precision",
 ];
 
-/// The graph of a draft; what is wrong or unsupported is added to `errors` and `unsupported`.
-pub(crate) fn graph(
-    mut draft: Draft,
-    errors: &mut Vec<Error>,
-    unsupported: &mut Unsupported,
-) -> Graph {
+/// The graph of a draft, and what is wrong with nodes; what is unsupported is added to
+/// `unsupported`.
+pub(crate) fn graph(mut draft: Draft, unsupported: &mut Unsupported) -> (Graph, Vec<Error>) {
     let used = used(&draft);
+    let mut errors = Vec::new();
     for node in std::mem::take(&mut draft.nodes) {
         let name = node.name.clone();
         match resolve(&draft, node, &used, unsupported) {
@@ -32,7 +33,11 @@ pub(crate) fn graph(
             Err(error) => errors.push(error.at(Location::node(name))),
         }
     }
-    draft.graph
+    // Nodes and initialisers that nothing uses, constants that decided an If.
+    if errors.is_empty() {
+        draft.graph.remove_dead();
+    }
+    (draft.graph, errors)
 }
 
 /// Values that a node or the caller uses.
@@ -60,14 +65,21 @@ fn resolve(
         unsupported.add(&node.origin, "unknown operator");
         return Ok(None);
     };
-    let mut reasons = Vec::new();
-    let attributes = attributes(op, &node.attributes, &mut reasons)?;
+    let mut problems = Vec::new();
+    let attributes = element_types(op, node.attributes.clone(), &mut problems);
     trim(&mut node, op, used);
-    inputs(draft, op, &node, &mut reasons)?;
-    outputs(op, &node, &mut reasons)?;
-    let supported = reasons.is_empty();
-    for reason in reasons {
-        unsupported.add(&node.origin, reason);
+    problems.extend(check_attributes(op, &attributes));
+    problems.extend(check_inputs(op, &present(&node.inputs)));
+    problems.extend(check_outputs(op, &present(&node.outputs)));
+    problems.extend(check_types(op, &types(draft, &node)?.each()));
+    let (lacking, wrong): (Vec<_>, Vec<_>) = problems
+        .into_iter()
+        .partition(|problem| problem.kind() == ErrorKind::Unsupported);
+    for problem in &lacking {
+        unsupported.add(&node.origin, problem.to_string());
+    }
+    if let Some(error) = Error::from_all(wrong) {
+        return Err(error);
     }
     let DraftNode {
         name,
@@ -75,7 +87,7 @@ fn resolve(
         outputs,
         ..
     } = node;
-    Ok(supported.then_some(Node {
+    Ok(lacking.is_empty().then_some(Node {
         name,
         op,
         attributes,
@@ -84,66 +96,41 @@ fn resolve(
     }))
 }
 
-/// The attributes as the table wants them.
-fn attributes(
+/// The attributes, with element types named as the table names them.
+fn element_types(
     op: &OperatorDef,
-    given: &Attributes,
-    reasons: &mut Vec<String>,
-) -> Result<Attributes> {
-    let mut attributes = Attributes::new();
-    for (name, value) in given.iter() {
-        let Some(def) = op.attribute(name) else {
-            reasons.push(format!("unknown attribute '{name}'"));
+    mut attributes: Attributes,
+    problems: &mut Vec<Error>,
+) -> Attributes {
+    for &name in ELEMENT_TYPES {
+        let Some(row) = op
+            .attribute(name)
+            .filter(|row| row.kind == AttributeKind::String)
+        else {
             continue;
         };
-        let value = match value {
-            Attribute::Int(number) if names_element_type(def.kind, name) => {
-                // 0 stands for "not given".
-                if *number == 0 && !def.required {
-                    continue;
-                }
-                match data_type(*number) {
-                    Ok(dtype) => Attribute::String(dtype.name().into()),
-                    Err(error) if error.kind() == ErrorKind::Unsupported => {
-                        reasons.push(format!(
-                            "unsupported value of attribute '{name}': {}",
-                            error.message()
-                        ));
-                        continue;
-                    }
-                    Err(error) => return Err(error.at(crate::attribute::place(name))),
-                }
-            }
-            other => other.clone(),
+        let Some(&Attribute::Int(number)) = attributes.value(name) else {
+            continue;
         };
-        if value.kind() != def.kind {
-            return Err(invalid("an attribute of the wrong kind")
-                .expected(def.kind)
-                .found(value.kind())
-                .at(crate::attribute::place(name)));
+        match data_type(number) {
+            Ok(dtype) => attributes.set(name, Attribute::String(dtype.name().into())),
+            // 0 stands for "not given".
+            Err(_) if number == 0 && !row.required => drop(attributes.remove(name)),
+            Err(error) => {
+                let message = format!("attribute '{name}': {}", error.message());
+                problems.push(Error::new(error.kind(), message));
+                attributes.set(name, Attribute::String(String::new()));
+            }
         }
-        attributes.set(name, value);
     }
-    let missing = |def: &&tenon_graph::operator::AttributeDef| {
-        def.required && given.value(def.name).is_none()
-    };
-    match op.attributes.iter().find(missing) {
-        Some(def) => Err(invalid(format!("attribute '{}' is missing", def.name))),
-        None => Ok(attributes),
-    }
+    attributes
 }
 
-fn names_element_type(kind: AttributeKind, name: &str) -> bool {
-    kind == AttributeKind::String && ELEMENT_TYPES.contains(&name)
-}
-
-/// Drops optional outputs that nobody uses, and names of operands left out at the end.
+/// Drops outputs that the table does not have and nobody uses, and what is left out at the end of
+/// the lists.
 fn trim(node: &mut DraftNode, op: &OperatorDef, used: &HashSet<ValueId>) {
-    for (index, output) in node.outputs.iter_mut().enumerate().skip(1) {
-        let optional = op
-            .output(index)
-            .is_none_or(|def| def.arity == Arity::Optional);
-        if optional && output.is_some_and(|value| !used.contains(&value)) {
+    for (index, output) in node.outputs.iter_mut().enumerate() {
+        if op.output(index).is_none() && output.is_some_and(|value| !used.contains(&value)) {
             *output = None;
         }
     }
@@ -154,46 +141,25 @@ fn trim(node: &mut DraftNode, op: &OperatorDef, used: &HashSet<ValueId>) {
     }
 }
 
-fn inputs(
-    draft: &Draft,
-    op: &OperatorDef,
-    node: &DraftNode,
-    reasons: &mut Vec<String>,
-) -> Result<()> {
-    for index in 0..node.inputs.len().max(op.inputs.len()) {
-        let Some(def) = op.input(index) else {
-            reasons.push(format!("unknown input {index}"));
-            continue;
-        };
-        let Some(value) = node.inputs.get(index).copied().flatten() else {
-            if def.arity != Arity::Optional {
-                return Err(invalid(format!("input '{}' is missing", def.name)));
-            }
-            continue;
-        };
-        if let Some(dtype) = draft.known(value).dtype
-            && !def.types.contains(dtype)
-        {
-            reasons.push(format!("unsupported type {dtype} of input '{}'", def.name));
-        }
-    }
-    Ok(())
+fn present(operands: &[Option<ValueId>]) -> Vec<bool> {
+    operands.iter().map(Option::is_some).collect()
 }
 
-fn outputs(op: &OperatorDef, node: &DraftNode, reasons: &mut Vec<String>) -> Result<()> {
-    for index in 0..node.outputs.len().max(op.outputs.len()) {
-        let wanted = node.outputs.get(index).copied().flatten().is_some();
-        match op.output(index) {
-            None if wanted => reasons.push(format!("unknown output {index}")),
-            Some(def) if !wanted && index == 0 && def.arity == Arity::Required => {
-                return Err(invalid(format!("output '{}' has no name", def.name)));
-            }
-            _ => {}
-        }
+/// Types of a node's inputs in which only the element type counts.
+struct Types(Vec<Option<TensorType>>);
+
+impl Types {
+    fn each(&self) -> Vec<Option<&TensorType>> {
+        self.0.iter().map(Option::as_ref).collect()
     }
-    Ok(())
 }
 
-fn invalid(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidModel, message)
+fn types(draft: &Draft, node: &DraftNode) -> Result<Types> {
+    let dtype = |input: &Option<ValueId>| input.and_then(|value| draft.known(value).dtype);
+    let scalar = |dtype| TensorType::new(dtype, []);
+    let types = node
+        .inputs
+        .iter()
+        .map(|input| dtype(input).map(scalar).transpose());
+    Ok(Types(types.collect::<Result<_>>()?))
 }

@@ -1,0 +1,9 @@
+//! Models built from the messages themselves, imported, and compared as text.
+
+mod build;
+mod functions;
+mod hostile;
+mod older_forms;
+mod python;
+mod signature;
+mod structure;

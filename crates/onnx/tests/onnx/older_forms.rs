@@ -1,0 +1,332 @@
+//! Operators in older and foreign forms.
+
+use crate::build::*;
+use tenon_onnx::proto::*;
+
+/// The text of a model of `opset` with one node over `x` [2, 3, 4] (and more inputs, if it has).
+fn upgraded(opset: i64, node: NodeProto) -> String {
+    with_inputs(opset, node).text()
+}
+
+fn with_inputs(opset: i64, node: NodeProto) -> Build {
+    let mut build = model(opset).opset("com.microsoft", 1);
+    for name in node.input.iter().filter(|name| !name.is_empty()) {
+        build = build.input(name, &["2", "3", "4"]);
+    }
+    for name in &node.output {
+        build = build.output(name);
+    }
+    build.node(named("n", node))
+}
+
+#[test]
+fn axes_become_inputs() {
+    for (op, version) in [
+        ("Squeeze", 12),
+        ("Unsqueeze", 12),
+        ("ReduceSum", 12),
+        ("ReduceMean", 17),
+    ] {
+        assert_eq!(
+            upgraded(version, node(op, &["x"], &["y"], &[ints("axes", &[0, -1])])),
+            format!("const %n/axes: i64[2] = [0, -1]\n%y = {op}(%x, %n/axes) @n")
+        );
+    }
+    assert_eq!(
+        upgraded(13, node("ReduceMax", &["x"], &["y"], &[int("keepdims", 0)])),
+        "%y = ReduceMax(%x) {keepdims = 0} @n"
+    );
+    let error = with_inputs(12, node("Unsqueeze", &["x"], &["y"], &[])).error();
+    assert_eq!(error, "node 'n': attribute 'axes' is missing");
+}
+
+#[test]
+fn bounds_pads_and_parts_become_inputs() {
+    assert_eq!(
+        upgraded(
+            10,
+            node(
+                "Clip",
+                &["x"],
+                &["y"],
+                &[float("min", 0.0), float("max", 6.0)]
+            )
+        ),
+        "const %n/min: f32[] = [0.0]\nconst %n/max: f32[] = [6.0]\n%y = Clip(%x, %n/min, %n/max) @n"
+    );
+    assert_eq!(
+        upgraded(
+            7,
+            node(
+                "Clip",
+                &["x"],
+                &["y"],
+                &[float("min", f32::MIN), float("max", 1.0)]
+            )
+        ),
+        "const %n/max: f32[] = [1.0]\n%y = Clip(%x, _, %n/max) @n"
+    );
+    assert_eq!(
+        upgraded(
+            10,
+            node(
+                "Pad",
+                &["x"],
+                &["y"],
+                &[ints("pads", &[1, 2]), float("value", 2.0)]
+            )
+        ),
+        "const %n/pads: i64[2] = [1, 2]\nconst %n/value: f32[] = [2.0]\n\
+         %y = Pad(%x, %n/pads, %n/value) @n"
+    );
+    let attributes = [ints("starts", &[1]), ints("ends", &[2]), ints("axes", &[0])];
+    assert_eq!(
+        upgraded(9, node("Slice", &["x"], &["y"], &attributes)),
+        "const %n/starts: i64[1] = [1]\nconst %n/ends: i64[1] = [2]\nconst %n/axes: i64[1] = [0]\n\
+         %y = Slice(%x, %n/starts, %n/ends, %n/axes) @n"
+    );
+    assert_eq!(
+        upgraded(
+            11,
+            node(
+                "Split",
+                &["x"],
+                &["y", "z"],
+                &[ints("split", &[1, 2]), int("axis", 1)]
+            )
+        ),
+        "const %n/split: i64[2] = [1, 2]\n%y, %z = Split(%x, %n/split) {axis = 1} @n"
+    );
+    for opset in [11, 13, 17] {
+        assert_eq!(
+            upgraded(opset, node("Split", &["x"], &["y", "z"], &[])),
+            "%y, %z = Split(%x) {num_outputs = 2} @n"
+        );
+    }
+    assert_eq!(
+        upgraded(9, node("TopK", &["x"], &["y", "z"], &[int("k", 2)])),
+        "const %n/k: i64[1] = [2]\n%y, %z = TopK(%x, %n/k) @n"
+    );
+    assert_eq!(
+        upgraded(10, node("Dropout", &["x"], &["y"], &[float("ratio", 0.1)])),
+        "const %n/ratio: f32[] = [0.1]\n%y = Dropout(%x, %n/ratio) @n"
+    );
+}
+
+#[test]
+fn constants_have_the_type_of_their_input() {
+    let build = model(10)
+        .typed_input("x", data_type::FLOAT16, &["2"])
+        .node(named("abs", node("Abs", &["x"], &["a"], &[])))
+        .node(named(
+            "n",
+            node("Clip", &["a"], &["y"], &[float("max", 6.0)]),
+        ))
+        .output("y");
+    assert_eq!(
+        build.text(),
+        "const %n/max: f16[] = hex \"0046\"\n%a = Abs(%x) @abs\n%y = Clip(%a, _, %n/max) @n"
+    );
+}
+
+#[test]
+fn softmax_over_several_dimensions_is_made_a_matrix() {
+    for axis in [-1, 2] {
+        assert_eq!(
+            upgraded(11, node("Softmax", &["x"], &["y"], &[int("axis", axis)])),
+            "%y = Softmax(%x) {axis = -1} @n"
+        );
+    }
+    assert_eq!(
+        upgraded(11, node("LogSoftmax", &["x"], &["y"], &[])),
+        "%n/Shape = Shape(%x) @n/Shape\n\
+         %n/Flatten = Flatten(%x) {axis = 1} @n/Flatten\n\
+         %n/LogSoftmax = LogSoftmax(%n/Flatten) {axis = -1} @n/LogSoftmax\n\
+         %y = Reshape(%n/LogSoftmax, %n/Shape) @n"
+    );
+    assert_eq!(
+        upgraded(13, node("Softmax", &["x"], &["y"], &[int("axis", 1)])),
+        "%y = Softmax(%x) {axis = 1} @n"
+    );
+}
+
+#[test]
+fn upsample_becomes_resize() {
+    let resize = "%y = Resize(%x, _, %n/scales) {coordinate_transformation_mode = \"asymmetric\", \
+                  mode = \"linear\", nearest_mode = \"floor\"} @n";
+    assert_eq!(
+        upgraded(
+            7,
+            node(
+                "Upsample",
+                &["x"],
+                &["y"],
+                &[
+                    string("mode", "linear"),
+                    float_list("scales", &[1.0, 1.0, 2.0])
+                ]
+            )
+        ),
+        format!("const %n/scales: f32[3] = [1.0, 1.0, 2.0]\n{resize}")
+    );
+    let build = model(10)
+        .input("x", &["2"])
+        .floats("scales", &[1], &[0.5])
+        .node(named("n", node("Resize", &["x", "scales"], &["y"], &[])))
+        .output("y");
+    assert_eq!(
+        build.text(),
+        "const %scales: f32[1] = [0.5]\n\
+         %y = Resize(%x, _, %scales) {coordinate_transformation_mode = \"asymmetric\", mode = \
+         \"nearest\", nearest_mode = \"ceil\"} @n"
+    );
+}
+
+#[test]
+fn normalizations_drop_and_gain() {
+    let inputs = ["x", "s", "b", "m", "v"];
+    assert_eq!(
+        upgraded(
+            7,
+            node("BatchNormalization", &inputs, &["y"], &[int("spatial", 1)])
+        ),
+        "%y = BatchNormalization(%x, %s, %b, %m, %v) @n"
+    );
+    let error = with_inputs(
+        7,
+        node("BatchNormalization", &inputs, &["y"], &[int("spatial", 0)]),
+    )
+    .error();
+    assert_eq!(
+        error,
+        "node 'n': operator BatchNormalization, version 7: unsupported value of attribute \
+         'spatial': 0 (statistics for each element)"
+    );
+    let error = with_inputs(9, node("BatchNormalization", &inputs, &["y", "mean"], &[])).error();
+    assert!(
+        error.contains("BatchNormalization has too many outputs"),
+        "{error}"
+    );
+    assert_eq!(
+        upgraded(
+            18,
+            node(
+                "GroupNormalization",
+                &["x", "s", "b"],
+                &["y"],
+                &[int("num_groups", 3)]
+            )
+        ),
+        "const %n/groups: i64[3] = [0, 3, -1]\n\
+         %n/Shape = Shape(%x) @n/Shape\n\
+         %n/Reshape = Reshape(%x, %n/groups) @n/Reshape\n\
+         %n/InstanceNormalization = InstanceNormalization(%n/Reshape, %s, %b) {epsilon = 1e-5} \
+         @n/InstanceNormalization\n\
+         %y = Reshape(%n/InstanceNormalization, %n/Shape) @n"
+    );
+}
+
+#[test]
+fn renamed_modes_and_operators() {
+    assert_eq!(
+        upgraded(
+            16,
+            node(
+                "GridSample",
+                &["x", "g"],
+                &["y"],
+                &[string("mode", "bicubic")]
+            )
+        ),
+        "%y = GridSample(%x, %g) {mode = \"cubic\"} @n"
+    );
+    let build = model(9)
+        .input("x", &["2"])
+        .typed_input("i", data_type::INT64, &["1"])
+        .input("u", &["1"])
+        .node(named("n", node("Scatter", &["x", "i", "u"], &["y"], &[])))
+        .output("y");
+    assert_eq!(build.text(), "%y = ScatterElements(%x, %i, %u) @n");
+}
+
+fn microsoft(op: &str, inputs: &[&str], outputs: &[&str], attributes: &[AttributeProto]) -> Build {
+    with_inputs(
+        17,
+        within("com.microsoft", node(op, inputs, outputs, attributes)),
+    )
+}
+
+#[test]
+fn common_operators_of_onnxruntime_are_known() {
+    assert_eq!(
+        microsoft("Gelu", &["x"], &["y"], &[]).text(),
+        "%y = Gelu(%x) @n"
+    );
+    assert_eq!(
+        microsoft("FastGelu", &["x", "b"], &["y"], &[]).text(),
+        "%n/Add = Add(%x, %b) @n/Add\n%y = Gelu(%n/Add) {approximate = \"tanh\"} @n"
+    );
+    assert_eq!(
+        microsoft("QuickGelu", &["x"], &["y"], &[]).text(),
+        "%y = Swish(%x) {alpha = 1.702} @n"
+    );
+    let attributes = [
+        int("transB", 1),
+        float("alpha", 0.125),
+        int("transBatchA", 0),
+    ];
+    assert_eq!(
+        microsoft("FusedMatMul", &["a", "b"], &["y"], &attributes).text(),
+        "%y = tenon.MatMul(%a, %b) {scale = 0.125, trans_b = 1} @n"
+    );
+    let error = microsoft("FusedMatMul", &["a", "b"], &["y"], &[int("transBatchA", 1)]).error();
+    assert!(
+        error.contains("unsupported value of attribute 'transBatchA': 1"),
+        "{error}"
+    );
+    let attributes = [
+        string("activation", "LeakyRelu"),
+        float_list("activation_params", &[0.1]),
+    ];
+    assert_eq!(
+        microsoft("FusedConv", &["x", "w", "b", "z"], &["y"], &attributes).text(),
+        "%n/Conv = Conv(%x, %w, %b) @n/Conv\n\
+         %n/Add = Add(%n/Conv, %z) @n/Add\n\
+         %y = LeakyRelu(%n/Add) {alpha = 0.1} @n"
+    );
+}
+
+#[test]
+fn skip_normalizations_hand_out_their_sum() {
+    let skip = within(
+        "com.microsoft",
+        node(
+            "SkipLayerNormalization",
+            &["x", "s", "g", "", "c"],
+            &["y", "", "", "sum"],
+            &[],
+        ),
+    );
+    let mut build = model(17).opset("com.microsoft", 1);
+    for name in ["x", "s", "g", "c"] {
+        build = build.input(name, &["4"]);
+    }
+    let build = build.node(named("n", skip)).output("y").output("sum");
+    assert_eq!(
+        build.text(),
+        "%n/Add = Add(%x, %s) @n/Add\n\
+         %sum = Add(%n/Add, %c) @n/Add.1\n\
+         %y = LayerNormalization(%sum, %g) {axis = -1, epsilon = 1e-12} @n"
+    );
+    assert_eq!(
+        microsoft(
+            "SkipSimplifiedLayerNormalization",
+            &["x", "s", "g"],
+            &["y"],
+            &[]
+        )
+        .text(),
+        "%n/Add = Add(%x, %s) @n/Add\n\
+         %y = RMSNormalization(%n/Add, %g) {axis = -1, epsilon = 1e-12} @n"
+    );
+}
