@@ -61,6 +61,13 @@ fn one_axis(start: i64, end: i64, step: i64, length: usize) -> Result<SliceAxis>
             .expected("not 0")
             .found(0));
     }
+    if length == 0 {
+        return Ok(SliceAxis {
+            start: 0,
+            step,
+            length: 0,
+        });
+    }
     let (length, step) = (length as i128, i128::from(step));
     let from_end = |position: i64| {
         let position = i128::from(position);
@@ -70,13 +77,14 @@ fn one_axis(start: i64, end: i64, step: i64, length: usize) -> Result<SliceAxis>
             position
         }
     };
-    // A backward slice starts at the last element at most and ends before the first.
+    // ONNX holds positions inside the dimension: a backward slice starts at an element (NumPy lets
+    // it start before the first) and ends before the first at most.
     let (low, high) = if step > 0 {
         (0, length)
     } else {
         (-1, length - 1)
     };
-    let start_at = from_end(start).clamp(if step > 0 { 0 } else { low }, high);
+    let start_at = from_end(start).clamp(0, high);
     let end_at = from_end(end).clamp(low, high);
     let span = if step > 0 {
         end_at - start_at
@@ -174,12 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn slices_follow_numpy() {
+    fn slices_follow_onnx() {
         assert_eq!(axis(1, 4, 1, 5), (1, 3));
         assert_eq!(axis(-3, i64::MAX, 1, 5), (2, 3));
         assert_eq!(axis(-1, i64::MIN, -1, 5), (4, 5));
         assert_eq!(axis(4, 0, -2, 5), (4, 2));
         assert_eq!(axis(3, 1, 1, 5).1, 0);
+        assert_eq!(axis(-7, -9, -1, 5), (0, 1), "as ONNX, not as NumPy");
         assert_eq!(axis(0, 5, i64::MAX, 5), (0, 1));
         assert_eq!(axis(9, 0, -1, 5), (4, 4));
         assert_eq!(axis(0, 9, 1, 0).1, 0);

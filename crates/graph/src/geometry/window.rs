@@ -39,8 +39,8 @@ impl Window {
         let auto_pad = auto_pad(attributes)?;
         let mut window = Self::without_output(attributes, auto_pad, kernel, input.len())?;
         let ceil = attributes.flag("ceil_mode", false)?;
-        for axis in 0..input.len() {
-            window.slide(axis, input[axis], auto_pad, ceil)?;
+        for (axis, &extent) in input.iter().enumerate() {
+            window.slide(axis, extent, auto_pad, ceil)?;
         }
         Ok(window)
     }
@@ -63,9 +63,9 @@ impl Window {
             }
             Some(values) => Some(list(values, rank, "output_shape", extent)?),
         };
-        for axis in 0..rank {
+        for (axis, &extent) in input.iter().enumerate() {
             let wanted = wanted.as_ref().map(|wanted| wanted[axis]);
-            window.transpose(axis, input[axis], extra[axis], wanted, auto_pad)?;
+            window.transpose(axis, extent, extra[axis], wanted, auto_pad)?;
         }
         Ok(window)
     }
@@ -167,7 +167,8 @@ impl Window {
         let same = matches!(auto_pad, AutoPad::SameUpper | AutoPad::SameLower);
         let output = match wanted {
             Some(wanted) => wanted as i128,
-            None if same => input * stride,
+            // Padding is never negative, so a short kernel does not fill the whole output.
+            None if same => whole_output.min(input * stride),
             None => whole_output - self.pads_begin[axis] as i128 - self.pads_end[axis] as i128,
         };
         if output < 0 {
