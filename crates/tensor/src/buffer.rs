@@ -29,15 +29,24 @@ impl BufferMut {
     /// `len` zero bytes. Fails with `OutOfMemory` instead of aborting.
     pub fn zeroed(len: usize) -> Result<Self> {
         if len == 0 {
-            return Ok(Self { start: NonNull::<Aligned>::dangling().cast(), len });
+            return Ok(Self {
+                start: NonNull::<Aligned>::dangling().cast(),
+                len,
+            });
         }
         let refused = || {
-            Error::new(ErrorKind::OutOfMemory, format!("cannot allocate {len} bytes"))
+            Error::new(
+                ErrorKind::OutOfMemory,
+                format!("cannot allocate {len} bytes"),
+            )
         };
         let layout = Layout::from_size_align(len, ALIGNMENT).map_err(|_| refused())?;
         // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc_zeroed(layout) };
-        Ok(Self { start: NonNull::new(start).ok_or_else(refused)?, len })
+        Ok(Self {
+            start: NonNull::new(start).ok_or_else(refused)?,
+            len,
+        })
     }
 
     /// A copy of `bytes`.
@@ -50,7 +59,10 @@ impl BufferMut {
     /// Makes it shared and read-only.
     pub fn freeze(self) -> Buffer {
         let len = self.len;
-        Buffer { memory: Arc::new(Memory::Owned(self)), range: 0..len }
+        Buffer {
+            memory: Arc::new(Memory::Owned(self)),
+            range: 0..len,
+        }
     }
 
     /// The first byte; valid for the buffer's length while it lives.
@@ -128,7 +140,10 @@ impl Buffer {
         // structure was decoded into owned values, so a writer can change numbers, not safety.
         let map = unsafe { Mmap::map(file)? };
         let range = 0..map.len();
-        Ok(Self { memory: Arc::new(Memory::Mapped(map)), range })
+        Ok(Self {
+            memory: Arc::new(Memory::Mapped(map)),
+            range,
+        })
     }
 
     /// A part of it; `None` when it lies outside.
@@ -173,7 +188,12 @@ impl Deref for Buffer {
 
 impl std::fmt::Debug for Buffer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Buffer({} bytes{})", self.len(), if self.is_mapped() { ", mapped" } else { "" })
+        write!(
+            f,
+            "Buffer({} bytes{})",
+            self.len(),
+            if self.is_mapped() { ", mapped" } else { "" }
+        )
     }
 }
 
@@ -192,7 +212,10 @@ mod tests {
         let mut buffer = BufferMut::zeroed(12).unwrap();
         buffer.as_slice_mut::<f32>().unwrap()[1] = 2.0;
         let buffer = buffer.freeze();
-        assert_eq!(buffer.slice(4..8).unwrap().as_slice::<f32>().unwrap(), [2.0]);
+        assert_eq!(
+            buffer.slice(4..8).unwrap().as_slice::<f32>().unwrap(),
+            [2.0]
+        );
         assert!(buffer.slice(4..13).is_none());
         assert!(buffer.slice(1..5).unwrap().as_slice::<f32>().is_none());
         assert_eq!(buffer.as_ptr() as usize % ALIGNMENT, 0);

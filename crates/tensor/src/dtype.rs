@@ -124,8 +124,17 @@ impl DataType {
         use DataType::*;
         matches!(
             self,
-            F32 | F64 | F16 | BF16 | F32r | Tf32 | F8E3M4 | F8E4M3 | F8E4M3Fn | F8E4M3FnUz
-                | F8E5M2 | F8E5M2FnUz
+            F32 | F64
+                | F16
+                | BF16
+                | F32r
+                | Tf32
+                | F8E3M4
+                | F8E4M3
+                | F8E4M3Fn
+                | F8E4M3FnUz
+                | F8E5M2
+                | F8E5M2FnUz
         )
     }
 

@@ -2,11 +2,15 @@
 //! views, `.npy` and `.npz`.
 
 mod buffer;
+mod convert;
 mod dtype;
+
 mod shape;
+mod small_float;
 mod tensor;
 
 pub use buffer::{ALIGNMENT, Buffer, BufferMut};
+pub use convert::{Convert, converter};
 pub use dtype::{DataType, Element};
 pub use shape::{Shape, TensorType};
 pub use tensor::Tensor;

@@ -21,7 +21,9 @@ impl Shape {
         if self.0.contains(&0) {
             return Some(0);
         }
-        self.0.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim))
+        self.0
+            .iter()
+            .try_fold(1usize, |product, &dim| product.checked_mul(dim))
     }
 
     /// Number of elements. A [`TensorType`] checks at its making that this does not overflow.
@@ -42,7 +44,9 @@ impl Shape {
     pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
         let rank = self.len().max(other.len());
         let dim = |shape: &Shape, axis: usize| {
-            (axis + shape.len()).checked_sub(rank).map_or(1, |index| shape[index])
+            (axis + shape.len())
+                .checked_sub(rank)
+                .map_or(1, |index| shape[index])
         };
         (0..rank)
             .map(|axis| match (dim(self, axis), dim(other, axis)) {
@@ -88,7 +92,9 @@ impl TensorType {
     /// Fails when the size in bytes would exceed `isize::MAX`.
     pub fn new(dtype: DataType, shape: impl Into<Shape>) -> Result<Self> {
         let shape = shape.into();
-        let elements = shape.checked_elements().filter(|&n| n <= isize::MAX as usize);
+        let elements = shape
+            .checked_elements()
+            .filter(|&n| n <= isize::MAX as usize);
         let fits = elements.is_some_and(|n| {
             dtype == DataType::String || dtype.bytes(n).is_some_and(|b| b <= isize::MAX as usize)
         });
@@ -146,7 +152,15 @@ mod tests {
     fn sizes_that_overflow_are_refused() {
         assert!(TensorType::new(DataType::F32, [usize::MAX, 2]).is_err());
         assert!(TensorType::new(DataType::F32, [1 << 62]).is_err());
-        assert_eq!(TensorType::new(DataType::F32, [usize::MAX, 0]).unwrap().bytes(), 0);
-        assert_eq!(TensorType::new(DataType::F32, [2, 3]).unwrap().to_string(), "f32[2, 3]");
+        assert_eq!(
+            TensorType::new(DataType::F32, [usize::MAX, 0])
+                .unwrap()
+                .bytes(),
+            0
+        );
+        assert_eq!(
+            TensorType::new(DataType::F32, [2, 3]).unwrap().to_string(),
+            "f32[2, 3]"
+        );
     }
 }

@@ -98,7 +98,12 @@ impl Tensor {
     /// for other types. For shapes, axes, indices.
     pub fn to_i64s(&self) -> Option<Vec<i64>> {
         fn all<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> i64) -> Vec<i64> {
-            bytes.as_chunks::<N>().0.iter().map(|&chunk| read(chunk)).collect()
+            bytes
+                .as_chunks::<N>()
+                .0
+                .iter()
+                .map(|&chunk| read(chunk))
+                .collect()
         }
         let bytes = self.bytes();
         Some(match self.dtype() {
@@ -106,9 +111,9 @@ impl Tensor {
             DataType::I32 => all(bytes, |b| i32::from_le_bytes(b).into()),
             DataType::I16 => all(bytes, |b| i16::from_le_bytes(b).into()),
             DataType::I8 => all(bytes, |b| i8::from_le_bytes(b).into()),
-            DataType::U64 => {
-                all(bytes, |b| u64::from_le_bytes(b).try_into().unwrap_or(i64::MAX))
-            }
+            DataType::U64 => all(bytes, |b| {
+                u64::from_le_bytes(b).try_into().unwrap_or(i64::MAX)
+            }),
             DataType::U32 => all(bytes, |b| u32::from_le_bytes(b).into()),
             DataType::U16 => all(bytes, |b| u16::from_le_bytes(b).into()),
             DataType::U8 | DataType::Bool => all(bytes, |b| u8::from_le_bytes(b).into()),
@@ -139,8 +144,25 @@ mod tests {
 
     #[test]
     fn integers_widen() {
-        assert_eq!(Tensor::from_slice([2], &[-1i8, 5]).unwrap().to_i64s().unwrap(), [-1, 5]);
-        assert_eq!(Tensor::from_slice([1], &[u64::MAX]).unwrap().to_i64s().unwrap(), [i64::MAX]);
-        assert!(Tensor::from_slice([1], &[1.0f32]).unwrap().to_i64s().is_none());
+        assert_eq!(
+            Tensor::from_slice([2], &[-1i8, 5])
+                .unwrap()
+                .to_i64s()
+                .unwrap(),
+            [-1, 5]
+        );
+        assert_eq!(
+            Tensor::from_slice([1], &[u64::MAX])
+                .unwrap()
+                .to_i64s()
+                .unwrap(),
+            [i64::MAX]
+        );
+        assert!(
+            Tensor::from_slice([1], &[1.0f32])
+                .unwrap()
+                .to_i64s()
+                .is_none()
+        );
     }
 }

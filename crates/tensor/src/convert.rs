@@ -1,0 +1,589 @@
+//! Conversions between data types. `docs/dma.md` and the Cast operator follow the same rules:
+//!
+//! * to a floating-point type: to the nearest value, ties to even, in one rounding. What is too
+//!   large becomes infinite, or NaN in a type without infinities. To `tf32`: cut towards zero.
+//! * floating-point to integer: towards zero, the nearest end of the range when outside, NaN to 0.
+//! * integer to integer: the low bits (two's complement).
+//! * to bool: whether it is not zero (a NaN is not); from bool: 0 or 1.
+//! * real to complex: imaginary part 0. Complex to real, and strings, do not convert.
+
+use crate::small_float::Format;
+use crate::{BufferMut, DataType, Tensor, TensorType};
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+use tenon_base::{Error, ErrorKind, Result};
+
+/// Converts packed elements: as many as both slices hold, in little-endian bytes of any alignment.
+pub type Convert = fn(&[u8], &mut [u8]);
+
+/// The conversion between two types of whole bytes; `None` where there is none.
+///
+/// ```
+/// use tenon_tensor::{DataType, converter};
+/// let convert = converter(DataType::F32, DataType::BF16).unwrap();
+/// let mut out = [0; 2];
+/// convert(&1.5f32.to_le_bytes(), &mut out);
+/// assert_eq!(out, 0x3fc0u16.to_le_bytes());
+/// ```
+pub fn converter(from: DataType, to: DataType) -> Option<Convert> {
+    use DataType::*;
+    if from == to {
+        return (from.bits() >= 8).then_some(copy as Convert);
+    }
+    match (from, to) {
+        (F32 | F32r, F16) => return Some(f32_to_f16),
+        (F16, F32 | F32r) => return Some(f16_to_f32),
+        (C64, C128) => return Some(each::<f32, f64>),
+        (C128, C64) => return Some(each::<f64, f32>),
+        _ => {}
+    }
+    match from {
+        F32 | F32r => to_type::<f32>(to),
+        Tf32 => to_type::<Truncated>(to),
+        F64 => to_type::<f64>(to),
+        F16 => to_type::<f16>(to),
+        BF16 => to_type::<bf16>(to),
+        F8E3M4 => to_type::<E3M4>(to),
+        F8E4M3 => to_type::<E4M3>(to),
+        F8E4M3Fn => to_type::<E4M3Fn>(to),
+        F8E4M3FnUz => to_type::<E4M3FnUz>(to),
+        F8E5M2 => to_type::<E5M2>(to),
+        F8E5M2FnUz => to_type::<E5M2FnUz>(to),
+        I8 => to_type::<i8>(to),
+        I16 => to_type::<i16>(to),
+        I32 => to_type::<i32>(to),
+        I64 => to_type::<i64>(to),
+        U8 => to_type::<u8>(to),
+        U16 => to_type::<u16>(to),
+        U32 => to_type::<u32>(to),
+        U64 => to_type::<u64>(to),
+        Bool => to_type::<Truth>(to),
+        I4 | U4 | C64 | C128 | String => None,
+    }
+}
+
+fn to_type<S: Number>(to: DataType) -> Option<Convert> {
+    use DataType::*;
+    Some(match to {
+        F32 | F32r => each::<S, f32>,
+        Tf32 => each::<S, Truncated>,
+        F64 => each::<S, f64>,
+        F16 => each::<S, f16>,
+        BF16 => each::<S, bf16>,
+        F8E3M4 => each::<S, E3M4>,
+        F8E4M3 => each::<S, E4M3>,
+        F8E4M3Fn => each::<S, E4M3Fn>,
+        F8E4M3FnUz => each::<S, E4M3FnUz>,
+        F8E5M2 => each::<S, E5M2>,
+        F8E5M2FnUz => each::<S, E5M2FnUz>,
+        I8 => each::<S, i8>,
+        I16 => each::<S, i16>,
+        I32 => each::<S, i32>,
+        I64 => each::<S, i64>,
+        U8 => each::<S, u8>,
+        U16 => each::<S, u16>,
+        U32 => each::<S, u32>,
+        U64 => each::<S, u64>,
+        Bool => each::<S, Truth>,
+        C64 => each::<S, Complex<f32>>,
+        C128 => each::<S, Complex<f64>>,
+        I4 | U4 | String => return None,
+    })
+}
+
+impl Tensor {
+    /// The same numbers as another data type, by the rules of the module. `i4` and `u4` are
+    /// packed two a byte.
+    ///
+    /// ```
+    /// use tenon_tensor::{DataType, Tensor};
+    /// let tensor = Tensor::from_slice([3], &[1.9f32, -300.0, f32::NAN])?;
+    /// let bytes = tensor.convert(DataType::I8)?;
+    /// assert_eq!(bytes.as_slice::<i8>().unwrap(), [1, -128, 0]);
+    /// # Ok::<(), tenon_base::Error>(())
+    /// ```
+    pub fn convert(&self, to: DataType) -> Result<Tensor> {
+        let from = self.dtype();
+        if from == to {
+            return Ok(self.clone());
+        }
+        let ty = TensorType::new(to, self.shape().clone())?;
+        let unpacked;
+        let (from_bytes, source) = match from {
+            DataType::I4 | DataType::U4 => {
+                unpacked = unpack(self.bytes(), from, ty.elements());
+                let dtype = if from == DataType::I4 {
+                    DataType::I8
+                } else {
+                    DataType::U8
+                };
+                (dtype, &unpacked[..])
+            }
+            _ => (from, self.bytes()),
+        };
+        let refused = || {
+            let text = format!("elements of type {from} do not convert to {to}");
+            Error::new(ErrorKind::Unsupported, text)
+        };
+        let mut target = BufferMut::zeroed(ty.bytes())?;
+        match to {
+            DataType::I4 | DataType::U4 => {
+                // Saturating from floating point needs the four bits' own range.
+                let number = if from_bytes.is_float() {
+                    DataType::F64
+                } else {
+                    DataType::I64
+                };
+                let convert = converter(from_bytes, number).ok_or_else(refused)?;
+                let mut wide = vec![0; ty.elements() * 8];
+                convert(source, &mut wide);
+                pack(&wide, number, to, &mut target);
+            }
+            _ => converter(from_bytes, to).ok_or_else(refused)?(source, &mut target),
+        }
+        Tensor::new(ty, target.freeze())
+    }
+}
+
+/// Each four-bit element in a byte.
+fn unpack(packed: &[u8], dtype: DataType, elements: usize) -> Vec<u8> {
+    let halves = packed
+        .iter()
+        .flat_map(|&byte| [byte & 15, byte >> 4])
+        .take(elements);
+    let sign = |half: u8| {
+        if dtype == DataType::I4 {
+            ((half << 4) as i8 >> 4) as u8
+        } else {
+            half
+        }
+    };
+    halves.map(sign).collect()
+}
+
+/// Packs elements of 64 bits into four each.
+fn pack(wide: &[u8], number: DataType, to: DataType, packed: &mut [u8]) {
+    for (index, &bytes) in wide.as_chunks::<8>().0.iter().enumerate() {
+        let half = match (number, to) {
+            (DataType::F64, DataType::I4) => f64::from_le_bytes(bytes).clamp(-8.0, 7.0) as i8 as u8,
+            (DataType::F64, _) => f64::from_le_bytes(bytes).clamp(0.0, 15.0) as u8,
+            _ => bytes[0],
+        };
+        if let Some(byte) = packed.get_mut(index / 2) {
+            *byte |= (half & 15) << (index % 2 * 4);
+        }
+    }
+}
+
+/// An element of some data type, widened without loss to one of four types.
+trait Number: Sized {
+    const BYTES: usize;
+    type Wide: Wide;
+    /// `bytes` are [`Number::BYTES`] long.
+    fn load(bytes: &[u8]) -> Self::Wide;
+    fn store_f32(value: f32, bytes: &mut [u8]);
+    fn store_f64(value: f64, bytes: &mut [u8]);
+    fn store_i64(value: i64, bytes: &mut [u8]);
+    fn store_u64(value: u64, bytes: &mut [u8]);
+}
+
+/// A type that holds the values of several others exactly.
+trait Wide {
+    fn store<T: Number>(self, bytes: &mut [u8]);
+}
+
+macro_rules! wide {
+    ($($ty:ty, $store:ident;)*) => {$(
+        impl Wide for $ty {
+            #[inline(always)]
+            fn store<T: Number>(self, bytes: &mut [u8]) {
+                T::$store(self, bytes);
+            }
+        }
+    )*};
+}
+
+wide! { f32, store_f32; f64, store_f64; i64, store_i64; u64, store_u64; }
+
+fn copy(from: &[u8], to: &mut [u8]) {
+    let len = from.len().min(to.len());
+    to[..len].copy_from_slice(&from[..len]);
+}
+
+fn each<S: Number, T: Number>(from: &[u8], to: &mut [u8]) {
+    for (from, to) in from
+        .chunks_exact(S::BYTES)
+        .zip(to.chunks_exact_mut(T::BYTES))
+    {
+        S::load(from).store::<T>(to);
+    }
+}
+
+/// Bytes of a number, from a slice as long.
+#[inline(always)]
+fn take<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    *bytes.first_chunk().unwrap_or(&[0; N])
+}
+
+macro_rules! integers {
+    ($($ty:ty as $wide:ty;)*) => {$(
+        impl Number for $ty {
+            const BYTES: usize = size_of::<$ty>();
+            type Wide = $wide;
+            #[inline(always)]
+            fn load(bytes: &[u8]) -> $wide { <$ty>::from_le_bytes(take(bytes)) as $wide }
+            // `as` saturates from floating point and takes the low bits from integers.
+            #[inline(always)]
+            fn store_f32(value: f32, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&(value as $ty).to_le_bytes());
+            }
+            #[inline(always)]
+            fn store_f64(value: f64, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&(value as $ty).to_le_bytes());
+            }
+            #[inline(always)]
+            fn store_i64(value: i64, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&(value as $ty).to_le_bytes());
+            }
+            #[inline(always)]
+            fn store_u64(value: u64, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&(value as $ty).to_le_bytes());
+            }
+        }
+    )*};
+}
+
+integers! {
+    i8 as i64; i16 as i64; i32 as i64; i64 as i64;
+    u8 as i64; u16 as i64; u32 as i64; u64 as u64;
+}
+
+macro_rules! floats {
+    ($($ty:ty;)*) => {$(
+        impl Number for $ty {
+            const BYTES: usize = size_of::<$ty>();
+            type Wide = $ty;
+            #[inline(always)]
+            fn load(bytes: &[u8]) -> $ty { <$ty>::from_le_bytes(take(bytes)) }
+            #[inline(always)]
+            fn store_f32(value: f32, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&(value as $ty).to_le_bytes());
+            }
+            #[inline(always)]
+            fn store_f64(value: f64, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&(value as $ty).to_le_bytes());
+            }
+            #[inline(always)]
+            fn store_i64(value: i64, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&(value as $ty).to_le_bytes());
+            }
+            #[inline(always)]
+            fn store_u64(value: u64, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&(value as $ty).to_le_bytes());
+            }
+        }
+    )*};
+}
+
+floats! { f32; f64; }
+
+/// Types that are narrower than binary32: integers come to them through binary64, which keeps
+/// enough of them for one rounding.
+macro_rules! narrow {
+    ($($ty:ty, $bytes:literal, load $load:expr, f32 $from_f32:expr, f64 $from_f64:expr;)*) => {$(
+        impl Number for $ty {
+            const BYTES: usize = $bytes;
+            type Wide = f32;
+            #[inline(always)]
+            fn load(bytes: &[u8]) -> f32 { $load(take::<$bytes>(bytes)) }
+            #[inline(always)]
+            fn store_f32(value: f32, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&$from_f32(value));
+            }
+            #[inline(always)]
+            fn store_f64(value: f64, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&$from_f64(value));
+            }
+            fn store_i64(value: i64, bytes: &mut [u8]) {
+                let magnitude = odd_f64(value.unsigned_abs());
+                Self::store_f64(if value < 0 { -magnitude } else { magnitude }, bytes);
+            }
+            fn store_u64(value: u64, bytes: &mut [u8]) {
+                Self::store_f64(odd_f64(value), bytes);
+            }
+        }
+    )*};
+}
+
+/// The integer in binary64, rounded to odd where it has more bits: rounding the result once more
+/// to a narrower type then gives what rounding the integer itself would.
+fn odd_f64(value: u64) -> f64 {
+    let excess = (u64::BITS - value.leading_zeros()).saturating_sub(f64::MANTISSA_DIGITS);
+    let lost = value & ((1 << excess) - 1) != 0;
+    ((value >> excess | u64::from(lost)) << excess) as f64
+}
+
+macro_rules! eight_bits {
+    ($($name:ident, $format:expr;)*) => {$(
+        struct $name;
+
+        impl $name {
+            const TABLE: [f32; 256] = $format.table();
+        }
+
+        narrow! {
+            $name, 1,
+            load |bytes: [u8; 1]| {
+                static TABLE: [f32; 256] = $name::TABLE;
+                TABLE[usize::from(bytes[0])]
+            },
+            f32 |value: f32| [$format.encode(value.into()) as u8],
+            f64 |value: f64| [$format.encode(value) as u8];
+        }
+    )*};
+}
+
+eight_bits! {
+    E3M4, Format::E3M4;
+    E4M3, Format::E4M3;
+    E4M3Fn, Format::E4M3_FN;
+    E4M3FnUz, Format::E4M3_FNUZ;
+    E5M2, Format::E5M2;
+    E5M2FnUz, Format::E5M2_FNUZ;
+}
+
+/// `tf32`: the upper 19 bits of a binary32.
+struct Truncated;
+
+narrow! {
+    f16, 2,
+    load |bytes| f16::from_le_bytes(bytes).to_f32(),
+    f32 |value| f16::from_f32(value).to_le_bytes(),
+    f64 |value| (Format::F16.encode(value) as u16).to_le_bytes();
+    bf16, 2,
+    load |bytes| f32::from_bits(u32::from(u16::from_le_bytes(bytes)) << 16),
+    f32 |value| bf16_bits(value).to_le_bytes(),
+    f64 |value| (Format::BF16.encode(value) as u16).to_le_bytes();
+    Truncated, 4,
+    load |bytes| truncated(f32::from_le_bytes(bytes)),
+    f32 |value| truncated(value).to_le_bytes(),
+    f64 |value| truncated(toward_zero(value)).to_le_bytes();
+}
+
+/// Without a branch, so that loops over it use vector instructions.
+#[inline(always)]
+fn bf16_bits(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let rounded = (bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16) as u16;
+    let quiet = (bits >> 16) as u16 | 0x40;
+    if value.is_nan() { quiet } else { rounded }
+}
+
+fn truncated(value: f32) -> f32 {
+    // The first mantissa bit of a NaN is kept set: cut to zero it would become infinite.
+    let quiet = if value.is_nan() { 1 << 22 } else { 0 };
+    f32::from_bits((value.to_bits() | quiet) & !0x1fff)
+}
+
+fn toward_zero(value: f64) -> f32 {
+    let nearest = value as f32;
+    let too_far = nearest.is_finite() && f64::from(nearest).abs() > value.abs();
+    if too_far {
+        f32::from_bits(nearest.to_bits() - 1)
+    } else {
+        nearest
+    }
+}
+
+/// `bool`: a byte.
+struct Truth;
+
+impl Number for Truth {
+    const BYTES: usize = 1;
+    type Wide = i64;
+
+    fn load(bytes: &[u8]) -> i64 {
+        i64::from(take::<1>(bytes) != [0])
+    }
+
+    fn store_f32(value: f32, bytes: &mut [u8]) {
+        bytes.fill(u8::from(value != 0.0));
+    }
+
+    fn store_f64(value: f64, bytes: &mut [u8]) {
+        bytes.fill(u8::from(value != 0.0));
+    }
+
+    fn store_i64(value: i64, bytes: &mut [u8]) {
+        bytes.fill(u8::from(value != 0));
+    }
+
+    fn store_u64(value: u64, bytes: &mut [u8]) {
+        bytes.fill(u8::from(value != 0));
+    }
+}
+
+/// A pair of which only the first part is stored to.
+struct Complex<T>(std::marker::PhantomData<T>);
+
+macro_rules! complex {
+    ($($store:ident, $ty:ty;)*) => {$(
+        fn $store(value: $ty, bytes: &mut [u8]) {
+            let (real, imaginary) = bytes.split_at_mut(T::BYTES);
+            T::$store(value, real);
+            imaginary.fill(0);
+        }
+    )*};
+}
+
+impl<T: Number> Number for Complex<T> {
+    const BYTES: usize = 2 * T::BYTES;
+    type Wide = T::Wide;
+
+    fn load(bytes: &[u8]) -> T::Wide {
+        T::load(&bytes[..T::BYTES])
+    }
+
+    complex! { store_f32, f32; store_f64, f64; store_i64, i64; store_u64, u64; }
+}
+
+/// Elements that pass through the stack at once.
+const BLOCK: usize = 64;
+
+/// Through the vector instructions that the crate finds at run time.
+fn f32_to_f16(from: &[u8], to: &mut [u8]) {
+    let mut numbers = [0f32; BLOCK];
+    let mut halves = [f16::ZERO; BLOCK];
+    for (from, to) in from.chunks(4 * BLOCK).zip(to.chunks_mut(2 * BLOCK)) {
+        for (number, bytes) in numbers.iter_mut().zip(from.as_chunks().0) {
+            *number = f32::from_le_bytes(*bytes);
+        }
+        halves.convert_from_f32_slice(&numbers);
+        for (half, bytes) in halves.iter().zip(to.as_chunks_mut().0) {
+            *bytes = half.to_le_bytes();
+        }
+    }
+}
+
+fn f16_to_f32(from: &[u8], to: &mut [u8]) {
+    let mut numbers = [0f32; BLOCK];
+    let mut halves = [f16::ZERO; BLOCK];
+    for (from, to) in from.chunks(2 * BLOCK).zip(to.chunks_mut(4 * BLOCK)) {
+        for (half, bytes) in halves.iter_mut().zip(from.as_chunks().0) {
+            *half = f16::from_le_bytes(*bytes);
+        }
+        halves.convert_to_f32_slice(&mut numbers);
+        for (number, bytes) in numbers.iter().zip(to.as_chunks_mut().0) {
+            *bytes = number.to_le_bytes();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one<T: crate::Element, U: crate::Element + PartialEq + std::fmt::Debug>(value: T) -> U {
+        Tensor::scalar(value)
+            .unwrap()
+            .convert(U::DATA_TYPE)
+            .unwrap()
+            .as_slice()
+            .unwrap()[0]
+    }
+
+    #[test]
+    fn integers_saturate_from_floats_and_wrap_from_integers() {
+        assert_eq!(one::<f32, u8>(-1.5), 0);
+        assert_eq!(one::<f32, i32>(3e9), i32::MAX);
+        assert_eq!(one::<f64, i64>(f64::NEG_INFINITY), i64::MIN);
+        assert_eq!(one::<f64, u64>(f64::NAN), 0);
+        assert_eq!(one::<i32, u8>(-1), 255);
+        assert_eq!(one::<u64, i64>(u64::MAX), -1);
+        assert_eq!(one::<i64, u32>(-1), u32::MAX);
+        assert_eq!(one::<u64, f64>(u64::MAX), 18446744073709551615.0);
+    }
+
+    #[test]
+    fn wide_integers_round_once() {
+        // One above the middle between two neighbours of bf16: binary64 would drop the one.
+        let value = (1i64 << 62) + (1 << 54) + 1;
+        assert_eq!(one::<i64, bf16>(value).to_bits(), 0x5e81);
+        assert_eq!(one::<i64, bf16>(value - 1).to_bits(), 0x5e80);
+        assert_eq!(one::<i64, bf16>(-value).to_bits(), 0xde81);
+        assert_eq!(one::<u64, f16>(u64::MAX), f16::INFINITY);
+        assert_eq!(one::<i64, f32>((1 << 24) + 1), 16777216.0);
+    }
+
+    #[test]
+    fn tf32_truncates() {
+        let tensor = Tensor::scalar(1.999_999_9f32)
+            .unwrap()
+            .convert(DataType::Tf32)
+            .unwrap();
+        assert_eq!(tensor.bytes(), 0x3fff_e000u32.to_le_bytes());
+        let tensor = Tensor::scalar(1.999_999_999_999f64).unwrap();
+        let tensor = tensor.convert(DataType::Tf32).unwrap();
+        assert_eq!(tensor.bytes(), 0x3fff_e000u32.to_le_bytes());
+        let nan = Tensor::scalar(f32::from_bits(0x7f80_0001)).unwrap();
+        let nan = nan
+            .convert(DataType::Tf32)
+            .unwrap()
+            .convert(DataType::F32)
+            .unwrap();
+        assert!(nan.as_slice::<f32>().unwrap()[0].is_nan());
+    }
+
+    #[test]
+    fn four_bits_are_packed() {
+        let tensor = Tensor::from_slice([5], &[-9.0f32, -8.0, 7.9, 100.0, f32::NAN]).unwrap();
+        let four = tensor.convert(DataType::I4).unwrap();
+        assert_eq!(four.bytes(), [0x88, 0x77, 0x00]);
+        let back = four.convert(DataType::I32).unwrap();
+        assert_eq!(back.as_slice::<i32>().unwrap(), [-8, -8, 7, 7, 0]);
+        let four = Tensor::from_slice([3], &[17i64, 15, -1])
+            .unwrap()
+            .convert(DataType::U4);
+        assert_eq!(four.unwrap().bytes(), [0xf1, 0x0f]);
+    }
+
+    #[test]
+    fn complex_numbers() {
+        let tensor = Tensor::from_slice([1], &[2.5f32])
+            .unwrap()
+            .convert(DataType::C128)
+            .unwrap();
+        let parts: Vec<f64> = tensor
+            .bytes()
+            .as_chunks()
+            .0
+            .iter()
+            .map(|&bytes| f64::from_le_bytes(bytes))
+            .collect();
+        assert_eq!(parts, [2.5, 0.0]);
+        assert_eq!(
+            tensor.convert(DataType::C64).unwrap().bytes()[..4],
+            2.5f32.to_le_bytes()
+        );
+        let error = tensor.convert(DataType::F32).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "elements of type c128 do not convert to f32"
+        );
+    }
+
+    #[test]
+    fn blocks_and_rests_of_halves() {
+        let numbers: Vec<f32> = (0..200).map(|i| i as f32 * 0.37 - 20.0).collect();
+        let tensor = Tensor::from_slice([200], &numbers).unwrap();
+        let halves = tensor.convert(DataType::F16).unwrap();
+        for (&half, &number) in halves.as_slice::<f16>().unwrap().iter().zip(&numbers) {
+            assert_eq!(half, f16::from_f32(number));
+        }
+        let back = halves.convert(DataType::F32).unwrap();
+        assert_eq!(
+            back.as_slice::<f32>().unwrap()[199],
+            f16::from_f32(numbers[199]).to_f32()
+        );
+    }
+}

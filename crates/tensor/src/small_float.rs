@@ -1,0 +1,206 @@
+//! Small binary floating-point formats: what their bits mean, and rounding to them.
+
+/// What the codes around the largest exponent mean.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Specials {
+    /// Infinities and NaNs as in IEEE 754.
+    Ieee,
+    /// No infinities; all ones is NaN.
+    Finite,
+    /// No infinities and no negative zero, whose code is the one NaN.
+    UnsignedZero,
+}
+
+/// A format of a sign, an exponent and a mantissa of at most 16 bits in all.
+#[derive(Clone, Copy)]
+pub(crate) struct Format {
+    exponent_bits: u32,
+    mantissa_bits: u32,
+    bias: i32,
+    specials: Specials,
+}
+
+impl Format {
+    const fn new(exponent_bits: u32, mantissa_bits: u32, bias: i32, specials: Specials) -> Self {
+        Self {
+            exponent_bits,
+            mantissa_bits,
+            bias,
+            specials,
+        }
+    }
+
+    pub const F16: Self = Self::new(5, 10, 15, Specials::Ieee);
+    pub const BF16: Self = Self::new(8, 7, 127, Specials::Ieee);
+    pub const E3M4: Self = Self::new(3, 4, 3, Specials::Ieee);
+    pub const E4M3: Self = Self::new(4, 3, 7, Specials::Ieee);
+    pub const E4M3_FN: Self = Self::new(4, 3, 7, Specials::Finite);
+    pub const E4M3_FNUZ: Self = Self::new(4, 3, 8, Specials::UnsignedZero);
+    pub const E5M2: Self = Self::new(5, 2, 15, Specials::Ieee);
+    pub const E5M2_FNUZ: Self = Self::new(5, 2, 16, Specials::UnsignedZero);
+
+    const fn sign_bit(self) -> u32 {
+        1 << (self.exponent_bits + self.mantissa_bits)
+    }
+
+    /// The first code, without sign, that is not a finite number.
+    const fn end_of_finite(self) -> u32 {
+        match self.specials {
+            Specials::Ieee => ((1 << self.exponent_bits) - 1) << self.mantissa_bits,
+            Specials::Finite => self.sign_bit() - 1,
+            Specials::UnsignedZero => self.sign_bit(),
+        }
+    }
+
+    /// The value of a code of eight bits, whose exponents are those of normal binary32 numbers.
+    const fn decode(self, code: u32) -> f32 {
+        let negative = code & self.sign_bit() != 0;
+        let magnitude = code & (self.sign_bit() - 1);
+        if matches!(self.specials, Specials::UnsignedZero) && negative && magnitude == 0 {
+            return f32::NAN;
+        }
+        let mantissa = magnitude & ((1 << self.mantissa_bits) - 1);
+        let value = if magnitude >= self.end_of_finite() {
+            let infinite = matches!(self.specials, Specials::Ieee) && mantissa == 0;
+            if infinite { f32::INFINITY } else { f32::NAN }
+        } else {
+            let exponent = (magnitude >> self.mantissa_bits) as i32;
+            let (significand, exponent) = if exponent == 0 {
+                (mantissa, 1 - self.bias)
+            } else {
+                (mantissa | 1 << self.mantissa_bits, exponent - self.bias)
+            };
+            significand as f32 * power_of_two(exponent - self.mantissa_bits as i32)
+        };
+        if negative { -value } else { value }
+    }
+
+    /// The values of all codes of eight bits.
+    pub const fn table(self) -> [f32; 256] {
+        let mut table = [0.0; 256];
+        let mut code = 0;
+        while code < 256 {
+            table[code] = self.decode(code as u32);
+            code += 1;
+        }
+        table
+    }
+
+    /// The code nearest to a number, ties to even; too large ones become infinite, or NaN where
+    /// the format has no infinity.
+    pub fn encode(self, value: f64) -> u32 {
+        let sign = if value.is_sign_negative() {
+            self.sign_bit()
+        } else {
+            0
+        };
+        if value.is_nan() {
+            return self.nan(sign);
+        }
+        let magnitude = value.abs();
+        // No smaller than the exponent of the smallest normal number: below it, the distance of
+        // neighbours stays the same. The exponent of a subnormal binary64 does not matter.
+        let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).max(1 - self.bias);
+        if exponent > 1 << self.exponent_bits {
+            return self.overflow(sign);
+        }
+        let scale = f64::from_bits(((1023 + self.mantissa_bits as i32 - exponent) as u64) << 52);
+        let significand = (magnitude * scale).round_ties_even() as u32;
+        // The hidden bit adds one to the exponent, and so does a carry out of the mantissa.
+        let code = (((exponent + self.bias - 1) as u32) << self.mantissa_bits) + significand;
+        if code >= self.end_of_finite() {
+            return self.overflow(sign);
+        }
+        if code == 0 && self.specials == Specials::UnsignedZero {
+            0
+        } else {
+            sign | code
+        }
+    }
+
+    fn overflow(self, sign: u32) -> u32 {
+        match self.specials {
+            Specials::Ieee => sign | self.end_of_finite(),
+            _ => self.nan(sign),
+        }
+    }
+
+    fn nan(self, sign: u32) -> u32 {
+        match self.specials {
+            Specials::Ieee => sign | self.end_of_finite() | 1 << (self.mantissa_bits - 1),
+            Specials::Finite => sign | self.end_of_finite(),
+            Specials::UnsignedZero => self.sign_bit(),
+        }
+    }
+}
+
+/// 2 to the power of `exponent`, which is that of a normal binary32.
+const fn power_of_two(exponent: i32) -> f32 {
+    f32::from_bits(((exponent + 127) as u32) << 23)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_the_definitions() {
+        assert_eq!(Format::E4M3_FN.decode(0x7e), 448.0);
+        assert!(Format::E4M3_FN.decode(0x7f).is_nan());
+        assert_eq!(Format::E4M3_FN.decode(0x01), 2f32.powi(-9));
+        assert_eq!(Format::E4M3.decode(0x77), 240.0);
+        assert_eq!(Format::E4M3.decode(0x78), f32::INFINITY);
+        assert_eq!(Format::E4M3_FNUZ.decode(0x7f), 240.0);
+        assert!(Format::E4M3_FNUZ.decode(0x80).is_nan());
+        assert_eq!(Format::E5M2.decode(0x7b), 57344.0);
+        assert_eq!(Format::E5M2.decode(0xfc), f32::NEG_INFINITY);
+        assert_eq!(Format::E5M2_FNUZ.decode(0x7f), 57344.0);
+        assert_eq!(Format::E3M4.decode(0x6f), 15.5);
+        assert_eq!(Format::E3M4.decode(0x01), 2f32.powi(-6));
+        assert_eq!(Format::E5M2.decode(0x01), 2f32.powi(-16));
+    }
+
+    #[test]
+    fn rounding_of_the_definitions() {
+        // Halfway between 448 and the next, 480, which would be NaN: up to and with 464 it is 448.
+        assert_eq!(Format::E4M3_FN.encode(464.0), 0x7e);
+        assert_eq!(Format::E4M3_FN.encode(464.1), 0x7f);
+        assert_eq!(Format::E4M3_FN.encode(f64::NEG_INFINITY), 0xff);
+        assert_eq!(Format::E4M3.encode(1e300), 0x78);
+        assert_eq!(Format::E5M2_FNUZ.encode(1e9), 0x80);
+        assert_eq!(Format::E4M3_FNUZ.encode(-0.0), 0x00);
+        assert_eq!(Format::E4M3_FNUZ.encode(-1e-9), 0x00);
+        assert_eq!(Format::E5M2.encode(-1e-300), 0x80);
+        assert_eq!(Format::F16.encode(65519.9), 0x7bff);
+        assert_eq!(Format::F16.encode(65520.0), 0x7c00);
+        // Through binary32 this would round twice, to 0x3c02.
+        assert_eq!(Format::F16.encode(1.0 + 1.5 / 1024.0 - 1e-12), 0x3c01);
+    }
+
+    #[test]
+    fn codes_round_trip() {
+        for format in [
+            Format::E3M4,
+            Format::E4M3,
+            Format::E4M3_FN,
+            Format::E4M3_FNUZ,
+            Format::E5M2,
+            Format::E5M2_FNUZ,
+        ] {
+            for code in 0..256 {
+                let value = format.decode(code);
+                if value.is_nan() {
+                    assert!(format.decode(format.encode(value.into())).is_nan());
+                } else {
+                    assert_eq!(format.encode(value.into()), code);
+                }
+            }
+        }
+        for code in 0..=u16::MAX {
+            let value = half::f16::from_bits(code).to_f64();
+            assert!(value.is_nan() || Format::F16.encode(value) == u32::from(code));
+            let value = half::bf16::from_bits(code).to_f64();
+            assert!(value.is_nan() || Format::BF16.encode(value) == u32::from(code));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+"""Writes the conversions of every 8 and 16 bit number, and of many wider ones, as NumPy and
+ml_dtypes make them.
+
+Usage: convert_tables.py FOLDER. For each pair of types FOLDER/FROM-TO.bin is written, and the
+numbers that were converted as FOLDER/FROM.bin.
+"""
+
+import sys
+import warnings
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+warnings.filterwarnings("ignore")
+
+FLOATS = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f8e3m4": ml_dtypes.float8_e3m4,
+    "f8e4m3": ml_dtypes.float8_e4m3,
+    "f8e4m3fn": ml_dtypes.float8_e4m3fn,
+    "f8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
+    "f8e5m2": ml_dtypes.float8_e5m2,
+    "f8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
+}
+INTEGERS = {
+    f"{kind}{bits}": np.dtype(f"{name}{bits}")
+    for kind, name in (("i", "int"), ("u", "uint"))
+    for bits in (8, 16, 32, 64)
+}
+
+
+def wide_floats(rng):
+    """Any bits, numbers of middling size, and the neighbourhood of halves of few bits."""
+    bits = rng.integers(0, 1 << 32, 100_000, dtype=np.uint64).astype(np.uint32)
+    middling = (rng.standard_normal(100_000) * 2.0 ** rng.integers(-30, 30, 100_000)).astype(np.float32)
+    halves = (middling.view(np.uint32) & 0xFFF80000).view(np.float32)
+    near = np.concatenate([np.nextafter(halves, np.float32(s)) for s in (-np.inf, np.inf)])
+    return np.concatenate([bits.view(np.float32), middling, halves, near])
+
+
+def to_integer(values, dtype):
+    """Towards zero, the nearest end when outside, NaN to 0: what NumPy leaves undefined."""
+    info = np.iinfo(dtype)
+    values = np.trunc(values.astype(np.float32).astype(np.float64))
+    low, high = values <= float(info.min), values >= float(info.max)
+    inside = np.where(low | high | np.isnan(values), 0.0, values).astype(dtype)
+    return np.where(low, info.min, np.where(high, info.max, inside)).astype(dtype)
+
+
+def convert(name, values, to):
+    if to == "bool":
+        return (values.astype(np.float32) if name in FLOATS else values) != 0
+    if to in INTEGERS:
+        if name in FLOATS:
+            return to_integer(values, INTEGERS[to])
+        return values.astype(INTEGERS[to])
+    # Every 8 and 16 bit number is a binary32, so that this rounds once.
+    return values.astype(np.float32).astype(FLOATS[to])
+
+
+def main():
+    folder = Path(sys.argv[1])
+    sources = {}
+    for name, dtype in (FLOATS | INTEGERS).items():
+        bits = np.dtype(dtype).itemsize * 8
+        if bits <= 16:
+            sources[name] = np.arange(1 << bits, dtype=f"uint{bits}").view(dtype)
+    sources["f32"] = wide_floats(np.random.default_rng(7))
+    for name, values in sources.items():
+        values.tofile(folder / f"{name}.bin")
+        for to in [*FLOATS, *INTEGERS, "bool"]:
+            if to != name:
+                convert(name, values, to).tofile(folder / f"{name}-{to}.bin")
+
+
+main()
