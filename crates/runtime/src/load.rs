@@ -133,7 +133,8 @@ fn main(program: &Program) -> Result<usize> {
     Ok(main)
 }
 
-/// The table of variables: those of `def.json` with the types of `tenon.json`.
+/// The table of variables: those of `def.json` with the types of `tenon.json`. That ports and
+/// variables fit each other was checked when the package was read.
 fn table(variables: Vec<PackageVariable>, member: &TenonMember) -> Result<Variables> {
     let place = |field| Location {
         field: Some(field),
@@ -162,14 +163,6 @@ fn table(variables: Vec<PackageVariable>, member: &TenonMember) -> Result<Variab
             .collect()
     };
     let (inputs, outputs) = (positions(&member.inputs), positions(&member.outputs));
-    for (ports, what) in [(&member.inputs, "inputs"), (&member.outputs, "outputs")] {
-        let known = |port: &Port| port.var_id.index() < variables.len();
-        let gone = ports.iter().filter(|port| !known(port)).map(|port| {
-            invalid(format!("no variable has the id {}", port.var_id.0))
-                .at(place(format!("{what} '{}'", port.name)))
-        });
-        errors.extend(gone);
-    }
     let mut all = Vec::with_capacity(variables.len());
     for (index, variable) in variables.into_iter().enumerate() {
         let id = VariableId(index as u32);
@@ -202,35 +195,7 @@ fn table(variables: Vec<PackageVariable>, member: &TenonMember) -> Result<Variab
         }
     }
     Error::from_all(errors).map_or(Ok(()), Err)?;
-    let table = Variables::new(all)?;
-    check_ports("input", &member.inputs, table.input_bytes())?;
-    check_ports("output", &member.outputs, table.output_bytes())?;
-    Ok(table)
-}
-
-/// Checks that each port is one variable of its role, of exactly its bytes.
-fn check_ports(what: &str, ports: &[Port], bytes: &[usize]) -> Result<()> {
-    if ports.len() != bytes.len() {
-        return Err(invalid(format!(
-            "the number of {what}s is not that of {what} variables"
-        ))
-        .expected(bytes.len())
-        .found(ports.len())
-        .at(Location::member(MEMBER)));
-    }
-    let wrong = ports.iter().zip(bytes).filter_map(|(port, &bytes)| {
-        let ty = TensorType::new(port.dtype, port.shape.as_slice()).ok()?;
-        (ty.bytes() != bytes).then(|| {
-            invalid(format!(
-                "{what} '{}' does not have the size of its type {ty}",
-                port.name
-            ))
-            .expected(ty.bytes())
-            .found(bytes)
-            .at(Location::member(MEMBER))
-        })
-    });
-    Error::from_all(wrong).map_or(Ok(()), Err)
+    Variables::new(all)
 }
 
 fn signatures(what: &str, ports: &[Port]) -> Result<Vec<Signature>> {
