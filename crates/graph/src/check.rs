@@ -143,11 +143,16 @@ pub fn infer(
     if let Some(error) = Error::from_all(errors) {
         return Err(error);
     }
-    let mut types = (def.infer)(&Inference {
+    let node = Inference {
         attributes,
         inputs,
         constants,
         outputs,
+    };
+    let mut types = (def.infer)(&node).map_err(|error| match error.kind() {
+        // The shape function knows inputs by number only.
+        ErrorKind::Unsupported => Error::from_all(unknown_inputs(def, &node)).unwrap_or(error),
+        _ => error,
     })?;
     if types.len() < outputs {
         return Err(problem(
@@ -159,6 +164,24 @@ pub fn infer(
     }
     types.truncate(outputs);
     Ok(types)
+}
+
+/// The inputs that decide the output's shape and are not known.
+fn unknown_inputs(def: &OperatorDef, node: &Inference<'_>) -> Vec<Error> {
+    let unknown = def.inputs.iter().enumerate().filter(|(index, row)| {
+        row.compile_time && node.optional(*index).is_some() && node.constant(*index).is_none()
+    });
+    let error = |(_, row): (usize, &OperandDef)| {
+        problem(
+            ErrorKind::Unsupported,
+            format!(
+                "input '{}' decides the output's shape, but its value is not known when compiling",
+                row.name
+            ),
+        )
+        .help("give it with --const NAME=FILE if it is an input of the model")
+    };
+    unknown.map(error).collect()
 }
 
 /// The types of the outputs of a node in its graph. Errors name the node.
@@ -340,6 +363,13 @@ mod tests {
         assert_eq!(
             graph.infer_types().unwrap_err().to_string(),
             "node 'product': inputs 'A' and 'B' do not multiply: expected 3 rows, found 2 in [2, 3]"
+        );
+        graph.nodes[0].op = operator("Reshape").unwrap();
+        graph.nodes[0].inputs[1] = Some(graph.add_input("s", ty(DataType::I64, &[2])));
+        assert_eq!(
+            infer_node(&graph, NodeId(0)).unwrap_err().to_string(),
+            "node 'product': input 'shape' decides the output's shape, but its value is not known \
+             when compiling; give it with --const NAME=FILE if it is an input of the model"
         );
         assert!(infer_node(&graph, NodeId(7)).is_err());
         graph.nodes[0].inputs[1] = Some(ValueId(9));

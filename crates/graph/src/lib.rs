@@ -2,6 +2,21 @@
 //!
 //! Operators stand in one table ([`operator`]); import, shape inference, the reference kernels,
 //! documentation and the coverage report are driven by it. Shapes are static.
+//!
+//! ```
+//! use tenon_graph::{Graph, verify};
+//! let mut graph: Graph = r#"
+//!     graph "example" (%x: f32[2, 3]) -> (%y) {
+//!       const %w: f32[3, 4] = fill 0.5
+//!       %h = MatMul(%x, %w)
+//!       %y = Softmax(%h) {axis = 1} @last
+//!     }"#
+//!     .parse()?;
+//! graph.infer_types()?;
+//! verify(&graph)?;
+//! assert_eq!(graph.value(graph.outputs[0]).ty.as_ref().unwrap().to_string(), "f32[2, 4]");
+//! # Ok::<(), tenon_base::Error>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod attribute;

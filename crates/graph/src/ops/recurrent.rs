@@ -31,10 +31,6 @@ const BETA: AttributeDef = floats(
     "activation_beta",
     "second parameters of the activations that have one, in order",
 );
-const ACTIVATIONS: AttributeDef = strings(
-    "activations",
-    "the functions of each direction; default Sigmoid, Tanh as usual",
-);
 const CLIP: AttributeDef = float("clip", "bound of what enters the activations; default none");
 const DIRECTION: AttributeDef = string(
     "direction",
@@ -49,19 +45,27 @@ operators! { "recurrent"
         (X, W, R, B, LENGTHS, INITIAL_H, optional("initial_c", FLOATS), optional("P", FLOATS))
         -> (Y, Y_H, optional("Y_c", FLOATS))
         [
-            ALPHA, BETA, ACTIVATIONS, CLIP, DIRECTION, HIDDEN,
+            ALPHA, BETA,
+            strings("activations", "f, g, h of each direction; default Sigmoid, Tanh, Tanh"),
+            CLIP, DIRECTION, HIDDEN,
             int("input_forget", "1: the input gate is 1 minus the forget gate; default 0"),
             LAYOUT,
         ] lstm;
     /// Gated recurrent unit; gates in the order update, reset, hidden.
     Compute "GRU" (X, W, R, B, LENGTHS, INITIAL_H) -> (Y, Y_H)
         [
-            ALPHA, BETA, ACTIVATIONS, CLIP, DIRECTION, HIDDEN, LAYOUT,
+            ALPHA, BETA,
+            strings("activations", "f, g of each direction; default Sigmoid, Tanh"),
+            CLIP, DIRECTION, HIDDEN, LAYOUT,
             int("linear_before_reset", "1: the reset gate comes after the product; default 0"),
         ] gru;
     /// Y = activation(X W' + H R' + B), step by step.
     Compute "RNN" (X, W, R, B, LENGTHS, INITIAL_H) -> (Y, Y_H)
-        [ALPHA, BETA, ACTIVATIONS, CLIP, DIRECTION, HIDDEN, LAYOUT] rnn;
+        [
+            ALPHA, BETA,
+            strings("activations", "the function of each direction; default Tanh"),
+            CLIP, DIRECTION, HIDDEN, LAYOUT,
+        ] rnn;
 }
 
 /// The extents of a recurrent layer.
@@ -153,8 +157,9 @@ fn functions(node: &Inference<'_>, sizes: &Sizes, each: usize) -> Result<()> {
     let Some(names) = node.attributes.strings("activations")? else {
         return Ok(());
     };
-    if names.len() != each * sizes.directions {
-        return Err(invalid("attribute 'activations' has the wrong length")
+    // ONNX's default for RNN lists two for one direction: more than are needed may be there.
+    if names.len() < each * sizes.directions {
+        return Err(invalid("attribute 'activations' is too short")
             .expected(each * sizes.directions)
             .found(names.len()));
     }
