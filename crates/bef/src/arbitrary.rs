@@ -152,9 +152,13 @@ pub(crate) fn attribute() -> impl Strategy<Value = Attribute> {
         1 => proptest::option::of(vec(proptest::option::of(0..100i64), 0..4))
             .prop_map(Attribute::Shape),
         1 => dense(),
+        1 => Just(Attribute::Symbol {
+            path: vec!["kernel0".into(), "main".into()],
+            module: "module @kernel0 attributes {tfrt.compiled} {\n  any.op \"}\"\n}".into(),
+        }),
         1 => vec("[a-z$. ]{1,4}", 1..4).prop_map(|path| Attribute::Symbol {
             path,
-            module: "\"builtin.module\"() ({\n  \"a.b\"() : () -> ()\n}) : () -> ()\n".into(),
+            module: "\"builtin.module\"() ({\n  \"a.b\"() : () -> ()\n}) : () -> ()".into(),
         }),
     ];
     leaf.prop_recursive(3, 12, 4, |inner| vec(inner, 0..4).prop_map(Attribute::list))
@@ -234,21 +238,34 @@ pub(crate) fn module() -> impl Strategy<Value = Module> {
         }
         // References go to any named function, known only when all are there.
         for (index, plan) in functions.into_iter().enumerate() {
-            build(&mut module, plan, format!("f {index}"));
+            let function = build(&mut module, plan, format!("f {index}"), None);
+            module.add(function);
         }
         resolve(module)
     })
 }
 
-fn build(module: &mut Module, plan: FunctionPlan, name: String) -> FunctionId {
-    let regions: Vec<Vec<FunctionId>> = (plan.kernels.iter())
-        .map(|kernel| {
-            let regions = kernel.regions.iter().cloned();
-            regions
-                .map(|region| build(module, region, String::new()))
-                .collect()
-        })
-        .collect();
+/// A function whose regions have been added: those of a kernel together, after those inside of
+/// them. A region has the location of its kernel, as in text.
+fn build(
+    module: &mut Module,
+    plan: FunctionPlan,
+    name: String,
+    holder: Option<KernelLocation>,
+) -> Function {
+    let mut regions: Vec<Vec<FunctionId>> = Vec::new();
+    for kernel in &plan.kernels {
+        let mut built = Vec::new();
+        for region in kernel.regions.iter().cloned() {
+            built.push(build(
+                module,
+                region,
+                String::new(),
+                Some(kernel.location.clone()),
+            ));
+        }
+        regions.push(built.into_iter().map(|region| module.add(region)).collect());
+    }
     let sync = plan.sync && !name.is_empty();
     let kind = if sync {
         FunctionKind::Sync
@@ -256,7 +273,7 @@ fn build(module: &mut Module, plan: FunctionPlan, name: String) -> FunctionId {
         FunctionKind::Async
     };
     let mut builder = FunctionBuilder::new(name, kind);
-    builder.location(plan.location);
+    builder.location(holder.unwrap_or(plan.location));
     let mut made: Vec<RegisterId> = plan
         .arguments
         .iter()
@@ -303,7 +320,7 @@ fn build(module: &mut Module, plan: FunctionPlan, name: String) -> FunctionId {
     let results: Vec<RegisterId> = results
         .filter(|register| !sync || seen.insert(*register))
         .collect();
-    module.add(builder.returns(results))
+    builder.returns(results)
 }
 
 fn choose(registers: &[RegisterId], pick: usize) -> Option<RegisterId> {

@@ -163,6 +163,9 @@ impl Dense {
         let Some(size) = self.dtype.size() else {
             return Some(format!("dense elements cannot be {}", self.dtype.mlir()));
         };
+        if self.dtype == DType::I1 && self.data.iter().any(|byte| *byte > 1) {
+            return Some("a dense attribute whose i1 elements are not 0 or 1".into());
+        }
         let expected = self.count().and_then(|count| count.checked_mul(size));
         if expected == Some(self.data.len()) {
             return None;

@@ -4,6 +4,7 @@
 //!
 //! * [`FunctionBuilder`] makes functions in a program.
 //! * [`encode`] and [`decode`] turn a [`Module`] into BEF bytes and back.
+//! * [`print`] and [`parse`] turn it into MLIR text and back; its `Display` is the text, too.
 //! * [`verify`] finds everything that is wrong with a Module.
 //! * [`Uses`] and [`assign_streams`] are what an executor needs beyond the Module itself.
 
@@ -17,6 +18,7 @@ mod bytes;
 mod dtype;
 mod module;
 mod streams;
+mod text;
 mod uses;
 mod verify;
 
@@ -28,5 +30,6 @@ pub use module::{
     RegisterId,
 };
 pub use streams::{StreamOptions, Streams, assign_streams};
+pub use text::{PrintOptions, parse, print};
 pub use uses::Uses;
 pub use verify::verify;

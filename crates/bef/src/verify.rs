@@ -3,6 +3,7 @@
 use crate::attribute::MAX_NESTING;
 use crate::bytes::{MAX_LOCATION_NESTING, location_depth};
 use crate::streams::COST_ATTRIBUTE;
+use crate::text::is_type;
 use crate::{Attribute, Function, FunctionId, FunctionKind, Kernel, Module, RegisterId};
 use std::collections::HashSet;
 use tenon_base::{Error, ErrorKind, Location, Result};
@@ -21,6 +22,7 @@ pub fn verify(module: &Module) -> Result<()> {
         module,
         errors: Vec::new(),
         held: vec![None; module.functions.len()],
+        types: HashSet::new(),
     };
     verifier.function_names();
     for (id, function) in (0u32..).zip(&module.functions) {
@@ -40,6 +42,8 @@ struct Verifier<'a> {
     errors: Vec<Error>,
     /// The function that holds each region.
     held: Vec<Option<FunctionId>>,
+    /// The types looked at so far; most occur many times.
+    types: HashSet<&'a str>,
 }
 
 impl Verifier<'_> {
@@ -108,9 +112,11 @@ impl<'a> FunctionVerifier<'a, '_> {
         if let Some(problem) = text_problem(&function.name) {
             self.report(format!("a function name {problem}"));
         }
-        let types = function.registers.iter().chain(&function.result_types);
-        for r#type in types.filter(|r#type| r#type.is_empty() || text_problem(r#type).is_some()) {
-            self.report(format!("'{}' is not a type", r#type.escape_debug()));
+        for r#type in function.registers.iter().chain(&function.result_types) {
+            let new = self.verifier.types.insert(r#type);
+            if new && (!is_type(r#type) || text_problem(r#type).is_some()) {
+                self.report(format!("'{}' is not a type", r#type.escape_debug()));
+            }
         }
         if function.arguments as usize > function.registers.len() {
             let registers = function.registers.len();

@@ -182,7 +182,10 @@ fn read_symbol(mut reader: Reader<'_>, budget: &mut Budget) -> Result<Attribute>
         .into_iter()
         .map(|length| read_text(&mut reader, length, budget))
         .collect::<Result<Vec<_>>>()?;
-    let module = read_text(&mut reader, module_length, budget)?;
+    // White space around the printed module means nothing; without it, the text form is exact.
+    let module = read_text(&mut reader, module_length, budget)?
+        .trim()
+        .to_owned();
     if path.iter().any(String::is_empty) || module.contains('\0') {
         return Err(start.error("a symbol without a name, or a module with a NUL character"));
     }

@@ -1,0 +1,130 @@
+//! Compiled modules: MLIR of any dialect that a Module carries as text (facts 1.4, 4.4).
+//!
+//! Their inside is not understood here, so the text is kept as it stands.
+
+use super::cursor::Cursor;
+use std::collections::HashMap;
+use tenon_base::Result;
+
+/// The text of every compiled module, by name.
+pub(crate) type CompiledModules<'a> = HashMap<String, &'a str>;
+
+/// Places that look like a compiled module but are none; more of them end the search, so that it
+/// stays linear in the text.
+const MAX_FAILURES: usize = 16;
+
+/// Finds the compiled modules of a text, because symbols may stand before them.
+pub(crate) fn find_compiled<'a>(mut cursor: Cursor<'a>) -> CompiledModules<'a> {
+    let mut modules = HashMap::new();
+    let mut failures = 0;
+    while let Some(found) = cursor.rest().find("module")
+        && failures < MAX_FAILURES
+    {
+        let generic = cursor.rest()[..found].ends_with("\"builtin.");
+        let start = cursor.position() + found - if generic { "\"builtin.".len() } else { 0 };
+        let mut ahead = cursor.at(start);
+        match compiled_module(&mut ahead) {
+            Ok(Some(name)) => {
+                modules.entry(name).or_insert(ahead.since(start));
+                cursor = ahead;
+                continue;
+            }
+            // What is malformed is reported when its turn comes.
+            Err(_) => failures += 1,
+            Ok(None) => {}
+        }
+        cursor = cursor.at(cursor.position() + found + "module".len());
+    }
+    modules
+}
+
+/// Takes a compiled module, if one comes next, and answers its name: either
+/// `module @NAME attributes {tfrt.compiled} { .. }` or the generic form of `builtin.module`.
+pub(crate) fn compiled_module(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
+    let mut ahead = *cursor;
+    let name = if ahead.sees("\"builtin.module\"") {
+        generic_module(&mut ahead)?
+    } else {
+        custom_module(&mut ahead)?
+    };
+    if name.is_some() {
+        *cursor = ahead;
+    }
+    Ok(name)
+}
+
+fn custom_module(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
+    if !cursor.eat_word("module") || !cursor.sees("@") {
+        return Ok(None);
+    }
+    let name = cursor.symbol()?;
+    if !cursor.eat_word("attributes") || !cursor.sees("{") {
+        return Ok(None);
+    }
+    if !cursor.balanced()?.contains("tfrt.compiled") {
+        return Ok(None);
+    }
+    if !cursor.sees("{") {
+        return Err(cursor.error("expected '{'"));
+    }
+    cursor.balanced()?;
+    Ok(Some(name))
+}
+
+fn generic_module(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
+    cursor.string()?;
+    let mut name = None;
+    while ["(", "<", "{"].iter().any(|open| cursor.sees(open)) {
+        let start = *cursor;
+        let region = cursor.sees("({");
+        cursor.balanced()?;
+        if !region {
+            name = name.or(sym_name(start, cursor.position()));
+        }
+    }
+    cursor.expect(":")?;
+    cursor.r#type()?;
+    match name {
+        Some(name) => Ok(Some(name)),
+        None => Err(cursor.error("a compiled module without a 'sym_name'")),
+    }
+}
+
+/// The value of `sym_name = ".."` between two places.
+fn sym_name(start: Cursor<'_>, end: usize) -> Option<String> {
+    let inside = start.at(end).since(start.position());
+    let at = start.position() + inside.find("sym_name")?;
+    let mut cursor = start.at(at);
+    cursor.word()?;
+    (cursor.eat("=") && cursor.sees("\"")).then(|| cursor.string().ok())?
+}
+
+/// The name of a compiled module whose text stands by itself.
+pub(crate) fn compiled_name(text: &str) -> Option<String> {
+    let mut cursor = Cursor::new(text, "");
+    let name = compiled_module(&mut cursor).ok()??;
+    (cursor.rest().is_empty() && !text.starts_with(char::is_whitespace)).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_are_known() {
+        let custom = "module @k attributes {tfrt.compiled} { any.thing \"}\" }";
+        assert_eq!(compiled_name(custom).as_deref(), Some("k"));
+        let generic = "\"builtin.module\"() ({\n}) {sym_name = \"k\", tfrt.compiled} : () -> ()";
+        assert_eq!(compiled_name(generic).as_deref(), Some("k"));
+        for other in [
+            "",
+            "module {}",
+            "module @k { }",
+            "text",
+            " module @k attributes {",
+            "{",
+        ] {
+            assert_eq!(compiled_name(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! A place in a text: what can be read there, and how an error there is shown.
+
+use tenon_base::{Error, ErrorKind, Location, Result};
+
+/// Brackets and types nest this deep at most.
+const MAX_DEPTH: usize = 64;
+
+/// Longer source lines are shown in part.
+const SHOWN: usize = 120;
+
+/// Reads a text front to back. Copies are cheap, so looking ahead is reading with a copy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cursor<'a> {
+    text: &'a str,
+    file: &'a str,
+    position: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(text: &'a str, file: &'a str) -> Self {
+        Self {
+            text,
+            file,
+            position: 0,
+        }
+    }
+
+    pub(crate) fn file(&self) -> &'a str {
+        self.file
+    }
+
+    pub(crate) fn position(&self) -> usize {
+        self.position
+    }
+
+    pub(crate) fn at(mut self, position: usize) -> Self {
+        self.position = position;
+        self
+    }
+
+    /// The text between two positions.
+    pub(crate) fn since(&self, start: usize) -> &'a str {
+        self.text.get(start..self.position).unwrap_or_default()
+    }
+
+    pub(crate) fn rest(&self) -> &'a str {
+        self.text.get(self.position..).unwrap_or_default()
+    }
+
+    /// An error here, after white space.
+    pub(crate) fn error(&self, message: impl AsRef<str>) -> Error {
+        let mut place = *self;
+        place.skip();
+        place.error_exactly(message)
+    }
+
+    /// An error here, with the source line and a caret under the place.
+    pub(crate) fn error_exactly(&self, message: impl AsRef<str>) -> Error {
+        let before = self.text.get(..self.position).unwrap_or(self.text);
+        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let column = before.len() - start;
+        let source = self.text[start..].lines().next().unwrap_or_default();
+        let (source, caret) = shown(source, column);
+        let message = format!("{}\n{source}\n{:caret$}^", message.as_ref(), "");
+        let to_u32 = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        Error::new(ErrorKind::InvalidProgram, message)
+            .at(Location::file(self.file).line_column(to_u32(line), to_u32(column + 1)))
+    }
+
+    /// Skips white space and comments.
+    pub(crate) fn skip(&mut self) {
+        loop {
+            let rest = self.rest();
+            let trimmed = rest.trim_start();
+            self.position += rest.len() - trimmed.len();
+            if !trimmed.starts_with("//") {
+                return;
+            }
+            self.position += trimmed.find('\n').unwrap_or(trimmed.len());
+        }
+    }
+
+    pub(crate) fn at_end(&mut self) -> bool {
+        self.skip();
+        self.rest().is_empty()
+    }
+
+    /// Whether `text` comes next.
+    pub(crate) fn sees(&mut self, text: &str) -> bool {
+        self.skip();
+        self.rest().starts_with(text)
+    }
+
+    /// Takes `text` if it comes next.
+    pub(crate) fn eat(&mut self, text: &str) -> bool {
+        let seen = self.sees(text);
+        if seen {
+            self.position += text.len();
+        }
+        seen
+    }
+
+    pub(crate) fn expect(&mut self, text: &str) -> Result<()> {
+        if self.eat(text) {
+            Ok(())
+        } else {
+            Err(self.error(format!("expected '{text}'")))
+        }
+    }
+
+    /// Takes what follows without a gap as long as `wanted`.
+    pub(crate) fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let length = rest.find(|c| !wanted(c)).unwrap_or(rest.len());
+        self.position += length;
+        &rest[..length]
+    }
+
+    /// A bare word if one comes next: letters, digits, `_`, `$`, `.`.
+    pub(crate) fn word(&mut self) -> Option<&'a str> {
+        self.skip();
+        let starts = self
+            .rest()
+            .starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        starts.then(|| self.take_while(is_word))
+    }
+
+    /// Takes the keyword `text` if it comes next as a whole word.
+    pub(crate) fn eat_word(&mut self, text: &str) -> bool {
+        let mut ahead = *self;
+        let seen = ahead.word() == Some(text);
+        if seen {
+            *self = ahead;
+        }
+        seen
+    }
+
+    /// A suffix after `%`, `@`, `#`, `^`: the sigil must come next.
+    pub(crate) fn sigil(&mut self, sigil: char) -> Result<&'a str> {
+        self.skip();
+        let mut ahead = *self;
+        if ahead.rest().starts_with(sigil) {
+            ahead.position += 1;
+            let name = ahead.take_while(|c| is_word(c) || c == '-');
+            if !name.is_empty() {
+                *self = ahead;
+                return Ok(name);
+            }
+        }
+        Err(self.error(format!("expected a name after '{sigil}'")))
+    }
+
+    /// A symbol name, bare or quoted.
+    pub(crate) fn symbol(&mut self) -> Result<String> {
+        if self.sees("@\"") {
+            self.position += 1;
+            return self.string();
+        }
+        self.sigil('@').map(str::to_owned)
+    }
+
+    /// A quoted string with its escapes resolved.
+    pub(crate) fn string(&mut self) -> Result<String> {
+        self.expect("\"")?;
+        let start = self.at(self.position - 1);
+        let mut bytes = Vec::new();
+        loop {
+            let rest = self.rest().as_bytes();
+            let taken = match rest {
+                [b'"', ..] => {
+                    self.position += 1;
+                    break;
+                }
+                [b'\\', byte @ (b'"' | b'\\'), ..] => (*byte, 2),
+                [b'\\', b'n', ..] => (b'\n', 2),
+                [b'\\', b't', ..] => (b'\t', 2),
+                [b'\\', high, low, ..] => match (hex(*high), hex(*low)) {
+                    (Some(high), Some(low)) => (high << 4 | low, 3),
+                    _ => return Err(self.error_exactly("unknown escape in a string")),
+                },
+                [] | [b'\n', ..] | [b'\\', ..] => {
+                    return Err(start.error("expected '\"' at the end of the string"));
+                }
+                [byte, ..] => (*byte, 1),
+            };
+            bytes.push(taken.0);
+            self.position += taken.1;
+        }
+        String::from_utf8(bytes).map_err(|_| start.error("a string that is not UTF-8"))
+    }
+
+    /// Items between commas, none when `close` comes next, which is not taken.
+    pub(crate) fn list<T>(
+        &mut self,
+        close: &str,
+        item: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        if self.sees(close) {
+            Ok(Vec::new())
+        } else {
+            self.some(item)
+        }
+    }
+
+    /// Items between commas, one at least.
+    pub(crate) fn some<T>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut items = vec![item(self)?];
+        while self.eat(",") {
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    /// A type, in its printed form.
+    pub(crate) fn r#type(&mut self) -> Result<String> {
+        self.type_at(0)
+    }
+
+    fn type_at(&mut self, depth: usize) -> Result<String> {
+        self.skip();
+        let start = self.position;
+        if depth > MAX_DEPTH {
+            return Err(self.error(format!("types are nested deeper than {MAX_DEPTH}")));
+        }
+        if self.sees("(") {
+            let arguments = self.type_list_at(depth + 1)?;
+            self.expect("->")?;
+            let results = self.type_list_at(depth + 1)?;
+            let results = match &results[..] {
+                [one] if !one.starts_with('(') => one.clone(),
+                several => format!("({})", several.join(", ")),
+            };
+            return Ok(format!("({}) -> {results}", arguments.join(", ")));
+        }
+        if self.rest().starts_with('!') {
+            self.position += 1;
+        }
+        let name = self
+            .rest()
+            .starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        if !name {
+            return Err(self.at(start).error("expected a type"));
+        }
+        self.take_while(is_word);
+        if self.rest().starts_with('<') {
+            self.balanced()?;
+        }
+        Ok(self.since(start).to_owned())
+    }
+
+    /// One type, or several in parentheses.
+    pub(crate) fn type_list(&mut self) -> Result<Vec<String>> {
+        self.type_list_at(0)
+    }
+
+    fn type_list_at(&mut self, depth: usize) -> Result<Vec<String>> {
+        // `(i32) -> i32` without further parentheses is one function type only where a list
+        // cannot stand, so a parenthesis opens a list here.
+        if !self.eat("(") {
+            return Ok(vec![self.type_at(depth + 1)?]);
+        }
+        let types = self.list(")", |cursor| cursor.type_at(depth + 1))?;
+        self.expect(")")?;
+        Ok(types)
+    }
+
+    /// Takes a bracket and all up to its partner; strings and comments inside are not looked at.
+    pub(crate) fn balanced(&mut self) -> Result<&'a str> {
+        let start = *self;
+        let mut open = Vec::new();
+        loop {
+            let rest = self.rest();
+            let mut length = 1;
+            match rest.as_bytes() {
+                [] => return Err(start.error("a bracket that is never closed")),
+                [b'"', ..] => {
+                    self.string()?;
+                    length = 0;
+                }
+                [b'/', b'/', ..] => {
+                    self.skip();
+                    length = 0;
+                }
+                [b'-', b'>', ..] => length = 2,
+                [byte @ (b'(' | b'[' | b'{' | b'<'), ..] => open.push(*byte),
+                [byte @ (b')' | b']' | b'}' | b'>'), ..] => {
+                    if open.pop().map(partner) != Some(*byte) {
+                        return Err(self.error_exactly("a bracket without a partner"));
+                    }
+                }
+                _ => length = rest.chars().next().map_or(1, char::len_utf8),
+            }
+            self.position += length;
+            if open.is_empty() {
+                return Ok(self.since(start.position));
+            }
+        }
+    }
+}
+
+/// The part of a source line around `column` that is shown, and how far in the caret stands.
+fn shown(line: &str, column: usize) -> (String, usize) {
+    let column = line
+        .get(..column)
+        .map_or(column, |before| before.chars().count());
+    let from = column.saturating_sub(SHOWN / 2);
+    let from = if line.chars().count() <= SHOWN {
+        0
+    } else {
+        from
+    };
+    let visible = |c: char| if c.is_control() { ' ' } else { c };
+    (
+        line.chars().skip(from).take(SHOWN).map(visible).collect(),
+        column - from,
+    )
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.')
+}
+
+fn hex(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).map(|digit| digit as u8)
+}
+
+fn partner(open: u8) -> u8 {
+    match open {
+        b'(' => b')',
+        b'[' => b']',
+        b'{' => b'}',
+        _ => b'>',
+    }
+}
+
+/// Whether `text` is a type in the form that the printer and parser agree on.
+pub(crate) fn is_type(text: &str) -> bool {
+    let mut cursor = Cursor::new(text, "");
+    cursor.r#type().is_ok_and(|printed| printed == text) && cursor.rest().is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_read_in_their_printed_form() {
+        for text in [
+            "i32",
+            "!tfrt.chain",
+            "tensor<2x?xf32>",
+            "(i32, f32) -> i1",
+            "() -> (i32, i32)",
+            "() -> ((i32) -> f32)",
+            "!a.b<\"}\", (x) -> y>",
+        ] {
+            assert!(is_type(text), "{text}");
+        }
+        for text in [
+            "",
+            "i32 ",
+            "(i32)",
+            "tensor<2",
+            "}{",
+            "(i32,f32) -> i1",
+            "i32 i32",
+        ] {
+            assert!(!is_type(text), "{text}");
+        }
+        assert!(!is_type(&"(".repeat(100_000)));
+    }
+
+    #[test]
+    fn strings_have_escapes() {
+        let mut cursor = Cursor::new(r#""a\"\\\n\09\C3\BC""#, "");
+        assert_eq!(cursor.string().unwrap(), "a\"\\\n\t\u{fc}");
+        for wrong in ["\"abc", "\"a\nb\"", r#""\zz""#, r#""\FF""#, "\"\\"] {
+            assert!(Cursor::new(wrong, "").string().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_error_shows_its_line() {
+        let text = "one\n  two three\n";
+        let cursor = Cursor::new(text, "f.mlir").at(9);
+        assert_eq!(
+            cursor.error("wrong").to_string(),
+            "f.mlir:2:7: wrong\n  two three\n      ^"
+        );
+        let long = "x".repeat(500);
+        let error = Cursor::new(&long, "f").at(300).error("wrong").to_string();
+        assert!(error.len() < 400, "{error}");
+    }
+}

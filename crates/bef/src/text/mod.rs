@@ -1,0 +1,69 @@
+//! MLIR text of Modules: a printer, and a parser for the subset of facts 4.4.
+
+mod attributes;
+mod compiled;
+mod cursor;
+mod dense;
+mod forms;
+mod locations;
+mod number;
+mod operations;
+mod parser;
+mod print;
+mod print_attributes;
+mod print_kernels;
+#[cfg(test)]
+mod tests;
+
+use crate::Module;
+use std::fmt;
+use tenon_base::Result;
+
+pub(crate) use cursor::is_type;
+
+/// How a Module is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PrintOptions {
+    /// Whether every function and kernel says where it stands in the source.
+    pub locations: bool,
+    /// Whether kernels of known dialects are printed in the generic form, too.
+    pub generic: bool,
+}
+
+/// The text of a verified `module`.
+///
+/// With locations, [`parse`] gives back the same Module (a region takes the location of the
+/// kernel that holds it); without, kernels get their places in the text as locations.
+pub fn print(module: &Module, options: PrintOptions) -> String {
+    print::Printer::new(module, options).print()
+}
+
+/// The Module that `text` describes, verified. `file` names the text in messages and locations.
+///
+/// # Errors
+/// All problems at once, each with line, column and the source line.
+///
+/// ```
+/// let text = "func.func @main() -> i32 {
+///   %0 = tfrt.constant.i32 7
+///   tfrt.return %0 : i32
+/// }
+/// ";
+/// let module = tenon_bef::parse(text, "main.mlir").unwrap();
+/// assert_eq!(module.to_string(), text);
+///
+/// let error = tenon_bef::parse("func.func @f() {\n  %0 = one\n}", "f.mlir").unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "f.mlir:2:8: custom op 'one' is unknown\n  %0 = one\n       ^"
+/// );
+/// ```
+pub fn parse(text: &str, file: &str) -> Result<Module> {
+    parser::Parser::new(text, file).parse()
+}
+
+impl fmt::Display for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&print(self, PrintOptions::default()))
+    }
+}

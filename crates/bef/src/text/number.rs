@@ -1,0 +1,204 @@
+//! Numbers as MLIR writes them.
+
+use crate::{Attribute, DType};
+
+/// The text of a number without its type; `None` when `attribute` is no number.
+pub(crate) fn print_number(attribute: &Attribute) -> Option<String> {
+    Some(match attribute {
+        Attribute::I1(value) => value.to_string(),
+        Attribute::F32(value) => print_f32(*value),
+        Attribute::F64(value) => print_f64(*value),
+        Attribute::F16(bits) => print_half(*bits, half::f16::from_bits(*bits).to_f32()),
+        Attribute::BF16(bits) => print_half(*bits, half::bf16::from_bits(*bits).to_f32()),
+        Attribute::UI64(value) => value.to_string(),
+        other => {
+            other.number_type()?;
+            other.as_i64()?.to_string()
+        }
+    })
+}
+
+/// Six digits when they say it all, else as many as are needed; bits when not finite.
+fn print_f64(value: f64) -> String {
+    if !value.is_finite() {
+        return format!("0x{:016X}", value.to_bits());
+    }
+    let six = format!("{value:.6e}");
+    let exact = six
+        .parse::<f64>()
+        .is_ok_and(|back| back.to_bits() == value.to_bits());
+    c_style(if exact { six } else { format!("{value:e}") })
+}
+
+fn print_f32(value: f32) -> String {
+    if !value.is_finite() {
+        return format!("0x{:08X}", value.to_bits());
+    }
+    let six = format!("{value:.6e}");
+    let exact = six
+        .parse::<f32>()
+        .is_ok_and(|back| back.to_bits() == value.to_bits());
+    c_style(if exact { six } else { format!("{value:e}") })
+}
+
+/// A 16-bit float by its exact value; that has few digits, or is read back by rounding.
+fn print_half(bits: u16, value: f32) -> String {
+    if value.is_finite() {
+        print_f32(value)
+    } else {
+        format!("0x{bits:04X}")
+    }
+}
+
+/// `1.5e1` as `1.5e+01`.
+fn c_style(text: String) -> String {
+    let Some((mantissa, exponent)) = text.split_once('e') else {
+        return text;
+    };
+    let point = if mantissa.contains('.') { "" } else { ".0" };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    format!("{mantissa}{point}e{exponent:+03}")
+}
+
+/// A number as it stands in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Literal<'a> {
+    pub(crate) negative: bool,
+    /// Digits without the sign.
+    pub(crate) digits: &'a str,
+}
+
+impl Literal<'_> {
+    pub(crate) fn is_float(self) -> bool {
+        !self.is_hex() && self.digits.contains(['.', 'e', 'E'])
+    }
+
+    fn is_hex(self) -> bool {
+        self.digits.starts_with("0x")
+    }
+
+    fn integer(self) -> Option<i128> {
+        let value = match self.digits.strip_prefix("0x") {
+            Some(hex) => i128::from_str_radix(hex, 16).ok()?,
+            None => self.digits.parse().ok()?,
+        };
+        Some(if self.negative { -value } else { value })
+    }
+
+    fn float(self) -> Option<f64> {
+        let value: f64 = self.digits.parse().ok()?;
+        Some(if self.negative { -value } else { value })
+    }
+
+    /// The number as an attribute of type `dtype`; `None` when it does not fit. A hexadecimal
+    /// number gives the bits of a float.
+    pub(crate) fn typed(self, dtype: DType) -> Option<Attribute> {
+        match dtype {
+            DType::F32 | DType::F64 | DType::F16 | DType::BF16 => self.typed_float(dtype),
+            _ => self.typed_integer(dtype),
+        }
+    }
+
+    fn typed_float(self, dtype: DType) -> Option<Attribute> {
+        if self.is_hex() {
+            let bits = u64::try_from(self.integer()?).ok()?;
+            return Some(match dtype {
+                DType::F32 => Attribute::F32(f32::from_bits(u32::try_from(bits).ok()?)),
+                DType::F16 => Attribute::F16(u16::try_from(bits).ok()?),
+                DType::BF16 => Attribute::BF16(u16::try_from(bits).ok()?),
+                _ => Attribute::F64(f64::from_bits(bits)),
+            });
+        }
+        let single = || -> Option<f32> {
+            let value: f32 = self.digits.parse().ok()?;
+            Some(if self.negative { -value } else { value })
+        };
+        let finite = self.float()?;
+        Some(match dtype {
+            DType::F32 => Attribute::F32(single()?),
+            DType::F16 => Attribute::F16(half::f16::from_f64(finite).to_bits()),
+            DType::BF16 => Attribute::BF16(half::bf16::from_f64(finite).to_bits()),
+            _ => Attribute::F64(finite),
+        })
+    }
+
+    /// A signless type takes what fits it signed or unsigned, as in MLIR.
+    fn typed_integer(self, dtype: DType) -> Option<Attribute> {
+        if self.is_float() {
+            return None;
+        }
+        let value = self.integer()?;
+        let fits = |low: i128, high: i128| (low..=high).contains(&value).then_some(());
+        let signless = |bits: u32| fits(-(1 << (bits - 1)), (1 << bits) - 1);
+        Some(match dtype {
+            DType::I1 => {
+                fits(-1, 1)?;
+                Attribute::I1(value != 0)
+            }
+            DType::I8 => signless(8).map(|()| Attribute::I8(value as i8))?,
+            DType::I16 => signless(16).map(|()| Attribute::I16(value as i16))?,
+            DType::I32 => signless(32).map(|()| Attribute::I32(value as i32))?,
+            DType::I64 => signless(64).map(|()| Attribute::I64(value as i64))?,
+            DType::UI8 => Attribute::UI8(value.try_into().ok()?),
+            DType::UI16 => Attribute::UI16(value.try_into().ok()?),
+            DType::UI32 => Attribute::UI32(value.try_into().ok()?),
+            DType::UI64 => Attribute::UI64(value.try_into().ok()?),
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn literal(text: &str) -> Literal<'_> {
+        let digits = text.trim_start_matches('-');
+        Literal {
+            negative: digits.len() < text.len(),
+            digits,
+        }
+    }
+
+    #[test]
+    fn floats_have_six_digits_when_that_is_exact() {
+        assert_eq!(print_number(&1.0f32.into()).unwrap(), "1.000000e+00");
+        assert_eq!(print_number(&(-0.5f64).into()).unwrap(), "-5.000000e-01");
+        assert_eq!(print_number(&0.1234567f32.into()).unwrap(), "1.234567e-01");
+        assert_eq!(
+            print_number(&f64::MIN_POSITIVE.into()).unwrap(),
+            "2.2250738585072014e-308"
+        );
+        assert_eq!(print_number(&1e300f64.into()).unwrap(), "1.000000e+300");
+        assert_eq!(print_number(&f32::INFINITY.into()).unwrap(), "0x7F800000");
+        assert_eq!(
+            print_number(&Attribute::BF16(0x3F80)).unwrap(),
+            "1.000000e+00"
+        );
+        assert_eq!(
+            print_number(&u64::MAX.into()).unwrap(),
+            "18446744073709551615"
+        );
+    }
+
+    #[test]
+    fn every_half_reads_back() {
+        for bits in 0..=u16::MAX {
+            for half in [Attribute::F16(bits), Attribute::BF16(bits)] {
+                let text = print_number(&half).unwrap();
+                let back = literal(&text).typed(half.number_type().unwrap());
+                assert_eq!(back, Some(half), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn integers_must_fit() {
+        assert_eq!(literal("255").typed(DType::I8), Some(Attribute::I8(-1)));
+        assert_eq!(literal("256").typed(DType::I8), None);
+        assert_eq!(literal("-1").typed(DType::UI8), None);
+        assert_eq!(literal("1").typed(DType::I1), Some(Attribute::I1(true)));
+        assert_eq!(literal("1.0").typed(DType::I32), None);
+        assert_eq!(literal("0xFF").typed(DType::I32), Some(Attribute::I32(255)));
+    }
+}
