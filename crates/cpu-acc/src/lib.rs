@@ -10,9 +10,16 @@
 
 mod activation;
 mod backend;
+mod ceiling;
 mod ops;
 mod panels;
 mod signature;
 mod simd;
 
 pub use backend::CpuAcc;
+pub use ceiling::multiply_add_ceiling;
+
+/// The vector instructions of this machine's CPU.
+pub fn native_cpu() -> tenon_backend::CpuLevel {
+    simd::Level::native()
+}

@@ -8,7 +8,7 @@ use crate::activation::Activation;
 use crate::panels::{LAYOUT, Panels, WIDTH, packed_len};
 use crate::signature::{Signature, refuse};
 use crate::simd::Level;
-use crate::simd::disjoint::for_each_chunk;
+use crate::simd::disjoint::{MatrixMut, for_each_chunk};
 use crate::simd::gemm::{Product, multiply};
 use crate::simd::rows::{Geometry, Matrix, Strips, Windows};
 use tenon_backend::{Operands, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec};
@@ -224,23 +224,18 @@ impl Workload for Bound {
                 limits: activation.limits,
                 curve: activation.curve,
             };
-            let output = &mut output[first..];
+            let pixels = shape.pixels();
+            let output = MatrixMut::new(&mut output[first..], pixels, group_filters, filters);
             if let Some(padded) = &self.padded {
                 let copy = &mut outputs.scratch::<f32>()?[..padded.input_len()];
                 pad(input, &shape, padded, copy);
-                multiply(
-                    level,
-                    &Strips::new(copy, *padded),
-                    &product,
-                    output,
-                    filters,
-                );
+                multiply(level, &Strips::new(copy, *padded), &product, output);
             } else if shape.is_pointwise() && groups == 1 {
                 let a = Matrix::new(input, shape.pixels(), depth, depth);
-                multiply(level, &a, &product, output, filters);
+                multiply(level, &a, &product, output);
             } else {
                 let a = Windows::new(input, shape, group * depth, depth);
-                multiply(level, &a, &product, output, filters);
+                multiply(level, &a, &product, output);
             }
         }
         Ok(())

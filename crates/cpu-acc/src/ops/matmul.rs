@@ -7,7 +7,7 @@ use crate::activation::Activation;
 use crate::panels::{LAYOUT, Panels, pack_columns, pack_rows, packed_len};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::Level;
-use crate::simd::disjoint::{for_each_chunk, for_each_chunk2};
+use crate::simd::disjoint::{MatrixMut, for_each_chunk, for_each_chunk2};
 use crate::simd::gemm::{Product, multiply};
 use crate::simd::rows::Matrix;
 use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan, WorkloadSpec};
@@ -375,12 +375,7 @@ impl Run<'_> {
             curve: activation.curve,
         };
         let a = &self.a[a * rows * depth..][..rows * depth];
-        multiply(
-            level,
-            &Matrix::new(a, rows, depth, depth),
-            &product,
-            output,
-            columns,
-        );
+        let output = MatrixMut::new(output, rows, columns, columns);
+        multiply(level, &Matrix::new(a, rows, depth, depth), &product, output);
     }
 }

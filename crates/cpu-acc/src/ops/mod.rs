@@ -1,9 +1,20 @@
 //! The kernels, one file a family.
 
+mod attention;
+mod binary;
 mod conv;
 mod depthwise;
+mod gather;
+mod lstm;
 mod matmul;
+mod normalization;
+mod pool;
 mod prepared;
+mod quantize;
+mod reduction;
+mod resize;
+mod softmax;
+mod unary;
 
 use crate::signature::Signature;
 use tenon_backend::{Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec};
@@ -43,6 +54,18 @@ pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         "MatMul" => matmul::plain(signature),
         "Gemm" => matmul::gemm(signature),
         "tenon.Conv" => conv::kernel(signature),
-        _ => Err(Reason::UnknownOperator.into()),
+        "Softmax" | "LogSoftmax" => softmax::kernel(signature),
+        "LayerNormalization" | "RMSNormalization" => normalization::layer(signature),
+        "BatchNormalization" => normalization::batch(signature),
+        "tenon.MaxPool" | "tenon.AveragePool" => pool::kernel(signature),
+        "tenon.Attention" => attention::kernel(signature),
+        "Gather" => gather::kernel(signature),
+        "Resize" => resize::kernel(signature),
+        "QuantizeLinear" | "DequantizeLinear" => quantize::kernel(signature),
+        "LSTM" => lstm::kernel(signature),
+        _ => unary::kernel(signature)
+            .or_else(|| binary::kernel(signature))
+            .or_else(|| reduction::kernel(signature))
+            .unwrap_or_else(|| Err(Reason::UnknownOperator.into())),
     }
 }

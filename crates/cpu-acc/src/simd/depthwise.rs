@@ -5,9 +5,6 @@ use super::math::{Curve, curve_in_place};
 use super::rows::Geometry;
 use super::{Simd, VectorOp};
 
-/// Pixels computed at once: enough sums to keep the multipliers busy.
-const PIXELS: usize = 8;
-
 /// Some rows of the output.
 pub(crate) struct Depthwise<'a> {
     /// The whole input, of the shape's size.
@@ -27,7 +24,7 @@ pub(crate) struct Depthwise<'a> {
     pub(crate) output: &'a mut [f32],
 }
 
-/// Channels from `at` on, at most a vector of them.
+/// Channels from `at` on, at most two vectors of them.
 #[derive(Clone, Copy)]
 struct Block {
     at: usize,
@@ -54,25 +51,32 @@ impl VectorOp for Depthwise<'_> {
         );
         let output = self.output.as_mut_ptr();
         // Channels outermost: all rows of few channels stay in the first level cache.
-        for at in (0..channels).step_by(S::LANES) {
+        let mut at = 0;
+        while at < channels {
             let block = Block {
                 at,
-                count: (channels - at).min(S::LANES),
+                count: (channels - at).min(2 * S::LANES),
             };
             for row in 0..rows {
-                let to = output.wrapping_add(row * line + at);
+                let start = row * line + at;
+                let to = output.wrapping_add(start);
                 let addend = self
                     .addend
-                    .map(|addend| addend.as_ptr().wrapping_add(row * line + at));
+                    .map(|addend| addend.as_ptr().wrapping_add(start));
                 // SAFETY: sizes checked above; rows and channels are inside them.
                 unsafe {
-                    if block.count == S::LANES {
-                        self.row::<S, true>(s, row, block, to, addend);
+                    if block.count == 2 * S::LANES {
+                        self.row::<S, 2, true>(s, row, block, to, addend);
+                    } else if block.count > S::LANES {
+                        self.row::<S, 2, false>(s, row, block, to, addend);
+                    } else if block.count == S::LANES {
+                        self.row::<S, 1, true>(s, row, block, to, addend);
                     } else {
-                        self.row::<S, false>(s, row, block, to, addend);
+                        self.row::<S, 1, false>(s, row, block, to, addend);
                     }
                 }
             }
+            at += block.count;
         }
         if let Some(curve) = self.curve {
             curve_in_place(s, curve, self.output);
@@ -84,10 +88,10 @@ impl Depthwise<'_> {
     /// One row of one block of channels.
     ///
     /// # Safety
-    /// The sizes are as `eval` checks them, `row` and `block` inside; `WHOLE` only for blocks of a
-    /// whole vector.
+    /// The sizes are as `eval` checks them, `row` and `block` inside; `WHOLE` only for blocks of
+    /// whole vectors.
     #[inline(always)]
-    unsafe fn row<S: Simd, const WHOLE: bool>(
+    unsafe fn row<S: Simd, const VECTORS: usize, const WHOLE: bool>(
         &self,
         s: S,
         row: usize,
@@ -123,33 +127,34 @@ impl Depthwise<'_> {
         };
         let mut x = 0;
         while x < shape.out_width {
-            // SAFETY: `x` and the pixels after it are inside the row; inside `start..end` no column
-            // is outside the image.
-            unsafe {
-                if x >= start && x + PIXELS <= end {
-                    self.pixels::<S, WHOLE, PIXELS>(s, &row, x, 0..shape.kernel[1], output, addend);
-                    x += PIXELS;
-                    continue;
+            let columns = taps_inside(
+                x * shape.strides[1],
+                shape.before[1],
+                shape.dilations[1],
+                shape.kernel[1],
+                shape.width,
+            );
+            let left = if x >= start { end.saturating_sub(x) } else { 0 };
+            // SAFETY: `x` and the pixels after it are inside the row; up to `end` no column of a
+            // kernel is outside the image.
+            x += unsafe {
+                if left >= 6 {
+                    self.pixels::<S, VECTORS, WHOLE, 6>(s, &row, x, columns, output, addend)
+                } else if left >= 3 {
+                    self.pixels::<S, VECTORS, WHOLE, 3>(s, &row, x, columns, output, addend)
+                } else {
+                    self.pixels::<S, VECTORS, WHOLE, 1>(s, &row, x, columns, output, addend)
                 }
-                let horizontal = taps_inside(
-                    x * shape.strides[1],
-                    shape.before[1],
-                    shape.dilations[1],
-                    shape.kernel[1],
-                    shape.width,
-                );
-                self.pixels::<S, WHOLE, 1>(s, &row, x, horizontal, output, addend);
-            }
-            x += 1;
+            };
         }
     }
 
-    /// `COUNT` pixels of a row from `x` on.
+    /// `COUNT` pixels of a row from `x` on; answers how many.
     ///
     /// # Safety
     /// As for `row`; for all pixels all kernel columns of `horizontal` are inside the image.
     #[inline(always)]
-    unsafe fn pixels<S: Simd, const WHOLE: bool, const COUNT: usize>(
+    unsafe fn pixels<S: Simd, const VECTORS: usize, const WHOLE: bool, const COUNT: usize>(
         &self,
         s: S,
         row: &Row,
@@ -157,27 +162,33 @@ impl Depthwise<'_> {
         horizontal: std::ops::Range<usize>,
         output: *mut f32,
         addend: Option<*const f32>,
-    ) {
+    ) -> usize {
         let shape = &self.shape;
-        let (channels, count) = (shape.channels, row.block.count);
+        let channels = shape.channels;
+        let count = |v: usize| row.block.count.saturating_sub(v * S::LANES).min(S::LANES);
         // SAFETY of both: the block's channels of a pixel, for which the caller vouches.
-        let load = |from: *const f32| unsafe {
+        let load = |from: *const f32, v: usize| unsafe {
+            let from = from.wrapping_add(v * S::LANES);
             if WHOLE {
                 s.load_ptr(from)
             } else {
-                s.load_part_ptr(from, count)
+                s.load_part_ptr(from, count(v))
             }
         };
-        let store = |v: S::V, to: *mut f32| unsafe {
+        let store = |sum: S::V, to: *mut f32, v: usize| unsafe {
+            let to = to.wrapping_add(v * S::LANES);
             if WHOLE {
-                s.store_ptr(v, to)
+                s.store_ptr(sum, to)
             } else {
-                s.store_part_ptr(v, to, count)
+                s.store_part_ptr(sum, to, count(v))
             }
         };
-        let bias = self
-            .bias
-            .map_or(s.splat(0.0), |bias| load(bias[row.block.at..].as_ptr()));
+        let mut bias = [s.splat(0.0); VECTORS];
+        if let Some(from) = self.bias {
+            for (v, bias) in bias.iter_mut().enumerate() {
+                *bias = load(from.as_ptr().wrapping_add(row.block.at), v);
+            }
+        }
         let mut sums = [bias; COUNT];
         let step = shape.strides[1] * channels;
         for ky in row.vertical.clone() {
@@ -186,25 +197,31 @@ impl Depthwise<'_> {
                 let column = x * shape.strides[1] + kx * shape.dilations[1] - shape.before[1];
                 let at = row.base + (y * shape.width + column) * channels;
                 let from = self.input.as_ptr().wrapping_add(at);
-                let tap = ky * shape.kernel[1] + kx;
-                let weight = load(
-                    self.weights
-                        .as_ptr()
-                        .wrapping_add(tap * channels + row.block.at),
-                );
-                for (pixel, sum) in sums.iter_mut().enumerate() {
-                    *sum = s.fma(load(from.wrapping_add(pixel * step)), weight, *sum);
+                let tap = (ky * shape.kernel[1] + kx) * channels + row.block.at;
+                let tap = self.weights.as_ptr().wrapping_add(tap);
+                let mut weights = [s.splat(0.0); VECTORS];
+                for (v, weight) in weights.iter_mut().enumerate() {
+                    *weight = load(tap, v);
+                }
+                for (pixel, sums) in sums.iter_mut().enumerate() {
+                    let from = from.wrapping_add(pixel * step);
+                    for (v, sum) in sums.iter_mut().enumerate() {
+                        *sum = s.fma(load(from, v), weights[v], *sum);
+                    }
                 }
             }
         }
         let (low, high) = (s.splat(self.limits[0]), s.splat(self.limits[1]));
-        for (pixel, mut sum) in sums.into_iter().enumerate() {
+        for (pixel, sums) in sums.into_iter().enumerate() {
             let at = (x + pixel) * channels;
-            if let Some(addend) = addend {
-                sum = s.add(sum, load(addend.wrapping_add(at)));
+            for (v, mut sum) in sums.into_iter().enumerate() {
+                if let Some(addend) = addend {
+                    sum = s.add(sum, load(addend.wrapping_add(at), v));
+                }
+                store(s.min(high, s.max(low, sum)), output.wrapping_add(at), v);
             }
-            store(s.min(high, s.max(low, sum)), output.wrapping_add(at));
         }
+        COUNT
     }
 }
 

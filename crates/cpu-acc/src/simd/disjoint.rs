@@ -1,6 +1,7 @@
 //! Slices that the threads of a loop write side by side.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 use tenon_base::pool;
 
 /// A slice cut in chunks, each of which one iteration of a loop has for itself.
@@ -27,6 +28,11 @@ impl<'a, T> Chunks<'a, T> {
 
     fn count(&self) -> usize {
         self.len.div_ceil(self.chunk)
+    }
+
+    /// The address of a number.
+    fn at(&self, offset: usize) -> *mut T {
+        self.start.wrapping_add(offset)
     }
 
     /// # Safety
@@ -83,6 +89,130 @@ pub(crate) fn for_each_chunk2<T: Send, U: Send>(
     }
 }
 
+/// A matrix in memory that one thread has for itself: rows of `columns` numbers, `stride` apart. What
+/// lies between the rows may be others'.
+pub(crate) struct MatrixMut<'a> {
+    start: *mut f32,
+    rows: usize,
+    columns: usize,
+    stride: usize,
+    memory: PhantomData<&'a mut [f32]>,
+}
+
+impl<'a> MatrixMut<'a> {
+    /// # Panics
+    /// When `numbers` does not hold the matrix, or rows overlap.
+    pub(crate) fn new(numbers: &'a mut [f32], rows: usize, columns: usize, stride: usize) -> Self {
+        assert!(rows == 0 || (rows - 1) * stride + columns <= numbers.len());
+        assert!(rows <= 1 || columns <= stride);
+        Self {
+            start: numbers.as_mut_ptr(),
+            rows,
+            columns,
+            stride,
+            memory: PhantomData,
+        }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(crate) fn columns(&self) -> usize {
+        self.columns
+    }
+
+    pub(crate) fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// The first number; valid for writing at all rows and columns.
+    pub(super) fn as_mut_ptr(&mut self) -> *mut f32 {
+        self.start
+    }
+
+    /// Some of the rows.
+    pub(crate) fn rows_mut(&mut self, rows: Range<usize>) -> MatrixMut<'_> {
+        assert!(rows.start <= rows.end && rows.end <= self.rows);
+        let start = self.start.wrapping_add(rows.start * self.stride);
+        MatrixMut {
+            start,
+            rows: rows.len(),
+            memory: PhantomData,
+            ..*self
+        }
+    }
+
+    /// One row.
+    pub(crate) fn row_mut(&mut self, row: usize) -> &mut [f32] {
+        assert!(row < self.rows);
+        // SAFETY: inside the matrix, which is borrowed mutably.
+        unsafe {
+            let start = self.start.add(row * self.stride);
+            std::slice::from_raw_parts_mut(start, self.columns)
+        }
+    }
+}
+
+/// A stack of matrices that lie side by side: `[stacks][rows][blocks][width]`. A block of a stack is
+/// a matrix of `rows` rows of `width` numbers.
+#[derive(Clone, Copy)]
+pub(crate) struct Blocks {
+    pub(crate) stacks: usize,
+    pub(crate) rows: usize,
+    pub(crate) blocks: usize,
+    pub(crate) width: usize,
+}
+
+/// Calls `body` with the number of each block (stack by stack) and its matrix, together with scratch
+/// memory of `slot` numbers that no other call has at the same time. `slots` calls run at once at
+/// most; in parallel when `parallel`.
+///
+/// # Panics
+/// When `output` or `scratch` is too short.
+pub(crate) fn for_each_block(
+    output: &mut [f32],
+    shape: Blocks,
+    (scratch, slot, slots): (&mut [f32], usize, usize),
+    parallel: bool,
+    body: impl Fn(usize, MatrixMut<'_>, &mut [f32]) + Sync,
+) {
+    let Blocks {
+        stacks,
+        rows,
+        blocks,
+        width,
+    } = shape;
+    assert!(output.len() >= stacks * rows * blocks * width && scratch.len() >= slot * slots);
+    let (count, stride) = (stacks * blocks, blocks * width);
+    let scratch = Chunks::new(&mut scratch[..slot * slots], slot);
+    let whole = Chunks::new(output, usize::MAX);
+    let call = |index: usize| {
+        // SAFETY: each index is called once, so that a slot has one user.
+        let own = unsafe { scratch.take(index) };
+        let start = |index: usize| count / slots * index + (count % slots).min(index);
+        for block in start(index)..start(index + 1) {
+            let (stack, column) = (block / blocks, block % blocks);
+            let first = whole.at(stack * rows * stride + column * width);
+            // Each block comes once, over all indices; blocks share no numbers, and all are inside
+            // the output (checked above).
+            let matrix = MatrixMut {
+                start: first,
+                rows,
+                columns: width,
+                stride,
+                memory: PhantomData,
+            };
+            body(block, matrix, own);
+        }
+    };
+    if parallel {
+        pool::for_each(slots, call);
+    } else {
+        (0..slots).for_each(call);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +239,38 @@ mod tests {
             );
             assert!(numbers.iter().all(|&n| n == 7));
             assert_eq!(scratch, [0, 0, 1, 1, 2, 2, 3, 3]);
+        }
+    }
+
+    #[test]
+    fn blocks_lie_side_by_side() {
+        let shape = Blocks {
+            stacks: 2,
+            rows: 3,
+            blocks: 5,
+            width: 4,
+        };
+        for parallel in [false, true] {
+            let mut numbers = vec![0.0; 2 * 3 * 5 * 4];
+            let mut scratch = vec![0.0; 9];
+            for_each_block(
+                &mut numbers,
+                shape,
+                (&mut scratch, 3, 3),
+                parallel,
+                |block, mut m, own| {
+                    assert_eq!(own.len(), 3);
+                    for row in 0..m.rows() {
+                        m.rows_mut(row..row + 1)
+                            .row_mut(0)
+                            .iter_mut()
+                            .for_each(|x| *x += block as f32);
+                    }
+                },
+            );
+            for (index, &number) in numbers.iter().enumerate() {
+                assert_eq!(number, (index / 60 * 5 + index / 4 % 5) as f32);
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The matrix product: tiles of the output computed by the micro-kernels, in an order that keeps the
 //! panels of B near, on as many threads as the work is worth.
 
+use super::disjoint::MatrixMut;
 use super::math::{Curve, curve_in_place};
 use super::rows::{MAX_DEPTH, Rows};
 use super::tile::{MAX_ROWS, RowPointers, Tile};
@@ -41,7 +42,7 @@ pub(crate) struct Product<'a> {
     pub(crate) curve: Option<Curve>,
 }
 
-/// Computes all rows of `output`, whose rows are `stride` apart.
+/// Computes all of `output`.
 ///
 /// # Panics
 /// When the sizes of `output`, bias, addend and panels do not fit the rows.
@@ -49,15 +50,14 @@ pub(crate) fn multiply<R: Rows>(
     level: Level,
     a: &R,
     product: &Product<'_>,
-    output: &mut [f32],
-    stride: usize,
+    mut output: MatrixMut<'_>,
 ) {
-    let (rows, columns) = (a.rows(), product.panels.columns());
+    let (rows, columns, stride) = (a.rows(), product.panels.columns(), output.stride());
+    assert!(output.rows() == rows && output.columns() == columns);
     if rows == 0 || columns == 0 {
         return;
     }
     let reach = (rows - 1) * stride + columns;
-    assert!(stride >= columns && output.len() >= reach);
     assert!(product.bias.is_none_or(|bias| bias.len() >= columns));
     assert!(product.addend.is_none_or(|addend| addend.len() >= reach));
     assert!(product.panels.depth() == a.taps() * a.depth());

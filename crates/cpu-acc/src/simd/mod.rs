@@ -162,6 +162,17 @@ impl Level {
         Self(Kind::Portable)
     }
 
+    /// The highest level of prepared constants that this CPU can use.
+    pub(crate) fn native() -> CpuLevel {
+        match Self::detect(CpuLevel::Avx512).0 {
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => CpuLevel::Avx512,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => CpuLevel::Avx2,
+            _ => CpuLevel::Baseline,
+        }
+    }
+
     /// Its name, for `tenon backends`.
     pub(crate) fn name(self) -> &'static str {
         match self.0 {

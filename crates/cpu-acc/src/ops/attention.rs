@@ -1,0 +1,352 @@
+//! `tenon.Attention`: softmax(scale Q K' + mask) V, head by head, the scores of some queries at a
+//! time.
+
+use super::softmax::softmax;
+use super::{Kernel, Plain};
+use crate::activation::Activation;
+use crate::panels::{Panels, pack_columns, pack_rows, packed_len};
+use crate::signature::{Signature, refuse};
+use crate::simd::disjoint::{Blocks, MatrixMut, for_each_block};
+use crate::simd::gemm::{Product, multiply};
+use crate::simd::rows::Matrix;
+use crate::simd::{Level, Simd, VectorOp};
+use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan};
+use tenon_base::Result;
+use tenon_tensor::Shape;
+
+/// Heads computed at once at most; each has scratch memory of its own.
+const SLOTS: usize = 16;
+
+/// Queries below which keys and values are read where they lie: packing them is not worth it.
+const FEW_QUERIES: usize = 4;
+
+/// Operations below which a second thread is not worth it.
+const PARALLEL_OPERATIONS: usize = 1 << 18;
+
+/// Attention of `queries` over `keys`.
+struct Attention {
+    level: Level,
+    batch: usize,
+    queries: usize,
+    keys: usize,
+    heads: usize,
+    /// Numbers of a query and of a key.
+    depth: usize,
+    /// Numbers of a value.
+    width: usize,
+    scale: f32,
+    mask: Option<Mask>,
+}
+
+/// What is added to the scores: numbers from a batch, head and query to the next; keys lie together.
+#[derive(Debug, Clone, Copy)]
+struct Mask {
+    batch: usize,
+    head: usize,
+    query: usize,
+}
+
+/// The kernel.
+pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    let [batch, queries, heads, depth] = signature.ranked(0)?;
+    let [k_batch, keys, k_heads, k_depth] = signature.ranked(1)?;
+    let [v_batch, v_keys, v_heads, width] = signature.ranked(2)?;
+    let fits = (k_batch, k_heads, k_depth) == (batch, heads, depth)
+        && (v_batch, v_heads, v_keys) == (batch, heads, keys)
+        && signature.ranked_output()? == [batch, queries, heads, width];
+    if !fits {
+        return Err(refuse("the shapes do not fit"));
+    }
+    let mask = match signature.optional_numbers(3)? {
+        Some(shape) => Some(Mask::of(shape, [batch, heads, queries, keys])?),
+        None => None,
+    };
+    let scale = signature.float("scale", 1.0)?;
+    let level = signature.level;
+    Ok(Box::new(Attention {
+        level,
+        batch,
+        queries,
+        keys,
+        heads,
+        depth,
+        width,
+        scale,
+        mask,
+    }))
+}
+
+impl Mask {
+    /// A mask of `shape`, broadcast to the scores.
+    fn of(shape: &Shape, scores: [usize; 4]) -> Result<Self, Refusal> {
+        let refused = || refuse(format!("no kernel for a mask of shape {shape}"));
+        let missing = scores.len().checked_sub(shape.len()).ok_or_else(refused)?;
+        let mut extents = [1; 4];
+        extents[missing..].copy_from_slice(shape);
+        if extents[3] != scores[3] || (0..3).any(|i| extents[i] != 1 && extents[i] != scores[i]) {
+            return Err(refused());
+        }
+        let strides = Shape::new(extents).strides();
+        let step = |axis: usize| if extents[axis] == 1 { 0 } else { strides[axis] };
+        Ok(Self {
+            batch: step(0),
+            head: step(1),
+            query: step(2),
+        })
+    }
+}
+
+impl Attention {
+    /// Queries whose scores are kept at a time: few enough for the cache.
+    fn block(&self) -> usize {
+        let fitting = (1 << 15) / self.keys.max(1);
+        (fitting / 14 * 14).clamp(28, 112).min(self.queries)
+    }
+
+    /// Numbers of scratch memory for a head.
+    fn slot(&self) -> usize {
+        if self.queries < FEW_QUERIES {
+            return self.keys;
+        }
+        packed_len(self.depth, self.keys)
+            + packed_len(self.keys, self.width)
+            + self.block() * self.keys
+    }
+
+    fn slots(&self) -> usize {
+        (self.batch * self.heads).min(SLOTS)
+    }
+}
+
+impl Plain for Attention {
+    fn needs(&self) -> WorkloadPlan {
+        WorkloadPlan {
+            scratch_bytes: self.slot() * self.slots() * size_of::<f32>(),
+            ..WorkloadPlan::default()
+        }
+    }
+}
+
+impl Workload for Attention {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let (inputs, mut outputs) = operands.split();
+        let run = Run {
+            attention: self,
+            q: inputs.slice(0)?,
+            k: inputs.slice(1)?,
+            v: inputs.slice(2)?,
+            mask: match self.mask {
+                Some(mask) => Some((mask, inputs.slice(3)?)),
+                None => None,
+            },
+        };
+        let output = outputs.slice::<f32>(0)?;
+        if output.is_empty() || self.keys == 0 {
+            // The sum over no keys.
+            output.fill(0.0);
+            return Ok(());
+        }
+        let scratch = outputs.scratch::<f32>()?;
+        let shape = Blocks {
+            stacks: self.batch,
+            rows: self.queries,
+            blocks: self.heads,
+            width: self.width,
+        };
+        let scores = self.batch * self.heads * self.queries * self.keys;
+        let parallel = 2 * scores * (self.depth + self.width) >= PARALLEL_OPERATIONS;
+        let places = (scratch, self.slot(), self.slots());
+        for_each_block(output, shape, places, parallel, |head, output, scratch| {
+            run.head(head, output, scratch);
+        });
+        Ok(())
+    }
+}
+
+/// One execution.
+struct Run<'a> {
+    attention: &'a Attention,
+    q: &'a [f32],
+    k: &'a [f32],
+    v: &'a [f32],
+    mask: Option<(Mask, &'a [f32])>,
+}
+
+impl<'a> Run<'a> {
+    fn head(&self, index: usize, mut output: MatrixMut<'_>, scratch: &mut [f32]) {
+        let Attention {
+            level,
+            queries,
+            keys,
+            heads,
+            depth,
+            width,
+            scale,
+            ..
+        } = *self.attention;
+        let (batch, head) = (index / heads, index % heads);
+        let (stride, v_stride) = (heads * depth, heads * width);
+        let q = &self.q[(batch * queries * heads + head) * depth..];
+        let k = &self.k[(batch * keys * heads + head) * depth..];
+        let v = &self.v[(batch * keys * heads + head) * width..];
+        let mask = self.mask.map(|(mask, numbers)| {
+            (
+                mask.query,
+                &numbers[batch * mask.batch + head * mask.head..],
+            )
+        });
+        if queries < FEW_QUERIES {
+            for query in 0..queries {
+                let q = &q[query * stride..][..depth];
+                let mask = mask.map(|(step, mask)| &mask[query * step..][..keys]);
+                let scores = &mut scratch[..keys];
+                let output = output.row_mut(query);
+                level.run(OneQuery {
+                    q,
+                    k,
+                    stride,
+                    v,
+                    v_stride,
+                    scale,
+                    mask,
+                    scores,
+                    output,
+                });
+            }
+            return;
+        }
+        let (packed_k, rest) = scratch.split_at_mut(packed_len(depth, keys));
+        let (packed_v, scores) = rest.split_at_mut(packed_len(keys, width));
+        pack_columns(k, stride, depth, keys, packed_k);
+        pack_rows(v, v_stride, keys, width, packed_v);
+        let block = self.attention.block();
+        for first in (0..queries).step_by(block) {
+            let count = (queries - first).min(block);
+            let scores = &mut scores[..count * keys];
+            let product = Product {
+                bias: mask.filter(|(step, _)| *step == 0).map(|(_, mask)| mask),
+                addend: mask
+                    .filter(|(step, _)| *step > 0)
+                    .map(|(step, mask)| &mask[first * step..]),
+                scale,
+                ..plain(Panels::new(packed_k, depth, keys))
+            };
+            let q = Matrix::new(&q[first * stride..], count, depth, stride);
+            multiply(
+                level,
+                &q,
+                &product,
+                MatrixMut::new(scores, count, keys, keys),
+            );
+            level.run(Softmax {
+                rows: scores,
+                length: keys,
+            });
+            let product = plain(Panels::new(packed_v, keys, width));
+            let scores = Matrix::new(scores, count, keys, keys);
+            multiply(
+                level,
+                &scores,
+                &product,
+                output.rows_mut(first..first + count),
+            );
+        }
+    }
+}
+
+/// A product and nothing more.
+fn plain(panels: Panels<'_>) -> Product<'_> {
+    let Activation { limits, curve } = Activation::NONE;
+    Product {
+        panels,
+        bias: None,
+        addend: None,
+        scale: 1.0,
+        limits,
+        curve,
+    }
+}
+
+/// Softmax of rows that lie together.
+struct Softmax<'a> {
+    rows: &'a mut [f32],
+    length: usize,
+}
+
+impl VectorOp for Softmax<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S) {
+        for row in self.rows.chunks_exact_mut(self.length) {
+            softmax(s, row);
+        }
+    }
+}
+
+/// Attention of one query of one head, keys and values read where they lie.
+struct OneQuery<'a> {
+    q: &'a [f32],
+    k: &'a [f32],
+    stride: usize,
+    v: &'a [f32],
+    v_stride: usize,
+    scale: f32,
+    mask: Option<&'a [f32]>,
+    scores: &'a mut [f32],
+    output: &'a mut [f32],
+}
+
+impl VectorOp for OneQuery<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S) {
+        for (key, score) in self.scores.iter_mut().enumerate() {
+            let k = &self.k[key * self.stride..][..self.q.len()];
+            *score = self.scale * dot(s, self.q, k);
+        }
+        if let Some(mask) = self.mask {
+            for (score, mask) in self.scores.iter_mut().zip(mask) {
+                *score += mask;
+            }
+        }
+        softmax(s, self.scores);
+        // Four vectors of the output at a time, all keys.
+        let width = self.output.len();
+        for (block, output) in self.output.chunks_mut(4 * S::LANES).enumerate() {
+            let first = block * 4 * S::LANES;
+            let count = output.len().min(width - first);
+            let mut sums = [s.splat(0.0); 4];
+            for (key, &weight) in self.scores.iter().enumerate() {
+                let v = &self.v[key * self.v_stride + first..][..count];
+                let weight = s.splat(weight);
+                if count == 4 * S::LANES {
+                    for (sum, v) in sums.iter_mut().zip(v.chunks_exact(S::LANES)) {
+                        *sum = s.fma(weight, s.load(v), *sum);
+                    }
+                } else {
+                    for (sum, v) in sums.iter_mut().zip(v.chunks(S::LANES)) {
+                        *sum = s.fma(weight, s.load_part(v), *sum);
+                    }
+                }
+            }
+            for (sum, output) in sums.iter().zip(output.chunks_mut(S::LANES)) {
+                s.store_part(*sum, output);
+            }
+        }
+    }
+}
+
+/// The sum of the products of two rows.
+#[inline(always)]
+fn dot<S: Simd>(s: S, a: &[f32], b: &[f32]) -> f32 {
+    let mut sums = [s.splat(0.0); 4];
+    for (a, b) in a.chunks(4 * S::LANES).zip(b.chunks(4 * S::LANES)) {
+        let lanes = a.chunks(S::LANES).zip(b.chunks(S::LANES));
+        for ((a, b), sum) in lanes.zip(&mut sums) {
+            *sum = s.fma(s.load_part(a), s.load_part(b), *sum);
+        }
+    }
+    s.sum(s.add(s.add(sums[0], sums[1]), s.add(sums[2], sums[3])))
+}

@@ -1,0 +1,380 @@
+//! LSTM of f32 with the usual activations: the products with the inputs for all steps at once, then
+//! step by step the products with the state.
+
+use super::Kernel;
+use super::prepared::{Preparation, Weights};
+use crate::activation::Activation;
+use crate::panels::{LAYOUT, Panels, pack_columns, packed_len};
+use crate::signature::{Signature, refuse, refuse_attribute};
+use crate::simd::disjoint::MatrixMut;
+use crate::simd::gemm::{Product, multiply};
+use crate::simd::math::{sigmoid, tanh};
+use crate::simd::rows::Matrix;
+use crate::simd::{Level, Simd, VectorOp};
+use tenon_backend::{Operands, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec};
+use tenon_base::Result;
+
+/// Input, output, forget and cell gates, in this order in weights and biases.
+const GATES: usize = 4;
+
+/// An LSTM layer.
+#[derive(Debug, Clone)]
+struct Lstm {
+    level: Level,
+    steps: usize,
+    batch: usize,
+    features: usize,
+    hidden: usize,
+    /// For each direction whether it runs from the last step to the first.
+    backwards: Vec<bool>,
+    bias: bool,
+    initial: [bool; 2],
+}
+
+/// The kernel.
+pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    let [steps, batch, features] = signature.ranked(0)?;
+    let [directions, gates, hidden] = signature.ranked(2)?;
+    for attribute in ["activations", "clip", "activation_alpha", "activation_beta"] {
+        if signature.has(attribute) && !default_activations(signature)? {
+            return Err(refuse_attribute(attribute, "another than the default"));
+        }
+    }
+    for attribute in ["layout", "input_forget"] {
+        if signature.flag(attribute, false)? {
+            return Err(refuse_attribute(attribute, 1));
+        }
+    }
+    if signature.optional(4).is_some() || signature.optional(7).is_some() {
+        return Err(refuse(
+            "no kernel for sequences of several lengths or for peepholes",
+        ));
+    }
+    let backwards = match signature.string("direction", "forward")? {
+        "forward" => vec![false],
+        "reverse" => vec![true],
+        "bidirectional" => vec![false, true],
+        other => return Err(refuse_attribute("direction", other)),
+    };
+    let fits = directions == backwards.len()
+        && Some(gates) == hidden.checked_mul(GATES)
+        && signature.ranked(1)? == [directions, gates, features];
+    let bias = signature.optional_numbers(3)?;
+    if !fits || bias.is_some_and(|bias| bias[..] != [directions, 2 * gates]) {
+        return Err(refuse("the shapes do not fit"));
+    }
+    for input in [1, 2] {
+        if signature.constant(input).is_none() {
+            return Err(Reason::NotConstant { input }.into());
+        }
+    }
+    for input in [5, 6] {
+        let state = signature.optional_numbers(input)?;
+        if state.is_some_and(|state| state[..] != [directions, batch, hidden]) {
+            return Err(refuse("the shapes do not fit"));
+        }
+    }
+    let initial = [5, 6].map(|input| signature.optional(input).is_some());
+    let bias = bias.is_some();
+    let level = signature.level;
+    Ok(Box::new(Lstm {
+        level,
+        steps,
+        batch,
+        features,
+        hidden,
+        backwards,
+        bias,
+        initial,
+    }))
+}
+
+/// Whether the activations named are the default ones, and nothing else is asked of them.
+fn default_activations(signature: &Signature<'_>) -> Result<bool, Refusal> {
+    let plain = ["clip", "activation_alpha", "activation_beta"];
+    let names = signature.inference().attributes.strings("activations");
+    let names = names
+        .map_err(|error| refuse(error.to_string()))?
+        .unwrap_or(&[]);
+    let usual = ["sigmoid", "tanh", "tanh"];
+    let default = names
+        .iter()
+        .enumerate()
+        .all(|(i, name)| name.eq_ignore_ascii_case(usual[i % 3]));
+    Ok(default && plain.iter().all(|name| !signature.has(name)))
+}
+
+impl Lstm {
+    fn gates(&self) -> usize {
+        GATES * self.hidden
+    }
+
+    /// How the weights of input `input`, `[direction][gate][depth]`, are prepared.
+    fn preparation<'a>(
+        &self,
+        input: usize,
+        fill: &'a dyn Fn(&[f32], &mut [f32]),
+    ) -> Preparation<'a> {
+        let len = self.backwards.len() * packed_len(self.depth(input), self.gates());
+        Preparation {
+            input,
+            layout: LAYOUT,
+            len,
+            fill,
+        }
+    }
+
+    fn depth(&self, input: usize) -> usize {
+        if input == 1 {
+            self.features
+        } else {
+            self.hidden
+        }
+    }
+
+    fn fill(&self, input: usize, from: &[f32], to: &mut [f32]) {
+        let (depth, gates) = (self.depth(input), self.gates());
+        if depth * gates == 0 {
+            return;
+        }
+        let matrices = from.chunks_exact(depth * gates);
+        for (from, to) in matrices.zip(to.chunks_exact_mut(packed_len(depth, gates))) {
+            pack_columns(from, depth, depth, gates, to);
+        }
+    }
+
+    /// Numbers of scratch memory: the sum of the biases, the inputs' part of all gates, the gates of
+    /// a step, the state and the cells.
+    fn scratch(&self) -> usize {
+        self.gates() * (1 + self.steps * self.batch + self.batch) + 2 * self.batch * self.hidden
+    }
+}
+
+impl Kernel for Lstm {
+    fn plan(&self, spec: &WorkloadSpec) -> Result<WorkloadPlan> {
+        let prepare = |input: usize| {
+            self.preparation(input, &|from, to| self.fill(input, from, to))
+                .prepare(spec)
+        };
+        Ok(WorkloadPlan {
+            scratch_bytes: self.scratch() * size_of::<f32>(),
+            in_place: Vec::new(),
+            prepared: vec![prepare(1)?, prepare(2)?],
+        })
+    }
+
+    fn bind(self: Box<Self>, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+        let find = |input: usize| {
+            self.preparation(input, &|from, to| self.fill(input, from, to))
+                .find(spec)
+        };
+        let weights = [find(1)?, find(2)?];
+        Ok(Box::new(Bound {
+            lstm: *self,
+            weights,
+        }))
+    }
+}
+
+/// The workload.
+struct Bound {
+    lstm: Lstm,
+    /// Of the inputs and of the state.
+    weights: [Weights; 2],
+}
+
+impl Workload for Bound {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let Lstm {
+            batch,
+            hidden,
+            steps,
+            ..
+        } = self.lstm;
+        let (inputs, mut outputs) = operands.split();
+        let x = inputs.slice::<f32>(0)?;
+        let bias = if self.lstm.bias {
+            Some(inputs.slice::<f32>(3)?)
+        } else {
+            None
+        };
+        let initial_h = if self.lstm.initial[0] {
+            Some(inputs.slice::<f32>(5)?)
+        } else {
+            None
+        };
+        let initial_c = if self.lstm.initial[1] {
+            Some(inputs.slice::<f32>(6)?)
+        } else {
+            None
+        };
+        let mut y = outputs.optional::<f32>(0)?;
+        let mut last_h = outputs.optional::<f32>(1)?;
+        let mut last_c = outputs.optional::<f32>(2)?;
+        let scratch = &mut outputs.scratch::<f32>()?[..self.lstm.scratch()];
+        let (size, directions) = (batch * hidden, self.lstm.backwards.len());
+        for (direction, &backwards) in self.lstm.backwards.iter().enumerate() {
+            let own = direction * size..(direction + 1) * size;
+            let mut layer = Layer::new(self, direction, scratch);
+            layer.begin(
+                x,
+                bias,
+                initial_h.map(|h| &h[own.clone()]),
+                initial_c.map(|c| &c[own.clone()]),
+            );
+            for index in 0..steps {
+                let step = if backwards { steps - 1 - index } else { index };
+                layer.step(step);
+                if let Some(y) = &mut y {
+                    y[(step * directions + direction) * size..][..size].copy_from_slice(layer.h);
+                }
+            }
+            if let Some(last_h) = &mut last_h {
+                last_h[own.clone()].copy_from_slice(layer.h);
+            }
+            if let Some(last_c) = &mut last_c {
+                last_c[own].copy_from_slice(layer.c);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One direction of one execution, with its scratch memory.
+struct Layer<'a> {
+    bound: &'a Bound,
+    direction: usize,
+    bias: &'a mut [f32],
+    /// The inputs' part of the gates, of all steps.
+    all: &'a mut [f32],
+    /// The gates of a step.
+    gates: &'a mut [f32],
+    h: &'a mut [f32],
+    c: &'a mut [f32],
+}
+
+impl<'a> Layer<'a> {
+    fn new(bound: &'a Bound, direction: usize, scratch: &'a mut [f32]) -> Self {
+        let lstm = &bound.lstm;
+        let (bias, rest) = scratch.split_at_mut(lstm.gates());
+        let (all, rest) = rest.split_at_mut(lstm.steps * lstm.batch * lstm.gates());
+        let (gates, rest) = rest.split_at_mut(lstm.batch * lstm.gates());
+        let (h, c) = rest.split_at_mut(lstm.batch * lstm.hidden);
+        Self {
+            bound,
+            direction,
+            bias,
+            all,
+            gates,
+            h,
+            c,
+        }
+    }
+
+    /// Takes the initial state and multiplies all inputs.
+    fn begin(&mut self, x: &[f32], bias: Option<&[f32]>, h: Option<&[f32]>, c: Option<&[f32]>) {
+        let lstm = &self.bound.lstm;
+        let gates = lstm.gates();
+        match bias {
+            Some(bias) => {
+                let bias = &bias[self.direction * 2 * gates..][..2 * gates];
+                let (of_input, of_state) = bias.split_at(gates);
+                for ((sum, a), b) in self.bias.iter_mut().zip(of_input).zip(of_state) {
+                    *sum = a + b;
+                }
+            }
+            None => self.bias.fill(0.0),
+        }
+        let start = |state: &mut [f32], initial: Option<&[f32]>| match initial {
+            Some(initial) => state.copy_from_slice(initial),
+            None => state.fill(0.0),
+        };
+        start(self.h, h);
+        start(self.c, c);
+        let rows = lstm.steps * lstm.batch;
+        let product = Product {
+            bias: Some(self.bias),
+            ..self.product(0)
+        };
+        let x = Matrix::new(x, rows, lstm.features, lstm.features);
+        multiply(
+            lstm.level,
+            &x,
+            &product,
+            MatrixMut::new(self.all, rows, gates, gates),
+        );
+    }
+
+    /// The product with the weights of the inputs or of the state.
+    fn product(&self, which: usize) -> Product<'a> {
+        let lstm = &self.bound.lstm;
+        let (depth, gates) = (lstm.depth(which + 1), lstm.gates());
+        let len = packed_len(depth, gates);
+        let weights = &self.bound.weights[which].numbers()[self.direction * len..][..len];
+        let Activation { limits, curve } = Activation::NONE;
+        let panels = Panels::new(weights, depth, gates);
+        Product {
+            panels,
+            bias: None,
+            addend: None,
+            scale: 1.0,
+            limits,
+            curve,
+        }
+    }
+
+    fn step(&mut self, step: usize) {
+        let lstm = &self.bound.lstm;
+        let (gates, batch, hidden) = (lstm.gates(), lstm.batch, lstm.hidden);
+        let size = batch * gates;
+        let product = self.product(1);
+        let product = Product {
+            addend: Some(&self.all[step * size..][..size]),
+            ..product
+        };
+        let h = Matrix::new(self.h, batch, hidden, hidden);
+        multiply(
+            lstm.level,
+            &h,
+            &product,
+            MatrixMut::new(self.gates, batch, gates, gates),
+        );
+        if hidden == 0 {
+            return;
+        }
+        let states = self
+            .h
+            .chunks_exact_mut(hidden)
+            .zip(self.c.chunks_exact_mut(hidden));
+        for (gates, (h, c)) in self.gates.chunks_exact(gates).zip(states) {
+            lstm.level.run(Cell { gates, h, c });
+        }
+    }
+}
+
+/// The new state of one sequence from its gates.
+struct Cell<'a> {
+    gates: &'a [f32],
+    h: &'a mut [f32],
+    c: &'a mut [f32],
+}
+
+impl VectorOp for Cell<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S) {
+        let hidden = self.h.len();
+        let states = self.h.chunks_mut(S::LANES).zip(self.c.chunks_mut(S::LANES));
+        for (block, (h, c)) in states.enumerate() {
+            let gate = |gate: usize| {
+                s.load_part(&self.gates[gate * hidden + block * S::LANES..][..h.len()])
+            };
+            let (input, output) = (sigmoid(s, gate(0)), sigmoid(s, gate(1)));
+            let (forget, candidate) = (sigmoid(s, gate(2)), tanh(s, gate(3)));
+            let cell = s.fma(forget, s.load_part(c), s.mul(input, candidate));
+            s.store_part(cell, c);
+            s.store_part(s.mul(output, tanh(s, cell)), h);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Pools over images whose channels lie together: `tenon.MaxPool`, `tenon.AveragePool`.
+
+use super::{Kernel, Plain};
+use crate::signature::{Signature, refuse};
+use crate::simd::depthwise::taps_inside;
+use crate::simd::disjoint::for_each_chunk;
+use crate::simd::rows::Geometry;
+use crate::simd::{Level, Simd, VectorOp};
+use std::ops::Range;
+use tenon_backend::{Operands, Refusal, Workload};
+use tenon_base::{Result, pool};
+
+/// Numbers read below which a second thread is not worth it.
+const PARALLEL: usize = 1 << 16;
+
+/// How the numbers of a window become one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Max,
+    /// Their sum divided by their number, with that of padding when it counts.
+    Average {
+        padding_counts: bool,
+    },
+}
+
+/// A pool.
+struct Pool {
+    level: Level,
+    kind: Kind,
+    shape: Geometry,
+}
+
+/// The kernel.
+pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    let image = signature.ranked::<4>(0)?;
+    let output = signature.ranked_output::<4>()?;
+    let kind = match signature.op.name {
+        "tenon.MaxPool" => Kind::Max,
+        _ => Kind::Average {
+            padding_counts: signature.flag("count_include_pad", false)?,
+        },
+    };
+    let shape = signature.geometry(image, signature.kernel_shape()?)?;
+    if output != [image[0], shape.out_height, shape.out_width, image[3]] {
+        return Err(refuse("the shapes do not fit"));
+    }
+    Ok(Box::new(Pool {
+        level: signature.level,
+        kind,
+        shape,
+    }))
+}
+
+impl Plain for Pool {}
+
+impl Workload for Pool {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let (inputs, mut outputs) = operands.split();
+        let input = inputs.slice::<f32>(0)?;
+        let output = outputs.slice::<f32>(0)?;
+        let shape = &self.shape;
+        let line = shape.out_width * shape.channels;
+        if output.is_empty() {
+            return Ok(());
+        }
+        let work = output.len() * shape.kernel[0] * shape.kernel[1];
+        let parallel = work >= PARALLEL;
+        let rows = shape.images * shape.out_height;
+        let each = rows.div_ceil(if parallel { 4 * pool::threads() } else { 1 });
+        for_each_chunk(output, each * line, parallel, |piece, output| {
+            self.level.run(Rows {
+                pool: self,
+                input,
+                first: piece * each,
+                output,
+            });
+        });
+        Ok(())
+    }
+}
+
+/// Some rows of the output.
+struct Rows<'a> {
+    pool: &'a Pool,
+    input: &'a [f32],
+    first: usize,
+    output: &'a mut [f32],
+}
+
+impl VectorOp for Rows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S) {
+        let Self {
+            pool,
+            input,
+            first,
+            output,
+        } = self;
+        let shape = &pool.shape;
+        let line = shape.out_width * shape.channels;
+        for (row, output) in output.chunks_exact_mut(line).enumerate() {
+            let (image, y) = (
+                (first + row) / shape.out_height,
+                (first + row) % shape.out_height,
+            );
+            let vertical = pool.inside(0, y);
+            for (x, output) in output.chunks_exact_mut(shape.channels).enumerate() {
+                let window = Window {
+                    image,
+                    vertical: vertical.clone(),
+                    horizontal: pool.inside(1, x),
+                    y,
+                    x,
+                };
+                pool.pixel(s, input, &window, output);
+            }
+        }
+    }
+}
+
+/// Where the window of an output pixel lies.
+struct Window {
+    image: usize,
+    y: usize,
+    x: usize,
+    /// Kernel rows and columns inside the image.
+    vertical: Range<usize>,
+    horizontal: Range<usize>,
+}
+
+impl Pool {
+    /// Which elements of the kernel at output position `at` lie inside the image.
+    #[inline(always)]
+    fn inside(&self, axis: usize, at: usize) -> Range<usize> {
+        let shape = &self.shape;
+        let size = if axis == 0 { shape.height } else { shape.width };
+        let (dilation, kernel) = (shape.dilations[axis], shape.kernel[axis]);
+        taps_inside(
+            at * shape.strides[axis],
+            shape.before[axis],
+            dilation,
+            kernel,
+            size,
+        )
+    }
+
+    /// Elements of the kernel at output position `at` inside the image and its padding: the last
+    /// window may reach beyond both.
+    #[inline(always)]
+    fn counted(&self, axis: usize, at: usize) -> usize {
+        let shape = &self.shape;
+        let size = if axis == 0 { shape.height } else { shape.width };
+        let padded = shape.before[axis] + size + shape.after[axis];
+        let left = padded.saturating_sub(at * shape.strides[axis]);
+        left.div_ceil(shape.dilations[axis]).min(shape.kernel[axis])
+    }
+
+    /// All channels of one pixel.
+    #[inline(always)]
+    fn pixel<S: Simd>(&self, s: S, input: &[f32], window: &Window, output: &mut [f32]) {
+        let shape = &self.shape;
+        let numbers = match self.kind {
+            Kind::Max => 1,
+            Kind::Average {
+                padding_counts: true,
+            } => self.counted(0, window.y) * self.counted(1, window.x),
+            Kind::Average { .. } => window.vertical.len() * window.horizontal.len(),
+        };
+        let factor = s.splat(1.0 / numbers.max(1) as f32);
+        // Four vectors of channels at a time, for independent sums.
+        for (block, output) in output.chunks_mut(4 * S::LANES).enumerate() {
+            let first = block * 4 * S::LANES;
+            let start = if self.kind == Kind::Max {
+                f32::NEG_INFINITY
+            } else {
+                0.0
+            };
+            let mut sums = [s.splat(start); 4];
+            for ky in window.vertical.clone() {
+                let y = window.y * shape.strides[0] + ky * shape.dilations[0] - shape.before[0];
+                let line = (window.image * shape.height + y) * shape.width;
+                for kx in window.horizontal.clone() {
+                    let x = window.x * shape.strides[1] + kx * shape.dilations[1] - shape.before[1];
+                    let at = (line + x) * shape.channels + first;
+                    let from = &input[at..][..output.len()];
+                    if from.len() == 4 * S::LANES {
+                        for (sum, from) in sums.iter_mut().zip(from.chunks_exact(S::LANES)) {
+                            *sum = self.join(s, *sum, s.load(from));
+                        }
+                    } else {
+                        for (sum, from) in sums.iter_mut().zip(from.chunks(S::LANES)) {
+                            *sum = self.join(s, *sum, s.load_part(from));
+                        }
+                    }
+                }
+            }
+            for (sum, output) in sums.iter().zip(output.chunks_mut(S::LANES)) {
+                let result = if self.kind == Kind::Max {
+                    *sum
+                } else {
+                    s.mul(*sum, factor)
+                };
+                s.store_part(result, output);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn join<S: Simd>(&self, s: S, sum: S::V, number: S::V) -> S::V {
+        if self.kind == Kind::Max {
+            s.max(sum, number)
+        } else {
+            s.add(sum, number)
+        }
+    }
+}

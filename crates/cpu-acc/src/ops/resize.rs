@@ -1,0 +1,234 @@
+//! Resize of images, nearest and linear, whichever way their channels lie: two neighbouring
+//! dimensions change, those before and behind stay.
+
+use super::{Kernel, Plain};
+use crate::signature::{Signature, refuse, refuse_attribute};
+use crate::simd::disjoint::for_each_chunk;
+use crate::simd::{Level, Simd, VectorOp};
+use tenon_backend::{Operands, Refusal, Workload};
+use tenon_base::{Result, pool};
+use tenon_graph::geometry::{ResizeAxis, resize_axes};
+
+/// Numbers below which a second thread is not worth it.
+const PARALLEL: usize = 1 << 15;
+
+/// Where an output position reads: `(1 - weight) * input[low] + weight * input[high]`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Source {
+    low: usize,
+    high: usize,
+    weight: f32,
+}
+
+/// A resize of `[outer, height, width, inner]`.
+struct Resize {
+    level: Level,
+    linear: bool,
+    height: usize,
+    width: usize,
+    inner: usize,
+    rows: Vec<Source>,
+    columns: Vec<Source>,
+}
+
+/// The kernel.
+pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    let shape = signature.numbers(0)?;
+    let output = signature.only_output()?;
+    let axes = resize_axes(&signature.inference()).map_err(|error| refuse(error.to_string()))?;
+    if axes.len() != shape.len() || axes.iter().zip(&output[..]).any(|(a, &o)| a.output != o) {
+        return Err(refuse("the shapes do not fit"));
+    }
+    if signature.flag("antialias", false)? {
+        return Err(refuse_attribute("antialias", 1));
+    }
+    let linear = match signature.string("mode", "nearest")? {
+        "nearest" => false,
+        "linear" => true,
+        other => return Err(refuse_attribute("mode", other)),
+    };
+    let changed: Vec<usize> = (0..axes.len())
+        .filter(|&axis| axes[axis].output != shape[axis] || axes[axis].scale != 1.0)
+        .collect();
+    let (first, second) = match changed[..] {
+        [] if shape.len() >= 2 => (shape.len() - 2, shape.len() - 1),
+        [one] if one > 0 => (one - 1, one),
+        [first, second] if second == first + 1 => (first, second),
+        _ => return Err(refuse("no kernel for resizing these dimensions")),
+    };
+    if shape[first] == 0 || shape[second] == 0 {
+        return Err(refuse("no kernel for an empty image"));
+    }
+    let table = |axis: usize| sources(signature, shape[axis], axes[axis], linear);
+    Ok(Box::new(Resize {
+        level: signature.level,
+        linear,
+        height: shape[first],
+        width: shape[second],
+        inner: shape[second + 1..].iter().product(),
+        rows: table(first)?,
+        columns: table(second)?,
+    }))
+}
+
+/// Where each output position of a dimension reads.
+fn sources(
+    signature: &Signature<'_>,
+    extent: usize,
+    axis: ResizeAxis,
+    linear: bool,
+) -> Result<Vec<Source>, Refusal> {
+    let (input, output) = (extent as f32, axis.output as f32);
+    let position: fn(f32, f32, f32, f32) -> f32 =
+        match signature.string("coordinate_transformation_mode", "half_pixel")? {
+            "half_pixel" => |x, scale, _, _| (x + 0.5) / scale - 0.5,
+            "pytorch_half_pixel" => |x, scale, _, output| {
+                if output > 1.0 {
+                    (x + 0.5) / scale - 0.5
+                } else {
+                    0.0
+                }
+            },
+            "asymmetric" => |x, scale, _, _| x / scale,
+            "align_corners" => |x, _, input, output| {
+                if output > 1.0 {
+                    x * (input - 1.0) / (output - 1.0)
+                } else {
+                    0.0
+                }
+            },
+            other => return Err(refuse_attribute("coordinate_transformation_mode", other)),
+        };
+    let nearest: fn(f32) -> f32 = match signature.string("nearest_mode", "round_prefer_floor")? {
+        "round_prefer_floor" => |x| (x - 0.5).ceil(),
+        "round_prefer_ceil" => |x| (x + 0.5).floor(),
+        "floor" => f32::floor,
+        "ceil" => f32::ceil,
+        other => return Err(refuse_attribute("nearest_mode", other)),
+    };
+    let last = extent - 1;
+    let unchanged = axis.output == extent && axis.scale == 1.0;
+    Ok((0..axis.output)
+        .map(|x| {
+            let at = if unchanged {
+                x as f32
+            } else {
+                position(x as f32, axis.scale, input, output)
+            };
+            if !linear {
+                let low = (nearest(at).max(0.0) as usize).min(last);
+                return Source {
+                    low,
+                    high: low,
+                    weight: 0.0,
+                };
+            }
+            let at = at.clamp(0.0, last as f32);
+            let low = (at as usize).min(last);
+            Source {
+                low,
+                high: (low + 1).min(last),
+                weight: at - low as f32,
+            }
+        })
+        .collect())
+}
+
+impl Plain for Resize {}
+
+impl Workload for Resize {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let (inputs, mut outputs) = operands.split();
+        let input = inputs.slice::<f32>(0)?;
+        let output = outputs.slice::<f32>(0)?;
+        let line = self.columns.len() * self.inner;
+        if output.is_empty() {
+            return Ok(());
+        }
+        let parallel = output.len() >= PARALLEL;
+        let lines = output.len() / line;
+        let each = lines.div_ceil(if parallel { 4 * pool::threads() } else { 1 });
+        for_each_chunk(output, each * line, parallel, |piece, output| {
+            self.level.run(Lines {
+                resize: self,
+                input,
+                first: piece * each,
+                output,
+            });
+        });
+        Ok(())
+    }
+}
+
+/// Some lines of the output.
+struct Lines<'a> {
+    resize: &'a Resize,
+    input: &'a [f32],
+    first: usize,
+    output: &'a mut [f32],
+}
+
+impl VectorOp for Lines<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S) {
+        let Resize {
+            linear,
+            height,
+            width,
+            inner,
+            ..
+        } = *self.resize;
+        let (rows, columns) = (&self.resize.rows, &self.resize.columns);
+        for (index, output) in self
+            .output
+            .chunks_exact_mut(columns.len() * inner)
+            .enumerate()
+        {
+            let (image, y) = (
+                (self.first + index) / rows.len(),
+                (self.first + index) % rows.len(),
+            );
+            let line =
+                |row: usize| &self.input[(image * height + row) * width * inner..][..width * inner];
+            let (row, low) = (rows[y], line(rows[y].low));
+            if !linear {
+                for (to, column) in output.chunks_exact_mut(inner).zip(columns) {
+                    to.copy_from_slice(&low[column.low * inner..][..inner]);
+                }
+                continue;
+            }
+            let high = line(row.high);
+            if inner == 1 {
+                for (to, c) in output.iter_mut().zip(columns) {
+                    let top = low[c.low] + (low[c.high] - low[c.low]) * c.weight;
+                    let bottom = high[c.low] + (high[c.high] - high[c.low]) * c.weight;
+                    *to = top + (bottom - top) * row.weight;
+                }
+                continue;
+            }
+            let down = s.splat(row.weight);
+            for (to, c) in output.chunks_exact_mut(inner).zip(columns) {
+                let right = s.splat(c.weight);
+                let corner = |line: &'_ [f32], column: usize, at: usize, count: usize| {
+                    s.load_part(&line[column * inner + at..][..count])
+                };
+                for (block, to) in to.chunks_mut(S::LANES).enumerate() {
+                    let (at, count) = (block * S::LANES, to.len());
+                    let (a, b) = (
+                        corner(low, c.low, at, count),
+                        corner(low, c.high, at, count),
+                    );
+                    let top = s.fma(s.sub(b, a), right, a);
+                    let (a, b) = (
+                        corner(high, c.low, at, count),
+                        corner(high, c.high, at, count),
+                    );
+                    let bottom = s.fma(s.sub(b, a), right, a);
+                    s.store_part(s.fma(s.sub(bottom, top), down, top), to);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Softmax and LogSoftmax along the last dimension.
+
+use super::{Kernel, Plain};
+use crate::signature::{Signature, refuse_attribute};
+use crate::simd::disjoint::for_each_chunk;
+use crate::simd::math::exp;
+use crate::simd::{Level, Simd, VectorOp};
+use tenon_backend::{InPlace, Operands, Pair, Refusal, Workload, WorkloadPlan};
+use tenon_base::{Result, pool};
+
+/// Numbers below which a second thread is not worth it.
+const PARALLEL: usize = 1 << 13;
+
+/// Rows of numbers, each brought to sum 1.
+struct Softmax {
+    level: Level,
+    logarithm: bool,
+    length: usize,
+}
+
+/// The kernel.
+pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    let shape = signature.numbers(0)?;
+    signature.only_output()?;
+    let axis = signature.axis("axis", -1, shape.len())?;
+    if shape[axis + 1..].iter().any(|&extent| extent != 1) {
+        return Err(refuse_attribute(
+            "axis",
+            format_args!("{axis}, which is not the last"),
+        ));
+    }
+    let logarithm = signature.op.name == "LogSoftmax";
+    Ok(Box::new(Softmax {
+        level: signature.level,
+        logarithm,
+        length: shape[axis],
+    }))
+}
+
+impl Plain for Softmax {
+    fn needs(&self) -> WorkloadPlan {
+        WorkloadPlan {
+            in_place: vec![InPlace {
+                input: 0,
+                output: 0,
+            }],
+            ..WorkloadPlan::default()
+        }
+    }
+}
+
+impl Workload for Softmax {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let (from, to) = match operands.pair::<f32>(0, 0)? {
+            Pair::InPlace(numbers) => (None, numbers),
+            Pair::Apart(from, to) => (Some(from), to),
+        };
+        let length = self.length.max(1);
+        let parallel = to.len() >= PARALLEL;
+        let pieces = if parallel { 4 * pool::threads() } else { 1 };
+        let chunk = (to.len() / length).div_ceil(pieces).max(1) * length;
+        for_each_chunk(to, chunk, parallel, |index, to| {
+            if let Some(from) = from {
+                to.copy_from_slice(&from[index * chunk..][..to.len()]);
+            }
+            self.level.run(Rows {
+                softmax: self,
+                rows: to,
+            });
+        });
+        Ok(())
+    }
+}
+
+/// Some rows, replaced by the result.
+struct Rows<'a> {
+    softmax: &'a Softmax,
+    rows: &'a mut [f32],
+}
+
+impl VectorOp for Rows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S) {
+        for row in self.rows.chunks_exact_mut(self.softmax.length.max(1)) {
+            if self.softmax.logarithm {
+                log_softmax(s, row);
+            } else {
+                softmax(s, row);
+            }
+        }
+    }
+}
+
+/// The greatest number, negative infinity of none.
+#[inline(always)]
+fn largest<S: Simd>(s: S, row: &[f32]) -> f32 {
+    let mut most = s.splat(f32::NEG_INFINITY);
+    let whole = row.len() - row.len() % S::LANES;
+    let mut chunks = row[..whole].chunks_exact(S::LANES);
+    for chunk in chunks.by_ref() {
+        most = s.max(most, s.load(chunk));
+    }
+    row[whole..]
+        .iter()
+        .fold(s.largest(most), |most, &x| most.max(x))
+}
+
+/// Replaces a row by its softmax.
+#[inline(always)]
+pub(super) fn softmax<S: Simd>(s: S, row: &mut [f32]) {
+    let most = largest(s, row);
+    // A row of nothing but negative infinities would give NaN of every difference, as ONNX has it.
+    let shift = s.splat(most);
+    let mut sum = s.splat(0.0);
+    let mut rest = 0.0;
+    for chunk in row.chunks_mut(S::LANES) {
+        let e = exp(s, s.sub(s.load_part(chunk), shift));
+        s.store_part(e, chunk);
+        if chunk.len() == S::LANES {
+            sum = s.add(sum, e);
+        } else {
+            rest = chunk.iter().sum::<f32>();
+        }
+    }
+    let factor = 1.0 / (s.sum(sum) + rest);
+    row.iter_mut().for_each(|x| *x *= factor);
+}
+
+/// Replaces a row by the logarithm of its softmax.
+#[inline(always)]
+fn log_softmax<S: Simd>(s: S, row: &mut [f32]) {
+    let most = largest(s, row);
+    let shift = s.splat(most);
+    let mut sum = s.splat(0.0);
+    let whole = row.len() - row.len() % S::LANES;
+    for chunk in row[..whole].chunks_exact(S::LANES) {
+        sum = s.add(sum, exp(s, s.sub(s.load(chunk), shift)));
+    }
+    let rest: f32 = row[whole..].iter().map(|&x| (x - most).exp()).sum();
+    let offset = most + (s.sum(sum) + rest).ln();
+    // In two steps, for a large maximum would swallow the sum's logarithm.
+    let tail = offset - most;
+    row.iter_mut().for_each(|x| *x = (*x - most) - tail);
+}
