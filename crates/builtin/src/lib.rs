@@ -6,6 +6,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub use tenon_cpu_acc::{multiply_add_ceiling, native_cpu};
+
 use std::sync::Arc;
 use tenon_backend::Backend;
 
