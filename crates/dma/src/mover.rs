@@ -113,6 +113,27 @@ pub(crate) fn copy(nest: &Nest, from: &[u8], to: &mut [u8]) -> bool {
     true
 }
 
+/// Calls `body` with each piece of `bytes` bytes of `target` (the last may be shorter) and its
+/// number, on several threads.
+pub(crate) fn spread(target: &mut [u8], bytes: usize, body: &(impl Fn(usize, &mut [u8]) + Sync)) {
+    let bytes = bytes.max(1);
+    let len = target.len();
+    let ends = Ends {
+        from: std::ptr::null(),
+        to: target.as_mut_ptr(),
+    };
+    pool::for_each(len.div_ceil(bytes), |piece| {
+        // The whole value, not its pointer alone, is what may be shared.
+        let ends: Ends = ends;
+        let start = piece * bytes;
+        let count = bytes.min(len - start);
+        // SAFETY: the piece lies inside the target, which is borrowed mutably, and each piece is
+        // visited once.
+        let part = unsafe { std::slice::from_raw_parts_mut(ends.to.add(start), count) };
+        body(piece, part);
+    });
+}
+
 /// The loop to spread over threads, preferring outer ones; `None` for the run itself.
 fn widest(part: &Part, threads: usize) -> Option<usize> {
     let loops = &part.loops[..part.rank];

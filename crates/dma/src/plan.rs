@@ -1,6 +1,7 @@
 //! A descriptor made ready: checked once, then executed on memory without checks or allocation.
 
 use crate::loops::Nest;
+use crate::typed::Typed;
 use crate::walk::{Walk, common_unit};
 use crate::{Access, ByteRange, Descriptor, Operation, mover};
 use tenon_base::{Error, ErrorKind, Result};
@@ -36,6 +37,7 @@ enum Work {
         from: Walk,
         to: Walk,
     },
+    Typed(Typed),
 }
 
 impl Plan {
@@ -61,10 +63,12 @@ impl Plan {
         } else {
             match (&descriptor.operation, &descriptor.from[..]) {
                 (Operation::Copy, [from]) => copy(from, &descriptor.to).ok_or_else(too_large)?,
-                (other, _) => {
-                    let text = format!("the DMA operation {} cannot be executed", other.name());
-                    return Err(Error::new(ErrorKind::Unsupported, text));
+                (Operation::Transpose { .. }, _) => {
+                    let text = "the DMA operation transpose cannot be executed";
+                    return Err(Error::new(ErrorKind::Unsupported, text)
+                        .help("a copy with the steps of the transposed dimensions does the same"));
                 }
+                _ => Work::Typed(Typed::new(descriptor)?),
             }
         };
         Ok(Self {
@@ -99,6 +103,7 @@ impl Plan {
                 (Work::Rewrap { unit, from, to }, [source]) => {
                     rewrap(*unit, *from, source, *to, target)
                 }
+                (Work::Typed(typed), _) => typed.execute(sources, target),
                 _ => false,
             };
         if done {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Place, VariableId, copy_strided};
+use crate::{Constant, Place, VariableId, copy_strided};
 use proptest::prelude::*;
 use tenon_tensor::DataType;
 
@@ -58,7 +58,7 @@ fn access(variable: u32) -> impl Strategy<Value = Access> {
 
 /// Two patterns of equal volume.
 fn pair() -> impl Strategy<Value = Descriptor> {
-    let reshape = (access(0), access(1), any::<u8>()).prop_map(|(from, mut to, pick)| {
+    (access(0), access(1), any::<u8>()).prop_map(|(from, mut to, pick)| {
         // Take the sizes of the source in another order, or in one row.
         let mut sizes = from.sizes.clone();
         match pick % 4 {
@@ -70,8 +70,7 @@ fn pair() -> impl Strategy<Value = Descriptor> {
         to.steps.resize(sizes.len(), 7);
         to.sizes = sizes;
         Descriptor::copy(from, to)
-    });
-    reshape
+    })
 }
 
 proptest! {
@@ -177,4 +176,152 @@ fn wrong_bytes_are_refused() {
     assert!(plan.execute(&[&[0; 7]], &mut [0; 8]).is_err());
     assert!(plan.execute(&[&[0; 8]], &mut [0; 9]).is_err());
     assert!(plan.execute(&[], &mut [0; 8]).is_err());
+}
+
+fn numbers<T: tenon_tensor::Element>(dtype: DataType, bytes: &[u8]) -> Vec<T> {
+    let ty = tenon_tensor::TensorType::new(dtype, [bytes.len() * 8 / dtype.bits()]).unwrap();
+    let buffer = tenon_tensor::BufferMut::copy_of(bytes).unwrap().freeze();
+    let tensor = tenon_tensor::Tensor::new(ty, buffer).unwrap();
+    tensor
+        .convert(T::DATA_TYPE)
+        .unwrap()
+        .as_slice()
+        .unwrap()
+        .to_vec()
+}
+
+fn bytes_of<T: tenon_tensor::Element>(values: &[T]) -> Vec<u8> {
+    tenon_tensor::Tensor::from_slice([values.len()], values)
+        .unwrap()
+        .bytes()
+        .to_vec()
+}
+
+fn typed(variable: u32, dtype: DataType, elements: u64) -> Access {
+    let bytes = dtype.bytes(elements as usize).unwrap() as u64;
+    Access {
+        dtype,
+        ..Access::bytes(VariableId(variable), 0, bytes)
+    }
+}
+
+fn run(descriptor: &Descriptor, sources: &[&[u8]]) -> Vec<u8> {
+    let plan = Plan::new(descriptor).unwrap();
+    let target = plan.target();
+    let mut bytes = vec![0; (target.end - target.start) as usize];
+    plan.execute(sources, &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn casts_of_packed_and_strided_elements() {
+    let values: Vec<f32> = (0..100_000).map(|i| (i as f32 - 5e4) * 1.0007).collect();
+    let source = bytes_of(&values);
+    let to = typed(1, DataType::BF16, 100_000);
+    let from = typed(0, DataType::F32, 100_000);
+    let packed = Descriptor {
+        operation: Operation::Cast,
+        from: vec![from],
+        to,
+    };
+    let expected: Vec<half::bf16> = values.iter().map(|&v| half::bf16::from_f32(v)).collect();
+    assert_eq!(run(&packed, &[&source]), bytes_of(&expected));
+    // The transpose of 200 x 500, converted on the way, with gaps in the target.
+    let access = |variable, dtype, sizes: [u64; 3], steps: [i64; 3]| Access {
+        variable: VariableId(variable),
+        offset: 0,
+        sizes: sizes.into(),
+        steps: steps.into(),
+        dtype,
+    };
+    let from = access(0, DataType::F32, [4, 200, 500], [1, 2000, 4]);
+    let to = access(1, DataType::I16, [2, 200, 500], [1, 2, 402]);
+    let strided = Descriptor {
+        operation: Operation::Cast,
+        from: vec![from],
+        to,
+    };
+    let found = run(&strided, &[&source]);
+    for (column, row) in [(0, 0), (0, 199), (499, 199), (123, 45)] {
+        let at = column * 402 + row * 2;
+        let value = values[row * 500 + column] as i16;
+        assert_eq!(found[at..at + 2], value.to_le_bytes());
+    }
+    assert_eq!(found[400..402], [0, 0]);
+}
+
+#[test]
+fn sums_and_extremes() {
+    let (a, b) = ([1.5f32, -2.0, f32::NAN, 4.0], [0.25f32, 8.0, 1.0, -1.0]);
+    let sources = [&bytes_of(&a)[..], &bytes_of(&b)[..]];
+    let descriptor = |operation| Descriptor {
+        operation,
+        from: vec![typed(0, DataType::F32, 4), typed(1, DataType::F32, 4)],
+        to: typed(2, DataType::F32, 4),
+    };
+    let result = |operation| numbers::<f32>(DataType::F32, &run(&descriptor(operation), &sources));
+    let sum = result(Operation::Add);
+    assert_eq!((sum[0], sum[1], sum[3]), (1.75, 6.0, 3.0));
+    assert!(sum[2].is_nan());
+    let least = result(Operation::Min {
+        constant: Some(Constant::F32(-1.5)),
+    });
+    assert_eq!((least[0], least[1], least[3]), (-1.5, -2.0, -1.5));
+    assert!(least[2].is_nan());
+    let greatest = result(Operation::Max { constant: None });
+    assert_eq!((greatest[0], greatest[1], greatest[3]), (1.5, 8.0, 4.0));
+    let fma = result(Operation::Fma {
+        scales: vec![2.0, -4.0],
+    });
+    assert_eq!((fma[0], fma[1], fma[3]), (2.0, -36.0, 12.0));
+}
+
+#[test]
+fn integers_are_summed_exactly_and_wrap_at_the_end() {
+    let a = bytes_of(&[u64::MAX, 5, 1 << 63]);
+    let b = bytes_of(&[-1i8, -7, 127]);
+    let descriptor = |operation, to| Descriptor {
+        operation,
+        from: vec![typed(0, DataType::U64, 3), typed(1, DataType::I8, 3)],
+        to: typed(2, to, 3),
+    };
+    let sum = run(&descriptor(Operation::Add, DataType::U64), &[&a, &b]);
+    assert_eq!(
+        sum,
+        bytes_of(&[u64::MAX - 1, 5u64.wrapping_sub(7), (1 << 63) + 127])
+    );
+    let least = run(
+        &descriptor(Operation::Min { constant: None }, DataType::I64),
+        &[&a, &b],
+    );
+    assert_eq!(least, bytes_of(&[-1i64, -7, 127]));
+    let constant = Some(Constant::U32(200));
+    let greatest = run(
+        &descriptor(Operation::Max { constant }, DataType::U8),
+        &[&a, &b],
+    );
+    assert_eq!(greatest, [255, 200, 0]);
+}
+
+#[test]
+fn what_cannot_run_says_so() {
+    let operation = Operation::Transpose {
+        shape: [1, 1, 2, 2],
+        element_size: 1,
+    };
+    let from = vec![Access::bytes(VariableId(0), 0, 4)];
+    let to = Access::bytes(VariableId(1), 0, 4);
+    let error = Plan::new(&Descriptor {
+        operation,
+        from,
+        to,
+    })
+    .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let cast = Descriptor {
+        operation: Operation::Cast,
+        from: vec![typed(0, DataType::C64, 1)],
+        to: typed(1, DataType::F32, 1),
+    };
+    assert!(Plan::new(&cast).unwrap_err().to_string().contains("c64"));
 }

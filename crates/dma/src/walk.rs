@@ -65,18 +65,29 @@ impl Walk {
         }
     }
 
-    /// The next units at equal distances, at most `most`, and moves behind them. At the end it
-    /// starts again.
-    pub fn next(&mut self, most: usize) -> Row {
+    /// Whether the units lie one behind the other, `bytes` apart.
+    pub fn is_contiguous(&self, bytes: usize) -> bool {
+        let [inner, outer @ ..] = &self.dims;
+        inner.step == bytes && outer.iter().all(|dim| dim.count == 1)
+    }
+
+    /// The units that [`Walk::next`] would give.
+    pub fn row(&self, most: usize) -> Row {
         let inner = self.dims[0];
         let count = most.min(inner.count - self.index[0]);
-        let row = Row {
+        Row {
             offset: self.offset,
             count,
             step: inner.step,
-        };
-        self.index[0] += count;
-        self.offset += count * inner.step;
+        }
+    }
+
+    /// The next units at equal distances, at most `most`, and moves behind them. At the end it
+    /// starts again.
+    pub fn next(&mut self, most: usize) -> Row {
+        let row = self.row(most);
+        self.index[0] += row.count;
+        self.offset += row.count * row.step;
         for axis in 0..MAX_DIMENSIONS {
             let dim = self.dims[axis];
             if self.index[axis] < dim.count {

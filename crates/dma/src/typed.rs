@@ -1,0 +1,489 @@
+//! Operations on elements: cast, add, min, max, fma (docs/dma.md, "Numerics").
+
+use crate::walk::Walk;
+use crate::{Access, Constant, Descriptor, Operation, mover};
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_tensor::{Convert, DataType, converter};
+
+/// Elements that pass through the stack at once.
+const BLOCK: usize = 256;
+
+/// Bytes of the widest element.
+const WIDEST: usize = 16;
+
+/// Elements of a contiguous target that a thread takes at once.
+const SPREAD: usize = 32 << 10;
+
+/// An operation on elements, ready to execute.
+#[derive(Debug, Clone)]
+pub(crate) struct Typed {
+    sources: Vec<Side>,
+    target: Side,
+    kind: Kind,
+    /// Whether the target's elements lie one behind the other.
+    is_contiguous: bool,
+}
+
+/// The elements of one access.
+#[derive(Debug, Clone, Copy)]
+struct Side {
+    walk: Walk,
+    bytes: usize,
+    convert: Convert,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    /// The source's conversion is the whole operation.
+    Cast,
+    F32(Fold<f32>),
+    F64(Fold<f64>),
+    Integer(Fold<i128>),
+}
+
+/// What folds the sources into one number.
+#[derive(Debug, Clone)]
+struct Fold<T> {
+    start: Option<T>,
+    step: Step,
+    /// Of fma, one a source.
+    scales: Vec<T>,
+    /// How a source's elements are widened; `u64` among integers as itself.
+    wide: Vec<DataType>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Add,
+    Min,
+    Max,
+}
+
+impl Typed {
+    /// Makes a checked descriptor ready, whose operation is not a copy or transpose.
+    pub fn new(descriptor: &Descriptor) -> Result<Self> {
+        let to = descriptor.to.dtype;
+        if descriptor.operation == Operation::Cast {
+            let sides = descriptor
+                .from
+                .iter()
+                .map(|from| Side::new(from, from.dtype, to));
+            return Self::of(descriptor, sides.collect::<Result<_>>()?, to, Kind::Cast);
+        }
+        let wide: Vec<DataType> = descriptor
+            .from
+            .iter()
+            .map(|from| wide_of(descriptor, from.dtype))
+            .collect();
+        let sides = descriptor.from.iter().zip(&wide);
+        let sides = sides.map(|(from, &wide)| Side::new(from, from.dtype, wide));
+        let sides = sides.collect::<Result<_>>()?;
+        match wide_of(descriptor, to) {
+            DataType::F32 => {
+                let kind = Kind::F32(Fold::new(descriptor, wide));
+                Self::of(descriptor, sides, DataType::F32, kind)
+            }
+            DataType::F64 => {
+                let kind = Kind::F64(Fold::new(descriptor, wide));
+                Self::of(descriptor, sides, DataType::F64, kind)
+            }
+            _ => {
+                let kind = Kind::Integer(Fold::new(descriptor, wide));
+                Self::of(descriptor, sides, DataType::I64, kind)
+            }
+        }
+    }
+
+    fn of(descriptor: &Descriptor, sources: Vec<Side>, from: DataType, kind: Kind) -> Result<Self> {
+        let to = &descriptor.to;
+        let target = Side::new(to, from, to.dtype)?;
+        let is_contiguous = target.walk.is_contiguous(target.bytes);
+        Ok(Self {
+            sources,
+            target,
+            kind,
+            is_contiguous,
+        })
+    }
+
+    /// Executes it on exactly the bytes of its ranges; false when a position lies outside.
+    pub fn execute(&self, sources: &[&[u8]], target: &mut [u8]) -> bool {
+        let count = self.target.walk.len();
+        if !self.is_contiguous || count <= SPREAD {
+            return self.part(sources, target, 0, count, self.target.walk);
+        }
+        let done = std::sync::atomic::AtomicBool::new(true);
+        mover::spread(
+            target,
+            SPREAD * self.target.bytes,
+            &|piece, target: &mut [u8]| {
+                let start = piece * SPREAD;
+                let mut walk = self.target.walk;
+                // The piece's own start is its first element.
+                walk.seek(0);
+                if !self.part(
+                    sources,
+                    target,
+                    start,
+                    target.len() / self.target.bytes,
+                    walk,
+                ) {
+                    done.store(false, std::sync::atomic::Ordering::Relaxed);
+                }
+            },
+        );
+        done.into_inner()
+    }
+
+    /// The elements from `start` on.
+    fn part(
+        &self,
+        sources: &[&[u8]],
+        target: &mut [u8],
+        start: usize,
+        count: usize,
+        to: Walk,
+    ) -> bool {
+        match &self.kind {
+            Kind::Cast => self.cast(sources, target, start, count, to).is_some(),
+            Kind::F32(fold) => self
+                .fold(fold, sources, target, (start, count), to)
+                .is_some(),
+            Kind::F64(fold) => self
+                .fold(fold, sources, target, (start, count), to)
+                .is_some(),
+            Kind::Integer(fold) => self
+                .fold(fold, sources, target, (start, count), to)
+                .is_some(),
+        }
+    }
+
+    fn cast(
+        &self,
+        sources: &[&[u8]],
+        target: &mut [u8],
+        start: usize,
+        mut count: usize,
+        mut to: Walk,
+    ) -> Option<()> {
+        let (side, source) = (self.sources.first()?, *sources.first()?);
+        let mut from = side.walk;
+        from.seek(start);
+        let mut packed = [0; BLOCK * WIDEST];
+        let mut converted = [0; BLOCK * WIDEST];
+        while count > 0 {
+            let (read, write) = (from.row(count), to.row(count));
+            let direct = read.step == side.bytes && write.step == self.target.bytes;
+            if direct && read.count.min(write.count) >= BLOCK {
+                let done = read.count.min(write.count);
+                from.next(done);
+                to.next(done);
+                let source = source.get(read.offset..read.offset + done * read.step)?;
+                let target = target.get_mut(write.offset..write.offset + done * write.step)?;
+                (side.convert)(source, target);
+                count -= done;
+                continue;
+            }
+            let done = count.min(BLOCK);
+            gather(&mut from, side.bytes, source, &mut packed, done)?;
+            (side.convert)(
+                &packed[..done * side.bytes],
+                &mut converted[..done * self.target.bytes],
+            );
+            scatter(&mut to, self.target.bytes, &converted, target, done)?;
+            count -= done;
+        }
+        Some(())
+    }
+
+    fn fold<T: Number>(
+        &self,
+        fold: &Fold<T>,
+        sources: &[&[u8]],
+        target: &mut [u8],
+        (start, mut count): (usize, usize),
+        mut to: Walk,
+    ) -> Option<()> {
+        let mut walks = [self.target.walk; crate::MAX_SOURCES];
+        for (walk, side) in walks.iter_mut().zip(&self.sources) {
+            *walk = side.walk;
+            walk.seek(start);
+        }
+        let mut packed = [0; BLOCK * WIDEST];
+        let mut wide = [0; BLOCK * WIDEST];
+        while count > 0 {
+            let done = count.min(BLOCK);
+            let mut totals = [fold.start.unwrap_or(T::ZERO); BLOCK];
+            let each = self.sources.iter().zip(sources).zip(&mut walks).enumerate();
+            for (index, ((side, source), walk)) in each {
+                gather(walk, side.bytes, source, &mut packed, done)?;
+                let width = fold.wide.get(index)?.bits() / 8;
+                let numbers = &mut wide[..done * width];
+                (side.convert)(&packed[..done * side.bytes], numbers);
+                let is_first = index == 0 && fold.start.is_none();
+                for (total, bytes) in totals.iter_mut().zip(numbers.chunks_exact(width)) {
+                    let number = T::read(bytes, fold.wide[index] == DataType::U64);
+                    let number = match fold.scales.get(index) {
+                        Some(&scale) => number.times(scale),
+                        None => number,
+                    };
+                    *total = if is_first {
+                        number
+                    } else {
+                        fold.step.apply(*total, number)
+                    };
+                }
+            }
+            for (total, bytes) in totals[..done].iter().zip(wide.chunks_exact_mut(T::BYTES)) {
+                total.write(bytes);
+            }
+            let converted = &mut packed[..done * self.target.bytes];
+            (self.target.convert)(&wide[..done * T::BYTES], converted);
+            scatter(&mut to, self.target.bytes, &packed, target, done)?;
+            count -= done;
+        }
+        Some(())
+    }
+}
+
+impl Side {
+    /// The elements of `access`, converted between two types.
+    fn new(access: &Access, from: DataType, to: DataType) -> Result<Self> {
+        let refused = || {
+            let text = format!("elements of type {from} do not convert to {to}");
+            Error::new(ErrorKind::Unsupported, text)
+        };
+        let bytes = access.dtype.bits() / 8;
+        let walk = Walk::new(access, bytes).filter(|_| bytes > 0 && bytes <= WIDEST);
+        let convert = converter(from, to);
+        let (walk, convert) = walk.zip(convert).ok_or_else(refused)?;
+        Ok(Self {
+            walk,
+            bytes,
+            convert,
+        })
+    }
+}
+
+/// What an element of this type is computed in: integers when all are, else binary32, or binary64
+/// as soon as one is.
+fn wide_of(descriptor: &Descriptor, dtype: DataType) -> DataType {
+    let types = || {
+        descriptor
+            .from
+            .iter()
+            .chain([&descriptor.to])
+            .map(|access| access.dtype)
+    };
+    let constant = match &descriptor.operation {
+        Operation::Min { constant } | Operation::Max { constant } => *constant,
+        _ => None,
+    };
+    let is_integer = !types().any(DataType::is_float)
+        && !matches!(constant, Some(Constant::F32(_)))
+        && !matches!(descriptor.operation, Operation::Fma { .. });
+    match dtype {
+        _ if types().any(|dtype| dtype == DataType::F64) => DataType::F64,
+        _ if !is_integer => DataType::F32,
+        DataType::U64 => DataType::U64,
+        _ => DataType::I64,
+    }
+}
+
+impl<T: Number> Fold<T> {
+    fn new(descriptor: &Descriptor, wide: Vec<DataType>) -> Self {
+        let (step, start) = match &descriptor.operation {
+            Operation::Min { constant } => (Step::Min, *constant),
+            Operation::Max { constant } => (Step::Max, *constant),
+            _ => (Step::Add, None),
+        };
+        let scales = match &descriptor.operation {
+            Operation::Fma { scales } => scales.iter().map(|&scale| T::scale(scale)).collect(),
+            _ => Vec::new(),
+        };
+        Self {
+            start: start.map(T::constant),
+            step,
+            scales,
+            wide,
+        }
+    }
+}
+
+impl Step {
+    #[inline(always)]
+    fn apply<T: Number>(self, total: T, number: T) -> T {
+        match self {
+            Step::Add => total.plus(number),
+            Step::Min => total.least(number),
+            Step::Max => total.greatest(number),
+        }
+    }
+}
+
+/// What sources are folded in.
+trait Number: Copy {
+    const ZERO: Self;
+    /// Bytes in which the total goes to the target's conversion.
+    const BYTES: usize;
+    fn read(bytes: &[u8], unsigned: bool) -> Self;
+    fn write(self, bytes: &mut [u8]);
+    fn constant(constant: Constant) -> Self;
+    fn scale(scale: f64) -> Self;
+    fn plus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+    fn least(self, other: Self) -> Self;
+    fn greatest(self, other: Self) -> Self;
+}
+
+macro_rules! float {
+    ($($ty:ty;)*) => {$(
+        impl Number for $ty {
+            const ZERO: Self = 0.0;
+            const BYTES: usize = size_of::<$ty>();
+
+            fn read(bytes: &[u8], _: bool) -> Self {
+                bytes.first_chunk().map_or(0.0, |&bytes| <$ty>::from_le_bytes(bytes))
+            }
+
+            fn write(self, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&self.to_le_bytes());
+            }
+
+            fn constant(constant: Constant) -> Self {
+                match constant {
+                    Constant::F32(value) => value as $ty,
+                    Constant::I32(value) => value as $ty,
+                    Constant::U32(value) => value as $ty,
+                }
+            }
+
+            fn scale(scale: f64) -> Self {
+                scale as $ty
+            }
+
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+
+            fn times(self, other: Self) -> Self {
+                self * other
+            }
+
+            // Written so that a NaN on either side stays.
+            fn least(self, other: Self) -> Self {
+                if self < other || self.is_nan() { self } else { other }
+            }
+
+            fn greatest(self, other: Self) -> Self {
+                if self > other || self.is_nan() { self } else { other }
+            }
+        }
+    )*};
+}
+
+float! { f32; f64; }
+
+impl Number for i128 {
+    const ZERO: Self = 0;
+    const BYTES: usize = 8;
+
+    fn read(bytes: &[u8], unsigned: bool) -> Self {
+        let bytes = *bytes.first_chunk().unwrap_or(&[0; 8]);
+        if unsigned {
+            u64::from_le_bytes(bytes).into()
+        } else {
+            i64::from_le_bytes(bytes).into()
+        }
+    }
+
+    fn write(self, bytes: &mut [u8]) {
+        // The low bits, of which the target's type keeps its own.
+        bytes.copy_from_slice(&(self as i64).to_le_bytes());
+    }
+
+    fn constant(constant: Constant) -> Self {
+        match constant {
+            Constant::F32(value) => value as i128,
+            Constant::I32(value) => value.into(),
+            Constant::U32(value) => value.into(),
+        }
+    }
+
+    fn scale(scale: f64) -> Self {
+        scale as i128
+    }
+
+    // Sixteen sources of 64 bits never overflow.
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+
+    fn times(self, other: Self) -> Self {
+        self.wrapping_mul(other)
+    }
+
+    fn least(self, other: Self) -> Self {
+        self.min(other)
+    }
+
+    fn greatest(self, other: Self) -> Self {
+        self.max(other)
+    }
+}
+
+/// Packs the next elements of a walk.
+fn gather(
+    walk: &mut Walk,
+    bytes: usize,
+    source: &[u8],
+    packed: &mut [u8],
+    mut count: usize,
+) -> Option<()> {
+    let mut packed = packed;
+    while count > 0 {
+        let row = walk.next(count);
+        let (part, rest) = packed.split_at_mut_checked(row.count * bytes)?;
+        if row.step == bytes {
+            part.copy_from_slice(source.get(row.offset..row.offset + part.len())?);
+        } else {
+            for (index, element) in part.chunks_exact_mut(bytes).enumerate() {
+                let start = row.offset + index * row.step;
+                element.copy_from_slice(source.get(start..start + bytes)?);
+            }
+        }
+        packed = rest;
+        count -= row.count;
+    }
+    Some(())
+}
+
+/// Puts packed elements where a walk goes.
+fn scatter(
+    walk: &mut Walk,
+    bytes: usize,
+    packed: &[u8],
+    target: &mut [u8],
+    mut count: usize,
+) -> Option<()> {
+    let mut packed = packed;
+    while count > 0 {
+        let row = walk.next(count);
+        let (part, rest) = packed.split_at_checked(row.count * bytes)?;
+        if row.step == bytes {
+            target
+                .get_mut(row.offset..row.offset + part.len())?
+                .copy_from_slice(part);
+        } else {
+            for (index, element) in part.chunks_exact(bytes).enumerate() {
+                let start = row.offset + index * row.step;
+                target
+                    .get_mut(start..start + bytes)?
+                    .copy_from_slice(element);
+            }
+        }
+        packed = rest;
+        count -= row.count;
+    }
+    Some(())
+}
