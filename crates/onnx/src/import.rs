@@ -1,16 +1,20 @@
 //! From the decoded model to a graph: constants, inputs, nodes in order, outputs.
 
+mod constant;
+mod inline;
+mod interface;
+
 use crate::draft::{Draft, DraftNode, Known, Origin};
 use crate::external::ExternalFiles;
 use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto};
 use crate::scope::{Opsets, Scope, domain};
-use crate::signature::{Signature, initialiser};
+use crate::signature::Signature;
 use crate::unsupported::Unsupported;
-use crate::{ImportOptions, attribute, dimension, order, resolve, tensor, upgrade};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use crate::{ImportOptions, attribute, order, resolve, upgrade};
+use std::collections::HashMap;
 use std::rc::Rc;
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
-use tenon_graph::{Attribute, Attributes, Graph, ValueId};
+use tenon_graph::{Attributes, Graph, ValueId};
 use tenon_tensor::Tensor;
 
 /// Problems that are listed; more are counted.
@@ -40,9 +44,9 @@ pub(crate) fn graph(
 
 /// An import under way. Problems are gathered; what a function answers as an error ends it.
 pub(crate) struct Import<'m> {
-    pub draft: Draft,
+    draft: Draft,
     /// Functions that are being inlined, outermost first.
-    pub calls: Vec<&'m FunctionProto>,
+    calls: Vec<&'m FunctionProto>,
     functions: HashMap<[&'m str; 3], &'m FunctionProto>,
     unsupported: Unsupported,
     errors: Vec<Error>,
@@ -70,16 +74,27 @@ impl<'m> Import<'m> {
         for name in inputs.chain(tensors).chain(outputs) {
             draft.value_names.take(name);
         }
-        let key = |f: &'m FunctionProto| [domain(&f.domain), f.name.as_str(), f.overload.as_str()];
+        let mut errors = Vec::new();
+        let mut functions = HashMap::new();
+        for function in &model.functions {
+            let FunctionProto {
+                domain: set,
+                name,
+                overload,
+                ..
+            } = function;
+            if functions
+                .insert([domain(set), name, overload], function)
+                .is_some()
+            {
+                errors.push(invalid(format!("function '{name}' is defined twice")));
+            }
+        }
         Self {
             draft,
             unsupported: Unsupported::default(),
-            errors: Vec::new(),
-            functions: model
-                .functions
-                .iter()
-                .map(|function| (key(function), function))
-                .collect(),
+            errors,
+            functions,
             calls: Vec::new(),
             files,
             control,
@@ -90,116 +105,8 @@ impl<'m> Import<'m> {
         }
     }
 
-    /// Adds the inputs that have no initialiser, and constants for those that the caller gives.
-    fn inputs(
-        &mut self,
-        graph: &'m GraphProto,
-        signature: &Signature,
-        options: &ImportOptions,
-        scope: &mut Scope<'m, '_>,
-    ) {
-        self.unknown_constants(graph, options);
-        let types = dimension::input_types(&signature.inputs, options);
-        let types = types.unwrap_or_else(|error| {
-            // Go on without types, to report what else is wrong.
-            self.report(error);
-            Vec::new()
-        });
-        let mut types = types.into_iter();
-        let given: HashSet<&str> = graph.initializer.iter().map(|t| t.name.as_str()).collect();
-        let inputs = graph
-            .input
-            .iter()
-            .filter(|input| !given.contains(input.name.as_str()));
-        for (input, declared) in inputs.zip(&signature.inputs) {
-            let name = input.name.clone();
-            let ty = types.next();
-            let value = match options.constants.get(&name) {
-                Some(constant) => self.draft.add_constant(name, constant.clone()),
-                None => {
-                    let rank = declared.shape.as_ref().map(Vec::len);
-                    let value = self.draft.add_value(
-                        name,
-                        Known {
-                            dtype: declared.dtype,
-                            rank,
-                        },
-                    );
-                    self.draft.graph.value_mut(value).ty = ty;
-                    self.draft.graph.inputs.push(value);
-                    value
-                }
-            };
-            if input.name.is_empty() || scope.values.insert(&input.name, Some(value)).is_some() {
-                let error = invalid("an input whose name is empty or taken");
-                self.report(error.at(Location::field(dimension::place(&input.name))));
-            }
-        }
-    }
-
-    /// Reports constants that the caller gives but that are no inputs.
-    fn unknown_constants(&mut self, graph: &GraphProto, options: &ImportOptions) {
-        let names: HashSet<&str> = graph
-            .input
-            .iter()
-            .map(|input| input.name.as_str())
-            .collect();
-        for name in options
-            .constants
-            .keys()
-            .filter(|name| !names.contains(name.as_str()))
-        {
-            let mut names: Vec<_> = names.iter().copied().collect();
-            names.sort_unstable();
-            self.report(
-                Error::new(
-                    ErrorKind::InvalidArgument,
-                    format!("the model has no input '{name}' to be given as a constant"),
-                )
-                .help(format!("it has {}", names.join(", "))),
-            );
-        }
-    }
-
-    /// Adds the constant tensors of a graph; those that the caller gives replace the model's.
-    pub fn initialisers(
-        &mut self,
-        graph: &'m GraphProto,
-        given: &BTreeMap<String, Tensor>,
-        scope: &mut Scope<'m, '_>,
-    ) -> Result<()> {
-        for tensor in &graph.initializer {
-            let place = || Location::field(initialiser(&tensor.name));
-            let read = match given.get(&tensor.name) {
-                Some(constant) => Ok(constant.clone()),
-                None => self.tensor(tensor, scope),
-            };
-            let value = match read {
-                Ok(tensor_read) => {
-                    let name = self.name(&tensor.name, scope);
-                    self.draft.add_constant(name, tensor_read)
-                }
-                Err(error) if is_stop(&error) => return Err(error),
-                Err(error) => {
-                    self.report(error.at(place()));
-                    let name = self.name(&tensor.name, scope);
-                    self.draft.add_value(name, Known::default())
-                }
-            };
-            if tensor.name.is_empty() || scope.values.insert(&tensor.name, Some(value)).is_some() {
-                self.report(invalid("an initialiser whose name is empty or taken").at(place()));
-            }
-        }
-        if !graph.sparse_initializer.is_empty() {
-            let count = graph.sparse_initializer.len();
-            let message = format!("sparse initialisers ({count}) are not supported");
-            self.report(Error::new(ErrorKind::Unsupported, message));
-        }
-        Ok(())
-    }
-
     /// Adds nodes, sorted so that each stands after those that make what it uses.
-    pub fn nodes(&mut self, nodes: &'m [NodeProto], scope: &mut Scope<'m, '_>) -> Result<()> {
+    fn nodes(&mut self, nodes: &'m [NodeProto], scope: &mut Scope<'m, '_>) -> Result<()> {
         let given = |name: &str| scope.values.contains_key(name);
         let outer = |name: &str| scope.value(name).is_some();
         let order = match order::execution_order(nodes, given, outer) {
@@ -329,33 +236,6 @@ impl<'m> Import<'m> {
         Ok(attributes)
     }
 
-    /// Adds the value of a Constant node as a constant of the graph.
-    fn constant(&mut self, node: &'m NodeProto, scope: &mut Scope<'m, '_>) -> Result<()> {
-        let attributes = self.attributes(node, scope)?;
-        let mut given = attributes.iter();
-        let (Some((name, value)), None) = (given.next(), given.next()) else {
-            return Err(invalid("a Constant with more than one value, or none"));
-        };
-        let tensor = match (name, value) {
-            ("value", Attribute::Tensor(tensor)) => tensor.clone(),
-            ("value_float", Attribute::Float(number)) => Tensor::scalar(*number)?,
-            ("value_int", Attribute::Int(number)) => Tensor::scalar(*number)?,
-            ("value_floats", Attribute::Floats(list)) => Tensor::from_slice([list.len()], list)?,
-            ("value_ints", Attribute::Ints(list)) => Tensor::from_slice([list.len()], list)?,
-            ("value_string", _) | ("value_strings", _) => {
-                return Err(Error::new(ErrorKind::Unsupported, "a constant of strings"));
-            }
-            _ => return Err(invalid("an unknown form of Constant").at(attribute::place(name))),
-        };
-        let [output] = node.output.as_slice() else {
-            return Err(invalid("a Constant must have one output").found(node.output.len()));
-        };
-        let name = self.name(output, scope);
-        let value = self.draft.add_constant(name, tensor);
-        scope.values.insert(output, Some(value));
-        Ok(())
-    }
-
     /// Adds the values that a node makes.
     fn outputs_of(
         &mut self,
@@ -388,71 +268,8 @@ impl<'m> Import<'m> {
         }
     }
 
-    /// Makes the model's outputs those of the graph.
-    fn outputs(&mut self, graph: &'m GraphProto, scope: &mut Scope<'m, '_>) {
-        let mut seen = HashSet::new();
-        if graph.output.is_empty() {
-            self.report(invalid("the graph has no outputs"));
-        }
-        for output in &graph.output {
-            let place = || Location::field(format!("output '{}'", output.name));
-            if !seen.insert(&output.name) {
-                self.report(invalid("an output that is named twice").at(place()));
-                continue;
-            }
-            match scope.value(&output.name).flatten() {
-                Some(value) => {
-                    let value = self.under_name(value, &output.name);
-                    self.draft.graph.outputs.push(value);
-                }
-                // When nodes could not be ordered, the reason is reported already.
-                None if !self.errors.is_empty() => {}
-                None => self.report(invalid("an output that nothing makes").at(place())),
-            }
-        }
-    }
-
-    /// A value equal to `value` whose name is `name`: the value itself, unless a function hands on
-    /// a value that has another name.
-    fn under_name(&mut self, value: ValueId, name: &str) -> ValueId {
-        if self.draft.graph.value(value).name == name {
-            return value;
-        }
-        let copy = self
-            .draft
-            .add_value(name.to_owned(), self.draft.known(value));
-        let node = self.draft.node_names.unique(&format!("{name}/Identity"));
-        let origin = Rc::new(Origin::new("", "Identity", upgrade::NEWEST, &node));
-        self.draft.emit(DraftNode {
-            name: node,
-            origin,
-            domain: String::new(),
-            operator: "Identity".into(),
-            version: upgrade::NEWEST,
-            attributes: Attributes::new(),
-            inputs: vec![Some(value)],
-            outputs: vec![Some(copy)],
-        });
-        copy
-    }
-
-    /// A constant tensor; one of a function is read once for all calls.
-    fn tensor(&mut self, proto: &TensorProto, scope: &Scope<'m, '_>) -> Result<Tensor> {
-        let key = std::ptr::from_ref(proto);
-        if let Some(tensor) = self.shared.get(&key) {
-            return Ok(tensor.clone());
-        }
-        self.control.progress("read weights", self.read, 0)?;
-        let tensor = tensor::read(proto, self.files)?;
-        self.read += tensor.bytes().len() as u64;
-        if !scope.prefix.is_empty() {
-            self.shared.insert(key, tensor.clone());
-        }
-        Ok(tensor)
-    }
-
     /// The name in the graph of a local name; a name given by the caller is used once.
-    pub fn name(&mut self, local: &'m str, scope: &mut Scope<'m, '_>) -> String {
+    fn name(&mut self, local: &'m str, scope: &mut Scope<'m, '_>) -> String {
         if let Some(name) = scope.renamed.remove(local) {
             return name;
         }
@@ -477,7 +294,7 @@ impl<'m> Import<'m> {
     }
 
     /// Keeps a problem, unless there are too many already.
-    pub fn report(&mut self, error: Error) {
+    fn report(&mut self, error: Error) {
         if self.errors.len() < PROBLEMS {
             self.errors.push(error);
         } else {

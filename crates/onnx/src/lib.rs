@@ -18,7 +18,6 @@ mod draft;
 mod dtype;
 mod external;
 mod import;
-mod inline;
 mod model;
 mod order;
 pub mod proto;

@@ -19,6 +19,7 @@ const ELEMENT_TYPES: &[&str] = &[
     "output_dtype",
     "output_datatype",
     "precision",
+    "softmax_precision",
 ];
 
 /// The graph of a draft, and what is wrong with nodes; what is unsupported is added to

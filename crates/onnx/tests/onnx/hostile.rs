@@ -105,6 +105,15 @@ fn every_changed_byte_is_survived() {
     }
 }
 
+/// The digits model of this repository.
+fn digits() -> Vec<u8> {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../models/digits/digits.onnx"
+    );
+    std::fs::read(path).unwrap()
+}
+
 proptest! {
     #[test]
     fn arbitrary_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
@@ -113,11 +122,20 @@ proptest! {
 
     #[test]
     fn several_changes_are_survived(changes in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..6)) {
-        let mut bytes = rich().bytes();
-        for (at, value) in changes {
-            let at = usize::from(at) % bytes.len();
-            bytes[at] = value;
+        for mut bytes in [rich().bytes(), digits()] {
+            for &(at, value) in &changes {
+                let at = usize::from(at) % bytes.len();
+                bytes[at] = value;
+            }
+            survives(&bytes);
         }
-        survives(&bytes);
+    }
+
+    #[test]
+    fn a_real_model_cut_anywhere_is_refused(cut in 0.0..1.0f64) {
+        let bytes = digits();
+        let length = (bytes.len() as f64 * cut) as usize;
+        survives(&bytes[..length]);
+        prop_assert!(Model::from_bytes(&bytes[..length], &Control::new()).is_err());
     }
 }

@@ -123,10 +123,14 @@ fn constants_have_the_type_of_their_input() {
             node("Clip", &["a"], &["y"], &[float("max", 6.0)]),
         ))
         .output("y");
-    assert_eq!(
-        build.text(),
-        "const %n/max: f16[] = hex \"0046\"\n%a = Abs(%x) @abs\n%y = Clip(%a, _, %n/max) @n"
-    );
+    let graph = build.import().unwrap();
+    let bound = graph
+        .value(graph.nodes[1].inputs[2].unwrap())
+        .constant
+        .as_ref()
+        .unwrap();
+    assert_eq!(bound.ty().to_string(), "f16[]");
+    assert_eq!(bound.bytes(), 0x4600u16.to_le_bytes());
 }
 
 #[test]

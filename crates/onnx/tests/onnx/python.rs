@@ -15,6 +15,7 @@ use tenon_tensor::Tensor;
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/onnx");
 
 #[test]
+#[allow(clippy::print_stderr, reason = "says that it is skipped")]
 fn models_of_the_onnx_package_import() {
     let Some(python) = std::env::var_os("TENON_PYTHON") else {
         eprintln!("skipped: TENON_PYTHON is not set");
@@ -46,7 +47,11 @@ fn models_of_the_onnx_package_import() {
     for path in models(folder.path()) {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let (model, mut graph) = import(&path);
-        writeln!(text, "== {name}\n{}\n", body(&graph)).unwrap();
+        if name.starts_with("types-") {
+            check_types(&graph);
+        } else {
+            writeln!(text, "== {name}\n{}\n", body(&graph)).unwrap();
+        }
         infer(&mut graph);
         check_outputs(&name, &model, &graph);
     }
@@ -56,6 +61,26 @@ fn models_of_the_onnx_package_import() {
     }
     let expected = std::fs::read_to_string(&golden).unwrap_or_default();
     assert!(text == expected, "{text}\nset TENON_BLESS=1 to accept");
+}
+
+/// Constants `raw_TYPE` and `typed_TYPE` hold the same, 0 1 1, and are of that type.
+fn check_types(graph: &Graph) {
+    assert_eq!(graph.values.len(), 40);
+    for pair in graph.values.chunks(2) {
+        let [raw, typed] = [0, 1].map(|index| pair[index].constant.as_ref().unwrap());
+        assert_eq!(raw, typed, "{}", pair[0].name);
+        assert_eq!(pair[0].name, format!("raw_{}", raw.dtype()));
+        assert_eq!(pair[1].name, format!("typed_{}", raw.dtype()));
+        let (bytes, size) = (raw.bytes(), raw.bytes().len() / 3);
+        match raw.dtype().bits() {
+            4 => assert_eq!(bytes, [0x10, 0x01]),
+            _ => {
+                assert!(bytes[..size].iter().all(|&byte| byte == 0));
+                assert_eq!(bytes[size..2 * size], bytes[2 * size..]);
+                assert_ne!(bytes[..size], bytes[size..2 * size]);
+            }
+        }
+    }
 }
 
 fn models(folder: &Path) -> Vec<PathBuf> {

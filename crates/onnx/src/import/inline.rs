@@ -1,6 +1,6 @@
 //! Functions and constant branches, written out where they are used.
 
-use crate::import::{Import, invalid};
+use super::{Import, invalid};
 use crate::proto::{FunctionProto, GraphProto, NodeProto};
 use crate::scope::{Opsets, Scope};
 use std::collections::{BTreeMap, HashMap};
@@ -14,7 +14,7 @@ const DEPTH: usize = 48;
 
 impl<'m> Import<'m> {
     /// Writes out a call of one of the model's functions.
-    pub fn call(
+    pub(super) fn call(
         &mut self,
         function: &'m FunctionProto,
         node: &'m NodeProto,
@@ -144,7 +144,7 @@ impl<'m> Import<'m> {
     }
 
     /// The branch that an If takes; `None` when its condition is not a constant.
-    pub fn branch(
+    pub(super) fn branch(
         &mut self,
         node: &'m NodeProto,
         inputs: &[Option<ValueId>],
@@ -177,7 +177,7 @@ impl<'m> Import<'m> {
     }
 
     /// Writes out the branch of an If.
-    pub fn inline_branch(
+    pub(super) fn inline_branch(
         &mut self,
         graph: &'m GraphProto,
         node: &'m NodeProto,

@@ -1,0 +1,133 @@
+//! Inputs and outputs of the graph.
+
+use super::{Import, invalid};
+use crate::draft::{DraftNode, Known, Origin};
+use crate::proto::GraphProto;
+use crate::scope::Scope;
+use crate::signature::Signature;
+use crate::{ImportOptions, dimension, upgrade};
+use std::collections::HashSet;
+use std::rc::Rc;
+use tenon_base::{Error, ErrorKind, Location};
+use tenon_graph::{Attributes, ValueId};
+
+impl<'m> Import<'m> {
+    /// Adds the inputs that have no initialiser, and constants for those that the caller gives.
+    pub(super) fn inputs(
+        &mut self,
+        graph: &'m GraphProto,
+        signature: &Signature,
+        options: &ImportOptions,
+        scope: &mut Scope<'m, '_>,
+    ) {
+        self.unknown_constants(graph, options);
+        let types = dimension::input_types(&signature.inputs, options);
+        let types = types.unwrap_or_else(|error| {
+            // Go on without types, to report what else is wrong.
+            self.report(error);
+            Vec::new()
+        });
+        let mut types = types.into_iter();
+        let given: HashSet<&str> = graph.initializer.iter().map(|t| t.name.as_str()).collect();
+        let inputs = graph
+            .input
+            .iter()
+            .filter(|input| !given.contains(input.name.as_str()));
+        for (input, declared) in inputs.zip(&signature.inputs) {
+            let name = input.name.clone();
+            let ty = types.next();
+            let value = match options.constants.get(&name) {
+                Some(constant) => self.draft.add_constant(name, constant.clone()),
+                None => {
+                    let rank = declared.shape.as_ref().map(Vec::len);
+                    let value = self.draft.add_value(
+                        name,
+                        Known {
+                            dtype: declared.dtype,
+                            rank,
+                        },
+                    );
+                    self.draft.graph.value_mut(value).ty = ty;
+                    self.draft.graph.inputs.push(value);
+                    value
+                }
+            };
+            if input.name.is_empty() || scope.values.insert(&input.name, Some(value)).is_some() {
+                let error = invalid("an input whose name is empty or taken");
+                self.report(error.at(Location::field(dimension::place(&input.name))));
+            }
+        }
+    }
+
+    /// Reports constants that the caller gives but that are no inputs.
+    fn unknown_constants(&mut self, graph: &GraphProto, options: &ImportOptions) {
+        let names: HashSet<&str> = graph
+            .input
+            .iter()
+            .map(|input| input.name.as_str())
+            .collect();
+        for name in options
+            .constants
+            .keys()
+            .filter(|name| !names.contains(name.as_str()))
+        {
+            let mut names: Vec<_> = names.iter().copied().collect();
+            names.sort_unstable();
+            self.report(
+                Error::new(
+                    ErrorKind::InvalidArgument,
+                    format!("the model has no input '{name}' to be given as a constant"),
+                )
+                .help(format!("it has {}", names.join(", "))),
+            );
+        }
+    }
+
+    /// Makes the model's outputs those of the graph.
+    pub(super) fn outputs(&mut self, graph: &'m GraphProto, scope: &mut Scope<'m, '_>) {
+        let mut seen = HashSet::new();
+        if graph.output.is_empty() {
+            self.report(invalid("the graph has no outputs"));
+        }
+        for output in &graph.output {
+            let place = || Location::field(format!("output '{}'", output.name));
+            if !seen.insert(&output.name) {
+                self.report(invalid("an output that is named twice").at(place()));
+                continue;
+            }
+            match scope.value(&output.name).flatten() {
+                Some(value) => {
+                    let value = self.under_name(value, &output.name);
+                    self.draft.graph.outputs.push(value);
+                }
+                // When nodes could not be ordered, the reason is reported already.
+                None if !self.errors.is_empty() => {}
+                None => self.report(invalid("an output that nothing makes").at(place())),
+            }
+        }
+    }
+
+    /// A value equal to `value` whose name is `name`: the value itself, unless a function hands on
+    /// a value that has another name.
+    fn under_name(&mut self, value: ValueId, name: &str) -> ValueId {
+        if self.draft.graph.value(value).name == name {
+            return value;
+        }
+        let copy = self
+            .draft
+            .add_value(name.to_owned(), self.draft.known(value));
+        let node = self.draft.node_names.unique(&format!("{name}/Identity"));
+        let origin = Rc::new(Origin::new("", "Identity", upgrade::NEWEST, &node));
+        self.draft.emit(DraftNode {
+            name: node,
+            origin,
+            domain: String::new(),
+            operator: "Identity".into(),
+            version: upgrade::NEWEST,
+            attributes: Attributes::new(),
+            inputs: vec![Some(value)],
+            outputs: vec![Some(copy)],
+        });
+        copy
+    }
+}
