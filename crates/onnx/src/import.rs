@@ -47,6 +47,8 @@ pub(crate) struct Import<'m> {
     draft: Draft,
     /// Functions that are being inlined, outermost first.
     calls: Vec<&'m FunctionProto>,
+    /// Functions and branches around the nodes at hand.
+    depth: usize,
     functions: HashMap<[&'m str; 3], &'m FunctionProto>,
     unsupported: Unsupported,
     errors: Vec<Error>,
@@ -96,6 +98,7 @@ impl<'m> Import<'m> {
             errors,
             functions,
             calls: Vec::new(),
+            depth: 0,
             files,
             control,
             shared: HashMap::new(),

@@ -5,11 +5,11 @@ use crate::proto::{FunctionProto, GraphProto, NodeProto};
 use crate::scope::{Opsets, Scope};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
-use tenon_base::{Error, ErrorKind, Result};
+use tenon_base::Result;
 use tenon_graph::ValueId;
 use tenon_tensor::DataType;
 
-/// Functions inside functions; exporters nest by the model's modules, about ten deep.
+/// Functions and branches inside each other; exporters nest by the model's modules, ten deep or so.
 const DEPTH: usize = 48;
 
 impl<'m> Import<'m> {
@@ -32,11 +32,6 @@ impl<'m> Import<'m> {
                 function.name
             )));
         }
-        if self.calls.len() >= DEPTH {
-            return Err(invalid(format!(
-                "functions are nested more than {DEPTH} deep"
-            )));
-        }
         let excess = |given: usize, listed: usize| given > listed;
         if excess(inputs.len(), function.input.len())
             || excess(node.output.len(), function.output.len())
@@ -54,7 +49,7 @@ impl<'m> Import<'m> {
         }
         let mut inner = self.function_scope(function, node, &inputs, label, scope)?;
         self.calls.push(function);
-        let done = self.nodes(&function.node, &mut inner);
+        let done = self.deeper(|import| import.nodes(&function.node, &mut inner));
         self.calls.pop();
         done?;
         self.hand_on(
@@ -63,6 +58,18 @@ impl<'m> Import<'m> {
             inner,
             scope,
         )
+    }
+
+    /// Writes out what stands inside a function or branch; an error when that is too deep.
+    fn deeper(&mut self, nodes: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        if self.depth >= DEPTH {
+            let message = format!("functions and branches are nested more than {DEPTH} deep");
+            return Err(invalid(message));
+        }
+        self.depth += 1;
+        let done = nodes(self);
+        self.depth -= 1;
+        done
     }
 
     /// The scope of a function's nodes in one call.
@@ -193,12 +200,6 @@ impl<'m> Import<'m> {
                     graph.output.len()
                 )));
         }
-        if self.calls.len() >= DEPTH {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "branches nested too deeply",
-            ));
-        }
         let outputs = || graph.output.iter().map(|output| output.name.as_str());
         let renamed = self.renamed(node, outputs(), scope);
         let mut values = Vec::new();
@@ -206,7 +207,7 @@ impl<'m> Import<'m> {
             let mut inner = Scope::of_subgraph(graph, scope, format!("{label}/"));
             inner.renamed = renamed;
             self.initialisers(graph, &BTreeMap::new(), &mut inner)?;
-            self.nodes(&graph.node, &mut inner)?;
+            self.deeper(|import| import.nodes(&graph.node, &mut inner))?;
             values.extend(outputs().map(|name| inner.value(name)));
         }
         for (outer, value) in node

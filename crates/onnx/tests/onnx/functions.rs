@@ -175,6 +175,24 @@ fn functions_cannot_grow_without_end() {
     );
 }
 
+#[test]
+fn functions_cannot_be_nested_without_end() {
+    let nested = |depth: usize| {
+        let relu = node("Relu", &["a"], &["b"], &[]);
+        let mut functions = vec![function("F1", &["a"], &["b"], &[relu])];
+        for level in 2..=depth {
+            let inner = call(&format!("F{}", level - 1), &["a"], &["b"], &[]);
+            functions.push(function(&format!("F{level}"), &["a"], &["b"], &[inner]));
+        }
+        with(
+            &functions,
+            &[call(&format!("F{depth}"), &["x"], &["y"], &[])],
+        )
+    };
+    assert_eq!(nested(48).import().unwrap().nodes.len(), 1);
+    assert!(nested(49).error().contains("nested more than 48 deep"));
+}
+
 fn branch(value: f32) -> GraphProto {
     GraphProto {
         initializer: vec![floats("c", &[], &[value])],
