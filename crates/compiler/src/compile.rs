@@ -69,6 +69,7 @@ pub fn compile(mut graph: Graph, options: &Options<'_>) -> Result<Compiled> {
     let control = &options.control;
     let backends = place::preferred(options.registry, &options.backends)?;
     let names = outputs::names(&graph);
+    specialise::name_nodes(&mut graph);
     specialise::give_constants(&mut graph, &options.constants)?;
     specialise::specialise(&mut graph, options.registry, control)?;
     optimise::optimise(

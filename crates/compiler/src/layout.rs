@@ -7,11 +7,11 @@
 mod images;
 mod travel;
 
-use crate::rewrite::{Rewriter, Rule};
+use crate::rewrite::{Outcome, Rewriter, Rule, perm_attributes};
 use std::sync::Arc;
 use tenon_backend::{Backend, CapabilityValue};
 use tenon_base::Result;
-use tenon_graph::{Node, ValueId};
+use tenon_graph::{Attributes, Node, ValueId};
 
 /// [N, C, H, W] to [N, H, W, C].
 const TO_NHWC: [usize; 4] = [0, 2, 3, 1];
@@ -73,6 +73,21 @@ fn to_channels_last(rewriter: &mut Rewriter<'_>, node: &Node, value: ValueId) ->
         Some(source) => Ok(source),
         None => rewriter.transpose(&format!("{}.nhwc", node.name), value, &TO_NHWC),
     }
+}
+
+/// The operator `op` on channels-last `inputs`, and a transpose back for the output of `node`.
+fn transposed_back(
+    rewriter: &mut Rewriter<'_>,
+    node: &Node,
+    op: &str,
+    attributes: Attributes,
+    inputs: &[Option<ValueId>],
+) -> Result<Outcome> {
+    let mut back = rewriter.node_like(node, "Transpose", perm_attributes(&TO_NCHW), Vec::new())?;
+    back.outputs.truncate(1);
+    let made = rewriter.emit_for(&mut back, "nchw", op, attributes, inputs)?;
+    back.inputs = made.into_iter().map(Some).collect();
+    Ok(Outcome::Replace(back))
 }
 
 /// The position of an axis of [N, C, H, W] in [N, H, W, C]; negative ones count from the end.

@@ -292,24 +292,39 @@ impl Rewriter<'_> {
         attributes: Attributes,
         inputs: &[Option<ValueId>],
     ) -> Result<ValueId> {
-        let outputs = self.emit_many(base, op, attributes, inputs, 1)?;
+        let name = self.names.node(base);
+        let outputs = self.emit_as(name, op, attributes, inputs, 1)?;
         outputs
             .first()
             .copied()
             .ok_or_else(|| Error::new(ErrorKind::Internal, "no output"))
     }
 
-    /// The same for a node with several outputs.
-    pub fn emit_many(
+    /// Adds a node that takes over the name `node` has, which is called `NAME.suffix` from here on,
+    /// with as many outputs. It stands before `node`.
+    pub fn emit_for(
         &mut self,
-        base: &str,
+        node: &mut Node,
+        suffix: &str,
+        op: &str,
+        attributes: Attributes,
+        inputs: &[Option<ValueId>],
+    ) -> Result<Vec<ValueId>> {
+        let renamed = self.names.node(&format!("{}.{suffix}", node.name));
+        let name = std::mem::replace(&mut node.name, renamed);
+        self.emit_as(name, op, attributes, inputs, node.outputs.len())
+    }
+
+    fn emit_as(
+        &mut self,
+        name: String,
         op: &str,
         attributes: Attributes,
         inputs: &[Option<ValueId>],
         outputs: usize,
     ) -> Result<Vec<ValueId>> {
         let mut node = Node {
-            name: self.names.node(base),
+            name,
             op: operator_of(op)?,
             attributes,
             inputs: inputs.to_vec(),
@@ -399,8 +414,10 @@ pub(crate) fn operator_of(name: &str) -> Result<&'static OperatorDef> {
 /// Attributes of a Reshape to exactly `shape`.
 pub(crate) fn reshape_attributes(shape: &[usize]) -> Attributes {
     // Without allowzero an extent of 0 means "as in the input".
-    let allow_zero = i64::from(shape.contains(&0));
-    Attributes::new().with("allowzero", Attribute::Int(allow_zero))
+    match shape.contains(&0) {
+        true => Attributes::new().with("allowzero", Attribute::Int(1)),
+        false => Attributes::new(),
+    }
 }
 
 /// Attributes of a Transpose.

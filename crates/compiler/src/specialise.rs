@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tenon_backend::{Backend, BackendId, NodeView, Registry, evaluate};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_graph::operator::Arity;
-use tenon_graph::{Attribute, Graph, Node, ValueId};
+use tenon_graph::{Attribute, Graph, Names, Node, ValueId};
 use tenon_tensor::{Tensor, TensorType};
 
 /// A result larger than this is folded only while it stays within [`MAX_GROWTH`] times its inputs:
@@ -68,6 +68,18 @@ pub(crate) fn give_constants(graph: &mut Graph, given: &BTreeMap<String, Tensor>
         }
     }
     Error::from_all(problems).map_or(Ok(()), Err)
+}
+
+/// Names the nodes that have no name after what they make, so that each can be told of.
+pub(crate) fn name_nodes(graph: &mut Graph) {
+    let mut names = Names::of(graph);
+    for index in 0..graph.nodes.len() {
+        if graph.nodes[index].name.is_empty() {
+            let output = graph.nodes[index].outputs.iter().flatten().next();
+            let stem = output.map_or("node", |&output| graph.value(output).name.as_str());
+            graph.nodes[index].name = names.node(stem);
+        }
+    }
 }
 
 /// Gives every value its type and replaces nodes of constants by their results. Errors of nodes

@@ -1,9 +1,9 @@
 //! Views become Reshape, and chains of Reshape and Transpose become the shortest equal chain.
 
-use crate::rewrite::{Outcome, Rewriter, perm_attributes};
+use crate::rewrite::{Outcome, Rewriter, perm_attributes, reshape_attributes};
 use tenon_base::Result;
 use tenon_graph::operator::OperatorClass;
-use tenon_graph::{Node, ValueId};
+use tenon_graph::{Node, Tensor, ValueId};
 
 /// Chains are looked at no further back than this.
 const MAX_CHAIN: usize = 8;
@@ -25,7 +25,18 @@ pub(crate) fn as_reshape(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Out
         let constant = rewriter.add_constant(&node.name, tensor);
         return Ok(Outcome::Forward(vec![Some(constant)]));
     }
-    if node.op.name == "Reshape" {
+    // Extents written out make equal views equal nodes.
+    let extents = rewriter
+        .constant(rewriter.input(node, 1))
+        .and_then(Tensor::to_i64s);
+    let written = extents.is_some_and(|extents| {
+        extents.len() == shape.len()
+            && extents
+                .iter()
+                .zip(&*shape)
+                .all(|(&a, &b)| usize::try_from(a) == Ok(b))
+    });
+    if node.op.name == "Reshape" && written && node.attributes == reshape_attributes(&shape) {
         return Ok(Outcome::Keep);
     }
     rewriter
@@ -220,10 +231,10 @@ impl Axes {
             while wanted > 1 {
                 let Some(atom) = rest.pop() else { return false };
                 let has = self.extents[atom];
-                if wanted % has == 0 {
+                if wanted.is_multiple_of(has) {
                     wanted /= has;
                     group.push(atom);
-                } else if has % wanted == 0 {
+                } else if has.is_multiple_of(wanted) {
                     // The outer part belongs here, the inner part to the next axis.
                     rest.push(self.split(atom, wanted));
                     group.push(atom);

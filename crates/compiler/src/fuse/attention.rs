@@ -230,10 +230,12 @@ fn positions_first(rewriter: &mut Rewriter<'_>, node: &Node, parts: &Parts) -> R
         }));
     }
     inputs.extend(parts.mask.map(Some));
-    let fused = rewriter.emit(&node.name, "tenon.Attention", attributes(parts), &inputs)?;
     let perm = crate::rewrite::perm_attributes(&HEADS);
-    let transpose = rewriter.node_like(node, "Transpose", perm, vec![Some(fused)])?;
-    Ok(Outcome::Replace(transpose))
+    let mut back = rewriter.node_like(node, "Transpose", perm, Vec::new())?;
+    let op = "tenon.Attention";
+    let fused = rewriter.emit_for(&mut back, "heads", op, attributes(parts), &inputs)?;
+    back.inputs = fused.into_iter().map(Some).collect();
+    Ok(Outcome::Replace(back))
 }
 
 /// Attention with one head for each batch and head of the model.
@@ -255,13 +257,18 @@ fn heads_as_batches(rewriter: &mut Rewriter<'_>, node: &Node, parts: &Parts) -> 
         inputs.push(Some(rewriter.reshape(&node.name, value, &shape)?));
     }
     inputs.extend(mask);
-    let fused = rewriter.emit(&node.name, "tenon.Attention", attributes(parts), &inputs)?;
     let Some(output) = node.outputs.first().copied().flatten() else {
         return Ok(Outcome::Keep);
     };
     let shape = rewriter.shape(output)?.to_vec();
+    let mut back = node.clone();
+    let op = "tenon.Attention";
+    let fused = rewriter.emit_for(&mut back, "heads", op, attributes(parts), &inputs)?;
+    let Some(&fused) = fused.first() else {
+        return Ok(Outcome::Keep);
+    };
     rewriter
-        .reshaped_node(node, fused, &shape)
+        .reshaped_node(&back, fused, &shape)
         .map(Outcome::Replace)
 }
 

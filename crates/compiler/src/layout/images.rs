@@ -1,7 +1,7 @@
 //! Operators on images that have a channels-last form of their own.
 
-use super::{TO_NCHW, to_channels_last};
-use crate::rewrite::{Outcome, Rewriter, perm_attributes};
+use super::{to_channels_last, transposed_back};
+use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
 use tenon_graph::geometry::Window;
 use tenon_graph::{Attribute, Attributes, Node, Tensor};
@@ -22,7 +22,7 @@ pub(crate) fn convolution(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Ou
     attributes.set("group", Attribute::Int(node.attributes.int("group", 1)?));
     let mut inputs = node.inputs.clone();
     inputs[0] = Some(to_channels_last(rewriter, node, x)?);
-    back(rewriter, node, "tenon.Conv", attributes, &inputs)
+    transposed_back(rewriter, node, "tenon.Conv", attributes, &inputs)
 }
 
 /// MaxPool without positions, and AveragePool.
@@ -54,7 +54,7 @@ pub(crate) fn pool(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> 
         }
     }
     let x = to_channels_last(rewriter, node, x)?;
-    back(rewriter, node, op, attributes, &[Some(x)])
+    transposed_back(rewriter, node, op, attributes, &[Some(x)])
 }
 
 /// Global pools are reductions over the plane, whatever the layout.
@@ -92,24 +92,4 @@ fn window(attributes: &Attributes, input: &[usize], kernel: &[usize]) -> Result<
 
 fn ints(list: &[usize]) -> Attribute {
     Attribute::Ints(list.iter().map(|&value| value as i64).collect())
-}
-
-/// The channels-last operator, and a transpose back for the outputs of `node`.
-fn back(
-    rewriter: &mut Rewriter<'_>,
-    node: &Node,
-    op: &str,
-    attributes: Attributes,
-    inputs: &[Option<tenon_graph::ValueId>],
-) -> Result<Outcome> {
-    let made = rewriter.emit(&node.name, op, attributes, inputs)?;
-    let mut transpose = rewriter.node_like(
-        node,
-        "Transpose",
-        perm_attributes(&TO_NCHW),
-        vec![Some(made)],
-    )?;
-    transpose.outputs.truncate(1);
-    transpose.name = format!("{}.nchw", node.name);
-    Ok(Outcome::Replace(transpose))
 }

@@ -1,9 +1,9 @@
 //! Operators that work in any layout: a transpose in front of them goes behind them.
 
-use super::{TO_NCHW, TO_NHWC, channels_last, moved_axis, to_channels_last};
-use crate::rewrite::{Outcome, Rewriter, perm_attributes};
+use super::{TO_NCHW, TO_NHWC, channels_last, moved_axis, to_channels_last, transposed_back};
+use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
-use tenon_graph::{Attribute, Attributes, Node, Tensor, ValueId};
+use tenon_graph::{Attribute, Node, Tensor, ValueId};
 
 /// Operators that see one element at a time; inputs of other shapes broadcast.
 const ELEMENTWISE: &[&str] = &[
@@ -93,7 +93,7 @@ pub(crate) fn elementwise(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Ou
             other => other,
         });
     }
-    back(rewriter, node, attributes, &inputs)
+    transposed_back(rewriter, node, node.op.name, attributes, &inputs)
 }
 
 /// Whether an input is a transposed channels-last value, and one of the output's full rank leads.
@@ -116,24 +116,6 @@ fn broadcast(rewriter: &mut Rewriter<'_>, node: &Node, value: ValueId) -> Result
     full.extend(shape);
     let value = rewriter.reshape(&node.name, value, &full)?;
     rewriter.transpose(&node.name, value, &TO_NHWC)
-}
-
-/// The operator on channels-last inputs, and a transpose back for the output of `node`.
-fn back(
-    rewriter: &mut Rewriter<'_>,
-    node: &Node,
-    attributes: Attributes,
-    inputs: &[Option<ValueId>],
-) -> Result<Outcome> {
-    let made = rewriter.emit(&node.name, node.op.name, attributes, inputs)?;
-    let mut transpose = rewriter.node_like(
-        node,
-        "Transpose",
-        perm_attributes(&TO_NCHW),
-        vec![Some(made)],
-    )?;
-    transpose.name = format!("{}.nchw", node.name);
-    Ok(Outcome::Replace(transpose))
 }
 
 /// Concat, Softmax, Slice, Pad and Resize: axes are renamed, lists over all axes reordered.
@@ -161,7 +143,7 @@ pub(crate) fn along_axes(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Out
                     *input = Some(to_channels_last(rewriter, node, value)?);
                 }
             }
-            return back(rewriter, node, attributes, &inputs);
+            return transposed_back(rewriter, node, node.op.name, attributes, &inputs);
         }
         "Slice" => {
             let starts = ints(rewriter, node, 1).map_or(0, |starts| starts.len());
@@ -196,7 +178,7 @@ pub(crate) fn along_axes(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Out
         }
     }
     inputs[0] = Some(to_channels_last(rewriter, node, x)?);
-    back(rewriter, node, attributes, &inputs)
+    transposed_back(rewriter, node, node.op.name, attributes, &inputs)
 }
 
 fn ints(rewriter: &Rewriter<'_>, node: &Node, index: usize) -> Option<Vec<i64>> {
@@ -250,7 +232,7 @@ pub(crate) fn reduction(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outc
         inputs[1] = Some(int_constant(rewriter, node, "axes", &axes)?);
     }
     if node.attributes.flag("keepdims", true)? {
-        return back(rewriter, node, attributes, &inputs);
+        return transposed_back(rewriter, node, node.op.name, attributes, &inputs);
     }
     // Positions in [N, H, W, C] of the dimensions that stay, in the order of [N, C, H, W].
     let kept: Vec<i64> = [0, 3, 1, 2]
@@ -282,7 +264,7 @@ pub(crate) fn split(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome>
     attributes.set("axis", Attribute::Int(axis));
     let mut inputs = node.inputs.clone();
     inputs[0] = Some(source);
-    let parts = rewriter.emit_many(&node.name, "Split", attributes, &inputs, node.outputs.len())?;
+    let parts = rewriter.emit_for(&mut node.clone(), "nchw", "Split", attributes, &inputs)?;
     let mut values = Vec::with_capacity(parts.len());
     for part in parts {
         let back = rewriter.transpose(&format!("{}.nchw", node.name), part, &TO_NCHW)?;

@@ -1,0 +1,164 @@
+//! What the tests share: backends, and a graph evaluated node by node.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::sync::Arc;
+use tenon_backend::{
+    Backend, BackendId, Capability, CapabilityValue, CpuLevel, NodeView, Refusal, Registry,
+    Workload, WorkloadPlan, WorkloadSpec, evaluate,
+};
+use tenon_base::Result;
+use tenon_cpu_ref::CpuRef;
+use tenon_graph::{DataType, Graph, Tensor, TensorType, infer};
+
+/// CpuRef under another name, with a wish for channels-last images.
+pub struct ChannelsLast(pub CpuRef);
+
+impl Backend for ChannelsLast {
+    fn id(&self) -> BackendId {
+        BackendId::new("CpuAcc")
+    }
+
+    fn description(&self) -> String {
+        "CpuRef that prefers channels last".into()
+    }
+
+    fn capabilities(&self) -> Vec<Capability> {
+        vec![Capability {
+            name: "PreferredLayout",
+            value: CapabilityValue::String("nhwc".into()),
+        }]
+    }
+
+    fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
+        if node.op.class == tenon_graph::operator::OperatorClass::Movement {
+            return Err(tenon_backend::Reason::UnknownOperator.into());
+        }
+        self.0.supports(node)
+    }
+
+    fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan> {
+        self.0.plan(spec, cpu)
+    }
+
+    fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+        self.0.workload(spec)
+    }
+}
+
+/// A channels-last first choice, and CpuRef.
+pub fn registry() -> Registry {
+    let mut registry = Registry::new();
+    registry
+        .register(Arc::new(ChannelsLast(CpuRef::default())))
+        .unwrap();
+    registry.register(Arc::new(CpuRef::default())).unwrap();
+    registry
+}
+
+/// The graph's outputs, every node evaluated by CpuRef.
+pub fn run(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
+    let mut values: Vec<Option<Tensor>> = graph
+        .values
+        .iter()
+        .map(|value| value.constant.clone())
+        .collect();
+    for (id, tensor) in graph.inputs.iter().zip(inputs) {
+        assert_eq!(graph.value(*id).ty.as_ref(), Some(tensor.ty()));
+        values[id.index()] = Some(tensor.clone());
+    }
+    let backend = CpuRef::default();
+    for node in &graph.nodes {
+        let inputs: Vec<Option<&Tensor>> = node
+            .inputs
+            .iter()
+            .map(|id| id.and_then(|id| values[id.index()].as_ref()))
+            .collect();
+        // Everything is known here, also what decides shapes.
+        let types: Vec<Option<&TensorType>> =
+            inputs.iter().map(|tensor| tensor.map(Tensor::ty)).collect();
+        let types = infer(
+            node.op,
+            &node.attributes,
+            &types,
+            &inputs,
+            node.outputs.len(),
+        )
+        .unwrap_or_else(|error| panic!("{} '{}': {error}", node.op.name, node.name));
+        let outputs: Vec<Option<TensorType>> = node
+            .outputs
+            .iter()
+            .zip(types)
+            .map(|(id, ty)| id.map(|_| ty))
+            .collect();
+        let made = evaluate(&backend, node.op, &node.attributes, &inputs, &outputs)
+            .unwrap_or_else(|error| panic!("{} '{}': {error}", node.op.name, node.name));
+        for (id, tensor) in node.outputs.iter().zip(made) {
+            if let Some(id) = id {
+                values[id.index()] = tensor;
+            }
+        }
+    }
+    graph
+        .outputs
+        .iter()
+        .map(|id| values[id.index()].clone().unwrap())
+        .collect()
+}
+
+/// A tensor of numbers that differ and look random, from -1 to 1 (or small integers).
+pub fn noise(ty: &TensorType, seed: u64) -> Tensor {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let count = ty.elements();
+    let shape = ty.shape().clone();
+    match ty.dtype() {
+        DataType::F32 => {
+            let numbers: Vec<f32> = (0..count)
+                .map(|_| (next() % 20001) as f32 / 10000.0 - 1.0)
+                .collect();
+            Tensor::from_slice(shape, &numbers).unwrap()
+        }
+        DataType::I64 => {
+            let numbers: Vec<i64> = (0..count).map(|_| (next() % 2) as i64).collect();
+            Tensor::from_slice(shape, &numbers).unwrap()
+        }
+        DataType::Bool => {
+            let bits: Vec<bool> = (0..count).map(|_| next() % 2 == 0).collect();
+            Tensor::from_bools(shape, &bits).unwrap()
+        }
+        other => panic!("no noise of {other}"),
+    }
+}
+
+/// Inputs for a graph.
+pub fn inputs(graph: &Graph, seed: u64) -> Vec<Tensor> {
+    graph
+        .inputs
+        .iter()
+        .enumerate()
+        .map(|(index, &id)| noise(graph.value(id).ty.as_ref().unwrap(), seed + index as u64))
+        .collect()
+}
+
+/// Asserts that two results agree: f32 within `tolerance` of the largest number, others exactly.
+pub fn assert_close(expected: &[Tensor], found: &[Tensor], tolerance: f32, what: &str) {
+    assert_eq!(expected.len(), found.len(), "{what}");
+    for (expected, found) in expected.iter().zip(found) {
+        assert_eq!(expected.ty(), found.ty(), "{what}");
+        let (Some(a), Some(b)) = (expected.as_slice::<f32>(), found.as_slice::<f32>()) else {
+            assert_eq!(expected, found, "{what}");
+            continue;
+        };
+        let largest = a.iter().fold(1.0f32, |largest, x| largest.max(x.abs()));
+        for (index, (x, y)) in a.iter().zip(b).enumerate() {
+            let same = (x - y).abs() <= tolerance * largest || (x.is_nan() && y.is_nan());
+            assert!(same, "{what}: element {index}: expected {x}, found {y}");
+        }
+    }
+}
