@@ -204,6 +204,11 @@ pub struct Outputs<'a> {
 }
 
 impl<'a> Outputs<'a> {
+    /// Whether an output is wanted.
+    pub fn wants(&self, index: usize) -> bool {
+        self.outputs.get(index).is_some_and(|operand| !operand.start.is_null())
+    }
+
     /// The elements of an output.
     pub fn slice<T: Element>(&mut self, index: usize) -> Result<&'a mut [T]> {
         let operand = *self

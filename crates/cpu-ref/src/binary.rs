@@ -1,5 +1,6 @@
 //! Elementwise operators of several inputs, which broadcast as in NumPy.
 
+use crate::activation::sigmoid;
 use crate::kernel::{
     Build, Kernel, Node, Stop, floats, integers, no_type, no_value, numbers, scratch,
 };
@@ -14,6 +15,7 @@ pub(crate) static KERNELS: &[(&str, Build)] = &[
     ("Mul", |node| arithmetic(node, Arithmetic::Mul)),
     ("Div", |node| arithmetic(node, Arithmetic::Div)),
     ("PRelu", |node| arithmetic(node, Arithmetic::PRelu)),
+    ("SwiGLU", swiglu),
     ("Mod", |node| {
         let rest = node.attributes.flag("fmod", false)?;
         arithmetic(
@@ -167,7 +169,17 @@ fn bits(node: &Node<'_>, apply: fn(i128, i128) -> i128) -> Result<Kernel, Stop> 
     })
 }
 
-/// Shifts by the width of the type or more, or by less than nothing, leave no bit.
+/// The gate A sigmoid(alpha A) times B.
+fn swiglu(node: &Node<'_>) -> Result<Kernel, Stop> {
+    let alpha = f64::from(node.attributes.float("alpha", 1.0)?);
+    floats!(node.dtype(0)?, 0, T => zip(node, move |a: T, b: T| {
+        let (a, b) = (a.to_f64(), b.to_f64());
+        T::from_f64(a * sigmoid(alpha * a) * b)
+    }))
+}
+
+/// Shifts by the width of the type or more, or by less than nothing, leave no bit: only the sign,
+/// to the right.
 fn shift(node: &Node<'_>) -> Result<Kernel, Stop> {
     let left = match node.attributes.string("direction", "")? {
         "LEFT" => true,
@@ -177,10 +189,12 @@ fn shift(node: &Node<'_>) -> Result<Kernel, Stop> {
     let width = node.dtype(0)?.bits() as i128;
     integers!(node.dtype(0)?, 0, T => zip(node, move |x: T, y: T| {
         let places = y.wide();
-        if !(0..width).contains(&places) {
-            return T::default();
-        }
-        T::narrow(if left { x.wide() << places } else { x.wide() >> places })
+        T::narrow(match (left, (0..width).contains(&places)) {
+            (true, true) => x.wide() << places,
+            (true, false) => 0,
+            (false, true) => x.wide() >> places,
+            (false, false) => x.wide() >> width,
+        })
     }))
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Slide {
 
 impl Slide {
     /// A dimension that is not there.
-    const NONE: Slide = Slide {
+    pub(crate) const NONE: Slide = Slide {
         input: 1,
         output: 1,
         kernel: 1,
@@ -59,7 +59,7 @@ impl Slide {
     }
 
     /// The input's element whose kernel's element reaches an output's, in a transposed convolution.
-    fn origin(&self, output: usize, element: usize) -> Option<usize> {
+    pub(crate) fn origin(&self, output: usize, element: usize) -> Option<usize> {
         let at = (output + self.before).checked_sub(element * self.dilation)?;
         (at.is_multiple_of(self.stride))
             .then_some(at / self.stride)

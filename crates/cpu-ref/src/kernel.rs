@@ -131,10 +131,6 @@ impl<'a> Node<'a> {
         self.optional(index).is_some()
     }
 
-    pub(crate) fn has_output(&self, index: usize) -> bool {
-        self.0.outputs.get(index).is_some_and(Option::is_some)
-    }
-
     pub(crate) fn optional(&self, index: usize) -> Option<&'a TensorType> {
         self.0.inputs.get(index).copied().flatten()
     }
@@ -179,16 +175,6 @@ impl<'a> Node<'a> {
         };
         tensor
             .to_i64s()
-            .map(Some)
-            .ok_or_else(|| no_type(index, tensor.dtype()))
-    }
-
-    /// The first number of a constant input of any real type, `None` when it is left out.
-    pub(crate) fn number(&self, index: usize) -> Result<Option<f64>, Stop> {
-        let Some(tensor) = self.constant(index)? else {
-            return Ok(None);
-        };
-        crate::number::first_number(tensor)
             .map(Some)
             .ok_or_else(|| no_type(index, tensor.dtype()))
     }

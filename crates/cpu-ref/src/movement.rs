@@ -4,7 +4,7 @@ use crate::kernel::{Build, Kernel, Node, Stop, axis, indices, invalid, length, n
 use crate::nest::{Along, Maps, Nest, broadcast, strides};
 use crate::number::Index;
 use tenon_base::Result;
-use tenon_graph::geometry::{padding, slice_axes};
+use tenon_graph::geometry::{padding, slice_axes, split_sizes};
 
 pub(crate) static KERNELS: &[(&str, Build)] = &[
     ("Reshape", same_bytes),
@@ -88,28 +88,17 @@ fn concat(node: &Node<'_>) -> Result<Kernel, Stop> {
     })))
 }
 
-/// Each output takes its own part of the input's rows. An output that nobody wants still has a
-/// place: its extent is what `split` says, or what is equal to the others.
+/// Each output takes its own part of the input's rows.
 fn split(node: &Node<'_>) -> Result<Kernel, Stop> {
     let shape = node.shape(0)?;
     let along = node.axis("axis", 0, shape.len())?;
     let own = strides(shape);
-    let sizes = node.ints(1)?;
-    let equal = shape[along].div_ceil(node.outputs.len().max(1));
     let mut start = 0;
     let mut nests = Vec::new();
-    for index in 0..node.outputs.len() {
-        let extent = match (node.outputs[index], &sizes) {
-            (Some(ty), _) => ty.shape()[along],
-            (None, Some(sizes)) => sizes.get(index).map_or(0, |&size| size.max(0) as usize),
-            (None, None) => equal,
-        };
-        if let Some(ty) = node.outputs[index] {
+    for (index, extent) in split_sizes(&node.inference(), shape[along])?.into_iter().enumerate() {
+        if let Some(Some(ty)) = node.outputs.get(index) {
             let to = strides(ty.shape());
-            nests.push((
-                index,
-                Nest::new(ty.shape(), [&to, &own]).starting_at([0, start]),
-            ));
+            nests.push((index, Nest::new(ty.shape(), [&to, &own]).starting_at([0, start])));
         }
         start += own[along] * extent as isize;
     }

@@ -3,7 +3,7 @@
 
 use half::{bf16, f16};
 use std::fmt::Display;
-use tenon_tensor::{DataType, Element, Tensor};
+use tenon_tensor::Element;
 
 /// An element that is a number.
 pub(crate) trait Number: Element + PartialOrd + Default + Display {
@@ -284,50 +284,17 @@ integer_numbers! { i8 i16 i32 i64 u8 u16 u32 u64 }
 /// A position read from data.
 pub(crate) trait Index: Number {
     fn to_i64(self) -> i64;
-    fn from_usize(position: usize) -> Self;
 }
 
 impl Index for i64 {
     fn to_i64(self) -> i64 {
         self
     }
-    fn from_usize(position: usize) -> Self {
-        position as i64
-    }
 }
 
 impl Index for i32 {
     fn to_i64(self) -> i64 {
         self.into()
-    }
-    fn from_usize(position: usize) -> Self {
-        position as i32
-    }
-}
-
-/// The first element of a tensor of real numbers; `None` for other types and empty tensors.
-pub(crate) fn first_number(tensor: &Tensor) -> Option<f64> {
-    fn first<T: Number>(tensor: &Tensor) -> Option<f64> {
-        tensor
-            .buffer()
-            .as_slice::<T>()?
-            .first()
-            .map(|&value| value.to_f64())
-    }
-    match tensor.dtype() {
-        DataType::F32 => first::<f32>(tensor),
-        DataType::F64 => first::<f64>(tensor),
-        DataType::F16 => first::<f16>(tensor),
-        DataType::BF16 => first::<bf16>(tensor),
-        DataType::I8 => first::<i8>(tensor),
-        DataType::I16 => first::<i16>(tensor),
-        DataType::I32 => first::<i32>(tensor),
-        DataType::I64 => first::<i64>(tensor),
-        DataType::U8 | DataType::Bool => first::<u8>(tensor),
-        DataType::U16 => first::<u16>(tensor),
-        DataType::U32 => first::<u32>(tensor),
-        DataType::U64 => first::<u64>(tensor),
-        _ => None,
     }
 }
 

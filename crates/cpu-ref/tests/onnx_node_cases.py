@@ -1,0 +1,109 @@
+"""Writes ONNX's own node tests for the conformance test (tests/onnx_node.rs).
+
+    onnx_node_cases.py FOLDER
+
+FOLDER gets cases.json, and data.bin with the models and the expected outputs that it points to.
+Every input of a model becomes a constant of it. `skip` says why a case is left out.
+"""
+
+import json
+import logging
+import pathlib
+import sys
+import warnings
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.case.node import collect_testcases
+
+DTYPES = {
+    "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16",
+    "float8_e4m3fn": "f8e4m3fn", "float8_e4m3fnuz": "f8e4m3fnuz", "float8_e5m2": "f8e5m2",
+    "float8_e5m2fnuz": "f8e5m2fnuz", "int4": "i4", "uint4": "u4", "bool": "bool",
+    **{f"{sign}int{bits}": f"{short}{bits}"
+       for sign, short in (("", "i"), ("u", "u")) for bits in (8, 16, 32, 64)},
+}
+
+
+def skip(case):
+    """Why a case is none of a tensor backend's business, or None."""
+    model = case.model
+    for opset in model.opset_import:
+        if opset.domain not in ("", "ai.onnx"):
+            return f"domain {opset.domain}"
+    for node in model.graph.node:
+        if any(attribute.type == onnx.AttributeProto.GRAPH for attribute in node.attribute):
+            return "control flow"
+    values = list(model.graph.input) + list(model.graph.output)
+    if any(not value.type.HasField("tensor_type") for value in values):
+        return "sequences and optionals"
+    if any(value.type.tensor_type.elem_type == onnx.TensorProto.STRING for value in values):
+        return "strings"
+    return None
+
+
+def constant_inputs(model, inputs):
+    """The model with its inputs as initialisers."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for value, array in zip(model.graph.input, inputs):
+        if isinstance(array, onnx.TensorProto):
+            tensor = onnx.TensorProto()
+            tensor.CopyFrom(array)
+            tensor.name = value.name
+        else:
+            array = np.asarray(array)
+            tensor = numpy_helper.from_array(array, value.name)
+        copy.graph.initializer.append(tensor)
+    del copy.graph.input[:]
+    return copy
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    cases = []
+    with open(folder / "data.bin", "wb") as data:
+        def write(content):
+            start = data.tell()
+            data.write(content)
+            return [start, len(content)]
+
+        for case in sorted(collect_testcases(None), key=lambda case: case.name):
+            entry = {"name": case.name, "skip": skip(case)}
+            cases.append(entry)
+            if entry["skip"]:
+                continue
+            for inputs, outputs in case.data_sets:
+                try:
+                    model = constant_inputs(case.model, inputs)
+                except Exception as error:  # an array that onnx cannot store
+                    entry["skip"] = f"input not stored: {error}"
+                    break
+                expected = []
+                for value, array in zip(case.model.graph.output, outputs):
+                    if isinstance(array, onnx.TensorProto):
+                        array = numpy_helper.to_array(array)
+                    array = np.asarray(array)
+                    if array.dtype.name not in DTYPES:
+                        entry["skip"] = f"type {array.dtype.name}"
+                        break
+                    dtype = DTYPES[array.dtype.name]
+                    if dtype in ("i4", "u4"):  # one a byte here
+                        array, dtype = array.astype("int8"), "i8"
+                    content = np.ascontiguousarray(array).tobytes()
+                    expected.append({
+                        "name": value.name, "dtype": dtype, "shape": list(array.shape),
+                        "data": write(content),
+                    })
+                entry.setdefault("sets", []).append(
+                    {"model": write(model.SerializeToString()), "outputs": expected})
+            entry["rtol"], entry["atol"] = case.rtol, case.atol
+    text = {"onnx": onnx.__version__, "cases": cases}
+    (folder / "cases.json").write_text(json.dumps(text))
+
+
+main()
