@@ -182,8 +182,7 @@ fn numbers<T: tenon_tensor::Element>(dtype: DataType, bytes: &[u8]) -> Vec<T> {
     let ty = tenon_tensor::TensorType::new(dtype, [bytes.len() * 8 / dtype.bits()]).unwrap();
     let buffer = tenon_tensor::BufferMut::copy_of(bytes).unwrap().freeze();
     let tensor = tenon_tensor::Tensor::new(ty, buffer).unwrap();
-    tensor
-        .convert(T::DATA_TYPE)
+    tenon_tensor::convert(&tensor, T::DATA_TYPE)
         .unwrap()
         .as_slice()
         .unwrap()

@@ -197,6 +197,13 @@ impl std::fmt::Debug for Buffer {
     }
 }
 
+/// The elements in `bytes`, if aligned for them and a whole number of them.
+pub(crate) fn elements_of<T: Element>(bytes: &[u8]) -> Option<&[T]> {
+    let count = whole::<T>(bytes)?;
+    // SAFETY: aligned and long enough (checked by `whole`), any bits are a `T`.
+    Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), count) })
+}
+
 /// The bytes of `elements`.
 pub(crate) fn bytes_of<T: Element>(elements: &[T]) -> &[u8] {
     // SAFETY: elements have no padding, and bytes no alignment.

@@ -91,58 +91,56 @@ fn to_type<S: Number>(to: DataType) -> Option<Convert> {
     })
 }
 
-impl Tensor {
-    /// The same numbers as another data type, by the rules of the module. `i4` and `u4` are
-    /// packed two a byte.
-    ///
-    /// ```
-    /// use tenon_tensor::{DataType, Tensor};
-    /// let tensor = Tensor::from_slice([3], &[1.9f32, -300.0, f32::NAN])?;
-    /// let bytes = tensor.convert(DataType::I8)?;
-    /// assert_eq!(bytes.as_slice::<i8>().unwrap(), [1, -128, 0]);
-    /// # Ok::<(), tenon_base::Error>(())
-    /// ```
-    pub fn convert(&self, to: DataType) -> Result<Tensor> {
-        let from = self.dtype();
-        if from == to {
-            return Ok(self.clone());
-        }
-        let ty = TensorType::new(to, self.shape().clone())?;
-        let unpacked;
-        let (from_bytes, source) = match from {
-            DataType::I4 | DataType::U4 => {
-                unpacked = unpack(self.bytes(), from, ty.elements());
-                let dtype = if from == DataType::I4 {
-                    DataType::I8
-                } else {
-                    DataType::U8
-                };
-                (dtype, &unpacked[..])
-            }
-            _ => (from, self.bytes()),
-        };
-        let refused = || {
-            let text = format!("elements of type {from} do not convert to {to}");
-            Error::new(ErrorKind::Unsupported, text)
-        };
-        let mut target = BufferMut::zeroed(ty.bytes())?;
-        match to {
-            DataType::I4 | DataType::U4 => {
-                // Saturating from floating point needs the four bits' own range.
-                let number = if from_bytes.is_float() {
-                    DataType::F64
-                } else {
-                    DataType::I64
-                };
-                let convert = converter(from_bytes, number).ok_or_else(refused)?;
-                let mut wide = vec![0; ty.elements() * 8];
-                convert(source, &mut wide);
-                pack(&wide, number, to, &mut target);
-            }
-            _ => converter(from_bytes, to).ok_or_else(refused)?(source, &mut target),
-        }
-        Tensor::new(ty, target.freeze())
+/// The same numbers as another data type, by the rules of the module. `i4` and `u4` are
+/// packed two a byte.
+///
+/// ```
+/// use tenon_tensor::{DataType, Tensor, convert};
+/// let tensor = Tensor::from_slice([3], &[1.9f32, -300.0, f32::NAN])?;
+/// let bytes = convert(&tensor, DataType::I8)?;
+/// assert_eq!(bytes.as_slice::<i8>().unwrap(), [1, -128, 0]);
+/// # Ok::<(), tenon_base::Error>(())
+/// ```
+pub fn convert(tensor: &Tensor, to: DataType) -> Result<Tensor> {
+    let from = tensor.dtype();
+    if from == to {
+        return Ok(tensor.clone());
     }
+    let ty = TensorType::new(to, tensor.shape().clone())?;
+    let unpacked;
+    let (from_bytes, source) = match from {
+        DataType::I4 | DataType::U4 => {
+            unpacked = unpack(tensor.bytes(), from, ty.elements());
+            let dtype = if from == DataType::I4 {
+                DataType::I8
+            } else {
+                DataType::U8
+            };
+            (dtype, &unpacked[..])
+        }
+        _ => (from, tensor.bytes()),
+    };
+    let refused = || {
+        let text = format!("elements of type {from} do not convert to {to}");
+        Error::new(ErrorKind::Unsupported, text)
+    };
+    let mut target = BufferMut::zeroed(ty.bytes())?;
+    match to {
+        DataType::I4 | DataType::U4 => {
+            // Saturating from floating point needs the four bits' own range.
+            let number = if from_bytes.is_float() {
+                DataType::F64
+            } else {
+                DataType::I64
+            };
+            let convert = converter(from_bytes, number).ok_or_else(refused)?;
+            let mut wide = vec![0; ty.elements() * 8];
+            convert(source, &mut wide);
+            pack(&wide, number, to, &mut target);
+        }
+        _ => converter(from_bytes, to).ok_or_else(refused)?(source, &mut target),
+    }
+    Tensor::new(ty, target.freeze())
 }
 
 /// Each four-bit element in a byte.
@@ -484,9 +482,7 @@ mod tests {
     use super::*;
 
     fn one<T: crate::Element, U: crate::Element + PartialEq + std::fmt::Debug>(value: T) -> U {
-        Tensor::scalar(value)
-            .unwrap()
-            .convert(U::DATA_TYPE)
+        convert(&Tensor::scalar(value).unwrap(), U::DATA_TYPE)
             .unwrap()
             .as_slice()
             .unwrap()[0]
@@ -517,42 +513,33 @@ mod tests {
 
     #[test]
     fn tf32_truncates() {
-        let tensor = Tensor::scalar(1.999_999_9f32)
-            .unwrap()
-            .convert(DataType::Tf32)
-            .unwrap();
+        let tensor = convert(&Tensor::scalar(1.999_999_9f32).unwrap(), DataType::Tf32).unwrap();
         assert_eq!(tensor.bytes(), 0x3fff_e000u32.to_le_bytes());
         let tensor = Tensor::scalar(1.999_999_999_999f64).unwrap();
-        let tensor = tensor.convert(DataType::Tf32).unwrap();
+        let tensor = convert(&tensor, DataType::Tf32).unwrap();
         assert_eq!(tensor.bytes(), 0x3fff_e000u32.to_le_bytes());
         let nan = Tensor::scalar(f32::from_bits(0x7f80_0001)).unwrap();
-        let nan = nan
-            .convert(DataType::Tf32)
-            .unwrap()
-            .convert(DataType::F32)
-            .unwrap();
+        let nan = convert(&convert(&nan, DataType::Tf32).unwrap(), DataType::F32).unwrap();
         assert!(nan.as_slice::<f32>().unwrap()[0].is_nan());
     }
 
     #[test]
     fn four_bits_are_packed() {
         let tensor = Tensor::from_slice([5], &[-9.0f32, -8.0, 7.9, 100.0, f32::NAN]).unwrap();
-        let four = tensor.convert(DataType::I4).unwrap();
+        let four = convert(&tensor, DataType::I4).unwrap();
         assert_eq!(four.bytes(), [0x88, 0x77, 0x00]);
-        let back = four.convert(DataType::I32).unwrap();
+        let back = convert(&four, DataType::I32).unwrap();
         assert_eq!(back.as_slice::<i32>().unwrap(), [-8, -8, 7, 7, 0]);
-        let four = Tensor::from_slice([3], &[17i64, 15, -1])
-            .unwrap()
-            .convert(DataType::U4);
+        let four = convert(
+            &Tensor::from_slice([3], &[17i64, 15, -1]).unwrap(),
+            DataType::U4,
+        );
         assert_eq!(four.unwrap().bytes(), [0xf1, 0x0f]);
     }
 
     #[test]
     fn complex_numbers() {
-        let tensor = Tensor::from_slice([1], &[2.5f32])
-            .unwrap()
-            .convert(DataType::C128)
-            .unwrap();
+        let tensor = convert(&Tensor::from_slice([1], &[2.5f32]).unwrap(), DataType::C128).unwrap();
         let parts: Vec<f64> = tensor
             .bytes()
             .as_chunks()
@@ -562,10 +549,10 @@ mod tests {
             .collect();
         assert_eq!(parts, [2.5, 0.0]);
         assert_eq!(
-            tensor.convert(DataType::C64).unwrap().bytes()[..4],
+            convert(&tensor, DataType::C64).unwrap().bytes()[..4],
             2.5f32.to_le_bytes()
         );
-        let error = tensor.convert(DataType::F32).unwrap_err();
+        let error = convert(&tensor, DataType::F32).unwrap_err();
         assert_eq!(
             error.to_string(),
             "elements of type c128 do not convert to f32"
@@ -576,11 +563,11 @@ mod tests {
     fn blocks_and_rests_of_halves() {
         let numbers: Vec<f32> = (0..200).map(|i| i as f32 * 0.37 - 20.0).collect();
         let tensor = Tensor::from_slice([200], &numbers).unwrap();
-        let halves = tensor.convert(DataType::F16).unwrap();
+        let halves = convert(&tensor, DataType::F16).unwrap();
         for (&half, &number) in halves.as_slice::<f16>().unwrap().iter().zip(&numbers) {
             assert_eq!(half, f16::from_f32(number));
         }
-        let back = halves.convert(DataType::F32).unwrap();
+        let back = convert(&halves, DataType::F32).unwrap();
         assert_eq!(
             back.as_slice::<f32>().unwrap()[199],
             f16::from_f32(numbers[199]).to_f32()
