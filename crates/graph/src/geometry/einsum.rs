@@ -51,21 +51,15 @@ impl Equation {
                     .found(format_args!("'{left}'")),
             );
         }
-        let mut inputs = Vec::with_capacity(terms.len());
-        let mut ellipsis = 0;
-        for (index, (term, shape)) in terms.iter().zip(shapes).enumerate() {
-            let term = Term::new(term)?;
-            let hidden = term.hidden(shape.len(), index)?;
-            ellipsis = ellipsis.max(hidden);
-            inputs.push((term, hidden));
-        }
-        let inputs: Vec<Vec<Label>> = inputs
+        let terms = terms
             .into_iter()
-            .map(|(term, hidden)| term.labels(ellipsis, hidden))
-            .collect();
+            .map(Term::new)
+            .collect::<Result<Vec<_>>>()?;
+        let ellipsis = hidden(&terms, shapes)?;
+        let inputs: Vec<Vec<Label>> = terms.iter().map(|term| term.labels(ellipsis)).collect();
         let extents = extents(&inputs, shapes)?;
         let output = match right {
-            Some(right) => explicit(&Term::new(right)?.labels(ellipsis, ellipsis), &extents)?,
+            Some(right) => explicit(&Term::new(right)?.labels(ellipsis), &extents)?,
             None => implicit(&inputs, ellipsis),
         };
         Ok(Self {
@@ -125,14 +119,9 @@ impl Term {
         }
     }
 
-    /// The labels, when the longest ellipsis stands for `ellipsis` dimensions and this one for
-    /// `hidden` of them, the last ones.
-    fn labels(&self, ellipsis: usize, hidden: usize) -> Vec<Label> {
-        let hidden = if self.ellipsis {
-            ellipsis - hidden..ellipsis
-        } else {
-            0..0
-        };
+    /// The labels, when an ellipsis stands for `ellipsis` dimensions.
+    fn labels(&self, ellipsis: usize) -> Vec<Label> {
+        let hidden = if self.ellipsis { 0..ellipsis } else { 0..0 };
         let before = self.before.iter().map(|&letter| Label::Letter(letter));
         let after = self.after.iter().map(|&letter| Label::Letter(letter));
         before
@@ -140,6 +129,22 @@ impl Term {
             .chain(after)
             .collect()
     }
+}
+
+/// How many dimensions every ellipsis stands for: as many everywhere (ONNX, Einsum).
+fn hidden(terms: &[Term], shapes: &[&Shape]) -> Result<usize> {
+    let mut common = None;
+    for (index, (term, shape)) in terms.iter().zip(shapes).enumerate() {
+        let hidden = term.hidden(shape.len(), index)?;
+        if term.ellipsis && *common.get_or_insert(hidden) != hidden {
+            return Err(
+                invalid("'...' of 'equation' stands for several numbers of dimensions")
+                    .expected(common.unwrap_or_default())
+                    .found(format_args!("{hidden} in input {index}")),
+            );
+        }
+    }
+    Ok(common.unwrap_or_default())
 }
 
 fn extents(inputs: &[Vec<Label>], shapes: &[&Shape]) -> Result<BTreeMap<Label, usize>> {
@@ -207,7 +212,7 @@ mod tests {
         assert_eq!(shape("ii->i", &[&[3, 3]]).unwrap(), [3]);
         assert_eq!(shape("ii", &[&[3, 3]]).unwrap(), [0usize; 0]);
         assert_eq!(
-            shape("...ij, ...jk -> ...ik", &[&[5, 2, 3], &[3, 4]]).unwrap(),
+            shape("...ij, ...jk -> ...ik", &[&[5, 2, 3], &[1, 3, 4]]).unwrap(),
             [5, 2, 4]
         );
         assert_eq!(shape("b...->...", &[&[5, 2, 3]]).unwrap(), [2, 3]);
@@ -223,5 +228,6 @@ mod tests {
         assert!(shape("i,j", &[&[2]]).is_err());
         assert!(shape("i1", &[&[2, 3]]).is_err());
         assert!(shape("......", &[&[2, 3]]).is_err());
+        assert!(shape("...ij,...jk->...ik", &[&[5, 2, 3], &[3, 4]]).is_err());
     }
 }

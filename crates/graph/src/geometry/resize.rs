@@ -74,14 +74,10 @@ fn by_scales(node: &Inference<'_>, named: &[usize], all: &mut [ResizeAxis]) -> R
                 .found(scale));
         }
         let target = &mut all[axis];
-        let part = f64::from(target.roi.1) - f64::from(target.roi.0);
-        let length = (target.output as f64 * part * scale).floor();
-        // 2^53: beyond it f64 skips whole numbers, and no tensor is that long.
-        if !(0.0..9e15).contains(&length) {
-            return Err(invalid("input 'scales' makes an extent that cannot be").found(length));
-        }
-        target.output = length as usize;
-        target.scale = scale as f32;
+        let scale = scale as f32;
+        let part = target.roi.1 - target.roi.0;
+        target.output = rounded((target.output as f32 * part * scale).floor(), "scales")?;
+        target.scale = scale;
     }
     Ok(())
 }
@@ -98,31 +94,39 @@ fn by_sizes(node: &Inference<'_>, named: &[usize], all: &mut [ResizeAxis]) -> Re
         if size > 0 && target.output == 0 {
             return Err(invalid("input 'sizes' enlarges an empty dimension").found(size));
         }
-        ratios.push(if target.output == 0 {
+        let ratio = if target.output == 0 {
             1.0
         } else {
-            size as f64 / target.output as f64
-        });
+            size as f32 / target.output as f32
+        };
+        ratios.push(ratio);
         if policy == "stretch" {
-            target.scale = *ratios.last().unwrap_or(&1.0) as f32;
+            target.scale = ratio;
             target.output = size;
         }
     }
     let common = match policy {
-        "not_larger" => ratios.iter().copied().fold(f64::INFINITY, f64::min),
-        "not_smaller" => ratios.iter().copied().fold(0.0, f64::max),
+        "not_larger" => ratios.iter().copied().fold(f32::INFINITY, f32::min),
+        "not_smaller" => ratios.iter().copied().fold(0.0, f32::max),
         _ => return Ok(()),
     };
     for &axis in named {
         let target = &mut all[axis];
-        let length = (target.output as f64 * common).round();
-        if !(0.0..9e15).contains(&length) {
-            return Err(invalid("input 'sizes' makes an extent that cannot be").found(length));
-        }
-        target.output = length as usize;
-        target.scale = common as f32;
+        target.output = rounded((target.output as f32 * common).round(), "sizes")?;
+        target.scale = common;
     }
     Ok(())
+}
+
+/// An extent that was computed in single precision, as the reference does it.
+fn rounded(length: f32, name: &str) -> Result<usize> {
+    // No tensor is longer, and every such number is exact in usize.
+    if !(0.0..9e15).contains(&length) {
+        return Err(
+            invalid(format!("input '{name}' makes an extent that cannot be")).found(length),
+        );
+    }
+    Ok(length as usize)
 }
 
 fn check_length(name: &str, found: usize, expected: usize) -> Result<()> {

@@ -197,7 +197,7 @@ fn padded(length: usize, before: i64, after: i64, mode: &str) -> Result<usize> {
         "edge" | "wrap" => (kept > 0).into(),
         _ => return usize::try_from(all).map_err(|_| too_large("the output", all)),
     };
-    // A reflection has no more elements than stand before its mirror (ONNX, NumPy go further).
+    // A reflection has no more elements than stand behind its mirror.
     if added > 0 && (source < 1 || (mode == "reflect" && added > source)) {
         return Err(invalid(format!(
             "input 'pads' asks for more than mode '{mode}' can give"
