@@ -1,1 +1,51 @@
-//! (in work)
+//! Tenon: compile a machine-learning model into one package, load it, run it.
+//!
+//! ```no_run
+//! use tenon::{CompileOptions, Control, LoadOptions, Tensor};
+//!
+//! # fn main() -> tenon::Result<()> {
+//! let control = Control::new();
+//! tenon::compile_file("model.onnx", &CompileOptions::default(), &control)?.write("model.neff")?;
+//! let model = tenon::load_file("model.neff", &LoadOptions::default())?;
+//! let x = Tensor::from_slice([1, 3], &[1.0f32, 2.0, 3.0])?;
+//! let outputs = model.run(&[("x", &x)])?;
+//! println!("{:?}", outputs[0].as_slice::<f32>());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Model`] is shared by clones and threads; each execution has its own memory. For calls that
+//! allocate nothing, bind inputs once: [`Model::bind`].
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod array_input;
+mod compare;
+mod compiling;
+mod image_input;
+mod loading;
+mod source;
+
+pub use answer::{Class, LABELS, labels, numbers, topmost};
+pub use array_input::{fit, random_tensor, read_input, read_npz_inputs, read_npz_outputs};
+pub use compare::Difference;
+pub use compiling::{CompileOptions, Compiled, compile, compile_file, compile_with, input_types};
+pub use image_input::{ImageLayout, ImageOptions, read_image};
+pub use loading::{
+    backends, load, load_file, multiply_add_ceiling, native_cpu, placement_summary, program,
+    program_text, threads,
+};
+pub use source::Source;
+
+pub use tenon_backend::{Backend, BackendId, Capability, CapabilityValue, CpuLevel, Registry};
+pub use tenon_base::{Control, Error, ErrorKind, Location, Progress, Result};
+pub use tenon_bef::Module;
+pub use tenon_neff::{Contents, Limits, Package, PackageVariable, PlacementReport, Port, Role};
+pub use tenon_onnx::{
+    Dimension, Model as OnnxModel, Signature as OnnxSignature, ValueSignature as OnnxValue,
+};
+pub use tenon_runtime::{
+    Bindings, ExecuteOptions, KernelProfile, LoadOptions, Model, Profile, Runtime, Signature,
+};
+pub use tenon_tensor::{DataType, Shape, Tensor, TensorType, npy};

@@ -1,0 +1,11 @@
+//! One file a command.
+
+pub mod backends;
+pub mod bench;
+pub mod compile;
+pub mod disasm;
+pub mod info;
+pub mod manual;
+pub mod run;
+
+mod load;

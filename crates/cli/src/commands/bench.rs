@@ -1,0 +1,107 @@
+//! `tenon bench`
+
+use super::load;
+use crate::flags::Bench;
+use crate::progress;
+use crate::table::duration;
+use serde_json::json;
+use std::time::{Duration, Instant};
+use tenon::{Error, ErrorKind, ExecuteOptions, Result};
+
+/// Runs before measuring.
+const WARM_UP: usize = 5;
+/// Fewest runs measured, however long they take.
+const LEAST_RUNS: usize = 5;
+
+pub fn run(flags: &Bench) -> Result<()> {
+    match &flags.file {
+        None => ceiling(flags.json),
+        Some(file) => model(file, flags),
+    }
+}
+
+fn ceiling(json: bool) -> Result<()> {
+    let one = tenon::multiply_add_ceiling(1);
+    let all = tenon::multiply_add_ceiling(usize::MAX);
+    if json {
+        println!("{}", json!({"one_thread_gflops": one, "all_threads_gflops": all}));
+    } else {
+        println!("f32 multiply-adds: {one:.0} GFLOP/s on one thread, {all:.0} on all");
+    }
+    Ok(())
+}
+
+fn model(file: &std::path::Path, flags: &Bench) -> Result<()> {
+    if !(flags.seconds >= 0.0 && flags.seconds < 1e6) {
+        return Err(Error::new(ErrorKind::Usage, "--seconds is no length of time"));
+    }
+    let control = progress::control();
+    let (loaded, given) =
+        load::load(file, &flags.compiling, &flags.inputs, flags.threads, &control)?;
+    let model = &loaded.model;
+    let mut inputs = crate::flags::InputFlags { inputs: Vec::new(), ..flags_of(flags) };
+    inputs.random.get_or_insert(0);
+    let image = load::image_options(model, &inputs)?;
+    let tensors = given.tensors(&load::signature(model), &inputs, &image, false)?;
+    let mut bindings = model.bind()?;
+    for (name, tensor) in &tensors {
+        bindings.set_input(name, tensor)?;
+    }
+    let start = Instant::now();
+    bindings.execute(ExecuteOptions::default())?;
+    let first = start.elapsed();
+    for _ in 0..WARM_UP {
+        bindings.execute(ExecuteOptions::default())?;
+    }
+    let mut times = Vec::with_capacity(1 << 20);
+    let end = Instant::now() + Duration::from_secs_f64(flags.seconds);
+    while times.len() < LEAST_RUNS || Instant::now() < end {
+        let start = Instant::now();
+        bindings.execute(ExecuteOptions::default())?;
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    let threads = flags.threads.unwrap_or(tenon::threads()).min(tenon::threads());
+    let micros = |time: Duration| time.as_secs_f64() * 1e6;
+    let peak = peak_rss_kb();
+    if flags.json {
+        println!(
+            "{}",
+            json!({
+                "load_ms": loaded.load_time.as_secs_f64() * 1e3,
+                "first_ms": first.as_secs_f64() * 1e3,
+                "median_us": micros(at(0.5)),
+                "p99_us": micros(at(0.99)),
+                "min_us": micros(times[0]),
+                "runs": times.len(),
+                "threads": threads,
+                "peak_rss_kb": peak,
+            })
+        );
+    } else {
+        println!("load    {}", duration(loaded.load_time));
+        println!("first   {}", duration(first));
+        println!("median  {}", duration(at(0.5)));
+        println!("p99     {}", duration(at(0.99)));
+        println!("min     {}", duration(times[0]));
+        println!("{} runs on {threads} threads, peak memory {} MB", times.len(), peak / 1024);
+    }
+    Ok(())
+}
+
+fn flags_of(flags: &Bench) -> crate::flags::InputFlags {
+    crate::flags::InputFlags {
+        inputs: flags.inputs.inputs.clone(),
+        random: flags.inputs.random,
+        mean: flags.inputs.mean.clone(),
+        scale: flags.inputs.scale.clone(),
+    }
+}
+
+/// Peak resident memory of this process in kB, 0 where the system does not tell.
+fn peak_rss_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok()).unwrap_or(0)
+}

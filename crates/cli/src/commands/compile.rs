@@ -1,0 +1,69 @@
+//! `tenon compile`
+
+use super::load;
+use crate::flags::Compile;
+use crate::progress;
+use crate::table::{Table, bytes, duration};
+use serde_json::json;
+use std::time::Instant;
+use tenon::{Error, ErrorKind, Location, PlacementReport, Result, Source};
+
+pub fn run(flags: &Compile) -> Result<()> {
+    let control = progress::control();
+    let start = Instant::now();
+    let Source::Onnx(onnx) = Source::open(&flags.model, &control)? else {
+        return Err(Error::new(ErrorKind::Usage, "this is a package already")
+            .expected("an ONNX model")
+            .at(Location::file(&flags.model)));
+    };
+    let compiled = load::compile(&onnx, &flags.compiling, None, &control)?;
+    if flags.emit_graph {
+        println!("{}", compiled.graph_text());
+        return Ok(());
+    }
+    let output = flags.output.clone().unwrap_or_else(|| flags.model.with_extension("neff"));
+    compiled.write(&output)?;
+    let written = std::fs::metadata(&output).map_err(|error| Error::io(&output, "read", error))?;
+    if flags.json {
+        println!(
+            "{}",
+            json!({
+                "package": output,
+                "bytes": written.len(),
+                "compile_ms": start.elapsed().as_secs_f64() * 1e3,
+                "summary": tenon::placement_summary(compiled.placement_report()),
+                "placement": compiled.placement_report(),
+            })
+        );
+        return Ok(());
+    }
+    if flags.placement {
+        print_placement(compiled.placement_report());
+    }
+    println!(
+        "{}: {}, {}, compiled in {}",
+        output.display(),
+        bytes(written.len()),
+        tenon::placement_summary(compiled.placement_report()),
+        duration(start.elapsed())
+    );
+    Ok(())
+}
+
+fn print_placement(report: &PlacementReport) {
+    let mut table = Table::new(&["node", "operator", "backend", "refused by"]);
+    for node in &report.nodes {
+        let refusals: Vec<_> = node
+            .refusals
+            .iter()
+            .map(|refusal| format!("{}: {}", refusal.backend, refusal.text))
+            .collect();
+        table.row([
+            node.node.clone(),
+            node.operator.clone(),
+            node.backend.clone(),
+            refusals.join("; "),
+        ]);
+    }
+    println!("{table}");
+}

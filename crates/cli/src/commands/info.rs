@@ -1,0 +1,243 @@
+//! `tenon info`
+
+use crate::flags::Info;
+use crate::table::{Table, bytes};
+use serde_json::{Value, json};
+use std::path::Path;
+use tenon::{Contents, Control, Location, OnnxModel, Package, PackageVariable, Result, Role, Source};
+
+pub fn run(flags: &Info) -> Result<()> {
+    let here = |error: tenon::Error| error.at(Location::file(&flags.file));
+    match Source::open(&flags.file, &Control::new())? {
+        Source::Onnx(model) if flags.json => println!("{}", model_json(&model)),
+        Source::Onnx(model) => print_model(&flags.file, &model),
+        Source::Package(package) => {
+            if !package.header().is_tenon() {
+                print_foreign(&flags.file, &package, flags.json);
+                return Ok(());
+            }
+            let contents = Contents::read(&package).map_err(here)?;
+            let program = tenon::program(&contents).map_err(here)?;
+            if flags.json {
+                println!("{}", package_json(&package, &contents, &program));
+            } else {
+                print_package(&flags.file, &package, &contents, &program);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn model_json(model: &OnnxModel) -> Value {
+    let signature = model.signature();
+    let values = |values: &[tenon::OnnxValue]| {
+        values
+            .iter()
+            .map(|value| json!({"name": value.name, "type": value.to_string()}))
+            .collect::<Vec<_>>()
+    };
+    json!({
+        "kind": "onnx",
+        "name": signature.name,
+        "producer": signature.producer,
+        "ir_version": signature.ir_version,
+        "opsets": signature.opsets,
+        "inputs": values(&signature.inputs),
+        "outputs": values(&signature.outputs),
+        "nodes": signature.nodes,
+        "operators": signature.operators,
+        "functions": signature.functions,
+        "constants": signature.initialisers.len(),
+        "constant_bytes": signature.initialiser_bytes(),
+        "metadata": signature.metadata,
+    })
+}
+
+fn print_model(path: &Path, model: &OnnxModel) {
+    let signature = model.signature();
+    let opset = |(domain, version): (&String, &i64)| match domain.as_str() {
+        "" => format!("opset {version}"),
+        domain => format!("{domain} {version}"),
+    };
+    let opsets: Vec<_> = signature.opsets.iter().map(opset).collect();
+    println!("{}: ONNX model '{}', {}", path.display(), signature.name, opsets.join(", "));
+    if !signature.producer.is_empty() {
+        println!("made by {}", signature.producer);
+    }
+    let mut table = Table::new(&["", "name", "type"]);
+    for (what, values) in [("input", &signature.inputs), ("output", &signature.outputs)] {
+        for value in values {
+            table.row([what.into(), value.name.clone(), value.to_string()]);
+        }
+    }
+    println!("\n{table}\n");
+    println!(
+        "{} constants, {}; {} nodes:",
+        signature.initialisers.len(),
+        bytes(signature.initialiser_bytes()),
+        signature.nodes
+    );
+    let counted: Vec<_> =
+        signature.operators.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    println!("  {}", counted.join(", "));
+    print_metadata(signature.metadata.iter());
+}
+
+/// Sizes of a package in bytes.
+struct Sizes {
+    file: u64,
+    constants: u64,
+    /// Constants that executing reads: not the plain copies of prepared ones.
+    used_constants: u64,
+    arena: u64,
+}
+
+impl Sizes {
+    fn new(package: &Package, contents: &Contents) -> Self {
+        let constant = |variable: &&PackageVariable| matches!(variable.role, Role::Constant(_));
+        let replaced: Vec<u32> = contents
+            .tenon
+            .constants
+            .iter()
+            .filter_map(|constant| constant.prepared.as_ref().map(|form| form.of.0))
+            .collect();
+        let all = contents.variables.iter().filter(constant).map(|v| v.size).sum();
+        let plain: u64 = contents
+            .variables
+            .iter()
+            .enumerate()
+            .filter(|(id, variable)| constant(variable) && replaced.contains(&(*id as u32)))
+            .map(|(_, variable)| variable.size)
+            .sum();
+        let header = package.header();
+        Self {
+            file: header.header_size + header.data_size,
+            constants: all,
+            used_constants: all - plain,
+            arena: contents.arena_bytes(),
+        }
+    }
+}
+
+fn header_json(package: &Package) -> Value {
+    let header = package.header();
+    json!({
+        "pkg_version": header.pkg_version,
+        "neff_version": format!("{}.{}", header.version_major, header.version_minor),
+        "build_version": header.build_version_text(),
+        "name": header.name_text(),
+        "uuid": header.uuid_text(),
+        "hash": header.hash_text(),
+        "features": header.feature_bits.names().collect::<Vec<_>>(),
+        "compressed": package.is_compressed(),
+    })
+}
+
+fn package_json(package: &Package, contents: &Contents, program: &tenon::Module) -> Value {
+    let sizes = Sizes::new(package, contents);
+    let ports = |ports: &[tenon::Port]| {
+        ports
+            .iter()
+            .map(|port| json!({"name": port.name, "dtype": port.dtype.name(), "shape": port.shape}))
+            .collect::<Vec<_>>()
+    };
+    let functions: Vec<_> = program
+        .functions
+        .iter()
+        .map(|function| json!({"name": function.name, "kernels": function.kernels.len()}))
+        .collect();
+    json!({
+        "kind": "package",
+        "header": header_json(package),
+        "model": contents.tenon.model.name,
+        "inputs": ports(&contents.tenon.inputs),
+        "outputs": ports(&contents.tenon.outputs),
+        "functions": functions,
+        "placement": tenon::placement_summary(&contents.tenon.placement),
+        "constants": contents.tenon.constants,
+        "metadata": contents.tenon.model.metadata,
+        "sizes": {
+            "file_bytes": sizes.file,
+            "constant_bytes": sizes.constants,
+            "used_constant_bytes": sizes.used_constants,
+            "arena_bytes": sizes.arena,
+        },
+    })
+}
+
+fn print_package(path: &Path, package: &Package, contents: &Contents, program: &tenon::Module) {
+    print_header(path, package);
+    let mut table = Table::new(&["", "name", "type"]);
+    let tenon = &contents.tenon;
+    for (what, ports) in [("input", &tenon.inputs), ("output", &tenon.outputs)] {
+        for port in ports {
+            let ty = format!("{}{:?}", port.dtype, port.shape);
+            table.row([what.into(), port.name.clone(), ty]);
+        }
+    }
+    println!("\n{table}\n");
+    for function in &program.functions {
+        println!("function @{}: {} kernels", function.name, function.kernels.len());
+    }
+    println!("{}", tenon::placement_summary(&tenon.placement));
+    let sizes = Sizes::new(package, contents);
+    let prepared = tenon.constants.iter().filter(|constant| constant.prepared.is_some()).count();
+    println!(
+        "{} constants, {} ({prepared} in prepared form; executing reads {})",
+        tenon.constants.len(),
+        bytes(sizes.constants),
+        bytes(sizes.used_constants)
+    );
+    println!("file {}, arena {}", bytes(sizes.file), bytes(sizes.arena));
+    print_metadata(tenon.model.metadata.iter());
+}
+
+fn print_header(path: &Path, package: &Package) {
+    let header = package.header();
+    println!(
+        "{}: package '{}', {}, uuid {}",
+        path.display(),
+        header.name_text(),
+        match header.build_version_text() {
+            text if text.is_empty() => "build version not given".into(),
+            text => text,
+        },
+        header.uuid_text()
+    );
+    let features: Vec<_> = header.feature_bits.names().collect();
+    println!(
+        "package version {}, NEFF {}.{}, features: {}",
+        header.pkg_version,
+        header.version_major,
+        header.version_minor,
+        if features.is_empty() { "none".into() } else { features.join(", ") }
+    );
+}
+
+/// A package of another compiler: its header and members.
+fn print_foreign(path: &Path, package: &Package, as_json: bool) {
+    if as_json {
+        let members: Vec<_> = package
+            .members()
+            .map(|(name, size)| json!({"name": name, "bytes": size}))
+            .collect();
+        println!(
+            "{}",
+            json!({"kind": "foreign package", "header": header_json(package), "members": members})
+        );
+        return;
+    }
+    print_header(path, package);
+    println!("made by another compiler: it can be listed here, not run\n");
+    let mut table = Table::new(&["member", "size"]);
+    for (name, size) in package.members() {
+        table.row([name.to_owned(), bytes(size as u64)]);
+    }
+    println!("{table}");
+}
+
+fn print_metadata<'a>(metadata: impl Iterator<Item = (&'a String, &'a String)>) {
+    for (key, value) in metadata {
+        println!("{key}: {}", value.replace('\n', ", "));
+    }
+}

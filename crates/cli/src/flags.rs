@@ -1,0 +1,240 @@
+//! Every flag of the command, once: help, man page and shell completions are made from these.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Compile a machine-learning model into one file, and run it.
+#[derive(Parser)]
+#[command(name = "tenon", version, max_term_width = 100, after_help = "\
+Examples:
+  tenon run model.onnx --input picture.png          compile and run in one go
+  tenon compile model.onnx -o model.neff            compile into one package
+  tenon run model.neff --input x=x.npy --output out run it, write each output as out/NAME.npy
+  tenon bench model.neff --threads 2                measure it
+  tenon info model.neff                             what is inside
+
+Exit status: 0 done, 1 failed, 2 wrong usage.")]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    Compile(Compile),
+    Run(Run),
+    Bench(Bench),
+    Info(Info),
+    Disasm(Disasm),
+    Backends(Backends),
+    Completions(Completions),
+    Man(Man),
+}
+
+/// How a model becomes a package; read when the file is an ONNX model.
+#[derive(Args)]
+pub struct CompileFlags {
+    /// Give a symbolic dimension its size; repeat for several.
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension, help_heading = "Compiling")]
+    pub dims: Vec<(String, usize)>,
+    /// Give an input its value when compiling (needed where it decides shapes); it is no input of
+    /// the package then. FILE as for --input.
+    #[arg(long = "const", value_name = "NAME=FILE", value_parser = named_file, help_heading = "Compiling")]
+    pub constants: Vec<(String, PathBuf)>,
+    /// Backends in order of preference.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', help_heading = "Compiling")]
+    pub backends: Vec<String>,
+    /// What prepared constants may rely on.
+    #[arg(long, value_enum, default_value_t = Cpu::Baseline, help_heading = "Compiling")]
+    pub cpu: Cpu,
+    /// Leave out the plain copy of constants that a backend has prepared.
+    #[arg(long, help_heading = "Compiling")]
+    pub prepared_only: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Cpu {
+    /// What every CPU of the architecture has.
+    Baseline,
+    /// AVX2 and FMA.
+    Avx2,
+    /// AVX-512 F, BW, DQ, VL.
+    Avx512,
+    /// What this machine has.
+    Native,
+}
+
+/// What a run is fed with.
+#[derive(Args)]
+pub struct InputFlags {
+    /// An input's file: .npy, .npz, .bin (raw little-endian), .csv, .png or .jpg. Without NAME=,
+    /// the only input that is left; an .npz names its own.
+    #[arg(long = "input", short = 'i', value_name = "[NAME=]FILE", help_heading = "Inputs")]
+    pub inputs: Vec<String>,
+    /// Fill inputs that are not given with random numbers from this seed: floats in 0..1,
+    /// integers 0 or 1.
+    #[arg(long, value_name = "SEED", help_heading = "Inputs")]
+    pub random: Option<u64>,
+    /// For pictures: subtracted from each value 0..255; one number or one a channel. Without it the
+    /// model's own, else 0.
+    #[arg(long, value_name = "M[,M,M]", value_delimiter = ',', help_heading = "Inputs", allow_hyphen_values = true)]
+    pub mean: Vec<f32>,
+    /// For pictures: what the difference is multiplied by; one number or one a channel. Without it
+    /// the model's own, else 1.
+    #[arg(long, value_name = "S[,S,S]", value_delimiter = ',', help_heading = "Inputs", allow_hyphen_values = true)]
+    pub scale: Vec<f32>,
+}
+
+/// Compile a model into one package.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tenon compile model.onnx -o model.neff
+  tenon compile bert.onnx -o bert.neff --dim batch=1 --dim sequence=128
+  tenon compile model.onnx -o model.neff --backends CpuRef   plain and exact")]
+pub struct Compile {
+    /// The ONNX model.
+    pub model: PathBuf,
+    /// Where the package goes; replaced as a whole or not at all. Default: MODEL.neff.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub compiling: CompileFlags,
+    /// Print the graph after all passes instead of writing a package.
+    #[arg(long)]
+    pub emit_graph: bool,
+    /// Print every node's backend, and why others refused it.
+    #[arg(long)]
+    pub placement: bool,
+    /// Print what was written as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Run a model or a package once and print its answer.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tenon run digits.onnx --input seven.png
+  tenon run model.neff --input ids=ids.npy --input mask=mask.npy --output out
+  tenon run model.onnx --dim batch=1 --random 0 --profile
+  tenon run model.neff --input data.npz --compare data.npz")]
+pub struct Run {
+    /// The ONNX model or package.
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub inputs: InputFlags,
+    /// Write each output as DIR/NAME.npy.
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Compare outputs with the arrays of this .npz (named as the outputs, or `out.NAME`).
+    #[arg(long, value_name = "FILE.npz")]
+    pub compare: Option<PathBuf>,
+    /// Largest relative error that --compare accepts.
+    #[arg(long, value_name = "E", default_value_t = 1e-3, requires = "compare")]
+    pub tolerance: f64,
+    /// Print time and bytes of every kernel.
+    #[arg(long)]
+    pub profile: bool,
+    /// How many classes to print.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub top: usize,
+    /// Threads to use; all CPUs by default.
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Print nothing but errors.
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print outputs and times as JSON.
+    #[arg(long, conflicts_with = "quiet")]
+    pub json: bool,
+    #[command(flatten)]
+    pub compiling: CompileFlags,
+}
+
+/// Measure load time, first run, latency and peak memory.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tenon bench model.neff
+  tenon bench model.neff --threads 1 --seconds 10 --json
+  tenon bench --ceiling          what the CPU can do at most
+
+Inputs that are not given are random. JSON fields: load_ms, first_ms, median_us, p99_us, min_us,
+runs, threads, peak_rss_kb.")]
+pub struct Bench {
+    /// The ONNX model or package.
+    #[arg(required_unless_present = "ceiling")]
+    pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub inputs: InputFlags,
+    /// Threads to use; all CPUs by default.
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// How long to measure, after warm-up.
+    #[arg(long, value_name = "S", default_value_t = 3.0)]
+    pub seconds: f64,
+    /// Measure multiply-adds of f32 a second instead, on one thread and on all.
+    #[arg(long, conflicts_with = "file")]
+    pub ceiling: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub compiling: CompileFlags,
+}
+
+/// Show what is inside a model or package.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tenon info model.neff
+  tenon info model.onnx          inputs with their symbolic dimensions, operators and counts
+  tenon info model.neff --json")]
+pub struct Info {
+    /// The ONNX model or package.
+    pub file: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Print the host program of a package as MLIR text.
+#[derive(Args)]
+#[command(after_help = "Example:\n  tenon disasm model.neff")]
+pub struct Disasm {
+    /// The package.
+    pub file: PathBuf,
+}
+
+/// List the backends and what they can do.
+#[derive(Args)]
+pub struct Backends {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Print completions for a shell.
+#[derive(Args)]
+#[command(after_help = "Example:\n  tenon completions bash > /etc/bash_completion.d/tenon")]
+pub struct Completions {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+/// Print the manual page.
+#[derive(Args)]
+#[command(after_help = "Example:\n  tenon man | man -l -")]
+pub struct Man {}
+
+fn dimension(text: &str) -> Result<(String, usize), String> {
+    let (name, size) = text.split_once('=').ok_or("expected NAME=N")?;
+    let size = size.parse().map_err(|_| format!("'{size}' is not a size"))?;
+    Ok((name.to_owned(), size))
+}
+
+fn named_file(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, file) = text.split_once('=').ok_or("expected NAME=FILE")?;
+    Ok((name.to_owned(), file.into()))
+}

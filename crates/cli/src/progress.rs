@@ -1,0 +1,37 @@
+//! Progress bars on stderr, when it is a terminal.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::Mutex;
+use tenon::{Control, Progress};
+
+/// A control whose steps are drawn as a bar on stderr; silent when that is no terminal.
+pub fn control() -> Control {
+    if !std::io::stderr().is_terminal() {
+        return Control::new();
+    }
+    let bar = Mutex::new(None::<(String, ProgressBar)>);
+    Control::with_listener(move |Progress { step, done, total }| {
+        let Ok(mut bar) = bar.lock() else { return };
+        if bar.as_ref().is_none_or(|(drawn, _)| drawn != step) {
+            if let Some((_, old)) = bar.take() {
+                old.finish_and_clear();
+            }
+            *bar = Some((step.to_owned(), new_bar(step, total)));
+        }
+        if let Some((_, drawn)) = &*bar {
+            drawn.set_position(done);
+            if done >= total {
+                drawn.finish_and_clear();
+            }
+        }
+    })
+}
+
+fn new_bar(step: &str, total: u64) -> ProgressBar {
+    let bar = ProgressBar::new(total).with_message(step.to_owned());
+    if let Ok(style) = ProgressStyle::with_template("{msg:>20} [{bar:30}] {pos}/{len} {elapsed}") {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}

@@ -1,0 +1,166 @@
+//! From a model to a package, in one call.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use tenon_backend::{BackendId, CpuLevel, Registry};
+use tenon_base::{Control, Error, ErrorKind, Location, Result};
+use tenon_compiler::Placement;
+use tenon_neff::{Contents, Limits, Package, PlacementReport, WriteOptions};
+use tenon_onnx::{Dimension, ImportOptions, Model as OnnxModel};
+use tenon_tensor::{BufferMut, Shape, Tensor, TensorType};
+
+/// How to compile a model.
+#[derive(Debug, Clone)]
+pub struct CompileOptions {
+    /// Extents of symbolic dimensions, by name.
+    pub dims: BTreeMap<String, usize>,
+    /// Inputs that become constants of the package.
+    pub constants: BTreeMap<String, Tensor>,
+    /// Inputs whose values are at hand: those of them that decide shapes become constants.
+    pub available: BTreeMap<String, Tensor>,
+    /// Who computes, first choice first.
+    pub backends: Vec<BackendId>,
+    /// What prepared constants may rely on.
+    pub cpu: CpuLevel,
+    /// Leaves the plain form of prepared constants out.
+    pub prepared_only: bool,
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        Self {
+            dims: BTreeMap::new(),
+            constants: BTreeMap::new(),
+            available: BTreeMap::new(),
+            backends: tenon_compiler::DEFAULT_BACKENDS.to_vec(),
+            cpu: CpuLevel::default(),
+            prepared_only: false,
+        }
+    }
+}
+
+/// A compiled model, not yet written.
+#[derive(Debug, Clone)]
+pub struct Compiled(tenon_compiler::Compiled);
+
+impl Compiled {
+    /// Writes the package: aside, then renamed, so that `path` is replaced as a whole or not at all.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.0.contents.write(path, WriteOptions::default(), &Control::new()).map(drop)
+    }
+
+    /// The package's bytes, as [`Compiled::write`] writes them.
+    pub fn bytes(&self) -> Result<Vec<u8>> {
+        self.0.contents.to_bytes(WriteOptions::default(), &Control::new())
+    }
+
+    /// The package in memory, without a file.
+    pub fn into_package(self) -> Result<Package> {
+        let buffer = BufferMut::copy_of(&self.bytes()?)?.freeze();
+        Package::from_buffer(buffer, &Limits::default(), &Control::new())
+    }
+
+    /// What will be in the package.
+    pub fn contents(&self) -> &Contents {
+        &self.0.contents
+    }
+
+    /// Which backend each node runs on; its `Display` is a line.
+    pub fn placement(&self) -> &Placement {
+        &self.0.placement
+    }
+
+    /// The same, as it stands in the package.
+    pub fn placement_report(&self) -> &PlacementReport {
+        &self.0.contents.tenon.placement
+    }
+
+    /// The optimised graph in text.
+    pub fn graph_text(&self) -> String {
+        self.0.graph.to_string()
+    }
+}
+
+/// Opens an ONNX file and compiles it.
+pub fn compile_file(
+    path: impl AsRef<Path>,
+    options: &CompileOptions,
+    control: &Control,
+) -> Result<Compiled> {
+    let path = path.as_ref();
+    let model = OnnxModel::open(path, control)?;
+    compile(&model, options, control).map_err(|error| error.at(Location::file(path)))
+}
+
+/// Compiles a model with the built-in backends.
+pub fn compile(
+    model: &OnnxModel,
+    options: &CompileOptions,
+    control: &Control,
+) -> Result<Compiled> {
+    compile_with(model, options, &crate::backends(), control)
+}
+
+/// Compiles a model with the backends of `registry`.
+pub fn compile_with(
+    model: &OnnxModel,
+    options: &CompileOptions,
+    registry: &Registry,
+    control: &Control,
+) -> Result<Compiled> {
+    let import =
+        ImportOptions { dims: options.dims.clone(), constants: options.constants.clone() };
+    let graph = model.graph(&import, control)?;
+    let mut compiler = tenon_compiler::Options::new(registry);
+    compiler.backends.clone_from(&options.backends);
+    compiler.cpu = options.cpu;
+    compiler.prepared_only = options.prepared_only;
+    compiler.control = control.clone();
+    for name in tenon_compiler::shape_inputs(&graph) {
+        if let Some(value) = options.available.get(&name) {
+            compiler.constants.insert(name, value.clone());
+        }
+    }
+    tenon_compiler::compile(graph, &compiler).map(Compiled)
+}
+
+/// Name and type of each input of a model, symbolic dimensions filled in from `dims`. All that are
+/// missing are named together.
+pub fn input_types(
+    model: &OnnxModel,
+    dims: &BTreeMap<String, usize>,
+) -> Result<Vec<(String, TensorType)>> {
+    let mut problems = Vec::new();
+    let mut types = Vec::new();
+    for input in &model.signature().inputs {
+        match input_type(input, dims) {
+            Ok(ty) => types.push((input.name.clone(), ty)),
+            Err(error) => problems.push(error.at(Location::field(format!("input '{}'", input.name)))),
+        }
+    }
+    Error::from_all(problems).map_or(Ok(types), Err)
+}
+
+fn input_type(
+    input: &tenon_onnx::ValueSignature,
+    dims: &BTreeMap<String, usize>,
+) -> Result<TensorType> {
+    let refused = |what: &str| {
+        Error::new(ErrorKind::Unsupported, what.to_owned()).found(input)
+    };
+    let dtype = input.dtype.ok_or_else(|| refused("an input that is no tensor of a known type"))?;
+    let shape = input.shape.as_ref().ok_or_else(|| refused("an input without a shape"))?;
+    let extents = shape.iter().enumerate().map(|(axis, dimension)| {
+        let name = match dimension {
+            Dimension::Fixed(extent) => return Ok(*extent),
+            Dimension::Named(name) => name.clone(),
+            Dimension::Unnamed => format!("{}[{axis}]", input.name),
+        };
+        dims.get(&name).copied().ok_or_else(|| {
+            Error::new(ErrorKind::Usage, format!("dimension '{name}' has no size"))
+                .found(input)
+                .help(format!("give it with --dim {name}=N"))
+        })
+    });
+    TensorType::new(dtype, Shape::new(extents.collect::<Result<Vec<_>>>()?))
+}

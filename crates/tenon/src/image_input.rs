@@ -1,0 +1,229 @@
+//! Pictures as inputs: read, scaled to the input's shape, normalised.
+
+use image::imageops::FilterType;
+use image::{DynamicImage, ImageReader, Limits};
+use std::collections::BTreeMap;
+use std::path::Path;
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_tensor::{DataType, Tensor, TensorType};
+
+/// How a picture's values become an input's: a value v in 0..255 becomes `(v - mean) * scale`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImageOptions {
+    /// One number, or one a channel.
+    pub mean: Vec<f32>,
+    /// One number, or one a channel.
+    pub scale: Vec<f32>,
+    /// Where the channels stand; `None` guesses from the shape.
+    pub layout: Option<ImageLayout>,
+}
+
+/// Where the channels of an input stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageLayout {
+    /// Channels before rows.
+    Nchw,
+    /// Channels last.
+    Nhwc,
+}
+
+impl Default for ImageOptions {
+    /// Values as they are.
+    fn default() -> Self {
+        Self { mean: vec![0.0], scale: vec![1.0], layout: None }
+    }
+}
+
+impl ImageOptions {
+    /// The options that travel with a model (docs/package.md): `tenon.image.mean`, `.scale` and
+    /// `.layout`; the default where one is absent.
+    pub fn from_metadata(metadata: &BTreeMap<String, String>) -> Result<Self> {
+        let mut options = Self::default();
+        if let Some(mean) = numbers(metadata, "tenon.image.mean")? {
+            options.mean = mean;
+        }
+        if let Some(scale) = numbers(metadata, "tenon.image.scale")? {
+            options.scale = scale;
+        }
+        options.layout = match metadata.get("tenon.image.layout").map(String::as_str) {
+            None => None,
+            Some("nchw") => Some(ImageLayout::Nchw),
+            Some("nhwc") => Some(ImageLayout::Nhwc),
+            Some(other) => {
+                return Err(Error::new(ErrorKind::InvalidModel, "an unknown picture layout")
+                    .expected("nchw or nhwc")
+                    .found(other)
+                    .at(Location::field("tenon.image.layout")));
+            }
+        };
+        Ok(options)
+    }
+}
+
+/// Comma-separated numbers of a metadata entry.
+fn numbers(metadata: &BTreeMap<String, String>, key: &str) -> Result<Option<Vec<f32>>> {
+    let Some(text) = metadata.get(key) else { return Ok(None) };
+    let parsed: Result<Vec<f32>, _> = text.split(',').map(|part| part.trim().parse()).collect();
+    parsed.map(Some).map_err(|_| {
+        Error::new(ErrorKind::InvalidModel, "not a list of numbers")
+            .found(text)
+            .at(Location::field(key))
+    })
+}
+
+/// Largest picture read, in bytes once decoded.
+const MAX_DECODED_BYTES: u64 = 1 << 30;
+
+/// The three extents of a picture inside an input's shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Extents {
+    layout: ImageLayout,
+    channels: usize,
+    height: usize,
+    width: usize,
+}
+
+/// Reads a PNG or JPEG, scales it to the input's height and width (triangle filter), takes one or
+/// three channels as the input has, and normalises.
+pub fn read_image(path: &Path, ty: &TensorType, options: &ImageOptions) -> Result<Tensor> {
+    let extents = extents(ty, options.layout).map_err(|error| error.at(Location::file(path)))?;
+    let picture = decode(path)?;
+    let (width, height) = (extents.width as u32, extents.height as u32);
+    let picture = if (picture.width(), picture.height()) == (width, height) {
+        picture
+    } else {
+        picture.resize_exact(width, height, FilterType::Triangle)
+    };
+    let bytes = if extents.channels == 1 {
+        picture.to_luma8().into_raw()
+    } else {
+        picture.to_rgb8().into_raw()
+    };
+    let values = normalise(&bytes, extents, options)?;
+    let values = Tensor::from_slice(ty.shape().clone(), &values)?;
+    match ty.dtype() {
+        DataType::F32 => Ok(values),
+        other => values.convert(other),
+    }
+}
+
+fn decode(path: &Path) -> Result<DynamicImage> {
+    let mut reader = ImageReader::open(path)
+        .and_then(ImageReader::with_guessed_format)
+        .map_err(|error| Error::io(path, "read", error))?;
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(MAX_DECODED_BYTES);
+    reader.limits(limits);
+    reader.decode().map_err(|error| {
+        Error::new(ErrorKind::InvalidArgument, format!("cannot decode the picture: {error}"))
+            .help("give a PNG or JPEG file")
+            .at(Location::file(path))
+    })
+}
+
+/// Finds height, width and channels in a shape of one picture.
+fn extents(ty: &TensorType, layout: Option<ImageLayout>) -> Result<Extents> {
+    let refused = || {
+        Error::new(ErrorKind::InvalidArgument, "a picture does not fit the input")
+            .expected("a shape [1, C, H, W], [1, H, W, C], [C, H, W], [H, W, C] or [H, W] with 1 or 3 channels")
+            .found(ty)
+    };
+    let dims: &[usize] = ty.shape();
+    let dims = match dims {
+        [1, rest @ ..] if rest.len() == 3 => rest,
+        [height, width] => {
+            let (height, width) = (*height, *width);
+            return Ok(Extents { layout: ImageLayout::Nchw, channels: 1, height, width });
+        }
+        other => other,
+    };
+    let &[a, b, c] = dims else { return Err(refused()) };
+    let layout = layout.unwrap_or(match (a, c) {
+        (1 | 3, _) => ImageLayout::Nchw,
+        _ => ImageLayout::Nhwc,
+    });
+    let (channels, height, width) = match layout {
+        ImageLayout::Nchw => (a, b, c),
+        ImageLayout::Nhwc => (c, a, b),
+    };
+    let fits = |extent: usize| (1..=u16::MAX as usize).contains(&extent);
+    if !matches!(channels, 1 | 3) || !fits(height) || !fits(width) {
+        return Err(refused());
+    }
+    Ok(Extents { layout, channels, height, width })
+}
+
+/// Interleaved bytes to normalised values in the input's layout.
+fn normalise(bytes: &[u8], extents: Extents, options: &ImageOptions) -> Result<Vec<f32>> {
+    let Extents { layout, channels, height, width } = extents;
+    let a_channel = |values: &[f32], what: &str| match values.len() {
+        1 => Ok(vec![values[0]; channels]),
+        n if n == channels => Ok(values.to_vec()),
+        n => Err(Error::new(ErrorKind::Usage, format!("the {what} does not fit the channels"))
+            .expected(format_args!("1 number or {channels}"))
+            .found(n)),
+    };
+    let mean = a_channel(&options.mean, "mean")?;
+    let scale = a_channel(&options.scale, "scale")?;
+    let area = height * width;
+    let mut values = vec![0.0; area * channels];
+    for (pixel, sample) in bytes.chunks_exact(channels).enumerate() {
+        for (channel, &byte) in sample.iter().enumerate() {
+            let value = (f32::from(byte) - mean[channel]) * scale[channel];
+            let index = match layout {
+                ImageLayout::Nchw => channel * area + pixel,
+                ImageLayout::Nhwc => pixel * channels + channel,
+            };
+            values[index] = value;
+        }
+    }
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picture(folder: &Path) -> std::path::PathBuf {
+        let path = folder.join("p.png");
+        let mut image = image::RgbImage::new(2, 1);
+        image.put_pixel(0, 0, image::Rgb([10, 20, 30]));
+        image.put_pixel(1, 0, image::Rgb([40, 50, 60]));
+        image.save(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn channels_go_where_the_layout_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = picture(folder.path());
+        let options = ImageOptions { mean: vec![10.0], scale: vec![0.1, 1.0, 2.0], layout: None };
+        let read = |shape: [usize; 4]| {
+            let ty = TensorType::new(DataType::F32, shape).unwrap();
+            read_image(&path, &ty, &options).unwrap().as_slice::<f32>().unwrap().to_vec()
+        };
+        assert_eq!(read([1, 3, 1, 2]), [0.0, 3.0, 10.0, 40.0, 40.0, 100.0]);
+        assert_eq!(read([1, 1, 2, 3]).len(), 6);
+    }
+
+    #[test]
+    fn a_shape_that_is_no_picture_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = picture(folder.path());
+        let ty = TensorType::new(DataType::F32, [2, 5, 7, 9]).unwrap();
+        let error = read_image(&path, &ty, &ImageOptions::default()).unwrap_err();
+        assert!(error.to_string().contains("a picture does not fit the input"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_picture_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.png");
+        std::fs::write(&path, b"\x89PNG\r\n\x1a\nnothing").unwrap();
+        let ty = TensorType::new(DataType::F32, [1, 1, 8, 8]).unwrap();
+        let error = read_image(&path, &ty, &ImageOptions::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let missing = read_image(&folder.path().join("none"), &ty, &ImageOptions::default());
+        assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}

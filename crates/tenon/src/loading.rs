@@ -1,0 +1,76 @@
+//! From a package to a model, with the built-in backends.
+
+use std::path::Path;
+use std::sync::OnceLock;
+use tenon_backend::{CpuLevel, Registry};
+use tenon_base::{Error, Result};
+use tenon_bef::Module;
+use tenon_neff::{Contents, Package, PlacementReport};
+use tenon_runtime::{LoadOptions, Model, Runtime};
+
+/// The built-in backends, in order of preference.
+pub fn backends() -> Registry {
+    tenon_builtin::registry()
+}
+
+/// Loads a package with the built-in backends and kernels.
+pub fn load(package: &Package, options: &LoadOptions) -> Result<Model> {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    let runtime = RUNTIME
+        .get_or_init(|| Runtime::new(tenon_builtin::registry(), tenon_builtin::kernels()));
+    Model::load(runtime, package, options)
+}
+
+/// Opens and loads a package.
+pub fn load_file(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Model> {
+    let path = path.as_ref();
+    let package = Package::open(path, &options.control)?;
+    load(&package, options).map_err(|error: Error| error.at(tenon_base::Location::file(path)))
+}
+
+/// The host program of a package.
+pub fn program(contents: &Contents) -> Result<Module> {
+    tenon_bef::decode(&contents.program)
+}
+
+/// The host program of a package as MLIR text.
+pub fn program_text(package: &Package) -> Result<String> {
+    Ok(program(&Contents::read(package)?)?.to_string())
+}
+
+/// Where a model's operators run, in a line: `12 of 12 ops on CpuAcc`. Views, which cost nothing,
+/// are not counted.
+pub fn placement_summary(report: &PlacementReport) -> String {
+    let count = |backend: &str| report.nodes.iter().filter(|node| node.backend == backend).count();
+    let moves = count("dma");
+    let total = report.nodes.len() - moves - count("view");
+    let mut parts = Vec::new();
+    for backend in &report.backends {
+        match (count(backend), parts.is_empty()) {
+            (0, _) => {}
+            (n, true) => parts.push(format!("{n} of {total} ops on {backend}")),
+            (n, false) => parts.push(format!("{n} on {backend}")),
+        }
+    }
+    match moves {
+        0 => {}
+        1 => parts.push("1 move by dma".into()),
+        n => parts.push(format!("{n} moves by dma")),
+    }
+    parts.join(", ")
+}
+
+/// What this machine's CPU has.
+pub fn native_cpu() -> CpuLevel {
+    tenon_builtin::native_cpu()
+}
+
+/// Threads that an execution uses unless told otherwise.
+pub fn threads() -> usize {
+    tenon_base::pool::threads()
+}
+
+/// What this machine does at most: GFLOP/s of f32 multiply-adds on up to `threads` threads.
+pub fn multiply_add_ceiling(threads: usize) -> f64 {
+    tenon_builtin::multiply_add_ceiling(threads)
+}
