@@ -23,7 +23,7 @@ pub(crate) const PATTERNS: &[Rule] = &[
 /// Products with what follows them.
 pub(crate) const PRODUCTS: &[Rule] = &[
     matmul::from_plain,
-    matmul::transposed_inputs,
+    matmul::transposed_b,
     matmul::scaled_input,
     matmul::bias,
     matmul::scaled_result,

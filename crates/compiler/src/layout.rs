@@ -40,12 +40,14 @@ pub(crate) enum Preference {
 
 /// What the first choice of backends prefers.
 pub(crate) fn preference(backends: &[&Arc<dyn Backend>]) -> Preference {
-    let nhwc = CapabilityValue::String("nhwc".into());
+    let is_nhwc = |value: &CapabilityValue| match value {
+        CapabilityValue::String(layout) => layout.eq_ignore_ascii_case("nhwc"),
+        _ => false,
+    };
     let prefers = backends.first().is_some_and(|backend| {
-        backend
-            .capabilities()
-            .iter()
-            .any(|capability| capability.name == "PreferredLayout" && capability.value == nhwc)
+        let capabilities = backend.capabilities();
+        let mut layouts = capabilities.iter().filter(|c| c.name == "PreferredLayout");
+        layouts.any(|layout| is_nhwc(&layout.value))
     });
     if prefers {
         Preference::Nhwc

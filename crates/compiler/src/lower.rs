@@ -148,8 +148,9 @@ fn lower_attribute(name: &str, value: &GraphAttribute) -> Result<Attribute> {
         GraphAttribute::Floats(list) => {
             Attribute::Array(list.iter().copied().map(Attribute::F32).collect())
         }
+        // An empty list has no type and is BEF's empty array.
         GraphAttribute::Strings(list) => {
-            Attribute::Aggregate(list.iter().cloned().map(Attribute::String).collect())
+            Attribute::list(list.iter().cloned().map(Attribute::String).collect())
         }
         GraphAttribute::Tensor(_) => {
             let text = format!("attribute '{name}' is a tensor, which a kernel cannot hold");

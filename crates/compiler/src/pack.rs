@@ -173,14 +173,19 @@ fn memory_plan(memory: &Memory) -> MemoryPlan {
         }),
         _ => None,
     };
+    let variables: Vec<LiveRange> = memory
+        .variables
+        .iter()
+        .enumerate()
+        .filter_map(range)
+        .collect();
+    // The largest end, not padded as the planner has it: what a reader counts too.
+    let ends = variables
+        .iter()
+        .map(|variable| variable.offset + variable.size);
     MemoryPlan {
-        arena_bytes: memory.arena_bytes as u64,
-        variables: memory
-            .variables
-            .iter()
-            .enumerate()
-            .filter_map(range)
-            .collect(),
+        arena_bytes: ends.max().unwrap_or(0),
+        variables,
     }
 }
 

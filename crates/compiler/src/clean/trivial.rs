@@ -86,6 +86,9 @@ pub(crate) fn simpler_operator(rewriter: &mut Rewriter<'_>, node: &Node) -> Resu
     let Some(input) = rewriter.input(node, 0) else {
         return Ok(Outcome::Keep);
     };
+    if node.op.name == "ConstantOfShape" {
+        return filled(rewriter, node, input);
+    }
     let make = |op: &str, inputs| {
         rewriter
             .node_like(node, op, Attributes::new(), inputs)
@@ -113,6 +116,19 @@ pub(crate) fn simpler_operator(rewriter: &mut Rewriter<'_>, node: &Node) -> Resu
         "Max" | "Min" if node.inputs.len() == 2 && rewriter.is_f32(input) => bound(rewriter, node),
         _ => Ok(Outcome::Keep),
     }
+}
+
+/// A constant too large to be stored is spread from one element when it runs.
+fn filled(rewriter: &mut Rewriter<'_>, node: &Node, shape: ValueId) -> Result<Outcome> {
+    let fill = match node.attributes.tensor("value")? {
+        Some(tensor) => tensor.reshaped(Vec::new())?,
+        None => Tensor::scalar(0.0f32)?,
+    };
+    let fill = rewriter.add_constant(&format!("{}.fill", node.name), fill);
+    let inputs = vec![Some(fill), Some(shape)];
+    rewriter
+        .node_like(node, "Expand", Attributes::new(), inputs)
+        .map(Outcome::Replace)
 }
 
 fn same_shape(rewriter: &Rewriter<'_>, node: &Node) -> Result<bool> {

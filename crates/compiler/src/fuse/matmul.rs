@@ -30,10 +30,8 @@ pub(crate) fn from_plain(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Out
 
 fn from_gemm(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let mut attributes = Attributes::new();
-    for (old, new) in [("transA", "trans_a"), ("transB", "trans_b")] {
-        if node.attributes.flag(old, false)? {
-            attributes.set(new, Attribute::Int(1));
-        }
+    if node.attributes.flag("transB", false)? {
+        attributes.set("trans_b", Attribute::Int(1));
     }
     let alpha = node.attributes.float("alpha", 1.0)?;
     if alpha != 1.0 {
@@ -67,6 +65,11 @@ fn from_gemm(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
             return Ok(Outcome::Keep);
         }
     }
+    if node.attributes.flag("transA", false)?
+        && let Some(a) = inputs[0]
+    {
+        inputs[0] = Some(rewriter.transpose(&format!("{}.a", node.name), a, &[1, 0])?);
+    }
     rewriter
         .node_like(node, MATMUL, attributes, inputs)
         .map(Outcome::Replace)
@@ -81,31 +84,29 @@ fn spread(numbers: &[f32], beta: f32, columns: usize) -> Option<Vec<f32>> {
     }
 }
 
-/// A Transpose of the last two dimensions is read the other way round instead.
-pub(crate) fn transposed_inputs(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+/// A Transpose of the last two dimensions of B is read the other way round instead. A is left alone:
+/// kernels read its rows where they lie.
+pub(crate) fn transposed_b(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     if node.op.name != MATMUL {
         return Ok(Outcome::Keep);
     }
-    for (index, flag) in [(0, "trans_a"), (1, "trans_b")] {
-        let Some(transpose) = rewriter.made_by(node, index, "Transpose") else {
-            continue;
-        };
-        let mut perm = perm_of(rewriter, transpose)?;
-        let rank = perm.len();
-        if rank < 2 {
-            continue;
-        }
-        perm.swap(rank - 1, rank - 2);
-        if !perm.is_sorted() {
-            continue;
-        }
-        let mut new = node.clone();
-        new.inputs[index] = rewriter.input(transpose, 0);
-        let turned = !node.attributes.flag(flag, false)?;
-        new.attributes.set(flag, Attribute::Int(turned.into()));
-        return Ok(Outcome::Replace(new));
+    let Some(transpose) = rewriter.made_by(node, 1, "Transpose") else {
+        return Ok(Outcome::Keep);
+    };
+    let mut perm = perm_of(rewriter, transpose)?;
+    let rank = perm.len();
+    if rank < 2 {
+        return Ok(Outcome::Keep);
     }
-    Ok(Outcome::Keep)
+    perm.swap(rank - 1, rank - 2);
+    if !perm.is_sorted() {
+        return Ok(Outcome::Keep);
+    }
+    let mut new = node.clone();
+    new.inputs[1] = rewriter.input(transpose, 0);
+    let turned = !node.attributes.flag("trans_b", false)?;
+    new.attributes.set("trans_b", Attribute::Int(turned.into()));
+    Ok(Outcome::Replace(new))
 }
 
 /// A number that multiplies an input multiplies the product.

@@ -49,10 +49,8 @@ impl Backend for ChannelsLast {
 /// A channels-last first choice, and CpuRef.
 pub fn registry() -> Registry {
     let mut registry = Registry::new();
-    registry
-        .register(Arc::new(ChannelsLast(CpuRef::default())))
-        .unwrap();
-    registry.register(Arc::new(CpuRef::default())).unwrap();
+    registry.register(Arc::new(ChannelsLast(CpuRef))).unwrap();
+    registry.register(Arc::new(CpuRef)).unwrap();
     registry
 }
 
@@ -67,7 +65,7 @@ pub fn run(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
         assert_eq!(graph.value(*id).ty.as_ref(), Some(tensor.ty()));
         values[id.index()] = Some(tensor.clone());
     }
-    let backend = CpuRef::default();
+    let backend = CpuRef;
     for node in &graph.nodes {
         let inputs: Vec<Option<&Tensor>> = node
             .inputs

@@ -1,0 +1,164 @@
+//! Compiled packages, written and loaded: what runs gives what the graph means, and equal inputs
+//! give equal bytes.
+
+mod common;
+
+use tenon_backend::{BackendId, Registry};
+use tenon_base::Control;
+use tenon_compiler::{Compiled, Options, compile};
+use tenon_graph::{Graph, Tensor};
+use tenon_neff::{Limits, Package, Role, WriteOptions};
+use tenon_runtime::{LoadOptions, Model, Runtime};
+use tenon_tensor::BufferMut;
+
+fn bytes(compiled: &Compiled) -> Vec<u8> {
+    compiled
+        .contents
+        .to_bytes(WriteOptions::default(), &Control::new())
+        .unwrap()
+}
+
+/// The outputs of a compiled graph, run from its package.
+fn execute(compiled: &Compiled, registry: &Registry, inputs: &[Tensor]) -> Vec<Tensor> {
+    let file = BufferMut::copy_of(&bytes(compiled)).unwrap().freeze();
+    let package = Package::from_buffer(file, &Limits::default(), &Control::new()).unwrap();
+    let runtime = Runtime::new(registry.clone(), tenon_builtin::kernels());
+    let model = Model::load(&runtime, &package, &LoadOptions::default()).unwrap();
+    let named: Vec<(&str, &Tensor)> = model
+        .inputs()
+        .iter()
+        .map(|input| input.name.as_str())
+        .zip(inputs)
+        .collect();
+    // Twice: what an execution leaves in the arena must not matter.
+    model.run(&named).unwrap();
+    model.run(&named).unwrap()
+}
+
+fn golden_graphs() -> Vec<(String, Graph)> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
+    files.sort();
+    files
+        .into_iter()
+        .filter(|file| !file.ends_with("unknown_shape.txt"))
+        .map(|file| {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let (source, _) = text.split_once("===\n").unwrap();
+            (file.display().to_string(), source.parse().unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn packages_run_on_every_choice_of_backends() {
+    let registries = [common::registry(), tenon_builtin::registry()];
+    for (name, graph) in golden_graphs() {
+        let inputs = common::inputs(&graph, 3);
+        let expected = common::run(&graph, &inputs);
+        for registry in &registries {
+            for backends in [vec!["CpuAcc", "CpuRef"], vec!["CpuRef"]] {
+                let what = format!("{name} on {backends:?}");
+                let mut options = Options::new(registry);
+                options.backends = backends.into_iter().map(BackendId::new).collect();
+                let compiled = compile(graph.clone(), &options)
+                    .unwrap_or_else(|error| panic!("{what}: {error}"));
+                let found = execute(&compiled, registry, &inputs);
+                common::assert_close(&expected, &found, 1e-4, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn equal_inputs_give_equal_bytes() {
+    let registry = tenon_builtin::registry();
+    for (name, graph) in golden_graphs() {
+        let options = Options::new(&registry);
+        let once = compile(graph.clone(), &options).unwrap();
+        let again = compile(graph, &options).unwrap();
+        assert!(bytes(&once) == bytes(&again), "{name}");
+    }
+}
+
+#[test]
+fn equal_constants_are_stored_once_and_unused_ones_not_at_all() {
+    let graph: Graph = "graph \"g\" (%x: f32[4, 4]) -> (%y: f32[4, 4]) {
+        const %a: f32[4, 4] = fill 0.5
+        const %b: f32[4, 4] = fill 0.5
+        const %unused: f32[4, 4] = fill 0.25
+        const %shape: i64[2] = [4, -1]
+        %p: f32[4, 4] = MatMul(%x, %a)
+        %q: f32[4, 4] = Reshape(%p, %shape)
+        %y: f32[4, 4] = MatMul(%q, %b)
+    }"
+    .parse()
+    .unwrap();
+    let registry = common::registry();
+    let compiled = compile(graph, &Options::new(&registry)).unwrap();
+    let constants = compiled.contents.variables.iter();
+    let constants = constants.filter(|variable| matches!(variable.role, Role::Constant(_)));
+    assert_eq!(
+        constants
+            .map(|variable| variable.name.as_str())
+            .collect::<Vec<_>>(),
+        ["a"]
+    );
+}
+
+#[test]
+fn the_arena_is_shared_and_outputs_are_written_in_place() {
+    // A chain of ten products needs two ranges of the arena, the last is written to the output.
+    let mut text = "graph \"g\" (%v0: f32[16, 16]) -> (%v10: f32[16, 16]) {
+        const %w: f32[16, 16] = fill 0.1\n"
+        .to_owned();
+    for layer in 0..10 {
+        text += &format!("%v{}: f32[16, 16] = MatMul(%v{layer}, %w)\n", layer + 1);
+    }
+    let graph: Graph = (text + "}").parse().unwrap();
+    let registry = common::registry();
+    let compiled = compile(graph, &Options::new(&registry)).unwrap();
+    assert_eq!(compiled.contents.tenon.plan.arena_bytes, 2 * 16 * 16 * 4);
+    assert_eq!(compiled.module.functions[0].kernels.len(), 10);
+}
+
+#[test]
+fn every_problem_of_the_options_is_told() {
+    let graph: Graph = "graph \"g\" (%x: f32[2]) -> (%y: f32[2]) {
+        %y: f32[2] = Neg(%x)
+    }"
+    .parse()
+    .unwrap();
+    let registry = common::registry();
+    let mut options = Options::new(&registry);
+    options.backends = vec![BackendId::new("GpuAcc"), BackendId::new("Npu")];
+    let error = compile(graph.clone(), &options).unwrap_err();
+    assert_eq!(error.all().count(), 2, "{error}");
+    let mut options = Options::new(&registry);
+    options
+        .constants
+        .insert("x".into(), Tensor::from_slice([3], &[1.0f32; 3]).unwrap());
+    options
+        .constants
+        .insert("z".into(), Tensor::from_slice([3], &[1.0f32; 3]).unwrap());
+    let error = compile(graph.clone(), &options).unwrap_err();
+    assert_eq!(error.all().count(), 2, "{error}");
+    let mut options = Options::new(&registry);
+    options
+        .constants
+        .insert("x".into(), Tensor::from_slice([2], &[1.0f32, 2.0]).unwrap());
+    let compiled = compile(graph.clone(), &options).unwrap();
+    let found = execute(&compiled, &registry, &[]);
+    assert_eq!(found[0].as_slice::<f32>().unwrap(), [-1.0, -2.0]);
+    let control = Control::new();
+    control.cancel();
+    let mut options = Options::new(&registry);
+    options.control = control;
+    assert_eq!(
+        compile(graph, &options).unwrap_err().kind(),
+        tenon_base::ErrorKind::Cancelled
+    );
+}
