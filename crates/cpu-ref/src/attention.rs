@@ -1,7 +1,7 @@
 //! Attention: every query's mean of values, weighed by how well their keys match.
 
-use crate::kernel::{Build, Kernel, Node, Stop, floats, length, other, position, scratch};
 use crate::elements::{Elements, ElementsMut};
+use crate::kernel::{Build, Kernel, Node, Stop, floats, length, other, position, scratch};
 use crate::nest::broadcast;
 use crate::number::{Number, Wide};
 use tenon_backend::Inputs;
@@ -88,11 +88,21 @@ struct Rows {
 impl Rows {
     fn new(node: &Node<'_>, index: usize, heads: &str) -> Result<Self> {
         Ok(match **node.shape(index)? {
-            [_, heads, steps, width] => Self { heads, steps, width, apart: true },
+            [_, heads, steps, width] => Self {
+                heads,
+                steps,
+                width,
+                apart: true,
+            },
             ref shape => {
                 let heads = node.attributes.int(heads, 1)?.max(1) as usize;
                 let (steps, width) = (shape[1], shape[2] / heads);
-                Self { heads, steps, width, apart: false }
+                Self {
+                    heads,
+                    steps,
+                    width,
+                    apart: false,
+                }
             }
         })
     }
@@ -118,18 +128,30 @@ struct Mask {
 
 impl Mask {
     fn new(node: &Node<'_>, scores: &[usize; 4]) -> Result<Option<Self>> {
-        let Some(mask) = node.optional(3) else { return Ok(None) };
-        let Some((&keys, lead)) = mask.shape().split_last() else { return Ok(None) };
+        let Some(mask) = node.optional(3) else {
+            return Ok(None);
+        };
+        let Some((&keys, lead)) = mask.shape().split_last() else {
+            return Ok(None);
+        };
         let lead = broadcast(&Shape::new(lead), &scores[..3])?;
         let lead = lead.iter().map(|step| step * keys as isize).collect();
-        Ok(Some(Self { lead, keys, dtype: mask.dtype() }))
+        Ok(Some(Self {
+            lead,
+            keys,
+            dtype: mask.dtype(),
+        }))
     }
 
     fn at(&self, mask: Elements<'_>, row: [usize; 3], key: usize) -> f64 {
         if key >= self.keys {
             return f64::NEG_INFINITY;
         }
-        let start: usize = row.iter().zip(&self.lead).map(|(at, &step)| at * step as usize).sum();
+        let start: usize = row
+            .iter()
+            .zip(&self.lead)
+            .map(|(at, &step)| at * step as usize)
+            .sum();
         let value = mask.at(start + key);
         match self.dtype {
             DataType::Bool if value == 0.0 => f64::NEG_INFINITY,
@@ -168,7 +190,11 @@ impl Attention {
             Some(_) => attributes.float("scale", 1.0)?.into(),
             None => 1.0 / (q.width as f64).sqrt(),
         };
-        let bound = |name| attributes.int(name, -1).map(|keys| (keys >= 0).then_some(keys));
+        let bound = |name| {
+            attributes
+                .int(name, -1)
+                .map(|keys| (keys >= 0).then_some(keys))
+        };
         Ok(Self {
             mask: Mask::new(node, &[batches, q.heads, q.steps, past + k.steps])?,
             v: Rows::new(node, 2, "kv_num_heads")?,
@@ -199,7 +225,11 @@ impl Attention {
     }
 
     fn capped(&self, score: f64) -> f64 {
-        if self.softcap > 0.0 { self.softcap * (score / self.softcap).tanh() } else { score }
+        if self.softcap > 0.0 {
+            self.softcap * (score / self.softcap).tanh()
+        } else {
+            score
+        }
     }
 }
 
@@ -220,8 +250,15 @@ impl<'a> Cached<'a> {
         past_steps: usize,
     ) -> Result<Self> {
         let has_past = inputs.optional::<u8>(past)?.is_some();
-        let past = has_past.then(|| Elements::new(inputs, past, dtype)).transpose()?;
-        Ok(Self { past, new: Elements::new(inputs, new, dtype)?, rows, past_steps })
+        let past = has_past
+            .then(|| Elements::new(inputs, past, dtype))
+            .transpose()?;
+        Ok(Self {
+            past,
+            new: Elements::new(inputs, new, dtype)?,
+            rows,
+            past_steps,
+        })
     }
 
     /// The elements that hold a step, and where it starts in them.
@@ -252,7 +289,9 @@ fn attention(node: &Node<'_>) -> Result<Kernel, Stop> {
     let attention = Attention::new(node)?;
     let room = attention.keys() + attention.v.width;
     if !attention.types.iter().all(|dtype| dtype.is_float()) {
-        return Err(other("no kernel for keys or values that are no floating-point numbers"));
+        return Err(other(
+            "no kernel for keys or values that are no floating-point numbers",
+        ));
     }
     floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();

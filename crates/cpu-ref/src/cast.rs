@@ -1,13 +1,68 @@
-//! Conversions between element types.
+//! Conversions between element types, by the rules of `tenon-tensor`.
 
 use crate::elements::{Elements, ElementsMut, known};
 use crate::kernel::{Build, Kernel, Node, Stop, no_type, other};
 use tenon_base::Result;
+use tenon_tensor::{Convert, DataType, converter};
 
 pub(crate) static KERNELS: &[(&str, Build)] = &[("Cast", cast), ("CastLike", cast)];
 
 fn cast(node: &Node<'_>) -> Result<Kernel, Stop> {
     let (from, to) = (node.dtype(0)?, node.output(0)?.dtype());
+    let saturate = node.attributes.flag("saturate", true)?;
+    let greatest = greatest(to).filter(|_| saturate && from != to);
+    if let Some(greatest) = greatest
+        && let (Some(read), Some(write)) =
+            (converter(from, DataType::F64), converter(DataType::F64, to))
+    {
+        return Ok(held(from.bits() / 8, read, write, greatest));
+    }
+    if let Some(convert) = converter(from, to) {
+        return Ok(Kernel::new(move |operands| {
+            let (inputs, mut outputs) = operands.split();
+            convert(inputs.slice::<u8>(0)?, outputs.slice::<u8>(0)?);
+            Ok(())
+        }));
+    }
+    one_by_one(node, from, to)
+}
+
+/// The greatest finite number of a type of 8 bits, where conversions to it stop unless told not to.
+fn greatest(dtype: DataType) -> Option<f64> {
+    Some(match dtype {
+        DataType::F8E3M4 => 15.5,
+        DataType::F8E4M3 | DataType::F8E4M3FnUz => 240.0,
+        DataType::F8E4M3Fn => 448.0,
+        DataType::F8E5M2 | DataType::F8E5M2FnUz => 57344.0,
+        _ => return None,
+    })
+}
+
+/// Numbers that are converted at a time.
+const CHUNK: usize = 64;
+
+/// Through f64, which is exact where it matters: what does not fit it is beyond `greatest`.
+fn held(size: usize, read: Convert, write: Convert, greatest: f64) -> Kernel {
+    Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let (from, to) = (inputs.slice::<u8>(0)?, outputs.slice::<u8>(0)?);
+        let mut wide = [0; 8 * CHUNK];
+        for (from, to) in from.chunks(size * CHUNK).zip(to.chunks_mut(CHUNK)) {
+            let wide = &mut wide[..8 * to.len()];
+            read(from, wide);
+            for number in wide.as_chunks_mut::<8>().0 {
+                *number = f64::from_le_bytes(*number)
+                    .clamp(-greatest, greatest)
+                    .to_le_bytes();
+            }
+            write(wide, to);
+        }
+        Ok(())
+    })
+}
+
+/// For elements of half a byte.
+fn one_by_one(node: &Node<'_>, from: DataType, to: DataType) -> Result<Kernel, Stop> {
     let count = node.output(0)?.elements();
     if !known(from) {
         return Err(no_type(0, from));

@@ -21,7 +21,11 @@ fn three(spatial: &[usize]) -> Result<[usize; 3], Stop> {
         [w] => Ok([1, 1, w]),
         [h, w] => Ok([1, h, w]),
         [d, h, w] => Ok([d, h, w]),
-        _ => Err(Reason::InputRank { input: 0, found: spatial.len() + 2 }.into()),
+        _ => Err(Reason::InputRank {
+            input: 0,
+            found: spatial.len() + 2,
+        }
+        .into()),
     }
 }
 
@@ -81,12 +85,20 @@ impl SampledAxis {
     /// From [-1, 1] to pixels.
     fn pixel(&self, x: f64) -> f64 {
         let extent = self.extent as f64;
-        if self.corners { (x + 1.0) / 2.0 * (extent - 1.0) } else { ((x + 1.0) * extent - 1.0) / 2.0 }
+        if self.corners {
+            (x + 1.0) / 2.0 * (extent - 1.0)
+        } else {
+            ((x + 1.0) * extent - 1.0) / 2.0
+        }
     }
 
     fn border(&self) -> [f64; 2] {
         let extent = self.extent as f64;
-        if self.corners { [0.0, extent - 1.0] } else { [-0.5, extent - 0.5] }
+        if self.corners {
+            [0.0, extent - 1.0]
+        } else {
+            [-0.5, extent - 0.5]
+        }
     }
 
     /// Back between the borders, as often as needed.
@@ -138,7 +150,11 @@ impl SampledAxis {
             Sampling::Cubic => (-1.0, cubic(ratio)),
             _ => (0.0, [1.0 - ratio, ratio, 0.0, 0.0]),
         };
-        for (nth, weight) in weights.into_iter().enumerate().filter(|(_, weight)| *weight != 0.0) {
+        for (nth, weight) in weights
+            .into_iter()
+            .enumerate()
+            .filter(|(_, weight)| *weight != 0.0)
+        {
             taps[nth] = (self.place(below + first + nth as f64), weight);
         }
         taps
@@ -150,7 +166,12 @@ fn cubic(ratio: f64) -> [f64; 4] {
     const A: f64 = -0.75;
     let near = |x: f64| ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0;
     let far = |x: f64| ((A * x - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A;
-    [far(ratio + 1.0), near(ratio), near(1.0 - ratio), far(2.0 - ratio)]
+    [
+        far(ratio + 1.0),
+        near(ratio),
+        near(1.0 - ratio),
+        far(2.0 - ratio),
+    ]
 }
 
 fn grid_sample(node: &Node<'_>) -> Result<Kernel, Stop> {
@@ -170,7 +191,11 @@ fn grid_sample(node: &Node<'_>) -> Result<Kernel, Stop> {
         "reflection" => Padding::Reflection,
         other => return Err(no_value("padding_mode", other)),
     };
-    let axes = extents.map(|extent| SampledAxis { extent, corners, padding });
+    let axes = extents.map(|extent| SampledAxis {
+        extent,
+        corners,
+        padding,
+    });
     let [_, h, w] = extents;
     let image: usize = extents.iter().product();
     let points: usize = out[2..].iter().product();
@@ -216,11 +241,20 @@ const MAX_SAMPLES: f64 = 65536.0;
 /// One side of a region: where it starts, the size of a cell, samples a cell.
 fn side(start: f64, end: f64, cells: usize, ratio: usize, least: f64) -> Result<(f64, f64, usize)> {
     let cell = (end - start).max(least) / cells as f64;
-    let samples = if ratio > 0 { ratio as f64 } else { cell.ceil().max(0.0) };
+    let samples = if ratio > 0 {
+        ratio as f64
+    } else {
+        cell.ceil().max(0.0)
+    };
     if !(start.is_finite() && samples <= MAX_SAMPLES) {
-        return Err(Error::new(ErrorKind::OutOfBounds, "a region is too large or not a number")
-            .expected(format_args!("at most {MAX_SAMPLES} samples a side of a cell"))
-            .found(format_args!("{start} to {end}")));
+        return Err(Error::new(
+            ErrorKind::OutOfBounds,
+            "a region is too large or not a number",
+        )
+        .expected(format_args!(
+            "at most {MAX_SAMPLES} samples a side of a cell"
+        ))
+        .found(format_args!("{start} to {end}")));
     }
     Ok((start, cell, samples as usize))
 }
@@ -233,7 +267,11 @@ fn around([h, w]: [usize; 2], y: f64, x: f64) -> [(usize, f64); 4] {
     let axis = |at: f64, extent: usize| -> (usize, usize, f64) {
         let at = at.max(0.0);
         let low = at as usize;
-        if low + 1 >= extent { (extent - 1, extent - 1, 0.0) } else { (low, low + 1, at - low as f64) }
+        if low + 1 >= extent {
+            (extent - 1, extent - 1, 0.0)
+        } else {
+            (low, low + 1, at - low as f64)
+        }
     };
     let ((top, bottom, y), (left, right, x)) = (axis(y, h), axis(x, w));
     [
@@ -246,18 +284,31 @@ fn around([h, w]: [usize; 2], y: f64, x: f64) -> [(usize, f64); 4] {
 
 fn roi_align(node: &Node<'_>) -> Result<Kernel, Stop> {
     let [images, channels, height, width] = **node.shape(0)? else {
-        return Err(Reason::InputRank { input: 0, found: node.shape(0)?.len() }.into());
+        return Err(Reason::InputRank {
+            input: 0,
+            found: node.shape(0)?.len(),
+        }
+        .into());
     };
-    let [regions, _, rows, columns] = **node.output(0)?.shape() else { return Ok(nothing()) };
+    let [regions, _, rows, columns] = **node.output(0)?.shape() else {
+        return Ok(nothing());
+    };
     let attributes = node.attributes;
     let mode = attributes.string("coordinate_transformation_mode", "half_pixel")?;
     // Without half a pixel's shift, regions are at least a pixel large.
-    let (shift, least) = if mode == "half_pixel" { (0.5, f64::MIN) } else { (0.0, 1.0) };
+    let (shift, least) = if mode == "half_pixel" {
+        (0.5, f64::MIN)
+    } else {
+        (0.0, 1.0)
+    };
     let greatest = attributes.string("mode", "avg")? == "max";
     let ratio = attributes.int("sampling_ratio", 0)?.max(0) as usize;
     let scale = f64::from(attributes.float("spatial_scale", 1.0)?);
     if height * width == 0 {
-        return Err(Reason::Other { text: "no kernel for images without pixels".into() }.into());
+        return Err(Reason::Other {
+            text: "no kernel for images without pixels".into(),
+        }
+        .into());
     }
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
@@ -303,9 +354,15 @@ fn nothing() -> Kernel {
 /// Regions in whole pixels, their cells overlapping where they do not divide evenly.
 fn max_roi_pool(node: &Node<'_>) -> Result<Kernel, Stop> {
     let [images, channels, height, width] = **node.shape(0)? else {
-        return Err(Reason::InputRank { input: 0, found: node.shape(0)?.len() }.into());
+        return Err(Reason::InputRank {
+            input: 0,
+            found: node.shape(0)?.len(),
+        }
+        .into());
     };
-    let [regions, _, rows, columns] = **node.output(0)?.shape() else { return Ok(nothing()) };
+    let [regions, _, rows, columns] = **node.output(0)?.shape() else {
+        return Ok(nothing());
+    };
     let scale = f64::from(node.attributes.float("spatial_scale", 1.0)?);
     // The pixels of a cell along one side.
     let cell = |start: f64, end: f64, nth: usize, cells: usize, extent: usize| {
@@ -340,7 +397,12 @@ fn max_roi_pool(node: &Node<'_>) -> Result<Kernel, Stop> {
 fn col2im(node: &Node<'_>) -> Result<Kernel, Stop> {
     let out = node.output(0)?.shape();
     let whole = |index| -> Result<Vec<usize>, Stop> {
-        Ok(node.ints(index)?.unwrap_or_default().iter().map(|&at| at.max(0) as usize).collect())
+        Ok(node
+            .ints(index)?
+            .unwrap_or_default()
+            .iter()
+            .map(|&at| at.max(0) as usize)
+            .collect())
     };
     let window = Window::sliding(node.attributes, &whole(1)?, &whole(2)?)?;
     let slides = window_slides(&window, &out[2..])?;
@@ -381,7 +443,10 @@ fn col2im(node: &Node<'_>) -> Result<Kernel, Stop> {
 /// The window as one from blocks to pixels.
 fn window_slides(window: &Window, image: &[usize]) -> Result<[Slide; 3], Stop> {
     let pixels = three(image)?;
-    let mut slides = pixels.map(|output| Slide { output, ..Slide::NONE });
+    let mut slides = pixels.map(|output| Slide {
+        output,
+        ..Slide::NONE
+    });
     let first = 3 - window.rank();
     for axis in 0..window.rank() {
         slides[first + axis] = Slide {
@@ -403,8 +468,14 @@ mod tests {
 
     #[test]
     fn positions_reflect_at_borders() {
-        let axis = SampledAxis { extent: 3, corners: true, padding: Padding::Reflection };
-        let places: Vec<_> = (-3..6).map(|at| axis.place(f64::from(at)).unwrap()).collect();
+        let axis = SampledAxis {
+            extent: 3,
+            corners: true,
+            padding: Padding::Reflection,
+        };
+        let places: Vec<_> = (-3..6)
+            .map(|at| axis.place(f64::from(at)).unwrap())
+            .collect();
         assert_eq!(places, [1, 2, 1, 0, 1, 2, 1, 0, 1]);
         assert_eq!(axis.held(f64::NAN), 0.0);
     }

@@ -188,3 +188,22 @@ fn check_outputs(view: &NodeView<'_>) -> Result<(), Stop> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operator_of_the_table_has_a_kernel_and_every_kernel_an_operator() {
+        let missing: Vec<&str> = tenon_graph::operator::all()
+            .map(|operator| operator.name)
+            .filter(|name| !kernels().contains_key(name))
+            .collect();
+        assert!(missing.is_empty(), "{missing:?}");
+        let unknown: Vec<_> = kernels()
+            .keys()
+            .filter(|name| tenon_graph::operator::operator(name).is_none())
+            .collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+}

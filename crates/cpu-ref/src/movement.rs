@@ -95,10 +95,16 @@ fn split(node: &Node<'_>) -> Result<Kernel, Stop> {
     let own = strides(shape);
     let mut start = 0;
     let mut nests = Vec::new();
-    for (index, extent) in split_sizes(&node.inference(), shape[along])?.into_iter().enumerate() {
+    for (index, extent) in split_sizes(&node.inference(), shape[along])?
+        .into_iter()
+        .enumerate()
+    {
         if let Some(Some(ty)) = node.outputs.get(index) {
             let to = strides(ty.shape());
-            nests.push((index, Nest::new(ty.shape(), [&to, &own]).starting_at([0, start])));
+            nests.push((
+                index,
+                Nest::new(ty.shape(), [&to, &own]).starting_at([0, start]),
+            ));
         }
         start += own[along] * extent as isize;
     }

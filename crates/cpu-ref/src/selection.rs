@@ -122,15 +122,12 @@ fn top_k(node: &Node<'_>) -> Result<Kernel, Stop> {
 }
 
 /// Running totals along the axis that input 1 names when executing.
-fn running<T: Number, A: Copy + 'static>(
+fn running<T: Number, A: Copy + Send + Sync + 'static>(
     node: &Node<'_>,
     start: A,
     step: fn(A, T) -> A,
     finish: fn(A) -> T,
-) -> Result<Kernel, Stop>
-where
-    A: Send + Sync,
-{
+) -> Result<Kernel, Stop> {
     let shape = node.shape(0)?.clone();
     let exclusive = node.attributes.flag("exclusive", false)?;
     let reverse = node.attributes.flag("reverse", false)?;

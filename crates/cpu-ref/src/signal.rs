@@ -45,10 +45,17 @@ fn transform(
 fn dft(node: &Node<'_>) -> Result<Kernel, Stop> {
     let (shape, out) = (node.shape(0)?, node.output(0)?.shape());
     let rank = shape.len();
-    let given = node.ints(2)?.and_then(|axes| axes.first().copied()).unwrap_or(-2);
+    let given = node
+        .ints(2)?
+        .and_then(|axes| axes.first().copied())
+        .unwrap_or(-2);
     let along = axis(given, rank)?;
     let (parts, out_parts) = (shape[rank - 1], out[rank - 1]);
-    let Along { outer, extent, inner } = Along::new(&shape[..rank - 1], along);
+    let Along {
+        outer,
+        extent,
+        inner,
+    } = Along::new(&shape[..rank - 1], along);
     let frequencies = out[along];
     let inverse = node.attributes.flag("inverse", false)?;
     let one_sided = node.attributes.flag("onesided", false)?;
@@ -151,7 +158,10 @@ fn mel(node: &Node<'_>) -> Result<Kernel, Stop> {
     let one = node.ints(1)?.and_then(|length| length.first().copied());
     let length = one.unwrap_or(0) as f64;
     let types = [node.dtype(2)?, node.dtype(3)?, node.dtype(4)?];
-    if let Some(nth) = types.iter().position(|&dtype| !crate::elements::known(dtype)) {
+    if let Some(nth) = types
+        .iter()
+        .position(|&dtype| !crate::elements::known(dtype))
+    {
         return Err(no_type(2 + nth, types[nth]));
     }
     numbers!(node.output(0)?.dtype(), 0, T => Ok(Kernel::new(move |operands| {

@@ -1,5 +1,6 @@
 //! ONNX's own node tests: every case that a tensor backend can have, through import, inference and
 //! `CpuRef`. Needs TENON_PYTHON, an interpreter with `onnx`.
+#![allow(clippy::print_stdout, reason = "a test says what it covers")]
 
 use half::{bf16, f16};
 use serde::Deserialize;
@@ -59,7 +60,7 @@ enum Outcome {
 #[test]
 fn cases_of_onnx() {
     let Ok(python) = std::env::var("TENON_PYTHON") else {
-        eprintln!("skipped: TENON_PYTHON is not set");
+        println!("skipped: TENON_PYTHON is not set");
         return;
     };
     let folder = written_by(&python);
@@ -79,28 +80,48 @@ fn cases_of_onnx() {
             Outcome::Wrong(how) => wrong.push(format!("{}: {how}", case.name)),
         }
     }
-    println!("onnx {}: {passed} passed, {} refused", cases.onnx, refused.len());
+    println!(
+        "onnx {}: {passed} passed, {} refused",
+        cases.onnx,
+        refused.len()
+    );
     println!("not a tensor backend's: {skipped:?}");
-    refused.iter().for_each(|(name, reason)| println!("refused: {name}: {reason}"));
-    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    refused
+        .iter()
+        .for_each(|(name, reason)| println!("refused: {name}: {reason}"));
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
     check_refusals(&refused);
 }
 
 /// The refused cases are those of the list, and every line of the list is still needed.
 fn check_refusals(refused: &[(&str, String)]) {
-    let lines = UNSUPPORTED.lines().map(|line| line.split('#').next().unwrap_or("").trim());
+    let lines = UNSUPPORTED
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or("").trim());
     let prefixes: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
     let unexpected: Vec<String> = refused
         .iter()
         .filter(|(name, _)| !prefixes.iter().any(|prefix| name.starts_with(prefix)))
         .map(|(name, reason)| format!("{name}: {reason}"))
         .collect();
-    assert!(unexpected.is_empty(), "not in the list:\n{}", unexpected.join("\n"));
+    assert!(
+        unexpected.is_empty(),
+        "not in the list:\n{}",
+        unexpected.join("\n")
+    );
     let idle: Vec<_> = prefixes
         .iter()
         .filter(|prefix| !refused.iter().any(|(name, _)| name.starts_with(**prefix)))
         .collect();
-    assert!(idle.is_empty(), "pass now, take them off the list: {idle:?}");
+    assert!(
+        idle.is_empty(),
+        "pass now, take them off the list: {idle:?}"
+    );
 }
 
 /// Where the script has written the cases; they are written anew when the script has changed.
@@ -114,7 +135,11 @@ fn written_by(python: &str) -> PathBuf {
     if std::fs::read(folder.join("stamp")).is_ok_and(|found| found == stamp) {
         return folder;
     }
-    let status = Command::new(python).arg(&script).arg(&folder).status().unwrap();
+    let status = Command::new(python)
+        .arg(&script)
+        .arg(&folder)
+        .status()
+        .unwrap();
     assert!(status.success(), "the script failed");
     std::fs::write(folder.join("stamp"), stamp).unwrap();
     folder
@@ -173,10 +198,19 @@ fn run(model: &[u8]) -> Result<Vec<Tensor>> {
 /// Executes a node whose inputs are constants and makes its outputs constants.
 fn step(graph: &mut Graph, index: usize) -> Result<()> {
     let node = graph.nodes[index].clone();
-    let inputs: Vec<Option<&Tensor>> =
-        node.inputs.iter().map(|id| id.and_then(|id| graph.value(id).constant.as_ref())).collect();
+    let inputs: Vec<Option<&Tensor>> = node
+        .inputs
+        .iter()
+        .map(|id| id.and_then(|id| graph.value(id).constant.as_ref()))
+        .collect();
     let types: Vec<Option<&TensorType>> = inputs.iter().map(|i| i.map(Tensor::ty)).collect();
-    let inferred = infer(node.op, &node.attributes, &types, &inputs, node.outputs.len())?;
+    let inferred = infer(
+        node.op,
+        &node.attributes,
+        &types,
+        &inputs,
+        node.outputs.len(),
+    )?;
     let wanted: Vec<Option<TensorType>> = node
         .outputs
         .iter()
@@ -199,7 +233,11 @@ fn compare(
     data: &[u8],
 ) -> Result<(), String> {
     let half_bytes = matches!(found.dtype(), DataType::I4 | DataType::U4);
-    let dtype = if half_bytes { "i8" } else { found.dtype().name() };
+    let dtype = if half_bytes {
+        "i8"
+    } else {
+        found.dtype().name()
+    };
     if dtype != expected.dtype || **found.shape() != *expected.shape {
         return Err(format!(
             "expected {}{:?}, found {}",
@@ -211,7 +249,11 @@ fn compare(
     let (start, len) = expected.data;
     let wanted = &data[start..start + len];
     let Some(wanted) = numbers(dtype, wanted) else {
-        return if wanted == found.bytes() { Ok(()) } else { Err("other bytes".into()) };
+        return if wanted == found.bytes() {
+            Ok(())
+        } else {
+            Err("other bytes".into())
+        };
     };
     let found = match found.dtype() {
         DataType::I4 => halves(found, |half| f64::from(((half << 4) as i8) >> 4)),
@@ -230,7 +272,10 @@ fn compare(
 }
 
 fn halves(tensor: &Tensor, read: impl Fn(u8) -> f64) -> Vec<f64> {
-    let all = tensor.bytes().iter().flat_map(|byte| [byte & 15, byte >> 4]);
+    let all = tensor
+        .bytes()
+        .iter()
+        .flat_map(|byte| [byte & 15, byte >> 4]);
     all.map(read).take(tensor.shape().elements()).collect()
 }
 
@@ -238,7 +283,12 @@ fn halves(tensor: &Tensor, read: impl Fn(u8) -> f64) -> Vec<f64> {
 /// that are compared byte by byte.
 fn numbers(dtype: &str, bytes: &[u8]) -> Option<Vec<f64>> {
     fn all<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f64) -> Vec<f64> {
-        bytes.as_chunks::<N>().0.iter().map(|&chunk| read(chunk)).collect()
+        bytes
+            .as_chunks::<N>()
+            .0
+            .iter()
+            .map(|&chunk| read(chunk))
+            .collect()
     }
     Some(match dtype {
         "f32" => all(bytes, |b| f32::from_le_bytes(b).into()),
