@@ -279,8 +279,18 @@ impl VectorOp for Softmax<'_> {
     #[inline(always)]
     fn eval<S: Simd>(self, s: S) {
         for row in self.rows.chunks_exact_mut(self.length) {
-            softmax(s, row);
+            weights(s, row);
         }
+    }
+}
+
+/// Softmax; a query that sees no key, all its scores negative infinity, gets nothing instead of NaN.
+#[inline(always)]
+fn weights<S: Simd>(s: S, scores: &mut [f32]) {
+    if scores.iter().all(|&score| score == f32::NEG_INFINITY) {
+        scores.fill(0.0);
+    } else {
+        softmax(s, scores);
     }
 }
 
@@ -311,7 +321,7 @@ impl VectorOp for OneQuery<'_> {
                 *score += mask;
             }
         }
-        softmax(s, self.scores);
+        weights(s, self.scores);
         // Four vectors of the output at a time, all keys.
         let width = self.output.len();
         for (block, output) in self.output.chunks_mut(4 * S::LANES).enumerate() {

@@ -82,7 +82,8 @@ operators! { "tenon"
             DILATIONS, KERNEL_SHAPE, PADS, STRIDES,
         ] pool;
     /// softmax(scale Q K' + mask) V for each head: Q [B, S, H, D], K [B, T, H, D], V [B, T, H, Dv],
-    /// mask broadcasts to [B, H, S, T]; Y [B, S, H, Dv].
+    /// mask broadcasts to [B, H, S, T]; Y [B, S, H, Dv]. A query whose scores are all minus infinity
+    /// gives 0.
     Compute "tenon.Attention"
         (required("Q", FLOATS), required("K", FLOATS), required("V", FLOATS),
          optional("mask", FLOATS))
