@@ -1,7 +1,7 @@
 //! Elementwise operators of one input.
 
 use super::{Kernel, Plain};
-use crate::signature::{Signature, refuse_attribute};
+use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::math::{Curve, curve_in_place, curve_into};
 use crate::simd::{Level, Simd, VectorOp};
@@ -33,6 +33,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Option<Result<Box<dyn Kernel>
         "Sigmoid" => Ok(Curve::Sigmoid),
         "HardSwish" => Ok(Curve::HardSwish),
         "Mish" => Ok(Curve::Mish),
+        "Pow" => power(signature),
         "Relu" => Ok(Curve::Clamp {
             low: 0.0,
             high: f32::INFINITY,
@@ -52,13 +53,24 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Option<Result<Box<dyn Kernel>
         _ => return None,
     };
     Some(curve.and_then(|curve| {
-        signature.numbers(0)?;
-        signature.only_output()?;
+        if signature.numbers(0)? != signature.only_output()? {
+            return Err(refuse(
+                "no kernel for an output of another shape than the input",
+            ));
+        }
         Ok(Box::new(Unary {
             level: signature.level,
             curve,
         }) as Box<dyn Kernel>)
     }))
+}
+
+/// Squares are the powers that models have.
+fn power(signature: &Signature<'_>) -> Result<Curve, Refusal> {
+    match signature.constant_numbers(1)? {
+        Some([2.0]) => Ok(Curve::Square),
+        _ => Err(refuse("no kernel for powers other than 2")),
+    }
 }
 
 fn clip(signature: &Signature<'_>) -> Result<Curve, Refusal> {

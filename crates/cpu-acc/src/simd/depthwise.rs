@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn taps_inside_are_those_inside() {
-        for (start, before, dilation, kernel, size) in (0..6).flat_map(|a| {
+        for (start, before, dilation, kernel, size) in (0..6usize).flat_map(|a| {
             (0..4).flat_map(move |b| (1..4).map(move |c| (a, b, c, 1 + a % 4, 1 + b)))
         }) {
             let inside: Vec<usize> = (0..kernel)

@@ -1,0 +1,234 @@
+//! Convolutions of all forms against plain loops in f64. Tolerances are those of `products`, with the
+//! number of products in a window as depth.
+
+mod common;
+
+use common::{ACTIVATIONS, Case, LEVELS, Random, activate, check};
+
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    images: usize,
+    size: [usize; 2],
+    channels: usize,
+    filters: usize,
+    group: usize,
+    kernel: [usize; 2],
+    strides: [usize; 2],
+    dilations: [usize; 2],
+    /// Top, left, bottom, right.
+    pads: [usize; 4],
+}
+
+impl Shape {
+    fn output(&self) -> Option<[usize; 2]> {
+        let extent = |axis: usize| {
+            let padded = self.size[axis] + self.pads[axis] + self.pads[axis + 2];
+            let reach = (self.kernel[axis] - 1) * self.dilations[axis] + 1;
+            padded
+                .checked_sub(reach)
+                .map(|left| left / self.strides[axis] + 1)
+        };
+        Some([extent(0)?, extent(1)?])
+    }
+
+    fn exact(&self, x: &[f32], w: &[f32], image: usize, at: [usize; 2], filter: usize) -> f64 {
+        let depth = self.channels / self.group;
+        let first = filter / (self.filters / self.group) * depth;
+        let mut sum = 0.0;
+        for ky in 0..self.kernel[0] {
+            for kx in 0..self.kernel[1] {
+                let inside = |axis: usize, k: usize| {
+                    (at[axis] * self.strides[axis] + k * self.dilations[axis])
+                        .checked_sub(self.pads[axis])
+                        .filter(|&place| place < self.size[axis])
+                };
+                let (Some(y), Some(column)) = (inside(0, ky), inside(1, kx)) else {
+                    continue;
+                };
+                let pixel = (image * self.size[0] + y) * self.size[1] + column;
+                for c in 0..depth {
+                    let weight = ((filter * depth + c) * self.kernel[0] + ky) * self.kernel[1] + kx;
+                    sum += f64::from(x[pixel * self.channels + first + c]) * f64::from(w[weight]);
+                }
+            }
+        }
+        sum
+    }
+}
+
+/// Runs a convolution on every level and compares all of it.
+fn compare(shape: Shape, random: &mut Random) {
+    let Some([height, width]) = shape.output() else {
+        return;
+    };
+    let depth = shape.channels / shape.group;
+    let pixels = shape.images * height * width;
+    let x = random.numbers(shape.images * shape.size[0] * shape.size[1] * shape.channels);
+    let w = random.numbers(shape.filters * depth * shape.kernel[0] * shape.kernel[1]);
+    let (bias, addend) = (
+        random.numbers(shape.filters),
+        random.numbers(pixels * shape.filters),
+    );
+    let (with_bias, with_addend) = (random.below(2) == 1, random.below(3) == 0);
+    let (activation, alpha, beta) = random.pick(&ACTIVATIONS);
+    let output = [shape.images, height, width, shape.filters];
+    let case = Case::new("tenon.Conv")
+        .input(
+            &[shape.images, shape.size[0], shape.size[1], shape.channels],
+            &x,
+        )
+        .constant(
+            &[shape.filters, depth, shape.kernel[0], shape.kernel[1]],
+            &w,
+        );
+    let case = if with_bias {
+        case.constant(&[shape.filters], &bias)
+    } else {
+        case.none()
+    };
+    let case = if with_addend {
+        case.input(&output, &addend)
+    } else {
+        case.none()
+    };
+    let case = case
+        .numbers(&output)
+        .ints("strides", &shape.strides)
+        .ints("dilations", &shape.dilations)
+        .ints("pads", &shape.pads)
+        .int("group", shape.group as i64)
+        .string("activation", activation)
+        .float("alpha", alpha)
+        .float("beta", beta);
+    let mut exact = Vec::new();
+    for pixel in 0..pixels {
+        let (image, place) = (pixel / (height * width), pixel % (height * width));
+        for filter in 0..shape.filters {
+            let mut sum = shape.exact(&x, &w, image, [place / width, place % width], filter);
+            if with_bias {
+                sum += f64::from(bias[filter]);
+            }
+            if with_addend {
+                sum += f64::from(addend[pixel * shape.filters + filter]);
+            }
+            exact.push(activate(activation, f64::from(alpha), f64::from(beta), sum));
+        }
+    }
+    let products = (depth * shape.kernel[0] * shape.kernel[1]) as f64;
+    for level in LEVELS {
+        let slack = |i: usize| (products + 8.0) * 2f64.powi(-23) + exact[i].abs() * 1e-6;
+        check(
+            &case.run(level),
+            &exact,
+            slack,
+            &format!("{shape:?} {activation} {level:?}"),
+        );
+    }
+}
+
+fn shape(random: &mut Random, channels: usize, filters: usize, group: usize) -> Shape {
+    Shape {
+        images: random.between(1, 2),
+        size: [random.between(1, 14), random.between(1, 14)],
+        channels,
+        filters,
+        group,
+        kernel: [random.between(1, 4), random.between(1, 4)],
+        strides: [random.between(1, 3), random.between(1, 3)],
+        dilations: [random.between(1, 2), random.between(1, 2)],
+        pads: [
+            random.below(3),
+            random.below(3),
+            random.below(3),
+            random.below(3),
+        ],
+    }
+}
+
+#[test]
+fn dense_convolutions() {
+    let mut random = Random::new(5);
+    for _ in 0..60 {
+        let (channels, filters) = (random.between(1, 40), random.between(1, 40));
+        let shape = shape(&mut random, channels, filters, 1);
+        compare(shape, &mut random);
+    }
+}
+
+#[test]
+fn grouped_convolutions() {
+    let mut random = Random::new(6);
+    for _ in 0..25 {
+        let group = random.between(2, 4);
+        let (channels, filters) = (group * random.between(1, 8), group * random.between(1, 20));
+        let shape = shape(&mut random, channels, filters, group);
+        compare(shape, &mut random);
+    }
+}
+
+#[test]
+fn depthwise_convolutions() {
+    let mut random = Random::new(7);
+    for _ in 0..60 {
+        let channels = random.between(2, 70);
+        let shape = shape(&mut random, channels, channels, channels);
+        compare(shape, &mut random);
+    }
+}
+
+#[test]
+fn pointwise_and_deep_convolutions() {
+    let mut random = Random::new(8);
+    let plain = Shape {
+        images: 1,
+        size: [7, 9],
+        channels: 1100,
+        filters: 19,
+        group: 1,
+        kernel: [1, 1],
+        strides: [1, 1],
+        dilations: [1, 1],
+        pads: [0; 4],
+    };
+    compare(plain, &mut random);
+    compare(
+        Shape {
+            strides: [2, 2],
+            ..plain
+        },
+        &mut random,
+    );
+    // Several sections of the sum, by depth and by taps.
+    compare(
+        Shape {
+            kernel: [3, 3],
+            pads: [1; 4],
+            size: [3, 4],
+            ..plain
+        },
+        &mut random,
+    );
+    compare(
+        Shape {
+            channels: 300,
+            kernel: [3, 3],
+            pads: [1; 4],
+            size: [3, 4],
+            ..plain
+        },
+        &mut random,
+    );
+    // Few channels, many columns.
+    compare(
+        Shape {
+            channels: 3,
+            size: [40, 41],
+            kernel: [7, 7],
+            strides: [2, 2],
+            pads: [3; 4],
+            filters: 64,
+            ..plain
+        },
+        &mut random,
+    );
+}
