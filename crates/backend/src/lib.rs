@@ -10,7 +10,7 @@ mod registry;
 mod workload;
 
 pub use evaluate::evaluate;
-pub use memory::{Inputs, Operands, Outputs, OwnedOperands, Pair, RawOperand};
+pub use memory::{Inputs, MAX_OUTPUTS, Operands, Outputs, OwnedOperands, Pair, RawOperand};
 pub use registry::Registry;
 pub use workload::{
     Backend, BackendId, Capability, CapabilityValue, CpuLevel, InPlace, InputSpec, NodeView,

@@ -151,7 +151,8 @@ impl<'a> Operands<'a> {
     }
 }
 
-const MAX_OUTPUTS: usize = 64;
+/// Most outputs of a workload.
+pub const MAX_OUTPUTS: usize = 64;
 
 /// The inputs of [`Operands::split`].
 #[derive(Clone, Copy)]
@@ -206,7 +207,9 @@ pub struct Outputs<'a> {
 impl<'a> Outputs<'a> {
     /// Whether an output is wanted.
     pub fn wants(&self, index: usize) -> bool {
-        self.outputs.get(index).is_some_and(|operand| !operand.start.is_null())
+        self.outputs
+            .get(index)
+            .is_some_and(|operand| !operand.start.is_null())
     }
 
     /// The elements of an output.

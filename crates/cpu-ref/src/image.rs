@@ -1,7 +1,7 @@
 //! Images: sampled at computed positions, pooled by regions, put together from blocks.
 
 use crate::convolution::{Slide, pairs};
-use crate::kernel::{Build, Kernel, Node, Stop, floats, no_value, position};
+use crate::kernel::{Build, Kernel, Node, Stop, floats, no_value, other, position};
 use crate::number::Number;
 use tenon_backend::Reason;
 use tenon_base::{Error, ErrorKind, Result};
@@ -200,6 +200,9 @@ fn grid_sample(node: &Node<'_>) -> Result<Kernel, Stop> {
     let image: usize = extents.iter().product();
     let points: usize = out[2..].iter().product();
     let (batches, channels) = (shape[0], shape[1]);
+    if image == 0 && points > 0 {
+        return Err(other("no kernel for images without pixels"));
+    }
     let dtype = node.dtype(1)?;
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
@@ -305,10 +308,7 @@ fn roi_align(node: &Node<'_>) -> Result<Kernel, Stop> {
     let ratio = attributes.int("sampling_ratio", 0)?.max(0) as usize;
     let scale = f64::from(attributes.float("spatial_scale", 1.0)?);
     if height * width == 0 {
-        return Err(Reason::Other {
-            text: "no kernel for images without pixels".into(),
-        }
-        .into());
+        return Err(other("no kernel for images without pixels"));
     }
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();

@@ -36,7 +36,8 @@ use kernel::{Build, Kernel, Node, Stop};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use tenon_backend::{
-    Backend, BackendId, CpuLevel, NodeView, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec,
+    Backend, BackendId, CpuLevel, MAX_OUTPUTS, NodeView, Reason, Refusal, Workload, WorkloadPlan,
+    WorkloadSpec,
 };
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::infer;
@@ -149,6 +150,11 @@ fn build(view: &NodeView<'_>) -> Result<Kernel, Stop> {
     let build = kernels()
         .get(view.op.name)
         .ok_or(Stop::from(Reason::UnknownOperator))?;
+    if view.outputs.len() > MAX_OUTPUTS {
+        return Err(kernel::other(format!(
+            "no kernel for more than {MAX_OUTPUTS} outputs"
+        )));
+    }
     check_outputs(view)?;
     build(&Node::new(view))
 }

@@ -277,7 +277,7 @@ fn refusals_and_wrong_outputs_say_why() {
 }
 
 #[test]
-fn slices_backwards_and_reflections_of_one_element() {
+fn slices_go_backwards_and_pads_follow_their_mode() {
     let x = Tensor::from_slice([5], &[0i32, 1, 2, 3, 4]).unwrap();
     let one = |value: i64| Tensor::from_slice([1], &[value]).unwrap();
     let (start, end, axis, step) = (one(-1), one(i64::MIN), one(0), one(-2));
@@ -285,11 +285,17 @@ fn slices_backwards_and_reflections_of_one_element() {
     let found = run("Slice", &Attributes::new(), &inputs).unwrap();
     assert_eq!(found.as_slice::<i32>().unwrap(), [4, 2, 0]);
 
-    let single = Tensor::from_slice([1], &[7u8]).unwrap();
-    let pads = Tensor::from_slice([2], &[2i64, 1]).unwrap();
-    let reflect = Attributes::new().with("mode", Attribute::String("reflect".into()));
-    let found = run("Pad", &reflect, &[Some(&single), Some(&pads)]).unwrap();
-    assert_eq!(found.as_slice::<u8>().unwrap(), [7; 4]);
+    let three = Tensor::from_slice([3], &[1u8, 2, 3]).unwrap();
+    let padded = |mode: &str, before: i64, after: i64| {
+        let pads = Tensor::from_slice([2], &[before, after]).unwrap();
+        let mode = Attributes::new().with("mode", Attribute::String(mode.into()));
+        let found = run("Pad", &mode, &[Some(&three), Some(&pads)]).unwrap();
+        found.as_slice::<u8>().unwrap().to_vec()
+    };
+    assert_eq!(padded("reflect", 2, 1), [3, 2, 1, 2, 3, 2]);
+    assert_eq!(padded("edge", 2, 1), [1, 1, 1, 2, 3, 3]);
+    assert_eq!(padded("wrap", 2, 1), [2, 3, 1, 2, 3, 1]);
+    assert_eq!(padded("constant", -1, 2), [2, 3, 0, 0]);
 }
 
 #[test]
