@@ -4,7 +4,7 @@ use crate::place::Placement;
 use crate::{layout, lower, memory, optimise, outputs, pack, place, specialise};
 use std::collections::BTreeMap;
 use tenon_backend::{BackendId, CpuLevel, Registry};
-use tenon_base::{Control, Result};
+use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_bef::Module;
 use tenon_graph::Graph;
 use tenon_neff::Contents;
@@ -67,6 +67,10 @@ pub struct Compiled {
 /// that no backend takes (problems of a stage together), and what [`Control::check`] answers.
 pub fn compile(mut graph: Graph, options: &Options<'_>) -> Result<Compiled> {
     let control = &options.control;
+    if options.prepared_only {
+        let text = "a package keeps the plain form of every constant";
+        return Err(Error::new(ErrorKind::Unsupported, text).help("leave out --prepared-only"));
+    }
     let backends = place::preferred(options.registry, &options.backends)?;
     let names = outputs::names(&graph);
     specialise::name_nodes(&mut graph);

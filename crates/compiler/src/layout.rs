@@ -4,9 +4,11 @@
 //! behind it. The next node finds that transpose in front of it and does the same, so that
 //! transposes travel to the outputs and vanish where they meet their inverse.
 
+mod flatten;
 mod images;
 mod travel;
 
+use crate::clean::perm_of;
 use crate::rewrite::{Outcome, Rewriter, Rule, perm_attributes};
 use std::sync::Arc;
 use tenon_backend::{Backend, CapabilityValue};
@@ -27,6 +29,8 @@ pub(crate) const RULES: &[Rule] = &[
     travel::along_axes,
     travel::reduction,
     travel::split,
+    travel::softmax,
+    flatten::flattened,
 ];
 
 /// How images are best laid out.
@@ -58,15 +62,24 @@ pub(crate) fn preference(backends: &[&Arc<dyn Backend>]) -> Preference {
 
 /// The channels-last value that `value` is the transpose of.
 fn channels_last(rewriter: &Rewriter<'_>, value: ValueId) -> Result<Option<ValueId>> {
-    match rewriter
-        .producer(value)
-        .filter(|node| node.op.name == "Transpose")
-    {
-        Some(node) if crate::clean::perm_of(rewriter, node)? == TO_NCHW => {
-            Ok(rewriter.input(node, 0))
-        }
-        _ => Ok(None),
-    }
+    let Some(node) = rewriter.producer(value) else {
+        return Ok(None);
+    };
+    let Some(source) = rewriter.input(node, 0) else {
+        return Ok(None);
+    };
+    let is_back = match node.op.name {
+        "Transpose" => perm_of(rewriter, node)? == TO_NCHW,
+        // With one channel or one pixel the transpose is a view.
+        "Reshape" => match (&**rewriter.shape(source)?, &**rewriter.shape(value)?) {
+            (&[n, h, w, c], &[n2, c2, h2, w2]) => {
+                (n, h, w, c) == (n2, h2, w2, c2) && (c == 1 || h * w == 1)
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    Ok(is_back.then_some(source))
 }
 
 /// `value` with channels last: what it is the transpose of, or a new transpose.

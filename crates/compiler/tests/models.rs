@@ -15,11 +15,7 @@ fn import(name: &str) -> Graph {
     let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models");
     let control = Control::new();
     let model = Model::open(models.join(name), &control).unwrap();
-    let mut options = ImportOptions::default();
-    for dimension in ["batch", "batch_size"] {
-        options.dims.insert(dimension.into(), 1);
-    }
-    model.graph(&options, &control).unwrap()
+    model.graph(&ImportOptions::default(), &control).unwrap()
 }
 
 fn compiled(graph: &Graph) -> Compiled {

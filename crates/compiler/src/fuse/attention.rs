@@ -82,7 +82,7 @@ fn find(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Option<Parts>> {
     if node.op.name != "MatMul" {
         return Ok(None);
     }
-    let Some(softmax) = rewriter.absorbs(node, 0, "Softmax").cloned() else {
+    let Some(softmax) = weights(rewriter, node) else {
         return Ok(None);
     };
     let (Some(mut scores), Some(v)) = (rewriter.input(&softmax, 0), rewriter.input(node, 1)) else {
@@ -150,6 +150,22 @@ fn find(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Option<Parts>> {
         mask,
         scale,
     }))
+}
+
+/// The softmax that makes the first input of `node`. A guard may stand between that turns NaN, the
+/// weights of a query that sees no key, into 0, as the fused operator has it.
+fn weights(rewriter: &Rewriter<'_>, node: &Node) -> Option<Node> {
+    if let Some(softmax) = rewriter.absorbs(node, 0, "Softmax") {
+        return Some(softmax.clone());
+    }
+    let guard = rewriter.absorbs(node, 0, "Where")?;
+    let weights = rewriter.input(guard, 2)?;
+    let test = rewriter.made_by(guard, 0, "IsNaN")?;
+    let softmax = rewriter.made_by(guard, 2, "Softmax")?;
+    let guards = rewriter.input(test, 0) == Some(weights)
+        && rewriter.scalar(rewriter.input(guard, 1)) == Some(0.0)
+        && rewriter.uses(weights) == 2;
+    guards.then(|| softmax.clone())
 }
 
 /// Of an Add: the summand that makes the scores, and the other.

@@ -1,9 +1,9 @@
 //! Operators that work in any layout: a transpose in front of them goes behind them.
 
 use super::{TO_NCHW, TO_NHWC, channels_last, moved_axis, to_channels_last, transposed_back};
-use crate::rewrite::{Outcome, Rewriter};
+use crate::rewrite::{Outcome, Rewriter, perm_attributes};
 use tenon_base::Result;
-use tenon_graph::{Attribute, Node, Tensor, ValueId};
+use tenon_graph::{Attribute, Attributes, Node, Tensor, ValueId};
 
 /// Operators that see one element at a time; inputs of other shapes broadcast.
 const ELEMENTWISE: &[&str] = &[
@@ -271,4 +271,29 @@ pub(crate) fn split(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome>
         values.push(Some(back));
     }
     Ok(Outcome::Forward(values))
+}
+
+/// Softmax along another dimension than the last: kernels read it along the last.
+pub(crate) fn softmax(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    let (Some(x), "Softmax" | "LogSoftmax") = (rewriter.input(node, 0), node.op.name) else {
+        return Ok(Outcome::Keep);
+    };
+    let rank = rewriter.shape(x)?.len();
+    let axis = node.attributes.int("axis", -1)?;
+    let axis = if axis < 0 { axis + rank as i64 } else { axis };
+    let Ok(axis) = usize::try_from(axis) else {
+        return Ok(Outcome::Keep);
+    };
+    if axis + 1 >= rank || !rewriter.is_f32(x) {
+        return Ok(Outcome::Keep);
+    }
+    // Swapping is its own inverse.
+    let mut perm: Vec<usize> = (0..rank).collect();
+    perm.swap(axis, rank - 1);
+    let x = rewriter.transpose(&format!("{}.last", node.name), x, &perm)?;
+    let mut back = rewriter.node_like(node, "Transpose", perm_attributes(&perm), Vec::new())?;
+    let attributes = Attributes::new().with("axis", Attribute::Int(-1));
+    let made = rewriter.emit_for(&mut back, "back", node.op.name, attributes, &[Some(x)])?;
+    back.inputs = made.into_iter().map(Some).collect();
+    Ok(Outcome::Replace(back))
 }

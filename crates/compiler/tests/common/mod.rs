@@ -149,7 +149,7 @@ pub fn assert_close(expected: &[Tensor], found: &[Tensor], tolerance: f32, what:
     assert_eq!(expected.len(), found.len(), "{what}");
     for (expected, found) in expected.iter().zip(found) {
         assert_eq!(expected.ty(), found.ty(), "{what}");
-        let (Some(a), Some(b)) = (expected.as_slice::<f32>(), found.as_slice::<f32>()) else {
+        let (Some(a), Some(b)) = (numbers(expected), numbers(found)) else {
             assert_eq!(expected, found, "{what}");
             continue;
         };
@@ -159,4 +159,14 @@ pub fn assert_close(expected: &[Tensor], found: &[Tensor], tolerance: f32, what:
             assert!(same, "{what}: element {index}: expected {x}, found {y}");
         }
     }
+}
+
+/// The elements of a tensor of real numbers.
+fn numbers(tensor: &Tensor) -> Option<Vec<f32>> {
+    let wide = || {
+        tensor
+            .as_slice::<f64>()
+            .map(|list| list.iter().map(|&x| x as f32).collect())
+    };
+    tensor.as_slice::<f32>().map(<[f32]>::to_vec).or_else(wide)
 }
