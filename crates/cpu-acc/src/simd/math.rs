@@ -162,7 +162,7 @@ pub(crate) fn erf<S: Simd>(s: S, x: S::V) -> S::V {
 /// fraction stay.
 #[inline(always)]
 fn to_integer<S: Simd>(s: S, x: S::V, shift: impl Fn(S::V) -> S::V) -> S::V {
-    let fractional = s.less(s.abs(x), s.splat(4_194_304.0));
+    let fractional = s.less(s.abs(x), s.splat(8_388_608.0));
     s.select(fractional, s.copysign(shift(s.round(x)), x), x)
 }
 

@@ -73,7 +73,7 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn min(self, a: Self::V, b: Self::V) -> Self::V;
     /// The greater; `b` when either is NaN.
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
-    /// To the nearest integer, halves to even. For magnitudes below 2^22.
+    /// To the nearest integer, halves to even. For magnitudes below 2^23.
     fn round(self, a: Self::V) -> Self::V;
     /// `a * 2^n`, for integers `n` in -252..=252.
     fn scale2(self, a: Self::V, n: Self::V) -> Self::V;

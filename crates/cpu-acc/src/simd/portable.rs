@@ -139,9 +139,9 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn round(self, a: Self::V) -> Self::V {
-        // Adding 1.5 * 2^23 leaves no bits for a fraction.
-        const SHIFT: f32 = 12_582_912.0;
-        map(a, |a| (a + SHIFT) - SHIFT)
+        // Adding 2^23 leaves no bits for a fraction.
+        const SHIFT: f32 = 8_388_608.0;
+        map(a, |a| ((a.abs() + SHIFT) - SHIFT).copysign(a))
     }
 
     #[inline(always)]

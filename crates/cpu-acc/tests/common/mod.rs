@@ -216,12 +216,16 @@ fn raw(buffer: &mut Option<BufferMut>) -> RawOperand {
 
 impl Ready {
     pub fn execute(&mut self) {
+        self.try_execute().unwrap();
+    }
+
+    pub fn try_execute(&mut self) -> tenon_base::Result<()> {
         let inputs: Vec<_> = self.inputs.iter_mut().map(raw).collect();
         let outputs: Vec<_> = self.outputs.iter_mut().map(raw).collect();
         let scratch = RawOperand::new(self.scratch.as_mut_ptr(), self.scratch.len());
         // SAFETY: buffers of our own, all different, borrowed until the end.
         let mut operands = unsafe { Operands::new(&inputs, &outputs, scratch) };
-        self.workload.execute(&mut operands).unwrap();
+        self.workload.execute(&mut operands)
     }
 
     fn execute_in_place(&mut self, input: usize, output: usize) {
