@@ -226,6 +226,34 @@ impl Builder {
                     );
                 self.node("Resize", attributes, &[x, empty, scales]);
             }
+            19 => {
+                let k: usize = shape[1..].iter().product();
+                let flat = self.node("Flatten", none(), &[x]);
+                if pick.is_multiple_of(2) {
+                    let (w, b) = (self.constant(&[3, k]), self.constant(&[3]));
+                    self.node(
+                        "Gemm",
+                        none().with("transB", Attribute::Int(1)),
+                        &[flat, w, b],
+                    );
+                } else {
+                    let w = self.constant(&[k, 2]);
+                    self.node("MatMul", none(), &[flat, w]);
+                }
+            }
+            20 if shape.len() == 4 && shape[2] % 2 == 0 && shape[3] % 2 == 0 => {
+                let block = none().with("blocksize", Attribute::Int(2));
+                let deep = self.node("SpaceToDepth", block.clone(), &[x]);
+                let mode = if pick.is_multiple_of(2) { "DCR" } else { "CRD" };
+                let mode = block.with("mode", Attribute::String(mode.into()));
+                self.node("DepthToSpace", mode, &[deep]);
+            }
+            21 => {
+                let mut repeats = vec![1; shape.len()];
+                repeats[usize::from(pick) % shape.len()] = 2;
+                let repeats = self.ints(&repeats);
+                self.node("Tile", none(), &[x, repeats]);
+            }
             _ => {}
         }
     }
@@ -327,7 +355,7 @@ proptest! {
 
     #[test]
     fn compiling_keeps_the_numbers(
-        steps in proptest::collection::vec((0u8..19, 0u8..60), 1..12),
+        steps in proptest::collection::vec((0u8..22, 0u8..60), 1..12),
         image in proptest::bool::ANY,
         seed in 0u64..1000,
     ) {
@@ -346,5 +374,11 @@ proptest! {
         let found = common::run(&compiled.graph, &inputs);
         let text = format!("{graph}\n{}", compiled.graph);
         common::assert_close(&expected, &found, 1e-3, &text);
+        // From the package: the memory plan, the descriptors, and the fast backend.
+        for registry in [registry, tenon_builtin::registry()] {
+            let compiled = compile(graph.clone(), &Options::new(&registry)).unwrap();
+            let found = common::execute(&compiled, &registry, &inputs);
+            common::assert_close(&expected, &found, 2e-3, &text);
+        }
     }
 }

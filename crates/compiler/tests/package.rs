@@ -3,37 +3,11 @@
 
 mod common;
 
-use tenon_backend::{BackendId, Registry};
+use tenon_backend::BackendId;
 use tenon_base::Control;
-use tenon_compiler::{Compiled, Options, compile};
+use tenon_compiler::{Options, compile};
 use tenon_graph::{Graph, Tensor};
-use tenon_neff::{Limits, Package, Role, WriteOptions};
-use tenon_runtime::{LoadOptions, Model, Runtime};
-use tenon_tensor::BufferMut;
-
-fn bytes(compiled: &Compiled) -> Vec<u8> {
-    compiled
-        .contents
-        .to_bytes(WriteOptions::default(), &Control::new())
-        .unwrap()
-}
-
-/// The outputs of a compiled graph, run from its package.
-fn execute(compiled: &Compiled, registry: &Registry, inputs: &[Tensor]) -> Vec<Tensor> {
-    let file = BufferMut::copy_of(&bytes(compiled)).unwrap().freeze();
-    let package = Package::from_buffer(file, &Limits::default(), &Control::new()).unwrap();
-    let runtime = Runtime::new(registry.clone(), tenon_builtin::kernels());
-    let model = Model::load(&runtime, &package, &LoadOptions::default()).unwrap();
-    let named: Vec<(&str, &Tensor)> = model
-        .inputs()
-        .iter()
-        .map(|input| input.name.as_str())
-        .zip(inputs)
-        .collect();
-    // Twice: what an execution leaves in the arena must not matter.
-    model.run(&named).unwrap();
-    model.run(&named).unwrap()
-}
+use tenon_neff::Role;
 
 fn golden_graphs() -> Vec<(String, Graph)> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
@@ -66,7 +40,7 @@ fn packages_run_on_every_choice_of_backends() {
                 options.backends = backends.into_iter().map(BackendId::new).collect();
                 let compiled = compile(graph.clone(), &options)
                     .unwrap_or_else(|error| panic!("{what}: {error}"));
-                let found = execute(&compiled, registry, &inputs);
+                let found = common::execute(&compiled, registry, &inputs);
                 common::assert_close(&expected, &found, 1e-4, &what);
             }
         }
@@ -80,7 +54,7 @@ fn equal_inputs_give_equal_bytes() {
         let options = Options::new(&registry);
         let once = compile(graph.clone(), &options).unwrap();
         let again = compile(graph, &options).unwrap();
-        assert!(bytes(&once) == bytes(&again), "{name}");
+        assert!(common::bytes(&once) == common::bytes(&again), "{name}");
     }
 }
 
@@ -153,7 +127,7 @@ fn every_problem_of_the_options_is_told() {
         .constants
         .insert("x".into(), Tensor::from_slice([2], &[1.0f32, 2.0]).unwrap());
     let compiled = compile(graph.clone(), &options).unwrap();
-    let found = execute(&compiled, &registry, &[]);
+    let found = common::execute(&compiled, &registry, &[]);
     assert_eq!(found[0].as_slice::<f32>().unwrap(), [-1.0, -2.0]);
     let control = Control::new();
     control.cancel();

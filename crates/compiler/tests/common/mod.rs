@@ -7,9 +7,13 @@ use tenon_backend::{
     Backend, BackendId, Capability, CapabilityValue, CpuLevel, NodeView, Refusal, Registry,
     Workload, WorkloadPlan, WorkloadSpec, evaluate,
 };
-use tenon_base::Result;
+use tenon_base::{Control, Result};
+use tenon_compiler::Compiled;
 use tenon_cpu_ref::CpuRef;
 use tenon_graph::{DataType, Graph, Tensor, TensorType, infer};
+use tenon_neff::{Limits, Package, WriteOptions};
+use tenon_runtime::{LoadOptions, Model, Runtime};
+use tenon_tensor::BufferMut;
 
 /// CpuRef under another name, with a wish for channels-last images.
 pub struct ChannelsLast(pub CpuRef);
@@ -169,4 +173,29 @@ fn numbers(tensor: &Tensor) -> Option<Vec<f32>> {
             .map(|list| list.iter().map(|&x| x as f32).collect())
     };
     tensor.as_slice::<f32>().map(<[f32]>::to_vec).or_else(wide)
+}
+
+/// The package of a compiled graph.
+pub fn bytes(compiled: &Compiled) -> Vec<u8> {
+    compiled
+        .contents
+        .to_bytes(WriteOptions::default(), &Control::new())
+        .unwrap()
+}
+
+/// The outputs of a compiled graph, run from its package.
+pub fn execute(compiled: &Compiled, registry: &Registry, inputs: &[Tensor]) -> Vec<Tensor> {
+    let file = BufferMut::copy_of(&bytes(compiled)).unwrap().freeze();
+    let package = Package::from_buffer(file, &Limits::default(), &Control::new()).unwrap();
+    let runtime = Runtime::new(registry.clone(), tenon_builtin::kernels());
+    let model = Model::load(&runtime, &package, &LoadOptions::default()).unwrap();
+    let named: Vec<(&str, &Tensor)> = model
+        .inputs()
+        .iter()
+        .map(|input| input.name.as_str())
+        .zip(inputs)
+        .collect();
+    // Twice: what an execution leaves in the arena must not matter.
+    model.run(&named).unwrap();
+    model.run(&named).unwrap()
 }
