@@ -6,8 +6,8 @@
 mod common;
 
 use common::{Case, Random};
+use divan::Bencher;
 use divan::counter::ItemsCount;
-use divan::{Bencher, black_box};
 use std::fmt;
 use tenon_backend::CpuLevel;
 use tenon_base::pool;
@@ -108,7 +108,7 @@ fn bench(bencher: Bencher<'_, '_>, case: &Case, threads: usize, operations: usiz
         pool::with_thread_limit(threads, || {
             bencher
                 .counter(ItemsCount::new(operations))
-                .bench_local(|| black_box(execute()));
+                .bench_local(&mut *execute);
         });
     });
 }
@@ -165,4 +165,63 @@ fn mobilenet_v2<const THREADS: usize>(bencher: Bencher<'_, '_>, conv: &Conv) {
 #[divan::bench(args = PRODUCTS, consts = [1, 2])]
 fn products<const THREADS: usize>(bencher: Bencher<'_, '_>, shape: &Product) {
     product(bencher, *shape, THREADS);
+}
+
+/// What BERT-base does between its products, for 128 tokens.
+#[divan::bench(consts = [1, 2])]
+fn attention<const THREADS: usize>(bencher: Bencher<'_, '_>) {
+    let mut random = Random::new(1);
+    let shape = [1, 128, 12, 64];
+    let mut numbers = || random.numbers(128 * 768);
+    let case = Case::new("tenon.Attention")
+        .input(&shape, &numbers())
+        .input(&shape, &numbers())
+        .input(&shape, &numbers())
+        .input(&[1, 1, 1, 128], &[0f32; 128])
+        .numbers(&shape)
+        .float("scale", 0.125);
+    bench(bencher, &case, THREADS, 4 * 12 * 128 * 128 * 64);
+}
+
+/// Numbers a second, not operations.
+#[divan::bench(args = ["Gelu", "Softmax", "Tanh", "Exp"], consts = [1, 2])]
+fn elementwise<const THREADS: usize>(bencher: Bencher<'_, '_>, name: &str) {
+    let shape = [128, 3072];
+    let numbers = Random::new(1).numbers(128 * 3072);
+    let case = Case::new(name).input(&shape, &numbers).numbers(&shape);
+    bench(bencher, &case, THREADS, numbers.len());
+}
+
+/// Numbers a second.
+#[divan::bench(consts = [1, 2])]
+fn layer_normalization<const THREADS: usize>(bencher: Bencher<'_, '_>) {
+    let numbers = Random::new(1).numbers(128 * 768);
+    let case = Case::new("LayerNormalization")
+        .input(&[128, 768], &numbers)
+        .constant(&[768], &numbers[..768])
+        .constant(&[768], &numbers[..768])
+        .numbers(&[128, 768]);
+    bench(bencher, &case, THREADS, numbers.len());
+}
+
+/// One sequence of 64 steps of a layer of 256 features: operations of its products a second.
+#[divan::bench(consts = [1, 2])]
+fn lstm<const THREADS: usize>(bencher: Bencher<'_, '_>) {
+    let mut random = Random::new(1);
+    let (steps, hidden) = (64, 256);
+    let case = Case::new("LSTM")
+        .input(&[steps, 1, hidden], &random.numbers(steps * hidden))
+        .constant(
+            &[1, 4 * hidden, hidden],
+            &random.numbers(4 * hidden * hidden),
+        )
+        .constant(
+            &[1, 4 * hidden, hidden],
+            &random.numbers(4 * hidden * hidden),
+        )
+        .constant(&[1, 8 * hidden], &random.numbers(8 * hidden))
+        .numbers(&[steps, 1, 1, hidden])
+        .numbers(&[1, 1, hidden])
+        .int("hidden_size", hidden as i64);
+    bench(bencher, &case, THREADS, steps * 2 * 2 * 4 * hidden * hidden);
 }

@@ -166,7 +166,7 @@ impl Depthwise<'_> {
         let shape = &self.shape;
         let channels = shape.channels;
         let count = |v: usize| row.block.count.saturating_sub(v * S::LANES).min(S::LANES);
-        // SAFETY of both: the block's channels of a pixel, for which the caller vouches.
+        // SAFETY: the block's channels of a pixel, for which the caller vouches.
         let load = |from: *const f32, v: usize| unsafe {
             let from = from.wrapping_add(v * S::LANES);
             if WHOLE {
@@ -175,6 +175,7 @@ impl Depthwise<'_> {
                 s.load_part_ptr(from, count(v))
             }
         };
+        // SAFETY: as above.
         let store = |sum: S::V, to: *mut f32, v: usize| unsafe {
             let to = to.wrapping_add(v * S::LANES);
             if WHOLE {

@@ -67,9 +67,9 @@ fn polynomial<S: Simd, const N: usize>(s: S, x: S::V, coefficients: [f32; N]) ->
 #[inline(always)]
 pub(crate) fn exp<S: Simd>(s: S, x: S::V) -> S::V {
     let x = s.min(s.splat(89.0), s.max(s.splat(-105.0), x));
-    // x = n ln 2 + r; ln 2 in two parts, of which the first times n is exact.
+    // x = n ln 2 + r; ln 2 in two parts, of which the first, 355/512, times n is exact.
     let n = s.round(s.mul(x, s.splat(std::f32::consts::LOG2_E)));
-    let r = s.fma(n, s.splat(-0.693_359_375), x);
+    let r = s.fma(n, s.splat(-355.0 / 512.0), x);
     let r = s.fma(n, s.splat(2.121_944_4e-4), r);
     // (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2.
     let tail = polynomial(
@@ -77,10 +77,10 @@ pub(crate) fn exp<S: Simd>(s: S, x: S::V) -> S::V {
         r,
         [
             0.499_999_93,
-            0.166_665_19,
+            0.166_665_2,
             0.041_668_405,
             0.008_368_9,
-            0.001_381_422_2,
+            0.001_381_42,
         ],
     );
     let power = s.add(s.fma(s.mul(r, r), tail, r), s.splat(1.0));
@@ -126,7 +126,7 @@ pub(crate) fn erf<S: Simd>(s: S, x: S::V) -> S::V {
         s,
         s.mul(x, x),
         [
-            1.128_379_2,
+            std::f32::consts::FRAC_2_SQRT_PI,
             -0.376_126_26,
             0.112_835_854,
             -0.026_853_813,
@@ -260,11 +260,8 @@ pub(super) unsafe fn bend<S: Simd>(s: S, curve: Curve, from: *const f32, to: *mu
         }),
         Curve::GeluTanh => each!(|x| {
             // tanh(u) = 2 sigmoid(2 u) - 1, so that x / 2 (1 + tanh(u)) = x sigmoid(2 u).
-            let cubic = s.fma(
-                s.mul(x, x),
-                s.splat(2.0 * 0.797_884_56 * 0.044_715),
-                s.splat(2.0 * 0.797_884_56),
-            );
+            const SLOPE: f32 = std::f32::consts::FRAC_2_SQRT_PI * std::f32::consts::SQRT_2;
+            let cubic = s.fma(s.mul(x, x), s.splat(SLOPE * 0.044_715), s.splat(SLOPE));
             s.mul(x, sigmoid(s, s.mul(x, cubic)))
         }),
     }
