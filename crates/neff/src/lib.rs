@@ -29,6 +29,7 @@ pub use header::{HEADER_BYTES, Header, MAX_VERSION_MAJOR};
 pub use json::{Table, neff_dtype, neff_dtype_name};
 pub use kelf::{INFO_JSON, Info, Kelf, KelfGraph};
 pub use package::{HashCheck, Limits, Package};
+pub use tenon_dma::VariableId;
 pub use tenon_member::{
     ConstantInfo, CpuTarget, Crossings, LiveRange, MemoryPlan, ModelInfo, NodePlacement,
     PlacementReport, Port, PreparedForm, RefusalReport, TENON_FORMAT, TenonMember, VariableInfo,

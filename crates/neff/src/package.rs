@@ -14,6 +14,9 @@ use tenon_tensor::{Buffer, BufferMut};
 /// Bytes unpacked between two checks of the control handle.
 const STEP: usize = 1 << 20;
 
+/// How a gzip stream starts.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
 /// What a reader accepts at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -75,9 +78,10 @@ impl Package {
     /// Opens a file.
     pub fn open_with(path: impl AsRef<Path>, limits: &Limits, control: &Control) -> Result<Self> {
         let path = path.as_ref();
-        let open = || Buffer::map(&File::open(path)?);
-        let file = open().map_err(|error| Error::io(path, "read", error))?;
-        let mut package = Self::from_buffer(file, limits, control)
+        let failed = |error| Error::io(path, "read", error);
+        let file = File::open(path).map_err(failed)?;
+        let map = Buffer::map(&file).map_err(failed)?;
+        let mut package = Self::parse(map, Some(&file), limits, control)
             .map_err(|error| error.at(Location::file(path)))?;
         package.path = Some(path.to_owned());
         Ok(package)
@@ -85,19 +89,30 @@ impl Package {
 
     /// Opens the bytes of a file.
     pub fn from_buffer(file: Buffer, limits: &Limits, control: &Control) -> Result<Self> {
-        let header = Header::decode(&file)?;
-        let range = payload_range(&header, file.len())?;
-        let payload = file
+        Self::parse(file, None, limits, control)
+    }
+
+    fn parse(map: Buffer, file: Option<&File>, limits: &Limits, control: &Control) -> Result<Self> {
+        let header = Header::decode(&map)?;
+        let range = payload_range(&header, map.len())?;
+        let start = range.start;
+        let payload = map
             .slice(range)
             .ok_or_else(|| invalid("the payload is cut short"))?;
-        let archive = if payload.starts_with(&[0x1f, 0x8b]) {
-            unpack(&payload, limits, control)?
+        let (archive, index) = if payload.starts_with(&GZIP) {
+            let archive = unpack(&payload, limits, control)?;
+            let index = Index::read(&&archive[..]);
+            (archive, index)
         } else {
-            payload.clone()
+            let index = match file {
+                Some(file) => read_index(file, start, payload.len()),
+                None => Index::read(&&payload[..]),
+            };
+            (payload.clone(), index)
         };
-        // Offsets are told inside the archive: inside the file, for a plain package, they are
-        // larger by the header's size.
-        let index = Index::read(&archive).map_err(|error| error.at(Location::member("archive")))?;
+        // Offsets are told inside the archive: inside the file of a plain package, they are larger
+        // by the header's size.
+        let index = index.map_err(|error| error.at(Location::member("archive")))?;
         Ok(Self {
             path: None,
             header,
@@ -119,7 +134,7 @@ impl Package {
 
     /// Whether the payload is compressed.
     pub fn is_compressed(&self) -> bool {
-        self.payload.starts_with(&[0x1f, 0x8b])
+        self.payload.starts_with(&GZIP)
     }
 
     /// The members in file order: name and size.
@@ -194,6 +209,47 @@ impl Package {
         }
         Ok(digest.finalize().to_vec())
     }
+}
+
+/// The index of the archive in a file. Reading a header costs less than the page fault of touching
+/// it in the mapping, and a package has as many of them as constants.
+#[cfg(unix)]
+fn read_index(file: &File, start: usize, len: usize) -> Result<Index> {
+    use crate::archive::Blocks;
+    use std::os::unix::fs::FileExt;
+
+    struct InFile<'a> {
+        file: &'a File,
+        start: usize,
+        len: usize,
+    }
+
+    impl Blocks for InFile<'_> {
+        fn len(&self) -> usize {
+            self.len
+        }
+
+        fn copy(&self, position: usize, to: &mut [u8]) -> Result<()> {
+            let offset = (self.start + position) as u64;
+            self.file.read_exact_at(to, offset).map_err(|error| {
+                Error::new(ErrorKind::Io, format!("cannot read: {error}")).source(error)
+            })
+        }
+    }
+
+    Index::read(&InFile { file, start, len })
+}
+
+#[cfg(not(unix))]
+fn read_index(file: &File, start: usize, len: usize) -> Result<Index> {
+    let map = Buffer::map(file).map_err(|error| {
+        Error::new(ErrorKind::Io, format!("cannot read: {error}")).source(error)
+    })?;
+    Index::read(
+        &map.get(start..)
+            .and_then(|rest| rest.get(..len))
+            .unwrap_or_default(),
+    )
 }
 
 /// Where the payload lies in a file of `len` bytes. Bytes after it are ignored.

@@ -1,6 +1,7 @@
 //! A package of another compiler: read completely, written again equal member by member.
 //!
 //! Needs the file in the folder that `TENON_EXTRA_DATA` names; says so when it is unset.
+#![allow(clippy::print_stderr, reason = "says that it skips")]
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
