@@ -100,9 +100,8 @@ pub(crate) fn specialise(graph: &mut Graph, registry: &Registry, control: &Contr
         let kept = match walk.visit(graph, &node) {
             Ok(kept) => kept,
             Err(error) => {
-                let operator = node.op.name;
-                walk.problems
-                    .push(error.at(Location::node(format!("{} ({operator})", node.name))));
+                let place = Location::node(node.name.as_str());
+                walk.problems.push(error.at(place));
                 walk.failed.extend(node.outputs.iter().flatten());
                 true
             }

@@ -241,7 +241,7 @@ impl Builder {
                     self.node("MatMul", none(), &[flat, w]);
                 }
             }
-            20 if shape.len() == 4 && shape[2] % 2 == 0 && shape[3] % 2 == 0 => {
+            20 if shape.len() == 4 && shape[2].is_multiple_of(2) && shape[3].is_multiple_of(2) => {
                 let block = none().with("blocksize", Attribute::Int(2));
                 let deep = self.node("SpaceToDepth", block.clone(), &[x]);
                 let mode = if pick.is_multiple_of(2) { "DCR" } else { "CRD" };
@@ -264,7 +264,7 @@ impl Builder {
         } else {
             1
         };
-        let depthwise = pick % 5 == 0;
+        let depthwise = pick.is_multiple_of(5);
         let filters = if depthwise { shape[1] } else { 3 };
         let group = if depthwise { shape[1] } else { 1 };
         let w = self.constant(&[filters, shape[1] / group, side, side]);
@@ -281,7 +281,7 @@ impl Builder {
             Attributes::new(),
             &[y, gamma, beta, mean, variance],
         );
-        if pick % 3 == 0 {
+        if pick.is_multiple_of(3) {
             let (zero, six) = (self.scalar(0.0), self.scalar(6.0));
             self.node("Clip", Attributes::new(), &[y, zero, six]);
         } else if pick % 3 == 1 && self.shape(y) == self.shape(x) {
@@ -316,7 +316,7 @@ impl Builder {
         };
         let v = self.node("Transpose", swap([0, 2, 1, 3]), &[parts[2]]);
         let mut scores = self.node("MatMul", Attributes::new(), &[q, k]);
-        if pick % 3 > 0 {
+        if !pick.is_multiple_of(3) {
             let scale = self.scalar(0.5);
             let op = if pick % 3 == 1 { "Mul" } else { "Div" };
             scores = self.node(op, Attributes::new(), &[scores, scale]);

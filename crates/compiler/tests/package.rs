@@ -138,3 +138,44 @@ fn every_problem_of_the_options_is_told() {
         tenon_base::ErrorKind::Cancelled
     );
 }
+
+#[test]
+fn what_would_swell_the_package_is_made_when_it_runs() {
+    let graph: Graph = "graph \"g\" (%x: f32[1]) -> (%y: f32[1, 1]) {
+        const %shape: i64[2] = [5000, 5000]
+        const %axes: i64[2] = [0, 1]
+        %a: f32[5000, 5000] = ConstantOfShape(%shape) {value = f32[1] [0.5]}
+        %m: f32[1, 1] = ReduceMax(%a, %axes)
+        %y: f32[1, 1] = Mul(%m, %x)
+    }"
+    .parse()
+    .unwrap();
+    let registry = common::registry();
+    let compiled = compile(graph, &Options::new(&registry)).unwrap();
+    assert!(common::bytes(&compiled).len() < 100_000);
+    let x = Tensor::from_slice([1], &[3.0f32]).unwrap();
+    let found = common::execute(&compiled, &registry, &[x]);
+    assert_eq!(found[0].as_slice::<f32>().unwrap(), [1.5]);
+}
+
+#[test]
+fn nodes_that_fail_are_told_together_and_those_behind_them_are_not() {
+    let graph: Graph =
+        "graph \"g\" (%x: f32[2, 3], %w: f32[4, 4]) -> (%c: f32[2, 4], %e: f32[2, 3]) {
+        %a = MatMul(%x, %w) @first
+        %c = Relu(%a) @behind
+        %d = Add(%x, %w) @second
+        %e = Neg(%d)
+    }"
+        .parse()
+        .unwrap();
+    let registry = common::registry();
+    let error = compile(graph, &Options::new(&registry))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("'first'") && error.contains("'second'"),
+        "{error}"
+    );
+    assert_eq!(error.lines().count(), 2, "{error}");
+}
