@@ -1,9 +1,24 @@
 //! The compiler: a graph becomes a package.
 //!
-//! Stages, one module each: [`specialise`] (types and constants), [`optimise`] (cleaning, fusing,
-//! layout), [`place`] (who computes), [`memory`] (where values live), [`lower`] (the host program),
-//! [`pack`] (the package's contents). Everything is deterministic: equal graphs and options give
-//! equal bytes.
+//! Stages, one module each: `specialise` (types and constants), `optimise` (cleaning, fusing,
+//! layout), `place` (who computes), `memory` (where values live), `lower` (the host program), `pack`
+//! (the package's contents). Everything is deterministic: equal graphs and options give equal bytes.
+//!
+//! ```
+//! use tenon_compiler::{Options, compile};
+//! use tenon_graph::Graph;
+//! let graph: Graph = "graph \"g\" (%x: f32[2]) -> (%y: f32[2]) {
+//!   %y = Neg(%x)
+//! }"
+//! .parse()?;
+//! let mut registry = tenon_backend::Registry::new();
+//! registry.register(std::sync::Arc::new(tenon_cpu_ref::CpuRef))?;
+//! let mut options = Options::new(&registry);
+//! options.backends = vec![tenon_backend::BackendId::new("CpuRef")];
+//! let compiled = compile(graph, &options)?;
+//! assert_eq!(compiled.placement.to_string(), "1 of 1 ops on CpuRef");
+//! # Ok::<(), tenon_base::Error>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
