@@ -138,7 +138,14 @@ fn stacks_broadcast() {
     let mut random = Random::new(2);
     // Batches of A, of B and of the output, with the matrix of each for every one of the output.
     type Pick = fn(usize) -> usize;
-    let stacks: [(&[usize], &[usize], &[usize], Pick, Pick); 5] = [
+    type Stack = (
+        &'static [usize],
+        &'static [usize],
+        &'static [usize],
+        Pick,
+        Pick,
+    );
+    let stacks: [Stack; 5] = [
         (&[3], &[3], &[3], |i| i, |i| i),
         (&[2, 3], &[3], &[2, 3], |i| i, |i| i % 3),
         (&[2, 1], &[3], &[2, 3], |i| i / 3, |i| i % 3),

@@ -113,18 +113,25 @@ pub(super) fn softmax<S: Simd>(s: S, row: &mut [f32]) {
     let most = largest(s, row);
     // A row of nothing but negative infinities would give NaN of every difference, as ONNX has it.
     let shift = s.splat(most);
-    let mut sum = s.splat(0.0);
-    let mut rest = 0.0;
-    for chunk in row.chunks_mut(S::LANES) {
-        let e = exp(s, s.sub(s.load_part(chunk), shift));
-        s.store_part(e, chunk);
-        if chunk.len() == S::LANES {
-            sum = s.add(sum, e);
-        } else {
-            rest = chunk.iter().sum::<f32>();
-        }
+    let mut sums = [s.splat(0.0); 2];
+    let whole = row.len() - row.len() % (2 * S::LANES);
+    let (body, tail) = row.split_at_mut(whole);
+    for pair in body.chunks_exact_mut(2 * S::LANES) {
+        let (first, second) = pair.split_at_mut(S::LANES);
+        let (a, b) = (
+            exp(s, s.sub(s.load(first), shift)),
+            exp(s, s.sub(s.load(second), shift)),
+        );
+        s.store(a, first);
+        s.store(b, second);
+        sums = [s.add(sums[0], a), s.add(sums[1], b)];
     }
-    let factor = 1.0 / (s.sum(sum) + rest);
+    let mut rest = 0.0;
+    for chunk in tail.chunks_mut(S::LANES) {
+        s.store_part(exp(s, s.sub(s.load_part(chunk), shift)), chunk);
+        rest += chunk.iter().sum::<f32>();
+    }
+    let factor = 1.0 / (s.sum(s.add(sums[0], sums[1])) + rest);
     row.iter_mut().for_each(|x| *x *= factor);
 }
 

@@ -23,6 +23,10 @@ const GROUP_BYTES: usize = 256 << 10;
 /// Products of fewer operations are not worth a second thread.
 const PARALLEL_OPERATIONS: usize = 1 << 20;
 
+/// Numbers of B above which a second thread is worth it for what it has of caches, however few the
+/// rows.
+const PARALLEL_NUMBERS: usize = 1 << 18;
+
 /// Operations of a piece of work that one thread takes at a time, where there are that many.
 const GRAIN_OPERATIONS: usize = 8 << 20;
 
@@ -103,7 +107,8 @@ impl<R: Rows> VectorOp for Start<'_, R> {
             .saturating_mul(panels.columns())
             .saturating_mul(2 * panels.depth());
         let threads = pool::threads();
-        if threads == 1 || operations < PARALLEL_OPERATIONS {
+        let small = operations < PARALLEL_OPERATIONS && panels.numbers().len() < PARALLEL_NUMBERS;
+        if threads == 1 || small {
             let part = Part {
                 whole: self.whole,
                 tiles,

@@ -158,47 +158,11 @@ pub(crate) fn erf<S: Simd>(s: S, x: S::V) -> S::V {
     s.copysign(result, x)
 }
 
-/// `x` to an integer by `toward`, which sees `x` and the nearest integer; numbers too great to have a
-/// fraction stay.
+/// `integer`, made of `x`, with its sign; numbers too great to have a fraction stay.
 #[inline(always)]
-fn to_integer<S: Simd>(s: S, x: S::V, shift: impl Fn(S::V) -> S::V) -> S::V {
+fn to_integer<S: Simd>(s: S, x: S::V, integer: S::V) -> S::V {
     let fractional = s.less(s.abs(x), s.splat(8_388_608.0));
-    s.select(fractional, s.copysign(shift(s.round(x)), x), x)
-}
-
-/// Writes `function` of each of `len` numbers at `from` to `to`.
-///
-/// # Safety
-/// `from` is valid for reading and `to` for writing `len` numbers; they are the same or apart.
-#[inline(always)]
-unsafe fn map<S: Simd>(
-    s: S,
-    from: *const f32,
-    to: *mut f32,
-    len: usize,
-    function: impl Fn(S::V) -> S::V,
-) {
-    let mut at = 0;
-    // One place that calls the function, so that it is compiled in, once.
-    while at < len {
-        let count = (len - at).min(S::LANES);
-        // SAFETY: `count` numbers are left at both.
-        unsafe {
-            let whole = count == S::LANES;
-            let x = if whole {
-                s.load_ptr(from.add(at))
-            } else {
-                s.load_part_ptr(from.add(at), count)
-            };
-            let y = function(x);
-            if whole {
-                s.store_ptr(y, to.add(at));
-            } else {
-                s.store_part_ptr(y, to.add(at), count);
-            }
-        }
-        at += count;
-    }
+    s.select(fractional, s.copysign(integer, x), x)
 }
 
 /// Writes the curve of each of `len` numbers at `from` to `to`.
@@ -209,11 +173,33 @@ unsafe fn map<S: Simd>(
 pub(super) unsafe fn bend<S: Simd>(s: S, curve: Curve, from: *const f32, to: *mut f32, len: usize) {
     let (zero, one, half) = (s.splat(0.0), s.splat(1.0), s.splat(0.5));
     let clamp = |low, high, x| s.min(s.splat(high), s.max(s.splat(low), x));
+    // A macro, for the body of a closure would be compiled without the instructions of `S`.
     macro_rules! each {
-        ($function:expr) => {
-            // SAFETY: the caller vouches.
-            unsafe { map(s, from, to, len, $function) }
-        };
+        (|$x:ident| $function:expr) => {{
+            let mut at = 0;
+            while at < len {
+                let count = (len - at).min(S::LANES);
+                let whole = count == S::LANES;
+                // SAFETY: `count` numbers are left at both, as the caller vouches.
+                let $x = unsafe {
+                    if whole {
+                        s.load_ptr(from.add(at))
+                    } else {
+                        s.load_part_ptr(from.add(at), count)
+                    }
+                };
+                let y = $function;
+                // SAFETY: as above.
+                unsafe {
+                    if whole {
+                        s.store_ptr(y, to.add(at))
+                    } else {
+                        s.store_part_ptr(y, to.add(at), count)
+                    }
+                }
+                at += count;
+            }
+        }};
     }
     match curve {
         Curve::Abs => each!(|x| s.abs(x)),
@@ -221,13 +207,15 @@ pub(super) unsafe fn bend<S: Simd>(s: S, curve: Curve, from: *const f32, to: *mu
         Curve::Square => each!(|x| s.mul(x, x)),
         Curve::Sqrt => each!(|x| s.sqrt(x)),
         Curve::Reciprocal => each!(|x| s.div(one, x)),
-        Curve::Round => each!(|x| to_integer(s, x, |near| near)),
-        Curve::Floor => each!(|x| to_integer(s, x, |near| {
-            s.select(s.less(x, near), s.sub(near, one), near)
-        })),
-        Curve::Ceil => each!(|x| to_integer(s, x, |near| {
-            s.select(s.less(near, x), s.add(near, one), near)
-        })),
+        Curve::Round => each!(|x| to_integer(s, x, s.round(x))),
+        Curve::Floor => each!(|x| {
+            let near = s.round(x);
+            to_integer(s, x, s.select(s.less(x, near), s.sub(near, one), near))
+        }),
+        Curve::Ceil => each!(|x| {
+            let near = s.round(x);
+            to_integer(s, x, s.select(s.less(near, x), s.add(near, one), near))
+        }),
         Curve::Exp => each!(|x| exp(s, x)),
         Curve::Erf => each!(|x| erf(s, x)),
         Curve::Tanh => each!(|x| tanh(s, x)),
