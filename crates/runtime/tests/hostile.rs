@@ -87,7 +87,7 @@ fn a_workload_that_writes_what_it_may_not_is_refused() {
         (input, "it is only read"),
         (9999, "no variable has the id 9999"),
         (-7, "'outputs' has a negative variable"),
-        (-1, "needs output"),
+        (-1, "output 0 is missing"),
     ] {
         let text = refusal(set_output(value)).to_string();
         assert!(text.contains(expected), "{text}");
