@@ -106,7 +106,7 @@ class Detector(nn.Module):
             y = head(feature).flatten(2)
             box, score = y.split((4 * self.bins, self.classes), 1)
             h, w = feature.shape[2:]
-            ys, xs = torch.meshgrid(torch.arange(h) + 0.5, torch.arange(w) + 0.5, indexing="ij")
+            ys, xs = torch.meshgrid(*(torch.arange(n, dtype=torch.float32) + 0.5 for n in (h, w)), indexing="ij")
             centre = torch.stack((xs.flatten(), ys.flatten()))[None]
             sides = box.view(-1, 4, self.bins, h * w).transpose(1, 2).softmax(1)
             sides = (sides * self.ramp.view(1, -1, 1, 1)).sum(1)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_tensor::{DataType, Tensor};
+use tenon_tensor::{DataType, Tensor, convert};
 
 /// Metadata key of the class labels, joined by newlines (docs/package.md).
 pub const LABELS: &str = "tenon.labels";
@@ -60,7 +60,7 @@ pub fn numbers(tensor: &Tensor, most: usize) -> Result<Vec<f64>> {
         let buffer = tensor.buffer().slice(0..bytes);
         Tensor::new(ty, buffer.ok_or_else(|| Error::new(ErrorKind::Internal, "a short tensor"))?)?
     };
-    let wide = part.convert(DataType::F64)?;
+    let wide = convert(&part, DataType::F64)?;
     Ok(wide.as_slice::<f64>().unwrap_or_default().to_vec())
 }
 

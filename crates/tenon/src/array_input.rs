@@ -3,7 +3,7 @@
 use crate::image_input::{ImageOptions, read_image};
 use std::path::Path;
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_tensor::{DataType, Tensor, TensorType, npy};
+use tenon_tensor::{DataType, Tensor, TensorType, convert, npy};
 
 /// Reads the file of one input. The extension says how: `.npy`, `.npz` (with one array), `.bin`,
 /// `.csv`, `.png`, `.jpg`. The elements come in the input's type and shape, or it is an error;
@@ -119,7 +119,7 @@ fn read_csv(path: &Path, ty: &TensorType) -> Result<Tensor> {
         DataType::F64 => Tensor::from_slice::<f64>(ty.shape().clone(), &floats)?,
         _ => Tensor::from_slice::<i64>(ty.shape().clone(), &ints)?,
     };
-    if table.dtype() == ty.dtype() { Ok(table) } else { table.convert(ty.dtype()) }
+    if table.dtype() == ty.dtype() { Ok(table) } else { convert(&table, ty.dtype()) }
 }
 
 /// A tensor of random elements: floats uniform in 0..1, integers and bools 0 or 1. The same seed
@@ -140,7 +140,7 @@ pub fn random_tensor(ty: &TensorType, seed: u64) -> Result<Tensor> {
         (0..ty.elements()).map(|_| (next() >> 63) as f32).collect()
     };
     let values = Tensor::from_slice(ty.shape().clone(), &values)?;
-    if ty.dtype() == DataType::F32 { Ok(values) } else { values.convert(ty.dtype()) }
+    if ty.dtype() == DataType::F32 { Ok(values) } else { convert(&values, ty.dtype()) }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! How far two answers are apart.
 
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_tensor::{DataType, Tensor};
+use tenon_tensor::{DataType, Tensor, convert};
 
 /// The difference of two tensors of one shape.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,7 +25,7 @@ impl Difference {
                 .expected(expected.ty())
                 .found(found.ty()));
         }
-        let wide = |tensor: &Tensor| tensor.convert(DataType::F64);
+        let wide = |tensor: &Tensor| convert(tensor, DataType::F64);
         let (found, expected) = (wide(found)?, wide(expected)?);
         let (a, b) = (numbers(&found)?, numbers(&expected)?);
         let (mut absolute, mut worst, mut largest) = (0.0f64, 0, 0.0f64);

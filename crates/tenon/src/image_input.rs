@@ -5,7 +5,7 @@ use image::{DynamicImage, ImageReader, Limits};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_tensor::{DataType, Tensor, TensorType};
+use tenon_tensor::{DataType, Tensor, TensorType, convert};
 
 /// How a picture's values become an input's: a value v in 0..255 becomes `(v - mean) * scale`.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,7 +103,7 @@ pub fn read_image(path: &Path, ty: &TensorType, options: &ImageOptions) -> Resul
     let values = Tensor::from_slice(ty.shape().clone(), &values)?;
     match ty.dtype() {
         DataType::F32 => Ok(values),
-        other => values.convert(other),
+        other => convert(&values, other),
     }
 }
 
@@ -197,13 +197,17 @@ mod tests {
     fn channels_go_where_the_layout_says() {
         let folder = tempfile::tempdir().unwrap();
         let path = picture(folder.path());
-        let options = ImageOptions { mean: vec![10.0], scale: vec![0.1, 1.0, 2.0], layout: None };
-        let read = |shape: [usize; 4]| {
+        let read = |shape: [usize; 4], scale: &[f32], layout| {
+            let options = ImageOptions { mean: vec![10.0], scale: scale.to_vec(), layout };
             let ty = TensorType::new(DataType::F32, shape).unwrap();
-            read_image(&path, &ty, &options).unwrap().as_slice::<f32>().unwrap().to_vec()
+            read_image(&path, &ty, &options)
         };
-        assert_eq!(read([1, 3, 1, 2]), [0.0, 3.0, 10.0, 40.0, 40.0, 100.0]);
-        assert_eq!(read([1, 1, 2, 3]).len(), 6);
+        let values = |tensor: Result<Tensor>| tensor.unwrap().as_slice::<f32>().unwrap().to_vec();
+        let planes = read([1, 3, 1, 2], &[0.5, 1.0, 2.0], None);
+        assert_eq!(values(planes), [0.0, 15.0, 10.0, 40.0, 40.0, 100.0]);
+        let pixels = read([1, 1, 2, 3], &[1.0], Some(ImageLayout::Nhwc));
+        assert_eq!(values(pixels), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
+        assert!(read([1, 1, 1, 2], &[0.5, 1.0, 2.0], None).is_err());
     }
 
     #[test]
