@@ -54,7 +54,11 @@ impl<'a> Panels<'a> {
 
 /// Numbers that a packed matrix takes.
 pub(crate) fn packed_len(depth: usize, columns: usize) -> usize {
-    columns.div_ceil(WIDTH) * WIDTH * depth
+    // Saturating: a type may claim more than there is memory, which shows when it is asked for.
+    columns
+        .div_ceil(WIDTH)
+        .saturating_mul(WIDTH)
+        .saturating_mul(depth)
 }
 
 /// Packs a matrix whose rows (along the depth) are `stride` apart.
@@ -112,7 +116,7 @@ pub(crate) fn pack_columns(
 
 /// A buffer of `count` numbers that `fill` writes.
 pub(crate) fn buffer(count: usize, fill: impl FnOnce(&mut [f32])) -> Result<Buffer> {
-    let mut buffer = BufferMut::zeroed(count * size_of::<f32>())?;
+    let mut buffer = BufferMut::zeroed(count.saturating_mul(size_of::<f32>()))?;
     if let Some(numbers) = buffer.as_slice_mut() {
         fill(numbers);
     }

@@ -65,6 +65,21 @@ impl<'a> Signature<'a> {
         }
     }
 
+    /// Refuses operators that make nothing, or of matrices of nothing: their extents are bounded by
+    /// no memory, and CpuRef does nothing as fast. An empty list stands for a left-out input.
+    pub(crate) fn refuse_empty(&self) -> Result<(), Refusal> {
+        let inputs = self
+            .inputs
+            .iter()
+            .flatten()
+            .filter(|ty| ty.shape().len() > 1);
+        let mut types = inputs.chain(self.outputs.iter().flatten());
+        match types.any(|ty| ty.elements() == 0) {
+            true => Err(refuse("no kernel for empty tensors")),
+            false => Ok(()),
+        }
+    }
+
     /// The type of an input that must be there.
     pub(crate) fn input(&self, index: usize) -> Result<&'a TensorType, Refusal> {
         self.optional(index)
@@ -141,6 +156,18 @@ impl<'a> Signature<'a> {
         output.ok_or_else(|| refuse(format!("output {index} is missing")))
     }
 
+    /// The shape of an output that may be unwanted, of f32.
+    pub(crate) fn optional_output(&self, index: usize) -> Result<Option<&'a Shape>, Refusal> {
+        match self.outputs.get(index).copied().flatten() {
+            None => Ok(None),
+            Some(ty) if ty.dtype() == DataType::F32 => Ok(Some(ty.shape())),
+            Some(ty) => Err(refuse(format!(
+                "no kernel for an output of type {}",
+                ty.dtype()
+            ))),
+        }
+    }
+
     /// The extents of the first output, of f32, with that many dimensions, and no other output.
     pub(crate) fn ranked_output<const N: usize>(&self) -> Result<[usize; N], Refusal> {
         let shape = self.only_output()?;
@@ -150,6 +177,17 @@ impl<'a> Signature<'a> {
                 shape.len()
             ))
         })
+    }
+
+    /// The shape of input 0 of f32, when the first output has the same and there is no other.
+    pub(crate) fn same_shape(&self) -> Result<&'a Shape, Refusal> {
+        let shape = self.numbers(0)?;
+        if shape != self.only_output()? {
+            return Err(refuse(
+                "no kernel for an output of another shape than the input",
+            ));
+        }
+        Ok(shape)
     }
 
     /// The shape of the first output, of f32, when there is no other.

@@ -46,7 +46,6 @@ fn shapes(random: &mut Random) -> Vec<(usize, usize, usize)> {
         (14, 64, 32),
         (15, 33, 17),
         (29, 5, 16),
-        (100, 0, 3),
         (6, 1700, 20),
     ];
     for _ in 0..40 {

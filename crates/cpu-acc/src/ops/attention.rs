@@ -109,8 +109,8 @@ impl Attention {
             return self.keys;
         }
         packed_len(self.depth, self.keys)
-            + packed_len(self.keys, self.width)
-            + self.block() * self.keys
+            .saturating_add(packed_len(self.keys, self.width))
+            .saturating_add(self.block().saturating_mul(self.keys))
     }
 
     fn slots(&self) -> usize {
@@ -121,7 +121,8 @@ impl Attention {
 impl Plain for Attention {
     fn needs(&self) -> WorkloadPlan {
         WorkloadPlan {
-            scratch_bytes: self.slot() * self.slots() * size_of::<f32>(),
+            scratch_bytes: (self.slot().saturating_mul(self.slots()))
+                .saturating_mul(size_of::<f32>()),
             ..WorkloadPlan::default()
         }
     }
@@ -146,7 +147,7 @@ impl Workload for Attention {
             output.fill(0.0);
             return Ok(());
         }
-        let scratch = outputs.scratch::<f32>()?;
+        let scratch = super::scratch(&mut outputs, self.slot().saturating_mul(self.slots()))?;
         let shape = Blocks {
             stacks: self.batch,
             rows: self.queries,

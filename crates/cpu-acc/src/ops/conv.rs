@@ -126,7 +126,7 @@ impl Conv {
         Preparation {
             input: 1,
             layout: LAYOUT,
-            len: self.groups * self.packed(),
+            len: self.groups.saturating_mul(self.packed()),
             fill,
         }
     }
@@ -157,7 +157,7 @@ impl Kernel for Conv {
     fn plan(&self, spec: &WorkloadSpec) -> Result<WorkloadPlan> {
         let scratch = self.padded().map_or(0, |padded| padded.input_len());
         Ok(WorkloadPlan {
-            scratch_bytes: scratch * size_of::<f32>(),
+            scratch_bytes: scratch.saturating_mul(size_of::<f32>()),
             in_place: Vec::new(),
             prepared: vec![
                 self.preparation(&|from, to| self.fill(from, to))
@@ -227,7 +227,7 @@ impl Workload for Bound {
             let pixels = shape.pixels();
             let output = MatrixMut::new(&mut output[first..], pixels, group_filters, filters);
             if let Some(padded) = &self.padded {
-                let copy = &mut outputs.scratch::<f32>()?[..padded.input_len()];
+                let copy = super::scratch(&mut outputs, padded.input_len())?;
                 pad(input, &shape, padded, copy);
                 multiply(level, &Strips::new(copy, *padded), &product, output);
             } else if shape.is_pointwise() && groups == 1 {

@@ -38,7 +38,15 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     let slice = dtype
         .bytes(inner)
         .ok_or_else(|| refuse("the data is too large"))?;
-    let outer = shape[..axis].iter().product();
+    let outer: usize = shape[..axis].iter().product();
+    let output = signature.output(0)?;
+    let taken = signature.input(1)?.elements();
+    let expected = outer
+        .checked_mul(taken)
+        .and_then(|rows| rows.checked_mul(inner));
+    if output.dtype() != dtype || Some(output.elements()) != expected {
+        return Err(refuse("the shapes do not fit"));
+    }
     Ok(Box::new(Gather {
         outer,
         extent: shape[axis],

@@ -68,6 +68,16 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
             return Err(Reason::NotConstant { input }.into());
         }
     }
+    let whole = [steps, directions, batch, hidden];
+    let states = [directions, batch, hidden];
+    for (output, shape) in [(0, &whole[..]), (1, &states), (2, &states)] {
+        if signature
+            .optional_output(output)?
+            .is_some_and(|found| found[..] != *shape)
+        {
+            return Err(refuse("the shapes do not fit"));
+        }
+    }
     for input in [5, 6] {
         let state = signature.optional_numbers(input)?;
         if state.is_some_and(|state| state[..] != [directions, batch, hidden]) {
@@ -115,7 +125,8 @@ impl Lstm {
         input: usize,
         fill: &'a dyn Fn(&[f32], &mut [f32]),
     ) -> Preparation<'a> {
-        let len = self.backwards.len() * packed_len(self.depth(input), self.gates());
+        let packed = packed_len(self.depth(input), self.gates());
+        let len = self.backwards.len().saturating_mul(packed);
         Preparation {
             input,
             layout: LAYOUT,
@@ -146,7 +157,10 @@ impl Lstm {
     /// Numbers of scratch memory: the sum of the biases, the inputs' part of all gates, the gates of
     /// a step, the state and the cells.
     fn scratch(&self) -> usize {
-        self.gates() * (1 + self.steps * self.batch + self.batch) + 2 * self.batch * self.hidden
+        let gates = self
+            .gates()
+            .saturating_mul(1 + self.steps * self.batch + self.batch);
+        gates.saturating_add(2 * self.batch * self.hidden)
     }
 }
 
@@ -157,7 +171,7 @@ impl Kernel for Lstm {
                 .prepare(spec)
         };
         Ok(WorkloadPlan {
-            scratch_bytes: self.scratch() * size_of::<f32>(),
+            scratch_bytes: self.scratch().saturating_mul(size_of::<f32>()),
             in_place: Vec::new(),
             prepared: vec![prepare(1)?, prepare(2)?],
         })
@@ -211,7 +225,7 @@ impl Workload for Bound {
         let mut y = outputs.optional::<f32>(0)?;
         let mut last_h = outputs.optional::<f32>(1)?;
         let mut last_c = outputs.optional::<f32>(2)?;
-        let scratch = &mut outputs.scratch::<f32>()?[..self.lstm.scratch()];
+        let scratch = super::scratch(&mut outputs, self.lstm.scratch())?;
         let (size, directions) = (batch * hidden, self.lstm.backwards.len());
         for (direction, &backwards) in self.lstm.backwards.iter().enumerate() {
             let own = direction * size..(direction + 1) * size;

@@ -144,7 +144,7 @@ impl MatMul {
         Preparation {
             input: 1,
             layout: LAYOUT,
-            len: self.b_count * self.packed(),
+            len: self.b_count.saturating_mul(self.packed()),
             fill,
         }
     }
@@ -178,7 +178,7 @@ impl MatMul {
         if self.constant {
             0
         } else {
-            self.batches.len().min(SLOTS) * self.packed()
+            self.batches.len().min(SLOTS).saturating_mul(self.packed())
         }
     }
 }
@@ -207,7 +207,7 @@ fn pair_batches(batch: &Shape, a: &Shape, b: &Shape) -> Vec<(usize, usize)> {
 impl Kernel for MatMul {
     fn plan(&self, spec: &WorkloadSpec) -> Result<WorkloadPlan> {
         let mut plan = WorkloadPlan {
-            scratch_bytes: self.scratch() * size_of::<f32>(),
+            scratch_bytes: self.scratch().saturating_mul(size_of::<f32>()),
             ..WorkloadPlan::default()
         };
         if self.constant {
@@ -263,7 +263,10 @@ impl Workload for Bound {
         };
         match &self.weights {
             Some(weights) => run.with_weights(weights.numbers(), output),
-            None => run.with_packing(inputs.slice(1)?, outputs.scratch()?, output),
+            None => {
+                let scratch = super::scratch(&mut outputs, product.scratch())?;
+                run.with_packing(inputs.slice(1)?, scratch, output);
+            }
         }
         Ok(())
     }
@@ -294,7 +297,6 @@ impl Run<'_> {
         let product = self.product;
         let (packed, size) = (product.packed(), self.size());
         let b_size = product.depth * product.columns;
-        let scratch = &mut scratch[..product.scratch()];
         if size == 0 {
             return;
         }

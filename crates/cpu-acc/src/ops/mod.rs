@@ -17,8 +17,8 @@ mod softmax;
 mod unary;
 
 use crate::signature::Signature;
-use tenon_backend::{Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec};
-use tenon_base::Result;
+use tenon_backend::{Outputs, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec};
+use tenon_base::{Error, ErrorKind, Result};
 
 /// An operator that was found to be supported, for certain types and attributes.
 pub(crate) trait Kernel {
@@ -47,8 +47,23 @@ impl<T: Plain> Kernel for T {
     }
 }
 
+/// The scratch memory, `len` numbers; an error when the package gives less.
+fn scratch<'a>(outputs: &mut Outputs<'a>, len: usize) -> Result<&'a mut [f32]> {
+    let scratch = outputs.scratch::<f32>()?;
+    let found = scratch.len();
+    scratch.get_mut(..len).ok_or_else(|| {
+        Error::new(
+            ErrorKind::InvalidPackage,
+            "the scratch memory of a workload is too short",
+        )
+        .expected(format_args!("{len} numbers"))
+        .found(found)
+    })
+}
+
 /// The kernel of an operator, or why there is none.
 pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    signature.refuse_empty()?;
     match signature.op.name {
         "tenon.MatMul" => matmul::fused(signature),
         "MatMul" => matmul::plain(signature),

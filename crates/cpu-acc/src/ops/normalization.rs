@@ -23,8 +23,7 @@ struct LayerNorm {
 
 /// The kernel of LayerNormalization and RMSNormalization.
 pub(super) fn layer(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    let shape = signature.numbers(0)?;
-    signature.only_output()?;
+    let shape = signature.same_shape()?;
     let axis = signature.axis("axis", -1, shape.len())?;
     let length = shape[axis..].iter().product();
     let fits = |index: usize| -> Result<bool, Refusal> {
@@ -167,8 +166,7 @@ struct BatchNorm {
 
 /// The kernel of BatchNormalization with constant parameters.
 pub(super) fn batch(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    let shape = signature.numbers(0)?;
-    signature.only_output()?;
+    let shape = signature.same_shape()?;
     let channels = shape.get(1).copied().unwrap_or(1);
     let epsilon = signature.float("epsilon", 1e-5)?;
     let parameter = |index: usize| -> Result<&[f32], Refusal> {

@@ -83,13 +83,16 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         ));
     }
     let shape = x.shape();
+    let zero = signature.optional(2);
+    if signature.output(0)?.shape() != shape || zero.is_some_and(|zero| zero.dtype() != bytes) {
+        return Err(refuse("the types do not fit"));
+    }
     let (channels, inner) = if scale.elements() == 1 {
         (1, x.elements())
     } else {
         let axis = signature.axis("axis", 1, shape.len())?;
         (shape[axis], shape[axis + 1..].iter().product())
     };
-    let zero = signature.optional(2);
     if scale.elements() != channels || zero.is_some_and(|zero| zero.elements() != channels) {
         return Err(refuse("no kernel for scales of that shape"));
     }

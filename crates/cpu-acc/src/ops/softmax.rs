@@ -20,8 +20,7 @@ struct Softmax {
 
 /// The kernel.
 pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    let shape = signature.numbers(0)?;
-    signature.only_output()?;
+    let shape = signature.same_shape()?;
     let axis = signature.axis("axis", -1, shape.len())?;
     if shape[axis + 1..].iter().any(|&extent| extent != 1) {
         return Err(refuse_attribute(

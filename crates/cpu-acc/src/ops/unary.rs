@@ -53,11 +53,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Option<Result<Box<dyn Kernel>
         _ => return None,
     };
     Some(curve.and_then(|curve| {
-        if signature.numbers(0)? != signature.only_output()? {
-            return Err(refuse(
-                "no kernel for an output of another shape than the input",
-            ));
-        }
+        signature.same_shape()?;
         Ok(Box::new(Unary {
             level: signature.level,
             curve,

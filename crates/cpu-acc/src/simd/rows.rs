@@ -124,7 +124,12 @@ impl Geometry {
 
     /// Number of input numbers.
     pub(crate) fn input_len(&self) -> usize {
-        self.images * self.height * self.width * self.channels
+        // Saturating: padding may make an image larger than memory.
+        let pixels = self
+            .images
+            .saturating_mul(self.height)
+            .saturating_mul(self.width);
+        pixels.saturating_mul(self.channels)
     }
 
     /// Whether the output pixels read the input pixels in order, one each.
