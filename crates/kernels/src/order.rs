@@ -231,6 +231,8 @@ mod tests {
     /// bytes of the arena: (start, end, writes).
     type Row<'a> = (&'a [u32], &'a [(usize, usize, bool)]);
 
+    type OwnedRow = (Vec<u32>, Vec<(usize, usize, bool)>);
+
     fn check(kind: FunctionKind, rows: &[Row<'_>]) -> Result<()> {
         let kernels = rows
             .iter()
@@ -361,7 +363,7 @@ mod tests {
                 1..12,
             )
         ) {
-            let rows: Vec<(Vec<u32>, Vec<(usize, usize, bool)>)> = rows
+            let rows: Vec<OwnedRow> = rows
                 .into_iter()
                 .enumerate()
                 .map(|(index, (operands, touched))| {
@@ -379,7 +381,7 @@ mod tests {
     #[test]
     fn many_kernels_cross_blocks() {
         // A long chain whose ends touch the same bytes, and the same cut in the middle.
-        let rows = |cut: Option<usize>| -> Vec<(Vec<u32>, Vec<(usize, usize, bool)>)> {
+        let rows = |cut: Option<usize>| -> Vec<OwnedRow> {
             let count = 3 * BLOCK;
             let operands = |index: usize| match index.checked_sub(1) {
                 Some(before) if cut != Some(index) => vec![before as u32],
@@ -399,7 +401,7 @@ mod tests {
                 })
                 .collect()
         };
-        let check = |rows: &[(Vec<u32>, Vec<(usize, usize, bool)>)]| {
+        let check = |rows: &[OwnedRow]| {
             let rows: Vec<Row<'_>> = rows.iter().map(|(a, b)| (&a[..], &b[..])).collect();
             asynchronous(&rows)
         };

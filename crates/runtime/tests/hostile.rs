@@ -42,19 +42,23 @@ fn with_program(compiled: &Compiled, change: impl FnOnce(&mut Module)) -> Result
     load_bytes(&bytes(&contents))
 }
 
-/// Changes an attribute of the first workload that applies `operator`.
-fn set(module: &mut Module, operator: &str, name: &str, value: Attribute) {
+/// An attribute of the first workload that applies `operator`.
+fn attribute<'a>(module: &'a mut Module, operator: &str, name: &str) -> &'a mut Attribute {
     let wanted = ("operator".to_owned(), Attribute::String(operator.into()));
     let mut kernels = module.functions[0].kernels.iter_mut();
     let kernel = kernels
         .find(|kernel| kernel.attributes.contains(&wanted))
         .unwrap();
-    let own = kernel
+    &mut kernel
         .attributes
         .iter_mut()
         .find(|(own, _)| own == name)
-        .unwrap();
-    own.1 = value;
+        .unwrap()
+        .1
+}
+
+fn set(module: &mut Module, operator: &str, name: &str, value: Attribute) {
+    *attribute(module, operator, name) = value;
 }
 
 fn ids(list: &[i32]) -> Attribute {
@@ -62,7 +66,7 @@ fn ids(list: &[i32]) -> Attribute {
 }
 
 fn refusal(model: Result<Model>) -> Error {
-    model.err().expect("must be refused")
+    model.expect_err("must be refused")
 }
 
 #[test]
@@ -77,7 +81,6 @@ fn a_workload_that_writes_what_it_may_not_is_refused() {
         found.unwrap() as i32
     };
     let input = role(|role| matches!(role, Role::Input));
-    let output = role(|role| matches!(role, Role::Output));
     let set_output = |value: i32| {
         with_program(&compiled, |module| {
             set(module, "Sigmoid", "outputs", ids(&[value]))
@@ -97,15 +100,17 @@ fn a_workload_that_writes_what_it_may_not_is_refused() {
         set(module, "Sigmoid", "scratch", Attribute::I32(input));
     });
     assert!(refusal(scratch).to_string().contains("it is only read"));
+    // The same bytes in another shape.
     let shape = with_program(&compiled, |module| {
-        set(module, "Sigmoid", "inputs", ids(&[input]));
+        let turned = attribute(module, "Add", "outputs").clone();
+        set(module, "Sigmoid", "inputs", turned);
     });
     let text = refusal(shape).to_string();
     assert!(
         text.contains("output 0 is not of the type that Sigmoid makes"),
         "{text}"
     );
-    assert!(set_output(output).is_ok() || set_output(output + 1).is_ok());
+    with_program(&compiled, |_| ()).unwrap();
 }
 
 #[test]
