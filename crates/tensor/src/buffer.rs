@@ -2,7 +2,7 @@
 //! unsafe code.
 
 use crate::Element;
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapMut};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fs::File;
 use std::ops::{Deref, DerefMut, Range};
@@ -14,10 +14,17 @@ use tenon_base::{Error, ErrorKind, Result};
 /// and the widest vector register.
 pub const ALIGNMENT: usize = 64;
 
+/// Owned buffers from this length on are taken from the system page by page: they come zeroed
+/// without being touched, and in huge pages where the system has them. First touching an arena of
+/// 4 KiB pages would take as long as a small model runs.
+const LARGE: usize = 1 << 20;
+
 /// Owned memory, zeroed, aligned to [`ALIGNMENT`]; not shared yet.
 pub struct BufferMut {
     start: NonNull<u8>,
     len: usize,
+    /// Of a large buffer, the mapping that `start` points into.
+    map: Option<MmapMut>,
 }
 
 // SAFETY: the memory is owned by this value alone.
@@ -29,10 +36,7 @@ impl BufferMut {
     /// `len` zero bytes. Fails with `OutOfMemory` instead of aborting.
     pub fn zeroed(len: usize) -> Result<Self> {
         if len == 0 {
-            return Ok(Self {
-                start: NonNull::<Aligned>::dangling().cast(),
-                len,
-            });
+            return Ok(Self::empty());
         }
         let refused = || {
             Error::new(
@@ -40,13 +44,34 @@ impl BufferMut {
                 format!("cannot allocate {len} bytes"),
             )
         };
+        if len >= LARGE {
+            let mut map = MmapMut::map_anon(len).map_err(|_| refused())?;
+            // A hint: where it is not known, pages stay small.
+            #[cfg(target_os = "linux")]
+            let _ = map.advise(memmap2::Advice::HugePage);
+            let start = NonNull::new(map.as_mut_ptr()).ok_or_else(refused)?;
+            return Ok(Self {
+                start,
+                len,
+                map: Some(map),
+            });
+        }
         let layout = Layout::from_size_align(len, ALIGNMENT).map_err(|_| refused())?;
         // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc_zeroed(layout) };
         Ok(Self {
             start: NonNull::new(start).ok_or_else(refused)?,
             len,
+            map: None,
         })
+    }
+
+    fn empty() -> Self {
+        Self {
+            start: NonNull::<Aligned>::dangling().cast(),
+            len: 0,
+            map: None,
+        }
     }
 
     /// A copy of `bytes`.
@@ -84,7 +109,7 @@ struct Aligned;
 
 impl Drop for BufferMut {
     fn drop(&mut self) {
-        if self.len > 0 {
+        if self.len > 0 && self.map.is_none() {
             // SAFETY: allocated in `zeroed` with this same, then valid, layout.
             unsafe {
                 let layout = Layout::from_size_align_unchecked(self.len, ALIGNMENT);
@@ -129,10 +154,7 @@ impl Buffer {
     pub fn map(file: &File) -> std::io::Result<Self> {
         if file.metadata()?.len() == 0 {
             return Ok(Self {
-                memory: Arc::new(Memory::Owned(BufferMut {
-                    start: NonNull::<Aligned>::dangling().cast(),
-                    len: 0,
-                })),
+                memory: Arc::new(Memory::Owned(BufferMut::empty())),
                 range: 0..0,
             });
         }
@@ -226,6 +248,18 @@ mod tests {
         assert!(buffer.slice(4..13).is_none());
         assert!(buffer.slice(1..5).unwrap().as_slice::<f32>().is_none());
         assert_eq!(buffer.as_ptr() as usize % ALIGNMENT, 0);
+    }
+
+    #[test]
+    fn large_buffers_are_zero_and_aligned() {
+        let mut buffer = BufferMut::zeroed(LARGE + 3).unwrap();
+        assert!(buffer.iter().all(|&byte| byte == 0));
+        assert_eq!(buffer.as_ptr() as usize % ALIGNMENT, 0);
+        buffer[LARGE + 2] = 7;
+        assert_eq!(
+            buffer.freeze().slice(LARGE..LARGE + 3).unwrap()[..],
+            [0, 0, 7]
+        );
     }
 
     #[test]
