@@ -158,9 +158,10 @@ impl fmt::Display for Refusal {
 pub struct InputSpec {
     /// Its type.
     pub ty: TensorType,
-    /// Its elements, when it is a constant.
+    /// Its elements, when it is a constant whose plain form is there.
     pub constant: Option<Tensor>,
     /// Its prepared form, as [`WorkloadPlan::prepared`] made it: the layout's tag and the bytes.
+    /// Only constants have one; it may be all that is left of them (`--prepared-only`).
     pub prepared: Option<(String, Buffer)>,
 }
 
@@ -204,7 +205,7 @@ pub struct WorkloadPlan {
     pub scratch_bytes: usize,
     /// Outputs that may be written in place.
     pub in_place: Vec<InPlace>,
-    /// Constants in prepared form.
+    /// Constants in prepared form, whose plain form the workload does not read then.
     pub prepared: Vec<Prepared>,
 }
 
@@ -227,14 +228,22 @@ pub trait Backend: Send + Sync {
     /// What the workload will need, and its constants prepared for it. Deterministic.
     fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan>;
 
-    /// Makes the workload. A constant whose prepared form is missing, or of a layout unknown here,
-    /// is prepared again.
+    /// Makes the workload, or refuses it as [`Backend::supports`] would. A constant whose prepared
+    /// form is missing, or of a layout unknown here, is prepared again; when its plain form is left
+    /// out that is an error of kind `Unsupported`.
     fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>>;
 }
 
 /// One operator, ready to execute; shared by concurrent executions. Executing allocates nothing.
 pub trait Workload: Send + Sync {
     /// Reads the inputs and writes every byte of the outputs. Constant inputs that the workload
-    /// took when it was made are still among the operands.
+    /// took when it was made are still among the operands, unless their plain form is left out.
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()>;
+
+    /// Whether executing reads the operand of input `input`: not when it is a constant that the
+    /// workload took in prepared form, whose plain form may be left out of a package.
+    fn reads(&self, input: usize) -> bool {
+        let _ = input;
+        true
+    }
 }

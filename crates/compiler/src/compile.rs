@@ -4,7 +4,7 @@ use crate::place::Placement;
 use crate::{layout, lower, memory, optimise, outputs, pack, place, specialise};
 use std::collections::BTreeMap;
 use tenon_backend::{BackendId, CpuLevel, Registry};
-use tenon_base::{Control, Error, ErrorKind, Result};
+use tenon_base::{Control, Result};
 use tenon_bef::Module;
 use tenon_graph::Graph;
 use tenon_neff::Contents;
@@ -24,7 +24,8 @@ pub struct Options<'a> {
     pub cpu: CpuLevel,
     /// Values of inputs that are known when compiling, by name.
     pub constants: BTreeMap<String, Tensor>,
-    /// Leaves the plain form of prepared constants out of the package.
+    /// Leaves the plain form of constants out of the package where all their users read a
+    /// prepared one.
     pub prepared_only: bool,
     /// The model's name in the package, instead of the graph's.
     pub name: Option<String>,
@@ -67,10 +68,6 @@ pub struct Compiled {
 /// that no backend takes (problems of a stage together), and what [`Control::check`] answers.
 pub fn compile(mut graph: Graph, options: &Options<'_>) -> Result<Compiled> {
     let control = &options.control;
-    if options.prepared_only {
-        let text = "a package keeps the plain form of every constant";
-        return Err(Error::new(ErrorKind::Unsupported, text).help("leave out --prepared-only"));
-    }
     let backends = place::preferred(options.registry, &options.backends)?;
     let names = outputs::names(&graph);
     specialise::name_nodes(&mut graph);
@@ -88,7 +85,10 @@ pub fn compile(mut graph: Graph, options: &Options<'_>) -> Result<Compiled> {
     control.progress("place", 0, 1)?;
     let copied = memory::copied_views(&graph);
     let placement = place::place(&graph, &backends, &copied)?;
-    let memory = memory::plan(&graph, &placement, options.registry, options.cpu, control)?;
+    let mut memory = memory::plan(&graph, &placement, options.registry, options.cpu, control)?;
+    if options.prepared_only {
+        memory.leave_out_plain(&graph);
+    }
     let (module, movements) = lower::lower(&graph, &placement, &memory)?;
     control.progress("pack", 0, 1)?;
     let contents = pack::pack(

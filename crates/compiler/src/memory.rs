@@ -37,6 +37,8 @@ pub(crate) enum Home {
     Output,
     /// The package's.
     Constant(Buffer),
+    /// A constant of which only prepared forms are kept.
+    Absent,
     /// A prepared form of a constant.
     Prepared(PreparedConstant),
     /// The arena's, from this byte on.
@@ -80,6 +82,38 @@ pub(crate) struct Memory {
     pub nodes: Vec<NodeMemory>,
     /// Size of the arena.
     pub arena_bytes: usize,
+}
+
+impl Memory {
+    /// Leaves out the plain form of each constant that has prepared forms and whose every use is an
+    /// input of a workload that has one.
+    pub(crate) fn leave_out_plain(&mut self, graph: &Graph) {
+        let of_value = |id: ValueId| self.of_value.get(id.index()).copied().flatten();
+        let outputs = graph.outputs.iter().filter_map(|&id| of_value(id));
+        let shown = self.variables.iter().filter_map(|variable| variable.view_of);
+        let mut plain: BTreeSet<u32> = outputs.chain(shown).collect();
+        let mut prepared = BTreeSet::new();
+        for (node, own) in graph.nodes.iter().zip(&self.nodes) {
+            for (index, id) in node.inputs.iter().enumerate() {
+                let Some(variable) = id.and_then(of_value) else {
+                    continue;
+                };
+                let form = own.prepared.get(index).copied().flatten();
+                let decides = node.op.input(index).is_some_and(|row| row.compile_time);
+                match form.is_some() && !decides {
+                    true => prepared.insert(variable),
+                    false => plain.insert(variable),
+                };
+            }
+        }
+        for &index in prepared.difference(&plain) {
+            if let Some(variable) = self.variables.get_mut(index as usize)
+                && matches!(variable.home, Home::Constant(_))
+            {
+                variable.home = Home::Absent;
+            }
+        }
+    }
 }
 
 /// View nodes whose result must have memory of its own, because it is an output of the graph and

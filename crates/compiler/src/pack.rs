@@ -62,6 +62,7 @@ fn package_variable(variable: &Variable) -> PackageVariable {
         Home::Input => Role::Input,
         Home::Output => Role::Output,
         Home::Constant(buffer) => Role::Constant(buffer.clone()),
+        Home::Absent => Role::Absent,
         Home::Prepared(form) => Role::Constant(form.data.clone()),
         Home::Arena(offset) => Role::Arena {
             offset: *offset as u64,
@@ -146,7 +147,7 @@ fn constant_infos(memory: &Memory) -> Result<Vec<ConstantInfo>> {
             prepared,
         };
         match (&variable.home, &variable.ty) {
-            (Home::Constant(_), Some(ty)) => infos.push(info(ty, None)),
+            (Home::Constant(_) | Home::Absent, Some(ty)) => infos.push(info(ty, None)),
             (Home::Prepared(form), _) => {
                 // The type is the plain form's; the layout says how the bytes stand.
                 let prepared = PreparedForm {

@@ -16,6 +16,8 @@ pub(crate) struct Signature<'a> {
     attributes: &'a Attributes,
     inputs: Vec<Option<&'a TensorType>>,
     constants: Vec<Option<&'a Tensor>>,
+    /// Inputs that are constants too, though their elements may be left out.
+    prepared: Vec<bool>,
     outputs: Vec<Option<&'a TensorType>>,
 }
 
@@ -41,6 +43,7 @@ impl<'a> Signature<'a> {
             attributes: node.attributes,
             inputs: node.inputs.to_vec(),
             constants: node.constants.to_vec(),
+            prepared: Vec::new(),
             outputs: node.outputs.to_vec(),
         }
     }
@@ -60,6 +63,11 @@ impl<'a> Signature<'a> {
                 .inputs
                 .iter()
                 .map(|i| i.as_ref().and_then(constant))
+                .collect(),
+            prepared: spec
+                .inputs
+                .iter()
+                .map(|i| i.as_ref().is_some_and(|i| i.prepared.is_some()))
                 .collect(),
             outputs: spec.outputs.iter().map(Option::as_ref).collect(),
         }
@@ -124,7 +132,12 @@ impl<'a> Signature<'a> {
         })
     }
 
-    /// Whether input `index` is a constant.
+    /// Whether input `index` is a constant, which may be there in prepared form alone.
+    pub(crate) fn is_constant(&self, index: usize) -> bool {
+        self.constant(index).is_some() || self.prepared.get(index) == Some(&true)
+    }
+
+    /// The elements of input `index`, when they are known.
     pub(crate) fn constant(&self, index: usize) -> Option<&'a Tensor> {
         self.constants.get(index).copied().flatten()
     }

@@ -17,7 +17,7 @@ pub use dma::Movements;
 pub use memory::{Memory, MoveBinding, WorkloadBinding};
 pub use order::verify_order;
 pub use tenon_dma::VariableId;
-pub use variables::{Span, Storage, Variable, Variables};
+pub use variables::{PreparedForm, Span, Storage, Variable, Variables};
 
 use tenon_executor::KernelDef;
 

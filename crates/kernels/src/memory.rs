@@ -54,7 +54,8 @@ pub struct MoveBinding {
 }
 
 impl WorkloadBinding {
-    /// Binds a workload to variables, `None` where an operand is left out. Refuses outputs and
+    /// Binds a workload to variables, `None` where an operand is left out; an input that is an
+    /// absent constant is left out too. Refuses outputs and
     /// scratch memory that are not writable or share bytes, except an output that is the very
     /// memory of one input.
     pub fn new(
@@ -64,9 +65,13 @@ impl WorkloadBinding {
         scratch: Option<VariableId>,
     ) -> Result<Self> {
         let span = |id: &Option<VariableId>| id.map(|id| table.span(id)).transpose();
+        let there = |id: &Option<VariableId>| id.filter(|&id| !table.is_absent(id));
         let binding = Self {
             table: table.clone(),
-            inputs: inputs.iter().map(span).collect::<Result<_>>()?,
+            inputs: inputs
+                .iter()
+                .map(|id| span(&there(id)))
+                .collect::<Result<_>>()?,
             outputs: outputs.iter().map(span).collect::<Result<_>>()?,
             scratch: span(&scratch)?,
         };
@@ -405,7 +410,7 @@ mod tests {
             size: if index == 6 { 128 } else { 64 },
             storage,
             ty: None,
-            layout: None,
+            prepared: None,
         };
         Arc::new(Variables::new(storages.into_iter().enumerate().map(variable).collect()).unwrap())
     }

@@ -15,8 +15,19 @@ pub struct Variable {
     pub storage: Storage,
     /// Its type, for those that workloads read or write.
     pub ty: Option<TensorType>,
-    /// For the prepared form of a constant, the tag of its layout.
-    pub layout: Option<String>,
+    /// Set for the prepared form of a constant.
+    pub prepared: Option<PreparedForm>,
+}
+
+/// What the prepared form of a constant is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreparedForm {
+    /// The plain constant.
+    pub of: VariableId,
+    /// The backend whose kernels read it.
+    pub backend: String,
+    /// The tag of its layout.
+    pub layout: String,
 }
 
 /// Whose memory a variable is.
@@ -28,6 +39,8 @@ pub enum Storage {
     Output(usize),
     /// The package's own, only read.
     Constant(Buffer),
+    /// A constant whose plain bytes are left out: workloads take a prepared form instead.
+    Absent,
     /// All bytes of another variable, which is not a view.
     View(VariableId),
     /// The arena's, from this byte on.
@@ -145,7 +158,8 @@ impl Variables {
         let (base, start) = match &mut variable.storage {
             Storage::Input(position) => (position.saturating_add(1), 0),
             Storage::Output(position) => (position.saturating_add(outputs), 0),
-            Storage::View(_) => (0, 0),
+            // Never handed out: `span` refuses an absent variable, views get theirs later.
+            Storage::View(_) | Storage::Absent => (0, 0),
             Storage::Constant(buffer) => {
                 if buffer.len() != len {
                     return Err(invalid("the constant's bytes do not fit its size")
@@ -187,8 +201,18 @@ impl Variables {
             .ok_or_else(|| no_variable(id))
     }
 
-    /// Where the bytes of a variable lie.
+    /// Whether the variable is a constant whose plain bytes are left out.
+    pub fn is_absent(&self, id: VariableId) -> bool {
+        let variable = self.variables.get(id.index());
+        variable.is_some_and(|variable| matches!(variable.storage, Storage::Absent))
+    }
+
+    /// Where the bytes of a variable lie; an error when they are left out.
     pub fn span(&self, id: VariableId) -> Result<Span> {
+        let variable = self.variable(id)?;
+        if self.is_absent(id) {
+            return Err(invalid("its plain bytes are left out of the package").at(named(variable)));
+        }
         self.spans
             .get(id.index())
             .copied()
@@ -287,8 +311,10 @@ fn view(variables: &[Variable], spans: &[Span], view: &Variable, of: VariableId)
         .get(of.index())
         .zip(spans.get(of.index()))
         .ok_or_else(|| no_variable(of))?;
-    if matches!(base.storage, Storage::View(_)) {
-        return Err(invalid("it is a view of a view"));
+    match base.storage {
+        Storage::View(_) => return Err(invalid("it is a view of a view")),
+        Storage::Absent => return Err(invalid("it is a view of a constant that is left out")),
+        _ => {}
     }
     if base.size != view.size {
         return Err(invalid(format!(
@@ -343,7 +369,7 @@ mod tests {
             size,
             storage,
             ty: None,
-            layout: None,
+            prepared: None,
         }
     }
 

@@ -129,12 +129,26 @@ fn make(site: &Site<'_>, call: &Call<'_>) -> Result<BoundWorkload> {
     )?;
     let node = Node::of(&spec);
     node.check(&spec)?;
-    backend.supports(&node.view(&spec)).map_err(|refusal| {
-        let text = format!("backend {id} does not take {}: {refusal}", op.name);
-        Error::new(ErrorKind::Unsupported, text)
+    let absent = absent(&table, call)?;
+    if absent.is_empty() {
+        backend.supports(&node.view(&spec)).map_err(|refusal| {
+            let text = format!("backend {id} does not take {}: {refusal}", op.name);
+            Error::new(ErrorKind::Unsupported, text)
+        })?;
+    }
+    let workload = backend.workload(&spec).map_err(|error| {
+        match absent.is_empty() || error.kind() != ErrorKind::Unsupported {
+            true => error,
+            false => unusable(&absent, call.backend, &error.to_string()),
+        }
     })?;
+    let mut needed = absent;
+    needed.retain(|constant| workload.reads(constant.input));
+    if !needed.is_empty() {
+        return Err(unusable(&needed, call.backend, "it reads the plain form"));
+    }
     Ok(BoundWorkload {
-        workload: backend.workload(&spec)?,
+        workload,
         bytes: spec
             .outputs
             .iter()
@@ -162,7 +176,9 @@ fn specification(
         let constant = constant
             .map(|bytes| Tensor::new(ty.clone(), bytes))
             .transpose()?;
-        let prepared = prepared.map(|id| prepared_form(table, id)).transpose()?;
+        let prepared = prepared
+            .map(|form| prepared_form(table, form, id, call.backend))
+            .transpose()?;
         Ok(Some(InputSpec {
             ty,
             constant,
@@ -183,14 +199,70 @@ fn specification(
     })
 }
 
-fn prepared_form(table: &Variables, id: VariableId) -> Result<(String, Buffer)> {
-    let layout = table.variable(id)?.layout.clone();
-    layout.zip(table.constant(id).cloned()).ok_or_else(|| {
-        invalid(format!(
-            "variable {} is not the prepared form of a constant",
-            id.0
-        ))
-    })
+/// Layout and bytes of the variable `form`, which must be the form of input `of` prepared for this
+/// backend: a backend trusts that it holds the same numbers.
+fn prepared_form(
+    table: &Variables,
+    form: VariableId,
+    of: VariableId,
+    backend: &str,
+) -> Result<(String, Buffer)> {
+    let prepared = table.variable(form)?.prepared.as_ref();
+    prepared
+        .filter(|prepared| prepared.of == of && prepared.backend == backend)
+        .map(|prepared| prepared.layout.clone())
+        .zip(table.constant(form).cloned())
+        .ok_or_else(|| {
+            invalid(format!(
+                "variable {} is not a form of variable {} prepared for {backend}",
+                form.0, of.0
+            ))
+        })
+}
+
+/// An input whose plain form is left out of the package.
+struct AbsentConstant<'a> {
+    input: usize,
+    name: &'a str,
+    /// The layout of the form that stands for it.
+    layout: &'a str,
+}
+
+/// The inputs whose plain form is left out, all of which must have a prepared form.
+fn absent<'a>(table: &'a Variables, call: &Call<'_>) -> Result<Vec<AbsentConstant<'a>>> {
+    let mut all = Vec::new();
+    for (input, (id, form)) in call.inputs.iter().zip(&call.prepared).enumerate() {
+        let Some(id) = id.filter(|&id| table.is_absent(id)) else {
+            continue;
+        };
+        let name = &table.variable(id)?.name;
+        let form = form.map(|form| table.variable(form)).transpose()?;
+        let prepared = form.and_then(|form| form.prepared.as_ref());
+        let prepared = prepared.ok_or_else(|| {
+            invalid(format!(
+                "the plain form of constant '{name}' is left out, and no prepared form is named"
+            ))
+        })?;
+        all.push(AbsentConstant {
+            input,
+            name,
+            layout: &prepared.layout,
+        });
+    }
+    Ok(all)
+}
+
+/// Why a workload cannot be made without the plain form of constants.
+fn unusable(absent: &[AbsentConstant<'_>], backend: &str, reason: &str) -> Error {
+    let errors = absent.iter().map(|AbsentConstant { name, layout, .. }| {
+        let text = format!(
+            "constant '{name}' is only there in the layout '{layout}', which backend {backend} \
+             cannot use here: {reason}"
+        );
+        Error::new(ErrorKind::Unsupported, text).help("compile the model without --prepared-only")
+    });
+    let internal = || Error::new(ErrorKind::Internal, "no constant is absent");
+    Error::from_all(errors).unwrap_or_else(internal)
 }
 
 /// The types and constants of a specification, as the operator table and backends look at them.

@@ -45,6 +45,8 @@ pub enum Role {
     Output,
     /// The package's: these bytes, as many as the variable's size.
     Constant(Buffer),
+    /// The package's, but left out: a constant of which only prepared forms are there.
+    Absent,
     /// That of the variable which `tenon.variables` names as `view_of` (a view of an input, output
     /// or constant; NEFF type `pointer`).
     View,

@@ -9,7 +9,7 @@ use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
 use tenon_bef::decode;
 use tenon_dma::VariableId;
 use tenon_executor::{Program, Services};
-use tenon_kernels::{Movements, Storage, Variable, Variables, accesses, verify_order};
+use tenon_kernels::{Movements, PreparedForm, Storage, Variable, Variables, accesses, verify_order};
 use tenon_neff::{Contents, Package, PackageVariable, Port, Role, TenonMember};
 use tenon_tensor::{DataType, TensorType};
 
@@ -150,10 +150,18 @@ fn table(variables: Vec<PackageVariable>, member: &TenonMember) -> Result<Variab
         }
         views.extend(info.view_of.map(|of| (info.var_id, of)));
     }
-    let layouts: BTreeMap<VariableId, &str> = member
+    let mut forms: BTreeMap<VariableId, PreparedForm> = member
         .constants
         .iter()
-        .filter_map(|info| Some((info.var_id, info.prepared.as_ref()?.layout.as_str())))
+        .filter_map(|info| {
+            let form = info.prepared.as_ref()?;
+            let form = PreparedForm {
+                of: form.of,
+                backend: form.backend.clone(),
+                layout: form.layout.clone(),
+            };
+            Some((info.var_id, form))
+        })
         .collect();
     let positions = |ports: &[Port]| -> BTreeMap<VariableId, usize> {
         ports
@@ -180,6 +188,7 @@ fn table(variables: Vec<PackageVariable>, member: &TenonMember) -> Result<Variab
                 .map(|&at| Storage::Output(at))
                 .ok_or("outputs"),
             Role::Constant(bytes) => Ok(Storage::Constant(bytes)),
+            Role::Absent => Ok(Storage::Absent),
             Role::View => views.get(&id).map(|&of| Storage::View(of)).ok_or("views"),
             Role::Arena { offset } => Ok(Storage::Arena { offset }),
         };
@@ -189,7 +198,7 @@ fn table(variables: Vec<PackageVariable>, member: &TenonMember) -> Result<Variab
                 size: variable.size,
                 storage,
                 ty: types.remove(&id),
-                layout: layouts.get(&id).map(|&layout| layout.to_owned()),
+                prepared: forms.remove(&id),
             }),
             Err(error) => errors.push(error),
         }

@@ -83,9 +83,16 @@ fn print_model(path: &Path, model: &OnnxModel) {
     print_metadata(signature.metadata.iter());
 }
 
-/// Sizes of a package in bytes.
+/// Constants of a package, and sizes in bytes.
 struct Sizes {
     file: u64,
+    /// Constants of the model.
+    plain: usize,
+    /// Prepared forms of them.
+    prepared: usize,
+    /// Constants of which only prepared forms are there.
+    absent: usize,
+    /// All bytes of constants, in whatever form.
     constants: u64,
     /// Constants that executing reads: not the plain copies of prepared ones.
     used_constants: u64,
@@ -110,8 +117,14 @@ impl Sizes {
             .map(|(_, variable)| variable.size)
             .sum();
         let header = package.header();
+        let constants = &contents.tenon.constants;
+        let prepared = constants.iter().filter(|constant| constant.prepared.is_some()).count();
+        let absent = |variable: &&PackageVariable| matches!(variable.role, Role::Absent);
         Self {
             file: header.header_size + header.data_size,
+            plain: constants.len() - prepared,
+            prepared,
+            absent: contents.variables.iter().filter(absent).count(),
             constants: all,
             used_constants: all - plain,
             arena: contents.arena_bytes(),
@@ -160,6 +173,7 @@ fn package_json(package: &Package, contents: &Contents, program: &tenon::Module)
             "file_bytes": sizes.file,
             "constant_bytes": sizes.constants,
             "used_constant_bytes": sizes.used_constants,
+            "prepared_only_constants": sizes.absent,
             "arena_bytes": sizes.arena,
         },
     })
@@ -181,11 +195,12 @@ fn print_package(path: &Path, package: &Package, contents: &Contents, program: &
     }
     println!("{}", tenon::placement_summary(&tenon.placement));
     let sizes = Sizes::new(package, contents);
-    let prepared = tenon.constants.iter().filter(|constant| constant.prepared.is_some()).count();
     println!(
-        "{} constants, {} ({prepared} in prepared form; executing reads {})",
-        tenon.constants.len(),
+        "{} constants, {} ({} prepared forms, {} constants in prepared form alone; executing reads {})",
+        sizes.plain,
         bytes(sizes.constants),
+        sizes.prepared,
+        sizes.absent,
         bytes(sizes.used_constants)
     );
     println!("file {}, arena {}", bytes(sizes.file), bytes(sizes.arena));

@@ -43,7 +43,7 @@ impl Conv {
     fn of(signature: &Signature<'_>) -> Result<Self, Refusal> {
         let image = signature.ranked::<4>(0)?;
         let [filters, group_channels, kernel_height, kernel_width] = signature.ranked::<4>(1)?;
-        if signature.constant(1).is_none() {
+        if !signature.is_constant(1) {
             return Err(Reason::NotConstant { input: 1 }.into());
         }
         let output = signature.ranked_output::<4>()?;
@@ -239,6 +239,10 @@ impl Workload for Bound {
             }
         }
         Ok(())
+    }
+
+    fn reads(&self, input: usize) -> bool {
+        input != 1
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         return Err(refuse("the shapes do not fit"));
     }
     for input in [1, 2] {
-        if signature.constant(input).is_none() {
+        if !signature.is_constant(input) {
             return Err(Reason::NotConstant { input }.into());
         }
     }
@@ -251,6 +251,10 @@ impl Workload for Bound {
             }
         }
         Ok(())
+    }
+
+    fn reads(&self, input: usize) -> bool {
+        !matches!(input, 1 | 2)
     }
 }
 

@@ -119,7 +119,7 @@ impl MatMul {
             transposed,
             batches: pair_batches(&batch, &a_batch, &b_batch),
             b_count: b_batch.elements(),
-            constant: signature.constant(1).is_some(),
+            constant: signature.is_constant(1),
             scale: 1.0,
             activation: Activation::NONE,
             bias: None,
@@ -269,6 +269,10 @@ impl Workload for Bound {
             }
         }
         Ok(())
+    }
+
+    fn reads(&self, input: usize) -> bool {
+        input != 1 || self.weights.is_none()
     }
 }
 

@@ -52,10 +52,10 @@ impl Preparation<'_> {
 
     fn missing(&self) -> Error {
         let message = format!(
-            "input {} is neither a constant of f32 nor prepared",
-            self.input
+            "input {} is neither a constant of f32 nor {} numbers in the layout '{}'",
+            self.input, self.len, self.layout
         );
-        Error::new(ErrorKind::InvalidArgument, message)
+        Error::new(ErrorKind::Unsupported, message)
     }
 }
 

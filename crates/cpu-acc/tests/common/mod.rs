@@ -112,14 +112,18 @@ impl Case {
             // With `--prepared-only` nothing else is left.
             input.constant = None;
             input.prepared = Some((prepared.layout.clone(), prepared.data.clone()));
-            input.constant = self.spec.inputs[prepared.input]
-                .as_ref()
-                .unwrap()
-                .constant
-                .clone();
         }
         let workload = backend.workload(&spec).unwrap();
-        self.with_memory(workload, plan)
+        let absent: Vec<usize> = plan.prepared.iter().map(|form| form.input).collect();
+        let mut ready = self.with_memory(workload, plan);
+        for (index, input) in ready.inputs.iter_mut().enumerate() {
+            let taken = absent.contains(&index);
+            assert_eq!(ready.workload.reads(index), !taken, "reads input {index}");
+            if taken {
+                *input = None;
+            }
+        }
+        ready
     }
 
     /// Makes the workload without what the plan prepared.

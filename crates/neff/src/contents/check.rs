@@ -102,7 +102,7 @@ impl Contents {
             views.insert(info.var_id);
             let base = self
                 .variable(of)
-                .filter(|base| !matches!(base.role, Role::View));
+                .filter(|base| !matches!(base.role, Role::View | Role::Absent));
             if base.is_none_or(|base| base.size != variable.size) {
                 let error = invalid("a view of no variable of its size");
                 problems.push(error.found(format_args!("variable {}", of.0)).at(field));
@@ -123,27 +123,46 @@ impl Contents {
     }
 
     fn check_constants(&self, problems: &mut Vec<Error>) {
-        let constant = |id| {
-            let variable = self.variable(id);
-            variable.filter(|variable| matches!(variable.role, Role::Constant(_)))
-        };
+        let role = |id| self.variable(id).map(|variable| &variable.role);
+        let mut plain = HashSet::new();
+        let mut prepared = HashSet::new();
         for (index, info) in self.tenon.constants.iter().enumerate() {
             let field = Location::field(format!("constants[{index}]"));
-            let error = match (constant(info.var_id), &info.prepared) {
-                (None, _) => Some(no_variable(info.var_id, "constants")),
-                (Some(variable), None) => check_type(variable, info.dtype, &info.shape),
-                // The bytes of a prepared form are the backend's affair.
-                (Some(_), Some(form)) if constant(form.of).is_none() => {
-                    Some(no_variable(form.of, "constants"))
+            let error = match (self.variable(info.var_id), &info.prepared) {
+                (Some(variable), None)
+                    if matches!(variable.role, Role::Constant(_) | Role::Absent) =>
+                {
+                    plain.insert(info.var_id);
+                    check_type(variable, info.dtype, &info.shape)
                 }
-                (Some(_), Some(_)) => None,
+                // The bytes of a prepared form are the backend's affair.
+                (Some(variable), Some(form)) if matches!(variable.role, Role::Constant(_)) => {
+                    prepared.insert(form.of);
+                    let of = matches!(role(form.of), Some(Role::Constant(_) | Role::Absent));
+                    (!of).then(|| no_variable(form.of, "constants"))
+                }
+                _ => Some(no_variable(info.var_id, "constants")),
             };
             problems.extend(error.map(|error| error.at(field)));
         }
+        let lost = |(id, variable): &(usize, &PackageVariable)| {
+            let id = VariableId(*id as u32);
+            let whole = plain.contains(&id) && prepared.contains(&id);
+            matches!(variable.role, Role::Absent) && !whole
+        };
+        let lost = self.variables.iter().enumerate().filter(lost);
+        problems.extend(lost.map(|(_, variable)| {
+            invalid("file_name is missing, and no prepared form stands for it").at(place(variable))
+        }));
     }
 
     fn check_movements(&self, problems: &mut Vec<Error>) {
-        let size_of = |id: VariableId| self.variable(id).map(|variable| variable.size);
+        // No descriptor touches bytes that are left out.
+        let size_of = |id: VariableId| {
+            let variable = self.variable(id);
+            let there = variable.filter(|variable| !matches!(variable.role, Role::Absent));
+            there.map(|variable| variable.size)
+        };
         for (index, pair) in self.movements.windows(2).enumerate() {
             if let [first, second] = pair
                 && first.id >= second.id

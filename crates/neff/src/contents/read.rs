@@ -184,17 +184,16 @@ fn variable(
                 .backing_variable_off
                 .ok_or_else(|| needs("backing_variable_off"))?,
         },
-        VariableKind::File => {
-            let file = stored
-                .file_name
-                .as_deref()
-                .ok_or_else(|| needs("file_name"))?;
-            let file = format!("{folder}{file}");
-            let bytes = package.member(&file).ok_or_else(|| {
-                invalid("the package has no such member").found(format_args!("'{file}'"))
-            })?;
-            Role::Constant(bytes)
-        }
+        VariableKind::File => match &stored.file_name {
+            Some(file) => {
+                let file = format!("{folder}{file}");
+                let bytes = package.member(&file).ok_or_else(|| {
+                    invalid("the package has no such member").found(format_args!("'{file}'"))
+                })?;
+                Role::Constant(bytes)
+            }
+            None => Role::Absent,
+        },
         VariableKind::StateBuffer | VariableKind::TmpBuf | VariableKind::DgeTable => {
             return Err(Error::new(
                 ErrorKind::Unsupported,

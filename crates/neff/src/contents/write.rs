@@ -144,7 +144,7 @@ impl Contents {
         let kind = match &variable.role {
             Role::Input => VariableKind::Input,
             Role::Output => VariableKind::Output,
-            Role::Constant(_) => VariableKind::File,
+            Role::Constant(_) | Role::Absent => VariableKind::File,
             Role::View => VariableKind::Pointer,
             Role::Arena { .. } => VariableKind::Virtual,
         };
@@ -161,7 +161,7 @@ impl Contents {
                     .find(|info| info.var_id.index() == id);
                 stored.referenced_var_id = info.and_then(|info| info.view_of).map(|of| of.0);
             }
-            Role::Input | Role::Output => {}
+            Role::Input | Role::Output | Role::Absent => {}
         }
         stored
     }
