@@ -90,7 +90,10 @@ impl Memory {
     pub(crate) fn leave_out_plain(&mut self, graph: &Graph) {
         let of_value = |id: ValueId| self.of_value.get(id.index()).copied().flatten();
         let outputs = graph.outputs.iter().filter_map(|&id| of_value(id));
-        let shown = self.variables.iter().filter_map(|variable| variable.view_of);
+        let shown = self
+            .variables
+            .iter()
+            .filter_map(|variable| variable.view_of);
         let mut plain: BTreeSet<u32> = outputs.chain(shown).collect();
         let mut prepared = BTreeSet::new();
         for (node, own) in graph.nodes.iter().zip(&self.nodes) {

@@ -84,6 +84,44 @@ fn equal_constants_are_stored_once_and_unused_ones_not_at_all() {
 }
 
 #[test]
+fn plain_forms_that_nobody_reads_are_left_out_when_asked() {
+    // `a` is only multiplied by; `b` is added too, `c` moved, `d` an output as well.
+    let graph: Graph =
+        "graph \"g\" (%x: f32[4, 4]) -> (%y: f32[4, 4], %z: f32[8, 4], %d: f32[4, 4]) {
+        const %a: f32[4, 4] = fill 0.5
+        const %b: f32[4, 4] = fill 0.25
+        const %c: f32[4, 4] = fill 0.125
+        const %e: f32[4, 4] = fill 2.0
+        %p: f32[4, 4] = MatMul(%x, %a)
+        %q: f32[4, 4] = MatMul(%p, %b)
+        %r: f32[4, 4] = Mul(%q, %b)
+        %s: f32[4, 4] = MatMul(%r, %c)
+        %z: f32[8, 4] = Concat(%s, %c) {axis = 0}
+        %d: f32[4, 4] = Identity(%e)
+        %y: f32[4, 4] = MatMul(%s, %d)
+    }"
+        .parse()
+        .unwrap();
+    let registry = tenon_builtin::registry();
+    let options = Options::new(&registry);
+    let whole = compile(graph.clone(), &options).unwrap();
+    let options = Options {
+        prepared_only: true,
+        ..options
+    };
+    let compiled = compile(graph.clone(), &options).unwrap();
+    let absent = compiled.contents.variables.iter();
+    let absent: Vec<_> = absent
+        .filter(|variable| matches!(variable.role, Role::Absent))
+        .map(|variable| variable.name.as_str())
+        .collect();
+    assert_eq!(absent, ["a"]);
+    let inputs = common::inputs(&graph, 3);
+    let expected = common::execute(&whole, &registry, &inputs);
+    assert_eq!(common::execute(&compiled, &registry, &inputs), expected);
+}
+
+#[test]
 fn the_arena_is_shared_and_outputs_are_written_in_place() {
     // A chain of ten products needs two ranges of the arena, the last is written to the output.
     let mut text = "graph \"g\" (%v0: f32[16, 16]) -> (%v10: f32[16, 16]) {

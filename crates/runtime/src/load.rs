@@ -9,7 +9,9 @@ use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
 use tenon_bef::decode;
 use tenon_dma::VariableId;
 use tenon_executor::{Program, Services};
-use tenon_kernels::{Movements, PreparedForm, Storage, Variable, Variables, accesses, verify_order};
+use tenon_kernels::{
+    Movements, PreparedForm, Storage, Variable, Variables, accesses, verify_order,
+};
 use tenon_neff::{Contents, Package, PackageVariable, Port, Role, TenonMember};
 use tenon_tensor::{DataType, TensorType};
 

@@ -6,10 +6,10 @@ mod common;
 use common::*;
 use proptest::prelude::*;
 use std::sync::OnceLock;
-use tenon_base::{Error, Result};
+use tenon_base::{Error, ErrorKind, Result};
 use tenon_bef::{Attribute, EncodeOptions, Module, encode};
 use tenon_compiler::Compiled;
-use tenon_neff::Role;
+use tenon_neff::{PreparedForm, Role};
 use tenon_runtime::{LoadOptions, Model, Runtime};
 use tenon_tensor::{BufferMut, Tensor};
 
@@ -157,6 +157,121 @@ fn unknown_names_and_kinds_are_refused() {
     );
 }
 
+/// A package whose weights are there in prepared form alone.
+fn prepared_only() -> Compiled {
+    let registry = tenon_builtin::registry();
+    let mut options = tenon_compiler::Options::new(&registry);
+    options.prepared_only = true;
+    tenon_compiler::compile(perceptron(&[12, 9, 5]), &options).unwrap()
+}
+
+/// The same with what it says of prepared forms changed.
+fn with_forms(compiled: &Compiled, change: impl Fn(&mut PreparedForm)) -> Compiled {
+    let mut compiled = compiled.clone();
+    let constants = compiled.contents.tenon.constants.iter_mut();
+    constants
+        .filter_map(|info| info.prepared.as_mut())
+        .for_each(change);
+    compiled
+}
+
+#[test]
+fn a_foreign_layout_is_refused_where_plain_constants_are_left_out() {
+    let compiled = prepared_only();
+    let variables = compiled.contents.variables.iter();
+    let absent = variables.filter(|variable| matches!(variable.role, Role::Absent));
+    assert_eq!(absent.count(), 2);
+    execute(&with_program(&compiled, |_| ()).unwrap()).unwrap();
+
+    let foreign = with_forms(&compiled, |form| form.layout = "panels99:f32".into());
+    let error = refusal(with_program(&foreign, |_| ()));
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let text = error.to_string();
+    for constant in ["w0", "w1"] {
+        let sentence = format!(
+            "constant '{constant}' is only there in the layout 'panels99:f32', which backend CpuAcc \
+             cannot use here: "
+        );
+        assert!(text.contains(&sentence), "{text}");
+    }
+    let help = "compile the model without --prepared-only";
+    assert!(text.contains(help), "{text}");
+
+    let mut short = compiled.clone();
+    let variables = short.contents.variables.iter_mut();
+    for variable in variables.filter(|variable| variable.name.ends_with(".prepared")) {
+        variable.size -= 64;
+        if let Role::Constant(buffer) = &mut variable.role {
+            *buffer = buffer.slice(64..buffer.len()).unwrap();
+        }
+    }
+    let error = refusal(with_program(&short, |_| ()));
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+
+    // With the plain form there, it is prepared again.
+    let whole = self::compiled(perceptron(&[12, 9, 5]));
+    let foreign = with_forms(&whole, |form| form.layout = "panels99:f32".into());
+    let outputs = [&whole, &foreign]
+        .map(|compiled| execute(&with_program(compiled, |_| ()).unwrap()).unwrap());
+    assert_eq!(outputs[0], outputs[1]);
+}
+
+#[test]
+fn what_stands_for_an_absent_constant_must_be_its_form() {
+    let compiled = prepared_only();
+    let refused =
+        |change: &dyn Fn(&mut Module)| refusal(with_program(&compiled, change)).to_string();
+    let other = with_forms(&compiled, |form| form.backend = "Npu".into());
+    let text = refusal(with_program(&other, |_| ())).to_string();
+    assert!(text.contains("prepared for CpuAcc"), "{text}");
+
+    let swapped = refused(&|module| {
+        let second = &module.functions[0].kernels[1].attributes;
+        let form = second.iter().find(|(name, _)| name == "prepared");
+        let form = form.unwrap().1.clone();
+        set(module, "tenon.MatMul", "prepared", form);
+    });
+    assert!(swapped.contains("is not a form of variable"), "{swapped}");
+    let unnamed = refused(&|module| {
+        set(module, "tenon.MatMul", "prepared", ids(&[-1, -1, -1]));
+    });
+    let expected = "the plain form of constant 'w0' is left out";
+    assert!(unnamed.contains(expected), "{unnamed}");
+
+    let variables = &compiled.contents.variables;
+    let id = variables
+        .iter()
+        .position(|v| matches!(v.role, Role::Absent));
+    let written = refused(&|module| {
+        set(
+            module,
+            "tenon.MatMul",
+            "outputs",
+            ids(&[id.unwrap() as i32]),
+        );
+    });
+    let expected = "its plain bytes are left out";
+    assert!(written.contains(expected), "{written}");
+}
+
+#[test]
+fn a_backend_that_reads_the_plain_form_is_refused_without_it() {
+    let compiled = with_forms(&prepared_only(), |form| form.backend = "CpuRef".into());
+    let error = refusal(with_program(&compiled, |module| {
+        for kernel in &mut module.functions[0].kernels {
+            let mut attributes = kernel.attributes.iter_mut();
+            let backend = attributes.find(|(name, _)| name == "backend").unwrap();
+            backend.1 = Attribute::String("CpuRef".into());
+        }
+    }));
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("backend CpuRef cannot use here: it reads the plain form"),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_movement_that_reads_what_it_writes_is_refused() {
     let compiled = compiled(movements());
@@ -175,15 +290,17 @@ fn packages() -> &'static [Vec<u8>] {
     static PACKAGES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     PACKAGES.get_or_init(|| {
         let graphs = [movements(), perceptron(&[12, 9, 5])];
-        graphs.map(|graph| bytes(&compiled(graph).contents)).into()
+        let mut packages: Vec<_> = graphs.map(|graph| bytes(&compiled(graph).contents)).into();
+        packages.push(bytes(&prepared_only().contents));
+        packages
     })
 }
 
 /// Positions of the bytes that decide: JSON and program, with the tar headers between.
 fn structure(package: &[u8]) -> std::ops::Range<usize> {
     let end = package
-        .windows(20)
-        .position(|window| window == b"sg00/constants/0.bin");
+        .windows(15)
+        .position(|window| window == b"sg00/constants/");
     0..end.unwrap_or(package.len())
 }
 
@@ -191,7 +308,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_flipped_byte_never_panics(which in 0usize..2, place in any::<prop::sample::Index>(), value: u8) {
+    fn a_flipped_byte_never_panics(which in 0usize..3, place in any::<prop::sample::Index>(), value: u8) {
         let mut bytes = packages()[which].clone();
         let range = structure(&bytes);
         let at = place.index(range.len());
@@ -202,7 +319,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_package_is_refused(which in 0usize..2, place in any::<prop::sample::Index>()) {
+    fn a_cut_package_is_refused(which in 0usize..3, place in any::<prop::sample::Index>()) {
         let bytes = &packages()[which];
         let at = place.index(bytes.len());
         prop_assert!(load_bytes(&bytes[..at]).is_err());
@@ -210,7 +327,7 @@ proptest! {
 
     #[test]
     fn damaged_programs_never_panic(
-        which in 0usize..2,
+        which in 0usize..3,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
         let mut bytes = packages()[which].clone();

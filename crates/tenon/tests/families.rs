@@ -84,3 +84,23 @@ fn convolutional_networks_run_on_the_fast_backend_alone() {
         assert!(elsewhere.is_empty(), "{name}: on CpuRef: {elsewhere:?}");
     }
 }
+
+#[test]
+fn prepared_only_halves_a_package_and_changes_no_output() {
+    let path = folder().join("resnet50");
+    let control = Control::new();
+    let inputs = tenon::read_npz_inputs(&path.with_extension("npz")).unwrap();
+    let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
+    let [(whole, expected), (small, found)] = [false, true].map(|prepared_only| {
+        let options = CompileOptions { prepared_only, ..CompileOptions::default() };
+        let model = path.with_extension("onnx");
+        let compiled = tenon::compile_file(model, &options, &control).unwrap();
+        let size = compiled.bytes().unwrap().len();
+        let package = compiled.into_package().unwrap();
+        let model = tenon::load(&package, &LoadOptions::default()).unwrap();
+        (size, model.run(&inputs).unwrap())
+    });
+    assert_eq!(found, expected);
+    let ratio = small as f64 / whole as f64;
+    assert!((0.4..0.65).contains(&ratio), "{small} of {whole} bytes");
+}

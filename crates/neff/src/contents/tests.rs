@@ -281,6 +281,61 @@ fn broken_rules_are_told_together() {
     );
 }
 
+/// The sample with the bytes of `w` left out.
+fn without_plain() -> Contents {
+    let mut contents = sample();
+    contents.variables[2].role = Role::Absent;
+    contents
+}
+
+#[test]
+fn a_constant_may_be_there_in_prepared_form_alone() {
+    let contents = without_plain();
+    let bytes = bytes_of(&contents, 1);
+    assert_same(&contents, &read(&bytes).unwrap());
+    let package = open(&bytes).unwrap();
+    assert!(package.member("sg00/constants/2.bin").is_none());
+    assert!(package.member("sg00/constants/3.bin").is_some());
+    let definition: crate::Definition = package.json("sg00/def.json").unwrap();
+    let (_, stored) = definition
+        .var
+        .iter()
+        .find(|(name, _)| *name == "w")
+        .unwrap();
+    assert_eq!(stored.kind, crate::VariableKind::File);
+    assert_eq!((stored.size, &stored.file_name), (Some(16), &None));
+}
+
+#[test]
+fn bytes_that_are_left_out_are_needed_by_nobody() {
+    let refusal = |change: fn(&mut Contents)| {
+        let mut contents = without_plain();
+        change(&mut contents);
+        contents.check().unwrap_err().to_string()
+    };
+    let missing = "var['w']: file_name is missing, and no prepared form stands for it";
+    assert_eq!(refusal(|c| drop(c.tenon.constants.remove(0))), missing);
+    assert_eq!(refusal(|c| drop(c.tenon.constants.remove(1))), missing);
+    let text = refusal(|c| c.variables[3].role = Role::Absent);
+    assert!(text.contains("constants[1]: 3 is no variable"), "{text}");
+    let text = refusal(|c| c.variables[2].size = 20);
+    assert!(
+        text.contains("constants[0]: 'w' has not the size of its type"),
+        "{text}"
+    );
+    let text = refusal(|c| c.movements[0].descriptors[0].from[0].variable = VariableId(2));
+    assert!(text.contains("dma[0].desc[0]"), "{text}");
+    let text = refusal(|c| {
+        c.tenon.variables[2].view_of = Some(VariableId(2));
+        c.tenon.variables[2].shape = vec![4];
+        c.variables[4].size = 16;
+    });
+    assert!(
+        text.contains("variables[2]: a view of no variable"),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_newer_format_is_refused_by_name() {
     let mut contents = sample();
