@@ -5,7 +5,11 @@ use std::path::PathBuf;
 
 /// Compile a machine-learning model into one file, and run it.
 #[derive(Parser)]
-#[command(name = "tenon", version, max_term_width = 100, after_help = "\
+#[command(
+    name = "tenon",
+    version,
+    max_term_width = 100,
+    after_help = "\
 Examples:
   tenon run model.onnx --input picture.png          compile and run in one go
   tenon compile model.onnx -o model.neff            compile into one package
@@ -13,7 +17,8 @@ Examples:
   tenon bench model.neff --threads 2                measure it
   tenon info model.neff                             what is inside
 
-Exit status: 0 done, 1 failed, 2 wrong usage.")]
+Exit status: 0 done, 1 failed, 2 wrong usage."
+)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -42,7 +47,12 @@ pub struct CompileFlags {
     #[arg(long = "const", value_name = "NAME=FILE", value_parser = named_file, help_heading = "Compiling")]
     pub constants: Vec<(String, PathBuf)>,
     /// Backends in order of preference.
-    #[arg(long, value_name = "A,B", value_delimiter = ',', help_heading = "Compiling")]
+    #[arg(
+        long,
+        value_name = "A,B",
+        value_delimiter = ',',
+        help_heading = "Compiling"
+    )]
     pub backends: Vec<String>,
     /// What prepared constants may rely on.
     #[arg(long, value_enum, default_value_t = Cpu::Baseline, help_heading = "Compiling")]
@@ -69,7 +79,12 @@ pub enum Cpu {
 pub struct InputFlags {
     /// An input's file: .npy, .npz, .bin (raw little-endian), .csv, .png or .jpg. Without NAME=,
     /// the only input that is left; an .npz names its own.
-    #[arg(long = "input", short = 'i', value_name = "[NAME=]FILE", help_heading = "Inputs")]
+    #[arg(
+        long = "input",
+        short = 'i',
+        value_name = "[NAME=]FILE",
+        help_heading = "Inputs"
+    )]
     pub inputs: Vec<String>,
     /// Fill inputs that are not given with random numbers from this seed: floats in 0..1,
     /// integers 0 or 1.
@@ -77,11 +92,23 @@ pub struct InputFlags {
     pub random: Option<u64>,
     /// For pictures: subtracted from each value 0..255; one number or one a channel. Without it the
     /// model's own, else 0.
-    #[arg(long, value_name = "M[,M,M]", value_delimiter = ',', help_heading = "Inputs", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "M[,M,M]",
+        value_delimiter = ',',
+        help_heading = "Inputs",
+        allow_hyphen_values = true
+    )]
     pub mean: Vec<f32>,
     /// For pictures: what the difference is multiplied by; one number or one a channel. Without it
     /// the model's own, else 1.
-    #[arg(long, value_name = "S[,S,S]", value_delimiter = ',', help_heading = "Inputs", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "S[,S,S]",
+        value_delimiter = ',',
+        help_heading = "Inputs",
+        allow_hyphen_values = true
+    )]
     pub scale: Vec<f32>,
 }
 
@@ -131,7 +158,7 @@ pub struct Run {
     #[arg(long, value_name = "FILE.npz")]
     pub compare: Option<PathBuf>,
     /// Largest relative error that --compare accepts.
-    #[arg(long, value_name = "E", default_value_t = 1e-3, requires = "compare")]
+    #[arg(long, value_name = "E", default_value_t = 1e-3, requires = "compare", value_parser = tolerance)]
     pub tolerance: f64,
     /// Print time and bytes of every kernel.
     #[arg(long)]
@@ -140,7 +167,7 @@ pub struct Run {
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub top: usize,
     /// Threads to use; all CPUs by default.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,
     /// Print nothing but errors.
     #[arg(long, short)]
@@ -169,7 +196,7 @@ pub struct Bench {
     #[command(flatten)]
     pub inputs: InputFlags,
     /// Threads to use; all CPUs by default.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,
     /// How long to measure, after warm-up.
     #[arg(long, value_name = "S", default_value_t = 3.0)]
@@ -209,6 +236,7 @@ pub struct Disasm {
 
 /// List the backends and what they can do.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  tenon backends\n  tenon backends --json")]
 pub struct Backends {
     /// Print JSON.
     #[arg(long)]
@@ -230,8 +258,29 @@ pub struct Man {}
 
 fn dimension(text: &str) -> Result<(String, usize), String> {
     let (name, size) = text.split_once('=').ok_or("expected NAME=N")?;
-    let size = size.parse().map_err(|_| format!("'{size}' is not a size"))?;
+    let size = size
+        .parse()
+        .map_err(|_| format!("'{size}' is not a size"))?;
     Ok((name.to_owned(), size))
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least one thread is needed".into()),
+        Ok(count) => Ok(count),
+        Err(_) => Err(format!("'{text}' is not a number of threads")),
+    }
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    let value: f64 = text
+        .parse()
+        .map_err(|_| format!("'{text}' is not a number"))?;
+    if value >= 0.0 {
+        Ok(value)
+    } else {
+        Err("a tolerance is 0 or more".into())
+    }
 }
 
 fn named_file(text: &str) -> Result<(String, PathBuf), String> {

@@ -1,10 +1,11 @@
 //! The `tenon` command: flags and glue; the work is in the crate `tenon`.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command for people")]
+#![allow(clippy::print_stderr, reason = "errors are told there")]
 
 mod commands;
 mod flags;
+mod output;
 mod progress;
 mod table;
 

@@ -22,9 +22,15 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = self.0.first().map_or(0, Vec::len);
         let width = |column: usize| {
-            self.0.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+            self.0
+                .iter()
+                .filter_map(|row| row.get(column))
+                .map(|cell| cell.chars().count())
+                .max()
         };
-        let widths: Vec<_> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+        let widths: Vec<_> = (0..columns)
+            .map(|column| width(column).unwrap_or(0))
+            .collect();
         for (index, row) in self.0.iter().enumerate() {
             let mut line = String::new();
             for (cell, width) in row.iter().zip(&widths) {

@@ -115,7 +115,10 @@ fn decode(path: &Path) -> Result<DynamicImage> {
     limits.max_alloc = Some(MAX_DECODED_BYTES);
     reader.limits(limits);
     reader.decode().map_err(|error| {
-        Error::new(ErrorKind::InvalidArgument, format!("cannot decode the picture: {error}"))
+        // Some decoders end their message with a line feed or a full stop.
+        let text = error.to_string();
+        let text = text.trim_end_matches(['\n', '.']);
+        Error::new(ErrorKind::InvalidArgument, format!("cannot decode the picture: {text}"))
             .help("give a PNG or JPEG file")
             .at(Location::file(path))
     })

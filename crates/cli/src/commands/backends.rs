@@ -1,6 +1,7 @@
 //! `tenon backends`
 
 use crate::flags::Backends;
+use crate::output::say;
 use crate::table::Table;
 use serde_json::json;
 use tenon::{CapabilityValue, Result};
@@ -23,7 +24,7 @@ pub fn run(flags: &Backends) -> Result<()> {
                 })
             })
             .collect();
-        println!("{}", json!(list));
+        say!("{}", json!(list))?;
         return Ok(());
     }
     let mut table = Table::new(&["backend", "description", "capabilities"]);
@@ -42,7 +43,7 @@ pub fn run(flags: &Backends) -> Result<()> {
             capabilities.join(", "),
         ]);
     }
-    println!("{table}");
+    say!("{table}")?;
     Ok(())
 }
 

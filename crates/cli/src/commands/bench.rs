@@ -2,6 +2,7 @@
 
 use super::load;
 use crate::flags::Bench;
+use crate::output::say;
 use crate::progress;
 use crate::table::duration;
 use serde_json::json;
@@ -24,25 +25,39 @@ fn ceiling(json: bool) -> Result<()> {
     let one = tenon::multiply_add_ceiling(1);
     let all = tenon::multiply_add_ceiling(usize::MAX);
     if json {
-        println!("{}", json!({"one_thread_gflops": one, "all_threads_gflops": all}));
+        say!(
+            "{}",
+            json!({"one_thread_gflops": one, "all_threads_gflops": all})
+        )?;
     } else {
-        println!("f32 multiply-adds: {one:.0} GFLOP/s on one thread, {all:.0} on all");
+        say!("f32 multiply-adds: {one:.0} GFLOP/s on one thread, {all:.0} on all")?;
     }
     Ok(())
 }
 
 fn model(file: &std::path::Path, flags: &Bench) -> Result<()> {
     if !(flags.seconds >= 0.0 && flags.seconds < 1e6) {
-        return Err(Error::new(ErrorKind::Usage, "--seconds is no length of time"));
+        return Err(Error::new(
+            ErrorKind::Usage,
+            "--seconds is no length of time",
+        ));
     }
     let control = progress::control();
-    let (loaded, given) =
-        load::load(file, &flags.compiling, &flags.inputs, flags.threads, &control)?;
+    let (loaded, mut given) = load::load(
+        file,
+        &flags.compiling,
+        &flags.inputs,
+        flags.threads,
+        &control,
+    )?;
     let model = &loaded.model;
-    let mut inputs = crate::flags::InputFlags { inputs: Vec::new(), ..flags_of(flags) };
+    let mut inputs = crate::flags::InputFlags {
+        inputs: Vec::new(),
+        ..flags_of(flags)
+    };
     inputs.random.get_or_insert(0);
-    let image = load::image_options(model, &inputs)?;
-    let tensors = given.tensors(&load::signature(model), &inputs, &image, false)?;
+    let image = load::image_options(model.metadata(), &inputs)?;
+    let tensors = given.tensors(&load::signature(model), &inputs, &image)?;
     let mut bindings = model.bind()?;
     for (name, tensor) in &tensors {
         bindings.set_input(name, tensor)?;
@@ -62,11 +77,14 @@ fn model(file: &std::path::Path, flags: &Bench) -> Result<()> {
     }
     times.sort_unstable();
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
-    let threads = flags.threads.unwrap_or(tenon::threads()).min(tenon::threads());
+    let threads = flags
+        .threads
+        .unwrap_or(tenon::threads())
+        .min(tenon::threads());
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
     let peak = peak_rss_kb();
     if flags.json {
-        println!(
+        say!(
             "{}",
             json!({
                 "load_ms": loaded.load_time.as_secs_f64() * 1e3,
@@ -78,14 +96,18 @@ fn model(file: &std::path::Path, flags: &Bench) -> Result<()> {
                 "threads": threads,
                 "peak_rss_kb": peak,
             })
-        );
+        )?;
     } else {
-        println!("load    {}", duration(loaded.load_time));
-        println!("first   {}", duration(first));
-        println!("median  {}", duration(at(0.5)));
-        println!("p99     {}", duration(at(0.99)));
-        println!("min     {}", duration(times[0]));
-        println!("{} runs on {threads} threads, peak memory {} MB", times.len(), peak / 1024);
+        say!("load    {}", duration(loaded.load_time))?;
+        say!("first   {}", duration(first))?;
+        say!("median  {}", duration(at(0.5)))?;
+        say!("p99     {}", duration(at(0.99)))?;
+        say!("min     {}", duration(times[0]))?;
+        say!(
+            "{} runs on {threads} threads, peak memory {} MB",
+            times.len(),
+            peak / 1024
+        )?;
     }
     Ok(())
 }
@@ -103,5 +125,6 @@ fn flags_of(flags: &Bench) -> crate::flags::InputFlags {
 fn peak_rss_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok()).unwrap_or(0)
+    line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok())
+        .unwrap_or(0)
 }

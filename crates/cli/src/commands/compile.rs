@@ -2,9 +2,11 @@
 
 use super::load;
 use crate::flags::Compile;
+use crate::output::say;
 use crate::progress;
 use crate::table::{Table, bytes, duration};
 use serde_json::json;
+use std::path::Path;
 use std::time::Instant;
 use tenon::{Error, ErrorKind, Location, PlacementReport, Result, Source};
 
@@ -18,14 +20,24 @@ pub fn run(flags: &Compile) -> Result<()> {
     };
     let compiled = load::compile(&onnx, &flags.compiling, None, &control)?;
     if flags.emit_graph {
-        println!("{}", compiled.graph_text());
+        say!("{}", compiled.graph_text())?;
         return Ok(());
     }
-    let output = flags.output.clone().unwrap_or_else(|| flags.model.with_extension("neff"));
+    let output = flags
+        .output
+        .clone()
+        .unwrap_or_else(|| flags.model.with_extension("neff"));
+    if same_file(&output, &flags.model) {
+        return Err(
+            Error::new(ErrorKind::Usage, "the package would replace its own model")
+                .help("give another file with --output")
+                .at(Location::file(&output)),
+        );
+    }
     compiled.write(&output)?;
     let written = std::fs::metadata(&output).map_err(|error| Error::io(&output, "read", error))?;
     if flags.json {
-        println!(
+        say!(
             "{}",
             json!({
                 "package": output,
@@ -34,23 +46,28 @@ pub fn run(flags: &Compile) -> Result<()> {
                 "summary": tenon::placement_summary(compiled.placement_report()),
                 "placement": compiled.placement_report(),
             })
-        );
+        )?;
         return Ok(());
     }
     if flags.placement {
-        print_placement(compiled.placement_report());
+        print_placement(compiled.placement_report())?;
     }
-    println!(
+    say!(
         "{}: {}, {}, compiled in {}",
         output.display(),
         bytes(written.len()),
         tenon::placement_summary(compiled.placement_report()),
         duration(start.elapsed())
-    );
+    )?;
     Ok(())
 }
 
-fn print_placement(report: &PlacementReport) {
+/// Whether both paths are there and lead to one file.
+fn same_file(a: &Path, b: &Path) -> bool {
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+fn print_placement(report: &PlacementReport) -> Result<()> {
     let mut table = Table::new(&["node", "operator", "backend", "refused by"]);
     for node in &report.nodes {
         let refusals: Vec<_> = node
@@ -65,5 +82,5 @@ fn print_placement(report: &PlacementReport) {
             refusals.join("; "),
         ]);
     }
-    println!("{table}");
+    say!("{table}")
 }

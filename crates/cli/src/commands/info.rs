@@ -1,27 +1,29 @@
 //! `tenon info`
 
 use crate::flags::Info;
+use crate::output::say;
 use crate::table::{Table, bytes};
 use serde_json::{Value, json};
 use std::path::Path;
-use tenon::{Contents, Control, Location, OnnxModel, Package, PackageVariable, Result, Role, Source};
+use tenon::{
+    Contents, Control, Location, OnnxModel, Package, PackageVariable, Result, Role, Source,
+};
 
 pub fn run(flags: &Info) -> Result<()> {
     let here = |error: tenon::Error| error.at(Location::file(&flags.file));
     match Source::open(&flags.file, &Control::new())? {
-        Source::Onnx(model) if flags.json => println!("{}", model_json(&model)),
-        Source::Onnx(model) => print_model(&flags.file, &model),
+        Source::Onnx(model) if flags.json => say!("{}", model_json(&model))?,
+        Source::Onnx(model) => print_model(&flags.file, &model)?,
         Source::Package(package) => {
             if !package.header().is_tenon() {
-                print_foreign(&flags.file, &package, flags.json);
-                return Ok(());
+                return print_foreign(&flags.file, &package, flags.json);
             }
             let contents = Contents::read(&package).map_err(here)?;
             let program = tenon::program(&contents).map_err(here)?;
             if flags.json {
-                println!("{}", package_json(&package, &contents, &program));
+                say!("{}", package_json(&package, &contents, &program))?;
             } else {
-                print_package(&flags.file, &package, &contents, &program);
+                print_package(&flags.file, &package, &contents, &program)?;
             }
         }
     }
@@ -53,16 +55,21 @@ fn model_json(model: &OnnxModel) -> Value {
     })
 }
 
-fn print_model(path: &Path, model: &OnnxModel) {
+fn print_model(path: &Path, model: &OnnxModel) -> Result<()> {
     let signature = model.signature();
     let opset = |(domain, version): (&String, &i64)| match domain.as_str() {
         "" => format!("opset {version}"),
         domain => format!("{domain} {version}"),
     };
     let opsets: Vec<_> = signature.opsets.iter().map(opset).collect();
-    println!("{}: ONNX model '{}', {}", path.display(), signature.name, opsets.join(", "));
+    say!(
+        "{}: ONNX model '{}', {}",
+        path.display(),
+        signature.name,
+        opsets.join(", ")
+    )?;
     if !signature.producer.is_empty() {
-        println!("made by {}", signature.producer);
+        say!("made by {}", signature.producer)?;
     }
     let mut table = Table::new(&["", "name", "type"]);
     for (what, values) in [("input", &signature.inputs), ("output", &signature.outputs)] {
@@ -70,17 +77,20 @@ fn print_model(path: &Path, model: &OnnxModel) {
             table.row([what.into(), value.name.clone(), value.to_string()]);
         }
     }
-    println!("\n{table}\n");
-    println!(
+    say!("\n{table}\n")?;
+    say!(
         "{} constants, {}; {} nodes:",
         signature.initialisers.len(),
         bytes(signature.initialiser_bytes()),
         signature.nodes
-    );
-    let counted: Vec<_> =
-        signature.operators.iter().map(|(name, count)| format!("{count} {name}")).collect();
-    println!("  {}", counted.join(", "));
-    print_metadata(signature.metadata.iter());
+    )?;
+    let counted: Vec<_> = signature
+        .operators
+        .iter()
+        .map(|(name, count)| format!("{count} {name}"))
+        .collect();
+    say!("  {}", counted.join(", "))?;
+    print_metadata(signature.metadata.iter())
 }
 
 /// Constants of a package, and sizes in bytes.
@@ -108,7 +118,12 @@ impl Sizes {
             .iter()
             .filter_map(|constant| constant.prepared.as_ref().map(|form| form.of.0))
             .collect();
-        let all = contents.variables.iter().filter(constant).map(|v| v.size).sum();
+        let all = contents
+            .variables
+            .iter()
+            .filter(constant)
+            .map(|v| v.size)
+            .sum();
         let plain: u64 = contents
             .variables
             .iter()
@@ -118,7 +133,10 @@ impl Sizes {
             .sum();
         let header = package.header();
         let constants = &contents.tenon.constants;
-        let prepared = constants.iter().filter(|constant| constant.prepared.is_some()).count();
+        let prepared = constants
+            .iter()
+            .filter(|constant| constant.prepared.is_some())
+            .count();
         let absent = |variable: &&PackageVariable| matches!(variable.role, Role::Absent);
         Self {
             file: header.header_size + header.data_size,
@@ -179,8 +197,13 @@ fn package_json(package: &Package, contents: &Contents, program: &tenon::Module)
     })
 }
 
-fn print_package(path: &Path, package: &Package, contents: &Contents, program: &tenon::Module) {
-    print_header(path, package);
+fn print_package(
+    path: &Path,
+    package: &Package,
+    contents: &Contents,
+    program: &tenon::Module,
+) -> Result<()> {
+    print_header(path, package)?;
     let mut table = Table::new(&["", "name", "type"]);
     let tenon = &contents.tenon;
     for (what, ports) in [("input", &tenon.inputs), ("output", &tenon.outputs)] {
@@ -189,27 +212,31 @@ fn print_package(path: &Path, package: &Package, contents: &Contents, program: &
             table.row([what.into(), port.name.clone(), ty]);
         }
     }
-    println!("\n{table}\n");
+    say!("\n{table}\n")?;
     for function in &program.functions {
-        println!("function @{}: {} kernels", function.name, function.kernels.len());
+        say!(
+            "function @{}: {} kernels",
+            function.name,
+            function.kernels.len()
+        )?;
     }
-    println!("{}", tenon::placement_summary(&tenon.placement));
+    say!("{}", tenon::placement_summary(&tenon.placement))?;
     let sizes = Sizes::new(package, contents);
-    println!(
+    say!(
         "{} constants, {} ({} prepared forms, {} constants in prepared form alone; executing reads {})",
         sizes.plain,
         bytes(sizes.constants),
         sizes.prepared,
         sizes.absent,
         bytes(sizes.used_constants)
-    );
-    println!("file {}, arena {}", bytes(sizes.file), bytes(sizes.arena));
-    print_metadata(tenon.model.metadata.iter());
+    )?;
+    say!("file {}, arena {}", bytes(sizes.file), bytes(sizes.arena))?;
+    print_metadata(tenon.model.metadata.iter())
 }
 
-fn print_header(path: &Path, package: &Package) {
+fn print_header(path: &Path, package: &Package) -> Result<()> {
     let header = package.header();
-    println!(
+    say!(
         "{}: package '{}', {}, uuid {}",
         path.display(),
         header.name_text(),
@@ -218,41 +245,45 @@ fn print_header(path: &Path, package: &Package) {
             text => text,
         },
         header.uuid_text()
-    );
+    )?;
     let features: Vec<_> = header.feature_bits.names().collect();
-    println!(
+    say!(
         "package version {}, NEFF {}.{}, features: {}",
         header.pkg_version,
         header.version_major,
         header.version_minor,
-        if features.is_empty() { "none".into() } else { features.join(", ") }
-    );
+        if features.is_empty() {
+            "none".into()
+        } else {
+            features.join(", ")
+        }
+    )
 }
 
 /// A package of another compiler: its header and members.
-fn print_foreign(path: &Path, package: &Package, as_json: bool) {
+fn print_foreign(path: &Path, package: &Package, as_json: bool) -> Result<()> {
     if as_json {
         let members: Vec<_> = package
             .members()
             .map(|(name, size)| json!({"name": name, "bytes": size}))
             .collect();
-        println!(
+        return say!(
             "{}",
             json!({"kind": "foreign package", "header": header_json(package), "members": members})
         );
-        return;
     }
-    print_header(path, package);
-    println!("made by another compiler: it can be listed here, not run\n");
+    print_header(path, package)?;
+    say!("made by another compiler: it can be listed here, not run\n")?;
     let mut table = Table::new(&["member", "size"]);
     for (name, size) in package.members() {
         table.row([name.to_owned(), bytes(size as u64)]);
     }
-    println!("{table}");
+    say!("{table}")
 }
 
-fn print_metadata<'a>(metadata: impl Iterator<Item = (&'a String, &'a String)>) {
+fn print_metadata<'a>(metadata: impl Iterator<Item = (&'a String, &'a String)>) -> Result<()> {
     for (key, value) in metadata {
-        println!("{key}: {}", value.replace('\n', ", "));
+        say!("{key}: {}", value.replace('\n', ", "))?;
     }
+    Ok(())
 }

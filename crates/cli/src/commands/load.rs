@@ -34,28 +34,70 @@ pub fn load(
     threads: Option<usize>,
     control: &Control,
 ) -> Result<(Loaded, GivenFiles)> {
-    let given = GivenFiles::read(inputs)?;
-    let options = LoadOptions { threads, control: control.clone(), ..LoadOptions::default() };
+    let mut given = GivenFiles::read(inputs)?;
+    let options = LoadOptions {
+        threads,
+        control: control.clone(),
+        ..LoadOptions::default()
+    };
     let (package, compile_time) = match Source::open(file, control)? {
-        Source::Package(package) => (package, None),
+        Source::Package(package) => {
+            no_compile_flags(compiling).map_err(|error| error.at(Location::file(file)))?;
+            (package, None)
+        }
         Source::Onnx(onnx) => {
             let start = Instant::now();
-            let compiled = compile(&onnx, compiling, Some((&given, inputs)), control)?;
-            (compiled.into_package()?, Some(start.elapsed()))
+            let compiled = compile(&onnx, compiling, Some((&mut given, inputs)), control)?;
+            let package = compiled.into_package()?;
+            (package, Some(start.elapsed()))
         }
     };
     let start = Instant::now();
-    let model =
-        tenon::load(&package, &options).map_err(|error| error.at(Location::file(file)))?;
-    Ok((Loaded { model, compile_time, load_time: start.elapsed() }, given))
+    let model = tenon::load(&package, &options).map_err(|error| error.at(Location::file(file)))?;
+    let load_time = start.elapsed();
+    if compile_time.is_some() {
+        // Those that decided shapes are constants by now; unknown names were refused before.
+        given.keep(|name| model.inputs().iter().any(|input| input.name == name));
+    }
+    Ok((
+        Loaded {
+            model,
+            compile_time,
+            load_time,
+        },
+        given,
+    ))
 }
 
-/// Compiles with the flags. Inputs `given` for a run are at hand for the case that one decides
-/// shapes.
+/// A package is compiled already: flags that would change that are a mistake.
+fn no_compile_flags(flags: &CompileFlags) -> Result<()> {
+    let given = [
+        ("--dim", !flags.dims.is_empty()),
+        ("--const", !flags.constants.is_empty()),
+        ("--backends", !flags.backends.is_empty()),
+        ("--prepared-only", flags.prepared_only),
+    ];
+    let given: Vec<_> = given
+        .iter()
+        .filter(|(_, given)| *given)
+        .map(|(name, _)| *name)
+        .collect();
+    if given.is_empty() {
+        return Ok(());
+    }
+    let what = format!(
+        "this is compiled already: {} can change nothing",
+        given.join(", ")
+    );
+    Err(Error::new(ErrorKind::Usage, what).help("give them to tenon compile"))
+}
+
+/// Compiles with the flags. Inputs `given` for a run are read first: mistakes in them are told
+/// before the work, and those that decide shapes are at hand.
 pub fn compile(
     onnx: &OnnxModel,
     flags: &CompileFlags,
-    given: Option<(&GivenFiles, &InputFlags)>,
+    given: Option<(&mut GivenFiles, &InputFlags)>,
     control: &Control,
 ) -> Result<Compiled> {
     let mut options = CompileOptions {
@@ -70,7 +112,12 @@ pub fn compile(
         ..CompileOptions::default()
     };
     if !flags.backends.is_empty() {
-        options.backends = flags.backends.iter().cloned().map(BackendId::from).collect();
+        options.backends = flags
+            .backends
+            .iter()
+            .cloned()
+            .map(BackendId::from)
+            .collect();
     }
     let signature = tenon::input_types(onnx, &options.dims)?;
     for (name, file) in &flags.constants {
@@ -84,31 +131,45 @@ pub fn compile(
             .filter(|(name, _)| !options.constants.contains_key(name))
             .cloned()
             .collect::<Vec<_>>();
-        // What is wrong with the inputs is told when they are bound; here they only help.
-        options.available = given.tensors(&missing, inputs, &ImageOptions::default(), true)?;
+        given.name_the_rest(&missing)?;
+        let image = image_options(&onnx.signature().metadata, inputs)?;
+        options.available = given.read_all(&missing, &image)?;
     }
     tenon::compile(onnx, &options, control)
 }
 
 fn type_of<'a>(signature: &'a [(String, TensorType)], name: &str) -> Result<&'a TensorType> {
     let found = signature.iter().find(|(known, _)| known == name);
-    found.map(|(_, ty)| ty).ok_or_else(|| unknown_input(name, signature))
+    found
+        .map(|(_, ty)| ty)
+        .ok_or_else(|| unknown_input(name, signature))
 }
 
 fn unknown_input(name: &str, signature: &[(String, TensorType)]) -> Error {
-    Error::new(ErrorKind::Usage, format!("the model has no input '{name}'"))
-        .expected(signature.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", "))
+    Error::new(ErrorKind::Usage, format!("the model has no input '{name}'")).expected(
+        signature
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect::<Vec<_>>()
+            .join(", "),
+    )
 }
 
 impl GivenFiles {
     fn read(flags: &InputFlags) -> Result<Self> {
-        let mut given = Self { named: Vec::new(), unnamed: Vec::new(), arrays: Vec::new() };
+        let mut given = Self {
+            named: Vec::new(),
+            unnamed: Vec::new(),
+            arrays: Vec::new(),
+        };
         for text in &flags.inputs {
             // A path may hold '=', a name hardly ever a '/'.
             match text.split_once('=').filter(|(name, _)| !name.contains('/')) {
                 Some((name, file)) => given.named.push((name.to_owned(), file.into())),
                 None if text.to_lowercase().ends_with(".npz") => {
-                    given.arrays.extend(tenon::read_npz_inputs(Path::new(text))?);
+                    given
+                        .arrays
+                        .extend(tenon::read_npz_inputs(Path::new(text))?);
                 }
                 None => given.unnamed.push(text.into()),
             }
@@ -116,73 +177,95 @@ impl GivenFiles {
         Ok(given)
     }
 
-    /// A tensor for each input of `signature` that was given (or random); every problem at once.
-    /// With `partial`, inputs that are missing or unknown are no problem.
+    /// A tensor for each input of `signature`, given or random; every problem at once.
     pub fn tensors(
-        &self,
+        &mut self,
         signature: &[(String, TensorType)],
         flags: &InputFlags,
         image: &ImageOptions,
-        partial: bool,
     ) -> Result<BTreeMap<String, Tensor>> {
+        self.name_the_rest(signature)?;
+        let mut tensors = self.read_all(signature, image)?;
+        let mut missing = Vec::new();
+        for (index, input) in signature.iter().enumerate() {
+            let (name, ty) = input;
+            match flags.random {
+                _ if tensors.contains_key(name) => {}
+                Some(seed) => {
+                    let tensor = tenon::random_tensor(ty, seed.wrapping_add(index as u64))?;
+                    tensors.insert(name.clone(), tensor);
+                }
+                None => missing.push(input),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(tensors);
+        }
+        let what = format!("inputs are missing: {}", list(missing.into_iter()));
+        Err(Error::new(ErrorKind::Usage, what)
+            .help("give each with --input NAME=FILE, or all with --random SEED"))
+    }
+
+    /// A tensor for each input that was given; every problem at once.
+    fn read_all(
+        &self,
+        signature: &[(String, TensorType)],
+        image: &ImageOptions,
+    ) -> Result<BTreeMap<String, Tensor>> {
+        let arrays = self.arrays.iter().map(|(name, array)| {
+            let read = type_of(signature, name).and_then(|ty| {
+                let here = |error: Error| error.at(Location::field(format!("input '{name}'")));
+                tenon::fit(array.clone(), ty).map_err(here)
+            });
+            (name, read)
+        });
+        let files = self.named.iter().map(|(name, file)| {
+            let read = type_of(signature, name).and_then(|ty| tenon::read_input(file, ty, image));
+            (name, read)
+        });
         let mut tensors = BTreeMap::new();
         let mut problems = Vec::new();
-        let mut keep = |name: &str, tensor: Result<Tensor>| match tensor {
-            Ok(tensor) => {
-                tensors.insert(name.to_owned(), tensor);
-            }
-            Err(error) => problems.push(error),
-        };
-        for (name, array) in &self.arrays {
-            match type_of(signature, name) {
-                Ok(ty) => keep(name, tenon::fit(array.clone(), ty)),
-                Err(error) if !partial => keep(name, Err(error)),
-                Err(_) => {}
+        for (name, read) in arrays.chain(files) {
+            match read {
+                Ok(tensor) => {
+                    tensors.insert(name.clone(), tensor);
+                }
+                Err(error) => problems.push(error),
             }
         }
-        for (name, file) in &self.named {
-            match type_of(signature, name) {
-                Ok(ty) => keep(name, tenon::read_input(file, ty, image)),
-                Err(error) if !partial => keep(name, Err(error)),
-                Err(_) => {}
-            }
-        }
+        Error::from_all(problems).map_or(Ok(tensors), Err)
+    }
+
+    /// A file without a name is for the only input that has none.
+    fn name_the_rest(&mut self, signature: &[(String, TensorType)]) -> Result<()> {
         let free: Vec<_> = signature
             .iter()
             .filter(|(name, _)| !self.names(name))
             .collect();
         match (self.unnamed.as_slice(), free.as_slice()) {
             ([], _) => {}
-            ([file], [(name, ty)]) => keep(name, tenon::read_input(file, ty, image)),
-            _ if partial => {}
-            ([file, ..], free) => problems.push(
-                Error::new(ErrorKind::Usage, format!("{} says not which input it is", file.display()))
+            ([file], [(name, _)]) => {
+                self.named.push((name.clone(), file.clone()));
+                self.unnamed.clear();
+            }
+            ([file, ..], free) => {
+                let what = format!("{} says not which input it is", file.display());
+                let left = match free {
+                    [] => "no input is left".into(),
+                    free => format!("the inputs left are: {}", list(free.iter().copied())),
+                };
+                return Err(Error::new(ErrorKind::Usage, what)
                     .expected("--input NAME=FILE")
-                    .help(format!("the inputs left are: {}", list(free.iter().copied()))),
-            ),
-        }
-        if let Some(seed) = flags.random {
-            for (index, (name, ty)) in signature.iter().enumerate() {
-                if !tensors.contains_key(name) && !self.names(name) {
-                    let tensor = tenon::random_tensor(ty, seed.wrapping_add(index as u64))?;
-                    tensors.insert(name.clone(), tensor);
-                }
+                    .help(left));
             }
         }
-        if !partial && problems.is_empty() {
-            let missing: Vec<_> =
-                signature.iter().filter(|(name, _)| !tensors.contains_key(name)).collect();
-            if !missing.is_empty() {
-                problems.push(
-                    Error::new(
-                        ErrorKind::Usage,
-                        format!("inputs are missing: {}", list(missing.into_iter())),
-                    )
-                    .help("give each with --input NAME=FILE, or all with --random SEED"),
-                );
-            }
-        }
-        Error::from_all(problems).map_or(Ok(tensors), Err)
+        Ok(())
+    }
+
+    /// Forgets what was given for other inputs.
+    fn keep(&mut self, known: impl Fn(&str) -> bool) {
+        self.named.retain(|(name, _)| known(name));
+        self.arrays.retain(|(name, _)| known(name));
     }
 
     /// Whether an input was given by this name.
@@ -193,12 +276,18 @@ impl GivenFiles {
 }
 
 fn list<'a>(inputs: impl Iterator<Item = &'a (String, TensorType)>) -> String {
-    inputs.map(|(name, ty)| format!("{name}: {ty}")).collect::<Vec<_>>().join(", ")
+    inputs
+        .map(|(name, ty)| format!("{name}: {ty}"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// The model's own image options, the flags' where given.
-pub fn image_options(model: &Model, flags: &InputFlags) -> Result<ImageOptions> {
-    let mut options = ImageOptions::from_metadata(model.metadata())?;
+pub fn image_options(
+    metadata: &BTreeMap<String, String>,
+    flags: &InputFlags,
+) -> Result<ImageOptions> {
+    let mut options = ImageOptions::from_metadata(metadata)?;
     if !flags.mean.is_empty() {
         options.mean.clone_from(&flags.mean);
     }
@@ -210,5 +299,9 @@ pub fn image_options(model: &Model, flags: &InputFlags) -> Result<ImageOptions> 
 
 /// Name and type of each input of a loaded model.
 pub fn signature(model: &Model) -> Vec<(String, TensorType)> {
-    model.inputs().iter().map(|input| (input.name.clone(), input.ty.clone())).collect()
+    model
+        .inputs()
+        .iter()
+        .map(|input| (input.name.clone(), input.ty.clone()))
+        .collect()
 }

@@ -2,23 +2,33 @@
 
 use super::load::{self, Loaded};
 use crate::flags::Run;
+use crate::output::say;
 use crate::progress;
 use crate::table::{Table, bytes, duration};
 use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tenon::{
-    Difference, Error, ErrorKind, ExecuteOptions, Location, Model, Profile, Result, Tensor, labels, npy, topmost,
+    Difference, Error, ErrorKind, ExecuteOptions, Location, Model, Profile, Result, Tensor, labels,
+    npy, topmost,
 };
 
 pub fn run(flags: &Run) -> Result<()> {
     let control = progress::control();
-    let (loaded, given) =
-        load::load(&flags.file, &flags.compiling, &flags.inputs, flags.threads, &control)?;
+    let (loaded, mut given) = load::load(
+        &flags.file,
+        &flags.compiling,
+        &flags.inputs,
+        flags.threads,
+        &control,
+    )?;
     let Loaded { model, .. } = &loaded;
-    let image = load::image_options(model, &flags.inputs)?;
-    let tensors = given.tensors(&load::signature(model), &flags.inputs, &image, false)?;
-    let inputs: Vec<_> = tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
+    let image = load::image_options(model.metadata(), &flags.inputs)?;
+    let tensors = given.tensors(&load::signature(model), &flags.inputs, &image)?;
+    let inputs: Vec<_> = tensors
+        .iter()
+        .map(|(name, tensor)| (name.as_str(), tensor))
+        .collect();
     let start = Instant::now();
     let mut profile = flags.profile.then(|| model.profile());
     let options = ExecuteOptions {
@@ -32,13 +42,16 @@ pub fn run(flags: &Run) -> Result<()> {
         write_outputs(folder, model, &outputs)?;
     }
     if flags.json {
-        println!("{}", as_json(&loaded, &outputs, run_time, profile.as_ref())?);
+        say!(
+            "{}",
+            as_json(&loaded, &outputs, run_time, profile.as_ref())?
+        )?;
     } else if !flags.quiet {
         print_outputs(model, &outputs, flags.top)?;
         if let Some(profile) = &profile {
-            print_profile(profile);
+            print_profile(profile)?;
         }
-        print_summary(&loaded, run_time);
+        print_summary(&loaded, run_time)?;
     }
     match &flags.compare {
         Some(file) => compare(model, &outputs, file, flags.tolerance, flags.quiet),
@@ -51,8 +64,11 @@ fn write_outputs(folder: &Path, model: &Model, outputs: &[Tensor]) -> Result<()>
     std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, "create", error))?;
     for (signature, output) in model.outputs().iter().zip(outputs) {
         let safe = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ' ');
-        let name: String =
-            signature.name.chars().map(|c| if safe(c) { c } else { '_' }).collect();
+        let name: String = signature
+            .name
+            .chars()
+            .map(|c| if safe(c) { c } else { '_' })
+            .collect();
         npy::write_npy(&folder.join(format!("{name}.npy")), output)?;
     }
     Ok(())
@@ -63,12 +79,12 @@ fn print_outputs(model: &Model, outputs: &[Tensor], top: usize) -> Result<()> {
     for (signature, output) in model.outputs().iter().zip(outputs) {
         match topmost(output, labels.as_deref(), top)? {
             Some(classes) => {
-                println!("{}:", signature.name);
+                say!("{}:", signature.name)?;
                 for class in classes {
-                    println!("  {:>10.6}  {}", class.value, class.label);
+                    say!("  {:>10.6}  {}", class.value, class.label)?;
                 }
             }
-            None => println!("{}: {} {}", signature.name, output.ty(), preview(output)?),
+            None => say!("{}: {} {}", signature.name, output.ty(), preview(output)?)?,
         }
     }
     Ok(())
@@ -78,21 +94,32 @@ fn print_outputs(model: &Model, outputs: &[Tensor], top: usize) -> Result<()> {
 fn preview(tensor: &Tensor) -> Result<String> {
     const SHOWN: usize = 6;
     let numbers = tenon::numbers(tensor, SHOWN)?;
-    let more = if tensor.ty().elements() > SHOWN { ", ..." } else { "" };
-    let text: Vec<_> = numbers.iter().map(|number| format!("{number:.6}")).collect();
+    let more = if tensor.ty().elements() > SHOWN {
+        ", ..."
+    } else {
+        ""
+    };
+    let text: Vec<_> = numbers
+        .iter()
+        .map(|number| format!("{number:.6}"))
+        .collect();
     Ok(format!("[{}{more}]", text.join(", ")))
 }
 
-fn print_summary(loaded: &Loaded, run_time: Duration) {
-    println!("\n{}", tenon::placement_summary(loaded.model.placement()));
+fn print_summary(loaded: &Loaded, run_time: Duration) -> Result<()> {
+    say!("\n{}", tenon::placement_summary(loaded.model.placement()))?;
     let compile = match loaded.compile_time {
         Some(time) => format!("compile {}, ", duration(time)),
         None => String::new(),
     };
-    println!("{compile}load {}, run {}", duration(loaded.load_time), duration(run_time));
+    say!(
+        "{compile}load {}, run {}",
+        duration(loaded.load_time),
+        duration(run_time)
+    )
 }
 
-fn print_profile(profile: &Profile) {
+fn print_profile(profile: &Profile) -> Result<()> {
     let mut table = Table::new(&["time", "share", "bytes", "backend", "operator", "node"]);
     let total = profile.total().as_secs_f64().max(f64::MIN_POSITIVE);
     for kernel in &profile.kernels {
@@ -105,7 +132,7 @@ fn print_profile(profile: &Profile) {
             kernel.node.clone(),
         ]);
     }
-    println!("\n{table}");
+    say!("\n{table}")
 }
 
 fn as_json(
@@ -119,7 +146,8 @@ fn as_json(
     let mut list = Vec::new();
     for (signature, output) in loaded.model.outputs().iter().zip(outputs) {
         let classes = topmost(output, labels.as_deref(), 5)?.map(|classes| {
-            let class = |c: &tenon::Class| json!({"index": c.index, "label": c.label, "value": c.value});
+            let class =
+                |c: &tenon::Class| json!({"index": c.index, "label": c.label, "value": c.value});
             classes.iter().map(class).collect::<Vec<_>>()
         });
         list.push(json!({
@@ -167,20 +195,29 @@ fn compare(
         compared += 1;
         let difference = Difference::between(output, wanted)?;
         if !quiet {
-            println!(
+            say!(
                 "{}: largest difference {:.3e}, relative {:.3e} (at element {}), top {}",
                 signature.name,
                 difference.absolute,
                 difference.relative,
                 difference.worst,
-                if difference.same_top { "the same" } else { "differs" },
-            );
+                if difference.same_top {
+                    "the same"
+                } else {
+                    "differs"
+                },
+            )?;
         }
         if difference.relative > tolerance || !difference.same_top {
             problems.push(
-                Error::new(ErrorKind::ExecutionFailed, format!("output '{}' differs", signature.name))
-                    .expected(format_args!("a relative difference of at most {tolerance:e}, and the same top"))
-                    .found(format_args!("{:.3e}", difference.relative)),
+                Error::new(
+                    ErrorKind::ExecutionFailed,
+                    format!("output '{}' differs", signature.name),
+                )
+                .expected(format_args!(
+                    "a relative difference of at most {tolerance:e}, and the same top"
+                ))
+                .found(format_args!("{:.3e}", difference.relative)),
             );
         }
     }

@@ -1,0 +1,36 @@
+"""Writes the tiny models beside this file. Needs the `onnx` package."""
+
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto, helper
+
+HERE = Path(__file__).parent
+
+
+def write(name, nodes, inputs, outputs):
+    graph = helper.make_graph(nodes, name, inputs, outputs)
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), HERE / f"{name}.onnx")
+
+
+def value(name, shape, kind=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+# An input that decides a shape.
+write(
+    "reshape",
+    [helper.make_node("Reshape", ["x", "shape"], ["r"], "reshape"), helper.make_node("Relu", ["r"], ["y"], "relu")],
+    [value("x", [2, 6]), value("shape", [2], TensorProto.INT64)],
+    [value("y", None)],
+)
+# A dimension without a size.
+write("batch", [helper.make_node("Relu", ["x"], ["y"], "relu")], [value("x", ["batch", 6])], [value("y", ["batch", 6])])
+# Two things that cannot be imported.
+write(
+    "unknown",
+    [helper.make_node("Frobnicate", ["x"], ["a"], "first"), helper.make_node("Widget", ["a"], ["y"], "second")],
+    [value("x", [2])],
+    [value("y", [2])],
+)
