@@ -200,7 +200,7 @@ fn node(def: &'static OperatorDef) -> impl Strategy<Value = Node> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(4000), ..ProptestConfig::default() })]
 
     #[test]
     fn shape_functions_never_panic(

@@ -122,7 +122,7 @@ fn same(a: &Graph, b: &Graph) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::default())]
 
     #[test]
     fn what_is_printed_reads_back(graph in graph()) {

@@ -61,7 +61,7 @@ fn a_package_cut_anywhere_is_an_error() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(400), ..ProptestConfig::default() })]
 
     #[test]
     fn flipped_packages(flips in prop::collection::vec((0..STRUCTURE, any::<u8>()), 1..4)) {

@@ -211,7 +211,7 @@ fn deep_locations_are_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::default())]
 
     #[test]
     fn what_is_written_reads_back(module in module()) {

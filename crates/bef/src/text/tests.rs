@@ -277,7 +277,7 @@ fn an_absent_else_returns_nothing() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::default())]
 
     #[test]
     fn what_is_printed_parses_back(module in module()) {
