@@ -1,4 +1,4 @@
-//! Project chores: `cargo xtask test`, `bench`, `models`, `python`.
+//! Project chores: `cargo xtask test`, `bench`, `models`, `docs`, `fuzz`, `soak`, `miri`, `python`.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -8,6 +8,8 @@
 )]
 
 mod bench;
+mod docs;
+mod fuzz;
 mod python;
 
 use clap::{Parser, Subcommand};
@@ -43,6 +45,25 @@ enum Chore {
     },
     /// Measure Tenon beside onnxruntime and print the table (and write docs/benchmarks.md).
     Bench(bench::Options),
+    /// Write docs/operators.md from the operator table.
+    Docs,
+    /// Fuzz one reader with libFuzzer.
+    Fuzz(fuzz::Options),
+    /// Run the property tests with many more cases.
+    Soak {
+        /// Cases a property.
+        #[arg(long, default_value_t = 20_000)]
+        cases: u32,
+        /// Passed on to `cargo test` (a filter, or `-p CRATE`).
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
+    /// Run the tests of crates with unsafe code under Miri (nightly).
+    Miri {
+        /// Passed on to `cargo miri test`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
     /// Print the path of the Python interpreter that the tests use, preparing it first.
     Python,
 }
@@ -55,6 +76,10 @@ fn main() -> ExitCode {
         } => test(without_python, &rest),
         Chore::Models { names } => models(&names).map(|_| ()),
         Chore::Bench(options) => bench::run(&options),
+        Chore::Docs => docs::write(),
+        Chore::Fuzz(options) => fuzz::fuzz(&options),
+        Chore::Soak { cases, rest } => soak(cases, &rest),
+        Chore::Miri { rest } => miri(&rest),
         Chore::Python => python::for_tests().map(|path| println!("{}", path.display())),
     };
     match done {
@@ -80,6 +105,55 @@ fn test(without_python: bool, rest: &[String]) -> Result<()> {
         command.env("TENON_PYTHON", python::for_tests()?);
     }
     run(&mut command)
+}
+
+/// Crates with property tests.
+const PROPERTIES: [&str; 10] = [
+    "tenon-tensor",
+    "tenon-dma",
+    "tenon-graph",
+    "tenon-bef",
+    "tenon-neff",
+    "tenon-onnx",
+    "tenon-kernels",
+    "tenon-compiler",
+    "tenon-runtime",
+    "tenon",
+];
+
+/// Runs the property tests, optimised, with `cases` a property.
+fn soak(cases: u32, rest: &[String]) -> Result<()> {
+    let mut command = cargo();
+    command.args(["test", "--release"]);
+    if rest.is_empty() {
+        command.args(PROPERTIES.iter().flat_map(|name| ["-p", name]));
+    }
+    run(command.args(rest).env("PROPTEST_CASES", cases.to_string()))
+}
+
+/// Runs the tests of the memory that everything stands on under Miri.
+fn miri(rest: &[String]) -> Result<()> {
+    let mut command = Command::new("rustup");
+    command
+        .current_dir(root())
+        .args(["run", "nightly", "cargo", "miri"]);
+    let there = Command::new("rustup")
+        .args(["run", "nightly", "cargo", "miri", "--version"])
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if !there {
+        return Err(
+            "Miri is not installed: rustup toolchain install nightly --component miri".into(),
+        );
+    }
+    // Temporary files and clocks of the tests are the machine's own.
+    command
+        .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+        .arg("test");
+    if rest.is_empty() {
+        command.args(["-p", "tenon-tensor", "--lib", "buffer"]);
+    }
+    run(command.args(rest))
 }
 
 /// Exports the full-size models that are not there yet; answers their folder.

@@ -1,0 +1,139 @@
+//! `cargo xtask fuzz`: libFuzzer on one reader, with the stable compiler.
+
+use crate::{Result, cargo, output, root, run, target};
+use std::process::Command;
+
+/// What to fuzz.
+#[derive(clap::Args)]
+pub struct Options {
+    /// The target (see --list).
+    #[arg(required_unless_present = "list")]
+    target: Option<String>,
+    /// List the targets.
+    #[arg(long)]
+    list: bool,
+    /// How long.
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    seconds: u64,
+}
+
+/// A target of fuzz/targets, what it reads, and folders with files to start from.
+const TARGETS: &[(&str, &str, &[&str])] = &[
+    (
+        "onnx",
+        "an ONNX model: read, imported, compiled",
+        &["models/digits", "crates/cli/tests/data"],
+    ),
+    ("package", "a package: opened, printed, loaded", &[]),
+    ("bef", "BEF bytes: decoded, encoded, decoded", &[]),
+    ("mlir", "MLIR text: parsed, printed, parsed", &[]),
+    (
+        "graph",
+        "graph text: parsed, printed, parsed, inferred",
+        &[],
+    ),
+    ("npy", "an .npy file: read, written, read", &[]),
+    ("npz", "an .npz file", &["models/small"]),
+    ("picture", "a PNG or JPEG as an input", &["models/digits"]),
+    ("csv", "a table as an input", &[]),
+];
+
+/// What libFuzzer needs of the compiler: counters at every edge, and the operands of comparisons.
+/// Memory errors are not looked for (that needs a nightly compiler): nearly all readers are safe
+/// code, and overflows and debug assertions are on.
+const INSTRUMENTATION: &str = "--cfg fuzzing -Cpasses=sancov-module \
+    -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+/// Fuzzes, or lists the targets.
+pub fn fuzz(options: &Options) -> Result<()> {
+    let Some(name) = options.target.as_deref().filter(|_| !options.list) else {
+        for (name, what, _) in TARGETS {
+            println!("{name:8} {what}");
+        }
+        return Ok(());
+    };
+    let found = TARGETS.iter().find(|(known, ..)| *known == name);
+    let (name, _, seeds) = found.ok_or_else(|| {
+        let names: Vec<_> = TARGETS.iter().map(|(name, ..)| *name).collect();
+        format!("no fuzz target '{name}'; there are {}", names.join(", "))
+    })?;
+    let host = host()?;
+    let built = target().join("fuzz");
+    let mut build = cargo();
+    // With a target given, build scripts and macros are not instrumented.
+    build
+        .args([
+            "build",
+            "--release",
+            "--locked",
+            "--manifest-path",
+            "fuzz/Cargo.toml",
+        ])
+        .args(["--target", &host, "--bin", name])
+        .env("CARGO_TARGET_DIR", &built)
+        .env("RUSTFLAGS", INSTRUMENTATION);
+    run(&mut build).map_err(|error| {
+        format!("{error}\nlibFuzzer needs a C++ compiler (Debian: apt-get install g++)")
+    })?;
+    let corpus = folder("corpus", name)?;
+    let artifacts = folder("artifacts", name)?;
+    let mut command = Command::new(built.join(host).join("release").join(name));
+    command
+        .current_dir(root())
+        .arg(format!("-max_total_time={}", options.seconds))
+        .arg(format!("-artifact_prefix={}/", artifacts.display()))
+        .args(["-rss_limit_mb=4096", "-timeout=10"])
+        .arg(corpus)
+        .args(*seeds);
+    run(&mut command)
+}
+
+/// A folder of the fuzzer, made when it is not there.
+fn folder(kind: &str, name: &str) -> Result<std::path::PathBuf> {
+    let folder = root().join("fuzz").join(kind).join(name);
+    std::fs::create_dir_all(&folder)
+        .map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
+    Ok(folder)
+}
+
+/// The triple that the compiler runs on.
+fn host() -> Result<String> {
+    let text = output(Command::new("rustc").arg("-vV"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("host: "));
+    line.map(str::to_owned)
+        .ok_or_else(|| "rustc -vV names no host".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_is_listed() {
+        let folder = root().join("fuzz/targets").read_dir().unwrap();
+        let mut files: Vec<_> = folder
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        files.sort();
+        let mut listed: Vec<_> = TARGETS
+            .iter()
+            .map(|(name, ..)| format!("{name}.rs"))
+            .collect();
+        listed.sort();
+        assert_eq!(files, listed);
+        let manifest = std::fs::read_to_string(root().join("fuzz/Cargo.toml")).unwrap();
+        for (name, _, seeds) in TARGETS {
+            assert!(
+                manifest.contains(&format!("path = \"targets/{name}.rs\"")),
+                "{name}"
+            );
+            assert!(
+                seeds.iter().all(|seed| root().join(seed).is_dir()),
+                "{name}"
+            );
+        }
+    }
+}
