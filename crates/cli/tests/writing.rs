@@ -1,5 +1,6 @@
 //! Files are written as a whole or not at all.
 
+#![allow(clippy::print_stderr, reason = "a test says that it skips")]
 #![cfg(unix)]
 
 mod common;

@@ -267,7 +267,12 @@ fn a_cancelled_run_stops_before_its_next_kernel() {
 
 #[test]
 fn a_kernel_without_its_context_says_so() {
-    let program = decode(&module(&["!t.share"], &[], vec![kernel("t.share", &[], &[0])])).unwrap();
+    let program = decode(&module(
+        &["!t.share"],
+        &[],
+        vec![kernel("t.share", &[], &[0])],
+    ))
+    .unwrap();
     let main = program.function("main").unwrap();
     let error = main
         .run(&mut main.registers(), &[], &(), &Control::new(), &mut ())

@@ -20,7 +20,9 @@ pub struct Class {
 
 /// The model's class labels, when it has some.
 pub fn labels(metadata: &BTreeMap<String, String>) -> Option<Vec<String>> {
-    metadata.get(LABELS).map(|text| text.lines().map(str::to_owned).collect())
+    metadata
+        .get(LABELS)
+        .map(|text| text.lines().map(str::to_owned).collect())
 }
 
 /// The `count` largest elements of an output that scores classes: floats of shape `[N]` or
@@ -58,7 +60,10 @@ pub fn numbers(tensor: &Tensor, most: usize) -> Result<Vec<f64>> {
         let bytes = tensor.dtype().bytes(count).unwrap_or(0);
         let ty = tenon_tensor::TensorType::new(tensor.dtype(), [count])?;
         let buffer = tensor.buffer().slice(0..bytes);
-        Tensor::new(ty, buffer.ok_or_else(|| Error::new(ErrorKind::Internal, "a short tensor"))?)?
+        Tensor::new(
+            ty,
+            buffer.ok_or_else(|| Error::new(ErrorKind::Internal, "a short tensor"))?,
+        )?
     };
     let wide = convert(&part, DataType::F64)?;
     Ok(wide.as_slice::<f64>().unwrap_or_default().to_vec())

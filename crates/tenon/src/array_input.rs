@@ -28,7 +28,11 @@ pub fn read_input(path: &Path, ty: &TensorType, image: &ImageOptions) -> Result<
         other => Err(here(
             Error::new(ErrorKind::Usage, "an input of unknown kind")
                 .expected(".npy, .npz, .bin, .csv, .png or .jpg")
-                .found(if other.is_empty() { "no extension".into() } else { format!(".{other}") }),
+                .found(if other.is_empty() {
+                    "no extension".into()
+                } else {
+                    format!(".{other}")
+                }),
         )),
     }
 }
@@ -54,23 +58,36 @@ pub fn read_npz_outputs(path: &Path) -> Result<Vec<(String, Tensor)>> {
         .iter()
         .filter_map(|(name, array)| Some((name.strip_prefix("out.")?.to_owned(), array.clone())))
         .collect();
-    Ok(if prefixed.is_empty() { arrays } else { prefixed })
+    Ok(if prefixed.is_empty() {
+        arrays
+    } else {
+        prefixed
+    })
 }
 
 /// The extension in lower case.
 pub(crate) fn extension(path: &Path) -> String {
-    path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default()
+    path.extension()
+        .map(|e| e.to_string_lossy().to_lowercase())
+        .unwrap_or_default()
 }
 
 /// `array` as `ty`: the same elements, leading ones of the shape aside.
 pub fn fit(array: Tensor, ty: &TensorType) -> Result<Tensor> {
     let core = |shape: &[usize]| {
-        shape.iter().copied().skip_while(|&extent| extent == 1).collect::<Vec<_>>()
+        shape
+            .iter()
+            .copied()
+            .skip_while(|&extent| extent == 1)
+            .collect::<Vec<_>>()
     };
     if array.dtype() != ty.dtype() || core(array.shape()) != core(ty.shape()) {
-        return Err(Error::new(ErrorKind::InvalidArgument, "an array that does not fit the input")
-            .expected(ty)
-            .found(array.ty()));
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "an array that does not fit the input",
+        )
+        .expected(ty)
+        .found(array.ty()));
     }
     array.reshaped(ty.shape().clone())
 }
@@ -84,7 +101,10 @@ fn read_raw(path: &Path, ty: &TensorType) -> Result<Tensor> {
 
 fn read_csv(path: &Path, ty: &TensorType) -> Result<Tensor> {
     let bad = |error: csv::Error| {
-        Error::new(ErrorKind::InvalidArgument, format!("cannot read the table: {error}"))
+        Error::new(
+            ErrorKind::InvalidArgument,
+            format!("cannot read the table: {error}"),
+        )
     };
     let file = std::fs::File::open(path).map_err(|error| Error::io(path, "read", error))?;
     let mut reader = csv::ReaderBuilder::new()
@@ -92,12 +112,20 @@ fn read_csv(path: &Path, ty: &TensorType) -> Result<Tensor> {
         .flexible(true)
         .trim(csv::Trim::All)
         .from_reader(file);
-    let wide = if ty.dtype().is_float() { DataType::F64 } else { DataType::I64 };
+    let wide = if ty.dtype().is_float() {
+        DataType::F64
+    } else {
+        DataType::I64
+    };
     let (mut floats, mut ints) = (Vec::new(), Vec::new());
     for record in reader.records() {
         let record = record.map_err(bad)?;
         let line = record.position().map_or(0, csv::Position::line);
-        for (index, field) in record.iter().enumerate().filter(|(_, field)| !field.is_empty()) {
+        for (index, field) in record
+            .iter()
+            .enumerate()
+            .filter(|(_, field)| !field.is_empty())
+        {
             let parsed = match wide {
                 DataType::F64 => field.parse().map(|v| floats.push(v)).is_ok(),
                 _ => field.parse().map(|v| ints.push(v)).is_ok(),
@@ -111,15 +139,22 @@ fn read_csv(path: &Path, ty: &TensorType) -> Result<Tensor> {
     }
     let count = floats.len() + ints.len();
     if count != ty.elements() {
-        return Err(Error::new(ErrorKind::InvalidArgument, "a table that does not fit the input")
-            .expected(format_args!("{} numbers for {ty}", ty.elements()))
-            .found(count));
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "a table that does not fit the input",
+        )
+        .expected(format_args!("{} numbers for {ty}", ty.elements()))
+        .found(count));
     }
     let table = match wide {
         DataType::F64 => Tensor::from_slice::<f64>(ty.shape().clone(), &floats)?,
         _ => Tensor::from_slice::<i64>(ty.shape().clone(), &ints)?,
     };
-    if table.dtype() == ty.dtype() { Ok(table) } else { convert(&table, ty.dtype()) }
+    if table.dtype() == ty.dtype() {
+        Ok(table)
+    } else {
+        convert(&table, ty.dtype())
+    }
 }
 
 /// A tensor of random elements: floats uniform in 0..1, integers and bools 0 or 1. The same seed
@@ -135,12 +170,18 @@ pub fn random_tensor(ty: &TensorType, seed: u64) -> Result<Tensor> {
         z ^ (z >> 31)
     };
     let values: Vec<f32> = if ty.dtype().is_float() {
-        (0..ty.elements()).map(|_| (next() >> 40) as f32 / (1u64 << 24) as f32).collect()
+        (0..ty.elements())
+            .map(|_| (next() >> 40) as f32 / (1u64 << 24) as f32)
+            .collect()
     } else {
         (0..ty.elements()).map(|_| (next() >> 63) as f32).collect()
     };
     let values = Tensor::from_slice(ty.shape().clone(), &values)?;
-    if ty.dtype() == DataType::F32 { Ok(values) } else { convert(&values, ty.dtype()) }
+    if ty.dtype() == DataType::F32 {
+        Ok(values)
+    } else {
+        convert(&values, ty.dtype())
+    }
 }
 
 #[cfg(test)]
@@ -160,9 +201,19 @@ mod tests {
         let tensor = read_input(&path, &ty(DataType::F32, &[2, 2]), &image).unwrap();
         assert_eq!(tensor.as_slice::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.5]);
         let error = read_input(&path, &ty(DataType::I32, &[4]), &image).unwrap_err();
-        assert!(error.to_string().ends_with("t.csv:2:2: not a number: found '4.5'"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .ends_with("t.csv:2:2: not a number: found '4.5'"),
+            "{error}"
+        );
         let error = read_input(&path, &ty(DataType::F32, &[3]), &image).unwrap_err();
-        assert!(error.to_string().contains("expected 3 numbers for f32[3], found 4"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("expected 3 numbers for f32[3], found 4"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -174,14 +225,23 @@ mod tests {
         let tensor = read_input(&path, &ty(DataType::I32, &[1]), &image).unwrap();
         assert_eq!(tensor.as_slice::<i32>().unwrap(), [1]);
         assert!(read_input(&path, &ty(DataType::I64, &[1]), &image).is_err());
-        let error = read_input(&folder.path().join("t.xyz"), &ty(DataType::I64, &[1]), &image);
+        let error = read_input(
+            &folder.path().join("t.xyz"),
+            &ty(DataType::I64, &[1]),
+            &image,
+        );
         assert_eq!(error.unwrap_err().kind(), ErrorKind::Usage);
     }
 
     #[test]
     fn leading_ones_do_not_matter() {
         let array = Tensor::from_slice([2], &[1.0f32, 2.0]).unwrap();
-        assert_eq!(fit(array.clone(), &ty(DataType::F32, &[1, 2])).unwrap().shape()[..], [1, 2]);
+        assert_eq!(
+            fit(array.clone(), &ty(DataType::F32, &[1, 2]))
+                .unwrap()
+                .shape()[..],
+            [1, 2]
+        );
         assert!(fit(array.clone(), &ty(DataType::F32, &[2, 1])).is_err());
         assert!(fit(array, &ty(DataType::F64, &[2])).is_err());
     }
@@ -192,6 +252,11 @@ mod tests {
         let a = random_tensor(&ty, 7).unwrap();
         assert_eq!(a, random_tensor(&ty, 7).unwrap());
         assert_ne!(a, random_tensor(&ty, 8).unwrap());
-        assert!(a.as_slice::<f32>().unwrap().iter().all(|v| (0.0..1.0).contains(v)));
+        assert!(
+            a.as_slice::<f32>()
+                .unwrap()
+                .iter()
+                .all(|v| (0.0..1.0).contains(v))
+        );
     }
 }

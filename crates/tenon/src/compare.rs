@@ -21,9 +21,11 @@ impl Difference {
     /// Compares `found` with `expected`; NaN equals NaN, and differs from a number without bound.
     pub fn between(found: &Tensor, expected: &Tensor) -> Result<Self> {
         if found.shape() != expected.shape() {
-            return Err(Error::new(ErrorKind::InvalidArgument, "shapes that cannot be compared")
-                .expected(expected.ty())
-                .found(found.ty()));
+            return Err(
+                Error::new(ErrorKind::InvalidArgument, "shapes that cannot be compared")
+                    .expected(expected.ty())
+                    .found(found.ty()),
+            );
         }
         let wide = |tensor: &Tensor| convert(tensor, DataType::F64);
         let (found, expected) = (wide(found)?, wide(expected)?);
@@ -43,23 +45,39 @@ impl Difference {
                 largest = largest.max(b.abs());
             }
         }
-        let relative = if absolute == 0.0 { 0.0 } else { absolute / largest.max(f64::MIN_POSITIVE) };
+        let relative = if absolute == 0.0 {
+            0.0
+        } else {
+            absolute / largest.max(f64::MIN_POSITIVE)
+        };
         let row = expected.shape().last().copied().unwrap_or(1).max(1);
         let same_top = a.chunks(row).zip(b.chunks(row)).all(|(a, b)| {
             // Equal largest values may stand in either order.
-            top(a) == top(b) || b.get(top(a)).zip(b.get(top(b))).is_some_and(|(x, y)| x == y)
+            top(a) == top(b)
+                || b.get(top(a))
+                    .zip(b.get(top(b)))
+                    .is_some_and(|(x, y)| x == y)
         });
-        Ok(Self { absolute, relative, same_top, worst })
+        Ok(Self {
+            absolute,
+            relative,
+            same_top,
+            worst,
+        })
     }
 }
 
 fn numbers(tensor: &Tensor) -> Result<&[f64]> {
-    tensor.as_slice().ok_or_else(|| Error::new(ErrorKind::Internal, "a conversion to f64 is not f64"))
+    tensor
+        .as_slice()
+        .ok_or_else(|| Error::new(ErrorKind::Internal, "a conversion to f64 is not f64"))
 }
 
 /// Where the largest number stands; 0 when there is none.
 pub(crate) fn top(values: &[f64]) -> usize {
-    (0..values.len()).max_by(|&a, &b| values[a].total_cmp(&values[b]).then(b.cmp(&a))).unwrap_or(0)
+    (0..values.len())
+        .max_by(|&a, &b| values[a].total_cmp(&values[b]).then(b.cmp(&a)))
+        .unwrap_or(0)
 }
 
 #[cfg(test)]

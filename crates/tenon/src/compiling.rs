@@ -46,12 +46,17 @@ pub struct Compiled(tenon_compiler::Compiled);
 impl Compiled {
     /// Writes the package: aside, then renamed, so that `path` is replaced as a whole or not at all.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.0.contents.write(path, WriteOptions::default(), &Control::new()).map(drop)
+        self.0
+            .contents
+            .write(path, WriteOptions::default(), &Control::new())
+            .map(drop)
     }
 
     /// The package's bytes, as [`Compiled::write`] writes them.
     pub fn bytes(&self) -> Result<Vec<u8>> {
-        self.0.contents.to_bytes(WriteOptions::default(), &Control::new())
+        self.0
+            .contents
+            .to_bytes(WriteOptions::default(), &Control::new())
     }
 
     /// The package in memory, without a file.
@@ -93,11 +98,7 @@ pub fn compile_file(
 }
 
 /// Compiles a model with the built-in backends.
-pub fn compile(
-    model: &OnnxModel,
-    options: &CompileOptions,
-    control: &Control,
-) -> Result<Compiled> {
+pub fn compile(model: &OnnxModel, options: &CompileOptions, control: &Control) -> Result<Compiled> {
     compile_with(model, options, &crate::backends(), control)
 }
 
@@ -108,8 +109,10 @@ pub fn compile_with(
     registry: &Registry,
     control: &Control,
 ) -> Result<Compiled> {
-    let import =
-        ImportOptions { dims: options.dims.clone(), constants: options.constants.clone() };
+    let import = ImportOptions {
+        dims: options.dims.clone(),
+        constants: options.constants.clone(),
+    };
     let graph = model.graph(&import, control)?;
     let mut compiler = tenon_compiler::Options::new(registry);
     compiler.backends.clone_from(&options.backends);
@@ -135,7 +138,9 @@ pub fn input_types(
     for input in &model.signature().inputs {
         match input_type(input, dims) {
             Ok(ty) => types.push((input.name.clone(), ty)),
-            Err(error) => problems.push(error.at(Location::field(format!("input '{}'", input.name)))),
+            Err(error) => {
+                problems.push(error.at(Location::field(format!("input '{}'", input.name))))
+            }
         }
     }
     Error::from_all(problems).map_or(Ok(types), Err)
@@ -145,11 +150,14 @@ fn input_type(
     input: &tenon_onnx::ValueSignature,
     dims: &BTreeMap<String, usize>,
 ) -> Result<TensorType> {
-    let refused = |what: &str| {
-        Error::new(ErrorKind::Unsupported, what.to_owned()).found(input)
-    };
-    let dtype = input.dtype.ok_or_else(|| refused("an input that is no tensor of a known type"))?;
-    let shape = input.shape.as_ref().ok_or_else(|| refused("an input without a shape"))?;
+    let refused = |what: &str| Error::new(ErrorKind::Unsupported, what.to_owned()).found(input);
+    let dtype = input
+        .dtype
+        .ok_or_else(|| refused("an input that is no tensor of a known type"))?;
+    let shape = input
+        .shape
+        .as_ref()
+        .ok_or_else(|| refused("an input without a shape"))?;
     let extents = shape.iter().enumerate().map(|(axis, dimension)| {
         let name = match dimension {
             Dimension::Fixed(extent) => return Ok(*extent),

@@ -30,7 +30,11 @@ pub enum ImageLayout {
 impl Default for ImageOptions {
     /// Values as they are.
     fn default() -> Self {
-        Self { mean: vec![0.0], scale: vec![1.0], layout: None }
+        Self {
+            mean: vec![0.0],
+            scale: vec![1.0],
+            layout: None,
+        }
     }
 }
 
@@ -50,10 +54,12 @@ impl ImageOptions {
             Some("nchw") => Some(ImageLayout::Nchw),
             Some("nhwc") => Some(ImageLayout::Nhwc),
             Some(other) => {
-                return Err(Error::new(ErrorKind::InvalidModel, "an unknown picture layout")
-                    .expected("nchw or nhwc")
-                    .found(other)
-                    .at(Location::field("tenon.image.layout")));
+                return Err(
+                    Error::new(ErrorKind::InvalidModel, "an unknown picture layout")
+                        .expected("nchw or nhwc")
+                        .found(other)
+                        .at(Location::field("tenon.image.layout")),
+                );
             }
         };
         Ok(options)
@@ -62,7 +68,9 @@ impl ImageOptions {
 
 /// Comma-separated numbers of a metadata entry.
 fn numbers(metadata: &BTreeMap<String, String>, key: &str) -> Result<Option<Vec<f32>>> {
-    let Some(text) = metadata.get(key) else { return Ok(None) };
+    let Some(text) = metadata.get(key) else {
+        return Ok(None);
+    };
     let parsed: Result<Vec<f32>, _> = text.split(',').map(|part| part.trim().parse()).collect();
     parsed.map(Some).map_err(|_| {
         Error::new(ErrorKind::InvalidModel, "not a list of numbers")
@@ -118,9 +126,12 @@ fn decode(path: &Path) -> Result<DynamicImage> {
         // Some decoders end their message with a line feed or a full stop.
         let text = error.to_string();
         let text = text.trim_end_matches(['\n', '.']);
-        Error::new(ErrorKind::InvalidArgument, format!("cannot decode the picture: {text}"))
-            .help("give a PNG or JPEG file")
-            .at(Location::file(path))
+        Error::new(
+            ErrorKind::InvalidArgument,
+            format!("cannot decode the picture: {text}"),
+        )
+        .help("give a PNG or JPEG file")
+        .at(Location::file(path))
     })
 }
 
@@ -136,11 +147,18 @@ fn extents(ty: &TensorType, layout: Option<ImageLayout>) -> Result<Extents> {
         [1, rest @ ..] if rest.len() == 3 => rest,
         [height, width] => {
             let (height, width) = (*height, *width);
-            return Ok(Extents { layout: ImageLayout::Nchw, channels: 1, height, width });
+            return Ok(Extents {
+                layout: ImageLayout::Nchw,
+                channels: 1,
+                height,
+                width,
+            });
         }
         other => other,
     };
-    let &[a, b, c] = dims else { return Err(refused()) };
+    let &[a, b, c] = dims else {
+        return Err(refused());
+    };
     let layout = layout.unwrap_or(match (a, c) {
         (1 | 3, _) => ImageLayout::Nchw,
         _ => ImageLayout::Nhwc,
@@ -153,18 +171,31 @@ fn extents(ty: &TensorType, layout: Option<ImageLayout>) -> Result<Extents> {
     if !matches!(channels, 1 | 3) || !fits(height) || !fits(width) {
         return Err(refused());
     }
-    Ok(Extents { layout, channels, height, width })
+    Ok(Extents {
+        layout,
+        channels,
+        height,
+        width,
+    })
 }
 
 /// Interleaved bytes to normalised values in the input's layout.
 fn normalise(bytes: &[u8], extents: Extents, options: &ImageOptions) -> Result<Vec<f32>> {
-    let Extents { layout, channels, height, width } = extents;
+    let Extents {
+        layout,
+        channels,
+        height,
+        width,
+    } = extents;
     let a_channel = |values: &[f32], what: &str| match values.len() {
         1 => Ok(vec![values[0]; channels]),
         n if n == channels => Ok(values.to_vec()),
-        n => Err(Error::new(ErrorKind::Usage, format!("the {what} does not fit the channels"))
-            .expected(format_args!("1 number or {channels}"))
-            .found(n)),
+        n => Err(Error::new(
+            ErrorKind::Usage,
+            format!("the {what} does not fit the channels"),
+        )
+        .expected(format_args!("1 number or {channels}"))
+        .found(n)),
     };
     let mean = a_channel(&options.mean, "mean")?;
     let scale = a_channel(&options.scale, "scale")?;
@@ -201,7 +232,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = picture(folder.path());
         let read = |shape: [usize; 4], scale: &[f32], layout| {
-            let options = ImageOptions { mean: vec![10.0], scale: scale.to_vec(), layout };
+            let options = ImageOptions {
+                mean: vec![10.0],
+                scale: scale.to_vec(),
+                layout,
+            };
             let ty = TensorType::new(DataType::F32, shape).unwrap();
             read_image(&path, &ty, &options)
         };
@@ -219,7 +254,12 @@ mod tests {
         let path = picture(folder.path());
         let ty = TensorType::new(DataType::F32, [2, 5, 7, 9]).unwrap();
         let error = read_image(&path, &ty, &ImageOptions::default()).unwrap_err();
-        assert!(error.to_string().contains("a picture does not fit the input"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("a picture does not fit the input"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -16,8 +16,8 @@ pub fn backends() -> Registry {
 /// Loads a package with the built-in backends and kernels.
 pub fn load(package: &Package, options: &LoadOptions) -> Result<Model> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    let runtime = RUNTIME
-        .get_or_init(|| Runtime::new(tenon_builtin::registry(), tenon_builtin::kernels()));
+    let runtime =
+        RUNTIME.get_or_init(|| Runtime::new(tenon_builtin::registry(), tenon_builtin::kernels()));
     Model::load(runtime, package, options)
 }
 
@@ -41,7 +41,13 @@ pub fn program_text(package: &Package) -> Result<String> {
 /// Where a model's operators run, in a line: `12 of 12 ops on CpuAcc`. Views, which cost nothing,
 /// are not counted.
 pub fn placement_summary(report: &PlacementReport) -> String {
-    let count = |backend: &str| report.nodes.iter().filter(|node| node.backend == backend).count();
+    let count = |backend: &str| {
+        report
+            .nodes
+            .iter()
+            .filter(|node| node.backend == backend)
+            .count()
+    };
     let moves = count("dma");
     let total = report.nodes.len() - moves - count("view");
     let mut parts = Vec::new();

@@ -10,9 +10,9 @@ use tenon_onnx::Model as OnnxModel;
 /// An opened file that Tenon can run, by its content.
 pub enum Source {
     /// A model to be compiled.
-    Onnx(OnnxModel),
+    Onnx(Box<OnnxModel>),
     /// A package to be loaded.
-    Package(Package),
+    Package(Box<Package>),
 }
 
 impl Source {
@@ -27,16 +27,22 @@ impl Source {
                 .at(Location::file(path)));
         }
         let mut start = Vec::new();
-        File::open(path).and_then(|file| file.take(16).read_to_end(&mut start)).map_err(here)?;
+        File::open(path)
+            .and_then(|file| file.take(16).read_to_end(&mut start))
+            .map_err(here)?;
         if start.is_empty() {
             return Err(Error::new(ErrorKind::InvalidModel, "the file is empty")
                 .expected("an ONNX model or a package")
                 .at(Location::file(path)));
         }
-        if is_package(&start) || path.extension().is_some_and(|extension| extension == "neff") {
-            Package::open(path, control).map(Self::Package)
+        if is_package(&start)
+            || path
+                .extension()
+                .is_some_and(|extension| extension == "neff")
+        {
+            Ok(Self::Package(Box::new(Package::open(path, control)?)))
         } else {
-            OnnxModel::open(path, control).map(Self::Onnx)
+            Ok(Self::Onnx(Box::new(OnnxModel::open(path, control)?)))
         }
     }
 }
@@ -44,7 +50,5 @@ impl Source {
 /// `pkg_version` below 256, then `header_size` 1024, both of 8 bytes: no protobuf message of a model
 /// starts like that, since a zero byte is no field number.
 fn is_package(start: &[u8]) -> bool {
-    start.len() == 16
-        && start[1..8] == [0; 7]
-        && start[8..] == (HEADER_BYTES as u64).to_le_bytes()
+    start.len() == 16 && start[1..8] == [0; 7] && start[8..] == (HEADER_BYTES as u64).to_le_bytes()
 }

@@ -1,5 +1,11 @@
 //! The digits model: its accuracy over all unseen images, measured by Tenon.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test tells what it measured or skips"
+)]
+
 use std::path::Path;
 use std::process::Command;
 use tenon::{CompileOptions, Control, LoadOptions, Model, Tensor, labels, topmost};
@@ -33,12 +39,20 @@ fn unseen_images_are_recognised() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("unseen.npz");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/digits/train.py");
-    let status = Command::new(python).arg(script).arg("--test-images").arg(&file).status().unwrap();
+    let status = Command::new(python)
+        .arg(script)
+        .arg("--test-images")
+        .arg(&file)
+        .status()
+        .unwrap();
     assert!(status.success());
     let arrays = tenon::npy::read_npz(&file).unwrap();
     let array = |name: &str| &arrays.iter().find(|(known, _)| known == name).unwrap().1;
     let (images, labels) = (array("images"), array("labels"));
-    let (pixels, labels) = (images.as_slice::<f32>().unwrap(), labels.as_slice::<i64>().unwrap());
+    let (pixels, labels) = (
+        images.as_slice::<f32>().unwrap(),
+        labels.as_slice::<i64>().unwrap(),
+    );
     let model = model();
     let mut right = 0;
     for (pixels, &label) in pixels.chunks_exact(64).zip(labels) {
@@ -49,5 +63,9 @@ fn unseen_images_are_recognised() {
     }
     println!("{right} of {} right", labels.len());
     assert_eq!(labels.len(), 599);
-    assert!(right as f64 / labels.len() as f64 >= 0.97, "{right} of {}", labels.len());
+    assert!(
+        right as f64 / labels.len() as f64 >= 0.97,
+        "{right} of {}",
+        labels.len()
+    );
 }

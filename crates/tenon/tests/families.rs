@@ -16,7 +16,8 @@ fn check(name: &str, backends: &[&'static str], tolerance: f64) -> Result<Model>
         ..CompileOptions::default()
     };
     let path = folder().join(name);
-    let package = tenon::compile_file(path.with_extension("onnx"), &options, &control)?.into_package()?;
+    let package =
+        tenon::compile_file(path.with_extension("onnx"), &options, &control)?.into_package()?;
     let model = tenon::load(&package, &LoadOptions::default())?;
     let arrays = path.with_extension("npz");
     let inputs = tenon::read_npz_inputs(&arrays)?;
@@ -92,7 +93,10 @@ fn prepared_only_halves_a_package_and_changes_no_output() {
     let inputs = tenon::read_npz_inputs(&path.with_extension("npz")).unwrap();
     let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
     let [(whole, expected), (small, found)] = [false, true].map(|prepared_only| {
-        let options = CompileOptions { prepared_only, ..CompileOptions::default() };
+        let options = CompileOptions {
+            prepared_only,
+            ..CompileOptions::default()
+        };
         let model = path.with_extension("onnx");
         let compiled = tenon::compile_file(model, &options, &control).unwrap();
         let size = compiled.bytes().unwrap().len();

@@ -1,10 +1,8 @@
 //! Cut, flipped and invented bytes: an error or an answer, never a panic.
 
-use std::sync::OnceLock;
 use proptest::prelude::*;
-use tenon::{
-    CompileOptions, Control, Limits, LoadOptions, OnnxModel, Package, random_tensor,
-};
+use std::sync::OnceLock;
+use tenon::{CompileOptions, Control, Limits, LoadOptions, OnnxModel, Package, random_tensor};
 use tenon_tensor::BufferMut;
 
 fn onnx() -> &'static [u8] {
@@ -24,11 +22,22 @@ fn package() -> &'static [u8] {
 fn try_package(bytes: &[u8]) {
     let control = Control::new();
     let buffer = BufferMut::copy_of(bytes).unwrap().freeze();
-    let limits = Limits { unpacked_bytes: 1 << 24 };
-    let Ok(package) = Package::from_buffer(buffer, &limits, &control) else { return };
-    let Ok(model) = tenon::load(&package, &LoadOptions::default()) else { return };
+    let limits = Limits {
+        unpacked_bytes: 1 << 24,
+    };
+    let Ok(package) = Package::from_buffer(buffer, &limits, &control) else {
+        return;
+    };
+    let Ok(model) = tenon::load(&package, &LoadOptions::default()) else {
+        return;
+    };
     let small = |ty: &tenon::TensorType| ty.bytes() < 1 << 24;
-    if !model.inputs().iter().chain(model.outputs()).all(|port| small(&port.ty)) {
+    if !model
+        .inputs()
+        .iter()
+        .chain(model.outputs())
+        .all(|port| small(&port.ty))
+    {
         return;
     }
     let inputs: Vec<_> = model
@@ -36,13 +45,18 @@ fn try_package(bytes: &[u8]) {
         .iter()
         .filter_map(|port| Some((port.name.as_str(), random_tensor(&port.ty, 1).ok()?)))
         .collect();
-    let inputs: Vec<_> = inputs.iter().map(|(name, tensor)| (*name, tensor)).collect();
+    let inputs: Vec<_> = inputs
+        .iter()
+        .map(|(name, tensor)| (*name, tensor))
+        .collect();
     let _ = model.run(&inputs);
 }
 
 fn try_model(bytes: &[u8]) {
     let control = Control::new();
-    let Ok(model) = OnnxModel::from_bytes(bytes, &control) else { return };
+    let Ok(model) = OnnxModel::from_bytes(bytes, &control) else {
+        return;
+    };
     let _ = tenon::compile(&model, &CompileOptions::default(), &control);
 }
 

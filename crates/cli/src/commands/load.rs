@@ -43,7 +43,7 @@ pub fn load(
     let (package, compile_time) = match Source::open(file, control)? {
         Source::Package(package) => {
             no_compile_flags(compiling).map_err(|error| error.at(Location::file(file)))?;
-            (package, None)
+            (*package, None)
         }
         Source::Onnx(onnx) => {
             let start = Instant::now();
