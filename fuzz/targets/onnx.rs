@@ -1,0 +1,12 @@
+//! An ONNX model: read, imported, compiled.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tenon::{CompileOptions, Control, OnnxModel};
+
+fuzz_target!(|bytes: &[u8]| {
+    let control = Control::new();
+    if let Ok(model) = OnnxModel::from_bytes(bytes, &control) {
+        let _ = tenon::compile(&model, &CompileOptions::default(), &control);
+    }
+});

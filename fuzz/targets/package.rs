@@ -1,0 +1,19 @@
+//! A package: opened, its program printed, loaded.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tenon::{Control, Limits, LoadOptions, Package};
+use tenon_tensor::BufferMut;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(buffer) = BufferMut::copy_of(bytes) else {
+        return;
+    };
+    let limits = Limits {
+        unpacked_bytes: 1 << 24,
+    };
+    if let Ok(package) = Package::from_buffer(buffer.freeze(), &limits, &Control::new()) {
+        let _ = tenon::program_text(&package);
+        let _ = tenon::load(&package, &LoadOptions::default());
+    }
+});

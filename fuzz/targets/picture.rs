@@ -1,0 +1,17 @@
+//! A picture as an input: PNG or JPEG, by its content.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tenon::{DataType, ImageOptions, TensorType, read_input};
+
+fuzz_target!(|bytes: &[u8]| {
+    let file = tempfile::Builder::new()
+        .suffix(".png")
+        .tempfile()
+        .expect("a file");
+    std::fs::write(&file, bytes).expect("written");
+    let ty = TensorType::new(DataType::F32, [1, 3, 8, 8]).expect("a type");
+    if let Ok(tensor) = read_input(file.path(), &ty, &ImageOptions::default()) {
+        assert_eq!(*tensor.ty(), ty);
+    }
+});
