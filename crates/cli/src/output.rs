@@ -21,7 +21,7 @@ fn failed(error: std::io::Error) -> Error {
     Error::io("standard output", "write", error)
 }
 
-/// `println!` that answers a [`Result`](tenon::Result).
+/// `println!` that answers a [`Result`].
 macro_rules! say {
     ($($text:tt)*) => { $crate::output::line(format_args!($($text)*)) };
 }

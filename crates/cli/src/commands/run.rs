@@ -69,7 +69,7 @@ fn write_outputs(folder: &Path, model: &Model, outputs: &[Tensor]) -> Result<()>
             .chars()
             .map(|c| if safe(c) { c } else { '_' })
             .collect();
-        npy::write_npy(&folder.join(format!("{name}.npy")), output)?;
+        npy::write_npy(folder.join(format!("{name}.npy")), output)?;
     }
     Ok(())
 }
