@@ -8,7 +8,6 @@ use tenon_neff::{HEADER_BYTES, Package};
 use tenon_onnx::Model as OnnxModel;
 
 /// An opened file that Tenon can run, by its content.
-#[allow(clippy::large_enum_variant, reason = "a process opens one or two, and moves none about")]
 pub enum Source {
     /// A model to be compiled.
     Onnx(Box<OnnxModel>),
