@@ -4,7 +4,7 @@
 //!
 //! * [`FunctionBuilder`] makes functions in a program.
 //! * [`encode`] and [`decode`] turn a [`Module`] into BEF bytes and back.
-//! * [`print`] and [`parse`] turn it into MLIR text and back; its `Display` is the text, too.
+//! * [`print()`] and [`parse`] turn it into MLIR text and back; its `Display` is the text, too.
 //! * [`verify`] finds everything that is wrong with a Module.
 //! * [`Uses`] and [`assign_streams`] are what an executor needs beyond the Module itself.
 
