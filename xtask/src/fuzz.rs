@@ -65,13 +65,7 @@ pub fn fuzz(options: &Options) -> Result<()> {
     let mut build = cargo();
     // With a target given, build scripts and macros are not instrumented.
     build
-        .args([
-            "build",
-            "--release",
-            "--locked",
-            "--manifest-path",
-            "fuzz/Cargo.toml",
-        ])
+        .args(["build", "--release", "--manifest-path", "fuzz/Cargo.toml"])
         .args(["--target", &host, "--bin", name])
         .env("CARGO_TARGET_DIR", &built)
         .env("RUSTFLAGS", INSTRUMENTATION);
