@@ -305,7 +305,7 @@ fn structure(package: &[u8]) -> std::ops::Range<usize> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(400)))]
 
     #[test]
     fn a_flipped_byte_never_panics(which in 0usize..3, place in any::<prop::sample::Index>(), value: u8) {

@@ -363,7 +363,7 @@ fn every_operation_survives() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(400)))]
 
     #[test]
     fn cut_packages_are_refused(cut in 0usize..12288) {
