@@ -1,6 +1,6 @@
 //! Where scopes and events of compiling, loading and running are told.
 //!
-//! A sink is handed down explicitly; the default one hears nothing and costs a branch.
+//! A sink is handed down explicitly; where there is none, nothing is told.
 
 use std::time::Instant;
 
