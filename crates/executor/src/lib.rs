@@ -53,18 +53,22 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod allocator;
 mod attributes;
 mod function;
 mod kernel;
+mod log;
 mod program;
 mod registry;
 mod services;
 mod site;
 mod value;
 
+pub use allocator::{AllocatorKind, Grant, HostAllocator, Statistics, Verdict};
 pub use attributes::KernelAttributes;
 pub use function::{BoundFunction, Observer, Registers};
 pub use kernel::{Frame, Kernel, Label};
+pub use log::{Log, Severity};
 pub use program::Program;
 pub use registry::{KernelDef, Registry, Signature};
 pub use services::Services;
