@@ -30,6 +30,8 @@ pub use module::{
     RegisterId,
 };
 pub use streams::{StreamOptions, Streams, assign_streams};
-pub use text::{PrintOptions, parse, print};
+pub use text::{
+    Diagnostic, Expectations, Place, PrintOptions, Severity, Source, parse, parse_source, print,
+};
 pub use uses::Uses;
 pub use verify::verify;

@@ -101,7 +101,7 @@ fn sym_name(start: Cursor<'_>, end: usize) -> Option<String> {
 
 /// The name of a compiled module whose text stands by itself.
 pub(crate) fn compiled_name(text: &str) -> Option<String> {
-    let mut cursor = Cursor::new(text, "");
+    let mut cursor = Cursor::of(text);
     let name = compiled_module(&mut cursor).ok()??;
     (cursor.rest().is_empty() && !text.starts_with(char::is_whitespace)).then_some(name)
 }

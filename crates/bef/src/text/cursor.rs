@@ -1,5 +1,7 @@
 //! A place in a text: what can be read there, and how an error there is shown.
 
+use super::diagnostic::Place;
+use super::source::Source;
 use tenon_base::{Error, ErrorKind, Location, Result};
 
 /// Brackets and types nest this deep at most.
@@ -11,22 +13,25 @@ const SHOWN: usize = 120;
 /// Reads a text front to back. Copies are cheap, so looking ahead is reading with a copy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor<'a> {
-    text: &'a str,
-    file: &'a str,
+    source: Source<'a>,
     position: usize,
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(text: &'a str, file: &'a str) -> Self {
+    pub(crate) fn new(source: Source<'a>) -> Self {
         Self {
-            text,
-            file,
+            source,
             position: 0,
         }
     }
 
+    /// A text of no file.
+    pub(crate) fn of(text: &'a str) -> Self {
+        Self::new(Source::new(text, ""))
+    }
+
     pub(crate) fn file(&self) -> &'a str {
-        self.file
+        self.source.file
     }
 
     pub(crate) fn position(&self) -> usize {
@@ -40,11 +45,14 @@ impl<'a> Cursor<'a> {
 
     /// The text between two positions.
     pub(crate) fn since(&self, start: usize) -> &'a str {
-        self.text.get(start..self.position).unwrap_or_default()
+        self.source
+            .text
+            .get(start..self.position)
+            .unwrap_or_default()
     }
 
     pub(crate) fn rest(&self) -> &'a str {
-        self.text.get(self.position..).unwrap_or_default()
+        self.source.text.get(self.position..).unwrap_or_default()
     }
 
     /// An error here, after white space.
@@ -56,16 +64,27 @@ impl<'a> Cursor<'a> {
 
     /// An error here, with the source line and a caret under the place.
     pub(crate) fn error_exactly(&self, message: impl AsRef<str>) -> Error {
-        let before = self.text.get(..self.position).unwrap_or(self.text);
-        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        let (place, snippet) = self.shown();
+        let message = format!("{}\n{snippet}", message.as_ref());
+        Error::new(ErrorKind::InvalidProgram, message)
+            .at(Location::file(place.file).line_column(place.line, place.column))
+    }
+
+    /// This place, and its source line with a caret under it.
+    pub(crate) fn shown(&self) -> (Place, String) {
+        let text = self.source.text;
+        let before = text.get(..self.position).unwrap_or(text);
+        let line = before.bytes().filter(|byte| *byte == b'\n').count();
         let start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let column = before.len() - start;
-        let source = self.text[start..].lines().next().unwrap_or_default();
-        let (source, caret) = shown(source, column);
-        let message = format!("{}\n{source}\n{:caret$}^", message.as_ref(), "");
         let to_u32 = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        Error::new(ErrorKind::InvalidProgram, message)
-            .at(Location::file(self.file).line_column(to_u32(line), to_u32(column + 1)))
+        let place = Place {
+            file: self.source.file.to_owned(),
+            line: to_u32(line).saturating_add(self.source.first_line),
+            column: to_u32(column + 1),
+        };
+        let (line, caret) = shown(text[start..].lines().next().unwrap_or_default(), column);
+        (place, format!("{line}\n{:caret$}^", ""))
     }
 
     /// Skips white space and comments.
@@ -339,7 +358,7 @@ fn partner(open: u8) -> u8 {
 
 /// Whether `text` is a type in the form that the printer and parser agree on.
 pub(crate) fn is_type(text: &str) -> bool {
-    let mut cursor = Cursor::new(text, "");
+    let mut cursor = Cursor::of(text);
     cursor.r#type().is_ok_and(|printed| printed == text) && cursor.rest().is_empty()
 }
 
@@ -376,23 +395,26 @@ mod tests {
 
     #[test]
     fn strings_have_escapes() {
-        let mut cursor = Cursor::new(r#""a\"\\\n\09\C3\BC""#, "");
+        let mut cursor = Cursor::of(r#""a\"\\\n\09\C3\BC""#);
         assert_eq!(cursor.string().unwrap(), "a\"\\\n\t\u{fc}");
         for wrong in ["\"abc", "\"a\nb\"", r#""\zz""#, r#""\FF""#, "\"\\"] {
-            assert!(Cursor::new(wrong, "").string().is_err(), "{wrong}");
+            assert!(Cursor::of(wrong).string().is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn an_error_shows_its_line() {
         let text = "one\n  two three\n";
-        let cursor = Cursor::new(text, "f.mlir").at(9);
+        let cursor = Cursor::new(Source::new(text, "f.mlir")).at(9);
         assert_eq!(
             cursor.error("wrong").to_string(),
             "f.mlir:2:7: wrong\n  two three\n      ^"
         );
         let long = "x".repeat(500);
-        let error = Cursor::new(&long, "f").at(300).error("wrong").to_string();
+        let error = Cursor::new(Source::new(&long, "f"))
+            .at(300)
+            .error("wrong")
+            .to_string();
         assert!(error.len() < 400, "{error}");
     }
 }

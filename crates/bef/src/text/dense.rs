@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Option<Attribute>> {
-        dense(&mut Cursor::new(text, ""))
+        dense(&mut Cursor::of(text))
     }
 
     fn data(text: &str) -> Vec<u8> {

@@ -1,6 +1,7 @@
 //! Text to source locations, and places in the text as locations.
 
 use super::cursor::Cursor;
+use super::source::Source;
 use crate::{KernelLocation, MAX_LOCATION_NESTING};
 use std::collections::HashMap;
 use tenon_base::Result;
@@ -13,17 +14,18 @@ pub(crate) struct LocationAliases<'a> {
     left: usize,
     /// Where lines start.
     lines: Vec<usize>,
+    first_line: u32,
 }
 
 impl<'a> LocationAliases<'a> {
     /// Finds the definitions: lines that start with `#NAME = loc`.
-    pub(crate) fn scan(text: &'a str, file: &'a str) -> Self {
+    pub(crate) fn scan(source: Source<'a>) -> Self {
         let mut definitions = HashMap::new();
         let mut lines = Vec::new();
         let mut position = 0;
-        for line in text.split_inclusive('\n') {
+        for line in source.text.split_inclusive('\n') {
             lines.push(position);
-            let mut cursor = Cursor::new(text, file).at(position);
+            let mut cursor = Cursor::new(source).at(position);
             position += line.len();
             if !line.starts_with('#') {
                 continue;
@@ -37,8 +39,9 @@ impl<'a> LocationAliases<'a> {
         }
         Self {
             definitions,
-            left: text.len().saturating_add(1 << 12),
+            left: source.text.len().saturating_add(1 << 12),
             lines,
+            first_line: source.first_line,
         }
     }
 
@@ -47,7 +50,10 @@ impl<'a> LocationAliases<'a> {
         let line = self.lines.partition_point(|start| *start <= position);
         let start = self.lines.get(line.wrapping_sub(1)).copied().unwrap_or(0);
         let to_u32 = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        (to_u32(line), to_u32(position - start + 1))
+        (
+            to_u32(line.saturating_sub(1)).saturating_add(self.first_line),
+            to_u32(position - start + 1),
+        )
     }
 
     /// Takes `loc(..)`, if it comes next.

@@ -4,6 +4,8 @@ mod attributes;
 mod compiled;
 mod cursor;
 mod dense;
+mod diagnostic;
+mod expectations;
 mod forms;
 mod locations;
 mod number;
@@ -12,6 +14,7 @@ mod parser;
 mod print;
 mod print_attributes;
 mod print_kernels;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +23,9 @@ use std::fmt;
 use tenon_base::Result;
 
 pub(crate) use cursor::is_type;
+pub use diagnostic::{Diagnostic, Place, Severity};
+pub use expectations::Expectations;
+pub use source::Source;
 
 /// How a Module is printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -59,7 +65,15 @@ pub fn print(module: &Module, options: PrintOptions) -> String {
 /// );
 /// ```
 pub fn parse(text: &str, file: &str) -> Result<Module> {
-    parser::Parser::new(text, file).parse()
+    parse_source(Source::new(text, file))
+}
+
+/// As [`parse`], for a text that may be a part of a file.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_source(source: Source<'_>) -> Result<Module> {
+    parser::Parser::new(source).parse()
 }
 
 impl fmt::Display for Module {

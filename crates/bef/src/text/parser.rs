@@ -4,6 +4,7 @@ use super::attributes::{Value, dictionary};
 use super::compiled::{CompiledModules, compiled_module, find_compiled};
 use super::cursor::Cursor;
 use super::locations::LocationAliases;
+use super::source::Source;
 use crate::{Function, FunctionId, FunctionKind, KernelLocation, Module, RegisterId, verify};
 use std::collections::{HashMap, HashSet};
 use tenon_base::{Error, Location, Result};
@@ -38,15 +39,15 @@ pub(crate) struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    pub(crate) fn new(text: &'a str, file: &'a str) -> Self {
+    pub(crate) fn new(source: Source<'a>) -> Self {
         Self {
-            cursor: Cursor::new(text, file),
-            locations: LocationAliases::scan(text, file),
+            cursor: Cursor::new(source),
+            locations: LocationAliases::scan(source),
             module: Module::default(),
             scopes: Vec::new(),
             references: Vec::new(),
             names: HashSet::new(),
-            compiled: find_compiled(Cursor::new(text, file)),
+            compiled: find_compiled(Cursor::new(source)),
             errors: Vec::new(),
         }
     }
