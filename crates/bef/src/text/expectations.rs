@@ -76,8 +76,8 @@ impl Expectations {
         // The expectations that wait for the next line without one, and the last such line.
         let (mut below, mut plain) = (Vec::new(), i64::from(source.first_line));
         let mut position = 0;
-        let mut number = i64::from(source.first_line);
-        for line in source.text.split_inclusive('\n') {
+        let lines = source.text.split_inclusive('\n');
+        for (number, line) in (i64::from(source.first_line)..).zip(lines) {
             let found = COMMENT.as_ref().and_then(|re| re.captures(line.trim_end()));
             if let Some(found) = found {
                 let start = found.get(0).map_or(0, |all| all.start());
@@ -105,7 +105,6 @@ impl Expectations {
                 plain = number;
             }
             position += line.len();
-            number += 1;
         }
         this
     }
