@@ -9,6 +9,10 @@ pub(crate) mod code {
     pub(crate) const DENSE: u8 = 28;
     pub(crate) const SYMBOL: u8 = 29;
     pub(crate) const AGGREGATE: u8 = 30;
+    /// Only in our own section: a name without a value, with no bytes.
+    pub(crate) const UNIT: u8 = 62;
+    /// Only in our own section: MLIR text, stored as a string.
+    pub(crate) const FOREIGN: u8 = 63;
     /// Set for an array of the element type in the low bits.
     pub(crate) const ARRAY: u8 = 0x80;
     /// An empty array, whatever it might have held.
@@ -91,7 +95,17 @@ impl Attribute {
             Attribute::Shape(_) => "shape",
             Attribute::Dense(_) => "dense",
             Attribute::Symbol { .. } => "symbol",
+            Attribute::Unit => "unit",
+            Attribute::Foreign(_) => "foreign",
             number => number.number_type().map_or("number", DType::mlir),
+        }
+    }
+
+    /// Whether BEF can hold it in a kernel.
+    pub(crate) fn is_storable(&self) -> bool {
+        match self {
+            Attribute::Unit | Attribute::Foreign(_) => false,
+            other => (other.as_list().unwrap_or_default().iter()).all(Attribute::is_storable),
         }
     }
 
@@ -108,6 +122,8 @@ impl Attribute {
             Attribute::Shape(_) => code::SHAPE,
             Attribute::Dense(_) => code::DENSE,
             Attribute::Symbol { .. } => code::SYMBOL,
+            Attribute::Unit => code::UNIT,
+            Attribute::Foreign(_) => code::FOREIGN,
             number => number.number_type().map_or(0, |dtype| dtype as u8),
         }
     }
@@ -137,6 +153,9 @@ impl Attribute {
                 "an aggregate whose elements are all of one fixed-size type should be an array"
                     .into(),
             ),
+            Attribute::Array(_) | Attribute::Aggregate(_) if !self.is_storable() => {
+                Some("a list with an element that BEF cannot hold".into())
+            }
             Attribute::Array(elements) | Attribute::Aggregate(elements) => elements
                 .iter()
                 .find_map(|element| element.problem_at(depth + 1)),

@@ -25,6 +25,16 @@ impl Module {
     }
 }
 
+impl From<Function> for Module {
+    /// A module of one function.
+    fn from(function: Function) -> Module {
+        Module {
+            functions: vec![function],
+            ..Module::default()
+        }
+    }
+}
+
 impl Function {
     /// A native function: the host has its body.
     pub fn native<T: Into<String>>(
@@ -39,9 +49,7 @@ impl Function {
             arguments: u32::try_from(registers.len()).unwrap_or(u32::MAX),
             registers,
             result_types: results.into_iter().map(Into::into).collect(),
-            results: Vec::new(),
-            kernels: Vec::new(),
-            location: KernelLocation::Unknown,
+            ..Function::default()
         }
     }
 
@@ -91,12 +99,7 @@ impl FunctionBuilder {
             function: Function {
                 name: name.into(),
                 kind,
-                registers: Vec::new(),
-                arguments: 0,
-                result_types: Vec::new(),
-                results: Vec::new(),
-                kernels: Vec::new(),
-                location: KernelLocation::Unknown,
+                ..Function::default()
             },
         }
     }
@@ -132,11 +135,7 @@ impl FunctionBuilder {
             function: self,
             kernel: Kernel {
                 name: name.into(),
-                operands: Vec::new(),
-                attributes: Vec::new(),
-                functions: Vec::new(),
-                results: Vec::new(),
-                location: KernelLocation::Unknown,
+                ..Kernel::default()
             },
         }
     }

@@ -25,16 +25,20 @@ impl fmt::Display for RegisterId {
 /// A program: functions by id.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Module {
+    /// Its attributes, sorted by name (`tfrt.cost_threshold`). BEF knows none: they are kept in a
+    /// section of our own.
+    pub attributes: Vec<(String, Attribute)>,
     /// All functions; a [`FunctionId`] is a position here. A region of a kernel is a function
     /// with an empty name that stands before the function that contains it (facts 1.5).
     pub functions: Vec<Function>,
 }
 
 /// How a function executes (facts 1.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum FunctionKind {
     /// Dataflow order, asynchronous.
+    #[default]
     Async = 0,
     /// A function of the host, no body.
     Native = 1,
@@ -43,12 +47,15 @@ pub enum FunctionKind {
 }
 
 /// A function: its registers, and its kernels in block order.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Function {
     /// Its name; empty for a region.
     pub name: String,
-    /// How it executes.
+    /// How it executes: what the attributes `tfrt.sync` and `tfrt.native` say in text.
     pub kind: FunctionKind,
+    /// Its other attributes, sorted by name (`tfrt.cost_threshold`). BEF knows none: they are kept
+    /// in a section of our own.
+    pub attributes: Vec<(String, Attribute)>,
     /// The printed MLIR type of every register (`i32`, `!tfrt.chain`): arguments first, then the
     /// results of kernels in order.
     pub registers: Vec<String>,
@@ -62,10 +69,12 @@ pub struct Function {
     pub kernels: Vec<Kernel>,
     /// Where it stands in the source.
     pub location: KernelLocation,
+    /// Where its `tfrt.return` stands.
+    pub return_location: KernelLocation,
 }
 
 /// A kernel: a named host function applied to registers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Kernel {
     /// The name it is registered under.
     pub name: String,
@@ -190,4 +199,9 @@ pub enum Attribute {
         path: Vec<String>,
         module: String,
     },
+    /// A name without a value.
+    Unit,
+    /// Any other attribute, by its MLIR text. BEF cannot hold it, nor [`Unit`](Self::Unit), in a
+    /// kernel; functions and modules may have both.
+    Foreign(String),
 }

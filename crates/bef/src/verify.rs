@@ -24,6 +24,7 @@ pub fn verify(module: &Module) -> Result<()> {
         held: vec![None; module.functions.len()],
         types: HashSet::new(),
     };
+    verifier.dictionary("module", &module.attributes);
     verifier.function_names();
     for (id, function) in (0u32..).zip(&module.functions) {
         FunctionVerifier {
@@ -50,6 +51,27 @@ impl Verifier<'_> {
     fn report(&mut self, place: String, message: impl Into<String>) {
         let error = Error::new(ErrorKind::InvalidProgram, message);
         self.errors.push(error.at(Location::field(place)));
+    }
+
+    /// The attributes of a function or the Module: sorted by name, none twice, each valid.
+    fn dictionary(&mut self, place: &str, attributes: &[(String, Attribute)]) {
+        for pair in attributes.windows(2) {
+            let [(one, _), (two, _)] = pair else { continue };
+            if one == two {
+                self.report(place.into(), format!("attribute '{one}' occurs twice"));
+            } else if one > two {
+                let message = format!("attribute '{two}' is not in order of names");
+                self.report(place.into(), message);
+            }
+        }
+        for (name, attribute) in attributes {
+            if let Some(problem) = name_problem(name) {
+                self.report(place.into(), format!("an attribute name {problem}"));
+            }
+            if let Some(problem) = attribute.problem() {
+                self.report(place.into(), format!("attribute '{name}': {problem}"));
+            }
+        }
     }
 
     fn function_names(&mut self) {
@@ -112,6 +134,11 @@ impl<'a> FunctionVerifier<'a, '_> {
         if let Some(problem) = text_problem(&function.name) {
             self.report(format!("a function name {problem}"));
         }
+        if function.is_region() && !function.attributes.is_empty() {
+            self.report("a region with attributes");
+        }
+        self.verifier
+            .dictionary(&place(self.id, function), &function.attributes);
         for r#type in function.registers.iter().chain(&function.result_types) {
             let new = self.verifier.types.insert(r#type);
             if new && (!is_type(r#type) || text_problem(r#type).is_some()) {
@@ -130,7 +157,9 @@ impl<'a> FunctionVerifier<'a, '_> {
             self.registers();
             self.results();
         }
-        if location_depth(&function.location) > MAX_LOCATION_NESTING {
+        let depth =
+            location_depth(&function.location).max(location_depth(&function.return_location));
+        if depth > MAX_LOCATION_NESTING {
             self.report(format!(
                 "a location is nested deeper than {MAX_LOCATION_NESTING}"
             ));
@@ -145,16 +174,14 @@ impl<'a> FunctionVerifier<'a, '_> {
     }
 
     fn report_kernel(&mut self, index: usize, message: impl Into<String>) {
-        let name = self
-            .function
-            .kernels
-            .get(index)
-            .map_or("", |kernel| &kernel.name);
+        self.verifier.report(self.kernel_place(index), message);
+    }
+
+    fn kernel_place(&self, index: usize) -> String {
+        let kernel = self.function.kernels.get(index);
+        let name = kernel.map_or("", |kernel| &kernel.name);
         let place = place(self.id, self.function);
-        self.verifier.report(
-            format!("{place}: kernel {index} '{}'", name.escape_debug()),
-            message,
-        );
+        format!("{place}: kernel {index} '{}'", name.escape_debug())
     }
 
     fn native(&mut self) {
@@ -262,21 +289,9 @@ impl<'a> FunctionVerifier<'a, '_> {
     }
 
     fn attributes(&mut self, index: usize, kernel: &Kernel) {
-        for pair in kernel.attributes.windows(2) {
-            let [(one, _), (two, _)] = pair else { continue };
-            if one == two {
-                self.report_kernel(index, format!("attribute '{one}' occurs twice"));
-            } else if one > two {
-                self.report_kernel(index, format!("attribute '{two}' is not in order of names"));
-            }
-        }
+        let place = self.kernel_place(index);
+        self.verifier.dictionary(&place, &kernel.attributes);
         for (name, attribute) in &kernel.attributes {
-            if let Some(problem) = name_problem(name) {
-                self.report_kernel(index, format!("an attribute name {problem}"));
-            }
-            if let Some(problem) = attribute.problem() {
-                self.report_kernel(index, format!("attribute '{name}': {problem}"));
-            }
             if name == COST_ATTRIBUTE && Attribute::as_i64(attribute).is_none_or(|cost| cost <= 0) {
                 self.report_kernel(index, "op cost value must be larger than 0");
             }

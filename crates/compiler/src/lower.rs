@@ -4,7 +4,7 @@ use crate::memory::Memory;
 use crate::movement;
 use crate::place::{Placement, Target};
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_bef::{Attribute, Function, FunctionKind, Kernel, KernelLocation, Module};
+use tenon_bef::{Attribute, Function, FunctionKind, Kernel, Module};
 use tenon_graph::{Attribute as GraphAttribute, Graph, Node, NodeId, ValueId};
 use tenon_neff::Movement;
 
@@ -33,19 +33,10 @@ pub(crate) fn lower(
     let main = Function {
         name: "main".into(),
         kind: FunctionKind::Sync,
-        registers: Vec::new(),
-        arguments: 0,
-        result_types: Vec::new(),
-        results: Vec::new(),
         kernels,
-        location: KernelLocation::Unknown,
+        ..Function::default()
     };
-    Ok((
-        Module {
-            functions: vec![main],
-        },
-        movements,
-    ))
+    Ok((Module::from(main), movements))
 }
 
 fn workload(
@@ -125,11 +116,8 @@ fn kernel(name: &str, mut attributes: Vec<(String, Attribute)>) -> Kernel {
     attributes.sort_by(|(a, _), (b, _)| a.cmp(b));
     Kernel {
         name: name.to_owned(),
-        operands: Vec::new(),
         attributes,
-        functions: Vec::new(),
-        results: Vec::new(),
-        location: KernelLocation::Unknown,
+        ..Kernel::default()
     }
 }
 

@@ -107,5 +107,7 @@ fn attribute_type(attribute: &Attribute) -> &'static str {
         Attribute::Shape(_) => "a shape",
         Attribute::Dense(_) => "a dense tensor",
         Attribute::Symbol { .. } => "a symbol",
+        Attribute::Unit => "a name without a value",
+        Attribute::Foreign(_) => "an attribute of another dialect",
     }
 }

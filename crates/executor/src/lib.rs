@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use tenon_executor::{Frame, Kernel, KernelDef, Program, Registry, Services, Signature, Site, Value};
-//! use tenon_bef::{Attribute, Function, FunctionKind, Kernel as Call, KernelLocation, Module, RegisterId};
+//! use tenon_bef::{FunctionBuilder, FunctionKind, Module};
 //! # use tenon_base::{Control, Result};
 //!
 //! struct Constant(i32);
@@ -25,25 +25,9 @@
 //!     bind: |site: &Site<'_>| Ok(Box::new(Constant(site.attributes().i32("value")?))),
 //! })?;
 //!
-//! let module = Module {
-//!     functions: vec![Function {
-//!         name: "main".into(),
-//!         kind: FunctionKind::Sync,
-//!         registers: vec!["i32".into()],
-//!         arguments: 0,
-//!         result_types: vec!["i32".into()],
-//!         results: vec![RegisterId(0)],
-//!         kernels: vec![Call {
-//!             name: "my.constant".into(),
-//!             operands: vec![],
-//!             attributes: vec![("value".into(), Attribute::I32(7))],
-//!             functions: vec![],
-//!             results: vec![RegisterId(0)],
-//!             location: KernelLocation::Unknown,
-//!         }],
-//!         location: KernelLocation::Unknown,
-//!     }],
-//! };
+//! let mut main = FunctionBuilder::new("main", FunctionKind::Sync);
+//! let seven = main.kernel("my.constant").attribute("value", 7i32).result("i32");
+//! let module = Module::from(main.returns([seven]));
 //! let program = Program::decode(&module, &registry, &Services::new())?;
 //! let main = program.function("main")?;
 //! let mut registers = main.registers();

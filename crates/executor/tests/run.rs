@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 use tenon_base::{Control, Error, ErrorKind, Result};
-use tenon_bef::{Attribute, Function, FunctionKind, KernelLocation, Module, RegisterId};
+use tenon_bef::{Attribute, Function, FunctionKind, Module, RegisterId};
 use tenon_executor::{
     Frame, Kernel, KernelDef, Observer, Program, Registry, Services, Signature, Site, Value,
 };
@@ -99,13 +99,11 @@ fn kernel(name: &str, operands: &[u32], results: &[u32]) -> tenon_bef::Kernel {
             .iter()
             .map(|&register| RegisterId(register))
             .collect(),
-        attributes: vec![],
-        functions: vec![],
         results: results
             .iter()
             .map(|&register| RegisterId(register))
             .collect(),
-        location: KernelLocation::Unknown,
+        ..Default::default()
     }
 }
 
@@ -119,24 +117,21 @@ fn constant(value: i32, result: u32) -> tenon_bef::Kernel {
 
 /// A module of one function `main`.
 fn module(registers: &[&str], results: &[u32], kernels: Vec<tenon_bef::Kernel>) -> Module {
-    Module {
-        functions: vec![Function {
-            name: "main".into(),
-            kind: FunctionKind::Sync,
-            registers: registers.iter().map(|&ty| ty.into()).collect(),
-            arguments: 0,
-            result_types: results
-                .iter()
-                .map(|&index| registers[index as usize].into())
-                .collect(),
-            results: results
-                .iter()
-                .map(|&register| RegisterId(register))
-                .collect(),
-            kernels,
-            location: KernelLocation::Unknown,
-        }],
-    }
+    Module::from(Function {
+        name: "main".into(),
+        kind: FunctionKind::Sync,
+        registers: registers.iter().map(|&ty| ty.into()).collect(),
+        result_types: results
+            .iter()
+            .map(|&index| registers[index as usize].into())
+            .collect(),
+        results: results
+            .iter()
+            .map(|&register| RegisterId(register))
+            .collect(),
+        kernels,
+        ..Function::default()
+    })
 }
 
 fn decode(module: &Module) -> Result<Program> {
@@ -224,7 +219,7 @@ fn an_opaque_value_dies_after_its_last_use() {
 #[test]
 fn the_first_error_ends_the_run_with_its_place() {
     let mut fail = kernel("t.fail", &[], &[]);
-    fail.location = KernelLocation::FileLineCol {
+    fail.location = tenon_bef::KernelLocation::FileLineCol {
         file: "a.mlir".into(),
         line: 4,
         column: 7,

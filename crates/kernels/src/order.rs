@@ -225,7 +225,7 @@ fn invalid(message: String) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenon_bef::{KernelLocation, RegisterId};
+    use tenon_bef::RegisterId;
 
     /// A module of one function: each kernel takes the chains of the kernels it lists, and touches
     /// bytes of the arena: (start, end, writes).
@@ -243,24 +243,17 @@ mod tests {
                     .iter()
                     .map(|&operand| RegisterId(operand))
                     .collect(),
-                attributes: vec![],
-                functions: vec![],
                 results: vec![RegisterId(index as u32)],
-                location: KernelLocation::Unknown,
+                ..Kernel::default()
             });
         let function = Function {
             name: "f".into(),
             kind,
             registers: vec!["!tfrt.chain".into(); rows.len()],
-            arguments: 0,
-            result_types: vec![],
-            results: vec![],
             kernels: kernels.collect(),
-            location: KernelLocation::Unknown,
+            ..Function::default()
         };
-        let module = Module {
-            functions: vec![function],
-        };
+        let module = Module::from(function);
         verify_order(&module, |kernel| {
             let (_, touched) = rows[kernel.name.parse::<usize>().unwrap()];
             let access = |&(start, end, writes): &(usize, usize, bool)| Access {

@@ -56,6 +56,8 @@ impl Body {
             Attribute::Shape(extents) => self.shape(extents.as_deref()),
             Attribute::Dense(dense) => self.dense(dense),
             Attribute::Symbol { path, module } => self.symbol(path, module),
+            Attribute::Foreign(text) => self.string(text),
+            Attribute::Unit => self.offset(),
             number => {
                 self.writer.align(number.fixed_size().unwrap_or(1));
                 let offset = self.offset()?;

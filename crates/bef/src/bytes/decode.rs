@@ -4,6 +4,7 @@
 //! file's size. Use counts, used-by lists and stream numbers are not kept: they follow from the
 //! operands, and whoever needs them computes them.
 
+use super::annotations::{AnnotationContext, AnnotationReader};
 use super::attribute_reader::read_attribute;
 use super::encode::PSEUDO_CODE;
 use super::location::LocationReader;
@@ -11,11 +12,8 @@ use super::references::guessed_names;
 use super::section::{SectionId, Sections};
 use super::strings::StringsReader;
 use super::wire::{Budget, Reader};
-use crate::{
-    Attribute, Function, FunctionId, FunctionKind, Kernel, KernelLocation, Module, RegisterId,
-    verify,
-};
-use tenon_base::{Location, Result};
+use crate::{Attribute, Function, FunctionId, FunctionKind, Kernel, Module, RegisterId, verify};
+use tenon_base::{Error, Location, Result};
 
 /// The Module in `bytes`, verified.
 ///
@@ -31,12 +29,22 @@ pub fn decode(bytes: &[u8]) -> Result<Module> {
     let entries = decoder.index(sections.reader(SectionId::FunctionIndex))?;
     let mut names = Names::new(&sections, entries.len())?;
     let mut module = Module::default();
+    let mut annotations = None;
+    if let Some(section) = sections.optional(SectionId::Annotations) {
+        let context = &mut decoder.annotation_context();
+        let (reader, attributes) = AnnotationReader::open(section, entries.len(), context)?;
+        module.attributes = attributes;
+        annotations = Some(reader);
+    }
     decoder.regions = entries.iter().map(|entry| entry.name.is_empty()).collect();
     for entry in entries {
         let name = entry.name.clone();
-        let function = decoder
-            .function(entry, &mut names)
-            .map_err(|error| error.at(Location::node(name)))?;
+        let at_function = |error: Error| error.at(Location::node(name.as_str()));
+        let mut function = decoder.function(entry, &mut names).map_err(at_function)?;
+        if let Some(annotations) = &mut annotations {
+            (annotations.function(&mut function, &mut decoder.annotation_context()))
+                .map_err(at_function)?;
+        }
         module.functions.push(function);
     }
     verify(&module)?;
@@ -91,6 +99,14 @@ impl<'a> Decoder<'a> {
             regions: Vec::new(),
             budget,
         })
+    }
+
+    fn annotation_context(&mut self) -> AnnotationContext<'_, 'a> {
+        AnnotationContext {
+            strings: &self.strings,
+            locations: &self.locations,
+            budget: &mut self.budget,
+        }
     }
 
     fn index(&mut self, mut index: Reader<'a>) -> Result<Vec<Entry>> {
@@ -153,9 +169,7 @@ impl<'a> Decoder<'a> {
             arguments: entry.argument_types.len() as u32,
             registers: entry.argument_types,
             result_types: entry.result_types,
-            results: Vec::new(),
-            kernels: Vec::new(),
-            location: KernelLocation::Unknown,
+            ..Function::default()
         };
         if function.kind != FunctionKind::Native {
             self.body(&mut function, entry.offset, names)?;

@@ -1,5 +1,6 @@
 //! Module to BEF bytes, in the order and with the sharing of the original writer (facts 1.2 to 1.8).
 
+use super::annotations::{AnnotationWriter, has_annotations};
 use super::attribute_writer::{AttributeSection, size};
 use super::location::LocationWriter;
 use super::references::guessed_names;
@@ -11,7 +12,7 @@ use crate::streams::COST_ATTRIBUTE;
 use crate::{
     Function, FunctionKind, Kernel, Module, StreamOptions, Streams, Uses, assign_streams, verify,
 };
-use tenon_base::Result;
+use tenon_base::{Error, ErrorKind, Location, Result};
 
 /// What to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,9 +44,11 @@ const PSEUDO_LOCATION: u32 = 0xCDCD_CDCD;
 /// All problems that [`verify`] finds, and sizes that the format cannot hold.
 pub fn encode(module: &Module, options: &EncodeOptions) -> Result<Vec<u8>> {
     verify(module)?;
+    storable(module)?;
     let tables = Tables::collect(module, options.optional_sections);
     let named = options.optional_sections && !guessable(module);
-    let (string_bytes, strings) = tables.strings(module, named).finish();
+    let annotated = options.optional_sections && has_annotations(module);
+    let (string_bytes, strings) = tables.strings(module, named, annotated).finish();
     let mut encoder = Encoder {
         options,
         strings: &strings,
@@ -63,7 +66,31 @@ pub fn encode(module: &Module, options: &EncodeOptions) -> Result<Vec<u8>> {
     for function in &module.functions {
         encoder.function(function)?;
     }
-    encoder.finish(module, &string_bytes, named)
+    let annotations = annotated.then(|| encoder.annotations(module)).transpose()?;
+    encoder.finish(module, &string_bytes, named, annotations)
+}
+
+/// Checks that BEF can hold the attributes of all kernels.
+fn storable(module: &Module) -> Result<()> {
+    let kernels = (module.functions.iter()).flat_map(|function| {
+        (0..)
+            .zip(&function.kernels)
+            .map(move |pair| (function, pair))
+    });
+    let problems = kernels.flat_map(|(function, (index, kernel))| {
+        let foreign = written_attributes(kernel).filter(|(_, value)| !value.is_storable());
+        foreign.map(move |(name, _)| {
+            let message = format!("BEF files cannot encode the '{name}' attribute");
+            let place = kernel_place(function, index, kernel);
+            Error::new(ErrorKind::Unsupported, message).at(place)
+        })
+    });
+    Error::from_all(problems).map_or(Ok(()), Err)
+}
+
+fn kernel_place(function: &Function, index: usize, kernel: &Kernel) -> Location {
+    let (function, kernel) = (function.name.as_str(), kernel.name.escape_debug());
+    Location::field(format!("@{function}: kernel {index} '{kernel}'"))
 }
 
 /// Whether a reader can guess the names of all function references.
@@ -190,7 +217,22 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    fn finish(self, module: &Module, strings: &[u8], named: bool) -> Result<Vec<u8>> {
+    fn annotations(&mut self, module: &Module) -> Result<Vec<u8>> {
+        let writer = AnnotationWriter {
+            strings: self.strings,
+            locations: &mut self.locations,
+            values: AttributeSection::default(),
+        };
+        writer.section(module)
+    }
+
+    fn finish(
+        self,
+        module: &Module,
+        strings: &[u8],
+        named: bool,
+        annotations: Option<Vec<u8>>,
+    ) -> Result<Vec<u8>> {
         let mut file = Writer::new();
         let attributes = &self.attributes.body.writer;
         file.raw(&HEADER);
@@ -213,7 +255,7 @@ impl Encoder<'_> {
         write_section(&mut file, SectionId::FunctionIndex, &self.index.bytes, 1);
         write_section(&mut file, SectionId::Functions, &self.functions.bytes, 4);
         let locations = &self.locations.locations.bytes;
-        if !locations.is_empty() {
+        if !(locations.is_empty() && self.locations.strings.is_empty()) {
             write_section(
                 &mut file,
                 SectionId::LocationStrings,
@@ -234,6 +276,9 @@ impl Encoder<'_> {
                     .collect()
             })?;
             write_section(&mut file, SectionId::FunctionReferenceNames, &names, 1);
+        }
+        if let Some(annotations) = annotations {
+            write_section(&mut file, SectionId::Annotations, &annotations, 1);
         }
         Ok(file.bytes)
     }

@@ -26,36 +26,39 @@ pub(crate) struct LocationWriter {
 impl LocationWriter {
     /// Writes a record of its own, never shared: programs depend on distinct offsets.
     pub(crate) fn add(&mut self, location: &KernelLocation) -> u64 {
-        let offset = self.locations.position() as u64;
-        self.write(location);
+        let mut locations = std::mem::take(&mut self.locations);
+        let offset = locations.position() as u64;
+        self.write_to(&mut locations, location);
+        self.locations = locations;
         offset
     }
 
-    fn write(&mut self, location: &KernelLocation) {
+    /// Writes a record that stands elsewhere.
+    pub(crate) fn write_to(&mut self, out: &mut Writer, location: &KernelLocation) {
         match location {
-            KernelLocation::Unknown => self.locations.byte(UNKNOWN),
+            KernelLocation::Unknown => out.byte(UNKNOWN),
             KernelLocation::FileLineCol { file, line, column } => {
                 let file = self.string(file);
-                self.locations.byte(FILE_LINE_COL);
-                self.locations.vbr(file);
-                self.locations.vbr((*line).into());
-                self.locations.vbr((*column).into());
+                out.byte(FILE_LINE_COL);
+                out.vbr(file);
+                out.vbr((*line).into());
+                out.vbr((*column).into());
             }
             KernelLocation::Name { name, child } => {
                 let name = self.string(name);
-                self.locations.byte(NAME);
-                self.locations.vbr(name);
-                self.write(child);
+                out.byte(NAME);
+                out.vbr(name);
+                self.write_to(out, child);
             }
             KernelLocation::CallSite { callee, caller } => {
-                self.locations.byte(CALL_SITE);
-                self.write(callee);
-                self.write(caller);
+                out.byte(CALL_SITE);
+                self.write_to(out, callee);
+                self.write_to(out, caller);
             }
             KernelLocation::Fused(parts) => {
-                self.locations.byte(FUSED);
-                self.locations.vbr(parts.len() as u64);
-                parts.iter().for_each(|part| self.write(part));
+                out.byte(FUSED);
+                out.vbr(parts.len() as u64);
+                parts.iter().for_each(|part| self.write_to(out, part));
             }
         }
     }
@@ -88,7 +91,16 @@ impl LocationReader<'_> {
         if record.remaining() == 0 {
             return Ok(KernelLocation::Unknown);
         }
-        self.read(&mut record, budget, 0)
+        self.record(&mut record, budget)
+    }
+
+    /// The location whose record stands at `record`.
+    pub(crate) fn record(
+        &self,
+        record: &mut Reader<'_>,
+        budget: &mut Budget,
+    ) -> Result<KernelLocation> {
+        self.read(record, budget, 0)
     }
 
     fn read(

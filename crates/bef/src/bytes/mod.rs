@@ -1,5 +1,6 @@
 //! Module to BEF bytes and back.
 
+mod annotations;
 mod attribute_reader;
 mod attribute_writer;
 mod decode;

@@ -44,6 +44,8 @@ sections! {
     // Tenon's own, laid out as AttributeNames: the names under which kernels hold function
     // references, where a reader could not guess them. Other readers skip an id they do not know.
     FunctionReferenceNames = 0x74,
+    // Tenon's own, too: what the module `annotations` says.
+    Annotations = 0x75,
 }
 
 /// Appends a section. Its alignment is flagged only where the body would not already be aligned.

@@ -1,6 +1,7 @@
 //! The tables that functions refer to: types, kernels and attributes, in the order of the original
 //! writer's walk (facts 1.5).
 
+use super::annotations::annotation_names;
 use super::encode::written_attributes;
 use super::strings::{StringOffsets, StringSet};
 use super::wire::Writer;
@@ -128,9 +129,18 @@ impl<'a> Tables<'a> {
         self.kernels.section(strings)
     }
 
-    /// All texts of the Strings section; `named` adds the names of function references.
-    pub(crate) fn strings(&self, module: &'a Module, named: bool) -> StringSet<'a> {
+    /// All texts of the Strings section; `named` adds the names of function references, `annotated`
+    /// those of annotations.
+    pub(crate) fn strings(
+        &self,
+        module: &'a Module,
+        named: bool,
+        annotated: bool,
+    ) -> StringSet<'a> {
         let mut strings = StringSet::default();
+        if annotated {
+            annotation_names(module).for_each(|name| strings.add(name));
+        }
         self.types.names.iter().for_each(|name| strings.add(name));
         self.kernels.names.iter().for_each(|name| strings.add(name));
         for function in &module.functions {

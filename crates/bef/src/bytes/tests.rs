@@ -146,7 +146,60 @@ fn not_a_number_keeps_its_bits() {
 }
 
 #[test]
-fn the_cost_is_not_written() {
+fn what_bef_has_no_place_for_is_kept_beside_it() {
+    let mut module = example();
+    let plain = bytes(&module);
+    let place = |line| KernelLocation::FileLineCol {
+        file: "a.mlir".into(),
+        line,
+        column: 3,
+    };
+    module.attributes = vec![
+        ("tfrt.cost_threshold".into(), Attribute::I64(10)),
+        (
+            "test.type".into(),
+            Attribute::Foreign("tensor<?xf32>".into()),
+        ),
+    ];
+    module.attributes.sort_by(|(a, _), (b, _)| a.cmp(b));
+    module.functions[0].attributes = vec![
+        ("a.flag".into(), Attribute::Unit),
+        ("b.list".into(), Attribute::from(vec!["x", "y"])),
+    ];
+    module.functions[0].return_location = place(4);
+    module.functions[0].kernels[1].attributes = vec![("_tfrt_cost".into(), Attribute::I64(3))];
+    let mut native = Function::native("native", ["i32"; 0], []);
+    native.location = place(7);
+    module.add(native);
+    let file = bytes(&module);
+    assert_eq!(decode(&file).unwrap(), module);
+    assert_eq!(bytes(&decode(&file).unwrap()), file);
+
+    // What says nothing of the kind has no such section.
+    let annotations = |file: &[u8]| {
+        let sections = section::Sections::read(file).unwrap();
+        sections.optional(section::SectionId::Annotations).is_some()
+    };
+    assert!(annotations(&file));
+    assert!(!annotations(&plain));
+}
+
+#[test]
+fn attributes_that_bef_cannot_hold_are_named() {
+    let mut module = example();
+    module.functions[0].kernels[0].attributes =
+        vec![("type".into(), Attribute::Foreign("tensor<1xf32>".into()))];
+    module.functions[0].kernels[1].attributes = vec![("flag".into(), Attribute::Unit)];
+    let error = encode(&module, &EncodeOptions::default()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "@main: kernel 0 'constant': BEF files cannot encode the 'type' attribute\n\
+         @main: kernel 1 'add': BEF files cannot encode the 'flag' attribute"
+    );
+}
+
+#[test]
+fn the_cost_is_no_attribute_of_the_kernel() {
     let mut main = FunctionBuilder::new("main", FunctionKind::Async);
     main.kernel("work")
         .attribute("_tfrt_cost", 5i64)
@@ -154,9 +207,13 @@ fn the_cost_is_not_written() {
         .done();
     let mut module = Module::new();
     module.add(main.returns([]));
-    let back = decode(&bytes(&module)).unwrap();
+    let file = bytes(&module);
+    assert_eq!(decode(&file).unwrap(), module);
+    // Readers that do not know our section see the other attribute alone.
+    let start = file.iter().rposition(|byte| *byte == 0x75).unwrap();
+    let known = decode(&file[..start]).unwrap();
     assert_eq!(
-        back.functions[0].kernels[0].attributes,
+        known.functions[0].kernels[0].attributes,
         [("id".into(), Attribute::I64(1))]
     );
 }

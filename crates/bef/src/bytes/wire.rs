@@ -119,6 +119,24 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The next `length` bytes, and what follows them.
+    pub(crate) fn split(&self, length: usize) -> Result<(Reader<'a>, Reader<'a>)> {
+        let end = self.position + self.room_for(length as u64, 1)?;
+        let inner = Reader {
+            bytes: &self.bytes[self.position..end],
+            base: self.base + self.position,
+            position: 0,
+            ..*self
+        };
+        let rest = Reader {
+            bytes: &self.bytes[end..],
+            base: self.base + end,
+            position: 0,
+            ..*self
+        };
+        Ok((inner, rest))
+    }
+
     pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let rest = &self.bytes[self.position..];
         let Some(taken) = rest.get(..count) else {

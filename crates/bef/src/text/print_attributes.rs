@@ -25,6 +25,8 @@ pub(crate) fn print_attribute(out: &mut String, attribute: &Attribute, symbol: &
         Attribute::Shape(extents) => print_shape(out, extents.as_deref()),
         Attribute::Dense(dense) => print_dense(out, dense),
         Attribute::Symbol { path, module } => symbol(out, path, module),
+        Attribute::Unit => out.push_str("unit"),
+        Attribute::Foreign(text) => out.push_str(text),
         number => print_typed_number(out, number),
     }
 }
