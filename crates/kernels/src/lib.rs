@@ -7,6 +7,7 @@
 mod access;
 mod attributes;
 mod dma;
+pub mod host;
 mod memory;
 mod order;
 mod variables;

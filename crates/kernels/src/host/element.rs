@@ -1,0 +1,215 @@
+//! The elements of host tensors: their bytes, and how they print and compare.
+
+use super::number::Scientific;
+use std::fmt;
+use tenon_bef::DType;
+
+/// An element of a dense tensor.
+pub trait HostElement: Copy + PartialEq + Send + Sync + 'static {
+    /// Its type.
+    const DTYPE: DType;
+
+    /// The element in `bytes`, of which there are as many as the type has.
+    fn read(bytes: &[u8]) -> Self;
+
+    /// Writes it into `bytes`, of which there are as many as the type has.
+    fn write(self, bytes: &mut [u8]);
+
+    /// Whether two elements are equal, floating-point ones up to `ulps` units in the last place.
+    fn close(self, other: Self, ulps: u32) -> bool;
+
+    /// Prints it as a value of a tensor.
+    fn print(self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+}
+
+/// A binary16 number, its raw bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct F16(pub u16);
+
+/// A bfloat16 number, its raw bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BF16(pub u16);
+
+/// A complex number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Complex<T> {
+    /// The real part.
+    pub real: T,
+    /// The imaginary part.
+    pub imaginary: T,
+}
+
+macro_rules! integers {
+    ($($type:ty => $dtype:ident,)*) => {$(
+        impl HostElement for $type {
+            const DTYPE: DType = DType::$dtype;
+
+            fn read(bytes: &[u8]) -> Self {
+                Self::from_le_bytes(bytes.try_into().unwrap_or_default())
+            }
+
+            fn write(self, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&self.to_le_bytes());
+            }
+
+            fn close(self, other: Self, _: u32) -> bool {
+                self == other
+            }
+
+            fn print(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{self}")
+            }
+        }
+    )*};
+}
+
+integers! {
+    u8 => UI8, u16 => UI16, u32 => UI32, u64 => UI64,
+    i8 => I8, i16 => I16, i32 => I32, i64 => I64,
+}
+
+macro_rules! floats {
+    ($($type:ty => $dtype:ident, $complex:ident;)*) => {$(
+        impl HostElement for $type {
+            const DTYPE: DType = DType::$dtype;
+
+            fn read(bytes: &[u8]) -> Self {
+                Self::from_le_bytes(bytes.try_into().unwrap_or_default())
+            }
+
+            fn write(self, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&self.to_le_bytes());
+            }
+
+            /// The machine's epsilon is taken at the size of the sum; differences below the
+            /// smallest normal number do not count.
+            fn close(self, other: Self, ulps: u32) -> bool {
+                let difference = (self - other).abs();
+                let unit = <$type>::EPSILON * (self + other).abs();
+                difference <= unit * ulps as $type || difference < <$type>::MIN_POSITIVE
+            }
+
+            fn print(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", Scientific(self.into()))
+            }
+        }
+
+        impl HostElement for Complex<$type> {
+            const DTYPE: DType = DType::$complex;
+
+            fn read(bytes: &[u8]) -> Self {
+                let (real, imaginary) = bytes.split_at(bytes.len() / 2);
+                Self {
+                    real: <$type>::read(real),
+                    imaginary: <$type>::read(imaginary),
+                }
+            }
+
+            fn write(self, bytes: &mut [u8]) {
+                let (real, imaginary) = bytes.split_at_mut(bytes.len() / 2);
+                self.real.write(real);
+                self.imaginary.write(imaginary);
+            }
+
+            fn close(self, other: Self, ulps: u32) -> bool {
+                self.real.close(other.real, ulps) && self.imaginary.close(other.imaginary, ulps)
+            }
+
+            fn print(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let [real, imaginary] = [self.real, self.imaginary].map(f64::from).map(Scientific);
+                write!(f, "({real},{imaginary})")
+            }
+        }
+    )*};
+}
+
+floats! {
+    f32 => F32, Complex64;
+    f64 => F64, Complex128;
+}
+
+macro_rules! raw_floats {
+    ($($type:ident => $dtype:ident, $name:literal;)*) => {$(
+        impl HostElement for $type {
+            const DTYPE: DType = DType::$dtype;
+
+            fn read(bytes: &[u8]) -> Self {
+                Self(u16::read(bytes))
+            }
+
+            fn write(self, bytes: &mut [u8]) {
+                self.0.write(bytes);
+            }
+
+            /// Their values are not looked at: the original knows only their bits.
+            fn close(self, other: Self, _: u32) -> bool {
+                self == other
+            }
+
+            fn print(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({})", $name, self.0)
+            }
+        }
+    )*};
+}
+
+raw_floats! {
+    F16 => F16, "fp16";
+    BF16 => BF16, "bf16";
+}
+
+impl HostElement for bool {
+    const DTYPE: DType = DType::I1;
+
+    fn read(bytes: &[u8]) -> Self {
+        bytes.iter().any(|&byte| byte != 0)
+    }
+
+    fn write(self, bytes: &mut [u8]) {
+        bytes.fill(self.into());
+    }
+
+    fn close(self, other: Self, _: u32) -> bool {
+        self == other
+    }
+
+    fn print(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", u8::from(self))
+    }
+}
+
+/// Prints the element of type `dtype` in `bytes`; nothing for types that tensors do not have.
+pub(super) fn print(dtype: DType, bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match dtype {
+        DType::UI8 => u8::read(bytes).print(f),
+        DType::UI16 => u16::read(bytes).print(f),
+        DType::UI32 => u32::read(bytes).print(f),
+        DType::UI64 => u64::read(bytes).print(f),
+        DType::I1 => bool::read(bytes).print(f),
+        DType::I8 => i8::read(bytes).print(f),
+        DType::I16 => i16::read(bytes).print(f),
+        DType::I32 => i32::read(bytes).print(f),
+        DType::I64 => i64::read(bytes).print(f),
+        DType::F32 => f32::read(bytes).print(f),
+        DType::F64 => f64::read(bytes).print(f),
+        DType::F16 => F16::read(bytes).print(f),
+        DType::BF16 => BF16::read(bytes).print(f),
+        DType::Complex64 => Complex::<f32>::read(bytes).print(f),
+        DType::Complex128 => Complex::<f64>::read(bytes).print(f),
+        _ => Ok(()),
+    }
+}
+
+/// The name of a type where a tensor prints it: unsigned integers have a `u`, complex numbers the
+/// size of the whole.
+pub(super) fn name(dtype: DType) -> &'static str {
+    match dtype {
+        DType::UI8 => "u8",
+        DType::UI16 => "u16",
+        DType::UI32 => "u32",
+        DType::UI64 => "u64",
+        DType::Complex64 => "complex64",
+        DType::Complex128 => "complex128",
+        other => other.mlir(),
+    }
+}

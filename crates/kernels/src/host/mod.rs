@@ -1,0 +1,40 @@
+//! What kernels of the host tensor dialects hand to each other: shapes, buffers, dense, string and
+//! coordinate tensors, and the forms in which they print (facts 4.3).
+
+mod buffer;
+mod coo;
+mod dense;
+mod element;
+pub mod number;
+mod shape;
+mod string;
+
+pub use buffer::HostBuffer;
+pub use coo::CooHostTensor;
+pub use dense::DenseHostTensor;
+pub use element::{BF16, Complex, F16, HostElement};
+pub use shape::{PartialShape, TensorShape};
+pub use string::StringHostTensor;
+
+use tenon_base::{Error, ErrorKind};
+
+/// What a kernel says when it fails; the text is that of the original where facts give one.
+fn failed(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::ExecutionFailed, message)
+}
+
+/// `[1, 2, 3]`, as shapes, indices and values print.
+struct List<T>(T);
+
+impl<I: Iterator<Item: std::fmt::Display> + Clone> std::fmt::Display for List<I> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[")?;
+        for (index, item) in self.0.clone().enumerate() {
+            if index > 0 {
+                f.write_str(", ")?;
+            }
+            write!(f, "{item}")?;
+        }
+        f.write_str("]")
+    }
+}
