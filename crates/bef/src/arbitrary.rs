@@ -66,13 +66,18 @@ fn text() -> impl Strategy<Value = String> {
 pub(crate) fn location() -> impl Strategy<Value = KernelLocation> {
     let leaf = prop_oneof![
         Just(KernelLocation::Unknown),
-        (text(), 0..300u32, any::<u32>())
-            .prop_map(|(file, line, column)| KernelLocation::FileLineCol { file, line, column }),
+        (text(), 0..300u32, any::<u32>()).prop_map(|(file, line, column)| {
+            KernelLocation::FileLineCol {
+                file: file.into(),
+                line,
+                column,
+            }
+        }),
     ];
     leaf.prop_recursive(3, 8, 3, |inner| {
         prop_oneof![
             (text(), inner.clone()).prop_map(|(name, child)| KernelLocation::Name {
-                name,
+                name: name.into(),
                 child: Box::new(child)
             }),
             (inner.clone(), inner.clone()).prop_map(|(callee, caller)| {
@@ -144,7 +149,7 @@ fn dense() -> impl Strategy<Value = Attribute> {
 pub(crate) fn attribute() -> impl Strategy<Value = Attribute> {
     let leaf = prop_oneof![
         4 => number(),
-        2 => text().prop_map(Attribute::String),
+        2 => text().prop_map(Attribute::from),
         2 => vec(any::<i32>(), 0..4).prop_map(Attribute::from),
         1 => vec(any::<i64>(), 0..4).prop_map(Attribute::from),
         1 => vec(any::<bool>(), 0..4).prop_map(Attribute::from),

@@ -1,6 +1,6 @@
 //! Attributes: their codes in BEF, and what is handy for those who make or read them.
 
-use crate::{Attribute, DType, Dense};
+use crate::{Attribute, DType, Dense, Name};
 
 /// Attribute type codes beyond the data types (facts 1.3).
 pub(crate) mod code {
@@ -237,14 +237,20 @@ from! {
     u64 => UI64,
     f32 => F32,
     f64 => F64,
-    String => String,
+    Name => String,
     DType => Type,
     Dense => Dense,
 }
 
 impl From<&str> for Attribute {
     fn from(text: &str) -> Self {
-        Attribute::String(text.to_owned())
+        Attribute::String(text.into())
+    }
+}
+
+impl From<String> for Attribute {
+    fn from(text: String) -> Self {
+        Attribute::String(text.into())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Making Modules in a program: registers are numbered as BEF wants them, attributes are sorted.
 
 use crate::{
-    Attribute, Function, FunctionId, FunctionKind, Kernel, KernelLocation, Module, RegisterId,
+    Attribute, Function, FunctionId, FunctionKind, Kernel, KernelLocation, Module, Name, RegisterId,
 };
 
 impl Module {
@@ -37,12 +37,12 @@ impl From<Function> for Module {
 
 impl Function {
     /// A native function: the host has its body.
-    pub fn native<T: Into<String>>(
+    pub fn native<T: Into<Name>>(
         name: impl Into<String>,
         arguments: impl IntoIterator<Item = T>,
         results: impl IntoIterator<Item = T>,
     ) -> Function {
-        let registers: Vec<String> = arguments.into_iter().map(Into::into).collect();
+        let registers: Vec<Name> = arguments.into_iter().map(Into::into).collect();
         Function {
             name: name.into(),
             kind: FunctionKind::Native,
@@ -54,7 +54,7 @@ impl Function {
     }
 
     /// The types of its arguments.
-    pub fn argument_types(&self) -> &[String] {
+    pub fn argument_types(&self) -> &[Name] {
         &self.registers[..self.registers.len().min(self.arguments as usize)]
     }
 
@@ -120,7 +120,7 @@ impl FunctionBuilder {
     ///
     /// # Panics
     /// When a kernel was added before.
-    pub fn argument(&mut self, r#type: impl Into<String>) -> RegisterId {
+    pub fn argument(&mut self, r#type: impl Into<Name>) -> RegisterId {
         assert!(
             self.function.kernels.is_empty(),
             "arguments are added before kernels"
@@ -130,7 +130,7 @@ impl FunctionBuilder {
     }
 
     /// Starts a kernel; it is added when its results are named.
-    pub fn kernel(&mut self, name: impl Into<String>) -> KernelBuilder<'_> {
+    pub fn kernel(&mut self, name: impl Into<Name>) -> KernelBuilder<'_> {
         KernelBuilder {
             function: self,
             kernel: Kernel {
@@ -152,7 +152,7 @@ impl FunctionBuilder {
         self.function
     }
 
-    fn register(&mut self, r#type: String) -> RegisterId {
+    fn register(&mut self, r#type: Name) -> RegisterId {
         let id = RegisterId(u32::try_from(self.function.registers.len()).unwrap_or(u32::MAX));
         self.function.registers.push(r#type);
         id
@@ -176,7 +176,7 @@ impl KernelBuilder<'_> {
     }
 
     /// Adds an attribute; the last one of a name wins.
-    pub fn attribute(mut self, name: impl Into<String>, value: impl Into<Attribute>) -> Self {
+    pub fn attribute(mut self, name: impl Into<Name>, value: impl Into<Attribute>) -> Self {
         let name = name.into();
         let attributes = &mut self.kernel.attributes;
         match attributes.binary_search_by(|(other, _)| other.cmp(&name)) {
@@ -187,7 +187,10 @@ impl KernelBuilder<'_> {
     }
 
     /// Adds attributes.
-    pub fn attributes(self, attributes: impl IntoIterator<Item = (String, Attribute)>) -> Self {
+    pub fn attributes<N: Into<Name>>(
+        self,
+        attributes: impl IntoIterator<Item = (N, Attribute)>,
+    ) -> Self {
         attributes
             .into_iter()
             .fold(self, |kernel, (name, value)| kernel.attribute(name, value))
@@ -195,7 +198,7 @@ impl KernelBuilder<'_> {
 
     /// Adds a function reference, held by the attribute `name`. References are added sorted by
     /// name, regions last. A name that ends in `[]` is an element of a list of references.
-    pub fn function(mut self, name: impl Into<String>, function: FunctionId) -> Self {
+    pub fn function(mut self, name: impl Into<Name>, function: FunctionId) -> Self {
         self.kernel.functions.push((name.into(), function));
         self
     }
@@ -212,13 +215,13 @@ impl KernelBuilder<'_> {
     }
 
     /// Adds the kernel, which makes one register.
-    pub fn result(self, r#type: impl Into<String>) -> RegisterId {
+    pub fn result(self, r#type: impl Into<Name>) -> RegisterId {
         let [register] = self.results([r#type.into()]);
         register
     }
 
     /// Adds the kernel, which makes several registers.
-    pub fn results<const N: usize, T: Into<String>>(mut self, types: [T; N]) -> [RegisterId; N] {
+    pub fn results<const N: usize, T: Into<Name>>(mut self, types: [T; N]) -> [RegisterId; N] {
         let registers = types.map(|r#type| self.function.register(r#type.into()));
         self.kernel.results.extend(registers);
         self.done();

@@ -17,6 +17,7 @@ mod builder;
 mod bytes;
 mod dtype;
 mod module;
+mod name;
 mod streams;
 mod text;
 mod uses;
@@ -26,9 +27,10 @@ pub use attribute::MAX_NESTING;
 pub use builder::{FunctionBuilder, KernelBuilder};
 pub use bytes::{EncodeOptions, MAX_LOCATION_NESTING, decode, encode};
 pub use module::{
-    Attribute, DType, Dense, Function, FunctionId, FunctionKind, Kernel, KernelLocation, Module,
-    RegisterId,
+    Attribute, DType, Dense, Dictionary, Function, FunctionId, FunctionKind, Kernel,
+    KernelLocation, Module, RegisterId, Registers,
 };
+pub use name::Name;
 pub use streams::{StreamOptions, Streams, assign_streams};
 pub use text::{
     Diagnostic, Expectations, Place, PrintOptions, Severity, Source, parse, parse_source, print,

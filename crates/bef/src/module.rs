@@ -1,5 +1,7 @@
 //! The Module: functions made of kernels. The only executable thing in Tenon.
 
+use crate::Name;
+use smallvec::SmallVec;
 use std::fmt;
 
 /// A function of a module.
@@ -27,7 +29,7 @@ impl fmt::Display for RegisterId {
 pub struct Module {
     /// Its attributes, sorted by name (`tfrt.cost_threshold`). BEF knows none: they are kept in a
     /// section of our own.
-    pub attributes: Vec<(String, Attribute)>,
+    pub attributes: Dictionary,
     /// All functions; a [`FunctionId`] is a position here. A region of a kernel is a function
     /// with an empty name that stands before the function that contains it (facts 1.5).
     pub functions: Vec<Function>,
@@ -55,14 +57,14 @@ pub struct Function {
     pub kind: FunctionKind,
     /// Its other attributes, sorted by name (`tfrt.cost_threshold`). BEF knows none: they are kept
     /// in a section of our own.
-    pub attributes: Vec<(String, Attribute)>,
+    pub attributes: Dictionary,
     /// The printed MLIR type of every register (`i32`, `!tfrt.chain`): arguments first, then the
     /// results of kernels in order.
-    pub registers: Vec<String>,
+    pub registers: Vec<Name>,
     /// How many of the registers are arguments.
     pub arguments: u32,
     /// The types of its results (a native function has no registers to take them from).
-    pub result_types: Vec<String>,
+    pub result_types: Vec<Name>,
     /// The registers it returns.
     pub results: Vec<RegisterId>,
     /// Its kernels.
@@ -73,19 +75,25 @@ pub struct Function {
     pub return_location: KernelLocation,
 }
 
+/// Attributes with their names, sorted by name, none twice.
+pub type Dictionary = Vec<(Name, Attribute)>;
+
+/// The registers that a kernel uses or makes; most have few.
+pub type Registers = SmallVec<[RegisterId; 4]>;
+
 /// A kernel: a named host function applied to registers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Kernel {
     /// The name it is registered under.
-    pub name: String,
+    pub name: Name,
     /// Registers it uses.
-    pub operands: Vec<RegisterId>,
+    pub operands: Registers,
     /// Its attributes, sorted by name.
-    pub attributes: Vec<(String, Attribute)>,
+    pub attributes: Dictionary,
     /// Functions it refers to, with the attribute's name; the name is empty for a region.
-    pub functions: Vec<(String, FunctionId)>,
+    pub functions: Vec<(Name, FunctionId)>,
     /// Registers it makes.
-    pub results: Vec<RegisterId>,
+    pub results: Registers,
     /// Where it stands in the source.
     pub location: KernelLocation,
 }
@@ -99,7 +107,7 @@ pub enum KernelLocation {
     /// A place in a file, line and column from 1.
     FileLineCol {
         /// The path.
-        file: String,
+        file: Name,
         /// The line.
         line: u32,
         /// The column.
@@ -108,7 +116,7 @@ pub enum KernelLocation {
     /// A name, and what it names.
     Name {
         /// The name.
-        name: String,
+        name: Name,
         /// The place it names.
         child: Box<KernelLocation>,
     },
@@ -184,7 +192,7 @@ pub enum Attribute {
     F16(u16),
     /// Raw bits.
     BF16(u16),
-    String(String),
+    String(Name),
     /// An element type (`i32`, `complex<f32>`).
     Type(DType),
     /// All elements of one fixed-size type; an empty list has no type.

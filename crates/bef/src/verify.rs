@@ -4,7 +4,7 @@ use crate::attribute::MAX_NESTING;
 use crate::bytes::{MAX_LOCATION_NESTING, location_depth};
 use crate::streams::COST_ATTRIBUTE;
 use crate::text::is_type;
-use crate::{Attribute, Function, FunctionId, FunctionKind, Kernel, Module, RegisterId};
+use crate::{Attribute, Function, FunctionId, FunctionKind, Kernel, Module, Name, RegisterId};
 use std::collections::HashSet;
 use tenon_base::{Error, ErrorKind, Location, Result};
 
@@ -54,7 +54,7 @@ impl Verifier<'_> {
     }
 
     /// The attributes of a function or the Module: sorted by name, none twice, each valid.
-    fn dictionary(&mut self, place: &str, attributes: &[(String, Attribute)]) {
+    fn dictionary(&mut self, place: &str, attributes: &[(Name, Attribute)]) {
         for pair in attributes.windows(2) {
             let [(one, _), (two, _)] = pair else { continue };
             if one == two {
@@ -292,7 +292,8 @@ impl<'a> FunctionVerifier<'a, '_> {
         let place = self.kernel_place(index);
         self.verifier.dictionary(&place, &kernel.attributes);
         for (name, attribute) in &kernel.attributes {
-            if name == COST_ATTRIBUTE && Attribute::as_i64(attribute).is_none_or(|cost| cost <= 0) {
+            if *name == COST_ATTRIBUTE && Attribute::as_i64(attribute).is_none_or(|cost| cost <= 0)
+            {
                 self.report_kernel(index, "op cost value must be larger than 0");
             }
         }
@@ -420,16 +421,16 @@ mod tests {
             assert_eq!(problems(change), [expected]);
         };
         one("@second: kernel 0 'k': uses %1 before it is made", &|m| {
-            kernel(m).operands = vec![RegisterId(1)];
+            kernel(m).operands = [RegisterId(1)].into_iter().collect();
         });
         one(
             "@second: kernel 0 'k': %9 is not one of the 2 registers",
             &|m| {
-                kernel(m).operands = vec![RegisterId(9)];
+                kernel(m).operands = [RegisterId(9)].into_iter().collect();
             },
         );
         one("@second: kernel 0 'k': makes %1 a second time", &|m| {
-            kernel(m).results = vec![RegisterId(1); 2];
+            kernel(m).results = [RegisterId(1); 2].into_iter().collect();
         });
         one("@second: %1 is never made", &|m| kernel(m).results.clear());
         one("@second: returned %9 is not one of the 2 registers", &|m| {
@@ -439,7 +440,7 @@ mod tests {
             kernel(m).functions[0].1 = FunctionId(9);
         });
         one("@second: kernel 0 'k': region 0 is held twice", &|m| {
-            kernel(m).functions.push((String::new(), FunctionId(0)));
+            kernel(m).functions.push((Name::default(), FunctionId(0)));
         });
         one("region 0: a region that no kernel holds", &|m| {
             kernel(m).functions.pop();
@@ -447,11 +448,11 @@ mod tests {
         one(
             "@second: kernel 0 'k': a region has no name, and a function reference has one",
             &|m| {
-                kernel(m).functions[0].0.clear();
+                kernel(m).functions[0].0 = Name::default();
             },
         );
         one("@second: kernel 0 '': a kernel without a name", &|m| {
-            kernel(m).name.clear()
+            kernel(m).name = Name::default()
         });
         one(
             "@second: kernel 0 'k': attribute 'a' is not in order of names",
@@ -496,7 +497,7 @@ mod tests {
     #[test]
     fn all_problems_are_reported_together() {
         let found = problems(|m| {
-            kernel(m).operands = vec![RegisterId(9)];
+            kernel(m).operands = [RegisterId(9)].into_iter().collect();
             m.functions[1].kernels[0].name = "nul\0".into();
         });
         assert_eq!(

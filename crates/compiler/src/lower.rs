@@ -4,7 +4,7 @@ use crate::memory::Memory;
 use crate::movement;
 use crate::place::{Placement, Target};
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_bef::{Attribute, Function, FunctionKind, Kernel, Module};
+use tenon_bef::{Attribute, Dictionary, Function, FunctionKind, Kernel, Module};
 use tenon_graph::{Attribute as GraphAttribute, Graph, Node, NodeId, ValueId};
 use tenon_neff::Movement;
 
@@ -64,23 +64,20 @@ fn workload(
     let prepared = (0..node.inputs.len())
         .map(|input| optional(own.and_then(|own| own.prepared.get(input).copied().flatten())))
         .collect();
-    let mut attributes = vec![
-        ("backend".to_owned(), Attribute::String(backend.to_owned())),
+    let mut attributes: Dictionary = vec![
+        ("backend".into(), backend.into()),
+        ("operator".into(), node.op.name.into()),
+        ("node".into(), node.name.as_str().into()),
+        ("inputs".into(), ids(&node.inputs)?),
+        ("outputs".into(), ids(&node.outputs)?),
+        ("prepared".into(), i32s(prepared)),
         (
-            "operator".to_owned(),
-            Attribute::String(node.op.name.to_owned()),
-        ),
-        ("node".to_owned(), Attribute::String(node.name.clone())),
-        ("inputs".to_owned(), ids(&node.inputs)?),
-        ("outputs".to_owned(), ids(&node.outputs)?),
-        ("prepared".to_owned(), i32s(prepared)),
-        (
-            "scratch".to_owned(),
+            "scratch".into(),
             Attribute::I32(optional(own.and_then(|own| own.scratch))),
         ),
     ];
     for (name, value) in node.attributes.iter() {
-        attributes.push((format!("op.{name}"), lower_attribute(name, value)?));
+        attributes.push((format!("op.{name}").into(), lower_attribute(name, value)?));
     }
     Ok(kernel("tenon.workload", attributes))
 }
@@ -104,18 +101,18 @@ fn movement(
     Ok(Some(kernel(
         "tenon.dma",
         vec![
-            ("id".to_owned(), Attribute::I32(id as i32)),
-            ("queue".to_owned(), Attribute::String(QUEUE.to_owned())),
-            ("node".to_owned(), Attribute::String(node.name.clone())),
-            ("bytes".to_owned(), Attribute::I64(bytes as i64)),
+            ("id".into(), Attribute::I32(id as i32)),
+            ("queue".into(), QUEUE.into()),
+            ("node".into(), node.name.as_str().into()),
+            ("bytes".into(), Attribute::I64(bytes as i64)),
         ],
     )))
 }
 
-fn kernel(name: &str, mut attributes: Vec<(String, Attribute)>) -> Kernel {
+fn kernel(name: &str, mut attributes: Dictionary) -> Kernel {
     attributes.sort_by(|(a, _), (b, _)| a.cmp(b));
     Kernel {
-        name: name.to_owned(),
+        name: name.into(),
         attributes,
         ..Kernel::default()
     }
@@ -129,7 +126,7 @@ fn lower_attribute(name: &str, value: &GraphAttribute) -> Result<Attribute> {
     Ok(match value {
         GraphAttribute::Int(value) => Attribute::I64(*value),
         GraphAttribute::Float(value) => Attribute::F32(*value),
-        GraphAttribute::String(value) => Attribute::String(value.clone()),
+        GraphAttribute::String(value) => value.as_str().into(),
         GraphAttribute::Ints(list) => {
             Attribute::Array(list.iter().copied().map(Attribute::I64).collect())
         }
@@ -137,9 +134,7 @@ fn lower_attribute(name: &str, value: &GraphAttribute) -> Result<Attribute> {
             Attribute::Array(list.iter().copied().map(Attribute::F32).collect())
         }
         // An empty list has no type and is BEF's empty array.
-        GraphAttribute::Strings(list) => {
-            Attribute::list(list.iter().cloned().map(Attribute::String).collect())
-        }
+        GraphAttribute::Strings(list) => list.iter().map(String::as_str).collect::<Vec<_>>().into(),
         GraphAttribute::Tensor(_) => {
             let text = format!("attribute '{name}' is a tensor, which a kernel cannot hold");
             return Err(Error::new(ErrorKind::Unsupported, text));

@@ -1,12 +1,12 @@
 //! The attributes of a kernel, read by type.
 
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_bef::{Attribute, Kernel};
+use tenon_bef::{Attribute, Kernel, Name};
 
 /// The attributes of a kernel of a program. The typed readers answer an error that names the
 /// attribute when it is missing or of another type.
 #[derive(Debug, Clone, Copy)]
-pub struct KernelAttributes<'a>(&'a [(String, Attribute)]);
+pub struct KernelAttributes<'a>(&'a [(Name, Attribute)]);
 
 impl<'a> KernelAttributes<'a> {
     /// The attributes of `kernel`.

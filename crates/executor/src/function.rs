@@ -5,12 +5,13 @@ use crate::value::Value;
 use std::any::Any;
 use std::ops::Range;
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
+use tenon_bef::Name;
 
 /// A function ready to run; shared by concurrent executions, each with its own [`Registers`].
 pub struct BoundFunction {
     pub(crate) name: String,
     /// Printed types of all registers; the arguments come first.
-    pub(crate) registers: Vec<String>,
+    pub(crate) registers: Vec<Name>,
     pub(crate) arguments: usize,
     pub(crate) results: Vec<u32>,
     pub(crate) kernels: Vec<BoundKernel>,
@@ -21,7 +22,7 @@ pub struct BoundFunction {
 /// A kernel of a bound function; the ranges are of [`BoundFunction::numbers`].
 pub(crate) struct BoundKernel {
     pub(crate) kernel: Box<dyn Kernel>,
-    pub(crate) name: String,
+    pub(crate) name: Name,
     pub(crate) operands: Range<usize>,
     pub(crate) results: Range<usize>,
     /// Registers that nobody uses after this kernel.

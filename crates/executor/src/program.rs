@@ -6,7 +6,7 @@ use crate::{Kernel, Registry, Services, Site};
 use std::ops::Range;
 use std::sync::OnceLock;
 use tenon_base::{Error, ErrorKind, Result, pool};
-use tenon_bef::{Function, FunctionKind, Module, RegisterId, verify};
+use tenon_bef::{Function, FunctionKind, Module, Name, RegisterId, verify};
 
 /// A module whose kernels are bound: known, of the right signature, their attributes read.
 pub struct Program {
@@ -160,7 +160,7 @@ fn bind(site: &Site<'_>, registry: &Registry) -> Result<Box<dyn Kernel>> {
         let ty = |register: &RegisterId| site.function.registers.get(register.0 as usize);
         registers
             .iter()
-            .map(|register| ty(register).map_or("none", String::as_str))
+            .map(|register| ty(register).map_or("none", Name::as_str))
             .collect()
     };
     def.signature

@@ -66,13 +66,13 @@ fn fill(place: &mut Location, location: &KernelLocation) {
         KernelLocation::Unknown => {}
         KernelLocation::FileLineCol { file, line, column } => {
             if place.file.is_none() {
-                place.file = Some(file.into());
+                place.file = Some(file.as_str().into());
                 place.line = Some(*line);
                 place.column = Some(*column);
             }
         }
         KernelLocation::Name { name, child } => {
-            place.node.get_or_insert_with(|| name.clone());
+            place.node.get_or_insert_with(|| name.to_string());
             fill(place, child);
         }
         KernelLocation::CallSite { callee, .. } => fill(place, callee),

@@ -36,7 +36,9 @@ fn read(op: &OperatorDef, name: &str, stored: &Stored) -> Result<Attribute> {
     let value = match (kind, stored) {
         (AttributeKind::Int, Stored::I64(value)) => Some(Attribute::Int(*value)),
         (AttributeKind::Float, Stored::F32(value)) => Some(Attribute::Float(*value)),
-        (AttributeKind::String, Stored::String(value)) => Some(Attribute::String(value.clone())),
+        (AttributeKind::String, Stored::String(value)) => {
+            Some(Attribute::String(value.to_string()))
+        }
         (AttributeKind::Ints, Stored::Array(items)) => list(items, |item| match item {
             Stored::I64(value) => Some(*value),
             _ => None,
@@ -50,7 +52,7 @@ fn read(op: &OperatorDef, name: &str, stored: &Stored) -> Result<Attribute> {
         // An empty list of texts is BEF's empty array, like any other empty list.
         (AttributeKind::Strings, Stored::Aggregate(items) | Stored::Array(items)) => {
             list(items, |item| match item {
-                Stored::String(value) => Some(value.clone()),
+                Stored::String(value) => Some(value.to_string()),
                 _ => None,
             })
             .map(Attribute::Strings)

@@ -238,12 +238,12 @@ mod tests {
             .iter()
             .enumerate()
             .map(|(index, (operands, _))| Kernel {
-                name: index.to_string(),
+                name: index.to_string().into(),
                 operands: operands
                     .iter()
                     .map(|&operand| RegisterId(operand))
                     .collect(),
-                results: vec![RegisterId(index as u32)],
+                results: [RegisterId(index as u32)].into_iter().collect(),
                 ..Kernel::default()
             });
         let function = Function {

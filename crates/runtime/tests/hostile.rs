@@ -44,7 +44,10 @@ fn with_program(compiled: &Compiled, change: impl FnOnce(&mut Module)) -> Result
 
 /// An attribute of the first workload that applies `operator`.
 fn attribute<'a>(module: &'a mut Module, operator: &str, name: &str) -> &'a mut Attribute {
-    let wanted = ("operator".to_owned(), Attribute::String(operator.into()));
+    let wanted = (
+        tenon_bef::Name::from("operator"),
+        Attribute::String(operator.into()),
+    );
     let mut kernels = module.functions[0].kernels.iter_mut();
     let kernel = kernels
         .find(|kernel| kernel.attributes.contains(&wanted))

@@ -23,11 +23,8 @@ use super::strings::{StringOffsets, StringsReader};
 use super::wire::{Budget, Reader, Writer};
 use crate::attribute::code;
 use crate::streams::COST_ATTRIBUTE;
-use crate::{Attribute, Function, FunctionKind, Kernel, KernelLocation, Module};
+use crate::{Attribute, Dictionary, Function, FunctionKind, Kernel, KernelLocation, Module, Name};
 use tenon_base::Result;
-
-/// Attributes by name.
-type Dictionary = Vec<(String, Attribute)>;
 
 /// Whether there is anything to keep.
 pub(crate) fn has_annotations(module: &Module) -> bool {
@@ -191,7 +188,7 @@ impl<'a> AnnotationReader<'a> {
         context: &mut AnnotationContext<'_, 'a>,
     ) -> Result<Dictionary> {
         let count = record.count(3)?;
-        (context.budget).spend_on::<(String, Attribute)>(count, 0)?;
+        (context.budget).spend_on::<(Name, Attribute)>(count, 0)?;
         let mut dictionary = Vec::with_capacity(count);
         for _ in 0..count {
             let name = context.strings.text(record.vbr()?, context.budget)?;
@@ -211,7 +208,7 @@ impl<'a> AnnotationReader<'a> {
         match type_code {
             code::UNIT => Ok(Attribute::Unit),
             code::FOREIGN => match read_attribute(value, DTYPE_STRING, context.budget)? {
-                Attribute::String(text) => Ok(Attribute::Foreign(text)),
+                Attribute::String(text) => Ok(Attribute::Foreign(text.into())),
                 other => Ok(other),
             },
             other => read_attribute(value, other, context.budget),

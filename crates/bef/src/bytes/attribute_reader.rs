@@ -35,7 +35,7 @@ fn read_nested(
         code::AGGREGATE => read_aggregate(reader, budget, depth),
         string if string == DType::String as u8 => {
             let length = reader.u32()?;
-            read_text(&mut reader, length.into(), budget).map(Attribute::String)
+            read_text(&mut reader, length.into(), budget).map(Attribute::from)
         }
         number => read_number(&mut reader, number),
     }

@@ -12,7 +12,9 @@ use super::references::guessed_names;
 use super::section::{SectionId, Sections};
 use super::strings::StringsReader;
 use super::wire::{Budget, Reader};
-use crate::{Attribute, Function, FunctionId, FunctionKind, Kernel, Module, RegisterId, verify};
+use crate::{
+    Attribute, Function, FunctionId, FunctionKind, Kernel, Module, Name, RegisterId, verify,
+};
 use tenon_base::{Error, Location, Result};
 
 /// The Module in `bytes`, verified.
@@ -61,9 +63,9 @@ const UNKNOWN_TYPE: &str = "none";
 struct Entry {
     kind: FunctionKind,
     offset: u64,
-    name: String,
-    argument_types: Vec<String>,
-    result_types: Vec<String>,
+    name: Name,
+    argument_types: Vec<Name>,
+    result_types: Vec<Name>,
 }
 
 struct Decoder<'a> {
@@ -142,12 +144,12 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    fn type_list(&mut self, reader: &mut Reader<'a>) -> Result<Vec<String>> {
+    fn type_list(&mut self, reader: &mut Reader<'a>) -> Result<Vec<Name>> {
         let count = reader.count(1)?;
         (0..count).map(|_| self.r#type(reader)).collect()
     }
 
-    fn r#type(&mut self, reader: &mut Reader<'a>) -> Result<String> {
+    fn r#type(&mut self, reader: &mut Reader<'a>) -> Result<Name> {
         let start = *reader;
         let index = reader.vbr()?;
         let offset = usize::try_from(index)
@@ -164,7 +166,7 @@ impl<'a> Decoder<'a> {
 
     fn function(&mut self, entry: Entry, names: &mut Names<'a>) -> Result<Function> {
         let mut function = Function {
-            name: entry.name,
+            name: entry.name.into(),
             kind: entry.kind,
             arguments: entry.argument_types.len() as u32,
             registers: entry.argument_types,
@@ -230,15 +232,15 @@ impl<'a> Decoder<'a> {
                     return Err(start.error("another number of registers").expected(count));
                 }
                 function.registers.clear();
-                self.budget.spend_on::<String>(count, 0)?;
+                self.budget.spend_on::<Name>(count, 0)?;
                 for _ in 0..count {
                     function.registers.push(self.r#type(types)?);
                 }
             }
             None => {
                 self.budget
-                    .spend_on::<String>(count - arguments, UNKNOWN_TYPE.len())?;
-                function.registers.resize(count, UNKNOWN_TYPE.to_owned());
+                    .spend_on::<Name>(count - arguments, UNKNOWN_TYPE.len())?;
+                function.registers.resize(count, UNKNOWN_TYPE.into());
             }
         }
         Ok(count)
@@ -293,10 +295,10 @@ impl<'a> Decoder<'a> {
         record.take(4 * users)?;
         Ok(Kernel {
             name,
-            operands,
+            operands: operands.into(),
             attributes,
             functions,
-            results,
+            results: results.into(),
             location,
         })
     }
@@ -306,15 +308,15 @@ impl<'a> Decoder<'a> {
         record: &mut Reader<'a>,
         count: usize,
         names: &mut Names<'a>,
-    ) -> Result<Vec<(String, Attribute)>> {
-        self.budget.spend_on::<(String, Attribute)>(count, 0)?;
+    ) -> Result<Vec<(Name, Attribute)>> {
+        self.budget.spend_on::<(Name, Attribute)>(count, 0)?;
         let mut attributes = Vec::with_capacity(count);
         for position in 0..count {
             let attribute = self.attribute(record)?;
             let name = match &mut names.attributes {
                 Some(names) => self.strings.text(names.vbr()?, &mut self.budget)?,
                 // Padded, because attributes are sorted by name and must keep their order.
-                None => format!("attr{position:0$}", (count - 1).to_string().len()),
+                None => format!("attr{position:0$}", (count - 1).to_string().len()).into(),
             };
             attributes.push((name, attribute));
         }
@@ -345,8 +347,8 @@ impl<'a> Decoder<'a> {
         count: usize,
         kernel: &str,
         names: &mut Names<'a>,
-    ) -> Result<Vec<(String, FunctionId)>> {
-        self.budget.spend_on::<(String, FunctionId)>(count, 32)?;
+    ) -> Result<Vec<(Name, FunctionId)>> {
+        self.budget.spend_on::<(Name, FunctionId)>(count, 32)?;
         let mut ids = Vec::with_capacity(count);
         let mut regions = Vec::with_capacity(count);
         for _ in 0..count {

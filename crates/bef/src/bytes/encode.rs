@@ -10,7 +10,8 @@ use super::tables::Tables;
 use super::wire::Writer;
 use crate::streams::COST_ATTRIBUTE;
 use crate::{
-    Function, FunctionKind, Kernel, Module, StreamOptions, Streams, Uses, assign_streams, verify,
+    Function, FunctionKind, Kernel, Module, Name, StreamOptions, Streams, Uses, assign_streams,
+    verify,
 };
 use tenon_base::{Error, ErrorKind, Location, Result};
 
@@ -115,11 +116,11 @@ fn guessable(module: &Module) -> bool {
 /// The attributes that are written: all but the cost, which is for the compiler.
 pub(crate) fn written_attributes(
     kernel: &Kernel,
-) -> impl Iterator<Item = &(String, crate::Attribute)> {
+) -> impl Iterator<Item = &(Name, crate::Attribute)> {
     kernel
         .attributes
         .iter()
-        .filter(|(name, _)| name != COST_ATTRIBUTE)
+        .filter(|(name, _)| *name != COST_ATTRIBUTE)
 }
 
 struct Encoder<'a> {

@@ -4,8 +4,10 @@
 //! `callee` (facts 1.8). Here the names are guessed from the kernel, and where the guess would be
 //! wrong they are kept in a section of our own.
 
+use crate::Name;
+
 /// The names of the references of a kernel called `kernel`, each given whether it is a region.
-pub(crate) fn guessed_names(kernel: &str, regions: &[bool]) -> Vec<String> {
+pub(crate) fn guessed_names(kernel: &str, regions: &[bool]) -> Vec<Name> {
     let count = regions.iter().filter(|region| !**region).count();
     let known: &[&str] = match kernel {
         "tfrt.cond" => &["a_true_fn", "b_false_fn"],
@@ -20,7 +22,7 @@ pub(crate) fn guessed_names(kernel: &str, regions: &[bool]) -> Vec<String> {
         .iter()
         .map(|region| {
             if *region {
-                return String::new();
+                return Name::default();
             }
             references += 1;
             known
@@ -28,7 +30,7 @@ pub(crate) fn guessed_names(kernel: &str, regions: &[bool]) -> Vec<String> {
                 .or(known.last())
                 .copied()
                 .unwrap_or("callee")
-                .to_owned()
+                .into()
         })
         .collect()
 }

@@ -1,6 +1,7 @@
 //! Sections of NUL-terminated strings (facts 1.5).
 
 use super::wire::{Budget, Reader};
+use crate::Name;
 use std::collections::{BTreeSet, HashMap};
 use tenon_base::{Error, ErrorKind, Result};
 
@@ -63,7 +64,7 @@ impl<'a> StringsReader<'a> {
     }
 
     /// The string at `offset`, owned and paid for.
-    pub(crate) fn text(&self, offset: u64, budget: &mut Budget) -> Result<String> {
+    pub(crate) fn text(&self, offset: u64, budget: &mut Budget) -> Result<Name> {
         let at = self.reader.at(offset)?;
         let start = at.position();
         let end = self.ends.get(self.ends.partition_point(|end| *end < start));
@@ -72,7 +73,7 @@ impl<'a> StringsReader<'a> {
         };
         budget.spend_on::<String>(1, bytes.len())?;
         match std::str::from_utf8(bytes) {
-            Ok(text) => Ok(text.to_owned()),
+            Ok(text) => Ok(text.into()),
             Err(error) => Err(at.error("a string that is not UTF-8").source(error)),
         }
     }

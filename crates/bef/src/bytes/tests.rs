@@ -80,7 +80,7 @@ fn optional_sections_can_be_left_out() {
     let attributes = &function.kernels[0].attributes;
     assert_eq!(
         *attributes,
-        [("attr0".to_owned(), Attribute::I32(-559_038_737))]
+        [("attr0".into(), Attribute::I32(-559_038_737))]
     );
 }
 

@@ -70,7 +70,7 @@ fn value<'a>(
     cursor.skip();
     let attribute = match cursor.rest().bytes().next() {
         Some(b'"') => {
-            let text = Attribute::String(cursor.string()?);
+            let text = Attribute::String(cursor.string()?.into());
             // A string of another type (`"a" : !my.type`) is for other dialects.
             if cursor.eat(":") {
                 cursor.r#type()?;

@@ -162,7 +162,7 @@ impl<'a> Parser<'a> {
         let place = self.cursor;
         let name = self.cursor.symbol()?;
         let function = self.reference(name, place);
-        operation.functions.push((attribute.to_owned(), function));
+        operation.functions.push((attribute.into(), function));
         Ok(())
     }
 

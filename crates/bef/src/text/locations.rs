@@ -112,7 +112,7 @@ impl<'a> LocationAliases<'a> {
             cursor.expect(":")?;
             let column = line_number(cursor)?;
             return Ok(KernelLocation::FileLineCol {
-                file: text,
+                file: text.into(),
                 line,
                 column,
             });
@@ -125,7 +125,7 @@ impl<'a> LocationAliases<'a> {
             KernelLocation::Unknown
         };
         Ok(KernelLocation::Name {
-            name: text,
+            name: text.into(),
             child: Box::new(child),
         })
     }

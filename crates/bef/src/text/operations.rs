@@ -3,7 +3,10 @@
 use super::attributes::{Entry, Value, dictionary};
 use super::cursor::Cursor;
 use super::parser::{Parser, Returned, Scope};
-use crate::{Attribute, Function, FunctionBuilder, FunctionId, Kernel, KernelLocation, RegisterId};
+use crate::{
+    Attribute, Function, FunctionBuilder, FunctionId, Kernel, KernelLocation, Name, RegisterId,
+    Registers,
+};
 use std::collections::BTreeMap;
 use tenon_base::Result;
 
@@ -16,7 +19,7 @@ pub(crate) struct Operation {
     pub(crate) operands: Vec<RegisterId>,
     pub(crate) attributes: BTreeMap<String, Attribute>,
     /// By name, elements of lists under the name of the list.
-    pub(crate) functions: Vec<(String, FunctionId)>,
+    pub(crate) functions: Vec<(Name, FunctionId)>,
     pub(crate) regions: Vec<Function>,
     pub(crate) result_types: Vec<String>,
 }
@@ -211,12 +214,14 @@ impl<'a> Parser<'a> {
                 Value::Symbol(path, place) => {
                     operation
                         .functions
-                        .push((name, self.function_reference(path, place)?));
+                        .push((name.into(), self.function_reference(path, place)?));
                 }
                 Value::Symbols(symbols) => {
                     for (path, place) in symbols {
                         let function = self.function_reference(path, place)?;
-                        operation.functions.push((format!("{name}[]"), function));
+                        operation
+                            .functions
+                            .push((format!("{name}[]").into(), function));
                     }
                 }
                 Value::Unit | Value::Foreign => {
@@ -298,19 +303,21 @@ impl<'a> Parser<'a> {
         let mut functions = operation.functions;
         for mut region in operation.regions {
             region.location = location.clone();
-            functions.push((String::new(), self.module.add(region)));
+            functions.push((Name::default(), self.module.add(region)));
         }
         let Some(scope) = self.scopes.last_mut() else {
             return Ok(());
         };
         let registers = &mut scope.function.registers;
         let first = registers.len() as u32;
-        registers.extend(operation.result_types);
-        let results: Vec<RegisterId> = (first..registers.len() as u32).map(RegisterId).collect();
+        registers.extend(operation.result_types.into_iter().map(Name::from));
+        let results: Registers = (first..registers.len() as u32).map(RegisterId).collect();
         scope.function.kernels.push(Kernel {
-            name,
-            operands: operation.operands,
-            attributes: operation.attributes.into_iter().collect(),
+            name: name.into(),
+            operands: operation.operands.into(),
+            attributes: (operation.attributes.into_iter())
+                .map(|(name, value)| (name.into(), value))
+                .collect(),
             functions,
             results: results.clone(),
             location,

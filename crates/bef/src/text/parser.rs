@@ -5,7 +5,7 @@ use super::compiled::{CompiledModules, compiled_module, find_compiled};
 use super::cursor::Cursor;
 use super::locations::LocationAliases;
 use super::source::Source;
-use crate::{Function, FunctionId, FunctionKind, KernelLocation, Module, RegisterId, verify};
+use crate::{Function, FunctionId, FunctionKind, KernelLocation, Module, Name, RegisterId, verify};
 use std::collections::{HashMap, HashSet};
 use tenon_base::{Error, Location, Result};
 
@@ -250,7 +250,7 @@ impl<'a> Parser<'a> {
         start.skip();
         let (line, column) = self.locations.line_column(start.position());
         KernelLocation::FileLineCol {
-            file: start.file().to_owned(),
+            file: start.file().into(),
             line,
             column,
         }
@@ -326,7 +326,7 @@ impl<'a> Parser<'a> {
         let registers = self.scopes.last().map(|scope| &scope.function.registers);
         registers
             .and_then(|types| types.get(register.0 as usize))
-            .map_or("none", String::as_str)
+            .map_or("none", Name::as_str)
     }
 
     /// A stand-in for the function called `name`, until all functions are known.
@@ -393,7 +393,7 @@ fn check_results(function: &Function, place: &Cursor<'_>) -> Result<()> {
         let found = function
             .registers
             .get(register.0 as usize)
-            .map_or("none", String::as_str);
+            .map_or("none", Name::as_str);
         if found != expected {
             return Err(place.error(format!(
                 "type of return operand {index} ('{found}') doesn't match function result type \

@@ -5,7 +5,7 @@ use super::compiled::compiled_name;
 use super::print_attributes::{
     PrintSymbol, print_location, print_string, print_symbol_name, separate,
 };
-use crate::{Attribute, Function, FunctionId, FunctionKind, Module, RegisterId};
+use crate::{Attribute, Function, FunctionId, FunctionKind, Module, Name, RegisterId};
 use std::collections::{HashMap, HashSet};
 
 /// The names of a function's values.
@@ -221,7 +221,7 @@ impl<'a> Printer<'a> {
     }
 
     /// One type, or several (or none) in parentheses.
-    pub(crate) fn types(&mut self, types: &[String]) {
+    pub(crate) fn types(&mut self, types: &[Name]) {
         match types {
             [one] if !one.starts_with('(') => self.out.push_str(one),
             several => {

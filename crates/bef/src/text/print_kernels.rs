@@ -4,7 +4,7 @@ use super::forms::{CHAIN, Form, form};
 use super::number::print_number;
 use super::print::{Names, Printer};
 use super::print_attributes::{is_bare, print_string, print_symbol_name, separate};
-use crate::{Attribute, Function, FunctionId, FunctionKind, Kernel, RegisterId};
+use crate::{Attribute, Function, FunctionId, FunctionKind, Kernel, Name, RegisterId};
 use std::collections::{BTreeMap, HashSet};
 
 impl Printer<'_> {
@@ -205,9 +205,9 @@ impl Printer<'_> {
     fn regions_fit(
         &self,
         kernel: &Kernel,
-        passed: &[String],
+        passed: &[Name],
         first: usize,
-        results: Option<&[String]>,
+        results: Option<&[Name]>,
     ) -> bool {
         let operands = match first {
             0 => [&kernel.operands[..2], &kernel.operands[3..]].concat(),
@@ -346,18 +346,18 @@ impl Printer<'_> {
         self.out.push(')');
     }
 
-    fn call(&mut self, operands: &[RegisterId], passed: &[String], types: &Types, names: &Names) {
+    fn call(&mut self, operands: &[RegisterId], passed: &[Name], types: &Types, names: &Names) {
         self.arguments(operands, names);
         self.function_type(passed, types);
     }
 
-    fn function_type(&mut self, passed: &[String], types: &Types) {
+    fn function_type(&mut self, passed: &[Name], types: &Types) {
         self.out
             .push_str(&format!(" : ({}) -> ", passed.join(", ")));
         self.types(&types.results);
     }
 
-    fn colon_types(&mut self, types: &[String]) {
+    fn colon_types(&mut self, types: &[Name]) {
         if !types.is_empty() {
             self.out.push_str(" : ");
             self.out.push_str(&types.join(", "));
@@ -387,8 +387,8 @@ impl Printer<'_> {
 
 /// The types of a kernel's operands and results.
 struct Types {
-    operands: Vec<String>,
-    results: Vec<String>,
+    operands: Vec<Name>,
+    results: Vec<Name>,
 }
 
 impl Types {
