@@ -322,7 +322,7 @@ impl<'a> Cursor<'a> {
 }
 
 /// The part of a source line around `column` that is shown, and how far in the caret stands.
-fn shown(line: &str, column: usize) -> (String, usize) {
+pub(super) fn shown(line: &str, column: usize) -> (String, usize) {
     let column = line
         .get(..column)
         .map_or(column, |before| before.chars().count());

@@ -1,5 +1,7 @@
 //! A text with its name and where in a file it begins, and cutting it at `// -----`.
 
+use super::cursor::shown;
+
 /// The line that separates inputs of one file from each other.
 const MARKER: &str = "// -----";
 
@@ -39,6 +41,16 @@ impl<'a> Source<'a> {
         parts
     }
 
+    /// The file's line of that number, from 1, and under it a caret at the column.
+    pub fn snippet(self, line: u32, column: u32) -> Option<String> {
+        let line = line.checked_sub(self.first_line)? as usize;
+        let line = self.text.lines().nth(line)?;
+        // The column may come from a file that says anything.
+        let column = (column.saturating_sub(1) as usize).min(line.len());
+        let (line, caret) = shown(line, column);
+        Some(format!("{line}\n{:caret$}^", ""))
+    }
+
     fn part(self, range: std::ops::Range<usize>, first_line: u32) -> Self {
         Self {
             text: self.text.get(range).unwrap_or_default(),
@@ -51,6 +63,14 @@ impl<'a> Source<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_is_shown_with_a_caret() {
+        let part = Source::new("a\n// -----\nbcd\ne", "f").split()[1];
+        assert_eq!(part.snippet(3, 2).as_deref(), Some("bcd\n ^"));
+        assert_eq!(part.snippet(3, u32::MAX).as_deref(), Some("bcd\n   ^"));
+        assert_eq!((part.snippet(2, 1), part.snippet(9, 1)), (None, None));
+    }
 
     #[test]
     fn parts_know_their_first_line() {
