@@ -7,5 +7,6 @@ pub mod disasm;
 pub mod info;
 pub mod manual;
 pub mod run;
+pub mod translate;
 
 mod load;

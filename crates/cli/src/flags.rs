@@ -1,5 +1,6 @@
 //! Every flag of the command, once: help, man page and shell completions are made from these.
 
+use crate::program_flags::Translate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -31,6 +32,7 @@ pub enum Command {
     Bench(Bench),
     Info(Info),
     Disasm(Disasm),
+    Translate(Translate),
     Backends(Backends),
     Completions(Completions),
     Man(Man),

@@ -4,28 +4,32 @@
 #![allow(clippy::print_stderr, reason = "errors are told there")]
 
 mod commands;
+mod dashes;
 mod flags;
 mod output;
+mod program_flags;
 mod progress;
 mod table;
 
 use clap::Parser;
 use flags::{Cli, Command};
 use std::process::ExitCode;
+use tenon::Result;
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
-        Command::Compile(flags) => commands::compile::run(&flags),
-        Command::Run(flags) => commands::run::run(&flags),
-        Command::Bench(flags) => commands::bench::run(&flags),
-        Command::Info(flags) => commands::info::run(&flags),
-        Command::Disasm(flags) => commands::disasm::run(&flags),
-        Command::Backends(flags) => commands::backends::run(&flags),
-        Command::Completions(flags) => commands::manual::completions(&flags),
-        Command::Man(_) => commands::manual::man(),
+    let done = match Cli::parse_from(dashes::two::<Cli>(std::env::args_os())).command {
+        Command::Compile(flags) => done(commands::compile::run(&flags)),
+        Command::Run(flags) => done(commands::run::run(&flags)),
+        Command::Bench(flags) => done(commands::bench::run(&flags)),
+        Command::Info(flags) => done(commands::info::run(&flags)),
+        Command::Translate(flags) => commands::translate::run(&flags),
+        Command::Disasm(flags) => done(commands::disasm::run(&flags)),
+        Command::Backends(flags) => done(commands::backends::run(&flags)),
+        Command::Completions(flags) => done(commands::manual::completions(&flags)),
+        Command::Man(_) => done(commands::manual::man()),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         // A reader such as `head` that has enough is no failure.
         Err(error) if broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -35,6 +39,10 @@ fn main() -> ExitCode {
             ExitCode::from(error.kind().exit_status())
         }
     }
+}
+
+fn done(result: Result<()>) -> Result<ExitCode> {
+    result.map(|()| ExitCode::SUCCESS)
 }
 
 fn broken_pipe(error: &tenon::Error) -> bool {

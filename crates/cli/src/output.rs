@@ -1,6 +1,6 @@
 //! Standard output, where a failure is an error and no panic: a full disk, a reader that went away.
 
-use std::fmt::Arguments;
+use std::fmt::{Arguments, Display};
 use std::io::Write;
 use tenon::{Error, Result};
 
@@ -15,6 +15,13 @@ pub fn bytes(bytes: &[u8]) -> Result<()> {
     out.write_all(bytes)
         .and_then(|()| out.flush())
         .map_err(failed)
+}
+
+/// Tells what is to be told about a program, on standard error.
+pub fn diagnostics(diagnostics: &[impl Display]) {
+    for diagnostic in diagnostics {
+        eprintln!("{diagnostic}");
+    }
 }
 
 fn failed(error: std::io::Error) -> Error {

@@ -23,6 +23,7 @@ mod answer;
 mod array_input;
 mod compare;
 mod compiling;
+mod host_program;
 mod image_input;
 mod loading;
 mod source;
@@ -31,6 +32,9 @@ pub use answer::{Class, LABELS, labels, numbers, topmost};
 pub use array_input::{fit, random_tensor, read_input, read_npz_inputs, read_npz_outputs};
 pub use compare::Difference;
 pub use compiling::{CompileOptions, Compiled, compile, compile_file, compile_with, input_types};
+pub use host_program::{
+    Direction, ProgramInput, TranslateOptions, Translation, translate, write_output,
+};
 pub use image_input::{ImageLayout, ImageOptions, read_image};
 pub use loading::{
     backends, load, load_file, multiply_add_ceiling, native_cpu, placement_summary, program,
@@ -40,7 +44,7 @@ pub use source::Source;
 
 pub use tenon_backend::{Backend, BackendId, Capability, CapabilityValue, CpuLevel, Registry};
 pub use tenon_base::{Control, Error, ErrorKind, Location, Progress, Result};
-pub use tenon_bef::Module;
+pub use tenon_bef::{Diagnostic, Module, PrintOptions};
 pub use tenon_neff::{Contents, Limits, Package, PackageVariable, PlacementReport, Port, Role};
 pub use tenon_onnx::{
     Dimension, Model as OnnxModel, Signature as OnnxSignature, ValueSignature as OnnxValue,

@@ -1,0 +1,32 @@
+//! `tenon translate`
+
+use crate::output;
+use crate::program_flags::Translate;
+use std::process::ExitCode;
+use tenon::{Direction, PrintOptions, ProgramInput, Result, TranslateOptions};
+
+pub fn run(flags: &Translate) -> Result<ExitCode> {
+    let input = ProgramInput::open(&flags.input)?;
+    let direction = if flags.bef_to_mlir {
+        Direction::BefToMlir
+    } else {
+        Direction::MlirToBef
+    };
+    let options = TranslateOptions {
+        direction,
+        split_input_file: flags.split_input_file,
+        verify_diagnostics: flags.verify_diagnostics,
+        optional_sections: !flags.disable_optional_sections,
+        print: PrintOptions {
+            generic: flags.generic,
+            ..PrintOptions::default()
+        },
+    };
+    let done = tenon::translate(&input, &options);
+    output::diagnostics(&done.diagnostics);
+    if !done.succeeded {
+        return Ok(ExitCode::FAILURE);
+    }
+    tenon::write_output(&flags.output, &done.output)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,84 @@
+//! Where a host program comes from: a file, or standard input.
+
+use std::io::Read;
+use std::path::Path;
+use tenon_base::{Error, ErrorKind, Location, Result};
+
+/// What BEF bytes begin with (facts 1.1).
+const MAGIC: [u8; 3] = [0x0B, 0xEF, 0x00];
+
+/// A host program as it was found, and the name that messages and locations call it by.
+pub struct ProgramInput {
+    name: String,
+    bytes: Vec<u8>,
+}
+
+impl ProgramInput {
+    /// Reads `path`; `-` is standard input, called `<stdin>`.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        if path == Path::new("-") {
+            let mut bytes = Vec::new();
+            let read = std::io::stdin().lock().read_to_end(&mut bytes);
+            read.map_err(|error| Error::io("<stdin>", "read", error))?;
+            return Ok(Self::new("<stdin>", bytes));
+        }
+        let bytes = std::fs::read(path).map_err(|error| Error::io(path, "read", error))?;
+        Ok(Self::new(path.to_string_lossy(), bytes))
+    }
+
+    /// A program that is in memory.
+    pub fn new(name: impl Into<String>, bytes: Vec<u8>) -> Self {
+        Self {
+            name: name.into(),
+            bytes,
+        }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether it is BEF, by its first bytes; anything else is taken for text.
+    pub fn is_bef(&self) -> bool {
+        self.bytes.starts_with(&MAGIC)
+    }
+
+    /// Its text.
+    pub(super) fn text(&self) -> Result<&str> {
+        std::str::from_utf8(&self.bytes).map_err(|error| {
+            let problem = Error::new(ErrorKind::InvalidProgram, "neither BEF nor text");
+            let found = format!(
+                "a byte that is no UTF-8 behind {} that are",
+                error.valid_up_to()
+            );
+            problem
+                .expected("MLIR text, or bytes that begin with 0B EF 00")
+                .found(found)
+                .at(Location::file(&self.name))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_is_said() {
+        let input = ProgramInput::new("x.bef", vec![b'a', 0xFF]);
+        assert!(!input.is_bef());
+        assert_eq!(
+            input.text().unwrap_err().to_string(),
+            "x.bef: neither BEF nor text: expected MLIR text, or bytes that begin with 0B EF 00, \
+             found a byte that is no UTF-8 behind 1 that are"
+        );
+        assert!(ProgramInput::new("x", vec![0x0B, 0xEF, 0, 9]).is_bef());
+    }
+}

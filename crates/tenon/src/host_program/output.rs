@@ -1,0 +1,59 @@
+//! Where a translated program goes.
+
+use std::io::Write;
+use std::path::Path;
+use tempfile::Builder;
+use tenon_base::{Error, Result};
+
+/// Writes a file as a whole or not at all: beside its name first, then renamed. `-` is standard
+/// output; a device or pipe is written to as it stands.
+pub fn write_output(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+    let path = path.as_ref();
+    if path == Path::new("-") {
+        let mut out = std::io::stdout().lock();
+        let written = out.write_all(bytes).and_then(|()| out.flush());
+        return written.map_err(|error| Error::io("standard output", "write", error));
+    }
+    write_whole(path, bytes).map_err(|error| Error::io(path, "write", error))
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        return std::fs::write(path, bytes);
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut builder = Builder::new();
+    builder.prefix(".tenon-").suffix(".part");
+    #[cfg(unix)]
+    {
+        use std::fs::Permissions;
+        use std::os::unix::fs::PermissionsExt;
+        // Narrowed by the user's mask, as for any new file.
+        builder.permissions(Permissions::from_mode(0o666));
+    }
+    let mut file = builder.tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_and_nothing_is_left_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.bef");
+        write_output(&path, b"one").unwrap();
+        write_output(&path, b"two").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"two");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+        let missing = folder.path().join("none/x.bef");
+        let error = write_output(missing, b"").unwrap_err().to_string();
+        assert!(error.contains("cannot write: "), "{error}");
+    }
+}

@@ -1,0 +1,202 @@
+//! MLIR text to BEF bytes and back.
+
+use super::ProgramInput;
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_bef::{
+    Diagnostic, EncodeOptions, Expectations, PrintOptions, Source, decode, encode, parse_source,
+    print,
+};
+
+/// From what to what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Text becomes bytes.
+    MlirToBef,
+    /// Bytes become text.
+    BefToMlir,
+}
+
+/// How a program is translated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TranslateOptions {
+    /// From what to what.
+    pub direction: Direction,
+    /// Whether lines `// -----` cut the text into inputs of their own.
+    pub split_input_file: bool,
+    /// Whether diagnostics are compared with the `expected-` comments of the text.
+    pub verify_diagnostics: bool,
+    /// Whether BEF gets the sections that only readers like this one need.
+    pub optional_sections: bool,
+    /// What the text looks like.
+    pub print: PrintOptions,
+}
+
+impl TranslateOptions {
+    /// Translates everything, once, and expects nothing.
+    pub fn new(direction: Direction) -> Self {
+        Self {
+            direction,
+            split_input_file: false,
+            verify_diagnostics: false,
+            optional_sections: true,
+            print: PrintOptions::default(),
+        }
+    }
+}
+
+/// What came of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Translation {
+    /// The translated inputs, one after the other.
+    pub output: Vec<u8>,
+    /// What is to be told; where expectations were asked for, only what did not meet them.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Whether everything could be translated, or failed as expected.
+    pub succeeded: bool,
+}
+
+/// Translates `input`.
+pub fn translate(input: &ProgramInput, options: &TranslateOptions) -> Translation {
+    match options.direction {
+        Direction::BefToMlir => to_text(input, options),
+        Direction::MlirToBef => match input.text() {
+            Ok(text) => each_source(input.name(), text, options, |source, output| {
+                to_bytes(source, options, output)
+            }),
+            Err(error) => failed(&error),
+        },
+    }
+}
+
+fn failed(error: &Error) -> Translation {
+    Translation {
+        diagnostics: Diagnostic::all_of(error),
+        ..Translation::default()
+    }
+}
+
+/// Applies `work` to each input of a text, and compares what it says with what was expected.
+fn each_source(
+    name: &str,
+    text: &str,
+    options: &TranslateOptions,
+    mut work: impl FnMut(Source<'_>, &mut Vec<u8>) -> Result<()>,
+) -> Translation {
+    let whole = Source::new(text, name);
+    let sources = if options.split_input_file {
+        whole.split()
+    } else {
+        vec![whole]
+    };
+    let mut done = Translation {
+        succeeded: true,
+        ..Translation::default()
+    };
+    for source in sources {
+        let said = match work(source, &mut done.output) {
+            Ok(()) => Vec::new(),
+            Err(error) => Diagnostic::all_of(&error),
+        };
+        let problems = if options.verify_diagnostics {
+            let mut expectations = Expectations::collect(source);
+            said.iter().for_each(|said| expectations.meet(said));
+            expectations.finish()
+        } else {
+            said
+        };
+        done.succeeded &= problems.is_empty();
+        done.diagnostics.extend(problems);
+    }
+    done
+}
+
+fn to_bytes(source: Source<'_>, options: &TranslateOptions, output: &mut Vec<u8>) -> Result<()> {
+    let module = parse_source(source)?;
+    let options = EncodeOptions {
+        optional_sections: options.optional_sections,
+        ..EncodeOptions::default()
+    };
+    let bytes = encode(&module, &options).map_err(|e| e.at(Location::file(source.file)))?;
+    output.extend(bytes);
+    Ok(())
+}
+
+fn to_text(input: &ProgramInput, options: &TranslateOptions) -> Translation {
+    let here = Location::file(input.name());
+    if input.bytes().is_empty() {
+        let empty = Error::new(ErrorKind::InvalidProgram, "BEF file is empty.");
+        return failed(&empty.at(here));
+    }
+    match decode(input.bytes()) {
+        Ok(module) => Translation {
+            output: print(&module, options.print).into_bytes(),
+            diagnostics: Vec::new(),
+            succeeded: true,
+        },
+        Err(error) => failed(&error.at(here)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str =
+        "func.func @f() -> i32 {\n  %0 = tfrt.constant.i32 7\n  tfrt.return %0 : i32\n}\n";
+
+    fn to_bef(text: &str, change: impl FnOnce(&mut TranslateOptions)) -> Translation {
+        let mut options = TranslateOptions::new(Direction::MlirToBef);
+        change(&mut options);
+        translate(&ProgramInput::new("f.mlir", text.into()), &options)
+    }
+
+    fn back(bytes: Vec<u8>) -> Translation {
+        let options = TranslateOptions::new(Direction::BefToMlir);
+        translate(&ProgramInput::new("f.bef", bytes), &options)
+    }
+
+    fn said(translation: &Translation) -> Vec<String> {
+        let said = translation.diagnostics.iter();
+        said.map(Diagnostic::to_string).collect()
+    }
+
+    #[test]
+    fn there_and_back() {
+        let bytes = to_bef(TEXT, |_| {}).output;
+        assert_eq!(String::from_utf8(back(bytes).output).unwrap(), TEXT);
+    }
+
+    #[test]
+    fn an_empty_file_of_bytes_is_an_error_and_one_of_text_is_none() {
+        let empty = back(Vec::new());
+        assert!(!empty.succeeded);
+        assert_eq!(said(&empty), ["error: f.bef: BEF file is empty."]);
+        let empty = to_bef("", |_| {});
+        assert!(empty.succeeded && empty.output.starts_with(&[0x0B, 0xEF, 0]));
+    }
+
+    #[test]
+    fn inputs_of_one_file_fail_by_themselves() {
+        let text = format!("{TEXT}// -----\none // expected-error {{{{expected 'func.func'}}}}\n");
+        let split = to_bef(&text, |o| o.split_input_file = true);
+        assert!(!split.succeeded && !split.output.is_empty());
+        assert!(
+            said(&split)[0].starts_with("f.mlir:6:1: error: "),
+            "{:?}",
+            said(&split)
+        );
+        let verified = to_bef(&text, |o| {
+            (o.split_input_file, o.verify_diagnostics) = (true, true);
+        });
+        assert_eq!(said(&verified), [""; 0]);
+        assert!(verified.succeeded);
+    }
+
+    #[test]
+    fn an_expectation_that_is_not_met_fails() {
+        let text = format!("// expected-error {{{{never}}}}\n{TEXT}");
+        let verified = to_bef(&text, |o| o.verify_diagnostics = true);
+        assert!(!verified.succeeded);
+        assert!(said(&verified)[0].contains("expected error \"never\" was not produced"));
+    }
+}
