@@ -17,20 +17,24 @@ pub struct ByteRange {
 
 impl Access {
     /// The smallest range around all bytes of the pattern, empty when it visits none; `None` when
-    /// it overflows or a step is negative.
+    /// it overflows, at either end.
     pub fn range(&self) -> Option<ByteRange> {
         let empty = self.sizes.is_empty() || self.sizes.contains(&0);
-        let mut end = self.offset;
+        let (mut start, mut end) = (self.offset, self.offset);
         if !empty {
             for (&size, &step) in self.sizes.iter().zip(&self.steps) {
-                let step = u64::try_from(step).ok()?;
-                end = end.checked_add((size - 1).checked_mul(step)?)?;
+                let bytes = (size - 1).checked_mul(step.unsigned_abs())?;
+                if step < 0 {
+                    start = start.checked_sub(bytes)?;
+                } else {
+                    end = end.checked_add(bytes)?;
+                }
             }
             end = end.checked_add(1)?;
         }
         Some(ByteRange {
             variable: self.variable,
-            start: self.offset,
+            start,
             end,
         })
     }
@@ -63,10 +67,6 @@ impl Access {
             problem("_steps", error.expected(rank).found(self.steps.len()));
             return;
         }
-        if let Some(&step) = self.steps.iter().find(|&&step| step < 0) {
-            problem("_steps", invalid("a negative step").found(step));
-            return;
-        }
         if typed {
             self.check_elements(&mut problem);
         }
@@ -75,6 +75,10 @@ impl Access {
             return problem("", Error::new(ErrorKind::NotFound, text));
         };
         match self.range().filter(|_| self.volume().is_some()) {
+            None if self.offset < size && self.steps.iter().any(|&step| step < 0) => {
+                let error = invalid("the access pattern leaves its variable, or overflows");
+                problem("_off", error.expected("at least byte 0"));
+            }
             None => problem("_sizes", invalid("the access pattern overflows")),
             Some(range) if range.end > size => {
                 let error = invalid("the access pattern leaves its variable")
@@ -158,6 +162,7 @@ impl Descriptor {
         }
         if problems.is_empty() {
             self.check_volumes(&mut problems);
+            self.check_transpose(&mut problems);
         }
         Error::from_all(problems).map_or(Ok(()), Err)
     }
@@ -182,6 +187,34 @@ impl Descriptor {
                     .found(read);
                 problems.push(error.at(Location::field("from_sizes")));
             }
+        }
+    }
+
+    /// The elements of a transpose must be all bytes of both patterns.
+    fn check_transpose(&self, problems: &mut Vec<Error>) {
+        let Operation::Transpose {
+            shape,
+            element_size,
+        } = &self.operation
+        else {
+            return;
+        };
+        let bytes = shape
+            .iter()
+            .try_fold(*element_size, |bytes, &count| bytes.checked_mul(count));
+        let volume = self.to.volume();
+        if *element_size == 0 {
+            let error = invalid("elements without bytes");
+            problems.push(error.at(Location::field("transpose_element_size")));
+        } else if bytes != volume {
+            let mut error = invalid("the shape does not fill what is written");
+            if let Some(volume) = volume {
+                error = error.expected(format_args!("{volume} bytes"));
+            }
+            if let Some(bytes) = bytes {
+                error = error.found(bytes);
+            }
+            problems.push(error.at(Location::field("transpose_shape")));
         }
     }
 

@@ -12,7 +12,8 @@ pub struct Place {
     pub variable: VariableId,
     /// Byte of the first element.
     pub offset: u64,
-    /// Bytes from an element to the next, one a dimension, outermost first. 0 repeats.
+    /// Bytes from an element to the next, one a dimension, outermost first. 0 repeats, a negative
+    /// one goes backwards.
     pub strides: Vec<i64>,
 }
 
@@ -60,7 +61,8 @@ struct Dimension {
 /// remain than a descriptor has, the outermost ones become several descriptors. An array without
 /// elements needs none.
 ///
-/// Fails when the ranks differ, a stride is negative or an offset overflows.
+/// A negative stride goes backwards from the place's first element. Fails when the ranks differ or an
+/// offset overflows.
 pub fn copy_strided(
     element_bytes: usize,
     shape: &[usize],
@@ -78,17 +80,6 @@ pub fn copy_strided(
                     to.strides.len()
                 )),
         );
-    }
-    if from
-        .strides
-        .iter()
-        .chain(&to.strides)
-        .any(|&stride| stride < 0)
-    {
-        return Err(Error::new(
-            ErrorKind::Unsupported,
-            "a strided copy with a negative stride",
-        ));
     }
     if element_bytes == 0 || shape.contains(&0) {
         return Ok(Vec::new());
@@ -189,10 +180,10 @@ fn split(dims: &[Dimension], from: &Place, to: &Place) -> Result<Vec<Descriptor>
 }
 
 fn moved(offset: u64, step: i64, count: u64) -> Result<u64> {
-    u64::try_from(step)
+    i64::try_from(count)
         .ok()
-        .and_then(|step| step.checked_mul(count))
-        .and_then(|bytes| offset.checked_add(bytes))
+        .and_then(|count| step.checked_mul(count))
+        .and_then(|bytes| offset.checked_add_signed(bytes))
         .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "a strided copy overflows"))
 }
 
@@ -275,6 +266,7 @@ mod tests {
         assert_eq!(copy_strided(4, &[0, 3], &place, &place).unwrap(), []);
         assert!(copy_strided(4, &[3], &place, &place).is_err());
         let back = Place::new(A, 8, [-4]);
-        assert!(copy_strided(4, &[3], &back, &Place::new(B, 0, [4])).is_err());
+        let list = copy_strided(4, &[3], &back, &Place::new(B, 0, [4])).unwrap();
+        assert_eq!((list.len(), &list[0].from[0].steps[..]), (1, &[1, -4][..]));
     }
 }

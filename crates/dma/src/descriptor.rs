@@ -33,7 +33,7 @@ impl fmt::Display for VariableId {
 pub struct Access {
     /// The variable.
     pub variable: VariableId,
-    /// Byte at which the pattern starts.
+    /// Byte at which the pattern starts; a negative step goes to lower ones.
     pub offset: u64,
     /// Sizes, innermost first; at most [`MAX_DIMENSIONS`].
     pub sizes: Vec<u64>,
@@ -91,9 +91,9 @@ pub enum Operation {
         /// One scale a source.
         scales: Vec<f64>,
     },
-    /// The elements in transposed order.
+    /// The first and the last dimension of the elements change places.
     Transpose {
-        /// `transpose_shape`.
+        /// `transpose_shape`: of the result, innermost first.
         shape: [u64; 4],
         /// `transpose_element_size`, in bytes.
         element_size: u64,

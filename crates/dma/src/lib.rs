@@ -17,6 +17,7 @@ mod descriptor;
 mod loops;
 mod mover;
 mod plan;
+mod simd;
 mod typed;
 mod walk;
 

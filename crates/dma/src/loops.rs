@@ -2,15 +2,16 @@
 
 use crate::Access;
 
-/// Loops that the refinement of two access patterns can have.
-pub(crate) const MAX_LOOPS: usize = 8;
+/// Loops that two patterns can refine to: a transpose cuts four dimensions at four borders, and the
+/// target's four cut them again.
+pub(crate) const MAX_LOOPS: usize = 12;
 
 /// A loop: how many iterations, and the byte steps of both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Loop {
     pub count: usize,
-    pub from: usize,
-    pub to: usize,
+    pub from: isize,
+    pub to: isize,
 }
 
 /// A nest of loops, innermost first, around a run of successive bytes.
@@ -20,6 +21,10 @@ pub(crate) struct Nest {
     pub run: usize,
     loops: [Loop; MAX_LOOPS],
     rank: usize,
+    /// Where the first iteration of all loops reads, from the lowest byte of the source.
+    pub from_start: usize,
+    /// Where it writes, from the lowest byte of the target.
+    pub to_start: usize,
     /// Whether no byte of the target is written twice, so that loops may run in any order.
     pub is_injective: bool,
 }
@@ -27,41 +32,39 @@ pub(crate) struct Nest {
 impl Nest {
     /// The common refinement of two patterns that visit as many bytes, neither of them none;
     /// `None` when the dimensions of one do not divide those of the other.
-    pub fn new(from: &Access, to: &Access) -> Option<Self> {
+    pub fn new(mut reads: Vec<Dimension>, mut writes: Vec<Dimension>) -> Option<Self> {
         let mut nest = Self {
             run: 1,
             loops: Default::default(),
             rank: 0,
+            from_start: start(&reads)?,
+            to_start: start(&writes)?,
             is_injective: true,
         };
-        let (mut reads, mut writes) = (dimensions(from)?, dimensions(to)?);
         reads.reverse();
         writes.reverse();
         while let (Some(read), Some(write)) = (reads.last_mut(), writes.last_mut()) {
             let count = read.count.min(write.count);
-            if read.count % count != 0 || write.count % count != 0 {
-                return None;
-            }
-            nest.push(Loop {
+            let each = Loop {
                 count,
                 from: read.step,
                 to: write.step,
-            });
+            };
+            if !read.cut(count)? | !write.cut(count)? {
+                return None;
+            }
+            nest.push(each)?;
             for side in [&mut reads, &mut writes] {
-                if let Some(last) = side.last_mut() {
-                    last.count /= count;
-                    last.step = last.step.checked_mul(count)?;
-                    if last.count == 1 {
-                        side.pop();
-                    }
+                if side.last().is_some_and(|last| last.count == 1) {
+                    side.pop();
                 }
             }
         }
-        nest.take_run();
         nest.is_injective = nest.writes_once();
         if nest.is_injective {
-            nest.order_by_target();
+            nest.write_forwards()?;
         }
+        nest.take_run();
         Some(nest)
     }
 
@@ -71,22 +74,20 @@ impl Nest {
     }
 
     /// Adds a loop outside of the others, as part of the last one if it only continues it.
-    fn push(&mut self, next: Loop) {
+    fn push(&mut self, next: Loop) -> Option<()> {
         if next.count == 1 {
-            return;
+            return Some(());
         }
         if let Some(last) = self.loops[..self.rank].last_mut()
-            && last.from.checked_mul(last.count) == Some(next.from)
-            && last.to.checked_mul(last.count) == Some(next.to)
+            && last.from.checked_mul(isize::try_from(last.count).ok()?) == Some(next.from)
+            && last.to.checked_mul(isize::try_from(last.count).ok()?) == Some(next.to)
         {
             last.count *= next.count;
-            return;
+            return Some(());
         }
-        // Two patterns of four dimensions refine to at most seven.
-        if let Some(slot) = self.loops.get_mut(self.rank) {
-            *slot = next;
-            self.rank += 1;
-        }
+        *self.loops.get_mut(self.rank)? = next;
+        self.rank += 1;
+        Some(())
     }
 
     fn take_run(&mut self) {
@@ -106,34 +107,53 @@ impl Nest {
     fn writes_once(&self) -> bool {
         let mut sorted = self.loops;
         let sorted = &mut sorted[..self.rank];
-        sorted.sort_unstable_by_key(|each| each.to);
-        let mut covered = self.run;
+        sorted.sort_unstable_by_key(|each| each.to.unsigned_abs());
+        let mut covered = 1usize;
         sorted.iter().all(|each| {
-            let clear = each.to >= covered;
-            covered = each
-                .to
-                .saturating_mul(each.count - 1)
-                .saturating_add(covered);
+            let step = each.to.unsigned_abs();
+            let clear = step >= covered;
+            covered = step.saturating_mul(each.count - 1).saturating_add(covered);
             clear
         })
     }
 
-    /// Orders the loops so that the target is written from its start to its end, and merges again.
-    fn order_by_target(&mut self) {
+    /// Turns and orders the loops so that the target is written from its start to its end, and
+    /// merges again.
+    fn write_forwards(&mut self) -> Option<()> {
         let rank = std::mem::take(&mut self.rank);
         let mut sorted = self.loops;
-        sorted[..rank].sort_by_key(|each| each.to);
-        for each in &sorted[..rank] {
-            self.push(*each);
+        let sorted = &mut sorted[..rank];
+        for each in sorted.iter_mut().filter(|each| each.to < 0) {
+            let last = isize::try_from(each.count - 1).ok()?;
+            self.from_start = self.from_start.checked_add_signed(last * each.from)?;
+            self.to_start = self.to_start.checked_add_signed(last * each.to)?;
+            (each.from, each.to) = (-each.from, -each.to);
         }
+        sorted.sort_by_key(|each| each.to);
+        sorted.iter().try_for_each(|each| self.push(*each))
     }
 }
 
 /// A dimension of one side.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dimension {
     pub count: usize,
-    pub step: usize,
+    pub step: isize,
+}
+
+impl Dimension {
+    /// Takes the innermost `count` iterations away: what is left takes steps of all of them.
+    /// Whether they divide it; `None` when the steps overflow.
+    fn cut(&mut self, count: usize) -> Option<bool> {
+        if !self.count.is_multiple_of(count) {
+            return Some(false);
+        }
+        self.count /= count;
+        if self.count > 1 {
+            self.step = self.step.checked_mul(isize::try_from(count).ok()?)?;
+        }
+        Some(true)
+    }
 }
 
 /// The dimensions of a checked pattern that do anything, innermost first and merged; `None` when
@@ -141,18 +161,60 @@ pub(crate) struct Dimension {
 pub(crate) fn dimensions(access: &Access) -> Option<Vec<Dimension>> {
     let mut dimensions: Vec<Dimension> = Vec::new();
     for (&count, &step) in access.sizes.iter().zip(&access.steps) {
-        let (count, step) = (usize::try_from(count).ok()?, usize::try_from(step).ok()?);
+        let (count, step) = (usize::try_from(count).ok()?, isize::try_from(step).ok()?);
         if count == 1 {
             continue;
         }
         match dimensions.last_mut() {
-            Some(last) if last.step.checked_mul(last.count) == Some(step) => {
+            Some(last)
+                if last.step.checked_mul(isize::try_from(last.count).ok()?) == Some(step) =>
+            {
                 last.count = last.count.checked_mul(count)?;
             }
             _ => dimensions.push(Dimension { count, step }),
         }
     }
     Some(dimensions)
+}
+
+/// Where a pattern starts, from its lowest byte.
+pub(crate) fn start(dimensions: &[Dimension]) -> Option<usize> {
+    let backwards = dimensions.iter().filter(|dim| dim.step < 0);
+    backwards
+        .map(|dim| dim.step.unsigned_abs().checked_mul(dim.count - 1))
+        .try_fold(0usize, |start, bytes| start.checked_add(bytes?))
+}
+
+/// The order in which a transpose reads its source, of dimensions `reads` (docs/dma.md,
+/// "Transpose"); `None` when the shape does not cut them at whole iterations.
+pub(crate) fn transposed(
+    mut reads: Vec<Dimension>,
+    element_size: usize,
+    shape: [usize; 4],
+) -> Option<Vec<Dimension>> {
+    let [a, b, c, d] = shape;
+    reads.reverse();
+    let mut groups = [(); 5].map(|()| Vec::new());
+    for (group, mut left) in groups.iter_mut().zip([element_size, d, b, c, a]) {
+        while left > 1 {
+            let read = reads.last_mut()?;
+            let count = left.min(read.count);
+            if !left.is_multiple_of(count) {
+                return None;
+            }
+            let step = read.step;
+            if !read.cut(count)? {
+                return None;
+            }
+            group.push(Dimension { count, step });
+            left /= count;
+            if read.count == 1 {
+                reads.pop();
+            }
+        }
+    }
+    groups.swap(1, 4);
+    Some(groups.into_iter().flatten().collect())
 }
 
 #[cfg(test)]
@@ -171,10 +233,14 @@ mod tests {
         }
     }
 
+    fn refined(from: &Access, to: &Access) -> Option<Nest> {
+        Nest::new(dimensions(from)?, dimensions(to)?)
+    }
+
     #[test]
     fn patterns_of_other_shape_meet() {
         // 24 successive bytes into three rows of 8, 16 apart.
-        let nest = Nest::new(&access(&[24], &[1]), &access(&[8, 3], &[1, 16])).unwrap();
+        let nest = refined(&access(&[24], &[1]), &access(&[8, 3], &[1, 16])).unwrap();
         assert_eq!(nest.run, 8);
         assert_eq!(
             nest.loops(),
@@ -185,14 +251,14 @@ mod tests {
             }]
         );
         assert!(nest.is_injective);
-        assert!(Nest::new(&access(&[6, 2], &[1, 8]), &access(&[4, 3], &[1, 8])).is_none());
+        assert!(refined(&access(&[6, 2], &[1, 8]), &access(&[4, 3], &[1, 8])).is_none());
     }
 
     #[test]
     fn a_target_written_twice_is_known() {
-        let nest = Nest::new(&access(&[4, 3], &[1, 4]), &access(&[4, 3], &[1, 0])).unwrap();
+        let nest = refined(&access(&[4, 3], &[1, 4]), &access(&[4, 3], &[1, 0])).unwrap();
         assert!(!nest.is_injective);
-        let nest = Nest::new(&access(&[4, 3], &[1, 4]), &access(&[4, 3], &[1, 2])).unwrap();
+        let nest = refined(&access(&[4, 3], &[1, 4]), &access(&[4, 3], &[1, 2])).unwrap();
         assert!(!nest.is_injective);
     }
 
@@ -200,7 +266,7 @@ mod tests {
     fn a_transpose_is_ordered_by_its_target() {
         let from = access(&[4, 5, 7], &[1, 4, 20]);
         let to = access(&[4, 5, 7], &[1, 28, 4]);
-        let nest = Nest::new(&from, &to).unwrap();
+        let nest = refined(&from, &to).unwrap();
         assert_eq!(nest.run, 4);
         let inner = Loop {
             count: 7,
@@ -218,5 +284,31 @@ mod tests {
                 }
             ]
         );
+    }
+
+    #[test]
+    fn backwards_loops_turn_with_their_target() {
+        // Both sides backwards: plain runs. The source alone: a row read backwards.
+        let back = access(&[4, 3], &[1, -4]);
+        assert_eq!(refined(&back, &back).unwrap().run, 12);
+        let reversed = refined(&back, &access(&[12], &[1])).unwrap();
+        assert_eq!((reversed.from_start, reversed.to_start), (8, 0));
+        assert_eq!(reversed.loops()[0].from, -4);
+        let reversed = refined(&access(&[12], &[1]), &back).unwrap();
+        assert_eq!((reversed.from_start, reversed.to_start), (8, 0));
+        assert_eq!(reversed.loops()[0].from, -4);
+        assert_eq!(reversed.loops()[0].to, 4);
+    }
+
+    #[test]
+    fn a_transpose_reads_by_columns() {
+        let dims = |list: &[(usize, isize)]| -> Vec<Dimension> {
+            let dims = list.iter().map(|&(count, step)| Dimension { count, step });
+            dims.collect()
+        };
+        // Three rows of two elements of four bytes.
+        let order = transposed(dims(&[(24, 1)]), 4, [3, 1, 1, 2]).unwrap();
+        assert_eq!(order, dims(&[(4, 1), (3, 8), (2, 4)]));
+        assert!(transposed(dims(&[(6, 1), (4, 9)]), 4, [3, 1, 1, 2]).is_none());
     }
 }

@@ -1,15 +1,17 @@
-//! Moves bytes: runs, strided elements, blocked transposes, spread over the pool when large. The
-//! only module of this crate with unsafe code.
+//! Moves bytes: runs, strided elements, blocked transposes, spread over the pool when large.
 
 use crate::loops::{Loop, MAX_LOOPS, Nest};
-use std::mem::MaybeUninit;
+use crate::simd;
 use tenon_base::pool;
 
 /// Bytes above which a movement is worth several threads: some ten microseconds of copying.
 const SPREAD_BYTES: usize = 256 << 10;
 
 /// Bytes of a row of a transposed block: a cache line.
-const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
+
+/// Runs that are long enough for streaming stores, whose two ends are stored as usual.
+const LONG_RUN: usize = 4 << 10;
 
 /// Source and target of a movement, shared by the threads that each write a part of the target.
 #[derive(Clone, Copy)]
@@ -26,15 +28,25 @@ unsafe impl Sync for Ends {}
 
 impl Ends {
     /// # Safety
-    /// Both sides have at least as many bytes left.
-    unsafe fn moved(self, from: usize, to: usize) -> Self {
+    /// Both positions are inside of what the two sides point into.
+    unsafe fn moved(self, from: isize, to: isize) -> Self {
         // SAFETY: the caller vouches.
         unsafe {
             Self {
-                from: self.from.add(from),
-                to: self.to.add(to),
+                from: self.from.offset(from),
+                to: self.to.offset(to),
             }
         }
+    }
+
+    /// Some iterations of a loop on.
+    ///
+    /// # Safety
+    /// As for [`Ends::moved`].
+    unsafe fn after(self, count: usize, each: &Loop) -> Self {
+        let count = count as isize;
+        // SAFETY: the caller vouches; positions inside of memory do not overflow.
+        unsafe { self.moved(count * each.from, count * each.to) }
     }
 }
 
@@ -44,21 +56,33 @@ struct Part {
     run: usize,
     loops: [Loop; MAX_LOOPS],
     rank: usize,
+    /// Whether so much is written that it had better not push everything else out of the caches.
+    streams: bool,
 }
 
-/// Bytes of one side that a nest touches: the last byte's position plus one.
-fn extent(nest: &Nest, step: impl Fn(&Loop) -> usize) -> Option<usize> {
-    nest.loops().iter().try_fold(nest.run, |end, each| {
-        end.checked_add((each.count - 1).checked_mul(step(each))?)
-    })
+/// Whether all bytes of one side that a nest touches lie in its `len` bytes.
+fn fits(nest: &Nest, start: usize, len: usize, step: impl Fn(&Loop) -> isize) -> bool {
+    let (mut low, mut high) = (Some(start), start.checked_add(nest.run));
+    for each in nest.loops() {
+        let step = step(each);
+        let bytes = step.unsigned_abs().checked_mul(each.count - 1);
+        let side = if step < 0 { &mut low } else { &mut high };
+        *side = side.zip(bytes).and_then(|(at, bytes)| {
+            if step < 0 {
+                at.checked_sub(bytes)
+            } else {
+                at.checked_add(bytes)
+            }
+        });
+    }
+    low.is_some() && high.is_some_and(|high| high <= len)
 }
 
-/// Copies what `nest` says from the start of `from` to the start of `to`. Both must be as long as
-/// the nest reaches; false (and nothing moved) when one is not.
+/// Copies what `nest` says from `from`, which starts at the lowest byte that it reads, to `to`,
+/// which starts at the lowest that it writes; false (and nothing moved) when one is too short.
 pub(crate) fn copy(nest: &Nest, from: &[u8], to: &mut [u8]) -> bool {
-    let fits = |len: usize, end: Option<usize>| end.is_some_and(|end| end <= len);
-    if !fits(from.len(), extent(nest, |each| each.from))
-        || !fits(to.len(), extent(nest, |each| each.to))
+    if !fits(nest, nest.from_start, from.len(), |each| each.from)
+        || !fits(nest, nest.to_start, to.len(), |each| each.to)
     {
         return false;
     }
@@ -66,16 +90,20 @@ pub(crate) fn copy(nest: &Nest, from: &[u8], to: &mut [u8]) -> bool {
         run: nest.run,
         loops: Default::default(),
         rank: nest.loops().len(),
+        streams: false,
     };
     part.loops[..part.rank].copy_from_slice(nest.loops());
     let ends = Ends {
-        from: from.as_ptr(),
-        to: to.as_mut_ptr(),
+        // SAFETY: the nest's first iteration lies inside of both slices (checked above).
+        from: unsafe { from.as_ptr().add(nest.from_start) },
+        // SAFETY: as above.
+        to: unsafe { to.as_mut_ptr().add(nest.to_start) },
     };
     let bytes = nest
         .loops()
         .iter()
         .fold(nest.run, |bytes, each| bytes.saturating_mul(each.count));
+    part.streams = nest.is_injective && bytes >= simd::STREAM_BYTES;
     let threads = pool::threads();
     if !nest.is_injective || bytes < SPREAD_BYTES || threads == 1 {
         // SAFETY: the nest stays inside of both slices (checked above), which do not overlap.
@@ -93,9 +121,8 @@ pub(crate) fn copy(nest: &Nest, from: &[u8], to: &mut [u8]) -> bool {
                 part.loops[axis].count = range.len();
                 // SAFETY: as above; the pieces share no iteration of the loop `axis`.
                 unsafe {
-                    let ends = ends.moved(range.start * whole.from, range.start * whole.to);
                     if !range.is_empty() {
-                        copy_part(&part, ends, true);
+                        copy_part(&part, ends.after(range.start, &whole), true);
                     }
                 }
             });
@@ -104,11 +131,9 @@ pub(crate) fn copy(nest: &Nest, from: &[u8], to: &mut [u8]) -> bool {
             let range = piece_of(part.run, pieces, piece, LINE);
             let mut part = part;
             part.run = range.len();
+            let start = range.start as isize;
             // SAFETY: as above; the pieces share no byte of the runs.
-            unsafe {
-                let ends = ends.moved(range.start, range.start);
-                copy_part(&part, ends, true);
-            }
+            unsafe { copy_part(&part, ends.moved(start, start), true) };
         }),
     }
     true
@@ -168,10 +193,18 @@ unsafe fn copy_part(part: &Part, ends: Ends, reorder: bool) {
             8 => copy_elements::<8>(part, ends, reorder),
             12 => copy_elements::<12>(part, ends, reorder),
             16 => copy_elements::<16>(part, ends, reorder),
+            run if part.streams && run >= LONG_RUN => {
+                for_each_run(&part.loops[..part.rank], ends, &|ends| {
+                    simd::copy(ends.from, ends.to, run);
+                });
+            }
             run => for_each_run(&part.loops[..part.rank], ends, &|ends| {
                 std::ptr::copy_nonoverlapping(ends.from, ends.to, run);
             }),
         }
+    }
+    if part.streams {
+        simd::fence();
     }
 }
 
@@ -187,10 +220,14 @@ unsafe fn copy_elements<const N: usize>(part: &Part, ends: Ends, reorder: bool) 
         return;
     };
     // Written with one loop, read with another: block the two, the others around them.
-    let read = loops.iter().enumerate().filter(|(_, each)| each.from >= N);
+    let size = N as isize;
+    let read = loops
+        .iter()
+        .enumerate()
+        .filter(|(_, each)| each.from >= size);
     let read = read.min_by_key(|(_, each)| each.from).map(|(axis, _)| axis);
     if let Some(axis) = read.filter(|&axis| axis > 0 && reorder && N <= 8)
-        && loops[axis].from < write.from
+        && loops[axis].from < write.from.abs()
     {
         let read = loops[axis];
         let mut rest = [Loop::default(); MAX_LOOPS];
@@ -203,7 +240,7 @@ unsafe fn copy_elements<const N: usize>(part: &Part, ends: Ends, reorder: bool) 
         // SAFETY: the same iterations in another order, which the caller allows.
         unsafe {
             for_each_run(&rest[..count], ends, &|ends| {
-                transpose::<N>(read, write, ends)
+                transpose::<N>(read, write, ends, part.streams)
             });
         }
         return;
@@ -225,8 +262,7 @@ unsafe fn for_each_run(loops: &[Loop], ends: Ends, each: &impl Fn(Ends)) {
             for index in 0..outer.count {
                 // SAFETY: the caller vouches.
                 unsafe {
-                    let ends = ends.moved(index * outer.from, index * outer.to);
-                    for_each_run(inner, ends, each);
+                    for_each_run(inner, ends.after(index, outer), each);
                 }
             }
         }
@@ -237,129 +273,53 @@ unsafe fn for_each_run(loops: &[Loop], ends: Ends, each: &impl Fn(Ends)) {
 /// The row lies inside both ends, which do not overlap.
 unsafe fn copy_row<const N: usize>(row: Loop, ends: Ends) {
     let (from, to) = (ends.from.cast::<[u8; N]>(), ends.to.cast::<[u8; N]>());
+    let size = N as isize;
     // SAFETY: the caller vouches; byte arrays have no alignment.
     unsafe {
-        if row.from == 0 && row.to == N {
+        if row.from == 0 && row.to == size {
             let value = *from;
             for index in 0..row.count {
                 *to.add(index) = value;
             }
-        } else if row.to == N {
+        } else if row.to == size {
             for index in 0..row.count {
-                *to.add(index) = *from.byte_add(index * row.from);
+                *to.add(index) = *from.byte_offset(index as isize * row.from);
             }
-        } else if row.from == N {
+        } else if row.from == size {
             for index in 0..row.count {
-                *to.byte_add(index * row.to) = *from.add(index);
+                *to.byte_offset(index as isize * row.to) = *from.add(index);
             }
         } else {
-            for index in 0..row.count {
-                *to.byte_add(index * row.to) = *from.byte_add(index * row.from);
+            for index in 0..row.count as isize {
+                *to.byte_offset(index * row.to) = *from.byte_offset(index * row.from);
             }
         }
     }
 }
 
 /// A transpose of elements of `N` bytes: `read` runs along the source, `write` along the target.
-/// Blocks of a cache line by a cache line pass through a buffer on the stack, so that whole lines
-/// are read and written even where the strides of many rows fall on the same cache set.
+/// Blocks of a cache line by a cache line, so that whole lines are read and written even where the
+/// strides of many rows fall on the same cache set.
 ///
 /// # Safety
 /// All positions of both loops lie inside both ends, which do not overlap.
-unsafe fn transpose<const N: usize>(read: Loop, write: Loop, ends: Ends) {
+unsafe fn transpose<const N: usize>(read: Loop, write: Loop, ends: Ends, streams: bool) {
     let side = LINE / N;
+    let packed = read.from == N as isize && write.to == N as isize;
     for write_at in (0..write.count).step_by(side) {
         let writes = side.min(write.count - write_at);
         for read_at in (0..read.count).step_by(side) {
             let reads = side.min(read.count - read_at);
             // SAFETY: the caller vouches for all positions of both loops.
             unsafe {
-                let ends = ends.moved(
-                    write_at * write.from + read_at * read.from,
-                    write_at * write.to + read_at * read.to,
-                );
-                let whole = reads == side && writes == side;
-                if whole && read.from == N && write.to == N {
-                    transpose_block::<N>(write.from, read.to, ends);
+                let ends = ends.after(write_at, &write).after(read_at, &read);
+                if reads == side && writes == side && packed {
+                    simd::transpose_block::<N>(ends.from, write.from, ends.to, read.to, streams);
                 } else {
+                    let count = writes;
                     for index in 0..reads {
-                        let ends = ends.moved(index * read.from, index * read.to);
-                        copy_row::<N>(
-                            Loop {
-                                count: writes,
-                                ..write
-                            },
-                            ends,
-                        );
+                        copy_row::<N>(Loop { count, ..write }, ends.after(index, &read));
                     }
-                }
-            }
-        }
-    }
-}
-
-/// A whole block: 64 bytes of each of 64 / N rows, `from_row` and `to_row` bytes apart.
-///
-/// # Safety
-/// As for [`transpose`].
-unsafe fn transpose_block<const N: usize>(from_row: usize, to_row: usize, ends: Ends) {
-    #[cfg(target_arch = "x86_64")]
-    if N == 4 {
-        // SAFETY: the caller vouches.
-        return unsafe { transpose_words(from_row, to_row, ends) };
-    }
-    let side = LINE / N;
-    // Rows of the source as they are, then gathered by column. Only `side` of them are used.
-    let mut block = [const { MaybeUninit::<[u8; LINE]>::uninit() }; LINE];
-    // SAFETY: the caller vouches for 64 bytes at each row of both ends; of the block, only rows
-    // that were written are read.
-    unsafe {
-        for (row, line) in block.iter_mut().enumerate().take(side) {
-            line.write(*ends.from.add(row * from_row).cast::<[u8; LINE]>());
-        }
-        for row in 0..side {
-            let mut line = [0u8; LINE];
-            for (target, source) in line.as_chunks_mut::<N>().0.iter_mut().zip(&block) {
-                target.copy_from_slice(&source.assume_init_ref()[row * N..row * N + N]);
-            }
-            *ends.to.add(row * to_row).cast::<[u8; LINE]>() = line;
-        }
-    }
-}
-
-/// A block of 16 by 16 elements of four bytes, in quarters of 4 by 4 that stay in registers. The
-/// instructions are those that every x86-64 has.
-///
-/// # Safety
-/// As for [`transpose`].
-#[cfg(target_arch = "x86_64")]
-unsafe fn transpose_words(from_row: usize, to_row: usize, ends: Ends) {
-    use std::arch::x86_64::*;
-    // Each line of the source is touched once: rows a power of two apart share a cache set, which
-    // has no room for sixteen.
-    let mut block = [const { MaybeUninit::<[u8; LINE]>::uninit() }; 16];
-    // SAFETY: the caller vouches for 64 bytes at each of 16 rows of both ends.
-    unsafe {
-        for (row, line) in block.iter_mut().enumerate() {
-            line.write(*ends.from.add(row * from_row).cast::<[u8; LINE]>());
-        }
-        let block: *const u8 = block.as_ptr().cast();
-        for column in (0..4).map(|quarter| quarter * 16) {
-            for row in (0..4).map(|quarter| quarter * 4) {
-                let load =
-                    |index: usize| _mm_loadu_si128(block.add((row + index) * LINE + column).cast());
-                let (a, b, c, d) = (load(0), load(1), load(2), load(3));
-                let (ab_low, cd_low) = (_mm_unpacklo_epi32(a, b), _mm_unpacklo_epi32(c, d));
-                let (ab_high, cd_high) = (_mm_unpackhi_epi32(a, b), _mm_unpackhi_epi32(c, d));
-                let columns = [
-                    _mm_unpacklo_epi64(ab_low, cd_low),
-                    _mm_unpackhi_epi64(ab_low, cd_low),
-                    _mm_unpacklo_epi64(ab_high, cd_high),
-                    _mm_unpackhi_epi64(ab_high, cd_high),
-                ];
-                for (index, value) in columns.into_iter().enumerate() {
-                    let to = ends.to.add((column / 4 + index) * to_row + row * 4);
-                    _mm_storeu_si128(to.cast(), value);
                 }
             }
         }

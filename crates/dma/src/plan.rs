@@ -1,8 +1,8 @@
 //! A descriptor made ready: checked once, then executed on memory without checks or allocation.
 
-use crate::loops::Nest;
+use crate::loops::{Nest, dimensions, transposed};
 use crate::typed::Typed;
-use crate::walk::{Walk, common_unit};
+use crate::walk::{Walk, common_unit, gcd};
 use crate::{Access, ByteRange, Descriptor, Operation, mover};
 use tenon_base::{Error, ErrorKind, Result};
 
@@ -36,8 +36,31 @@ enum Work {
         unit: usize,
         from: Walk,
         to: Walk,
+        /// In which order the source's units are taken; `None` one after the other.
+        order: Option<Columns>,
     },
     Typed(Typed),
+}
+
+/// The units of a source in the order of a transpose.
+#[derive(Debug, Clone, Copy)]
+struct Columns {
+    /// Units of an element, then the result's dimensions, innermost first.
+    counts: [usize; 5],
+    /// Units between neighbours of each in the source.
+    steps: [usize; 5],
+}
+
+impl Columns {
+    /// Which unit of the source is unit `number` of the result.
+    fn source(&self, mut number: usize) -> usize {
+        let mut source = 0;
+        for (&count, &step) in self.counts.iter().zip(&self.steps) {
+            source += number % count * step;
+            number /= count;
+        }
+        source
+    }
 }
 
 impl Plan {
@@ -63,11 +86,13 @@ impl Plan {
         } else {
             match (&descriptor.operation, &descriptor.from[..]) {
                 (Operation::Copy, [from]) => copy(from, &descriptor.to).ok_or_else(too_large)?,
-                (Operation::Transpose { .. }, _) => {
-                    let text = "the DMA operation transpose cannot be executed";
-                    return Err(Error::new(ErrorKind::Unsupported, text)
-                        .help("a copy with the steps of the transposed dimensions does the same"));
-                }
+                (
+                    &Operation::Transpose {
+                        shape,
+                        element_size,
+                    },
+                    [from],
+                ) => transpose(from, &descriptor.to, shape, element_size).ok_or_else(too_large)?,
                 _ => Work::Typed(Typed::new(descriptor)?),
             }
         };
@@ -100,9 +125,15 @@ impl Plan {
             && match (&self.work, sources) {
                 (Work::Nothing, _) => true,
                 (Work::Copy(nest), [from]) => mover::copy(nest, from, target),
-                (Work::Rewrap { unit, from, to }, [source]) => {
-                    rewrap(*unit, *from, source, *to, target)
-                }
+                (
+                    Work::Rewrap {
+                        unit,
+                        from,
+                        to,
+                        order,
+                    },
+                    [source],
+                ) => rewrap(*unit, (*from, source), (*to, target), order.as_ref()),
                 (Work::Typed(typed), _) => typed.execute(sources, target),
                 _ => false,
             };
@@ -121,7 +152,7 @@ fn is_of(bytes: &[u8], range: &ByteRange) -> bool {
 }
 
 fn copy(from: &Access, to: &Access) -> Option<Work> {
-    if let Some(nest) = Nest::new(from, to) {
+    if let Some(nest) = Nest::new(dimensions(from)?, dimensions(to)?) {
         return Some(Work::Copy(nest));
     }
     let unit = common_unit(from, to);
@@ -129,12 +160,51 @@ fn copy(from: &Access, to: &Access) -> Option<Work> {
         unit,
         from: Walk::new(from, unit)?,
         to: Walk::new(to, unit)?,
+        order: None,
+    })
+}
+
+fn transpose(from: &Access, to: &Access, shape: [u64; 4], element_size: u64) -> Option<Work> {
+    let element_size = usize::try_from(element_size).ok()?;
+    let mut sizes = [0; 4];
+    for (size, count) in sizes.iter_mut().zip(shape) {
+        *size = usize::try_from(count).ok()?;
+    }
+    let reads = transposed(dimensions(from)?, element_size, sizes);
+    if let Some(nest) = reads.and_then(|reads| Nest::new(reads, dimensions(to)?)) {
+        return Some(Work::Copy(nest));
+    }
+    let unit = gcd(common_unit(from, to), element_size);
+    let [a, b, c, d] = sizes;
+    let element = element_size / unit;
+    Some(Work::Rewrap {
+        unit,
+        from: Walk::new(from, unit)?,
+        to: Walk::new(to, unit)?,
+        order: Some(Columns {
+            counts: [element, a, b, c, d],
+            steps: [
+                1,
+                element * d * b * c,
+                element * d,
+                element * d * b,
+                element,
+            ],
+        }),
     })
 }
 
 /// Copies unit by unit, each side in its own order.
-fn rewrap(unit: usize, mut from: Walk, source: &[u8], mut to: Walk, target: &mut [u8]) -> bool {
-    for _ in 0..to.len() {
+fn rewrap(
+    unit: usize,
+    (mut from, source): (Walk, &[u8]),
+    (mut to, target): (Walk, &mut [u8]),
+    order: Option<&Columns>,
+) -> bool {
+    for number in 0..to.len() {
+        if let Some(order) = order {
+            from.seek(order.source(number));
+        }
         let (read, write) = (from.next(1).offset, to.next(1).offset);
         let (Some(read), Some(write)) = (
             source.get(read..read + unit),

@@ -9,16 +9,35 @@ fn positions(access: &Access) -> Vec<usize> {
     for (&size, &step) in access.sizes.iter().zip(&access.steps).rev() {
         positions = positions
             .iter()
-            .flat_map(|&start| (0..size as usize).map(move |i| start + i * step as usize))
+            .flat_map(|&start| (0..size as i64).map(move |i| (start as i64 + i * step) as usize))
             .collect();
     }
     positions
 }
 
-/// What a copy leaves in a target of `0xee`, byte by byte.
+/// What a copy or transpose leaves in a target of `0xee`, byte by byte.
 fn copied(descriptor: &Descriptor, source: &[u8], target_len: usize) -> Vec<u8> {
     let mut target = vec![0xee; target_len];
-    let reads = positions(&descriptor.from[0]);
+    let mut reads = positions(&descriptor.from[0]);
+    if let Operation::Transpose {
+        shape,
+        element_size,
+    } = descriptor.operation
+    {
+        let [a, b, c, d] = shape.map(|count| count as usize);
+        let element = element_size as usize;
+        let mut order = Vec::new();
+        for w in 0..d {
+            for (z, y, x) in
+                (0..c).flat_map(|z| (0..b).flat_map(move |y| (0..a).map(move |x| (z, y, x))))
+            {
+                // Element (x, y, z, w) of the result is (w, y, z, x) of the source.
+                let number = w + d * (y + b * (z + c * x));
+                order.extend((0..element).map(|byte| reads[number * element + byte]));
+            }
+        }
+        reads = order;
+    }
     for (read, write) in reads.into_iter().zip(positions(&descriptor.to)) {
         target[write] = source[read];
     }
@@ -46,14 +65,28 @@ fn end(access: &Access) -> usize {
 }
 
 fn access(variable: u32) -> impl Strategy<Value = Access> {
-    let dims = proptest::collection::vec((1u64..6, 0i64..40), 1..=4);
-    (dims, 0u64..9).prop_map(move |(dims, offset)| Access {
-        variable: VariableId(variable),
-        offset,
-        sizes: dims.iter().map(|&(size, _)| size).collect(),
-        steps: dims.iter().map(|&(_, step)| step).collect(),
-        dtype: DataType::U8,
+    let dims = proptest::collection::vec((1u64..6, -40i64..40), 1..=4);
+    (dims, 0u64..9).prop_map(move |(dims, offset)| {
+        placed(Access {
+            variable: VariableId(variable),
+            offset,
+            sizes: dims.iter().map(|&(size, _)| size).collect(),
+            steps: dims.iter().map(|&(_, step)| step).collect(),
+            dtype: DataType::U8,
+        })
     })
+}
+
+/// Far enough from the start of its variable for the steps that go backwards.
+fn placed(mut access: Access) -> Access {
+    let back = |(&size, &step): (&u64, &i64)| (size - 1) * step.min(0).unsigned_abs();
+    access.offset += access
+        .sizes
+        .iter()
+        .zip(&access.steps)
+        .map(back)
+        .sum::<u64>();
+    access
 }
 
 /// Two patterns of equal volume.
@@ -69,13 +102,62 @@ fn pair() -> impl Strategy<Value = Descriptor> {
         }
         to.steps.resize(sizes.len(), 7);
         to.sizes = sizes;
-        Descriptor::copy(from, to)
+        Descriptor::copy(from, placed(to))
     })
+}
+
+/// A transpose of elements of some size, read and written by patterns that share its dimensions or
+/// cut across them.
+fn transpose() -> impl Strategy<Value = Descriptor> {
+    let shape = [1u64..6, 1..4, 1..4, 1..6];
+    (shape, 1u64..10, -3i64..60, -3i64..60, any::<[bool; 2]>()).prop_map(
+        |(shape, element_size, read, write, packed)| {
+            let volume = shape.iter().product::<u64>() * element_size;
+            let pattern = |variable, packed, step, row: u64| {
+                let sizes = if packed {
+                    vec![volume]
+                } else {
+                    vec![row, volume / row]
+                };
+                placed(Access {
+                    variable: VariableId(variable),
+                    offset: 2,
+                    steps: [1, step][..sizes.len()].into(),
+                    sizes,
+                    dtype: DataType::U8,
+                })
+            };
+            let source = pattern(0, packed[0], read, shape[3] * element_size);
+            // Rows of two columns do not divide every shape.
+            let half = if volume % 2 == 0 { volume / 2 } else { 1 };
+            let to = pattern(1, packed[1], write, half);
+            let operation = Operation::Transpose {
+                shape,
+                element_size,
+            };
+            Descriptor {
+                operation,
+                from: vec![source],
+                to,
+            }
+        },
+    )
 }
 
 proptest! {
     #[test]
     fn any_copy_follows_the_definition(descriptor in pair()) {
+        let source = noise(end(&descriptor.from[0]));
+        let len = end(&descriptor.to) + 3;
+        prop_assert_eq!(
+            executed(&descriptor, &source, len),
+            copied(&descriptor, &source, len),
+            "{:?}", descriptor
+        );
+    }
+
+    #[test]
+    fn any_transpose_follows_the_definition(descriptor in transpose()) {
         let source = noise(end(&descriptor.from[0]));
         let len = end(&descriptor.to) + 3;
         prop_assert_eq!(
@@ -303,20 +385,56 @@ fn integers_are_summed_exactly_and_wrap_at_the_end() {
 }
 
 #[test]
-fn what_cannot_run_says_so() {
-    let operation = Operation::Transpose {
-        shape: [1, 1, 2, 2],
-        element_size: 1,
+fn a_transpose_must_fill_its_shape() {
+    let descriptor = |shape, element_size| Descriptor {
+        operation: Operation::Transpose {
+            shape,
+            element_size,
+        },
+        from: vec![Access::bytes(VariableId(0), 0, 12)],
+        to: Access::bytes(VariableId(1), 0, 12),
     };
-    let from = vec![Access::bytes(VariableId(0), 0, 4)];
-    let to = Access::bytes(VariableId(1), 0, 4);
-    let error = Plan::new(&Descriptor {
-        operation,
-        from,
-        to,
-    })
-    .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(descriptor([2, 1, 1, 3], 2).check(|_| Some(12)).is_ok());
+    let refusal = |shape, size| {
+        let error = Plan::new(&descriptor(shape, size)).unwrap_err();
+        error.to_string()
+    };
+    assert_eq!(
+        refusal([2, 1, 1, 3], 4),
+        "transpose_shape: the shape does not fill what is written: expected 12 bytes, found 24"
+    );
+    assert!(refusal([u64::MAX, 2, 1, 3], 2).contains("does not fill"));
+    assert_eq!(
+        refusal([2, 1, 1, 3], 0),
+        "transpose_element_size: elements without bytes"
+    );
+}
+
+#[test]
+fn backwards_steps_stay_inside() {
+    let back = |offset, steps: [i64; 2]| Access {
+        variable: VariableId(0),
+        offset,
+        sizes: vec![4, 3],
+        steps: steps.into(),
+        dtype: DataType::U8,
+    };
+    let to = Access::bytes(VariableId(1), 0, 12);
+    let check = |from| Descriptor::copy(from, to.clone()).check(|_| Some(16));
+    check(back(8, [1, -4])).unwrap();
+    let range = back(8, [1, -4]).range().unwrap();
+    assert_eq!((range.start, range.end), (0, 12));
+    let error = check(back(7, [1, -4])).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "from_off: the access pattern leaves its variable, or overflows: expected at least byte 0"
+    );
+    assert!(check(back(8, [1, i64::MIN])).is_err());
+    assert!(check(back(u64::MAX, [1, -4])).is_err());
+}
+
+#[test]
+fn what_cannot_run_says_so() {
     let cast = Descriptor {
         operation: Operation::Cast,
         from: vec![typed(0, DataType::C64, 1)],

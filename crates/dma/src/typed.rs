@@ -1,7 +1,7 @@
 //! Operations on elements: cast, add, min, max, fma (docs/dma.md, "Numerics").
 
 use crate::walk::Walk;
-use crate::{Access, Constant, Descriptor, Operation, mover};
+use crate::{Access, Constant, Descriptor, Operation, mover, simd};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{Convert, DataType, converter};
 
@@ -173,13 +173,15 @@ impl Typed {
         let mut converted = [0; BLOCK * WIDEST];
         while count > 0 {
             let (read, write) = (from.row(count), to.row(count));
-            let direct = read.step == side.bytes && write.step == self.target.bytes;
+            let direct =
+                read.step == side.bytes as isize && write.step == self.target.bytes as isize;
             if direct && read.count.min(write.count) >= BLOCK {
                 let done = read.count.min(write.count);
                 from.next(done);
                 to.next(done);
-                let source = source.get(read.offset..read.offset + done * read.step)?;
-                let target = target.get_mut(write.offset..write.offset + done * write.step)?;
+                let source = source.get(read.offset..read.offset + done * side.bytes)?;
+                let target =
+                    target.get_mut(write.offset..write.offset + done * self.target.bytes)?;
                 (side.convert)(source, target);
                 count -= done;
                 continue;
@@ -255,7 +257,7 @@ impl Side {
         };
         let bytes = access.dtype.bits() / 8;
         let walk = Walk::new(access, bytes).filter(|_| bytes > 0 && bytes <= WIDEST);
-        let convert = converter(from, to);
+        let convert = simd::converter(from, to).or_else(|| converter(from, to));
         let (walk, convert) = walk.zip(convert).ok_or_else(refused)?;
         Ok(Self {
             walk,
@@ -444,11 +446,11 @@ fn gather(
     while count > 0 {
         let row = walk.next(count);
         let (part, rest) = packed.split_at_mut_checked(row.count * bytes)?;
-        if row.step == bytes {
+        if row.step == bytes as isize {
             part.copy_from_slice(source.get(row.offset..row.offset + part.len())?);
         } else {
             for (index, element) in part.chunks_exact_mut(bytes).enumerate() {
-                let start = row.offset + index * row.step;
+                let start = row.at(index);
                 element.copy_from_slice(source.get(start..start + bytes)?);
             }
         }
@@ -470,13 +472,13 @@ fn scatter(
     while count > 0 {
         let row = walk.next(count);
         let (part, rest) = packed.split_at_checked(row.count * bytes)?;
-        if row.step == bytes {
+        if row.step == bytes as isize {
             target
                 .get_mut(row.offset..row.offset + part.len())?
                 .copy_from_slice(part);
         } else {
             for (index, element) in part.chunks_exact(bytes).enumerate() {
-                let start = row.offset + index * row.step;
+                let start = row.at(index);
                 target
                     .get_mut(start..start + bytes)?
                     .copy_from_slice(element);

@@ -1,7 +1,7 @@
 //! Walks the units of an access pattern in order: for operations on elements, and for copies
 //! between patterns whose dimensions do not divide each other.
 
-use crate::loops::{Dimension, dimensions};
+use crate::loops::{Dimension, dimensions, start};
 use crate::{Access, MAX_DIMENSIONS};
 
 /// A position in an access pattern that visits units of some bytes each.
@@ -10,6 +10,8 @@ pub(crate) struct Walk {
     /// Innermost first; those left over count 1.
     dims: [Dimension; MAX_DIMENSIONS],
     index: [usize; MAX_DIMENSIONS],
+    /// Of the first unit, from the lowest byte of the pattern.
+    start: usize,
     offset: usize,
 }
 
@@ -18,21 +20,35 @@ pub(crate) struct Walk {
 pub(crate) struct Row {
     pub offset: usize,
     pub count: usize,
-    pub step: usize,
+    pub step: isize,
+}
+
+impl Row {
+    /// Where unit `index` starts.
+    pub fn at(&self, index: usize) -> usize {
+        moved(self.offset, index, self.step)
+    }
+}
+
+/// Steps away from an offset. Inside a checked pattern nothing wraps; the products of steps taken back
+/// may.
+fn moved(offset: usize, count: usize, step: isize) -> usize {
+    offset.wrapping_add_signed(step.wrapping_mul(count as isize))
 }
 
 impl Walk {
     /// The units of `unit` bytes of a checked pattern, which are whole.
     pub fn new(access: &Access, unit: usize) -> Option<Self> {
         let mut dims = dimensions(access)?;
+        let start = start(&dims)?;
         if unit > 1 {
             let first = dims.first_mut()?;
-            if first.step != 1 || first.count % unit != 0 {
+            if first.step != 1 || !first.count.is_multiple_of(unit) {
                 return None;
             }
             *first = Dimension {
                 count: first.count / unit,
-                step: unit,
+                step: isize::try_from(unit).ok()?,
             };
             if first.count == 1 && dims.len() > 1 {
                 dims.remove(0);
@@ -40,13 +56,14 @@ impl Walk {
         }
         let mut fixed = [Dimension {
             count: 1,
-            step: unit,
+            step: isize::try_from(unit).ok()?,
         }; MAX_DIMENSIONS];
         fixed.get_mut(..dims.len())?.copy_from_slice(&dims);
         Some(Self {
             dims: fixed,
             index: [0; MAX_DIMENSIONS],
-            offset: 0,
+            start,
+            offset: start,
         })
     }
 
@@ -57,18 +74,20 @@ impl Walk {
 
     /// Goes to a unit by its number.
     pub fn seek(&mut self, mut number: usize) {
-        self.offset = 0;
+        self.offset = self.start;
         for (dim, index) in self.dims.iter().zip(&mut self.index) {
             *index = number % dim.count;
             number /= dim.count;
-            self.offset += *index * dim.step;
+            self.offset = moved(self.offset, *index, dim.step);
         }
     }
 
     /// Whether the units lie one behind the other, `bytes` apart.
     pub fn is_contiguous(&self, bytes: usize) -> bool {
         let [inner, outer @ ..] = &self.dims;
-        inner.step == bytes && outer.iter().all(|dim| dim.count == 1)
+        inner.step.unsigned_abs() == bytes
+            && inner.step >= 0
+            && outer.iter().all(|dim| dim.count == 1)
     }
 
     /// The units that [`Walk::next`] would give.
@@ -87,17 +106,17 @@ impl Walk {
     pub fn next(&mut self, most: usize) -> Row {
         let row = self.row(most);
         self.index[0] += row.count;
-        self.offset += row.count * row.step;
+        self.offset = row.at(row.count);
         for axis in 0..MAX_DIMENSIONS {
             let dim = self.dims[axis];
             if self.index[axis] < dim.count {
                 break;
             }
             self.index[axis] = 0;
-            self.offset -= dim.count * dim.step;
+            self.offset = moved(self.offset, dim.count, dim.step.wrapping_neg());
             if axis + 1 < MAX_DIMENSIONS {
                 self.index[axis + 1] += 1;
-                self.offset += self.dims[axis + 1].step;
+                self.offset = moved(self.offset, 1, self.dims[axis + 1].step);
             }
         }
         row
@@ -110,11 +129,15 @@ pub(crate) fn common_unit(a: &Access, b: &Access) -> usize {
         Some([first, ..]) if first.step == 1 => first.count,
         _ => 1,
     };
-    let (mut a, mut b) = (run(a), run(b));
+    gcd(run(a), run(b)).max(1)
+}
+
+/// The greatest common divisor.
+pub(crate) fn gcd(mut a: usize, mut b: usize) -> usize {
     while b != 0 {
         (a, b) = (b, a % b);
     }
-    a.max(1)
+    a
 }
 
 #[cfg(test)]
@@ -137,13 +160,19 @@ mod tests {
         let mut offsets = Vec::new();
         while offsets.len() < 12 {
             let row = walk.next(3);
-            offsets.extend((0..row.count).map(|index| row.offset + index * row.step));
+            offsets.extend((0..row.count).map(|index| row.at(index)));
         }
         assert_eq!(
             offsets,
             [0, 4, 16, 20, 32, 36, 100, 104, 116, 120, 132, 136]
         );
         assert_eq!(walk.next(1).offset, 0);
+        let back = Access {
+            offset: 200,
+            steps: vec![1, -16, -100],
+            ..access
+        };
+        assert_eq!(Walk::new(&back, 4).unwrap().next(9).offset, 132);
         for (number, &offset) in offsets.iter().enumerate() {
             walk.seek(number);
             assert_eq!(

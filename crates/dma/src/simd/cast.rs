@@ -1,0 +1,233 @@
+//! Casts between `f32` and the types of two bytes, a register at a time.
+
+use tenon_tensor::{Convert, DataType};
+
+/// The vector form of a cast, where there is one and the processor has the instructions. The
+/// results are those of [`tenon_tensor::converter`], NaNs included.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn converter(from: DataType, to: DataType) -> Option<Convert> {
+    use DataType::{BF16, F16, F32, F32r};
+    let wide = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
+    let narrow = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c");
+    Some(match (from, to) {
+        (F32 | F32r, BF16) if wide => x86::f32_to_bf16_avx512,
+        (F32 | F32r, BF16) if narrow => x86::f32_to_bf16_avx2,
+        (F32 | F32r, F16) if wide => x86::f32_to_f16_avx512,
+        (F32 | F32r, F16) if narrow => x86::f32_to_f16_f16c,
+        (BF16, F32 | F32r) if wide => x86::bf16_to_f32_avx512,
+        (BF16, F32 | F32r) if narrow => x86::bf16_to_f32_avx2,
+        (F16, F32 | F32r) if wide => x86::f16_to_f32_avx512,
+        (F16, F32 | F32r) if narrow => x86::f16_to_f32_f16c,
+        _ => return None,
+    })
+}
+
+/// No instruction set of other processors is used yet: the plain forms are vectorised by the compiler.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn converter(_: DataType, _: DataType) -> Option<Convert> {
+    None
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    // SAFETY, of all blocks here: `converter` hands out a function only where the processor has its
+    // instructions; a step loads and stores as many bytes as its two arrays are long.
+    use std::arch::x86_64::*;
+
+    /// A cast in steps of `$count` elements of `$read` and `$write` bytes; what is left over
+    /// goes through the stack.
+    macro_rules! cast {
+        ($name:ident, $features:literal, $count:literal, $read:literal, $write:literal, $step:expr) => {
+            pub fn $name(from: &[u8], to: &mut [u8]) {
+                #[target_feature(enable = $features)]
+                fn run(from: &[u8], to: &mut [u8]) {
+                    let (whole, rest) = from.as_chunks::<{ $count * $read }>();
+                    let (targets, last) = to.as_chunks_mut::<{ $count * $write }>();
+                    let steps = whole.len().min(targets.len());
+                    for (from, to) in whole.iter().zip(targets.iter_mut()) {
+                        $step(from, to);
+                    }
+                    let from = whole.get(steps).map_or(rest, |whole| whole);
+                    let to = targets.get_mut(steps).map_or(last, |target| target);
+                    let count = (from.len() / $read).min(to.len() / $write);
+                    let (mut source, mut target) = ([0; $count * $read], [0; $count * $write]);
+                    source[..count * $read].copy_from_slice(&from[..count * $read]);
+                    $step(&source, &mut target);
+                    to[..count * $write].copy_from_slice(&target[..count * $write]);
+                }
+                // SAFETY: the instructions are there, see above.
+                unsafe { run(from, to) }
+            }
+        };
+    }
+
+    cast!(
+        f32_to_bf16_avx512,
+        "avx512f,avx512bw",
+        16,
+        4,
+        2,
+        bf16_avx512
+    );
+    cast!(f32_to_bf16_avx2, "avx2", 16, 4, 2, bf16_avx2);
+    cast!(f32_to_f16_avx512, "avx512f", 16, 4, 2, f16_avx512);
+    cast!(f32_to_f16_f16c, "avx,f16c", 8, 4, 2, f16_f16c);
+    cast!(
+        bf16_to_f32_avx512,
+        "avx512f,avx512bw",
+        16,
+        2,
+        4,
+        from_bf16_avx512
+    );
+    cast!(bf16_to_f32_avx2, "avx2", 8, 2, 4, from_bf16_avx2);
+    cast!(f16_to_f32_avx512, "avx512f", 16, 2, 4, from_f16_avx512);
+    cast!(f16_to_f32_f16c, "avx,f16c", 8, 2, 4, from_f16_f16c);
+
+    /// Nearest, ties to even: half of what is cut, less one where the rest is even, carries. A NaN is cut and
+    /// made quiet.
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn bf16_avx512(from: &[u8; 64], to: &mut [u8; 32]) {
+        // SAFETY: see the module.
+        unsafe {
+            let bits = _mm512_loadu_si512(from.as_ptr().cast());
+            let cut = _mm512_srli_epi32::<16>(bits);
+            let odd = _mm512_and_si512(cut, _mm512_set1_epi32(1));
+            let carry = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+            let rounded = _mm512_srli_epi32::<16>(_mm512_add_epi32(bits, carry));
+            let quiet = _mm512_or_si512(cut, _mm512_set1_epi32(0x40));
+            let number = _mm512_castsi512_ps(bits);
+            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(number, number);
+            let value = _mm512_mask_mov_epi32(rounded, nan, quiet);
+            _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm512_cvtepi32_epi16(value));
+        }
+    }
+
+    /// As with the wider registers.
+    #[target_feature(enable = "avx2")]
+    fn bf16_avx2(from: &[u8; 64], to: &mut [u8; 32]) {
+        let round = |bits: __m256i| {
+            let cut = _mm256_srli_epi32::<16>(bits);
+            let odd = _mm256_and_si256(cut, _mm256_set1_epi32(1));
+            let carry = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+            let rounded = _mm256_srli_epi32::<16>(_mm256_add_epi32(bits, carry));
+            let quiet = _mm256_or_si256(cut, _mm256_set1_epi32(0x40));
+            let number = _mm256_castsi256_ps(bits);
+            let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(number, number));
+            _mm256_blendv_epi8(rounded, quiet, nan)
+        };
+        // SAFETY: see the module.
+        unsafe {
+            let low = round(_mm256_loadu_si256(from.as_ptr().cast()));
+            let high = round(_mm256_loadu_si256(from.as_ptr().add(32).cast()));
+            // Packing goes by halves of registers: the middle quarters change places.
+            let packed = _mm256_permute4x64_epi64::<0xd8>(_mm256_packus_epi32(low, high));
+            _mm256_storeu_si256(to.as_mut_ptr().cast(), packed);
+        }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn f16_avx512(from: &[u8; 64], to: &mut [u8; 32]) {
+        // SAFETY: see the module.
+        unsafe {
+            let numbers = _mm512_loadu_ps(from.as_ptr().cast());
+            let halves = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(numbers);
+            _mm256_storeu_si256(to.as_mut_ptr().cast(), halves);
+        }
+    }
+
+    #[target_feature(enable = "avx,f16c")]
+    fn f16_f16c(from: &[u8; 32], to: &mut [u8; 16]) {
+        // SAFETY: see the module.
+        unsafe {
+            let numbers = _mm256_loadu_ps(from.as_ptr().cast());
+            let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(numbers);
+            _mm_storeu_si128(to.as_mut_ptr().cast(), halves);
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn from_bf16_avx512(from: &[u8; 32], to: &mut [u8; 64]) {
+        // SAFETY: see the module.
+        unsafe {
+            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.as_ptr().cast()));
+            _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_slli_epi32::<16>(wide));
+        }
+    }
+
+    #[target_feature(enable = "avx2")]
+    fn from_bf16_avx2(from: &[u8; 16], to: &mut [u8; 32]) {
+        // SAFETY: see the module.
+        unsafe {
+            let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.as_ptr().cast()));
+            _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_slli_epi32::<16>(wide));
+        }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn from_f16_avx512(from: &[u8; 32], to: &mut [u8; 64]) {
+        // SAFETY: see the module.
+        unsafe {
+            let numbers = _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast()));
+            _mm512_storeu_ps(to.as_mut_ptr().cast(), numbers);
+        }
+    }
+
+    #[target_feature(enable = "avx,f16c")]
+    fn from_f16_f16c(from: &[u8; 16], to: &mut [u8; 32]) {
+        // SAFETY: see the module.
+        unsafe {
+            let numbers = _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast()));
+            _mm256_storeu_ps(to.as_mut_ptr().cast(), numbers);
+        }
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::x86::*;
+    use tenon_tensor::{Convert, DataType};
+
+    fn check(name: &str, vector: Convert, from: DataType, to: DataType, source: &[u8]) {
+        let plain = tenon_tensor::converter(from, to).unwrap();
+        let (read, write) = (from.bits() / 8, to.bits() / 8);
+        for count in (0..70).chain([source.len() / read]) {
+            let source = &source[..count * read];
+            let (mut expected, mut found) =
+                (vec![0xee; count * write + 3], vec![0xee; count * write + 3]);
+            plain(source, &mut expected[..count * write]);
+            vector(source, &mut found[..count * write]);
+            assert!(expected == found, "{name}, {count} elements");
+        }
+    }
+
+    /// Halves, neighbours of halves, subnormal numbers, infinities and NaNs of every payload.
+    fn singles() -> Vec<u8> {
+        let near = (0..=u16::MAX).flat_map(|high| {
+            let lows = [
+                0u16, 1, 0x0fff, 0x1000, 0x1001, 0x7fff, 0x8000, 0x8001, 0xffff,
+            ];
+            lows.map(|low| u32::from(high) << 16 | u32::from(low))
+        });
+        near.flat_map(u32::to_le_bytes).collect()
+    }
+
+    #[test]
+    fn vector_forms_have_the_bits_of_the_plain_ones() {
+        use DataType::{BF16, F16, F32};
+        let singles = singles();
+        let halves: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c") {
+            check("avx2", f32_to_bf16_avx2, F32, BF16, &singles);
+            check("f16c", f32_to_f16_f16c, F32, F16, &singles);
+            check("avx2", bf16_to_f32_avx2, BF16, F32, &halves);
+            check("f16c", f16_to_f32_f16c, F16, F32, &halves);
+        }
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
+            check("avx512", f32_to_bf16_avx512, F32, BF16, &singles);
+            check("avx512", f32_to_f16_avx512, F32, F16, &singles);
+            check("avx512", bf16_to_f32_avx512, BF16, F32, &halves);
+            check("avx512", f16_to_f32_avx512, F16, F32, &halves);
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! A block of a transpose: a cache line of each of 64 / N rows.
+
+use crate::mover::LINE;
+use std::mem::MaybeUninit;
+
+/// Transposes 64 bytes of each of 64 / N rows of elements of `N` bytes. Rows lie `from_row` and
+/// `to_row` bytes apart. `streams`: the target had better not come into the caches; [`fence`]
+/// follows the last block.
+///
+/// [`fence`]: super::fence
+///
+/// # Safety
+/// 64 bytes are valid at each of the rows of both ends, which do not overlap.
+pub(crate) unsafe fn transpose_block<const N: usize>(
+    from: *const u8,
+    from_row: isize,
+    to: *mut u8,
+    to_row: isize,
+    streams: bool,
+) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller vouches for the memory; the instructions are there.
+    unsafe {
+        let streams = streams && to.align_offset(LINE) == 0 && to_row % LINE as isize == 0;
+        if N == 4 && is_x86_feature_detected!("avx512f") {
+            return x86::words_avx512(from, from_row, to, to_row, streams);
+        }
+        if N == 4 {
+            return x86::words(from, from_row, to, to_row);
+        }
+        if N == 8 && is_x86_feature_detected!("avx512f") {
+            return x86::doubles_avx512(from, from_row, to, to_row, streams);
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = streams;
+    // SAFETY: the caller vouches.
+    unsafe { plain::<N>(from, from_row, to, to_row) };
+}
+
+/// # Safety
+/// As for [`transpose_block`].
+unsafe fn plain<const N: usize>(from: *const u8, from_row: isize, to: *mut u8, to_row: isize) {
+    let side = LINE / N;
+    // Rows of the source as they are, then gathered by column. Only `side` of them are used.
+    let mut block = [const { MaybeUninit::<[u8; LINE]>::uninit() }; LINE];
+    // SAFETY: the caller vouches for 64 bytes at each row of both ends; of the block, only rows
+    // that were written are read.
+    unsafe {
+        for (row, line) in block.iter_mut().enumerate().take(side) {
+            line.write(*from.offset(row as isize * from_row).cast::<[u8; LINE]>());
+        }
+        for row in 0..side {
+            let mut line = [0u8; LINE];
+            for (target, source) in line.as_chunks_mut::<N>().0.iter_mut().zip(&block) {
+                target.copy_from_slice(&source.assume_init_ref()[row * N..row * N + N]);
+            }
+            *to.offset(row as isize * to_row).cast::<[u8; LINE]>() = line;
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::LINE;
+    use std::arch::x86_64::*;
+    use std::mem::MaybeUninit;
+
+    /// A block of 16 by 16 elements of four bytes, in quarters of 4 by 4 that stay in registers.
+    /// The instructions are those that every x86-64 has.
+    ///
+    /// # Safety
+    /// As for [`super::transpose_block`].
+    pub unsafe fn words(from: *const u8, from_row: isize, to: *mut u8, to_row: isize) {
+        // Each line of the source is touched once: rows a power of two apart share a cache set,
+        // which has no room for sixteen.
+        let mut block = [const { MaybeUninit::<[u8; LINE]>::uninit() }; 16];
+        // SAFETY: the caller vouches for 64 bytes at each of 16 rows of both ends.
+        unsafe {
+            for (row, line) in block.iter_mut().enumerate() {
+                line.write(*from.offset(row as isize * from_row).cast::<[u8; LINE]>());
+            }
+            let block: *const u8 = block.as_ptr().cast();
+            for column in (0..4).map(|quarter| quarter * 16) {
+                for row in (0..4).map(|quarter| quarter * 4) {
+                    let load = |index: usize| {
+                        _mm_loadu_si128(block.add((row + index) * LINE + column).cast())
+                    };
+                    let (a, b, c, d) = (load(0), load(1), load(2), load(3));
+                    let (ab_low, cd_low) = (_mm_unpacklo_epi32(a, b), _mm_unpacklo_epi32(c, d));
+                    let (ab_high, cd_high) = (_mm_unpackhi_epi32(a, b), _mm_unpackhi_epi32(c, d));
+                    let columns = [
+                        _mm_unpacklo_epi64(ab_low, cd_low),
+                        _mm_unpackhi_epi64(ab_low, cd_low),
+                        _mm_unpacklo_epi64(ab_high, cd_high),
+                        _mm_unpackhi_epi64(ab_high, cd_high),
+                    ];
+                    for (index, value) in columns.into_iter().enumerate() {
+                        let to = to.offset((column / 4 + index) as isize * to_row);
+                        _mm_storeu_si128(to.add(row * 4).cast(), value);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A block of 16 by 16 elements of four bytes, in registers.
+    ///
+    /// # Safety
+    /// As for [`super::transpose_block`]; with `streams` all rows of the target are aligned to 64.
+    #[target_feature(enable = "avx512f")]
+    pub unsafe fn words_avx512(
+        from: *const u8,
+        from_row: isize,
+        to: *mut u8,
+        to_row: isize,
+        streams: bool,
+    ) {
+        // SAFETY: the caller vouches for 64 bytes at each of 16 rows of both ends.
+        unsafe {
+            let mut rows = [_mm512_setzero_si512(); 16];
+            for (index, row) in rows.iter_mut().enumerate() {
+                *row = _mm512_loadu_si512(from.offset(index as isize * from_row).cast());
+            }
+            // Squares of four by four elements inside of each quarter of a register.
+            let mut squares = [_mm512_setzero_si512(); 16];
+            for group in (0..16).step_by(4) {
+                let [a, b, c, d] = [0, 1, 2, 3].map(|index| rows[group + index]);
+                let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+                let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+                squares[group] = _mm512_unpacklo_epi64(ab_low, cd_low);
+                squares[group + 1] = _mm512_unpackhi_epi64(ab_low, cd_low);
+                squares[group + 2] = _mm512_unpacklo_epi64(ab_high, cd_high);
+                squares[group + 3] = _mm512_unpackhi_epi64(ab_high, cd_high);
+            }
+            // Then the quarters themselves, as a matrix of four by four.
+            for column in 0..4 {
+                let [a, b, c, d] = [0, 4, 8, 12].map(|group| squares[group + column]);
+                let (ab_even, ab_odd) = (
+                    _mm512_shuffle_i32x4::<0x88>(a, b),
+                    _mm512_shuffle_i32x4::<0xdd>(a, b),
+                );
+                let (cd_even, cd_odd) = (
+                    _mm512_shuffle_i32x4::<0x88>(c, d),
+                    _mm512_shuffle_i32x4::<0xdd>(c, d),
+                );
+                let lines = [
+                    _mm512_shuffle_i32x4::<0x88>(ab_even, cd_even),
+                    _mm512_shuffle_i32x4::<0x88>(ab_odd, cd_odd),
+                    _mm512_shuffle_i32x4::<0xdd>(ab_even, cd_even),
+                    _mm512_shuffle_i32x4::<0xdd>(ab_odd, cd_odd),
+                ];
+                for (quarter, line) in lines.into_iter().enumerate() {
+                    let to = to.offset((quarter * 4 + column) as isize * to_row);
+                    store(to, line, streams);
+                }
+            }
+        }
+    }
+
+    /// A block of 8 by 8 elements of eight bytes, in registers.
+    ///
+    /// # Safety
+    /// As for [`words_avx512`].
+    #[target_feature(enable = "avx512f")]
+    pub unsafe fn doubles_avx512(
+        from: *const u8,
+        from_row: isize,
+        to: *mut u8,
+        to_row: isize,
+        streams: bool,
+    ) {
+        // SAFETY: the caller vouches for 64 bytes at each of 8 rows of both ends.
+        unsafe {
+            let mut rows = [_mm512_setzero_si512(); 8];
+            for (index, row) in rows.iter_mut().enumerate() {
+                *row = _mm512_loadu_si512(from.offset(index as isize * from_row).cast());
+            }
+            for odd in 0..2 {
+                // Pairs of rows: quarter q holds column 2 q + odd of both.
+                let pair = |row: usize| {
+                    if odd == 0 {
+                        _mm512_unpacklo_epi64(rows[row], rows[row + 1])
+                    } else {
+                        _mm512_unpackhi_epi64(rows[row], rows[row + 1])
+                    }
+                };
+                let [a, b, c, d] = [pair(0), pair(2), pair(4), pair(6)];
+                let (ab_even, ab_odd) = (
+                    _mm512_shuffle_i32x4::<0x88>(a, b),
+                    _mm512_shuffle_i32x4::<0xdd>(a, b),
+                );
+                let (cd_even, cd_odd) = (
+                    _mm512_shuffle_i32x4::<0x88>(c, d),
+                    _mm512_shuffle_i32x4::<0xdd>(c, d),
+                );
+                let lines = [
+                    _mm512_shuffle_i32x4::<0x88>(ab_even, cd_even),
+                    _mm512_shuffle_i32x4::<0x88>(ab_odd, cd_odd),
+                    _mm512_shuffle_i32x4::<0xdd>(ab_even, cd_even),
+                    _mm512_shuffle_i32x4::<0xdd>(ab_odd, cd_odd),
+                ];
+                for (quarter, line) in lines.into_iter().enumerate() {
+                    let to = to.offset((quarter * 2 + odd) as isize * to_row);
+                    store(to, line, streams);
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// 64 bytes are valid at `to`, which is aligned to 64 when it streams.
+    #[target_feature(enable = "avx512f")]
+    unsafe fn store(to: *mut u8, line: __m512i, streams: bool) {
+        // SAFETY: the caller vouches.
+        unsafe {
+            if streams {
+                _mm512_stream_si512(to.cast(), line);
+            } else {
+                _mm512_storeu_si512(to.cast(), line);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<const N: usize>() {
+        let from: Vec<u8> = (0..64 * 80u32)
+            .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
+            .collect();
+        for (streams, shift) in [(false, 0), (true, 0), (true, 4)] {
+            let mut to = vec![0u8; 64 * 130];
+            let shift = to.as_ptr().align_offset(64) + shift;
+            let side = 64 / N;
+            // SAFETY: the rows lie inside of the vectors.
+            unsafe {
+                transpose_block::<N>(from.as_ptr(), 80, to[shift..].as_mut_ptr(), 128, streams);
+            };
+            for row in 0..side {
+                for column in 0..side {
+                    let at = shift + row * 128 + column * N;
+                    let source = column * 80 + row * N;
+                    assert_eq!(
+                        to[at..at + N],
+                        from[source..source + N],
+                        "{N} {row} {column}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_of_every_size() {
+        check::<1>();
+        check::<2>();
+        check::<4>();
+        check::<8>();
+    }
+}
