@@ -217,16 +217,15 @@ impl<'a> Mover<'a> {
         let mut strides = from.strides.clone();
         for ((&first, &axis), &step) in starts.iter().zip(&axes).zip(&steps) {
             let axis = wrap(axis, rank)?;
-            if step < 1 {
-                return Err("a descriptor has no negative step".into());
-            }
             let extent = from.ty.shape()[axis] as i64;
             let first = if first < 0 {
                 first.saturating_add(extent)
             } else {
                 first
             };
-            start[axis] = first.clamp(0, extent) as usize;
+            // Backwards from behind the end begins with the last one.
+            let last = if step < 0 { extent - 1 } else { extent };
+            start[axis] = first.clamp(0, last.max(0)) as usize;
             strides[axis] = strides[axis].saturating_mul(step);
         }
         if to.ty.elements() == 0 {

@@ -14,6 +14,7 @@
 mod check;
 mod copy_strided;
 mod descriptor;
+pub mod engine;
 mod loops;
 mod mover;
 mod plan;
