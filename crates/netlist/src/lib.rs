@@ -1,0 +1,47 @@
+//! Netlists: BUDA's graphs of ops on grids of cores, their queues, and the programs that run them
+//! (seed buda-netlist; where the code of the original differs, the facts).
+//!
+//! * [`read`] turns YAML into a [`Netlist`] whose every value knows its place.
+//! * A [`Netlist`] displays as YAML in one layout that reads back equal.
+//! * [`check`] holds it against the rules; [`TileShape`] computes shapes through TMs.
+//! * [`Rule`] lists what may be wrong; a [`Finding`] says where, with the line and a mark under it.
+//!
+//! ```
+//! use tenon_netlist::{Severity, Source, read};
+//!
+//! let source = Source::new("small.yaml", "devices: {arch: grayskull}\nqueues: {q: {entries: 0}}\n");
+//! let read = read(&source);
+//! assert!(read.findings.count(Severity::Error) > 2);
+//! let first = read.findings.iter().next().unwrap();
+//! assert!(first.display(&source).to_string().starts_with("small.yaml:1:1: error:"));
+//! ```
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod finding;
+mod links;
+mod netlist;
+mod print;
+mod read;
+mod rules;
+mod shape;
+mod source;
+mod words;
+mod yaml;
+mod yaml_text;
+
+pub use attributes::{AttributeKey, AttributeType, AttributeValue, Attributes};
+pub use finding::{Finding, Findings, Severity};
+pub use links::{Links, Node as LinkedNode};
+pub use netlist::{
+    Address, Blocking, Buffer, FusedOp, Graph, Input, Instruction, Netlist, Op, Operand, Operation,
+    Pad, Program, Queue, QueueSetting, ScheduledOp, SettingKey, TileBroadcast, Tm,
+};
+pub use read::{Read, read};
+pub use rules::{Rule, check};
+pub use shape::TileShape;
+pub use source::{Source, Span, Spanned};
+pub use words::{
+    Arch, DataFormat, Layout, MathFidelity, Memory, OpKind, QueueKind, UblockOrder, Word,
+};
+pub use yaml::{MAX_NESTING, Node, NodeKind};

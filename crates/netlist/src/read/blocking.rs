@@ -1,0 +1,62 @@
+//! The fields that queues and ops share: their blocking.
+
+use super::fields::Fields;
+use super::reader::Reader;
+use crate::netlist::Blocking;
+use crate::source::Spanned;
+use crate::yaml::Node;
+use crate::{Finding, Rule};
+
+/// Tile sizes that exist (facts 2).
+const TILES: [[u32; 2]; 7] = [
+    [32, 32],
+    [16, 32],
+    [32, 16],
+    [8, 32],
+    [4, 32],
+    [2, 32],
+    [1, 32],
+];
+
+/// Reads the fields of a blocking.
+pub(super) fn read_blocking(
+    reader: &mut Reader,
+    fields: &mut Fields<'_>,
+    owner: &Spanned<String>,
+) -> Option<Blocking> {
+    let pair = |reader: &mut Reader, node: &Node| reader.pair(node, 1);
+    let grid_size = fields.require(reader, "grid_size", owner, pair);
+    let t = fields.require(reader, "t", owner, |reader, node| reader.count(node, 1));
+    let mblock = fields.require(reader, "mblock", owner, pair);
+    let ublock = fields.require(reader, "ublock", owner, pair);
+    let ublock_order = fields.optional(reader, "ublock_order", |reader, node| reader.word(node));
+    let tile_dim = fields.optional(reader, "tile_dim", read_tile_dim);
+    Some(Blocking {
+        grid_size: grid_size?,
+        t: t?,
+        mblock: mblock?,
+        ublock: ublock?,
+        ublock_order,
+        tile_dim,
+    })
+}
+
+fn read_tile_dim(reader: &mut Reader, node: &Node) -> Option<Spanned<[u32; 2]>> {
+    let tile = reader.pair(node, 1)?;
+    if TILES.contains(&tile.value) {
+        return Some(tile);
+    }
+    let all: Vec<String> = TILES
+        .iter()
+        .map(|[rows, columns]| format!("{rows}x{columns}"))
+        .collect();
+    let [rows, columns] = tile.value;
+    let finding = Finding::new(Rule::ValueRange, node.span, "no such tile");
+    let expected = format!("one of {}", all.join(", "));
+    reader.report(
+        finding
+            .expected(expected)
+            .found(format!("{rows}x{columns}")),
+    );
+    None
+}

@@ -1,0 +1,132 @@
+//! From YAML to a [`Netlist`]: every section, all problems at once.
+
+mod attributes;
+mod blocking;
+mod fields;
+mod fused;
+mod graph;
+mod program;
+mod queue;
+mod reader;
+mod tms;
+
+use crate::netlist::Netlist;
+use crate::source::{Source, Spanned};
+use crate::yaml::{Node, NodeKind, parse};
+use crate::{Finding, Findings, Rule};
+use reader::Reader;
+
+/// What was read of a source.
+#[derive(Debug, Clone)]
+pub struct Read {
+    /// The netlist: all of it that could be read. It is whole when no finding is an error.
+    pub netlist: Netlist,
+    /// What is wrong, in the order of the file.
+    pub findings: Findings,
+}
+
+/// What a template writes where a value is to be filled in.
+const TEMPLATE: &str = "$TEMPLATE_";
+
+/// Reads a netlist. Never fails as a whole: the findings say what could not be read.
+pub fn read(source: &Source) -> Read {
+    let mut reader = Reader::default();
+    let mut netlist = Netlist::default();
+    if let Some(finding) = template(source) {
+        reader.report(finding);
+        return Read {
+            netlist,
+            findings: reader.findings,
+        };
+    }
+    match parse(source) {
+        Ok(root) => read_sections(&mut reader, &root, &mut netlist),
+        Err(finding) => reader.report(finding),
+    }
+    Read {
+        netlist,
+        findings: reader.findings.sorted(),
+    }
+}
+
+fn template(source: &Source) -> Option<Finding> {
+    let start = source.text().find(TEMPLATE)?;
+    let rest = &source.text()[start + 1..];
+    let length = rest
+        .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .unwrap_or(rest.len());
+    let span = crate::Span {
+        start: start as u32,
+        end: (start + 1 + length) as u32,
+    };
+    let finding = Finding::new(
+        Rule::Template,
+        span,
+        "this is a template of netlists, not a netlist",
+    );
+    Some(finding.help("fill in its $TEMPLATE_ values first"))
+}
+
+fn read_sections(reader: &mut Reader, root: &Node, netlist: &mut Netlist) {
+    let NodeKind::Map(sections) = &root.kind else {
+        let finding = Finding::new(Rule::Structure, root.span, "this is not a netlist");
+        let expected = "a map of sections: devices, queues, graphs, programs";
+        return reader.report(finding.expected(expected).found(root.kind_name()));
+    };
+    let mut seen: Vec<&str> = Vec::new();
+    for (key, node) in sections {
+        let name = key.text().unwrap_or_default();
+        if seen.contains(&name) {
+            reader.duplicate(key);
+        }
+        seen.push(name);
+        match name {
+            "devices" => read_devices(reader, node, netlist),
+            "queues" => netlist.queues = named(reader, node, "queues", queue::read_queue),
+            "graphs" => netlist.graphs = named(reader, node, "graphs", graph::read_graph),
+            "fused_ops" => {
+                netlist.fused_ops = named(reader, node, "fused ops", fused::read_fused_op);
+            }
+            "programs" => netlist.programs = program::read_programs(reader, node),
+            _ => {
+                if let Some(name) = reader.text(key) {
+                    netlist.others.push((name, node.clone()));
+                }
+            }
+        }
+    }
+    let place = Spanned::new("the netlist".to_owned(), root.span.first());
+    for section in ["devices", "queues", "graphs", "programs"] {
+        if !seen.contains(&section) {
+            reader.missing::<()>(&format!("section '{section}'"), &place);
+        }
+    }
+}
+
+/// The things of a section that is a map of names.
+fn named<T>(
+    reader: &mut Reader,
+    node: &Node,
+    what: &str,
+    read: impl Fn(&mut Reader, &Node, &Node) -> Option<T>,
+) -> Vec<T> {
+    let entries = reader.map(node, what);
+    entries
+        .iter()
+        .filter_map(|(key, node)| read(reader, key, node))
+        .collect()
+}
+
+fn read_devices(reader: &mut Reader, node: &Node, netlist: &mut Netlist) {
+    let owner = Spanned::new("the section devices".to_owned(), node.span.first());
+    let mut fields = fields::Fields::new(reader, node, "devices");
+    let arch = fields.require(reader, "arch", &owner, |reader, node| {
+        let nodes = reader.one_or_list(node, "architectures");
+        nodes
+            .iter()
+            .map(|node| reader.word(node))
+            .collect::<Option<Vec<_>>>()
+    });
+    fields.finish(reader);
+    netlist.arch = arch.unwrap_or_default();
+}

@@ -1,0 +1,290 @@
+//! Typed values from nodes. What does not fit becomes a finding, and reading goes on.
+
+use crate::source::Spanned;
+use crate::words::Word;
+use crate::yaml::{Node, NodeKind};
+use crate::{Finding, Findings, Rule};
+
+/// Collects what is wrong while values are read.
+#[derive(Default)]
+pub(super) struct Reader {
+    pub(super) findings: Findings,
+}
+
+impl Reader {
+    pub(super) fn report(&mut self, finding: Finding) {
+        self.findings.push(finding);
+    }
+
+    fn wrong_type<T>(&mut self, node: &Node, expected: &str) -> Option<T> {
+        let found = node
+            .text()
+            .map_or(node.kind_name().to_owned(), |text| format!("'{text}'"));
+        let finding = Finding::new(Rule::ValueType, node.span, "wrong type of value");
+        self.report(finding.expected(expected).found(found));
+        None
+    }
+
+    /// The entries of a map; nothing stands for an empty one.
+    pub(super) fn map<'n>(&mut self, node: &'n Node, what: &str) -> &'n [(Node, Node)] {
+        match &node.kind {
+            NodeKind::Map(entries) => entries,
+            _ if node.is_null() => &[],
+            _ => {
+                self.wrong_type::<()>(node, &format!("a map of {what}"));
+                &[]
+            }
+        }
+    }
+
+    /// The elements of a list; nothing stands for an empty one.
+    pub(super) fn list<'n>(&mut self, node: &'n Node, what: &str) -> &'n [Node] {
+        match &node.kind {
+            NodeKind::Sequence(nodes) => nodes,
+            _ if node.is_null() => &[],
+            _ => {
+                self.wrong_type::<()>(node, &format!("a list of {what}"));
+                &[]
+            }
+        }
+    }
+
+    /// The elements of a list, or the one scalar that stands for it.
+    pub(super) fn one_or_list<'n>(&mut self, node: &'n Node, what: &str) -> &'n [Node] {
+        match &node.kind {
+            NodeKind::Scalar { .. } if !node.is_null() => std::slice::from_ref(node),
+            _ => self.list(node, what),
+        }
+    }
+
+    /// A name or other text.
+    pub(super) fn text(&mut self, node: &Node) -> Option<Spanned<String>> {
+        match node.text() {
+            Some(text) if !text.is_empty() => Some(Spanned::new(text.to_owned(), node.span)),
+            _ => self.wrong_type(node, "a name"),
+        }
+    }
+
+    /// An integer, decimal or hexadecimal (facts 1).
+    pub(super) fn integer(&mut self, node: &Node) -> Option<Spanned<i64>> {
+        match node.text().and_then(parse_integer) {
+            Some(value) => Some(Spanned::new(value, node.span)),
+            None => self.wrong_type(node, "an integer"),
+        }
+    }
+
+    /// An integer from `least` that fits 32 bits.
+    pub(super) fn count(&mut self, node: &Node, least: u32) -> Option<Spanned<u32>> {
+        let value = self.integer(node)?;
+        match u32::try_from(value.value) {
+            Ok(count) if count >= least => Some(Spanned::new(count, node.span)),
+            _ => {
+                let finding = Finding::new(Rule::ValueRange, node.span, "number out of range");
+                self.report(
+                    finding
+                        .expected(format!("at least {least}"))
+                        .found(value.value),
+                );
+                None
+            }
+        }
+    }
+
+    /// A byte of memory.
+    pub(super) fn address(&mut self, node: &Node) -> Option<u64> {
+        let value = self.integer(node)?;
+        match u64::try_from(value.value) {
+            Ok(byte) => Some(byte),
+            Err(_) => {
+                let finding = Finding::new(Rule::ValueRange, node.span, "negative address");
+                self.report(finding.found(value.value));
+                None
+            }
+        }
+    }
+
+    /// true or false, in any case.
+    pub(super) fn boolean(&mut self, node: &Node) -> Option<Spanned<bool>> {
+        match node.text().and_then(parse_bool) {
+            Some(value) => Some(Spanned::new(value, node.span)),
+            None => self.wrong_type(node, "true or false"),
+        }
+    }
+
+    /// A number.
+    pub(super) fn number(&mut self, node: &Node) -> Option<Spanned<f64>> {
+        let number = node.text().and_then(|text| text.parse::<f64>().ok());
+        let integer = || {
+            node.text()
+                .and_then(parse_integer)
+                .map(|value| value as f64)
+        };
+        match number.or_else(integer) {
+            Some(value) => Some(Spanned::new(value, node.span)),
+            None => self.wrong_type(node, "a number"),
+        }
+    }
+
+    /// One of the words of `W`.
+    pub(super) fn word<W: Word>(&mut self, node: &Node) -> Option<Spanned<W>> {
+        let Some(text) = node.text() else {
+            return self.wrong_type(node, W::NOUN);
+        };
+        match W::from_word(text) {
+            Some(value) => Some(Spanned::new(value, node.span)),
+            None => {
+                let message = format!("unknown {}", W::NOUN);
+                let finding = Finding::new(Rule::ValueWord, node.span, message);
+                self.report(
+                    finding
+                        .expected(choices(&W::choices(), text))
+                        .found(quoted(text)),
+                );
+                None
+            }
+        }
+    }
+
+    /// Two counts, rows and columns.
+    pub(super) fn pair(&mut self, node: &Node, least: u32) -> Option<Spanned<[u32; 2]>> {
+        let NodeKind::Sequence(nodes) = &node.kind else {
+            return self.wrong_type(node, "a pair [rows, columns]");
+        };
+        let [rows, columns] = nodes.as_slice() else {
+            let finding = Finding::new(Rule::ValueType, node.span, "wrong number of elements");
+            self.report(finding.expected("2, rows and columns").found(nodes.len()));
+            return None;
+        };
+        let (rows, columns) = (self.count(rows, least), self.count(columns, least));
+        Some(Spanned::new([rows?.value, columns?.value], node.span))
+    }
+
+    /// Counts from 0.
+    pub(super) fn counts(&mut self, node: &Node) -> Vec<Spanned<u32>> {
+        let nodes = self.list(node, "integers");
+        nodes
+            .iter()
+            .filter_map(|node| self.count(node, 0))
+            .collect()
+    }
+
+    /// A required field that is absent.
+    pub(super) fn missing<T>(&mut self, field: &str, owner: &Spanned<String>) -> Option<T> {
+        let message = format!("'{}' has no {field}", owner.value);
+        self.report(Finding::new(Rule::MissingField, owner.span, message));
+        None
+    }
+
+    /// A field that nobody knows.
+    pub(super) fn unknown(&mut self, key: &Node, owner: &str, known: &[&str]) {
+        let name = key.text().unwrap_or("?");
+        let finding = Finding::new(
+            Rule::UnknownField,
+            key.span,
+            format!("unknown field of {owner}"),
+        )
+        .found(quoted(name));
+        let near = nearest(name, known);
+        let help = near.map(|near| format!("did you mean '{near}'?"));
+        self.report(match help {
+            Some(help) => finding.help(help),
+            None => finding.expected(known.join(", ")),
+        });
+    }
+
+    /// A field that stands twice.
+    pub(super) fn duplicate(&mut self, key: &Node) {
+        let name = key.text().unwrap_or("?");
+        let message = format!("'{name}' stands twice; the last one counts");
+        self.report(Finding::new(Rule::DuplicateField, key.span, message));
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{text}'")
+}
+
+/// All choices, or the nearest one when there are many.
+fn choices(all: &str, found: &str) -> String {
+    let words: Vec<&str> = all.split(", ").collect();
+    match nearest(found, &words) {
+        Some(near) if words.len() > 8 => format!("one of {all}; did you mean '{near}'?"),
+        _ => format!("one of {all}"),
+    }
+}
+
+/// The known word that `name` is probably a slip of.
+fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    let distances = known.iter().map(|&word| (distance(name, word), word));
+    let (distance, word) = distances.min()?;
+    (distance <= 2 && distance < name.chars().count()).then_some(word)
+}
+
+/// Letters to insert, drop or change to get from one word to the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.chars().take(64).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for j in 0..b.len() {
+            let change = diagonal + usize::from(letter != b[j]);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// An integer as YAML and netlists write them: decimal or `0x`, with a sign.
+pub(super) fn parse_integer(text: &str) -> Option<i64> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let hexadecimal = digits
+        .strip_prefix("0x")
+        .or_else(|| digits.strip_prefix("0X"));
+    let value = match hexadecimal {
+        Some(digits) if !digits.starts_with(['+', '-']) => i64::from_str_radix(digits, 16).ok()?,
+        Some(_) => return None,
+        None if digits.starts_with(|first: char| first.is_ascii_digit()) => digits.parse().ok()?,
+        None => return None,
+    };
+    Some(sign * value)
+}
+
+/// true or false in any case, as YAML 1.1 has it.
+pub(super) fn parse_bool(text: &str) -> Option<bool> {
+    let is = |words: &[&str]| words.iter().any(|word| word.eq_ignore_ascii_case(text));
+    match () {
+        () if is(&["true", "yes", "on", "1"]) => Some(true),
+        () if is(&["false", "no", "off", "0"]) => Some(false),
+        () => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_decimal_or_hexadecimal() {
+        assert_eq!(parse_integer("0x30000000"), Some(0x3000_0000));
+        assert_eq!(parse_integer("-12"), Some(-12));
+        assert_eq!(parse_integer("0x-1"), None);
+        assert_eq!(parse_integer("1.5"), None);
+        assert_eq!(parse_integer(""), None);
+        assert_eq!(parse_integer("99999999999999999999"), None);
+    }
+
+    #[test]
+    fn a_slip_finds_its_word() {
+        assert_eq!(
+            nearest("gird_size", &["grid_size", "grid_loc"]),
+            Some("grid_size")
+        );
+        assert_eq!(nearest("x", &["t", "df"]), None);
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+}

@@ -1,0 +1,48 @@
+//! All rules over one netlist.
+
+use super::{fused, names, ops, programs, queues, shapes};
+use crate::links::Links;
+use crate::netlist::Netlist;
+use crate::words::Arch;
+use crate::{Finding, Findings};
+
+/// What a rule needs: the netlist, its names, and where findings go.
+pub(super) struct Checker<'n> {
+    pub(super) netlist: &'n Netlist,
+    pub(super) links: Links<'n>,
+    /// The architectures it is checked for.
+    pub(super) arch: Vec<Arch>,
+    findings: Findings,
+}
+
+impl Checker<'_> {
+    pub(super) fn report(&mut self, finding: Finding) {
+        self.findings.push(finding);
+    }
+
+    /// Whether it is to run on grayskull and nothing else: what only a later architecture can do
+    /// is wrong then.
+    pub(super) fn is_grayskull(&self) -> bool {
+        self.arch == [Arch::Grayskull]
+    }
+}
+
+/// Checks a netlist that was read without errors against the rules of the netlist level
+/// (facts 7.1). A netlist for several architectures keeps a rule that one of them keeps, unless
+/// `arch` names the one it is to run on.
+pub fn check(netlist: &Netlist, arch: Option<Arch>) -> Findings {
+    let given = || netlist.arch.iter().map(|arch| arch.value).collect();
+    let mut checker = Checker {
+        netlist,
+        links: Links::new(netlist),
+        arch: arch.map_or_else(given, |arch| vec![arch]),
+        findings: Findings::default(),
+    };
+    names::check(&mut checker);
+    queues::check(&mut checker);
+    ops::check(&mut checker);
+    shapes::check(&mut checker);
+    fused::check(&mut checker);
+    programs::check(&mut checker);
+    checker.findings.sorted()
+}

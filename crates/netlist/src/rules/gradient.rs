@@ -1,0 +1,119 @@
+//! Gradient accumulation (facts 3.8 and 7.1).
+
+use super::Rule;
+use super::check::Checker;
+use super::ops::report;
+use crate::netlist::{Op, Tm};
+use crate::words::{DataFormat, OpKind, QueueKind};
+
+pub(super) fn check(checker: &mut Checker<'_>, op: &Op) {
+    let Some(flag) = op.gradient_op.filter(|gradient| gradient.value) else {
+        return;
+    };
+    let kind = op.kind.value;
+    if op.intermed_df.value != op.out_df.value {
+        let message = "a gradient is spilled as it is written";
+        let found = op.intermed_df.value;
+        report(
+            checker,
+            Rule::Gradient,
+            op.intermed_df.span,
+            op,
+            message,
+            op.out_df.value,
+            found,
+        );
+    }
+    if kind == OpKind::Maximum {
+        report(
+            checker,
+            Rule::Gradient,
+            op.kind.span,
+            op,
+            "maxima do not add up",
+            "a sum",
+            kind,
+        );
+    }
+    let is_copy = kind.is_copy();
+    if checker.is_grayskull() && !matches!(kind, OpKind::Matmul | OpKind::Multiply) && !is_copy {
+        let message = "wrong type of op for a gradient on grayskull";
+        report(
+            checker,
+            Rule::Gradient,
+            op.kind.span,
+            op,
+            message,
+            "matmul, multiply or datacopy",
+            kind,
+        );
+    }
+    let transposed = op.inputs.iter().flat_map(|input| &input.tms);
+    let transposed = transposed.clone().find(|tm| tm.value == Tm::Transpose);
+    if let Some(tm) = transposed.filter(|_| kind != OpKind::Matmul && !is_copy) {
+        let message = "a gradient's input is not transposed";
+        report(
+            checker,
+            Rule::Gradient,
+            tm.span,
+            op,
+            message,
+            "no transpose",
+            "transpose",
+        );
+    }
+    use DataFormat::{Bfp2, Bfp2B, Bfp4, Bfp4B};
+    if [Bfp2, Bfp2B, Bfp4, Bfp4B].contains(&op.intermed_df.value) {
+        let message = "a sum needs more bits";
+        let found = op.intermed_df.value;
+        report(
+            checker,
+            Rule::Gradient,
+            op.intermed_df.span,
+            op,
+            message,
+            "at least Bfp8",
+            found,
+        );
+    }
+    if op
+        .acc_df
+        .is_some_and(|format| format.value == DataFormat::Int32)
+    {
+        let message = "a gradient is no integer";
+        report(
+            checker,
+            Rule::Gradient,
+            flag.span,
+            op,
+            message,
+            "a float acc_df",
+            DataFormat::Int32,
+        );
+    }
+    let queues = checker.links.filled(&op.name.value).to_vec();
+    let [ram] = queues.as_slice() else {
+        let message = "a gradient goes to one ram";
+        return report(
+            checker,
+            Rule::Gradient,
+            flag.span,
+            op,
+            message,
+            1,
+            queues.len(),
+        );
+    };
+    if ram.kind.value != QueueKind::Ram {
+        let message = format!("a gradient goes to a ram: '{}'", ram.name.value);
+        report(
+            checker,
+            Rule::Gradient,
+            ram.kind.span,
+            op,
+            &message,
+            "type ram",
+            ram.kind.value,
+        );
+    }
+}

@@ -1,0 +1,87 @@
+//! Names: given once, and there when used.
+
+use super::Rule;
+use super::check::Checker;
+use crate::Finding;
+use crate::links::Node;
+use crate::source::Spanned;
+use std::collections::HashSet;
+
+pub(super) fn check(checker: &mut Checker<'_>) {
+    let netlist = checker.netlist;
+    unique(
+        checker,
+        "queue",
+        netlist.queues.iter().map(|queue| &queue.name),
+    );
+    unique(
+        checker,
+        "graph",
+        netlist.graphs.iter().map(|graph| &graph.name),
+    );
+    unique(checker, "op", netlist.ops().map(|(_, op)| &op.name));
+    unique(
+        checker,
+        "fused op",
+        netlist.fused_ops.iter().map(|op| &op.id),
+    );
+    unique(
+        checker,
+        "program",
+        netlist.programs.iter().map(|program| &program.name),
+    );
+    for (_, op) in netlist.ops() {
+        for input in &op.inputs {
+            if checker.links.find(&input.name.value).is_none() {
+                unknown(checker, &input.name, "queue or op");
+            }
+        }
+    }
+    for queue in netlist.queues.iter().filter(|queue| !queue.is_host_fed()) {
+        match checker.links.find(&queue.input.value) {
+            Some(Node::Op(..)) => {}
+            // Data from another netlist come as if from the host (facts 2).
+            None if queue.input.value.contains("net2net") => {}
+            Some(Node::Queue(_)) => {
+                let finding = Finding::new(
+                    Rule::QueueProducer,
+                    queue.input.span,
+                    "a queue cannot fill a queue",
+                );
+                let found = format!("the queue '{}'", queue.input.value);
+                checker.report(finding.expected("HOST or an op").found(found));
+            }
+            None => unknown(checker, &queue.input, "op"),
+        }
+    }
+}
+
+fn unique<'n>(
+    checker: &mut Checker<'n>,
+    what: &str,
+    names: impl Iterator<Item = &'n Spanned<String>>,
+) {
+    let mut seen = HashSet::new();
+    for name in names {
+        if !seen.insert(name.value.as_str()) {
+            let message = format!("there is another {what} '{}'", name.value);
+            checker.report(Finding::new(Rule::UniqueName, name.span, message));
+        }
+    }
+}
+
+/// Reports a name that stands for nothing.
+pub(super) fn unknown(checker: &mut Checker<'_>, name: &Spanned<String>, what: &str) {
+    let message = format!("there is no {what} '{}'", name.value);
+    let finding = Finding::new(Rule::UnknownName, name.span, message);
+    let lower = name.value.to_ascii_lowercase();
+    let near = checker
+        .links
+        .names()
+        .find(|known| known.to_ascii_lowercase() == lower);
+    let help = near.map(|near| format!("did you mean '{near}'?"));
+    checker.report(match help {
+        Some(help) => finding.help(help),
+        None => finding,
+    });
+}

@@ -1,0 +1,192 @@
+//! The shapes of inputs, computed through unpad, TMs and pad, against what each op needs
+//! (facts 3.1).
+
+use super::Rule;
+use super::check::Checker;
+use super::ops::report;
+use crate::attributes::AttributeKey as Key;
+use crate::netlist::{Input, Op, Tm};
+use crate::shape::TileShape;
+use crate::words::OpKind;
+
+pub(super) fn check(checker: &mut Checker<'_>) {
+    let netlist = checker.netlist;
+    for (_, op) in netlist.ops() {
+        let shapes: Vec<Option<TileShape>> = op
+            .inputs
+            .iter()
+            .map(|input| input_shape(checker, op, input))
+            .collect();
+        if let Some(shapes) = shapes.into_iter().collect::<Option<Vec<_>>>() {
+            needs(checker, op, &shapes);
+        }
+    }
+}
+
+/// The shape that an op sees of an input; `None` when it cannot be computed.
+fn input_shape(checker: &mut Checker<'_>, op: &Op, input: &Input) -> Option<TileShape> {
+    for tm in &input.tms {
+        if matches!(tm.value, Tm::TileBroadcast(_)) {
+            let message = "tile_broadcast stands in fused ops only";
+            report(
+                checker,
+                Rule::TmPlace,
+                tm.span,
+                op,
+                message,
+                "another TM",
+                "tile_broadcast",
+            );
+        }
+    }
+    let source = checker.links.find(&input.name.value)?;
+    match TileShape::of(source.blocking()).through(input) {
+        Ok(shape) => Some(shape),
+        Err(finding) => {
+            checker.report(finding);
+            None
+        }
+    }
+}
+
+fn needs(checker: &mut Checker<'_>, op: &Op, inputs: &[TileShape]) {
+    let out = TileShape::of(&op.blocking);
+    let inner = |key| op.attributes.integer(key).unsigned_abs();
+    let k = inner(Key::MK).saturating_mul(inner(Key::UKt));
+    let kind = op.kind.value;
+    let groups = match op.attributes.is(Key::Accumulate) {
+        true => inner(Key::Z).max(1),
+        false => 1,
+    };
+    let t = out.t.saturating_mul(groups);
+    match kind {
+        OpKind::Matmul if op.attributes.is(Key::Identity) => {}
+        OpKind::Matmul => {
+            same(
+                checker,
+                op,
+                inputs,
+                0,
+                TileShape {
+                    t,
+                    rows: out.rows,
+                    columns: k,
+                },
+            );
+            // In1 may have slices that are not used (facts 10.11).
+            if let Some(weights) = inputs.get(1) {
+                let wanted = TileShape {
+                    t: weights.t.max(t),
+                    rows: k,
+                    columns: out.columns,
+                };
+                same(checker, op, inputs, 1, wanted);
+            }
+            if op.attributes.is(Key::Bias) {
+                same(checker, op, inputs, 2, out);
+            }
+        }
+        OpKind::Depthwise => {
+            let columns = out.columns.saturating_mul(inner(Key::MK));
+            same(
+                checker,
+                op,
+                inputs,
+                0,
+                TileShape {
+                    t: out.t,
+                    rows: out.rows,
+                    columns,
+                },
+            );
+            let wanted = TileShape {
+                t: out.t,
+                rows: inner(Key::MK),
+                columns: out.columns,
+            };
+            same(checker, op, inputs, 1, wanted);
+        }
+        OpKind::Reduce => {
+            let wanted = match op.attributes.word(Key::Dim) {
+                Some("c") => TileShape { columns: k, ..out },
+                Some("r") => TileShape { rows: k, ..out },
+                Some("z") => TileShape {
+                    t: out.t.saturating_mul(inner(Key::Z)),
+                    ..out
+                },
+                _ => return,
+            };
+            same(checker, op, inputs, 0, wanted);
+        }
+        OpKind::Splice => splice(checker, op, inputs, out),
+        OpKind::FusedOp | OpKind::Embedding | OpKind::Topk | OpKind::Buffer | OpKind::Drainer => {}
+        _ => (0..inputs.len()).for_each(|index| same(checker, op, inputs, index, out)),
+    }
+}
+
+fn same(checker: &mut Checker<'_>, op: &Op, inputs: &[TileShape], index: usize, wanted: TileShape) {
+    let (Some(&found), Some(input)) = (inputs.get(index), op.inputs.get(index)) else {
+        return;
+    };
+    if found != wanted {
+        // The original lets these pass and reads what is there (facts 1): a warning.
+        let message = format!(
+            "shape of input {index} '{}' after its TMs",
+            input.name.value
+        );
+        let span = input.tms.last().map_or(input.name.span, |tm| tm.span);
+        report(
+            checker,
+            Rule::ShapeDeclared,
+            span,
+            op,
+            &message,
+            wanted,
+            found,
+        );
+    }
+}
+
+/// The units of a splice: whole slices, or ublocks of the output's blocking.
+fn splice(checker: &mut Checker<'_>, op: &Op, inputs: &[TileShape], out: TileShape) {
+    if op.attributes.word(Key::Granularity) != Some("t") {
+        return;
+    }
+    for (index, &shape) in inputs.iter().enumerate() {
+        let wanted = TileShape { t: shape.t, ..out };
+        if shape != wanted {
+            let message = format!("slices of input {index} of a splice");
+            let span = op.inputs[index].name.span;
+            report(checker, Rule::Shape, span, op, &message, wanted, shape);
+        }
+        let Some([start, length, stride]) =
+            op.attributes
+                .splice_input(index)
+                .and_then(|value| match &value.value {
+                    crate::AttributeValue::List(parts) => {
+                        <[i64; 3]>::try_from(parts.as_slice()).ok()
+                    }
+                    _ => None,
+                })
+        else {
+            continue;
+        };
+        let limit = i64::try_from(shape.t).unwrap_or(i64::MAX);
+        let round = start.saturating_add(stride);
+        let fits = round > 0 && start.saturating_add(length) <= limit && limit % round == 0;
+        if !fits {
+            let message = format!("parts of input {index} do not use it up");
+            let expected = format!("index + stride a divisor of {limit}");
+            let found = format!("[{start}, {length}, {stride}]");
+            report(
+                checker,
+                Rule::Attribute,
+                op.kind.span,
+                op,
+                &message,
+                expected,
+                found,
+            );
+        }
+    }
+}

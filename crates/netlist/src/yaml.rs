@@ -1,0 +1,184 @@
+//! YAML as a tree with places. A netlist needs what a map type of a YAML library throws away:
+//! the order of keys, keys that stand twice (facts 1), and where everything stands.
+
+use crate::source::{Source, Span};
+use crate::{Finding, Rule};
+use granit_parser::{Event, Options, Parser, ScalarStyle};
+
+/// How deep sequences and maps may nest. A netlist needs ten levels.
+pub const MAX_NESTING: usize = 64;
+
+/// A node of the tree.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// Where it stands.
+    pub span: Span,
+    /// What it is.
+    pub kind: NodeKind,
+}
+
+/// What a node is.
+#[derive(Debug, Clone)]
+pub enum NodeKind {
+    /// A scalar; `plain` when it stands without quotes.
+    Scalar {
+        /// Its text, quotes and escapes taken away.
+        text: String,
+        /// Whether it was written without quotes, so that `None` or `true` mean more than text.
+        plain: bool,
+    },
+    /// A sequence.
+    Sequence(Vec<Node>),
+    /// A map, its entries in the order of the file, keys that stand twice included.
+    Map(Vec<(Node, Node)>),
+}
+
+impl PartialEq for Node {
+    /// Equal in meaning: places do not count, and quotes only where they make text of nothing.
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.kind, &other.kind) {
+            (NodeKind::Scalar { text: a, .. }, NodeKind::Scalar { text: b, .. }) => {
+                a == b && self.is_null() == other.is_null()
+            }
+            (NodeKind::Sequence(a), NodeKind::Sequence(b)) => a == b,
+            (NodeKind::Map(a), NodeKind::Map(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+impl Node {
+    /// The text of a scalar.
+    pub fn text(&self) -> Option<&str> {
+        match &self.kind {
+            NodeKind::Scalar { text, .. } => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether this is nothing: an absent value, `~`, or the word `None` in any case, which
+    /// netlists use for "no TMs" (facts 1).
+    pub fn is_null(&self) -> bool {
+        match &self.kind {
+            NodeKind::Scalar { text, plain } => {
+                *plain && (text.is_empty() || text == "~" || is_null_word(text))
+            }
+            _ => false,
+        }
+    }
+
+    /// What it is, in words.
+    pub fn kind_name(&self) -> &'static str {
+        match self.kind {
+            NodeKind::Scalar { .. } if self.is_null() => "nothing",
+            NodeKind::Scalar { .. } => "a scalar",
+            NodeKind::Sequence(_) => "a list",
+            NodeKind::Map(_) => "a map",
+        }
+    }
+}
+
+fn is_null_word(text: &str) -> bool {
+    text.eq_ignore_ascii_case("null") || text.eq_ignore_ascii_case("none")
+}
+
+/// Reads the one document of a source. What is wrong with the YAML itself ends the reading: its
+/// place and cause are the finding.
+pub fn parse(source: &Source) -> Result<Node, Finding> {
+    if u32::try_from(source.text().len()).is_err() {
+        let size = format!("{} bytes", source.text().len());
+        let finding = Finding::new(Rule::YamlSyntax, Span::default(), "the file is too large");
+        return Err(finding.expected("at most 4 GiB").found(size));
+    }
+    let mut options = Options::default();
+    options.flow_nesting_limit = MAX_NESTING;
+    options.block_nesting_limit = MAX_NESTING;
+    let mut builder = Builder::default();
+    for event in Parser::new_from_str_with_options(source.text(), options) {
+        let (event, at) = event.map_err(|error| {
+            let byte = error.marker().byte_offset().unwrap_or_default() as u32;
+            let span = Span {
+                start: byte,
+                end: byte,
+            };
+            Finding::new(Rule::YamlSyntax, span, error.info().to_string())
+        })?;
+        let byte = |marker: granit_parser::Marker| marker.byte_offset().unwrap_or_default() as u32;
+        let span = Span {
+            start: byte(at.start),
+            end: byte(at.end),
+        };
+        if builder.add(event, span)? {
+            break;
+        }
+    }
+    builder.root.ok_or_else(|| {
+        Finding::new(Rule::YamlSyntax, Span::default(), "the file is empty")
+            .expected("a map of sections: devices, queues, graphs, programs")
+    })
+}
+
+/// A collection that is open.
+enum Open {
+    Sequence(Span, Vec<Node>),
+    Map(Span, Vec<(Node, Node)>, Option<Node>),
+}
+
+#[derive(Default)]
+struct Builder {
+    open: Vec<Open>,
+    root: Option<Node>,
+}
+
+impl Builder {
+    /// Takes an event; says whether the document is whole.
+    fn add(&mut self, event: Event<'_>, span: Span) -> Result<bool, Finding> {
+        match event {
+            Event::Scalar(text, style, ..) => {
+                let plain = style == ScalarStyle::Plain;
+                let text = text.into_owned();
+                self.place(Node {
+                    span,
+                    kind: NodeKind::Scalar { text, plain },
+                });
+            }
+            Event::SequenceStart(..) => self.open.push(Open::Sequence(span, Vec::new())),
+            Event::MappingStart(..) => self.open.push(Open::Map(span, Vec::new(), None)),
+            Event::SequenceEnd | Event::MappingEnd => self.close(span),
+            Event::Alias(_) | Event::UnresolvedAlias(_) => {
+                let message = "anchors and aliases are not used in netlists";
+                return Err(Finding::new(Rule::YamlSyntax, span, message)
+                    .help("write the value out where it is used"));
+            }
+            Event::DocumentEnd => return Ok(true),
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    fn close(&mut self, end: Span) {
+        let node = match self.open.pop() {
+            Some(Open::Sequence(start, nodes)) => Node {
+                span: start.to(end),
+                kind: NodeKind::Sequence(nodes),
+            },
+            Some(Open::Map(start, entries, _)) => Node {
+                span: start.to(end),
+                kind: NodeKind::Map(entries),
+            },
+            None => return,
+        };
+        self.place(node);
+    }
+
+    fn place(&mut self, node: Node) {
+        match self.open.last_mut() {
+            Some(Open::Sequence(_, nodes)) => nodes.push(node),
+            Some(Open::Map(_, entries, key)) => match key.take() {
+                Some(key) => entries.push((key, node)),
+                None => *key = Some(node),
+            },
+            None => self.root = Some(node),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Any text reads, or says why not; what reads is checked, prints, and reads back equal.
+
+use proptest::prelude::*;
+use tenon_netlist::{Source, check, read};
+
+/// A small netlist, whole.
+const SMALL: &str = "\
+devices: {arch: [wormhole_b0]}
+queues:
+  q: {type: queue, input: HOST, entries: 2, grid_size: [1, 1], t: 1, mblock: [1, 2], ublock: [2, 2], df: Bfp8_b, target_device: 0, loc: dram, dram: [[0, 0x30000000]]}
+  w: {type: ram, input: HOST, entries: 1, grid_size: [1, 1], t: 1, mblock: [2, 1], ublock: [2, 2], df: Bfp8_b, target_device: 0, loc: dram, dram: [[1, 0x30000000]]}
+  out: {type: queue, input: m, entries: 2, grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [2, 2], df: Float16_b, target_device: 0, loc: host, host: [0x100]}
+graphs:
+  g:
+    target_device: 0
+    input_count: 2
+    m: {type: matmul, grid_loc: [0, 0], grid_size: [1, 1], inputs: [q, w], in_df: [Bfp8_b, Bfp8_b], out_df: Float16_b, intermed_df: Float16_b, acc_df: Float16_b, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, t: 1, mblock: [1, 1], ublock: [2, 2], attributes: {m_k: 2, u_kt: 2}}
+programs:
+  - run:
+      - param: [$p_loop_count]
+      - staticvar: {$l: 0, $g: 0}
+      - loop: $p_loop_count
+      - execute: {graph_name: g, queue_settings: {q: {prologue: false, epilogue: false, zero: false, rd_ptr_local: $l, rd_ptr_global: $g}, w: {prologue: true, rd_ptr_global: 0, wr_ptr_global: 0}}}
+      - varinst: [$g, incwrap, 2, 4]
+      - varinst: [$l, incwrap, 2, 4]
+      - endloop
+test-config:
+  comparison-config: {type: AllCloseHw, atol: 0.01}
+";
+
+fn whole(text: &str) {
+    let source = Source::new("any.yaml", text);
+    let first = read(&source);
+    for finding in first.findings.iter() {
+        finding.display(&source).to_string();
+    }
+    if first.findings.has_errors() {
+        return;
+    }
+    for finding in check(&first.netlist, None).iter() {
+        finding.display(&source).to_string();
+    }
+    let printed = Source::new("printed.yaml", first.netlist.to_string());
+    let second = read(&printed);
+    assert!(!second.findings.has_errors(), "{}", printed.text());
+    assert_eq!(first.netlist, second.netlist);
+}
+
+#[test]
+fn the_small_one_is_right() {
+    let source = Source::new("small.yaml", SMALL);
+    let read = read(&source);
+    let mut findings = read.findings;
+    findings.extend(check(&read.netlist, None));
+    let shown: Vec<_> = findings
+        .iter()
+        .map(|f| f.display(&source).to_string())
+        .collect();
+    assert!(shown.is_empty(), "{}", shown.join("\n"));
+    assert!(!read.netlist.programs.is_empty());
+}
+
+proptest! {
+    #[test]
+    fn any_text_reads_or_says_why_not(text in ".{0,400}") {
+        whole(&text);
+    }
+
+    #[test]
+    fn a_netlist_with_a_piece_changed_never_panics(
+        at in 0..SMALL.len(),
+        length in 0usize..24,
+        piece in "[-\\[\\]{}:,$0-9a-z \n]{0,12}",
+    ) {
+        let mut text = SMALL.to_owned();
+        let end = (at + length).min(text.len());
+        text.replace_range(at..end, &piece);
+        whole(&text);
+    }
+
+    #[test]
+    fn a_netlist_with_a_word_exchanged_never_panics(from in 0usize..200, to in 0usize..200) {
+        let words: Vec<&str> = SMALL.split_inclusive([' ', ',', '\n']).collect();
+        let mut changed = words.clone();
+        changed[from % words.len()] = words[to % words.len()];
+        whole(&changed.concat());
+    }
+}
+
+#[test]
+fn deep_nesting_is_an_error() {
+    whole(&"[".repeat(100_000));
+    whole(&format!("a: {}", "{a: ".repeat(5_000)));
+    whole(&"- ".repeat(5_000));
+}
