@@ -65,8 +65,15 @@ impl Control {
     }
 
     /// Whether somebody asked the work to stop.
+    #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.0.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Whether the work must end by some time.
+    #[inline]
+    pub fn has_deadline(&self) -> bool {
+        self.0.deadline.is_some()
     }
 
     /// Fails with `Cancelled` or `DeadlineExceeded` when the work should stop.

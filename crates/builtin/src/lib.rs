@@ -30,7 +30,7 @@ pub fn registry() -> tenon_backend::Registry {
 pub fn kernels() -> tenon_executor::Registry {
     let mut registry = tenon_executor::Registry::new();
     registry
-        .register_all(tenon_kernels::PACKAGE_LIBRARY)
+        .register_all(tenon_kernels::package_library())
         .expect("each kernel of a library has a name of its own");
     registry
 }

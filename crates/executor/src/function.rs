@@ -1,37 +1,86 @@
-//! A synchronous function bound to its kernels, and its run (facts 2.7).
+//! A function bound to its kernels, and the run of a synchronous one (facts 2.7).
 
-use crate::kernel::{Frame, Kernel, Label};
+use crate::execution::Execution;
+use crate::handle::wrong_count;
+use crate::kernel::{Call, Frame, Kernel, Label};
+use crate::program::Inner;
+use crate::slots::Registers;
 use crate::value::Value;
+use crate::{Diagnostic, FunctionHandle, Request, depth};
 use std::any::Any;
-use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
-use tenon_bef::Name;
+use tenon_bef::{FunctionId, FunctionKind, KernelLocation, Name};
 
 /// A function ready to run; shared by concurrent executions, each with its own [`Registers`].
 pub struct BoundFunction {
+    /// Its position in the program.
+    pub(crate) id: u32,
     pub(crate) name: String,
+    pub(crate) kind: FunctionKind,
     /// Printed types of all registers; the arguments come first.
     pub(crate) registers: Vec<Name>,
     pub(crate) arguments: usize,
-    pub(crate) results: Vec<u32>,
+    pub(crate) result_types: Vec<Name>,
+    pub(crate) location: KernelLocation,
     pub(crate) kernels: Vec<BoundKernel>,
-    /// Operands, results and dying registers of all kernels, one after the other.
+    /// What is only wanted in messages, for each kernel.
+    pub(crate) details: Vec<Detail>,
+    /// Registers and users of all kernels, one after the other; see [`BoundKernel`].
     pub(crate) numbers: Vec<u32>,
+    pub(crate) results: Vec<u32>,
+    pub(crate) flow: Flow,
+    pub(crate) program: Weak<Inner>,
+    /// Registers and executions to be used again.
+    pub(crate) spare: Spare,
 }
 
-/// A kernel of a bound function; the ranges are of [`BoundFunction::numbers`].
+/// A kernel of a bound function. Its numbers: operands, results, and then in a synchronous function
+/// how many registers die after it and which; in an asynchronous one for each result the
+/// [group](crate::execution) that says who uses it.
 pub(crate) struct BoundKernel {
     pub(crate) kernel: Box<dyn Kernel>,
-    pub(crate) name: Name,
-    pub(crate) operands: Range<usize>,
-    pub(crate) results: Range<usize>,
-    /// Registers that nobody uses after this kernel.
-    pub(crate) dies: Range<usize>,
-    pub(crate) place: Location,
+    /// Where its numbers start.
+    pub(crate) start: u32,
+    pub(crate) operands: u32,
+    pub(crate) results: u32,
+    pub(crate) stream: u32,
 }
 
-/// The registers of one execution of one function, used again by the next.
-pub struct Registers(Vec<Value>);
+/// A kernel's name and place.
+pub(crate) struct Detail {
+    pub(crate) name: Name,
+    pub(crate) place: Location,
+    pub(crate) location: KernelLocation,
+    pub(crate) functions: Vec<FunctionId>,
+    /// Its number in the whole program.
+    pub(crate) number: u64,
+}
+
+/// How an asynchronous function starts and ends.
+#[derive(Default)]
+pub(crate) struct Flow {
+    pub(crate) root: u32,
+    /// Kernels without operands.
+    pub(crate) entry: Vec<u32>,
+    /// Where the group of each argument stands in the numbers.
+    pub(crate) argument_groups: Vec<u32>,
+    /// How many operands each kernel waits for.
+    pub(crate) counts: Vec<u32>,
+    /// The cell of each result.
+    pub(crate) result_cells: Vec<u32>,
+    /// For each cell its register, and how many results are taken from it.
+    pub(crate) cells: Vec<(u32, u32)>,
+}
+
+#[derive(Default)]
+pub(crate) struct Spare {
+    executions: Mutex<Vec<Arc<Execution>>>,
+    registers: Mutex<Vec<Registers>>,
+}
+
+/// As many executions and registers of a function are kept for the next ones.
+const MAX_SPARE: usize = 64;
 
 /// Hears where a run is. `()` hears nothing and costs nothing.
 pub trait Observer {
@@ -54,9 +103,24 @@ impl BoundFunction {
         &self.name
     }
 
+    /// How it executes.
+    pub fn kind(&self) -> FunctionKind {
+        self.kind
+    }
+
     /// Number of its arguments.
     pub fn arguments(&self) -> usize {
         self.arguments
+    }
+
+    /// The printed types of its arguments.
+    pub fn argument_types(&self) -> &[Name] {
+        &self.registers[..self.arguments]
+    }
+
+    /// The printed types of its results.
+    pub fn result_types(&self) -> &[Name] {
+        &self.result_types
     }
 
     /// Number of its kernels.
@@ -73,30 +137,31 @@ impl BoundFunction {
     pub fn kernels(&self) -> impl ExactSizeIterator<Item = (&str, Label<'_>)> {
         self.kernels
             .iter()
-            .map(|bound| (bound.name.as_str(), bound.kernel.label()))
+            .zip(&self.details)
+            .map(|(bound, detail)| (&*detail.name, bound.kernel.label()))
     }
 
     /// Name and label of one kernel.
     pub fn kernel(&self, index: usize) -> Option<(&str, Label<'_>)> {
-        self.kernels
-            .get(index)
-            .map(|bound| (bound.name.as_str(), bound.kernel.label()))
+        let (bound, detail) = (self.kernels.get(index)?, self.details.get(index)?);
+        Some((&*detail.name, bound.kernel.label()))
     }
 
     /// Registers for one execution at a time.
     pub fn registers(&self) -> Registers {
-        Registers(vec![Value::Empty; self.registers.len()])
+        Registers::new(self.registers.len())
     }
 
     /// The results of the last run.
     pub fn results<'a>(&'a self, registers: &'a Registers) -> impl Iterator<Item = &'a Value> {
         self.results
             .iter()
-            .map(|&register| registers.0.get(register as usize).unwrap_or(&Value::Empty))
+            .map(|&register| registers.value(register))
     }
 
-    /// Runs the kernels in order. The first error ends the run; it has the kernel's place. Cancel
-    /// and deadline of `control` are looked at before each kernel. Allocates nothing itself.
+    /// Runs the kernels of a synchronous function in order. The first error ends the run; it has
+    /// the kernel's place. Cancel and deadline of `control` are looked at before each kernel.
+    /// Allocates nothing itself.
     pub fn run<O: Observer>(
         &self,
         registers: &mut Registers,
@@ -106,44 +171,97 @@ impl BoundFunction {
         observer: &mut O,
     ) -> Result<()> {
         self.enter(registers, arguments)?;
+        let call = Call {
+            function: self,
+            context,
+            control,
+            request: None,
+        };
+        self.run_kernels(registers, &call, observer)
+    }
+
+    fn run_kernels<O: Observer>(
+        &self,
+        registers: &mut Registers,
+        call: &Call<'_>,
+        observer: &mut O,
+    ) -> Result<()> {
+        if self.kind == FunctionKind::Async {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "@{} is asynchronous: it has no end to wait for here",
+                    self.name
+                ),
+            ));
+        }
         for (index, bound) in self.kernels.iter().enumerate() {
-            control.check()?;
+            call.control.check()?;
             observer.start(index);
+            let numbers = &self.numbers[bound.start as usize..];
+            let (operands, numbers) = numbers.split_at(bound.operands as usize);
+            let (results, numbers) = numbers.split_at(bound.results as usize);
             let mut frame = Frame {
-                registers: &mut registers.0,
-                operands: &self.numbers[bound.operands.clone()],
-                results: &self.numbers[bound.results.clone()],
-                context,
-                control,
+                view: registers.view(operands, results),
+                call,
+                kernel: index,
             };
-            bound
-                .kernel
-                .run(&mut frame)
-                .map_err(|error| error.at(bound.place.clone()))?;
+            if let Err(error) = bound.kernel.run(&mut frame) {
+                return Err(error.at(self.details[index].place.clone()));
+            }
             observer.end(index);
-            for &register in &self.numbers[bound.dies.clone()] {
-                registers.0[register as usize] = Value::Empty;
+            let (&dying, numbers) = numbers.split_first().unwrap_or((&0, &[]));
+            for &register in &numbers[..dying as usize] {
+                registers.set(register, Value::Empty);
             }
         }
         Ok(())
     }
 
+    /// Runs a synchronous or native function on registers of its own.
+    pub(crate) fn run_once(&self, request: &Request, arguments: Vec<Value>) -> Result<Vec<Value>> {
+        self.check_count(arguments.len())?;
+        if depth::is_deep() {
+            return Err(Error::new(
+                ErrorKind::ExecutionFailed,
+                format!("calls are nested too deep at @{}", self.name),
+            ));
+        }
+        let _level = depth::enter();
+        let spare = lock(&self.spare.registers).pop();
+        let mut registers = spare.unwrap_or_else(|| self.registers());
+        for (register, argument) in (0u32..).zip(arguments) {
+            registers.set(register, argument);
+        }
+        let call = Call {
+            function: self,
+            context: &(),
+            control: request.control(),
+            request: Some(request),
+        };
+        let done = self.run_kernels(&mut registers, &call, &mut ());
+        let results = done.map(|()| self.results(&registers).cloned().collect());
+        registers.clear();
+        keep(&self.spare.registers, registers);
+        results
+    }
+
+    pub(crate) fn check_count(&self, found: usize) -> Result<()> {
+        match found == self.arguments {
+            true => Ok(()),
+            false => Err(wrong_count(&self.name, self.arguments, found)),
+        }
+    }
+
     /// Sets the argument registers, after checking them.
     fn enter(&self, registers: &mut Registers, arguments: &[Value]) -> Result<()> {
-        if registers.0.len() != self.registers.len() {
+        if registers.len() != self.registers.len() {
             return Err(Error::new(
                 ErrorKind::Internal,
                 "registers of another function",
             ));
         }
-        if arguments.len() != self.arguments {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                format!("wrong number of arguments of @{}", self.name),
-            )
-            .expected(self.arguments)
-            .found(arguments.len()));
-        }
+        self.check_count(arguments.len())?;
         for (index, (argument, ty)) in arguments.iter().zip(&self.registers).enumerate() {
             if !argument.fits(ty) {
                 return Err(Error::new(
@@ -153,8 +271,68 @@ impl BoundFunction {
                 .expected(ty)
                 .found(argument.type_name()));
             }
-            registers.0[index] = argument.clone();
+            registers.set(index as u32, argument.clone());
         }
         Ok(())
     }
+
+    /// Executes an asynchronous function.
+    pub(crate) fn start(
+        &self,
+        program: &Arc<Inner>,
+        request: &Request,
+        arguments: Vec<Value>,
+    ) -> Vec<Value> {
+        let spare = lock(&self.spare.executions).pop();
+        let execution = spare.unwrap_or_else(|| Arc::new(Execution::new(self)));
+        Execution::start(execution, program, self, request, arguments)
+    }
+
+    /// Keeps an execution that nobody uses any more.
+    pub(crate) fn keep(&self, execution: Arc<Execution>) {
+        keep(&self.spare.executions, execution);
+    }
+
+    /// Tells of an error of this function as a whole.
+    pub(crate) fn report(&self, request: &Request, error: Error) -> Value {
+        request.host().diagnose(&Diagnostic {
+            location: &self.location,
+            kernel: &self.name,
+            error: &error,
+        });
+        Value::error(error)
+    }
+
+    pub(crate) fn callee(&self, id: FunctionId) -> Option<FunctionHandle> {
+        let program = self.program.upgrade()?;
+        Some(FunctionHandle { program, id })
+    }
+
+    pub(crate) fn kernel_functions(&self, kernel: usize) -> &[FunctionId] {
+        &self.details[kernel].functions
+    }
+
+    pub(crate) fn kernel_location(&self, kernel: usize) -> &KernelLocation {
+        &self.details[kernel].location
+    }
+
+    pub(crate) fn kernel_name(&self, kernel: usize) -> &str {
+        &self.details[kernel].name
+    }
+
+    pub(crate) fn kernel_place(&self, kernel: usize) -> u64 {
+        self.details[kernel].number
+    }
+}
+
+fn keep<T>(spare: &Mutex<Vec<T>>, one: T) {
+    let mut spare = lock(spare);
+    if spare.len() < MAX_SPARE {
+        spare.push(one);
+    }
+}
+
+/// Locks even if a holder panicked: the lists stay whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

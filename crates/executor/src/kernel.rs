@@ -1,12 +1,16 @@
 //! A bound kernel, and what it sees while it runs.
 
-use crate::Value;
+use crate::function::BoundFunction;
+use crate::slots::View;
+use crate::{FromValue, FunctionHandle, Host, Opaque, Reporter, Request, Value};
 use std::any::{Any, type_name};
+use std::sync::Arc;
 use tenon_base::{Control, Error, ErrorKind, Result};
+use tenon_bef::KernelLocation;
 
 /// A kernel bound to its attributes and services; shared by concurrent executions.
 pub trait Kernel: Send + Sync {
-    /// Runs once: reads operands, sets every result.
+    /// Runs once: reads operands, sets every result. An error becomes that of all results not set.
     fn run(&self, frame: &mut Frame<'_>) -> Result<()>;
 
     /// What a profile shows besides the kernel's name.
@@ -30,39 +34,72 @@ pub struct Label<'a> {
 
 /// One run of one kernel: its operands and results, and the execution that it is part of.
 pub struct Frame<'a> {
-    pub(crate) registers: &'a mut [Value],
-    pub(crate) operands: &'a [u32],
-    pub(crate) results: &'a [u32],
-    pub(crate) context: &'a dyn Any,
-    pub(crate) control: &'a Control,
+    pub(crate) view: View<'a>,
+    pub(crate) call: &'a Call<'a>,
+    /// Position of the kernel in its function.
+    pub(crate) kernel: usize,
+}
+
+/// What the kernels of one execution share.
+pub(crate) struct Call<'a> {
+    pub function: &'a BoundFunction,
+    pub context: &'a dyn Any,
+    pub control: &'a Control,
+    /// `None` for a function that runs outside a request.
+    pub request: Option<&'a Request>,
 }
 
 impl Frame<'_> {
     /// Number of operands, those of a variadic kernel included.
     pub fn operands(&self) -> usize {
-        self.operands.len()
+        self.view.operands()
+    }
+
+    /// Number of results.
+    pub fn results(&self) -> usize {
+        self.view.results()
     }
 
     /// An operand; empty when there are not as many.
+    #[inline]
     pub fn operand(&self, index: usize) -> &Value {
         const EMPTY: &Value = &Value::Empty;
-        let register = self.operands.get(index).map(|&register| register as usize);
-        register
-            .and_then(|register| self.registers.get(register))
-            .unwrap_or(EMPTY)
+        self.view.operand(index).unwrap_or(EMPTY)
     }
 
-    /// Sets a result; one that the kernel does not have is dropped.
+    /// An operand as a `T`.
+    #[inline]
+    pub fn read<T: FromValue>(&self, index: usize) -> Result<T> {
+        let operand = self.operand(index);
+        T::from_value(operand).ok_or_else(|| wrong_type(index, T::TYPE, operand))
+    }
+
+    /// An operand of the host's own type.
+    #[inline]
+    pub fn object<T: Opaque>(&self, index: usize) -> Result<&T> {
+        let operand = self.operand(index);
+        operand
+            .downcast()
+            .ok_or_else(|| wrong_type(index, T::TYPE, operand))
+    }
+
+    /// Sets a result; one that the kernel does not have is dropped. An error set here, rather than
+    /// returned, is told to nobody.
+    #[inline]
     pub fn set(&mut self, index: usize, value: Value) {
-        let register = self.results.get(index).map(|&register| register as usize);
-        if let Some(register) = register.and_then(|register| self.registers.get_mut(register)) {
-            *register = value;
+        self.view.set(index, value);
+    }
+
+    /// Sets all results to `value`.
+    pub fn set_all(&mut self, value: &Value) {
+        for index in 0..self.results() {
+            self.set(index, value.clone());
         }
     }
 
     /// What the caller handed to this execution, such as its memory.
     pub fn context<T: 'static>(&self) -> Result<&T> {
-        self.context.downcast_ref().ok_or_else(|| {
+        self.call.context.downcast_ref().ok_or_else(|| {
             Error::new(
                 ErrorKind::Internal,
                 format!("the execution does not have {}", type_name::<T>()),
@@ -72,6 +109,73 @@ impl Frame<'_> {
 
     /// Cancel and deadline, for a kernel that runs long.
     pub fn control(&self) -> &Control {
-        self.control
+        self.call.control
     }
+
+    /// The request that it runs for.
+    pub fn request(&self) -> &Request {
+        match self.call.request {
+            Some(request) => request,
+            None => Request::outside(),
+        }
+    }
+
+    /// The host that it runs on.
+    pub fn host(&self) -> &Host {
+        self.request().host()
+    }
+
+    /// A function that it refers to: those of attributes in the order of their names, then regions.
+    pub fn function(&self, index: usize) -> Result<FunctionHandle> {
+        let function = self.call.function.kernel_functions(self.kernel).get(index);
+        let handle = function.and_then(|&id| self.call.function.callee(id));
+        handle.ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidProgram,
+                format!("the kernel refers to no function {index}"),
+            )
+        })
+    }
+
+    /// Number of functions that it refers to.
+    pub fn functions(&self) -> usize {
+        self.call.function.kernel_functions(self.kernel).len()
+    }
+
+    /// Where it stands in the source.
+    pub fn location(&self) -> &KernelLocation {
+        self.call.function.kernel_location(self.kernel)
+    }
+
+    /// A number that no other kernel of the program has.
+    pub fn place(&self) -> u64 {
+        self.call.function.kernel_place(self.kernel)
+    }
+
+    /// Tells of an error of this kernel later.
+    pub fn reporter(&self) -> Reporter {
+        Reporter::new(
+            self.host().clone(),
+            self.location().clone(),
+            self.call.function.kernel_name(self.kernel).to_owned(),
+        )
+    }
+}
+
+#[cold]
+pub(crate) fn wrong_type(index: usize, expected: &str, found: &Value) -> Error {
+    if let Value::Error(error) = found {
+        return copy(error);
+    }
+    Error::new(
+        ErrorKind::InvalidProgram,
+        format!("wrong type of operand {index}"),
+    )
+    .expected(expected)
+    .found(format_args!("{found:?}"))
+}
+
+/// The same error once more, without what came with it.
+pub(crate) fn copy(error: &Arc<Error>) -> Error {
+    Error::new(error.kind(), error.message()).at(error.location().clone())
 }

@@ -1,60 +1,79 @@
-//! The executor: kernels by name, and programs made of kernels bound once at load.
+//! The executor: kernels by name, programs made of kernels bound once at load, and their execution.
 //!
 //! A [`Module`](tenon_bef::Module) says which kernels run on which registers. [`Program::decode`]
 //! looks each one up in a [`Registry`], checks its signature, and has it read its attributes and
-//! find its services once; running is then a straight loop over bound kernels.
+//! find its services once. A synchronous function then is a straight loop over bound kernels; an
+//! asynchronous one runs each kernel when its operands are there, on the [`WorkQueue`] of a [`Host`].
 //!
 //! ```
-//! use tenon_executor::{Frame, Kernel, KernelDef, Program, Registry, Services, Signature, Site, Value};
+//! use tenon_executor::{Attr, Host, Program, Registry, Request, Services, Value, kernel};
 //! use tenon_bef::{FunctionBuilder, FunctionKind, Module};
-//! # use tenon_base::{Control, Result};
-//!
-//! struct Constant(i32);
-//!
-//! impl Kernel for Constant {
-//!     fn run(&self, frame: &mut Frame<'_>) -> Result<()> {
-//!         frame.set(0, Value::I32(self.0));
-//!         Ok(())
-//!     }
-//! }
 //!
 //! let mut registry = Registry::new();
-//! registry.register(KernelDef {
-//!     name: "my.constant",
-//!     signature: Signature { operands: &[], variadic: false, results: &["i32"] },
-//!     bind: |site: &Site<'_>| Ok(Box::new(Constant(site.attributes().i32("value")?))),
-//! })?;
+//! registry.register(kernel("my.constant.i32", |value: Attr<i32>| value.0))?;
+//! registry.register(kernel("my.later.i32", |a: i32, host: &Host| host.later(move || Ok(a + 1))))?;
 //!
-//! let mut main = FunctionBuilder::new("main", FunctionKind::Sync);
-//! let seven = main.kernel("my.constant").attribute("value", 7i32).result("i32");
-//! let module = Module::from(main.returns([seven]));
+//! let mut main = FunctionBuilder::new("main", FunctionKind::Async);
+//! let seven = main.kernel("my.constant.i32").attribute("value", 7i32).result("i32");
+//! let eight = main.kernel("my.later.i32").operands([seven]).result("i32");
+//! let mut module = Module::new();
+//! module.add(main.returns([seven, eight]));
+//!
 //! let program = Program::decode(&module, &registry, &Services::new())?;
-//! let main = program.function("main")?;
-//! let mut registers = main.registers();
-//! main.run(&mut registers, &[], &(), &Control::new(), &mut ())?;
-//! assert_eq!(main.results(&registers).next(), Some(&Value::I32(7)));
+//! let host = Host::new();
+//! let results = program.handle("main")?.execute(&Request::new(&host), vec![]);
+//! assert_eq!(results[0], Value::I32(7));
+//! assert!(!results[1].is_available());
+//! assert_eq!(host.wait(results)[1], Value::I32(8));
 //! # Ok::<(), tenon_base::Error>(())
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod allocator;
+#[allow(unsafe_code, reason = "waiters and value behind one atomic pointer")]
+mod async_value;
 mod attributes;
+mod bind;
+mod depth;
+#[allow(unsafe_code, reason = "registers that several threads share")]
+mod execution;
 mod function;
+mod handle;
+mod host;
 mod kernel;
 mod log;
+#[allow(unsafe_code, reason = "objects of any type behind one pointer")]
+mod opaque;
 mod program;
+pub mod queue;
+mod ready;
 mod registry;
+mod reporter;
+mod request;
 mod services;
 mod site;
+#[allow(unsafe_code, reason = "registers that several threads share")]
+mod slots;
+mod sync;
+mod typed;
 mod value;
 
 pub use allocator::{AllocatorKind, Grant, HostAllocator, Statistics, Verdict};
+pub use async_value::{AsyncValue, Later, Promise, later, pending};
 pub use attributes::KernelAttributes;
-pub use function::{BoundFunction, Observer, Registers};
+pub use function::{BoundFunction, Observer};
+pub use handle::{FunctionHandle, when_all_available};
+pub use host::{Diagnostic, Host, HostBuilder, Trace};
 pub use kernel::{Frame, Kernel, Label};
 pub use log::{Log, Severity};
+pub use opaque::{Object, Opaque, Shared};
 pub use program::Program;
+pub use queue::{SingleThreaded, Task, WorkQueue};
 pub use registry::{KernelDef, Registry, Signature};
+pub use reporter::Reporter;
+pub use request::Request;
 pub use services::Services;
 pub use site::Site;
-pub use value::Value;
+pub use slots::Registers;
+pub use typed::{Attr, Binder, FromAttribute, KernelFunction, Parameter, Rest, Results, kernel};
+pub use value::{BF16, Chain, Complex64, Complex128, F16, FromValue, IntoValue, Value};

@@ -2,35 +2,85 @@
 
 use crate::value::is_typed;
 use crate::{Kernel, Site};
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 
 /// The registers that a kernel takes and makes, as printed types; `?` stands for any type.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Signature {
     /// Its operands.
-    pub operands: &'static [&'static str],
+    pub operands: Vec<&'static str>,
     /// Whether any further operands may follow.
     pub variadic: bool,
     /// Its results.
-    pub results: &'static [&'static str],
+    pub results: Vec<&'static str>,
+    /// Whether it makes any number of results instead.
+    pub variadic_results: bool,
 }
 
-/// A kernel that programs may name.
-#[derive(Debug, Clone, Copy)]
+/// A kernel that programs may name; most are made by [`kernel()`](crate::kernel()).
+#[derive(Clone)]
 pub struct KernelDef {
-    /// The name.
-    pub name: &'static str,
-    /// What it takes and makes.
-    pub signature: Signature,
-    /// Reads the attributes and finds the services, once for each place where it stands. Called
-    /// from several threads at a time.
-    pub bind: fn(&Site<'_>) -> Result<Box<dyn Kernel>>,
+    name: Cow<'static, str>,
+    signature: Signature,
+    bind: Arc<Bind>,
 }
 
-/// The kernels that programs may name; not a global. A kernel library is a list of them.
+type Bind = dyn Fn(&Site<'_>) -> Result<Box<dyn Kernel>> + Send + Sync;
+
+/// The kernels that programs may name, and the native functions; not a global.
 #[derive(Debug, Clone, Default)]
-pub struct Registry(HashMap<&'static str, KernelDef>);
+pub struct Registry {
+    kernels: HashMap<Cow<'static, str>, KernelDef>,
+    natives: HashMap<Cow<'static, str>, KernelDef>,
+}
+
+impl KernelDef {
+    /// A kernel. `bind` reads the attributes and finds the services, once for each place where the
+    /// kernel stands; it is called from several threads at a time.
+    pub fn new(
+        name: impl Into<Cow<'static, str>>,
+        signature: Signature,
+        bind: impl Fn(&Site<'_>) -> Result<Box<dyn Kernel>> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            signature,
+            bind: Arc::new(bind),
+        }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it takes and makes.
+    pub fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// The same kernel under another name.
+    pub fn renamed(&self, name: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            name: name.into(),
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn bind(&self, site: &Site<'_>) -> Result<Box<dyn Kernel>> {
+        (self.bind)(site)
+    }
+}
+
+impl fmt::Debug for KernelDef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.name, self.signature)
+    }
+}
 
 impl Registry {
     /// No kernels.
@@ -40,32 +90,47 @@ impl Registry {
 
     /// Adds a kernel; its name must be new.
     pub fn register(&mut self, def: KernelDef) -> Result<()> {
-        if self.0.contains_key(def.name) {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                format!("kernel '{}' is registered already", def.name),
-            ));
-        }
-        self.0.insert(def.name, def);
-        Ok(())
+        add(&mut self.kernels, "kernel", def)
     }
 
     /// Adds all kernels of a library.
-    pub fn register_all(&mut self, library: &[KernelDef]) -> Result<()> {
-        library.iter().try_for_each(|&def| self.register(def))
+    pub fn register_all(&mut self, library: impl IntoIterator<Item = KernelDef>) -> Result<()> {
+        library.into_iter().try_for_each(|def| self.register(def))
+    }
+
+    /// Adds a native function, written like a kernel; its name must be new. Its errors become its
+    /// results and are told to nobody (facts 2.4).
+    pub fn register_native(&mut self, def: KernelDef) -> Result<()> {
+        add(&mut self.natives, "native function", def)
     }
 
     /// The kernel of that name.
     pub fn find(&self, name: &str) -> Option<&KernelDef> {
-        self.0.get(name)
+        self.kernels.get(name)
     }
 
-    /// All names, sorted.
-    pub fn names(&self) -> Vec<&'static str> {
-        let mut names: Vec<_> = self.0.keys().copied().collect();
+    /// The native function of that name.
+    pub fn find_native(&self, name: &str) -> Option<&KernelDef> {
+        self.natives.get(name)
+    }
+
+    /// The names of all kernels, sorted.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names: Vec<_> = self.kernels.keys().map(|name| &**name).collect();
         names.sort_unstable();
         names
     }
+}
+
+fn add(map: &mut HashMap<Cow<'static, str>, KernelDef>, what: &str, def: KernelDef) -> Result<()> {
+    if map.contains_key(&def.name) {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!("{what} '{}' is registered already", def.name),
+        ));
+    }
+    map.insert(def.name.clone(), def);
+    Ok(())
 }
 
 impl Signature {
@@ -77,7 +142,8 @@ impl Signature {
         if operands.len() < declared || !(self.variadic || extra.is_empty() || chained) {
             return Err(mismatch("number of operands", declared, operands.len()));
         }
-        if results.len() != self.results.len() {
+        let variadic_results = self.variadic_results && results.len() >= self.results.len();
+        if results.len() != self.results.len() && !variadic_results {
             return Err(mismatch(
                 "number of results",
                 self.results.len(),
@@ -85,12 +151,12 @@ impl Signature {
             ));
         }
         let all = [
-            ("operand", self.operands, operands),
-            ("result", self.results, results),
+            ("operand", &self.operands, operands),
+            ("result", &self.results, results),
         ];
         for (what, expected, found) in all {
             for (index, (&expected, &found)) in expected.iter().zip(found).enumerate() {
-                if expected != "?" && is_typed(found) && expected != found {
+                if !fits(expected, found) {
                     return Err(mismatch(
                         &format!("type of {what} {index}"),
                         expected,
@@ -103,6 +169,11 @@ impl Signature {
     }
 }
 
+/// Whether a register of the printed type `found` may be one of type `expected`.
+fn fits(expected: &str, found: &str) -> bool {
+    expected == "?" || !is_typed(found) || expected == found
+}
+
 fn mismatch(what: &str, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::InvalidProgram, format!("wrong {what}"))
         .expected(expected)
@@ -113,23 +184,27 @@ fn mismatch(what: &str, expected: impl std::fmt::Display, found: impl std::fmt::
 mod tests {
     use super::*;
 
-    const ADD: Signature = Signature {
-        operands: &["i32", "i32"],
-        variadic: false,
-        results: &["i32"],
-    };
+    fn add() -> Signature {
+        Signature {
+            operands: vec!["i32", "i32"],
+            results: vec!["i32"],
+            ..Signature::default()
+        }
+    }
 
     #[test]
     fn a_trailing_chain_is_legal_and_a_missing_type_is_any() {
-        ADD.check(&["i32", "i32"], &["i32"]).unwrap();
-        ADD.check(&["i32", "i32", "!tfrt.chain"], &["i32"]).unwrap();
-        ADD.check(&["none", ""], &["none"]).unwrap();
+        add().check(&["i32", "i32"], &["i32"]).unwrap();
+        add()
+            .check(&["i32", "i32", "!tfrt.chain"], &["i32"])
+            .unwrap();
+        add().check(&["none", ""], &["none"]).unwrap();
     }
 
     #[test]
     fn mismatches_say_what() {
         let text = |operands: &[&str], results: &[&str]| {
-            ADD.check(operands, results).unwrap_err().to_string()
+            add().check(operands, results).unwrap_err().to_string()
         };
         assert_eq!(
             text(&["i32"], &["i32"]),

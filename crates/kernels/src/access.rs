@@ -1,7 +1,7 @@
 //! Which bytes a kernel of a package's program reads and writes.
 
-use crate::workload::{Call, WORKLOAD};
-use crate::{Movements, Span, Variables, dma};
+use crate::workload::Call;
+use crate::{Movements, Span, Variables, dma, workload};
 use std::sync::Arc;
 use tenon_base::Result;
 use tenon_bef::Kernel;
@@ -25,12 +25,12 @@ pub fn accesses(
 ) -> Result<Vec<Access>> {
     let attributes = KernelAttributes::of(kernel);
     let access = |writes| move |&span: &Span| Access { span, writes };
-    if kernel.name == WORKLOAD.name {
+    if kernel.name == workload::NAME {
         let binding = Call::read(attributes)?.binding(table)?;
         let written = binding.written().map(access(true));
         return Ok(binding.read().map(access(false)).chain(written).collect());
     }
-    if kernel.name == dma::DMA.name {
+    if kernel.name == dma::NAME {
         let mut all = Vec::new();
         for dma::BoundPlan { binding, .. } in &dma::plans(attributes, table, movements)? {
             all.extend(binding.sources().iter().map(access(false)));

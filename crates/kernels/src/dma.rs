@@ -7,15 +7,12 @@ use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_dma::{ByteRange, Descriptor, Plan};
 use tenon_executor::{Frame, Kernel, KernelAttributes, KernelDef, Label, Signature, Site};
 
-pub(crate) const DMA: KernelDef = KernelDef {
-    name: "tenon.dma",
-    signature: Signature {
-        operands: &[],
-        variadic: false,
-        results: &[],
-    },
-    bind,
-};
+/// The name of the kernel.
+pub(crate) const NAME: &str = "tenon.dma";
+
+pub(crate) fn definition() -> KernelDef {
+    KernelDef::new(NAME, Signature::default(), bind)
+}
 
 /// The descriptors of a package by id, a service of its kernels.
 #[derive(Debug, Default)]

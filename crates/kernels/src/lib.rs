@@ -23,4 +23,6 @@ pub use variables::{PreparedForm, Span, Storage, Variable, Variables};
 use tenon_executor::KernelDef;
 
 /// The kernels of a package's program.
-pub const PACKAGE_LIBRARY: &[KernelDef] = &[workload::WORKLOAD, dma::DMA];
+pub fn package_library() -> [KernelDef; 2] {
+    [workload::definition(), dma::definition()]
+}

@@ -11,15 +11,12 @@ use tenon_graph::operator::operator;
 use tenon_graph::{Attributes, OperatorDef, check_outputs, infer};
 use tenon_tensor::{Buffer, Tensor, TensorType};
 
-pub(crate) const WORKLOAD: KernelDef = KernelDef {
-    name: "tenon.workload",
-    signature: Signature {
-        operands: &[],
-        variadic: false,
-        results: &[],
-    },
-    bind,
-};
+/// The name of the kernel.
+pub(crate) const NAME: &str = "tenon.workload";
+
+pub(crate) fn definition() -> KernelDef {
+    KernelDef::new(NAME, Signature::default(), bind)
+}
 
 /// What the kernel's attributes say.
 pub(crate) struct Call<'a> {

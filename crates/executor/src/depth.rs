@@ -1,0 +1,77 @@
+//! How deep continuations and calls are nested on this thread. What would nest too deep runs later
+//! instead, so that no program can exhaust the stack.
+
+use std::cell::{Cell, RefCell};
+
+/// Continuations and executions nest this deep at most (facts 2.3).
+const LIMIT: u32 = 100;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static LATER: RefCell<Vec<Work>> = const { RefCell::new(Vec::new()) };
+}
+
+/// One level of nesting, left when dropped. Who leaves the outermost runs what was put off.
+pub(crate) struct Level(());
+
+/// Whether one more level would be too much.
+pub(crate) fn is_deep() -> bool {
+    DEPTH.get() >= LIMIT
+}
+
+/// One level deeper, whatever the depth.
+pub(crate) fn enter() -> Level {
+    DEPTH.set(DEPTH.get() + 1);
+    Level(())
+}
+
+/// Puts `work` off until the outermost level of this thread is left.
+pub(crate) fn put_off(work: Work) {
+    LATER.with_borrow_mut(|later| later.push(work));
+}
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        if DEPTH.get() == 1 {
+            // Still inside, so that what runs here is not outermost itself.
+            while let Some(work) = LATER.with_borrow_mut(Vec::pop) {
+                work();
+            }
+        }
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn what_is_put_off_runs_when_the_outermost_level_is_left() {
+        let runs = Arc::new(AtomicU32::new(0));
+        let outer = enter();
+        let inner = enter();
+        for _ in 0..2 {
+            let runs = runs.clone();
+            put_off(Box::new(move || {
+                runs.fetch_add(1, Ordering::Relaxed);
+            }));
+        }
+        drop(inner);
+        assert_eq!(runs.load(Ordering::Relaxed), 0);
+        drop(outer);
+        assert_eq!(runs.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn deep_is_deep() {
+        let levels: Vec<Level> = (0..LIMIT).map(|_| enter()).collect();
+        assert!(is_deep());
+        drop(levels);
+        assert!(!is_deep());
+    }
+}

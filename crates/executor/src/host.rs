@@ -1,0 +1,228 @@
+//! What all executions of a process or a test share: queue, printing, diagnostics, memory, tracing.
+
+use crate::allocator::{AllocatorKind, Grant, HostAllocator};
+use crate::log::Log;
+use crate::queue::{SingleThreaded, Task, WorkQueue};
+use crate::{AsyncValue, IntoValue, Later, Value, later};
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+use std::io::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tenon_base::trace::TraceSink;
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_bef::KernelLocation;
+
+/// The host of executions. Clones share it.
+///
+/// ```
+/// use tenon_executor::Host;
+/// let host = Host::builder().print(Vec::new()).build();
+/// host.print(format_args!("int32 = {}\n", 7));
+/// ```
+#[derive(Clone)]
+pub struct Host(Arc<Inner>);
+
+struct Inner {
+    queue: Arc<dyn WorkQueue>,
+    print: Mutex<Box<dyn Write + Send>>,
+    log: Log,
+    diagnose: Box<DiagnosticHandler>,
+    allocator: HostAllocator,
+    trace: Option<Trace>,
+    shared: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+}
+
+type DiagnosticHandler = dyn Fn(&Diagnostic<'_>) + Send + Sync;
+
+/// What went wrong in a kernel, told at once.
+#[derive(Debug)]
+pub struct Diagnostic<'a> {
+    /// Where the kernel stands.
+    pub location: &'a KernelLocation,
+    /// The kernel's name.
+    pub kernel: &'a str,
+    /// What it answered.
+    pub error: &'a Error,
+}
+
+/// Where scopes are told, and which.
+#[derive(Clone)]
+pub struct Trace {
+    /// Who hears them.
+    pub sink: Arc<dyn TraceSink>,
+    /// Whether every kernel is a scope, not only functions.
+    pub kernels: bool,
+}
+
+/// Makes a [`Host`]. What is not set: a single-threaded queue, standard output and error,
+/// no handler of diagnostics, memory without limit, no trace.
+pub struct HostBuilder(Inner);
+
+impl Host {
+    /// A host with what is usual.
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// A host to be.
+    pub fn builder() -> HostBuilder {
+        HostBuilder(Inner {
+            queue: Arc::new(SingleThreaded::new()),
+            print: Mutex::new(Box::new(std::io::stdout())),
+            log: Log::default(),
+            diagnose: Box::new(|_| ()),
+            allocator: HostAllocator::new(AllocatorKind::Malloc, Log::default()),
+            trace: None,
+            shared: Mutex::default(),
+        })
+    }
+
+    /// Where tasks run.
+    pub fn queue(&self) -> &dyn WorkQueue {
+        &*self.0.queue
+    }
+
+    /// Adds a task that does not block.
+    pub fn spawn(&self, work: impl FnOnce() + Send + 'static) {
+        self.0.queue.add(Task::new(work));
+    }
+
+    /// Computes a kernel's result in a task. Nobody is told of its error; [`Reporter`] does that.
+    ///
+    /// [`Reporter`]: crate::Reporter
+    ///
+    /// ```
+    /// use tenon_executor::{Host, Value};
+    /// let host = Host::new();
+    /// let sum = host.later(|| Ok(3 + 4i32)).into_async();
+    /// host.queue().await_all(std::slice::from_ref(&sum));
+    /// assert_eq!(sum.get(), Some(&Value::I32(7)));
+    /// ```
+    pub fn later<T: IntoValue + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Later<T> {
+        let (value, promise) = later();
+        self.spawn(move || {
+            promise.set(work().map_or_else(Value::error, IntoValue::into_value));
+        });
+        value
+    }
+
+    /// Prints at once. What the reader of the output has closed is not written any more.
+    pub fn print(&self, text: fmt::Arguments<'_>) {
+        let mut print = lock(&self.0.print);
+        let _ = print.write_fmt(text).and_then(|()| print.flush());
+    }
+
+    /// Where it says what is no output.
+    pub fn log(&self) -> &Log {
+        &self.0.log
+    }
+
+    /// Tells the handler of diagnostics.
+    pub fn diagnose(&self, diagnostic: &Diagnostic<'_>) {
+        (self.0.diagnose)(diagnostic);
+    }
+
+    /// Takes `bytes` from the host's allocator; given back when dropped.
+    pub fn allocate(&self, bytes: usize) -> Result<Grant> {
+        self.0.allocator.grant(bytes).ok_or_else(|| {
+            let text = format!("the host's allocator refuses {bytes} bytes");
+            Error::new(ErrorKind::OutOfMemory, text)
+        })
+    }
+
+    /// Who counts the memory of kernels.
+    pub fn allocator(&self) -> &HostAllocator {
+        &self.0.allocator
+    }
+
+    /// Where scopes are told.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.0.trace.as_ref()
+    }
+
+    /// The one object of type `T` of this host, made by the first who asks.
+    pub fn shared<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut shared = lock(&self.0.shared);
+        let known = shared.get(&TypeId::of::<T>()).cloned();
+        if let Some(known) = known.and_then(|known| known.downcast().ok()) {
+            return known;
+        }
+        let new = Arc::new(make());
+        shared.insert(TypeId::of::<T>(), new.clone());
+        new
+    }
+
+    /// Runs tasks until all of `values` are available, and answers what they have become.
+    pub fn wait(&self, values: Vec<Value>) -> Vec<Value> {
+        let pending: Vec<AsyncValue> = values
+            .iter()
+            .filter_map(|value| match value {
+                Value::Pending(value) => Some(value.clone()),
+                _ => None,
+            })
+            .collect();
+        self.0.queue.await_all(&pending);
+        values.into_iter().map(Value::resolved).collect()
+    }
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl HostBuilder {
+    /// Where tasks run.
+    pub fn queue(mut self, queue: Arc<dyn WorkQueue>) -> Self {
+        self.0.queue = queue;
+        self
+    }
+
+    /// Where kernels print.
+    pub fn print(mut self, print: impl Write + Send + 'static) -> Self {
+        self.0.print = Mutex::new(Box::new(print));
+        self
+    }
+
+    /// Where the host and kernels log.
+    pub fn log(mut self, log: Log) -> Self {
+        self.0.log = log;
+        self
+    }
+
+    /// Who hears of errors of kernels; may be called from several threads.
+    pub fn diagnostics(
+        mut self,
+        handler: impl Fn(&Diagnostic<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.0.diagnose = Box::new(handler);
+        self
+    }
+
+    /// Who counts memory.
+    pub fn allocator(mut self, allocator: HostAllocator) -> Self {
+        self.0.allocator = allocator;
+        self
+    }
+
+    /// Who hears of scopes.
+    pub fn trace(mut self, trace: Trace) -> Self {
+        self.0.trace = Some(trace);
+        self
+    }
+
+    /// The host.
+    pub fn build(self) -> Host {
+        Host(Arc::new(self.0))
+    }
+}
+
+/// Locks even if a holder panicked: sinks and maps stay whole.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,154 @@
+//! One request: what the executions that belong together share (facts 2.4).
+
+use crate::{Host, Value};
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tenon_base::{Control, Error, ErrorKind, Result};
+
+/// The executions of one call from outside: their host, cancelling, and the resources that their
+/// kernels share. Clones share it.
+#[derive(Clone)]
+pub struct Request(Arc<Inner>);
+
+struct Inner {
+    host: Host,
+    control: Control,
+    /// What the kernels' results become after cancelling.
+    cancelled: OnceLock<Value>,
+    resources: Option<Mutex<Resources>>,
+}
+
+type Resources = HashMap<String, Arc<dyn Any + Send + Sync>>;
+
+impl Request {
+    /// A request on `host`, with a resource context.
+    pub fn new(host: &Host) -> Self {
+        Self::with(host, Control::new(), true)
+    }
+
+    /// A request that `control` cancels; `resources` says whether kernels may share resources.
+    pub fn with(host: &Host, control: Control, resources: bool) -> Self {
+        Self(Arc::new(Inner {
+            host: host.clone(),
+            control,
+            cancelled: OnceLock::new(),
+            resources: resources.then(Mutex::default),
+        }))
+    }
+
+    /// For kernels of functions that run outside a request: the usual host.
+    pub(crate) fn outside() -> &'static Self {
+        static OUTSIDE: OnceLock<Request> = OnceLock::new();
+        OUTSIDE.get_or_init(|| Self::with(&Host::new(), Control::new(), false))
+    }
+
+    /// Its host.
+    pub fn host(&self) -> &Host {
+        &self.0.host
+    }
+
+    /// Cancel and deadline.
+    pub fn control(&self) -> &Control {
+        &self.0.control
+    }
+
+    /// Asks that no further kernels start. Kernels that run are not interrupted.
+    pub fn cancel(&self) {
+        self.0.control.cancel();
+    }
+
+    /// What results become once the request is cancelled or too late.
+    #[inline]
+    pub fn cancelled(&self) -> Option<Value> {
+        if !self.0.control.is_cancelled() && !self.0.control.has_deadline() {
+            return None;
+        }
+        self.stopped()
+    }
+
+    #[cold]
+    fn stopped(&self) -> Option<Value> {
+        let error = self.0.control.check().err()?;
+        let value = self.0.cancelled.get_or_init(|| {
+            Value::error(match error.kind() {
+                ErrorKind::Cancelled => Error::new(ErrorKind::Cancelled, "Cancelled"),
+                _ => error,
+            })
+        });
+        Some(value.clone())
+    }
+
+    /// The resource of that name and type, made by the first who asks.
+    ///
+    /// # Errors
+    /// A request without resources, or a resource of that name and another type.
+    pub fn resource<T: Send + Sync + 'static>(
+        &self,
+        name: &str,
+        make: impl FnOnce() -> T,
+    ) -> Result<Arc<T>> {
+        let Some(resources) = &self.0.resources else {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "this request has no resource context",
+            ));
+        };
+        let mut resources = resources.lock().unwrap_or_else(PoisonError::into_inner);
+        let resource = match resources.get(name) {
+            Some(known) => known.clone(),
+            None => {
+                let new: Arc<dyn Any + Send + Sync> = Arc::new(make());
+                resources.insert(name.to_owned(), new.clone());
+                new
+            }
+        };
+        resource.downcast().map_err(|_| {
+            Error::new(
+                ErrorKind::InvalidArgument,
+                format!("resource '{name}' is of another type"),
+            )
+        })
+    }
+
+    /// Forgets the resource of that name; answers whether there was one.
+    pub fn forget(&self, name: &str) -> bool {
+        self.0.resources.as_ref().is_some_and(|resources| {
+            let mut resources = resources.lock().unwrap_or_else(PoisonError::into_inner);
+            let forgotten = resources.remove(name);
+            drop(resources);
+            forgotten.is_some()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resources_are_made_once() {
+        let request = Request::new(&Host::new());
+        assert_eq!(*request.resource("a", || 1).unwrap(), 1);
+        assert_eq!(*request.resource("a", || 2).unwrap(), 1);
+        assert!(request.resource("a", String::new).is_err());
+        assert!(request.forget("a") && !request.forget("a"));
+        let without = Request::with(&Host::new(), Control::new(), false);
+        assert!(without.resource("a", || 1).is_err());
+    }
+
+    #[test]
+    fn a_cancelled_request_has_one_error() {
+        let request = Request::new(&Host::new());
+        assert_eq!(request.cancelled(), None);
+        request.cancel();
+        let Some(Value::Error(error)) = request.cancelled() else {
+            panic!("not cancelled");
+        };
+        assert_eq!(
+            (error.message(), error.kind()),
+            ("Cancelled", ErrorKind::Cancelled)
+        );
+        assert_eq!(request.cancelled(), Some(Value::Error(error)));
+    }
+}

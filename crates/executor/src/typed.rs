@@ -1,0 +1,448 @@
+//! Kernels from plain functions: parameters, attributes and results by their types.
+
+use crate::value::{BF16, Chain, Complex64, F16};
+use crate::{
+    Frame, FromValue, FunctionHandle, Host, IntoValue, Kernel, KernelDef, Opaque, Reporter,
+    Request, Shared, Signature, Site, Value,
+};
+use std::borrow::Cow;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_bef::{Attribute, DType, Dense, Name};
+
+/// A kernel made of a function.
+///
+/// ```
+/// use tenon_executor::{Attr, Chain, Host, Registry, kernel};
+/// use tenon_base::Result;
+///
+/// let mut registry = Registry::new();
+/// registry.register(kernel("my.add.i32", |a: i32, b: i32| a.wrapping_add(b)))?;
+/// registry.register(kernel("my.constant.i32", |value: Attr<i32>| value.0))?;
+/// registry.register(kernel("my.print.i32", |x: i32, _: Chain, host: &Host| {
+///     host.print(format_args!("int32 = {x}\n"));
+///     Chain
+/// }))?;
+/// # Ok::<(), tenon_base::Error>(())
+/// ```
+pub fn kernel<M: 'static, F: KernelFunction<M>>(
+    name: impl Into<Cow<'static, str>>,
+    function: F,
+) -> KernelDef {
+    let function = Arc::new(function);
+    KernelDef::new(name, F::signature(), move |site| {
+        let mut binder = Binder {
+            site,
+            attributes: 0,
+            functions: 0,
+        };
+        let bound = F::bind(&mut binder)?;
+        let (expected, found) = (binder.functions, site.kernel().functions.len());
+        if expected != found {
+            let error = Error::new(ErrorKind::InvalidProgram, "wrong number of functions");
+            return Err(error.expected(expected).found(found));
+        }
+        let function = function.clone();
+        Ok(Box::new(Typed::<M, F> {
+            function,
+            bound,
+            marker: PhantomData,
+        }))
+    })
+}
+
+/// A function that is a kernel: up to twelve [`Parameter`]s, and [`Results`].
+pub trait KernelFunction<M>: Send + Sync + 'static {
+    /// What its parameters read when the kernel is bound.
+    type Bound: Send + Sync;
+    /// What it takes and makes.
+    fn signature() -> Signature;
+    /// Reads the attributes.
+    fn bind(binder: &mut Binder<'_, '_>) -> Result<Self::Bound>;
+    /// Takes the parameters, calls the function and sets the results.
+    fn call(&self, bound: &Self::Bound, frame: &mut Frame<'_>) -> Result<()>;
+}
+
+/// What a kernel function may take: numbers, [`Chain`], `&T` or [`Shared`] of the host's own types,
+/// [`Value`], [`Rest`], [`Attr`], [`FunctionHandle`], [`Reporter`], `&Host`, `&Request`.
+pub trait Parameter {
+    /// What the function is called with.
+    type Item<'a>;
+    /// What is read when the kernel is bound.
+    type Bound: Send + Sync;
+    /// Adds itself to the signature.
+    fn declare(signature: &mut Signature);
+    /// Reads the attribute.
+    fn bind(binder: &mut Binder<'_, '_>) -> Result<Self::Bound>;
+    /// The parameter of one run; `next` is the next operand.
+    fn take<'a>(
+        bound: &'a Self::Bound,
+        frame: &'a Frame<'_>,
+        next: &mut usize,
+    ) -> Result<Self::Item<'a>>;
+}
+
+/// What a kernel function may answer: nothing, a value, a tuple of values, a list of values, or
+/// one of these as a `Result`.
+pub trait Results {
+    /// Adds itself to the signature.
+    fn declare(signature: &mut Signature);
+    /// Sets the results.
+    fn set(self, frame: &mut Frame<'_>) -> Result<()>;
+}
+
+/// The place where a kernel is bound, and which attributes are read already.
+pub struct Binder<'a, 's> {
+    site: &'a Site<'s>,
+    attributes: usize,
+    functions: usize,
+}
+
+/// The next attribute in the order of their names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attr<T>(pub T);
+
+/// All further operands.
+#[derive(Clone, Copy)]
+pub struct Rest<'a> {
+    frame: &'a Frame<'a>,
+    first: usize,
+}
+
+/// A type that [`Attr`] may hold.
+pub trait FromAttribute: Clone + Send + Sync + 'static {
+    /// The type in words.
+    const TYPE: &'static str;
+    /// The attribute's value, when it is of this type.
+    fn from_attribute(attribute: &Attribute) -> Option<Self>;
+}
+
+struct Typed<M, F: KernelFunction<M>> {
+    function: Arc<F>,
+    bound: F::Bound,
+    marker: PhantomData<fn() -> M>,
+}
+
+impl<M: 'static, F: KernelFunction<M>> Kernel for Typed<M, F> {
+    fn run(&self, frame: &mut Frame<'_>) -> Result<()> {
+        self.function.call(&self.bound, frame)
+    }
+}
+
+impl<'a> Rest<'a> {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.frame.operands().saturating_sub(self.first)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a Value> + use<'a> {
+        let (frame, first) = (self.frame, self.first);
+        (0..self.len()).map(move |index| frame.operand(first + index))
+    }
+
+    /// One as a `T`.
+    pub fn read<T: FromValue>(&self, index: usize) -> Result<T> {
+        self.frame.read(self.first + index)
+    }
+}
+
+macro_rules! functions {
+    ($($parameter:ident),*) => {
+        impl<F, R, $($parameter,)*> KernelFunction<fn($($parameter),*) -> R> for F
+        where
+            F: Send + Sync + 'static,
+            F: Fn($($parameter),*) -> R + for<'a> Fn($($parameter::Item<'a>),*) -> R,
+            $($parameter: Parameter,)*
+            R: Results,
+        {
+            type Bound = ($($parameter::Bound,)*);
+
+            fn signature() -> Signature {
+                #[allow(unused_mut, reason = "a function without parameters and results")]
+                let mut signature = Signature::default();
+                $($parameter::declare(&mut signature);)*
+                R::declare(&mut signature);
+                signature
+            }
+
+            #[allow(unused_variables, clippy::unused_unit, reason = "no parameters")]
+            fn bind(binder: &mut Binder<'_, '_>) -> Result<Self::Bound> {
+                Ok(($($parameter::bind(binder)?,)*))
+            }
+
+            #[inline]
+            #[allow(non_snake_case, unused_mut, unused_variables, reason = "made by a macro")]
+            fn call(&self, bound: &Self::Bound, frame: &mut Frame<'_>) -> Result<()> {
+                fn apply<$($parameter,)* R>(
+                    function: impl Fn($($parameter),*) -> R,
+                    $($parameter: $parameter,)*
+                ) -> R {
+                    function($($parameter),*)
+                }
+                let ($($parameter,)*) = bound;
+                let results = {
+                    let mut next = 0;
+                    $(let $parameter = $parameter::take($parameter, frame, &mut next)?;)*
+                    apply(self, $($parameter),*)
+                };
+                results.set(frame)
+            }
+        }
+    };
+}
+
+functions!();
+functions!(A);
+functions!(A, B);
+functions!(A, B, C);
+functions!(A, B, C, D);
+functions!(A, B, C, D, E);
+functions!(A, B, C, D, E, G);
+functions!(A, B, C, D, E, G, H);
+functions!(A, B, C, D, E, G, H, I);
+
+/// Takes the next operand as a `T`.
+macro_rules! operands {
+    ($([$($generic:tt)*] $ty:ty;)*) => {
+        $(impl<$($generic)*> Parameter for $ty {
+            type Item<'a> = $ty;
+            type Bound = ();
+            fn declare(signature: &mut Signature) {
+                signature.operands.push(<$ty as FromValue>::TYPE);
+            }
+            fn bind(_: &mut Binder<'_, '_>) -> Result<()> {
+                Ok(())
+            }
+            #[inline]
+            fn take<'a>(_: &'a (), frame: &'a Frame<'_>, next: &mut usize) -> Result<$ty> {
+                *next += 1;
+                frame.read(*next - 1)
+            }
+        })*
+    };
+}
+
+operands! {
+    [] bool; [] i8; [] i16; [] i32; [] i64; [] u8; [] u16; [] u32; [] u64; [] F16; [] BF16; [] f32;
+    [] f64; [] Complex64; [] Chain; [] Value;
+    [T: Opaque] Shared<T>;
+}
+
+impl<T: Opaque> Parameter for &T {
+    type Item<'a> = &'a T;
+    type Bound = ();
+    fn declare(signature: &mut Signature) {
+        signature.operands.push(T::TYPE);
+    }
+    fn bind(_: &mut Binder<'_, '_>) -> Result<()> {
+        Ok(())
+    }
+    #[inline]
+    fn take<'a>(_: &'a (), frame: &'a Frame<'_>, next: &mut usize) -> Result<&'a T> {
+        *next += 1;
+        frame.object(*next - 1)
+    }
+}
+
+impl<T: FromAttribute> Parameter for Attr<T> {
+    type Item<'a> = Attr<T>;
+    type Bound = T;
+    fn declare(_: &mut Signature) {}
+    fn bind(binder: &mut Binder<'_, '_>) -> Result<T> {
+        let index = binder.attributes;
+        binder.attributes += 1;
+        let Some((name, attribute)) = binder.site.attributes().iter().nth(index) else {
+            let error = Error::new(ErrorKind::InvalidProgram, "too few attributes");
+            return Err(error
+                .expected(format_args!("{} as attribute {index}", T::TYPE))
+                .found(index));
+        };
+        T::from_attribute(attribute).ok_or_else(|| {
+            let text = format!("attribute '{name}' has the wrong type");
+            Error::new(ErrorKind::InvalidProgram, text)
+                .expected(T::TYPE)
+                .found(attribute.kind())
+        })
+    }
+    #[inline]
+    fn take<'a>(bound: &'a T, _: &'a Frame<'_>, _: &mut usize) -> Result<Attr<T>> {
+        Ok(Attr(bound.clone()))
+    }
+}
+
+/// Parameters that are neither operands nor attributes.
+macro_rules! surroundings {
+    ($($ty:ty as $item:ty = |$frame:ident| $take:expr;)*) => {
+        $(impl Parameter for $ty {
+            type Item<'a> = $item;
+            type Bound = ();
+            fn declare(_: &mut Signature) {}
+            fn bind(_: &mut Binder<'_, '_>) -> Result<()> {
+                Ok(())
+            }
+            fn take<'a>(_: &'a (), $frame: &'a Frame<'_>, _: &mut usize) -> Result<$item> {
+                Ok($take)
+            }
+        })*
+    };
+}
+
+surroundings! {
+    &Host as &'a Host = |frame| frame.host();
+    &Request as &'a Request = |frame| frame.request();
+    Reporter as Reporter = |frame| frame.reporter();
+}
+
+impl Parameter for Rest<'_> {
+    type Item<'a> = Rest<'a>;
+    type Bound = ();
+    fn declare(signature: &mut Signature) {
+        signature.variadic = true;
+    }
+    fn bind(_: &mut Binder<'_, '_>) -> Result<()> {
+        Ok(())
+    }
+    fn take<'a>(_: &'a (), frame: &'a Frame<'_>, next: &mut usize) -> Result<Rest<'a>> {
+        Ok(Rest {
+            frame,
+            first: *next,
+        })
+    }
+}
+
+impl Parameter for FunctionHandle {
+    type Item<'a> = FunctionHandle;
+    /// Which of the kernel's functions.
+    type Bound = usize;
+    fn declare(_: &mut Signature) {}
+    fn bind(binder: &mut Binder<'_, '_>) -> Result<usize> {
+        binder.functions += 1;
+        Ok(binder.functions - 1)
+    }
+    fn take<'a>(bound: &'a usize, frame: &'a Frame<'_>, _: &mut usize) -> Result<FunctionHandle> {
+        frame.function(*bound)
+    }
+}
+
+impl Results for () {
+    fn declare(_: &mut Signature) {}
+    #[inline]
+    fn set(self, _: &mut Frame<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl<T: IntoValue> Results for T {
+    fn declare(signature: &mut Signature) {
+        signature.results.push(T::TYPE);
+    }
+    #[inline]
+    fn set(self, frame: &mut Frame<'_>) -> Result<()> {
+        frame.set(0, self.into_value());
+        Ok(())
+    }
+}
+
+impl<R: Results> Results for Result<R> {
+    fn declare(signature: &mut Signature) {
+        R::declare(signature);
+    }
+    #[inline]
+    fn set(self, frame: &mut Frame<'_>) -> Result<()> {
+        self?.set(frame)
+    }
+}
+
+impl Results for Vec<Value> {
+    fn declare(signature: &mut Signature) {
+        signature.variadic_results = true;
+    }
+    fn set(self, frame: &mut Frame<'_>) -> Result<()> {
+        if self.len() != frame.results() {
+            let error = Error::new(ErrorKind::InvalidProgram, "wrong number of results");
+            return Err(error.expected(frame.results()).found(self.len()));
+        }
+        for (index, value) in self.into_iter().enumerate() {
+            frame.set(index, value);
+        }
+        Ok(())
+    }
+}
+
+macro_rules! tuples {
+    ($($name:ident $index:tt),*) => {
+        impl<$($name: IntoValue),*> Results for ($($name,)*) {
+            fn declare(signature: &mut Signature) {
+                $(signature.results.push($name::TYPE);)*
+            }
+            #[inline]
+            fn set(self, frame: &mut Frame<'_>) -> Result<()> {
+                $(frame.set($index, self.$index.into_value());)*
+                Ok(())
+            }
+        }
+    };
+}
+
+tuples!(A 0);
+tuples!(A 0, B 1);
+tuples!(A 0, B 1, C 2);
+tuples!(A 0, B 1, C 2, D 3);
+tuples!(A 0, B 1, C 2, D 3, E 4);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5);
+
+macro_rules! attributes {
+    ($($ty:ty, $words:literal, $pattern:pat => $value:expr;)*) => {
+        $(impl FromAttribute for $ty {
+            const TYPE: &'static str = $words;
+            fn from_attribute(attribute: &Attribute) -> Option<Self> {
+                match attribute {
+                    $pattern => Some($value),
+                    _ => None,
+                }
+            }
+        })*
+    };
+}
+
+attributes! {
+    bool, "i1", Attribute::I1(value) => *value;
+    i8, "i8", Attribute::I8(value) => *value;
+    i16, "i16", Attribute::I16(value) => *value;
+    i32, "i32", Attribute::I32(value) => *value;
+    i64, "i64", Attribute::I64(value) => *value;
+    u8, "ui8", Attribute::UI8(value) => *value;
+    u16, "ui16", Attribute::UI16(value) => *value;
+    u32, "ui32", Attribute::UI32(value) => *value;
+    u64, "ui64", Attribute::UI64(value) => *value;
+    F16, "f16", Attribute::F16(bits) => F16(*bits);
+    BF16, "bf16", Attribute::BF16(bits) => BF16(*bits);
+    f32, "f32", Attribute::F32(value) => *value;
+    f64, "f64", Attribute::F64(value) => *value;
+    DType, "a type", Attribute::Type(value) => *value;
+    Name, "a string", Attribute::String(text) => text.clone();
+    Arc<Dense>, "a dense tensor", Attribute::Dense(dense) => Arc::new(dense.clone());
+}
+
+/// Any attribute as it is.
+impl FromAttribute for Arc<Attribute> {
+    const TYPE: &'static str = "any attribute";
+    fn from_attribute(attribute: &Attribute) -> Option<Self> {
+        Some(Arc::new(attribute.clone()))
+    }
+}
+
+/// A list whose elements are all of one type.
+impl<T: FromAttribute> FromAttribute for Arc<[T]> {
+    const TYPE: &'static str = "a list";
+    fn from_attribute(attribute: &Attribute) -> Option<Self> {
+        attribute.as_list()?.iter().map(T::from_attribute).collect()
+    }
+}
