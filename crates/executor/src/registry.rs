@@ -15,6 +15,9 @@ pub struct Signature {
     pub operands: Vec<&'static str>,
     /// Whether any further operands may follow.
     pub variadic: bool,
+    /// Its attributes in words, in the order of their names; of kernels made by
+    /// [`kernel()`](crate::kernel()).
+    pub attributes: Vec<&'static str>,
     /// Its results.
     pub results: Vec<&'static str>,
     /// Whether it makes any number of results instead.
@@ -27,6 +30,7 @@ pub struct KernelDef {
     name: Cow<'static, str>,
     signature: Signature,
     bind: Arc<Bind>,
+    documentation: &'static str,
 }
 
 type Bind = dyn Fn(&Site<'_>) -> Result<Box<dyn Kernel>> + Send + Sync;
@@ -50,7 +54,21 @@ impl KernelDef {
             name: name.into(),
             signature,
             bind: Arc::new(bind),
+            documentation: "",
         }
+    }
+
+    /// The same with a sentence that says what the kernel does.
+    pub fn doc(self, documentation: &'static str) -> Self {
+        Self {
+            documentation,
+            ..self
+        }
+    }
+
+    /// What it does, in a sentence.
+    pub fn documentation(&self) -> &'static str {
+        self.documentation
     }
 
     /// The name.

@@ -254,7 +254,9 @@ impl<T: Opaque> Parameter for &T {
 impl<T: FromAttribute> Parameter for Attr<T> {
     type Item<'a> = Attr<T>;
     type Bound = T;
-    fn declare(_: &mut Signature) {}
+    fn declare(signature: &mut Signature) {
+        signature.attributes.push(T::TYPE);
+    }
     fn bind(binder: &mut Binder<'_, '_>) -> Result<T> {
         let index = binder.attributes;
         binder.attributes += 1;
