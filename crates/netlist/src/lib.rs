@@ -4,6 +4,7 @@
 //! * [`read`] turns YAML into a [`Netlist`] whose every value knows its place.
 //! * A [`Netlist`] displays as YAML in one layout that reads back equal.
 //! * [`check`] holds it against the rules; [`TileShape`] computes shapes through TMs.
+//! * [`data`] has the bytes of its numbers: formats, tiles, buffers of queues.
 //! * [`Rule`] lists what may be wrong; a [`Finding`] says where, with the line and a mark under it.
 //!
 //! ```
@@ -18,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+pub mod data;
 mod finding;
 mod links;
 mod netlist;

@@ -1,0 +1,203 @@
+//! Scalars: one number, one code (facts 5.1).
+
+use crate::words::DataFormat;
+
+/// A float of `EXPONENT` and `MANTISSA` bits that has neither infinity nor NaN: its largest
+/// exponent is a number like any other.
+struct Small<const EXPONENT: u32, const MANTISSA: u32>;
+
+impl<const EXPONENT: u32, const MANTISSA: u32> Small<EXPONENT, MANTISSA> {
+    const BIAS: i32 = (1 << (EXPONENT - 1)) - 1;
+    const TOP: i32 = (1 << EXPONENT) - 1;
+
+    /// Bits of the mantissa are cut off, not rounded; what is too small becomes zero, what is too
+    /// large the largest.
+    fn encode(bits: u32) -> u32 {
+        let sign = bits >> 31 << (EXPONENT + MANTISSA);
+        let exponent = ((bits >> 23) & 0xff) as i32 - 127 + Self::BIAS;
+        let largest = (Self::TOP as u32) << MANTISSA | ((1 << MANTISSA) - 1);
+        sign | match exponent {
+            i32::MIN..=0 => 0,
+            _ if exponent > Self::TOP => largest,
+            _ => (exponent as u32) << MANTISSA | (bits & 0x7f_ffff) >> (23 - MANTISSA),
+        }
+    }
+
+    fn decode(code: u32) -> u32 {
+        let sign = (code >> (EXPONENT + MANTISSA)) << 31;
+        let mantissa = (code & ((1 << MANTISSA) - 1)) << (23 - MANTISSA);
+        let exponent = match (code >> MANTISSA) as i32 & Self::TOP {
+            0 => 0,
+            exponent => exponent - Self::BIAS + 127,
+        };
+        sign | (exponent as u32) << 23 | mantissa
+    }
+}
+
+type Float16 = Small<5, 10>;
+type Lf8 = Small<5, 2>;
+type Fp8E4m3 = Small<4, 3>;
+
+/// Sign and magnitude in `bits` bits.
+fn sign_magnitude(negative: bool, magnitude: u32, bits: u32) -> u32 {
+    u32::from(negative) << (bits - 1) | magnitude
+}
+
+/// The code of a number; `None` for a format whose numbers share an exponent.
+///
+/// Raw formats keep the low bits of the number's own bits: raw data travel as floats.
+pub fn encode(format: DataFormat, value: f32) -> Option<u32> {
+    let bits = value.to_bits();
+    // `round` takes halves away from zero, as the formats want; NaN becomes 0.
+    let rounded = value.round();
+    Some(match format {
+        DataFormat::Float32 | DataFormat::RawUInt32 => bits,
+        DataFormat::Float16 => Float16::encode(bits),
+        DataFormat::Float16B => bits >> 16,
+        DataFormat::Lf8 => Lf8::encode(bits),
+        // The original packs it as Lf8 and unpacks it as what it is; packed here as what it is
+        // (facts 10.7).
+        DataFormat::Fp8E4m3 => Fp8E4m3::encode(bits),
+        DataFormat::Int8 => {
+            let magnitude = rounded.abs().clamp(0.0, 127.0) as u32;
+            sign_magnitude(rounded < 0.0, magnitude, 8)
+        }
+        DataFormat::UInt8 => rounded.clamp(0.0, 255.0) as u32,
+        DataFormat::UInt16 => rounded.clamp(0.0, 65535.0) as u32,
+        // What is not negative is cut off, what is negative rounded (facts 5.1).
+        DataFormat::Int32 if value < 0.0 => {
+            let magnitude = (rounded.abs() as u32).min(i32::MAX as u32);
+            sign_magnitude(magnitude > 0, magnitude, 32)
+        }
+        DataFormat::Int32 => (value as u32).min(i32::MAX as u32),
+        DataFormat::RawUInt16 => bits & 0xffff,
+        DataFormat::RawUInt8 => bits & 0xff,
+        DataFormat::Bfp8
+        | DataFormat::Bfp8B
+        | DataFormat::Bfp4
+        | DataFormat::Bfp4B
+        | DataFormat::Bfp2
+        | DataFormat::Bfp2B => return None,
+    })
+}
+
+/// The number of a code; `None` for a format whose numbers share an exponent.
+pub fn decode(format: DataFormat, code: u32) -> Option<f32> {
+    let signed = |bits: u32| {
+        let magnitude = (code & ((1 << (bits - 1)) - 1)) as f32;
+        if code >> (bits - 1) & 1 == 1 {
+            -magnitude
+        } else {
+            magnitude
+        }
+    };
+    Some(match format {
+        DataFormat::Float32
+        | DataFormat::RawUInt32
+        | DataFormat::RawUInt16
+        | DataFormat::RawUInt8 => f32::from_bits(code),
+        DataFormat::Float16 => f32::from_bits(Float16::decode(code)),
+        DataFormat::Float16B => f32::from_bits(code << 16),
+        DataFormat::Lf8 => f32::from_bits(Lf8::decode(code)),
+        DataFormat::Fp8E4m3 => f32::from_bits(Fp8E4m3::decode(code)),
+        DataFormat::Int8 => signed(8),
+        DataFormat::Int32 => signed(32),
+        DataFormat::UInt8 | DataFormat::UInt16 => code as f32,
+        DataFormat::Bfp8
+        | DataFormat::Bfp8B
+        | DataFormat::Bfp4
+        | DataFormat::Bfp4B
+        | DataFormat::Bfp2
+        | DataFormat::Bfp2B => return None,
+    })
+}
+
+/// A number as wormhole's math unit takes a Float32: 10 bits of mantissa, the rest cut off.
+pub fn tf32(value: f32) -> f32 {
+    f32::from_bits(value.to_bits() & 0xffff_e000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn float16_has_the_vectors_of_the_facts() {
+        let vectors = [
+            (1.0, 0x3c00),
+            (-2.5, 0xc100),
+            (65504.0, 0x7bff),
+            (70000.0, 0x7c45),
+            (131072.0, 0x7fff),
+            (6.2e-5, 0x0410),
+            (3e-5, 0x0000),
+            (0.1, 0x2e66),
+        ];
+        for (value, code) in vectors {
+            assert_eq!(encode(DataFormat::Float16, value), Some(code), "{value}");
+        }
+        assert_eq!(decode(DataFormat::Float16, 0x7fff), Some(131008.0));
+    }
+
+    /// Every code reads as the number that its bits say, and is written back as itself.
+    #[test]
+    fn every_small_code_comes_back() {
+        let all = |format, bits: u32, exponent: u32, mantissa: u32, bias: i32| {
+            for code in 0..1u32 << bits {
+                let field = (code >> mantissa & ((1 << exponent) - 1)) as i32;
+                if field == 0 {
+                    continue;
+                }
+                let fraction = f64::from(code & ((1 << mantissa) - 1)) / f64::from(1 << mantissa);
+                let sign = if code >> (bits - 1) == 1 { -1.0 } else { 1.0 };
+                let value = sign * (1.0 + fraction) * 2f64.powi(field - bias);
+                assert_eq!(
+                    decode(format, code),
+                    Some(value as f32),
+                    "{format} {code:#x}"
+                );
+                assert_eq!(
+                    encode(format, value as f32),
+                    Some(code),
+                    "{format} {code:#x}"
+                );
+            }
+        };
+        all(DataFormat::Float16, 16, 5, 10, 15);
+        all(DataFormat::Lf8, 8, 5, 2, 15);
+        all(DataFormat::Fp8E4m3, 8, 4, 3, 7);
+    }
+
+    #[test]
+    fn integers_round_and_clamp() {
+        let int8 = |value| encode(DataFormat::Int8, value);
+        assert_eq!(int8(2.5), Some(3));
+        assert_eq!(int8(-2.5), Some(0x83));
+        assert_eq!(int8(300.0), Some(0x7f));
+        assert_eq!(int8(-300.0), Some(0xff));
+        assert_eq!(decode(DataFormat::Int8, 0x83), Some(-3.0));
+        assert_eq!(encode(DataFormat::UInt8, -1.0), Some(0));
+        assert_eq!(encode(DataFormat::UInt16, 1e9), Some(65535));
+        assert_eq!(encode(DataFormat::Int32, 2.9), Some(2));
+        assert_eq!(encode(DataFormat::Int32, -2.9), Some(0x8000_0003));
+        assert_eq!(encode(DataFormat::Int32, -1e12), Some(0xffff_ffff));
+        assert_eq!(encode(DataFormat::Int8, f32::NAN), Some(0));
+    }
+
+    #[test]
+    fn brain_floats_and_raw_bits_are_cut_off() {
+        assert_eq!(
+            encode(DataFormat::Float16B, f32::from_bits(0x3f80_ffff)),
+            Some(0x3f80)
+        );
+        assert_eq!(
+            encode(DataFormat::RawUInt16, f32::from_bits(0x1234_5678)),
+            Some(0x5678)
+        );
+        assert_eq!(
+            decode(DataFormat::RawUInt8, 0xff).map(f32::to_bits),
+            Some(0xff)
+        );
+        assert_eq!(tf32(f32::from_bits(0x3f80_3fff)).to_bits(), 0x3f80_2000);
+    }
+}

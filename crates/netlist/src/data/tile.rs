@@ -1,0 +1,276 @@
+//! Tiles in memory: header, shared exponents, faces, padding (facts 5.3).
+
+use super::block::{BLOCK, decode_block, encode_block};
+use super::scalar::{decode, encode};
+use crate::words::{Arch, DataFormat};
+
+/// Bytes before the data: the tile's size in units of 16 bytes, then zeros.
+const HEADER: usize = 16;
+/// Rows and columns of a face.
+const FACE: usize = 16;
+
+/// How a tile of one format and size lies in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TileLayout {
+    format: DataFormat,
+    rows: usize,
+    columns: usize,
+    alignment: usize,
+}
+
+impl TileLayout {
+    /// Tiles of `format`, `[rows, columns]` elements, as `arch` aligns them.
+    pub fn new(format: DataFormat, [rows, columns]: [u32; 2], arch: Arch) -> Self {
+        Self {
+            format,
+            rows: rows as usize,
+            columns: columns as usize,
+            alignment: alignment(arch),
+        }
+    }
+
+    /// Elements of a tile.
+    pub fn elements(&self) -> usize {
+        self.rows * self.columns
+    }
+
+    /// Bits of one element, without what it shares.
+    fn element_bits(&self) -> usize {
+        element_bits(self.format)
+    }
+
+    /// Bytes of the shared exponents.
+    fn exponent_bytes(&self) -> usize {
+        match self.format.is_block() {
+            false => 0,
+            true if self.rows < FACE => 16,
+            true => 16 * self.rows.div_ceil(FACE) * self.columns.div_ceil(FACE),
+        }
+    }
+
+    /// Bytes of a tile with header and padding.
+    pub fn bytes(&self) -> usize {
+        let data = self.elements() * self.element_bits() / 8;
+        (HEADER + self.exponent_bytes() + data).next_multiple_of(self.alignment)
+    }
+
+    /// The elements in the order in which they lie, as indices into the row-major tile: face by
+    /// face, raw formats row by row.
+    fn order(&self) -> impl Iterator<Item = usize> + '_ {
+        let whole = self.format.is_raw();
+        let (height, width) = match whole {
+            true => (self.rows, self.columns),
+            false => (self.rows.min(FACE), self.columns.min(FACE)),
+        };
+        let faces = (0..self.rows).step_by(height).flat_map(move |row| {
+            (0..self.columns)
+                .step_by(width)
+                .map(move |column| (row, column))
+        });
+        faces.flat_map(move |(row, column)| {
+            let rows = row..(row + height).min(self.rows);
+            rows.flat_map(move |row| {
+                (column..column + width).map(move |column| row * self.columns + column)
+            })
+        })
+    }
+
+    /// Appends the bytes of a row-major tile.
+    ///
+    /// # Panics
+    /// Panics if `tile` has not [`elements`](Self::elements) elements.
+    pub fn pack(&self, tile: &[f32], out: &mut Vec<u8>) {
+        assert_eq!(tile.len(), self.elements(), "a whole tile");
+        let start = out.len();
+        let units = (self.bytes() / 16) as u32;
+        out.extend(units.to_le_bytes());
+        out.resize(start + HEADER, 0);
+        let ordered: Vec<f32> = self.order().map(|index| tile[index]).collect();
+        match self.format.is_block() {
+            true => self.pack_blocks(&ordered, out),
+            false => pack_scalars(self.format, ordered.into_iter(), out),
+        }
+        out.resize(start + self.bytes(), 0);
+    }
+
+    fn pack_blocks(&self, ordered: &[f32], out: &mut Vec<u8>) {
+        let exponents = out.len();
+        out.resize(exponents + self.exponent_bytes(), 0);
+        let bits = self.element_bits();
+        let (blocks, _) = ordered.as_chunks::<BLOCK>();
+        for (index, block) in blocks.iter().enumerate() {
+            let Some((shared, codes)) = encode_block(self.format, block) else {
+                return;
+            };
+            out[exponents + index] = shared;
+            for pack in codes.chunks(8 / bits) {
+                let byte = pack.iter().rev().fold(0u8, |byte, code| {
+                    // A shift by eight happens only when the byte is still empty.
+                    byte.checked_shl(bits as u32).unwrap_or(0) | code
+                });
+                out.push(byte);
+            }
+        }
+    }
+
+    /// The row-major tile of its bytes; `None` when there are too few.
+    pub fn unpack(&self, bytes: &[u8]) -> Option<Vec<f32>> {
+        let body = bytes.get(HEADER..self.bytes())?;
+        let (exponents, data) = body.split_at(self.exponent_bytes());
+        let ordered = match self.format.is_block() {
+            true => self.unpack_blocks(exponents, data)?,
+            false => unpack_scalars(self.format, data, self.elements())?,
+        };
+        let mut tile = vec![0.0; self.elements()];
+        for (index, value) in self.order().zip(ordered) {
+            tile[index] = value;
+        }
+        Some(tile)
+    }
+
+    fn unpack_blocks(&self, exponents: &[u8], data: &[u8]) -> Option<Vec<f32>> {
+        let bits = self.element_bits();
+        let mask = ((1u32 << bits) - 1) as u8;
+        let mut values = Vec::with_capacity(self.elements());
+        for (index, bytes) in data.chunks_exact(BLOCK * bits / 8).enumerate() {
+            if values.len() == self.elements() {
+                break;
+            }
+            let code = |at: usize| {
+                let bit = at * bits;
+                bytes[bit / 8] >> (bit % 8) & mask
+            };
+            let codes: [u8; BLOCK] = std::array::from_fn(code);
+            values.extend(decode_block(self.format, *exponents.get(index)?, &codes)?);
+        }
+        Some(values)
+    }
+}
+
+/// The boundary at which a device's memory wants tiles and queues to start, in bytes.
+pub(super) fn alignment(arch: Arch) -> usize {
+    match arch {
+        Arch::Blackhole => 64,
+        _ => 32,
+    }
+}
+
+/// Bits of one element of a format, without what it shares.
+pub(super) fn element_bits(format: DataFormat) -> usize {
+    use DataFormat::*;
+    match format {
+        Float32 | Int32 | RawUInt32 => 32,
+        Float16 | Float16B | UInt16 | RawUInt16 => 16,
+        Bfp8 | Bfp8B | Lf8 | Fp8E4m3 | Int8 | UInt8 | RawUInt8 => 8,
+        Bfp4 | Bfp4B => 4,
+        Bfp2 | Bfp2B => 2,
+    }
+}
+
+/// Appends the codes of numbers, little-endian.
+pub(super) fn pack_scalars(
+    format: DataFormat,
+    values: impl Iterator<Item = f32>,
+    out: &mut Vec<u8>,
+) {
+    let bytes = element_bits(format) / 8;
+    for value in values {
+        let code = encode(format, value).unwrap_or_default();
+        out.extend(&code.to_le_bytes()[..bytes]);
+    }
+}
+
+/// The numbers of `count` codes; `None` when there are too few bytes.
+pub(super) fn unpack_scalars(format: DataFormat, data: &[u8], count: usize) -> Option<Vec<f32>> {
+    let bytes = element_bits(format) / 8;
+    let codes = data.get(..count * bytes)?.chunks_exact(bytes);
+    let number = |code: &[u8]| {
+        let mut word = [0; 4];
+        word[..code.len()].copy_from_slice(code);
+        decode(format, u32::from_le_bytes(word))
+    };
+    codes.map(number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use DataFormat::*;
+
+    #[test]
+    fn sizes_are_those_of_the_facts() {
+        let sizes = [
+            (Float32, 4128, 4160),
+            (Int32, 4128, 4160),
+            (RawUInt32, 4128, 4160),
+            (Float16, 2080, 2112),
+            (Float16B, 2080, 2112),
+            (UInt16, 2080, 2112),
+            (Bfp8, 1120, 1152),
+            (Bfp8B, 1120, 1152),
+            (Bfp4B, 608, 640),
+            (Bfp2, 352, 384),
+            (Lf8, 1056, 1088),
+            (Int8, 1056, 1088),
+            (RawUInt8, 1056, 1088),
+        ];
+        for (format, wormhole, blackhole) in sizes {
+            let bytes = |arch| TileLayout::new(format, [32, 32], arch).bytes();
+            assert_eq!(bytes(Arch::WormholeB0), wormhole, "{format}");
+            assert_eq!(bytes(Arch::Blackhole), blackhole, "{format}");
+        }
+    }
+
+    #[test]
+    fn faces_follow_each_other() {
+        let layout = TileLayout::new(Float32, [32, 32], Arch::Grayskull);
+        let tile: Vec<f32> = (0..1024u16).map(f32::from).collect();
+        let mut bytes = Vec::new();
+        layout.pack(&tile, &mut bytes);
+        assert_eq!(bytes[..4], (4128u32 / 16).to_le_bytes());
+        let at = |index: usize| {
+            let start = HEADER + 4 * index;
+            f32::from_le_bytes(bytes[start..start + 4].try_into().unwrap())
+        };
+        // Row 1 of face 0, the start of faces 1, 2 and 3.
+        assert_eq!(
+            [at(16), at(256), at(512), at(768)],
+            [32.0, 16.0, 512.0, 528.0]
+        );
+        assert_eq!(layout.unpack(&bytes), Some(tile));
+        assert_eq!(layout.unpack(&bytes[..4127]), None);
+    }
+
+    #[test]
+    fn every_format_and_size_comes_back() {
+        for &format in DataFormat::ALL {
+            for tile in [
+                [32, 32],
+                [16, 32],
+                [32, 16],
+                [8, 32],
+                [4, 32],
+                [2, 32],
+                [1, 32],
+            ] {
+                let layout = TileLayout::new(format, tile, Arch::WormholeB0);
+                // Powers of two are exact in every format, within one block alike.
+                let value = |index: usize| if index.is_multiple_of(3) { 0.0 } else { 1.0 };
+                let raw = |index: usize| f32::from_bits(index as u32 & 0xff);
+                let values: Vec<f32> = match format.is_raw() {
+                    true => (0..layout.elements()).map(raw).collect(),
+                    false => (0..layout.elements()).map(value).collect(),
+                };
+                let mut bytes = Vec::new();
+                layout.pack(&values, &mut bytes);
+                assert_eq!(bytes.len(), layout.bytes());
+                let back = layout.unpack(&bytes).unwrap();
+                let same = back
+                    .iter()
+                    .zip(&values)
+                    .all(|(a, b)| a.to_bits() == b.to_bits());
+                assert!(same, "{format} {tile:?}");
+            }
+        }
+    }
+}
