@@ -95,6 +95,7 @@ mod tests {
         (shared, codes[..n].to_vec(), back[..n].to_vec())
     }
 
+    #[allow(clippy::approx_constant, reason = "a number of the facts' vector")]
     #[test]
     fn eight_bits_have_the_vectors_of_the_facts() {
         let values = [
