@@ -4,7 +4,7 @@
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 use tenon_dma::{Descriptor, Place, Plan, VariableId, cast_contiguous, copy_strided};
-use tenon_tensor::DataType;
+use tenon_tensor::{BufferMut, DataType};
 
 const SIDE: usize = 2048;
 
@@ -15,8 +15,7 @@ fn main() {
 fn run(bencher: Bencher, descriptor: &Descriptor) {
     let plan = Plan::new(descriptor).unwrap();
     let len = |range: tenon_dma::ByteRange| (range.end - range.start) as usize;
-    let source = vec![1u8; len(plan.sources()[0])];
-    let mut target = vec![0u8; len(plan.target())];
+    let (source, mut target) = buffers(len(plan.sources()[0]), len(plan.target()));
     bencher
         .counter(BytesCount::new(descriptor.bytes_written()))
         .bench_local(|| {
@@ -24,10 +23,19 @@ fn run(bencher: Bencher, descriptor: &Descriptor) {
         });
 }
 
+/// Memory as executions have it, written once.
+fn buffers(source: usize, target: usize) -> (BufferMut, BufferMut) {
+    let filled = |len, byte| {
+        let mut buffer = BufferMut::zeroed(len).unwrap();
+        buffer.fill(byte);
+        buffer
+    };
+    (filled(source, 1), filled(target, 0))
+}
+
 #[divan::bench]
 fn memcpy(bencher: Bencher) {
-    let source = vec![1u8; SIDE * SIDE * 4];
-    let mut target = vec![0u8; SIDE * SIDE * 4];
+    let (source, mut target) = buffers(SIDE * SIDE * 4, SIDE * SIDE * 4);
     bencher
         .counter(BytesCount::new(source.len()))
         .bench_local(|| target.copy_from_slice(black_box(&source)));

@@ -10,6 +10,9 @@ const SPREAD_BYTES: usize = 256 << 10;
 /// Bytes of a row of a transposed block: a cache line.
 pub(crate) const LINE: usize = 64;
 
+/// Bytes of a row of a tile of blocks.
+const TILE: usize = 4 * LINE;
+
 /// Runs that are long enough for streaming stores, whose two ends are stored as usual.
 const LONG_RUN: usize = 4 << 10;
 
@@ -299,17 +302,37 @@ unsafe fn copy_row<const N: usize>(row: Loop, ends: Ends) {
 
 /// A transpose of elements of `N` bytes: `read` runs along the source, `write` along the target.
 /// Blocks of a cache line by a cache line, so that whole lines are read and written even where the
-/// strides of many rows fall on the same cache set.
+/// strides of many rows fall on the same cache set; tiles of several blocks, so that a page is
+/// touched for more than one line.
 ///
 /// # Safety
 /// All positions of both loops lie inside both ends, which do not overlap.
 unsafe fn transpose<const N: usize>(read: Loop, write: Loop, ends: Ends, streams: bool) {
+    let tile = TILE / N;
+    for write_at in (0..write.count).step_by(tile) {
+        let count = tile.min(write.count - write_at);
+        let write_tile = Loop { count, ..write };
+        for read_at in (0..read.count).step_by(tile) {
+            let count = tile.min(read.count - read_at);
+            let read_tile = Loop { count, ..read };
+            // SAFETY: the caller vouches for all positions of both loops.
+            unsafe {
+                let ends = ends.after(write_at, &write).after(read_at, &read);
+                transpose_tile::<N>(read_tile, write_tile, ends, streams);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for [`transpose`].
+unsafe fn transpose_tile<const N: usize>(read: Loop, write: Loop, ends: Ends, streams: bool) {
     let side = LINE / N;
     let packed = read.from == N as isize && write.to == N as isize;
-    for write_at in (0..write.count).step_by(side) {
-        let writes = side.min(write.count - write_at);
-        for read_at in (0..read.count).step_by(side) {
-            let reads = side.min(read.count - read_at);
+    for read_at in (0..read.count).step_by(side) {
+        let reads = side.min(read.count - read_at);
+        for write_at in (0..write.count).step_by(side) {
+            let writes = side.min(write.count - write_at);
             // SAFETY: the caller vouches for all positions of both loops.
             unsafe {
                 let ends = ends.after(write_at, &write).after(read_at, &read);

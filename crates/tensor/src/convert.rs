@@ -11,6 +11,7 @@ use crate::small_float::Format;
 use crate::{BufferMut, DataType, Tensor, TensorType};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
+use std::sync::LazyLock;
 use tenon_base::{Error, ErrorKind, Result};
 
 /// Converts packed elements: as many as both slices hold, in little-endian bytes of any alignment.
@@ -321,12 +322,38 @@ fn odd_f64(value: u64) -> f64 {
     ((value >> excess | u64::from(lost)) << excess) as f64
 }
 
+/// The code of every upper half of a binary32.
+type Codes = Box<[u8; 1 << 16]>;
+
+fn codes(format: Format) -> Codes {
+    let mut codes = Box::new([0; 1 << 16]);
+    for (upper, code) in codes.iter_mut().enumerate() {
+        let value = f32::from_bits((upper as u32) << 16);
+        *code = format.encode(value.into()) as u8;
+    }
+    codes
+}
+
+/// The upper half of a binary32, rounded to odd: its eight mantissa bits are at least two more than
+/// those of a format of eight bits, so that rounding once more gives what rounding the number would.
+#[inline(always)]
+fn odd_upper_half(value: f32) -> usize {
+    let bits = value.to_bits();
+    (bits >> 16) as usize | usize::from(bits & 0xffff != 0)
+}
+
 macro_rules! eight_bits {
     ($($name:ident, $format:expr;)*) => {$(
         struct $name;
 
         impl $name {
             const TABLE: [f32; 256] = $format.table();
+
+            #[inline(always)]
+            fn code(value: f32) -> u8 {
+                static CODES: LazyLock<Codes> = LazyLock::new(|| codes($format));
+                CODES[odd_upper_half(value)]
+            }
         }
 
         narrow! {
@@ -335,7 +362,7 @@ macro_rules! eight_bits {
                 static TABLE: [f32; 256] = $name::TABLE;
                 TABLE[usize::from(bytes[0])]
             },
-            f32 |value: f32| [$format.encode(value.into()) as u8],
+            f32 |value: f32| [$name::code(value)],
             f64 |value: f64| [$format.encode(value) as u8];
         }
     )*};

@@ -28,6 +28,12 @@ pub(crate) unsafe fn transpose_block<const N: usize>(
         if N == 4 {
             return x86::words(from, from_row, to, to_row);
         }
+        if N == 2 {
+            return x86::narrow::<2, 32>(from, from_row, to, to_row);
+        }
+        if N == 1 {
+            return x86::narrow::<1, 64>(from, from_row, to, to_row);
+        }
         if N == 8 && is_x86_feature_detected!("avx512f") {
             return x86::doubles_avx512(from, from_row, to, to_row, streams);
         }
@@ -98,6 +104,55 @@ mod x86 {
                     for (index, value) in columns.into_iter().enumerate() {
                         let to = to.offset((column / 4 + index) as isize * to_row);
                         _mm_storeu_si128(to.add(row * 4).cast(), value);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A block of elements of one or two bytes, `SIDE` of which are a line, in squares of a register
+    /// by as many registers. The instructions are those that every x86-64 has.
+    ///
+    /// # Safety
+    /// As for [`super::transpose_block`].
+    pub unsafe fn narrow<const N: usize, const SIDE: usize>(
+        from: *const u8,
+        from_row: isize,
+        to: *mut u8,
+        to_row: isize,
+    ) {
+        let count = 16 / N;
+        let mut block = [const { MaybeUninit::<[u8; LINE]>::uninit() }; SIDE];
+        // SAFETY: the caller vouches for 64 bytes at each of the rows of both ends.
+        unsafe {
+            for (row, line) in block.iter_mut().enumerate() {
+                line.write(*from.offset(row as isize * from_row).cast::<[u8; LINE]>());
+            }
+            let block: *const u8 = block.as_ptr().cast();
+            for column in (0..SIDE).step_by(count) {
+                for row in (0..SIDE).step_by(count) {
+                    let mut square = [_mm_setzero_si128(); 16];
+                    for (index, value) in square.iter_mut().take(count).enumerate() {
+                        let at = (row + index) * LINE + column * N;
+                        *value = _mm_loadu_si128(block.add(at).cast());
+                    }
+                    // Interleaving the halves of the rows as often as a row's number has bits
+                    // rotates row and column numbers into each other's place.
+                    for _ in 0..count.trailing_zeros() {
+                        let mut next = square;
+                        for index in 0..count / 2 {
+                            let (a, b) = (square[index], square[index + count / 2]);
+                            (next[2 * index], next[2 * index + 1]) = if N == 1 {
+                                (_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b))
+                            } else {
+                                (_mm_unpacklo_epi16(a, b), _mm_unpackhi_epi16(a, b))
+                            };
+                        }
+                        square = next;
+                    }
+                    for (index, value) in square.into_iter().take(count).enumerate() {
+                        let to = to.offset((column + index) as isize * to_row);
+                        _mm_storeu_si128(to.add(row * N).cast(), value);
                     }
                 }
             }
