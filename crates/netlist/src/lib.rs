@@ -4,6 +4,7 @@
 //! * [`read`] turns YAML into a [`Netlist`] whose every value knows its place.
 //! * A [`Netlist`] displays as YAML in one layout that reads back equal.
 //! * [`check`] holds it against the rules; [`TileShape`] computes shapes through TMs.
+//! * [`check_device`] asks whether a [`Device`] can hold and run it.
 //! * [`data`] has the bytes of its numbers: formats, tiles, buffers of queues.
 //! * [`Rule`] lists what may be wrong; a [`Finding`] says where, with the line and a mark under it.
 //!
@@ -20,6 +21,7 @@
 
 mod attributes;
 pub mod data;
+mod device;
 mod finding;
 mod links;
 mod netlist;
@@ -33,6 +35,7 @@ mod yaml;
 mod yaml_text;
 
 pub use attributes::{AttributeKey, AttributeType, AttributeValue, Attributes};
+pub use device::Device;
 pub use finding::{Finding, Findings, Severity};
 pub use links::{Links, Node as LinkedNode};
 pub use netlist::{
@@ -40,7 +43,7 @@ pub use netlist::{
     Pad, Program, Queue, QueueSetting, ScheduledOp, SettingKey, TileBroadcast, Tm,
 };
 pub use read::{Read, read};
-pub use rules::{Rule, check};
+pub use rules::{NOT_CHECKED, Rule, check, check_device};
 pub use shape::TileShape;
 pub use source::{Source, Span, Spanned};
 pub use words::{

@@ -1,8 +1,9 @@
 //! Real netlists, where the folder of extra data has them.
 #![allow(clippy::print_stderr, reason = "a test says why it skips")]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tenon_netlist::{Severity, Source, check, read};
+use tenon_netlist::{Device, Severity, Source, check, check_device, read};
 
 /// All netlists under the folder of extra data; none when it is not there.
 fn samples() -> Vec<PathBuf> {
@@ -158,4 +159,30 @@ fn bad_samples_break_the_rule_they_were_written_for() {
             "{name}: {shown:#?}"
         );
     }
+}
+
+/// Most real netlists fit the device they were made for; what is found is told.
+#[test]
+fn most_good_samples_fit_their_device() {
+    let mut rules: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let (mut all, mut fit) = (0, 0);
+    for path in samples() {
+        let source = Source::new(&path, std::fs::read_to_string(&path).unwrap());
+        let read = read(&source);
+        if read.findings.has_errors() {
+            continue;
+        }
+        let arch = read.netlist.arch[0].value.name();
+        let findings = check_device(&read.netlist, &Device::find(arch).unwrap());
+        all += 1;
+        fit += usize::from(!findings.has_errors());
+        for finding in findings.iter() {
+            let shown = finding.display(&source).to_string();
+            rules.entry(finding.rule.id()).or_default().push(shown);
+        }
+    }
+    for (rule, found) in rules {
+        eprintln!("{rule}: {}\n{}", found.len(), found[0]);
+    }
+    assert!(fit * 10 >= all * 8, "{fit} of {all} fit");
 }

@@ -1,6 +1,7 @@
 //! The rules of a netlist: one table of ids (facts 2, 6 and 7).
 
 mod check;
+mod device;
 mod formats;
 mod fused;
 mod gradient;
@@ -11,6 +12,7 @@ mod queues;
 mod shapes;
 
 pub use check::check;
+pub use device::{NOT_CHECKED, check_device};
 
 use crate::finding::Severity;
 use std::fmt;
@@ -105,6 +107,8 @@ rules! {
     DeviceFormat "device-format" Error "An input's format is that of what it reads, an output's that of what it fills." "facts 7.2";
     DeviceStreams "device-streams" Error "A core reads and writes at most 8 queues in memory." "facts 7.2";
     DeviceSettings "device-settings" Error "Prologue and epilogue stand where the hardware has them." "facts 7.2";
+    DeviceArch "device-arch" Error "The netlist is for the device's architecture." "facts 2";
+    DeviceL1 "device-l1" Error "What an op's core must hold at least fits its memory." "facts 7.2";
     DeviceBuffer "device-buffer" Error "The size of a buffer divides the slices, or is divided by them." "facts 7.2";
 }
 

@@ -1,0 +1,157 @@
+//! Devices: what the strict rules hold a netlist against (facts 7.3).
+
+use crate::words::{Arch, Word};
+use crate::yaml::{Node, NodeKind, parse};
+use crate::{Finding, Rule, Source};
+
+/// A device, as far as a netlist depends on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// Its name.
+    pub name: String,
+    /// Its architecture.
+    pub arch: Arch,
+    /// Rows of worker cores.
+    pub rows: u32,
+    /// Columns of worker cores.
+    pub columns: u32,
+    /// Channels of its memory.
+    pub channels: u32,
+    /// Bytes of one channel.
+    pub channel_bytes: u64,
+    /// Bytes of a worker core's own memory.
+    pub l1_bytes: u64,
+}
+
+const GIB: u64 = 1 << 30;
+/// Bytes of a worker core's memory on grayskull, and on what came after.
+const L1: [u64; 2] = [1_048_576, 1_499_136];
+
+/// Name, architecture, rows, columns, channels, GiB of a channel.
+const BUILT_IN: &[(&str, Arch, u32, u32, u32, u64)] = &[
+    ("grayskull", Arch::Grayskull, 10, 12, 8, 1),
+    ("wormhole", Arch::Wormhole, 10, 8, 6, 2),
+    ("wormhole_b0", Arch::WormholeB0, 10, 8, 6, 2),
+    ("wormhole_b0_harvested", Arch::WormholeB0, 9, 8, 6, 2),
+    ("wormhole_b0_n300", Arch::WormholeB0, 8, 8, 6, 2),
+    ("wormhole_b0_4x6", Arch::WormholeB0, 6, 4, 6, 2),
+    ("wormhole_b0_1x1", Arch::WormholeB0, 1, 1, 6, 2),
+    ("blackhole", Arch::Blackhole, 10, 8, 6, 2),
+    ("blackhole_8x10", Arch::Blackhole, 10, 8, 6, 2),
+    ("blackhole_10x14", Arch::Blackhole, 10, 14, 8, 4),
+];
+
+impl Device {
+    /// The devices that are known by name.
+    pub fn built_in() -> Vec<Device> {
+        let all = BUILT_IN.iter();
+        all.map(|&(name, arch, rows, columns, channels, gib)| Device {
+            name: name.to_owned(),
+            arch,
+            rows,
+            columns,
+            channels,
+            channel_bytes: gib * GIB,
+            l1_bytes: L1[usize::from(arch != Arch::Grayskull)],
+        })
+        .collect()
+    }
+
+    /// The built-in device of a name.
+    pub fn find(name: &str) -> Option<Device> {
+        Self::built_in()
+            .into_iter()
+            .find(|device| device.name.eq_ignore_ascii_case(name))
+    }
+
+    /// Reads a description: `arch_name`, `functional_workers` as `x-y`, `dram` with a list a
+    /// channel, `dram_bank_size`, `worker_l1_size`; other keys are not looked at.
+    pub fn read(source: &Source) -> Result<Device, Finding> {
+        let root = parse(source)?;
+        let missing = |key: &str, what: &str| {
+            let message = format!("the device description has no {key}");
+            Finding::new(Rule::MissingField, root.span.first(), message).expected(what)
+        };
+        let arch = field(&root, "arch_name")
+            .and_then(Node::text)
+            .and_then(Arch::from_word);
+        let arch =
+            arch.ok_or_else(|| missing("arch_name", &format!("one of {}", Arch::choices())))?;
+        let workers = field(&root, "functional_workers")
+            .and_then(list)
+            .unwrap_or_default();
+        let places = workers.iter().filter_map(|node| {
+            let (x, y) = node.text()?.split_once('-')?;
+            Some((x.parse::<u32>().ok()?, y.parse::<u32>().ok()?))
+        });
+        let (mut columns, mut rows): (Vec<u32>, Vec<u32>) = places.unzip();
+        for places in [&mut columns, &mut rows] {
+            places.sort_unstable();
+            places.dedup();
+        }
+        if rows.is_empty() {
+            return Err(missing("functional_workers", "a list of cores, 'x-y'"));
+        }
+        let integer = |key: &str| field(&root, key).and_then(Node::text)?.parse::<u64>().ok();
+        let channels = field(&root, "dram").and_then(list).unwrap_or_default();
+        let size = "a number of bytes";
+        Ok(Device {
+            name: source.path().display().to_string(),
+            arch,
+            rows: rows.len() as u32,
+            columns: columns.len() as u32,
+            channels: channels.len() as u32,
+            channel_bytes: integer("dram_bank_size")
+                .ok_or_else(|| missing("dram_bank_size", size))?,
+            l1_bytes: integer("worker_l1_size").ok_or_else(|| missing("worker_l1_size", size))?,
+        })
+    }
+}
+
+fn field<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
+    match &node.kind {
+        NodeKind::Map(entries) => entries
+            .iter()
+            .rev()
+            .find(|(name, _)| name.text() == Some(key))
+            .map(|(_, value)| value),
+        _ => None,
+    }
+}
+
+fn list(node: &Node) -> Option<&[Node]> {
+    match &node.kind {
+        NodeKind::Sequence(nodes) => Some(nodes),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_reads() {
+        let text = "arch_name: wormhole_b0\nfunctional_workers: [1-1, 2-1, 1-2, 2-2, 1-3, 2-3]\n\
+                    dram: [[0-0, 0-1], [5-0]]\ndram_bank_size: 2147483648\nworker_l1_size: 1499136\n";
+        let device = Device::read(&Source::new("d.yaml", text)).unwrap();
+        assert_eq!((device.rows, device.columns, device.channels), (3, 2, 2));
+        assert_eq!(device.arch, Arch::WormholeB0);
+        let finding = Device::read(&Source::new("d.yaml", "arch_name: wormhole_b0\n")).unwrap_err();
+        assert!(finding.sentence().contains("functional_workers"));
+    }
+
+    #[test]
+    fn built_in_devices_have_their_sizes() {
+        let device = Device::find("Grayskull").unwrap();
+        assert_eq!(
+            (device.rows, device.columns, device.l1_bytes),
+            (10, 12, 1_048_576)
+        );
+        assert_eq!(
+            Device::find("blackhole_10x14").unwrap().channel_bytes,
+            4 << 30
+        );
+        assert_eq!(Device::find("none"), None);
+    }
+}

@@ -1,0 +1,352 @@
+//! The strict rules: whether a device can hold and run a netlist (facts 7.2). Physical; nothing
+//! here changes a number.
+
+use super::Rule;
+use crate::data::{QueueLayout, TileLayout};
+use crate::device::Device;
+use crate::links::{Links, Node};
+use crate::netlist::{Instruction, Netlist, Op, Operand, Queue, SettingKey};
+use crate::words::{Arch, Memory, OpKind, QueueKind};
+use crate::{Finding, Findings};
+use std::collections::HashSet;
+
+/// What the facts do not define far enough to check.
+pub const NOT_CHECKED: &[&str] = &[
+    "links between devices and counts of hosts",
+    "granularity of scattering TMs through pipes",
+    "forks and joins beyond 8 streams a core",
+    "sizes of the overlay",
+    "the area at the bottom of each channel that is kept for the device itself",
+];
+
+/// Streams between memory and one core, in each direction.
+const STREAMS: usize = 8;
+/// Where an op's data start in a core's memory: on grayskull and wormhole, on blackhole.
+const L1_START: [u64; 2] = [208_896, 221_248];
+/// Bytes of host memory that one channel reaches: 1 GiB less 128 MiB of scratch.
+const HOST_BYTES: u64 = (1 << 30) - (128 << 20);
+
+struct Strict<'n> {
+    netlist: &'n Netlist,
+    links: Links<'n>,
+    device: &'n Device,
+    findings: Findings,
+}
+
+/// Checks whether `device` can hold and run a netlist that keeps the other rules.
+pub fn check_device(netlist: &Netlist, device: &Device) -> Findings {
+    let links = Links::new(netlist);
+    let mut strict = Strict {
+        netlist,
+        links,
+        device,
+        findings: Findings::default(),
+    };
+    strict.arch();
+    netlist.queues.iter().for_each(|queue| strict.queue(queue));
+    strict.overlaps();
+    for (_, op) in netlist.ops() {
+        strict.placement(op);
+        strict.formats(op);
+        strict.streams(op);
+        strict.buffer(op);
+        strict.core_memory(op);
+    }
+    strict.settings();
+    strict.findings.sorted()
+}
+
+impl Strict<'_> {
+    fn report(&mut self, finding: Finding) {
+        self.findings.push(finding);
+    }
+
+    fn arch(&mut self) {
+        let arch = &self.netlist.arch;
+        if let Some(first) = arch.first()
+            && !arch.iter().any(|arch| arch.value == self.device.arch)
+        {
+            let message = format!("the netlist is not for {}", self.device.name);
+            let given: Vec<&str> = arch.iter().map(|arch| arch.value.name()).collect();
+            let finding = Finding::new(Rule::DeviceArch, first.span, message);
+            self.report(finding.expected(self.device.arch).found(given.join(", ")));
+        }
+    }
+
+    /// The bytes of one buffer of a queue.
+    fn buffer_bytes(&self, queue: &Queue) -> Option<u64> {
+        let untilized = match self.links.find(&queue.input.value) {
+            Some(Node::Op(_, op)) => op.untilize_output.is_some_and(|flag| flag.value),
+            _ => false,
+        };
+        QueueLayout::new(queue, self.device.arch, untilized)
+            .buffer_bytes()
+            .map(|bytes| bytes as u64)
+    }
+
+    fn queue(&mut self, queue: &Queue) {
+        let name = &queue.name.value;
+        let Some(bytes) = self.buffer_bytes(queue) else {
+            let message = format!("'{name}' is larger than any memory");
+            return self.report(Finding::new(Rule::DeviceMemory, queue.name.span, message));
+        };
+        let limit = match queue.loc.value {
+            Memory::Dram => self.device.channel_bytes,
+            Memory::Host => HOST_BYTES,
+        };
+        for buffer in &queue.buffers {
+            let address = buffer.value;
+            if queue.loc.value == Memory::Dram && address.channel >= self.device.channels {
+                let message = format!("'{name}' lies in a channel that {} lacks", self.device.name);
+                let finding = Finding::new(Rule::DeviceChannel, buffer.span, message);
+                let expected = format!("below {}", self.device.channels);
+                self.report(finding.expected(expected).found(address.channel));
+            }
+            let end = address.byte.saturating_add(bytes);
+            if end > limit {
+                let message =
+                    format!("a buffer of '{name}', {bytes} bytes, ends outside its memory");
+                let finding = Finding::new(Rule::DeviceMemory, buffer.span, message);
+                self.report(
+                    finding
+                        .expected(format!("at most {limit:#x}"))
+                        .found(format!("{end:#x}")),
+                );
+            }
+        }
+    }
+
+    /// Buffers of queues that live all the time. Those that programs allocate take turns, and
+    /// views of one ram share it.
+    fn overlaps(&mut self) {
+        let dynamic: HashSet<&str> = self
+            .netlist
+            .programs
+            .iter()
+            .flat_map(|program| &program.instructions)
+            .filter_map(|instruction| match &instruction.value {
+                Instruction::AllocateQueue(queues) => Some(queues),
+                _ => None,
+            })
+            .flatten()
+            .map(|queue| queue.value.as_str())
+            .collect();
+        let mut places = Vec::new();
+        for queue in &self.netlist.queues {
+            if queue.alias.is_some() || dynamic.contains(queue.name.value.as_str()) {
+                continue;
+            }
+            let Some(bytes) = self.buffer_bytes(queue) else {
+                continue;
+            };
+            for device in &queue.target_device {
+                for buffer in &queue.buffers {
+                    let address = buffer.value;
+                    let memory = (queue.loc.value, device.value, address.channel);
+                    let end = address.byte.saturating_add(bytes);
+                    places.push((memory, address.byte, end, buffer.span, queue));
+                }
+            }
+        }
+        places.sort_by_key(|&(memory, start, end, span, _)| (memory, start, end, span.start));
+        // The place that reaches furthest of those before.
+        let mut furthest: Option<usize> = None;
+        for index in 0..places.len() {
+            let (memory, start, end, span, queue) = places[index];
+            if let Some((before, _, reached, _, other)) = furthest.map(|at| places[at])
+                && before == memory
+                && start < reached
+                && !std::ptr::eq(queue, other)
+            {
+                let message = format!("'{}' overlaps '{}'", queue.name.value, other.name.value);
+                let finding = Finding::new(Rule::BufferOverlap, span, message);
+                self.report(
+                    finding
+                        .expected(format!("at least {reached:#x}"))
+                        .found(format!("{start:#x}")),
+                );
+            }
+            let keeps = furthest.is_some_and(|at| places[at].0 == memory && places[at].2 > end);
+            if !keeps {
+                furthest = Some(index);
+            }
+        }
+    }
+
+    fn placement(&mut self, op: &Op) {
+        let Some(loc) = op
+            .grid_loc
+            .filter(|_| op.kind.value != OpKind::EthernetDatacopy)
+        else {
+            return;
+        };
+        let [mut rows, mut columns] = op.blocking.grid_size.value;
+        if op.grid_transpose.is_some_and(|transpose| transpose.value) {
+            (rows, columns) = (columns, rows);
+        }
+        let [row, column] = loc.value;
+        let fits =
+            |start: u32, size: u32, limit: u32| u64::from(start) + u64::from(size) <= limit.into();
+        if !fits(row, rows, self.device.rows) || !fits(column, columns, self.device.columns) {
+            let message = format!(
+                "op '{}' lies outside the cores of {}",
+                op.name.value, self.device.name
+            );
+            let expected = format!(
+                "inside {} rows and {} columns",
+                self.device.rows, self.device.columns
+            );
+            let found = format!("{rows}x{columns} at [{row}, {column}]");
+            self.report(
+                Finding::new(Rule::DeviceGrid, loc.span, message)
+                    .expected(expected)
+                    .found(found),
+            );
+        }
+    }
+
+    fn formats(&mut self, op: &Op) {
+        for input in &op.inputs {
+            let (format, what) = match self.links.find(&input.name.value) {
+                Some(Node::Queue(queue)) => (queue.df.value, "queue"),
+                Some(Node::Op(_, op)) => (op.out_df.value, "op"),
+                None => continue,
+            };
+            if format != input.df.value {
+                let message = format!(
+                    "the in_df of {what} '{}' is not its format",
+                    input.name.value
+                );
+                let finding = Finding::new(Rule::DeviceFormat, input.df.span, message);
+                self.report(finding.expected(format).found(input.df.value));
+            }
+        }
+        for queue in self.links.filled(&op.name.value).to_vec() {
+            if queue.df.value != op.out_df.value {
+                let message = format!(
+                    "'{}' fills '{}' in another format",
+                    op.name.value, queue.name.value
+                );
+                let finding = Finding::new(Rule::DeviceFormat, queue.df.span, message);
+                self.report(finding.expected(op.out_df.value).found(queue.df.value));
+            }
+        }
+    }
+
+    fn streams(&mut self, op: &Op) {
+        let read = op
+            .inputs
+            .iter()
+            .filter(|input| self.links.queue(&input.name.value).is_some())
+            .count();
+        let filled = self.links.filled(&op.name.value).len();
+        for (count, what) in [(read, "reads"), (filled, "fills")] {
+            if count > STREAMS {
+                let message = format!("op '{}' {what} too many queues", op.name.value);
+                let finding = Finding::new(Rule::DeviceStreams, op.name.span, message);
+                self.report(finding.expected(format!("at most {STREAMS}")).found(count));
+            }
+        }
+    }
+
+    fn buffer(&mut self, op: &Op) {
+        let (size, t) = (op.buf_size_mb, op.blocking.t.value);
+        // Half of a double buffer takes part in each turn.
+        let turn = if size.value > 1 { size.value / 2 } else { 1 };
+        if !t.is_multiple_of(turn) && !turn.is_multiple_of(t) {
+            let message = format!(
+                "buf_size_mb of op '{}' and its slices do not divide",
+                op.name.value
+            );
+            let finding = Finding::new(Rule::DeviceBuffer, size.span, message);
+            self.report(
+                finding
+                    .expected(format!("twice a divisor or multiple of {t}"))
+                    .found(size.value),
+            );
+        }
+    }
+
+    /// What a core holds in any case: the output's buffer, and of each input two ublocks.
+    fn core_memory(&mut self, op: &Op) {
+        if matches!(op.kind.value, OpKind::EthernetDatacopy) {
+            return;
+        }
+        let arch = self.device.arch;
+        let tile = |format| TileLayout::new(format, op.blocking.tile(), arch).bytes() as u64;
+        let mblock = op.blocking.tiles_per_core();
+        let output = mblock
+            .saturating_mul(op.buf_size_mb.value.into())
+            .saturating_mul(tile(op.out_df.value));
+        let inputs: u64 = op.inputs.iter().map(|input| 2 * tile(input.df.value)).sum();
+        let needed = output.saturating_add(inputs);
+        let start = L1_START[usize::from(arch == Arch::Blackhole)];
+        let room = self.device.l1_bytes.saturating_sub(start);
+        if needed > room {
+            let message = format!("op '{}' needs more memory than a core has", op.name.value);
+            let finding = Finding::new(Rule::DeviceL1, op.buf_size_mb.span, message);
+            let finding = finding
+                .expected(format!("at most {room} bytes"))
+                .found(needed);
+            self.report(
+                finding.help("use more cores, fewer slices in the buffer, or a smaller format"),
+            );
+        }
+    }
+
+    /// Only a gradient's ram is stored once, after; only an input is loaded once, before.
+    fn settings(&mut self) {
+        let netlist = self.netlist;
+        let executes = netlist
+            .programs
+            .iter()
+            .flat_map(|program| &program.instructions);
+        for instruction in executes {
+            let Instruction::Execute { graph, settings } = &instruction.value else {
+                continue;
+            };
+            let Some(graph) = self.links.graph(&graph.value) else {
+                continue;
+            };
+            for setting in settings {
+                let Some(queue) = self.links.queue(&setting.queue.value) else {
+                    continue;
+                };
+                let filler = graph
+                    .ops
+                    .iter()
+                    .find(|op| op.name.value == queue.input.value);
+                let is_gradient =
+                    filler.is_some_and(|op| op.gradient_op.is_some_and(|flag| flag.value));
+                let is_true = |key| {
+                    setting
+                        .find(key)
+                        .filter(|value| value.value == Operand::Immediate(1))
+                };
+                if let Some(value) = is_true(SettingKey::Epilogue).filter(|_| !is_gradient) {
+                    let message =
+                        format!("'{}' is no gradient: it has no epilogue", queue.name.value);
+                    let finding = Finding::new(Rule::DeviceSettings, value.span, message);
+                    self.report(finding.expected("epilogue: false"));
+                }
+                let outside = queue.target_device.iter().all(|device| {
+                    graph
+                        .target_device
+                        .iter()
+                        .all(|own| own.value != device.value)
+                });
+                if let Some(value) = is_true(SettingKey::Prologue)
+                    && outside
+                    && queue.kind.value == QueueKind::Queue
+                {
+                    let message = format!(
+                        "'{}' lies on another device than graph '{}'",
+                        queue.name.value, graph.name.value
+                    );
+                    let finding = Finding::new(Rule::DeviceSettings, value.span, message);
+                    self.report(finding.expected("prologue: false"));
+                }
+            }
+        }
+    }
+}
