@@ -1,4 +1,4 @@
-//! Project chores: `cargo xtask test`, `bench`, `models`, `docs`, `fuzz`, `soak`, `miri`, `python`.
+//! Project chores: `cargo xtask test`, `bench`, `models`, `docs`, `fuzz`, `soak`, `miri`, `loom`, `python`.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -64,6 +64,12 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
+    /// Check the lock-free parts of the executor in every interleaving (loom).
+    Loom {
+        /// Only models whose path contains this.
+        #[arg(default_value = "model")]
+        filter: String,
+    },
     /// Print the path of the Python interpreter that the tests use, preparing it first.
     Python,
 }
@@ -80,6 +86,7 @@ fn main() -> ExitCode {
         Chore::Fuzz(options) => fuzz::fuzz(&options),
         Chore::Soak { cases, rest } => soak(cases, &rest),
         Chore::Miri { rest } => miri(&rest),
+        Chore::Loom { filter } => loom(&filter),
         Chore::Python => python::for_tests().map(|path| println!("{}", path.display())),
     };
     match done {
@@ -154,6 +161,15 @@ fn miri(rest: &[String]) -> Result<()> {
         command.args(["-p", "tenon-tensor", "--lib", "buffer"]);
     }
     run(command.args(rest))
+}
+
+/// Runs the models of the executor's lock-free parts: the tests in modules named `model`.
+fn loom(filter: &str) -> Result<()> {
+    let mut command = cargo();
+    command.args(["test", "--release", "--lib", "-p", "tenon-executor", filter]);
+    command.env("RUSTFLAGS", "--cfg loom");
+    // Everything is built anew with these flags: in a folder of its own, so that other builds stay.
+    run(command.env("CARGO_TARGET_DIR", target().join("loom")))
 }
 
 /// Exports the full-size models that are not there yet; answers their folder.

@@ -68,7 +68,7 @@ pub use kernel::{Frame, Kernel, Label};
 pub use log::{Log, Severity};
 pub use opaque::{Object, Opaque, Shared};
 pub use program::Program;
-pub use queue::{SingleThreaded, Task, WorkQueue};
+pub use queue::{MultiThreaded, QueueSelection, Runnable, SingleThreaded, Task, WorkQueue};
 pub use registry::{KernelDef, Registry, Signature};
 pub use reporter::Reporter;
 pub use request::Request;

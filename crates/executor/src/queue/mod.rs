@@ -1,7 +1,16 @@
 //! Work queues: where tasks of executions wait for a thread (facts 2.6).
 
+mod blocking;
+#[allow(unsafe_code, reason = "slots that two ends share")]
+mod deque;
+mod event_count;
+mod multi_threaded;
+mod selection;
 mod single_threaded;
+mod tally;
 
+pub use multi_threaded::MultiThreaded;
+pub use selection::QueueSelection;
 pub use single_threaded::SingleThreaded;
 
 use crate::AsyncValue;

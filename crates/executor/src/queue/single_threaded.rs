@@ -1,44 +1,55 @@
-//! The queue without threads: who waits runs the tasks (facts 2.6, `s`).
+//! The queue of one thread: tasks run, in the order they were added, on the thread that awaits.
 
 use super::{Task, WorkQueue};
 use crate::AsyncValue;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// One list of tasks, run in order by the thread that waits.
+/// Runs nothing by itself: whoever awaits takes all tasks as a batch and runs them in order, until
+/// what it awaits is there; the rest of the batch goes back to the front. Blocking tasks are tasks
+/// like others.
+///
+/// A thread that is running tasks adds further ones to a batch of its own, without a lock.
 #[derive(Default)]
-pub struct SingleThreaded(Arc<Waiting>);
+pub struct SingleThreaded {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    waiting: Mutex<Waiting>,
+    /// Whether tasks wait; a thread between two batches need not lock to see that not.
+    fed: AtomicBool,
+    /// Signalled when a task was added, or when what somebody awaits may have become available.
+    news: Condvar,
+}
 
 #[derive(Default)]
 struct Waiting {
-    tasks: Mutex<VecDeque<Task>>,
-    /// Told when a task is added or a value that is waited for becomes available.
-    changed: Condvar,
+    tasks: VecDeque<Task>,
+    /// Threads that sleep until there is news.
+    sleepers: usize,
+}
+
+/// What a thread that runs the tasks of a queue adds to it meanwhile.
+struct Local {
+    /// The queue, by its address; null when the thread runs none.
+    queue: Cell<*const Shared>,
+    tasks: RefCell<VecDeque<Task>>,
+}
+
+thread_local! {
+    static LOCAL: Local = const {
+        Local { queue: Cell::new(std::ptr::null()), tasks: RefCell::new(VecDeque::new()) }
+    };
 }
 
 impl SingleThreaded {
     /// An empty queue.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Runs the tasks that are there, in order, until `done`; what is left stays in front of those
-    /// added meanwhile. Answers whether there was any.
-    fn run_batch(&self, done: impl Fn() -> bool) -> bool {
-        let mut batch = std::mem::take(&mut *self.0.lock());
-        let any = !batch.is_empty();
-        while let Some(task) = batch.pop_front() {
-            task.run();
-            if done() {
-                break;
-            }
-        }
-        if !batch.is_empty() {
-            let mut tasks = self.0.lock();
-            batch.append(&mut tasks);
-            *tasks = batch;
-        }
-        any
     }
 }
 
@@ -48,16 +59,26 @@ impl WorkQueue for SingleThreaded {
     }
 
     fn add(&self, task: Task) {
-        self.0.lock().push_back(task);
-        self.0.changed.notify_one();
+        LOCAL.with(|local| {
+            if local.queue.get() == Arc::as_ptr(&self.shared) {
+                local.tasks.borrow_mut().push_back(task);
+            } else {
+                self.shared.feed([task]);
+            }
+        });
     }
 
     fn add_all(&self, tasks: &mut dyn Iterator<Item = Task>) {
-        self.0.lock().extend(tasks);
-        self.0.changed.notify_one();
+        LOCAL.with(|local| {
+            if local.queue.get() == Arc::as_ptr(&self.shared) {
+                local.tasks.borrow_mut().extend(tasks);
+            } else {
+                self.shared.feed(tasks);
+            }
+        });
     }
 
-    fn add_blocking(&self, task: Task, _: bool) -> bool {
+    fn add_blocking(&self, task: Task, _may_queue: bool) -> bool {
         self.add(task);
         true
     }
@@ -67,76 +88,228 @@ impl WorkQueue for SingleThreaded {
     }
 
     fn await_all(&self, values: &[AsyncValue]) {
-        let done = || values.iter().all(AsyncValue::is_available);
-        if done() {
-            return;
-        }
-        // Another thread may set them, too.
-        for value in values {
-            let waiting = self.0.clone();
-            value.when_available(move |_| {
-                let _tasks = waiting.lock();
-                waiting.changed.notify_all();
-            });
-        }
-        while !done() {
-            if !self.run_batch(done) {
-                let mut tasks = self.0.lock();
-                while tasks.is_empty() && !done() {
-                    tasks = (self.0.changed.wait(tasks)).unwrap_or_else(PoisonError::into_inner);
-                }
+        let mut missing = values.iter();
+        let mut first = missing.next();
+        let mut all_available = || {
+            while first.is_some_and(AsyncValue::is_available) {
+                first = missing.next();
+            }
+            first
+        };
+        let mut driver = Driver::enter(&self.shared);
+        while let Some(value) = all_available() {
+            if driver.take_batch() {
+                driver.run_batch(|| all_available().is_none());
+            } else {
+                self.shared.sleep_until_news(value);
             }
         }
     }
 
     fn quiesce(&self) {
-        while self.run_batch(|| false) {}
+        let mut driver = Driver::enter(&self.shared);
+        while driver.take_batch() {
+            driver.run_batch(|| false);
+        }
     }
 }
 
-impl Waiting {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Task>> {
-        // A holder that panicked left a list of whole tasks.
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds tasks of a thread that runs none of this queue.
+    fn feed(&self, tasks: impl IntoIterator<Item = Task>) {
+        let mut waiting = self.lock();
+        waiting.tasks.extend(tasks);
+        self.fed.store(true, Ordering::Release);
+        self.wake(&waiting);
+    }
+
+    /// Wakes who sleeps; without, a notification would still be a call of the system.
+    fn wake(&self, waiting: &Waiting) {
+        if waiting.sleepers > 0 {
+            self.news.notify_all();
+        }
+    }
+
+    /// Sleeps until another thread adds a task or `value` is available.
+    fn sleep_until_news(self: &Arc<Self>, value: &AsyncValue) {
+        let shared = self.clone();
+        value.when_available(move |_| {
+            // Under the lock, so that it does not fall between the look and the sleep.
+            let waiting = shared.lock();
+            shared.wake(&waiting);
+        });
+        let mut waiting = self.lock();
+        waiting.sleepers += 1;
+        while waiting.tasks.is_empty() && !value.is_available() {
+            let woken = self.news.wait(waiting);
+            waiting = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        waiting.sleepers -= 1;
+    }
+}
+
+/// The calling thread while it runs the tasks of a queue.
+struct Driver<'a> {
+    shared: &'a Shared,
+    /// Taken and not yet run, oldest first.
+    batch: VecDeque<Task>,
+    /// The queue whose tasks the thread was running, and what these added to it.
+    outer: (*const Shared, VecDeque<Task>),
+}
+
+impl<'a> Driver<'a> {
+    fn enter(shared: &'a Shared) -> Self {
+        let outer = LOCAL.with(|local| {
+            let queue = local.queue.replace(shared);
+            // A task that awaits on its own queue goes on with the same batch of added tasks.
+            let tasks = if std::ptr::eq(queue, shared) {
+                VecDeque::new()
+            } else {
+                local.tasks.take()
+            };
+            (queue, tasks)
+        });
+        Self {
+            shared,
+            batch: VecDeque::new(),
+            outer,
+        }
+    }
+
+    /// Takes all tasks there are; answers whether there was one.
+    fn take_batch(&mut self) -> bool {
+        if self.batch.is_empty() {
+            LOCAL.with(|local| std::mem::swap(&mut self.batch, &mut local.tasks.borrow_mut()));
+        }
+        if self.shared.fed.load(Ordering::Acquire) {
+            let mut waiting = self.shared.lock();
+            self.shared.fed.store(false, Ordering::Relaxed);
+            // What other threads added goes first: among it is what stood there before this one came.
+            waiting.tasks.append(&mut self.batch);
+            std::mem::swap(&mut waiting.tasks, &mut self.batch);
+        }
+        !self.batch.is_empty()
+    }
+
+    /// Runs the batch to its end, or until a task leads to `stop`.
+    fn run_batch(&mut self, mut stop: impl FnMut() -> bool) {
+        while let Some(task) = self.batch.pop_front() {
+            task.run();
+            if stop() {
+                break;
+            }
+        }
+    }
+}
+
+impl Drop for Driver<'_> {
+    /// Puts what was not run back at the front.
+    fn drop(&mut self) {
+        let (outer, outer_tasks) = (self.outer.0, std::mem::take(&mut self.outer.1));
+        LOCAL.with(|local| {
+            let mut added = local.tasks.borrow_mut();
+            self.batch.append(&mut added);
+            local.queue.set(outer);
+            if std::ptr::eq(outer, self.shared) {
+                std::mem::swap(&mut *added, &mut self.batch);
+            } else {
+                *added = outer_tasks;
+            }
+        });
+        if !self.batch.is_empty() {
+            let mut waiting = self.shared.lock();
+            self.batch.append(&mut waiting.tasks);
+            std::mem::swap(&mut waiting.tasks, &mut self.batch);
+            self.shared.fed.store(true, Ordering::Release);
+            self.shared.wake(&waiting);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Value, pending};
+    use crate::{Promise, Value, pending};
+
+    /// Adds a task that notes `number`, then does `then`.
+    fn note(
+        queue: &Arc<SingleThreaded>,
+        order: &Arc<Mutex<Vec<u32>>>,
+        number: u32,
+        then: impl FnOnce() + Send + 'static,
+    ) {
+        let order = order.clone();
+        queue.add(Task::new(move || {
+            order.lock().unwrap().push(number);
+            then();
+        }));
+    }
+
+    fn set(promise: Promise) -> impl FnOnce() + Send {
+        move || promise.set(Value::Chain)
+    }
 
     #[test]
-    fn waiting_stops_when_the_values_are_there() {
-        let queue = SingleThreaded::new();
-        let order = Arc::new(Mutex::new(Vec::new()));
+    fn awaiting_stops_at_the_values_and_puts_the_rest_in_front() {
+        let (queue, order) = (Arc::new(SingleThreaded::new()), Arc::default());
         let (value, promise) = pending();
-        let mut promise = Some(promise);
-        for number in 0..4 {
-            let (order, set) = (order.clone(), promise.take_if(|_| number == 1));
-            queue.add(Task::new(move || {
-                order.lock().unwrap().push(number);
-                if let Some(promise) = set {
-                    promise.set(Value::Chain);
-                }
-            }));
-        }
+        let (adding, noting) = (queue.clone(), Arc::clone(&order));
+        note(&queue, &order, 0, move || note(&adding, &noting, 4, || ()));
+        note(&queue, &order, 1, set(promise));
+        note(&queue, &order, 2, || ());
+        note(&queue, &order, 3, || ());
         queue.await_all(&[value]);
         assert_eq!(*order.lock().unwrap(), [0, 1]);
+        note(&queue, &order, 5, || ());
+        queue.quiesce();
+        assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_task_may_await_on_its_own_queue() {
+        let (queue, order) = (Arc::new(SingleThreaded::new()), Arc::default());
+        let (value, promise) = pending();
+        let (inner, noting) = (queue.clone(), Arc::clone(&order));
+        note(&queue, &order, 0, move || {
+            note(&inner, &noting, 1, set(promise));
+            note(&inner, &noting, 3, || ());
+            inner.await_all(&[value]);
+        });
+        note(&queue, &order, 2, || ());
+        queue.quiesce();
+        // The outer batch goes on before what the task left behind.
+        assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_task_of_one_queue_may_run_those_of_another() {
+        let (queue, order) = (Arc::new(SingleThreaded::new()), Arc::default());
+        let (other, noting) = (Arc::new(SingleThreaded::new()), Arc::clone(&order));
+        let back = queue.clone();
+        note(&queue, &order, 0, move || {
+            note(&back, &noting, 3, || ());
+            note(&other, &noting, 1, || ());
+            other.quiesce();
+        });
+        note(&queue, &order, 2, || ());
         queue.quiesce();
         assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3]);
     }
 
     #[test]
-    fn another_thread_may_set_the_value() {
-        let queue = SingleThreaded::new();
+    fn other_threads_set_values_and_add_tasks() {
+        let queue = Arc::new(SingleThreaded::new());
         let (value, promise) = pending();
+        let (later, later_promise) = pending();
         std::thread::scope(|scope| {
-            scope.spawn(move || {
-                std::thread::sleep(std::time::Duration::from_millis(5));
-                promise.set(Value::Chain);
-            });
-            queue.await_all(&[value]);
+            scope.spawn(move || promise.set(Value::Chain));
+            let adding = queue.clone();
+            scope.spawn(move || adding.add(Task::new(set(later_promise))));
+            queue.await_all(&[value, later]);
         });
     }
 }

@@ -1,0 +1,361 @@
+//! The work-stealing deque of one worker: the owner pushes and pops the newest item without a
+//! lock, other threads steal the oldest one.
+//!
+//! Each slot has a state of its own, and taking an item is one compare-exchange of that state. So
+//! the two ends never compare their positions: the owner knows its front alone, thieves share the
+//! back. The owner finds the deque empty when the slot behind its front is not full (whatever was
+//! stolen last, everything older went before it), and full when the slot at its front is not free.
+//! Thieves take turns: whoever holds the back moves it; a thief that finds it held goes elsewhere
+//! instead of waiting, and the owner never waits for a thief.
+
+use crate::sync::{Arc, AtomicU8, AtomicUsize, Ordering, UnsafeCell};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+const FREE: u8 = 0;
+const FULL: u8 = 1;
+/// A thief is moving the item out.
+const LEAVING: u8 = 2;
+
+/// Value of [`Shared::back`] while a thief holds it.
+const HELD: usize = usize::MAX;
+
+struct Slot<T> {
+    state: AtomicU8,
+    item: UnsafeCell<MaybeUninit<T>>,
+}
+
+/// The oldest end on a cache line of its own: the owner does not read it.
+#[repr(align(128))]
+struct Back(AtomicUsize);
+
+struct Shared<T, const SLOTS: usize> {
+    back: Back,
+    slots: Box<[Slot<T>; SLOTS]>,
+}
+
+// SAFETY: an item moves between threads (`T: Send`); each slot's state says which one thread may
+// touch its item: only the owner while FREE, only the thread that took it out of FULL after that.
+unsafe impl<T: Send, const SLOTS: usize> Sync for Shared<T, SLOTS> {}
+// SAFETY: as above; nothing is tied to the thread that made it.
+unsafe impl<T: Send, const SLOTS: usize> Send for Shared<T, SLOTS> {}
+
+/// The end of the newest item. One thread has it.
+pub struct Owner<T, const SLOTS: usize> {
+    shared: Arc<Shared<T, SLOTS>>,
+    /// The slot to fill next.
+    front: Cell<usize>,
+    /// The owner's end may move to another thread but not be shared.
+    one_thread: PhantomData<Cell<T>>,
+}
+
+/// The end of the oldest item.
+pub struct Stealer<T, const SLOTS: usize> {
+    shared: Arc<Shared<T, SLOTS>>,
+}
+
+impl<T, const SLOTS: usize> Clone for Stealer<T, SLOTS> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+        }
+    }
+}
+
+/// What a thief found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Stolen<T> {
+    /// The oldest item.
+    Item(T),
+    /// Nothing.
+    Empty,
+    /// Another thread was taking the oldest item; there may be more.
+    Busy,
+}
+
+/// A deque of `SLOTS` (a power of two) slots.
+pub fn deque<T, const SLOTS: usize>() -> (Owner<T, SLOTS>, Stealer<T, SLOTS>) {
+    const { assert!(SLOTS.is_power_of_two(), "positions wrap around") };
+    let free = || Slot {
+        state: AtomicU8::new(FREE),
+        item: UnsafeCell::new(MaybeUninit::uninit()),
+    };
+    let slots: Box<[Slot<T>]> = (0..SLOTS).map(|_| free()).collect();
+    let Ok(slots) = slots.try_into() else {
+        unreachable!("SLOTS slots were made")
+    };
+    let shared = Arc::new(Shared {
+        back: Back(AtomicUsize::new(0)),
+        slots,
+    });
+    let owner = Owner {
+        shared: shared.clone(),
+        front: Cell::new(0),
+        one_thread: PhantomData,
+    };
+    (owner, Stealer { shared })
+}
+
+impl<T: Send, const SLOTS: usize> Owner<T, SLOTS> {
+    /// Adds the newest item; gives it back when all slots are taken.
+    pub fn push(&self, item: T) -> Result<(), T> {
+        let front = self.front.get();
+        let slot = &self.shared.slots[front];
+        // Acquire: a thief that freed the slot has read its item.
+        if slot.state.load(Ordering::Acquire) != FREE {
+            return Err(item);
+        }
+        // SAFETY: the slot is free, and only the owner (this thread) fills free slots.
+        slot.item.with_mut(|place| unsafe { (*place).write(item) });
+        slot.state.store(FULL, Ordering::Release);
+        self.front.set(front.wrapping_add(1) % SLOTS);
+        Ok(())
+    }
+
+    /// Takes the newest item.
+    pub fn pop(&self) -> Option<T> {
+        let newest = self.front.get().wrapping_sub(1) % SLOTS;
+        let slot = &self.shared.slots[newest];
+        // Relaxed: the owner wrote the item itself.
+        slot.state
+            .compare_exchange(FULL, FREE, Ordering::Relaxed, Ordering::Relaxed)
+            .ok()?;
+        self.front.set(newest);
+        // SAFETY: the state was FULL, so the item is there; it is ours since we changed the state,
+        // and nobody but the owner writes to free slots.
+        Some(
+            slot.item
+                .with(|place| unsafe { (*place).assume_init_read() }),
+        )
+    }
+}
+
+impl<T: Send, const SLOTS: usize> Stealer<T, SLOTS> {
+    /// Takes the oldest item.
+    pub fn steal(&self) -> Stolen<T> {
+        let Shared { back, slots } = &*self.shared;
+        let oldest = back.0.load(Ordering::Relaxed);
+        if oldest == HELD {
+            return Stolen::Busy;
+        }
+        let slot = &slots[oldest];
+        // Looked at first, so that passing an empty deque writes nothing. (loom keeps one last access
+        // of an atomic, so that this load would hide from it what the exchange below races with.)
+        if cfg!(not(loom)) && slot.state.load(Ordering::Relaxed) != FULL {
+            return Stolen::Empty;
+        }
+        if back
+            .0
+            .compare_exchange(oldest, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            return Stolen::Busy;
+        }
+        // Acquire: the owner has written the item.
+        let taken =
+            slot.state
+                .compare_exchange(FULL, LEAVING, Ordering::Acquire, Ordering::Relaxed);
+        if taken.is_err() {
+            back.0.store(oldest, Ordering::Release);
+            return Stolen::Empty;
+        }
+        // SAFETY: the state was FULL, so the item is there; LEAVING keeps the owner away.
+        let item = slot
+            .item
+            .with(|place| unsafe { (*place).assume_init_read() });
+        slot.state.store(FREE, Ordering::Release);
+        back.0.store((oldest + 1) % SLOTS, Ordering::Release);
+        Stolen::Item(item)
+    }
+
+    /// Whether there was nothing to steal at the moment of looking.
+    pub fn is_empty(&self) -> bool {
+        let oldest = self.shared.back.0.load(Ordering::Acquire);
+        oldest != HELD && self.shared.slots[oldest].state.load(Ordering::Acquire) != FULL
+    }
+}
+
+impl<T, const SLOTS: usize> Drop for Shared<T, SLOTS> {
+    fn drop(&mut self) {
+        for slot in self.slots.iter() {
+            if slot.state.load(Ordering::Acquire) == FULL {
+                // SAFETY: the item is there, and nobody else is left.
+                slot.item
+                    .with_mut(|place| unsafe { (*place).assume_init_drop() });
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, AtomicUsize};
+
+    #[test]
+    fn newest_for_the_owner_oldest_for_a_thief() {
+        let (owner, stealer) = deque::<u32, 4>();
+        (0..4).for_each(|number| owner.push(number).unwrap());
+        assert_eq!(owner.push(4), Err(4));
+        assert_eq!(stealer.steal(), Stolen::Item(0));
+        assert_eq!(owner.pop(), Some(3));
+        owner.push(5).unwrap();
+        owner.push(6).unwrap();
+        assert_eq!(owner.push(7), Err(7));
+        assert_eq!(owner.pop(), Some(6));
+        assert_eq!(stealer.steal(), Stolen::Item(1));
+        assert_eq!(stealer.steal(), Stolen::Item(2));
+        assert!(!stealer.is_empty());
+        assert_eq!(owner.pop(), Some(5));
+        assert!(stealer.is_empty());
+        assert_eq!((owner.pop(), stealer.steal()), (None, Stolen::Empty));
+    }
+
+    #[test]
+    fn positions_wrap_around_at_any_fill() {
+        let (owner, stealer) = deque::<usize, 8>();
+        let mut model = std::collections::VecDeque::new();
+        for step in 0..10_000 {
+            // A fixed walk that fills and empties.
+            match (step * 7 + step / 13) % 5 {
+                0 | 1 => match owner.push(step) {
+                    Ok(()) => model.push_front(step),
+                    Err(_) => assert_eq!(model.len(), 8),
+                },
+                2 => assert_eq!(owner.pop(), model.pop_front()),
+                _ => match stealer.steal() {
+                    Stolen::Item(item) => assert_eq!(Some(item), model.pop_back()),
+                    other => assert_eq!((other, model.len()), (Stolen::Empty, 0)),
+                },
+            }
+        }
+    }
+
+    #[test]
+    fn items_left_are_dropped_once() {
+        struct Counted(Arc<AtomicU32>);
+        impl Drop for Counted {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let drops = Arc::new(AtomicU32::new(0));
+        let (owner, stealer) = deque::<Counted, 8>();
+        for _ in 0..6 {
+            assert!(owner.push(Counted(drops.clone())).is_ok());
+        }
+        drop(owner.pop());
+        drop(stealer.steal());
+        assert_eq!(drops.load(Ordering::Relaxed), 2);
+        drop((owner, stealer));
+        assert_eq!(drops.load(Ordering::Relaxed), 6);
+    }
+
+    #[test]
+    fn every_item_is_taken_once_by_the_owner_or_a_thief() {
+        const ITEMS: usize = 200_000;
+        let taken: Vec<AtomicU32> = (0..ITEMS).map(|_| AtomicU32::new(0)).collect();
+        let left = AtomicUsize::new(ITEMS);
+        let take = |item: Box<usize>| {
+            taken[*item].fetch_add(1, Ordering::Relaxed);
+            left.fetch_sub(1, Ordering::Relaxed);
+        };
+        let (owner, stealer) = deque::<Box<usize>, 16>();
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let stealer = stealer.clone();
+                    while left.load(Ordering::Relaxed) > 0 {
+                        match stealer.steal() {
+                            Stolen::Item(item) => take(item),
+                            _ => std::thread::yield_now(),
+                        }
+                    }
+                });
+            }
+            for number in 0..ITEMS {
+                if let Err(item) = owner.push(Box::new(number)) {
+                    take(item);
+                }
+                // Mostly near empty, where both ends meet.
+                if number % 3 != 0 {
+                    owner.pop().into_iter().for_each(take);
+                }
+            }
+            while let Some(item) = owner.pop() {
+                take(item);
+            }
+        });
+        assert!(taken.iter().all(|taken| taken.load(Ordering::Relaxed) == 1));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::thread;
+
+    /// What each thread took, in order: a thief's first, the owner's last.
+    fn taken(thieves: usize, owner_work: fn(&Owner<u32, 2>) -> Vec<u32>) {
+        loom::model(move || {
+            let (owner, stealer) = deque::<u32, 2>();
+            let thieves: Vec<_> = (0..thieves)
+                .map(|_| {
+                    let stealer = stealer.clone();
+                    thread::spawn(move || match stealer.steal() {
+                        Stolen::Item(item) => vec![item],
+                        Stolen::Empty | Stolen::Busy => vec![],
+                    })
+                })
+                .collect();
+            let mut all = owner_work(&owner);
+            let pushed = all.pop().unwrap();
+            for thief in thieves {
+                all.extend(thief.join().unwrap());
+            }
+            while let Some(item) = owner.pop() {
+                all.push(item);
+            }
+            assert!(stealer.is_empty());
+            all.sort_unstable();
+            assert_eq!(all, (0..pushed).collect::<Vec<_>>());
+        });
+    }
+
+    #[test]
+    fn owner_and_thieves_share_the_last_item() {
+        taken(2, |owner| {
+            owner.push(0).unwrap();
+            let mut items: Vec<u32> = owner.pop().into_iter().collect();
+            items.push(1);
+            items
+        });
+    }
+
+    #[test]
+    fn owner_and_thieves_share_several_items() {
+        taken(2, |owner| {
+            owner.push(0).unwrap();
+            owner.push(1).unwrap();
+            let mut items: Vec<u32> = owner.pop().into_iter().collect();
+            items.push(2);
+            items
+        });
+    }
+
+    #[test]
+    fn a_slot_is_filled_again_only_when_a_thief_has_left_it() {
+        taken(1, |owner| {
+            let mut items = Vec::new();
+            for item in 0..4 {
+                if let Err(item) = owner.push(item) {
+                    items.push(item);
+                }
+            }
+            items.push(4);
+            items
+        });
+    }
+}

@@ -1,0 +1,691 @@
+//! The queue of several threads, each with a deque of its own, that steal from each other.
+
+use super::blocking::Blocking;
+use super::deque::{Owner, Stealer, Stolen, deque};
+use super::event_count::EventCount;
+use super::tally::{Tally, all_done};
+use super::{Task, WorkQueue};
+use crate::AsyncValue;
+use std::any::Any;
+use std::cell::{Cell, OnceCell};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// Slots of a worker's deque, and of what other threads may add to it (facts 2.6).
+const SLOTS: usize = 1024;
+
+/// Rounds of stealing, shared among the workers, before a worker sleeps (facts 2.6).
+const SPINS: usize = 5000;
+
+/// Tasks that found no slot and run inside each other; one more waits in an inbox, however many
+/// there are, so that the stack stays bounded.
+const NESTED: usize = 16;
+
+/// Workers take their own newest task first, then what other threads gave them, then the oldest
+/// task of another worker. One idle worker at most looks around for a moment; the others sleep.
+pub struct MultiThreaded {
+    shared: Arc<Shared>,
+    blocking: Blocking,
+    blocking_threads: usize,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    seats: Box<[Seat]>,
+    /// Steps that reach every seat from any start: the numbers coprime to that of the seats.
+    steps: Box<[usize]>,
+    /// Sleeping workers.
+    idle: EventCount,
+    /// Whether a worker without work is looking around.
+    spinning: AtomicBool,
+    stopping: AtomicBool,
+    /// Tasks that threads other than the workers added or ran; blocking ones are among them.
+    outside: Tally,
+    /// Threads that await values or quiesce.
+    watchers: EventCount,
+    /// The first panic of a task, raised again in the next thread that awaits or quiesces.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    panicked: AtomicBool,
+}
+
+/// What others see of a worker.
+struct Seat {
+    stealer: Stealer<Task, SLOTS>,
+    inbox: Inbox,
+    /// Tasks that the worker added and ran; it alone writes it.
+    tally: Tally,
+}
+
+/// Tasks that other threads gave to a worker, oldest first.
+#[derive(Default)]
+struct Inbox {
+    tasks: Mutex<VecDeque<Task>>,
+    count: AtomicUsize,
+}
+
+/// A worker as its own thread sees it.
+struct Worker {
+    shared: Arc<Shared>,
+    index: usize,
+    deque: Owner<Task, SLOTS>,
+}
+
+thread_local! {
+    /// Of a worker's thread, the worker.
+    static WORKER: OnceCell<Worker> = const { OnceCell::new() };
+    /// State of the random numbers of this thread; 0 before the first.
+    static RANDOM: Cell<u64> = const { Cell::new(0) };
+    /// Tasks that run inside each other on this thread because they found no slot.
+    static NESTED_NOW: Cell<usize> = const { Cell::new(0) };
+}
+
+impl MultiThreaded {
+    /// A queue of `threads` workers and at most `blocking_threads` threads for blocking tasks.
+    /// Fails when the system refuses a thread.
+    pub fn new(threads: usize, blocking_threads: usize) -> std::io::Result<Self> {
+        let threads = threads.max(1);
+        let (owners, seats): (Vec<_>, Vec<_>) = (0..threads).map(|_| seat()).unzip();
+        let shared = Arc::new(Shared {
+            seats: seats.into(),
+            steps: (1..=threads)
+                .filter(|&step| coprime(step, threads))
+                .collect(),
+            idle: EventCount::new(),
+            spinning: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            outside: Tally::default(),
+            watchers: EventCount::new(),
+            panic: Mutex::default(),
+            panicked: AtomicBool::new(false),
+        });
+        let runner = shared.clone();
+        let mut queue = Self {
+            blocking: Blocking::new(blocking_threads, move |task| runner.run_outside(task)),
+            shared,
+            blocking_threads,
+            threads: Vec::with_capacity(threads),
+        };
+        for (index, owner) in owners.into_iter().enumerate() {
+            let worker = Worker {
+                shared: queue.shared.clone(),
+                index,
+                deque: owner,
+            };
+            let thread = std::thread::Builder::new()
+                .name(format!("tenon-worker-{}", index + 1))
+                .spawn(move || WORKER.with(|slot| slot.get_or_init(|| worker).work()))?;
+            queue.threads.push(thread);
+        }
+        Ok(queue)
+    }
+
+    /// Calls `with` with the worker that the calling thread is, if it is one of this queue.
+    fn with_worker<R>(&self, with: impl FnOnce(Option<&Worker>) -> R) -> R {
+        WORKER.with(|slot| {
+            let ours = |worker: &&Worker| Arc::ptr_eq(&worker.shared, &self.shared);
+            with(slot.get().filter(ours))
+        })
+    }
+
+    /// Whether no task is left, blocking ones included.
+    fn is_quiet(&self) -> bool {
+        let seats = self.shared.seats.iter().map(|seat| &seat.tally);
+        all_done(seats.chain([&self.shared.outside]))
+    }
+}
+
+impl WorkQueue for MultiThreaded {
+    fn name(&self) -> String {
+        let (threads, blocking) = (self.shared.seats.len(), self.blocking_threads);
+        format!("Multi-threaded C++ work queue ({threads} threads, {blocking} blocking threads)")
+    }
+
+    fn add(&self, task: Task) {
+        self.with_worker(|worker| match worker {
+            Some(worker) => worker.add(task),
+            None => self.shared.add_from_outside(task),
+        });
+    }
+
+    fn add_all(&self, tasks: &mut dyn Iterator<Item = Task>) {
+        self.with_worker(|worker| match worker {
+            Some(worker) => worker.add_all(tasks),
+            None => tasks.for_each(|task| self.shared.add_from_outside(task)),
+        });
+    }
+
+    fn add_blocking(&self, task: Task, may_queue: bool) -> bool {
+        self.shared.outside.add();
+        let taken = self.blocking.add(task, may_queue);
+        if !taken {
+            self.shared.outside.done();
+            self.shared.watchers.notify_all();
+        }
+        taken
+    }
+
+    fn parallelism(&self) -> usize {
+        self.shared.seats.len()
+    }
+
+    fn await_all(&self, values: &[AsyncValue]) {
+        let missing = Arc::new(AtomicUsize::new(1));
+        for value in values.iter().filter(|value| !value.is_available()) {
+            missing.fetch_add(1, Ordering::Relaxed);
+            let (missing, shared) = (missing.clone(), self.shared.clone());
+            value.when_available(move |_| {
+                if missing.fetch_sub(1, Ordering::Release) == 1 {
+                    shared.watchers.notify_all();
+                }
+            });
+        }
+        missing.fetch_sub(1, Ordering::Release);
+        let done = || missing.load(Ordering::Acquire) == 0;
+        self.with_worker(|worker| match worker {
+            // A worker goes on with other tasks: what it awaits may be in its own deque.
+            Some(worker) => worker.work_until(done),
+            None => self.shared.watch(done),
+        });
+        self.shared.raise();
+    }
+
+    fn quiesce(&self) {
+        let shared = &self.shared;
+        loop {
+            while let Some(task) = shared.steal() {
+                shared.run_outside(task);
+            }
+            let announced = shared.watchers.announce();
+            if self.is_quiet() {
+                shared.watchers.cancel(announced);
+                break;
+            }
+            if shared.has_work() {
+                shared.watchers.cancel(announced);
+            } else {
+                shared.watchers.wait(announced);
+            }
+        }
+        shared.raise();
+    }
+}
+
+impl Drop for MultiThreaded {
+    /// Runs what is left, then ends the threads. On one of its own workers, which the current task
+    /// keeps busy, it cannot wait: the workers then end when they find no more work.
+    fn drop(&mut self) {
+        let own = self.with_worker(|worker| worker.is_some());
+        if !own {
+            let _panic = catch_unwind(AssertUnwindSafe(|| self.quiesce()));
+        }
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        self.shared.idle.notify_all();
+        if !own {
+            for thread in self.threads.drain(..) {
+                // A worker's thread catches the panics of its tasks.
+                let _ended = thread.join();
+            }
+        }
+    }
+}
+
+impl Worker {
+    /// The life of a worker's thread.
+    fn work(&self) {
+        loop {
+            while let Some(task) = self.next() {
+                self.run(task);
+            }
+            loop {
+                if let Some(task) = self.look_around() {
+                    self.run(task);
+                    break;
+                }
+                if !self.sleep() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Runs tasks until `done`.
+    fn work_until(&self, done: impl Fn() -> bool) {
+        while !done() {
+            match self.next() {
+                Some(task) => self.run(task),
+                None => std::thread::yield_now(),
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Task> {
+        let own = self.deque.pop().or_else(|| self.seat().inbox.take());
+        own.or_else(|| self.shared.steal())
+    }
+
+    /// Adds a task of the one that is running, the newest of all.
+    fn add(&self, task: Task) {
+        if self.push(task) {
+            self.announce_work();
+        }
+    }
+
+    fn add_all(&self, tasks: &mut dyn Iterator<Item = Task>) {
+        let mut waits = false;
+        for task in tasks {
+            waits |= self.push(task);
+        }
+        if waits {
+            self.announce_work();
+        }
+    }
+
+    /// Puts the task in the deque; where that is full, runs it here. Answers whether it waits.
+    fn push(&self, task: Task) -> bool {
+        let tally = &self.seat().tally;
+        tally.add_alone();
+        let Err(task) = self.deque.push(task) else {
+            return true;
+        };
+        if NESTED_NOW.get() == NESTED {
+            self.seat().inbox.put(task);
+            return true;
+        }
+        self.announce_work();
+        nest(|| self.run(task));
+        false
+    }
+
+    fn run(&self, task: Task) {
+        self.shared.run(task, &self.seat().tally, Tally::done_alone);
+    }
+
+    /// Lets a sleeping worker know of new tasks. A lone worker is awake: it is the one that adds.
+    fn announce_work(&self) {
+        if self.shared.seats.len() > 1 {
+            self.shared.announce_work();
+        }
+    }
+
+    /// Looks for a task of another worker, for a while if no other idle worker does.
+    fn look_around(&self) -> Option<Task> {
+        let shared = &*self.shared;
+        let found = if shared.spinning.swap(true, Ordering::Acquire) {
+            self.next()
+        } else {
+            let found = (0..SPINS / shared.seats.len()).find_map(|_| {
+                std::hint::spin_loop();
+                self.next()
+            });
+            shared.spinning.store(false, Ordering::Release);
+            found
+        };
+        // Who added more meanwhile, or woke this worker for several tasks, counts on it to go on.
+        if found.is_some() && shared.has_work() {
+            self.announce_work();
+        }
+        found
+    }
+
+    /// Sleeps until there may be work; answers `false` when the queue ends instead.
+    fn sleep(&self) -> bool {
+        let announced = self.shared.idle.announce();
+        if self.shared.has_work() {
+            self.shared.idle.cancel(announced);
+            return true;
+        }
+        if self.shared.stopping.load(Ordering::SeqCst) {
+            self.shared.idle.cancel(announced);
+            return false;
+        }
+        self.shared.watchers.notify_all();
+        self.shared.idle.wait(announced);
+        true
+    }
+
+    fn seat(&self) -> &Seat {
+        &self.shared.seats[self.index]
+    }
+}
+
+impl Shared {
+    /// Gives the task to a random worker; where that one has too many, runs it here.
+    fn add_from_outside(&self, task: Task) {
+        self.outside.add();
+        let seat = &self.seats[random() as usize % self.seats.len()];
+        match seat.inbox.offer(task) {
+            Ok(()) => {}
+            Err(task) if NESTED_NOW.get() == NESTED => seat.inbox.put(task),
+            Err(task) => return nest(|| self.run_outside(task)),
+        }
+        self.announce_work();
+    }
+
+    /// Wakes a worker unless one looks around already.
+    fn announce_work(&self) {
+        let spinning = || self.spinning.load(Ordering::Relaxed);
+        self.idle.notify_one_unless(spinning);
+    }
+
+    /// Takes the oldest task of some worker; the order of looking is random.
+    fn steal(&self) -> Option<Task> {
+        let count = self.seats.len();
+        let random = random() as usize;
+        let mut victim = random % count;
+        let step = self.steps[(random >> 32) % self.steps.len()];
+        for _ in 0..count {
+            let seat = &self.seats[victim];
+            if let Stolen::Item(task) = seat.stealer.steal() {
+                return Some(task);
+            }
+            if let Some(task) = seat.inbox.take() {
+                return Some(task);
+            }
+            victim = (victim + step) % count;
+        }
+        None
+    }
+
+    /// Runs a task on a thread other than a worker's.
+    fn run_outside(&self, task: Task) {
+        self.run(task, &self.outside, Tally::done);
+        self.watchers.notify_all();
+    }
+
+    fn has_work(&self) -> bool {
+        (self.seats.iter()).any(|seat| !seat.stealer.is_empty() || !seat.inbox.is_empty())
+    }
+
+    /// Runs a task and counts it as done.
+    fn run(&self, task: Task, tally: &Tally, done: fn(&Tally)) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task.run())) {
+            lock(&self.panic).get_or_insert(panic);
+            self.panicked.store(true, Ordering::SeqCst);
+            self.watchers.notify_all();
+        }
+        done(tally);
+    }
+
+    /// Sleeps until `done`, or until a task has panicked: what it should have done never will be.
+    fn watch(&self, done: impl Fn() -> bool) {
+        let done = || done() || self.panicked.load(Ordering::SeqCst);
+        while !done() {
+            let announced = self.watchers.announce();
+            if done() {
+                self.watchers.cancel(announced);
+                return;
+            }
+            self.watchers.wait(announced);
+        }
+    }
+
+    /// Raises the panic of a task again.
+    fn raise(&self) {
+        if self.panicked.swap(false, Ordering::SeqCst)
+            && let Some(panic) = lock(&self.panic).take()
+        {
+            resume_unwind(panic);
+        }
+    }
+}
+
+impl Inbox {
+    /// Adds a task unless there are too many.
+    fn offer(&self, task: Task) -> Result<(), Task> {
+        let mut tasks = lock(&self.tasks);
+        if tasks.len() >= SLOTS {
+            return Err(task);
+        }
+        tasks.push_back(task);
+        self.count.store(tasks.len(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Adds a task however many there are.
+    fn put(&self, task: Task) {
+        let mut tasks = lock(&self.tasks);
+        tasks.push_back(task);
+        self.count.store(tasks.len(), Ordering::Release);
+    }
+
+    fn take(&self) -> Option<Task> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut tasks = lock(&self.tasks);
+        let task = tasks.pop_front();
+        self.count.store(tasks.len(), Ordering::Release);
+        task
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+}
+
+/// A new worker's end of its deque, and the seat with the other one.
+fn seat() -> (Owner<Task, SLOTS>, Seat) {
+    let (owner, stealer) = deque();
+    let seat = Seat {
+        stealer,
+        inbox: Inbox::default(),
+        tally: Tally::default(),
+    };
+    (owner, seat)
+}
+
+/// Runs a task inside another one.
+fn nest(run: impl FnOnce()) {
+    NESTED_NOW.set(NESTED_NOW.get() + 1);
+    run();
+    NESTED_NOW.set(NESTED_NOW.get() - 1);
+}
+
+/// Locks even if a holder panicked: what is locked is whole at any time.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A random number of the calling thread (xorshift, Marsaglia 2003).
+fn random() -> u64 {
+    RANDOM.with(|state| {
+        let mut bits = state.get();
+        if bits == 0 {
+            // The address of the thread's own cell differs from that of the others.
+            bits =
+                (std::ptr::from_ref(state).addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        }
+        bits ^= bits << 13;
+        bits ^= bits >> 7;
+        bits ^= bits << 17;
+        state.set(bits);
+        bits
+    })
+}
+
+fn coprime(a: usize, b: usize) -> bool {
+    let (mut a, mut b) = (a, b);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Value, pending};
+    use std::sync::atomic::AtomicU64;
+    use std::sync::mpsc;
+    use std::thread::ThreadId;
+
+    fn queue(threads: usize) -> Arc<MultiThreaded> {
+        Arc::new(MultiThreaded::new(threads, 4).unwrap())
+    }
+
+    /// Adds `width` tasks that each add `width` more, `depth` levels deep, counting all.
+    fn tree(queue: &Arc<MultiThreaded>, count: &Arc<AtomicU64>, width: u32, depth: u32) {
+        for _ in 0..width {
+            let (inner, counter) = (queue.clone(), count.clone());
+            queue.add(Task::new(move || {
+                counter.fetch_add(1, Ordering::Relaxed);
+                if depth > 1 {
+                    tree(&inner, &counter, width, depth - 1);
+                }
+            }));
+        }
+    }
+
+    #[test]
+    fn quiesce_waits_for_tasks_of_tasks() {
+        for threads in [1, 2, 3, 7] {
+            let queue = queue(threads);
+            for _ in 0..20 {
+                let count = Arc::new(AtomicU64::new(0));
+                tree(&queue, &count, 6, 5);
+                queue.quiesce();
+                let all: u64 = (1..=5).map(|level| 6u64.pow(level)).sum();
+                assert_eq!(count.load(Ordering::Relaxed), all);
+            }
+        }
+    }
+
+    #[test]
+    fn more_tasks_than_slots_all_run() {
+        let queue = queue(2);
+        let count = Arc::new(AtomicU64::new(0));
+        tree(&queue, &count, 20_000, 1);
+        tree(&queue, &count, 1, 1);
+        let (inner, counter) = (queue.clone(), count.clone());
+        queue.add(Task::new(move || tree(&inner, &counter, 20_000, 1)));
+        queue.quiesce();
+        assert_eq!(count.load(Ordering::Relaxed), 40_001);
+    }
+
+    #[test]
+    fn a_full_deque_does_not_nest_without_end() {
+        /// With the deque full, each task would run inside the one that adds it.
+        fn next(queue: &Arc<MultiThreaded>, left: u32) {
+            if left > 0 {
+                let inner = queue.clone();
+                queue.add(Task::new(move || next(&inner, left - 1)));
+            }
+        }
+        let queue = queue(1);
+        let inner = queue.clone();
+        // On the worker or on the thread that quiesces, whichever is first.
+        queue.add(Task::new(move || {
+            (0..SLOTS).for_each(|_| inner.add(Task::new(|| ())));
+            next(&inner, 200_000);
+        }));
+        queue.quiesce();
+        (0..SLOTS).for_each(|_| queue.add(Task::new(|| ())));
+        next(&queue, 200_000);
+        queue.quiesce();
+    }
+
+    #[test]
+    fn several_tasks_added_at_once_all_run() {
+        let queue = queue(3);
+        let count = Arc::new(AtomicU64::new(0));
+        let counting = |_| {
+            let count = count.clone();
+            Task::new(move || _ = count.fetch_add(1, Ordering::Relaxed))
+        };
+        queue.add_all(&mut (0..3000).map(counting));
+        queue.quiesce();
+        assert_eq!(count.load(Ordering::Relaxed), 3000);
+    }
+
+    #[test]
+    fn a_lone_worker_runs_its_newest_task_first() {
+        let queue = queue(1);
+        let (sender, receiver) = mpsc::channel();
+        let inner = queue.clone();
+        queue.add(Task::new(move || {
+            for number in 0..5 {
+                let sender = sender.clone();
+                inner.add(Task::new(move || sender.send(number).unwrap()));
+            }
+        }));
+        // Awaiting does not steal, so that the order is the worker's.
+        assert_eq!(receiver.iter().collect::<Vec<i32>>(), [4, 3, 2, 1, 0]);
+    }
+
+    #[test]
+    fn as_many_tasks_run_at_a_time_as_there_are_workers() {
+        let queue = queue(4);
+        let gate = Arc::new(std::sync::Barrier::new(5));
+        for _ in 0..4 {
+            let gate = gate.clone();
+            queue.add(Task::new(move || _ = gate.wait()));
+        }
+        gate.wait();
+        queue.quiesce();
+    }
+
+    #[test]
+    fn awaiting_from_outside_and_from_a_task() {
+        for threads in [1, 2] {
+            let queue = queue(threads);
+            let (inner_value, inner_promise) = pending();
+            let (value, promise) = pending();
+            let inner = queue.clone();
+            queue.add(Task::new(move || {
+                inner.add(Task::new(move || inner_promise.set(Value::Chain)));
+                inner.await_all(std::slice::from_ref(&inner_value));
+                promise.set(Value::Chain);
+            }));
+            queue.await_all(&[value]);
+        }
+    }
+
+    #[test]
+    fn blocking_tasks_run_elsewhere_and_are_waited_for() {
+        let queue = queue(1);
+        let (sender, receiver) = mpsc::channel::<ThreadId>();
+        let worker = sender.clone();
+        queue.add(Task::new(move || {
+            worker.send(std::thread::current().id()).unwrap()
+        }));
+        for may_queue in [true, false] {
+            let sender = sender.clone();
+            let task = Task::new(move || sender.send(std::thread::current().id()).unwrap());
+            assert!(queue.add_blocking(task, may_queue));
+        }
+        queue.quiesce();
+        drop(sender);
+        let mut threads: Vec<ThreadId> = receiver.iter().collect();
+        threads.dedup();
+        assert_eq!(threads.len(), 3);
+    }
+
+    #[test]
+    fn a_panic_reaches_who_waits_and_the_queue_goes_on() {
+        let queue = queue(2);
+        let (value, promise) = pending();
+        queue.add(Task::new(|| panic!("a kernel's defect")));
+        let waiting = catch_unwind(AssertUnwindSafe(|| {
+            queue.await_all(std::slice::from_ref(&value))
+        }));
+        assert!(waiting.is_err());
+        queue.add(Task::new(move || promise.set(Value::Chain)));
+        queue.await_all(&[value]);
+    }
+
+    #[test]
+    fn dropping_runs_what_is_left() {
+        let count = Arc::new(AtomicU64::new(0));
+        let queue = queue(2);
+        tree(&queue, &count, 10, 3);
+        drop(queue);
+        // Tasks hold the queue themselves; the last one to go drops it, on a worker perhaps.
+        while Arc::strong_count(&count) > 1 {
+            std::thread::yield_now();
+        }
+        assert_eq!(count.load(Ordering::Relaxed), 1110);
+    }
+}
