@@ -7,6 +7,7 @@
 mod access;
 mod attributes;
 mod dma;
+mod dma_engines;
 pub mod host;
 mod memory;
 mod order;
@@ -15,6 +16,7 @@ mod workload;
 
 pub use access::{Access, accesses};
 pub use dma::Movements;
+pub use dma_engines::{Engine, EngineProgram, Engines, engine_library};
 pub use memory::{Memory, MoveBinding, WorkloadBinding};
 pub use order::verify_order;
 pub use tenon_dma::VariableId;

@@ -4,31 +4,58 @@ use super::program::Running;
 use super::{Machine, Step, Wait};
 use tenon_base::{Error, ErrorKind};
 
+/// An engine that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// Its core.
+    pub core: usize,
+    /// Its name.
+    pub engine: String,
+    /// For what.
+    pub wait: Wait,
+}
+
+impl Machine {
+    /// The error that these engines wait although nothing moves any more.
+    pub fn deadlock(&self, waiting: &[Waiting]) -> Error {
+        let lines = waiting.iter().map(|each| {
+            let place = format!("engine {} of core {}", each.engine, each.core);
+            self.waits(&place, each.core, &each.wait, &[])
+        });
+        deadlock(lines.collect())
+    }
+
+    fn waits(&self, place: &str, core: usize, wait: &Wait, all: &[Running<'_>]) -> String {
+        let awaited = awaited(self, core, wait);
+        let helpers = helpers(self, all, core, wait);
+        format!("{place} waits for {awaited}; {helpers}")
+    }
+}
+
 /// The error that programs have not ended although nothing moves; `None` when all have.
 pub(super) fn describe(machine: &Machine, all: &[Running<'_>]) -> Option<Error> {
-    let waiting: Vec<(&Running<'_>, Wait)> = all
-        .iter()
-        .filter_map(|running| Some((running, running.wait?)))
-        .collect();
-    if waiting.is_empty() {
-        return None;
-    }
-    let lines = waiting.iter().map(|(running, wait)| {
-        let Running { program, next, .. } = running;
-        format!(
-            "engine {} of core {} waits at step {next} for {}; {}",
-            program.engine,
-            program.core,
-            awaited(machine, program.core, wait),
-            helpers(machine, all, program.core, wait),
-        )
+    let lines = all.iter().filter_map(|running| {
+        let Running {
+            program,
+            next,
+            wait,
+        } = running;
+        let place = format!(
+            "engine {} of core {}, step {next},",
+            program.engine, program.core
+        );
+        Some(machine.waits(&place, program.core, &(*wait)?, all))
     });
     let lines: Vec<String> = lines.collect();
+    (!lines.is_empty()).then(|| deadlock(lines))
+}
+
+fn deadlock(lines: Vec<String>) -> Error {
     let error = Error::new(
         ErrorKind::ExecutionFailed,
         "deadlock: nothing moves any more",
     );
-    Some(error.found(lines.join(", and ")))
+    error.found(lines.join(", and "))
 }
 
 fn awaited(machine: &Machine, core: usize, wait: &Wait) -> String {
@@ -48,7 +75,7 @@ fn awaited(machine: &Machine, core: usize, wait: &Wait) -> String {
     }
 }
 
-/// Which steps that have not been reached would bring it.
+/// Which steps that have not been reached would bring it; without one, which transfers.
 fn helpers(machine: &Machine, all: &[Running<'_>], core: usize, wait: &Wait) -> String {
     let mut steps = Vec::new();
     for running in all {
@@ -59,10 +86,45 @@ fn helpers(machine: &Machine, all: &[Running<'_>], core: usize, wait: &Wait) -> 
             .map(|(index, _)| format!("step {index} of engine {}", program.engine));
         steps.extend(found.take(1));
     }
-    if steps.is_empty() {
+    if !steps.is_empty() {
+        return format!("only {} would bring it", steps.join(" or "));
+    }
+    let mut ids: Vec<String> = Vec::new();
+    for ((from, engine, function, id), group) in &machine.layout.groups {
+        if group
+            .transfers
+            .iter()
+            .any(|&transfer| ends(machine, *from, transfer, core, wait))
+        {
+            let engine = &machine.layout.engines[*from][*engine];
+            let inside = if function.is_empty() {
+                ""
+            } else {
+                " in function "
+            };
+            ids.push(format!("id {id} of engine {engine}{inside}{function}"));
+        }
+    }
+    ids.sort_unstable();
+    if ids.is_empty() {
         return "nothing that is left brings it".into();
     }
-    format!("only {} would bring it", steps.join(" or "))
+    format!("a trigger of {} would bring it", ids.join(" or "))
+}
+
+/// Whether the end of a transfer of core `from` adds to what an engine of core `to` waits for.
+fn ends(machine: &Machine, from: usize, transfer: usize, to: usize, wait: &Wait) -> bool {
+    let bound = &machine.layout.transfers[transfer];
+    match *wait {
+        Wait::Event(event) => from == to && bound.event == Some(event),
+        Wait::Semaphore { semaphore, .. } if from == to => {
+            let set = &machine.layout.sets[bound.set];
+            let of_set = || set.semaphores.contains(&semaphore);
+            bound.semaphore.map_or_else(of_set, |own| own == semaphore)
+        }
+        Wait::Semaphore { semaphore, .. } => bound.remote_semaphores.contains(&semaphore),
+        Wait::Idle(_) => false,
+    }
 }
 
 /// Whether a step of an engine on core `from` adds to what an engine on core `to` waits for.
@@ -81,20 +143,7 @@ fn brings(
             let key = number.map(|number| (from, number, function.clone(), *id));
             let group = key.and_then(|key| layout.groups.get(&key));
             let mut transfers = group.into_iter().flat_map(|group| &group.transfers);
-            transfers.any(|&transfer| {
-                let bound = &layout.transfers[transfer];
-                match *wait {
-                    Wait::Event(event) => from == to && bound.event == Some(event),
-                    Wait::Semaphore { semaphore, .. } if from == to => {
-                        let of_set = || layout.sets[bound.set].semaphores.contains(&semaphore);
-                        bound.semaphore.map_or_else(of_set, |own| own == semaphore)
-                    }
-                    Wait::Semaphore { semaphore, .. } => {
-                        bound.remote_semaphores.contains(&semaphore)
-                    }
-                    Wait::Idle(_) => false,
-                }
-            })
+            transfers.any(|&transfer| ends(machine, from, transfer, to, wait))
         }
         (
             Step::AddSemaphore { semaphore, .. } | Step::SetSemaphore { semaphore, .. },

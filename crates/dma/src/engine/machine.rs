@@ -133,6 +133,11 @@ impl Machine {
         self.signals.get(core).into_iter().flat_map(Signals::events)
     }
 
+    /// Whether nothing is in a queue.
+    pub fn is_idle(&self) -> bool {
+        self.pending.is_empty()
+    }
+
     /// Races that were seen, the first of each pair of places.
     pub fn races(&self) -> &[Race] {
         &self.races

@@ -131,10 +131,10 @@ fn a_deadlock_names_who_waits_for_what() {
     assert_eq!(
         refusal(run(&mut machine, &programs)),
         "deadlock: nothing moves any more: found \
-         engine act of core 0 waits at step 0 for event 7; only step 1 of engine pool would bring it, and \
-         engine pool of core 0 waits at step 0 for semaphore 5 to be at least 2 (it is 0); only step 1 of \
+         engine act of core 0, step 0, waits for event 7; only step 1 of engine pool would bring it, and \
+         engine pool of core 0, step 0, waits for semaphore 5 to be at least 2 (it is 0); only step 1 of \
          engine act would bring it, and \
-         engine pe of core 0 waits at step 0 for semaphore 6 to be at least 1 (it is 0); nothing that is \
+         engine pe of core 0, step 0, waits for semaphore 6 to be at least 1 (it is 0); nothing that is \
          left brings it"
     );
 }
@@ -371,7 +371,17 @@ fn a_semaphore_never_wraps() {
         Step::WaitEvent(1),
     ];
     let error = refusal(run(&mut machine, &[program(0, "act", steps)]));
-    assert!(error.contains("waits at step 5 for event 1"), "{error}");
+    assert!(error.contains("step 5, waits for event 1"), "{error}");
+    let waiting = Waiting {
+        core: 0,
+        engine: "act".into(),
+        wait: Wait::Event(1),
+    };
+    assert_eq!(
+        machine.deadlock(&[waiting]).to_string(),
+        "deadlock: nothing moves any more: found engine act of core 0 waits for event 1; nothing that is \
+         left brings it"
+    );
 }
 
 #[test]
