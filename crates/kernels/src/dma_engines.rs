@@ -134,7 +134,8 @@ impl Engines {
             None => promise.set(Value::Chain),
         }
         // A semaphore or event of a program may be what another one waits for.
-        let starts = !state.is_busy && !(state.machine.is_idle() && state.blocked.is_empty());
+        let has_work = !state.machine.is_idle() || !state.blocked.is_empty();
+        let starts = has_work && !state.is_busy;
         state.is_busy |= starts;
         drop(state);
         if starts {
