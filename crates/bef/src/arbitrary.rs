@@ -1,5 +1,6 @@
 //! Modules at random, for property tests: valid, and of every shape the format knows.
 
+use crate::text::kernel_problems;
 use crate::{
     Attribute, DType, Dense, Function, FunctionBuilder, FunctionId, FunctionKind, KernelLocation,
     Module, RegisterId,
@@ -339,6 +340,23 @@ fn resolve(mut module: Module) -> Module {
         .filter(|(_, function)| !function.is_region())
         .map(|(id, _)| FunctionId(id))
         .collect();
+    // A kernel whose operation the verifier would refuse is one of a dialect nobody knows.
+    let wrong: Vec<(usize, usize)> = (module.functions.iter().enumerate())
+        .flat_map(|(at, function)| {
+            let kernels = function.kernels.iter().enumerate();
+            let module = &module;
+            kernels
+                .filter(|(_, kernel)| {
+                    kernel.name == "tfrt.call"
+                        || !kernel_problems(&module.functions, function, kernel).is_empty()
+                })
+                .map(move |(index, _)| (at, index))
+        })
+        .collect();
+    for (at, index) in wrong {
+        let name = &mut module.functions[at].kernels[index].name;
+        *name = format!("any.{name}").into();
+    }
     for kernel in module
         .functions
         .iter_mut()

@@ -33,7 +33,8 @@ pub use module::{
 pub use name::Name;
 pub use streams::{StreamOptions, Streams, assign_streams};
 pub use text::{
-    Diagnostic, Expectations, Place, PrintOptions, Severity, Source, parse, parse_source, print,
+    Diagnostic, Expectations, Place, PrintOptions, Severity, Source, parse, parse_for_rewriting,
+    parse_source, print,
 };
 pub use uses::Uses;
 pub use verify::verify;

@@ -4,28 +4,44 @@ use super::compiled::CompiledModules;
 use super::cursor::Cursor;
 use super::dense::{dense, tensor_type};
 use super::number::Literal;
+use super::print_attributes::print_symbol_path;
 use crate::{Attribute, DType, MAX_NESTING};
 use tenon_base::Result;
 
+/// A symbol path that goes into no compiled module, and where it stands.
+pub(crate) type SymbolUse<'a> = (Vec<String>, Cursor<'a>);
+
 /// The value of an attribute in a dictionary.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Value<'a> {
-    /// One that BEF stores among the attributes.
+    /// One that stands by itself.
     Attribute(Attribute),
-    /// A symbol path that goes into no compiled module: a function.
-    Symbol(Vec<String>, Cursor<'a>),
-    /// A list of nothing but such paths.
-    Symbols(Vec<(Vec<String>, Cursor<'a>)>),
-    /// A name without a value.
-    Unit,
-    /// Well-formed, but nothing that BEF can hold.
-    Foreign,
+    /// A reference to a function.
+    Symbol(SymbolUse<'a>),
+    /// A list of nothing but such references.
+    Symbols(Vec<SymbolUse<'a>>),
 }
 
-impl PartialEq for Cursor<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.position() == other.position()
+impl Value<'_> {
+    /// The attribute where references mean nothing: they are text.
+    pub(crate) fn into_attribute(self) -> Attribute {
+        let text = |(path, _): SymbolUse<'_>| symbol_text(&path);
+        match self {
+            Value::Attribute(attribute) => attribute,
+            Value::Symbol(symbol) => Attribute::Foreign(text(symbol)),
+            Value::Symbols(symbols) => Attribute::Foreign(format!(
+                "[{}]",
+                symbols.into_iter().map(text).collect::<Vec<_>>().join(", ")
+            )),
+        }
     }
+}
+
+/// The text of a path of symbols: `@a::@b`.
+fn symbol_text(path: &[String]) -> String {
+    let mut out = String::new();
+    print_symbol_path(&mut out, path);
+    out
 }
 
 /// A name and its value, with the place of the name.
@@ -50,7 +66,7 @@ pub(crate) fn dictionary<'a>(
         let value = if cursor.eat("=") {
             value(cursor, compiled, 0)?
         } else {
-            Value::Unit
+            Value::Attribute(Attribute::Unit)
         };
         Ok((name, value, place))
     })?;
@@ -59,7 +75,7 @@ pub(crate) fn dictionary<'a>(
 }
 
 /// The value of an attribute.
-fn value<'a>(
+pub(crate) fn value<'a>(
     cursor: &mut Cursor<'a>,
     compiled: &CompiledModules<'a>,
     depth: usize,
@@ -68,38 +84,31 @@ fn value<'a>(
         return Err(cursor.error(format!("lists are nested deeper than {MAX_NESTING}")));
     }
     cursor.skip();
+    let start = cursor.position();
     let attribute = match cursor.rest().bytes().next() {
-        Some(b'"') => {
-            let text = Attribute::String(cursor.string()?.into());
-            // A string of another type (`"a" : !my.type`) is for other dialects.
-            if cursor.eat(":") {
-                cursor.r#type()?;
-                return Ok(Value::Foreign);
-            }
-            text
-        }
+        Some(b'"') => Some(Attribute::String(cursor.string()?.into())),
         Some(b'[') => return list(cursor, compiled, depth),
         Some(b'@') => return symbol(cursor, compiled),
-        Some(b'#') => return dialect_attribute(cursor),
+        Some(b'#') => dialect_attribute(cursor)?,
         Some(b'{') => {
             cursor.balanced()?;
-            return Ok(Value::Foreign);
+            None
         }
-        Some(b'-' | b'0'..=b'9') => return number(cursor),
-        _ if cursor.eat_word("true") => Attribute::I1(true),
-        _ if cursor.eat_word("false") => Attribute::I1(false),
-        _ if cursor.eat_word("unit") => return Ok(Value::Unit),
-        _ if cursor.sees("dense<") => return dense(cursor).map(or_foreign),
-        _ => {
-            let r#type = cursor.r#type()?;
-            return Ok(or_foreign(DType::from_mlir(&r#type).map(Attribute::Type)));
-        }
+        Some(b'-' | b'0'..=b'9') => number(cursor)?,
+        _ if cursor.eat_word("true") => Some(Attribute::I1(true)),
+        _ if cursor.eat_word("false") => Some(Attribute::I1(false)),
+        _ if cursor.eat_word("unit") => Some(Attribute::Unit),
+        _ if cursor.sees("dense<") => dense(cursor)?,
+        _ => DType::from_mlir(&cursor.r#type()?).map(Attribute::Type),
     };
-    Ok(Value::Attribute(attribute))
-}
-
-fn or_foreign<'a>(attribute: Option<Attribute>) -> Value<'a> {
-    attribute.map_or(Value::Foreign, Value::Attribute)
+    // A value with a type of its own (`"a" : !my.type`) is for other dialects.
+    let typed = cursor.eat(":");
+    if typed {
+        cursor.r#type()?;
+    }
+    let attribute = attribute.filter(|_| !typed);
+    let text = || Attribute::Foreign(cursor.since(start).to_owned());
+    Ok(Value::Attribute(attribute.unwrap_or_else(text)))
 }
 
 fn list<'a>(
@@ -107,28 +116,28 @@ fn list<'a>(
     compiled: &CompiledModules<'a>,
     depth: usize,
 ) -> Result<Value<'a>> {
+    let start = cursor.position();
     cursor.expect("[")?;
     let values = cursor.list("]", |cursor| value(cursor, compiled, depth + 1))?;
     cursor.expect("]")?;
-    if !values.is_empty()
-        && values
-            .iter()
-            .all(|value| matches!(value, Value::Symbol(..)))
-    {
+    if !values.is_empty() && values.iter().all(|v| matches!(v, Value::Symbol(..))) {
         let symbols = values.into_iter().filter_map(|value| match value {
-            Value::Symbol(path, place) => Some((path, place)),
+            Value::Symbol(symbol) => Some(symbol),
             _ => None,
         });
         return Ok(Value::Symbols(symbols.collect()));
     }
-    let elements: Option<Vec<Attribute>> = values
-        .into_iter()
+    let elements: Option<Vec<Attribute>> = (values.into_iter())
         .map(|value| match value {
-            Value::Attribute(attribute) => Some(attribute),
+            Value::Attribute(attribute) => Some(attribute).filter(Attribute::is_storable),
             _ => None,
         })
         .collect();
-    Ok(or_foreign(elements.map(Attribute::list)))
+    // A list with anything foreign in it is foreign as a whole.
+    let text = || Attribute::Foreign(cursor.since(start).to_owned());
+    Ok(Value::Attribute(
+        elements.map_or_else(text, Attribute::list),
+    ))
 }
 
 /// A symbol of a compiled module, or else a function.
@@ -140,7 +149,7 @@ fn symbol<'a>(cursor: &mut Cursor<'a>, compiled: &CompiledModules<'a>) -> Result
             path,
             module: (*module).to_owned(),
         }),
-        None => Value::Symbol(path, place),
+        None => Value::Symbol((path, place)),
     })
 }
 
@@ -153,11 +162,11 @@ fn symbol_path(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
 }
 
 /// `#corert.shape<..>`, and our own form for a symbol whose compiled module has no name.
-fn dialect_attribute<'a>(cursor: &mut Cursor<'a>) -> Result<Value<'a>> {
+fn dialect_attribute(cursor: &mut Cursor<'_>) -> Result<Option<Attribute>> {
     let start = *cursor;
     let name = cursor.sigil('#')?;
     if name == "corert.shape" {
-        return shape(cursor).map(Value::Attribute);
+        return shape(cursor).map(Some);
     }
     if name == "tenon.symbol" {
         cursor.expect("<")?;
@@ -165,13 +174,13 @@ fn dialect_attribute<'a>(cursor: &mut Cursor<'a>) -> Result<Value<'a>> {
         cursor.expect(",")?;
         let module = cursor.string()?;
         cursor.expect(">")?;
-        return Ok(Value::Attribute(Attribute::Symbol { path, module }));
+        return Ok(Some(Attribute::Symbol { path, module }));
     }
     if !cursor.rest().starts_with('<') {
         return Err(start.error(format!("undefined attribute alias '#{name}'")));
     }
     cursor.balanced()?;
-    Ok(Value::Foreign)
+    Ok(None)
 }
 
 fn shape(cursor: &mut Cursor<'_>) -> Result<Attribute> {
@@ -237,24 +246,22 @@ pub(crate) fn literal<'a>(cursor: &mut Cursor<'a>) -> Result<Literal<'a>> {
     })
 }
 
-fn number<'a>(cursor: &mut Cursor<'a>) -> Result<Value<'a>> {
+/// A number with its type; `None` when the type is none of BEF.
+fn number(cursor: &mut Cursor<'_>) -> Result<Option<Attribute>> {
     let start = *cursor;
     let literal = literal(cursor)?;
-    let default = if literal.is_float() {
-        DType::F64
-    } else {
-        DType::I64
+    let mut dtype = match literal.is_float() {
+        true => DType::F64,
+        false => DType::I64,
     };
-    let dtype = if cursor.eat(":") {
+    if cursor.eat(":") {
         match DType::from_mlir(&cursor.r#type()?) {
-            Some(dtype) => dtype,
-            None => return Ok(Value::Foreign),
+            Some(known) => dtype = known,
+            None => return Ok(None),
         }
-    } else {
-        default
-    };
+    }
     match literal.typed(dtype) {
-        Some(attribute) => Ok(Value::Attribute(attribute)),
+        Some(attribute) => Ok(Some(attribute)),
         None => Err(start.error(format!("the number does not fit type '{}'", dtype.mlir()))),
     }
 }

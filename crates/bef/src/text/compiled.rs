@@ -31,7 +31,7 @@ pub(crate) fn find_compiled<'a>(mut cursor: Cursor<'a>) -> CompiledModules<'a> {
             }
             // What is malformed is reported when its turn comes.
             Err(_) => failures += 1,
-            Ok(None) => {}
+            Ok(None) => failures += usize::from(generic),
         }
         cursor = cursor.at(cursor.position() + found + "module".len());
     }
@@ -73,14 +73,18 @@ fn custom_module(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
 
 fn generic_module(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
     cursor.string()?;
-    let mut name = None;
+    let (mut name, mut compiled) = (None, false);
     while ["(", "<", "{"].iter().any(|open| cursor.sees(open)) {
         let start = *cursor;
         let region = cursor.sees("({");
-        cursor.balanced()?;
+        let inside = cursor.balanced()?;
         if !region {
             name = name.or(sym_name(start, cursor.position()));
+            compiled |= inside.contains("tfrt.compiled");
         }
+    }
+    if !compiled {
+        return Ok(None);
     }
     cursor.expect(":")?;
     cursor.r#type()?;

@@ -4,9 +4,6 @@ use super::diagnostic::Place;
 use super::source::Source;
 use tenon_base::{Error, ErrorKind, Location, Result};
 
-/// Brackets and types nest this deep at most.
-const MAX_DEPTH: usize = 64;
-
 /// Longer source lines are shown in part.
 const SHOWN: usize = 120;
 
@@ -41,6 +38,11 @@ impl<'a> Cursor<'a> {
     pub(crate) fn at(mut self, position: usize) -> Self {
         self.position = position;
         self
+    }
+
+    /// The end of the text.
+    pub(crate) fn end(self) -> Self {
+        self.at(self.source.text.len())
     }
 
     /// The text between two positions.
@@ -234,59 +236,6 @@ impl<'a> Cursor<'a> {
         Ok(items)
     }
 
-    /// A type, in its printed form.
-    pub(crate) fn r#type(&mut self) -> Result<String> {
-        self.type_at(0)
-    }
-
-    fn type_at(&mut self, depth: usize) -> Result<String> {
-        self.skip();
-        let start = self.position;
-        if depth > MAX_DEPTH {
-            return Err(self.error(format!("types are nested deeper than {MAX_DEPTH}")));
-        }
-        if self.sees("(") {
-            let arguments = self.type_list_at(depth + 1)?;
-            self.expect("->")?;
-            let results = self.type_list_at(depth + 1)?;
-            let results = match &results[..] {
-                [one] if !one.starts_with('(') => one.clone(),
-                several => format!("({})", several.join(", ")),
-            };
-            return Ok(format!("({}) -> {results}", arguments.join(", ")));
-        }
-        if self.rest().starts_with('!') {
-            self.position += 1;
-        }
-        let name = self
-            .rest()
-            .starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        if !name {
-            return Err(self.at(start).error("expected a type"));
-        }
-        self.take_while(is_word);
-        if self.rest().starts_with('<') {
-            self.balanced()?;
-        }
-        Ok(self.since(start).to_owned())
-    }
-
-    /// One type, or several in parentheses.
-    pub(crate) fn type_list(&mut self) -> Result<Vec<String>> {
-        self.type_list_at(0)
-    }
-
-    fn type_list_at(&mut self, depth: usize) -> Result<Vec<String>> {
-        // `(i32) -> i32` without further parentheses is one function type only where a list
-        // cannot stand, so a parenthesis opens a list here.
-        if !self.eat("(") {
-            return Ok(vec![self.type_at(depth + 1)?]);
-        }
-        let types = self.list(")", |cursor| cursor.type_at(depth + 1))?;
-        self.expect(")")?;
-        Ok(types)
-    }
-
     /// Takes a bracket and all up to its partner; strings and comments inside are not looked at.
     pub(crate) fn balanced(&mut self) -> Result<&'a str> {
         let start = *self;
@@ -339,7 +288,7 @@ pub(super) fn shown(line: &str, column: usize) -> (String, usize) {
     )
 }
 
-fn is_word(c: char) -> bool {
+pub(crate) fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.')
 }
 
@@ -356,42 +305,9 @@ fn partner(open: u8) -> u8 {
     }
 }
 
-/// Whether `text` is a type in the form that the printer and parser agree on.
-pub(crate) fn is_type(text: &str) -> bool {
-    let mut cursor = Cursor::of(text);
-    cursor.r#type().is_ok_and(|printed| printed == text) && cursor.rest().is_empty()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn types_are_read_in_their_printed_form() {
-        for text in [
-            "i32",
-            "!tfrt.chain",
-            "tensor<2x?xf32>",
-            "(i32, f32) -> i1",
-            "() -> (i32, i32)",
-            "() -> ((i32) -> f32)",
-            "!a.b<\"}\", (x) -> y>",
-        ] {
-            assert!(is_type(text), "{text}");
-        }
-        for text in [
-            "",
-            "i32 ",
-            "(i32)",
-            "tensor<2",
-            "}{",
-            "(i32,f32) -> i1",
-            "i32 i32",
-        ] {
-            assert!(!is_type(text), "{text}");
-        }
-        assert!(!is_type(&"(".repeat(100_000)));
-    }
 
     #[test]
     fn strings_have_escapes() {

@@ -1,360 +1,239 @@
-//! The custom forms of the tfrt dialect (facts 4.1), and reading them.
-//!
-//! One table drives parser and printer; a kernel that does not fit its row is printed in the
-//! generic form.
+//! The custom forms of the kernels (facts 4.1 to 4.3): one table that reader, printer and checks
+//! share. Every kernel has the generic form besides; one that does not fit its row is printed so.
 
-use super::attributes::{dictionary, literal};
-use super::cursor::Cursor;
-use super::operations::{Operation, ValueUse, value_use};
-use super::parser::Parser;
-use crate::{Attribute, DType, Function};
-use tenon_base::Result;
-
-/// How a kernel looks in its custom form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// `OP 7`: the attribute `value`.
-    Constant(DType),
-    /// `OP %a, %b`: operand and result types belong to the name.
-    Fixed(&'static [&'static str], &'static [&'static str]),
-    /// `OP %a, %b : T, U`, a chain results.
-    MergeChains,
-    /// `OP @f(%a) : (T) -> U`; the reference is held by the named attribute.
-    Call(&'static str),
-    /// `OP %c @t @f (%a) : (T) -> U`.
-    Cond,
-    /// `OP %i [@f0, @f1] (%a) : (T) -> U`.
-    Case,
-    /// `OP %c @body(%a) parallel_iterations(1) : (T) -> U`.
-    While,
-    /// `OP %s to %e fixed %b @f(%x) : T`.
-    ParallelCall,
-    /// `OP %c, %a : (T) -> U { .. } else { .. }`.
-    If,
-    /// `OP %n, %a : T { .. }`.
-    Repeat,
-    /// `OP %s to %e fixed %b, %x : T { .. }`.
-    ParallelFor,
-}
+use crate::DType;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 pub(crate) const CHAIN: &str = "!tfrt.chain";
+const TENSOR: &str = "!tfrt_tensor.tensor";
+const SHAPE: &str = "!ts.shape";
+const PARTIAL: &str = "!ts.partial_shape";
+
+/// Types of operands or results.
+pub(crate) type Types = &'static [&'static str];
+
+/// How a kernel looks in its custom form, behind its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `7`: the attribute `value`, of a type that belongs to the name.
+    Constant(DType),
+    /// `1.0 : f32, 2.0 : f32`: the attributes `real` and `imaginary`.
+    Complex(DType),
+    /// `%a, %b`: operand and result types belong to the name.
+    Fixed(Types, Types),
+    /// `%a, %b 4 : i32`: as `Fixed`, and the value of the named attribute.
+    Valued(Types, &'static str, Types),
+    /// `%a, %b {..} : T, U`; the result type belongs to the name.
+    Variadic(&'static str),
+    /// `@f(%a) : (T) -> U`; the reference is held by the named attribute.
+    Call(&'static str),
+    /// `%c @t @f (%a) : (T) -> U`.
+    Cond,
+    /// `%i [@f0, @f1] (%a) : (T) -> U`.
+    Case,
+    /// `%c @body(%a) parallel_iterations(1) : (T) -> U`.
+    While,
+    /// `%s to %e fixed %b @f(%x) : T`.
+    ParallelCall,
+    /// `%c, %a : (T) -> (U) { .. } else { .. }`.
+    If,
+    /// `%a : (T) -> (U) { .. }`.
+    DoAsync,
+    /// `%n, %a : T { .. }`.
+    Repeat,
+    /// `%s to %e fixed %b, %x : T { .. }`.
+    ParallelFor,
+    /// `"name"(%a : T) duration_secs = 1, max_count = 100, num_warmup_runs = 10 { .. }`.
+    Benchmark,
+}
+
+/// Kernels with one form. A name may hold sets of alternatives, `{i32,i64}`.
+const FORMS: &[(&str, Form)] = &[
+    ("tfrt.new.chain", Form::Fixed(&[], &[CHAIN])),
+    ("tfrt.merge.chains", Form::Variadic(CHAIN)),
+    ("tfrt.and.i1", Form::Fixed(&["i1", "i1"], &["i1"])),
+    ("tfrt.{add,mul}.i32", Form::Fixed(&["i32", "i32"], &["i32"])),
+    ("tfrt.{add,mul}.i64", Form::Fixed(&["i64", "i64"], &["i64"])),
+    ("tfrt.add.f32", Form::Fixed(&["f32", "f32"], &["f32"])),
+    ("tfrt.add.f64", Form::Fixed(&["f64", "f64"], &["f64"])),
+    ("tfrt.equal.i32", Form::Fixed(&["i32", "i32"], &["i1"])),
+    ("tfrt.equal.i64", Form::Fixed(&["i64", "i64"], &["i1"])),
+    (
+        "tfrt.div.i32",
+        Form::Fixed(&["i32", "i32"], &["i32", "i32"]),
+    ),
+    (
+        "tfrt.div.i64",
+        Form::Fixed(&["i64", "i64"], &["i64", "i64"]),
+    ),
+    ("tfrt.print.i1", Form::Fixed(&["i1", CHAIN], &[CHAIN])),
+    ("tfrt.print.i32", Form::Fixed(&["i32", CHAIN], &[CHAIN])),
+    ("tfrt.print.i64", Form::Fixed(&["i64", CHAIN], &[CHAIN])),
+    ("tfrt.print.f32", Form::Fixed(&["f32", CHAIN], &[CHAIN])),
+    ("tfrt.print.f64", Form::Fixed(&["f64", CHAIN], &[CHAIN])),
+    ("tfrt.constant.i1", Form::Constant(DType::I1)),
+    ("tfrt.constant.i32", Form::Constant(DType::I32)),
+    ("tfrt.constant.i64", Form::Constant(DType::I64)),
+    ("tfrt.constant.ui32", Form::Constant(DType::UI32)),
+    ("tfrt.constant.ui64", Form::Constant(DType::UI64)),
+    ("tfrt.constant.bf16", Form::Constant(DType::BF16)),
+    ("tfrt.constant.f16", Form::Constant(DType::F16)),
+    ("tfrt.constant.f32", Form::Constant(DType::F32)),
+    ("tfrt.constant.f64", Form::Constant(DType::F64)),
+    ("tfrt.constant.complex64", Form::Complex(DType::F32)),
+    ("tfrt.constant.complex128", Form::Complex(DType::F64)),
+    ("tfrt.call", Form::Call("callee")),
+    ("tfrt.once", Form::Call("function")),
+    ("tfrt.cond", Form::Cond),
+    ("tfrt.case", Form::Case),
+    ("tfrt.while", Form::While),
+    ("tfrt.if", Form::If),
+    ("tfrt.repeat.i32", Form::Repeat),
+    ("tfrt.parallel_for.i32", Form::ParallelFor),
+    ("tfrt.parallel_call.i32", Form::ParallelCall),
+    ("tfrt_test.count3.i32", Form::Fixed(&["i32"], &["i32"; 3])),
+    ("tfrt_test.count3.i64", Form::Fixed(&["i64"], &["i64"; 3])),
+    ("tfrt_test.do.async", Form::DoAsync),
+    ("tfrt_test.benchmark", Form::Benchmark),
+    ("tfrt_test.test_cost", Form::Variadic("i32")),
+    ("ts.build_shape", Form::Valued(&[], "value", &[SHAPE])),
+    (
+        "ts.build_partial_shape",
+        Form::Valued(&[], "value", &[PARTIAL]),
+    ),
+    (
+        "ts.build_unranked_partial_shape",
+        Form::Fixed(&[], &[PARTIAL]),
+    ),
+    ("ts.print_shape", Form::Fixed(&[SHAPE, CHAIN], &[CHAIN])),
+    (
+        "ts.print_partial_shape",
+        Form::Fixed(&[PARTIAL, CHAIN], &[CHAIN]),
+    ),
+    ("ts.equal_shape", Form::Fixed(&[SHAPE, SHAPE], &["i1"])),
+    ("ts.get_num_elements", Form::Fixed(&[SHAPE], &["i64"])),
+    ("ts.get_dimension", Form::Fixed(&[SHAPE, "i32"], &["i64"])),
+    (
+        "ts.as_fixed_rank_shape.{1,2,3}",
+        Form::Fixed(&[SHAPE], &[SHAPE]),
+    ),
+    (
+        "ts.print_fixed_rank_shape.{1,2,3}",
+        Form::Fixed(&[SHAPE, CHAIN], &[CHAIN]),
+    ),
+    ("ts.to_shape", Form::Fixed(&[PARTIAL], &[SHAPE])),
+    ("ts.to_partial_shape", Form::Fixed(&[SHAPE], &[PARTIAL])),
+    (
+        "tfrt_dht.create_uninitialized_tensor.{T}.{0,1,2,3,4,5}",
+        Form::Valued(&[], "shape", &[TENSOR]),
+    ),
+    (
+        "tfrt_dht.fill_tensor_with_constant.{T}",
+        Form::Valued(&[TENSOR, CHAIN], "value", &[CHAIN]),
+    ),
+    (
+        "tfrt_dht.set_tensor_with_constant_values.{T}",
+        Form::Valued(&[TENSOR, CHAIN], "values", &[CHAIN]),
+    ),
+    (
+        "tfrt_dht.print_tensor",
+        Form::Fixed(&[TENSOR, CHAIN], &[CHAIN]),
+    ),
+    (
+        "tfrt_dht.tensor_equal.{T}",
+        Form::Fixed(&[TENSOR, TENSOR, CHAIN], &["i1", CHAIN]),
+    ),
+    (
+        "coo.{convert_dht_to_coo,convert_coo_to_dht}.{i32,f32}.{0,1,2,3}",
+        Form::Fixed(&[TENSOR, CHAIN], &[TENSOR, CHAIN]),
+    ),
+    (
+        "coo.tensor_equal.{i32,f32}.{0,1,2,3}",
+        Form::Fixed(&[TENSOR, TENSOR, CHAIN], &["i1", CHAIN]),
+    ),
+];
+
+/// What `{T}` stands for: element types of host tensors.
+const ELEMENTS: &str = "{ui8,ui32,ui64,i8,i32,i64,f32,f64,bool,complex64,complex128,f16,bf16}";
+
+static BY_NAME: LazyLock<HashMap<String, Form>> = LazyLock::new(|| {
+    let rows = FORMS.iter().flat_map(|(pattern, form)| {
+        expand(&pattern.replace("{T}", ELEMENTS))
+            .into_iter()
+            .map(|name| (name, *form))
+    });
+    rows.collect()
+});
+
+/// All names of a pattern.
+fn expand(pattern: &str) -> Vec<String> {
+    let Some((before, rest)) = pattern.split_once('{') else {
+        return vec![pattern.to_owned()];
+    };
+    let (alternatives, behind) = rest.split_once('}').unwrap_or((rest, ""));
+    let behind = expand(behind);
+    let one = |alternative| {
+        behind
+            .iter()
+            .map(move |end| format!("{before}{alternative}{end}"))
+    };
+    alternatives.split(',').flat_map(one).collect()
+}
 
 /// The custom form of a kernel, if it has one.
 pub(crate) fn form(kernel: &str) -> Option<Form> {
-    let name = kernel.strip_prefix("tfrt.")?;
-    Some(match name {
-        "new.chain" => Form::Fixed(&[], &[CHAIN]),
-        "merge.chains" => Form::MergeChains,
-        "and.i1" => Form::Fixed(&["i1", "i1"], &["i1"]),
-        "add.i32" | "mul.i32" => Form::Fixed(&["i32", "i32"], &["i32"]),
-        "add.i64" | "mul.i64" => Form::Fixed(&["i64", "i64"], &["i64"]),
-        "add.f32" => Form::Fixed(&["f32", "f32"], &["f32"]),
-        "add.f64" => Form::Fixed(&["f64", "f64"], &["f64"]),
-        "equal.i32" => Form::Fixed(&["i32", "i32"], &["i1"]),
-        "equal.i64" => Form::Fixed(&["i64", "i64"], &["i1"]),
-        "div.i32" => Form::Fixed(&["i32", "i32"], &["i32", "i32"]),
-        "div.i64" => Form::Fixed(&["i64", "i64"], &["i64", "i64"]),
-        "print.i1" => Form::Fixed(&["i1", CHAIN], &[CHAIN]),
-        "print.i32" => Form::Fixed(&["i32", CHAIN], &[CHAIN]),
-        "print.i64" => Form::Fixed(&["i64", CHAIN], &[CHAIN]),
-        "print.f32" => Form::Fixed(&["f32", CHAIN], &[CHAIN]),
-        "print.f64" => Form::Fixed(&["f64", CHAIN], &[CHAIN]),
-        "call" => Form::Call("callee"),
-        "once" => Form::Call("function"),
-        "cond" => Form::Cond,
-        "case" => Form::Case,
-        "while" => Form::While,
-        "parallel_call.i32" => Form::ParallelCall,
-        "if" => Form::If,
-        "repeat.i32" => Form::Repeat,
-        "parallel_for.i32" => Form::ParallelFor,
-        other => Form::Constant(match other.strip_prefix("constant.")? {
-            "i1" => DType::I1,
-            "i32" => DType::I32,
-            "i64" => DType::I64,
-            "ui32" => DType::UI32,
-            "ui64" => DType::UI64,
-            "bf16" => DType::BF16,
-            "f16" => DType::F16,
-            "f32" => DType::F32,
-            "f64" => DType::F64,
-            _ => return None,
-        }),
-    })
+    BY_NAME.get(kernel).copied()
 }
 
-impl<'a> Parser<'a> {
-    /// A kernel in its custom form, behind its name.
-    pub(crate) fn custom(
-        &mut self,
-        name: &str,
-        results: usize,
-        place: Cursor<'a>,
-    ) -> Result<Operation> {
-        let Some(form) = form(name) else {
-            return Err(place.error(format!("custom op '{name}' is unknown")));
-        };
-        match form {
-            Form::Constant(dtype) => self.constant(dtype),
-            Form::Fixed(operands, types) => self.fixed(operands, types),
-            Form::MergeChains => {
-                let (uses, types) = (self.cursor.some(value_use)?, self.colon_types()?);
-                let operands = self.resolve_uses(&uses, &types)?;
-                Ok(Operation {
-                    operands,
-                    ..with_results([CHAIN])
-                })
-            }
-            Form::Call(attribute) => {
-                let mut operation = Operation::default();
-                self.callee(&mut operation, attribute)?;
-                let uses = self.parenthesized_uses()?;
-                self.function_type(operation, None, &uses)
-            }
-            Form::Cond => self.cond(),
-            Form::Case => self.case(),
-            Form::While => self.r#while(),
-            Form::ParallelCall => self.parallel_call(),
-            Form::If => self.r#if(results, place),
-            Form::Repeat => self.repeat(),
-            Form::ParallelFor => self.parallel_for(),
-        }
-    }
+/// The dialects that accept operations of their own namespace nobody has registered.
+const DIALECTS: &[&str] = &[
+    "builtin",
+    "coo",
+    "corert",
+    "func",
+    "tenon",
+    "tfrt",
+    "tfrt_dht",
+    "tfrt_sht",
+    "tfrt_tensor",
+    "tfrt_test",
+    "ts",
+];
 
-    fn constant(&mut self, dtype: DType) -> Result<Operation> {
-        let start = self.cursor;
-        let value = if self.cursor.eat_word("true") {
-            Some(Attribute::I1(true))
-        } else if self.cursor.eat_word("false") {
-            Some(Attribute::I1(false))
-        } else {
-            literal(&mut self.cursor)?.typed(dtype)
-        };
-        let Some(value) = value.filter(|value| value.number_type() == Some(dtype)) else {
-            return Err(start.error(format!("expected a constant of type '{}'", dtype.mlir())));
-        };
-        let mut operation = with_results([dtype.mlir()]);
-        operation.attributes.insert("value".into(), value);
-        Ok(operation)
-    }
-
-    fn fixed(&mut self, operands: &[&str], results: &[&str]) -> Result<Operation> {
-        let uses = if operands.is_empty() {
-            Vec::new()
-        } else {
-            self.cursor.some(value_use)?
-        };
-        let operands = self.resolve_uses(&uses, operands)?;
-        Ok(Operation {
-            operands,
-            ..with_results(results.iter().copied())
-        })
-    }
-
-    /// `: T, U`.
-    fn colon_types(&mut self) -> Result<Vec<String>> {
-        self.cursor.expect(":")?;
-        self.cursor.some(Cursor::r#type)
-    }
-
-    /// `@f`, held by `attribute`.
-    fn callee(&mut self, operation: &mut Operation, attribute: &str) -> Result<()> {
-        let place = self.cursor;
-        let name = self.cursor.symbol()?;
-        let function = self.reference(name, place);
-        operation.functions.push((attribute.into(), function));
-        Ok(())
-    }
-
-    /// `: (T) -> U` at the end; `first` is an operand whose type belongs to the kernel.
-    fn function_type(
-        &mut self,
-        mut operation: Operation,
-        first: Option<(ValueUse<'a>, &str)>,
-        uses: &[ValueUse<'a>],
-    ) -> Result<Operation> {
-        if self.cursor.sees("{") {
-            let entries = dictionary(&mut self.cursor, &self.compiled)?;
-            self.add_entries(&mut operation, entries)?;
-        }
-        self.cursor.expect(":")?;
-        let types = self.cursor.type_list()?;
-        self.cursor.expect("->")?;
-        operation.result_types = self.cursor.type_list()?;
-        if let Some(((name, place), r#type)) = first {
-            operation.operands.push(self.value(&name, r#type, &place)?);
-        }
-        operation.operands.extend(self.resolve_uses(uses, &types)?);
-        Ok(operation)
-    }
-
-    fn cond(&mut self) -> Result<Operation> {
-        let condition = value_use(&mut self.cursor)?;
-        let mut operation = Operation::default();
-        self.callee(&mut operation, "a_true_fn")?;
-        self.callee(&mut operation, "b_false_fn")?;
-        let uses = self.parenthesized_uses()?;
-        self.function_type(operation, Some((condition, "i1")), &uses)
-    }
-
-    fn case(&mut self) -> Result<Operation> {
-        let index = value_use(&mut self.cursor)?;
-        let mut operation = Operation::default();
-        self.cursor.expect("[")?;
-        self.callee(&mut operation, "branches[]")?;
-        while self.cursor.eat(",") {
-            self.callee(&mut operation, "branches[]")?;
-        }
-        self.cursor.expect("]")?;
-        let uses = self.parenthesized_uses()?;
-        self.function_type(operation, Some((index, "i32")), &uses)
-    }
-
-    fn r#while(&mut self) -> Result<Operation> {
-        let condition = value_use(&mut self.cursor)?;
-        let mut operation = Operation::default();
-        self.callee(&mut operation, "body_fn")?;
-        let uses = self.parenthesized_uses()?;
-        let start = self.cursor;
-        if !self.cursor.eat_word("parallel_iterations") {
-            return Err(start.error("expected 'parallel_iterations'"));
-        }
-        self.cursor.expect("(")?;
-        let Some(iterations) = literal(&mut self.cursor)?.typed(DType::I64) else {
-            return Err(start.error("expected a number of iterations"));
-        };
-        self.cursor.expect(")")?;
-        operation
-            .attributes
-            .insert("parallel_iterations".into(), iterations);
-        self.function_type(operation, Some((condition, "i1")), &uses)
-    }
-
-    /// `%s to %e fixed %b`.
-    fn range(&mut self) -> Result<Vec<ValueUse<'a>>> {
-        let mut uses = vec![value_use(&mut self.cursor)?];
-        for keyword in ["to", "fixed"] {
-            if !self.cursor.eat_word(keyword) {
-                return Err(self.cursor.error(format!("expected '{keyword}'")));
-            }
-            uses.push(value_use(&mut self.cursor)?);
-        }
-        Ok(uses)
-    }
-
-    fn parallel_call(&mut self) -> Result<Operation> {
-        let range = self.range()?;
-        let mut operation = with_results([CHAIN]);
-        self.callee(&mut operation, "callee")?;
-        let uses = self.parenthesized_uses()?;
-        let types = if self.cursor.sees(":") {
-            self.colon_types()?
-        } else {
-            Vec::new()
-        };
-        operation.operands = self.resolve_uses(&range, &["i32"; 3])?;
-        operation.operands.extend(self.resolve_uses(&uses, &types)?);
-        Ok(operation)
-    }
-
-    fn r#if(&mut self, results: usize, place: Cursor<'a>) -> Result<Operation> {
-        let condition = value_use(&mut self.cursor)?;
-        let uses = if self.cursor.eat(",") {
-            self.cursor.some(value_use)?
-        } else {
-            Vec::new()
-        };
-        let mut operation = Operation::default();
-        if self.cursor.eat_word("attributes") {
-            let entries = dictionary(&mut self.cursor, &self.compiled)?;
-            self.add_entries(&mut operation, entries)?;
-        }
-        let mut operation = self.function_type(operation, Some((condition, "i1")), &uses)?;
-        let types = self.types_of(&operation.operands[1..]);
-        let then = self.named_region(&uses, types.clone())?;
-        let other = if self.cursor.eat_word("else") {
-            self.named_region(&uses, types)?
-        } else if operation.result_types.is_empty() && results == 0 {
-            // An absent else returns nothing.
-            let mut empty = Function::native("", types, Vec::<String>::new());
-            empty.kind = crate::FunctionKind::Async;
-            empty
-        } else {
-            return Err(place.error("'tfrt.if' with results needs an else"));
-        };
-        if [&then, &other]
-            .iter()
-            .any(|region| region.result_types != operation.result_types)
-        {
-            let message = "'tfrt.return' op operand types don't match 'tfrt.if' result";
-            return Err(place.error(message));
-        }
-        operation.regions = vec![then, other];
-        Ok(operation)
-    }
-
-    fn repeat(&mut self) -> Result<Operation> {
-        let place = self.cursor;
-        let count = value_use(&mut self.cursor)?;
-        let mut operation = Operation::default();
-        let mut uses = Vec::new();
-        if self.cursor.eat(",") {
-            uses = self.cursor.some(value_use)?;
-            operation.result_types = self.colon_types()?;
-        }
-        operation
-            .operands
-            .push(self.value(&count.0, "i32", &count.1)?);
-        operation
-            .operands
-            .extend(self.resolve_uses(&uses, &operation.result_types)?);
-        let region = self.named_region(&uses, operation.result_types.clone())?;
-        if region.result_types != operation.result_types {
-            let message = "'tfrt.return' op operand types don't match 'tfrt.repeat.i32' result";
-            return Err(place.error(message));
-        }
-        operation.regions.push(region);
-        Ok(operation)
-    }
-
-    fn parallel_for(&mut self) -> Result<Operation> {
-        let mut range = self.range()?;
-        let (mut uses, mut types) = (Vec::new(), Vec::new());
-        if self.cursor.eat(",") {
-            uses = self.cursor.some(value_use)?;
-            types = self.colon_types()?;
-        }
-        let mut operation = with_results([CHAIN]);
-        operation.operands = self.resolve_uses(&range, &["i32"; 3])?;
-        operation.operands.extend(self.resolve_uses(&uses, &types)?);
-        range.truncate(2);
-        range.extend(uses);
-        let region_types = ["i32".to_owned(), "i32".to_owned()]
-            .into_iter()
-            .chain(types);
-        let region = self.named_region(&range, region_types.collect())?;
-        operation.regions.push(region);
-        Ok(operation)
-    }
-
-    /// `{ .. }` whose arguments have the names of operands.
-    fn named_region(&mut self, uses: &[ValueUse<'a>], types: Vec<String>) -> Result<Function> {
-        self.cursor.expect("{")?;
-        let names: Vec<String> = uses.iter().map(|(name, _)| name.clone()).collect();
-        self.region_body(&names, types)
-    }
-
-    fn types_of(&self, registers: &[crate::RegisterId]) -> Vec<String> {
-        registers
-            .iter()
-            .map(|register| self.type_of(*register).to_owned())
-            .collect()
-    }
+/// Whether the operation `name` is of a known dialect.
+pub(crate) fn is_known_dialect(name: &str) -> bool {
+    name.split_once('.')
+        .is_some_and(|(dialect, _)| DIALECTS.contains(&dialect))
 }
 
-fn with_results<'t>(types: impl IntoIterator<Item = &'t str>) -> Operation {
-    Operation {
-        result_types: types.into_iter().map(str::to_owned).collect(),
-        ..Operation::default()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_all_their_names() {
+        assert_eq!(
+            expand("a.{b,c}.{1,2}"),
+            ["a.b.1", "a.b.2", "a.c.1", "a.c.2"]
+        );
+        let set = form("tfrt_dht.create_uninitialized_tensor.bf16.5");
+        assert_eq!(set, Some(Form::Valued(&[], "shape", &[TENSOR])));
+        assert_eq!(form("tfrt_dht.create_uninitialized_tensor.bf16.6"), None);
+        assert!(form("coo.tensor_equal.i32.0").is_some());
+        // Every name stands in one row.
+        let all: usize = FORMS
+            .iter()
+            .map(|(pattern, _)| expand(&pattern.replace("{T}", ELEMENTS)).len())
+            .sum();
+        assert_eq!(all, BY_NAME.len());
+    }
+
+    #[test]
+    fn dialects_are_known_by_the_whole_namespace() {
+        assert!(is_known_dialect("tfrt_test.anything"));
+        assert!(!is_known_dialect("tfrt_tests.anything"));
+        assert!(!is_known_dialect("tfrt"));
+        assert!(!is_known_dialect("vt.add"));
     }
 }

@@ -1,31 +1,42 @@
 //! MLIR text of Modules: a printer, and a parser for the subset of facts 4.4.
 
 mod attributes;
+mod blocks;
+mod check;
 mod compiled;
 mod cursor;
+mod custom;
 mod dense;
 mod diagnostic;
 mod expectations;
 mod forms;
+mod functions;
 mod locations;
+mod names;
 mod number;
 mod operations;
 mod parser;
 mod print;
 mod print_attributes;
 mod print_kernels;
+mod references;
 mod source;
 #[cfg(test)]
 mod tests;
+mod types;
+mod values;
 
 use crate::Module;
+use parser::{Parser, Purpose};
 use std::fmt;
 use tenon_base::Result;
 
-pub(crate) use cursor::is_type;
+#[cfg(test)]
+pub(crate) use check::kernel_problems;
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use expectations::Expectations;
 pub use source::Source;
+pub(crate) use types::is_type;
 
 /// How a Module is printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,6 +45,9 @@ pub struct PrintOptions {
     pub locations: bool,
     /// Whether kernels of known dialects are printed in the generic form, too.
     pub generic: bool,
+    /// Whether kernels that say which operator and node of a model they come from have that in a
+    /// comment above them.
+    pub comments: bool,
 }
 
 /// The text of a verified `module`.
@@ -73,7 +87,18 @@ pub fn parse(text: &str, file: &str) -> Result<Module> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_source(source: Source<'_>) -> Result<Module> {
-    parser::Parser::new(source).parse()
+    Parser::new(source, Purpose::Bef).parse()
+}
+
+/// As [`parse_source`], for a text that is to be rewritten and printed, and not to become BEF:
+/// it may hold attributes that BEF cannot ([`Attribute::Foreign`](crate::Attribute)), functions
+/// that are only declared, and references to what is not there. Operations of dialects nobody
+/// knows are refused unless `allow_unregistered`.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_for_rewriting(source: Source<'_>, allow_unregistered: bool) -> Result<Module> {
+    Parser::new(source, Purpose::Rewriting { allow_unregistered }).parse()
 }
 
 impl fmt::Display for Module {

@@ -1,56 +1,74 @@
-//! Text to kernels: blocks, the generic form, and what every form ends in (facts 4.4).
+//! Text to kernels: the generic form, and what every form begins and ends with (facts 4.4).
 
 use super::attributes::{Entry, Value, dictionary};
+use super::blocks::Returned;
+use super::check::kernel_problems;
 use super::cursor::Cursor;
-use super::parser::{Parser, Returned, Scope};
+use super::forms::is_known_dialect;
+use super::parser::{Current, Parser, Purpose, sort_entries};
+use super::types::Type;
+use super::values::ValueUse;
 use crate::{
-    Attribute, Function, FunctionBuilder, FunctionId, Kernel, KernelLocation, Name, RegisterId,
-    Registers,
+    Attribute, Dictionary, Function, FunctionBuilder, FunctionId, Kernel, Name, RegisterId,
 };
-use std::collections::BTreeMap;
 use tenon_base::Result;
-
-/// A use of a value: its name without `%`, and where it stands.
-pub(crate) type ValueUse<'a> = (String, Cursor<'a>);
 
 /// A kernel that has been read, before its results are named.
 #[derive(Debug, Default)]
-pub(crate) struct Operation {
+pub(crate) struct Operation<'a> {
     pub(crate) operands: Vec<RegisterId>,
-    pub(crate) attributes: BTreeMap<String, Attribute>,
+    pub(crate) attributes: Dictionary,
     /// By name, elements of lists under the name of the list.
     pub(crate) functions: Vec<(Name, FunctionId)>,
     pub(crate) regions: Vec<Function>,
-    pub(crate) result_types: Vec<String>,
+    pub(crate) result_types: Vec<Type<'a>>,
 }
 
-/// Results as they are named: a name, how many values it stands for, and where.
-type ResultGroup<'a> = (String, usize, Cursor<'a>);
-
-impl<'a> Parser<'a> {
-    /// Operations up to `tfrt.return`, which ends the block.
-    pub(crate) fn block(&mut self) -> Result<Returned<'a>> {
-        let mut returned = None;
-        loop {
-            self.cursor.skip();
-            let start = self.cursor;
-            if self.cursor.sees("}") {
-                return returned
-                    .ok_or_else(|| start.error("all functions need to have a tfrt.return"));
-            }
-            if self.cursor.sees("^") {
-                return Err(start.error("multi-block regions cannot be emitted to BEF files"));
-            }
-            if let Some(Returned { place, .. }) = &returned {
-                return Err(place.error("return op must be at the end of its block"));
-            }
-            returned = self.operation(start)?;
+impl<'a> Operation<'a> {
+    /// One that makes values of `types`.
+    pub(crate) fn making(types: &[&'static str]) -> Self {
+        Operation {
+            result_types: types.iter().copied().map(Type::Borrowed).collect(),
+            ..Operation::default()
         }
     }
 
+    pub(crate) fn attribute(&mut self, name: &str, value: Attribute) {
+        self.attributes.push((name.into(), value));
+    }
+}
+
+/// Results as they are named: a name, and how many values it stands for.
+#[derive(Debug, Clone, Copy)]
+struct ResultGroup<'a> {
+    name: ValueUse<'a>,
+    count: u32,
+}
+
+impl<'a> Parser<'a> {
     /// One kernel, or the return.
-    fn operation(&mut self, start: Cursor<'a>) -> Result<Option<Returned<'a>>> {
-        let results = self.result_groups()?;
+    pub(crate) fn operation(&mut self, start: Cursor<'a>) -> Result<Option<Returned<'a>>> {
+        let outer = self.current;
+        let depth = self.scopes.len();
+        self.current.start = start;
+        let groups = self.result_groups()?;
+        let outcome = self.named_operation(&groups, start);
+        self.current = outer;
+        if outcome.is_err() {
+            // Uses of what it does not make follow from this problem.
+            self.scopes.truncate(depth);
+            for group in groups {
+                let _known = self.define(group.name, RegisterId(0), 0);
+            }
+        }
+        outcome
+    }
+
+    fn named_operation(
+        &mut self,
+        groups: &[ResultGroup<'a>],
+        start: Cursor<'a>,
+    ) -> Result<Option<Returned<'a>>> {
         self.cursor.skip();
         let place = self.cursor;
         let quoted = self.cursor.sees("\"");
@@ -58,30 +76,43 @@ impl<'a> Parser<'a> {
             true => self.cursor.string()?,
             false => {
                 let word = self.cursor.word();
-                word.ok_or_else(|| place.error("expected an operation"))?
-                    .to_owned()
+                let missing = || place.error("expected an operation");
+                word.ok_or_else(missing)?.to_owned()
             }
+        };
+        self.current = Current {
+            start,
+            is_call: name == "tfrt.call",
         };
         if name == "tfrt.return" {
-            if let Some((_, _, place)) = results.first() {
-                return Err(place.error("cannot name an operation with no results"));
+            if let Some(group) = groups.first() {
+                let message = "cannot name an operation with no results";
+                return Err(group.name.place.error(message));
             }
-            let registers = self.return_operands(quoted)?;
-            self.locations.optional(&mut self.cursor)?;
-            return Ok(Some(Returned { registers, place }));
+            return self.r#return(quoted, start).map(Some);
         }
         let operation = if quoted {
+            self.check_dialect(&name, place);
             self.generic()?
         } else {
-            self.custom(&name, results_count(&results), place)?
+            self.custom(&name, !groups.is_empty(), place)?
         };
-        let implicit = self.implicit_location(start);
-        let location = self
-            .locations
-            .optional(&mut self.cursor)?
-            .unwrap_or(implicit);
-        self.finish(name, operation, results, location, place)?;
+        self.finish(name, operation, groups, start)?;
         Ok(None)
+    }
+
+    fn check_dialect(&mut self, name: &str, place: Cursor<'a>) {
+        let allowed = !matches!(
+            self.purpose,
+            Purpose::Rewriting {
+                allow_unregistered: false
+            }
+        );
+        if !allowed && !is_known_dialect(name) {
+            self.report(place.error(format!(
+                "'{name}' op is of an unregistered dialect; -allow-unregistered-dialect accepts it"
+            )));
+        }
     }
 
     fn result_groups(&mut self) -> Result<Vec<ResultGroup<'a>>> {
@@ -89,8 +120,9 @@ impl<'a> Parser<'a> {
             return Ok(Vec::new());
         }
         let groups = self.cursor.some(|cursor| {
+            cursor.skip();
             let place = *cursor;
-            let name = cursor.sigil('%')?.to_owned();
+            let name = cursor.sigil('%')?;
             let mut count = 1;
             if cursor.rest().starts_with(':') {
                 cursor.expect(":")?;
@@ -100,94 +132,38 @@ impl<'a> Parser<'a> {
                     return Err(place.error("expected named operation to have at least 1 result"));
                 }
             }
-            Ok((name, count, place))
+            let name = ValueUse { name, place };
+            Ok(ResultGroup { name, count })
         })?;
         self.cursor.expect("=")?;
         Ok(groups)
     }
 
-    fn return_operands(&mut self, quoted: bool) -> Result<Vec<RegisterId>> {
-        if quoted {
-            let uses = self.parenthesized_uses()?;
-            self.cursor.expect(":")?;
-            let types = self.cursor.type_list()?;
-            self.cursor.expect("->")?;
-            self.cursor.type_list()?;
-            return self.resolve_uses(&uses, &types);
-        }
-        if !self.cursor.sees("%") {
-            return Ok(Vec::new());
-        }
-        let uses = self.cursor.some(value_use)?;
-        self.cursor.expect(":")?;
-        let types = self.cursor.some(Cursor::r#type)?;
-        self.resolve_uses(&uses, &types)
-    }
-
-    pub(crate) fn parenthesized_uses(&mut self) -> Result<Vec<ValueUse<'a>>> {
-        self.cursor.expect("(")?;
-        let uses = self.cursor.list(")", value_use)?;
-        self.cursor.expect(")")?;
-        Ok(uses)
-    }
-
-    /// The registers of `uses`, which must have `types`.
-    pub(crate) fn resolve_uses<T: AsRef<str>>(
-        &self,
-        uses: &[ValueUse<'a>],
-        types: &[T],
-    ) -> Result<Vec<RegisterId>> {
-        if uses.len() != types.len() {
-            return Err(self.cursor.error(format!(
-                "expected {} operand types but had {}",
-                uses.len(),
-                types.len()
-            )));
-        }
-        uses.iter()
-            .zip(types)
-            .map(|((name, place), r#type)| self.value(name, r#type.as_ref(), place))
-            .collect()
-    }
-
     /// `"name"(%a) <{p = 1}> ({ .. }) {a = 1} : (T) -> T`, behind the name.
-    fn generic(&mut self) -> Result<Operation> {
-        let uses = self.parenthesized_uses()?;
+    fn generic(&mut self) -> Result<Operation<'a>> {
+        let uses = self.cursor.parenthesized_uses()?;
         if self.cursor.sees("[") {
-            return Err(self
-                .cursor
-                .error("multi-block regions cannot be emitted to BEF files"));
+            let message = "multi-block regions cannot be emitted to BEF files";
+            return Err(self.cursor.error(message));
         }
-        let mut entries = Vec::new();
-        if self.cursor.eat("<") {
-            entries.extend(dictionary(&mut self.cursor, &self.compiled)?);
-            self.cursor.expect(">")?;
-        }
-        let mut regions = Vec::new();
+        let mut entries = self.properties()?;
+        let mut operation = Operation::default();
         if self.cursor.eat("(") {
-            regions.push(self.labelled_region()?);
+            let current = self.current;
+            operation.regions.push(self.labelled_region()?.0);
             while self.cursor.eat(",") {
-                regions.push(self.labelled_region()?);
+                operation.regions.push(self.labelled_region()?.0);
             }
             self.cursor.expect(")")?;
+            self.current = current;
         }
         if self.cursor.sees("{") {
             entries.extend(dictionary(&mut self.cursor, &self.compiled)?);
         }
         self.cursor.expect(":")?;
-        if !self.cursor.sees("(") {
-            return Err(self.cursor.error("expected '('"));
-        }
-        let types = self.cursor.type_list()?;
-        self.cursor.expect("->")?;
-        let result_types = self.cursor.type_list()?;
-        let operands = self.resolve_uses(&uses, &types)?;
-        let mut operation = Operation {
-            operands,
-            regions,
-            result_types,
-            ..Operation::default()
-        };
+        let (types, result_types) = self.cursor.function_type()?;
+        operation.operands = self.resolve_uses(&uses, &types)?;
+        operation.result_types = result_types;
         self.add_entries(&mut operation, entries)?;
         Ok(operation)
     }
@@ -195,161 +171,173 @@ impl<'a> Parser<'a> {
     /// Sorts the entries of a dictionary into attributes and function references.
     pub(crate) fn add_entries(
         &mut self,
-        operation: &mut Operation,
-        entries: Vec<Entry<'a>>,
+        operation: &mut Operation<'a>,
+        mut entries: Vec<Entry<'a>>,
     ) -> Result<()> {
+        sort_entries(&mut entries)?;
         for (name, value, place) in entries {
-            let duplicate = operation.attributes.contains_key(&name)
-                || operation
-                    .functions
-                    .iter()
-                    .any(|(other, _)| other.trim_end_matches("[]") == name);
-            if duplicate {
+            let mut known = operation.attributes.iter().map(|(known, _)| known.as_str());
+            let mut references = operation.functions.iter();
+            // Attributes that belong to the form itself, a handful at most, come first.
+            let fixed = known.by_ref().take(4).any(|known| known == name)
+                || references
+                    .by_ref()
+                    .take(2)
+                    .any(|(known, _)| base(known) == name);
+            if fixed {
                 return Err(place.error(format!("duplicate key '{name}' in dictionary attribute")));
             }
             match value {
                 Value::Attribute(attribute) => {
-                    operation.attributes.insert(name, attribute);
+                    if self.purpose.is_bef() && !attribute.is_storable() {
+                        let message = format!("BEF files cannot encode the '{name}' attribute");
+                        self.report(self.current.start.error(message));
+                    }
+                    operation.attributes.push((self.name(&name), attribute));
                 }
-                Value::Symbol(path, place) => {
-                    operation
-                        .functions
-                        .push((name.into(), self.function_reference(path, place)?));
-                }
-                Value::Symbols(symbols) => {
-                    for (path, place) in symbols {
-                        let function = self.function_reference(path, place)?;
-                        operation
-                            .functions
-                            .push((format!("{name}[]").into(), function));
+                Value::Symbol(symbol) => {
+                    if let Some(function) = self.symbol_reference(symbol, operation, &name) {
+                        operation.functions.push((name.into(), function));
                     }
                 }
-                Value::Unit | Value::Foreign => {
-                    let message = format!("BEF files cannot encode the '{name}' attribute");
-                    return Err(place.error(message));
+                Value::Symbols(symbols) => {
+                    for symbol in symbols {
+                        let list = format!("{name}[]");
+                        if let Some(function) = self.symbol_reference(symbol, operation, &name) {
+                            operation.functions.push((list.into(), function));
+                        }
+                    }
                 }
             }
         }
-        operation.functions.sort_by(|(one, _), (two, _)| {
-            one.trim_end_matches("[]").cmp(two.trim_end_matches("[]"))
-        });
         Ok(())
     }
 
-    fn function_reference(&mut self, path: Vec<String>, place: Cursor<'a>) -> Result<FunctionId> {
-        match <[String; 1]>::try_from(path) {
-            Ok([name]) => Ok(self.reference(name, place)),
-            Err(path) => {
-                Err(place.error(format!("compiled module @{} not defined", path.join("::@"))))
-            }
+    /// A reference to a function; a longer path is one to nothing that is here.
+    fn symbol_reference(
+        &mut self,
+        (path, place): (Vec<String>, Cursor<'a>),
+        operation: &mut Operation<'a>,
+        name: &str,
+    ) -> Option<FunctionId> {
+        if let [function] = &path[..] {
+            return Some(self.reference(function.clone(), place));
         }
+        if self.purpose.is_bef() {
+            let message = format!("compiled module @{} not defined", path.join("::@"));
+            self.report(place.error(message));
+        } else {
+            operation.attribute(name, Value::Symbol((path, place)).into_attribute());
+        }
+        None
     }
 
     /// `{ .. }`, perhaps with the label `^bb0(%a: T):` in front of its operations.
-    fn labelled_region(&mut self) -> Result<Function> {
+    pub(crate) fn labelled_region(&mut self) -> Result<(Function, Returned<'a>)> {
         self.cursor.expect("{")?;
         let (mut names, mut types) = (Vec::new(), Vec::new());
         if self.cursor.sees("^") {
             self.cursor.sigil('^')?;
             if self.cursor.eat("(") {
                 let arguments = self.cursor.list(")", |cursor| {
-                    let (name, _) = value_use(cursor)?;
+                    let name = cursor.value_use()?;
                     cursor.expect(":")?;
-                    Ok((name, cursor.r#type()?))
+                    let r#type = cursor.r#type()?;
+                    Ok((name, r#type))
                 })?;
                 self.cursor.expect(")")?;
                 (names, types) = arguments.into_iter().unzip();
             }
             self.cursor.expect(":")?;
         }
-        self.region_body(&names, types)
+        self.region_body(names, types)
     }
 
     /// A region whose arguments are known, behind its `{`. It sees no values from outside.
-    pub(crate) fn region_body(&mut self, names: &[String], types: Vec<String>) -> Result<Function> {
+    pub(crate) fn region_body(
+        &mut self,
+        names: Vec<ValueUse<'a>>,
+        types: Vec<Type<'a>>,
+    ) -> Result<(Function, Returned<'a>)> {
         let mut builder = FunctionBuilder::region();
         for r#type in types {
-            builder.argument(r#type);
+            builder.argument(self.name(&r#type));
         }
         self.open_scope(builder.returns([]), names)?;
         let returned = self.block()?;
         self.cursor.expect("}")?;
-        let Some(Scope { mut function, .. }) = self.scopes.pop() else {
+        let Some(scope) = self.scopes.pop() else {
             return Err(self.cursor.error("expected a region"));
         };
-        function.result_types = (returned.registers.iter())
+        let mut function = scope.function;
+        function.return_location = returned.location.clone();
+        function.results = returned.registers.clone().unwrap_or_default();
+        function.result_types = (function.results.iter())
             .map(|register| function.registers[register.0 as usize].clone())
             .collect();
-        function.results = returned.registers;
-        Ok(function)
+        Ok((function, returned))
     }
 
     /// Adds a kernel to the innermost function and names its results.
     fn finish(
         &mut self,
         name: String,
-        operation: Operation,
-        groups: Vec<ResultGroup<'a>>,
-        location: KernelLocation,
-        place: Cursor<'a>,
+        mut operation: Operation<'a>,
+        groups: &[ResultGroup<'a>],
+        start: Cursor<'a>,
     ) -> Result<()> {
+        let implicit = self.implicit_location(start);
+        let location = self.locations.optional(&mut self.cursor)?;
+        let location = location.unwrap_or(implicit);
         let count = operation.result_types.len();
-        let named = results_count(&groups);
-        if !groups.is_empty() && named != count {
-            return Err(place.error(format!(
+        let named: u64 = groups.iter().map(|group| u64::from(group.count)).sum();
+        if !groups.is_empty() && named != count as u64 {
+            return Err(start.error(format!(
                 "operation defines {count} results but was provided {named} to bind"
             )));
         }
+        operation
+            .attributes
+            .sort_by(|(one, _), (two, _)| one.cmp(two));
+        operation
+            .functions
+            .sort_by(|(one, _), (two, _)| base(one).cmp(base(two)));
         let mut functions = operation.functions;
         for mut region in operation.regions {
             region.location = location.clone();
             functions.push((Name::default(), self.module.add(region)));
         }
+        let result_types = self.names_of(operation.result_types);
+        let name = self.name(&name);
         let Some(scope) = self.scopes.last_mut() else {
             return Ok(());
         };
         let registers = &mut scope.function.registers;
         let first = registers.len() as u32;
-        registers.extend(operation.result_types.into_iter().map(Name::from));
-        let results: Registers = (first..registers.len() as u32).map(RegisterId).collect();
-        scope.function.kernels.push(Kernel {
-            name: name.into(),
+        registers.extend(result_types);
+        let kernel = Kernel {
+            name,
             operands: operation.operands.into(),
-            attributes: (operation.attributes.into_iter())
-                .map(|(name, value)| (name.into(), value))
-                .collect(),
+            attributes: operation.attributes,
             functions,
-            results: results.clone(),
+            results: (first..registers.len() as u32).map(RegisterId).collect(),
             location,
-        });
-        let mut rest = results.into_iter();
-        for (name, count, place) in groups {
-            for (index, register) in rest.by_ref().take(count).enumerate() {
-                self.define(format!("{name}#{index}"), register, &place)?;
-                if count == 1 {
-                    self.define(name.clone(), register, &place)?;
-                }
-            }
+        };
+        let problems = kernel_problems(&self.module.functions, &scope.function, &kernel);
+        scope.function.kernels.push(kernel);
+        for problem in problems {
+            self.report(start.error(problem));
+        }
+        let mut next = first;
+        for group in groups {
+            self.define(group.name, RegisterId(next), group.count)?;
+            next += group.count;
         }
         Ok(())
     }
 }
 
-fn results_count(groups: &[ResultGroup<'_>]) -> usize {
-    groups
-        .iter()
-        .fold(0usize, |sum, (_, count, _)| sum.saturating_add(*count))
-}
-
-/// `%name` or `%name#index`.
-pub(crate) fn value_use<'a>(cursor: &mut Cursor<'a>) -> Result<ValueUse<'a>> {
-    cursor.skip();
-    let place = *cursor;
-    let mut name = cursor.sigil('%')?.to_owned();
-    if cursor.rest().starts_with('#') {
-        cursor.expect("#")?;
-        let index = cursor.take_while(|c| c.is_ascii_digit());
-        name = format!("{name}#{index}");
-    }
-    Ok((name, place))
+/// The name of a reference, or of the list it is an element of.
+fn base(name: &str) -> &str {
+    name.strip_suffix("[]").unwrap_or(name)
 }

@@ -1,67 +1,127 @@
-//! Text to Module: modules, functions and blocks (facts 4.4).
+//! Text to Module: modules and what stands in them (facts 4.4).
 
-use super::attributes::{Value, dictionary};
+use super::attributes::{Entry, dictionary};
 use super::compiled::{CompiledModules, compiled_module, find_compiled};
 use super::cursor::Cursor;
 use super::locations::LocationAliases;
+use super::references::Reference;
 use super::source::Source;
-use crate::{Function, FunctionId, FunctionKind, KernelLocation, Module, Name, RegisterId, verify};
-use std::collections::{HashMap, HashSet};
-use tenon_base::{Error, Location, Result};
+use super::types::Type;
+use super::values::Scope;
+use crate::{Attribute, KernelLocation, Module, Name, verify};
+use std::collections::HashSet;
+use tenon_base::{Error, ErrorKind, Location, Result};
 
 /// After this many errors the rest of the text is not looked at.
 const MAX_ERRORS: usize = 100;
 
-/// Regions nest this deep at most.
-const MAX_REGION_NESTING: usize = crate::MAX_NESTING;
+/// What a text is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To become BEF: what BEF cannot hold is an error.
+    Bef,
+    /// To be rewritten and printed.
+    Rewriting { allow_unregistered: bool },
+}
 
-/// What a function knows while it is read.
-#[derive(Debug)]
-pub(crate) struct Scope {
-    pub(crate) function: Function,
-    /// Values by their text without `%`; a group's members also as `name#index`.
-    values: HashMap<String, RegisterId>,
+impl Purpose {
+    pub(crate) fn is_bef(self) -> bool {
+        self == Purpose::Bef
+    }
+}
+
+/// The operation that is being read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Current<'a> {
+    /// Where it starts.
+    pub(crate) start: Cursor<'a>,
+    /// Whether it is a `tfrt.call`.
+    pub(crate) is_call: bool,
 }
 
 /// Reads one text.
 pub(crate) struct Parser<'a> {
     pub(crate) cursor: Cursor<'a>,
+    pub(crate) purpose: Purpose,
     pub(crate) locations: LocationAliases<'a>,
     pub(crate) module: Module,
     /// The function being read, inside of those whose regions it stands in.
-    pub(crate) scopes: Vec<Scope>,
+    pub(crate) scopes: Vec<Scope<'a>>,
     /// Functions that kernels refer to. Until the end of the text, a named reference holds a
     /// position here in place of a function.
-    references: Vec<(String, Cursor<'a>)>,
-    names: HashSet<String>,
+    pub(crate) references: Vec<Reference<'a>>,
+    /// The symbols defined so far.
+    pub(crate) names: HashSet<String>,
     pub(crate) compiled: CompiledModules<'a>,
+    pub(crate) current: Current<'a>,
+    /// Set with an error that follows from one that was reported: it is not reported.
+    pub(crate) silent: bool,
+    /// The name of the file, for locations.
+    file: Name,
+    /// Names that occurred, shared by all who hold them.
+    shared: HashSet<Name>,
     errors: Vec<Error>,
 }
 
 impl<'a> Parser<'a> {
-    pub(crate) fn new(source: Source<'a>) -> Self {
+    pub(crate) fn new(source: Source<'a>, purpose: Purpose) -> Self {
         Self {
             cursor: Cursor::new(source),
+            purpose,
             locations: LocationAliases::scan(source),
             module: Module::default(),
             scopes: Vec::new(),
             references: Vec::new(),
             names: HashSet::new(),
             compiled: find_compiled(Cursor::new(source)),
+            current: Current {
+                start: Cursor::new(source),
+                is_call: false,
+            },
+            silent: false,
+            file: source.file.into(),
+            shared: HashSet::new(),
             errors: Vec::new(),
         }
     }
 
     pub(crate) fn parse(mut self) -> Result<Module> {
         if let Err(error) = self.items(None) {
-            self.errors.push(error);
+            self.report_unless_silent(error);
         }
         self.resolve();
-        if let Some(error) = Error::from_all(self.errors) {
-            return Err(error);
+        if !self.errors.is_empty() {
+            let line = |error: &Error| (error.location().line, error.location().column);
+            self.errors.sort_by_key(line);
+            return Error::from_all(self.errors).map_or(Ok(self.module), Err);
         }
-        verify(&self.module).map_err(|error| error.at(Location::file(self.cursor.file())))?;
+        if self.purpose.is_bef() {
+            verify(&self.module).map_err(|error| error.at(Location::file(self.cursor.file())))?;
+        }
         Ok(self.module)
+    }
+
+    pub(crate) fn report(&mut self, error: Error) {
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(error);
+        }
+    }
+
+    /// Reports an error, unless it follows from another one.
+    pub(crate) fn report_unless_silent(&mut self, error: Error) {
+        if !std::mem::take(&mut self.silent) {
+            self.report(error);
+        }
+    }
+
+    /// Ends the reading of a text with too many problems.
+    pub(crate) fn give_up_when_full(&mut self) -> Result<()> {
+        if self.errors.len() < MAX_ERRORS {
+            return Ok(());
+        }
+        self.silent = true;
+        self.cursor = self.cursor.end();
+        Err(Error::new(ErrorKind::InvalidProgram, "too many problems"))
     }
 
     /// Functions, compiled modules and aliases, up to the end or to the `}` of a module.
@@ -72,16 +132,13 @@ impl<'a> Parser<'a> {
                 return unfinished.map_or(Ok(()), |open| Err(open.error("expected '}'")));
             }
             if open.is_some() && self.cursor.eat("}") {
-                self.locations.optional(&mut self.cursor)?;
                 return Ok(());
             }
             let start = self.cursor;
             if let Err(error) = self.item(open.is_some()) {
-                self.errors.push(error);
+                self.report_unless_silent(error);
                 self.scopes.clear();
-                if self.errors.len() >= MAX_ERRORS {
-                    return Ok(());
-                }
+                self.give_up_when_full()?;
                 self.skip_to_next_function(start);
             }
         }
@@ -96,31 +153,77 @@ impl<'a> Parser<'a> {
             return Ok(());
         }
         let start = self.cursor;
+        if self.cursor.eat("\"func.func\"") {
+            return self.generic_function(start);
+        }
+        if self.cursor.eat("\"builtin.module\"") && !nested {
+            return self.generic_module();
+        }
         match self.cursor.word() {
-            Some("func.func") => self.function(),
-            Some("module") if !nested => {
-                if self.cursor.sees("@") {
-                    self.cursor.symbol()?;
-                }
-                if self.cursor.eat_word("attributes") {
-                    self.module_attributes()?;
-                }
-                let open = self.cursor;
-                self.cursor.expect("{")?;
-                self.items(Some(open))
-            }
+            Some("func.func") => self.function(start),
+            Some("module") if !nested => self.custom_module(),
             _ => Err(start.error("expected 'func.func' or 'module'")),
         }
     }
 
-    fn module_attributes(&mut self) -> Result<()> {
-        let entries = dictionary(&mut self.cursor, &self.compiled)?;
-        match entries.first() {
-            None => Ok(()),
-            Some((name, _, place)) => {
-                Err(place.error(format!("module attribute '{name}' is not supported")))
-            }
+    /// `module @name attributes {..} { .. }`, behind the first word.
+    fn custom_module(&mut self) -> Result<()> {
+        let name = match self.cursor.sees("@") {
+            true => Some(self.cursor.symbol()?),
+            false => None,
+        };
+        if self.cursor.eat_word("attributes") {
+            let entries = dictionary(&mut self.cursor, &self.compiled)?;
+            self.module_attributes(entries)?;
         }
+        if let Some(name) = name {
+            let name = Attribute::String(name.into());
+            self.module.attributes.push(("sym_name".into(), name));
+            self.module.attributes.sort_by(|(a, _), (b, _)| a.cmp(b));
+        }
+        let open = self.cursor;
+        self.cursor.expect("{")?;
+        self.items(Some(open))?;
+        self.locations.optional(&mut self.cursor)?;
+        Ok(())
+    }
+
+    /// `"builtin.module"() <{..}> ({ .. }) {..} : () -> ()`, behind the name.
+    fn generic_module(&mut self) -> Result<()> {
+        self.cursor.expect("(")?;
+        self.cursor.expect(")")?;
+        let mut entries = self.properties()?;
+        self.cursor.expect("(")?;
+        let open = self.cursor;
+        self.cursor.expect("{")?;
+        self.items(Some(open))?;
+        self.cursor.expect(")")?;
+        if self.cursor.sees("{") {
+            entries.extend(dictionary(&mut self.cursor, &self.compiled)?);
+        }
+        self.module_attributes(entries)?;
+        self.cursor.expect(":")?;
+        self.cursor.function_type()?;
+        self.locations.optional(&mut self.cursor)?;
+        Ok(())
+    }
+
+    /// `<{..}>`, if it comes next.
+    pub(crate) fn properties(&mut self) -> Result<Vec<Entry<'a>>> {
+        if !self.cursor.eat("<") {
+            return Ok(Vec::new());
+        }
+        let entries = dictionary(&mut self.cursor, &self.compiled)?;
+        self.cursor.expect(">")?;
+        Ok(entries)
+    }
+
+    fn module_attributes(&mut self, mut entries: Vec<Entry<'a>>) -> Result<()> {
+        sort_entries(&mut entries)?;
+        self.module.attributes = (entries.into_iter())
+            .map(|(name, value, _)| (name.into(), value.into_attribute()))
+            .collect();
+        Ok(())
     }
 
     /// `#loc0 = loc(..)`: known already, checked here.
@@ -140,7 +243,10 @@ impl<'a> Parser<'a> {
         while !self.cursor.at(position).rest().is_empty() {
             let rest = self.cursor.at(position).rest();
             let line = rest.split_inclusive('\n').next().unwrap_or(rest);
-            if position > from && line.trim_start().starts_with("func.func") {
+            let trimmed = line.trim_start();
+            if position > from
+                && (trimmed.starts_with("func.func") || trimmed.starts_with("\"func.func\""))
+            {
                 break;
             }
             position += line.len();
@@ -152,97 +258,19 @@ impl<'a> Parser<'a> {
         self.cursor = self.cursor.at(position);
     }
 
-    fn function(&mut self) -> Result<()> {
-        self.cursor.eat_word("private");
-        let start = self.cursor;
-        let name = self.cursor.symbol()?;
-        if !self.names.insert(name.clone()) {
-            self.errors
-                .push(start.error(format!("redefinition of symbol named '{name}'")));
+    /// A name, shared with those that are the same.
+    pub(crate) fn name(&mut self, text: &str) -> Name {
+        if let Some(name) = self.shared.get(text) {
+            return name.clone();
         }
-        let (names, types) = self.signature()?;
-        let result_types = if self.cursor.eat("->") {
-            self.cursor.type_list()?
-        } else {
-            Vec::new()
-        };
-        let kind = self.function_attributes()?;
-        let mut function = Function::native(name, types, result_types);
-        if !self.cursor.sees("{") {
-            return self.declaration(start, function, kind);
-        }
-        if kind == FunctionKind::Native {
-            return Err(start.error("a native function has no body"));
-        }
-        function.kind = kind;
-        self.open_scope(function, &names)?;
-        self.cursor.expect("{")?;
-        let returned = self.block()?;
-        self.cursor.expect("}")?;
-        let implicit = self.implicit_location(start);
-        let location = self
-            .locations
-            .optional(&mut self.cursor)?
-            .unwrap_or(implicit);
-        let Some(Scope { mut function, .. }) = self.scopes.pop() else {
-            return Ok(());
-        };
-        function.location = location;
-        function.results = returned.registers;
-        check_results(&function, &returned.place)?;
-        self.module.add(function);
-        Ok(())
+        let name = Name::from(text);
+        self.shared.insert(name.clone());
+        name
     }
 
-    /// The arguments: names and types; a declaration has types alone.
-    fn signature(&mut self) -> Result<(Vec<String>, Vec<String>)> {
-        self.cursor.expect("(")?;
-        let arguments = self.cursor.list(")", |cursor| {
-            let name = if cursor.sees("%") {
-                cursor.sigil('%')?.to_owned()
-            } else {
-                String::new()
-            };
-            if !name.is_empty() {
-                cursor.expect(":")?;
-            }
-            Ok((name, cursor.r#type()?))
-        })?;
-        self.cursor.expect(")")?;
-        Ok(arguments.into_iter().unzip())
-    }
-
-    fn function_attributes(&mut self) -> Result<FunctionKind> {
-        let mut kind = FunctionKind::Async;
-        if !self.cursor.eat_word("attributes") {
-            return Ok(kind);
-        }
-        for (name, value, place) in dictionary(&mut self.cursor, &self.compiled)? {
-            kind = match (name.as_str(), value) {
-                ("tfrt.sync", Value::Unit) => FunctionKind::Sync,
-                ("tfrt.native", Value::Unit) => FunctionKind::Native,
-                _ => {
-                    let message = format!("function attribute '{name}' is not supported");
-                    return Err(place.error(message));
-                }
-            };
-        }
-        Ok(kind)
-    }
-
-    fn declaration(
-        &mut self,
-        start: Cursor<'a>,
-        function: Function,
-        kind: FunctionKind,
-    ) -> Result<()> {
-        // BEF has no place for where a native function is declared.
-        self.locations.optional(&mut self.cursor)?;
-        if kind != FunctionKind::Native {
-            return Err(start.error("external functions are not allowed"));
-        }
-        self.module.add(function);
-        Ok(())
+    /// The names of types.
+    pub(crate) fn names_of(&mut self, types: Vec<Type<'_>>) -> Vec<Name> {
+        types.iter().map(|r#type| self.name(r#type)).collect()
     }
 
     /// Where a function or operation that says nothing stands.
@@ -250,156 +278,20 @@ impl<'a> Parser<'a> {
         start.skip();
         let (line, column) = self.locations.line_column(start.position());
         KernelLocation::FileLineCol {
-            file: start.file().into(),
+            file: self.file.clone(),
             line,
             column,
         }
     }
-
-    /// Opens a function whose arguments have `names`.
-    pub(crate) fn open_scope(&mut self, function: Function, names: &[String]) -> Result<()> {
-        if self.scopes.len() > MAX_REGION_NESTING {
-            let message = format!("regions are nested deeper than {MAX_REGION_NESTING}");
-            return Err(self.cursor.error(message));
-        }
-        let mut values = HashMap::new();
-        for (name, register) in names.iter().zip(0..) {
-            if values.insert(name.clone(), RegisterId(register)).is_some() {
-                return Err(self
-                    .cursor
-                    .error(format!("redefinition of SSA value '%{name}'")));
-            }
-        }
-        self.scopes.push(Scope { function, values });
-        Ok(())
-    }
-
-    /// Names a new register of the innermost function.
-    pub(crate) fn define(
-        &mut self,
-        name: String,
-        register: RegisterId,
-        place: &Cursor<'a>,
-    ) -> Result<()> {
-        let Some(scope) = self.scopes.last_mut() else {
-            return Ok(());
-        };
-        match scope.values.insert(name.clone(), register) {
-            None => Ok(()),
-            Some(_) => Err(place.error(format!("redefinition of SSA value '%{name}'"))),
-        }
-    }
-
-    /// The register of a value used at `place` with type `type`.
-    pub(crate) fn value(&self, name: &str, r#type: &str, place: &Cursor<'a>) -> Result<RegisterId> {
-        let register = self.untyped_value(name, place)?;
-        let registers = self
-            .scopes
-            .last()
-            .map_or(&[][..], |scope| &scope.function.registers);
-        match registers.get(register.0 as usize) {
-            Some(known) if known != r#type => Err(place.error(format!(
-                "use of value '%{name}' expects different type than prior uses: '{type}' vs \
-                 '{known}'"
-            ))),
-            _ => Ok(register),
-        }
-    }
-
-    /// The register of a value used at `place`.
-    pub(crate) fn untyped_value(&self, name: &str, place: &Cursor<'a>) -> Result<RegisterId> {
-        let mut scopes = self.scopes.iter().rev();
-        if let Some(register) = scopes.next().and_then(|scope| scope.values.get(name)) {
-            return Ok(*register);
-        }
-        Err(
-            place.error(if scopes.any(|scope| scope.values.contains_key(name)) {
-                "BEF executor only supports references to kernels within the current region".into()
-            } else {
-                format!("use of undeclared SSA value name '%{name}'")
-            }),
-        )
-    }
-
-    /// The type of a register of the innermost function.
-    pub(crate) fn type_of(&self, register: RegisterId) -> &str {
-        let registers = self.scopes.last().map(|scope| &scope.function.registers);
-        registers
-            .and_then(|types| types.get(register.0 as usize))
-            .map_or("none", Name::as_str)
-    }
-
-    /// A stand-in for the function called `name`, until all functions are known.
-    pub(crate) fn reference(&mut self, name: String, place: Cursor<'a>) -> FunctionId {
-        let id = FunctionId(u32::try_from(self.references.len()).unwrap_or(u32::MAX));
-        self.references.push((name, place));
-        id
-    }
-
-    /// Replaces the stand-ins by functions.
-    fn resolve(&mut self) {
-        let ids: HashMap<&str, FunctionId> = (0u32..)
-            .zip(&self.module.functions)
-            .map(|(id, function)| (function.name.as_str(), FunctionId(id)))
-            .collect();
-        let found: Vec<Option<FunctionId>> = self
-            .references
-            .iter()
-            .map(|(name, _)| ids.get(name.as_str()).copied())
-            .collect();
-        for (name, place) in &self.references {
-            // A function that is there but has problems has been reported.
-            if !self.names.contains(name) && self.errors.len() < MAX_ERRORS {
-                self.errors
-                    .push(place.error(format!("function @{name} not defined")));
-            }
-        }
-        let kernels = self
-            .module
-            .functions
-            .iter_mut()
-            .flat_map(|function| &mut function.kernels);
-        for (name, id) in kernels.flat_map(|kernel| &mut kernel.functions) {
-            if !name.is_empty()
-                && let Some(Some(function)) = found.get(id.0 as usize)
-            {
-                *id = *function;
-            }
-        }
-    }
 }
 
-/// What a block returns.
-#[derive(Debug)]
-pub(crate) struct Returned<'a> {
-    pub(crate) registers: Vec<RegisterId>,
-    pub(crate) place: Cursor<'a>,
-}
-
-/// Checks a function's `tfrt.return` where it stands.
-fn check_results(function: &Function, place: &Cursor<'_>) -> Result<()> {
-    let (found, expected) = (function.results.len(), function.result_types.len());
-    if found != expected {
-        return Err(place.error(format!(
-            "'tfrt.return' op has {found} operands, but enclosing function returns {expected}"
-        )));
-    }
-    for (index, (register, expected)) in function
-        .results
-        .iter()
-        .zip(&function.result_types)
-        .enumerate()
-    {
-        let found = function
-            .registers
-            .get(register.0 as usize)
-            .map_or("none", Name::as_str);
-        if found != expected {
-            return Err(place.error(format!(
-                "type of return operand {index} ('{found}') doesn't match function result type \
-                 ('{expected}')"
-            )));
+/// Sorts the entries of a dictionary by name, each of which may occur once.
+pub(crate) fn sort_entries(entries: &mut [Entry<'_>]) -> Result<()> {
+    entries.sort_by(|(one, ..), (two, ..)| one.cmp(two));
+    match entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        Some([_, (name, _, place)]) => {
+            Err(place.error(format!("duplicate key '{name}' in dictionary attribute")))
         }
+        _ => Ok(()),
     }
-    Ok(())
 }

@@ -1,95 +1,18 @@
-//! Module to text: functions and their blocks (facts 4.4).
+//! Module to text: modules, functions and their blocks (facts 4.4).
 
 use super::PrintOptions;
 use super::compiled::compiled_name;
+use super::functions::{EXTERNAL, VISIBILITY};
+use super::names::Names;
 use super::print_attributes::{
-    PrintSymbol, print_location, print_string, print_symbol_name, separate,
+    PrintSymbol, is_bare, print_location, print_string, print_symbol_name, print_symbol_path,
+    separate,
 };
-use crate::{Attribute, Function, FunctionId, FunctionKind, Module, Name, RegisterId};
-use std::collections::{HashMap, HashSet};
-
-/// The names of a function's values.
-#[derive(Debug, Default)]
-pub(crate) struct Names {
-    pub(crate) registers: Vec<String>,
-    pub(crate) next: usize,
-    pub(crate) next_argument: usize,
-    taken: HashSet<String>,
-}
-
-impl Names {
-    /// Names for `function`, whose arguments have `arguments` where given, numbered from `next`
-    /// and `next_argument`.
-    pub(crate) fn of(
-        function: &Function,
-        arguments: Option<Vec<String>>,
-        next: usize,
-        next_argument: usize,
-    ) -> Names {
-        let taken = arguments.iter().flatten().cloned().collect();
-        let registers = vec![String::new(); function.registers.len()];
-        let mut names = Names {
-            registers,
-            next,
-            next_argument,
-            taken,
-        };
-        let given = arguments.unwrap_or_default();
-        for index in 0..function.argument_types().len() {
-            let name = given.get(index).cloned().unwrap_or_else(|| {
-                names.next_argument += 1;
-                format!("%arg{}", names.next_argument - 1)
-            });
-            names.set(RegisterId(index as u32), name);
-        }
-        for kernel in function
-            .kernels
-            .iter()
-            .filter(|kernel| !kernel.results.is_empty())
-        {
-            let group = names.fresh();
-            for (index, register) in kernel.results.iter().enumerate() {
-                let single = kernel.results.len() == 1;
-                names.set(
-                    *register,
-                    if single {
-                        group.clone()
-                    } else {
-                        format!("{group}#{index}")
-                    },
-                );
-            }
-        }
-        names
-    }
-
-    fn fresh(&mut self) -> String {
-        loop {
-            let name = format!("%{}", self.next);
-            self.next += 1;
-            let group = format!("{name}#");
-            if !self
-                .taken
-                .iter()
-                .any(|taken| *taken == name || taken.starts_with(&group))
-            {
-                return name;
-            }
-        }
-    }
-
-    fn set(&mut self, register: RegisterId, name: String) {
-        if let Some(slot) = self.registers.get_mut(register.0 as usize) {
-            *slot = name;
-        }
-    }
-
-    pub(crate) fn name(&self, register: RegisterId) -> &str {
-        self.registers
-            .get(register.0 as usize)
-            .map_or("%?", String::as_str)
-    }
-}
+use super::types::print_function_type;
+use crate::{
+    Attribute, Function, FunctionId, FunctionKind, Kernel, KernelLocation, Module, Name, RegisterId,
+};
+use std::collections::HashMap;
 
 /// Prints one Module.
 pub(crate) struct Printer<'a> {
@@ -104,6 +27,9 @@ pub(crate) struct Printer<'a> {
     printed: Vec<bool>,
 }
 
+/// An attribute with its name; `None` is a name alone.
+pub(crate) type NamedAttribute<'a> = (&'a str, Option<&'a Attribute>);
+
 impl<'a> Printer<'a> {
     pub(crate) fn new(module: &'a Module, options: PrintOptions) -> Self {
         let mut this = Self {
@@ -114,39 +40,82 @@ impl<'a> Printer<'a> {
             compiled_order: Vec::new(),
             printed: vec![false; module.functions.len()],
         };
-        let kernels = module
-            .functions
-            .iter()
-            .flat_map(|function| &function.kernels);
-        kernels
-            .flat_map(|kernel| &kernel.attributes)
-            .for_each(|(_, a)| this.collect_compiled(a));
+        let functions = module.functions.iter();
+        let kernels = functions.clone().flat_map(|function| &function.kernels);
+        let attributes = (module.attributes.iter())
+            .chain(functions.flat_map(|function| &function.attributes))
+            .chain(kernels.flat_map(|kernel| &kernel.attributes));
+        attributes.for_each(|(_, attribute)| this.collect_compiled(attribute));
         this
     }
 
+    /// The whole Module. A module that has no attributes needs no words around it.
     pub(crate) fn print(mut self) -> String {
-        for name in std::mem::take(&mut self.compiled_order) {
-            self.out
-                .push_str(self.compiled.get(&name).copied().unwrap_or_default());
-            self.out.push('\n');
-        }
-        for function in self
-            .module
-            .functions
-            .iter()
-            .filter(|function| !function.is_region())
-        {
-            self.function(function);
+        let wrapped = !self.module.attributes.is_empty();
+        if self.options.generic {
+            self.generic_module();
+        } else if wrapped {
+            let mut attributes = &self.module.attributes[..];
+            self.out.push_str("module ");
+            let name = attributes.iter().position(|(name, _)| name == "sym_name");
+            let named = name.and_then(|index| attributes[index].1.as_str());
+            let mut rest = Vec::new();
+            if let (Some(index), Some(name)) = (name, named) {
+                print_symbol_name(&mut self.out, name);
+                self.out.push(' ');
+                rest.extend_from_slice(&attributes[..index]);
+                rest.extend_from_slice(&attributes[index + 1..]);
+                attributes = &rest;
+            }
+            if !attributes.is_empty() {
+                self.out.push_str("attributes ");
+                self.dictionary(&named_attributes(attributes));
+                self.out.push(' ');
+            }
+            self.out.push_str("{\n");
+            self.items(1);
+            self.out.push_str("}\n");
+        } else {
+            self.items(0);
         }
         self.out
     }
 
+    fn generic_module(&mut self) {
+        self.out.push_str("\"builtin.module\"() ({\n");
+        self.items(1);
+        self.out.push_str("})");
+        if !self.module.attributes.is_empty() {
+            self.out.push(' ');
+            self.dictionary(&named_attributes(&self.module.attributes));
+        }
+        self.out.push_str(" : () -> ()\n");
+    }
+
+    /// Compiled modules and functions.
+    fn items(&mut self, depth: usize) {
+        for name in std::mem::take(&mut self.compiled_order) {
+            let text = self.compiled.get(&name).copied().unwrap_or_default();
+            self.indent(depth);
+            self.out.push_str(text);
+            self.out.push('\n');
+        }
+        let module = self.module;
+        for function in module.functions.iter().filter(|f| !f.is_region()) {
+            self.indent(depth);
+            if self.options.generic {
+                self.generic_function(function, depth);
+            } else {
+                self.function(function, depth);
+            }
+            self.location(&function.location);
+            self.out.push('\n');
+        }
+    }
+
     fn collect_compiled(&mut self, attribute: &'a Attribute) {
-        attribute
-            .as_list()
-            .unwrap_or_default()
-            .iter()
-            .for_each(|a| self.collect_compiled(a));
+        let elements = attribute.as_list().unwrap_or_default().iter();
+        elements.for_each(|element| self.collect_compiled(element));
         let Attribute::Symbol { path, module } = attribute else {
             return;
         };
@@ -163,31 +132,48 @@ impl<'a> Printer<'a> {
         let compiled = &self.compiled;
         let symbol: &PrintSymbol<'_> = &|out, path, module| {
             let known = path.first().and_then(|root| compiled.get(root)) == Some(&module);
-            if !known {
-                out.push_str("#tenon.symbol<");
+            if known {
+                return print_symbol_path(out, path);
             }
-            for (index, name) in path.iter().enumerate() {
-                if index > 0 {
-                    out.push_str("::");
-                }
-                print_symbol_name(out, name);
-            }
-            if !known {
-                out.push_str(", ");
-                print_string(out, module);
-                out.push('>');
-            }
+            out.push_str("#tenon.symbol<");
+            print_symbol_path(out, path);
+            out.push_str(", ");
+            print_string(out, module);
+            out.push('>');
         };
         super::print_attributes::print_attribute(&mut self.out, attribute, symbol);
     }
 
-    fn function(&mut self, function: &Function) {
-        let native = function.kind == FunctionKind::Native;
-        self.out.push_str(if native {
-            "func.func private "
+    /// `{a = 1, b}`.
+    pub(crate) fn dictionary(&mut self, entries: &[NamedAttribute<'_>]) {
+        self.out.push('{');
+        for (index, (name, value)) in entries.iter().enumerate() {
+            separate(&mut self.out, index);
+            self.attribute_name(name);
+            if let Some(value) = value {
+                self.out.push_str(" = ");
+                self.attribute(value);
+            }
+        }
+        self.out.push('}');
+    }
+
+    pub(crate) fn attribute_name(&mut self, name: &str) {
+        if is_bare(name) {
+            self.out.push_str(name);
         } else {
-            "func.func "
-        });
+            print_string(&mut self.out, name);
+        }
+    }
+
+    fn function(&mut self, function: &Function, depth: usize) {
+        let native = function.kind == FunctionKind::Native;
+        self.out.push_str("func.func ");
+        let visibility = visibility(function);
+        if let Some(word) = visibility {
+            self.out.push_str(word);
+            self.out.push(' ');
+        }
         print_symbol_name(&mut self.out, &function.name);
         let names = Names::of(function, None, 0, 0);
         self.out.push('(');
@@ -204,31 +190,82 @@ impl<'a> Printer<'a> {
             self.out.push_str(" -> ");
             self.types(&function.result_types);
         }
-        match function.kind {
-            FunctionKind::Async => {}
-            FunctionKind::Native => self.out.push_str(" attributes {tfrt.native}"),
-            FunctionKind::Sync => self.out.push_str(" attributes {tfrt.sync}"),
+        let shown = |name: &str| name != VISIBILITY || visibility.is_none();
+        let attributes = function_attributes(function, shown);
+        if !attributes.is_empty() {
+            self.out.push_str(" attributes ");
+            self.dictionary(&attributes);
         }
         if !native {
             self.out.push_str(" {\n");
-            self.block(function, &names, 1);
+            self.block(function, &names, depth + 1);
+            self.indent(depth);
             self.out.push('}');
-            if self.options.locations {
-                print_location(&mut self.out, &function.location);
-            }
         }
-        self.out.push('\n');
+    }
+
+    /// `"func.func"() <{function_type = .., sym_name = ..}> ({ .. }) {..} : () -> ()`.
+    fn generic_function(&mut self, function: &Function, depth: usize) {
+        let r#type = print_function_type(function.argument_types(), &function.result_types);
+        self.out.push_str("\"func.func\"() <{function_type = ");
+        self.out.push_str(&r#type);
+        self.out.push_str(", sym_name = ");
+        print_string(&mut self.out, &function.name);
+        let visibility = visibility(function);
+        if let Some(word) = visibility {
+            self.out.push_str(", sym_visibility = ");
+            print_string(&mut self.out, word);
+        }
+        self.out.push_str("}> (");
+        match function.kind {
+            FunctionKind::Native => self.out.push_str("{\n"),
+            _ => self.labelled_block(function, &Names::of(function, None, 0, 0), depth),
+        }
+        self.indent(depth);
+        self.out.push_str("})");
+        let shown = |name: &str| name != VISIBILITY || visibility.is_none();
+        let attributes = function_attributes(function, shown);
+        if !attributes.is_empty() {
+            self.out.push(' ');
+            self.dictionary(&attributes);
+        }
+        self.out.push_str(" : () -> ()");
+    }
+
+    /// `{`, a label with the arguments, if there are any, and the block.
+    pub(crate) fn labelled_block(&mut self, function: &Function, names: &Names, depth: usize) {
+        self.out.push_str("{\n");
+        if function.arguments > 0 {
+            self.indent(depth);
+            self.out.push_str("^bb0(");
+            for (index, r#type) in function.argument_types().iter().enumerate() {
+                separate(&mut self.out, index);
+                self.out.push_str(names.name(RegisterId(index as u32)));
+                self.out.push_str(": ");
+                self.out.push_str(r#type);
+            }
+            self.out.push_str("):\n");
+        }
+        self.block(function, names, depth + 1);
     }
 
     /// One type, or several (or none) in parentheses.
-    pub(crate) fn types(&mut self, types: &[Name]) {
+    pub(crate) fn types<T: AsRef<str>>(&mut self, types: &[T]) {
         match types {
-            [one] if !one.starts_with('(') => self.out.push_str(one),
+            [one] if !one.as_ref().starts_with('(') => self.out.push_str(one.as_ref()),
             several => {
                 self.out.push('(');
-                self.out.push_str(&several.join(", "));
+                self.type_list(several);
                 self.out.push(')');
             }
+        }
+    }
+
+    /// Types between commas.
+    pub(crate) fn type_list<T: AsRef<str>>(&mut self, types: &[T]) {
+        for (index, r#type) in types.iter().enumerate() {
+            separate(&mut self.out, index);
+            self.out.push_str(r#type.as_ref());
         }
     }
 
@@ -239,22 +276,40 @@ impl<'a> Printer<'a> {
     /// The kernels of a function and its return.
     pub(crate) fn block(&mut self, function: &Function, names: &Names, depth: usize) {
         for kernel in &function.kernels {
+            self.comment(kernel, depth);
             self.indent(depth);
             self.kernel(function, kernel, names, depth);
-            if self.options.locations {
-                print_location(&mut self.out, &kernel.location);
-            }
+            self.location(&kernel.location);
             self.out.push('\n');
         }
         self.indent(depth);
+        self.r#return(function, names);
+        self.location(&function.return_location);
+        self.out.push('\n');
+    }
+
+    fn r#return(&mut self, function: &Function, names: &Names) {
+        if self.options.generic {
+            self.out.push_str("\"tfrt.return\"(");
+            self.values(&function.results, names);
+            self.out.push_str(") : (");
+            self.type_list(&function.result_types);
+            self.out.push_str(") -> ()");
+            return;
+        }
         self.out.push_str("tfrt.return");
         if !function.results.is_empty() {
             self.out.push(' ');
             self.values(&function.results, names);
             self.out.push_str(" : ");
-            self.out.push_str(&function.result_types.join(", "));
+            self.type_list(&function.result_types);
         }
-        self.out.push('\n');
+    }
+
+    fn location(&mut self, location: &KernelLocation) {
+        if self.options.locations {
+            print_location(&mut self.out, location);
+        }
     }
 
     pub(crate) fn values(&mut self, registers: &[RegisterId], names: &Names) {
@@ -272,4 +327,60 @@ impl<'a> Printer<'a> {
         }
         self.module.functions.get(id.0 as usize)
     }
+
+    /// What a person wants to know about a kernel first, on a line of its own.
+    fn comment(&mut self, kernel: &Kernel, depth: usize) {
+        let text = |name| kernel.attribute(name).and_then(Attribute::as_str);
+        let shown = [text("operator"), text("node")];
+        if !self.options.comments || shown == [None, None] {
+            return;
+        }
+        self.indent(depth);
+        self.out.push_str("//");
+        for text in shown.into_iter().flatten() {
+            self.out.push(' ');
+            self.out
+                .extend(text.chars().map(|c| if c.is_control() { ' ' } else { c }));
+        }
+        self.out.push('\n');
+    }
+}
+
+/// The word in front of a function's name. What is only declared is private.
+fn visibility(function: &Function) -> Option<&str> {
+    if function.kind == FunctionKind::Native {
+        return Some("private");
+    }
+    let (_, word) = function
+        .attributes
+        .iter()
+        .find(|(name, _)| name == VISIBILITY)?;
+    word.as_str()
+        .filter(|word| ["private", "nested"].contains(word))
+}
+
+/// What stands in a dictionary: its attributes as far as they are `shown`, and its kind.
+fn function_attributes(
+    function: &Function,
+    shown: impl Fn(&str) -> bool,
+) -> Vec<NamedAttribute<'_>> {
+    let mut attributes = named_attributes(&function.attributes);
+    let external = attributes.iter().any(|(name, _)| *name == EXTERNAL);
+    attributes.retain(|(name, _)| *name != EXTERNAL && shown(name));
+    match function.kind {
+        FunctionKind::Async => {}
+        FunctionKind::Native if external => {}
+        FunctionKind::Native => attributes.push(("tfrt.native", None)),
+        FunctionKind::Sync => attributes.push(("tfrt.sync", None)),
+    }
+    attributes.sort_by_key(|(name, _)| *name);
+    attributes
+}
+
+fn named_attributes(attributes: &[(Name, Attribute)]) -> Vec<NamedAttribute<'_>> {
+    let named = attributes.iter().map(|(name, value)| {
+        let value = Some(value).filter(|value| **value != Attribute::Unit);
+        (name.as_str(), value)
+    });
+    named.collect()
 }

@@ -72,6 +72,16 @@ pub(crate) fn print_symbol_name(out: &mut String, name: &str) {
     }
 }
 
+/// The path of a symbol: `@a::@b`.
+pub(crate) fn print_symbol_path(out: &mut String, path: &[String]) {
+    for (index, name) in path.iter().enumerate() {
+        if index > 0 {
+            out.push_str("::");
+        }
+        print_symbol_name(out, name);
+    }
+}
+
 /// Whether a name needs no quotes.
 pub(crate) fn is_bare(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')

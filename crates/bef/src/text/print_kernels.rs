@@ -1,11 +1,23 @@
 //! Kernels to text: the custom forms where a kernel fits, else the generic one.
 
-use super::forms::{CHAIN, Form, form};
+use super::check::kernel_problems;
+use super::forms::{Form, form};
+use super::names::Names;
 use super::number::print_number;
-use super::print::{Names, Printer};
-use super::print_attributes::{is_bare, print_string, print_symbol_name, separate};
+use super::print::{NamedAttribute, Printer};
+use super::print_attributes::{print_string, print_symbol_name, separate};
 use crate::{Attribute, Function, FunctionId, FunctionKind, Kernel, Name, RegisterId};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
+
+/// A kernel that is being printed.
+struct Printed<'k> {
+    kernel: &'k Kernel,
+    names: &'k Names,
+    /// The types of its operands and results.
+    operands: Vec<&'k str>,
+    results: Vec<&'k str>,
+    depth: usize,
+}
 
 impl Printer<'_> {
     pub(crate) fn kernel(
@@ -23,105 +35,111 @@ impl Printer<'_> {
             }
             self.out.push_str(" = ");
         }
-        let types = Types::of(function, kernel);
-        match form(&kernel.name)
-            .filter(|form| !self.options.generic && self.fits(*form, kernel, &types))
-        {
+        let r#type = |r: &RegisterId| {
+            let r#type = function.registers.get(r.0 as usize);
+            r#type.map_or("none", Name::as_str)
+        };
+        let printed = Printed {
+            kernel,
+            names,
+            operands: kernel.operands.iter().map(r#type).collect(),
+            results: kernel.results.iter().map(r#type).collect(),
+            depth,
+        };
+        let form = form(&kernel.name).filter(|form| {
+            !self.options.generic
+                && kernel_problems(&self.module.functions, function, kernel).is_empty()
+                && self.fits(*form, &printed)
+        });
+        match form {
             Some(form) => {
                 self.out.push_str(&kernel.name);
-                self.custom(form, kernel, &types, names, depth);
+                self.custom(form, &printed);
             }
-            None => self.generic(kernel, &types, names, depth),
+            None => self.generic(&printed),
         }
     }
 
     /// `"name"(%a) ({ .. }) {a = 1} : (T) -> U`.
-    fn generic(&mut self, kernel: &Kernel, types: &Types, names: &Names, depth: usize) {
-        print_string(&mut self.out, &kernel.name);
-        self.out.push('(');
-        self.values(&kernel.operands, names);
-        self.out.push(')');
-        let regions: Vec<FunctionId> = regions(kernel).collect();
+    fn generic(&mut self, printed: &Printed<'_>) {
+        print_string(&mut self.out, &printed.kernel.name);
+        self.arguments(&printed.kernel.operands, printed.names);
+        let regions: Vec<FunctionId> = regions(printed.kernel).collect();
         if !regions.is_empty() {
             self.out.push_str(" (");
             for (index, region) in regions.into_iter().enumerate() {
                 separate(&mut self.out, index);
-                self.generic_region(region, names, depth);
+                self.generic_region(region, printed.names, printed.depth);
             }
             self.out.push(')');
         }
-        self.dictionary(kernel);
-        self.out.push_str(" : (");
-        self.out.push_str(&types.operands.join(", "));
-        self.out.push_str(") -> ");
-        self.types(&types.results);
+        self.other_attributes(printed.kernel, &[], " ");
+        self.function_type(&printed.operands, &printed.results);
     }
 
     /// A region whose values have names of their own, also beside those outside.
     fn generic_region(&mut self, id: FunctionId, outer: &Names, depth: usize) {
-        self.out.push_str("{\n");
-        if let Some(region) = self.region(id) {
-            let names = Names::of(region, None, outer.next, outer.next_argument);
-            if region.arguments > 0 {
-                self.indent(depth);
-                self.out.push_str("^bb0(");
-                for (index, r#type) in region.argument_types().iter().enumerate() {
-                    separate(&mut self.out, index);
-                    self.out.push_str(names.name(RegisterId(index as u32)));
-                    self.out.push_str(": ");
-                    self.out.push_str(r#type);
-                }
-                self.out.push_str("):\n");
+        match self.region(id) {
+            Some(region) => {
+                let names = Names::of(region, None, outer.next, outer.next_argument);
+                self.labelled_block(region, &names, depth);
             }
-            self.block(region, &names, depth + 1);
+            None => self.out.push_str("{\n"),
         }
         self.indent(depth);
         self.out.push('}');
     }
 
-    /// Attributes and function references together, sorted by name.
-    fn dictionary(&mut self, kernel: &Kernel) {
-        let mut lists: BTreeMap<&str, Vec<FunctionId>> = BTreeMap::new();
-        for (name, id) in kernel.functions.iter().filter(|(name, _)| !name.is_empty()) {
-            lists.entry(name).or_default().push(*id);
+    /// The dictionary of attributes and function references, sorted by name, but for the `known`
+    /// ones, behind `before`.
+    fn other_attributes(&mut self, kernel: &Kernel, known: &[&str], before: &str) {
+        let attributes = kernel.attributes.iter();
+        let mut entries: Vec<(&str, Option<&Attribute>)> = attributes
+            .map(|(name, value)| (name.as_str(), Some(value)))
+            .collect();
+        for (name, _) in named_references(kernel) {
+            // The elements of a list follow each other.
+            if entries.last() != Some(&(name, None)) {
+                entries.push((name, None));
+            }
         }
-        let attributes = kernel
-            .attributes
-            .iter()
-            .map(|(name, value)| (name.as_str(), Some(value)));
-        let references = lists.keys().map(|name| (*name, None));
-        let mut entries: Vec<(&str, Option<&Attribute>)> = attributes.chain(references).collect();
+        entries.retain(|(name, _)| !known.contains(name));
         entries.sort_by_key(|(name, _)| name.trim_end_matches("[]"));
         if entries.is_empty() {
             return;
         }
-        self.out.push_str(" {");
+        self.out.push_str(before);
+        self.out.push('{');
         for (index, (name, value)) in entries.into_iter().enumerate() {
             separate(&mut self.out, index);
-            let (name, list) = name
-                .strip_suffix("[]")
-                .map_or((name, false), |name| (name, true));
-            if is_bare(name) {
-                self.out.push_str(name);
-            } else {
-                print_string(&mut self.out, name);
-            }
-            self.out.push_str(" = ");
-            match value {
-                Some(value) => self.attribute(value),
-                None if list => self.function_list(&lists[format!("{name}[]").as_str()]),
-                None => lists[name].iter().for_each(|id| self.function_name(*id)),
-            }
+            self.entry((name, value), kernel);
         }
         self.out.push('}');
     }
 
+    /// An attribute, or the references held by a name.
+    fn entry(&mut self, (name, value): NamedAttribute<'_>, kernel: &Kernel) {
+        let list = value.is_none().then(|| name.strip_suffix("[]")).flatten();
+        self.attribute_name(list.unwrap_or(name));
+        match value {
+            Some(Attribute::Unit) => return,
+            Some(value) => {
+                self.out.push_str(" = ");
+                return self.attribute(value);
+            }
+            None => self.out.push_str(" = "),
+        }
+        let held = named_references(kernel).filter(|(other, _)| *other == name);
+        let held: Vec<FunctionId> = held.map(|(_, id)| id).collect();
+        match list {
+            Some(_) => self.function_list(&held),
+            None => held.into_iter().for_each(|id| self.function_name(id)),
+        }
+    }
+
     fn function_name(&mut self, id: FunctionId) {
-        let name = self
-            .module
-            .functions
-            .get(id.0 as usize)
-            .map_or("?", |f| f.name.as_str());
+        let function = self.module.functions.get(id.0 as usize);
+        let name = function.map_or("?", |f| f.name.as_str());
         print_symbol_name(&mut self.out, name);
     }
 
@@ -134,175 +152,136 @@ impl Printer<'_> {
         self.out.push(']');
     }
 
-    /// Whether the custom form says all about `kernel`.
-    fn fits(&self, form: Form, kernel: &Kernel, types: &Types) -> bool {
-        let references: Vec<&str> = kernel
-            .functions
-            .iter()
-            .map(|(name, _)| name.as_str())
-            .collect();
-        let plain = kernel.attributes.is_empty();
-        let alone = plain && references.is_empty();
-        let operands = |expected: &[&str]| types.operands.iter().eq(expected);
-        let results = |expected: &[&str]| types.results.iter().eq(expected);
-        let starts = |expected: &[&str]| {
-            types
-                .operands
-                .get(..expected.len())
-                .is_some_and(|types| types.iter().eq(expected))
-        };
+    /// Whether the custom form, for which operands, results, attributes and regions are right,
+    /// says all about the kernel.
+    fn fits(&self, form: Form, printed: &Printed<'_>) -> bool {
+        let kernel = printed.kernel;
+        let (attributes, references) = (kernel.attributes.len(), kernel.functions.len());
         match form {
-            Form::Constant(dtype) => {
-                let value = match &kernel.attributes[..] {
-                    [(name, value)] if name == "value" => value.number_type(),
-                    _ => None,
-                };
-                value == Some(dtype)
-                    && references.is_empty()
-                    && operands(&[])
-                    && results(&[dtype.mlir()])
-            }
-            Form::Fixed(expected, made) => alone && operands(expected) && results(made),
-            Form::MergeChains => alone && !types.operands.is_empty() && results(&[CHAIN]),
-            Form::Call(name) => plain && references == [name],
-            Form::Cond => plain && references == ["a_true_fn", "b_false_fn"] && starts(&["i1"]),
-            Form::Case => {
-                let branches = references.iter().all(|name| *name == "branches[]");
-                plain && branches && !references.is_empty() && starts(&["i32"])
-            }
-            Form::While => {
-                let iterations = match &kernel.attributes[..] {
-                    [(name, Attribute::I64(_))] => name == "parallel_iterations",
-                    _ => false,
-                };
-                iterations && references == ["body_fn"] && starts(&["i1"])
-            }
-            Form::ParallelCall => {
-                plain && references == ["callee"] && starts(&["i32"; 3]) && results(&[CHAIN])
-            }
-            Form::If => {
-                let passed = types.operands.get(1..).unwrap_or_default();
-                let regions = references == ["", ""] && starts(&["i1"]);
-                plain && regions && self.regions_fit(kernel, passed, 1, Some(&types.results))
-            }
+            Form::If => self.regions_fit(kernel, &kernel.operands[1..]),
+            Form::DoAsync => self.regions_fit(kernel, &kernel.operands),
             Form::Repeat => {
-                let passed = types.operands.get(1..).unwrap_or_default();
-                let regions = references == [""] && starts(&["i32"]) && types.results == passed;
-                plain && regions && self.regions_fit(kernel, passed, 1, Some(&types.results))
+                attributes == 0
+                    && references == 1
+                    && printed.operands[1..] == printed.results
+                    && self.regions_fit(kernel, &kernel.operands[1..])
             }
             Form::ParallelFor => {
-                let regions = references == [""] && starts(&["i32"; 3]) && results(&[CHAIN]);
-                plain && regions && {
-                    let passed = [&types.operands[..2], &types.operands[3..]].concat();
-                    self.regions_fit(kernel, &passed, 0, None)
-                }
+                attributes == 0
+                    && references == 1
+                    && self.regions_fit(kernel, &without_block_size(&kernel.operands))
             }
+            Form::Benchmark => {
+                attributes == 4 && references == 1 && self.regions_fit(kernel, &kernel.operands)
+            }
+            _ => regions(kernel).next().is_none(),
         }
     }
 
-    /// Whether all regions take the operands (from `first` on, each one once, so that their names
-    /// can be those of the arguments) and return `results`.
-    fn regions_fit(
-        &self,
-        kernel: &Kernel,
-        passed: &[Name],
-        first: usize,
-        results: Option<&[Name]>,
-    ) -> bool {
-        let operands = match first {
-            0 => [&kernel.operands[..2], &kernel.operands[3..]].concat(),
-            first => kernel.operands.get(first..).unwrap_or_default().to_vec(),
+    /// Whether each of the operands passed to the regions is another one, so that their names can
+    /// be those of the arguments.
+    fn regions_fit(&self, kernel: &Kernel, passed: &[RegisterId]) -> bool {
+        let distinct: HashSet<RegisterId> = passed.iter().copied().collect();
+        let is_async = |id: FunctionId| {
+            let region = self.module.functions.get(id.0 as usize);
+            region.is_some_and(|region| region.kind == FunctionKind::Async)
         };
-        let distinct: HashSet<RegisterId> = operands.iter().copied().collect();
-        distinct.len() == operands.len()
-            && regions(kernel).all(|id| {
-                self.module
-                    .functions
-                    .get(id.0 as usize)
-                    .is_some_and(|region| {
-                        region.kind == FunctionKind::Async
-                            && region.argument_types() == passed
-                            && results.is_none_or(|results| region.result_types == results)
-                    })
-            })
+        distinct.len() == passed.len() && regions(kernel).all(is_async)
     }
 
     /// What stands behind the name.
-    fn custom(&mut self, form: Form, kernel: &Kernel, types: &Types, names: &Names, depth: usize) {
+    fn custom(&mut self, form: Form, printed: &Printed<'_>) {
+        let Printed { kernel, names, .. } = printed;
         let operands = &kernel.operands[..];
         match form {
             Form::Constant(_) => {
-                let value = kernel
-                    .attributes
-                    .first()
-                    .and_then(|(_, value)| print_number(value));
-                self.out
-                    .push_str(&format!(" {}", value.unwrap_or_default()));
+                self.number(kernel, "value");
+                self.other_attributes(kernel, &["value"], " ");
             }
-            Form::Fixed(..) if operands.is_empty() => {}
+            Form::Complex(part) => {
+                for (index, name) in ["real", "imaginary"].into_iter().enumerate() {
+                    self.out.push_str(if index > 0 { "," } else { "" });
+                    self.number(kernel, name);
+                    self.out.push_str(" : ");
+                    self.out.push_str(part.mlir());
+                }
+                self.other_attributes(kernel, &["real", "imaginary"], " ");
+            }
             Form::Fixed(..) => {
-                self.out.push(' ');
-                self.values(operands, names);
+                self.spaced_values(operands, names);
+                self.other_attributes(kernel, &[], " ");
             }
-            Form::MergeChains => {
+            Form::Valued(_, attribute, _) => {
+                self.spaced_values(operands, names);
                 self.out.push(' ');
-                self.values(operands, names);
+                if let Some(value) = kernel.attribute(attribute) {
+                    self.attribute(value);
+                }
+                self.other_attributes(kernel, &[attribute], " ");
+            }
+            Form::Variadic(_) => {
+                self.spaced_values(operands, names);
+                self.other_attributes(kernel, &[], " ");
                 self.out.push_str(" : ");
-                self.out.push_str(&types.operands.join(", "));
+                self.type_list(&printed.operands);
             }
-            Form::Call(_) => {
+            Form::Call(attribute) => {
                 self.out.push(' ');
-                self.references(kernel);
-                self.call(operands, &types.operands, types, names);
+                self.references(kernel, &[attribute]);
+                self.arguments(operands, names);
+                self.signature(printed, 0, &[attribute]);
             }
             Form::Cond => {
-                self.first_operand(operands, names);
-                self.references(kernel);
+                self.spaced_values(&operands[..1], names);
                 self.out.push(' ');
-                self.call(&operands[1..], &types.operands[1..], types, names);
+                self.references(kernel, &["a_true_fn", "b_false_fn"]);
+                self.out.push(' ');
+                self.arguments(&operands[1..], names);
+                self.signature(printed, 1, &["a_true_fn", "b_false_fn"]);
             }
             Form::Case => {
-                self.first_operand(operands, names);
-                let ids: Vec<FunctionId> = kernel.functions.iter().map(|(_, id)| *id).collect();
-                self.function_list(&ids);
+                self.spaced_values(&operands[..1], names);
                 self.out.push(' ');
-                self.call(&operands[1..], &types.operands[1..], types, names);
+                let branches = named_references(kernel).filter(|(name, _)| *name == "branches[]");
+                let branches: Vec<FunctionId> = branches.map(|(_, id)| id).collect();
+                self.function_list(&branches);
+                self.out.push(' ');
+                self.arguments(&operands[1..], names);
+                self.signature(printed, 1, &["branches[]"]);
             }
             Form::While => {
-                self.first_operand(operands, names);
-                self.references(kernel);
+                self.spaced_values(&operands[..1], names);
+                self.out.push(' ');
+                self.references(kernel, &["body_fn"]);
                 self.arguments(&operands[1..], names);
-                let iterations = kernel
-                    .attributes
-                    .first()
-                    .and_then(|(_, value)| value.as_i64());
-                let iterations = iterations.unwrap_or_default();
+                let iterations = kernel.attribute("parallel_iterations");
+                let iterations = iterations.and_then(Attribute::as_i64).unwrap_or_default();
                 self.out
                     .push_str(&format!(" parallel_iterations({iterations})"));
-                self.function_type(&types.operands[1..], types);
+                self.signature(printed, 1, &["body_fn", "parallel_iterations"]);
             }
             Form::ParallelCall => {
                 self.range(operands, names);
                 self.out.push(' ');
-                self.references(kernel);
+                self.references(kernel, &["callee"]);
                 self.arguments(&operands[3..], names);
-                self.colon_types(&types.operands[3..]);
+                self.other_attributes(kernel, &["callee"], " ");
+                self.colon_types(&printed.operands[3..]);
             }
             Form::If => {
-                self.out.push(' ');
-                self.values(operands, names);
-                self.function_type(&types.operands[1..], types);
-                for (index, region) in regions(kernel).enumerate() {
-                    self.out.push_str(if index == 0 { " " } else { " else " });
-                    self.named_region(region, &operands[1..], names, depth);
-                }
+                self.spaced_values(operands, names);
+                self.other_attributes(kernel, &[], " attributes ");
+                self.signature_with_regions(printed, &operands[1..], 1);
+            }
+            Form::DoAsync => {
+                self.spaced_values(operands, names);
+                self.other_attributes(kernel, &[], " attributes ");
+                self.signature_with_regions(printed, operands, 0);
             }
             Form::Repeat => {
-                self.out.push(' ');
-                self.values(operands, names);
-                self.colon_types(&types.operands[1..]);
-                self.out.push(' ');
-                regions(kernel).for_each(|r| self.named_region(r, &operands[1..], names, depth));
+                self.spaced_values(operands, names);
+                self.colon_types(&printed.operands[1..]);
+                self.regions(printed, &operands[1..]);
             }
             Form::ParallelFor => {
                 self.range(operands, names);
@@ -310,26 +289,37 @@ impl Printer<'_> {
                     self.out.push_str(", ");
                     self.out.push_str(names.name(*register));
                 }
-                self.colon_types(&types.operands[3..]);
-                self.out.push(' ');
-                let passed = [&operands[..2], &operands[3..]].concat();
-                regions(kernel).for_each(|r| self.named_region(r, &passed, names, depth));
+                self.colon_types(&printed.operands[3..]);
+                self.regions(printed, &without_block_size(operands));
             }
+            Form::Benchmark => self.benchmark(printed),
         }
     }
 
-    fn first_operand(&mut self, operands: &[RegisterId], names: &Names) {
+    fn number(&mut self, kernel: &Kernel, name: &str) {
+        let value = kernel.attribute(name).and_then(print_number);
         self.out.push(' ');
-        self.values(&operands[..1], names);
-        self.out.push(' ');
+        self.out.push_str(&value.unwrap_or_default());
     }
 
-    fn references(&mut self, kernel: &Kernel) {
-        for (index, (_, id)) in kernel.functions.iter().enumerate() {
+    /// ` %a, %b`.
+    fn spaced_values(&mut self, operands: &[RegisterId], names: &Names) {
+        if !operands.is_empty() {
+            self.out.push(' ');
+            self.values(operands, names);
+        }
+    }
+
+    /// The functions that the named attributes hold.
+    fn references(&mut self, kernel: &Kernel, held_by: &[&str]) {
+        for (index, name) in held_by.iter().enumerate() {
             if index > 0 {
                 self.out.push(' ');
             }
-            self.function_name(*id);
+            let found = named_references(kernel).find(|(other, _)| other == name);
+            if let Some((_, id)) = found {
+                self.function_name(id);
+            }
         }
     }
 
@@ -346,71 +336,95 @@ impl Printer<'_> {
         self.out.push(')');
     }
 
-    fn call(&mut self, operands: &[RegisterId], passed: &[Name], types: &Types, names: &Names) {
-        self.arguments(operands, names);
-        self.function_type(passed, types);
+    /// The attributes but for the known ones, and the function type without the first operands.
+    fn signature(&mut self, printed: &Printed<'_>, skipped: usize, known: &[&str]) {
+        self.other_attributes(printed.kernel, known, " ");
+        self.function_type(&printed.operands[skipped..], &printed.results);
     }
 
-    fn function_type(&mut self, passed: &[Name], types: &Types) {
-        self.out
-            .push_str(&format!(" : ({}) -> ", passed.join(", ")));
-        self.types(&types.results);
+    /// ` : (T) -> U`.
+    fn function_type(&mut self, operands: &[&str], results: &[&str]) {
+        self.out.push_str(" : (");
+        self.type_list(operands);
+        self.out.push_str(") -> ");
+        self.types(results);
     }
 
-    fn colon_types(&mut self, types: &[Name]) {
+    /// ` : (T) -> (U) { .. } else { .. }`: results always in parentheses.
+    fn signature_with_regions(
+        &mut self,
+        printed: &Printed<'_>,
+        passed: &[RegisterId],
+        skipped: usize,
+    ) {
+        self.out.push_str(" : (");
+        self.type_list(&printed.operands[skipped..]);
+        self.out.push_str(") -> (");
+        self.type_list(&printed.results);
+        self.out.push(')');
+        self.regions(printed, passed);
+    }
+
+    fn colon_types(&mut self, types: &[&str]) {
         if !types.is_empty() {
             self.out.push_str(" : ");
-            self.out.push_str(&types.join(", "));
+            self.type_list(types);
         }
     }
 
-    /// A region whose arguments have the names of the operands outside.
-    fn named_region(
-        &mut self,
-        id: FunctionId,
-        operands: &[RegisterId],
-        outer: &Names,
-        depth: usize,
-    ) {
-        self.out.push_str("{\n");
-        if let Some(region) = self.region(id) {
-            let arguments = operands
-                .iter()
-                .map(|register| outer.name(*register).to_owned());
-            let names = Names::of(region, Some(arguments.collect()), 0, 0);
-            self.block(region, &names, depth + 1);
+    /// `"name"(%a: T) duration_secs = 1, max_count = 100, num_warmup_runs = 10 { .. }`.
+    fn benchmark(&mut self, printed: &Printed<'_>) {
+        let Printed { kernel, names, .. } = printed;
+        self.out.push(' ');
+        let name = kernel.attribute("name").and_then(Attribute::as_str);
+        print_string(&mut self.out, name.unwrap_or_default());
+        self.out.push('(');
+        for (index, register) in kernel.operands.iter().enumerate() {
+            separate(&mut self.out, index);
+            self.out.push_str(names.name(*register));
+            self.out.push_str(" : ");
+            self.out.push_str(printed.operands[index]);
         }
-        self.indent(depth);
-        self.out.push('}');
+        self.out.push(')');
+        let numbers = ["duration_secs", "max_count", "num_warmup_runs"];
+        for (index, name) in numbers.into_iter().enumerate() {
+            self.out.push_str(if index > 0 { ", " } else { " " });
+            self.out.push_str(name);
+            self.out.push_str(" =");
+            self.number(kernel, name);
+        }
+        self.regions(printed, &kernel.operands);
+    }
+
+    /// ` { .. } else { .. }`: regions whose arguments have the names of the operands outside.
+    fn regions(&mut self, printed: &Printed<'_>, passed: &[RegisterId]) {
+        for (index, id) in regions(printed.kernel).enumerate() {
+            self.out
+                .push_str(if index == 0 { " {\n" } else { " else {\n" });
+            if let Some(region) = self.region(id) {
+                let name = |register: &RegisterId| printed.names.name(*register).to_owned();
+                let arguments = passed.iter().map(name).collect();
+                let names = Names::of(region, Some(arguments), 0, 0);
+                self.block(region, &names, printed.depth + 1);
+            }
+            self.indent(printed.depth);
+            self.out.push('}');
+        }
     }
 }
 
-/// The types of a kernel's operands and results.
-struct Types {
-    operands: Vec<Name>,
-    results: Vec<Name>,
-}
-
-impl Types {
-    fn of(function: &Function, kernel: &Kernel) -> Self {
-        let types = |registers: &[RegisterId]| {
-            let r#type = |register: &RegisterId| function.registers.get(register.0 as usize);
-            registers
-                .iter()
-                .map(|r| r#type(r).cloned().unwrap_or("none".into()))
-                .collect()
-        };
-        Self {
-            operands: types(&kernel.operands),
-            results: types(&kernel.results),
-        }
-    }
+/// Start, end and what is passed on: the block size stays outside of the region.
+fn without_block_size(operands: &[RegisterId]) -> Vec<RegisterId> {
+    [&operands[..2], &operands[3..]].concat()
 }
 
 fn regions(kernel: &Kernel) -> impl Iterator<Item = FunctionId> {
-    kernel
-        .functions
-        .iter()
-        .filter(|(name, _)| name.is_empty())
-        .map(|(_, id)| *id)
+    let regions = kernel.functions.iter().filter(|(name, _)| name.is_empty());
+    regions.map(|(_, id)| *id)
+}
+
+/// The references of a kernel that are held by an attribute.
+fn named_references(kernel: &Kernel) -> impl Iterator<Item = (&str, FunctionId)> {
+    let named = kernel.functions.iter().filter(|(name, _)| !name.is_empty());
+    named.map(|(name, id)| (name.as_str(), *id))
 }

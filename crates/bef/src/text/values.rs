@@ -1,0 +1,196 @@
+//! Names of values: what stands behind `%name` and `%name#index`.
+
+use super::cursor::Cursor;
+use super::parser::Parser;
+use super::types::Type;
+use crate::{Function, MAX_NESTING, Name, RegisterId};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use tenon_base::Result;
+
+/// A use of a value: its name without `%`, index included, and where it stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ValueUse<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) place: Cursor<'a>,
+}
+
+/// The registers a name stands for, one after another. None of them: the operation that should
+/// have made them has a problem of its own, and uses say nothing more about it.
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    first: RegisterId,
+    count: u32,
+}
+
+/// What a function knows while it is read.
+#[derive(Debug)]
+pub(crate) struct Scope<'a> {
+    pub(crate) function: Function,
+    /// By name without `%`. An argument of a region has the whole text of the operand's use, that
+    /// is, an index perhaps.
+    groups: HashMap<&'a str, Group>,
+}
+
+impl<'a> Scope<'a> {
+    fn group(&self, name: &str) -> Option<Group> {
+        if let Some(group) = self.groups.get(name) {
+            return Some(*group);
+        }
+        let (name, index) = name.split_once('#')?;
+        let group = self.groups.get(name)?;
+        if group.count == 0 {
+            return Some(*group);
+        }
+        let index: u32 = index.parse().ok()?;
+        (index < group.count).then(|| Group {
+            first: RegisterId(group.first.0 + index),
+            count: 1,
+        })
+    }
+}
+
+impl<'a> Cursor<'a> {
+    /// `%name` or `%name#index`.
+    pub(crate) fn value_use(&mut self) -> Result<ValueUse<'a>> {
+        self.skip();
+        let place = *self;
+        self.sigil('%')?;
+        if self.rest().starts_with('#') {
+            self.expect("#")?;
+            self.take_while(|c| c.is_ascii_digit());
+        }
+        let name = self.since(place.position() + 1);
+        Ok(ValueUse { name, place })
+    }
+
+    /// `(%a, %b)`.
+    pub(crate) fn parenthesized_uses(&mut self) -> Result<Vec<ValueUse<'a>>> {
+        self.expect("(")?;
+        let uses = self.list(")", Cursor::value_use)?;
+        self.expect(")")?;
+        Ok(uses)
+    }
+}
+
+impl<'a> Parser<'a> {
+    /// Opens a function whose arguments are called `names`.
+    pub(crate) fn open_scope(
+        &mut self,
+        function: Function,
+        names: impl IntoIterator<Item = ValueUse<'a>>,
+    ) -> Result<()> {
+        if self.scopes.len() > MAX_NESTING {
+            let message = format!("regions are nested deeper than {MAX_NESTING}");
+            return Err(self.cursor.error(message));
+        }
+        self.scopes.push(Scope {
+            function,
+            groups: HashMap::new(),
+        });
+        for (name, register) in names.into_iter().zip(0..) {
+            self.define(name, RegisterId(register), 1)?;
+        }
+        Ok(())
+    }
+
+    /// Names new registers of the innermost function; `count` 0 when they could not be made.
+    pub(crate) fn define(
+        &mut self,
+        name: ValueUse<'a>,
+        first: RegisterId,
+        count: u32,
+    ) -> Result<()> {
+        let Some(scope) = self.scopes.last_mut() else {
+            return Ok(());
+        };
+        match scope.groups.entry(name.name) {
+            Entry::Vacant(entry) => {
+                entry.insert(Group { first, count });
+                Ok(())
+            }
+            Entry::Occupied(_) => Err(name
+                .place
+                .error(format!("redefinition of SSA value '%{}'", name.name))),
+        }
+    }
+
+    /// The registers of `uses`, which must have `types`.
+    pub(crate) fn resolve_uses<T: AsRef<str>>(
+        &mut self,
+        uses: &[ValueUse<'a>],
+        types: &[T],
+    ) -> Result<Vec<RegisterId>> {
+        if uses.len() != types.len() {
+            let (expected, found) = (uses.len(), types.len());
+            let place = uses.first().map_or(self.cursor, |first| first.place);
+            return Err(place.error(format!("expected {expected} operand types but had {found}")));
+        }
+        let mut registers = Vec::with_capacity(uses.len());
+        for (value, r#type) in uses.iter().zip(types) {
+            registers.push(self.value(*value, r#type.as_ref())?);
+        }
+        Ok(registers)
+    }
+
+    /// The register of a value used with a type.
+    pub(crate) fn value(&mut self, value: ValueUse<'a>, r#type: &str) -> Result<RegisterId> {
+        let register = self.untyped_value(value)?;
+        let known = self.type_of(register);
+        if known == r#type {
+            return Ok(register);
+        }
+        Err(value.place.error(format!(
+            "use of value '%{}' expects different type than prior uses: '{type}' vs '{known}'",
+            value.name
+        )))
+    }
+
+    fn untyped_value(&mut self, value: ValueUse<'a>) -> Result<RegisterId> {
+        let name = value.name;
+        let mut scopes = self.scopes.iter().rev();
+        match scopes.next().and_then(|scope| scope.group(name)) {
+            Some(Group { first, count: 1.. }) => return Ok(first),
+            Some(_) => {
+                self.silent = true;
+                return Err(value.place.error("a value that could not be made"));
+            }
+            None => {}
+        }
+        Err(value
+            .place
+            .error(if scopes.any(|scope| scope.group(name).is_some()) {
+                "BEF executor only supports references to kernels within the current region".into()
+            } else if self
+                .scopes
+                .last()
+                .is_some_and(|scope| scope.knows_other(name))
+            {
+                format!("reference to invalid result number '%{name}'")
+            } else {
+                format!("use of undeclared SSA value name '%{name}'")
+            }))
+    }
+
+    /// The type of a register of the innermost function.
+    pub(crate) fn type_of(&self, register: RegisterId) -> &str {
+        let registers = self.scopes.last().map(|scope| &scope.function.registers);
+        registers
+            .and_then(|types| types.get(register.0 as usize))
+            .map_or("none", Name::as_str)
+    }
+
+    /// The types of registers of the innermost function.
+    pub(crate) fn types_of(&self, registers: &[RegisterId]) -> Vec<Type<'a>> {
+        let r#type = |register: &RegisterId| Type::Owned(self.type_of(*register).to_owned());
+        registers.iter().map(r#type).collect()
+    }
+}
+
+impl Scope<'_> {
+    /// Whether the name is known with other indices than the one asked for.
+    fn knows_other(&self, name: &str) -> bool {
+        name.split_once('#')
+            .is_some_and(|(name, _)| self.groups.contains_key(name))
+    }
+}

@@ -1,0 +1,30 @@
+// test: locations
+module {
+  func.func private @n() attributes {tfrt.native} loc("n.py":1:1)
+  func.func @f(%a: i32 loc("a")) {
+    "here"() : () -> ()
+    "a"() : () -> () loc(unknown)
+    "b"() : () -> () loc("name")
+    "c"() : () -> () loc("f.py":42:314)
+    "d"() : () -> () loc(fused["foo.py":42:314, "bar"])
+    "e"() : () -> () loc(callsite("foo" at "bar.py":42:314))
+    "f"() : () -> () loc(#loc0)
+    "g"() : () -> () loc("outer"("f.py":1:2))
+    tfrt.return loc("back")
+  } loc(#loc1)
+} loc(#loc0)
+#loc0 = loc("f.py":1:2)
+#loc1 = loc(fused["function", #loc0])
+----
+func.func private @n() attributes {tfrt.native} loc("n.py":1:1)
+func.func @f(%arg0: i32) {
+  "here"() : () -> () loc("locations.mlir":5:5)
+  "a"() : () -> () loc(unknown)
+  "b"() : () -> () loc("name")
+  "c"() : () -> () loc("f.py":42:314)
+  "d"() : () -> () loc(fused["foo.py":42:314, "bar"])
+  "e"() : () -> () loc(callsite("foo" at "bar.py":42:314))
+  "f"() : () -> () loc("f.py":1:2)
+  "g"() : () -> () loc("outer"("f.py":1:2))
+  tfrt.return loc("back")
+} loc(fused["function", "f.py":1:2])
