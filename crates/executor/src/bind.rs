@@ -1,10 +1,11 @@
 //! Binding one function: its kernels made, its registers and users laid out flat.
 
-use crate::execution::ALONE;
-use crate::function::{BoundFunction, BoundKernel, Detail, Flow, Spare};
+use crate::code::{ALONE, Code, CodeBuilder, Slice};
+use crate::function::{BoundFunction, Detail, Flow, Spare};
 use crate::program::Inner;
 use crate::site::{place, source};
 use crate::{Kernel, KernelDef, Registry, Services, Site};
+use std::collections::HashMap;
 use std::sync::{OnceLock, Weak};
 use tenon_base::{Error, ErrorKind, Result, pool};
 use tenon_bef::{Function, FunctionKind, Module, RegisterId, StreamOptions, Uses, assign_streams};
@@ -19,6 +20,15 @@ pub(crate) struct Binder<'a> {
 
 type Errors = Vec<Error>;
 
+/// What binding one kernel answers: `None` for one that is the same as the first of its name.
+type Bound = Result<Option<Box<dyn Kernel>>>;
+
+/// The kernels of a function, and which of them each instruction runs.
+struct Kernels {
+    bound: Vec<Box<dyn Kernel>>,
+    positions: Vec<u32>,
+}
+
 impl Binder<'_> {
     /// Binds a function; its first kernel is number `number` of the program.
     pub(crate) fn function(
@@ -27,117 +37,99 @@ impl Binder<'_> {
         function: &Function,
         number: u64,
     ) -> Result<BoundFunction, Errors> {
-        match function.kind {
-            FunctionKind::Native => self.native(id, function, number).map_err(|e| vec![e]),
-            FunctionKind::Sync => self.with_kernels(id, function, number, Layout::in_order),
-            FunctionKind::Async => self.with_kernels(id, function, number, Layout::dataflow),
-        }
-    }
-
-    fn with_kernels(
-        &self,
-        id: u32,
-        function: &Function,
-        number: u64,
-        lay_out: impl FnOnce(&Function) -> Result<Layout>,
-    ) -> Result<BoundFunction, Errors> {
-        let kernels = self.kernels(function)?;
-        let layout = lay_out(function).map_err(|e| vec![e.at(source(&function.location))])?;
-        let placed = kernels.into_iter().zip(layout.places);
-        let bound = function.kernels.iter().zip(placed);
+        let native = || self.native_body(function).map_err(|error| vec![error]);
+        let body = match function.kind {
+            FunctionKind::Native => &native()?,
+            _ => function,
+        };
+        let kernels = self.kernels(body)?;
+        let layout = match function.kind {
+            FunctionKind::Async => Layout::dataflow(body, kernels),
+            _ => Layout::in_order(body, kernels),
+        };
+        let layout = layout.map_err(|error| vec![error.at(source(&function.location))])?;
         Ok(BoundFunction {
+            id,
             name: function.name.clone(),
             kind: function.kind,
-            registers: function.registers.clone(),
+            registers: body.registers.clone(),
             arguments: function.arguments as usize,
             result_types: function.result_types.clone(),
             location: function.location.clone(),
-            kernels: bound
-                .map(|(from, (kernel, (start, stream)))| BoundKernel {
-                    kernel,
-                    start,
-                    operands: from.operands.len() as u32,
-                    results: from.results.len() as u32,
-                    stream,
-                })
-                .collect(),
-            details: details(function, number),
-            numbers: layout.numbers,
-            results: numbers(&function.results).collect(),
+            details: details(body, number),
+            code: layout.code,
+            results: layout.results,
             flow: layout.flow,
             program: self.program.clone(),
             spare: Spare::default(),
-            id,
         })
     }
 
-    /// A native function is bound like a function of one kernel that has its name.
-    fn native(&self, id: u32, function: &Function, number: u64) -> Result<BoundFunction> {
-        let whole = |error: Error| error.at(source(&function.location));
-        let def = self.registry.find_native(&function.name).ok_or_else(|| {
+    /// A native function is a function of one kernel that has its name.
+    fn native_body(&self, function: &Function) -> Result<Function> {
+        if self.registry.find_native(&function.name).is_none() {
             let text = format!("no native function @{} is known here", function.name);
-            whole(Error::new(ErrorKind::NotFound, text))
-        })?;
+            let error = Error::new(ErrorKind::NotFound, text);
+            return Err(error.at(source(&function.location)));
+        }
         let arguments = function.arguments;
         let results = arguments..arguments + function.result_types.len() as u32;
         let registers = function
             .argument_types()
             .iter()
             .chain(&function.result_types);
-        let body = Function {
+        Ok(Function {
             registers: registers.cloned().collect(),
             results: results.clone().map(RegisterId).collect(),
             kernels: vec![tenon_bef::Kernel {
                 name: function.name.as_str().into(),
                 operands: (0..arguments).map(RegisterId).collect(),
                 results: results.map(RegisterId).collect(),
+                location: function.location.clone(),
                 ..tenon_bef::Kernel::default()
             }],
             ..function.clone()
-        };
-        let site = self.site(&body, 0);
-        let kernel = check_and_bind(&site, def).map_err(whole)?;
-        let layout = Layout::in_order(&body)?;
-        Ok(BoundFunction {
-            kernels: vec![BoundKernel {
-                kernel,
-                start: 0,
-                operands: arguments,
-                results: body.results.len() as u32,
-                stream: 0,
-            }],
-            details: details(&body, number),
-            numbers: layout.numbers,
-            results: numbers(&body.results).collect(),
-            flow: Flow::default(),
-            program: self.program.clone(),
-            spare: Spare::default(),
-            id,
-            name: body.name,
-            kind: body.kind,
-            registers: body.registers,
-            arguments: arguments as usize,
-            result_types: body.result_types,
-            location: body.location,
         })
     }
 
-    fn kernels(&self, function: &Function) -> Result<Vec<Box<dyn Kernel>>, Errors> {
-        let slots: Vec<OnceLock<Result<Box<dyn Kernel>>>> =
+    /// Binds all kernels, several at a time. Those that are the same wherever they stand are bound
+    /// once.
+    fn kernels(&self, function: &Function) -> Result<Kernels, Errors> {
+        let slots: Vec<OnceLock<Bound>> =
             function.kernels.iter().map(|_| OnceLock::new()).collect();
+        let first = first_of_name(function);
         pool::for_each(slots.len(), |index| {
             let site = self.site(function, index);
             let bound = self
                 .find(&site)
-                .and_then(|def| check_and_bind(&site, def))
+                .and_then(|def| {
+                    check(&site, def)?;
+                    if def.is_placeless() && first[index] != index {
+                        return Ok(None);
+                    }
+                    def.bind(&site).map(Some)
+                })
                 .map_err(|error| error.at(place(function, index, site.kernel)));
             // Each slot is filled once, so that there is nothing to refuse.
             let _ = slots[index].set(bound);
         });
         let mut errors = Vec::new();
-        let mut kernels = Vec::with_capacity(slots.len());
-        for bound in slots.into_iter().filter_map(OnceLock::into_inner) {
-            bound.map_or_else(|error| errors.push(error), |kernel| kernels.push(kernel));
+        let mut kernels = Kernels {
+            bound: Vec::new(),
+            positions: Vec::with_capacity(slots.len()),
+        };
+        for (slot, first) in slots.into_iter().zip(first) {
+            match slot.into_inner() {
+                Some(Ok(Some(kernel))) => {
+                    kernels.positions.push(kernels.bound.len() as u32);
+                    kernels.bound.push(kernel);
+                }
+                Some(Err(error)) => {
+                    kernels.positions.push(0);
+                    errors.push(error);
+                }
+                Some(Ok(None)) | None => kernels.positions.push(kernels.positions[first]),
+            }
         }
         if errors.is_empty() {
             Ok(kernels)
@@ -156,12 +148,26 @@ impl Binder<'_> {
     }
 
     fn find(&self, site: &Site<'_>) -> Result<&KernelDef> {
-        let found = self.registry.find(&site.kernel.name);
+        let name = &site.kernel.name;
+        let found = match site.function.kind {
+            FunctionKind::Native => self.registry.find_native(name),
+            _ => self.registry.find(name),
+        };
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, "no kernel of this name is known here"))
     }
 }
 
-fn check_and_bind(site: &Site<'_>, def: &KernelDef) -> Result<Box<dyn Kernel>> {
+/// For each kernel the position of the first one of its name.
+fn first_of_name(function: &Function) -> Vec<usize> {
+    let mut first = HashMap::new();
+    let kernels = function.kernels.iter().enumerate();
+    kernels
+        .map(|(index, kernel)| *first.entry(&*kernel.name).or_insert(index))
+        .collect()
+}
+
+/// Checks the types and functions of a kernel.
+fn check(site: &Site<'_>, def: &KernelDef) -> Result<()> {
     let types = |registers: &'_ [RegisterId]| -> Vec<&str> {
         let ty = |register: &RegisterId| site.function.registers.get(register.0 as usize);
         registers
@@ -170,9 +176,11 @@ fn check_and_bind(site: &Site<'_>, def: &KernelDef) -> Result<Box<dyn Kernel>> {
             .collect()
     };
     let kernel = site.kernel;
-    def.signature()
-        .check(&types(&kernel.operands), &types(&kernel.results))
-        .and_then(|()| def.bind(site))
+    def.signature().check(
+        &types(&kernel.operands),
+        &types(&kernel.results),
+        kernel.functions.len(),
+    )
 }
 
 fn details(function: &Function, number: u64) -> Vec<Detail> {
@@ -186,112 +194,132 @@ fn details(function: &Function, number: u64) -> Vec<Detail> {
     function.kernels.iter().enumerate().map(detail).collect()
 }
 
-fn numbers(registers: &[RegisterId]) -> impl Iterator<Item = u32> {
-    registers.iter().map(|register| register.0)
-}
-
-/// Where the numbers of kernels stand, and the numbers.
+/// The code of a function, and what stands beside it.
 struct Layout {
-    numbers: Vec<u32>,
-    /// Start and stream of each kernel.
-    places: Vec<(u32, u32)>,
+    code: Code,
+    results: Vec<u32>,
     flow: Flow,
 }
 
+/// The slot of each register: arguments, then results in block order.
+fn slots(function: &Function) -> Vec<u32> {
+    let mut slots = vec![0; function.registers.len()];
+    let arguments = (0..function.arguments).map(RegisterId);
+    let results = function
+        .kernels
+        .iter()
+        .flat_map(|kernel| kernel.results.iter().copied());
+    for (slot, register) in (0u32..).zip(arguments.chain(results)) {
+        slots[register.0 as usize] = slot;
+    }
+    slots
+}
+
 impl Layout {
-    fn new(function: &Function) -> Self {
-        Self {
-            numbers: Vec::new(),
-            places: Vec::with_capacity(function.kernels.len()),
-            flow: Flow::default(),
+    /// For a function whose kernels run in order: the slots that die after each.
+    fn in_order(function: &Function, kernels: Kernels) -> Result<Self> {
+        let slots = slots(function);
+        let last_uses = last_uses(function);
+        let mut code = CodeBuilder::new(kernels.bound, function.kernels.len());
+        for (index, kernel) in function.kernels.iter().enumerate() {
+            instruction(&mut code, kernel, kernels.positions[index], 0, &slots)?;
+            code.dying(&dying(kernel, index, &last_uses, &slots));
         }
-    }
-
-    /// Adds what both kinds of functions have of a kernel.
-    fn kernel(&mut self, kernel: &tenon_bef::Kernel, stream: u32) -> Result<()> {
-        self.places.push((self.position()?, stream));
-        self.numbers.extend(numbers(&kernel.operands));
-        self.numbers.extend(numbers(&kernel.results));
-        Ok(())
-    }
-
-    fn position(&self) -> Result<u32> {
-        u32::try_from(self.numbers.len()).map_err(|_| {
-            Error::new(
-                ErrorKind::Unsupported,
-                "the function has too many registers",
-            )
+        Ok(Self {
+            code: code.finish(),
+            results: slots_of(&function.results, &slots).collect(),
+            flow: Flow::default(),
         })
     }
 
-    /// For a function whose kernels run in order: the registers that die after each.
-    fn in_order(function: &Function) -> Result<Self> {
-        let mut layout = Self::new(function);
-        let last_uses = last_uses(function);
-        for (index, kernel) in function.kernels.iter().enumerate() {
-            layout.kernel(kernel, 0)?;
-            let count = layout.numbers.len();
-            layout.numbers.push(0);
-            layout.numbers.extend(dying(function, &last_uses, index));
-            layout.numbers[count] = (layout.numbers.len() - count - 1) as u32;
-        }
-        Ok(layout)
-    }
-
     /// For a function whose kernels run when they are ready: the users of each result.
-    fn dataflow(function: &Function) -> Result<Self> {
+    fn dataflow(function: &Function, kernels: Kernels) -> Result<Self> {
+        let slots = slots(function);
         let uses = Uses::of(function);
         let streams = assign_streams(function, StreamOptions::default());
-        let mut layout = Self::new(function);
-        let cells = layout.cells(function);
-        layout.flow.root = streams.root;
-        layout.flow.entry = uses.without_operands().to_vec();
         let counts = function
             .kernels
             .iter()
             .map(|kernel| kernel.operands.len().max(1) as u32);
-        layout.flow.counts = counts.collect();
-        for (kernel, &stream) in function.kernels.iter().zip(&streams.kernels) {
-            layout.kernel(kernel, stream)?;
-            for &result in &kernel.results {
-                layout.group(result, &uses, &cells);
-            }
-        }
-        for argument in 0..function.arguments {
-            let position = layout.position()?;
-            layout.flow.argument_groups.push(position);
-            layout.group(RegisterId(argument), &uses, &cells);
-        }
-        layout.position()?;
-        Ok(layout)
-    }
-
-    /// A cell for each register that the function returns: one more than its position, 0 for none.
-    fn cells(&mut self, function: &Function) -> Vec<u32> {
-        let mut cells = vec![0; function.registers.len()];
-        for register in numbers(&function.results) {
-            let cell = &mut cells[register as usize];
-            if *cell == 0 {
-                self.flow.cells.push((register, 0));
-                *cell = self.flow.cells.len() as u32;
-            }
-            self.flow.cells[*cell as usize - 1].1 += 1;
-            self.flow.result_cells.push(*cell - 1);
-        }
-        cells
-    }
-
-    fn group(&mut self, register: RegisterId, uses: &Uses, cells: &[u32]) {
-        let users = uses.users(register);
-        let cell = cells[register.0 as usize];
-        self.numbers.extend([register.0, users.len() as u32, cell]);
-        let counts = &self.flow.counts;
-        let user = |&user: &u32| match counts[user as usize] {
-            1 => user | ALONE,
-            _ => user,
+        let mut flow = Flow {
+            root: streams.root,
+            entry: uses.without_operands().to_vec(),
+            counts: counts.collect(),
+            ..Flow::default()
         };
-        self.numbers.extend(users.iter().map(user));
+        let cells = cells(function, &slots, &mut flow);
+        let mut code = CodeBuilder::new(kernels.bound, function.kernels.len());
+        let counts = &flow.counts;
+        let group = |code: &mut CodeBuilder, register: RegisterId| {
+            let user = |&user: &u32| match counts[user as usize] {
+                1 => user | ALONE,
+                _ => user,
+            };
+            code.group(
+                cells[register.0 as usize],
+                uses.users(register).iter().map(user),
+            );
+        };
+        for (index, kernel) in function.kernels.iter().enumerate() {
+            let (position, stream) = (kernels.positions[index], streams.kernels[index]);
+            instruction(&mut code, kernel, position, stream, &slots)?;
+            kernel
+                .results
+                .iter()
+                .for_each(|&result| group(&mut code, result));
+        }
+        let mut argument_groups = Vec::new();
+        for argument in 0..function.arguments {
+            argument_groups.push(code.position()?);
+            group(&mut code, RegisterId(argument));
+        }
+        code.position()?;
+        Ok(Self {
+            code: code.finish(),
+            results: slots_of(&function.results, &slots).collect(),
+            flow: Flow {
+                argument_groups,
+                ..flow
+            },
+        })
     }
+}
+
+fn instruction(
+    code: &mut CodeBuilder,
+    kernel: &tenon_bef::Kernel,
+    position: u32,
+    stream: u32,
+    slots: &[u32],
+) -> Result<()> {
+    let first = kernel
+        .results
+        .first()
+        .map_or(0, |first| slots[first.0 as usize]);
+    let count = kernel.results.len() as u32;
+    let operands = slots_of(&kernel.operands, slots);
+    code.instruction(position, stream, Slice { first, count }, operands)
+}
+
+fn slots_of<'a>(
+    registers: &'a [RegisterId],
+    slots: &'a [u32],
+) -> impl ExactSizeIterator<Item = u32> {
+    registers.iter().map(|register| slots[register.0 as usize])
+}
+
+/// The cell of each register that the function returns.
+fn cells(function: &Function, slots: &[u32], flow: &mut Flow) -> Vec<Option<u32>> {
+    let mut cells = vec![None; function.registers.len()];
+    for register in &function.results {
+        let cell = *cells[register.0 as usize].get_or_insert_with(|| {
+            flow.cells.push((slots[register.0 as usize], 0));
+            flow.cells.len() as u32 - 1
+        });
+        flow.cells[cell as usize].1 += 1;
+        flow.result_cells.push(cell);
+    }
+    cells
 }
 
 /// For each register the kernel that uses it last; `None` for one that is returned or never used.
@@ -309,19 +337,20 @@ fn last_uses(function: &Function) -> Vec<Option<usize>> {
     last
 }
 
-/// The registers that die after kernel `index`.
-fn dying<'a>(
-    function: &'a Function,
-    last_uses: &'a [Option<usize>],
+/// The slots that die after a kernel.
+fn dying(
+    kernel: &tenon_bef::Kernel,
     index: usize,
-) -> impl Iterator<Item = u32> + 'a {
-    let kernel = &function.kernels[index];
-    let mut registers: Vec<u32> = numbers(&kernel.operands)
-        .chain(numbers(&kernel.results))
+    last_uses: &[Option<usize>],
+    slots: &[u32],
+) -> Vec<u32> {
+    let registers = kernel.operands.iter().chain(&kernel.results);
+    let mut dying: Vec<u32> = registers
+        .map(|register| register.0 as usize)
+        .filter(|&register| last_uses[register] == Some(index))
+        .map(|register| slots[register])
         .collect();
-    registers.sort_unstable();
-    registers.dedup();
-    registers
-        .into_iter()
-        .filter(move |&register| last_uses[register as usize] == Some(index))
+    dying.sort_unstable();
+    dying.dedup();
+    dying
 }

@@ -5,11 +5,11 @@
 //! count is also what makes the operands known to the user's thread, so registers need no state of
 //! their own. Only what the function returns does: the caller may leave before it is there.
 //!
-//! The users of a result stand in the function's numbers as a *group*: the register, how many users,
-//! the cell of the function's result (0 for none, else one more than its position), and the users.
-//! A user that waits for nothing else is marked [`ALONE`].
+//! Kernels that become ready for another stream are handed over as a list: the count of a ready
+//! kernel is not needed any more and says which one comes next.
 
-use crate::function::{BoundFunction, BoundKernel};
+use crate::code::{ALONE, Code, Group, group};
+use crate::function::BoundFunction;
 use crate::kernel::{Call, Frame};
 use crate::program::Inner;
 use crate::queue::{Runnable, Task};
@@ -20,13 +20,11 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tenon_base::{Error, ErrorKind};
 
-/// Marks a user whose only operand this is: it is ready without counting.
-pub(crate) const ALONE: u32 = 1 << 31;
-
 /// Registers, counts and results of one execution; used again by the next.
 pub(crate) struct Execution {
     slots: Slots,
-    /// Operands that each kernel still waits for.
+    /// Operands that each kernel still waits for; once it is ready and handed over, the next kernel
+    /// of its list, or [`LAST`].
     counts: Box<[AtomicU32]>,
     /// Uses left of each register whose value has something to drop; meaningless for the others.
     uses: Box<[AtomicU32]>,
@@ -58,18 +56,19 @@ const SET: u8 = 1;
 /// The caller has a pending value instead.
 const PROMISED: u8 = 2;
 
-/// What a task of an execution does: the two top bits of its argument. Below are the stream (30
-/// bits) and a kernel or group (32 bits).
-const START: u64 = 0;
-const RUN: u64 = 1;
-const RESUME: u64 = 2;
+/// Ends a list of kernels.
+const LAST: u32 = u32::MAX;
+
+/// The argument of a task that starts the execution; any other is a stream and the first of a list
+/// of its kernels.
+const START: u64 = u64::MAX;
 
 impl Execution {
     pub(crate) fn new(function: &BoundFunction) -> Self {
         let zeros = |count| (0..count).map(|_| AtomicU32::new(0)).collect();
         Self {
             slots: Slots::new(function.registers.len()),
-            counts: zeros(function.kernels.len()),
+            counts: zeros(function.code.len()),
             uses: zeros(function.registers.len()),
             cells: function
                 .flow
@@ -133,10 +132,11 @@ impl Execution {
         let function = &run.program.functions[run.function as usize];
         let mut ready = Ready::new(function.flow.root);
         for &kernel in &function.flow.entry {
-            ready.push(kernel, &function.kernels);
+            ready.push(kernel, &function.code);
         }
-        for &group in &function.flow.argument_groups {
-            self.finish(group as usize, function, &mut ready);
+        for (slot, &position) in (0u32..).zip(&function.flow.argument_groups) {
+            let group = group(&mut function.code.words(position));
+            self.finish(slot, &group, position, function, &mut ready);
         }
         self.process(ready, function);
     }
@@ -152,9 +152,9 @@ impl Execution {
             request: Some(&run.request),
         };
         loop {
-            ready.switch_stream(&function.kernels);
+            ready.switch_stream(&function.code);
             if ready.has_others() {
-                self.enqueue(&mut ready, &function.kernels);
+                self.enqueue(&mut ready, &function.code);
             }
             let Some(kernel) = ready.pop() else { break };
             self.run_kernel(kernel, &call, &mut ready);
@@ -162,30 +162,32 @@ impl Execution {
     }
 
     /// Hands the kernels of other streams to the queue, one task a stream.
-    fn enqueue(self: &Arc<Self>, ready: &mut Ready, kernels: &[BoundKernel]) {
-        let stream = |kernel: u32| kernels[kernel as usize].stream;
+    fn enqueue(self: &Arc<Self>, ready: &mut Ready, code: &Code) {
         let groups = ready
-            .others(kernels)
-            .chunk_by(|&a, &b| stream(a) == stream(b));
+            .others(code)
+            .chunk_by(|&a, &b| code.stream(a) == code.stream(b));
         let mut tasks = groups.map(|group| {
-            let this = self.clone();
-            let stream = stream(group[0]);
-            match group {
-                [kernel] => Task::Shared(this, argument(RUN, stream, *kernel)),
-                _ => {
-                    let kernels = group.to_vec();
-                    Task::new(move || this.run_kernels(stream, &kernels))
-                }
+            let mut next = LAST;
+            for &kernel in group.iter().rev() {
+                self.counts[kernel as usize].store(next, Ordering::Relaxed);
+                next = kernel;
             }
+            let stream = code.stream(group[0]);
+            Task::Shared(self.clone(), u64::from(stream) << 32 | u64::from(next))
         });
         self.running().request.host().queue().add_all(&mut tasks);
         ready.clear_others();
     }
 
-    /// Runs kernels of one stream and those that become ready.
-    fn run_kernels(self: Arc<Self>, stream: u32, kernels: &[u32]) {
+    /// Runs a list of kernels of one stream, and those that become ready.
+    fn run_list(self: Arc<Self>, stream: u32, first: u32) {
         let mut ready = Ready::new(stream);
-        ready.extend(kernels);
+        let mut kernel = first;
+        while kernel != LAST {
+            ready.push_own(kernel);
+            // Whoever made the list has handed it over through the queue.
+            kernel = self.counts[kernel as usize].load(Ordering::Relaxed);
+        }
         self.continue_with(ready);
         self.leave();
     }
@@ -198,22 +200,17 @@ impl Execution {
     /// Runs a kernel whose operands are there, and counts down its users.
     fn run_kernel(self: &Arc<Self>, kernel: u32, call: &Call<'_>, ready: &mut Ready) {
         let function = call.function;
-        let bound = &function.kernels[kernel as usize];
-        let start = bound.start as usize;
-        let numbers = &function.numbers[start..];
-        let (operands, numbers) = numbers.split_at(bound.operands as usize);
-        let (results, _) = numbers.split_at(bound.results as usize);
-        for &result in results {
-            // SAFETY: nobody uses the result before this kernel's users are counted down.
-            drop(unsafe { self.slots.replace(result, Value::Empty) });
+        let instruction = function.code.instruction(kernel as usize);
+        let (operands, results) = (instruction.operands, instruction.results);
+        for result in results.slots() {
+            // SAFETY: nobody uses the result before this kernel's users are counted down; what an
+            // earlier execution has left there was dropped by its last user.
+            unsafe { self.slots.reset(result) };
         }
         match self.refusal(operands, call) {
-            Some(error) => {
-                for &result in results {
-                    // SAFETY: as above.
-                    drop(unsafe { self.slots.replace(result, error.clone()) });
-                }
-            }
+            Some(error) => results
+                .slots()
+                .for_each(|slot| self.put(slot, error.clone())),
             None => {
                 // SAFETY: the operands were set before this kernel was counted to zero, and stay
                 // until it has used them; the results are its own until its users are counted down.
@@ -223,7 +220,7 @@ impl Execution {
                     call,
                     kernel: kernel as usize,
                 };
-                if let Err(error) = bound.kernel.run(&mut frame) {
+                if let Err(error) = instruction.kernel.run(&mut frame) {
                     fail(&mut frame, error);
                 }
             }
@@ -231,9 +228,17 @@ impl Execution {
         for &operand in operands {
             self.release(operand, 1);
         }
-        let mut group = start + operands.len() + results.len();
-        for _ in results {
-            group = self.finish(group, function, ready);
+        let mut words = instruction.rest;
+        for slot in results.slots() {
+            let before = words;
+            let group = group(&mut words);
+            self.finish(
+                slot,
+                &group,
+                function.code.position(before),
+                function,
+                ready,
+            );
         }
     }
 
@@ -262,66 +267,60 @@ impl Execution {
         let left = &self.uses[register as usize];
         if left.load(Ordering::Acquire) == uses || left.fetch_sub(uses, Ordering::AcqRel) == uses {
             // SAFETY: that was the last use.
-            drop(unsafe { self.slots.replace(register, Value::Empty) });
+            unsafe { self.slots.set(register, Value::Empty) };
         }
     }
 
-    /// Hands on what a kernel has left in the register of a group: to the caller if the function
-    /// returns it, and to its users. Answers where the next group starts.
+    /// Hands on what a kernel has left in a slot: to the caller if the function returns it, and to
+    /// its users, which stand in the code at `position`.
     fn finish(
         self: &Arc<Self>,
-        group: usize,
+        slot: u32,
+        group: &Group<'_>,
+        position: u32,
         function: &BoundFunction,
         ready: &mut Ready,
-    ) -> usize {
-        let [register, count, cell] = [0, 1, 2].map(|index| function.numbers[group + index]);
-        let users = &function.numbers[group + 3..][..count as usize];
-        let end = group + 3 + users.len();
+    ) {
         // SAFETY: the users are not counted down yet, and the caller is not told.
-        let value = unsafe { self.slots.read(register) };
-        match value {
+        match unsafe { self.slots.read(slot) } {
             Value::Empty => {
                 let error = Error::new(ErrorKind::Internal, "a kernel did not set its result");
-                self.put(register, Value::error(error));
+                self.put(slot, Value::error(error));
             }
             Value::Pending(value) => match value.get() {
                 Some(value) => {
                     let value = value.clone();
-                    self.put(register, value);
+                    self.put(slot, value);
                 }
-                None if users.is_empty() => {}
-                None => {
-                    self.resume_later(value.clone(), group, ready.stream());
-                    return end;
-                }
+                None if group.users.is_empty() => {}
+                None => return self.resume_later(value.clone(), slot, position, ready.stream()),
             },
             _ => {}
         }
-        self.publish(register, users.len() as u32, cell, function);
-        for &user in users {
+        self.publish(slot, group, function);
+        for &user in group.users {
             let kernel = user & !ALONE;
             if user & ALONE != 0 || self.count_down(kernel) {
-                ready.push(kernel, &function.kernels);
+                ready.push(kernel, &function.code);
             }
         }
-        end
     }
 
     /// Writes a register that nobody uses yet.
     fn put(&self, register: u32, value: Value) {
         // SAFETY: only called before its users are counted down and the caller is told.
-        drop(unsafe { self.slots.replace(register, value) });
+        unsafe { self.slots.set(register, value) };
     }
 
     /// Says how often the value of a register will be used, and hands it to the caller if the
     /// function returns it.
-    fn publish(&self, register: u32, users: u32, cell: u32, function: &BoundFunction) {
+    fn publish(&self, register: u32, group: &Group<'_>, function: &BoundFunction) {
         // SAFETY: the users are not counted down yet, and the caller is not told.
         let value = unsafe { self.slots.read(register) };
-        let returned = match cell {
-            0 => 0,
-            cell => function.flow.cells[cell as usize - 1].1,
-        };
+        let users = group.users.len() as u32;
+        let returned = group
+            .cell
+            .map_or(0, |cell| function.flow.cells[cell as usize].1);
         if value.is_counted() {
             if matches!(value, Value::Error(_)) {
                 self.failed.store(true, Ordering::Relaxed);
@@ -332,10 +331,8 @@ impl Execution {
             }
             self.uses[register as usize].store(users + returned, Ordering::Relaxed);
         }
-        if cell == 0 {
-            return;
-        }
-        let cell = &self.cells[cell as usize - 1];
+        let Some(cell) = group.cell else { return };
+        let cell = &self.cells[cell as usize];
         if cell.state.swap(SET, Ordering::AcqRel) == PROMISED {
             let promise = lock(&cell.promise).take();
             let value = value.clone();
@@ -354,28 +351,27 @@ impl Execution {
         count.load(Ordering::Acquire) == 1 || count.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Goes on with a group when its value is there.
-    fn resume_later(self: &Arc<Self>, value: AsyncValue, group: usize, stream: u32) {
+    /// Goes on with a slot when its value is there.
+    fn resume_later(self: &Arc<Self>, value: AsyncValue, slot: u32, position: u32, stream: u32) {
         let this = self.clone();
         value.resume(move |value| {
-            let run = this.running();
-            let register = run.program.functions[run.function as usize].numbers[group];
-            this.put(register, value.clone());
+            this.put(slot, value.clone());
             if depth::is_deep() {
-                let argument = argument(RESUME, stream, group as u32);
-                let queue = run.request.clone();
-                queue.host().queue().add(Task::Shared(this, argument));
+                let request = this.running().request.clone();
+                let resume = move || this.resume(slot, position, stream);
+                request.host().queue().add(Task::new(resume));
             } else {
-                this.resume(stream, group);
+                this.resume(slot, position, stream);
             }
         });
     }
 
-    fn resume(self: Arc<Self>, stream: u32, group: usize) {
+    fn resume(self: Arc<Self>, slot: u32, position: u32, stream: u32) {
         let run = self.running();
         let function = &run.program.functions[run.function as usize];
         let mut ready = Ready::new(stream);
-        self.finish(group, function, &mut ready);
+        let group = group(&mut function.code.words(position));
+        self.finish(slot, &group, position, function, &mut ready);
         self.process(ready, function);
         self.leave();
     }
@@ -415,7 +411,9 @@ impl Execution {
 
     /// Gives up this reference. The last one gives the execution back to its function.
     fn leave(mut self: Arc<Self>) {
-        if let Some(execution) = Arc::get_mut(&mut self)
+        // Mostly others go on with it.
+        if Arc::strong_count(&self) == 1
+            && let Some(execution) = Arc::get_mut(&mut self)
             && let Some(run) = execution.run.take()
         {
             run.program.functions[run.function as usize].keep(self);
@@ -425,22 +423,13 @@ impl Execution {
 
 impl Runnable for Execution {
     fn run(self: Arc<Self>, argument: u64) {
-        let stream = (argument >> 32) as u32 & ((1 << 30) - 1);
-        let index = argument as u32;
-        match argument >> 62 {
-            START => {
-                self.begin();
-                self.leave();
-            }
-            RUN => self.run_kernels(stream, &[index]),
-            _ => self.resume(stream, index as usize),
+        if argument == START {
+            self.begin();
+            self.leave();
+        } else {
+            self.run_list((argument >> 32) as u32, argument as u32);
         }
     }
-}
-
-/// The argument of a task.
-fn argument(what: u64, stream: u32, index: u32) -> u64 {
-    what << 62 | u64::from(stream) << 32 | u64::from(index)
 }
 
 /// Tells of a kernel's error, which becomes that of the results it has not set.

@@ -1,8 +1,9 @@
 //! A function bound to its kernels, and the run of a synchronous one (facts 2.7).
 
+use crate::code::Code;
 use crate::execution::Execution;
 use crate::handle::wrong_count;
-use crate::kernel::{Call, Frame, Kernel, Label};
+use crate::kernel::{Call, Frame, Label};
 use crate::program::Inner;
 use crate::slots::Registers;
 use crate::value::Value;
@@ -23,28 +24,15 @@ pub struct BoundFunction {
     pub(crate) arguments: usize,
     pub(crate) result_types: Vec<Name>,
     pub(crate) location: KernelLocation,
-    pub(crate) kernels: Vec<BoundKernel>,
+    pub(crate) code: Code,
     /// What is only wanted in messages, for each kernel.
     pub(crate) details: Vec<Detail>,
-    /// Registers and users of all kernels, one after the other; see [`BoundKernel`].
-    pub(crate) numbers: Vec<u32>,
+    /// The slots of the results.
     pub(crate) results: Vec<u32>,
     pub(crate) flow: Flow,
     pub(crate) program: Weak<Inner>,
     /// Registers and executions to be used again.
     pub(crate) spare: Spare,
-}
-
-/// A kernel of a bound function. Its numbers: operands, results, and then in a synchronous function
-/// how many registers die after it and which; in an asynchronous one for each result the
-/// [group](crate::execution) that says who uses it.
-pub(crate) struct BoundKernel {
-    pub(crate) kernel: Box<dyn Kernel>,
-    /// Where its numbers start.
-    pub(crate) start: u32,
-    pub(crate) operands: u32,
-    pub(crate) results: u32,
-    pub(crate) stream: u32,
 }
 
 /// A kernel's name and place.
@@ -63,13 +51,13 @@ pub(crate) struct Flow {
     pub(crate) root: u32,
     /// Kernels without operands.
     pub(crate) entry: Vec<u32>,
-    /// Where the group of each argument stands in the numbers.
+    /// Where the group of each argument stands in the code.
     pub(crate) argument_groups: Vec<u32>,
     /// How many operands each kernel waits for.
     pub(crate) counts: Vec<u32>,
     /// The cell of each result.
     pub(crate) result_cells: Vec<u32>,
-    /// For each cell its register, and how many results are taken from it.
+    /// For each cell its slot, and how many results are taken from it.
     pub(crate) cells: Vec<(u32, u32)>,
 }
 
@@ -125,26 +113,23 @@ impl BoundFunction {
 
     /// Number of its kernels.
     pub fn len(&self) -> usize {
-        self.kernels.len()
+        self.code.len()
     }
 
     /// Whether it has no kernels.
     pub fn is_empty(&self) -> bool {
-        self.kernels.is_empty()
+        self.code.len() == 0
     }
 
     /// Name and label of each kernel, in order.
-    pub fn kernels(&self) -> impl ExactSizeIterator<Item = (&str, Label<'_>)> {
-        self.kernels
-            .iter()
-            .zip(&self.details)
-            .map(|(bound, detail)| (&*detail.name, bound.kernel.label()))
+    pub fn kernels(&self) -> impl Iterator<Item = (&str, Label<'_>)> {
+        (0..self.len()).map_while(|index| self.kernel(index))
     }
 
     /// Name and label of one kernel.
     pub fn kernel(&self, index: usize) -> Option<(&str, Label<'_>)> {
-        let (bound, detail) = (self.kernels.get(index)?, self.details.get(index)?);
-        Some((&*detail.name, bound.kernel.label()))
+        let (kernel, detail) = (self.code.kernel(index)?, self.details.get(index)?);
+        Some((&detail.name, kernel.label()))
     }
 
     /// Registers for one execution at a time.
@@ -195,24 +180,22 @@ impl BoundFunction {
                 ),
             ));
         }
-        for (index, bound) in self.kernels.iter().enumerate() {
+        for index in 0..self.code.len() {
             call.control.check()?;
             observer.start(index);
-            let numbers = &self.numbers[bound.start as usize..];
-            let (operands, numbers) = numbers.split_at(bound.operands as usize);
-            let (results, numbers) = numbers.split_at(bound.results as usize);
+            let instruction = self.code.instruction(index);
             let mut frame = Frame {
-                view: registers.view(operands, results),
+                view: registers.view(instruction.operands, instruction.results),
                 call,
                 kernel: index,
             };
-            if let Err(error) = bound.kernel.run(&mut frame) {
+            if let Err(error) = instruction.kernel.run(&mut frame) {
                 return Err(error.at(self.details[index].place.clone()));
             }
             observer.end(index);
-            let (&dying, numbers) = numbers.split_first().unwrap_or((&0, &[]));
-            for &register in &numbers[..dying as usize] {
-                registers.set(register, Value::Empty);
+            let (&dying, slots) = instruction.rest.split_first().unwrap_or((&0, &[]));
+            for &slot in &slots[..dying as usize] {
+                registers.release(slot);
             }
         }
         Ok(())

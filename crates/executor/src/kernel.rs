@@ -85,9 +85,11 @@ impl Frame<'_> {
 
     /// Sets a result; one that the kernel does not have is dropped. An error set here, rather than
     /// returned, is told to nobody.
-    #[inline]
+    #[inline(always)]
     pub fn set(&mut self, index: usize, value: Value) {
-        self.view.set(index, value);
+        if let Some(vacant) = self.view.vacant(index) {
+            vacant.fill(value);
+        }
     }
 
     /// Sets all results to `value`.

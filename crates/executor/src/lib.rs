@@ -34,6 +34,7 @@ mod allocator;
 mod async_value;
 mod attributes;
 mod bind;
+mod code;
 mod depth;
 #[allow(unsafe_code, reason = "registers that several threads share")]
 mod execution;

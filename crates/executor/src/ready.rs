@@ -1,6 +1,6 @@
 //! The kernels that one thread has to run: its own stream's, and those for others (facts 2.3).
 
-use crate::function::BoundKernel;
+use crate::code::Code;
 use std::cell::RefCell;
 
 /// Ready kernels by stream.
@@ -38,17 +38,17 @@ impl Ready {
 
     /// Adds a ready kernel.
     #[inline]
-    pub(crate) fn push(&mut self, kernel: u32, kernels: &[BoundKernel]) {
-        if kernels[kernel as usize].stream == self.stream {
+    pub(crate) fn push(&mut self, kernel: u32, code: &Code) {
+        if code.stream(kernel) == self.stream {
             self.lists.own.push(kernel);
         } else {
             self.lists.others.push(kernel);
         }
     }
 
-    /// Adds kernels of this stream.
-    pub(crate) fn extend(&mut self, kernels: &[u32]) {
-        self.lists.own.extend_from_slice(kernels);
+    /// Adds a kernel of this stream.
+    pub(crate) fn push_own(&mut self, kernel: u32) {
+        self.lists.own.push(kernel);
     }
 
     /// The kernel to run next.
@@ -65,22 +65,22 @@ impl Ready {
 
     /// When nothing is left of this stream, goes over to the stream that has been ready longest.
     #[inline]
-    pub(crate) fn switch_stream(&mut self, kernels: &[BoundKernel]) {
+    pub(crate) fn switch_stream(&mut self, code: &Code) {
         if self.lists.own.is_empty()
             && let Some(&first) = self.lists.others.first()
         {
-            let stream = kernels[first as usize].stream;
+            let stream = code.stream(first);
             let others = &mut self.lists.others;
-            let kept = partition(others, |kernel| kernels[kernel as usize].stream != stream);
+            let kept = partition(others, |kernel| code.stream(kernel) != stream);
             self.lists.own.extend(others.drain(kept..));
             self.stream = stream;
         }
     }
 
     /// The kernels of other streams, sorted by stream; [`Ready::clear_others`] follows.
-    pub(crate) fn others(&mut self, kernels: &[BoundKernel]) -> &[u32] {
+    pub(crate) fn others(&mut self, code: &Code) -> &[u32] {
         let others = &mut self.lists.others;
-        others.sort_by_key(|&kernel| kernels[kernel as usize].stream);
+        others.sort_by_key(|&kernel| code.stream(kernel));
         others
     }
 

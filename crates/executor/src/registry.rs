@@ -20,8 +20,10 @@ pub struct Signature {
     pub attributes: Vec<&'static str>,
     /// Its results.
     pub results: Vec<&'static str>,
-    /// Whether it makes any number of results instead.
+    /// Whether any further results may follow.
     pub variadic_results: bool,
+    /// How many functions it refers to; `None` for any number.
+    pub functions: Option<usize>,
 }
 
 /// A kernel that programs may name; most are made by [`kernel()`](crate::kernel()).
@@ -31,6 +33,8 @@ pub struct KernelDef {
     signature: Signature,
     bind: Arc<Bind>,
     documentation: &'static str,
+    /// Whether it is bound once for all places.
+    placeless: bool,
 }
 
 type Bind = dyn Fn(&Site<'_>) -> Result<Box<dyn Kernel>> + Send + Sync;
@@ -55,6 +59,7 @@ impl KernelDef {
             signature,
             bind: Arc::new(bind),
             documentation: "",
+            placeless: false,
         }
     }
 
@@ -69,6 +74,15 @@ impl KernelDef {
     /// What it does, in a sentence.
     pub fn documentation(&self) -> &'static str {
         self.documentation
+    }
+
+    /// The same, bound once for all places: it reads no attributes and needs no services.
+    pub(crate) fn placeless(self, placeless: bool) -> Self {
+        Self { placeless, ..self }
+    }
+
+    pub(crate) fn is_placeless(&self) -> bool {
+        self.placeless
     }
 
     /// The name.
@@ -152,8 +166,13 @@ fn add(map: &mut HashMap<Cow<'static, str>, KernelDef>, what: &str, def: KernelD
 }
 
 impl Signature {
-    /// Checks the types of a call. One chain more than declared is legal: it only orders (facts 4).
-    pub(crate) fn check(&self, operands: &[&str], results: &[&str]) -> Result<()> {
+    /// Checks types and functions of a call. One chain more than declared is legal: it only orders (facts 4).
+    pub(crate) fn check(
+        &self,
+        operands: &[&str],
+        results: &[&str],
+        functions: usize,
+    ) -> Result<()> {
         let declared = self.operands.len();
         let extra = operands.get(declared..).unwrap_or_default();
         let chained = matches!(extra, [ty] if *ty == "!tfrt.chain" || !is_typed(ty));
@@ -167,6 +186,11 @@ impl Signature {
                 self.results.len(),
                 results.len(),
             ));
+        }
+        if let Some(expected) = self.functions
+            && expected != functions
+        {
+            return Err(mismatch("number of functions", expected, functions));
         }
         let all = [
             ("operand", &self.operands, operands),
@@ -212,17 +236,17 @@ mod tests {
 
     #[test]
     fn a_trailing_chain_is_legal_and_a_missing_type_is_any() {
-        add().check(&["i32", "i32"], &["i32"]).unwrap();
+        add().check(&["i32", "i32"], &["i32"], 0).unwrap();
         add()
-            .check(&["i32", "i32", "!tfrt.chain"], &["i32"])
+            .check(&["i32", "i32", "!tfrt.chain"], &["i32"], 0)
             .unwrap();
-        add().check(&["none", ""], &["none"]).unwrap();
+        add().check(&["none", ""], &["none"], 0).unwrap();
     }
 
     #[test]
     fn mismatches_say_what() {
         let text = |operands: &[&str], results: &[&str]| {
-            add().check(operands, results).unwrap_err().to_string()
+            add().check(operands, results, 0).unwrap_err().to_string()
         };
         assert_eq!(
             text(&["i32"], &["i32"]),

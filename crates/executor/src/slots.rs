@@ -1,6 +1,7 @@
 //! The registers of one execution: written by one kernel each, read by those that come after.
 
 use crate::Value;
+use crate::code::Slice;
 use std::cell::UnsafeCell;
 
 /// Registers by number. Threads may share them as far as [`View::new`] promises.
@@ -27,14 +28,25 @@ impl Slots {
         unsafe { &*self.0[register as usize].get() }
     }
 
-    /// Exchanges the value of a register.
+    /// Sets a register; what it held is dropped.
     ///
     /// # Safety
     /// Nobody else may read or write the register meanwhile.
-    #[inline]
-    pub(crate) unsafe fn replace(&self, register: u32, value: Value) -> Value {
+    #[inline(always)]
+    pub(crate) unsafe fn set(&self, register: u32, value: Value) {
         // SAFETY: the caller's promise; the index is checked.
-        unsafe { std::mem::replace(&mut *self.0[register as usize].get(), value) }
+        Vacant::new(unsafe { &mut *self.0[register as usize].get() }).fill(value);
+    }
+
+    /// Empties a register that holds nothing to drop, without looking at it: what it held is not
+    /// waited for.
+    ///
+    /// # Safety
+    /// Nobody else may read or write the register meanwhile. What it holds is never dropped.
+    #[inline]
+    pub(crate) unsafe fn reset(&self, register: u32) {
+        // SAFETY: the caller's promise; the index is checked.
+        unsafe { self.0[register as usize].get().write(Value::Empty) }
     }
 }
 
@@ -62,20 +74,28 @@ impl Registers {
     #[inline]
     pub(crate) fn set(&mut self, register: u32, value: Value) {
         if let Some(slot) = self.0.0.get_mut(register as usize) {
-            *slot.get_mut() = value;
+            Vacant::new(slot.get_mut()).fill(value);
         }
     }
 
-    /// Empties all registers.
+    /// Drops what a register holds, if that does anything.
+    #[inline]
+    pub(crate) fn release(&mut self, register: u32) {
+        if let Some(slot) = self.0.0.get_mut(register as usize) {
+            Vacant::new(slot.get_mut());
+        }
+    }
+
+    /// Drops what all registers hold.
     pub(crate) fn clear(&mut self) {
         for slot in &mut self.0.0 {
-            *slot.get_mut() = Value::Empty;
+            Vacant::new(slot.get_mut());
         }
     }
 
     /// Operands and results of one kernel.
     #[inline]
-    pub(crate) fn view<'a>(&'a mut self, operands: &'a [u32], results: &'a [u32]) -> View<'a> {
+    pub(crate) fn view<'a>(&'a mut self, operands: &'a [u32], results: Slice) -> View<'a> {
         View {
             slots: &self.0,
             operands,
@@ -84,11 +104,39 @@ impl Registers {
     }
 }
 
+/// A register that holds nothing to drop, for one value. Values are best made when the register is
+/// vacant already: a number then goes there in one piece. Built up elsewhere and copied, its parts
+/// would be read back before they are written, which stalls the processor.
+pub(crate) struct Vacant<'a>(&'a mut Value);
+
+impl<'a> Vacant<'a> {
+    #[inline(always)]
+    fn new(slot: &'a mut Value) -> Self {
+        if slot.is_counted() {
+            clear(slot);
+        }
+        Self(slot)
+    }
+
+    /// Sets the register.
+    #[inline(always)]
+    pub(crate) fn fill(self, value: Value) {
+        // SAFETY: what is there has nothing to drop.
+        unsafe { std::ptr::write(self.0, value) };
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn clear(slot: &mut Value) {
+    *slot = Value::Empty;
+}
+
 /// The registers that one run of one kernel may touch.
 pub(crate) struct View<'a> {
     slots: &'a Slots,
     operands: &'a [u32],
-    results: &'a [u32],
+    results: Slice,
 }
 
 impl<'a> View<'a> {
@@ -96,7 +144,7 @@ impl<'a> View<'a> {
     /// While the view lives nobody may write the operands, and nobody but the view may read or
     /// write the results; what was written to the operands must have been made known to this thread.
     #[inline]
-    pub(crate) unsafe fn new(slots: &'a Slots, operands: &'a [u32], results: &'a [u32]) -> Self {
+    pub(crate) unsafe fn new(slots: &'a Slots, operands: &'a [u32], results: Slice) -> Self {
         Self {
             slots,
             operands,
@@ -111,7 +159,7 @@ impl<'a> View<'a> {
 
     #[inline]
     pub(crate) fn results(&self) -> usize {
-        self.results.len()
+        self.results.count as usize
     }
 
     #[inline]
@@ -123,18 +171,17 @@ impl<'a> View<'a> {
 
     #[inline]
     pub(crate) fn result(&self, index: usize) -> Option<&Value> {
-        let register = *self.results.get(index)?;
+        let register = self.results.slot(index)?;
         // SAFETY: as above.
         Some(unsafe { self.slots.read(register) })
     }
 
-    /// Sets a result; one that is not there is dropped.
-    #[inline]
-    pub(crate) fn set(&mut self, index: usize, value: Value) {
-        if let Some(&register) = self.results.get(index) {
-            // SAFETY: only this view touches its results, and it is borrowed for itself here, so
-            // that no reference from `operand` or `result` lives.
-            drop(unsafe { self.slots.replace(register, value) });
-        }
+    /// A result to be set.
+    #[inline(always)]
+    pub(crate) fn vacant(&mut self, index: usize) -> Option<Vacant<'_>> {
+        let register = self.results.slot(index)?;
+        // SAFETY: only this view touches its results, and it is borrowed for itself here, so that
+        // no reference from `operand` or `result` lives.
+        Some(Vacant::new(unsafe { &mut *self.slots.0[register as usize].get() }))
     }
 }

@@ -30,30 +30,26 @@ pub fn kernel<M: 'static, F: KernelFunction<M>>(
     name: impl Into<Cow<'static, str>>,
     function: F,
 ) -> KernelDef {
-    let function = Arc::new(function);
-    KernelDef::new(name, F::signature(), move |site| {
+    let def = KernelDef::new(name, F::signature(), move |site| {
         let mut binder = Binder {
             site,
             attributes: 0,
             functions: 0,
         };
         let bound = F::bind(&mut binder)?;
-        let (expected, found) = (binder.functions, site.kernel().functions.len());
-        if expected != found {
-            let error = Error::new(ErrorKind::InvalidProgram, "wrong number of functions");
-            return Err(error.expected(expected).found(found));
-        }
-        let function = function.clone();
         Ok(Box::new(Typed::<M, F> {
-            function,
+            function: function.clone(),
             bound,
             marker: PhantomData,
         }))
-    })
+    });
+    def.placeless(F::PLACELESS)
 }
 
 /// A function that is a kernel: up to twelve [`Parameter`]s, and [`Results`].
-pub trait KernelFunction<M>: Send + Sync + 'static {
+pub trait KernelFunction<M>: Clone + Send + Sync + 'static {
+    /// Whether it is the same wherever it stands: without attributes.
+    const PLACELESS: bool;
     /// What its parameters read when the kernel is bound.
     type Bound: Send + Sync;
     /// What it takes and makes.
@@ -67,6 +63,8 @@ pub trait KernelFunction<M>: Send + Sync + 'static {
 /// What a kernel function may take: numbers, [`Chain`], `&T` or [`Shared`] of the host's own types,
 /// [`Value`], [`Rest`], [`Attr`], [`FunctionHandle`], [`Reporter`], `&Host`, `&Request`.
 pub trait Parameter {
+    /// Whether it is the same wherever the kernel stands.
+    const PLACELESS: bool = true;
     /// What the function is called with.
     type Item<'a>;
     /// What is read when the kernel is bound.
@@ -119,7 +117,7 @@ pub trait FromAttribute: Clone + Send + Sync + 'static {
 }
 
 struct Typed<M, F: KernelFunction<M>> {
-    function: Arc<F>,
+    function: F,
     bound: F::Bound,
     marker: PhantomData<fn() -> M>,
 }
@@ -157,11 +155,13 @@ macro_rules! functions {
     ($($parameter:ident),*) => {
         impl<F, R, $($parameter,)*> KernelFunction<fn($($parameter),*) -> R> for F
         where
-            F: Send + Sync + 'static,
+            F: Clone + Send + Sync + 'static,
             F: Fn($($parameter),*) -> R + for<'a> Fn($($parameter::Item<'a>),*) -> R,
             $($parameter: Parameter,)*
             R: Results,
         {
+            const PLACELESS: bool = true $(&& $parameter::PLACELESS)*;
+
             type Bound = ($($parameter::Bound,)*);
 
             fn signature() -> Signature {
@@ -169,6 +169,7 @@ macro_rules! functions {
                 let mut signature = Signature::default();
                 $($parameter::declare(&mut signature);)*
                 R::declare(&mut signature);
+                signature.functions.get_or_insert(0);
                 signature
             }
 
@@ -177,7 +178,7 @@ macro_rules! functions {
                 Ok(($($parameter::bind(binder)?,)*))
             }
 
-            #[inline]
+            #[inline(always)]
             #[allow(non_snake_case, unused_mut, unused_variables, reason = "made by a macro")]
             fn call(&self, bound: &Self::Bound, frame: &mut Frame<'_>) -> Result<()> {
                 fn apply<$($parameter,)* R>(
@@ -252,6 +253,7 @@ impl<T: Opaque> Parameter for &T {
 }
 
 impl<T: FromAttribute> Parameter for Attr<T> {
+    const PLACELESS: bool = false;
     type Item<'a> = Attr<T>;
     type Bound = T;
     fn declare(signature: &mut Signature) {
@@ -323,7 +325,9 @@ impl Parameter for FunctionHandle {
     type Item<'a> = FunctionHandle;
     /// Which of the kernel's functions.
     type Bound = usize;
-    fn declare(_: &mut Signature) {}
+    fn declare(signature: &mut Signature) {
+        *signature.functions.get_or_insert(0) += 1;
+    }
     fn bind(binder: &mut Binder<'_, '_>) -> Result<usize> {
         binder.functions += 1;
         Ok(binder.functions - 1)
@@ -345,9 +349,11 @@ impl<T: IntoValue> Results for T {
     fn declare(signature: &mut Signature) {
         signature.results.push(T::TYPE);
     }
-    #[inline]
+    #[inline(always)]
     fn set(self, frame: &mut Frame<'_>) -> Result<()> {
-        frame.set(0, self.into_value());
+        if let Some(vacant) = frame.view.vacant(0) {
+            vacant.fill(self.into_value());
+        }
         Ok(())
     }
 }
@@ -356,7 +362,7 @@ impl<R: Results> Results for Result<R> {
     fn declare(signature: &mut Signature) {
         R::declare(signature);
     }
-    #[inline]
+    #[inline(always)]
     fn set(self, frame: &mut Frame<'_>) -> Result<()> {
         self?.set(frame)
     }
@@ -384,9 +390,11 @@ macro_rules! tuples {
             fn declare(signature: &mut Signature) {
                 $(signature.results.push($name::TYPE);)*
             }
-            #[inline]
+            #[inline(always)]
             fn set(self, frame: &mut Frame<'_>) -> Result<()> {
-                $(frame.set($index, self.$index.into_value());)*
+                $(if let Some(vacant) = frame.view.vacant($index) {
+                    vacant.fill(self.$index.into_value());
+                })*
                 Ok(())
             }
         }

@@ -189,7 +189,7 @@ macro_rules! scalars {
 
             impl IntoValue for $ty {
                 const TYPE: &'static str = $name;
-                #[inline]
+                #[inline(always)]
                 fn into_value(self) -> Value {
                     Value::$variant(self)
                 }
