@@ -182,6 +182,8 @@ impl<'a> View<'a> {
         let register = self.results.slot(index)?;
         // SAFETY: only this view touches its results, and it is borrowed for itself here, so that
         // no reference from `operand` or `result` lives.
-        Some(Vacant::new(unsafe { &mut *self.slots.0[register as usize].get() }))
+        Some(Vacant::new(unsafe {
+            &mut *self.slots.0[register as usize].get()
+        }))
     }
 }
