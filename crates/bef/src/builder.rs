@@ -58,6 +58,11 @@ impl Function {
         &self.registers[..self.registers.len().min(self.arguments as usize)]
     }
 
+    /// Whether the host has its body.
+    pub fn is_native(&self) -> bool {
+        self.kind == FunctionKind::Native
+    }
+
     /// Whether it is the region of a kernel.
     pub fn is_region(&self) -> bool {
         self.name.is_empty()

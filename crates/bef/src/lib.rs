@@ -25,13 +25,13 @@ mod verify;
 
 pub use attribute::MAX_NESTING;
 pub use builder::{FunctionBuilder, KernelBuilder};
-pub use bytes::{EncodeOptions, MAX_LOCATION_NESTING, decode, encode};
+pub use bytes::{EncodeOptions, File, FunctionEntry, MAX_LOCATION_NESTING, decode, encode};
 pub use module::{
     Attribute, DType, Dense, Dictionary, Function, FunctionId, FunctionKind, Kernel,
     KernelLocation, Module, RegisterId, Registers,
 };
 pub use name::Name;
-pub use streams::{StreamOptions, Streams, assign_streams};
+pub use streams::{COST_ATTRIBUTE, StreamOptions, Streams, assign_streams, stream_remarks};
 pub use text::{
     Diagnostic, Expectations, Place, PrintOptions, Severity, Source, parse, parse_for_rewriting,
     parse_source, print,

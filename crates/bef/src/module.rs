@@ -1,6 +1,6 @@
 //! The Module: functions made of kernels. The only executable thing in Tenon.
 
-use crate::Name;
+use crate::{Name, Place};
 use smallvec::SmallVec;
 use std::fmt;
 
@@ -129,6 +129,26 @@ pub enum KernelLocation {
     },
     /// Several places.
     Fused(Vec<KernelLocation>),
+}
+
+impl KernelLocation {
+    /// The first place in a file: that of what is named, of what is called, of the first of
+    /// several.
+    pub fn place(&self) -> Option<Place> {
+        match self {
+            KernelLocation::Unknown => None,
+            KernelLocation::FileLineCol { file, line, column } => Some(Place {
+                file: file.to_string(),
+                line: *line,
+                column: *column,
+            }),
+            KernelLocation::Name { child, .. } => child.place(),
+            KernelLocation::CallSite { callee, caller } => {
+                callee.place().or_else(|| caller.place())
+            }
+            KernelLocation::Fused(parts) => parts.iter().find_map(KernelLocation::place),
+        }
+    }
 }
 
 /// Element types as BEF numbers them (facts 1.3).

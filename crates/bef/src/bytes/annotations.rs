@@ -115,14 +115,15 @@ impl AnnotationWriter<'_> {
 /// Reads the section in step with the functions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnnotationReader<'a> {
-    records: Reader<'a>,
+    /// At the next function.
+    pub(crate) records: Reader<'a>,
     values: Reader<'a>,
 }
 
 /// What reading annotations needs of the file.
 pub(crate) struct AnnotationContext<'s, 'a> {
-    pub(crate) strings: &'s StringsReader<'a>,
-    pub(crate) locations: &'s LocationReader<'a>,
+    pub(crate) strings: &'s mut StringsReader<'a>,
+    pub(crate) locations: &'s mut LocationReader<'a>,
     pub(crate) budget: &'s mut Budget,
 }
 
@@ -150,17 +151,24 @@ impl<'a> AnnotationReader<'a> {
         Ok((this, attributes))
     }
 
-    /// Reads what is said of the next function.
+    /// The record of the next function, which is empty when nothing is said.
+    pub(crate) fn next(&mut self) -> Result<Reader<'a>> {
+        let length = self.records.count(1)?;
+        let (record, _) = self.records.split(length)?;
+        self.records.take(length)?;
+        Ok(record)
+    }
+
+    /// Reads what is said of the next function, and answers the record.
     pub(crate) fn function(
         &mut self,
         function: &mut Function,
         context: &mut AnnotationContext<'_, 'a>,
-    ) -> Result<()> {
-        let length = self.records.count(1)?;
-        let (mut record, rest) = self.records.split(length)?;
-        self.records = rest;
-        if length == 0 {
-            return Ok(());
+    ) -> Result<Reader<'a>> {
+        let mut record = self.next()?;
+        let whole = record;
+        if record.remaining() == 0 {
+            return Ok(whole);
         }
         function.attributes = self.dictionary(&mut record, context)?;
         if function.kind == FunctionKind::Native {
@@ -179,7 +187,7 @@ impl<'a> AnnotationReader<'a> {
             let before = (kernel.attributes).partition_point(|(name, _)| &**name < COST_ATTRIBUTE);
             (kernel.attributes).insert(before, (COST_ATTRIBUTE.into(), cost));
         }
-        Ok(())
+        Ok(whole)
     }
 
     fn dictionary(

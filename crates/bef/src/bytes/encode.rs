@@ -2,6 +2,7 @@
 
 use super::annotations::{AnnotationWriter, has_annotations};
 use super::attribute_writer::{AttributeSection, size};
+use super::body::PSEUDO_CODE;
 use super::location::LocationWriter;
 use super::references::guessed_names;
 use super::section::{HEADER, SectionId, write_section};
@@ -22,21 +23,17 @@ pub struct EncodeOptions {
     /// need: AttributeTypes, AttributeNames and RegisterTypes. Without them a Module does not come
     /// back whole.
     pub optional_sections: bool,
-    /// How kernels are put on streams.
-    pub streams: StreamOptions,
 }
 
 impl Default for EncodeOptions {
     fn default() -> Self {
         Self {
             optional_sections: true,
-            streams: StreamOptions::default(),
         }
     }
 }
 
-/// The code and location of the pseudo kernel.
-pub(crate) const PSEUDO_CODE: u32 = 0xABAB_ABAB;
+/// The location of the pseudo kernel.
 const PSEUDO_LOCATION: u32 = 0xCDCD_CDCD;
 
 /// The BEF bytes of `module`, which is verified first. Equal modules give equal bytes.
@@ -51,6 +48,7 @@ pub fn encode(module: &Module, options: &EncodeOptions) -> Result<Vec<u8>> {
     let annotated = options.optional_sections && has_annotations(module);
     let (string_bytes, strings) = tables.strings(module, named, annotated).finish();
     let mut encoder = Encoder {
+        module,
         options,
         strings: &strings,
         tables: &tables,
@@ -124,6 +122,7 @@ pub(crate) fn written_attributes(
 }
 
 struct Encoder<'a> {
+    module: &'a Module,
     options: &'a EncodeOptions,
     strings: &'a StringOffsets<'a>,
     tables: &'a Tables<'a>,
@@ -154,7 +153,7 @@ impl Encoder<'_> {
     /// A function's body: location, register table, kernel table, results, kernels (facts 1.6).
     fn body(&mut self, function: &Function) -> Result<()> {
         let uses = Uses::of(function);
-        let streams = assign_streams(function, self.options.streams);
+        let streams = assign_streams(function, StreamOptions::of(self.module, function));
         let location = self.locations.add(&function.location);
         let (kernels, offsets) = self.kernels(function, &uses)?;
         let out = &mut self.functions;

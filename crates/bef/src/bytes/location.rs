@@ -82,9 +82,9 @@ pub(crate) struct LocationReader<'a> {
     pub(crate) strings: StringsReader<'a>,
 }
 
-impl LocationReader<'_> {
+impl<'a> LocationReader<'a> {
     /// The location at `offset`; an offset behind the section means that there is none.
-    pub(crate) fn location(&self, offset: u64, budget: &mut Budget) -> Result<KernelLocation> {
+    pub(crate) fn location(&mut self, offset: u64, budget: &mut Budget) -> Result<KernelLocation> {
         let Ok(mut record) = self.locations.at(offset) else {
             return Ok(KernelLocation::Unknown);
         };
@@ -96,16 +96,16 @@ impl LocationReader<'_> {
 
     /// The location whose record stands at `record`.
     pub(crate) fn record(
-        &self,
-        record: &mut Reader<'_>,
+        &mut self,
+        record: &mut Reader<'a>,
         budget: &mut Budget,
     ) -> Result<KernelLocation> {
         self.read(record, budget, 0)
     }
 
     fn read(
-        &self,
-        record: &mut Reader<'_>,
+        &mut self,
+        record: &mut Reader<'a>,
         budget: &mut Budget,
         depth: usize,
     ) -> Result<KernelLocation> {
@@ -116,7 +116,6 @@ impl LocationReader<'_> {
                 "a location is nested deeper than {MAX_LOCATION_NESTING}"
             )));
         }
-        let mut nested = |record: &mut Reader<'_>| self.read(record, budget, depth + 1);
         Ok(match record.byte()? {
             UNKNOWN => KernelLocation::Unknown,
             FILE_LINE_COL => KernelLocation::FileLineCol {
@@ -126,21 +125,21 @@ impl LocationReader<'_> {
             },
             NAME => {
                 let name = record.vbr()?;
-                let child = Box::new(nested(record)?);
+                let child = Box::new(self.read(record, budget, depth + 1)?);
                 KernelLocation::Name {
                     name: self.strings.text(name, budget)?,
                     child,
                 }
             }
             CALL_SITE => KernelLocation::CallSite {
-                callee: Box::new(nested(record)?),
-                caller: Box::new(nested(record)?),
+                callee: Box::new(self.read(record, budget, depth + 1)?),
+                caller: Box::new(self.read(record, budget, depth + 1)?),
             },
             FUSED => {
                 let count = record.count(1)?;
                 KernelLocation::Fused(
                     (0..count)
-                        .map(|_| nested(record))
+                        .map(|_| self.read(record, budget, depth + 1))
                         .collect::<Result<Vec<_>>>()?,
                 )
             }

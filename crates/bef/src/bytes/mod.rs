@@ -3,18 +3,24 @@
 mod annotations;
 mod attribute_reader;
 mod attribute_writer;
-mod decode;
+mod body;
+mod check;
 mod encode;
+mod file;
+mod function_reader;
+mod index;
 mod location;
+mod lookup;
 mod references;
 mod section;
+mod steps;
 mod strings;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod wire;
 
-pub use decode::decode;
 pub use encode::{EncodeOptions, encode};
+pub use file::{File, FunctionEntry, decode};
 pub use location::MAX_LOCATION_NESTING;
 pub(crate) use location::depth as location_depth;

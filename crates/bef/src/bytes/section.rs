@@ -1,6 +1,7 @@
 //! Sections: how a BEF file is cut into parts (facts 1.1, 1.2).
 
 use super::wire::{PADDING, Reader, Writer, vbr_length};
+use std::ops::Range;
 use tenon_base::{Error, ErrorKind, Location, Result};
 
 /// Magic number and format version.
@@ -65,15 +66,16 @@ pub(crate) fn write_section(file: &mut Writer, id: SectionId, body: &[u8], align
     file.raw(body);
 }
 
-/// The sections of a file, found by id.
+/// Where the sections of a file stand, by id.
 #[derive(Debug, Default)]
-pub(crate) struct Sections<'a> {
-    found: Vec<(SectionId, usize, &'a [u8])>,
+pub(crate) struct Sections {
+    found: Vec<(SectionId, Range<usize>)>,
 }
 
-impl<'a> Sections<'a> {
-    /// Cuts `bytes` into sections; unknown ones are skipped.
-    pub(crate) fn read(bytes: &'a [u8]) -> Result<Self> {
+impl Sections {
+    /// Cuts `bytes` into sections, of which only the headers are looked at; unknown ones are
+    /// skipped.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self> {
         check_header(bytes)?;
         let mut file = Reader::new("header", 0, bytes);
         file.take(HEADER.len())?;
@@ -92,14 +94,15 @@ impl<'a> Sections<'a> {
                 file.align(alignment.into())?;
             }
             let length = file.room_for(length >> 1, 1)?;
-            let body = (file.position(), file.take(length)?);
+            let body = file.position()..file.position() + length;
+            file.take(length)?;
             let Some(id) = SectionId::from_byte(id) else {
                 continue;
             };
-            if sections.bytes(id).is_some() {
+            if sections.range(id).is_some() {
                 return Err(start.error(format!("section {} occurs twice", id.name())));
             }
-            sections.found.push((id, body.0, body.1));
+            sections.found.push((id, body));
         }
         sections.require()?;
         Ok(sections)
@@ -109,7 +112,7 @@ impl<'a> Sections<'a> {
         use SectionId::{FunctionIndex, Functions, Kernels, Strings, Types};
         let missing = [Strings, Kernels, Types, FunctionIndex, Functions]
             .into_iter()
-            .filter(|id| self.bytes(*id).is_none())
+            .filter(|id| self.range(*id).is_none())
             .map(|id| {
                 Error::new(
                     ErrorKind::InvalidProgram,
@@ -119,20 +122,22 @@ impl<'a> Sections<'a> {
         Error::from_all(missing).map_or(Ok(()), Err)
     }
 
-    fn bytes(&self, id: SectionId) -> Option<(usize, &'a [u8])> {
-        let (_, base, bytes) = self.found.iter().find(|(found, ..)| *found == id)?;
-        Some((*base, bytes))
+    fn range(&self, id: SectionId) -> Option<Range<usize>> {
+        let (_, range) = self.found.iter().find(|(found, _)| *found == id)?;
+        Some(range.clone())
     }
 
-    /// A reader of section `id`, if the file has it.
-    pub(crate) fn optional(&self, id: SectionId) -> Option<Reader<'a>> {
-        self.bytes(id)
-            .map(|(base, bytes)| Reader::new(id.name(), base, bytes))
+    /// A reader of section `id` of the file `bytes`, if the file has it.
+    pub(crate) fn optional<'a>(&self, id: SectionId, bytes: &'a [u8]) -> Option<Reader<'a>> {
+        let range = self.range(id)?;
+        let body = bytes.get(range.clone())?;
+        Some(Reader::new(id.name(), range.start, body))
     }
 
     /// A reader of section `id`, which is empty where the file lacks it.
-    pub(crate) fn reader(&self, id: SectionId) -> Reader<'a> {
-        self.optional(id).unwrap_or(Reader::new(id.name(), 0, &[]))
+    pub(crate) fn reader<'a>(&self, id: SectionId, bytes: &'a [u8]) -> Reader<'a> {
+        self.optional(id, bytes)
+            .unwrap_or(Reader::new(id.name(), 0, &[]))
     }
 }
 

@@ -42,41 +42,54 @@ impl StringOffsets<'_> {
     }
 }
 
-/// Reads a section of strings. The ends are found once, so that many offsets into one long string
-/// do not each scan it.
+/// How many texts are kept to be shared.
+const SLOTS: usize = 64;
+
+/// Reads a section of strings. The texts read last are kept, so that places that refer to one text
+/// share it.
 #[derive(Debug)]
 pub(crate) struct StringsReader<'a> {
     reader: Reader<'a>,
-    bytes: &'a [u8],
-    ends: Vec<usize>,
+    slots: Vec<(u64, Option<Name>)>,
 }
 
 impl<'a> StringsReader<'a> {
-    pub(crate) fn new(mut reader: Reader<'a>) -> Result<Self> {
-        let start = reader;
-        let bytes = reader.take(reader.remaining())?;
-        let ends = (0..bytes.len()).filter(|i| bytes[*i] == 0).collect();
-        Ok(Self {
-            reader: start,
-            bytes,
-            ends,
-        })
-    }
-
-    /// The string at `offset`, owned and paid for.
-    pub(crate) fn text(&self, offset: u64, budget: &mut Budget) -> Result<Name> {
-        let at = self.reader.at(offset)?;
-        let start = at.position();
-        let end = self.ends.get(self.ends.partition_point(|end| *end < start));
-        let Some(bytes) = end.and_then(|end| self.bytes.get(start..*end)) else {
-            return Err(at.error("a string without an end"));
-        };
-        budget.spend_on::<String>(1, bytes.len())?;
-        match std::str::from_utf8(bytes) {
-            Ok(text) => Ok(text.into()),
-            Err(error) => Err(at.error("a string that is not UTF-8").source(error)),
+    pub(crate) fn new(reader: Reader<'a>) -> Self {
+        Self {
+            reader,
+            slots: vec![(0, None); SLOTS],
         }
     }
+
+    /// The string at `offset`.
+    #[inline]
+    pub(crate) fn text(&mut self, offset: u64, budget: &mut Budget) -> Result<Name> {
+        match &self.slots[slot(offset)] {
+            (at, Some(name)) if *at == offset => Ok(name.clone()),
+            _ => self.new_text(offset, budget),
+        }
+    }
+
+    /// The string at `offset`, paid for and kept.
+    fn new_text(&mut self, offset: u64, budget: &mut Budget) -> Result<Name> {
+        let at = self.reader.at(offset)?;
+        let rest = at.ahead();
+        let Some(length) = rest.iter().position(|byte| *byte == 0) else {
+            return Err(at.error("a string without an end"));
+        };
+        budget.spend_on::<Name>(1, length)?;
+        let name: Name = match std::str::from_utf8(&rest[..length]) {
+            Ok(text) => text.into(),
+            Err(error) => return Err(at.error("a string that is not UTF-8").source(error)),
+        };
+        self.slots[slot(offset)] = (offset, Some(name.clone()));
+        Ok(name)
+    }
+}
+
+/// Where a text is kept: offsets are a few bytes apart, so that the low bits tell them apart.
+fn slot(offset: u64) -> usize {
+    (offset ^ (offset >> 6)) as usize % SLOTS
 }
 
 #[cfg(test)]
@@ -92,7 +105,7 @@ mod tests {
         let (bytes, offsets) = set.finish();
         assert_eq!(bytes, b"\0a\0b\0");
         assert_eq!(offsets.of("b").unwrap(), 3);
-        let strings = StringsReader::new(Reader::new("Strings", 0, &bytes)).unwrap();
+        let mut strings = StringsReader::new(Reader::new("Strings", 0, &bytes));
         let mut budget = Budget::for_file(bytes.len());
         assert_eq!(strings.text(1, &mut budget).unwrap(), "a");
         assert_eq!(strings.text(0, &mut budget).unwrap(), "");

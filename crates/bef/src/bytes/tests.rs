@@ -72,7 +72,6 @@ fn optional_sections_can_be_left_out() {
     let module = example();
     let options = EncodeOptions {
         optional_sections: false,
-        ..EncodeOptions::default()
     };
     let bare = decode(&encode(&module, &options).unwrap()).unwrap();
     let function = &bare.functions[0];
@@ -118,14 +117,14 @@ fn names_of_function_references_come_back() {
     let known = section::Sections::read(&file).unwrap();
     assert!(
         known
-            .optional(section::SectionId::FunctionReferenceNames)
+            .optional(section::SectionId::FunctionReferenceNames, &file)
             .is_some()
     );
     let file = bytes(&plain);
     let known = section::Sections::read(&file).unwrap();
     assert!(
         known
-            .optional(section::SectionId::FunctionReferenceNames)
+            .optional(section::SectionId::FunctionReferenceNames, &file)
             .is_none()
     );
     assert_eq!(decode(&file).unwrap(), plain);
@@ -178,7 +177,9 @@ fn what_bef_has_no_place_for_is_kept_beside_it() {
     // What says nothing of the kind has no such section.
     let annotations = |file: &[u8]| {
         let sections = section::Sections::read(file).unwrap();
-        sections.optional(section::SectionId::Annotations).is_some()
+        sections
+            .optional(section::SectionId::Annotations, file)
+            .is_some()
     };
     assert!(annotations(&file));
     assert!(!annotations(&plain));

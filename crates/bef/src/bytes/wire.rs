@@ -92,6 +92,7 @@ impl<'a> Reader<'a> {
     }
 
     /// An error at the current position.
+    #[cold]
     pub(crate) fn error(&self, message: impl Into<String>) -> Error {
         Error::new(ErrorKind::InvalidProgram, message).at(Location {
             field: Some(format!("section {}", self.section)),
@@ -175,7 +176,18 @@ impl<'a> Reader<'a> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
+    #[inline]
     pub(crate) fn vbr(&mut self) -> Result<u64> {
+        match self.bytes.get(self.position) {
+            Some(byte) if byte & 0x80 == 0 => {
+                self.position += 1;
+                Ok(u64::from(*byte))
+            }
+            _ => self.long_vbr(),
+        }
+    }
+
+    fn long_vbr(&mut self) -> Result<u64> {
         let start = *self;
         let mut value = 0u64;
         loop {
@@ -215,6 +227,26 @@ impl<'a> Reader<'a> {
         self.room_for(count, size)
     }
 
+    /// All that is left.
+    #[inline]
+    pub(crate) fn ahead(&self) -> &'a [u8] {
+        self.bytes.get(self.position..).unwrap_or_default()
+    }
+
+    /// The current position, in the file.
+    pub(crate) fn offset(&self) -> u64 {
+        (self.base + self.position) as u64
+    }
+
+    /// The same section, cut off at `end`.
+    pub(crate) fn until(&self, end: usize) -> Reader<'a> {
+        let end = end.clamp(self.position, self.bytes.len());
+        Reader {
+            bytes: &self.bytes[..end],
+            ..*self
+        }
+    }
+
     /// Skips padding up to a multiple of `alignment` from the start of the section.
     pub(crate) fn align(&mut self, alignment: usize) -> Result<()> {
         let padding = self.position.next_multiple_of(alignment) - self.position;
@@ -240,6 +272,15 @@ impl Budget {
     pub(crate) fn for_file(length: usize) -> Self {
         let total = length.saturating_mul(EXPANSION).saturating_add(FLOOR);
         Self { left: total, total }
+    }
+
+    /// The same budget, of which all but `left` has been spent.
+    pub(crate) fn with_left(self, left: usize) -> Self {
+        Self { left, ..self }
+    }
+
+    pub(crate) fn left(&self) -> usize {
+        self.left
     }
 
     pub(crate) fn spend(&mut self, bytes: usize) -> Result<()> {

@@ -1,0 +1,186 @@
+//! The parts of a function's body, found but not yet understood (facts 1.6).
+
+use super::wire::{Budget, Reader};
+use crate::RegisterId;
+use tenon_base::Result;
+
+/// The code of the pseudo kernel, which stands first in every function.
+pub(crate) const PSEUDO_CODE: u32 = 0xABAB_ABAB;
+
+/// What precedes the kernels of a function.
+#[derive(Debug)]
+pub(crate) struct Body<'a> {
+    /// An offset into Locations.
+    pub(crate) location: u64,
+    /// How many registers the function has.
+    pub(crate) registers: usize,
+    pub(crate) results: Vec<RegisterId>,
+    /// At the use counts of registers.
+    pub(crate) use_counts: Reader<'a>,
+    /// The function from its first kernel on.
+    kernels: Reader<'a>,
+}
+
+/// A row of the kernel table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KernelRow {
+    /// Where the record stands, from the first one on.
+    offset: u64,
+    pub(crate) operands: u64,
+    pub(crate) stream: u64,
+}
+
+impl<'a> Body<'a> {
+    /// Reads what precedes the kernels; `table` is filled with a row for each, the pseudo kernel
+    /// first.
+    pub(crate) fn read(
+        mut reader: Reader<'a>,
+        results: usize,
+        table: &mut Vec<KernelRow>,
+        budget: &mut Budget,
+    ) -> Result<Self> {
+        let location = reader.vbr()?;
+        let registers = reader.count(1)?;
+        let use_counts = reader;
+        for _ in 0..registers {
+            reader.vbr()?;
+        }
+        let start = reader;
+        let kernels = reader.count(3)?;
+        if kernels == 0 {
+            return Err(start.error("a function without the pseudo kernel"));
+        }
+        budget.spend_on::<KernelRow>(kernels, 0)?;
+        table.clear();
+        table.reserve(kernels);
+        for _ in 0..kernels {
+            table.push(KernelRow {
+                offset: reader.vbr()?,
+                operands: reader.vbr()?,
+                stream: reader.vbr()?,
+            });
+        }
+        let results = reader.room_for(results as u64, 1)?;
+        budget.spend_on::<RegisterId>(results, 0)?;
+        let results = (0..results)
+            .map(|_| reader.vbr32().map(RegisterId))
+            .collect::<Result<Vec<_>>>()?;
+        reader.align(4)?;
+        Ok(Self {
+            location,
+            registers,
+            results,
+            use_counts,
+            kernels: reader,
+        })
+    }
+
+    /// The record of a kernel.
+    #[inline]
+    pub(crate) fn record(&self, row: &KernelRow) -> Result<Record<'a>> {
+        let list = self.kernels.position() as u64;
+        Record::read(self.kernels.at(list.saturating_add(row.offset))?)
+    }
+}
+
+/// The record of a kernel: words, cut into their lists.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Record<'a> {
+    pub(crate) code: u32,
+    pub(crate) location: u32,
+    /// Where the record stands.
+    pub(crate) place: Reader<'a>,
+    operands: &'a [[u8; 4]],
+    attributes: &'a [[u8; 4]],
+    functions: &'a [[u8; 4]],
+    results: &'a [[u8; 4]],
+    used_by_counts: &'a [[u8; 4]],
+    used_by: &'a [[u8; 4]],
+}
+
+/// The words of a list.
+fn words<'a>(list: &'a [[u8; 4]]) -> impl ExactSizeIterator<Item = u32> + Clone + use<'a> {
+    list.iter().map(|word| u32::from_le_bytes(*word))
+}
+
+impl<'a> Record<'a> {
+    #[inline]
+    fn read(place: Reader<'a>) -> Result<Self> {
+        let (all, _) = place.ahead().as_chunks::<4>();
+        let Some((header, mut rest)) = all.split_first_chunk::<6>() else {
+            return Err(place.error("a kernel that is cut short"));
+        };
+        let [code, location, operands, attributes, functions, results] =
+            header.map(u32::from_le_bytes);
+        let mut take = |count: u32| -> Option<&'a [[u8; 4]]> {
+            let (taken, behind) = rest.split_at_checked(count as usize)?;
+            rest = behind;
+            Some(taken)
+        };
+        let mut lists = || {
+            let used_by_counts = take(results)?;
+            let used_by: u64 = words(used_by_counts).map(u64::from).sum();
+            Some(Self {
+                code,
+                location,
+                place,
+                operands: take(operands)?,
+                attributes: take(attributes)?,
+                functions: take(functions)?,
+                results: take(results)?,
+                used_by_counts,
+                used_by: take(u32::try_from(used_by).ok()?)?,
+            })
+        };
+        lists().ok_or_else(|| {
+            let error = place.error("a kernel whose lists are longer than its function");
+            let counts = [operands, attributes, functions, results];
+            error.found(format!(
+                "{counts:?} operands, attributes, functions and results"
+            ))
+        })
+    }
+
+    /// Whether it can be the pseudo kernel.
+    pub(crate) fn is_pseudo(&self) -> bool {
+        self.code == PSEUDO_CODE
+            && self.operands.is_empty()
+            && self.attributes.is_empty()
+            && self.functions.is_empty()
+    }
+
+    /// The registers it uses.
+    pub(crate) fn operands(&self) -> impl ExactSizeIterator<Item = u32> + Clone + use<'a> {
+        words(self.operands)
+    }
+
+    /// Offsets into Attributes.
+    pub(crate) fn attributes(&self) -> impl ExactSizeIterator<Item = u32> + Clone + use<'a> {
+        words(self.attributes)
+    }
+
+    /// Numbers of functions.
+    pub(crate) fn functions(&self) -> impl ExactSizeIterator<Item = u32> + Clone + use<'a> {
+        words(self.functions)
+    }
+
+    /// The registers it makes.
+    pub(crate) fn results(&self) -> impl ExactSizeIterator<Item = u32> + Clone + use<'a> {
+        words(self.results)
+    }
+
+    /// How many words its lists of registers and references have.
+    pub(crate) fn references(&self) -> usize {
+        self.operands.len() + self.functions.len() + self.results.len()
+    }
+
+    /// The users of every result, each list by itself.
+    pub(crate) fn users(&self) -> impl Iterator<Item = Vec<u32>> {
+        let mut rest = self.used_by;
+        words(self.used_by_counts).map(move |count| {
+            let (list, behind) = rest.split_at_checked(count as usize).unwrap_or((rest, &[]));
+            rest = behind;
+            words(list).collect()
+        })
+    }
+}

@@ -1,0 +1,498 @@
+//! Bytes to one function, owned and checked in one pass (facts 1.6).
+//!
+//! Use counts, used-by lists and stream numbers are not kept: they follow from the operands, and
+//! whoever needs them computes them, so that a wrong one cannot mislead an executor.
+
+use super::annotations::AnnotationContext;
+use super::attribute_reader::read_attribute;
+use super::body::{Body, KernelRow, Record};
+use super::index::{Entry, Index};
+use super::location::LocationReader;
+use super::lookup::{Lookup, MAX_PROBLEMS};
+use super::references::guessed_names;
+use super::section::{SectionId, Sections};
+use super::steps::Steps;
+use super::strings::StringsReader;
+use super::wire::{Budget, Reader};
+use crate::streams::COST_ATTRIBUTE;
+use crate::verify::{
+    attribute_name_problem, cost_problem, dictionary_problems, reference_problem, result_problems,
+};
+use crate::{
+    Attribute, Dictionary, Function, FunctionId, FunctionKind, Kernel, Name, RegisterId, Registers,
+};
+use tenon_base::{Error, Result};
+
+/// What stands in for an attribute whose type is not known (facts 1.8).
+const UNKNOWN_ATTRIBUTE: Attribute = Attribute::I32(0xDEAD_BEEFu32 as i32);
+
+/// What stands in for a type that is not known.
+const UNKNOWN_TYPE: &str = "none";
+
+/// Decodes functions of one file.
+pub(crate) struct FunctionReader<'f> {
+    lookup: &'f Lookup,
+    index: &'f Index,
+    functions: Reader<'f>,
+    attributes: Reader<'f>,
+    strings: StringsReader<'f>,
+    locations: LocationReader<'f>,
+    pub(crate) budget: Budget,
+    /// Which registers of the function have been made.
+    made: Vec<bool>,
+    table: Vec<KernelRow>,
+    unknown_type: Name,
+    /// Where the last attribute stood in the table of attributes: the next often follows.
+    attribute_hint: usize,
+    problems: Vec<Error>,
+}
+
+impl<'f> FunctionReader<'f> {
+    pub(crate) fn new(
+        sections: &Sections,
+        bytes: &'f [u8],
+        index: &'f Index,
+        lookup: &'f Lookup,
+        budget: Budget,
+    ) -> Self {
+        let reader = |id| sections.reader(id, bytes);
+        Self {
+            lookup,
+            index,
+            functions: reader(SectionId::Functions),
+            attributes: reader(SectionId::Attributes),
+            strings: StringsReader::new(reader(SectionId::Strings)),
+            locations: LocationReader {
+                locations: reader(SectionId::Locations),
+                strings: StringsReader::new(reader(SectionId::LocationStrings)),
+            },
+            budget,
+            made: Vec::new(),
+            table: Vec::new(),
+            unknown_type: UNKNOWN_TYPE.into(),
+            attribute_hint: 0,
+            problems: Vec::new(),
+        }
+    }
+
+    pub(crate) fn annotation_context(&mut self) -> AnnotationContext<'_, 'f> {
+        AnnotationContext {
+            strings: &mut self.strings,
+            locations: &mut self.locations,
+            budget: &mut self.budget,
+        }
+    }
+
+    /// Decodes function `id`, whose parts of other sections stand at `steps`; these are then at
+    /// the next function.
+    pub(crate) fn function(
+        &mut self,
+        id: usize,
+        entry: &Entry,
+        steps: &mut Steps<'f>,
+    ) -> Result<Function> {
+        let types = [
+            self.index.argument_types(entry),
+            self.index.result_types(entry),
+        ];
+        let [registers, result_types] = types.map(|types| self.type_names(types, entry));
+        let (registers, result_types) = (registers?, result_types?);
+        let mut function = Function {
+            name: self.lookup.functions[id].to_string(),
+            kind: entry.kind,
+            arguments: registers.len() as u32,
+            registers,
+            result_types,
+            ..Function::default()
+        };
+        if entry.kind == FunctionKind::Native {
+            if function.is_region() {
+                self.report(self.functions.error("a native function without a name"));
+            }
+        } else {
+            self.body(id, &mut function, entry, steps)?;
+        }
+        if let Some(annotations) = &mut steps.annotations {
+            let place = annotations.function(&mut function, &mut self.annotation_context())?;
+            self.annotated(&function, place);
+        }
+        Error::from_all(std::mem::take(&mut self.problems)).map_or(Ok(function), Err)
+    }
+
+    /// Checks what the annotations added.
+    fn annotated(&mut self, function: &Function, place: Reader<'f>) {
+        if place.remaining() == 0 {
+            return;
+        }
+        let mut problems = dictionary_problems(&function.attributes);
+        if function.is_region() && !function.attributes.is_empty() {
+            problems.push("a region with attributes".into());
+        }
+        for kernel in &function.kernels {
+            problems.extend(cost_problem(&kernel.attributes).map(str::to_owned));
+            let costs = (kernel.attributes.iter()).filter(|(name, _)| *name == COST_ATTRIBUTE);
+            if costs.count() > 1 {
+                problems.push(format!("attribute '{COST_ATTRIBUTE}' occurs twice"));
+            }
+        }
+        for problem in problems {
+            self.report(place.error(problem));
+        }
+    }
+
+    /// Gives up on a function: all that was found to be wrong with it, `last` being what stopped
+    /// the reading.
+    pub(crate) fn problems(&mut self, last: Error) -> Error {
+        let mut all = std::mem::take(&mut self.problems);
+        all.push(last);
+        Error::from_all(all).unwrap_or_else(|| self.functions.error("a malformed function"))
+    }
+
+    fn report(&mut self, problem: Error) {
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(problem);
+        }
+    }
+
+    fn type_names(&mut self, types: &[u32], entry: &Entry) -> Result<Vec<Name>> {
+        self.budget.spend_on::<Name>(types.len(), 0)?;
+        let name = |index: &u32| self.lookup.types.get(*index as usize).cloned();
+        let names: Option<Vec<Name>> = types.iter().map(name).collect();
+        names.ok_or_else(|| {
+            let known = self.lookup.types.len();
+            let error = self.functions.error("a type outside of the Types table");
+            error.expected(format!("less than {known}")).found(format!(
+                "{types:?} in the function index at byte {}",
+                entry.place
+            ))
+        })
+    }
+
+    fn body(
+        &mut self,
+        id: usize,
+        function: &mut Function,
+        entry: &Entry,
+        steps: &mut Steps<'f>,
+    ) -> Result<()> {
+        let section = self.functions.until(entry.body.end);
+        let reader = section.at(entry.body.start as u64)?;
+        let results = function.result_types.len();
+        let mut table = std::mem::take(&mut self.table);
+        let body = Body::read(reader, results, &mut table, &mut self.budget)?;
+        function.location = self.locations.location(body.location, &mut self.budget)?;
+        self.registers(function, body.registers, &reader, steps)?;
+        steps.start_function(table.len())?;
+        self.pseudo_kernel(function, &body, &table)?;
+        self.budget.spend_on::<Kernel>(table.len() - 1, 0)?;
+        function.kernels.reserve_exact(table.len() - 1);
+        for row in &table[1..] {
+            let record = body.record(row)?;
+            let kernel = self.kernel(id, record, row, steps)?;
+            function.kernels.push(kernel);
+        }
+        self.table = table;
+        self.results(
+            function,
+            body.results,
+            &reader,
+            steps.register_types.is_some(),
+        );
+        Ok(())
+    }
+
+    /// Fills in the types of registers; the arguments have been made before the first kernel.
+    fn registers(
+        &mut self,
+        function: &mut Function,
+        count: usize,
+        place: &Reader<'f>,
+        steps: &mut Steps<'f>,
+    ) -> Result<()> {
+        let arguments = function.arguments as usize;
+        if count < arguments || u32::try_from(count).is_err() {
+            let error = place.error("a function with fewer registers than arguments");
+            return Err(error.expected(arguments).found(count));
+        }
+        self.made.clear();
+        self.made.resize(count, false);
+        self.made[..arguments].fill(true);
+        self.budget.spend_on::<Name>(count - arguments, 0)?;
+        function.registers.reserve_exact(count - arguments);
+        let Some(types) = &mut steps.register_types else {
+            (function.registers).resize(count, self.unknown_type.clone());
+            return Ok(());
+        };
+        let start = *types;
+        let found = types.count(1)?;
+        if found != count {
+            let error = start.error("another number of registers");
+            return Err(error.expected(count).found(found));
+        }
+        for register in 0..count {
+            let start = *types;
+            let index = types.vbr()?;
+            let Some(name) = usize::try_from(index)
+                .ok()
+                .and_then(|index| self.lookup.types.get(index))
+            else {
+                let error = start.error("a type outside of the Types table");
+                let known = self.lookup.types.len();
+                return Err(error.expected(format!("less than {known}")).found(index));
+            };
+            match function.registers.get(register) {
+                None => function.registers.push(name.clone()),
+                Some(argument) if argument == name => {}
+                Some(argument) => {
+                    let error =
+                        start.error("an argument of another type than in the function index");
+                    let error = error.expected(argument).found(name);
+                    if self.problems.len() < MAX_PROBLEMS {
+                        self.problems.push(error);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the pseudo kernel makes the register behind the last one, then the arguments.
+    fn pseudo_kernel(
+        &mut self,
+        function: &Function,
+        body: &Body<'f>,
+        table: &[KernelRow],
+    ) -> Result<()> {
+        let Some(row) = table.first() else {
+            return Ok(());
+        };
+        let record = body.record(row)?;
+        let registers = function.registers.len() as u32;
+        let expected = std::iter::once(registers).chain(0..function.arguments);
+        if !record.is_pseudo() || !record.results().eq(expected.clone()) {
+            let error =
+                (record.place).error("the first kernel of a function is not the pseudo kernel");
+            self.report(
+                error
+                    .expected(format!("one that makes {:?}", expected.collect::<Vec<_>>()))
+                    .found(format!(
+                        "one that makes {:?}",
+                        record.results().collect::<Vec<_>>()
+                    )),
+            );
+        }
+        Ok(())
+    }
+
+    fn kernel(
+        &mut self,
+        id: usize,
+        record: Record<'f>,
+        row: &KernelRow,
+        steps: &mut Steps<'f>,
+    ) -> Result<Kernel> {
+        if record.operands().len() as u64 != row.operands {
+            let error = (record.place).error("another number of operands than in the kernel table");
+            self.report(error.expected(row.operands).found(record.operands().len()));
+        }
+        let name = match self.lookup.kernels.get(record.code as usize) {
+            Some(name) => name.clone(),
+            None => {
+                let error = (record.place).error("a kernel outside of the Kernels table");
+                let known = self.lookup.kernels.len();
+                self.report(
+                    error
+                        .expected(format!("less than {known}"))
+                        .found(record.code),
+                );
+                Name::default()
+            }
+        };
+        let location = (self.locations).location(record.location.into(), &mut self.budget)?;
+        // What does not stand in place: attributes, functions, long lists of registers.
+        self.budget.spend(32 * record.references())?;
+        let operands = self.operands(&record);
+        let attributes = self.attribute_list(&record, steps)?;
+        let functions = self.function_list(id, &record, &name, &attributes, steps)?;
+        let results = self.made_registers(&record);
+        Ok(Kernel {
+            name,
+            operands,
+            attributes,
+            functions,
+            results,
+            location,
+        })
+    }
+
+    fn operands(&mut self, record: &Record<'f>) -> Registers {
+        let mut operands = Registers::with_capacity(record.operands().len());
+        for register in record.operands() {
+            match self.made.get(register as usize) {
+                Some(true) => {}
+                Some(false) => self.report(
+                    (record.place)
+                        .error("a register that is used before it is made")
+                        .found(RegisterId(register)),
+                ),
+                None => self.report(self.unknown_register(record.place, register)),
+            }
+            operands.push(RegisterId(register));
+        }
+        operands
+    }
+
+    /// Registers are made once.
+    fn made_registers(&mut self, record: &Record<'f>) -> Registers {
+        let mut results = Registers::with_capacity(record.results().len());
+        for register in record.results() {
+            match self.made.get_mut(register as usize) {
+                Some(made) if !*made => *made = true,
+                Some(_) => self.report(
+                    (record.place)
+                        .error("a register that is made a second time")
+                        .found(RegisterId(register)),
+                ),
+                None => self.report(self.unknown_register(record.place, register)),
+            }
+            results.push(RegisterId(register));
+        }
+        results
+    }
+
+    fn unknown_register(&self, place: Reader<'f>, register: u32) -> Error {
+        let error = place.error("a register outside of the register table");
+        let expected = format!("less than {}", self.made.len());
+        error.expected(expected).found(register)
+    }
+
+    fn attribute_list(&mut self, record: &Record<'f>, steps: &mut Steps<'f>) -> Result<Dictionary> {
+        let count = record.attributes().len();
+        if count == 0 {
+            return Ok(Dictionary::new());
+        }
+        self.budget.spend_on::<(Name, Attribute)>(count, 0)?;
+        let mut attributes = Dictionary::with_capacity(count);
+        for (position, offset) in record.attributes().enumerate() {
+            let name = match &mut steps.attribute_names {
+                Some(names) => self.strings.text(names.vbr()?, &mut self.budget)?,
+                // Padded, because attributes are sorted by name and must keep their order.
+                None => format!("attr{position:0$}", (count - 1).to_string().len()).into(),
+            };
+            let last = attributes.last().map(|(last, _): &(Name, _)| last);
+            if let Some(problem) = attribute_name_problem(last, &name) {
+                self.report(record.place.error(problem));
+            }
+            let value = self.attribute(record, offset)?;
+            attributes.push((name, value));
+        }
+        Ok(attributes)
+    }
+
+    fn attribute(&mut self, record: &Record<'f>, offset: u32) -> Result<Attribute> {
+        let Some(types) = &self.lookup.attributes else {
+            return Ok(UNKNOWN_ATTRIBUTE);
+        };
+        let next = self.attribute_hint + 1;
+        let found = match types.get(next) {
+            Some((at, _)) if *at == offset => Ok(next),
+            _ => types.binary_search_by_key(&offset, |(offset, _)| *offset),
+        };
+        let Ok(found) = found else {
+            let error = (record.place).error("an attribute without an entry in AttributeTypes");
+            self.report(error.found(offset));
+            return Ok(UNKNOWN_ATTRIBUTE);
+        };
+        self.attribute_hint = found;
+        let reader = self.attributes.at(offset.into());
+        let value =
+            reader.and_then(|reader| read_attribute(reader, types[found].1, &mut self.budget));
+        match value {
+            Ok(value) => {
+                if let Some(problem) = value.problem() {
+                    self.report(record.place.error(problem).found(format!("at {offset}")));
+                }
+                Ok(value)
+            }
+            Err(error) => {
+                self.report(error);
+                Ok(UNKNOWN_ATTRIBUTE)
+            }
+        }
+    }
+
+    fn function_list(
+        &mut self,
+        id: usize,
+        record: &Record<'f>,
+        kernel: &str,
+        attributes: &Dictionary,
+        steps: &mut Steps<'f>,
+    ) -> Result<Vec<(Name, FunctionId)>> {
+        let count = record.functions().len();
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        self.budget.spend_on::<(Name, FunctionId)>(count, 0)?;
+        let mut names = match &mut steps.reference_names {
+            Some(names) => (0..count)
+                .map(|_| self.strings.text(names.vbr()?, &mut self.budget))
+                .collect::<Result<Vec<_>>>()?,
+            None => {
+                let is_region = |function: u32| self.is_region(function).unwrap_or(false);
+                let regions: Vec<bool> = record.functions().map(is_region).collect();
+                guessed_names(kernel, &regions)
+            }
+        };
+        let mut functions: Vec<(Name, FunctionId)> = Vec::with_capacity(count);
+        for (function, name) in record.functions().zip(names.drain(..)) {
+            let problem = match self.is_region(function) {
+                None => Some("a function outside of the function index".into()),
+                Some(true) if function as usize >= id => {
+                    Some("a region that does not stand before its function".into())
+                }
+                Some(region) => reference_problem(&functions, &name, region, attributes),
+            };
+            if let Some(problem) = problem {
+                self.report(record.place.error(problem).found(function));
+            }
+            functions.push((name, FunctionId(function)));
+        }
+        Ok(functions)
+    }
+
+    fn is_region(&self, function: u32) -> Option<bool> {
+        let name = self.lookup.functions.get(function as usize)?;
+        Some(name.is_empty())
+    }
+
+    /// Sets and checks what the function returns, and that every register is made.
+    fn results(
+        &mut self,
+        function: &mut Function,
+        results: Vec<RegisterId>,
+        place: &Reader<'f>,
+        typed: bool,
+    ) {
+        for (register, r#type) in results.iter().zip(&function.result_types) {
+            let index = register.0 as usize;
+            // Without RegisterTypes, at least the returned registers have a type.
+            if !typed
+                && index >= function.arguments as usize
+                && let Some(unknown) = function.registers.get_mut(index)
+            {
+                unknown.clone_from(r#type);
+            }
+        }
+        function.results = results;
+        for register in (0u32..).zip(&self.made).filter(|(_, made)| !**made) {
+            if self.problems.len() < MAX_PROBLEMS {
+                let error = place.error("a register that no kernel makes");
+                self.problems.push(error.found(RegisterId(register.0)));
+            }
+        }
+        for problem in result_problems(function) {
+            self.report(place.error(problem));
+        }
+    }
+}
