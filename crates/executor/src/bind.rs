@@ -153,7 +153,8 @@ impl Binder<'_> {
             FunctionKind::Native => self.registry.find_native(name),
             _ => self.registry.find(name),
         };
-        found.ok_or_else(|| Error::new(ErrorKind::NotFound, "no kernel of this name is known here"))
+        found
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("unknown kernel name '{name}'")))
     }
 }
 

@@ -290,7 +290,7 @@ fn all_problems_of_a_program_are_told_together() {
     ];
     assert_eq!(
         refusal(&module(&["i32", "f32"], &[], kernels)),
-        "@main: kernel 0 't.unknown': no kernel of this name is known here\n\
+        "@main: kernel 0 't.unknown': unknown kernel name 't.unknown'\n\
          @main: kernel 1 't.constant': attribute 'value' is missing\n\
          @main: kernel 2 't.constant': wrong type of result 0: expected i32, found f32"
     );

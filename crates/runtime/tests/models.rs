@@ -284,7 +284,7 @@ fn a_missing_backend_is_named() {
     let error = Model::load(&empty, &package, &LoadOptions::default()).unwrap_err();
     let text = error.to_string();
     assert!(
-        text.contains("'tenon.workload': no kernel of this name is known here"),
+        text.contains("unknown kernel name 'tenon.workload'"),
         "{text}"
     );
 }
