@@ -1,18 +1,27 @@
 //! `cargo xtask docs`: the pages that are written from tables of the program.
 
+use crate::kernel_page::kernel_page;
 use crate::{Result, root};
 use std::path::PathBuf;
 use tenon_graph::operator_table_markdown;
 
+/// A page and what it must hold.
+type Page = (PathBuf, String);
+
 /// Writes them.
 pub fn write() -> Result<()> {
-    let path = operators();
-    std::fs::write(&path, operator_table_markdown())
-        .map_err(|error| format!("cannot write {}: {error}", path.display()))
+    pages().into_iter().try_for_each(|(path, text)| {
+        std::fs::write(&path, text)
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))
+    })
 }
 
-fn operators() -> PathBuf {
-    root().join("docs/operators.md")
+fn pages() -> [Page; 2] {
+    let page = |name: &str, text| (root().join("docs").join(name), text);
+    [
+        page("operators.md", operator_table_markdown()),
+        page("kernels.md", kernel_page()),
+    ]
 }
 
 #[cfg(test)]
@@ -20,11 +29,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_operator_page_is_fresh() {
-        let page = std::fs::read_to_string(operators()).unwrap();
-        assert!(
-            page == operator_table_markdown(),
-            "docs/operators.md is stale: run `cargo xtask docs` and commit it"
-        );
+    fn the_pages_are_fresh() {
+        for (path, text) in pages() {
+            let page = std::fs::read_to_string(&path).unwrap();
+            let name = path.display();
+            assert!(
+                page == text,
+                "{name} is stale: run `cargo xtask docs` and commit it"
+            );
+        }
     }
 }

@@ -10,6 +10,7 @@
 mod bench;
 mod docs;
 mod fuzz;
+mod kernel_page;
 mod python;
 
 use clap::{Parser, Subcommand};
@@ -45,7 +46,7 @@ enum Chore {
     },
     /// Measure Tenon beside onnxruntime and print the table (and write docs/benchmarks.md).
     Bench(bench::Options),
-    /// Write docs/operators.md from the operator table.
+    /// Write docs/operators.md and docs/kernels.md from the tables of the program.
     Docs,
     /// Fuzz one reader with libFuzzer.
     Fuzz(fuzz::Options),

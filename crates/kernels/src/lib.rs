@@ -1,4 +1,7 @@
-//! Kernel libraries: what the programs of packages are made of.
+//! Kernel libraries: what host programs are made of.
+//!
+//! The dialects of the original, [`tfrt`], [`ts`] and [`dht`], are [`host_library`]
+//! (`docs/kernels.md`); any program may name them.
 //!
 //! A package's program has two kernels: `tenon.workload` calls a backend, `tenon.dma` moves data.
 //! Both are bound at load to the [`Variables`] of the package, checked once against every rule of
@@ -6,11 +9,14 @@
 
 mod access;
 mod attributes;
+pub mod dht;
 mod dma;
 mod dma_engines;
 pub mod host;
 mod memory;
 mod order;
+pub mod tfrt;
+pub mod ts;
 mod variables;
 mod workload;
 
@@ -27,4 +33,10 @@ use tenon_executor::KernelDef;
 /// The kernels of a package's program.
 pub fn package_library() -> [KernelDef; 2] {
     [workload::definition(), dma::definition()]
+}
+
+/// The kernels of the original's dialects: numbers, calls, loops, shapes and tensors of the host.
+pub fn host_library() -> Vec<KernelDef> {
+    let dialects = [tfrt::library(), ts::library(), dht::library()];
+    dialects.into_iter().flatten().collect()
 }

@@ -204,9 +204,8 @@ fn size_of_element(dtype: DType) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BF16, Complex, F16};
     use super::*;
-    use tenon_executor::{AllocatorKind, Log};
+    use tenon_executor::{AllocatorKind, BF16, Complex64, Complex128, F16, Log};
 
     fn malloc() -> HostAllocator {
         HostAllocator::new(AllocatorKind::Malloc, Log::default())
@@ -264,16 +263,16 @@ mod tests {
         assert_eq!(values(tensor(&[1], &[true])), "i1, [1]");
         assert_eq!(values(tensor(&[1], &[F16(0x3C00)])), "f16, [fp16(15360)]");
         assert_eq!(values(tensor(&[1], &[BF16(0x3F80)])), "bf16, [bf16(16256)]");
-        let complex = Complex {
-            real: 1.0f32,
+        let complex = Complex64 {
+            real: 1.0,
             imaginary: -2.0,
         };
         assert_eq!(
             values(tensor(&[1], &[complex])),
             "complex64, [(1.000000e+00,-2.000000e+00)]"
         );
-        let complex = Complex {
-            real: 0.0f64,
+        let complex = Complex128 {
+            real: 0.0,
             imaginary: 0.25,
         };
         assert_eq!(
@@ -337,13 +336,13 @@ mod tests {
         let complex = |imaginary| {
             tensor(
                 &[],
-                &[Complex {
-                    real: 1.0f64,
+                &[Complex128 {
+                    real: 1.0,
                     imaginary,
                 }],
             )
         };
-        let same = |x: Complex<f64>, y| x.close(y, 2);
+        let same = |x: Complex128, y| x.close(y, 2);
         assert!(complex(1.0).agrees(&complex(1.0), same).unwrap());
         assert!(!complex(1.0).agrees(&complex(1.1), same).unwrap());
     }

@@ -3,6 +3,7 @@
 use super::number::Scientific;
 use std::fmt;
 use tenon_bef::DType;
+use tenon_executor::{BF16, Complex64, Complex128, F16};
 
 /// An element of a dense tensor.
 pub trait HostElement: Copy + PartialEq + Send + Sync + 'static {
@@ -20,23 +21,6 @@ pub trait HostElement: Copy + PartialEq + Send + Sync + 'static {
 
     /// Prints it as a value of a tensor.
     fn print(self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
-}
-
-/// A binary16 number, its raw bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct F16(pub u16);
-
-/// A bfloat16 number, its raw bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BF16(pub u16);
-
-/// A complex number.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Complex<T> {
-    /// The real part.
-    pub real: T,
-    /// The imaginary part.
-    pub imaginary: T,
 }
 
 macro_rules! integers {
@@ -94,7 +78,7 @@ macro_rules! floats {
             }
         }
 
-        impl HostElement for Complex<$type> {
+        impl HostElement for $complex {
             const DTYPE: DType = DType::$complex;
 
             fn read(bytes: &[u8]) -> Self {
@@ -194,8 +178,8 @@ pub(super) fn print(dtype: DType, bytes: &[u8], f: &mut fmt::Formatter<'_>) -> f
         DType::F64 => f64::read(bytes).print(f),
         DType::F16 => F16::read(bytes).print(f),
         DType::BF16 => BF16::read(bytes).print(f),
-        DType::Complex64 => Complex::<f32>::read(bytes).print(f),
-        DType::Complex128 => Complex::<f64>::read(bytes).print(f),
+        DType::Complex64 => Complex64::read(bytes).print(f),
+        DType::Complex128 => Complex128::read(bytes).print(f),
         _ => Ok(()),
     }
 }

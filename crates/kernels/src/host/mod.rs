@@ -1,6 +1,7 @@
 //! What kernels of the host tensor dialects hand to each other: shapes, buffers, dense, string and
 //! coordinate tensors, and the forms in which they print (facts 4.3).
 
+mod attribute;
 mod buffer;
 mod coo;
 mod dense;
@@ -9,17 +10,18 @@ pub mod number;
 mod shape;
 mod string;
 
+pub use attribute::{Element, Elements};
 pub use buffer::HostBuffer;
 pub use coo::CooHostTensor;
 pub use dense::DenseHostTensor;
-pub use element::{BF16, Complex, F16, HostElement};
+pub use element::HostElement;
 pub use shape::{PartialShape, TensorShape};
 pub use string::StringHostTensor;
 
 use tenon_base::{Error, ErrorKind};
 
 /// What a kernel says when it fails; the text is that of the original where facts give one.
-fn failed(message: impl Into<String>) -> Error {
+pub(crate) fn failed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::ExecutionFailed, message)
 }
 

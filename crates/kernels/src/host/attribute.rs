@@ -1,0 +1,114 @@
+//! Elements of tensors in a program's attributes.
+
+use super::HostElement;
+use std::sync::Arc;
+use tenon_bef::{Attribute, DType};
+use tenon_executor::FromAttribute;
+
+/// The one element that an attribute stands for: a number, or a list of real and imaginary part.
+#[derive(Debug, Clone, Copy)]
+pub struct Element<T>(pub T);
+
+/// The elements of a list; of complex ones real and imaginary parts in turn.
+#[derive(Debug, Clone)]
+pub struct Elements<T>(pub Arc<[T]>);
+
+impl<T: HostElement> FromAttribute for Element<T> {
+    const TYPE: &'static str = "an element of the tensor";
+
+    fn from_attribute(attribute: &Attribute) -> Option<Self> {
+        let numbers = match attribute {
+            Attribute::Array(numbers) => numbers,
+            number => std::slice::from_ref(number),
+        };
+        match elements(numbers)?.as_slice() {
+            [element] => Some(Self(*element)),
+            _ => None,
+        }
+    }
+}
+
+impl<T: HostElement> FromAttribute for Elements<T> {
+    const TYPE: &'static str = "a list of elements of the tensor";
+
+    fn from_attribute(attribute: &Attribute) -> Option<Self> {
+        match attribute {
+            Attribute::Array(numbers) => Some(Self(elements(numbers)?.into())),
+            _ => None,
+        }
+    }
+}
+
+fn elements<T: HostElement>(numbers: &[Attribute]) -> Option<Vec<T>> {
+    let part = match T::DTYPE {
+        DType::Complex64 => DType::F32,
+        DType::Complex128 => DType::F64,
+        other => other,
+    };
+    let mut bytes = Vec::new();
+    for number in numbers {
+        push(number, part, &mut bytes)?;
+    }
+    let elements = bytes.chunks_exact(T::DTYPE.size()?);
+    let whole = elements.remainder().is_empty();
+    whole.then(|| elements.map(T::read).collect())
+}
+
+/// Appends the bytes of a number of type `dtype`; BEF does not tell signed from unsigned, so that
+/// either may stand for the other.
+fn push(number: &Attribute, dtype: DType, to: &mut Vec<u8>) -> Option<()> {
+    use {Attribute as A, DType as D};
+    match (number, dtype) {
+        (A::I1(x), D::I1) => to.push(u8::from(*x)),
+        (A::I8(x), D::I8 | D::UI8) => to.extend(x.to_le_bytes()),
+        (A::UI8(x), D::I8 | D::UI8) => to.extend(x.to_le_bytes()),
+        (A::I32(x), D::I32 | D::UI32) => to.extend(x.to_le_bytes()),
+        (A::UI32(x), D::I32 | D::UI32) => to.extend(x.to_le_bytes()),
+        (A::I64(x), D::I64 | D::UI64) => to.extend(x.to_le_bytes()),
+        (A::UI64(x), D::I64 | D::UI64) => to.extend(x.to_le_bytes()),
+        (A::F32(x), D::F32) => to.extend(x.to_le_bytes()),
+        (A::F64(x), D::F64) => to.extend(x.to_le_bytes()),
+        (A::F16(x), D::F16) => to.extend(x.to_le_bytes()),
+        (A::BF16(x), D::BF16) => to.extend(x.to_le_bytes()),
+        _ => return None,
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tenon_executor::Complex64;
+
+    fn one<T: HostElement>(attribute: impl Into<Attribute>) -> Option<T> {
+        Element::from_attribute(&attribute.into()).map(|element| element.0)
+    }
+
+    fn all<T: HostElement>(attribute: impl Into<Attribute>) -> Option<Vec<T>> {
+        Elements::from_attribute(&attribute.into()).map(|elements| elements.0.to_vec())
+    }
+
+    #[test]
+    fn numbers_become_elements() {
+        assert_eq!(one(7i32), Some(7i32));
+        assert_eq!(one(-1i8), Some(255u8));
+        assert_eq!(one(true), Some(true));
+        assert_eq!(all(vec![1.0f32, 2.0]), Some(vec![1.0f32, 2.0]));
+        let complex = Complex64 {
+            real: 3.0,
+            imaginary: 4.0,
+        };
+        assert_eq!(all(vec![3.0f32, 4.0]), Some(vec![complex]));
+        assert_eq!(one(vec![3.0f32, 4.0]), Some(complex));
+        assert_eq!(all(Attribute::Array(vec![])), Some(Vec::<i64>::new()));
+    }
+
+    #[test]
+    fn other_types_are_refused() {
+        assert_eq!(one::<i32>(7i64), None);
+        assert_eq!(one::<i32>(vec![1i32, 2]), None);
+        assert_eq!(one::<Complex64>(1.0f32), None);
+        assert_eq!(all::<Complex64>(vec![1.0f32, 2.0, 3.0]), None);
+        assert_eq!(all::<f32>("text"), None);
+    }
+}

@@ -1,0 +1,40 @@
+//! A function called once a request.
+
+use super::pending::Promises;
+use crate::host::failed;
+use std::sync::{Mutex, PoisonError};
+use tenon_executor::{FunctionHandle, KernelDef, Request, Rest, Value, kernel};
+
+pub(super) fn kernels() -> Vec<KernelDef> {
+    vec![kernel("tfrt.once", once).doc(
+        "Calls the function the first time in a request; every time answers what that call answers.",
+    )]
+}
+
+/// What the first call answers, in the resource context of the request.
+struct Once {
+    results: Vec<Value>,
+    /// Taken by who calls.
+    first: Mutex<Option<Promises>>,
+}
+
+fn once(arguments: Rest<'_>, function: FunctionHandle, request: &Request) -> Vec<Value> {
+    let results = function.result_types().len();
+    let resource = request.resource(&format!("tfrt.once @{}", function.name()), || {
+        let (results, promises) = Promises::new(results);
+        Once {
+            results,
+            first: Mutex::new(Some(promises)),
+        }
+    });
+    let Ok(once) = resource else {
+        // Told to nobody, as in the original.
+        return vec![Value::error(failed("tfrt.once requires resource context")); results];
+    };
+    let mut first = once.first.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(promises) = first.take() {
+        drop(first);
+        promises.set(function.execute(request, arguments.iter().cloned().collect()));
+    }
+    once.results.clone()
+}

@@ -1,0 +1,119 @@
+//! Loops over ranges of numbers, a block a task.
+
+use crate::host::failed;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tenon_base::Result;
+use tenon_executor::{
+    Chain, FunctionHandle, KernelDef, Later, Promise, Request, Rest, Value, kernel, later,
+    when_all_available,
+};
+
+pub(super) fn kernels() -> Vec<KernelDef> {
+    let doc = "Calls the function for each block of so many numbers between start and end, with \
+               the block's start and end and the further operands; blocks are tasks. The chain \
+               comes when all calls have returned, or when all the chains they answer have.";
+    vec![
+        kernel("tfrt.parallel_for.i32", parallel_for).doc(doc),
+        kernel("tfrt.parallel_call.i32", parallel_for).doc(doc),
+    ]
+}
+
+fn parallel_for(
+    start: i32,
+    end: i32,
+    block: i32,
+    extras: Rest<'_>,
+    body: FunctionHandle,
+    request: &Request,
+) -> Result<Later<Chain>> {
+    let (done, promise) = later();
+    let total = (i64::from(end) - i64::from(start)).max(0).unsigned_abs();
+    if body.result_types().len() > 1 {
+        // Told to nobody, as in the original.
+        promise.fail(failed("Invalid parallel body function result types"));
+        return Ok(done);
+    }
+    if total == 0 {
+        promise.set(Value::Chain);
+        return Ok(done);
+    }
+    let size = u64::try_from(block).unwrap_or(0);
+    if size == 0 {
+        return Err(failed("a block of a parallel loop must hold a number").found(block));
+    }
+    let blocks = total.div_ceil(size) as usize;
+    let range = Range {
+        start: start.into(),
+        end: end.into(),
+        size: block.into(),
+        body,
+        extras: extras.iter().cloned().collect(),
+        request: request.clone(),
+        left: AtomicUsize::new(blocks),
+        end_of_all: Mutex::new((Some(promise), Value::Chain)),
+    };
+    Arc::new(range).run(0, blocks);
+    Ok(done)
+}
+
+/// The range, shared by the tasks of its blocks.
+struct Range {
+    start: i64,
+    end: i64,
+    /// Numbers of a block.
+    size: i64,
+    body: FunctionHandle,
+    extras: Vec<Value>,
+    request: Request,
+    /// Blocks that are not done.
+    left: AtomicUsize,
+    /// Who waits, and what for: the chain, or the first error of a block.
+    end_of_all: Mutex<(Option<Promise>, Value)>,
+}
+
+impl Range {
+    /// Runs the blocks `first..end`: leaves the upper half to a task until one is left.
+    fn run(self: Arc<Self>, first: usize, mut end: usize) {
+        while end - first > 1 {
+            let middle = first + (end - first) / 2;
+            let (range, upper) = (self.clone(), end);
+            self.request.host().spawn(move || range.run(middle, upper));
+            end = middle;
+        }
+        let results = self.call(first as i64);
+        let chain = results.first().cloned();
+        when_all_available(&results, move || self.finish(chain));
+    }
+
+    fn call(&self, block: i64) -> Vec<Value> {
+        let start = self.start + block * self.size;
+        let end = self.end.min(start + self.size);
+        // Both lie between the operands, which are i32.
+        let bounds = [start, end].map(|bound| Value::I32(bound as i32));
+        let arguments = bounds.into_iter().chain(self.extras.iter().cloned());
+        self.body.execute(&self.request, arguments.collect())
+    }
+
+    /// One block is done.
+    fn finish(&self, chain: Option<Value>) {
+        let lock = || {
+            self.end_of_all
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        if let Some(error @ Value::Error(_)) = chain.map(Value::resolved) {
+            lock().1 = error;
+        }
+        if self.left.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        let (promise, value) = {
+            let mut end = lock();
+            (end.0.take(), end.1.clone())
+        };
+        if let Some(promise) = promise {
+            promise.set(value);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Kernels on values of any type, and on asynchronous values as such.
+
+use crate::failed;
+use tenon_base::Result;
+use tenon_executor::{Chain, KernelDef, Rest, Value, kernel, pending};
+
+pub(crate) fn kernels() -> Vec<KernelDef> {
+    vec![
+        kernel("tfrt_test.identity", |_: Chain, values: Rest<'_>| {
+            all(values)
+        })
+        .doc("The operands behind the chain."),
+        kernel("tfrt_test.multi_arg_result", all).doc("The operands."),
+        kernel("tfrt_test.share_to_two", |value: Value| {
+            (value.clone(), value)
+        })
+        .doc("The operand twice, shared."),
+        kernel("tfrt_test.as_chain", |_: Rest<'_>| Chain)
+            .doc("A chain behind all operands, of any types."),
+        kernel(
+            "tfrt_test.get_uniqueness",
+            |values: Rest<'_>| -> Vec<Value> {
+                values
+                    .iter()
+                    .map(|value| Value::I1(is_unique(value)))
+                    .collect()
+            },
+        )
+        .doc("For each operand, whether nobody else holds it; registers hold theirs."),
+        kernel(
+            "tfrt_test.make_indirect",
+            |values: Rest<'_>| -> Vec<Value> {
+                values.iter().cloned().map(through_pending).collect()
+            },
+        )
+        .doc("The operands, each through an asynchronous value that is set already."),
+        kernel("tfrt_test.async_value_get", async_value_get)
+            .doc("What was put into asynchronous values: text of three types, and a number."),
+        kernel("tfrt_test.async_value_ref", async_value_ref)
+            .doc("What an asynchronous value looks like before and after it is set."),
+    ]
+}
+
+fn all(values: Rest<'_>) -> Vec<Value> {
+    values.iter().cloned().collect()
+}
+
+/// Numbers lie in their registers, shared with nobody but not to be had either.
+fn is_unique(value: &Value) -> bool {
+    match value {
+        Value::Opaque(object) => object.is_unique(),
+        _ => false,
+    }
+}
+
+/// The value as that of an asynchronous value.
+fn through_pending(value: Value) -> Value {
+    let (later, promise) = pending();
+    promise.set(value);
+    Value::Pending(later)
+}
+
+fn async_value_get() -> Result<String> {
+    let texts = ["base1", "base2", "final_class"];
+    let mut parts = Vec::new();
+    for text in texts {
+        let value = through_pending(Value::opaque(text.to_owned())).resolved();
+        let text = value.downcast::<String>().cloned();
+        parts.push(text.ok_or_else(|| failed("the text is lost"))?);
+    }
+    let number: Option<i32> = through_pending(Value::I32(3)).resolved().read();
+    parts.push(
+        number
+            .ok_or_else(|| failed("the number is lost"))?
+            .to_string(),
+    );
+    Ok(parts.join(":"))
+}
+
+fn async_value_ref() -> String {
+    let show = |value: &Value| match value.clone().resolved() {
+        Value::I32(number) => format!("available:{number}"),
+        _ => "unavailable".to_owned(),
+    };
+    let two = through_pending(Value::I32(2));
+    let mut parts = vec![show(&two)];
+    let (three, promise) = pending();
+    parts.push(show(&Value::Pending(three.clone())));
+    let (said, heard) = std::sync::mpsc::channel();
+    three.when_available(move |value| {
+        let number: Option<i32> = value.read();
+        // The receiver outlives the promise.
+        let _ = said.send(format!("({})", number.unwrap_or_default()));
+    });
+    promise.set(Value::I32(3));
+    parts.extend(heard.try_iter());
+    parts.push(show(&Value::Pending(three)));
+    let (four, promise) = pending();
+    parts.push(show(&Value::Pending(four.clone())));
+    let set = move || promise.set(Value::I32(4));
+    set();
+    parts.push(show(&Value::Pending(four)));
+    parts.join(";")
+}

@@ -1,0 +1,192 @@
+//! `docs/kernels.md`: the kernels that programs may name, from their registration.
+
+use std::fmt::Write;
+use tenon_executor::{KernelDef, Signature};
+
+/// A part of the page: a heading, what stands under it, and the kernels of one library.
+struct Library {
+    heading: &'static str,
+    text: &'static str,
+    kernels: Vec<KernelDef>,
+}
+
+/// The page.
+pub(crate) fn kernel_page() -> String {
+    let mut page = String::from(HEAD);
+    for library in libraries() {
+        let _ = write!(page, "\n## {}\n\n{}\n\n", library.heading, library.text);
+        page.push_str("| kernel | operands | attributes | results | |\n|---|---|---|---|---|\n");
+        for row in rows(&library.kernels) {
+            row.write(&mut page);
+        }
+    }
+    page
+}
+
+const HEAD: &str = "# Kernels
+
+<!-- Written from the kernels' registration in crates/kernels and crates/test-kernels; change it there. -->
+
+What a program may name. A kernel runs when all its operands are there; one chain more than it
+declares only makes it wait. Attributes are read in the order of their names. Where a name has
+several endings, `T` is the type that the ending says; `..` is any number of operands or results.
+
+A kernel is a function, registered by its name; its parameters and results say what it takes:
+
+```rust
+struct Coordinate { x: i32, y: i32 }
+
+impl Opaque for Coordinate {
+    const TYPE: &'static str = \"!my.coordinate\";
+}
+
+registry.register(kernel(\"my.create\", |x: i32, y: i32| Coordinate { x, y }))?;
+registry.register(kernel(\"my.print\", |at: &Coordinate, _: Chain, host: &Host| {
+    host.print(format_args!(\"({}, {})\\n\", at.x, at.y));
+    Chain
+}))?;
+```
+
+`Attr<T>` takes an attribute, `Rest` all further operands, `FunctionHandle` a function the kernel
+refers to, `Result` lets it fail, `Host::later` answers a result that a task computes. A program
+whose kernels do not fit their registration is refused when it is loaded.
+";
+
+fn libraries() -> Vec<Library> {
+    vec![
+        Library {
+            heading: "tfrt",
+            text: "Numbers, order, calls and loops.",
+            kernels: tenon_kernels::tfrt::library(),
+        },
+        Library {
+            heading: "ts",
+            text: "Shapes of tensors.",
+            kernels: tenon_kernels::ts::library(),
+        },
+        Library {
+            heading: "tfrt_dht, tfrt_sht, coo",
+            text: "Tensors of the host: dense, of text, sparse.",
+            kernels: tenon_kernels::dht::library(),
+        },
+        Library {
+            heading: "tfrt_test, vt, tfrt_tutorial",
+            text: "For tests; only `tenon exec` and tests load them.",
+            kernels: tenon_test_kernels::library(),
+        },
+        Library {
+            heading: "Native functions",
+            text: "For tests; the bodies of functions that a program declares with `tfrt.native`.",
+            kernels: tenon_test_kernels::natives(),
+        },
+    ]
+}
+
+/// Kernels that differ in the ending of their names only.
+struct Row<'a> {
+    stem: &'a str,
+    doc: &'a str,
+    endings: Vec<&'a str>,
+    signatures: Vec<&'a Signature>,
+}
+
+/// The kernels, those of one stem and sentence together, in the order of the first.
+fn rows(kernels: &[KernelDef]) -> Vec<Row<'_>> {
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for kernel in kernels {
+        let (stem, ending) = split(kernel.name());
+        let doc = kernel.documentation();
+        let signature = kernel.signature();
+        let same = |row: &&mut Row<'_>| {
+            row.stem == stem
+                && row.doc == doc
+                && row.signatures[0].results.len() == signature.results.len()
+        };
+        match rows.iter_mut().find(same) {
+            Some(row) => {
+                row.endings.push(ending);
+                row.signatures.push(signature);
+            }
+            None => rows.push(Row {
+                stem,
+                doc,
+                endings: vec![ending],
+                signatures: vec![signature],
+            }),
+        }
+    }
+    rows
+}
+
+/// `tfrt.add` and `i32`; names of one or two parts have no ending.
+fn split(name: &str) -> (&str, &str) {
+    let second = name.match_indices('.').nth(1);
+    second.map_or((name, ""), |(at, _)| (&name[..at], &name[at + 1..]))
+}
+
+impl Row<'_> {
+    fn write(&self, page: &mut String) {
+        let name = match self.endings.as_slice() {
+            [""] => format!("`{}`", self.stem),
+            [ending] => format!("`{}.{ending}`", self.stem),
+            endings => format!("`{}.` {}", self.stem, self.list(endings)),
+        };
+        let dots = |variadic: bool| if variadic { Some("..") } else { None };
+        let first = self.signatures[0];
+        let operands = self.types(|signature| &signature.operands, dots(first.variadic));
+        let attributes = self.types(|signature| &signature.attributes, None);
+        let results = self.types(|signature| &signature.results, dots(first.variadic_results));
+        let _ = writeln!(
+            page,
+            "| {name} | {operands} | {attributes} | {results} | {} |",
+            self.doc
+        );
+    }
+
+    fn list(&self, endings: &[&str]) -> String {
+        let quoted: Vec<String> = endings.iter().map(|ending| format!("`{ending}`")).collect();
+        quoted.join(" ")
+    }
+
+    /// The types at each position, `T` where the rows' kernels differ.
+    fn types(&self, part: impl Fn(&Signature) -> &Vec<&'static str>, more: Option<&str>) -> String {
+        let first = part(self.signatures[0]);
+        let same = |index: usize| {
+            self.signatures
+                .iter()
+                .all(|signature| part(signature).get(index) == first.get(index))
+        };
+        let types = first
+            .iter()
+            .enumerate()
+            .map(|(index, ty)| if same(index) { *ty } else { "T" })
+            .chain(more);
+        types.collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn kernels_of_one_stem_stand_together() {
+        let page = kernel_page();
+        assert!(page.contains("| `tfrt.minus.` `i32` `i64` | T, T |  | T | a - b, wrapping. |\n"));
+        assert!(page.contains("| `tfrt.new.chain` |  |  | !tfrt.chain |"));
+        assert!(page.contains("| `tfrt.merge.chains` | .. |  | !tfrt.chain |"));
+    }
+
+    #[test]
+    fn every_kernel_has_a_name_of_its_own_and_a_sentence() {
+        let mut names = HashSet::new();
+        for library in libraries() {
+            for kernel in &library.kernels {
+                let (name, doc) = (kernel.name(), kernel.documentation());
+                assert!(names.insert(name.to_owned()), "{name} twice");
+                assert!(doc.ends_with('.') && !doc.contains('|'), "{name}: {doc:?}");
+            }
+        }
+    }
+}
