@@ -333,11 +333,26 @@ impl Error {
         Alone(self)
     }
 
-    fn fmt_one(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = &*self.0;
-        if !parts.location.is_empty() {
-            write!(f, "{}: ", parts.location)?;
+    /// The text of this problem alone and without its place, for those who tell that themselves.
+    pub fn without_place(&self) -> impl fmt::Display {
+        struct WithoutPlace<'a>(&'a Error);
+        impl fmt::Display for WithoutPlace<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt_what(f)
+            }
         }
+        WithoutPlace(self)
+    }
+
+    fn fmt_one(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.0.location.is_empty() {
+            write!(f, "{}: ", self.0.location)?;
+        }
+        self.fmt_what(f)
+    }
+
+    fn fmt_what(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = &*self.0;
         f.write_str(&parts.message)?;
         match (&parts.expected, &parts.found) {
             (Some(expected), Some(found)) => write!(f, ": expected {expected}, found {found}")?,
@@ -393,6 +408,7 @@ mod tests {
             error.to_string(),
             "a.neff: neff.json: nodes[3].shape: not a number"
         );
+        assert_eq!(error.without_place().to_string(), "not a number");
     }
 
     #[test]

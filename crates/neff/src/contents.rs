@@ -83,4 +83,4 @@ impl Contents {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,43 +1,87 @@
 //! `sgNN/def.json`: engines, queue sets and variables of a subgraph (seed, "def.json").
 
-use crate::Table;
+use crate::mend::{Problem, Stored, wrong};
+use crate::object::{Field, object};
+use crate::{KeyPath, Name, Table};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-/// The whole member. Unknown keys are kept, here and in all parts.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Definition {
-    /// Always `definition` in known files.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// The version of this member's form.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// Engine descriptions and programs by key: `pe`, `pe_instr`, `pe_dbg`, `pe_asm_dbg` and so
-    /// on; see [`Definition::engine`]. Keys unknown here are kept among them.
-    #[serde(flatten)]
-    pub other: Map<String, Value>,
-    /// Queue sets by name.
-    pub dma_queue: Table<QueueSet>,
-    /// Features a loader must know.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub neff_features: Option<Vec<String>>,
-    /// How float8 types convert.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fp8_conversion_config: Option<Fp8ConversionConfig>,
-    /// Events the runtime keeps for itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub runtime_event_count: Option<u64>,
-    /// Semaphores the runtime keeps for itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub runtime_semaphore_count: Option<u64>,
-    /// Variables by name.
-    pub var: Table<Variable>,
+object! {
+    /// The whole member. Unknown keys are kept, here and in all parts.
+    #[derive(Default)]
+    pub struct Definition {
+        /// Always `definition` in known files.
+        pub name: Option<Name> = "name",
+        /// The version of this member's form.
+        pub version: Option<Name> = "version",
+        /// Description of the PE engine.
+        pub pe: Option<Name> = "pe",
+        /// Program of the PE engine.
+        pub pe_instr: Option<Name> = "pe_instr",
+        /// Debug members of the PE engine.
+        pub pe_dbg: Option<Vec<Name>> = "pe_dbg",
+        /// Debug members of the PE engine's assembly.
+        pub pe_asm_dbg: Option<Vec<Name>> = "pe_asm_dbg",
+        /// Description of the Activation engine.
+        pub act: Option<Name> = "act",
+        /// Program of the Activation engine.
+        pub act_instr: Option<Name> = "act_instr",
+        /// Debug members of the Activation engine.
+        pub act_dbg: Option<Vec<Name>> = "act_dbg",
+        /// Debug members of the Activation engine's assembly.
+        pub act_asm_dbg: Option<Vec<Name>> = "act_asm_dbg",
+        /// Description of the Pool engine.
+        pub pool: Option<Name> = "pool",
+        /// Program of the Pool engine.
+        pub pool_instr: Option<Name> = "pool_instr",
+        /// Debug members of the Pool engine.
+        pub pool_dbg: Option<Vec<Name>> = "pool_dbg",
+        /// Debug members of the Pool engine's assembly.
+        pub pool_asm_dbg: Option<Vec<Name>> = "pool_asm_dbg",
+        /// Description of the DVE engine.
+        pub dve: Option<Name> = "dve",
+        /// Program of the DVE engine.
+        pub dve_instr: Option<Name> = "dve_instr",
+        /// Debug members of the DVE engine.
+        pub dve_dbg: Option<Vec<Name>> = "dve_dbg",
+        /// Debug members of the DVE engine's assembly.
+        pub dve_asm_dbg: Option<Vec<Name>> = "dve_asm_dbg",
+        /// Description of the SP engine.
+        pub sp: Option<Name> = "sp",
+        /// Program of the SP engine.
+        pub sp_instr: Option<Name> = "sp_instr",
+        /// Debug members of the SP engine.
+        pub sp_dbg: Option<Vec<Name>> = "sp_dbg",
+        /// Debug members of the SP engine's assembly.
+        pub sp_asm_dbg: Option<Vec<Name>> = "sp_asm_dbg",
+        /// Debug members of the data movement.
+        pub dma_dbg: Option<Vec<Name>> = "dma_dbg",
+        /// Queue sets by name.
+        pub dma_queue: Table<QueueSet> = "dma_queue",
+        /// Features a loader must know.
+        pub neff_features: Option<Vec<Name>> = "neff_features",
+        /// How float8 types convert.
+        pub fp8_conversion_config: Option<Fp8ConversionConfig> = "fp8_conversion_config",
+        /// Ranks of the whole computation; 0 for one.
+        pub rank_world_size: Option<u64> = "#rank_world_size",
+        /// Streams of collective communication.
+        pub cc_streams: Option<CcStreams> = "cc_streams",
+        /// Left to debuggers.
+        pub debug_info: Option<Value> = "debug_info",
+        /// Events the runtime keeps for itself.
+        pub runtime_event_count: Option<u64> = "runtime_event_count",
+        /// Semaphores the runtime keeps for itself.
+        pub runtime_semaphore_count: Option<u64> = "runtime_semaphore_count",
+        /// Parts of the state buffer that the runtime keeps for itself.
+        pub runtime_statebuffer_reservation: Option<Vec<StateBufferReservation>>
+            = "runtime_statebuffer_reservation",
+        /// Variables by name.
+        pub var: Table<Variable> = "var",
+    }
 }
 
 /// An engine of a core.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "named after the files of the seed")]
 pub enum EngineName {
     Pe,
@@ -83,25 +127,48 @@ pub struct EngineFiles<'a> {
 impl Definition {
     /// The members of an engine; `None` when the subgraph does not use it.
     pub fn engine(&self, engine: EngineName) -> Option<EngineFiles<'_>> {
-        let text = |key: &str| self.other.get(key).and_then(Value::as_str);
-        let description = text(engine.key());
-        let program = text(&format!("{}_instr", engine.key()));
-        let used = description.is_some() || program.is_some();
-        used.then_some(EngineFiles {
+        let (description, program) = match engine {
+            EngineName::Pe => (&self.pe, &self.pe_instr),
+            EngineName::Act => (&self.act, &self.act_instr),
+            EngineName::Pool => (&self.pool, &self.pool_instr),
+            EngineName::Dve => (&self.dve, &self.dve_instr),
+            EngineName::Sp => (&self.sp, &self.sp_instr),
+        };
+        (description.is_some() || program.is_some()).then_some(EngineFiles {
             engine,
-            description,
-            program,
+            description: description.as_deref(),
+            program: program.as_deref(),
         })
     }
 
     /// Names the members of an engine.
     pub fn set_engine(&mut self, engine: EngineName, description: &str, program: &str) {
-        self.other.insert(
-            engine.key().to_owned(),
-            Value::String(description.to_owned()),
-        );
-        let key = format!("{}_instr", engine.key());
-        self.other.insert(key, Value::String(program.to_owned()));
+        let (to_description, to_program) = match engine {
+            EngineName::Pe => (&mut self.pe, &mut self.pe_instr),
+            EngineName::Act => (&mut self.act, &mut self.act_instr),
+            EngineName::Pool => (&mut self.pool, &mut self.pool_instr),
+            EngineName::Dve => (&mut self.dve, &mut self.dve_instr),
+            EngineName::Sp => (&mut self.sp, &mut self.sp_instr),
+        };
+        *to_description = Some(description.into());
+        *to_program = Some(program.into());
+    }
+
+    /// The lists of members that only debuggers need, by key.
+    pub fn debug_lists(&mut self) -> [(&'static str, &mut Option<Vec<Name>>); 11] {
+        [
+            ("pe_dbg", &mut self.pe_dbg),
+            ("pe_asm_dbg", &mut self.pe_asm_dbg),
+            ("act_dbg", &mut self.act_dbg),
+            ("act_asm_dbg", &mut self.act_asm_dbg),
+            ("pool_dbg", &mut self.pool_dbg),
+            ("pool_asm_dbg", &mut self.pool_asm_dbg),
+            ("dve_dbg", &mut self.dve_dbg),
+            ("dve_asm_dbg", &mut self.dve_asm_dbg),
+            ("sp_dbg", &mut self.sp_dbg),
+            ("sp_asm_dbg", &mut self.sp_asm_dbg),
+            ("dma_dbg", &mut self.dma_dbg),
+        ]
     }
 
     /// The size of the scratchpad: the largest end of a `virtual` variable.
@@ -121,55 +188,92 @@ impl Definition {
     }
 }
 
-/// Queues that move data (seed, "Queue Sets").
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct QueueSet {
-    /// `in`, `out`, `data`, `embedding_update` or `dynamic`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// The engine that triggers it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub owner: Option<String>,
-    /// Hardware queues, 1 when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub num_queues: Option<u64>,
-    /// Whether it fills the state buffer once at the start.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pinned: Option<bool>,
-    /// Rings that are swapped in and out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue_instances: Option<Vec<String>>,
-    /// Semaphores that tell the end of a movement.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub semaphore_set: Option<Vec<u64>>,
-    /// The semaphore of a single queue.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub semaphore: Option<u64>,
-    /// `main` (when absent) or `alt`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fabric_path: Option<String>,
-    /// Keys unknown here.
-    #[serde(flatten)]
-    pub other: Map<String, Value>,
+object! {
+    /// Queues that move data (seed, "Queue Sets").
+    #[derive(Default)]
+    pub struct QueueSet {
+        /// `in`, `out`, `data`, `embedding_update` or `dynamic`.
+        pub kind: Name = "type",
+        /// The engine that triggers it.
+        pub owner: Option<Name> = "owner",
+        /// Hardware queues, 1 when absent.
+        pub num_queues: Option<u64> = "num_queues",
+        /// Whether it fills the state buffer once at the start.
+        pub pinned: Option<bool> = "pinned",
+        /// Rings that are swapped in and out.
+        pub queue_instances: Option<Vec<Name>> = "queue_instances",
+        /// Semaphores that tell the end of a movement.
+        pub semaphore_set: Option<Vec<u64>> = "semaphore_set",
+        /// The semaphore of a single queue.
+        pub semaphore: Option<u64> = "semaphore",
+        /// `main` (when absent) or `alt`.
+        pub fabric_path: Option<Name> = "fabric_path",
+        /// Of a `dynamic` set: where descriptors are made.
+        pub dynamic_dma: Option<DynamicDma> = "dynamic_dma",
+    }
 }
 
-/// How float8 types convert (facts, neuron.md 2.6).
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-#[allow(missing_docs, reason = "the keys of the file")]
-pub struct Fp8ConversionConfig {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub emax_fp8_e4m3: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub emax_fp8_e5m2: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fp8_range_extension: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ocp_sat: Option<bool>,
-    /// Keys unknown here.
-    #[serde(flatten)]
-    pub other: Map<String, Value>,
+impl QueueSet {
+    /// Hardware queues.
+    pub fn queues(&self) -> u64 {
+        self.num_queues.unwrap_or(1)
+    }
+
+    /// Whether its descriptors are made while running, so that the file has none.
+    pub fn is_dynamic(&self) -> bool {
+        matches!(&*self.kind, "dynamic" | "embedding_update")
+    }
+}
+
+object! {
+    /// Scratch memory of a dynamic queue set (facts, neuron.md 2.6).
+    #[derive(Default)]
+    pub struct DynamicDma {
+        /// First byte of each partition of the state buffer.
+        pub offset: Option<u64> = "SB_scratch_partition_offset",
+        /// Bytes of each partition.
+        pub size: Option<u64> = "SB_scratch_partition_size",
+    }
+}
+
+object! {
+    /// How float8 types convert (facts, neuron.md 2.6).
+    #[derive(Default)]
+    #[allow(missing_docs, reason = "the keys of the file")]
+    pub struct Fp8ConversionConfig {
+        pub emax_fp8_e4m3: Option<i64> = "emax_fp8_e4m3",
+        pub emax_fp8_e5m2: Option<i64> = "emax_fp8_e5m2",
+        pub fp8_range_extension: Option<bool> = "fp8_range_extension",
+        pub fp8_sis: Option<bool> = "fp8_sis",
+        pub fp8_sns: Option<bool> = "fp8_sns",
+        pub ocp_sat: Option<bool> = "ocp_sat",
+    }
+}
+
+object! {
+    /// Streams of collective communication.
+    #[derive(Default)]
+    pub struct CcStreams {
+        /// How many.
+        pub num_streams: Option<u64> = "num_streams",
+    }
+}
+
+object! {
+    /// A part of the state buffer that the runtime keeps for itself.
+    #[derive(Default)]
+    pub struct StateBufferReservation {
+        /// What for.
+        pub kind: Option<Name> = "type",
+        /// The first partition.
+        pub base_partition: Option<u64> = "base_partition",
+        /// How many partitions.
+        pub partitions: Option<u64> = "partitions",
+        /// The first byte of each.
+        pub offset: Option<u64> = "offset",
+        /// Bytes of each.
+        pub size: Option<u64> = "size",
+    }
 }
 
 /// What type of data a variable holds (seed, "Variables").
@@ -194,38 +298,68 @@ pub enum VariableKind {
     DgeTable,
 }
 
-/// A variable.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Variable {
-    /// What it holds.
-    #[serde(rename = "type")]
-    pub kind: VariableKind,
-    /// Its number, unique.
-    pub var_id: u32,
-    /// Bytes; state buffers and tables have none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub size: Option<u64>,
-    /// Alignment in bytes, a power of two.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub alignment: Option<u64>,
-    /// `main` (when absent) or `alt`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fabric_path: Option<String>,
-    /// The member of a `file`: `.npy`, or raw bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file_name: Option<String>,
-    /// Where a `virtual` starts in the scratchpad.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backing_variable_off: Option<u64>,
-    /// What a `pointer` points to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub referenced_var_id: Option<u32>,
-    /// The variables of a `dge-table`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub list: Option<Vec<u32>>,
-    /// Keys unknown here.
-    #[serde(flatten)]
-    pub other: Map<String, Value>,
+impl VariableKind {
+    /// All of them.
+    pub const ALL: [VariableKind; 8] = [
+        VariableKind::StateBuffer,
+        VariableKind::Input,
+        VariableKind::Output,
+        VariableKind::File,
+        VariableKind::TmpBuf,
+        VariableKind::Virtual,
+        VariableKind::Pointer,
+        VariableKind::DgeTable,
+    ];
+
+    /// Its name in def.json.
+    pub fn name(self) -> &'static str {
+        match self {
+            VariableKind::StateBuffer => "state-buffer",
+            VariableKind::Input => "input",
+            VariableKind::Output => "output",
+            VariableKind::File => "file",
+            VariableKind::TmpBuf => "tmp-buf",
+            VariableKind::Virtual => "virtual",
+            VariableKind::Pointer => "pointer",
+            VariableKind::DgeTable => "dge-table",
+        }
+    }
+}
+
+impl Field for VariableKind {}
+
+impl Stored for VariableKind {
+    fn mend(value: &mut Value, place: &mut KeyPath, problems: &mut Vec<Problem>) -> bool {
+        let known = |text: &str| VariableKind::ALL.iter().any(|kind| kind.name() == text);
+        let expected = "state-buffer, input, output, file, tmp-buf, virtual, pointer or dge-table";
+        value.as_str().is_some_and(known) || wrong(value, place, problems, expected)
+    }
+}
+
+object! {
+    /// A variable.
+    pub struct Variable {
+        /// What it holds.
+        pub kind: VariableKind = "type",
+        /// Its number, unique.
+        pub var_id: u32 = "var_id",
+        /// Bytes; state buffers and tables have none.
+        pub size: Option<u64> = "size",
+        /// Alignment in bytes, a power of two.
+        pub alignment: Option<u64> = "alignment",
+        /// `main` (when absent) or `alt`.
+        pub fabric_path: Option<Name> = "fabric_path",
+        /// The member of a `file`: `.npy`, or raw bytes.
+        pub file_name: Option<Name> = "file_name",
+        /// Where a `virtual` starts in the scratchpad.
+        pub backing_variable_off: Option<u64> = "backing_variable_off",
+        /// What a `pointer` points to.
+        pub referenced_var_id: Option<u32> = "referenced_var_id",
+        /// The variables of a `dge-table`.
+        pub list: Option<Vec<u32>> = "list",
+        /// Operators it belongs to; empty in known files.
+        pub ops: Option<Vec<Value>> = "ops",
+    }
 }
 
 impl Variable {
@@ -241,7 +375,20 @@ impl Variable {
             backing_variable_off: None,
             referenced_var_id: None,
             list: None,
-            other: Map::new(),
+            ops: None,
+            other: Default::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_of_variable_has_its_name() {
+        for kind in VariableKind::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
     }
 }

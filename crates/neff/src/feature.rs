@@ -38,6 +38,12 @@ impl FeatureBits {
             })
     }
 
+    /// The set bits without a documented name.
+    pub fn without_name(self) -> Self {
+        let named = NAMES.iter().fold(0, |bits, &(bit, _)| bits | 1 << bit);
+        Self(self.0 & !named)
+    }
+
     /// The bit of that name.
     pub fn named(name: &str) -> Option<Self> {
         NAMES

@@ -1,8 +1,8 @@
 //! `neff.json`: the graph of subgraph nodes, and the types of the package's inputs and outputs.
 
-use crate::{Table, neff_dtype_name};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use crate::object::{Field, object};
+use crate::{Name, Table, neff_dtype_name};
+use serde_json::Value;
 use tenon_tensor::DataType;
 
 /// The name of the member.
@@ -11,50 +11,42 @@ pub const NEFF_JSON: &str = "neff.json";
 /// The function of a node that runs a kelf.
 const KELF_FUNCTION: &str = "__kelf";
 
-/// The whole member. Unknown keys are kept, here and in all parts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NeffGraph {
-    /// Inputs and subgraphs.
-    pub nodes: Vec<GraphNode>,
-    /// The nodes that are inputs.
-    #[serde(default)]
-    pub arg_nodes: Vec<u32>,
-    /// The outputs: node, output of it, version.
-    #[serde(default)]
-    pub heads: Vec<[u32; 3]>,
-    /// Shapes and types of the outputs of all nodes, one after the other.
-    #[serde(default)]
-    pub attrs: GraphAttrs,
-    /// Where the outputs of each node start in those lists.
-    #[serde(default)]
-    pub node_row_ptr: Vec<u32>,
-    /// Signatures.
-    #[serde(default)]
-    pub metadata: Metadata,
-    /// Keys unknown here.
-    #[serde(flatten)]
-    pub other: Map<String, Value>,
+object! {
+    /// The whole member. Unknown keys are kept, here and in all parts.
+    #[derive(Default)]
+    pub struct NeffGraph {
+        /// Inputs and subgraphs.
+        pub nodes: Vec<GraphNode> = "nodes",
+        /// The nodes that are inputs.
+        pub arg_nodes: Vec<u32> = "arg_nodes",
+        /// The outputs: node, output of it, version.
+        pub heads: Vec<[u32; 3]> = "heads",
+        /// Shapes and types of the outputs of all nodes, one after the other.
+        pub attrs: GraphAttrs = "attrs",
+        /// Where the outputs of each node start in those lists.
+        pub node_row_ptr: Vec<u32> = "node_row_ptr",
+        /// Signatures.
+        pub metadata: Metadata = "metadata",
+    }
 }
 
-/// A node of the graph.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct GraphNode {
-    /// `null` for an input, `tvm_op` for a subgraph or a function of the host.
-    pub op: String,
-    /// Its name.
-    pub name: String,
-    /// Attributes, all texts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub attrs: Option<Table<Value>>,
-    /// What it reads: node, output of it, version.
-    #[serde(default)]
-    pub inputs: Vec<[u32; 3]>,
-    /// Names of its outputs; one a physical core, so that a name may occur twice.
-    #[serde(default)]
-    pub output_names: Vec<String>,
-    /// Keys unknown here.
-    #[serde(flatten)]
-    pub other: Map<String, Value>,
+object! {
+    /// A node of the graph.
+    #[derive(Default)]
+    pub struct GraphNode {
+        /// `null` for an input, `tvm_op` for a subgraph or a function of the host.
+        pub op: Name = "op",
+        /// Its name.
+        pub name: Name = "name",
+        /// Attributes, all texts.
+        pub attrs: Option<Table<Value>> = "attrs",
+        /// What it reads: node, output of it, version.
+        pub inputs: Vec<[u32; 3]> = "inputs",
+        /// Names of its outputs; one a physical core, so that a name may occur twice.
+        pub output_names: Vec<Name> = "output_names",
+        /// Of an input: `0` or `1` as text.
+        pub is_param: Option<Name> = "is_param",
+    }
 }
 
 impl GraphNode {
@@ -69,60 +61,66 @@ impl GraphNode {
     }
 }
 
-/// Lists over the outputs of all nodes, each with the name of its type before it.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct GraphAttrs {
-    /// Shapes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shape: Option<(String, Vec<Vec<i64>>)>,
-    /// Storage ids.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub storage_id: Option<(String, Vec<i64>)>,
-    /// Data types.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dltype: Option<(String, Vec<String>)>,
-    /// Keys unknown here.
-    #[serde(flatten)]
-    pub other: Map<String, Value>,
+object! {
+    /// Lists over the outputs of all nodes, each with the name of its type before it.
+    #[derive(Default)]
+    pub struct GraphAttrs {
+        /// Shapes.
+        pub shape: Option<(String, Vec<Vec<i64>>)> = "shape",
+        /// Storage ids.
+        pub storage_id: Option<(String, Vec<i64>)> = "storage_id",
+        /// Data types.
+        pub dltype: Option<(String, Vec<String>)> = "dltype",
+    }
 }
 
-/// Signatures by name.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Metadata {
-    /// One is called `default`.
-    #[serde(default)]
-    pub signatures: Table<Signature>,
-    /// Keys unknown here.
-    #[serde(flatten)]
-    pub other: Map<String, Value>,
+object! {
+    /// Signatures by name.
+    #[derive(Default)]
+    pub struct Metadata {
+        /// One is called `default`.
+        pub signatures: Table<Signature> = "signatures",
+    }
 }
 
-/// Inputs and outputs by name.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Signature {
-    /// The inputs.
-    #[serde(default)]
-    pub inputs: Table<SignaturePort>,
-    /// The outputs; empty in files of other compilers.
-    #[serde(default)]
-    pub outputs: Table<SignaturePort>,
-    /// Keys unknown here.
-    #[serde(flatten)]
-    pub other: Map<String, Value>,
+/// Written when there is something in it, or when it was there.
+macro_rules! may_be_missing {
+    ($($type:ty),*) => {
+        $(impl Field for $type {
+            fn missing() -> Option<Self> {
+                Some(Self::default())
+            }
+
+            fn is_nothing(&self) -> bool {
+                *self == Self::default()
+            }
+        })*
+    };
+}
+may_be_missing!(GraphAttrs, Metadata);
+
+object! {
+    /// Inputs and outputs by name.
+    #[derive(Default)]
+    pub struct Signature {
+        /// The inputs.
+        pub inputs: Table<SignaturePort> = "inputs",
+        /// The outputs; empty in files of other compilers.
+        pub outputs: Table<SignaturePort> = "outputs",
+    }
 }
 
-/// An input or output of a signature.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SignaturePort {
-    /// Its position.
-    pub id: u32,
-    /// NEFF's name of its data type.
-    pub dtype: String,
-    /// Its shape, outermost first.
-    pub shape: Vec<i64>,
-    /// Keys unknown here.
-    #[serde(flatten)]
-    pub other: Map<String, Value>,
+object! {
+    /// An input or output of a signature.
+    #[derive(Default)]
+    pub struct SignaturePort {
+        /// Its position.
+        pub id: u32 = "id",
+        /// NEFF's name of its data type.
+        pub dtype: Name = "dtype",
+        /// Its shape, outermost first.
+        pub shape: Vec<i64> = "shape",
+    }
 }
 
 /// An input or output of a package, whoever made it.
@@ -145,18 +143,16 @@ impl NeffGraph {
     ) -> Self {
         let text = |text: &str| Value::String(text.to_owned());
         let node = |name: &str, op: &str| GraphNode {
-            op: op.to_owned(),
-            name: name.to_owned(),
-            attrs: None,
-            inputs: Vec::new(),
-            output_names: vec![name.to_owned()],
-            other: Map::new(),
+            op: op.into(),
+            name: name.into(),
+            output_names: vec![name.into()],
+            ..GraphNode::default()
         };
         let mut nodes: Vec<GraphNode> = inputs
             .iter()
             .map(|(name, ..)| {
                 let mut input = node(name, "null");
-                input.other.insert("is_param".to_owned(), text("0"));
+                input.is_param = Some("0".into());
                 input
             })
             .collect();
@@ -173,22 +169,19 @@ impl NeffGraph {
                 attrs.map(|(name, value)| (name.to_owned(), value)).into(),
             )),
             inputs: (0..count).map(|index| [index, 0, 0]).collect(),
-            output_names: outputs
-                .iter()
-                .map(|(name, ..)| (*name).to_owned())
-                .collect(),
+            output_names: outputs.iter().map(|&(name, ..)| name.into()).collect(),
             ..node("sg00", "tvm_op")
         });
         let all = || inputs.iter().chain(outputs);
         let shape = |shape: &[usize]| shape.iter().map(|&extent| extent as i64).collect();
         let signature = |ports: &[(&str, DataType, &[usize])]| {
             let port = |(id, &(name, dtype, extents)): (usize, &(&str, DataType, &[usize]))| {
-                let dtype = neff_dtype_name(dtype).to_owned();
+                let dtype = neff_dtype_name(dtype).into();
                 let port = SignaturePort {
                     id: id as u32,
                     dtype,
                     shape: shape(extents),
-                    other: Map::new(),
+                    other: Default::default(),
                 };
                 (name.to_owned(), port)
             };
@@ -197,7 +190,7 @@ impl NeffGraph {
         let signature = Signature {
             inputs: signature(inputs),
             outputs: signature(outputs),
-            other: Map::new(),
+            other: Default::default(),
         };
         let dtypes = all()
             .map(|(_, dtype, _)| neff_dtype_name(*dtype).to_owned())
@@ -214,14 +207,14 @@ impl NeffGraph {
                 shape: Some(("list_shape".into(), all().map(|(.., s)| shape(s)).collect())),
                 storage_id: Some(("list_int".into(), (0..all().count() as i64).collect())),
                 dltype: Some(("list_str".into(), dtypes)),
-                other: Map::new(),
+                other: Default::default(),
             },
             node_row_ptr,
             metadata: Metadata {
                 signatures: Table(vec![("default".into(), signature)]),
-                other: Map::new(),
+                other: Default::default(),
             },
-            other: Map::new(),
+            other: Default::default(),
         }
     }
 
@@ -248,9 +241,10 @@ impl NeffGraph {
         ports
     }
 
-    fn port(&self, node: usize, output: usize) -> Option<PortType> {
+    /// The output of a node, by the lists over all outputs.
+    pub fn port(&self, node: usize, output: usize) -> Option<PortType> {
         let names = &self.nodes.get(node)?.output_names;
-        let name = names.get(output).or(names.first())?.clone();
+        let name = names.get(output).or(names.first())?.to_string();
         let row = (*self.node_row_ptr.get(node)? as usize).checked_add(output)?;
         let shapes = self.attrs.shape.as_ref().map(|(_, list)| list.as_slice());
         let dtypes = self.attrs.dltype.as_ref().map(|(_, list)| list.as_slice());

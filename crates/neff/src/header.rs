@@ -161,6 +161,16 @@ impl Header {
         text(&self.name)
     }
 
+    /// Sets the name, cut at a character to what the field holds.
+    pub fn set_name(&mut self, name: &str) {
+        self.name = text_field(name);
+    }
+
+    /// Sets what built it, cut in the same way.
+    pub fn set_build_version(&mut self, version: &str) {
+        self.build_version = text_field(version);
+    }
+
     /// What built it, in text.
     pub fn build_version_text(&self) -> Cow<'_, str> {
         text(&self.build_version)

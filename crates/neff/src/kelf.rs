@@ -1,60 +1,52 @@
 //! `kelf-N.json`, the list of subgraphs of a node, and `info.json`, what made the package.
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use crate::Name;
+use crate::object::object;
 
 /// The name of the information member.
 pub const INFO_JSON: &str = "info.json";
 
-/// The subgraphs of a node.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Kelf {
-    /// One a physical core.
-    pub graphs: Vec<KelfGraph>,
-    /// The version of this member's form.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// What it runs on; `tenon` for ours.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub target: Option<String>,
-    /// Keys unknown here.
-    #[serde(flatten)]
-    pub other: Map<String, Value>,
+object! {
+    /// The subgraphs of a node.
+    #[derive(Default)]
+    pub struct Kelf {
+        /// One a physical core.
+        pub graphs: Vec<KelfGraph> = "graphs",
+        /// The version of this member's form.
+        pub version: Option<Name> = "version",
+        /// The device generation it runs on; `tenon` for ours.
+        pub target: Option<Name> = "target",
+    }
 }
 
-/// One subgraph.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct KelfGraph {
-    /// The member that defines it.
-    pub definition: String,
-    /// Its name.
-    pub name: String,
-    /// Keys unknown here.
-    #[serde(flatten)]
-    pub other: Map<String, Value>,
+object! {
+    /// One subgraph.
+    #[derive(Default)]
+    pub struct KelfGraph {
+        /// The member that defines it.
+        pub definition: Name = "definition",
+        /// Its name.
+        pub name: Name = "name",
+    }
 }
 
-/// What made the package.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Info {
-    /// The tool and its version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_version: Option<String>,
-    /// The package's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Cores it needs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub num_tpb: Option<u32>,
-    /// Cores asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub num_tpb_requested: Option<u32>,
-    /// Cores of each node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub num_tpb_per_node: Option<Vec<u32>>,
-    /// Keys unknown here.
-    #[serde(flatten)]
-    pub other: Map<String, Value>,
+object! {
+    /// What made the package.
+    #[derive(Default)]
+    pub struct Info {
+        /// The tool and its version.
+        pub tool_version: Option<Name> = "tool_version",
+        /// The version of the subgraphs' form.
+        pub kelp_version: Option<Name> = "kelp_version",
+        /// The package's name.
+        pub name: Option<Name> = "name",
+        /// Cores it needs.
+        pub num_tpb: Option<u32> = "num_tpb",
+        /// Cores asked for.
+        pub num_tpb_requested: Option<u32> = "num_tpb_requested",
+        /// Cores of each node.
+        pub num_tpb_per_node: Option<Vec<u32>> = "num_tpb_per_node",
+    }
 }
 
 impl Info {
@@ -63,12 +55,12 @@ impl Info {
         let mut per_node = vec![0; 64];
         per_node[0] = 1;
         Self {
-            tool_version: Some(concat!("tenon ", env!("CARGO_PKG_VERSION")).to_owned()),
-            name: Some(name.to_owned()),
+            tool_version: Some(concat!("tenon ", env!("CARGO_PKG_VERSION")).into()),
+            name: Some(name.into()),
             num_tpb: Some(1),
             num_tpb_requested: Some(1),
             num_tpb_per_node: Some(per_node),
-            other: Map::new(),
+            ..Self::default()
         }
     }
 }

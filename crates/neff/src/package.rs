@@ -1,21 +1,16 @@
 //! A package opened for reading: the header, and the members where they lie.
 
 use crate::archive::Index;
-use crate::{HEADER_BYTES, Header};
-use flate2::bufread::GzDecoder;
+use crate::{HEADER_BYTES, Header, payload};
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
-use tenon_tensor::{Buffer, BufferMut};
+use tenon_tensor::Buffer;
 
-/// Bytes unpacked between two checks of the control handle.
-const STEP: usize = 1 << 20;
-
-/// How a gzip stream starts.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// Bytes hashed between two checks of the control handle.
+const STEP: usize = 16 << 20;
 
 /// What a reader accepts at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,8 +94,8 @@ impl Package {
         let payload = map
             .slice(range)
             .ok_or_else(|| invalid("the payload is cut short"))?;
-        let (archive, index) = if payload.starts_with(&GZIP) {
-            let archive = unpack(&payload, limits, control)?;
+        let (archive, index) = if payload::is_compressed(&payload) {
+            let archive = payload::unpack(&payload, limits, control)?;
             let index = Index::read(&&archive[..]);
             (archive, index)
         } else {
@@ -134,7 +129,7 @@ impl Package {
 
     /// Whether the payload is compressed.
     pub fn is_compressed(&self) -> bool {
-        self.payload.starts_with(&GZIP)
+        payload::is_compressed(&self.payload)
     }
 
     /// The members in file order: name and size.
@@ -157,7 +152,7 @@ impl Package {
     /// A JSON member as a typed value.
     pub fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
         let bytes = self.require(name)?;
-        serde_json::from_slice(&bytes).map_err(|error| {
+        crate::name::sharing(|| serde_json::from_slice(&bytes)).map_err(|error| {
             let text = error.to_string();
             // The position is told as the place; serde_json appends it to its text.
             let text = text
@@ -202,7 +197,7 @@ impl Package {
     fn hash<D: Digest>(&self, control: &Control) -> Result<Vec<u8>> {
         let mut digest = D::new();
         let mut done = 0u64;
-        for chunk in self.payload.chunks(16 * STEP) {
+        for chunk in self.payload.chunks(STEP) {
             control.progress("verify the hash", done, self.payload.len() as u64)?;
             digest.update(chunk);
             done += chunk.len() as u64;
@@ -273,47 +268,6 @@ fn payload_range(header: &Header, len: usize) -> Result<std::ops::Range<usize>> 
             .found(len - start)
             .at(Location::field("data_size"))),
     }
-}
-
-/// Unpacks a gzip stream that may be followed by zeros. Memory grows with what was unpacked, never
-/// with what the stream claims.
-fn unpack(payload: &[u8], limits: &Limits, control: &Control) -> Result<Buffer> {
-    let mut decoder = GzDecoder::new(payload);
-    let mut chunks: Vec<Vec<u8>> = Vec::new();
-    let mut total = 0usize;
-    loop {
-        control.progress("unpack", total as u64, 0)?;
-        let mut chunk = Vec::with_capacity(STEP);
-        (&mut decoder)
-            .take(STEP as u64)
-            .read_to_end(&mut chunk)
-            .map_err(|error| {
-                invalid(format!("the compressed payload is broken: {error}")).source(error)
-            })?;
-        if chunk.is_empty() {
-            break;
-        }
-        total += chunk.len();
-        if total as u64 > limits.unpacked_bytes {
-            return Err(
-                Error::new(ErrorKind::OutOfMemory, "the payload unpacks to too much")
-                    .expected(format_args!("at most {} bytes", limits.unpacked_bytes))
-                    .help("raise the limit if the package is trusted"),
-            );
-        }
-        chunks.push(chunk);
-    }
-    if decoder.into_inner().iter().any(|&byte| byte != 0) {
-        return Err(invalid("bytes after the compressed payload"));
-    }
-    let mut archive = BufferMut::zeroed(total)?;
-    let mut rest = &mut archive[..];
-    for chunk in chunks {
-        let (part, after) = rest.split_at_mut(chunk.len());
-        part.copy_from_slice(&chunk);
-        rest = after;
-    }
-    Ok(archive.freeze())
 }
 
 pub(crate) fn invalid(message: impl Into<String>) -> Error {

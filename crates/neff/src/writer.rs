@@ -1,16 +1,16 @@
 //! Writes a package: members one after the other, the header last. Equal input gives equal bytes.
 
-use crate::{HEADER_BYTES, Header};
-use flate2::write::GzEncoder;
-use flate2::{Compression, GzBuilder};
+use crate::gzip::BlockWriter;
+use crate::tar_entry::{BLOCK, entry, padding};
+use crate::target::{FileTarget, Target};
+use crate::{DIGESTS_JSON, Digest, Digests, HEADER_BYTES, Header};
 use md5::Md5;
-use sha2::{Digest, Sha256};
-use std::io::{self, Cursor, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
-use tenon_base::{Error, ErrorKind, Location, Result};
+use sha2::{Digest as _, Sha256};
+use std::io::{self, Cursor, SeekFrom, Write};
+use std::path::Path;
+use std::sync::Mutex;
+use tenon_base::{Error, ErrorKind, Location, Result, pool};
 
-const BLOCK: usize = 512;
 /// The payload's size is a multiple of this, as other writers of the format have it.
 const RECORD: u64 = 10240;
 
@@ -20,71 +20,13 @@ pub struct PackageWriter<W: Target> {
     header: Header,
     stream: Stream<W>,
     names: std::collections::HashSet<String>,
-}
-
-/// Where a package is written: a file beside its final name, or memory.
-pub trait Target: Write + Seek {
-    /// What finishing gives.
-    type Done;
-
-    /// Puts the written bytes where they belong.
-    fn done(self) -> io::Result<Self::Done>;
-
-    /// The file's name, for errors.
-    fn path(&self) -> Option<&Path>;
-}
-
-/// A file beside its final name.
-pub struct FileTarget {
-    file: NamedTempFile,
-    path: PathBuf,
-}
-
-impl Write for FileTarget {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl Seek for FileTarget {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.file.seek(to)
-    }
-}
-
-impl Target for FileTarget {
-    type Done = ();
-
-    fn done(self) -> io::Result<()> {
-        self.file.persist(&self.path).map_err(|error| error.error)?;
-        Ok(())
-    }
-
-    fn path(&self) -> Option<&Path> {
-        Some(&self.path)
-    }
-}
-
-impl Target for Cursor<Vec<u8>> {
-    type Done = Vec<u8>;
-
-    fn done(self) -> io::Result<Vec<u8>> {
-        Ok(self.into_inner())
-    }
-
-    fn path(&self) -> Option<&Path> {
-        None
-    }
+    digests: Option<Digests>,
 }
 
 /// The archive's bytes on their way: compressed or not, hashed, counted.
 enum Stream<W: Target> {
     Plain(Hashed<W>),
-    Gzip(GzEncoder<Hashed<W>>),
+    Gzip(BlockWriter<Hashed<W>>),
 }
 
 struct Hashed<W: Target> {
@@ -95,16 +37,47 @@ struct Hashed<W: Target> {
     written: u64,
 }
 
+/// From this length on, writing, hashing and digesting run side by side.
+const LARGE: usize = 1 << 20;
+
 impl<W: Target> Write for Hashed<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let len = self.out.write(bytes)?;
-        let bytes = &bytes[..len];
-        self.sha256.update(bytes);
-        if let Some(md5) = &mut self.md5 {
-            md5.update(bytes);
+        let (out, sha256, md5) = (&mut self.out, &mut self.sha256, &mut self.md5);
+        let hash = |sha256: &mut Sha256, md5: &mut Option<Md5>| {
+            sha256.update(bytes);
+            if let Some(md5) = md5 {
+                md5.update(bytes);
+            }
+        };
+        if bytes.len() < LARGE {
+            out.write_all(bytes)?;
+            hash(sha256, md5);
+        } else {
+            let (hashing, writing) = (Mutex::new((sha256, md5)), Mutex::new((out, Ok(()))));
+            let lock = || {
+                hashing
+                    .lock()
+                    .unwrap_or_else(|poisoned| poisoned.into_inner())
+            };
+            pool::for_each(2, |task| match task {
+                0 => {
+                    let (sha256, md5) = &mut *lock();
+                    hash(sha256, md5);
+                }
+                _ => {
+                    let mut writing = writing
+                        .lock()
+                        .unwrap_or_else(|poisoned| poisoned.into_inner());
+                    writing.1 = writing.0.write_all(bytes);
+                }
+            });
+            writing
+                .into_inner()
+                .unwrap_or_else(|poisoned| poisoned.into_inner())
+                .1?;
         }
-        self.written += len as u64;
-        Ok(len)
+        self.written += bytes.len() as u64;
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -115,29 +88,7 @@ impl<W: Target> Write for Hashed<W> {
 impl PackageWriter<FileTarget> {
     /// A writer of the file `path`, which is replaced when finished.
     pub fn create(path: impl AsRef<Path>, header: Header) -> Result<Self> {
-        let path = path.as_ref();
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".tenon-").suffix(".part");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            // Narrowed by the user's mask, as for any new file.
-            builder.permissions(std::fs::Permissions::from_mode(0o666));
-        }
-        let file = builder
-            .tempfile_in(folder)
-            .map_err(|error| Error::io(path, "write", error))?;
-        Self::new(
-            FileTarget {
-                file,
-                path: path.to_owned(),
-            },
-            header,
-        )
+        Self::new(FileTarget::beside(path)?, header)
     }
 }
 
@@ -163,8 +114,7 @@ impl<W: Target> PackageWriter<W> {
             written: 0,
         };
         let stream = if compressed {
-            let builder = GzBuilder::new().mtime(0).operating_system(3);
-            Stream::Gzip(builder.write(hashed, Compression::default()))
+            Stream::Gzip(BlockWriter::new(hashed))
         } else {
             Stream::Plain(hashed)
         };
@@ -172,7 +122,14 @@ impl<W: Target> PackageWriter<W> {
             header,
             stream,
             names: Default::default(),
+            digests: None,
         })
+    }
+
+    /// Ends the package with a member of the digests of all others.
+    pub fn with_digests(mut self) -> Self {
+        self.digests = Some(Digests::default());
+        self
     }
 
     /// Adds a member. Each name can be used once.
@@ -181,7 +138,10 @@ impl<W: Target> PackageWriter<W> {
             return Err(Error::new(ErrorKind::Internal, "a member is written twice")
                 .at(Location::member(name)));
         }
-        let entry = entry(name, bytes.len() as u64, tar::EntryType::Regular)?;
+        if let Some(digests) = &mut self.digests {
+            digests.add(name, bytes.len() as u64, Digest::of(bytes));
+        }
+        let entry = entry(name, bytes.len() as u64)?;
         self.write(&entry)?;
         self.write(bytes)?;
         self.write(padding(bytes.len()))
@@ -205,6 +165,13 @@ impl<W: Target> PackageWriter<W> {
     /// Ends the archive, writes the header and puts the file in its place. Answers the bytes (of a
     /// writer into memory) and the header.
     pub fn finish(mut self) -> Result<(W::Done, Header)> {
+        if let Some(digests) = self.digests.take() {
+            let bytes = serde_json::to_vec(&digests.to_stored()).map_err(|error| {
+                let text = format!("cannot write as JSON: {error}");
+                Error::new(ErrorKind::Internal, text).source(error)
+            })?;
+            self.add(DIGESTS_JSON, &bytes)?;
+        }
         self.write(&[0; 2 * BLOCK])?;
         let path = self.path().map(Path::to_owned);
         self.end().map_err(|error| failed(path.as_deref(), error))
@@ -251,47 +218,6 @@ fn uuid_of(hash: &[u8; 32]) -> [u8; 16] {
     uuid
 }
 
-/// The header block of an entry, after a GNU block with its name when that is long.
-fn entry(name: &str, size: u64, kind: tar::EntryType) -> Result<Vec<u8>> {
-    let mut header = tar::Header::new_ustar();
-    header.set_entry_type(kind);
-    header.set_size(size);
-    header.set_mode(0o644);
-    header.set_uid(0);
-    header.set_gid(0);
-    header.set_mtime(0);
-    let mut bytes = Vec::new();
-    if header.set_path(name).is_err() {
-        let mut long = name.as_bytes().to_vec();
-        long.push(0);
-        bytes = entry(
-            "././@LongLink",
-            long.len() as u64,
-            tar::EntryType::GNULongName,
-        )?;
-        bytes.extend_from_slice(&long);
-        bytes.extend_from_slice(padding(long.len()));
-        // For readers that do not know the long name: a part of it that every field can hold.
-        let plain = name.chars().filter(|&c| c.is_ascii_alphanumeric());
-        let short: String = "long-".chars().chain(plain).take(90).collect();
-        header.set_path(short).map_err(|error| {
-            Error::new(
-                ErrorKind::InvalidArgument,
-                format!("a bad member name: {error}"),
-            )
-            .at(Location::member(name))
-        })?;
-    }
-    header.set_cksum();
-    bytes.extend_from_slice(header.as_bytes());
-    Ok(bytes)
-}
-
-/// The zeros after a member of `len` bytes.
-fn padding(len: usize) -> &'static [u8] {
-    &[0; BLOCK][..len.next_multiple_of(BLOCK) - len]
-}
-
 fn failed(path: Option<&Path>, error: io::Error) -> Error {
     match path {
         Some(path) => Error::io(path, "write", error),
@@ -302,6 +228,7 @@ fn failed(path: Option<&Path>, error: io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Seek;
 
     /// A disk with room for some bytes.
     struct Full(Cursor<Vec<u8>>, usize);

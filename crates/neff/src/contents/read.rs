@@ -77,7 +77,7 @@ fn definition_member(package: &Package) -> Result<String> {
         .ok_or_else(|| invalid("no node of a subgraph").at(Location::member(NEFF_JSON)))?;
     let kelf: Kelf = package.json(name)?;
     match kelf.graphs.first() {
-        Some(graph) => Ok(graph.definition.clone()),
+        Some(graph) => Ok(graph.definition.to_string()),
         None => Err(invalid("no subgraph").at(Location::member(name))),
     }
 }

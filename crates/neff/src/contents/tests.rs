@@ -13,7 +13,7 @@ fn buffer(bytes: &[u8]) -> Buffer {
 }
 
 /// A package with a variable of every role, a prepared constant and movements.
-pub(super) fn sample() -> Contents {
+pub(crate) fn sample() -> Contents {
     let variable = |name: &str, size, role| PackageVariable {
         name: name.into(),
         size,
@@ -169,6 +169,7 @@ fn layout() {
         "sg00/tenon.json",
         "sg00/constants/2.bin",
         "sg00/constants/3.bin",
+        "digests.json",
     ];
     assert_eq!(members, expected);
     let header = package.header();

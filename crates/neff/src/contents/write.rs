@@ -46,7 +46,7 @@ impl Contents {
         let path = path.as_ref();
         let write = || {
             self.check()?;
-            let writer = PackageWriter::create(path, self.header(options)?)?;
+            let writer = PackageWriter::create(path, self.header(options)?)?.with_digests();
             Ok(self.write_to(writer, control)?.1)
         };
         write().map_err(|error: Error| error.at(Location::file(path)))
@@ -55,7 +55,7 @@ impl Contents {
     /// The package's bytes.
     pub fn to_bytes(&self, options: WriteOptions, control: &Control) -> Result<Vec<u8>> {
         self.check()?;
-        let writer = PackageWriter::in_memory(self.header(options)?)?;
+        let writer = PackageWriter::in_memory(self.header(options)?)?.with_digests();
         Ok(self.write_to(writer, control)?.0)
     }
 
@@ -118,16 +118,16 @@ impl Contents {
 
     fn definition(&self) -> Definition {
         let mut definition = Definition {
-            name: Some("definition".to_owned()),
-            version: Some("0.6".to_owned()),
+            name: Some("definition".into()),
+            version: Some("0.6".into()),
             ..Definition::default()
         };
         definition.set_engine(EngineName::Sp, ENGINE, PROGRAM);
         definition.dma_queue.push(
             QUEUE,
             QueueSet {
-                kind: "data".to_owned(),
-                owner: Some(EngineName::Sp.key().to_owned()),
+                kind: "data".into(),
+                owner: Some(EngineName::Sp.key().into()),
                 num_queues: Some(1),
                 ..QueueSet::default()
             },
@@ -151,7 +151,7 @@ impl Contents {
         let mut stored = Variable::new(kind, id as u32, variable.size);
         stored.alignment = Some(ALIGNMENT as u64);
         match &variable.role {
-            Role::Constant(_) => stored.file_name = Some(constant_file(id)),
+            Role::Constant(_) => stored.file_name = Some(constant_file(id).into()),
             Role::Arena { offset } => stored.backing_variable_off = Some(*offset),
             Role::View => {
                 let info = self
@@ -173,7 +173,7 @@ impl Contents {
         };
         let trigger = |movement: &super::Movement| Trigger {
             id: movement.id,
-            queue: Some(QUEUE.to_owned()),
+            queue: Some(QUEUE.into()),
             instance_name: None,
             function_start: None,
             section_start_desc: None,
@@ -188,8 +188,8 @@ impl Contents {
             other: Default::default(),
         };
         Engine {
-            name: Some(ENGINE.to_owned()),
-            instr: Some(PROGRAM.to_owned()),
+            name: Some(ENGINE.into()),
+            instr: Some(PROGRAM.into()),
             dma: self.movements.iter().map(trigger).collect(),
             ..Engine::default()
         }
@@ -199,12 +199,12 @@ impl Contents {
 fn kelf() -> Kelf {
     Kelf {
         graphs: vec![KelfGraph {
-            definition: format!("{FOLDER}{DEFINITION}"),
-            name: FOLDER.trim_end_matches('/').to_owned(),
+            definition: format!("{FOLDER}{DEFINITION}").into(),
+            name: FOLDER.trim_end_matches('/').into(),
             other: Default::default(),
         }],
-        version: Some("0.5".to_owned()),
-        target: Some("tenon".to_owned()),
+        version: Some("0.5".into()),
+        target: Some("tenon".into()),
         other: Default::default(),
     }
 }

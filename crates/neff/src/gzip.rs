@@ -1,0 +1,198 @@
+//! Gzip in blocks: each block of a payload is a gzip member of its own, so that all cores compress
+//! and unpack one payload. Every reader of gzip takes the members one after the other; the extra
+//! field `TN` of each tells its size, by which ours finds the next without unpacking.
+
+use libdeflater::{CompressionLvl, Compressor, Crc, Decompressor};
+use std::io::{self, Write};
+use std::ops::Range;
+use std::sync::OnceLock;
+use tenon_base::pool;
+
+/// Bytes of a block before compressing.
+pub(crate) const BLOCK: usize = 1 << 20;
+
+/// The level whose ratio is that of zlib's default.
+const LEVEL: i32 = 6;
+
+/// Magic, deflate, extra field; time 0, no hint, Unix.
+const START: [u8; 10] = [0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 3];
+
+/// The extra field: 8 bytes of one subfield `TN` of 4 bytes, which is the member's whole size.
+const EXTRA: [u8; 6] = [8, 0, b'T', b'N', 4, 0];
+
+/// Bytes before the compressed data, and behind them: checksum and size.
+const HEAD: usize = START.len() + EXTRA.len() + 4;
+const TAIL: usize = 8;
+
+/// Blocks compressed at a time.
+const BATCH: usize = 16;
+
+/// Compresses what is written in blocks, a batch of them on all cores.
+pub(crate) struct BlockWriter<W: Write> {
+    out: W,
+    waiting: Vec<u8>,
+}
+
+impl<W: Write> BlockWriter<W> {
+    pub(crate) fn new(out: W) -> Self {
+        Self {
+            out,
+            waiting: Vec::new(),
+        }
+    }
+
+    pub(crate) fn get_ref(&self) -> &W {
+        &self.out
+    }
+
+    /// Compresses what is left.
+    pub(crate) fn finish(mut self) -> io::Result<W> {
+        self.compress()?;
+        Ok(self.out)
+    }
+
+    fn compress(&mut self) -> io::Result<()> {
+        let blocks: Vec<&[u8]> = self.waiting.chunks(BLOCK).collect();
+        let members: Vec<OnceLock<io::Result<Vec<u8>>>> =
+            blocks.iter().map(|_| OnceLock::new()).collect();
+        pool::for_each(blocks.len(), |index| {
+            let _ = members[index].set(member(blocks[index]));
+        });
+        for member in members {
+            match member.into_inner() {
+                Some(member) => self.out.write_all(&member?)?,
+                None => return Err(io::Error::other("a block was not compressed")),
+            }
+        }
+        self.waiting.clear();
+        Ok(())
+    }
+}
+
+impl<W: Write> Write for BlockWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = BATCH * BLOCK - self.waiting.len();
+        let bytes = &bytes[..bytes.len().min(room)];
+        self.waiting.extend_from_slice(bytes);
+        if self.waiting.len() == BATCH * BLOCK {
+            self.compress()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// One block as a gzip member.
+fn member(block: &[u8]) -> io::Result<Vec<u8>> {
+    let level = CompressionLvl::new(LEVEL).map_err(|_| io::Error::other("no such level"))?;
+    let mut compressor = Compressor::new(level);
+    let mut bytes = vec![0; HEAD + compressor.deflate_compress_bound(block.len()) + TAIL];
+    let len = compressor
+        .deflate_compress(block, &mut bytes[HEAD..])
+        .map_err(|error| io::Error::other(format!("cannot compress: {error}")))?;
+    bytes.truncate(HEAD + len);
+    let mut crc = Crc::new();
+    crc.update(block);
+    bytes.extend_from_slice(&crc.sum().to_le_bytes());
+    bytes.extend_from_slice(&(block.len() as u32).to_le_bytes());
+    let size = (bytes.len() as u32).to_le_bytes();
+    bytes[..START.len()].copy_from_slice(&START);
+    bytes[START.len()..HEAD - 4].copy_from_slice(&EXTRA);
+    bytes[HEAD - 4..HEAD].copy_from_slice(&size);
+    Ok(bytes)
+}
+
+/// A block in a payload: its bytes there, and where it goes when unpacked.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Block {
+    pub stored: Range<usize>,
+    pub unpacked: usize,
+}
+
+/// The blocks of a payload that Tenon compressed, zeros after them left out; `None` for any other.
+pub(crate) fn blocks(payload: &[u8]) -> Option<Vec<Block>> {
+    let mut blocks = Vec::new();
+    let mut position = 0;
+    while payload.get(position).is_some_and(|&byte| byte != 0) {
+        let rest = &payload[position..];
+        let head = rest.get(..HEAD)?;
+        if head[..START.len()] != START || head[START.len()..HEAD - 4] != EXTRA {
+            return None;
+        }
+        let size = u32::from_le_bytes(*head.last_chunk()?) as usize;
+        let member = rest.get(..size).filter(|_| size >= HEAD + TAIL)?;
+        let unpacked = u32::from_le_bytes(*member.last_chunk()?) as usize;
+        if unpacked > BLOCK {
+            return None;
+        }
+        blocks.push(Block {
+            stored: position..position + size,
+            unpacked,
+        });
+        position += size;
+    }
+    let zeros = payload[position..].iter().all(|&byte| byte == 0);
+    (zeros && !blocks.is_empty()).then_some(blocks)
+}
+
+/// Unpacks one block into `to`, which is as long as the block tells.
+pub(crate) fn unpack(member: &[u8], to: &mut [u8]) -> Result<(), String> {
+    let unpacked = Decompressor::new().gzip_decompress(member, to);
+    match unpacked {
+        Ok(len) if len == to.len() => Ok(()),
+        Ok(len) => Err(format!("a block of {len} bytes that tells {}", to.len())),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::bufread::MultiGzDecoder;
+    use std::io::Read;
+
+    fn compressed(bytes: &[u8]) -> Vec<u8> {
+        let mut writer = BlockWriter::new(Vec::new());
+        writer.write_all(bytes).unwrap();
+        writer.finish().unwrap()
+    }
+
+    #[test]
+    fn any_reader_of_gzip_unpacks_it() {
+        for len in [0, 1, BLOCK - 1, BLOCK, 2 * BLOCK + 5, (BATCH + 1) * BLOCK] {
+            let bytes: Vec<u8> = (0..len).map(|i| (i / 3 % 256) as u8).collect();
+            let stored = compressed(&bytes);
+            let mut read = Vec::new();
+            if len > 0 {
+                MultiGzDecoder::new(&stored[..])
+                    .read_to_end(&mut read)
+                    .unwrap();
+            }
+            assert!(read == bytes, "{len}");
+        }
+    }
+
+    #[test]
+    fn blocks_are_found_without_unpacking() {
+        let bytes = vec![7; BLOCK + 100];
+        let mut stored = compressed(&bytes);
+        stored.extend_from_slice(&[0; 300]);
+        let found = blocks(&stored).unwrap();
+        assert_eq!(
+            found.iter().map(|block| block.unpacked).collect::<Vec<_>>(),
+            [BLOCK, 100]
+        );
+        let mut to = vec![0; 100];
+        unpack(&stored[found[1].stored.clone()], &mut to).unwrap();
+        assert_eq!(to, bytes[..100]);
+        assert!(unpack(&stored[found[0].stored.clone()], &mut to).is_err());
+        let last = stored.len() - 1;
+        stored[last] = 1;
+        assert_eq!(blocks(&stored), None);
+        assert_eq!(blocks(&stored[..50]), None);
+        assert_eq!(blocks(b""), None);
+    }
+}

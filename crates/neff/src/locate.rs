@@ -1,0 +1,409 @@
+//! Byte offsets of values inside a JSON text: one walk over the bytes for any number of paths.
+//!
+//! Typed values do not carry their offsets, since only problems need them.
+
+use crate::KeyPath;
+use crate::key_path::Step;
+use std::collections::{HashMap, HashSet};
+
+/// Deeper values are not looked into; no reader accepts them either.
+const DEPTH: usize = 128;
+
+/// The offsets of the values at `paths` in `text`, in their order. A path that leads nowhere has
+/// the offset of the last value on the way.
+pub(crate) fn offsets<'a>(
+    text: &[u8],
+    paths: impl IntoIterator<Item = &'a KeyPath>,
+) -> Vec<Option<u64>> {
+    let mut wanted = Wanted::default();
+    let mut count = 0;
+    for path in paths {
+        wanted.add(path.steps(), count);
+        count += 1;
+    }
+    let mut walk = Walk {
+        text,
+        position: 0,
+        found: vec![None; count],
+    };
+    walk.value(Some(&wanted), 0);
+    walk.found
+}
+
+/// Keys that occur twice in an object of `text`, with their offsets.
+pub(crate) fn doubles(text: &[u8]) -> Vec<(KeyPath, u64)> {
+    let mut walk = Doubles {
+        walk: Walk {
+            text,
+            position: 0,
+            found: Vec::new(),
+        },
+        place: KeyPath::default(),
+        doubles: Vec::new(),
+    };
+    walk.value(0);
+    walk.doubles
+}
+
+/// The value that holds the byte `offset`, as a path.
+pub(crate) fn path_at(text: &[u8], offset: usize) -> KeyPath {
+    let mut walk = Walk {
+        text,
+        position: 0,
+        found: Vec::new(),
+    };
+    let mut place = KeyPath::default();
+    walk.until(offset, &mut place, 0);
+    place
+}
+
+/// The paths wanted below a value.
+#[derive(Default)]
+struct Wanted {
+    here: Vec<usize>,
+    keys: HashMap<String, Wanted>,
+    indices: HashMap<usize, Wanted>,
+}
+
+impl Wanted {
+    fn add(&mut self, steps: &[Step], path: usize) {
+        match steps.split_first() {
+            None => self.here.push(path),
+            Some((Step::Key(key), rest)) => {
+                self.keys.entry(key.clone()).or_default().add(rest, path);
+            }
+            Some((Step::Index(index), rest)) => {
+                self.indices.entry(*index).or_default().add(rest, path);
+            }
+        }
+    }
+
+    fn each(&self, mark: &mut impl FnMut(usize)) {
+        self.here.iter().for_each(|&path| mark(path));
+        self.keys
+            .values()
+            .chain(self.indices.values())
+            .for_each(|below| below.each(mark));
+    }
+}
+
+struct Walk<'a> {
+    text: &'a [u8],
+    position: usize,
+    found: Vec<Option<u64>>,
+}
+
+impl<'a> Walk<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.position).copied()
+    }
+
+    fn space(&mut self) {
+        while matches!(
+            self.peek(),
+            Some(b' ' | b'\n' | b'\r' | b'\t' | b',' | b':')
+        ) {
+            self.position += 1;
+        }
+    }
+
+    /// The next value, whose start is noted for all paths through it.
+    fn value(&mut self, wanted: Option<&Wanted>, depth: usize) {
+        self.space();
+        if let Some(wanted) = wanted {
+            let start = self.position as u64;
+            wanted.each(&mut |path| self.found[path] = Some(start));
+        }
+        match self.peek() {
+            Some(b'{') if depth < DEPTH => self.members(|walk, key, _| {
+                let below = wanted.filter(|wanted| !wanted.keys.is_empty());
+                let below = below.and_then(|wanted| wanted.keys.get(&*decoded(key)));
+                walk.value(below, depth + 1);
+                true
+            }),
+            Some(b'[') if depth < DEPTH => self.items(|walk, index| {
+                walk.value(
+                    wanted.and_then(|wanted| wanted.indices.get(&index)),
+                    depth + 1,
+                );
+                true
+            }),
+            _ => self.skip(),
+        }
+    }
+
+    /// Calls `each` at every value of the object here, with its key and the key's offset, until it
+    /// answers false.
+    fn members(&mut self, mut each: impl FnMut(&mut Self, &'a [u8], usize) -> bool) {
+        self.position += 1;
+        loop {
+            self.space();
+            match self.peek() {
+                Some(b'"') => {}
+                Some(b'}') => {
+                    self.position += 1;
+                    return;
+                }
+                _ => return,
+            }
+            let start = self.position;
+            self.string();
+            let key = self.text.get(start..self.position).unwrap_or_default();
+            if !each(self, key, start) {
+                return;
+            }
+        }
+    }
+
+    /// Calls `each` at every value of the list here, until it answers false.
+    fn items(&mut self, mut each: impl FnMut(&mut Self, usize) -> bool) {
+        self.position += 1;
+        for index in 0.. {
+            self.space();
+            match self.peek() {
+                None | Some(b'}') => return,
+                Some(b']') => {
+                    self.position += 1;
+                    return;
+                }
+                Some(_) if !each(self, index) => return,
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Goes behind a string.
+    fn string(&mut self) {
+        self.position += 1;
+        while let Some(byte) = self.peek() {
+            self.position += match byte {
+                b'"' => {
+                    self.position += 1;
+                    return;
+                }
+                b'\\' => 2,
+                _ => 1,
+            };
+        }
+    }
+
+    /// Goes behind a value that is not looked into.
+    fn skip(&mut self) {
+        let mut open = 0usize;
+        loop {
+            self.space();
+            match self.peek() {
+                None => return,
+                Some(b'"') => self.string(),
+                Some(b'{' | b'[') => {
+                    open += 1;
+                    self.position += 1;
+                }
+                Some(b'}' | b']') => {
+                    open = open.saturating_sub(1);
+                    self.position += 1;
+                }
+                Some(_) => self.plain(),
+            }
+            if open == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Goes behind a number, or whatever stands there.
+    fn plain(&mut self) {
+        self.position += 1;
+        while self
+            .peek()
+            .is_some_and(|byte| !b" \n\r\t,:\"[]{}".contains(&byte))
+        {
+            self.position += 1;
+        }
+    }
+
+    /// Follows the values around `offset`.
+    fn until(&mut self, offset: usize, place: &mut KeyPath, depth: usize) {
+        self.space();
+        if offset <= self.position {
+            return;
+        }
+        // A copy goes behind the value first: only the one around the offset is entered.
+        let holds = |walk: &Self| {
+            let mut after = Walk {
+                text: walk.text,
+                position: walk.position,
+                found: Vec::new(),
+            };
+            after.skip();
+            offset < after.position || after.position >= walk.text.len()
+        };
+        match self.peek() {
+            Some(b'{') if depth < DEPTH => self.members(|walk, key, _| {
+                walk.space();
+                if !holds(walk) {
+                    walk.skip();
+                    return true;
+                }
+                place.enter(Step::Key(decoded(key).into_owned()));
+                walk.until(offset, place, depth + 1);
+                false
+            }),
+            Some(b'[') if depth < DEPTH => self.items(|walk, index| {
+                if !holds(walk) {
+                    walk.skip();
+                    return true;
+                }
+                place.enter(Step::Index(index));
+                walk.until(offset, place, depth + 1);
+                false
+            }),
+            _ => {}
+        }
+    }
+}
+
+struct Doubles<'a> {
+    walk: Walk<'a>,
+    place: KeyPath,
+    doubles: Vec<(KeyPath, u64)>,
+}
+
+impl Doubles<'_> {
+    fn value(&mut self, depth: usize) {
+        self.walk.space();
+        match self.walk.peek() {
+            Some(b'{') if depth < DEPTH => self.object(depth),
+            Some(b'[') if depth < DEPTH => self.list(depth),
+            _ => self.walk.skip(),
+        }
+    }
+
+    fn object(&mut self, depth: usize) {
+        self.walk.position += 1;
+        let mut keys = HashSet::new();
+        loop {
+            self.walk.space();
+            let start = self.walk.position;
+            match self.walk.peek() {
+                Some(b'"') => self.walk.string(),
+                Some(b'}') => {
+                    self.walk.position += 1;
+                    return;
+                }
+                _ => return,
+            }
+            let key = self
+                .walk
+                .text
+                .get(start..self.walk.position)
+                .unwrap_or_default();
+            let key = decoded(key).into_owned();
+            self.place.enter(Step::Key(key.clone()));
+            if !keys.insert(key) {
+                self.doubles.push((self.place.clone(), start as u64));
+            }
+            self.value(depth + 1);
+            self.place.leave();
+        }
+    }
+
+    fn list(&mut self, depth: usize) {
+        self.walk.position += 1;
+        for index in 0.. {
+            self.walk.space();
+            match self.walk.peek() {
+                None | Some(b'}') => return,
+                Some(b']') => {
+                    self.walk.position += 1;
+                    return;
+                }
+                Some(_) => {}
+            }
+            self.place.enter(Step::Index(index));
+            self.value(depth + 1);
+            self.place.leave();
+        }
+    }
+}
+
+/// A key without its quotes and escapes.
+fn decoded(key: &[u8]) -> std::borrow::Cow<'_, str> {
+    let inside = key.get(1..key.len().saturating_sub(1)).unwrap_or_default();
+    match std::str::from_utf8(inside) {
+        Ok(text) if !text.contains('\\') => text.into(),
+        _ => serde_json::from_slice::<String>(key)
+            .unwrap_or_default()
+            .into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TEXT: &[u8] = br#"{"first": [1, {"b": "x]"}, 3], "c\n": {"d": -2.5}, "a": 1, "a": 2}"#;
+
+    #[test]
+    fn values_are_found() {
+        let root = KeyPath::default();
+        let paths = [
+            root.clone(),
+            root.key("first").index(1).key("b"),
+            root.key("c\n").key("d"),
+            root.key("c\n").key("missing"),
+        ];
+        let found = offsets(TEXT, &paths);
+        let at = |text: &str| {
+            Some(
+                TEXT.windows(text.len())
+                    .position(|w| w == text.as_bytes())
+                    .unwrap() as u64,
+            )
+        };
+        assert_eq!(found, [Some(0), at("\"x]"), at("-2.5"), at("{\"d\"")]);
+    }
+
+    #[test]
+    fn doubles_are_found() {
+        let found = doubles(TEXT);
+        let offset = TEXT.len() as u64 - 8 + 1;
+        assert_eq!(found, [(KeyPath::default().key("a"), offset)]);
+    }
+
+    #[test]
+    fn offsets_have_paths() {
+        for (offset, path) in [
+            (0, ""),
+            (4, "first"),
+            (21, "first[1].b"),
+            (45, "['c\\n'].d"),
+        ] {
+            assert_eq!(path_at(TEXT, offset).to_string(), path);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_end(text in proptest::collection::vec(
+            proptest::sample::select(b"{}[]\",:\\ 1a\n".to_vec()), 0..200,
+        )) {
+            let path = KeyPath::default().key("a").index(1);
+            prop_assert_eq!(offsets(&text, [&path]).len(), 1);
+            doubles(&text);
+            path_at(&text, text.len() / 2);
+        }
+
+        #[test]
+        fn every_value_is_where_it_is_told(numbers in proptest::collection::vec(0u32..999, 1..20)) {
+            let text = serde_json::to_vec(&serde_json::json!({ "k": numbers, "z": [[]] })).unwrap();
+            let root = KeyPath::default().key("k");
+            let paths: Vec<_> = (0..numbers.len()).map(|index| root.index(index)).collect();
+            for (offset, number) in offsets(&text, &paths).into_iter().zip(numbers) {
+                let rest = &text[offset.unwrap() as usize..];
+                prop_assert!(rest.starts_with(number.to_string().as_bytes()));
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The payload of a package: a tar archive, plain or compressed.
+
+use crate::Limits;
+use crate::gzip::{self, Block};
+use crate::package::invalid;
+use flate2::bufread::GzDecoder;
+use std::io::Read;
+use std::sync::Mutex;
+use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
+use tenon_tensor::{Buffer, BufferMut};
+
+/// How a gzip stream starts.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Bytes unpacked between two checks of the control handle.
+const STEP: usize = 1 << 20;
+
+/// Whether the bytes of a payload are compressed, whatever its header says (facts, neuron.md 2.2).
+pub(crate) fn is_compressed(payload: &[u8]) -> bool {
+    payload.starts_with(&GZIP)
+}
+
+/// Unpacks gzip members that may be followed by zeros. Memory grows with what was unpacked, never
+/// with what a stream claims.
+pub(crate) fn unpack(payload: &[u8], limits: &Limits, control: &Control) -> Result<Buffer> {
+    let unpacked = match gzip::blocks(payload) {
+        Some(blocks) => in_blocks(payload, &blocks, limits, control),
+        None => streaming(payload, limits, control),
+    };
+    unpacked.map_err(|error| error.at(Location::member("payload")))
+}
+
+fn in_blocks(
+    payload: &[u8],
+    blocks: &[Block],
+    limits: &Limits,
+    control: &Control,
+) -> Result<Buffer> {
+    let total: usize = blocks.iter().map(|block| block.unpacked).sum();
+    within(total, limits)?;
+    let mut archive = BufferMut::zeroed(total)?;
+    let mut rest = &mut archive[..];
+    let mut parts = Vec::with_capacity(blocks.len());
+    for block in blocks {
+        let (part, after) = std::mem::take(&mut rest).split_at_mut(block.unpacked);
+        parts.push(Mutex::new(part));
+        rest = after;
+    }
+    let problems = Mutex::new(Vec::new());
+    pool::for_each(blocks.len(), |index| {
+        if control.is_cancelled() {
+            return;
+        }
+        let stored = &payload[blocks[index].stored.clone()];
+        let mut part = parts[index]
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Err(text) = gzip::unpack(stored, &mut part) {
+            let error = invalid(format!("the compressed payload is broken: {text}"));
+            let error = error.at(Location::offset(blocks[index].stored.start as u64));
+            problems
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner())
+                .push(error);
+        }
+    });
+    control.progress("unpack", total as u64, total as u64)?;
+    drop(parts);
+    let problems = problems
+        .into_inner()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    match Error::from_all(problems) {
+        Some(error) => Err(error),
+        None => Ok(archive.freeze()),
+    }
+}
+
+fn streaming(payload: &[u8], limits: &Limits, control: &Control) -> Result<Buffer> {
+    let mut chunks: Vec<Vec<u8>> = Vec::new();
+    let mut total = 0usize;
+    let mut rest = payload;
+    while is_compressed(rest) {
+        let mut decoder = GzDecoder::new(rest);
+        loop {
+            control.progress("unpack", total as u64, 0)?;
+            let mut chunk = Vec::with_capacity(STEP);
+            let read = (&mut decoder).take(STEP as u64).read_to_end(&mut chunk);
+            read.map_err(|error| {
+                invalid(format!("the compressed payload is broken: {error}")).source(error)
+            })?;
+            if chunk.is_empty() {
+                break;
+            }
+            total += chunk.len();
+            within(total, limits)?;
+            chunks.push(chunk);
+        }
+        rest = decoder.into_inner();
+    }
+    if rest.iter().any(|&byte| byte != 0) {
+        let error = invalid("bytes after the compressed payload");
+        return Err(error.at(Location::offset((payload.len() - rest.len()) as u64)));
+    }
+    let mut archive = BufferMut::zeroed(total)?;
+    let mut to = &mut archive[..];
+    for chunk in chunks {
+        let (part, after) = to.split_at_mut(chunk.len());
+        part.copy_from_slice(&chunk);
+        to = after;
+    }
+    Ok(archive.freeze())
+}
+
+fn within(total: usize, limits: &Limits) -> Result<()> {
+    if total as u64 <= limits.unpacked_bytes {
+        return Ok(());
+    }
+    let error = Error::new(ErrorKind::OutOfMemory, "the payload unpacks to too much");
+    Err(error
+        .expected(format_args!("at most {} bytes", limits.unpacked_bytes))
+        .help("raise the limit if the package is trusted"))
+}

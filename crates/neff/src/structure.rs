@@ -1,0 +1,210 @@
+//! All of a package's JSON as types, found by following the names in it, whoever made it.
+
+use crate::finding::{Finding, Findings};
+use crate::mend::Stored;
+use crate::{
+    ActInfo, Definition, Engine, EngineName, HLO_STATS_JSON, HloStats, INFO_JSON, Info, Kelf,
+    KeyPath, NEFF_JSON, NeffGraph, Package, TensorMap, member, rule,
+};
+use serde::de::DeserializeOwned;
+use tenon_base::Result;
+
+/// The JSON members of a package.
+#[derive(Debug, Clone, Default)]
+pub struct Structure {
+    /// `neff.json`.
+    pub graph: Option<NeffGraph>,
+    /// `info.json`.
+    pub info: Option<Info>,
+    /// `hlo_stats.json`.
+    pub stats: Option<HloStats>,
+    /// The kelfs that the graph's nodes run.
+    pub kelfs: Vec<NamedKelf>,
+    /// Their subgraphs.
+    pub subgraphs: Vec<Subgraph>,
+}
+
+/// A kelf and its member.
+#[derive(Debug, Clone)]
+pub struct NamedKelf {
+    /// The member.
+    pub member: String,
+    /// Its node's position in the graph.
+    pub node: usize,
+    /// What it holds.
+    pub kelf: Kelf,
+}
+
+/// A subgraph.
+#[derive(Debug, Clone)]
+pub struct Subgraph {
+    /// Its name.
+    pub name: String,
+    /// The position of its kelf in [`Structure::kelfs`].
+    pub kelf: usize,
+    /// The member of its definition.
+    pub member: String,
+    /// What it defines.
+    pub definition: Definition,
+    /// Its engines.
+    pub engines: Vec<EngineParts>,
+    /// Its `tensor_map.json`.
+    pub tensor_map: Option<TensorMap>,
+    /// The activation engine's table of sets.
+    pub act_info: Option<ActInfo>,
+}
+
+/// An engine of a subgraph.
+#[derive(Debug, Clone)]
+pub struct EngineParts {
+    /// Which engine.
+    pub name: EngineName,
+    /// The member of its description.
+    pub member: Option<String>,
+    /// Its description.
+    pub engine: Option<Engine>,
+    /// The member of its program.
+    pub program: Option<String>,
+}
+
+impl Subgraph {
+    /// The folder of its members, with a slash at the end when it is not the top.
+    pub fn folder(&self) -> &str {
+        self.member
+            .rfind('/')
+            .map_or("", |end| &self.member[..=end])
+    }
+
+    /// The member of a name in its JSON.
+    pub fn file(&self, name: &str) -> String {
+        format!("{}{name}", self.folder())
+    }
+}
+
+impl Structure {
+    /// Reads all JSON that the runtime would. Its problems are told together.
+    pub fn read(package: &Package) -> Result<Self> {
+        let (structure, findings) = Self::read_what_fits(package);
+        match findings.error() {
+            Some(error) => Err(package.locate(error)),
+            None => Ok(structure),
+        }
+    }
+
+    /// Reads what can be read, and tells the rest.
+    pub fn read_what_fits(package: &Package) -> (Self, Findings) {
+        let mut reader = Reader {
+            package,
+            findings: Findings::with_limit(usize::MAX),
+        };
+        let structure = reader.structure();
+        (structure, reader.findings)
+    }
+}
+
+struct Reader<'a> {
+    package: &'a Package,
+    findings: Findings,
+}
+
+impl Reader<'_> {
+    fn structure(&mut self) -> Structure {
+        let mut structure = Structure {
+            graph: self.must(NEFF_JSON, None),
+            info: self.may(INFO_JSON),
+            stats: self.may(HLO_STATS_JSON),
+            ..Structure::default()
+        };
+        let nodes = structure
+            .graph
+            .iter()
+            .flat_map(|graph| graph.nodes.iter().enumerate());
+        let kelfs: Vec<(usize, String)> = nodes
+            .filter_map(|(node, it)| Some((node, it.kelf()?.to_owned())))
+            .collect();
+        for (node, member) in kelfs {
+            let path = KeyPath::default()
+                .key("nodes")
+                .index(node)
+                .key("attrs")
+                .key("kelf");
+            if let Some(kelf) = self.must(&member, Some((NEFF_JSON, path))) {
+                structure.kelfs.push(NamedKelf { member, node, kelf });
+            }
+        }
+        for (position, named) in structure.kelfs.iter().enumerate() {
+            for (index, graph) in named.kelf.graphs.iter().enumerate() {
+                let path = KeyPath::default()
+                    .key("graphs")
+                    .index(index)
+                    .key("definition");
+                let asked = Some((named.member.as_str(), path));
+                let Some(definition) = self.must(&graph.definition, asked) else {
+                    continue;
+                };
+                structure.subgraphs.push(Subgraph {
+                    name: graph.name.to_string(),
+                    kelf: position,
+                    member: graph.definition.to_string(),
+                    definition,
+                    engines: Vec::new(),
+                    tensor_map: None,
+                    act_info: None,
+                });
+            }
+        }
+        for subgraph in &mut structure.subgraphs {
+            self.fill(subgraph);
+        }
+        structure
+    }
+
+    fn fill(&mut self, subgraph: &mut Subgraph) {
+        for name in EngineName::ALL {
+            let Some(files) = subgraph.definition.engine(name) else {
+                continue;
+            };
+            let member = files.description.map(|file| subgraph.file(file));
+            let program = files.program.map(|file| subgraph.file(file));
+            let key = KeyPath::default().key(name.key());
+            let engine = member
+                .as_ref()
+                .and_then(|member| self.must::<Engine>(member, Some((&subgraph.member, key))));
+            let info = engine
+                .as_ref()
+                .and_then(|engine| engine.act_info.as_deref());
+            if let (Some(info), Some(member)) = (info, &member) {
+                let asked = Some((member.as_str(), KeyPath::default().key("act_info")));
+                subgraph.act_info = self.must(&subgraph.file(info), asked);
+            }
+            subgraph.engines.push(EngineParts {
+                name,
+                member,
+                engine,
+                program,
+            });
+        }
+        subgraph.tensor_map = self.may(&subgraph.file("tensor_map.json"));
+    }
+
+    fn may<T: Stored + DeserializeOwned>(&mut self, name: &str) -> Option<T> {
+        member::read(self.package, name, &mut self.findings)
+    }
+
+    /// A member that must be there, since it is named at that place.
+    fn must<T: Stored + DeserializeOwned>(
+        &mut self,
+        name: &str,
+        asked: Option<(&str, KeyPath)>,
+    ) -> Option<T> {
+        if self.package.member(name).is_none() {
+            let finding = Finding::new(&rule::MEMBER_MISSING, format!("'{name}'"));
+            self.findings.add(match asked {
+                Some((member, path)) => finding.member(member).path(path),
+                None => finding.member(name),
+            });
+            return None;
+        }
+        member::read(self.package, name, &mut self.findings)
+    }
+}

@@ -1,0 +1,114 @@
+//! The header, the payload, and a file that does not open.
+
+use super::{Check, VerifyOptions};
+use crate::finding::{Finding, Findings};
+use crate::{Contents, FeatureBits, HashCheck, KeyPath, rule};
+use tenon_base::{Error, ErrorKind, Result};
+
+fn field(name: &str) -> KeyPath {
+    KeyPath::default().key(name)
+}
+
+/// The rules of the header alone, and its hash when that is asked for.
+pub(super) fn header(check: &mut Check<'_>) -> Result<()> {
+    let header = check.package.header();
+    let unnamed = header.feature_bits.without_name();
+    if unnamed != FeatureBits::default() {
+        let finding = Finding::new(&rule::HEADER_FEATURES, format!("found {unnamed}"));
+        check
+            .findings
+            .add(finding.path(field("feature_bits")).offset(Some(544)));
+    }
+    let sum: u32 = header
+        .tpb_per_node
+        .iter()
+        .map(|&count| u32::from(count))
+        .sum();
+    if sum != header.num_tpb {
+        let detail = format!("expected {sum}, found {}", header.num_tpb);
+        let finding = Finding::new(&rule::HEADER_CORES, detail);
+        check
+            .findings
+            .add(finding.path(field("num_tpb")).offset(Some(168)));
+    }
+    if let Some(at) = header.pad.iter().position(|&byte| byte != 0) {
+        let finding = Finding::new(&rule::HEADER_PAD, "");
+        check
+            .findings
+            .add(finding.path(field("pad")).offset(Some(556 + at as u64)));
+    }
+    if check.package.is_compressed() != (header.pkg_version == 2) {
+        let detail = format!("found {}", header.pkg_version);
+        let finding = Finding::new(&rule::PAYLOAD_VERSION, detail);
+        check
+            .findings
+            .add(finding.path(field("pkg_version")).offset(Some(0)));
+    }
+    if check.options.hash {
+        hash(check)?;
+    }
+    Ok(())
+}
+
+fn hash(check: &mut Check<'_>) -> Result<()> {
+    let finding = match check.package.verify_hash(check.control) {
+        Ok(HashCheck::Equal) => return Ok(()),
+        Ok(HashCheck::ForeignDiffers) => Finding::new(&rule::HEADER_HASH_FOREIGN, ""),
+        Err(error) if error.kind() == ErrorKind::InvalidPackage => {
+            Finding::new(&rule::HEADER_HASH, error.without_place().to_string())
+        }
+        Err(error) => return Err(error),
+    };
+    check
+        .findings
+        .add(finding.path(field("hash")).offset(Some(172)));
+    Ok(())
+}
+
+/// What keeps a file from being opened, as findings. Errors of the system stay errors.
+pub(super) fn not_opened(error: Error, options: &VerifyOptions) -> Result<Findings> {
+    let stopped = matches!(
+        error.kind(),
+        ErrorKind::Io | ErrorKind::NotFound | ErrorKind::Cancelled | ErrorKind::DeadlineExceeded
+    );
+    if stopped {
+        return Err(error);
+    }
+    let mut findings = Findings::with_limit(options.findings);
+    for problem in error.all() {
+        let place = problem.location();
+        let (rule, offset) = match (place.field.as_deref(), place.member.as_deref()) {
+            (Some("pkg_version"), _) => (&rule::HEADER_PKG_VERSION, Some(0)),
+            (Some("header_size"), _) => (&rule::HEADER_SIZE, Some(8)),
+            (Some("data_size"), _) => (&rule::HEADER_DATA_SIZE, Some(16)),
+            (Some("neff_version_major"), _) => (&rule::HEADER_VERSION, Some(24)),
+            (_, Some("payload")) if problem.kind() == ErrorKind::OutOfMemory => {
+                (&rule::PAYLOAD_LIMIT, place.offset)
+            }
+            (_, Some("payload")) => (&rule::PAYLOAD_GZIP, place.offset),
+            (_, Some(_)) => (&rule::ARCHIVE_ENTRY, place.offset),
+            _ => (&rule::HEADER_LENGTH, place.offset),
+        };
+        let mut finding = Finding::new(rule, problem.without_place().to_string()).offset(offset);
+        if let Some(name) = &place.field {
+            finding = finding.path(field(name));
+        }
+        findings.add(finding);
+    }
+    Ok(findings)
+}
+
+/// The rules of Tenon's own members.
+pub(super) fn contents(read: Result<Contents>, findings: &mut Findings) {
+    let Err(error) = read else { return };
+    for problem in error.all() {
+        let place = problem.location();
+        let mut finding = Finding::new(&rule::TENON_CONTENTS, problem.without_place().to_string());
+        finding.member = place.member.clone();
+        finding.offset = place.offset;
+        if let Some(name) = &place.field {
+            finding.path = field(name);
+        }
+        findings.add(finding);
+    }
+}

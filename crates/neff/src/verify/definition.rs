@@ -1,0 +1,291 @@
+//! Queue sets and variables, and the tensor map that names them.
+
+use super::{Check, Part, fabric_path, one_of};
+use crate::finding::Finding;
+use crate::{
+    Definition, EngineName, FeatureBits, KeyPath, QueueSet, Variable, VariableKind, neff_dtype,
+    rule,
+};
+use std::collections::{HashMap, HashSet};
+
+const QUEUE_TYPES: [&str; 5] = ["in", "out", "data", "embedding_update", "dynamic"];
+
+/// The largest `num_queues` (seed).
+const MAX_QUEUES: u64 = 16;
+
+/// The rules of a definition.
+pub(super) fn definition(check: &mut Check<'_>, part: &Part<'_>) {
+    let definition = &part.subgraph.definition;
+    features(check, part, definition);
+    let mut rings: HashMap<&str, ()> = definition
+        .dma_queue
+        .iter()
+        .map(|(name, _)| (name, ()))
+        .collect();
+    for (name, queue) in definition.dma_queue.iter() {
+        let place = KeyPath::default().key("dma_queue").key(name);
+        queue_set(check, part, queue, &place);
+        for (index, instance) in queue.queue_instances.iter().flatten().enumerate() {
+            // A set of one instance may have the set's name.
+            if *instance != *name && rings.insert(instance, ()).is_some() {
+                let place = place.key("queue_instances").index(index);
+                let detail = format!("found '{instance}'");
+                check.broken(
+                    &rule::QUEUE_INSTANCE_NAMES,
+                    &part.subgraph.member,
+                    place,
+                    detail,
+                );
+            }
+        }
+    }
+    let ids = ids(check, part, definition);
+    for (name, stored) in definition.var.iter() {
+        variable(check, part, name, stored, &ids);
+    }
+}
+
+/// Names of features in the definition and bits of the header.
+fn features(check: &mut Check<'_>, part: &Part<'_>, definition: &Definition) {
+    let bits = check.package.header().feature_bits;
+    let Some(names) = &definition.neff_features else {
+        return;
+    };
+    for (index, name) in names.iter().enumerate() {
+        let bit = FeatureBits::named(name);
+        if bit.is_none_or(|bit| !bits.contains(bit)) {
+            let place = KeyPath::default().key("neff_features").index(index);
+            let what = if bit.is_some() {
+                "its bit is not set"
+            } else {
+                "no bit of this name"
+            };
+            let detail = format!("'{name}': {what}");
+            check.broken(
+                &rule::HEADER_FEATURE_NAMES,
+                &part.subgraph.member,
+                place,
+                detail,
+            );
+        }
+    }
+    let vnc = FeatureBits::named("neff_feature_vnc").unwrap_or_default();
+    if bits.contains(vnc) && !names.iter().any(|name| *name == *"neff_feature_vnc") {
+        let place = KeyPath::default().key("neff_features");
+        let detail = "'neff_feature_vnc' is only a bit";
+        check.broken(
+            &rule::HEADER_FEATURE_NAMES,
+            &part.subgraph.member,
+            place,
+            detail,
+        );
+    }
+}
+
+fn queue_set(check: &mut Check<'_>, part: &Part<'_>, queue: &QueueSet, place: &KeyPath) {
+    let member = &*part.subgraph.member;
+    let kind = || place.key("type");
+    one_of(
+        check,
+        &rule::QUEUE_TYPE,
+        &QUEUE_TYPES,
+        (member, kind),
+        &queue.kind,
+    );
+    let most = if part.is_inf1() { 1 } else { MAX_QUEUES };
+    if let Some(count) = queue.num_queues.filter(|count| !(1..=most).contains(count)) {
+        let detail = format!("expected 1 to {most}, found {count}");
+        check.broken(
+            &rule::QUEUE_NUM_QUEUES,
+            member,
+            place.key("num_queues"),
+            detail,
+        );
+    }
+    if let Some(owner) = &queue.owner {
+        let engine = EngineName::ALL
+            .into_iter()
+            .find(|engine| *owner == engine.key());
+        if engine
+            .and_then(|engine| part.subgraph.definition.engine(engine))
+            .is_none()
+        {
+            let detail = format!("found '{owner}'");
+            check.broken(&rule::QUEUE_OWNER, member, place.key("owner"), detail);
+        }
+    }
+    if queue.pinned == Some(true) && part.architecture.is_some() && !part.is_inf1() {
+        check.broken(&rule::QUEUE_PINNED, member, place.key("pinned"), "");
+    }
+    if queue.queue_instances.is_some() && part.is_inf1() {
+        check.broken(
+            &rule::QUEUE_INSTANCES,
+            member,
+            place.key("queue_instances"),
+            "",
+        );
+    }
+    if let Some(set) = &queue.semaphore_set {
+        let distinct: HashSet<_> = set.iter().collect();
+        if distinct.len() != set.len() || set.len() as u64 != queue.queues() {
+            let detail = format!(
+                "expected {} of them, found {}",
+                queue.queues(),
+                distinct.len()
+            );
+            check.broken(
+                &rule::QUEUE_SEMAPHORE_SET,
+                member,
+                place.key("semaphore_set"),
+                detail,
+            );
+        }
+    }
+    if queue.semaphore.is_some() && queue.queues() > 1 {
+        let detail = format!("found {} queues", queue.queues());
+        check.broken(
+            &rule::QUEUE_SEMAPHORE,
+            member,
+            place.key("semaphore"),
+            detail,
+        );
+    }
+    fabric_path(
+        check,
+        &rule::QUEUE_FABRIC_PATH,
+        member,
+        place,
+        queue.fabric_path.as_ref(),
+    );
+}
+
+fn place_of(name: &str) -> KeyPath {
+    KeyPath::default().key("var").key(name)
+}
+
+/// The types of all variables by id.
+fn ids(
+    check: &mut Check<'_>,
+    part: &Part<'_>,
+    definition: &Definition,
+) -> HashMap<u32, VariableKind> {
+    let mut ids = HashMap::new();
+    for (name, stored) in definition.var.iter() {
+        if ids.insert(stored.var_id, stored.kind).is_some() {
+            let detail = format!("found {} again", stored.var_id);
+            let place = place_of(name).key("var_id");
+            check.broken(&rule::VAR_ID, &part.subgraph.member, place, detail);
+        }
+    }
+    ids
+}
+
+fn variable(
+    check: &mut Check<'_>,
+    part: &Part<'_>,
+    name: &str,
+    stored: &Variable,
+    ids: &HashMap<u32, VariableKind>,
+) {
+    let member = &*part.subgraph.member;
+    let mut broken = |rule, key: &str, detail: String| {
+        let place = if key.is_empty() {
+            place_of(name)
+        } else {
+            place_of(name).key(key)
+        };
+        check
+            .findings
+            .add(Finding::new(rule, detail).member(member).path(place));
+    };
+    let kind = stored.kind;
+    let only = |there: bool, of: VariableKind| there && kind != of;
+    let found = || format!("found type {}", kind.name());
+    let sizeless = matches!(kind, VariableKind::StateBuffer | VariableKind::DgeTable);
+    if stored.size.is_none() && !sizeless {
+        broken(&rule::VAR_SIZE, "", "no 'size'".to_owned());
+    }
+    if let Some(bytes) = stored
+        .alignment
+        .filter(|bytes| *bytes != 0 && !bytes.is_power_of_two())
+    {
+        broken(&rule::VAR_ALIGNMENT, "alignment", format!("found {bytes}"));
+    }
+    if only(stored.file_name.is_some(), VariableKind::File) {
+        broken(&rule::VAR_FILE_NAME, "file_name", found());
+    }
+    // Tenon leaves the plain bytes out where a prepared form stands for them.
+    let own = check.package.header().is_tenon();
+    if kind == VariableKind::File && stored.file_name.is_none() && !own {
+        broken(&rule::VAR_FILE, "", "no 'file_name'".to_owned());
+    }
+    if only(stored.backing_variable_off.is_some(), VariableKind::Virtual) {
+        broken(&rule::VAR_BACKING, "backing_variable_off", found());
+    }
+    if let (Some(offset), Some(size)) = (stored.backing_variable_off, stored.size)
+        && offset.checked_add(size).is_none()
+    {
+        let detail = format!("found {offset} and {size}");
+        broken(&rule::VAR_BACKING_RANGE, "backing_variable_off", detail);
+    }
+    if only(stored.referenced_var_id.is_some(), VariableKind::Pointer) {
+        broken(&rule::VAR_REFERENCE, "referenced_var_id", found());
+    }
+    if let Some(id) = stored.referenced_var_id
+        && (id == stored.var_id || !ids.contains_key(&id))
+    {
+        broken(
+            &rule::VAR_REFERENCE_ID,
+            "referenced_var_id",
+            format!("found {id}"),
+        );
+    }
+    if only(stored.list.is_some(), VariableKind::DgeTable) {
+        broken(&rule::VAR_LIST, "list", found());
+    }
+    for id in stored
+        .list
+        .iter()
+        .flatten()
+        .filter(|id| !ids.contains_key(id))
+    {
+        broken(&rule::VAR_LIST_ID, "list", format!("found {id}"));
+    }
+    if stored.fabric_path.is_some() {
+        let path = stored.fabric_path.as_ref();
+        fabric_path(check, &rule::VAR_FABRIC_PATH, member, &place_of(name), path);
+    }
+}
+
+/// The rules of `tensor_map.json`.
+pub(super) fn tensor_map(check: &mut Check<'_>, part: &Part<'_>) {
+    let Some(map) = &part.subgraph.tensor_map else {
+        return;
+    };
+    let member = part.subgraph.file("tensor_map.json");
+    let kinds: HashMap<&str, VariableKind> = part
+        .subgraph
+        .definition
+        .var
+        .iter()
+        .map(|(name, stored)| (name, stored.kind))
+        .collect();
+    // Tenon's variables have names of their own: its ports stand in tenon.json.
+    let own = check.package.header().is_tenon();
+    for (name, tensor) in map.iter() {
+        let place = KeyPath::default().key(name);
+        if neff_dtype(&tensor.dtype).is_none() {
+            let detail = format!("found '{}'", tensor.dtype);
+            check.broken(&rule::TENSOR_MAP_DTYPE, &member, place.key("dtype"), detail);
+        }
+        let expected = match tensor.kind.as_deref() {
+            Some("input") => VariableKind::Input,
+            Some("output") => VariableKind::Output,
+            _ => continue,
+        };
+        if !own && kinds.get(name) != Some(&expected) {
+            let detail = format!("'{name}' is no variable of type {}", expected.name());
+            check.broken(&rule::TENSOR_MAP_PORT, &member, place.key("kind"), detail);
+        }
+    }
+}

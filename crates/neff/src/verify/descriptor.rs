@@ -1,0 +1,338 @@
+//! Descriptors: the rules of the stored form here, those of accesses inside their variables by
+//! `tenon-dma`.
+
+use super::{Check, Part};
+use crate::descriptor::StoredAccess;
+use crate::{KeyPath, Rule, StoredDescriptor, rule};
+use tenon_base::Error;
+use tenon_dma::{Descriptor, MAX_DIMENSIONS, MAX_SOURCES, VariableId};
+
+/// The data types of the seed ("from_dtype").
+const DTYPES: [&str; 15] = [
+    "float8e3", "float8e4", "float8e5", "float16", "float32", "float32r", "bfloat16", "uint8",
+    "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
+];
+
+const OPERATIONS: [&str; 7] = ["copy", "cast", "add", "min", "max", "fma", "transpose"];
+
+/// One descriptor under check, and where it stands.
+struct Place<'a, 'c, P: Fn() -> KeyPath> {
+    check: &'a mut Check<'c>,
+    member: &'a str,
+    path: &'a P,
+    broken: bool,
+}
+
+impl<P: Fn() -> KeyPath> Place<'_, '_, P> {
+    fn broken(&mut self, rule: &'static Rule, key: &str, detail: impl Into<String>) {
+        self.broken |= rule.severity == crate::Severity::Error;
+        let path = if key.is_empty() {
+            (self.path)()
+        } else {
+            follow((self.path)(), key)
+        };
+        self.check.broken(rule, self.member, path, detail);
+    }
+}
+
+/// A key as the checks of `tenon-dma` tell it (`from_arr[2].from_off`), behind a path.
+fn follow(mut path: KeyPath, keys: &str) -> KeyPath {
+    for key in keys.split('.') {
+        let (name, index) = match key.split_once('[') {
+            Some((name, rest)) => (name, rest.trim_end_matches(']').parse().ok()),
+            None => (key, None),
+        };
+        path = path.key(name);
+        if let Some(index) = index {
+            path = path.index(index);
+        }
+    }
+    path
+}
+
+/// The rules of a descriptor.
+pub(super) fn descriptor<P: Fn() -> KeyPath>(
+    check: &mut Check<'_>,
+    part: &Part<'_>,
+    stored: &StoredDescriptor,
+    member: &str,
+    path: &P,
+) {
+    let mut place = Place {
+        check,
+        member,
+        path,
+        broken: false,
+    };
+    let op = stored.op.as_deref().unwrap_or("copy");
+    if !OPERATIONS.contains(&op) {
+        place.broken(&rule::DESC_OP, "op", format!("found '{op}'"));
+    }
+    if part.is_inf1() {
+        inf1(&mut place, stored, op);
+    }
+    sources(&mut place, part, stored, op);
+    access(&mut place, part, "to", "to", &stored.target());
+    operands(&mut place, stored, op);
+    if let Some(tile) = stored.num_tiling_dimensions
+        && tile as usize > stored.to_sizes.len()
+    {
+        let detail = format!("found {tile} of {}", stored.to_sizes.len());
+        place.broken(&rule::DESC_TILING, "num_tiling_dimensions", detail);
+    }
+    if !place.broken {
+        movement(&mut place, part, stored);
+    }
+}
+
+/// What only later generations have.
+fn inf1<P: Fn() -> KeyPath>(place: &mut Place<'_, '_, P>, stored: &StoredDescriptor, op: &str) {
+    let keys = [
+        ("op", op != "copy"),
+        ("from_arr", stored.from_arr.is_some()),
+        ("from_dtype", stored.from_dtype.is_some()),
+        ("to_dtype", stored.to_dtype.is_some()),
+        ("scale", stored.scale.is_some()),
+        ("constant", stored.constant.is_some()),
+        ("transpose_shape", stored.transpose_shape.is_some()),
+        (
+            "transpose_element_size",
+            stored.transpose_element_size.is_some(),
+        ),
+    ];
+    for (key, _) in keys.into_iter().filter(|&(_, there)| there) {
+        place.broken(&rule::DESC_OP_INF1, key, "");
+    }
+}
+
+fn sources<P: Fn() -> KeyPath>(
+    place: &mut Place<'_, '_, P>,
+    part: &Part<'_>,
+    stored: &StoredDescriptor,
+    op: &str,
+) {
+    let many = matches!(op, "add" | "min" | "max" | "fma");
+    match &stored.from_arr {
+        Some(list) => {
+            if !(1..=MAX_SOURCES).contains(&list.len()) {
+                let detail = format!("found {}", list.len());
+                place.broken(&rule::DESC_SOURCES, "from_arr", detail);
+            }
+            if !many && OPERATIONS.contains(&op) {
+                place.broken(
+                    &rule::DESC_FROM,
+                    "from_arr",
+                    format!("found from_arr for {op}"),
+                );
+            }
+            if stored.from.is_some() {
+                place.broken(&rule::DESC_FROM_ARR, "from", "found both");
+            }
+            for (index, source) in list.iter().enumerate() {
+                let side = format!("from_arr[{index}].from");
+                access(place, part, &side, "from", &source.access());
+            }
+        }
+        None if many => place.broken(&rule::DESC_FROM_ARR, "", format!("no from_arr for {op}")),
+        None if stored.from.is_none() => place.broken(&rule::DESC_FROM, "", "no 'from'"),
+        None => {
+            for source in stored.sources() {
+                access(place, part, "from", "from", &source);
+            }
+        }
+    }
+}
+
+/// One end. `side` leads to its keys, `key` is the last part of it.
+fn access<P: Fn() -> KeyPath>(
+    place: &mut Place<'_, '_, P>,
+    part: &Part<'_>,
+    side: &str,
+    key: &str,
+    access: &StoredAccess<'_>,
+) {
+    let name = access.variable.map(|name| name.as_str());
+    if !name.is_some_and(|name| part.variables.contains_key(name)) {
+        let found = name.map_or(format!("no '{key}'"), |name| format!("found '{name}'"));
+        place.broken(&rule::DESC_VARIABLE, side, found);
+    }
+    let of = |suffix: &str| format!("{side}{suffix}");
+    if access.offset.is_none() {
+        place.broken(&rule::DESC_OFFSET, side, format!("no '{key}_off'"));
+    }
+    if !(1..=MAX_DIMENSIONS).contains(&access.sizes.len()) {
+        let detail = format!("found {}", access.sizes.len());
+        place.broken(&rule::DESC_DIMENSIONS, &of("_sizes"), detail);
+    }
+    if access.steps.len() != access.sizes.len() {
+        let detail = format!(
+            "expected {}, found {}",
+            access.sizes.len(),
+            access.steps.len()
+        );
+        place.broken(&rule::DESC_LENGTHS, &of("_steps"), detail);
+    }
+    if let Some(dtype) = access.dtype {
+        // Tenon writes types that the format does not have.
+        let own = place.check.package.header().is_tenon() && crate::neff_dtype(dtype).is_some();
+        if !own && !DTYPES.contains(&dtype.as_str()) {
+            place.broken(&rule::DESC_DTYPE, &of("_dtype"), format!("found '{dtype}'"));
+        }
+    }
+}
+
+/// The keys that belong to one operation.
+fn operands<P: Fn() -> KeyPath>(place: &mut Place<'_, '_, P>, stored: &StoredDescriptor, op: &str) {
+    let found = || format!("found {op}");
+    if op != "fma" {
+        let in_sources = stored
+            .from_arr
+            .iter()
+            .flatten()
+            .any(|source| source.scale.is_some());
+        if stored.scale.is_some() || in_sources {
+            place.broken(&rule::DESC_SCALE, "scale", found());
+        }
+        if stored.scale_dtype.is_some() {
+            place.broken(&rule::DESC_SCALE, "scale_dtype", found());
+        }
+    }
+    match stored.scale_dtype.as_deref() {
+        None if op == "fma" => place.broken(&rule::DESC_SCALE_DTYPE_MISSING, "", ""),
+        Some(dtype) if dtype != "float32" => {
+            place.broken(
+                &rule::DESC_SCALE_DTYPE,
+                "scale_dtype",
+                format!("found '{dtype}'"),
+            );
+        }
+        _ => {}
+    }
+    constant(place, stored, op);
+    if op != "transpose" {
+        for (key, there) in [
+            ("transpose_shape", stored.transpose_shape.is_some()),
+            (
+                "transpose_element_size",
+                stored.transpose_element_size.is_some(),
+            ),
+        ] {
+            if there {
+                place.broken(&rule::DESC_TRANSPOSE, key, found());
+            }
+        }
+    }
+    if let Some(shape) = stored
+        .transpose_shape
+        .as_ref()
+        .filter(|shape| shape.len() != 4)
+    {
+        let detail = format!("found {}", shape.len());
+        place.broken(&rule::DESC_TRANSPOSE_SHAPE, "transpose_shape", detail);
+    }
+    let whole = stored.transpose_shape.is_some() && stored.transpose_element_size.is_some();
+    if op == "transpose" && !whole {
+        place.broken(
+            &rule::DESC_TRANSPOSE_RUNS,
+            "",
+            "no 'transpose_shape' or element size",
+        );
+    }
+}
+
+fn constant<P: Fn() -> KeyPath>(place: &mut Place<'_, '_, P>, stored: &StoredDescriptor, op: &str) {
+    if !matches!(op, "min" | "max") {
+        for (key, there) in [
+            ("constant", stored.constant.is_some()),
+            ("constant_dtype", stored.constant_dtype.is_some()),
+        ] {
+            if there {
+                place.broken(&rule::DESC_CONSTANT, key, format!("found {op}"));
+            }
+        }
+        return;
+    }
+    let number = stored.constant.as_ref();
+    let Some(dtype) = stored.constant_dtype.as_deref() else {
+        if number.is_some() {
+            place.broken(&rule::DESC_CONSTANT_IGNORED, "constant", "");
+        }
+        return;
+    };
+    let fits = match dtype {
+        "float32" => number.map(|n| n.as_f64().is_some()),
+        "int32" => number.map(|n| n.as_i64().is_some_and(|n| i32::try_from(n).is_ok())),
+        "uint32" => number.map(|n| n.as_u64().is_some_and(|n| u32::try_from(n).is_ok())),
+        _ => {
+            place.broken(
+                &rule::DESC_CONSTANT_DTYPE,
+                "constant_dtype",
+                format!("found '{dtype}'"),
+            );
+            return;
+        }
+    };
+    match (fits, number) {
+        (Some(false), Some(number)) => {
+            let detail = format!("found {number} as {dtype}");
+            place.broken(&rule::DESC_CONSTANT_VALUE, "constant", detail);
+        }
+        (None, _) => place.broken(&rule::DESC_CONSTANT_VALUE, "", "no 'constant'"),
+        _ => {}
+    }
+}
+
+/// The movement itself: every byte inside its variable, what is read fills what is written.
+fn movement<P: Fn() -> KeyPath>(
+    place: &mut Place<'_, '_, P>,
+    part: &Part<'_>,
+    stored: &StoredDescriptor,
+) {
+    let is_whole = stored.transpose_shape.is_some() && stored.transpose_element_size.is_some();
+    if stored.op.as_deref() == Some("transpose") && !is_whole {
+        return;
+    }
+    let id = |name: &str| part.variables.get(name).map(|&(at, _)| VariableId(at));
+    let parsed = match stored.parse(id) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            for problem in error.all() {
+                let key = problem.location().field.clone().unwrap_or_default();
+                place.broken(&rule::DESC_OP, &key, problem.without_place().to_string());
+            }
+            return;
+        }
+    };
+    let size_of = |id: VariableId| part.sizes.get(id.index()).copied();
+    if let Err(error) = parsed.check(size_of) {
+        for problem in error.all() {
+            let key = problem.location().field.clone().unwrap_or_default();
+            let rule = rule_of(&key, &parsed, problem);
+            place.broken(rule, &key, problem.without_place().to_string());
+        }
+    }
+}
+
+/// The rule that a problem of `tenon-dma` breaks, by its key.
+fn rule_of(key: &str, descriptor: &Descriptor, problem: &Error) -> &'static Rule {
+    let overflows =
+        |access: &tenon_dma::Access| access.range().is_none() || access.volume().is_none();
+    let any_overflows = || {
+        descriptor
+            .from
+            .iter()
+            .chain([&descriptor.to])
+            .any(overflows)
+    };
+    match key.rsplit(['.', '_']).next() {
+        Some("off") => &rule::DESC_BOUNDS,
+        Some("steps") => &rule::DESC_STEPS,
+        Some("dtype") => &rule::DESC_DTYPE,
+        _ if key.starts_with("transpose") => &rule::DESC_TRANSPOSE_RUNS,
+        Some("arr") => &rule::DESC_SOURCES,
+        Some("sizes") if any_overflows() && problem.message().contains("overflow") => {
+            &rule::DESC_BOUNDS
+        }
+        _ => &rule::DESC_SIZES,
+    }
+}
