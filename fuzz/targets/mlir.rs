@@ -1,14 +1,36 @@
-//! MLIR text: what parses is printed, and comes back the same.
+//! MLIR text: what parses is printed, rewritten, encoded and decoded, and comes back the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tenon_bef::{PrintOptions, parse, print};
+use tenon_bef::{
+    EncodeOptions, PrintOptions, Source, canonicalize, decode, encode, inline, parse,
+    parse_for_rewriting, print,
+};
 
 fuzz_target!(|text: &str| {
+    // Compared as text, since a NaN is not equal to itself.
+    let all = PrintOptions {
+        locations: true,
+        ..PrintOptions::default()
+    };
+    if let Ok(mut module) = parse_for_rewriting(Source::new(text, "fuzz.mlir"), true) {
+        for rewrite in [|_: &mut _| {}, inline, canonicalize] {
+            rewrite(&mut module);
+            let printed = print(&module, all);
+            let again = parse_for_rewriting(Source::new(&printed, "fuzz.mlir"), true);
+            assert_eq!(print(&again.expect("our own text"), all), printed);
+        }
+    }
     let Ok(module) = parse(text, "fuzz.mlir") else {
         return;
     };
-    let printed = print(&module, PrintOptions::default());
-    let again = parse(&printed, "fuzz.mlir").expect("our own text");
-    assert_eq!(print(&again, PrintOptions::default()), printed);
+    for generic in [false, true] {
+        let options = PrintOptions { generic, ..all };
+        let printed = print(&module, options);
+        let again = parse(&printed, "fuzz.mlir").expect("our own text");
+        assert_eq!(print(&again, options), printed);
+    }
+    let bytes = encode(&module, &EncodeOptions::default()).expect("a verified Module");
+    let decoded = decode(&bytes).expect("our own bytes");
+    assert_eq!(print(&decoded, all), print(&module, all));
 });

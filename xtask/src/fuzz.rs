@@ -26,7 +26,15 @@ const TARGETS: &[(&str, &str, &[&str])] = &[
     ),
     ("package", "a package: opened, printed, loaded", &[]),
     ("bef", "BEF bytes: decoded, encoded, decoded", &[]),
-    ("mlir", "MLIR text: parsed, printed, parsed", &[]),
+    (
+        "mlir",
+        "MLIR text: parsed, printed, encoded, and back",
+        &[
+            "crates/bef/tests/golden",
+            "crates/bef/tests/verify",
+            "crates/bef/tests/hostile",
+        ],
+    ),
     (
         "graph",
         "graph text: parsed, printed, parsed, inferred",

@@ -5,7 +5,8 @@
 //! * [`FunctionBuilder`] makes functions in a program.
 //! * [`encode`] and [`decode`] turn a [`Module`] into BEF bytes and back.
 //! * [`print()`] and [`parse`] turn it into MLIR text and back; its `Display` is the text, too.
-//! * [`verify`] finds everything that is wrong with a Module.
+//! * [`verify`] finds everything that is wrong with a Module; [`inline`] and [`canonicalize`]
+//!   rewrite it.
 //! * [`Uses`] and [`assign_streams`] are what an executor needs beyond the Module itself.
 
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@ mod bytes;
 mod dtype;
 mod module;
 mod name;
+mod rewrite;
 mod streams;
 mod text;
 mod uses;
@@ -31,6 +33,7 @@ pub use module::{
     KernelLocation, Module, RegisterId, Registers,
 };
 pub use name::Name;
+pub use rewrite::{canonicalize, inline};
 pub use streams::{COST_ATTRIBUTE, StreamOptions, Streams, assign_streams, stream_remarks};
 pub use text::{
     Diagnostic, Expectations, Place, PrintOptions, Severity, Source, parse, parse_for_rewriting,

@@ -5,7 +5,8 @@
 //!   generic form and from BEF;
 //! * `generic`, `locations`: the same, printed in these forms;
 //! * `diagnostics`: what is said about a text that is to become BEF, for every part of it;
-//! * `opt`: as it is printed when it need not become BEF, or what is said about it.
+//! * `opt`: as it is printed when it need not become BEF, or what is said about it;
+//! * `inline`, `canonicalize`: the same after a rewrite.
 //!
 //! The output follows a line of `----`. With `TENON_BLESS=1` in the environment the files are
 //! written anew. Files of `tests/verify` say on their lines which diagnostics are expected there.
@@ -14,8 +15,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tenon_base::Result;
 use tenon_bef::{
-    Diagnostic, EncodeOptions, Expectations, Module, PrintOptions, Source, decode, encode,
-    parse_for_rewriting, parse_source, print,
+    Diagnostic, EncodeOptions, Expectations, Module, PrintOptions, Source, canonicalize, decode,
+    encode, inline, parse_for_rewriting, parse_source, print, verify,
 };
 
 const DIVIDER: &str = "\n----\n";
@@ -69,6 +70,17 @@ fn kept(source: Source<'_>, options: PrintOptions) -> Result<String> {
     Ok(text)
 }
 
+/// The text of a Module after a rewrite, which is one that can be read and verified.
+fn rewritten(source: Source<'_>, rewrite: fn(&mut Module)) -> Result<String> {
+    let mut module = parse_for_rewriting(source, false)?;
+    rewrite(&mut module);
+    let text = module.to_string();
+    let again = parse_for_rewriting(Source::new(&text, "again.mlir"), false).unwrap();
+    assert_eq!(again.to_string(), text);
+    verify(&module)?;
+    Ok(text)
+}
+
 fn output(directive: &str, source: Source<'_>) -> String {
     let plain = PrintOptions::default();
     let generic = PrintOptions {
@@ -86,13 +98,9 @@ fn output(directive: &str, source: Source<'_>) -> String {
         "diagnostics" => parts(source, |part| {
             parse_source(part).map(|_| "no problems\n".to_owned())
         }),
-        "opt" => parts(source, |part| {
-            let module = parse_for_rewriting(part, false)?;
-            let text = module.to_string();
-            let again = parse_for_rewriting(Source::new(&text, "again.mlir"), false).unwrap();
-            assert_eq!(again.to_string(), text);
-            Ok(text)
-        }),
+        "opt" => parts(source, |part| rewritten(part, |_| {})),
+        "inline" => parts(source, |part| rewritten(part, inline)),
+        "canonicalize" => parts(source, |part| rewritten(part, canonicalize)),
         other => panic!("unknown directive '{other}'"),
     }
 }
