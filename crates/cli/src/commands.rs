@@ -6,6 +6,7 @@ pub mod compile;
 pub mod disasm;
 pub mod info;
 pub mod manual;
+pub mod netlist;
 pub mod run;
 pub mod translate;
 

@@ -32,6 +32,7 @@ pub enum Command {
     Bench(Bench),
     Info(Info),
     Disasm(Disasm),
+    Netlist(crate::netlist_flags::Netlist),
     Translate(Translate),
     Backends(Backends),
     Completions(Completions),

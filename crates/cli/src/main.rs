@@ -6,6 +6,7 @@
 mod commands;
 mod dashes;
 mod flags;
+mod netlist_flags;
 mod output;
 mod program_flags;
 mod progress;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         Command::Info(flags) => done(commands::info::run(&flags)),
         Command::Translate(flags) => commands::translate::run(&flags),
         Command::Disasm(flags) => done(commands::disasm::run(&flags)),
+        Command::Netlist(flags) => commands::netlist::run(&flags),
         Command::Backends(flags) => done(commands::backends::run(&flags)),
         Command::Completions(flags) => done(commands::manual::completions(&flags)),
         Command::Man(_) => done(commands::manual::man()),

@@ -26,6 +26,7 @@ mod compiling;
 mod host_program;
 mod image_input;
 mod loading;
+mod netlist_input;
 mod source;
 
 pub use answer::{Class, LABELS, labels, numbers, topmost};
@@ -40,7 +41,10 @@ pub use loading::{
     backends, load, load_file, multiply_add_ceiling, native_cpu, placement_summary, program,
     program_text, threads,
 };
+pub use netlist_input::{netlist_device, netlist_source};
 pub use source::Source;
+
+pub use tenon_netlist as netlist;
 
 pub use tenon_backend::{Backend, BackendId, Capability, CapabilityValue, CpuLevel, Registry};
 pub use tenon_base::{Control, Error, ErrorKind, Location, Progress, Result};

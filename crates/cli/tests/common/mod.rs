@@ -47,6 +47,7 @@ pub fn done(folder: &Path, arguments: &[&str]) -> String {
 }
 
 /// A file of the repository.
+#[allow(dead_code, reason = "each test file is a program of its own")]
 pub fn repository(path: &str) -> String {
     format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"))
 }
@@ -63,6 +64,7 @@ pub fn folder() -> TempDir {
 }
 
 /// Compiles a model of the repository into `folder` as `model.neff`.
+#[allow(dead_code, reason = "each test file is a program of its own")]
 #[track_caller]
 pub fn package(folder: &Path, model: &str) {
     done(folder, &["compile", &repository(model), "-o", "model.neff"]);

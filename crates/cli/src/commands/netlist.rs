@@ -1,0 +1,121 @@
+//! `tenon netlist`
+
+use crate::netlist_flags::{Netlist, NetlistCheck, NetlistCommand, NetlistFmt};
+use crate::output::{self, say};
+use crate::table::Table;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use tenon::netlist::{
+    Arch, Device, Finding, Findings, NOT_CHECKED, Rule, Severity, Source, Word, check, check_device,
+};
+use tenon::{Error, ErrorKind, Result, netlist_device, netlist_source};
+
+pub fn run(flags: &Netlist) -> Result<ExitCode> {
+    match &flags.command {
+        NetlistCommand::Check(flags) if flags.rules => rules(flags.json),
+        NetlistCommand::Check(flags) => check_all(flags),
+        NetlistCommand::Fmt(flags) => fmt(flags),
+    }
+}
+
+fn rules(as_json: bool) -> Result<ExitCode> {
+    if as_json {
+        let rule = |rule: &Rule| {
+            json!({"id": rule.id(), "severity": rule.severity().to_string(),
+                   "rule": rule.sentence(), "source": rule.source()})
+        };
+        say!("{}", Value::from_iter(Rule::ALL.iter().map(rule)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table = Table::new(&["id", "severity", "rule"]);
+    for rule in Rule::ALL {
+        table.row([
+            rule.id().into(),
+            rule.severity().to_string(),
+            rule.sentence().into(),
+        ]);
+    }
+    say!("{table}")?;
+    say!(
+        "\nNot checked, even with --strict: {}.",
+        NOT_CHECKED.join("; ")
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check_all(flags: &NetlistCheck) -> Result<ExitCode> {
+    let device = flags.strict.as_deref().map(netlist_device).transpose()?;
+    let arch = flags.arch.as_deref().map(architecture).transpose()?;
+    let mut reports = Vec::new();
+    let (mut errors, mut warnings) = (0, 0);
+    for path in &flags.files {
+        let source = netlist_source(path)?;
+        let findings = findings(&source, arch, device.as_ref());
+        errors += findings.count(Severity::Error);
+        warnings += findings.count(Severity::Warning);
+        let shown = findings
+            .iter()
+            .filter(|finding| !flags.quiet || finding.severity == Severity::Error);
+        if flags.json {
+            let shown: Vec<Value> = shown.map(|finding| as_json(finding, &source)).collect();
+            let errors = findings.count(Severity::Error);
+            reports.push(json!({"file": path, "errors": errors, "findings": shown}));
+        } else {
+            shown
+                .map(|finding| finding.display(&source).to_string())
+                .try_for_each(|text| output::line(format_args!("{text}")))?;
+        }
+    }
+    if flags.json {
+        say!("{}", json!(reports))?;
+    } else if !flags.quiet || errors > 0 {
+        let files = flags.files.len();
+        let plural = if files == 1 { "" } else { "s" };
+        say!("{files} netlist{plural}: {errors} errors, {warnings} warnings")?;
+    }
+    Ok(if errors == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn architecture(name: &str) -> Result<Arch> {
+    Arch::from_word(name).ok_or_else(|| {
+        Error::new(ErrorKind::Usage, "unknown architecture")
+            .expected(Arch::choices())
+            .found(name)
+    })
+}
+
+fn findings(source: &Source, arch: Option<Arch>, device: Option<&Device>) -> Findings {
+    let read = tenon::netlist::read(source);
+    let mut findings = read.findings;
+    if !findings.has_errors() {
+        findings.extend(check(
+            &read.netlist,
+            arch.or(device.map(|device| device.arch)),
+        ));
+        if let Some(device) = device {
+            findings.extend(check_device(&read.netlist, device));
+        }
+    }
+    findings.sorted()
+}
+
+fn as_json(finding: &Finding, source: &Source) -> Value {
+    let (line, column) = source.line_column(finding.span.start);
+    json!({
+        "rule": finding.rule.id(), "severity": finding.severity.to_string(),
+        "line": line, "column": column, "message": finding.message,
+        "expected": finding.expected, "found": finding.found, "help": finding.help,
+    })
+}
+
+fn fmt(flags: &NetlistFmt) -> Result<ExitCode> {
+    let source = netlist_source(&flags.file)?;
+    let read = tenon::netlist::read(&source);
+    read.findings.to_result(&source)?;
+    output::bytes(read.netlist.to_string().as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}

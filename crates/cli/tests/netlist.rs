@@ -1,0 +1,108 @@
+//! `tenon netlist`: what it prints and how it exits.
+
+mod common;
+
+use common::{done, folder, tenon};
+
+const GOOD: &str = "\
+devices: {arch: grayskull}
+queues:
+  a: {type: queue, input: HOST, entries: 2, grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [1, 2], df: Float16, target_device: 0, loc: dram, dram: [[0, 0x30000000]]}
+  b: {type: queue, input: add, entries: 2, grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [1, 2], df: Float16, target_device: 0, loc: dram, dram: [[1, 0x30000000]]}
+graphs:
+  g:
+    target_device: 0
+    input_count: 1
+    add: {type: add, grid_loc: [9, 0], grid_size: [1, 1], inputs: [a, a], in_df: [Float16, Float16], out_df: Float16, intermed_df: Float16, acc_df: Float16, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, t: 1, mblock: [1, 1], ublock: [1, 2]}
+programs:
+  - p:
+      - staticvar: {$l: 0, $g: 0}
+      - execute: {graph_name: g, queue_settings: {a: {prologue: false, rd_ptr_local: $l, rd_ptr_global: $g}}}
+";
+
+#[test]
+fn a_good_one_passes_and_a_bad_one_is_told_line_by_line() {
+    let folder = folder();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("good.yaml", GOOD);
+    write(
+        "bad.yaml",
+        &GOOD
+            .replace("[a, a]", "[a, c]")
+            .replace("entries: 2", "entries: 0"),
+    );
+    let out = done(folder.path(), &["netlist", "check", "good.yaml"]);
+    assert_eq!(out, "1 netlist: 0 errors, 0 warnings\n");
+    let answer = tenon(
+        folder.path(),
+        &["netlist", "check", "good.yaml", "bad.yaml", "--quiet"],
+    );
+    assert_eq!(answer.status, Some(1));
+    let first =
+        "bad.yaml:3:42: error: number out of range: expected at least 1, found 0 [value-range]";
+    assert!(answer.out.starts_with(first), "{}", answer.out);
+    assert!(
+        answer.out.ends_with("2 netlists: 2 errors, 0 warnings\n"),
+        "{}",
+        answer.out
+    );
+}
+
+#[test]
+fn strict_asks_the_device() {
+    let folder = folder();
+    std::fs::write(folder.path().join("n.yaml"), GOOD).unwrap();
+    done(
+        folder.path(),
+        &["netlist", "check", "n.yaml", "--strict", "grayskull"],
+    );
+    let small = "arch_name: grayskull\nfunctional_workers: [1-1, 2-1]\ndram: [[0-0], [1-0]]\n\
+                 dram_bank_size: 1073741824\nworker_l1_size: 1048576\n";
+    std::fs::write(folder.path().join("small.yaml"), small).unwrap();
+    let answer = tenon(
+        folder.path(),
+        &[
+            "netlist",
+            "check",
+            "n.yaml",
+            "--strict",
+            "small.yaml",
+            "--json",
+        ],
+    );
+    assert_eq!(answer.status, Some(1));
+    let report: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
+    assert_eq!(report[0]["findings"][0]["rule"], "device-grid");
+    assert_eq!(report[0]["findings"][0]["line"], 9);
+    let answer = tenon(
+        folder.path(),
+        &["netlist", "check", "n.yaml", "--strict", "none"],
+    );
+    assert_eq!(answer.status, Some(2));
+    assert!(
+        answer.err.contains("wormhole_b0_harvested"),
+        "{}",
+        answer.err
+    );
+}
+
+#[test]
+fn fmt_prints_what_reads_back() {
+    let folder = folder();
+    std::fs::write(folder.path().join("n.yaml"), GOOD).unwrap();
+    let once = done(folder.path(), &["netlist", "fmt", "n.yaml"]);
+    std::fs::write(folder.path().join("m.yaml"), &once).unwrap();
+    assert_eq!(done(folder.path(), &["netlist", "fmt", "m.yaml"]), once);
+    assert!(
+        once.contains("    add:\n      type: add\n      grid_loc: [9, 0]\n"),
+        "{once}"
+    );
+}
+
+#[test]
+fn the_rules_are_listed() {
+    let folder = folder();
+    let out = done(folder.path(), &["netlist", "check", "--rules"]);
+    assert!(out.contains("core-overlap"), "{out}");
+    assert!(out.contains("links between devices"), "{out}");
+}

@@ -1,0 +1,40 @@
+//! Netlists and device descriptions from files.
+
+use std::path::Path;
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_netlist::{Device, Source};
+
+/// The text of the netlist in a file.
+pub fn netlist_source(path: impl AsRef<Path>) -> Result<Source> {
+    let path = path.as_ref();
+    let bytes = std::fs::read(path).map_err(|error| Error::io(path, "read", error))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to() as u64;
+        Error::new(ErrorKind::InvalidModel, "this is no text")
+            .expected("UTF-8")
+            .at(Location {
+                offset: Some(at),
+                ..Location::file(path)
+            })
+    })?;
+    Ok(Source::new(path, text))
+}
+
+/// The device of a name, or the one that a file describes.
+pub fn netlist_device(name: &str) -> Result<Device> {
+    if let Some(device) = Device::find(name) {
+        return Ok(device);
+    }
+    let known: Vec<String> = Device::built_in()
+        .into_iter()
+        .map(|device| device.name)
+        .collect();
+    if !Path::new(name).is_file() {
+        let expected = format!("a file that describes one, or one of {}", known.join(", "));
+        return Err(Error::new(ErrorKind::Usage, "unknown device")
+            .expected(expected)
+            .found(name));
+    }
+    let source = netlist_source(name)?;
+    Device::read(&source).map_err(|finding| finding.to_error(&source))
+}
