@@ -1,0 +1,97 @@
+//! The graphs to measure.
+
+use std::io::Write;
+use std::path::Path;
+use tenon_base::Result;
+use tenon_bef::{FunctionBuilder, FunctionKind, Module};
+use tenon_executor::{Program, Registry, Services};
+
+/// Nodes in order, each with the earlier ones whose values it takes. Only the first has none.
+pub struct Graph {
+    pub name: &'static str,
+    sources: Vec<Vec<u32>>,
+}
+
+impl Graph {
+    /// Each takes the value of the one before.
+    pub fn chain(nodes: usize) -> Self {
+        let sources = (0..nodes as u32).map(|node| node.checked_sub(1).into_iter().collect());
+        Self {
+            name: "chain",
+            sources: sources.collect(),
+        }
+    }
+
+    /// All but the first and the last take the first one's value, the last takes those of all.
+    pub fn fan(nodes: usize) -> Self {
+        let mut sources = vec![vec![0]; nodes];
+        sources[0] = Vec::new();
+        sources[nodes - 1] = (1..nodes as u32 - 1).collect();
+        Self {
+            name: "fan-out and fan-in",
+            sources,
+        }
+    }
+
+    /// Each takes the values of one to five earlier ones (fewer where the same one is drawn twice),
+    /// three in the mean, any of them as likely.
+    pub fn random(nodes: usize) -> Self {
+        let mut state = 0x9e37_79b9_7f4a_7c15u64;
+        let mut below = |bound: u64| {
+            // xorshift (Marsaglia 2003), the high half.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (((state >> 32) * bound) >> 32) as u32
+        };
+        let sources = (0..nodes).map(|node| {
+            let degree = if node == 0 { 0 } else { 1 + below(5) };
+            let mut from: Vec<u32> = (0..degree).map(|_| below(node as u64)).collect();
+            from.sort_unstable();
+            from.dedup();
+            from
+        });
+        Self {
+            name: "random",
+            sources: sources.collect(),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// The graph as a function that takes the first node's value and returns the last one's.
+    pub fn program(&self, registry: &Registry) -> Result<Program> {
+        let mut main = FunctionBuilder::new("main", FunctionKind::Async);
+        let argument = main.argument("i32");
+        let mut registers = Vec::with_capacity(self.len());
+        for sources in &self.sources {
+            let name = match sources.len() {
+                0 | 1 => "bench.pass.i32",
+                _ => "bench.first.i32",
+            };
+            let kernel = main.kernel(name);
+            let kernel = match sources.is_empty() {
+                true => kernel.operands([argument]),
+                false => kernel.operands(sources.iter().map(|&source| registers[source as usize])),
+            };
+            registers.push(kernel.result("i32"));
+        }
+        let mut module = Module::new();
+        module.add(main.returns(registers.last().copied()));
+        Program::decode(&module, registry, &Services::new())
+    }
+
+    /// Writes the graph as tbb_graph.cc reads it.
+    pub fn write(&self, path: &Path) -> std::io::Result<()> {
+        let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
+        file.write_all(&(self.len() as u32).to_le_bytes())?;
+        for sources in &self.sources {
+            for number in std::iter::once(&(sources.len() as u32)).chain(sources) {
+                file.write_all(&number.to_le_bytes())?;
+            }
+        }
+        file.flush()
+    }
+}
