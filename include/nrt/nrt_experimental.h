@@ -1,0 +1,135 @@
+/* What a model takes and makes, asynchronous execution's callback, and other late additions. */
+#ifndef NRT_EXPERIMENTAL_H
+#define NRT_EXPERIMENTAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <nrt/nrt.h>
+#include <nrt/nrt_status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bytes of a tensor's name, the final NUL among them. */
+#define NRT_TENSOR_NAME_MAX 256
+
+typedef enum {
+    NRT_TENSOR_USAGE_INPUT = 0,
+    NRT_TENSOR_USAGE_OUTPUT = 1
+} nrt_tensor_usage_t;
+
+/*
+ * Element types. Two numberings are in use: the one below, and another since 2026. The library
+ * answers the first unless it is told otherwise, and so must its callers be compiled: define
+ * TENON_NRT_NEW_DTYPES before including this header for the second.
+ */
+#ifndef TENON_NRT_NEW_DTYPES
+typedef enum {
+    NRT_DTYPE_UNKNOWN = 0,
+    NRT_DTYPE_INVALID = 0,
+    NRT_DTYPE_FLOAT32 = 1,
+    NRT_DTYPE_FLOAT16 = 2,
+    NRT_DTYPE_BFLOAT16 = 3,
+    NRT_DTYPE_INT8 = 4,
+    NRT_DTYPE_UINT8 = 5,
+    NRT_DTYPE_INT16 = 6,
+    NRT_DTYPE_UINT16 = 7,
+    NRT_DTYPE_INT32 = 8,
+    NRT_DTYPE_UINT32 = 9,
+    NRT_DTYPE_INT64 = 10,
+    NRT_DTYPE_UINT64 = 11
+} nrt_dtype_t;
+#else
+typedef enum {
+    NRT_DTYPE_UNKNOWN = 0,
+    NRT_DTYPE_INVALID = 0,
+    NRT_DTYPE_UINT64 = 1,
+    NRT_DTYPE_INT8 = 2,
+    NRT_DTYPE_UINT8 = 3,
+    NRT_DTYPE_INT16 = 4,
+    NRT_DTYPE_UINT16 = 5,
+    NRT_DTYPE_BFLOAT16 = 6,
+    NRT_DTYPE_FLOAT16 = 7,
+    NRT_DTYPE_INT32 = 8,
+    NRT_DTYPE_UINT32 = 9,
+    NRT_DTYPE_FLOAT32 = 10,
+    NRT_DTYPE_FP32R = 11,
+    NRT_DTYPE_INT64 = 12,
+    NRT_DTYPE_FP8_E3 = 13,
+    NRT_DTYPE_FP8_E4 = 14,
+    NRT_DTYPE_FP8_E5 = 15
+} nrt_dtype_t;
+#endif
+
+/* An input or output of a model. */
+typedef struct nrt_tensor_info {
+    char name[NRT_TENSOR_NAME_MAX];
+    nrt_tensor_usage_t usage;
+    size_t size; /* bytes */
+    nrt_dtype_t dtype;
+    uint32_t *shape; /* `ndim` extents, outermost first */
+    uint32_t ndim;
+} nrt_tensor_info_t;
+
+typedef struct nrt_tensor_info_array {
+    uint64_t tensor_count;
+    nrt_tensor_info_t tensor_array[];
+} nrt_tensor_info_array_t;
+
+/* Which cores a model is on. */
+typedef struct nrt_model_info {
+    uint32_t vnc;
+} nrt_model_info_t;
+
+/* Hears the end of an execution that was queued. */
+typedef void (*NRT_ASYNC_EXEC_STATUS_CALLBACK)(void *params, uint32_t model_id, uint32_t vnc,
+                                               uint64_t job_id, NRT_STATUS status);
+
+typedef struct nrt_ucode_img {
+    uint8_t *bin;
+    size_t size;
+} nrt_ucode_img;
+
+typedef struct nrt_ucode_info {
+    nrt_ucode_img iram;
+    nrt_ucode_img dram;
+} nrt_ucode_info;
+
+/* Lists a model's inputs and outputs; free the list below. */
+NRT_STATUS nrt_get_model_tensor_info(nrt_model_t *model, nrt_tensor_info_array_t **tensor_info);
+NRT_STATUS nrt_free_model_tensor_info(nrt_tensor_info_array_t *tensor_info);
+
+/* How many threads executing the model at once it pays to have. */
+NRT_STATUS nrt_get_model_instance_count(nrt_model_t *model, uint32_t *instance_count);
+
+/* Fills at most `info_size_in` bytes, `info_size_out` says how many. */
+NRT_STATUS nrt_get_model_info(const nrt_model_t *model, nrt_model_info_t *info,
+                              size_t info_size_in, size_t *info_size_out);
+
+/* Records everything from now on; writes it to a file. */
+NRT_STATUS nrt_trace_start(bool trace_mem);
+NRT_STATUS nrt_trace_stop(const char *filename);
+
+/* Asynchronous execution: the callback, the last one given counts; waiting for a core's queue. */
+NRT_STATUS nrt_register_async_exec_callback(NRT_ASYNC_EXEC_STATUS_CALLBACK callback, void *params);
+NRT_STATUS nrt_async_drain_queued_execs(int32_t vnc);
+
+/* Several workers: all of them meet; each gets the `rank_input_size` bytes of all, by rank. */
+NRT_STATUS nrt_barrier(int32_t vnc, uint32_t g_device_id, uint32_t g_device_count);
+NRT_STATUS nrt_all_gather(int32_t vnc, uint32_t g_device_id, uint32_t g_device_count,
+                          uint32_t rank_input_size, void *input, void *output);
+
+NRT_STATUS nrt_memcpy_to_device(void *dest, const void *src, size_t size);
+
+/* What only an accelerator has: answered with a status, or NULL and a text. */
+NRT_STATUS nrt_set_pool_eng_ucode(const nrt_ucode_info *ucode_info);
+void *nrt_get_libnccl_net(int *err, char *err_msg, size_t err_msg_size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
