@@ -25,6 +25,22 @@ const TARGETS: &[(&str, &str, &[&str])] = &[
         &["models/digits", "crates/cli/tests/data"],
     ),
     ("package", "a package: opened, printed, loaded", &[]),
+    ("header", "the header of a package", &["fuzz/seeds/header"]),
+    (
+        "archive",
+        "the archive of a package: opened, checked, packed",
+        &["fuzz/seeds/archive"],
+    ),
+    (
+        "definition",
+        "def.json: read, written, checked",
+        &["fuzz/seeds/definition"],
+    ),
+    (
+        "engine",
+        "an engine's description: read, written, checked",
+        &["fuzz/seeds/engine"],
+    ),
     ("bef", "BEF bytes: decoded, encoded, decoded", &[]),
     (
         "mlir",

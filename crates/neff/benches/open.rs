@@ -1,4 +1,4 @@
-//! Opening a package of 100 MB and 400 constants: `cargo bench -p tenon-neff`.
+//! Opening a package of 250 MiB and 1000 constants: `cargo bench -p tenon-neff`.
 #![allow(missing_docs)]
 
 use divan::Bencher;
@@ -9,7 +9,7 @@ use tenon_neff::{
 };
 use tenon_tensor::{BufferMut, DataType};
 
-const CONSTANTS: usize = 400;
+const CONSTANTS: usize = 1000;
 const BYTES: usize = 256 << 10;
 
 fn main() {

@@ -1,5 +1,18 @@
 //! NEFF: the package that Tenon writes, loads, checks and shows. One file, a header and a tar
-//! archive; `docs/package.md` lists what Tenon adds.
+//! archive; `docs/neff.md` lists its fields and rules, `docs/package.md` what Tenon adds.
+//!
+//! This crate stands alone: it needs neither the runtime nor the compiler, and reads the packages
+//! of other compilers as well.
+//!
+//! ```no_run
+//! use tenon_neff::{Control, NodeTable, Package, VerifyOptions, verify};
+//! let control = Control::new();
+//! let package = Package::open("model.neff", &control)?;
+//! print!("{}", NodeTable::of(&package)?);
+//! print!("{}", verify(&package, &VerifyOptions::default(), &control)?);
+//! package.unpack("model", &control)?;
+//! # Ok::<(), tenon_neff::Error>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod activation;
@@ -8,10 +21,12 @@ mod constant;
 mod contents;
 mod definition;
 mod descriptor;
+mod diff;
 mod digest;
 mod engine;
 mod feature;
 mod finding;
+mod folder;
 mod graph;
 mod gzip;
 mod header;
@@ -23,10 +38,12 @@ mod locate;
 mod member;
 mod mend;
 mod name;
+mod nodes;
 mod object;
 mod package;
 mod payload;
 mod rule;
+mod strip;
 mod structure;
 mod tar_entry;
 mod target;
@@ -43,10 +60,12 @@ pub use definition::{
     StateBufferReservation, Variable, VariableKind,
 };
 pub use descriptor::{Extents, Steps, StoredAccess, StoredDescriptor, StoredSource};
+pub use diff::{Change, ConstantChange, Diff, Statistics, diff};
 pub use digest::{CheckedPackage, DIGESTS_JSON, Digest, Digests, StoredDigest, StoredDigests};
 pub use engine::{DveTable, Engine, StoredDescriptors, Trigger};
 pub use feature::FeatureBits;
 pub use finding::{Finding, Findings};
+pub use folder::{HEADER_FILE, PackOptions, pack};
 pub use graph::{
     GraphAttrs, GraphNode, Metadata, NEFF_JSON, NeffGraph, PortType, Signature, SignaturePort,
 };
@@ -56,11 +75,14 @@ pub use json::{Table, neff_dtype, neff_dtype_name};
 pub use kelf::{INFO_JSON, Info, Kelf, KelfGraph};
 pub use key_path::{KeyPath, Step};
 pub use name::Name;
+pub use nodes::{HeaderBlock, Node, NodeExecutor, NodePort, NodeTable};
 pub use object::Others;
 pub use package::{HashCheck, Limits, Package};
 pub use rule::{Rule, Severity};
+pub use strip::{Stripped, strip};
 pub use structure::{EngineParts, NamedKelf, Structure, Subgraph};
 pub use target::{FileTarget, Target};
+pub use tenon_base::{Control, Error, Result};
 pub use tenon_dma::VariableId;
 pub use tenon_member::{
     ConstantInfo, CpuTarget, Crossings, LiveRange, MemoryPlan, ModelInfo, NodePlacement,

@@ -8,8 +8,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tenon_base::{Control, ErrorKind};
 use tenon_neff::{
-    Contents, Definition, Engine, HashCheck, Info, Kelf, Limits, NeffGraph, Package, PackageWriter,
-    TensorMap,
+    ActInfo, ActivationProfile, Constant, Contents, Definition, Engine, HashCheck, HloStats, Info,
+    Kelf, Limits, NeffGraph, NodeTable, PackOptions, Package, PackageWriter, Severity, Structure,
+    TensorMap, VerifyOptions, diff, pack, strip, verify,
 };
 use tenon_tensor::BufferMut;
 
@@ -33,6 +34,9 @@ fn rewritten(package: &Package, name: &str) -> Option<Vec<u8>> {
         "neff.json" => again::<NeffGraph>(package, name),
         "info.json" => again::<Info>(package, name),
         "kelf-0.json" => again::<Kelf>(package, name),
+        "hlo_stats.json" => again::<HloStats>(package, name),
+        "act_info.json" => again::<ActInfo>(package, name),
+        "exp_and_others.json" => again::<ActivationProfile>(package, name),
         "def.json" => again::<Definition>(package, name),
         "tensor_map.json" => again::<TensorMap>(package, name),
         "PE.json" | "Activation.json" | "Pool.json" | "DVE.json" | "SP.json" => {
@@ -100,7 +104,7 @@ fn packing_again_changes_no_member() {
                 .add(name, written.as_deref().unwrap_or(&bytes))
                 .unwrap();
         }
-        assert_eq!(typed, 3 + 2 * 7);
+        assert_eq!(typed, 4 + 2 * 9);
         let (bytes, header) = writer.finish().unwrap();
         assert_eq!(header.uuid, package.header().uuid);
         let buffer = BufferMut::copy_of(&bytes).unwrap().freeze();
@@ -120,5 +124,127 @@ fn packing_again_changes_no_member() {
                 assert!(old[..] == new[..], "{name}");
             }
         }
+    }
+}
+
+/// A JSON text without the white space around its values.
+fn minified(text: &[u8]) -> Vec<u8> {
+    let (mut inside, mut escaped) = (false, false);
+    let keep = |byte: &&u8| {
+        let space = byte.is_ascii_whitespace() && !inside;
+        match **byte {
+            b'"' if !escaped => inside = !inside,
+            b'\\' => escaped = !escaped,
+            _ => escaped = false,
+        }
+        !space
+    };
+    text.iter().filter(keep).copied().collect()
+}
+
+#[test]
+fn every_json_member_is_written_back_as_it_was() {
+    let Some(package) = package() else { return };
+    for (name, _) in package
+        .members()
+        .filter(|(name, _)| name.ends_with(".json"))
+    {
+        let written = rewritten(&package, name).unwrap_or_else(|| panic!("{name} has no type"));
+        // Key by key in its order, numbers with their digits.
+        let expected = minified(&package.member(name).unwrap());
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        assert_eq!(text(written), text(expected), "{name}");
+    }
+}
+
+#[test]
+fn it_verifies_without_errors() {
+    let Some(package) = package() else { return };
+    let options = VerifyOptions {
+        hash: true,
+        ..Default::default()
+    };
+    let found = verify(&package, &options, &Control::new()).unwrap();
+    assert_eq!(
+        found.count(Severity::Error) + found.count(Severity::Warning),
+        0,
+        "{found}"
+    );
+    let ids: Vec<&str> = found.list.iter().map(|finding| finding.rule.id).collect();
+    assert_eq!(ids, ["header.features", "header.hash-foreign"]);
+    let structure = Structure::read(&package).unwrap();
+    assert_eq!(structure.subgraphs.len(), 2);
+    let act = &structure.subgraphs[1]
+        .act_info
+        .as_ref()
+        .unwrap()
+        .act_func_sets;
+    assert_eq!((act.len(), structure.subgraphs[0].engines.len()), (21, 5));
+    let constant = Constant::of(&package, "sg00/value_sg0000_identity_82_CRSM.npy").unwrap();
+    assert_eq!(constant.array().unwrap().shape()[..], [128, 128, 1, 1]);
+}
+
+#[test]
+fn it_unpacks_packs_strips_and_compares() {
+    let Some(package) = package() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let control = Control::new();
+    let (unpacked, path) = (folder.path().join("in"), folder.path().join("out.neff"));
+    package.unpack(&unpacked, &control).unwrap();
+    pack(&unpacked, &path, &PackOptions::default(), &control).unwrap();
+    let packed = Package::open(&path, &control).unwrap();
+    assert_eq!(packed.members().count(), package.members().count());
+    for (name, _) in package.members() {
+        let (old, new) = (package.member(name).unwrap(), packed.member(name).unwrap());
+        assert!(old[..] == new[..], "{name}");
+    }
+    let found = diff(&package, &packed, &control).unwrap();
+    let fields: Vec<&str> = found
+        .header
+        .iter()
+        .map(|change| change.place.as_str())
+        .collect();
+    assert_eq!(fields, ["package_version", "data_size", "hash"]);
+    assert!(
+        found.members.is_empty() && found.structure.is_empty(),
+        "{found}"
+    );
+    let stripped = strip(&package, &path, false, &control).unwrap();
+    assert_eq!(stripped.removed.len(), 4 + 2 * 11);
+    let small = Package::open(&path, &control).unwrap();
+    let found = verify(&small, &VerifyOptions::default(), &control).unwrap();
+    assert_eq!(found.count(Severity::Error), 0, "{found}");
+    let nodes = NodeTable::of(&small).unwrap();
+    assert_eq!(nodes.nodes.len(), 2);
+    assert_eq!(nodes.nodes[0].ports[0].shape, [128, 256]);
+}
+
+/// Any byte cut or changed: findings or an error, never a panic.
+#[test]
+fn damage_is_told() {
+    let Some(package) = package() else { return };
+    let bytes = std::fs::read(package.path().unwrap()).unwrap();
+    let check = |bytes: &[u8]| {
+        let buffer = BufferMut::copy_of(bytes).unwrap().freeze();
+        let limits = Limits {
+            unpacked_bytes: 1 << 22,
+        };
+        let opened = Package::from_buffer(buffer, &limits, &Control::new());
+        opened.map(|package| {
+            let _ = verify(&package, &VerifyOptions::default(), &Control::new()).unwrap();
+        })
+    };
+    for cut in (0..bytes.len()).step_by(997) {
+        assert!(check(&bytes[..cut]).is_err(), "{cut}");
+    }
+    // Of the plain form, so that changes reach the members.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plain.neff");
+    strip(&package, &path, true, &Control::new()).unwrap();
+    let plain = std::fs::read(&path).unwrap();
+    for at in (0..plain.len()).step_by(1499) {
+        let mut changed = plain.clone();
+        changed[at] ^= 0x11;
+        let _ = check(&changed);
     }
 }

@@ -453,6 +453,41 @@ fn findings_are_counted_past_their_limit() {
     assert_eq!(text["left_out"], 15);
 }
 
+/// Every byte changed, one after the other: a change inside a member is named, and nothing panics.
+#[test]
+fn any_changed_byte_is_told() {
+    let sample = Sample::new();
+    let mut writer = PackageWriter::in_memory(sample.header.clone())
+        .unwrap()
+        .with_digests();
+    for (name, bytes) in &sample.members {
+        writer.add(name, bytes).unwrap();
+    }
+    let good = writer.finish().unwrap().0;
+    let package = open(&good);
+    let mut inside = 0;
+    for at in (0..good.len()).step_by(7) {
+        let mut bytes = good.clone();
+        bytes[at] ^= 0x15;
+        let buffer = BufferMut::copy_of(&bytes).unwrap().freeze();
+        let Ok(changed) = Package::from_buffer(buffer, &Limits::default(), &Control::new()) else {
+            continue;
+        };
+        let found = verify(&changed, &VerifyOptions::default(), &Control::new()).unwrap();
+        let differs =
+            |name: &str| changed.member(name).as_deref() != package.member(name).as_deref();
+        for (name, _) in package.members().filter(|(name, _)| differs(name)) {
+            inside += 1;
+            let told = found
+                .list
+                .iter()
+                .any(|finding| finding.rule.id.starts_with("digest."));
+            assert!(told, "byte {at} of {name}:\n{found}");
+        }
+    }
+    assert!(inside > 500, "{inside}");
+}
+
 /// No rule without a test.
 #[test]
 fn every_rule_is_tested() {

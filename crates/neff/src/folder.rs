@@ -1,0 +1,278 @@
+//! A package as a folder of its members: unpack and pack.
+
+use crate::PackageWriter;
+use crate::{DIGESTS_JSON, FeatureBits, HEADER_BYTES, Header, INFO_JSON, Info, Package};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
+use tenon_tensor::{Buffer, BufferMut};
+
+/// The file with the header, beside the members; packing does not make a member of it.
+pub const HEADER_FILE: &str = "neff.header";
+
+/// Files from this length on are mapped, not read.
+const MAPPED: u64 = 1 << 16;
+
+impl Package {
+    /// Writes all members as files into `folder`, which must not exist or be empty, and the header
+    /// as [`HEADER_FILE`]. Either everything appears or nothing. Names that lead outside of the
+    /// folder, links and doubles do not get past opening; nothing outside of it is written.
+    pub fn unpack(&self, folder: impl AsRef<Path>, control: &Control) -> Result<()> {
+        let folder = folder.as_ref();
+        let failed = |error| Error::io(folder, "write", error);
+        let is_free = match fs::read_dir(folder) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Err(error) => return Err(failed(error)),
+        };
+        if !is_free {
+            let error = Error::new(ErrorKind::InvalidArgument, "the folder is not empty");
+            return Err(error.at(Location::file(folder)));
+        }
+        let parent = parent(folder);
+        fs::create_dir_all(parent).map_err(|error| Error::io(parent, "write", error))?;
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".tenon-").suffix(".part");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            builder.permissions(fs::Permissions::from_mode(0o777));
+        }
+        let aside = builder.tempdir_in(parent).map_err(failed)?;
+        self.write_files(aside.path(), control)?;
+        fs::rename(aside.path(), folder).map_err(failed)?;
+        // It is no longer there to be removed.
+        drop(aside.keep());
+        Ok(())
+    }
+
+    fn write_files(&self, folder: &Path, control: &Control) -> Result<()> {
+        let members: Vec<(&str, usize)> = self.members().collect();
+        for (name, _) in &members {
+            let path = folder.join(name);
+            fs::create_dir_all(parent(&path)).map_err(|error| collision(name, error))?;
+        }
+        let problems = Mutex::new(Vec::new());
+        pool::for_each(members.len(), |index| {
+            let name = members[index].0;
+            let written = control.check().and_then(|()| {
+                let bytes = self.require(name)?;
+                let mut file =
+                    File::create_new(folder.join(name)).map_err(|error| collision(name, error))?;
+                file.write_all(&bytes)
+                    .map_err(|error| collision(name, error))
+            });
+            if let Err(error) = written {
+                problems
+                    .lock()
+                    .unwrap_or_else(|poisoned| poisoned.into_inner())
+                    .push(error);
+            }
+        });
+        let problems = problems
+            .into_inner()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(error) = Error::from_all(problems) {
+            return Err(self.locate(error));
+        }
+        if self.member(HEADER_FILE).is_none() {
+            let path = folder.join(HEADER_FILE);
+            let written = fs::write(&path, self.header().encode());
+            written.map_err(|error| Error::io(&path, "write", error))?;
+        }
+        Ok(())
+    }
+}
+
+/// A member that cannot be a file: a folder of another member, a name too long for the system.
+fn collision(name: &str, error: io::Error) -> Error {
+    Error::io("", "write", error).at(Location::member(name))
+}
+
+/// What goes into the header of a packed folder. Nothing set, and it is that of [`HEADER_FILE`];
+/// without that file, one made from `info.json`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PackOptions {
+    /// 1, a plain archive, when none is given; 2, compressed.
+    pub pkg_version: Option<u64>,
+    /// The NEFF version, major and minor; 0.4 without any.
+    pub version: Option<(u64, u64)>,
+    /// What built it.
+    pub build_version: Option<String>,
+    /// Its name; the folder's without any.
+    pub name: Option<String>,
+    /// Physical cores it needs.
+    pub num_tpb: Option<u32>,
+    /// What a loader must know.
+    pub feature_bits: Option<FeatureBits>,
+}
+
+/// Packs the files of `folder`, in the order of their names, into the package `path`. A
+/// `digests.json` among them is made anew.
+pub fn pack(
+    folder: impl AsRef<Path>,
+    path: impl AsRef<Path>,
+    options: &PackOptions,
+    control: &Control,
+) -> Result<Header> {
+    let (folder, path) = (folder.as_ref(), path.as_ref());
+    let target = path.canonicalize().ok();
+    let mut files = Vec::new();
+    let mut problems = Vec::new();
+    list(folder, "", &mut files, &mut problems)?;
+    if let Some(error) = Error::from_all(problems) {
+        return Err(error);
+    }
+    // The package may be written into the folder that it is made of.
+    files.retain(|file| target.is_none() || file.path.canonicalize().ok() != target);
+    let digested = files.iter().any(|file| file.name == DIGESTS_JSON);
+    files.retain(|file| file.name != HEADER_FILE && file.name != DIGESTS_JSON);
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    let header = header(folder, options)?;
+    let mut writer = PackageWriter::create(path, header)?;
+    if digested {
+        writer = writer.with_digests();
+    }
+    let total = files.iter().map(|file| file.size).sum();
+    let mut done = 0;
+    for file in &files {
+        control.progress("pack", done, total)?;
+        writer.add(&file.name, &file.read()?)?;
+        done += file.size;
+    }
+    control.progress("pack", done, total)?;
+    Ok(writer.finish()?.1)
+}
+
+/// A file that is to be a member.
+struct Found {
+    name: String,
+    path: PathBuf,
+    size: u64,
+}
+
+impl Found {
+    fn read(&self) -> Result<Buffer> {
+        let failed = |error| Error::io(&self.path, "read", error);
+        if self.size < MAPPED {
+            let bytes = fs::read(&self.path).map_err(failed)?;
+            return Ok(BufferMut::copy_of(&bytes)?.freeze());
+        }
+        Buffer::map(&File::open(&self.path).map_err(failed)?).map_err(failed)
+    }
+}
+
+/// All files below a folder. Links and what is no file are problems.
+fn list(
+    folder: &Path,
+    prefix: &str,
+    files: &mut Vec<Found>,
+    problems: &mut Vec<Error>,
+) -> Result<()> {
+    let failed = |error| Error::io(folder, "read", error);
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let path = entry.path();
+        let mut refuse = |text: &str| {
+            let error = Error::new(ErrorKind::InvalidArgument, text);
+            problems.push(error.at(Location::file(&path)));
+        };
+        let data = fs::symlink_metadata(&path).map_err(failed)?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|name| !name.contains('\\')) else {
+            refuse("a name that no member can have");
+            continue;
+        };
+        let name = format!("{prefix}{name}");
+        if data.is_dir() {
+            list(&path, &format!("{name}/"), files, problems)?;
+        } else if data.is_file() {
+            files.push(Found {
+                name,
+                size: data.len(),
+                path,
+            });
+        } else {
+            refuse("a link, or no file: it cannot be a member");
+        }
+    }
+    Ok(())
+}
+
+fn header(folder: &Path, options: &PackOptions) -> Result<Header> {
+    let path = folder.join(HEADER_FILE);
+    let mut header = match fs::read(&path) {
+        Ok(bytes) => Header::decode(&bytes).map_err(|error| error.at(Location::file(&path)))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => fresh_header(folder),
+        Err(error) => return Err(Error::io(&path, "read", error)),
+    };
+    header.header_size = HEADER_BYTES as u64;
+    header.pkg_version = options.pkg_version.unwrap_or(1);
+    if !matches!(header.pkg_version, 1 | 2) {
+        let error = Error::new(ErrorKind::InvalidArgument, "no such package version");
+        return Err(error.expected("1 or 2").found(header.pkg_version));
+    }
+    if let Some((major, minor)) = options.version {
+        (header.version_major, header.version_minor) = (major, minor);
+    }
+    if let Some(text) = &options.build_version {
+        header.set_build_version(text);
+    }
+    if let Some(name) = &options.name {
+        header.set_name(name);
+    }
+    if let Some(count) = options.num_tpb {
+        header.num_tpb = count;
+        header.requested_tpb_count = count;
+        header.tpb_per_node = [0; 64];
+        header.tpb_per_node[0] = u8::try_from(count).unwrap_or(u8::MAX);
+    }
+    if let Some(bits) = options.feature_bits {
+        header.feature_bits = bits;
+    }
+    if header.is_tenon() {
+        // Derived from the content, which may have changed.
+        header.uuid = [0; 16];
+    }
+    // What is decoded again is checked again.
+    Header::decode(&header.encode())
+}
+
+/// The header of a folder that has none, from what `info.json` tells.
+fn fresh_header(folder: &Path) -> Header {
+    let info = fs::read(folder.join(INFO_JSON)).unwrap_or_default();
+    let info: Info = serde_json::from_slice(&info).unwrap_or_default();
+    let from_folder = folder
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    let name = info
+        .name
+        .as_deref()
+        .map(str::to_owned)
+        .or(from_folder)
+        .unwrap_or_default();
+    let mut header = Header::tenon(&name, 1);
+    (header.version_major, header.version_minor) = (0, 4);
+    header.feature_bits = FeatureBits::default();
+    header.set_build_version(info.tool_version.as_deref().unwrap_or_default());
+    let count = info.num_tpb.unwrap_or(1);
+    header.num_tpb = count;
+    header.requested_tpb_count = info.num_tpb_requested.unwrap_or(count);
+    if let Some(list) = &info.num_tpb_per_node {
+        header.tpb_per_node = [0; 64];
+        for (to, &count) in header.tpb_per_node.iter_mut().zip(list) {
+            *to = u8::try_from(count).unwrap_or(u8::MAX);
+        }
+    }
+    header
+}
+
+/// The folder that holds `path`.
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}

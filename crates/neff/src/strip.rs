@@ -1,0 +1,114 @@
+//! A package without what only debuggers need, as a plain archive.
+
+use crate::{DIGESTS_JSON, Header, Package, PackageWriter, Structure};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use tenon_base::{Control, Error, ErrorKind, Location, Result};
+
+/// What [`strip`] did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stripped {
+    /// The header of the package written.
+    pub header: Header,
+    /// The members that it lacks, and their bytes.
+    pub removed: Vec<(String, usize)>,
+}
+
+/// Writes `package` to `path` as a plain archive, without the members that debug lists of its
+/// definitions name and without those below `debug_info/`; `keep_debug` keeps them all. The lists
+/// are emptied. Digests are made anew where there were some.
+pub fn strip(
+    package: &Package,
+    path: impl AsRef<Path>,
+    keep_debug: bool,
+    control: &Control,
+) -> Result<Stripped> {
+    let mut header = package.header().clone();
+    header.pkg_version = 1;
+    if header.is_tenon() {
+        // Derived from the content.
+        header.uuid = [0; 16];
+    }
+    let mut debug = match keep_debug {
+        true => Debug::default(),
+        false => Debug::of(package)?,
+    };
+    let mut writer = PackageWriter::create(path, header)?;
+    if package.member(DIGESTS_JSON).is_some() {
+        writer = writer.with_digests();
+    }
+    let mut gone = Vec::new();
+    let total = package.members().map(|(_, size)| size as u64).sum();
+    let mut done = 0;
+    for (name, size) in package.members() {
+        control.progress("strip", done, total)?;
+        done += size as u64;
+        if debug.removed.contains(name) {
+            gone.push((name.to_owned(), size));
+        } else if let Some(bytes) = debug.changed.remove(name) {
+            writer.add(name, &bytes)?;
+        } else if name != DIGESTS_JSON {
+            writer.add(name, &package.require(name)?)?;
+        }
+    }
+    let (_, header) = writer.finish()?;
+    Ok(Stripped {
+        header,
+        removed: gone,
+    })
+}
+
+/// The members to leave out, and the definitions that no longer name them.
+#[derive(Default)]
+struct Debug {
+    removed: HashSet<String>,
+    changed: HashMap<String, Vec<u8>>,
+}
+
+impl Debug {
+    fn of(package: &Package) -> Result<Self> {
+        let mut removed: HashSet<String> = package
+            .members()
+            .map(|(name, _)| name.to_owned())
+            .filter(|name| name.starts_with("debug_info/"))
+            .collect();
+        let mut changed = HashMap::new();
+        let (structure, _) = Structure::read_what_fits(package);
+        for subgraph in structure.subgraphs {
+            // Only what is read whole is written again.
+            let Ok(mut definition) = package.json::<crate::Definition>(&subgraph.member) else {
+                continue;
+            };
+            let mut any = false;
+            for (_, list) in definition.debug_lists() {
+                for file in list.iter_mut().flat_map(|list| list.drain(..)) {
+                    any = true;
+                    removed.insert(subgraph.file(&file));
+                }
+            }
+            // A list that names what the runtime reads is no reason to lose it.
+            removed.remove(&subgraph.member);
+            for parts in &subgraph.engines {
+                parts
+                    .member
+                    .iter()
+                    .chain(&parts.program)
+                    .for_each(|name| drop(removed.take(name)));
+            }
+            for (_, variable) in subgraph.definition.var.iter() {
+                if let Some(file) = &variable.file_name {
+                    removed.remove(&subgraph.file(file));
+                }
+            }
+            if any {
+                let bytes = serde_json::to_vec(&definition).map_err(|error| {
+                    let text = format!("cannot write as JSON: {error}");
+                    let error = Error::new(ErrorKind::Internal, text).source(error);
+                    error.at(Location::member(&subgraph.member))
+                })?;
+                changed.insert(subgraph.member, bytes);
+            }
+        }
+        Ok(Self { removed, changed })
+    }
+}

@@ -1,0 +1,8 @@
+//! `def.json`: read, written again, checked inside a package.
+#![no_main]
+
+#[path = "../checks/neff.rs"]
+#[allow(dead_code, reason = "the checks of the other targets")]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::definition(bytes));

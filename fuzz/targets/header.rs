@@ -1,0 +1,8 @@
+//! The 1024-byte header of a package: what decodes encodes to the same bytes.
+#![no_main]
+
+#[path = "../checks/neff.rs"]
+#[allow(dead_code, reason = "the checks of the other targets")]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::header(bytes));
