@@ -115,12 +115,28 @@ const FORMS: &[(&str, Form)] = &[
     ("ts.get_num_elements", Form::Fixed(&[SHAPE], &["i64"])),
     ("ts.get_dimension", Form::Fixed(&[SHAPE, "i32"], &["i64"])),
     (
-        "ts.as_fixed_rank_shape.{1,2,3}",
-        Form::Fixed(&[SHAPE], &[SHAPE]),
+        "ts.as_fixed_rank_shape.1",
+        Form::Fixed(&[SHAPE], &["!ts.fixed_rank_shape.1"]),
     ),
     (
-        "ts.print_fixed_rank_shape.{1,2,3}",
-        Form::Fixed(&[SHAPE, CHAIN], &[CHAIN]),
+        "ts.print_fixed_rank_shape.1",
+        Form::Fixed(&["!ts.fixed_rank_shape.1", CHAIN], &[CHAIN]),
+    ),
+    (
+        "ts.as_fixed_rank_shape.2",
+        Form::Fixed(&[SHAPE], &["!ts.fixed_rank_shape.2"]),
+    ),
+    (
+        "ts.print_fixed_rank_shape.2",
+        Form::Fixed(&["!ts.fixed_rank_shape.2", CHAIN], &[CHAIN]),
+    ),
+    (
+        "ts.as_fixed_rank_shape.3",
+        Form::Fixed(&[SHAPE], &["!ts.fixed_rank_shape.3"]),
+    ),
+    (
+        "ts.print_fixed_rank_shape.3",
+        Form::Fixed(&["!ts.fixed_rank_shape.3", CHAIN], &[CHAIN]),
     ),
     ("ts.to_shape", Form::Fixed(&[PARTIAL], &[SHAPE])),
     ("ts.to_partial_shape", Form::Fixed(&[SHAPE], &[PARTIAL])),
