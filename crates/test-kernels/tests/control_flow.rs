@@ -2,7 +2,7 @@
 
 mod program;
 
-use program::{Output, load, run, run_with};
+use program::{Output, load, parse, run, run_module};
 use std::thread;
 use tenon_executor::{Host, Request, Value};
 
@@ -268,7 +268,7 @@ fn once_is_once_a_request() {
 #[test]
 fn once_needs_a_resource_context() {
     assert_eq!(
-        run_with(Host::builder(), ONCE, false),
+        run_module(Host::builder(), &parse(ONCE), false),
         "returned <<error: tfrt.once requires resource context>>,\
          <<error: tfrt.once requires resource context>>\n"
     );

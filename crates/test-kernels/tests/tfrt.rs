@@ -192,9 +192,9 @@ fn programs_that_do_not_fit_are_refused() {
             "func.func @main() {{\n  %a = tfrt.constant.i32 1\n  {kernel}\n  tfrt.return\n}}\n"
         ))
     };
-    let wrong_type = main("%r = \"tfrt.add.i64\"(%a, %a) : (i32, i32) -> i64");
+    let wrong_type = main("%r = \"vt.add\"(%a, %a) : (i32, i32) -> !vt.value");
     assert!(
-        wrong_type.contains("wrong type of operand 0: expected i64, found i32"),
+        wrong_type.contains("wrong type of operand 0: expected !vt.value, found i32"),
         "{wrong_type}"
     );
     let no_attribute = main("%r = \"tfrt.constant.i32\"() : () -> i32");

@@ -5,6 +5,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 use tenon_base::Control;
+use tenon_bef::Module;
 use tenon_executor::{Host, HostBuilder, Program, Registry, Request, Services, Value};
 use tenon_kernels::host::number::Scientific;
 
@@ -25,7 +26,7 @@ pub fn registry() -> Registry {
 pub struct Output(Arc<Mutex<Vec<u8>>>);
 
 impl Output {
-    fn add(&self, bytes: &[u8]) {
+    pub fn add(&self, bytes: &[u8]) {
         self.0.lock().unwrap().extend(bytes);
     }
 
@@ -47,14 +48,21 @@ impl io::Write for Output {
 
 /// The program, loaded.
 pub fn load(text: &str) -> Program {
-    let module = tenon_bef::parse(text, "test.mlir").unwrap();
-    Program::decode(&module, &registry(), &Services::new()).unwrap()
+    bind(&parse(text))
+}
+
+/// The program as a Module.
+pub fn parse(text: &str) -> Module {
+    tenon_bef::parse(text, "test.mlir").unwrap()
+}
+
+fn bind(module: &Module) -> Program {
+    Program::decode(module, &registry(), &Services::new()).unwrap()
 }
 
 /// What loading the program is refused with.
 pub fn refusal(text: &str) -> String {
-    let module = tenon_bef::parse(text, "test.mlir").unwrap();
-    let program = Program::decode(&module, &registry(), &Services::new());
+    let program = Program::decode(&parse(text), &registry(), &Services::new());
     program.err().unwrap().to_string()
 }
 
@@ -65,12 +73,12 @@ pub fn run(text: &str) -> String {
 
 /// The same on another host.
 pub fn run_on(host: HostBuilder, text: &str) -> String {
-    run_with(host, text, true)
+    run_module(host, &parse(text), true)
 }
 
 /// The same, with or without a resource context.
-pub fn run_with(host: HostBuilder, text: &str, resources: bool) -> String {
-    let program = load(text);
+pub fn run_module(host: HostBuilder, module: &Module, resources: bool) -> String {
+    let program = bind(module);
     let output = Output::default();
     let diagnostics = output.clone();
     let host = host
