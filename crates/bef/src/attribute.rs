@@ -128,6 +128,11 @@ impl Attribute {
         }
     }
 
+    /// Whether `code` is that of a number, which takes no memory of its own.
+    pub(crate) fn is_number_code(code: u8) -> bool {
+        code < code::TYPE && code != DType::String as u8
+    }
+
     /// Bytes of a number or type, which is also its alignment; `None` for everything else.
     pub(crate) fn fixed_size(&self) -> Option<usize> {
         match self {

@@ -79,7 +79,10 @@ pub struct Function {
 pub type Dictionary = Vec<(Name, Attribute)>;
 
 /// The registers that a kernel uses or makes; most have few.
-pub type Registers = SmallVec<[RegisterId; 4]>;
+pub type Registers = SmallVec<[RegisterId; FEW_REGISTERS]>;
+
+/// So many registers of a kernel take no memory of their own.
+pub(crate) const FEW_REGISTERS: usize = 4;
 
 /// A kernel: a named host function applied to registers.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -1,11 +1,12 @@
-//! Names: texts that many places share.
+//! Names: texts that stand in many places.
 
+use smol_str::SmolStr;
 use std::borrow::Borrow;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 
-/// A text that is shared rather than copied: the name of a kernel or an attribute, a type, a file.
+/// A text that is cheap to clone, held in place when it is short and shared when it is long: the
+/// name of a kernel or an attribute, a type, a file.
 ///
 /// It compares, hashes and prints as its text, and can be used wherever a `&str` can.
 ///
@@ -16,7 +17,7 @@ use std::sync::Arc;
 /// assert!(name.starts_with("tfrt."));
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Name(Arc<str>);
+pub struct Name(SmolStr);
 
 impl Name {
     /// Its text.
@@ -59,13 +60,13 @@ impl fmt::Debug for Name {
 
 impl From<&str> for Name {
     fn from(text: &str) -> Name {
-        Name(text.into())
+        Name(SmolStr::new(text))
     }
 }
 
 impl From<&String> for Name {
     fn from(text: &String) -> Name {
-        Name(text.as_str().into())
+        Name(SmolStr::new(text))
     }
 }
 

@@ -12,6 +12,9 @@ pub(crate) fn read_attribute(
     type_code: u8,
     budget: &mut Budget,
 ) -> Result<Attribute> {
+    if Attribute::is_number_code(type_code) {
+        return read_number(&mut { reader }, type_code);
+    }
     read_nested(reader, type_code, budget, 0)
 }
 

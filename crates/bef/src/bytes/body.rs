@@ -2,7 +2,7 @@
 
 use super::wire::{Budget, Reader};
 use crate::RegisterId;
-use tenon_base::Result;
+use tenon_base::{Error, Result};
 
 /// The code of the pseudo kernel, which stands first in every function.
 pub(crate) const PSEUDO_CODE: u32 = 0xABAB_ABAB;
@@ -42,9 +42,7 @@ impl<'a> Body<'a> {
         let location = reader.vbr()?;
         let registers = reader.count(1)?;
         let use_counts = reader;
-        for _ in 0..registers {
-            reader.vbr()?;
-        }
+        reader.skip_vbrs(registers)?;
         let start = reader;
         let kernels = reader.count(3)?;
         if kernels == 0 {
@@ -76,10 +74,41 @@ impl<'a> Body<'a> {
     }
 
     /// The record of a kernel.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn record(&self, row: &KernelRow) -> Result<Record<'a>> {
+        let list = self.kernels.ahead();
+        let ahead = usize::try_from(row.offset).map(|offset| list.get(offset..));
+        match ahead {
+            Ok(Some(ahead)) => Record::read(ahead).ok_or_else(|| self.bad_record(row)),
+            _ => Err(self.bad_record(row)),
+        }
+    }
+
+    /// The place of the record of a kernel, for errors.
+    #[cold]
+    pub(crate) fn place(&self, row: &KernelRow) -> Reader<'a> {
         let list = self.kernels.position() as u64;
-        Record::read(self.kernels.at(list.saturating_add(row.offset))?)
+        let record = self.kernels.at(list.saturating_add(row.offset));
+        record.unwrap_or(self.kernels)
+    }
+
+    #[cold]
+    fn bad_record(&self, row: &KernelRow) -> Error {
+        let list = self.kernels.position() as u64;
+        match self.kernels.at(list.saturating_add(row.offset)) {
+            Err(error) => error,
+            Ok(place) => {
+                let error = place.error("a kernel that is longer than its function");
+                let (words, _) = place.ahead().as_chunks::<4>();
+                match words.get(2..6) {
+                    Some(counts) => error.found(format!(
+                        "{:?} operands, attributes, functions and results",
+                        words_of(counts).collect::<Vec<_>>()
+                    )),
+                    None => error.found(format!("{} bytes", place.remaining())),
+                }
+            }
+        }
     }
 }
 
@@ -88,8 +117,6 @@ impl<'a> Body<'a> {
 pub(crate) struct Record<'a> {
     pub(crate) code: u32,
     pub(crate) location: u32,
-    /// Where the record stands.
-    pub(crate) place: Reader<'a>,
     operands: &'a [[u8; 4]],
     attributes: &'a [[u8; 4]],
     functions: &'a [[u8; 4]],
@@ -99,45 +126,34 @@ pub(crate) struct Record<'a> {
 }
 
 /// The words of a list.
-fn words<'a>(list: &'a [[u8; 4]]) -> impl ExactSizeIterator<Item = u32> + Clone + use<'a> {
+#[inline(always)]
+fn words_of<'a>(list: &'a [[u8; 4]]) -> impl ExactSizeIterator<Item = u32> + Clone + use<'a> {
     list.iter().map(|word| u32::from_le_bytes(*word))
 }
 
 impl<'a> Record<'a> {
-    #[inline]
-    fn read(place: Reader<'a>) -> Result<Self> {
-        let (all, _) = place.ahead().as_chunks::<4>();
-        let Some((header, mut rest)) = all.split_first_chunk::<6>() else {
-            return Err(place.error("a kernel that is cut short"));
-        };
+    /// Cuts `ahead`; `None` when it is too short for what it says.
+    #[inline(always)]
+    fn read(ahead: &'a [u8]) -> Option<Self> {
+        let (all, _) = ahead.as_chunks::<4>();
+        let (header, rest) = all.split_first_chunk::<6>()?;
         let [code, location, operands, attributes, functions, results] =
             header.map(u32::from_le_bytes);
-        let mut take = |count: u32| -> Option<&'a [[u8; 4]]> {
-            let (taken, behind) = rest.split_at_checked(count as usize)?;
-            rest = behind;
-            Some(taken)
-        };
-        let mut lists = || {
-            let used_by_counts = take(results)?;
-            let used_by: u64 = words(used_by_counts).map(u64::from).sum();
-            Some(Self {
-                code,
-                location,
-                place,
-                operands: take(operands)?,
-                attributes: take(attributes)?,
-                functions: take(functions)?,
-                results: take(results)?,
-                used_by_counts,
-                used_by: take(u32::try_from(used_by).ok()?)?,
-            })
-        };
-        lists().ok_or_else(|| {
-            let error = place.error("a kernel whose lists are longer than its function");
-            let counts = [operands, attributes, functions, results];
-            error.found(format!(
-                "{counts:?} operands, attributes, functions and results"
-            ))
+        let (used_by_counts, rest) = rest.split_at_checked(results as usize)?;
+        let (operands, rest) = rest.split_at_checked(operands as usize)?;
+        let (attributes, rest) = rest.split_at_checked(attributes as usize)?;
+        let (functions, rest) = rest.split_at_checked(functions as usize)?;
+        let (results, rest) = rest.split_at_checked(results as usize)?;
+        let used_by: u64 = words_of(used_by_counts).map(u64::from).sum();
+        Some(Self {
+            code,
+            location,
+            operands,
+            attributes,
+            functions,
+            results,
+            used_by_counts,
+            used_by: rest.get(..usize::try_from(used_by).ok()?)?,
         })
     }
 
@@ -150,37 +166,36 @@ impl<'a> Record<'a> {
     }
 
     /// The registers it uses.
+    #[inline(always)]
     pub(crate) fn operands(&self) -> impl ExactSizeIterator<Item = u32> + Clone + use<'a> {
-        words(self.operands)
+        words_of(self.operands)
     }
 
     /// Offsets into Attributes.
+    #[inline(always)]
     pub(crate) fn attributes(&self) -> impl ExactSizeIterator<Item = u32> + Clone + use<'a> {
-        words(self.attributes)
+        words_of(self.attributes)
     }
 
     /// Numbers of functions.
+    #[inline(always)]
     pub(crate) fn functions(&self) -> impl ExactSizeIterator<Item = u32> + Clone + use<'a> {
-        words(self.functions)
+        words_of(self.functions)
     }
 
     /// The registers it makes.
+    #[inline(always)]
     pub(crate) fn results(&self) -> impl ExactSizeIterator<Item = u32> + Clone + use<'a> {
-        words(self.results)
-    }
-
-    /// How many words its lists of registers and references have.
-    pub(crate) fn references(&self) -> usize {
-        self.operands.len() + self.functions.len() + self.results.len()
+        words_of(self.results)
     }
 
     /// The users of every result, each list by itself.
     pub(crate) fn users(&self) -> impl Iterator<Item = Vec<u32>> {
         let mut rest = self.used_by;
-        words(self.used_by_counts).map(move |count| {
+        words_of(self.used_by_counts).map(move |count| {
             let (list, behind) = rest.split_at_checked(count as usize).unwrap_or((rest, &[]));
             rest = behind;
-            words(list).collect()
+            words_of(list).collect()
         })
     }
 }

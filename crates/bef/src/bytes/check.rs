@@ -60,7 +60,7 @@ fn check_tables(
             sorted.sort_unstable();
             if sorted != expected {
                 let register = RegisterId(register);
-                let error = (record.place).error(format!("another list of users of {register}"));
+                let error = (body.place(row)).error(format!("another list of users of {register}"));
                 let error = error.expected(format!("{expected:?}"));
                 problems.push(error.found(format!("{found:?}")));
             }

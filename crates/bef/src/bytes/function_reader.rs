@@ -14,6 +14,7 @@ use super::section::{SectionId, Sections};
 use super::steps::Steps;
 use super::strings::StringsReader;
 use super::wire::{Budget, Reader};
+use crate::module::FEW_REGISTERS;
 use crate::streams::COST_ATTRIBUTE;
 use crate::verify::{
     attribute_name_problem, cost_problem, dictionary_problems, reference_problem, result_problems,
@@ -28,6 +29,21 @@ const UNKNOWN_ATTRIBUTE: Attribute = Attribute::I32(0xDEAD_BEEFu32 as i32);
 
 /// What stands in for a type that is not known.
 const UNKNOWN_TYPE: &str = "none";
+
+/// A kernel that is being decoded: its function's number, its row, the body, its record.
+struct Site<'s, 'f> {
+    id: usize,
+    row: &'s KernelRow,
+    body: &'s Body<'f>,
+    record: Record<'f>,
+}
+
+impl<'f> Site<'_, 'f> {
+    /// Where the record stands.
+    fn place(&self) -> Reader<'f> {
+        self.body.place(self.row)
+    }
+}
 
 /// Decodes functions of one file.
 pub(crate) struct FunctionReader<'f> {
@@ -187,9 +203,36 @@ impl<'f> FunctionReader<'f> {
         self.budget.spend_on::<Kernel>(table.len() - 1, 0)?;
         function.kernels.reserve_exact(table.len() - 1);
         for row in &table[1..] {
-            let record = body.record(row)?;
-            let kernel = self.kernel(id, record, row, steps)?;
-            function.kernels.push(kernel);
+            let site = Site {
+                id,
+                row,
+                body: &body,
+                record: body.record(row)?,
+            };
+            let (code, location) = (site.record.code, site.record.location);
+            let name = match self.lookup.kernels.get(code as usize) {
+                Some(name) => name.clone(),
+                None => self.unknown_kernel(&site),
+            };
+            let location = (self.locations).location(location.into(), &mut self.budget)?;
+            let operands = self.operands(&site)?;
+            let attributes = match site.record.attributes().len() {
+                0 => Dictionary::new(),
+                _ => self.attribute_list(&site, steps)?,
+            };
+            let functions = match site.record.functions().len() {
+                0 => Vec::new(),
+                _ => self.function_list(&site, &name, &attributes, steps)?,
+            };
+            let results = self.made_registers(&site)?;
+            function.kernels.push(Kernel {
+                name,
+                operands,
+                attributes,
+                functions,
+                results,
+                location,
+            });
         }
         self.table = table;
         self.results(
@@ -271,7 +314,7 @@ impl<'f> FunctionReader<'f> {
         let expected = std::iter::once(registers).chain(0..function.arguments);
         if !record.is_pseudo() || !record.results().eq(expected.clone()) {
             let error =
-                (record.place).error("the first kernel of a function is not the pseudo kernel");
+                (body.place(row)).error("the first kernel of a function is not the pseudo kernel");
             self.report(
                 error
                     .expected(format!("one that makes {:?}", expected.collect::<Vec<_>>()))
@@ -284,80 +327,85 @@ impl<'f> FunctionReader<'f> {
         Ok(())
     }
 
-    fn kernel(
-        &mut self,
-        id: usize,
-        record: Record<'f>,
-        row: &KernelRow,
-        steps: &mut Steps<'f>,
-    ) -> Result<Kernel> {
-        if record.operands().len() as u64 != row.operands {
-            let error = (record.place).error("another number of operands than in the kernel table");
-            self.report(error.expected(row.operands).found(record.operands().len()));
-        }
-        let name = match self.lookup.kernels.get(record.code as usize) {
-            Some(name) => name.clone(),
-            None => {
-                let error = (record.place).error("a kernel outside of the Kernels table");
-                let known = self.lookup.kernels.len();
-                self.report(
-                    error
-                        .expected(format!("less than {known}"))
-                        .found(record.code),
-                );
-                Name::default()
-            }
-        };
-        let location = (self.locations).location(record.location.into(), &mut self.budget)?;
-        // What does not stand in place: attributes, functions, long lists of registers.
-        self.budget.spend(32 * record.references())?;
-        let operands = self.operands(&record);
-        let attributes = self.attribute_list(&record, steps)?;
-        let functions = self.function_list(id, &record, &name, &attributes, steps)?;
-        let results = self.made_registers(&record);
-        Ok(Kernel {
-            name,
-            operands,
-            attributes,
-            functions,
-            results,
-            location,
-        })
+    #[cold]
+    fn unknown_kernel(&mut self, site: &Site<'_, 'f>) -> Name {
+        let error = site.place().error("a kernel outside of the Kernels table");
+        let expected = format!("less than {}", self.lookup.kernels.len());
+        self.report(error.expected(expected).found(site.record.code));
+        Name::default()
     }
 
-    fn operands(&mut self, record: &Record<'f>) -> Registers {
-        let mut operands = Registers::with_capacity(record.operands().len());
-        for register in record.operands() {
+    #[inline(always)]
+    fn operands(&mut self, site: &Site<'_, 'f>) -> Result<Registers> {
+        let operands = site.record.operands();
+        let mut wrong = operands.len() as u64 != site.row.operands;
+        for register in operands.clone() {
+            wrong |= self.made.get(register as usize) != Some(&true);
+        }
+        if wrong {
+            self.wrong_operands(site);
+        }
+        self.register_list(operands)
+    }
+
+    #[cold]
+    fn wrong_operands(&mut self, site: &Site<'_, 'f>) {
+        let (place, operands) = (site.place(), site.record.operands());
+        if operands.len() as u64 != site.row.operands {
+            let error = place.error("another number of operands than in the kernel table");
+            self.report(error.expected(site.row.operands).found(operands.len()));
+        }
+        for register in operands {
             match self.made.get(register as usize) {
                 Some(true) => {}
                 Some(false) => self.report(
-                    (record.place)
+                    place
                         .error("a register that is used before it is made")
                         .found(RegisterId(register)),
                 ),
-                None => self.report(self.unknown_register(record.place, register)),
+                None => self.report(self.unknown_register(place, register)),
             }
-            operands.push(RegisterId(register));
         }
-        operands
     }
 
     /// Registers are made once.
-    fn made_registers(&mut self, record: &Record<'f>) -> Registers {
-        let mut results = Registers::with_capacity(record.results().len());
-        for register in record.results() {
+    #[inline(always)]
+    fn made_registers(&mut self, site: &Site<'_, 'f>) -> Result<Registers> {
+        let results = site.record.results();
+        for register in results.clone() {
             match self.made.get_mut(register as usize) {
                 Some(made) if !*made => *made = true,
-                Some(_) => self.report(
-                    (record.place)
-                        .error("a register that is made a second time")
-                        .found(RegisterId(register)),
-                ),
-                None => self.report(self.unknown_register(record.place, register)),
+                _ => self.wrong_result(site, register),
             }
-            results.push(RegisterId(register));
         }
-        results
+        self.register_list(results)
+    }
+
+    #[cold]
+    fn wrong_result(&mut self, site: &Site<'_, 'f>, register: u32) {
+        let place = site.place();
+        let problem = if (register as usize) < self.made.len() {
+            let error = place.error("a register that is made a second time");
+            error.found(RegisterId(register))
+        } else {
+            self.unknown_register(place, register)
+        };
+        self.report(problem);
+    }
+
+    /// A list of registers: in place when it is short, else paid for.
+    #[inline(always)]
+    fn register_list(&mut self, list: impl ExactSizeIterator<Item = u32>) -> Result<Registers> {
+        let length = list.len();
+        let mut short = [RegisterId(0); FEW_REGISTERS];
+        if length > short.len() {
+            self.budget.spend_on::<RegisterId>(length, 0)?;
+            return Ok(list.map(RegisterId).collect());
+        }
+        for (place, register) in short.iter_mut().zip(list) {
+            *place = RegisterId(register);
+        }
+        Ok(Registers::from_buf_and_len(short, length))
     }
 
     fn unknown_register(&self, place: Reader<'f>, register: u32) -> Error {
@@ -366,14 +414,11 @@ impl<'f> FunctionReader<'f> {
         error.expected(expected).found(register)
     }
 
-    fn attribute_list(&mut self, record: &Record<'f>, steps: &mut Steps<'f>) -> Result<Dictionary> {
-        let count = record.attributes().len();
-        if count == 0 {
-            return Ok(Dictionary::new());
-        }
+    fn attribute_list(&mut self, site: &Site<'_, 'f>, steps: &mut Steps<'f>) -> Result<Dictionary> {
+        let count = site.record.attributes().len();
         self.budget.spend_on::<(Name, Attribute)>(count, 0)?;
         let mut attributes = Dictionary::with_capacity(count);
-        for (position, offset) in record.attributes().enumerate() {
+        for (position, offset) in site.record.attributes().enumerate() {
             let name = match &mut steps.attribute_names {
                 Some(names) => self.strings.text(names.vbr()?, &mut self.budget)?,
                 // Padded, because attributes are sorted by name and must keep their order.
@@ -381,17 +426,17 @@ impl<'f> FunctionReader<'f> {
             };
             let last = attributes.last().map(|(last, _): &(Name, _)| last);
             if let Some(problem) = attribute_name_problem(last, &name) {
-                self.report(record.place.error(problem));
+                self.report(site.place().error(problem));
             }
-            let value = self.attribute(record, offset)?;
+            let value = self.attribute(site, offset);
             attributes.push((name, value));
         }
         Ok(attributes)
     }
 
-    fn attribute(&mut self, record: &Record<'f>, offset: u32) -> Result<Attribute> {
+    fn attribute(&mut self, site: &Site<'_, 'f>, offset: u32) -> Attribute {
         let Some(types) = &self.lookup.attributes else {
-            return Ok(UNKNOWN_ATTRIBUTE);
+            return UNKNOWN_ATTRIBUTE;
         };
         let next = self.attribute_hint + 1;
         let found = match types.get(next) {
@@ -399,40 +444,39 @@ impl<'f> FunctionReader<'f> {
             _ => types.binary_search_by_key(&offset, |(offset, _)| *offset),
         };
         let Ok(found) = found else {
-            let error = (record.place).error("an attribute without an entry in AttributeTypes");
+            let error = (site.place()).error("an attribute without an entry in AttributeTypes");
             self.report(error.found(offset));
-            return Ok(UNKNOWN_ATTRIBUTE);
+            return UNKNOWN_ATTRIBUTE;
         };
         self.attribute_hint = found;
-        let reader = self.attributes.at(offset.into());
-        let value =
-            reader.and_then(|reader| read_attribute(reader, types[found].1, &mut self.budget));
+        let value = (self.attributes.at(offset.into()))
+            .and_then(|reader| read_attribute(reader, types[found].1, &mut self.budget));
         match value {
             Ok(value) => {
-                if let Some(problem) = value.problem() {
-                    self.report(record.place.error(problem).found(format!("at {offset}")));
+                if value.number_type().is_none()
+                    && let Some(problem) = value.problem()
+                {
+                    let error = site.place().error(problem);
+                    self.report(error.found(format!("an attribute at {offset}")));
                 }
-                Ok(value)
+                value
             }
             Err(error) => {
                 self.report(error);
-                Ok(UNKNOWN_ATTRIBUTE)
+                UNKNOWN_ATTRIBUTE
             }
         }
     }
 
     fn function_list(
         &mut self,
-        id: usize,
-        record: &Record<'f>,
+        site: &Site<'_, 'f>,
         kernel: &str,
         attributes: &Dictionary,
         steps: &mut Steps<'f>,
     ) -> Result<Vec<(Name, FunctionId)>> {
+        let (id, record) = (site.id, &site.record);
         let count = record.functions().len();
-        if count == 0 {
-            return Ok(Vec::new());
-        }
         self.budget.spend_on::<(Name, FunctionId)>(count, 0)?;
         let mut names = match &mut steps.reference_names {
             Some(names) => (0..count)
@@ -454,7 +498,7 @@ impl<'f> FunctionReader<'f> {
                 Some(region) => reference_problem(&functions, &name, region, attributes),
             };
             if let Some(problem) = problem {
-                self.report(record.place.error(problem).found(function));
+                self.report(site.place().error(problem).found(function));
             }
             functions.push((name, FunctionId(function)));
         }

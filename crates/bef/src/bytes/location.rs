@@ -1,7 +1,7 @@
 //! Source locations, to bytes and back (facts 1.7).
 
 use super::strings::StringsReader;
-use super::wire::{Budget, Reader, Writer};
+use super::wire::{Budget, Reader, Writer, short_vbr};
 use crate::KernelLocation;
 use std::collections::HashMap;
 use tenon_base::Result;
@@ -85,13 +85,21 @@ pub(crate) struct LocationReader<'a> {
 impl<'a> LocationReader<'a> {
     /// The location at `offset`; an offset behind the section means that there is none.
     pub(crate) fn location(&mut self, offset: u64, budget: &mut Budget) -> Result<KernelLocation> {
-        let Ok(mut record) = self.locations.at(offset) else {
-            return Ok(KernelLocation::Unknown);
-        };
-        if record.remaining() == 0 {
-            return Ok(KernelLocation::Unknown);
+        let record = (usize::try_from(offset).ok())
+            .and_then(|offset| self.locations.ahead().get(offset..))
+            .unwrap_or_default();
+        match record {
+            [UNKNOWN, ..] | [] => Ok(KernelLocation::Unknown),
+            [FILE_LINE_COL, place @ ..] => match short_place(place) {
+                Some((file, line, column)) => Ok(KernelLocation::FileLineCol {
+                    file: self.strings.text(file, budget)?,
+                    line,
+                    column,
+                }),
+                None => self.record(&mut self.locations.at(offset)?, budget),
+            },
+            _ => self.record(&mut self.locations.at(offset)?, budget),
         }
-        self.record(&mut record, budget)
     }
 
     /// The location whose record stands at `record`.
@@ -109,13 +117,16 @@ impl<'a> LocationReader<'a> {
         budget: &mut Budget,
         depth: usize,
     ) -> Result<KernelLocation> {
-        budget.spend_on::<KernelLocation>(1, 0)?;
-        let start = *record;
+        // What stands at the top stands in the function or kernel, which has been paid for.
+        if depth > 0 {
+            budget.spend_on::<KernelLocation>(1, 0)?;
+        }
         if depth > MAX_LOCATION_NESTING {
-            return Err(start.error(format!(
+            return Err(record.error(format!(
                 "a location is nested deeper than {MAX_LOCATION_NESTING}"
             )));
         }
+        let start = record.position();
         Ok(match record.byte()? {
             UNKNOWN => KernelLocation::Unknown,
             FILE_LINE_COL => KernelLocation::FileLineCol {
@@ -143,9 +154,24 @@ impl<'a> LocationReader<'a> {
                         .collect::<Result<Vec<_>>>()?,
                 )
             }
-            kind => return Err(start.error("a location of an unknown kind").found(kind)),
+            kind => {
+                let error = record
+                    .at(start as u64)?
+                    .error("a location of an unknown kind");
+                return Err(error.found(kind));
+            }
         })
     }
+}
+
+/// The offset of a file's name, a line and a column, where none takes more than three bytes.
+#[inline(always)]
+fn short_place(bytes: &[u8]) -> Option<(u64, u32, u32)> {
+    let (file, length) = short_vbr(bytes)?;
+    let bytes = bytes.get(length..)?;
+    let (line, length) = short_vbr(bytes)?;
+    let (column, _) = short_vbr(bytes.get(length..)?)?;
+    Some((file, line as u32, column as u32))
 }
 
 /// How deep a location nests.

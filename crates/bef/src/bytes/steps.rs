@@ -116,14 +116,12 @@ impl<'a> Steps<'a> {
             (&mut self.reference_names, references),
         ] {
             let Some(section) = section else { continue };
-            for _ in 0..count {
-                section.vbr()?;
-            }
+            let count = section.room_for(count, 1)?;
+            section.skip_vbrs(count)?;
         }
         if let Some(types) = &mut self.register_types {
-            for _ in 0..types.count(1)? {
-                types.vbr()?;
-            }
+            let count = types.count(1)?;
+            types.skip_vbrs(count)?;
         }
         Ok(())
     }

@@ -110,6 +110,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The same section from `offset` on.
+    #[inline]
     pub(crate) fn at(&self, offset: u64) -> Result<Reader<'a>> {
         match usize::try_from(offset) {
             Ok(position) if position <= self.bytes.len() => Ok(Reader { position, ..*self }),
@@ -138,22 +139,32 @@ impl<'a> Reader<'a> {
         Ok((inner, rest))
     }
 
+    #[inline]
     pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let rest = &self.bytes[self.position..];
         let Some(taken) = rest.get(..count) else {
-            return Err(self
-                .error("the section is cut short")
-                .expected(format!("{count} more bytes"))
-                .found(rest.len()));
+            return Err(self.cut_short(count));
         };
         self.position += count;
         Ok(taken)
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
+        match self.ahead().first_chunk() {
+            Some(array) => {
+                self.position += N;
+                Ok(*array)
+            }
+            None => Err(self.cut_short(N)),
+        }
+    }
+
+    #[cold]
+    fn cut_short(&self, count: usize) -> Error {
+        self.error("the section is cut short")
+            .expected(format!("{count} more bytes"))
+            .found(self.remaining())
     }
 
     pub(crate) fn byte(&mut self) -> Result<u8> {
@@ -176,17 +187,19 @@ impl<'a> Reader<'a> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
+    /// A VBR integer. Most take a byte or two.
     #[inline]
     pub(crate) fn vbr(&mut self) -> Result<u64> {
-        match self.bytes.get(self.position) {
-            Some(byte) if byte & 0x80 == 0 => {
-                self.position += 1;
-                Ok(u64::from(*byte))
+        match short_vbr(self.ahead()) {
+            Some((value, length)) => {
+                self.position += length;
+                Ok(value)
             }
-            _ => self.long_vbr(),
+            None => self.long_vbr(),
         }
     }
 
+    #[inline(never)]
     fn long_vbr(&mut self) -> Result<u64> {
         let start = *self;
         let mut value = 0u64;
@@ -202,12 +215,32 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Goes past `count` VBR integers.
+    pub(crate) fn skip_vbrs(&mut self, count: usize) -> Result<()> {
+        let mut ends = (self.ahead().iter().enumerate()).filter(|(_, byte)| **byte < 0x80);
+        let length = match count.checked_sub(1) {
+            None => 0,
+            Some(before) => match ends.nth(before) {
+                Some((last, _)) => last + 1,
+                None => return Err(self.cut_short(count)),
+            },
+        };
+        self.position += length;
+        Ok(())
+    }
+
     /// A VBR integer that must fit 32 bits.
+    #[inline]
     pub(crate) fn vbr32(&mut self) -> Result<u32> {
-        let start = *self;
+        let position = self.position;
         let value = self.vbr()?;
-        u32::try_from(value)
-            .map_err(|_| start.error("an integer of more than 32 bits").found(value))
+        match u32::try_from(value) {
+            Ok(value) => Ok(value),
+            Err(_) => {
+                let start = Reader { position, ..*self };
+                Err(start.error("an integer of more than 32 bits").found(value))
+            }
+        }
     }
 
     /// Checks that `count` items of at least `size` bytes each can still follow.
@@ -254,6 +287,18 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The value and the length of a VBR integer of at most three bytes.
+#[inline(always)]
+pub(crate) fn short_vbr(bytes: &[u8]) -> Option<(u64, usize)> {
+    let low = |byte: u8| u64::from(byte & 0x7F);
+    match *bytes {
+        [a, ..] if a < 0x80 => Some((low(a), 1)),
+        [a, b, ..] if b < 0x80 => Some((low(a) << 7 | low(b), 2)),
+        [a, b, c, ..] if c < 0x80 => Some((low(a) << 14 | low(b) << 7 | low(c), 3)),
+        _ => None,
+    }
+}
+
 /// Memory that one decoding may still fill. A file can refer to one long string or attribute from
 /// many places; as each place owns what it refers to, the sum is bounded by the file's size.
 #[derive(Debug)]
@@ -283,18 +328,22 @@ impl Budget {
         self.left
     }
 
+    #[inline]
     pub(crate) fn spend(&mut self, bytes: usize) -> Result<()> {
         match self.left.checked_sub(bytes) {
             Some(left) => {
                 self.left = left;
                 Ok(())
             }
-            None => Err(Error::new(
-                ErrorKind::InvalidProgram,
-                format!("the program expands to more than {} bytes", self.total),
-            )
-            .help("it refers to the same long strings or attributes too often")),
+            None => Err(self.exhausted()),
         }
+    }
+
+    #[cold]
+    fn exhausted(&self) -> Error {
+        let message = format!("the program expands to more than {} bytes", self.total);
+        Error::new(ErrorKind::InvalidProgram, message)
+            .help("it refers to the same long strings or attributes too often")
     }
 
     /// Room for `count` values of `T`, and for `heap` bytes behind each.
