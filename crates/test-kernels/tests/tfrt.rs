@@ -197,8 +197,8 @@ fn programs_that_do_not_fit_are_refused() {
         wrong_type.contains("wrong type of operand 0: expected !vt.value, found i32"),
         "{wrong_type}"
     );
-    let no_attribute = main("%r = \"tfrt.constant.i32\"() : () -> i32");
+    let no_attribute = main("%r = \"vt.constant\"() : () -> !vt.value");
     assert!(no_attribute.contains("attribute"), "{no_attribute}");
-    let unknown = main("%r = \"tfrt.unheard.of\"() : () -> i32");
-    assert!(unknown.contains("tfrt.unheard.of"), "{unknown}");
+    let unknown = main("%r = \"un.heard.of\"() : () -> i32");
+    assert!(unknown.contains("un.heard.of"), "{unknown}");
 }
