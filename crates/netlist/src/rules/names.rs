@@ -4,11 +4,20 @@ use super::Rule;
 use super::check::Checker;
 use crate::Finding;
 use crate::links::Node;
-use crate::source::Spanned;
+use crate::source::{Span, Spanned};
 use std::collections::HashSet;
 
 pub(super) fn check(checker: &mut Checker<'_>) {
     let netlist = checker.netlist;
+    let sections = [
+        ("queues", netlist.queues.is_empty()),
+        ("graphs", netlist.graphs.is_empty()),
+        ("programs", netlist.programs.is_empty()),
+    ];
+    for (section, _) in sections.iter().filter(|(_, is_empty)| *is_empty) {
+        let message = format!("section '{section}' is empty");
+        checker.report(Finding::new(Rule::SectionEmpty, Span::default(), message));
+    }
     unique(
         checker,
         "queue",

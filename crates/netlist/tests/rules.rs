@@ -1,0 +1,356 @@
+//! Every rule is broken once, by one change of a netlist that breaks none.
+
+use std::collections::BTreeSet;
+use tenon_netlist::{Device, Findings, Rule, Source, check, check_device, read};
+
+/// Breaks no rule: a product with a bias, a fused op, a gradient, an untilized output, two views of
+/// one ram.
+const GOOD: &str = "\
+devices: {arch: [wormhole_b0]}
+queues:
+  a: {type: queue, input: HOST, entries: 4, grid_size: [1, 1], t: 2, mblock: [1, 2], ublock: [2, 2], df: Float16_b, target_device: 0, loc: dram, dram: [[0, 0x30000000]]}
+  w: {type: ram, input: HOST, entries: 1, grid_size: [1, 1], t: 2, mblock: [2, 1], ublock: [2, 2], df: Float16_b, target_device: 0, loc: dram, dram: [[1, 0x30000000]]}
+  bias: {type: ram, input: HOST, entries: 1, grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [2, 2], df: Float16_b, target_device: 0, loc: dram, dram: [[2, 0x30000000]]}
+  view: {type: ram, input: HOST, entries: 2, grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [2, 1], df: Float16_b, alias: bias, target_device: 0, loc: dram, dram: [[2, 0x30000000]]}
+  grad: {type: ram, input: sum, entries: 1, grid_size: [1, 1], t: 2, mblock: [1, 1], ublock: [2, 2], df: Float16_b, target_device: 0, loc: dram, dram: [[3, 0x30000000]]}
+  out: {type: queue, input: soft, entries: 4, grid_size: [1, 1], t: 2, mblock: [1, 1], ublock: [2, 2], df: Float16_b, target_device: 0, loc: host, host: [0x100]}
+graphs:
+  g:
+    target_device: 0
+    input_count: 2
+    m: {type: matmul, grid_loc: [0, 0], grid_size: [1, 1], inputs: [a, w, bias], input_2_tms: [broadcast: {z: 2}], in_df: [Float16_b, Float16_b, Float16_b], out_df: Float16_b, intermed_df: Float16_b, acc_df: Float16_b, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, t: 2, mblock: [1, 1], ublock: [2, 2], attributes: {m_k: 2, u_kt: 2, bias: true}}
+    top: {type: reduce, grid_loc: [0, 1], grid_size: [1, 1], inputs: [m], in_df: [Float16_b], out_df: Float16_b, intermed_df: Float16_b, acc_df: Float16_b, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, t: 2, mblock: [1, 1], ublock: [2, 1], attributes: {dim: c, type: max, m_k: 1, u_kt: 2}}
+    soft: {type: fused_op, grid_loc: [0, 2], grid_size: [1, 1], inputs: [m, top], input_1_tms: [broadcast: {c: 2}], in_df: [Float16_b, Float16_b], out_df: Float16_b, intermed_df: Float16_b, acc_df: Float16_b, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, untilize_output: true, t: 2, mblock: [1, 1], ublock: [2, 2], attributes: {fused_op_id: 0}}
+    sum: {type: datacopy, grid_loc: [1, 0], grid_size: [1, 1], inputs: [m], in_df: [Float16_b], out_df: Float16_b, intermed_df: Float16_b, acc_df: Float16_b, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, gradient_op: true, t: 2, mblock: [1, 1], ublock: [2, 2]}
+fused_ops:
+  0:
+    inputs: 2
+    intermediates: 1
+    schedules:
+      -
+        - sub: {type: subtract, inputs: [input0, input1], input_1_tms: [tile_broadcast: c], mblock: [1, 1], ublock: [2, 2], output: dest}
+        - exp: {type: exp, inputs: [dest], mblock: [1, 1], ublock: [2, 2], output: intermed0}
+        - put: {type: nop, inputs: [intermed0], pop: [intermed0], mblock: [1, 1], ublock: [2, 2], output: output}
+programs:
+  - run:
+      - param: [$p_loop_count]
+      - var: {$zero: 0}
+      - staticvar: {$l: 0, $g: 0}
+      - loop: $p_loop_count
+      - execute: {graph_name: g, queue_settings: {
+          a: {prologue: false, rd_ptr_local: $l, rd_ptr_global: $g},
+          w: {prologue: true, rd_ptr_global: $zero, wr_ptr_global: $zero},
+          bias: {prologue: true, rd_ptr_global: $zero, wr_ptr_global: $zero},
+          grad: {prologue: true, epilogue: true, rd_ptr_global: $zero, wr_ptr_global: $zero}}}
+      - varinst: [$g, incwrap, 2, 8]
+      - varinst: [$l, incwrap, 2, 8]
+      - endloop
+";
+
+/// A rule, and the change that breaks it: what stands there, and what is put in its place.
+const BROKEN: &[(&str, &str, &str)] = &[
+    ("yaml-syntax", "queues:\n", "queues: ]\n"),
+    ("template", "entries: 4", "entries: $TEMPLATE_entries"),
+    (
+        "structure",
+        "inputs: [m], in_df: [Float16_b], out_df: Float16_b, intermed_df: Float16_b, acc_df: Float16_b, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, gradient_op",
+        "inputs: [m], input_3_tms: [transpose], in_df: [Float16_b], out_df: Float16_b, intermed_df: Float16_b, acc_df: Float16_b, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, gradient_op",
+    ),
+    ("unknown-field", "grid_loc: [0, 0]", "grid_locs: [0, 0]"),
+    (
+        "missing-field",
+        "buf_size_mb: 2, ublock_order: r, t: 2, mblock: [1, 1], ublock: [2, 2], attributes: {m_k",
+        "ublock_order: r, t: 2, mblock: [1, 1], ublock: [2, 2], attributes: {m_k",
+    ),
+    (
+        "duplicate-field",
+        "grid_loc: [0, 0]",
+        "grid_loc: [3, 3], grid_loc: [0, 0]",
+    ),
+    (
+        "input-formats",
+        "in_df: [Float16_b, Float16_b, Float16_b]",
+        "in_df: [Float16_b]",
+    ),
+    ("value-type", "entries: 4", "entries: many"),
+    ("value-range", "entries: 4", "entries: 0"),
+    ("value-word", "type: matmul", "type: matrix"),
+    (
+        "unique-name",
+        "    top: {type: reduce",
+        "    m: {type: reduce",
+    ),
+    (
+        "unknown-name",
+        "inputs: [m], in_df: [Float16_b], out_df: Float16_b, intermed_df: Float16_b, acc_df: Float16_b, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, gradient_op",
+        "inputs: [n], in_df: [Float16_b], out_df: Float16_b, intermed_df: Float16_b, acc_df: Float16_b, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, gradient_op",
+    ),
+    ("queue-producer", "input: soft", "input: a"),
+    (
+        "queue-buffers",
+        "dram: [[0, 0x30000000]]",
+        "dram: [[0, 0x30000000], [0, 0x31000000]]",
+    ),
+    (
+        "queue-alias",
+        "entries: 2, grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [2, 1]",
+        "entries: 3, grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [2, 1]",
+    ),
+    (
+        "queue-tile",
+        "input: soft, entries: 4",
+        "input: soft, tile_dim: [16, 32], entries: 4",
+    ),
+    (
+        "queue-epilogue",
+        "          a: {",
+        "          out: {epilogue: true, rd_ptr_local: 0, rd_ptr_global: 0},\n          a: {",
+    ),
+    (
+        "buffer-alignment",
+        "devices: {arch: [wormhole_b0]}",
+        "devices: {arch: [blackhole]}#0x30000000]]}\nX",
+    ),
+    ("input-count", "", ""),
+    (
+        "input-number",
+        "inputs: [m, top], input_1_tms: [broadcast: {c: 2}], in_df: [Float16_b, Float16_b]",
+        "inputs: [m], in_df: [Float16_b]",
+    ),
+    ("core-overlap", "grid_loc: [0, 1]", "grid_loc: [0, 0]"),
+    (
+        "output-order",
+        "ublock_order: r, t: 2, mblock: [1, 1], ublock: [2, 2], attributes: {m_k",
+        "ublock_order: c, t: 2, mblock: [1, 1], ublock: [2, 2], attributes: {m_k",
+    ),
+    (
+        "buffer-size",
+        "buf_size_mb: 2, ublock_order: r, gradient_op",
+        "buf_size_mb: 3, ublock_order: r, gradient_op",
+    ),
+    (
+        "dest-size",
+        "gradient_op: true, t: 2, mblock: [1, 1], ublock: [2, 2]",
+        "gradient_op: true, t: 2, mblock: [1, 1], ublock: [4, 4]",
+    ),
+    (
+        "untilize",
+        "input: soft, entries: 4, grid_size: [1, 1]",
+        "input: soft, entries: 4, grid_size: [1, 2]",
+    ),
+    (
+        "untilize-format",
+        "inputs: [m, top], input_1_tms: [broadcast: {c: 2}], in_df: [Float16_b, Float16_b], out_df: Float16_b",
+        "inputs: [m, top], input_1_tms: [broadcast: {c: 2}], in_df: [Float16_b, Float16_b], out_df: Bfp8_b",
+    ),
+    ("shape-declared", "input_2_tms: [broadcast: {z: 2}], ", ""),
+    (
+        "tm-shape",
+        "input_2_tms: [broadcast: {z: 2}]",
+        "input_2_tms: [hslice: 3]",
+    ),
+    (
+        "tm-transpose",
+        "input_2_tms: [broadcast: {z: 2}]",
+        "input_2_tms: [broadcast: {z: 2}, transpose]",
+    ),
+    (
+        "tm-place",
+        "input_2_tms: [broadcast: {z: 2}]",
+        "input_2_tms: [broadcast: {z: 2}, tile_broadcast: r]",
+    ),
+    ("attribute", "m_k: 2, u_kt: 2, bias", "m_k: 2, bias"),
+    ("format", "type: reduce", "type: splice"),
+    (
+        "integer-format",
+        "inputs: [a, w, bias], input_2_tms: [broadcast: {z: 2}], in_df: [Float16_b",
+        "inputs: [a, w, bias], input_2_tms: [broadcast: {z: 2}], in_df: [Int32",
+    ),
+    (
+        "grayskull",
+        "devices: {arch: [wormhole_b0]}",
+        "devices: {arch: grayskull}",
+    ),
+    ("tile-size", "type: reduce", "type: topk"),
+    (
+        "gradient",
+        "gradient_op: true",
+        "gradient_op: true, attributes: {relu_en: true}",
+    ),
+    ("fused", "pop: [intermed0], ", ""),
+    (
+        "fused-shape",
+        "inputs: [intermed0], pop: [intermed0], mblock: [1, 1], ublock: [2, 2]",
+        "inputs: [intermed0], pop: [intermed0], mblock: [1, 1], ublock: [1, 2]",
+    ),
+    (
+        "param-first",
+        "      - param: [$p_loop_count]\n      - var: {$zero: 0}\n",
+        "      - var: {$zero: 0}\n      - param: [$p_loop_count]\n",
+    ),
+    (
+        "variable",
+        "staticvar: {$l: 0, $g: 0}",
+        "staticvar: {$l: 0}",
+    ),
+    (
+        "variable-implicit",
+        "      - endloop\n",
+        "      - varinst: [$new, set, 1]\n      - endloop\n",
+    ),
+    ("loop-nesting", "      - endloop\n", ""),
+    ("loop-count", "loop: $p_loop_count", "loop: 0"),
+    (
+        "end-program",
+        "      - endloop\n",
+        "      - endloop\n      - endprogram\n",
+    ),
+    (
+        "setting-missing",
+        "a: {prologue: false, rd_ptr_local: $l, ",
+        "a: {prologue: false, ",
+    ),
+    (
+        "setting-forbidden",
+        "a: {prologue: false, ",
+        "a: {prologue: false, wr_ptr_global: 0, ",
+    ),
+    (
+        "setting-unused",
+        "          a: {",
+        "          view: {rd_ptr_global: 0, wr_ptr_global: 0},\n          a: {",
+    ),
+    ("device-arch", "arch: [wormhole_b0]", "arch: [blackhole]"),
+    ("device-grid", "grid_loc: [0, 1]", "grid_loc: [10, 1]"),
+    (
+        "device-channel",
+        "dram: [[0, 0x30000000]]",
+        "dram: [[7, 0x30000000]]",
+    ),
+    (
+        "device-memory",
+        "dram: [[0, 0x30000000]]",
+        "dram: [[0, 0x7fffffff]]",
+    ),
+    (
+        "device-format",
+        "ublock: [2, 2], df: Float16_b, target_device: 0, loc: dram, dram: [[0, 0x30000000]]",
+        "ublock: [2, 2], df: Bfp8_b, target_device: 0, loc: dram, dram: [[0, 0x30000000]]",
+    ),
+    (
+        "device-settings",
+        "w: {prologue: true, ",
+        "w: {prologue: true, epilogue: true, ",
+    ),
+    (
+        "device-buffer",
+        "buf_size_mb: 2, ublock_order: r, gradient_op: true, t: 2",
+        "buf_size_mb: 6, ublock_order: r, gradient_op: true, t: 2",
+    ),
+    (
+        "device-l1",
+        "buf_size_mb: 2, ublock_order: r, gradient_op: true, t: 2",
+        "buf_size_mb: 2048, ublock_order: r, gradient_op: true, t: 2",
+    ),
+    ("section-empty", "", ""),
+    ("shape", "", ""),
+    ("device-streams", "", ""),
+    (
+        "buffer-overlap",
+        "dram: [[1, 0x30000000]]",
+        "dram: [[0, 0x30000100]]",
+    ),
+];
+
+fn findings(text: &str) -> (Source, Findings) {
+    let source = Source::new("n.yaml", text);
+    let read = read(&source);
+    let mut findings = read.findings;
+    if !findings.has_errors() {
+        findings.extend(check(&read.netlist, None));
+        let device = Device::find("wormhole_b0").unwrap();
+        findings.extend(check_device(&read.netlist, &device));
+    }
+    (source, findings.sorted())
+}
+
+fn shown((source, findings): &(Source, Findings)) -> String {
+    let all: Vec<_> = findings
+        .iter()
+        .map(|f| f.display(source).to_string())
+        .collect();
+    all.join("\n")
+}
+
+#[test]
+fn the_good_one_breaks_none() {
+    let found = findings(GOOD);
+    assert_eq!(shown(&found), "");
+}
+
+#[test]
+fn every_change_breaks_its_rule() {
+    let mut failures = Vec::new();
+    for (rule, from, to) in BROKEN {
+        let text = changed(rule, from, to);
+        let found = findings(&text);
+        if !found.1.iter().any(|finding| finding.rule.id() == *rule) {
+            failures.push(format!("{rule} is not broken, but:\n{}", shown(&found)));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// The good netlist with one change; some rules need more than one.
+fn changed(rule: &str, from: &str, to: &str) -> String {
+    match rule {
+        "buffer-alignment" => GOOD
+            .replace("arch: [wormhole_b0]", "arch: [blackhole]")
+            .replace("dram: [[0, 0x30000000]]", "dram: [[0, 0x30000020]]"),
+        "input-count" => {
+            let graph = "  h:\n    target_device: 0\n    input_count: 1\n    k: {type: nop, grid_loc: [0, 0], grid_size: [1, 1], inputs: [a], in_df: [Float16_b], out_df: Float16_b, intermed_df: Float16_b, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, t: 2, mblock: [1, 2], ublock: [2, 2]}\n";
+            GOOD.replace("fused_ops:\n", &format!("{graph}fused_ops:\n"))
+        }
+        "tile-size" => GOOD
+            .replace("type: reduce", "type: embedding")
+            .replace("inputs: [m], in_df: [Float16_b], out_df", "tile_dim: [16, 32], inputs: [m], in_df: [Float16_b], out_df"),
+        "format" => GOOD
+            .replace("m_k: 2, u_kt: 2, bias: true", "m_k: 2, u_kt: 2, bias: true, l1_acc: true")
+            .replace("acc_df: Float16_b, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, t: 2, mblock: [1, 1], ublock: [2, 2], attributes: {m_k", "acc_df: Float16_b, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, t: 2, mblock: [1, 1], ublock: [2, 2], attributes: {m_k")
+            .replace("in_df: [Float16_b, Float16_b, Float16_b], out_df: Float16_b, intermed_df: Float16_b", "in_df: [Float16_b, Float16_b, Float16_b], out_df: Float16_b, intermed_df: Bfp8_b"),
+        "gradient" => GOOD.replace("type: ram, input: sum", "type: queue, input: sum"),
+        "grayskull" => GOOD
+            .replace("arch: [wormhole_b0]", "arch: grayskull")
+            .replace("acc_df: Float16_b", "acc_df: Float32"),
+        "section-empty" => {
+            let programs = GOOD.find("programs:").unwrap();
+            format!("{}programs: []\n", &GOOD[..programs])
+        }
+        "shape" => GOOD.replace("type: reduce", "type: splice").replace(
+            "{dim: c, type: max, m_k: 1, u_kt: 2}",
+            "{granularity: t, input0: [0, 2, 2]}",
+        ),
+        "device-streams" => {
+            let nine = |word: &str| vec![word; 9].join(", ");
+            let (inputs, formats) = (nine("a"), nine("Float16_b"));
+            GOOD.replace(
+                "inputs: [m, top], input_1_tms: [broadcast: {c: 2}], in_df: [Float16_b, Float16_b]",
+                &format!("inputs: [{inputs}], in_df: [{formats}]"),
+            )
+        }
+        _ => {
+            assert!(GOOD.contains(from), "{rule}: '{from}' does not stand there");
+            GOOD.replacen(from, to, 1)
+        }
+    }
+}
+
+#[test]
+fn every_rule_is_broken_once() {
+    let tested: BTreeSet<&str> = BROKEN.iter().map(|(rule, ..)| *rule).collect();
+    let all: BTreeSet<&str> = Rule::ALL.iter().map(|rule| rule.id()).collect();
+    let missing: Vec<_> = all.difference(&tested).collect();
+    assert!(missing.is_empty(), "no test for {missing:?}");
+    let unknown: Vec<_> = tested.difference(&all).collect();
+    assert!(unknown.is_empty(), "no such rules: {unknown:?}");
+}
