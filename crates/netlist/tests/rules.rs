@@ -316,7 +316,6 @@ fn changed(rule: &str, from: &str, to: &str) -> String {
             .replace("inputs: [m], in_df: [Float16_b], out_df", "tile_dim: [16, 32], inputs: [m], in_df: [Float16_b], out_df"),
         "format" => GOOD
             .replace("m_k: 2, u_kt: 2, bias: true", "m_k: 2, u_kt: 2, bias: true, l1_acc: true")
-            .replace("acc_df: Float16_b, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, t: 2, mblock: [1, 1], ublock: [2, 2], attributes: {m_k", "acc_df: Float16_b, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, t: 2, mblock: [1, 1], ublock: [2, 2], attributes: {m_k")
             .replace("in_df: [Float16_b, Float16_b, Float16_b], out_df: Float16_b, intermed_df: Float16_b", "in_df: [Float16_b, Float16_b, Float16_b], out_df: Float16_b, intermed_df: Bfp8_b"),
         "gradient" => GOOD.replace("type: ram, input: sum", "type: queue, input: sum"),
         "grayskull" => GOOD
@@ -331,7 +330,7 @@ fn changed(rule: &str, from: &str, to: &str) -> String {
             "{granularity: t, input0: [0, 2, 2]}",
         ),
         "device-streams" => {
-            let nine = |word: &str| vec![word; 9].join(", ");
+            let nine = |word: &str| [word; 9].join(", ");
             let (inputs, formats) = (nine("a"), nine("Float16_b"));
             GOOD.replace(
                 "inputs: [m, top], input_1_tms: [broadcast: {c: 2}], in_df: [Float16_b, Float16_b]",
