@@ -33,13 +33,6 @@ object! {
     }
 }
 
-impl ActInfo {
-    /// The set of that name.
-    pub fn set(&self, name: &str) -> Option<&ActivationSet> {
-        self.act_func_sets.iter().find(|set| *set.name == *name)
-    }
-}
-
 impl ActivationSet {
     /// The members it names, by key.
     pub fn files(&self) -> impl Iterator<Item = (&'static str, &Name)> {

@@ -338,6 +338,45 @@ mod tests {
         );
     }
 
+    /// An archive whose members' bytes are nowhere.
+    struct Hollow(Vec<u8>, usize);
+
+    impl Blocks for Hollow {
+        fn len(&self) -> usize {
+            self.1
+        }
+
+        fn copy(&self, position: usize, to: &mut [u8]) -> Result<()> {
+            let there = self.0.get(position..).unwrap_or_default();
+            to.fill(0);
+            let len = to.len().min(there.len());
+            to[..len].copy_from_slice(&there[..len]);
+            Ok(())
+        }
+    }
+
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn members_past_eight_gib() {
+        const SIZE: usize = (9 << 30) + 5;
+        let head = crate::tar_entry::entry("large", SIZE as u64).unwrap();
+        let start = head.len();
+        let index = Index::read(&Hollow(head, start + SIZE + 2048)).unwrap();
+        assert_eq!(index.find("large").unwrap(), start..start + SIZE);
+        // As GNU tar writes it: the number alone, without a pax header.
+        let mut header = Header::new_gnu();
+        header.set_path("large").unwrap();
+        header.set_size(SIZE as u64);
+        header.set_cksum();
+        let archive = Hollow(header.as_bytes().to_vec(), 512 + SIZE);
+        assert_eq!(
+            Index::read(&archive).unwrap().find("large").unwrap(),
+            512..512 + SIZE
+        );
+        let error = Index::read(&Hollow(archive.0, 4096)).unwrap_err();
+        assert!(error.to_string().contains("past the end"), "{error}");
+    }
+
     fn raw(name: &[u8], kind: EntryType) -> Vec<u8> {
         let mut header = Header::new_ustar();
         header.as_mut_bytes()[..name.len()].copy_from_slice(name);

@@ -3,6 +3,7 @@
 use crate::object::{Field, object};
 use crate::{Name, Table, neff_dtype_name};
 use serde_json::Value;
+use std::collections::HashSet;
 use tenon_tensor::DataType;
 
 /// The name of the member.
@@ -230,10 +231,11 @@ impl NeffGraph {
     }
 
     fn ports(&self, outputs: impl Iterator<Item = (u32, u32)>) -> Vec<PortType> {
+        let mut names = HashSet::new();
         let mut ports: Vec<PortType> = Vec::new();
         for (node, output) in outputs {
             if let Some(port) = self.port(node as usize, output as usize)
-                && !ports.iter().any(|known| known.name == port.name)
+                && names.insert(port.name.clone())
             {
                 ports.push(port);
             }

@@ -5,7 +5,7 @@
 use libdeflater::{CompressionLvl, Compressor, Crc, Decompressor};
 use std::io::{self, Write};
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use tenon_base::pool;
 
 /// Bytes of a block before compressing.
@@ -27,17 +27,20 @@ const TAIL: usize = 8;
 /// Blocks compressed at a time.
 const BATCH: usize = 16;
 
-/// Compresses what is written in blocks, a batch of them on all cores.
-pub(crate) struct BlockWriter<W: Write> {
+/// Compresses what is written in blocks, a batch of them on all cores, while the batch before is
+/// handed on.
+pub(crate) struct BlockWriter<W: Write + Send> {
     out: W,
     waiting: Vec<u8>,
+    compressed: Vec<Vec<u8>>,
 }
 
-impl<W: Write> BlockWriter<W> {
+impl<W: Write + Send> BlockWriter<W> {
     pub(crate) fn new(out: W) -> Self {
         Self {
             out,
             waiting: Vec::new(),
+            compressed: Vec::new(),
         }
     }
 
@@ -45,8 +48,9 @@ impl<W: Write> BlockWriter<W> {
         &self.out
     }
 
-    /// Compresses what is left.
+    /// Compresses what is left, and hands all on.
     pub(crate) fn finish(mut self) -> io::Result<W> {
+        self.compress()?;
         self.compress()?;
         Ok(self.out)
     }
@@ -55,21 +59,31 @@ impl<W: Write> BlockWriter<W> {
         let blocks: Vec<&[u8]> = self.waiting.chunks(BLOCK).collect();
         let members: Vec<OnceLock<io::Result<Vec<u8>>>> =
             blocks.iter().map(|_| OnceLock::new()).collect();
-        pool::for_each(blocks.len(), |index| {
-            let _ = members[index].set(member(blocks[index]));
-        });
-        for member in members {
-            match member.into_inner() {
-                Some(member) => self.out.write_all(&member?)?,
-                None => return Err(io::Error::other("a block was not compressed")),
+        let (before, out) = (&self.compressed, Mutex::new((&mut self.out, Ok(()))));
+        pool::for_each(blocks.len() + 1, |index| match index.checked_sub(1) {
+            Some(block) => {
+                let _ = members[block].set(member(blocks[block]));
             }
+            None => {
+                let mut out = out.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                out.1 = before.iter().try_for_each(|member| out.0.write_all(member));
+            }
+        });
+        out.into_inner()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+            .1?;
+        self.compressed.clear();
+        for member in members {
+            let member = member.into_inner();
+            let lost = || io::Error::other("a block was not compressed");
+            self.compressed.push(member.ok_or_else(lost)??);
         }
         self.waiting.clear();
         Ok(())
     }
 }
 
-impl<W: Write> Write for BlockWriter<W> {
+impl<W: Write + Send> Write for BlockWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let room = BATCH * BLOCK - self.waiting.len();
         let bytes = &bytes[..bytes.len().min(room)];

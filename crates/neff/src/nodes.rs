@@ -2,6 +2,7 @@
 
 use crate::{FeatureBits, Header, Package, Structure, Subgraph, VariableKind};
 use serde::Serialize;
+use std::collections::HashMap;
 use std::fmt;
 use tenon_base::Result;
 
@@ -211,6 +212,15 @@ fn core_ports(structure: &Structure, subgraph: &Subgraph) -> Vec<NodePort> {
     let types = graph
         .map(|(graph, node)| node_ports(graph, node))
         .unwrap_or_default();
+    let types: HashMap<&str, &NodePort> = types
+        .iter()
+        .map(|port| (port.variable.as_str(), port))
+        .collect();
+    let mapped: HashMap<&str, _> = subgraph
+        .tensor_map
+        .iter()
+        .flat_map(|map| map.iter())
+        .collect();
     let mut ports = Vec::new();
     for (kind, is_output) in [(VariableKind::Input, false), (VariableKind::Output, true)] {
         for (name, stored) in subgraph
@@ -219,8 +229,7 @@ fn core_ports(structure: &Structure, subgraph: &Subgraph) -> Vec<NodePort> {
             .iter()
             .filter(|(_, it)| it.kind == kind)
         {
-            let mapped = subgraph.tensor_map.as_ref().and_then(|map| map.find(name));
-            let told = types.iter().find(|port| port.variable == name);
+            let (mapped, told) = (mapped.get(name), types.get(name));
             let format = mapped.and_then(|it| it.tf_format.as_ref().or(it.sim_format.as_ref()));
             let shape = mapped.and_then(|it| it.tf_shape.clone());
             let dtype = mapped.map(|it| it.dtype.to_string());

@@ -166,7 +166,7 @@ rules! {
         "the default signature has the inputs of the graph, with their types",
         "facts 2.6";
     KELF_GRAPHS, "kelf.graphs", Error,
-        "a kelf has subgraphs, each with its own name",
+        "a kelf has subgraphs, each with its own name and definition",
         "facts 2.6";
     KELF_TARGET, "kelf.target", Note,
         "target names a known device generation",

@@ -7,6 +7,7 @@ use crate::{
     KeyPath, NEFF_JSON, NeffGraph, Package, TensorMap, member, rule,
 };
 use serde::de::DeserializeOwned;
+use std::collections::HashSet;
 use tenon_base::Result;
 
 /// The JSON members of a package.
@@ -122,7 +123,12 @@ impl Reader<'_> {
         let kelfs: Vec<(usize, String)> = nodes
             .filter_map(|(node, it)| Some((node, it.kelf()?.to_owned())))
             .collect();
+        // A member that is named many times is read once: reading is bounded by the file's size.
+        let mut read = HashSet::new();
         for (node, member) in kelfs {
+            if !read.insert(member.clone()) {
+                continue;
+            }
             let path = KeyPath::default()
                 .key("nodes")
                 .index(node)
@@ -138,6 +144,12 @@ impl Reader<'_> {
                     .key("graphs")
                     .index(index)
                     .key("definition");
+                if !read.insert(graph.definition.to_string()) {
+                    let detail = format!("found '{}' again", graph.definition);
+                    let finding = Finding::new(&rule::KELF_GRAPHS, detail);
+                    self.findings.add(finding.member(&named.member).path(path));
+                    continue;
+                }
                 let asked = Some((named.member.as_str(), path));
                 let Some(definition) = self.must(&graph.definition, asked) else {
                     continue;

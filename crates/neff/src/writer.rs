@@ -31,8 +31,9 @@ enum Stream<W: Target> {
 
 struct Hashed<W: Target> {
     out: W,
-    sha256: Sha256,
-    /// Only the packages that are known by it pay for it.
+    /// The hash of a plain package, and what a new uuid is made of.
+    sha256: Option<Sha256>,
+    /// The hash of a compressed package.
     md5: Option<Md5>,
     written: u64,
 }
@@ -43,8 +44,10 @@ const LARGE: usize = 1 << 20;
 impl<W: Target> Write for Hashed<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let (out, sha256, md5) = (&mut self.out, &mut self.sha256, &mut self.md5);
-        let hash = |sha256: &mut Sha256, md5: &mut Option<Md5>| {
-            sha256.update(bytes);
+        let hash = |sha256: &mut Option<Sha256>, md5: &mut Option<Md5>| {
+            if let Some(sha256) = sha256 {
+                sha256.update(bytes);
+            }
             if let Some(md5) = md5 {
                 md5.update(bytes);
             }
@@ -109,7 +112,7 @@ impl<W: Target> PackageWriter<W> {
         let md5 = compressed.then(Md5::new);
         let hashed = Hashed {
             out,
-            sha256: Sha256::new(),
+            sha256: (!compressed || header.uuid == [0; 16]).then(Sha256::new),
             md5,
             written: 0,
         };
@@ -193,14 +196,18 @@ impl<W: Target> PackageWriter<W> {
         } = hashed;
         header.header_size = HEADER_BYTES as u64;
         header.data_size = written;
-        let sha256: [u8; 32] = sha256.finalize().into();
-        header.hash = sha256;
+        header.hash = [0; 32];
         if let Some(md5) = md5 {
-            header.hash = [0; 32];
             header.hash[..16].copy_from_slice(&md5.finalize());
         }
-        if header.uuid == [0; 16] {
-            header.uuid = uuid_of(&sha256);
+        if let Some(sha256) = sha256 {
+            let sha256: [u8; 32] = sha256.finalize().into();
+            if header.pkg_version != 2 {
+                header.hash = sha256;
+            }
+            if header.uuid == [0; 16] {
+                header.uuid = uuid_of(&sha256);
+            }
         }
         out.seek(SeekFrom::Start(0))?;
         out.write_all(&header.encode())?;

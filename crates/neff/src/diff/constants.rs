@@ -131,12 +131,27 @@ pub(super) fn compare(
     (changes, members)
 }
 
-fn constants(package: &Package, structure: &Structure) -> Constants {
+/// The types of the plain constants of a package of Tenon, by id.
+fn own_types(package: &Package) -> HashMap<u32, TensorType> {
     let own = package
         .header()
         .is_tenon()
         .then(|| Contents::read(package).ok())
         .flatten();
+    let infos = own.iter().flat_map(|own| &own.tenon.constants);
+    let plain = infos.filter(|info| info.prepared.is_none());
+    plain
+        .filter_map(|info| {
+            Some((
+                info.var_id.0,
+                TensorType::new(info.dtype, &info.shape[..]).ok()?,
+            ))
+        })
+        .collect()
+}
+
+fn constants(package: &Package, structure: &Structure) -> Constants {
+    let types = own_types(package);
     let several = structure.subgraphs.len() > 1;
     let mut constants = Constants::new();
     for subgraph in &structure.subgraphs {
@@ -151,14 +166,7 @@ fn constants(package: &Package, structure: &Structure) -> Constants {
             else {
                 continue;
             };
-            let told = own.as_ref().and_then(|own| {
-                let infos = own.tenon.constants.iter();
-                let info = infos.clone().find(|info| info.var_id.0 == stored.var_id)?;
-                let plain = info.prepared.is_none();
-                plain
-                    .then(|| TensorType::new(info.dtype, &info.shape[..]).ok())
-                    .flatten()
-            });
+            let told = types.get(&stored.var_id).cloned();
             let ty = constant.array().map(|array| array.ty().clone()).or(told);
             let name = if several {
                 format!("{}/{name}", subgraph.name)

@@ -4,7 +4,7 @@
 use super::{Check, Part};
 use crate::descriptor::StoredAccess;
 use crate::{KeyPath, Rule, StoredDescriptor, rule};
-use tenon_base::Error;
+use tenon_base::{Error, Result};
 use tenon_dma::{Descriptor, MAX_DIMENSIONS, MAX_SOURCES, VariableId};
 
 /// The data types of the seed ("from_dtype").
@@ -21,6 +21,8 @@ struct Place<'a, 'c, P: Fn() -> KeyPath> {
     member: &'a str,
     path: &'a P,
     broken: bool,
+    /// The descriptor as it is executed, where it can be read.
+    parsed: Option<Result<Descriptor>>,
 }
 
 impl<P: Fn() -> KeyPath> Place<'_, '_, P> {
@@ -58,11 +60,14 @@ pub(super) fn descriptor<P: Fn() -> KeyPath>(
     member: &str,
     path: &P,
 ) {
+    let id = |name: &str| part.variables.get(name).map(|&(at, _)| VariableId(at));
+    let parsed = Some(stored.parse(id));
     let mut place = Place {
         check,
         member,
         path,
         broken: false,
+        parsed,
     };
     let op = stored.op.as_deref().unwrap_or("copy");
     if !OPERATIONS.contains(&op) {
@@ -152,7 +157,9 @@ fn access<P: Fn() -> KeyPath>(
     access: &StoredAccess<'_>,
 ) {
     let name = access.variable.map(|name| name.as_str());
-    if !name.is_some_and(|name| part.variables.contains_key(name)) {
+    // What could be read has its variables.
+    let is_read = matches!(place.parsed, Some(Ok(_)));
+    if !is_read && !name.is_some_and(|name| part.variables.contains_key(name)) {
         let found = name.map_or(format!("no '{key}'"), |name| format!("found '{name}'"));
         place.broken(&rule::DESC_VARIABLE, side, found);
     }
@@ -292,10 +299,10 @@ fn movement<P: Fn() -> KeyPath>(
     if stored.op.as_deref() == Some("transpose") && !is_whole {
         return;
     }
-    let id = |name: &str| part.variables.get(name).map(|&(at, _)| VariableId(at));
-    let parsed = match stored.parse(id) {
-        Ok(parsed) => parsed,
-        Err(error) => {
+    let parsed = match place.parsed.take() {
+        None => return,
+        Some(Ok(parsed)) => parsed,
+        Some(Err(error)) => {
             for problem in error.all() {
                 let key = problem.location().field.clone().unwrap_or_default();
                 place.broken(&rule::DESC_OP, &key, problem.without_place().to_string());

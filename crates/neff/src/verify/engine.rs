@@ -3,7 +3,7 @@
 use super::{Check, Part, descriptor};
 use crate::structure::EngineParts;
 use crate::{Architecture, Engine, EngineName, KeyPath, Name, QueueSet, Trigger, rule};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use tenon_base::Result;
 
 /// Bytes of an instruction slot (facts, neuron.md 2.7).
@@ -95,8 +95,14 @@ fn activation(check: &mut Check<'_>, part: &Part<'_>, engine: &Engine, member: &
     let info_member = part
         .subgraph
         .file(engine.act_info.as_deref().unwrap_or_default());
+    let sets: HashMap<&str, usize> = info
+        .act_func_sets
+        .iter()
+        .enumerate()
+        .map(|(at, set)| (set.name.as_str(), at))
+        .collect();
     for (index, name) in engine.activation_function_sets.iter().flatten().enumerate() {
-        let Some(set) = info.set(name) else {
+        let Some(&position) = sets.get(name.as_str()) else {
             let place = KeyPath::default()
                 .key("activation_function_sets")
                 .index(index);
@@ -108,11 +114,8 @@ fn activation(check: &mut Check<'_>, part: &Part<'_>, engine: &Engine, member: &
             );
             continue;
         };
-        let position = info.act_func_sets.iter().position(|known| known == set);
-        let place = KeyPath::default()
-            .key("act_func_sets")
-            .index(position.unwrap_or(0));
-        for (key, file) in set.files() {
+        let place = KeyPath::default().key("act_func_sets").index(position);
+        for (key, file) in info.act_func_sets[position].files() {
             named(check, part, &info_member, place.key(key), file);
         }
     }
@@ -140,22 +143,24 @@ fn dve_tables(check: &mut Check<'_>, part: &Part<'_>, engine: &Engine, member: &
     }
 }
 
+/// A queue set, and its position among those of the subgraph.
+type Set<'a> = (u32, &'a QueueSet);
+
 /// The queue set of each ring, by the name of the set or of an instance.
-fn rings<'a>(part: &Part<'a>) -> HashMap<&'a str, (&'a str, &'a QueueSet)> {
-    let sets = part.subgraph.definition.dma_queue.iter();
-    let all = sets.flat_map(|(name, set)| {
+fn rings<'a>(part: &Part<'a>) -> HashMap<&'a str, Set<'a>> {
+    let sets = part.subgraph.definition.dma_queue.iter().enumerate();
+    let all = sets.flat_map(|(at, (name, set))| {
         let instances = set
             .queue_instances
             .iter()
             .flatten()
             .map(|instance| instance.as_str());
-        instances.chain([name]).map(move |ring| (ring, (name, set)))
+        instances
+            .chain([name])
+            .map(move |ring| (ring, (at as u32, set)))
     });
     all.collect()
 }
-
-/// How many descriptors each queue set has under one id of one function.
-type Amounts<'a> = HashMap<(Name, u32), BTreeMap<&'a str, (u64, usize)>>;
 
 fn triggers(
     check: &mut Check<'_>,
@@ -165,9 +170,8 @@ fn triggers(
     member: &str,
 ) -> Result<()> {
     let rings = rings(part);
-    let mut functions: HashMap<&str, Name> = HashMap::new();
-    let mut amounts: Amounts<'_> = HashMap::new();
-    // Ids mostly stand on one queue set: only the others need a table.
+    let mut amounts = Amounts::default();
+    // With one queue set there is nothing to compare.
     let several = part.subgraph.definition.dma_queue.iter().count() > 1;
     for (index, trigger) in engine.dma.iter().enumerate() {
         if index % STEP == 0 {
@@ -177,28 +181,20 @@ fn triggers(
                 .progress("check the descriptors", done, total)?;
         }
         keys(check, part, trigger, member, index);
-        let ring = trigger.ring().and_then(|ring| rings.get(ring.as_str()));
-        match (ring, trigger.ring()) {
-            (Some((_, set)), _) => queue(check, name, set, trigger, member, index),
-            (None, Some(ring)) => {
+        match trigger.ring().map(|ring| (ring, rings.get(ring.as_str()))) {
+            Some((_, Some(&(at, set)))) => {
+                queue(check, name, set, trigger, member, index);
+                if several {
+                    amounts.add(at, trigger, index);
+                }
+            }
+            Some((ring, None)) => {
                 let instance = trigger.instance_name.as_ref() == Some(ring);
                 let key = if instance { "instance_name" } else { "queue" };
                 let detail = format!("found '{ring}'");
                 check.broken(&rule::DMA_QUEUE_NAME, member, place(index).key(key), detail);
             }
-            (None, None) => check.broken(&rule::DMA_QUEUE, member, place(index), ""),
-        }
-        if let Some(&(set, _)) = ring.filter(|_| several) {
-            let started = trigger
-                .function_start
-                .as_ref()
-                .filter(|name| !name.is_empty());
-            if let Some(started) = started {
-                functions.insert(set, started.clone());
-            }
-            let function = functions.get(set).cloned().unwrap_or_default();
-            let sets = amounts.entry((function, trigger.id)).or_default();
-            sets.entry(set).or_insert((0, index)).0 += trigger.desc.len() as u64;
+            None => check.broken(&rule::DMA_QUEUE, member, place(index), ""),
         }
         for (position, desc) in trigger.desc.iter().enumerate() {
             let path = || match trigger.desc.is_object() {
@@ -208,27 +204,74 @@ fn triggers(
             descriptor::descriptor(check, part, desc, member, &path);
         }
     }
-    let mut uneven: Vec<_> = amounts
-        .into_iter()
-        .filter(|(_, sets)| is_uneven(sets))
+    let names: Vec<&str> = part
+        .subgraph
+        .definition
+        .dma_queue
+        .iter()
+        .map(|(name, _)| name)
         .collect();
-    uneven.sort_by_key(|((_, id), sets)| (sets.values().map(|&(_, at)| at).min(), *id));
-    for ((_, id), sets) in uneven {
+    for (first, id, sets) in amounts.uneven() {
+        let name = |set: u32| names.get(set as usize).copied().unwrap_or_default();
         let told: Vec<_> = sets
             .iter()
-            .map(|(set, (count, _))| format!("{count} on {set}"))
+            .map(|&(set, count)| format!("{count} on {}", name(set)))
             .collect();
-        let first = sets.values().map(|&(_, at)| at).min().unwrap_or(0);
         let detail = format!("id {id}: {}", told.join(", "));
         check.broken(&rule::DMA_AMOUNT, member, place(first).key("id"), detail);
     }
     Ok(())
 }
 
-fn is_uneven(sets: &BTreeMap<&str, (u64, usize)>) -> bool {
-    let mut counts = sets.values().map(|&(count, _)| count);
-    let first = counts.next();
-    counts.any(|count| Some(count) != first)
+/// How many descriptors each queue set has under one id of one function.
+#[derive(Default)]
+struct Amounts {
+    /// The function that each queue set is in, and all functions by name.
+    current: HashMap<u32, u32>,
+    functions: HashMap<Name, u32>,
+    /// Function, id, queue set, position and descriptors of each trigger.
+    list: Vec<(u32, u32, u32, usize, u64)>,
+}
+
+/// The first trigger of an id, the id, and the descriptors it has on each queue set.
+type Uneven = (usize, u32, Vec<(u32, u64)>);
+
+impl Amounts {
+    fn add(&mut self, set: u32, trigger: &Trigger, index: usize) {
+        if let Some(name) = trigger
+            .function_start
+            .as_ref()
+            .filter(|name| !name.is_empty())
+        {
+            let next = self.functions.len() as u32 + 1;
+            let function = *self.functions.entry(name.clone()).or_insert(next);
+            self.current.insert(set, function);
+        }
+        let function = self.current.get(&set).copied().unwrap_or(0);
+        self.list
+            .push((function, trigger.id, set, index, trigger.desc.len() as u64));
+    }
+
+    /// Ids whose queue sets differ, in the order of the file.
+    fn uneven(mut self) -> Vec<Uneven> {
+        self.list.sort_unstable();
+        let mut uneven = Vec::new();
+        for group in self.list.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+            let mut sets: Vec<(u32, u64)> = Vec::new();
+            for &(_, _, set, _, count) in group {
+                match sets.last_mut().filter(|(last, _)| *last == set) {
+                    Some((_, sum)) => *sum += count,
+                    None => sets.push((set, count)),
+                }
+            }
+            let first = group.iter().map(|trigger| trigger.3).min().unwrap_or(0);
+            if sets.iter().any(|(_, count)| *count != sets[0].1) {
+                uneven.push((first, group[0].1, sets));
+            }
+        }
+        uneven.sort_unstable();
+        uneven
+    }
 }
 
 fn place(index: usize) -> KeyPath {

@@ -185,10 +185,11 @@ fn signature(check: &mut Check<'_>, graph: &NeffGraph) {
         .key("default")
         .key("inputs");
     let ports = graph.inputs();
+    let told: HashMap<&str, _> = signature.inputs.iter().collect();
+    let names: HashSet<&str> = ports.iter().map(|port| port.name.as_str()).collect();
     for port in &ports {
-        let same = signature
-            .inputs
-            .find(&port.name)
+        let same = told
+            .get(port.name.as_str())
             .map(|told| *told.dtype == *port.dtype && told.shape == port.shape);
         if same != Some(true) {
             let what = if same.is_none() {
@@ -206,7 +207,7 @@ fn signature(check: &mut Check<'_>, graph: &NeffGraph) {
         }
     }
     for (name, _) in signature.inputs.iter() {
-        if !ports.iter().any(|port| port.name == name) {
+        if !names.contains(name) {
             let detail = format!("'{name}' is no input");
             check.broken(&rule::GRAPH_SIGNATURE, NEFF_JSON, place.key(name), detail);
         }
