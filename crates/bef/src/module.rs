@@ -228,7 +228,7 @@ pub enum Attribute {
     /// A symbol of a compiled module: the path of names, and the module in generic MLIR form.
     Symbol {
         path: Vec<String>,
-        module: String,
+        module: Name,
     },
     /// A name without a value.
     Unit,

@@ -192,7 +192,10 @@ fn read_symbol(mut reader: Reader<'_>, budget: &mut Budget) -> Result<Attribute>
     if path.iter().any(String::is_empty) || module.contains('\0') {
         return Err(start.error("a symbol without a name, or a module with a NUL character"));
     }
-    Ok(Attribute::Symbol { path, module })
+    Ok(Attribute::Symbol {
+        path,
+        module: module.into(),
+    })
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub(crate) type Entry<'a> = (String, Value<'a>, Cursor<'a>);
 /// A dictionary, brackets included: `{a = 1, b}`.
 pub(crate) fn dictionary<'a>(
     cursor: &mut Cursor<'a>,
-    compiled: &CompiledModules<'a>,
+    compiled: &CompiledModules,
 ) -> Result<Vec<Entry<'a>>> {
     cursor.expect("{")?;
     let entries = cursor.list("}", |cursor| {
@@ -77,7 +77,7 @@ pub(crate) fn dictionary<'a>(
 /// The value of an attribute.
 pub(crate) fn value<'a>(
     cursor: &mut Cursor<'a>,
-    compiled: &CompiledModules<'a>,
+    compiled: &CompiledModules,
     depth: usize,
 ) -> Result<Value<'a>> {
     if depth > MAX_NESTING {
@@ -113,7 +113,7 @@ pub(crate) fn value<'a>(
 
 fn list<'a>(
     cursor: &mut Cursor<'a>,
-    compiled: &CompiledModules<'a>,
+    compiled: &CompiledModules,
     depth: usize,
 ) -> Result<Value<'a>> {
     let start = cursor.position();
@@ -141,13 +141,13 @@ fn list<'a>(
 }
 
 /// A symbol of a compiled module, or else a function.
-fn symbol<'a>(cursor: &mut Cursor<'a>, compiled: &CompiledModules<'a>) -> Result<Value<'a>> {
+fn symbol<'a>(cursor: &mut Cursor<'a>, compiled: &CompiledModules) -> Result<Value<'a>> {
     let place = *cursor;
     let path = symbol_path(cursor)?;
     Ok(match path.first().and_then(|root| compiled.get(root)) {
         Some(module) => Value::Attribute(Attribute::Symbol {
             path,
-            module: (*module).to_owned(),
+            module: module.clone(),
         }),
         None => Value::Symbol((path, place)),
     })
@@ -174,7 +174,10 @@ fn dialect_attribute(cursor: &mut Cursor<'_>) -> Result<Option<Attribute>> {
         cursor.expect(",")?;
         let module = cursor.string()?;
         cursor.expect(">")?;
-        return Ok(Some(Attribute::Symbol { path, module }));
+        return Ok(Some(Attribute::Symbol {
+            path,
+            module: module.into(),
+        }));
     }
     if !cursor.rest().starts_with('<') {
         return Err(start.error(format!("undefined attribute alias '#{name}'")));

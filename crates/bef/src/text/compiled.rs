@@ -1,20 +1,24 @@
 //! Compiled modules: MLIR of any dialect that a Module carries as text (facts 1.4, 4.4).
 //!
-//! Their inside is not understood here, so the text is kept as it stands.
+//! A Module holds them in the generic form; they are printed in the custom one. One with a custom
+//! form inside that is not known here is kept as it stands.
 
 use super::cursor::Cursor;
+use super::foreign::operation;
+use super::print_foreign::print_operation;
+use crate::Name;
 use std::collections::HashMap;
 use tenon_base::Result;
 
-/// The text of every compiled module, by name.
-pub(crate) type CompiledModules<'a> = HashMap<String, &'a str>;
+/// The generic form of every compiled module, by name.
+pub(crate) type CompiledModules = HashMap<String, Name>;
 
 /// Places that look like a compiled module but are none; more of them end the search, so that it
 /// stays linear in the text.
 const MAX_FAILURES: usize = 16;
 
 /// Finds the compiled modules of a text, because symbols may stand before them.
-pub(crate) fn find_compiled<'a>(mut cursor: Cursor<'a>) -> CompiledModules<'a> {
+pub(crate) fn find_compiled(mut cursor: Cursor<'_>) -> CompiledModules {
     let mut modules = HashMap::new();
     let mut failures = 0;
     while let Some(found) = cursor.rest().find("module")
@@ -25,7 +29,8 @@ pub(crate) fn find_compiled<'a>(mut cursor: Cursor<'a>) -> CompiledModules<'a> {
         let mut ahead = cursor.at(start);
         match compiled_module(&mut ahead) {
             Ok(Some(name)) => {
-                modules.entry(name).or_insert(ahead.since(start));
+                let entry = modules.entry(name);
+                entry.or_insert_with(|| generic_form(ahead.since(start)).into());
                 cursor = ahead;
                 continue;
             }
@@ -101,6 +106,26 @@ fn sym_name(start: Cursor<'_>, end: usize) -> Option<String> {
     let mut cursor = start.at(at);
     cursor.word()?;
     (cursor.eat("=") && cursor.sees("\"")).then(|| cursor.string().ok())?
+}
+
+/// The generic form of a compiled module.
+fn generic_form(text: &str) -> String {
+    reformed(text, true, 0).unwrap_or_else(|| text.to_owned())
+}
+
+/// A compiled module as it is printed, at a depth of indentation.
+pub(crate) fn printed_form(text: &str, is_generic: bool, depth: usize) -> String {
+    // Only what comes back the same is printed in another form.
+    let printed = reformed(text, is_generic, depth).filter(|other| generic_form(other) == text);
+    printed.unwrap_or_else(|| text.to_owned())
+}
+
+fn reformed(text: &str, is_generic: bool, depth: usize) -> Option<String> {
+    let mut cursor = Cursor::of(text);
+    let module = operation(&mut cursor, 0).ok().filter(|_| cursor.at_end())?;
+    let mut out = String::new();
+    print_operation(&mut out, &module, is_generic, depth);
+    Some(out)
 }
 
 /// The name of a compiled module whose text stands by itself.

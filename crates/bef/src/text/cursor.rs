@@ -92,6 +92,14 @@ impl<'a> Cursor<'a> {
     /// Skips white space and comments.
     pub(crate) fn skip(&mut self) {
         loop {
+            // Most often there is nothing or one space to skip.
+            let bytes = self.source.text.as_bytes();
+            if bytes.get(self.position) == Some(&b' ') {
+                self.position += 1;
+            }
+            if let Some(b'!'..=b'.' | b'0'..=b'~') = bytes.get(self.position) {
+                return;
+            }
             let rest = self.rest();
             let trimmed = rest.trim_start();
             self.position += rest.len() - trimmed.len();
@@ -187,7 +195,17 @@ impl<'a> Cursor<'a> {
         let start = self.at(self.position - 1);
         let mut bytes = Vec::new();
         loop {
-            let rest = self.rest().as_bytes();
+            let plain = |byte: &u8| !matches!(byte, b'"' | b'\\' | b'\n');
+            let rest = self
+                .source
+                .text
+                .as_bytes()
+                .get(self.position..)
+                .unwrap_or_default();
+            let length = rest.iter().take_while(|byte| plain(byte)).count();
+            bytes.extend_from_slice(&rest[..length]);
+            self.position += length;
+            let rest = &rest[length..];
             let taken = match rest {
                 [b'"', ..] => {
                     self.position += 1;
@@ -200,10 +218,7 @@ impl<'a> Cursor<'a> {
                     (Some(high), Some(low)) => (high << 4 | low, 3),
                     _ => return Err(self.error_exactly("unknown escape in a string")),
                 },
-                [] | [b'\n', ..] | [b'\\', ..] => {
-                    return Err(start.error("expected '\"' at the end of the string"));
-                }
-                [byte, ..] => (*byte, 1),
+                _ => return Err(start.error("expected '\"' at the end of the string")),
             };
             bytes.push(taken.0);
             self.position += taken.1;

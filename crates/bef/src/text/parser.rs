@@ -52,7 +52,7 @@ pub(crate) struct Parser<'a> {
     pub(crate) references: Vec<Reference<'a>>,
     /// The symbols defined so far.
     pub(crate) names: HashSet<String>,
-    pub(crate) compiled: CompiledModules<'a>,
+    pub(crate) compiled: CompiledModules,
     pub(crate) current: Current<'a>,
     /// Set with an error that follows from one that was reported: it is not reported.
     pub(crate) silent: bool,

@@ -1,7 +1,7 @@
 //! Module to text: modules, functions and their blocks (facts 4.4).
 
 use super::PrintOptions;
-use super::compiled::compiled_name;
+use super::compiled::{compiled_name, printed_form};
 use super::functions::{EXTERNAL, VISIBILITY};
 use super::names::Names;
 use super::print_attributes::{
@@ -97,7 +97,8 @@ impl<'a> Printer<'a> {
         for name in std::mem::take(&mut self.compiled_order) {
             let text = self.compiled.get(&name).copied().unwrap_or_default();
             self.indent(depth);
-            self.out.push_str(text);
+            let printed = printed_form(text, self.options.generic, depth);
+            self.out.push_str(&printed);
             self.out.push('\n');
         }
         let module = self.module;
@@ -131,7 +132,9 @@ impl<'a> Printer<'a> {
     pub(crate) fn attribute(&mut self, attribute: &Attribute) {
         let compiled = &self.compiled;
         let symbol: &PrintSymbol<'_> = &|out, path, module| {
-            let known = path.first().and_then(|root| compiled.get(root)) == Some(&module);
+            let printed = path.first().and_then(|root| compiled.get(root));
+            // The same text most often is the same memory.
+            let known = printed.is_some_and(|text| std::ptr::eq(*text, module) || *text == module);
             if known {
                 return print_symbol_path(out, path);
             }

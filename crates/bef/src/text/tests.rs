@@ -52,7 +52,9 @@ func.func @main(%arg0: i32, %arg1: !tfrt.chain) -> (i32, !tfrt.chain) {
 
 /// The generic form, attributes of every kind, and a compiled module.
 const GENERIC: &str = r#"module @kernel0 attributes {tfrt.compiled} {
-  func.func @main(%arg0: memref<?xf32>) { func.return }
+  func.func @main(%arg0: memref<?xf32>) {
+    func.return
+  }
 }
 func.func @"odd name"() attributes {tfrt.sync} {
   "tenon.workload"() {backend = "CpuAcc", inputs = [1 : i32, -1 : i32], op.axis = 1, op.mode = "a\22\0A"} : () -> ()
@@ -121,7 +123,7 @@ fn the_generic_form_is_a_fixed_point() {
     // A unit attribute is nothing BEF can hold.
     assert_eq!(
         errors(GENERIC),
-        ["f.mlir:10:3: BEF files cannot encode the 'x' attribute"]
+        ["f.mlir:12:3: BEF files cannot encode the 'x' attribute"]
     );
     let text = GENERIC.replace(" {x}", "");
     let module = parse(&text, "f.mlir").unwrap();

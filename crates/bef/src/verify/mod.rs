@@ -200,8 +200,9 @@ impl<'a> FunctionVerifier<'a, '_> {
     }
 
     fn attributes(&mut self, index: usize, kernel: &Kernel) {
-        let place = kernel_place(self.id, self.function, index);
-        self.verifier.dictionary(&place, &kernel.attributes);
+        for problem in dictionary_problems(&kernel.attributes) {
+            self.report_kernel(index, problem);
+        }
         if let Some(problem) = cost_problem(&kernel.attributes) {
             self.report_kernel(index, problem);
         }
