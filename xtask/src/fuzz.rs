@@ -60,6 +60,7 @@ const TARGETS: &[(&str, &str, &[&str])] = &[
     ("npz", "an .npz file", &["models/small"]),
     ("picture", "a PNG or JPEG as an input", &["models/digits"]),
     ("csv", "a table as an input", &[]),
+    ("dma", "DMA descriptors: checked, run, copies compared", &[]),
 ];
 
 /// What libFuzzer needs of the compiler: counters at every edge, and the operands of comparisons.

@@ -1,4 +1,4 @@
-//! Movements beside memcpy of as many bytes: `cargo bench -p tenon-dma`.
+//! Movements beside memcpy of as many bytes, on one thread and on all: `cargo bench -p tenon-dma`.
 #![allow(missing_docs)]
 
 use divan::counter::BytesCount;
@@ -12,14 +12,18 @@ fn main() {
     divan::main();
 }
 
-fn run(bencher: Bencher, descriptor: &Descriptor) {
+/// Threads that a movement uses at most.
+const THREADS: [usize; 2] = [1, 64];
+
+fn run(threads: usize, bencher: Bencher, descriptor: &Descriptor) {
     let plan = Plan::new(descriptor).unwrap();
     let len = |range: tenon_dma::ByteRange| (range.end - range.start) as usize;
     let (source, mut target) = buffers(len(plan.sources()[0]), len(plan.target()));
     bencher
         .counter(BytesCount::new(descriptor.bytes_written()))
         .bench_local(|| {
-            plan.execute(&[black_box(&source)], &mut target).unwrap();
+            let execute = || plan.execute(&[black_box(&source)], &mut target);
+            tenon_base::pool::with_thread_limit(threads, execute).unwrap();
         });
 }
 
@@ -41,51 +45,95 @@ fn memcpy(bencher: Bencher) {
         .bench_local(|| target.copy_from_slice(black_box(&source)));
 }
 
-#[divan::bench]
-fn contiguous(bencher: Bencher) {
+#[divan::bench(args = THREADS)]
+fn contiguous(bencher: Bencher, threads: usize) {
     let place = |id| Place::contiguous(VariableId(id), 0, 4, &[SIDE, SIDE]);
     run(
+        threads,
         bencher,
         &copy_strided(4, &[SIDE, SIDE], &place(0), &place(1)).unwrap()[0],
     );
 }
 
-#[divan::bench]
-fn rows_with_gaps(bencher: Bencher) {
+#[divan::bench(args = THREADS)]
+fn rows_with_gaps(bencher: Bencher, threads: usize) {
     let from = Place::contiguous(VariableId(0), 0, 4, &[SIDE, SIDE]);
     let to = Place::new(VariableId(1), 0, [SIDE as i64 * 4 + 256, 4]);
     run(
+        threads,
         bencher,
         &copy_strided(4, &[SIDE, SIDE], &from, &to).unwrap()[0],
     );
 }
 
-#[divan::bench(args = [1, 2, 4, 8])]
-fn transpose(bencher: Bencher, element: usize) {
+#[divan::bench(args = [1, 2, 4, 8], consts = THREADS)]
+fn transpose<const THREADS: usize>(bencher: Bencher, element: usize) {
+    let threads = THREADS;
     let shape = [SIDE, SIDE];
     let from = Place::new(VariableId(0), 0, [element as i64, (SIDE * element) as i64]);
     let to = Place::contiguous(VariableId(1), 0, element, &shape);
     run(
+        threads,
         bencher,
         &copy_strided(element, &shape, &from, &to).unwrap()[0],
     );
 }
 
 /// [32, 56, 56, 64] from NHWC to NCHW.
-#[divan::bench]
-fn four_dimensions(bencher: Bencher) {
+#[divan::bench(args = THREADS)]
+fn four_dimensions(bencher: Bencher, threads: usize) {
     let (h, c) = (56i64, 64i64);
     let shape = [32, 64, 56, 56];
     let from = Place::new(VariableId(0), 0, [h * h * c * 4, 4, h * c * 4, c * 4]);
     let to = Place::contiguous(VariableId(1), 0, 4, &shape);
-    run(bencher, &copy_strided(4, &shape, &from, &to).unwrap()[0]);
+    run(
+        threads,
+        bencher,
+        &copy_strided(4, &shape, &from, &to).unwrap()[0],
+    );
 }
 
-#[divan::bench(args = [DataType::BF16, DataType::F16, DataType::F8E4M3Fn, DataType::I8])]
-fn cast_from_f32(bencher: Bencher, to: DataType) {
+#[divan::bench(
+    args = [DataType::BF16, DataType::F16, DataType::F8E4M3Fn, DataType::I8],
+    consts = THREADS,
+)]
+fn cast_from_f32<const THREADS: usize>(bencher: Bencher, to: DataType) {
+    let threads = THREADS;
     let from = (VariableId(0), 0, DataType::F32);
     run(
+        threads,
         bencher,
         &cast_contiguous(SIDE * SIDE, from, (VariableId(1), 0, to)).unwrap(),
     );
+}
+
+/// Ten thousand copies of 64 bytes, spread over as many queues.
+#[divan::bench(args = [1, 16])]
+fn queues(bencher: Bencher, queues: u32) {
+    use tenon_dma::engine::{Bank, Core, Engine, Machine, QueueSet, Transfer, Variable};
+    use tenon_dma::{Access, Descriptor};
+    const COPIES: u64 = 10_000;
+    let bytes = |id, index| Access::bytes(VariableId(id), index * 64, 64);
+    let copies = (0..COPIES).map(|index| Descriptor::copy(bytes(0, index), bytes(1, index)));
+    let mut bank = Bank::default();
+    let variable = |id, bank: &mut Bank| Variable {
+        id: VariableId(id),
+        name: format!("v{id}"),
+        region: Some(bank.add_zeroed(COPIES as usize * 64).unwrap()),
+        is_writable: true,
+    };
+    let core = Core {
+        name: "sg00".into(),
+        variables: vec![variable(0, &mut bank), variable(1, &mut bank)],
+        queue_sets: vec![QueueSet::new("q", queues)],
+        engines: vec![Engine {
+            name: "act".into(),
+            transfers: vec![Transfer::new(0, "q", copies.collect())],
+        }],
+    };
+    let mut machine = Machine::new(bank, vec![core]).unwrap();
+    let programs = machine.all_triggers();
+    bencher
+        .counter(divan::counter::ItemsCount::new(COPIES))
+        .bench_local(|| machine.run(&programs, &tenon_base::Control::new()).unwrap());
 }

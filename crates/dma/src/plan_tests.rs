@@ -434,6 +434,20 @@ fn backwards_steps_stay_inside() {
 }
 
 #[test]
+fn a_target_is_not_written_without_end() {
+    let again = |variable| Access {
+        steps: vec![0],
+        ..Access::bytes(VariableId(variable), 0, 1 << 40)
+    };
+    let descriptor = Descriptor::copy(again(0), again(1));
+    assert_eq!(
+        descriptor.check(|_| Some(64)).unwrap_err().to_string(),
+        "to_sizes: more bytes are written than the variable has: expected at most 64, found \
+         1099511627776"
+    );
+}
+
+#[test]
 fn what_cannot_run_says_so() {
     let cast = Descriptor {
         operation: Operation::Cast,

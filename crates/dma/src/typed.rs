@@ -11,7 +11,7 @@ const BLOCK: usize = 256;
 /// Bytes of the widest element.
 const WIDEST: usize = 16;
 
-/// Elements of a contiguous target that a thread takes at once.
+/// Elements of a target that a thread takes at once.
 const SPREAD: usize = 32 << 10;
 
 /// An operation on elements, ready to execute.
@@ -20,8 +20,6 @@ pub(crate) struct Typed {
     sources: Vec<Side>,
     target: Side,
     kind: Kind,
-    /// Whether the target's elements lie one behind the other.
-    is_contiguous: bool,
 }
 
 /// The elements of one access.
@@ -97,41 +95,32 @@ impl Typed {
     fn of(descriptor: &Descriptor, sources: Vec<Side>, from: DataType, kind: Kind) -> Result<Self> {
         let to = &descriptor.to;
         let target = Side::new(to, from, to.dtype)?;
-        let is_contiguous = target.walk.is_contiguous(target.bytes);
         Ok(Self {
             sources,
             target,
             kind,
-            is_contiguous,
         })
     }
 
     /// Executes it on exactly the bytes of its ranges; false when a position lies outside.
     pub fn execute(&self, sources: &[&[u8]], target: &mut [u8]) -> bool {
-        let count = self.target.walk.len();
-        if !self.is_contiguous || count <= SPREAD {
-            return self.part(sources, target, 0, count, self.target.walk);
-        }
+        let walk = &self.target.walk;
+        let count = walk.len();
+        let outer = walk.outermost(self.target.bytes);
+        let Some((step, units)) = outer.filter(|_| count > SPREAD) else {
+            return self.part(sources, target, 0, count, *walk);
+        };
+        // So many iterations of the outermost dimension make a piece, the last one fewer.
+        let (rows, all) = (SPREAD.div_ceil(units), count / units);
         let done = std::sync::atomic::AtomicBool::new(true);
-        mover::spread(
-            target,
-            SPREAD * self.target.bytes,
-            &|piece, target: &mut [u8]| {
-                let start = piece * SPREAD;
-                let mut walk = self.target.walk;
-                // The piece's own start is its first element.
-                walk.seek(0);
-                if !self.part(
-                    sources,
-                    target,
-                    start,
-                    target.len() / self.target.bytes,
-                    walk,
-                ) {
-                    done.store(false, std::sync::atomic::Ordering::Relaxed);
-                }
-            },
-        );
+        mover::spread(target, rows * step, &|piece, target: &mut [u8]| {
+            let first = piece * rows;
+            // The piece's own start is its first element.
+            let walk = walk.first(rows.min(all - first));
+            if !self.part(sources, target, first * units, walk.len(), walk) {
+                done.store(false, std::sync::atomic::Ordering::Relaxed);
+            }
+        });
         done.into_inner()
     }
 

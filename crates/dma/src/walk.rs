@@ -82,12 +82,27 @@ impl Walk {
         }
     }
 
-    /// Whether the units lie one behind the other, `bytes` apart.
-    pub fn is_contiguous(&self, bytes: usize) -> bool {
-        let [inner, outer @ ..] = &self.dims;
-        inner.step.unsigned_abs() == bytes
-            && inner.step >= 0
-            && outer.iter().all(|dim| dim.count == 1)
+    /// The outermost dimension, when its iterations touch ranges of bytes that follow each other:
+    /// the bytes from one to the next, and the units of each.
+    pub fn outermost(&self, bytes: usize) -> Option<(usize, usize)> {
+        let axis = self.dims.iter().rposition(|dim| dim.count > 1)?;
+        let mut inner = bytes;
+        for dim in &self.dims[..axis] {
+            inner =
+                inner.checked_add(usize::try_from(dim.step).ok()?.checked_mul(dim.count - 1)?)?;
+        }
+        let step = usize::try_from(self.dims[axis].step).ok()?;
+        let units = self.dims[..axis].iter().map(|dim| dim.count).product();
+        (inner <= step).then_some((step, units))
+    }
+
+    /// The first iterations of the outermost dimension, at most so many.
+    pub fn first(&self, count: usize) -> Self {
+        let mut walk = *self;
+        if let Some(outer) = walk.dims.iter_mut().rfind(|dim| dim.count > 1) {
+            outer.count = outer.count.min(count);
+        }
+        walk
     }
 
     /// The units that [`Walk::next`] would give.

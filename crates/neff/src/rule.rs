@@ -316,7 +316,7 @@ rules! {
         "an access pattern has as many steps as sizes",
         "seed, desc, from_steps";
     DESC_STEPS, "desc.steps", Error,
-        "steps are not negative, and keep elements together",
+        "steps keep elements together",
         "docs/dma.md, Access patterns";
     DESC_SIZES, "desc.sizes", Error,
         "sizes are whole elements, and what is read fills what is written",

@@ -5,7 +5,7 @@ use super::layout::Layout;
 use super::signals::Signals;
 use super::{Core, Region, Step};
 use crate::VariableId;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use tenon_base::{Error, ErrorKind, Location, Result};
 
 /// Descriptors among which those that may run side by side are looked for: the oldest.
@@ -283,26 +283,29 @@ impl Machine {
     /// The heads of queues that touch nothing that an older descriptor in another queue touches,
     /// unless both only read.
     fn choose(&mut self) -> Vec<(u64, Pending)> {
-        let window: Vec<(u64, Pending)> = self
-            .pending
-            .iter()
-            .take(WINDOW)
-            .map(|(&order, &pending)| (order, pending))
-            .collect();
-        let mut heads = HashSet::new();
+        let mut older: Vec<(u64, Pending)> = Vec::with_capacity(WINDOW);
+        let mut queues: Vec<usize> = Vec::new();
         let mut chosen = Vec::new();
-        for (index, &(order, pending)) in window.iter().enumerate() {
-            if !heads.insert(pending.queue) {
-                continue;
+        let mut met = Vec::new();
+        for (&order, &pending) in self.pending.iter().take(WINDOW) {
+            if !queues.contains(&pending.queue) {
+                queues.push(pending.queue);
+                let own = self.layout.bound(&pending);
+                let first = older.iter().find(|(_, older)| {
+                    older.queue != pending.queue && self.layout.bound(older).conflicts(own)
+                });
+                match first {
+                    None => chosen.push((order, pending)),
+                    Some(&(_, first)) => met.push((first, pending)),
+                }
             }
-            let own = self.layout.bound(&pending);
-            let older = window[..index].iter().find(|(_, older)| {
-                older.queue != pending.queue && self.layout.bound(older).conflicts(own)
-            });
-            match older {
-                None => chosen.push((order, pending)),
-                Some(&(_, older)) => self.note_race(&older, &pending),
+            if queues.len() == self.layout.queues {
+                break;
             }
+            older.push((order, pending));
+        }
+        for (first, second) in met {
+            self.note_race(&first, &second);
         }
         chosen
     }

@@ -1,0 +1,9 @@
+//! Descriptors of any numbers: checked, run by the engine, and copies compared byte by byte.
+#![no_main]
+
+#[path = "../../crates/dma/tests/hostile/descriptors.rs"]
+mod descriptors;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| descriptors::check(bytes));
