@@ -23,6 +23,9 @@ pub struct Options {
     /// Write the table to docs/benchmarks.md as well.
     #[arg(long)]
     write: bool,
+    /// Measure the executor beside oneTBB's flow graph instead.
+    #[arg(long, conflicts_with = "names")]
+    executor: bool,
 }
 
 /// A measured model and the most its latency may be, as a multiple of onnxruntime's.
@@ -66,6 +69,9 @@ struct Row {
 
 /// Measures and prints.
 pub fn run(options: &Options) -> Result<()> {
+    if options.executor {
+        return executor(options.write);
+    }
     crate::run(cargo().args(["build", "--release", "--package", "tenon-cli"]))?;
     let tenon = target().join("release/tenon");
     let python = python::for_tests()?;
@@ -84,11 +90,60 @@ pub fn run(options: &Options) -> Result<()> {
     let table = table(&rows, options, &ceiling)?;
     print!("{table}");
     if options.write {
-        let path = root().join("docs/benchmarks.md");
-        std::fs::write(&path, table)
-            .map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+        write(|page| {
+            let executor = page.find(EXECUTOR).map_or("", |start| &page[start..]);
+            format!("{table}\n{executor}")
+        })?;
     }
     Ok(())
+}
+
+/// Where the executor's part of the page starts; it is the last one.
+const EXECUTOR: &str = "## Executor\n";
+
+/// Measures the executor.
+fn executor(keep: bool) -> Result<()> {
+    let mut command = cargo();
+    command.args(["bench", "--quiet", "--package", "tenon-executor"]);
+    let tables = output(command.args(["--bench", "graphs"]))?;
+    let (date, cpu) = (date()?, cpu());
+    let section = format!(
+        "{EXECUTOR}\nMade by `cargo xtask bench --executor --write`. Date {date}, CPU {cpu}. A kernel takes \
+         the values of others and makes one; the program is decoded once; of each figure the best run.\n\n\
+         {tables}"
+    );
+    print!("{section}");
+    if keep {
+        write(|page| {
+            let models = page.split(EXECUTOR).next().unwrap_or_default();
+            format!("{}\n\n{section}", models.trim_end())
+        })?;
+    }
+    Ok(())
+}
+
+/// Writes the page of benchmarks anew.
+fn write(change: impl FnOnce(&str) -> String) -> Result<()> {
+    let path = root().join("docs/benchmarks.md");
+    let page = std::fs::read_to_string(&path).unwrap_or_default();
+    std::fs::write(&path, change(&page))
+        .map_err(|e| format!("cannot write {}: {e}", path.display()))
+}
+
+fn date() -> Result<String> {
+    Ok(output(Command::new("date").arg("+%Y-%m-%d"))?
+        .trim()
+        .to_owned())
+}
+
+/// The processor's name.
+fn cpu() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"));
+    let name = name.unwrap_or("unknown");
+    name.trim_start_matches([' ', '\t', ':']).to_owned()
 }
 
 fn measure(
@@ -204,12 +259,7 @@ fn ceiling(tenon: &Path) -> Result<serde_json::Value> {
 }
 
 fn table(rows: &[Row], options: &Options, ceiling: &serde_json::Value) -> Result<String> {
-    let date = output(Command::new("date").arg("+%Y-%m-%d"))?;
-    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name"));
-    let cpu = cpu
-        .unwrap_or("unknown")
-        .trim_start_matches([' ', '\t', ':']);
+    let (date, cpu) = (date()?, cpu());
     let gflops = |key: &str| ceiling[key].as_f64().unwrap_or(0.0);
     let Options {
         threads,
@@ -226,7 +276,7 @@ fn table(rows: &[Row], options: &Options, ceiling: &serde_json::Value) -> Result
         format!(
             "Date {}, CPU {cpu}, ceiling {:.0} GFLOP/s f32 on one thread and {:.0} on all \
              (`tenon bench --ceiling`).",
-            date.trim(),
+            date,
             gflops("one_thread_gflops"),
             gflops("all_threads_gflops")
         ),

@@ -1,5 +1,10 @@
 //! The queue of several threads, each with a deque of its own, that steal from each other.
 
+mod inbox;
+mod worker;
+
+use self::inbox::Inbox;
+use self::worker::Worker;
 use super::blocking::Blocking;
 use super::deque::{Owner, Stealer, Stolen, deque};
 use super::event_count::EventCount;
@@ -8,7 +13,6 @@ use super::{Task, WorkQueue};
 use crate::AsyncValue;
 use std::any::Any;
 use std::cell::{Cell, OnceCell};
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,20 +61,6 @@ struct Seat {
     inbox: Inbox,
     /// Tasks that the worker added and ran; it alone writes it.
     tally: Tally,
-}
-
-/// Tasks that other threads gave to a worker, oldest first.
-#[derive(Default)]
-struct Inbox {
-    tasks: Mutex<VecDeque<Task>>,
-    count: AtomicUsize,
-}
-
-/// A worker as its own thread sees it.
-struct Worker {
-    shared: Arc<Shared>,
-    index: usize,
-    deque: Owner<Task, SLOTS>,
 }
 
 thread_local! {
@@ -232,125 +222,6 @@ impl Drop for MultiThreaded {
     }
 }
 
-impl Worker {
-    /// The life of a worker's thread.
-    fn work(&self) {
-        loop {
-            while let Some(task) = self.next() {
-                self.run(task);
-            }
-            loop {
-                if let Some(task) = self.look_around() {
-                    self.run(task);
-                    break;
-                }
-                if !self.sleep() {
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Runs tasks until `done`.
-    fn work_until(&self, done: impl Fn() -> bool) {
-        while !done() {
-            match self.next() {
-                Some(task) => self.run(task),
-                None => std::thread::yield_now(),
-            }
-        }
-    }
-
-    fn next(&self) -> Option<Task> {
-        let own = self.deque.pop().or_else(|| self.seat().inbox.take());
-        own.or_else(|| self.shared.steal())
-    }
-
-    /// Adds a task of the one that is running, the newest of all.
-    fn add(&self, task: Task) {
-        if self.push(task) {
-            self.announce_work();
-        }
-    }
-
-    fn add_all(&self, tasks: &mut dyn Iterator<Item = Task>) {
-        let mut waits = false;
-        for task in tasks {
-            waits |= self.push(task);
-        }
-        if waits {
-            self.announce_work();
-        }
-    }
-
-    /// Puts the task in the deque; where that is full, runs it here. Answers whether it waits.
-    fn push(&self, task: Task) -> bool {
-        let tally = &self.seat().tally;
-        tally.add_alone();
-        let Err(task) = self.deque.push(task) else {
-            return true;
-        };
-        if NESTED_NOW.get() == NESTED {
-            self.seat().inbox.put(task);
-            return true;
-        }
-        self.announce_work();
-        nest(|| self.run(task));
-        false
-    }
-
-    fn run(&self, task: Task) {
-        self.shared.run(task, &self.seat().tally, Tally::done_alone);
-    }
-
-    /// Lets a sleeping worker know of new tasks. A lone worker is awake: it is the one that adds.
-    fn announce_work(&self) {
-        if self.shared.seats.len() > 1 {
-            self.shared.announce_work();
-        }
-    }
-
-    /// Looks for a task of another worker, for a while if no other idle worker does.
-    fn look_around(&self) -> Option<Task> {
-        let shared = &*self.shared;
-        let found = if shared.spinning.swap(true, Ordering::Acquire) {
-            self.next()
-        } else {
-            let found = (0..SPINS / shared.seats.len()).find_map(|_| {
-                std::hint::spin_loop();
-                self.next()
-            });
-            shared.spinning.store(false, Ordering::Release);
-            found
-        };
-        // Who added more meanwhile, or woke this worker for several tasks, counts on it to go on.
-        if found.is_some() && shared.has_work() {
-            self.announce_work();
-        }
-        found
-    }
-
-    /// Sleeps until there may be work; answers `false` when the queue ends instead.
-    fn sleep(&self) -> bool {
-        let announced = self.shared.idle.announce();
-        if self.shared.has_work() {
-            self.shared.idle.cancel(announced);
-            return true;
-        }
-        if self.shared.stopping.load(Ordering::SeqCst) {
-            self.shared.idle.cancel(announced);
-            return false;
-        }
-        self.shared.watchers.notify_all();
-        self.shared.idle.wait(announced);
-        true
-    }
-
-    fn seat(&self) -> &Seat {
-        &self.shared.seats[self.index]
-    }
-}
-
 impl Shared {
     /// Gives the task to a random worker; where that one has too many, runs it here.
     fn add_from_outside(&self, task: Task) {
@@ -432,40 +303,6 @@ impl Shared {
     }
 }
 
-impl Inbox {
-    /// Adds a task unless there are too many.
-    fn offer(&self, task: Task) -> Result<(), Task> {
-        let mut tasks = lock(&self.tasks);
-        if tasks.len() >= SLOTS {
-            return Err(task);
-        }
-        tasks.push_back(task);
-        self.count.store(tasks.len(), Ordering::Release);
-        Ok(())
-    }
-
-    /// Adds a task however many there are.
-    fn put(&self, task: Task) {
-        let mut tasks = lock(&self.tasks);
-        tasks.push_back(task);
-        self.count.store(tasks.len(), Ordering::Release);
-    }
-
-    fn take(&self) -> Option<Task> {
-        if self.is_empty() {
-            return None;
-        }
-        let mut tasks = lock(&self.tasks);
-        let task = tasks.pop_front();
-        self.count.store(tasks.len(), Ordering::Release);
-        task
-    }
-
-    fn is_empty(&self) -> bool {
-        self.count.load(Ordering::Acquire) == 0
-    }
-}
-
 /// A new worker's end of its deque, and the seat with the other one.
 fn seat() -> (Owner<Task, SLOTS>, Seat) {
     let (owner, stealer) = deque();
@@ -515,177 +352,4 @@ fn coprime(a: usize, b: usize) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Value, pending};
-    use std::sync::atomic::AtomicU64;
-    use std::sync::mpsc;
-    use std::thread::ThreadId;
-
-    fn queue(threads: usize) -> Arc<MultiThreaded> {
-        Arc::new(MultiThreaded::new(threads, 4).unwrap())
-    }
-
-    /// Adds `width` tasks that each add `width` more, `depth` levels deep, counting all.
-    fn tree(queue: &Arc<MultiThreaded>, count: &Arc<AtomicU64>, width: u32, depth: u32) {
-        for _ in 0..width {
-            let (inner, counter) = (queue.clone(), count.clone());
-            queue.add(Task::new(move || {
-                counter.fetch_add(1, Ordering::Relaxed);
-                if depth > 1 {
-                    tree(&inner, &counter, width, depth - 1);
-                }
-            }));
-        }
-    }
-
-    #[test]
-    fn quiesce_waits_for_tasks_of_tasks() {
-        for threads in [1, 2, 3, 7] {
-            let queue = queue(threads);
-            for _ in 0..20 {
-                let count = Arc::new(AtomicU64::new(0));
-                tree(&queue, &count, 6, 5);
-                queue.quiesce();
-                let all: u64 = (1..=5).map(|level| 6u64.pow(level)).sum();
-                assert_eq!(count.load(Ordering::Relaxed), all);
-            }
-        }
-    }
-
-    #[test]
-    fn more_tasks_than_slots_all_run() {
-        let queue = queue(2);
-        let count = Arc::new(AtomicU64::new(0));
-        tree(&queue, &count, 20_000, 1);
-        tree(&queue, &count, 1, 1);
-        let (inner, counter) = (queue.clone(), count.clone());
-        queue.add(Task::new(move || tree(&inner, &counter, 20_000, 1)));
-        queue.quiesce();
-        assert_eq!(count.load(Ordering::Relaxed), 40_001);
-    }
-
-    #[test]
-    fn a_full_deque_does_not_nest_without_end() {
-        /// With the deque full, each task would run inside the one that adds it.
-        fn next(queue: &Arc<MultiThreaded>, left: u32) {
-            if left > 0 {
-                let inner = queue.clone();
-                queue.add(Task::new(move || next(&inner, left - 1)));
-            }
-        }
-        let queue = queue(1);
-        let inner = queue.clone();
-        // On the worker or on the thread that quiesces, whichever is first.
-        queue.add(Task::new(move || {
-            (0..SLOTS).for_each(|_| inner.add(Task::new(|| ())));
-            next(&inner, 200_000);
-        }));
-        queue.quiesce();
-        (0..SLOTS).for_each(|_| queue.add(Task::new(|| ())));
-        next(&queue, 200_000);
-        queue.quiesce();
-    }
-
-    #[test]
-    fn several_tasks_added_at_once_all_run() {
-        let queue = queue(3);
-        let count = Arc::new(AtomicU64::new(0));
-        let counting = |_| {
-            let count = count.clone();
-            Task::new(move || _ = count.fetch_add(1, Ordering::Relaxed))
-        };
-        queue.add_all(&mut (0..3000).map(counting));
-        queue.quiesce();
-        assert_eq!(count.load(Ordering::Relaxed), 3000);
-    }
-
-    #[test]
-    fn a_lone_worker_runs_its_newest_task_first() {
-        let queue = queue(1);
-        let (sender, receiver) = mpsc::channel();
-        let inner = queue.clone();
-        queue.add(Task::new(move || {
-            for number in 0..5 {
-                let sender = sender.clone();
-                inner.add(Task::new(move || sender.send(number).unwrap()));
-            }
-        }));
-        // Awaiting does not steal, so that the order is the worker's.
-        assert_eq!(receiver.iter().collect::<Vec<i32>>(), [4, 3, 2, 1, 0]);
-    }
-
-    #[test]
-    fn as_many_tasks_run_at_a_time_as_there_are_workers() {
-        let queue = queue(4);
-        let gate = Arc::new(std::sync::Barrier::new(5));
-        for _ in 0..4 {
-            let gate = gate.clone();
-            queue.add(Task::new(move || _ = gate.wait()));
-        }
-        gate.wait();
-        queue.quiesce();
-    }
-
-    #[test]
-    fn awaiting_from_outside_and_from_a_task() {
-        for threads in [1, 2] {
-            let queue = queue(threads);
-            let (inner_value, inner_promise) = pending();
-            let (value, promise) = pending();
-            let inner = queue.clone();
-            queue.add(Task::new(move || {
-                inner.add(Task::new(move || inner_promise.set(Value::Chain)));
-                inner.await_all(std::slice::from_ref(&inner_value));
-                promise.set(Value::Chain);
-            }));
-            queue.await_all(&[value]);
-        }
-    }
-
-    #[test]
-    fn blocking_tasks_run_elsewhere_and_are_waited_for() {
-        let queue = queue(1);
-        let (sender, receiver) = mpsc::channel::<ThreadId>();
-        let worker = sender.clone();
-        queue.add(Task::new(move || {
-            worker.send(std::thread::current().id()).unwrap()
-        }));
-        for may_queue in [true, false] {
-            let sender = sender.clone();
-            let task = Task::new(move || sender.send(std::thread::current().id()).unwrap());
-            assert!(queue.add_blocking(task, may_queue));
-        }
-        queue.quiesce();
-        drop(sender);
-        let mut threads: Vec<ThreadId> = receiver.iter().collect();
-        threads.dedup();
-        assert_eq!(threads.len(), 3);
-    }
-
-    #[test]
-    fn a_panic_reaches_who_waits_and_the_queue_goes_on() {
-        let queue = queue(2);
-        let (value, promise) = pending();
-        queue.add(Task::new(|| panic!("a kernel's defect")));
-        let waiting = catch_unwind(AssertUnwindSafe(|| {
-            queue.await_all(std::slice::from_ref(&value))
-        }));
-        assert!(waiting.is_err());
-        queue.add(Task::new(move || promise.set(Value::Chain)));
-        queue.await_all(&[value]);
-    }
-
-    #[test]
-    fn dropping_runs_what_is_left() {
-        let count = Arc::new(AtomicU64::new(0));
-        let queue = queue(2);
-        tree(&queue, &count, 10, 3);
-        drop(queue);
-        // Tasks hold the queue themselves; the last one to go drops it, on a worker perhaps.
-        while Arc::strong_count(&count) > 1 {
-            std::thread::yield_now();
-        }
-        assert_eq!(count.load(Ordering::Relaxed), 1110);
-    }
-}
+mod tests;

@@ -1,0 +1,134 @@
+//! One of the threads.
+
+use super::{NESTED, NESTED_NOW, SLOTS, SPINS, Seat, Shared, nest};
+use crate::queue::Task;
+use crate::queue::deque::Owner;
+use crate::queue::tally::Tally;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A worker as its own thread sees it.
+pub(super) struct Worker {
+    pub shared: Arc<Shared>,
+    pub index: usize,
+    pub deque: Owner<Task, SLOTS>,
+}
+
+impl Worker {
+    /// The life of a worker's thread.
+    pub(super) fn work(&self) {
+        loop {
+            while let Some(task) = self.next() {
+                self.run(task);
+            }
+            loop {
+                if let Some(task) = self.look_around() {
+                    self.run(task);
+                    break;
+                }
+                if !self.sleep() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Runs tasks until `done`.
+    pub(super) fn work_until(&self, done: impl Fn() -> bool) {
+        while !done() {
+            match self.next() {
+                Some(task) => self.run(task),
+                None => std::thread::yield_now(),
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Task> {
+        let own = self.deque.pop().or_else(|| self.seat().inbox.take());
+        own.or_else(|| self.shared.steal())
+    }
+
+    /// Adds a task of the one that is running, the newest of all.
+    pub(super) fn add(&self, task: Task) {
+        if self.push(task) {
+            self.announce_work();
+        }
+    }
+
+    pub(super) fn add_all(&self, tasks: &mut dyn Iterator<Item = Task>) {
+        let mut waits = false;
+        for task in tasks {
+            waits |= self.push(task);
+        }
+        if waits {
+            self.announce_work();
+        }
+    }
+
+    /// Puts the task in the deque; where that is full, runs it here. Answers whether it waits.
+    fn push(&self, task: Task) -> bool {
+        let tally = &self.seat().tally;
+        tally.add_alone();
+        let Err(task) = self.deque.push(task) else {
+            return true;
+        };
+        if NESTED_NOW.get() == NESTED {
+            self.seat().inbox.put(task);
+            return true;
+        }
+        self.announce_work();
+        nest(|| self.run(task));
+        false
+    }
+
+    fn run(&self, task: Task) {
+        self.shared.run(task, &self.seat().tally, Tally::done_alone);
+    }
+
+    /// Lets a sleeping worker know of new tasks. A lone worker is awake: it is the one that adds.
+    fn announce_work(&self) {
+        if self.shared.seats.len() > 1 {
+            self.shared.announce_work();
+        }
+    }
+
+    /// Looks for a task of another worker, for a while if no other idle worker does.
+    fn look_around(&self) -> Option<Task> {
+        let shared = &*self.shared;
+        let found = if shared.spinning.swap(true, Ordering::Acquire) {
+            self.next()
+        } else {
+            let found = (0..SPINS / shared.seats.len()).find_map(|_| {
+                std::hint::spin_loop();
+                self.next()
+            });
+            shared.spinning.store(false, Ordering::Release);
+            found
+        };
+        // Who added more meanwhile, or woke this worker for several tasks, counts on it to go on.
+        if found.is_some() && shared.has_work() {
+            self.announce_work();
+        }
+        found
+    }
+
+    /// Sleeps until there may be work; answers `false` when the queue ends instead.
+    fn sleep(&self) -> bool {
+        let announced = self.shared.idle.announce();
+        if self.shared.has_work() {
+            self.shared.idle.cancel(announced);
+            return true;
+        }
+        if self.shared.stopping.load(Ordering::SeqCst) {
+            self.shared.idle.cancel(announced);
+            return false;
+        }
+        self.shared.watchers.notify_all();
+        self.shared.idle.wait(announced);
+        true
+    }
+
+    fn seat(&self) -> &Seat {
+        &self.shared.seats[self.index]
+    }
+}
