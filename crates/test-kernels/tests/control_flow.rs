@@ -2,7 +2,7 @@
 
 mod program;
 
-use program::{Output, load, parse, run, run_module};
+use program::{Output, load, parse, run_module, run_on_threads as run};
 use std::thread;
 use tenon_executor::{Host, Request, Value};
 

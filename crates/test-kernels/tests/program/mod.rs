@@ -6,6 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use tenon_base::Control;
 use tenon_bef::Module;
+use tenon_executor::queue::MultiThreaded;
 use tenon_executor::{Host, HostBuilder, Program, Registry, Request, Services, Value};
 use tenon_kernels::host::number::Scientific;
 
@@ -69,6 +70,16 @@ pub fn refusal(text: &str) -> String {
 /// What `@main` of a program prints, its diagnostics, and its results, on a single-threaded host.
 pub fn run(text: &str) -> String {
     run_on(Host::builder(), text)
+}
+
+/// The same on one thread and on four, which must agree.
+#[track_caller]
+pub fn run_on_threads(text: &str) -> String {
+    let single = run(text);
+    let threads = MultiThreaded::new(4, 1).unwrap();
+    let several = run_on(Host::builder().queue(Arc::new(threads)), text);
+    assert_eq!(single, several, "with four threads");
+    single
 }
 
 /// The same on another host.
