@@ -152,14 +152,6 @@ impl Descriptor {
             problems.push(error.at(Location::field("scale")));
         }
         self.to.check("to", typed, &size_of, &mut problems);
-        // Writing everything again and again has no meaning, and no end.
-        if let (Some(size), Some(volume)) = (size_of(self.to.variable), self.to.volume())
-            && volume > size
-        {
-            let error = invalid("more bytes are written than the variable has");
-            let error = error.expected(format_args!("at most {size}"));
-            problems.push(error.found(volume).at(Location::field("to_sizes")));
-        }
         for (index, from) in self.from.iter().enumerate() {
             let side = if many {
                 format!("from_arr[{index}].from")
@@ -171,6 +163,17 @@ impl Descriptor {
         if problems.is_empty() {
             self.check_volumes(&mut problems);
             self.check_transpose(&mut problems);
+        }
+        // Writing everything again and again has no meaning, and no end.
+        if let (true, Some(size), Some(volume)) = (
+            problems.is_empty(),
+            size_of(self.to.variable),
+            self.to.volume(),
+        ) && volume > size
+        {
+            let error = invalid("more bytes are written than the variable has");
+            let error = error.expected(format_args!("at most {size}"));
+            problems.push(error.found(volume).at(Location::field("to_sizes")));
         }
         Error::from_all(problems).map_or(Ok(()), Err)
     }
