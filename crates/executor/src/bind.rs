@@ -1,21 +1,20 @@
 //! Binding one function: its kernels made, its registers and users laid out flat.
 
 use crate::code::{ALONE, Code, CodeBuilder, Slice};
-use crate::function::{BoundFunction, Detail, Flow, Spare};
-use crate::program::Inner;
+use crate::function::{Body, Detail, Flow, Head};
 use crate::site::{place, source};
 use crate::{Kernel, KernelDef, Registry, Services, Site};
 use std::collections::HashMap;
-use std::sync::{OnceLock, Weak};
+use std::sync::OnceLock;
 use tenon_base::{Error, ErrorKind, Result, pool};
-use tenon_bef::{Function, FunctionKind, Module, RegisterId, StreamOptions, Uses, assign_streams};
+use tenon_bef::{Function, FunctionKind, RegisterId, Streams, Uses};
 
 /// What binding needs.
 pub(crate) struct Binder<'a> {
-    pub module: &'a Module,
+    /// All functions of the program.
+    pub heads: &'a [Head],
     pub registry: &'a Registry,
     pub services: &'a Services,
-    pub program: &'a Weak<Inner>,
 }
 
 type Errors = Vec<Error>;
@@ -30,38 +29,30 @@ struct Kernels {
 }
 
 impl Binder<'_> {
-    /// Binds a function; its first kernel is number `number` of the program.
-    pub(crate) fn function(
+    /// Binds a function; an asynchronous one has streams.
+    pub(crate) fn body(
         &self,
-        id: u32,
         function: &Function,
-        number: u64,
-    ) -> Result<BoundFunction, Errors> {
+        streams: Option<Streams>,
+    ) -> Result<Body, Errors> {
         let native = || self.native_body(function).map_err(|error| vec![error]);
-        let body = match function.kind {
+        let whole = match function.kind {
             FunctionKind::Native => &native()?,
             _ => function,
         };
-        let kernels = self.kernels(body)?;
-        let layout = match function.kind {
-            FunctionKind::Async => Layout::dataflow(body, kernels),
-            _ => Layout::in_order(body, kernels),
+        let kernels = self.kernels(whole)?;
+        let layout = match streams {
+            Some(streams) => Layout::dataflow(whole, kernels, &streams),
+            None => Layout::in_order(whole, kernels),
         };
         let layout = layout.map_err(|error| vec![error.at(source(&function.location))])?;
-        Ok(BoundFunction {
-            id,
-            name: function.name.clone(),
-            kind: function.kind,
-            registers: body.registers.clone(),
-            arguments: function.arguments as usize,
-            result_types: function.result_types.clone(),
-            location: function.location.clone(),
-            details: details(body, number),
+        Ok(Body {
             code: layout.code,
+            slots: whole.registers.len(),
+            details: details(whole),
             results: layout.results,
             flow: layout.flow,
-            program: self.program.clone(),
-            spare: Spare::default(),
+            location: function.location.clone(),
         })
     }
 
@@ -140,7 +131,7 @@ impl Binder<'_> {
 
     fn site<'s>(&'s self, function: &'s Function, index: usize) -> Site<'s> {
         Site {
-            module: self.module,
+            heads: self.heads,
             function,
             kernel: &function.kernels[index],
             services: self.services,
@@ -184,13 +175,12 @@ fn check(site: &Site<'_>, def: &KernelDef) -> Result<()> {
     )
 }
 
-fn details(function: &Function, number: u64) -> Vec<Detail> {
+fn details(function: &Function) -> Vec<Detail> {
     let detail = |(index, kernel): (usize, &tenon_bef::Kernel)| Detail {
         name: kernel.name.clone(),
         place: place(function, index, kernel),
         location: kernel.location.clone(),
         functions: kernel.functions.iter().map(|(_, id)| *id).collect(),
-        number: number + index as u64,
     };
     function.kernels.iter().enumerate().map(detail).collect()
 }
@@ -234,10 +224,9 @@ impl Layout {
     }
 
     /// For a function whose kernels run when they are ready: the users of each result.
-    fn dataflow(function: &Function, kernels: Kernels) -> Result<Self> {
+    fn dataflow(function: &Function, kernels: Kernels, streams: &Streams) -> Result<Self> {
         let slots = slots(function);
         let uses = Uses::of(function);
-        let streams = assign_streams(function, StreamOptions::default());
         let counts = function
             .kernels
             .iter()

@@ -6,10 +6,16 @@ use std::cell::{Cell, RefCell};
 /// Continuations and executions nest this deep at most (facts 2.3).
 const LIMIT: u32 = 100;
 
+/// Synchronous calls nest as long as the thread has taken less stack than this since its outermost
+/// level: half of what the smallest thread has that executes programs.
+const STACK: usize = 256 << 10;
+
 type Work = Box<dyn FnOnce() + Send>;
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// Where the stack stood at the outermost level.
+    static BASE: Cell<usize> = const { Cell::new(0) };
     static LATER: RefCell<Vec<Work>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -17,14 +23,36 @@ thread_local! {
 pub(crate) struct Level(());
 
 /// Whether one more level would be too much.
+#[inline]
 pub(crate) fn is_deep() -> bool {
-    DEPTH.get() >= LIMIT
+    DEPTH.get() >= LIMIT || (DEPTH.get() > 0 && stack() > STACK)
 }
 
 /// One level deeper, whatever the depth.
+#[inline]
 pub(crate) fn enter() -> Level {
+    if DEPTH.get() == 0 {
+        BASE.set(stack_pointer());
+    }
     DEPTH.set(DEPTH.get() + 1);
     Level(())
+}
+
+/// One level deeper if there is stack for it; for calls that cannot be put off.
+pub(crate) fn enter_call() -> Option<Level> {
+    (DEPTH.get() == 0 || stack() <= STACK).then(enter)
+}
+
+/// Bytes of stack taken since the outermost level.
+fn stack() -> usize {
+    BASE.get().abs_diff(stack_pointer())
+}
+
+/// About where the stack stands.
+#[inline(always)]
+fn stack_pointer() -> usize {
+    let here = 0u8;
+    std::hint::black_box(&raw const here).addr()
 }
 
 /// Puts `work` off until the outermost level of this thread is left.

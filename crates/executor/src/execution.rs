@@ -8,24 +8,25 @@
 //! Kernels that become ready for another stream are handed over as a list: the count of a ready
 //! kernel is not needed any more and says which one comes next.
 
+use crate::cell::Cell;
 use crate::code::{ALONE, Code, Group, group};
-use crate::function::BoundFunction;
-use crate::kernel::{Call, Frame};
+use crate::countdown::Countdown;
+use crate::function::{Body, BoundFunction};
+use crate::kernel::{Call, Frame, run_kernel};
 use crate::program::Inner;
 use crate::queue::{Runnable, Task};
 use crate::ready::Ready;
 use crate::slots::{Slots, View};
-use crate::{AsyncValue, Diagnostic, Promise, Request, Value, depth, pending};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::{AsyncValue, Diagnostic, Request, Value, depth};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use tenon_base::{Error, ErrorKind};
+use tenon_bef::FunctionId;
 
 /// Registers, counts and results of one execution; used again by the next.
 pub(crate) struct Execution {
     slots: Slots,
-    /// Operands that each kernel still waits for; once it is ready and handed over, the next kernel
-    /// of its list, or [`LAST`].
-    counts: Box<[AtomicU32]>,
+    counts: Countdown,
     /// Uses left of each register whose value has something to drop; meaningless for the others.
     uses: Box<[AtomicU32]>,
     cells: Box<[Cell]>,
@@ -35,47 +36,29 @@ pub(crate) struct Execution {
 }
 
 /// What an execution runs.
-struct Run {
-    program: Arc<Inner>,
-    function: u32,
-    request: Request,
+pub(crate) struct Run {
+    pub program: Arc<Inner>,
+    pub function: FunctionId,
+    pub request: Request,
 }
 
-/// A register that the function returns, on its way to the caller.
-#[derive(Default)]
-struct Cell {
-    state: AtomicU8,
-    /// Set by the caller before the state becomes [`PROMISED`].
-    promise: Mutex<Option<Promise>>,
+impl Run {
+    fn function(&self) -> &BoundFunction {
+        &self.program.functions[self.function.0 as usize]
+    }
 }
-
-/// Neither is the value there nor has the caller gone.
-const OPEN: u8 = 0;
-/// The register holds the value.
-const SET: u8 = 1;
-/// The caller has a pending value instead.
-const PROMISED: u8 = 2;
-
-/// Ends a list of kernels.
-const LAST: u32 = u32::MAX;
 
 /// The argument of a task that starts the execution; any other is a stream and the first of a list
 /// of its kernels.
 const START: u64 = u64::MAX;
 
 impl Execution {
-    pub(crate) fn new(function: &BoundFunction) -> Self {
-        let zeros = |count| (0..count).map(|_| AtomicU32::new(0)).collect();
+    pub(crate) fn new(body: &Body) -> Self {
         Self {
-            slots: Slots::new(function.registers.len()),
-            counts: zeros(function.code.len()),
-            uses: zeros(function.registers.len()),
-            cells: function
-                .flow
-                .cells
-                .iter()
-                .map(|_| Cell::default())
-                .collect(),
+            slots: Slots::new(body.slots),
+            counts: Countdown::new(body.code.len()),
+            uses: (0..body.slots).map(|_| AtomicU32::new(0)).collect(),
+            cells: body.flow.cells.iter().map(|_| Cell::new()).collect(),
             failed: AtomicBool::new(false),
             run: None,
         }
@@ -84,39 +67,30 @@ impl Execution {
     /// Starts a fresh or used execution, and answers the results as far as they are there.
     pub(crate) fn start(
         mut this: Arc<Self>,
-        program: &Arc<Inner>,
-        function: &BoundFunction,
-        request: &Request,
+        run: Run,
+        body: &Body,
         arguments: Vec<Value>,
     ) -> Vec<Value> {
         let Some(execution) = Arc::get_mut(&mut this) else {
             let error = Error::new(ErrorKind::Internal, "an execution is used twice");
-            return vec![Value::error(error); function.result_types().len()];
+            return vec![Value::error(error); body.results.len()];
         };
-        for (count, &initial) in execution.counts.iter_mut().zip(&function.flow.counts) {
-            *count.get_mut() = initial;
-        }
-        for cell in &mut execution.cells {
-            *cell.state.get_mut() = OPEN;
-        }
+        execution.counts.reset(&body.flow.counts);
+        execution.cells.iter_mut().for_each(Cell::reset);
         *execution.failed.get_mut() = false;
-        execution.run = Some(Run {
-            program: program.clone(),
-            function: function.id,
-            request: request.clone(),
-        });
-        for (register, argument) in (0u32..).zip(arguments) {
-            execution.put(register, argument);
+        let run = execution.run.insert(run);
+        let later = depth::is_deep().then(|| run.request.clone());
+        for (slot, argument) in (0u32..).zip(arguments) {
+            execution.put(slot, argument);
         }
-        if depth::is_deep() {
-            request
-                .host()
-                .queue()
-                .add(Task::Shared(this.clone(), START));
-        } else {
-            this.begin();
+        match later {
+            Some(request) => {
+                let start = Task::Shared(this.clone(), START);
+                request.host().queue().add(start);
+            }
+            None => this.begin(),
         }
-        let results = this.collect(function);
+        let results = this.collect(body);
         this.leave();
         results
     }
@@ -128,15 +102,15 @@ impl Execution {
 
     /// Runs what can start at once: the kernels without operands, then the users of arguments.
     fn begin(self: &Arc<Self>) {
-        let run = self.running();
-        let function = &run.program.functions[run.function as usize];
-        let mut ready = Ready::new(function.flow.root);
-        for &kernel in &function.flow.entry {
-            ready.push(kernel, &function.code);
+        let function = self.running().function();
+        let body = function.running();
+        let mut ready = Ready::new(body.flow.root);
+        for &kernel in &body.flow.entry {
+            ready.push(kernel, &body.code);
         }
-        for (slot, &position) in (0u32..).zip(&function.flow.argument_groups) {
-            let group = group(&mut function.code.words(position));
-            self.finish(slot, &group, position, function, &mut ready);
+        for (slot, &position) in (0u32..).zip(&body.flow.argument_groups) {
+            let group = group(&mut body.code.words(position));
+            self.finish(slot, &group, position, body, &mut ready);
         }
         self.process(ready, function);
     }
@@ -144,17 +118,19 @@ impl Execution {
     /// Runs ready kernels and those that become ready, until there are none for this thread.
     fn process(self: &Arc<Self>, mut ready: Ready, function: &BoundFunction) {
         let _level = depth::enter();
-        let run = self.running();
+        let (run, body) = (self.running(), function.running());
         let call = Call {
             function,
+            body,
             context: &(),
             control: run.request.control(),
             request: Some(&run.request),
+            trace: run.request.host().kernel_trace(),
         };
         loop {
-            ready.switch_stream(&function.code);
+            ready.switch_stream(&body.code);
             if ready.has_others() {
-                self.enqueue(&mut ready, &function.code);
+                self.enqueue(&mut ready, &body.code);
             }
             let Some(kernel) = ready.pop() else { break };
             self.run_kernel(kernel, &call, &mut ready);
@@ -167,13 +143,9 @@ impl Execution {
             .others(code)
             .chunk_by(|&a, &b| code.stream(a) == code.stream(b));
         let mut tasks = groups.map(|group| {
-            let mut next = LAST;
-            for &kernel in group.iter().rev() {
-                self.counts[kernel as usize].store(next, Ordering::Relaxed);
-                next = kernel;
-            }
             let stream = code.stream(group[0]);
-            Task::Shared(self.clone(), u64::from(stream) << 32 | u64::from(next))
+            let first = self.counts.link(group);
+            Task::Shared(self.clone(), u64::from(stream) << 32 | u64::from(first))
         });
         self.running().request.host().queue().add_all(&mut tasks);
         ready.clear_others();
@@ -182,25 +154,21 @@ impl Execution {
     /// Runs a list of kernels of one stream, and those that become ready.
     fn run_list(self: Arc<Self>, stream: u32, first: u32) {
         let mut ready = Ready::new(stream);
-        let mut kernel = first;
-        while kernel != LAST {
-            ready.push_own(kernel);
-            // Whoever made the list has handed it over through the queue.
-            kernel = self.counts[kernel as usize].load(Ordering::Relaxed);
-        }
+        self.counts
+            .list(first)
+            .for_each(|kernel| ready.push_own(kernel));
         self.continue_with(ready);
         self.leave();
     }
 
     fn continue_with(self: &Arc<Self>, ready: Ready) {
-        let run = self.running();
-        self.process(ready, &run.program.functions[run.function as usize]);
+        self.process(ready, self.running().function());
     }
 
     /// Runs a kernel whose operands are there, and counts down its users.
     fn run_kernel(self: &Arc<Self>, kernel: u32, call: &Call<'_>, ready: &mut Ready) {
-        let function = call.function;
-        let instruction = function.code.instruction(kernel as usize);
+        let body = call.body;
+        let instruction = body.code.instruction(kernel as usize);
         let (operands, results) = (instruction.operands, instruction.results);
         for result in results.slots() {
             // SAFETY: nobody uses the result before this kernel's users are counted down; what an
@@ -220,7 +188,7 @@ impl Execution {
                     call,
                     kernel: kernel as usize,
                 };
-                if let Err(error) = instruction.kernel.run(&mut frame) {
+                if let Err(error) = run_kernel(instruction.kernel, &mut frame) {
                     fail(&mut frame, error);
                 }
             }
@@ -232,13 +200,7 @@ impl Execution {
         for slot in results.slots() {
             let before = words;
             let group = group(&mut words);
-            self.finish(
-                slot,
-                &group,
-                function.code.position(before),
-                function,
-                ready,
-            );
+            self.finish(slot, &group, body.code.position(before), body, ready);
         }
     }
 
@@ -278,7 +240,7 @@ impl Execution {
         slot: u32,
         group: &Group<'_>,
         position: u32,
-        function: &BoundFunction,
+        body: &Body,
         ready: &mut Ready,
     ) {
         // SAFETY: the users are not counted down yet, and the caller is not told.
@@ -297,11 +259,11 @@ impl Execution {
             },
             _ => {}
         }
-        self.publish(slot, group, function);
+        self.publish(slot, group, body);
         for &user in group.users {
             let kernel = user & !ALONE;
-            if user & ALONE != 0 || self.count_down(kernel) {
-                ready.push(kernel, &function.code);
+            if user & ALONE != 0 || self.counts.count_down(kernel) {
+                ready.push(kernel, &body.code);
             }
         }
     }
@@ -314,13 +276,13 @@ impl Execution {
 
     /// Says how often the value of a register will be used, and hands it to the caller if the
     /// function returns it.
-    fn publish(&self, register: u32, group: &Group<'_>, function: &BoundFunction) {
+    fn publish(&self, register: u32, group: &Group<'_>, body: &Body) {
         // SAFETY: the users are not counted down yet, and the caller is not told.
         let value = unsafe { self.slots.read(register) };
         let users = group.users.len() as u32;
         let returned = group
             .cell
-            .map_or(0, |cell| function.flow.cells[cell as usize].1);
+            .map_or(0, |cell| body.flow.cells[cell as usize].1);
         if value.is_counted() {
             if matches!(value, Value::Error(_)) {
                 self.failed.store(true, Ordering::Relaxed);
@@ -332,23 +294,11 @@ impl Execution {
             self.uses[register as usize].store(users + returned, Ordering::Relaxed);
         }
         let Some(cell) = group.cell else { return };
-        let cell = &self.cells[cell as usize];
-        if cell.state.swap(SET, Ordering::AcqRel) == PROMISED {
-            let promise = lock(&cell.promise).take();
+        if let Some(promise) = self.cells[cell as usize].set() {
             let value = value.clone();
             self.release(register, returned);
-            if let Some(promise) = promise {
-                promise.set(value);
-            }
+            promise.set(value);
         }
-    }
-
-    /// Counts down; answers whether the kernel waits for nothing any more.
-    #[inline]
-    fn count_down(&self, kernel: u32) -> bool {
-        let count = &self.counts[kernel as usize];
-        // The last one has nobody to race with.
-        count.load(Ordering::Acquire) == 1 || count.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// Goes on with a slot when its value is there.
@@ -367,37 +317,25 @@ impl Execution {
     }
 
     fn resume(self: Arc<Self>, slot: u32, position: u32, stream: u32) {
-        let run = self.running();
-        let function = &run.program.functions[run.function as usize];
+        let function = self.running().function();
+        let body = function.running();
         let mut ready = Ready::new(stream);
-        let group = group(&mut function.code.words(position));
-        self.finish(slot, &group, position, function, &mut ready);
+        let group = group(&mut body.code.words(position));
+        self.finish(slot, &group, position, body, &mut ready);
         self.process(ready, function);
         self.leave();
     }
 
     /// The results for the caller: values that are there, pending ones for the others.
-    fn collect(&self, function: &BoundFunction) -> Vec<Value> {
-        let flow = &function.flow;
+    fn collect(&self, body: &Body) -> Vec<Value> {
+        let flow = &body.flow;
         let collected: Vec<Value> = self
             .cells
             .iter()
             .zip(&flow.cells)
             .map(|(cell, &(register, returned))| {
-                if cell.state.load(Ordering::Acquire) != SET {
-                    let (value, promise) = pending();
-                    *lock(&cell.promise) = Some(promise);
-                    let open = cell.state.compare_exchange(
-                        OPEN,
-                        PROMISED,
-                        Ordering::AcqRel,
-                        Ordering::Acquire,
-                    );
-                    if open.is_ok() {
-                        return Value::Pending(value);
-                    }
-                    // It was set meanwhile; nobody knows of the promise.
-                    lock(&cell.promise).take();
+                if let Some(value) = cell.leave() {
+                    return Value::Pending(value);
                 }
                 // SAFETY: it was set, and this is one of its uses.
                 let value = unsafe { self.slots.read(register) }.clone();
@@ -416,7 +354,7 @@ impl Execution {
             && let Some(execution) = Arc::get_mut(&mut self)
             && let Some(run) = execution.run.take()
         {
-            run.program.functions[run.function as usize].keep(self);
+            run.function().keep(self);
         }
     }
 }
@@ -438,7 +376,7 @@ fn fail(frame: &mut Frame<'_>, error: Error) {
     let error = Arc::new(error);
     frame.host().diagnose(&Diagnostic {
         location: frame.location(),
-        kernel: frame.call.function.kernel_name(frame.kernel),
+        kernel: &frame.detail().name,
         error: &error,
     });
     for index in 0..frame.results() {
@@ -451,9 +389,4 @@ fn fail(frame: &mut Frame<'_>, error: Error) {
             frame.set(index, Value::Error(error.clone()));
         }
     }
-}
-
-/// Locks even if a holder panicked: it holds a whole promise or none.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

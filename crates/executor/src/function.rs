@@ -1,38 +1,50 @@
 //! A function bound to its kernels, and the run of a synchronous one (facts 2.7).
 
 use crate::code::Code;
-use crate::execution::Execution;
+use crate::execution::{Execution, Run};
 use crate::handle::wrong_count;
-use crate::kernel::{Call, Frame, Label};
+use crate::kernel::{Call, Frame, Label, run_kernel};
 use crate::program::Inner;
 use crate::slots::Registers;
 use crate::value::Value;
 use crate::{Diagnostic, FunctionHandle, Request, depth};
 use std::any::Any;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_bef::{FunctionId, FunctionKind, KernelLocation, Name};
 
-/// A function ready to run; shared by concurrent executions, each with its own [`Registers`].
+/// A function of a program; shared by concurrent executions, each with its own [`Registers`].
 pub struct BoundFunction {
-    /// Its position in the program.
-    pub(crate) id: u32,
-    pub(crate) name: String,
-    pub(crate) kind: FunctionKind,
-    /// Printed types of all registers; the arguments come first.
-    pub(crate) registers: Vec<Name>,
-    pub(crate) arguments: usize,
-    pub(crate) result_types: Vec<Name>,
-    pub(crate) location: KernelLocation,
-    pub(crate) code: Code,
-    /// What is only wanted in messages, for each kernel.
-    pub(crate) details: Vec<Detail>,
-    /// The slots of the results.
-    pub(crate) results: Vec<u32>,
-    pub(crate) flow: Flow,
-    pub(crate) program: Weak<Inner>,
+    /// What is known without its kernels.
+    pub(crate) head: Head,
+    /// Bound when the program is loaded, or when the function is first used.
+    body: OnceLock<Body>,
+    program: Weak<Inner>,
     /// Registers and executions to be used again.
-    pub(crate) spare: Spare,
+    spare: Spare,
+}
+
+/// Name, kind and types of a function.
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    pub id: FunctionId,
+    pub name: Name,
+    pub kind: FunctionKind,
+    pub argument_types: Vec<Name>,
+    pub result_types: Vec<Name>,
+}
+
+/// The kernels of a function, ready to run.
+pub(crate) struct Body {
+    pub code: Code,
+    /// How many slots its registers take.
+    pub slots: usize,
+    /// What is only wanted in messages, for each kernel.
+    pub details: Vec<Detail>,
+    /// The slots of the results.
+    pub results: Vec<u32>,
+    pub flow: Flow,
+    pub location: KernelLocation,
 }
 
 /// A kernel's name and place.
@@ -41,8 +53,6 @@ pub(crate) struct Detail {
     pub(crate) place: Location,
     pub(crate) location: KernelLocation,
     pub(crate) functions: Vec<FunctionId>,
-    /// Its number in the whole program.
-    pub(crate) number: u64,
 }
 
 /// How an asynchronous function starts and ends.
@@ -86,39 +96,65 @@ impl Observer for () {
 }
 
 impl BoundFunction {
-    /// Its name.
+    /// A function whose body is bound when it is first used.
+    pub(crate) fn unbound(head: Head, program: Weak<Inner>) -> Self {
+        Self {
+            head,
+            body: OnceLock::new(),
+            program,
+            spare: Spare::default(),
+        }
+    }
+
+    /// A function bound already.
+    pub(crate) fn bound(head: Head, body: Body, program: Weak<Inner>) -> Self {
+        Self {
+            body: body.into(),
+            ..Self::unbound(head, program)
+        }
+    }
+
+    /// Its name; empty for a region.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.head.name
     }
 
     /// How it executes.
     pub fn kind(&self) -> FunctionKind {
-        self.kind
+        self.head.kind
     }
 
     /// Number of its arguments.
     pub fn arguments(&self) -> usize {
-        self.arguments
+        self.head.argument_types.len()
     }
 
     /// The printed types of its arguments.
     pub fn argument_types(&self) -> &[Name] {
-        &self.registers[..self.arguments]
+        &self.head.argument_types
     }
 
     /// The printed types of its results.
     pub fn result_types(&self) -> &[Name] {
-        &self.result_types
+        &self.head.result_types
     }
 
-    /// Number of its kernels.
+    /// Binds its kernels, if that has not been done yet.
+    ///
+    /// # Errors
+    /// All problems of the function: malformed bytes, kernels used wrongly.
+    pub fn bind(&self) -> Result<()> {
+        self.body().map(|_| ())
+    }
+
+    /// Number of its kernels; 0 for a function that cannot be bound.
     pub fn len(&self) -> usize {
-        self.code.len()
+        self.body().map_or(0, |body| body.code.len())
     }
 
     /// Whether it has no kernels.
     pub fn is_empty(&self) -> bool {
-        self.code.len() == 0
+        self.len() == 0
     }
 
     /// Name and label of each kernel, in order.
@@ -128,20 +164,43 @@ impl BoundFunction {
 
     /// Name and label of one kernel.
     pub fn kernel(&self, index: usize) -> Option<(&str, Label<'_>)> {
-        let (kernel, detail) = (self.code.kernel(index)?, self.details.get(index)?);
+        let body = self.body().ok()?;
+        let (kernel, detail) = (body.code.kernel(index)?, body.details.get(index)?);
         Some((&detail.name, kernel.label()))
+    }
+
+    /// What runs.
+    #[inline]
+    pub(crate) fn body(&self) -> Result<&Body> {
+        match self.body.get() {
+            Some(body) => Ok(body),
+            None => self.first_use(),
+        }
+    }
+
+    /// What runs in an execution, which starts only when there is a body.
+    #[inline]
+    pub(crate) fn running(&self) -> &Body {
+        self.body.get().expect("an execution starts with a body")
+    }
+
+    #[cold]
+    fn first_use(&self) -> Result<&Body> {
+        let gone = || Error::new(ErrorKind::Internal, "the program is gone");
+        let program = self.program.upgrade().ok_or_else(gone)?;
+        let body = program.bind(self.head.id)?;
+        Ok(self.body.get_or_init(|| body))
     }
 
     /// Registers for one execution at a time.
     pub fn registers(&self) -> Registers {
-        Registers::new(self.registers.len())
+        Registers::new(self.body().map_or(0, |body| body.slots))
     }
 
     /// The results of the last run.
     pub fn results<'a>(&'a self, registers: &'a Registers) -> impl Iterator<Item = &'a Value> {
-        self.results
-            .iter()
-            .map(|&register| registers.value(register))
+        let results = self.body.get().map_or(&[][..], |body| &body.results);
+        results.iter().map(|&slot| registers.value(slot))
     }
 
     /// Runs the kernels of a synchronous function in order. The first error ends the run; it has
@@ -155,12 +214,15 @@ impl BoundFunction {
         control: &Control,
         observer: &mut O,
     ) -> Result<()> {
-        self.enter(registers, arguments)?;
+        let body = self.body()?;
+        self.enter(registers, body, arguments)?;
         let call = Call {
             function: self,
+            body,
             context,
             control,
             request: None,
+            trace: None,
         };
         self.run_kernels(registers, &call, observer)
     }
@@ -171,26 +233,23 @@ impl BoundFunction {
         call: &Call<'_>,
         observer: &mut O,
     ) -> Result<()> {
-        if self.kind == FunctionKind::Async {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "@{} is asynchronous: it has no end to wait for here",
-                    self.name
-                ),
-            ));
+        if self.head.kind == FunctionKind::Async {
+            let name = &self.head.name;
+            let text = format!("@{name} is asynchronous: it has no end to wait for here");
+            return Err(Error::new(ErrorKind::Unsupported, text));
         }
-        for index in 0..self.code.len() {
+        let body = call.body;
+        for index in 0..body.code.len() {
             call.control.check()?;
             observer.start(index);
-            let instruction = self.code.instruction(index);
+            let instruction = body.code.instruction(index);
             let mut frame = Frame {
                 view: registers.view(instruction.operands, instruction.results),
                 call,
                 kernel: index,
             };
-            if let Err(error) = instruction.kernel.run(&mut frame) {
-                return Err(error.at(self.details[index].place.clone()));
+            if let Err(error) = run_kernel(instruction.kernel, &mut frame) {
+                return Err(error.at(body.details[index].place.clone()));
             }
             observer.end(index);
             let (&dying, slots) = instruction.rest.split_first().unwrap_or((&0, &[]));
@@ -203,14 +262,14 @@ impl BoundFunction {
 
     /// Runs a synchronous or native function on registers of its own.
     pub(crate) fn run_once(&self, request: &Request, arguments: Vec<Value>) -> Result<Vec<Value>> {
+        let body = self.body()?;
         self.check_count(arguments.len())?;
-        if depth::is_deep() {
+        let Some(_level) = depth::enter_call() else {
             return Err(Error::new(
                 ErrorKind::ExecutionFailed,
-                format!("calls are nested too deep at @{}", self.name),
+                format!("calls are nested too deep at @{}", self.head.name),
             ));
-        }
-        let _level = depth::enter();
+        };
         let spare = lock(&self.spare.registers).pop();
         let mut registers = spare.unwrap_or_else(|| self.registers());
         for (register, argument) in (0u32..).zip(arguments) {
@@ -218,9 +277,11 @@ impl BoundFunction {
         }
         let call = Call {
             function: self,
+            body,
             context: &(),
             control: request.control(),
             request: Some(request),
+            trace: request.host().kernel_trace(),
         };
         let done = self.run_kernels(&mut registers, &call, &mut ());
         let results = done.map(|()| self.results(&registers).cloned().collect());
@@ -230,26 +291,26 @@ impl BoundFunction {
     }
 
     pub(crate) fn check_count(&self, found: usize) -> Result<()> {
-        match found == self.arguments {
+        match found == self.arguments() {
             true => Ok(()),
-            false => Err(wrong_count(&self.name, self.arguments, found)),
+            false => Err(wrong_count(self.name(), self.arguments(), found)),
         }
     }
 
     /// Sets the argument registers, after checking them.
-    fn enter(&self, registers: &mut Registers, arguments: &[Value]) -> Result<()> {
-        if registers.len() != self.registers.len() {
+    fn enter(&self, registers: &mut Registers, body: &Body, arguments: &[Value]) -> Result<()> {
+        if registers.len() != body.slots {
             return Err(Error::new(
                 ErrorKind::Internal,
                 "registers of another function",
             ));
         }
         self.check_count(arguments.len())?;
-        for (index, (argument, ty)) in arguments.iter().zip(&self.registers).enumerate() {
+        for (index, (argument, ty)) in arguments.iter().zip(self.argument_types()).enumerate() {
             if !argument.fits(ty) {
                 return Err(Error::new(
                     ErrorKind::InvalidArgument,
-                    format!("wrong type of argument {index} of @{}", self.name),
+                    format!("wrong type of argument {index} of @{}", self.name()),
                 )
                 .expected(ty)
                 .found(argument.type_name()));
@@ -266,9 +327,21 @@ impl BoundFunction {
         request: &Request,
         arguments: Vec<Value>,
     ) -> Vec<Value> {
+        let body = match self.body() {
+            Ok(body) => body,
+            Err(error) => {
+                let error = self.report(request, error);
+                return vec![error; self.result_types().len()];
+            }
+        };
         let spare = lock(&self.spare.executions).pop();
-        let execution = spare.unwrap_or_else(|| Arc::new(Execution::new(self)));
-        Execution::start(execution, program, self, request, arguments)
+        let execution = spare.unwrap_or_else(|| Arc::new(Execution::new(body)));
+        let run = Run {
+            program: program.clone(),
+            function: self.head.id,
+            request: request.clone(),
+        };
+        Execution::start(execution, run, body, arguments)
     }
 
     /// Keeps an execution that nobody uses any more.
@@ -278,9 +351,10 @@ impl BoundFunction {
 
     /// Tells of an error of this function as a whole.
     pub(crate) fn report(&self, request: &Request, error: Error) -> Value {
+        let unknown = &KernelLocation::Unknown;
         request.host().diagnose(&Diagnostic {
-            location: &self.location,
-            kernel: &self.name,
+            location: self.body.get().map_or(unknown, |body| &body.location),
+            kernel: self.name(),
             error: &error,
         });
         Value::error(error)
@@ -289,22 +363,6 @@ impl BoundFunction {
     pub(crate) fn callee(&self, id: FunctionId) -> Option<FunctionHandle> {
         let program = self.program.upgrade()?;
         Some(FunctionHandle { program, id })
-    }
-
-    pub(crate) fn kernel_functions(&self, kernel: usize) -> &[FunctionId] {
-        &self.details[kernel].functions
-    }
-
-    pub(crate) fn kernel_location(&self, kernel: usize) -> &KernelLocation {
-        &self.details[kernel].location
-    }
-
-    pub(crate) fn kernel_name(&self, kernel: usize) -> &str {
-        &self.details[kernel].name
-    }
-
-    pub(crate) fn kernel_place(&self, kernel: usize) -> u64 {
-        self.details[kernel].number
     }
 }
 

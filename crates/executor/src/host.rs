@@ -144,6 +144,13 @@ impl Host {
         self.0.trace.as_ref()
     }
 
+    /// Who hears of every kernel.
+    #[inline]
+    pub(crate) fn kernel_trace(&self) -> Option<&dyn TraceSink> {
+        let trace = self.0.trace.as_ref().filter(|trace| trace.kernels);
+        trace.map(|trace| &*trace.sink)
+    }
+
     /// The one object of type `T` of this host, made by the first who asks.
     pub fn shared<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let mut shared = lock(&self.0.shared);

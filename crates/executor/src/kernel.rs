@@ -1,10 +1,12 @@
 //! A bound kernel, and what it sees while it runs.
 
-use crate::function::BoundFunction;
+use crate::function::{Body, BoundFunction, Detail};
 use crate::slots::View;
 use crate::{FromValue, FunctionHandle, Host, Opaque, Reporter, Request, Value};
 use std::any::{Any, type_name};
 use std::sync::Arc;
+use std::time::Instant;
+use tenon_base::trace::TraceSink;
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_bef::KernelLocation;
 
@@ -43,10 +45,35 @@ pub struct Frame<'a> {
 /// What the kernels of one execution share.
 pub(crate) struct Call<'a> {
     pub function: &'a BoundFunction,
+    pub body: &'a Body,
     pub context: &'a dyn Any,
     pub control: &'a Control,
     /// `None` for a function that runs outside a request.
     pub request: Option<&'a Request>,
+    /// Who hears of each kernel.
+    pub trace: Option<&'a dyn TraceSink>,
+}
+
+/// Runs a kernel, and tells the trace.
+#[inline]
+pub(crate) fn run_kernel(kernel: &dyn Kernel, frame: &mut Frame<'_>) -> Result<()> {
+    match frame.call.trace {
+        None => kernel.run(frame),
+        Some(trace) => run_traced(kernel, frame, trace),
+    }
+}
+
+#[cold]
+fn run_traced(kernel: &dyn Kernel, frame: &mut Frame<'_>, trace: &dyn TraceSink) -> Result<()> {
+    let start = Instant::now();
+    let done = kernel.run(frame);
+    let label = kernel.label();
+    let name = match label.node {
+        "" => &*frame.detail().name,
+        node => node,
+    };
+    trace.scope("kernel", name, start, Instant::now(), label.bytes);
+    done
 }
 
 impl Frame<'_> {
@@ -129,7 +156,7 @@ impl Frame<'_> {
 
     /// A function that it refers to: those of attributes in the order of their names, then regions.
     pub fn function(&self, index: usize) -> Result<FunctionHandle> {
-        let function = self.call.function.kernel_functions(self.kernel).get(index);
+        let function = self.detail().functions.get(index);
         let handle = function.and_then(|&id| self.call.function.callee(id));
         handle.ok_or_else(|| {
             Error::new(
@@ -141,17 +168,17 @@ impl Frame<'_> {
 
     /// Number of functions that it refers to.
     pub fn functions(&self) -> usize {
-        self.call.function.kernel_functions(self.kernel).len()
+        self.detail().functions.len()
     }
 
     /// Where it stands in the source.
     pub fn location(&self) -> &KernelLocation {
-        self.call.function.kernel_location(self.kernel)
+        &self.detail().location
     }
 
     /// A number that no other kernel of the program has.
     pub fn place(&self) -> u64 {
-        self.call.function.kernel_place(self.kernel)
+        u64::from(self.call.function.head.id.0) << 32 | self.kernel as u64
     }
 
     /// Tells of an error of this kernel later.
@@ -159,8 +186,13 @@ impl Frame<'_> {
         Reporter::new(
             self.host().clone(),
             self.location().clone(),
-            self.call.function.kernel_name(self.kernel).to_owned(),
+            self.detail().name.clone(),
         )
+    }
+
+    /// What messages say of it.
+    pub(crate) fn detail(&self) -> &Detail {
+        &self.call.body.details[self.kernel]
     }
 }
 

@@ -34,7 +34,9 @@ mod allocator;
 mod async_value;
 mod attributes;
 mod bind;
+mod cell;
 mod code;
+mod countdown;
 mod depth;
 #[allow(unsafe_code, reason = "registers that several threads share")]
 mod execution;

@@ -1,17 +1,31 @@
-//! From a Module to bound functions.
+//! From a Module or a file to bound functions.
 
-use crate::bind;
-use crate::function::BoundFunction;
+use crate::bind::Binder;
+use crate::function::{Body, BoundFunction, Head};
 use crate::{FunctionHandle, Registry, Services};
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_bef::{FunctionId, Module, verify};
+use tenon_bef::{
+    File, Function, FunctionId, FunctionKind, Module, StreamOptions, Streams, assign_streams,
+    verify,
+};
 
-/// A module whose kernels are bound: known, of the right signature, their attributes read.
+/// A program whose kernels are known; each function is bound once: signatures checked, attributes
+/// read. Clones share it.
+#[derive(Clone)]
 pub struct Program(Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) functions: Vec<BoundFunction>,
+    /// Where functions come from that are bound when first used.
+    source: Option<Source>,
+}
+
+struct Source {
+    file: File<'static>,
+    heads: Vec<Head>,
+    registry: Registry,
+    services: Services,
 }
 
 impl Program {
@@ -19,26 +33,69 @@ impl Program {
     /// problems are reported together.
     pub fn decode(module: &Module, registry: &Registry, services: &Services) -> Result<Self> {
         verify(module)?;
+        let heads: Vec<Head> = (0u32..).zip(&module.functions).map(head).collect();
+        let binder = Binder {
+            heads: &heads,
+            registry,
+            services,
+        };
         let mut errors = Vec::new();
-        let inner = Arc::new_cyclic(|program| {
-            let binder = bind::Binder {
-                module,
-                registry,
-                services,
-                program,
-            };
-            let mut number = 0;
-            let mut functions = Vec::with_capacity(module.functions.len());
-            for (id, function) in (0u32..).zip(&module.functions) {
-                match binder.function(id, function, number) {
-                    Ok(bound) => functions.push(bound),
-                    Err(all) => errors.extend(all),
-                }
-                number += function.kernels.len() as u64;
+        let mut bodies = Vec::with_capacity(module.functions.len());
+        for function in &module.functions {
+            let options = StreamOptions::of(module, function);
+            let streams = || assign_streams(function, options);
+            match binder.body(function, is_dataflow(function).then(streams)) {
+                Ok(body) => bodies.push(body),
+                Err(all) => errors.extend(all),
             }
-            Inner { functions }
+        }
+        if let Some(error) = Error::from_all(errors) {
+            return Err(error);
+        }
+        let inner = Arc::new_cyclic(|program| {
+            let functions = heads.into_iter().zip(bodies);
+            let bound = |(head, body)| BoundFunction::bound(head, body, program.clone());
+            Inner {
+                functions: functions.map(bound).collect(),
+                source: None,
+            }
         });
-        Error::from_all(errors).map_or(Ok(Self(inner)), Err)
+        Ok(Self(inner))
+    }
+
+    /// Loads a file: the names of its kernels and native functions are looked up, its functions are
+    /// decoded and bound when they are first used.
+    ///
+    /// # Errors
+    /// A malformed function index; all kernels that are not known here.
+    pub fn load(file: File<'static>, registry: &Registry, services: &Services) -> Result<Self> {
+        let heads: Vec<Head> = file.functions()?.into_iter().map(entry_head).collect();
+        let kernels = file.kernel_names()?.iter();
+        let unknown_kernels = kernels
+            .filter(|name| registry.find(name).is_none())
+            .map(|name| unknown("kernel", name));
+        let natives = heads
+            .iter()
+            .filter(|head| head.kind == FunctionKind::Native);
+        let unknown_natives = natives
+            .filter(|head| registry.find_native(&head.name).is_none())
+            .map(|head| unknown("native function", &head.name));
+        if let Some(error) = Error::from_all(unknown_kernels.chain(unknown_natives)) {
+            return Err(error);
+        }
+        let inner = Arc::new_cyclic(|program| {
+            let unbound = |head: &Head| BoundFunction::unbound(head.clone(), program.clone());
+            Inner {
+                functions: heads.iter().map(unbound).collect(),
+                source: Some(Source {
+                    file,
+                    heads,
+                    registry: registry.clone(),
+                    services: services.clone(),
+                }),
+            }
+        });
+        Ok(Self(inner))
     }
 
     /// The function of that name.
@@ -69,17 +126,15 @@ impl Program {
     }
 
     fn find(&self, name: &str) -> Result<usize> {
-        let named = |function: &&BoundFunction| !function.name.is_empty();
-        let found = self
-            .functions()
-            .iter()
-            .position(|f| f.name == name && !name.is_empty());
+        let named = |function: &&BoundFunction| !function.name().is_empty();
+        let mut functions = self.functions().iter();
+        let found = functions.position(|function| function.name() == name && !name.is_empty());
         found.ok_or_else(|| {
             let names: Vec<String> = self
                 .functions()
                 .iter()
                 .filter(named)
-                .map(|function| format!("@{}", function.name))
+                .map(|function| format!("@{}", function.name()))
                 .collect();
             Error::new(
                 ErrorKind::NotFound,
@@ -92,4 +147,55 @@ impl Program {
             })
         })
     }
+}
+
+impl Inner {
+    /// Decodes and binds a function of the file.
+    pub(crate) fn bind(&self, id: FunctionId) -> Result<Body> {
+        let Some(source) = &self.source else {
+            return Err(Error::new(ErrorKind::Internal, "a function without a body"));
+        };
+        let function = source.file.function(id)?;
+        let streams: Option<Streams> = match is_dataflow(&function) {
+            true => Some(source.file.streams(id)?),
+            false => None,
+        };
+        let binder = Binder {
+            heads: &source.heads,
+            registry: &source.registry,
+            services: &source.services,
+        };
+        binder.body(&function, streams).map_err(|errors| {
+            Error::from_all(errors)
+                .unwrap_or_else(|| Error::new(ErrorKind::Internal, "a function without a body"))
+        })
+    }
+}
+
+fn is_dataflow(function: &Function) -> bool {
+    function.kind == FunctionKind::Async
+}
+
+fn head((id, function): (u32, &Function)) -> Head {
+    Head {
+        id: FunctionId(id),
+        name: function.name.as_str().into(),
+        kind: function.kind,
+        argument_types: function.argument_types().to_vec(),
+        result_types: function.result_types.clone(),
+    }
+}
+
+fn entry_head(entry: tenon_bef::FunctionEntry) -> Head {
+    Head {
+        id: entry.id,
+        name: entry.name,
+        kind: entry.kind,
+        argument_types: entry.argument_types,
+        result_types: entry.result_types,
+    }
+}
+
+fn unknown(what: &str, name: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("unknown {what} name '{name}'"))
 }

@@ -2,18 +2,18 @@
 
 use crate::{Diagnostic, Host, Value};
 use tenon_base::Error;
-use tenon_bef::KernelLocation;
+use tenon_bef::{KernelLocation, Name};
 
 /// Tells of an error at the place of one kernel, for results that are computed later.
 #[derive(Clone)]
 pub struct Reporter {
     host: Host,
     location: KernelLocation,
-    kernel: String,
+    kernel: Name,
 }
 
 impl Reporter {
-    pub(crate) fn new(host: Host, location: KernelLocation, kernel: String) -> Self {
+    pub(crate) fn new(host: Host, location: KernelLocation, kernel: Name) -> Self {
         Self {
             host,
             location,

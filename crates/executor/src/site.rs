@@ -1,22 +1,25 @@
 //! The place in a program where a kernel is bound.
 
+use crate::function::Head;
 use crate::{KernelAttributes, Services};
 use std::sync::Arc;
 use tenon_base::{Location, Result};
-use tenon_bef::{Function, Kernel, KernelLocation, Module};
+use tenon_bef::{Function, Kernel, KernelLocation, Name};
 
 /// A kernel of a program at the moment it is bound: its attributes, and the services of the load.
 pub struct Site<'a> {
-    pub(crate) module: &'a Module,
+    pub(crate) heads: &'a [Head],
     pub(crate) function: &'a Function,
     pub(crate) kernel: &'a Kernel,
     pub(crate) services: &'a Services,
 }
 
 impl<'a> Site<'a> {
-    /// The program that it stands in.
-    pub fn module(&self) -> &'a Module {
-        self.module
+    /// The printed types of the arguments and results of a function that the kernel refers to.
+    pub fn callee(&self, index: usize) -> Option<(&'a [Name], &'a [Name])> {
+        let (_, id) = self.kernel.functions.get(index)?;
+        let head = self.heads.get(id.0 as usize)?;
+        Some((&head.argument_types, &head.result_types))
     }
 
     /// The function that it stands in.

@@ -172,10 +172,15 @@ struct Model<'a> {
     streams: Streams,
     uses: Uses,
     waits: Vec<usize>,
-    /// Tasks: kernels of a stream, or the setting of a kernel's result for the stream that
-    /// registered for it.
-    tasks: VecDeque<Result<(u32, Vec<usize>), (usize, u32)>>,
+    tasks: VecDeque<Queued>,
     order: Vec<String>,
+}
+
+enum Queued {
+    /// Kernels of a stream.
+    Run(u32, Vec<usize>),
+    /// The setting of a kernel's result, for the stream that registered for it.
+    Set(usize, u32),
 }
 
 #[derive(Default)]
@@ -209,12 +214,12 @@ impl<'a> Model<'a> {
         model.process(lists);
         while let Some(task) = model.tasks.pop_front() {
             match task {
-                Ok((stream, inline)) => model.process(Lists {
+                Queued::Run(stream, inline) => model.process(Lists {
                     stream,
                     inline,
                     outline: Vec::new(),
                 }),
-                Err((kernel, stream)) => {
+                Queued::Set(kernel, stream) => {
                     model.order.push(format!("set {kernel}"));
                     let register = model.function.kernels[kernel].results[0].0 as usize;
                     if !model.uses.users(RegisterId(register as u32)).is_empty() {
@@ -272,14 +277,14 @@ impl<'a> Model<'a> {
                     .into_iter()
                     .partition(|&kernel| stream_of(kernel) == stream);
                 lists.outline = rest;
-                self.tasks.push_back(Ok((stream, group)));
+                self.tasks.push_back(Queued::Run(stream, group));
             }
             let Some(kernel) = lists.inline.pop() else {
                 return;
             };
             self.order.push(kernel.to_string());
             if self.dag.steps[kernel].later {
-                self.tasks.push_back(Err((kernel, lists.stream)));
+                self.tasks.push_back(Queued::Set(kernel, lists.stream));
                 continue;
             }
             for result in self.function.kernels[kernel].results.clone() {

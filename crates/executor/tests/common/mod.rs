@@ -127,6 +127,23 @@ pub fn registry(journal: &Journal) -> Registry {
             callee.execute(request, arguments.iter().cloned().collect())
         },
     ));
+    // Calls one of two functions.
+    let branch = |condition: bool,
+                  yes: FunctionHandle,
+                  no: FunctionHandle,
+                  arguments: Rest,
+                  request: &Request| {
+        let callee = if condition { yes } else { no };
+        callee.execute(request, arguments.iter().cloned().collect())
+    };
+    add(kernel("t.branch", branch));
+    // Applies a function so many times, to what it made the last time.
+    let repeat = |count: i32, first: i32, body: FunctionHandle, request: &Request| {
+        let (value, promise) = later::<i32>();
+        repeat(body, request.clone(), count, Value::I32(first), promise);
+        value
+    };
+    add(kernel("t.repeat", repeat));
     // Calls a function with arguments that are not there yet.
     add(kernel(
         "t.call.early",
@@ -178,6 +195,19 @@ pub fn registry(journal: &Journal) -> Registry {
         }))
         .unwrap();
     registry
+}
+
+/// Goes on at once while results are there, and when they are there otherwise.
+fn repeat(body: FunctionHandle, request: Request, count: i32, first: Value, promise: Promise) {
+    let mut value = first;
+    for left in (0..count).rev() {
+        value = body.execute(&request, vec![value]).remove(0).resolved();
+        if let Value::Pending(pending) = value {
+            let then = move |value: &Value| repeat(body, request, left, value.clone(), promise);
+            return pending.when_available(then);
+        }
+    }
+    promise.set(value);
 }
 
 /// Sets one result, promises another, leaves the third, and fails.
