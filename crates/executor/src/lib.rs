@@ -4,6 +4,7 @@
 //! looks each one up in a [`Registry`], checks its signature, and has it read its attributes and
 //! find its services once. A synchronous function then is a straight loop over bound kernels; an
 //! asynchronous one runs each kernel when its operands are there, on the [`WorkQueue`] of a [`Host`].
+//! How kernels are written is told in [`writing_kernels`].
 //!
 //! ```
 //! use tenon_executor::{Attr, Host, Program, Registry, Request, Services, Value, kernel};
@@ -60,6 +61,8 @@ mod slots;
 mod sync;
 mod typed;
 mod value;
+#[doc = include_str!("writing_kernels.md")]
+pub mod writing_kernels {}
 
 pub use allocator::{AllocatorKind, Grant, HostAllocator, Statistics, Verdict};
 pub use async_value::{AsyncValue, Later, Promise, later, pending};
