@@ -41,7 +41,11 @@ const TARGETS: &[(&str, &str, &[&str])] = &[
         "an engine's description: read, written, checked",
         &["fuzz/seeds/engine"],
     ),
-    ("bef", "BEF bytes: decoded, encoded, decoded", &[]),
+    (
+        "bef",
+        "BEF bytes: opened, decoded, checked, encoded, decoded",
+        &["fuzz/seeds/bef"],
+    ),
     (
         "mlir",
         "MLIR text: parsed, printed, encoded, and back",

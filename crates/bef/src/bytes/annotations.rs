@@ -2,19 +2,7 @@
 //! and returns stand, what kernels cost.
 //!
 //! It is kept in a section of our own, which other readers skip and which is left out when there is
-//! nothing to say:
-//!
-//! ```none
-//! ANNOTATIONS ::= INTEGER<"RecordsLength"> RECORDS VALUES
-//! RECORDS     ::= DICTIONARY<"Module"> INTEGER<"NumFunctions"> FUNCTION*
-//! FUNCTION    ::= INTEGER<"Length"> (nothing when the length is 0)
-//!                 DICTIONARY LOCATION<"Function, when native"> LOCATION<"Return">
-//!                 INTEGER<"NumCosts"> (INDEX<"Kernel"> VALUE)*
-//! DICTIONARY  ::= INTEGER<"Count"> (OFFSET<"Name in Strings"> VALUE)*
-//! VALUE       ::= BYTE<"AttributeType"> OFFSET<"In VALUES">
-//! ```
-//!
-//! VALUES is laid out as the Attributes section, LOCATION as in the Locations section.
+//! nothing to say. Its layout: `docs/bef.md`.
 
 use super::attribute_reader::read_attribute;
 use super::attribute_writer::AttributeSection;

@@ -11,6 +11,8 @@ mod function_reader;
 mod index;
 mod location;
 mod lookup;
+#[cfg(test)]
+mod opened;
 mod references;
 mod section;
 mod steps;
@@ -18,6 +20,8 @@ mod strings;
 mod tables;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;
 mod wire;
 
 pub use encode::{EncodeOptions, encode};

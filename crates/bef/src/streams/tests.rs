@@ -119,3 +119,158 @@ fn long_functions_take_linear_time() {
     let streams = assign_streams(&f.returns([last]), options(-1, true));
     assert_eq!(streams.kernels.len(), 100_001);
 }
+
+/// A Module with a threshold of 10, as most of those below have.
+fn module(function: Function) -> Module {
+    let mut module = Module::from(function);
+    module.attributes = vec![("tfrt.cost_threshold".into(), Attribute::I64(10))];
+    module
+}
+
+/// What is said of a function, then of its kernels and its return.
+fn remarks(module: &Module) -> Vec<String> {
+    let remarks = stream_remarks(module).into_iter();
+    remarks.map(|remark| remark.message).collect()
+}
+
+/// `stream id: .., ..` of the function and its ops, without what forks off.
+fn told(streams: &[(u32, i64, i32)]) -> Vec<String> {
+    let told = streams.iter().map(|(stream, cost, parent)| {
+        format!("stream id: {stream}, stream cost: {cost}, parent stream: {parent}")
+    });
+    told.collect()
+}
+
+fn without_forks(remarks: &[String]) -> Vec<String> {
+    let cut = |remark: &String| remark.split(", child").next().unwrap_or("").to_owned();
+    remarks.iter().map(cut).collect()
+}
+
+// The numbers of the next four are those that the original's own test of this analysis expects.
+
+#[test]
+fn two_chains_and_their_sum() {
+    let mut f = function();
+    let arguments = [f.argument("i32"), f.argument("i32")];
+    let ends = arguments.map(|argument| {
+        let mut value = kernel(&mut f, &[], 0, "i32");
+        for _ in 0..2 {
+            value = kernel(&mut f, &[argument, value], 0, "i32");
+        }
+        value
+    });
+    let sum = kernel(&mut f, &ends, 0, "i32");
+    let mut f = f.returns([sum]);
+    f.attributes = vec![("tfrt.cost_threshold".into(), Attribute::I32(5))];
+    let remarks = remarks(&module(f));
+    let (a, b) = ((0, 22, -1), (1, 15, 0));
+    assert_eq!(without_forks(&remarks), told(&[a, a, a, a, b, b, b, a, a]));
+    assert!(
+        remarks[0].ends_with("parent stream: -1, child streams: [1]"),
+        "{remarks:?}"
+    );
+    assert!(remarks[1..].iter().all(|remark| !remark.contains("child")));
+}
+
+#[test]
+fn independent_kernels_worth_a_thread() {
+    let mut f = function();
+    let made = [(); 3].map(|()| kernel(&mut f, &[], 0, "i32"));
+    let remarks = remarks(&module(f.returns(made)));
+    let root = (0, 12, -1);
+    let expected = [root, root, (2, 10, 0), (1, 10, 0), root];
+    assert_eq!(without_forks(&remarks), told(&expected));
+    // In the order of the kernels, not of the numbers.
+    assert!(
+        remarks[0].ends_with(", child streams: [2, 1]"),
+        "{remarks:?}"
+    );
+}
+
+#[test]
+fn cheap_kernels_are_merged_until_they_are_worth_a_thread() {
+    let mut f = function();
+    let chain = f.argument("!tfrt.chain");
+    let made = [4, 4, 11, 4, 4].map(|cost| kernel(&mut f, &[chain], cost, "!tfrt.chain"));
+    let merged = f
+        .kernel("tfrt.merge.chains")
+        .operands(made)
+        .result("!tfrt.chain");
+    let remarks = remarks(&module(f.returns([merged])));
+    let (root, other) = ((0, 18, -1), (4, 12, 0));
+    let expected = [root, other, other, root, other, root, root, root];
+    assert_eq!(without_forks(&remarks), told(&expected));
+}
+
+#[test]
+fn chains_are_no_reason_to_merge() {
+    let mut f = function();
+    let chain = f.argument("!tfrt.chain");
+    let merge = |f: &mut FunctionBuilder, chains: [RegisterId; 2]| {
+        f.kernel("tfrt.merge.chains")
+            .operands(chains)
+            .result("!tfrt.chain")
+    };
+    let make = |f: &mut FunctionBuilder| kernel(f, &[chain], 5, "!tfrt.chain");
+    let first = [make(&mut f), make(&mut f)];
+    let first = merge(&mut f, first);
+    let second = [make(&mut f), make(&mut f)];
+    let inner = [merge(&mut f, second), merge(&mut f, second)];
+    let second = merge(&mut f, inner);
+    let all = merge(&mut f, [first, second]);
+    let mut f = f.returns([all]);
+    f.attributes = vec![(
+        "tfrt.merge_inter_dependent_streams".into(),
+        Attribute::I1(true),
+    )];
+    let remarks = remarks(&module(f));
+    let (a, b) = ((0, 16, -1), (3, 11, 0));
+    assert_eq!(
+        without_forks(&remarks),
+        told(&[a, b, b, b, a, a, a, a, a, a, a])
+    );
+}
+
+#[test]
+fn a_region_asks_the_module_alone() {
+    let mut module = module(FunctionBuilder::region().returns([]));
+    let mut named = FunctionBuilder::new("f", FunctionKind::Async).returns([]);
+    named.attributes = vec![
+        ("tfrt.cost_threshold".into(), Attribute::I64(3)),
+        (
+            "tfrt.merge_inter_dependent_streams".into(),
+            Attribute::I1(true),
+        ),
+    ];
+    module.add(named);
+    assert_eq!(
+        StreamOptions::of(&module, &module.functions[0]),
+        options(10, false)
+    );
+    assert_eq!(
+        StreamOptions::of(&module, &module.functions[1]),
+        options(3, true)
+    );
+    module.attributes.clear();
+    assert_eq!(
+        StreamOptions::of(&module, &module.functions[0]),
+        StreamOptions::default()
+    );
+}
+
+#[test]
+fn a_value_links_both_of_its_streams() {
+    // Threshold 10. The root's children are a, b and the large c, each on a stream of its own: d
+    // hangs on the dearer b and uses a's value, so a and b are linked. The children are looked at
+    // in order: a, which costs 3, takes b's stream with d, 4 and 1.
+    let mut f = function();
+    let a = kernel(&mut f, &[], 3, "i32");
+    let b = kernel(&mut f, &[], 4, "i32");
+    kernel(&mut f, &[], 20, "i32");
+    kernel(&mut f, &[b, a], 1, "i32");
+    // The return is stream 0, d 1 (b joins it), c 2, a 3.
+    let merged = assign_streams(&f.returns([]), options(10, true));
+    assert_eq!(merged.kernels[0], merged.kernels[1]);
+    assert_eq!(merged.kernels[1], merged.kernels[3]);
+    assert_ne!(merged.kernels[0], merged.kernels[2]);
+}
