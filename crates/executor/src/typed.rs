@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_bef::{Attribute, DType, Dense, Name};
+use tenon_bef::{Attribute, COST_ATTRIBUTE, DType, Dense, Name};
 
 /// A kernel made of a function.
 ///
@@ -262,7 +262,10 @@ impl<T: FromAttribute> Parameter for Attr<T> {
     fn bind(binder: &mut Binder<'_, '_>) -> Result<T> {
         let index = binder.attributes;
         binder.attributes += 1;
-        let Some((name, attribute)) = binder.site.attributes().iter().nth(index) else {
+        // BEF drops the cost; a Module from text may have it, and no kernel reads it.
+        let attributes = binder.site.attributes().iter();
+        let mut read = attributes.filter(|(name, _)| *name != COST_ATTRIBUTE);
+        let Some((name, attribute)) = read.nth(index) else {
             let error = Error::new(ErrorKind::InvalidProgram, "too few attributes");
             return Err(error
                 .expected(format_args!("{} as attribute {index}", T::TYPE))

@@ -186,6 +186,15 @@ fn one_chain_more_only_orders() {
 }
 
 #[test]
+fn a_cost_is_no_attribute_of_the_kernel() {
+    answers(
+        "  %r = \"tfrt.constant.i32\"() {_tfrt_cost = 3 : i64, value = 7 : i32} : () -> i32",
+        "i32",
+        "7",
+    );
+}
+
+#[test]
 fn programs_that_do_not_fit_are_refused() {
     let main = |kernel: &str| {
         refusal(&format!(
