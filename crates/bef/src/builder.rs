@@ -1,7 +1,8 @@
 //! Making Modules in a program: registers are numbered as BEF wants them, attributes are sorted.
 
 use crate::{
-    Attribute, Function, FunctionId, FunctionKind, Kernel, KernelLocation, Module, Name, RegisterId,
+    Attribute, Dictionary, Function, FunctionId, FunctionKind, Kernel, KernelLocation, Module,
+    Name, RegisterId,
 };
 
 impl Module {
@@ -80,17 +81,33 @@ impl Kernel {
     }
 }
 
-/// Builds one function, kernel by kernel.
+/// Builds one function, kernel by kernel. What a function refers to is added before it: regions
+/// must be, and the ids of functions come from adding them.
 ///
 /// ```
-/// use tenon_bef::{FunctionBuilder, FunctionKind, Module};
-/// let mut main = FunctionBuilder::new("main", FunctionKind::Sync);
-/// let one = main.kernel("tfrt.constant.i32").attribute("value", 1i32).result("i32");
-/// let two = main.kernel("tfrt.add.i32").operands([one, one]).result("i32");
+/// use tenon_bef::{Function, FunctionBuilder, FunctionKind, KernelLocation, Module};
 /// let mut module = Module::new();
-/// module.add(main.returns([two]));
-/// let bytes = tenon_bef::encode(&module, &Default::default()).unwrap();
-/// assert_eq!(tenon_bef::decode(&bytes).unwrap(), module);
+/// let sink = module.add(Function::native("host.sink", ["i32"], []));
+///
+/// // A region doubles what it is given.
+/// let mut body = FunctionBuilder::region();
+/// let value = body.argument("i32");
+/// let double = body.kernel("tfrt.add.i32").operands([value, value]).result("i32");
+/// let body = module.add(body.returns([double]));
+///
+/// let mut main = FunctionBuilder::new("main", FunctionKind::Async);
+/// main.attribute("tfrt.cost_threshold", 10i64);
+/// let place = KernelLocation::FileLineCol { file: "main.py".into(), line: 3, column: 1 };
+/// let three = main.kernel("tfrt.constant.i32").attribute("value", 3i32);
+/// let three = three.location(place).result("i32");
+/// let power = main.kernel("tfrt.repeat.i32").operands([three, three]).region(body);
+/// let power = power.result("i32");
+/// main.kernel("tfrt.call").operands([power]).function("callee", sink).done();
+/// module.add(main.returns([power]));
+///
+/// let bytes = tenon_bef::encode(&module, &Default::default())?;
+/// assert_eq!(tenon_bef::decode(&bytes)?, module);
+/// # Ok::<(), tenon_base::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct FunctionBuilder {
@@ -117,6 +134,18 @@ impl FunctionBuilder {
     /// Says where the function stands.
     pub fn location(&mut self, location: KernelLocation) -> &mut Self {
         self.function.location = location;
+        self
+    }
+
+    /// Says where the function returns.
+    pub fn return_location(&mut self, location: KernelLocation) -> &mut Self {
+        self.function.return_location = location;
+        self
+    }
+
+    /// Adds an attribute of the function (`tfrt.cost_threshold`); the last one of a name wins.
+    pub fn attribute(&mut self, name: impl Into<Name>, value: impl Into<Attribute>) -> &mut Self {
+        insert(&mut self.function.attributes, name.into(), value.into());
         self
     }
 
@@ -182,12 +211,7 @@ impl KernelBuilder<'_> {
 
     /// Adds an attribute; the last one of a name wins.
     pub fn attribute(mut self, name: impl Into<Name>, value: impl Into<Attribute>) -> Self {
-        let name = name.into();
-        let attributes = &mut self.kernel.attributes;
-        match attributes.binary_search_by(|(other, _)| other.cmp(&name)) {
-            Ok(index) => attributes[index].1 = value.into(),
-            Err(index) => attributes.insert(index, (name, value.into())),
-        }
+        insert(&mut self.kernel.attributes, name.into(), value.into());
         self
     }
 
@@ -236,6 +260,14 @@ impl KernelBuilder<'_> {
     /// Adds the kernel, which makes no register (or those made so far).
     pub fn done(self) {
         self.function.function.kernels.push(self.kernel);
+    }
+}
+
+/// Puts an attribute where its name belongs.
+fn insert(attributes: &mut Dictionary, name: Name, value: Attribute) {
+    match attributes.binary_search_by(|(other, _)| other.cmp(&name)) {
+        Ok(index) => attributes[index].1 = value,
+        Err(index) => attributes.insert(index, (name, value)),
     }
 }
 

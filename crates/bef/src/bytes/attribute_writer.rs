@@ -323,6 +323,14 @@ mod tests {
     }
 
     #[test]
+    fn what_an_offset_cannot_reach_is_refused() {
+        assert_eq!(size(u32::MAX as usize, "it").unwrap(), u32::MAX);
+        let error = size(1 << 32, "the Attributes section").unwrap_err();
+        let expected = "the Attributes section is larger than BEF can hold";
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
     fn equal_attributes_of_one_type_share() {
         let mut section = AttributeSection::default();
         let first = section.offset_of(&1i32.into()).unwrap();

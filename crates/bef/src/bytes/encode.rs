@@ -173,12 +173,12 @@ impl Encoder<'_> {
     }
 
     /// The kernel list, and where each of its kernels stands in it.
-    fn kernels(&mut self, function: &Function, uses: &Uses) -> Result<(Writer, Vec<u32>)> {
+    fn kernels(&mut self, function: &Function, uses: &Uses) -> Result<(Writer, Vec<u64>)> {
         let mut out = Writer::new();
         let mut offsets = vec![0];
         pseudo_kernel(&mut out, function, uses)?;
         for kernel in &function.kernels {
-            offsets.push(size(out.position(), "a function")?);
+            offsets.push(out.position() as u64);
             self.kernel(&mut out, kernel, uses)?;
         }
         Ok((out, offsets))
@@ -335,7 +335,7 @@ fn with_bodies(module: &Module) -> impl Iterator<Item = &Function> {
         .filter(|function| function.kind != FunctionKind::Native)
 }
 
-fn kernel_table(out: &mut Writer, function: &Function, streams: &Streams, offsets: &[u32]) {
+fn kernel_table(out: &mut Writer, function: &Function, streams: &Streams, offsets: &[u64]) {
     out.vbr(offsets.len() as u64);
     let pseudo = [(0, streams.root)];
     let operands = function
@@ -346,7 +346,7 @@ fn kernel_table(out: &mut Writer, function: &Function, streams: &Streams, offset
         .into_iter()
         .chain(operands.zip(streams.kernels.iter().copied()));
     for (offset, (operands, stream)) in offsets.iter().zip(rows) {
-        out.vbr((*offset).into());
+        out.vbr(*offset);
         out.vbr(operands);
         out.vbr(stream.into());
     }

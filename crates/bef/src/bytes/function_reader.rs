@@ -431,6 +431,9 @@ impl<'f> FunctionReader<'f> {
             let value = self.attribute(site, offset);
             attributes.push((name, value));
         }
+        if let Some(problem) = cost_problem(&attributes) {
+            self.report(site.place().error(problem));
+        }
         Ok(attributes)
     }
 

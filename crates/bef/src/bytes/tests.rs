@@ -236,6 +236,20 @@ fn many_references_to_one_long_string_are_refused() {
 }
 
 #[test]
+fn a_cost_among_the_attributes_is_checked_as_any() {
+    let mut main = FunctionBuilder::new("main", FunctionKind::Async);
+    main.kernel("work").attribute("_tfrt_cosT", 0i64).done();
+    let mut file = bytes(&Module::from(main.returns([])));
+    let at = file.windows(10).position(|w| w == b"_tfrt_cosT").unwrap();
+    file[at + 9] = b't';
+    let error = decode(&file).unwrap_err().to_string();
+    assert!(
+        error.ends_with("op cost value must be larger than 0"),
+        "{error}"
+    );
+}
+
+#[test]
 fn problems_say_where() {
     let file = bytes(&example());
     let mut cut = file.clone();
