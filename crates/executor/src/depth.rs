@@ -62,7 +62,8 @@ pub(crate) fn put_off(work: Work) {
 
 impl Drop for Level {
     fn drop(&mut self) {
-        if DEPTH.get() == 1 {
+        // After a panic it waits for the next who leaves.
+        if DEPTH.get() == 1 && !std::thread::panicking() {
             // Still inside, so that what runs here is not outermost itself.
             while let Some(work) = LATER.with_borrow_mut(Vec::pop) {
                 work();

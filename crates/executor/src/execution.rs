@@ -343,6 +343,10 @@ impl Execution {
                 value
             })
             .collect();
+        // Mostly nothing is returned twice.
+        if flow.result_cells.len() == collected.len() {
+            return collected;
+        }
         let result = |&cell: &u32| collected[cell as usize].clone();
         flow.result_cells.iter().map(result).collect()
     }

@@ -198,8 +198,13 @@ impl Frame<'_> {
 
 #[cold]
 pub(crate) fn wrong_type(index: usize, expected: &str, found: &Value) -> Error {
-    if let Value::Error(error) = found {
-        return copy(error);
+    match found {
+        Value::Error(error) => return copy(error),
+        Value::Pending(_) => {
+            let text = format!("a synchronous function cannot wait for operand {index}");
+            return Error::new(ErrorKind::Unsupported, text);
+        }
+        _ => {}
     }
     Error::new(
         ErrorKind::InvalidProgram,

@@ -4,7 +4,7 @@ use crate::bind::Binder;
 use crate::function::{Body, BoundFunction, Head};
 use crate::{FunctionHandle, Registry, Services};
 use std::sync::Arc;
-use tenon_base::{Error, ErrorKind, Result};
+use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_bef::{
     File, Function, FunctionId, FunctionKind, Module, StreamOptions, Streams, assign_streams,
     verify,
@@ -156,6 +156,17 @@ impl Inner {
             return Err(Error::new(ErrorKind::Internal, "a function without a body"));
         };
         let function = source.file.function(id)?;
+        let mut kernels = function.kernels.iter();
+        if !source.file.has_attribute_types() && kernels.any(|kernel| !kernel.attributes.is_empty())
+        {
+            let error = Error::new(
+                ErrorKind::Unsupported,
+                "the file does not say of what types its attributes are",
+            );
+            return Err(error
+                .at(Location::field(format!("@{}", function.name)))
+                .help("encode it with its optional sections"));
+        }
         let streams: Option<Streams> = match is_dataflow(&function) {
             true => Some(source.file.streams(id)?),
             false => None,

@@ -3,7 +3,10 @@
 mod common;
 
 use common::{Journal, host, message, program, run};
-use tenon_executor::{Request, Value};
+use std::sync::Arc;
+use std::time::Instant;
+use tenon_base::trace::TraceSink;
+use tenon_executor::{Host, Request, Trace, Value};
 
 const QUEUES: [&str; 2] = ["s", "mstd:2,2"];
 
@@ -256,4 +259,56 @@ fn a_wrong_type_at_run_time_is_an_error_of_the_kernel() {
         .execute(&request, vec![Value::F32(1.0)]);
     assert_eq!(message(&results[0]), "wrong type of operand 0");
     assert_eq!(journal.take(), ["t.mlir:3: wrong type of operand 0"]);
+}
+
+#[test]
+fn a_synchronous_function_does_not_wait() {
+    let text = r#"
+        func.func @main() -> i32 attributes {tfrt.sync} {
+          %a = "t.constant"() {value = 1 : i32} : () -> i32
+          %b = "t.async.add"(%a, %a) : (i32, i32) -> i32
+          %c = "t.add"(%b, %a) : (i32, i32) -> i32
+          tfrt.return %c : i32
+        }"#;
+    let (results, _) = run(text, "s");
+    let expected = "a synchronous function cannot wait for operand 0";
+    assert_eq!(message(&results[0]), expected);
+}
+
+#[test]
+fn the_trace_hears_of_every_kernel() {
+    struct Heard(Journal);
+    impl TraceSink for Heard {
+        fn scope(&self, category: &'static str, name: &str, _: Instant, _: Instant, _: u64) {
+            self.0.note(format!("{category} {name}"));
+        }
+    }
+    let text = r#"
+        func.func @sync(%a: i32) -> i32 attributes {tfrt.sync} {
+          %b = "t.add"(%a, %a) : (i32, i32) -> i32
+          tfrt.return %b : i32
+        }
+        func.func @main() -> i32 {
+          %a = "t.constant"() {value = 1 : i32} : () -> i32
+          %b = "t.call"(%a) {callee = @sync} : (i32) -> i32
+          %c = "t.add"(%b, %b) : (i32, i32) -> i32
+          tfrt.return %c : i32
+        }"#;
+    let journal = Journal::default();
+    let program = program(text, &journal);
+    for (kernels, expected) in [
+        (false, &[][..]),
+        // A kernel is heard when it has ended.
+        (true, &["t.constant", "t.add", "t.call", "t.add"]),
+    ] {
+        let sink = Arc::new(Heard(journal.clone()));
+        let host = Host::builder().trace(Trace { sink, kernels }).build();
+        let main = program.handle("main").unwrap();
+        assert_eq!(main.execute(&Request::new(&host), vec![]), [Value::I32(4)]);
+        let expected: Vec<String> = expected
+            .iter()
+            .map(|name| format!("kernel {name}"))
+            .collect();
+        assert_eq!(journal.take(), expected);
+    }
 }

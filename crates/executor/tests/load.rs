@@ -4,7 +4,7 @@ mod common;
 
 use common::{Journal, host, message, registry};
 use tenon_base::{ErrorKind, Result};
-use tenon_bef::{File, Module, encode, parse};
+use tenon_bef::{EncodeOptions, File, Module, encode, parse};
 use tenon_executor::{Program, Registry, Request, Services, Value};
 
 const TEXT: &str = r#"
@@ -59,6 +59,23 @@ fn what_is_wrong_with_a_function_is_told_before_it_runs() {
     let results = bad.execute(&Request::new(&host("s", &journal)), vec![Value::I32(1)]);
     assert_eq!(message(&results[0]), "attribute 'value' has the wrong type");
     assert_eq!(journal.take().len(), 1);
+}
+
+#[test]
+fn attributes_without_types_are_refused() {
+    let journal = Journal::default();
+    let options = EncodeOptions {
+        optional_sections: false,
+    };
+    let bytes = encode(&parse(TEXT, "t.mlir").unwrap(), &options).unwrap();
+    let file = File::open_owned(bytes).unwrap();
+    let program = Program::load(file, &registry(&journal), &Services::new()).unwrap();
+    program.function("sync").unwrap().bind().unwrap();
+    let error = program.function("bad").unwrap().bind().unwrap_err();
+    assert_eq!(
+        error.message(),
+        "the file does not say of what types its attributes are"
+    );
 }
 
 #[test]

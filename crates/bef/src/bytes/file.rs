@@ -129,6 +129,12 @@ impl<'a> File<'a> {
         self.len() == 0
     }
 
+    /// Whether the file says of what types attributes are. Without that they have no values.
+    pub fn has_attribute_types(&self) -> bool {
+        let types = SectionId::AttributeTypes;
+        self.sections.optional(types, self.bytes()).is_some()
+    }
+
     /// What the function index says, in order.
     ///
     /// # Errors
