@@ -222,6 +222,50 @@ fn bombs_stop_at_the_limit() {
     }
 }
 
+/// Other tools read what is written: tar the plain form, gzip and tar the compressed one.
+#[test]
+#[allow(clippy::print_stderr, reason = "says that it skips")]
+fn gzip_and_tar_read_both_forms() {
+    use std::process::Command;
+    let folder = tempfile::tempdir().unwrap();
+    let large = vec![0x5a; 3 << 20];
+    let members = [("a/large.bin", &large[..]), ("b.bin", b"small")];
+    for (pkg_version, flags) in [(1, "xf"), (2, "xzf")] {
+        let mut header = foreign();
+        header.pkg_version = pkg_version;
+        let mut writer = PackageWriter::in_memory(header).unwrap();
+        members
+            .iter()
+            .for_each(|(name, bytes)| writer.add(name, bytes).unwrap());
+        let bytes = writer.finish().unwrap().0;
+        fs::write(folder.path().join("payload"), &bytes[HEADER_BYTES..]).unwrap();
+        let out = folder.path().join(format!("out{pkg_version}"));
+        fs::create_dir(&out).unwrap();
+        let tar = Command::new("tar")
+            .args([flags, "../payload"])
+            .current_dir(&out)
+            .output();
+        let Ok(tar) = tar else {
+            eprintln!("skipped: tar is not installed");
+            return;
+        };
+        assert!(
+            tar.status.success(),
+            "{}",
+            String::from_utf8_lossy(&tar.stderr)
+        );
+        for (name, bytes) in members {
+            assert!(fs::read(out.join(name)).unwrap() == bytes, "{name}");
+        }
+    }
+    let payload = fs::File::open(folder.path().join("payload")).unwrap();
+    let gzip = Command::new("gzip").arg("-dc").stdin(payload).output();
+    if let Ok(gzip) = gzip {
+        // The zeros at the end may be worth a warning.
+        assert!(gzip.stdout.starts_with(b"a/large.bin"), "{:?}", gzip.status);
+    }
+}
+
 #[test]
 fn packing_refuses_what_is_no_member() {
     let folder = tempfile::tempdir().unwrap();
