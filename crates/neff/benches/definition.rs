@@ -72,7 +72,8 @@ fn package() -> Package {
     header.set_build_version("bench");
     let mut writer = PackageWriter::in_memory(header).expect("memory");
     let graph = r#"{"nodes":[{"op":"tvm_op","name":"sg","inputs":[],"output_names":[],
-        "attrs":{"func_name":"__kelf","kelf":"kelf-0.json"}}],"node_row_ptr":[0,0]}"#;
+        "attrs":{"func_name":"__kelf","kelf":"kelf-0.json"}}],"node_row_ptr":[0,0],
+        "attrs":{"shape":["list_shape",[]],"storage_id":["list_int",[]],"dltype":["list_str",[]]}}"#;
     let kelf = r#"{"graphs":[{"definition":"sg00/def.json","name":"sg00"}],"target":"cayman"}"#;
     let members = [
         ("neff.json", graph),

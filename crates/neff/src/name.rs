@@ -1,6 +1,7 @@
 //! Names inside JSON members: queue sets, variables, types. A member repeats a few of them a
 //! million times, so that equal ones of one member share their memory.
 
+use arcstr::ArcStr;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Borrow;
@@ -8,11 +9,10 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 
 /// A text of a JSON member, cheap to copy and one pointer wide.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Name(Arc<Box<str>>);
+pub struct Name(ArcStr);
 
 thread_local! {
     /// The names of the member that is being read, while [`sharing`] runs.
@@ -41,12 +41,12 @@ impl Name {
     fn shared(text: &str) -> Self {
         KNOWN.with_borrow_mut(|known| {
             let Some(known) = known else {
-                return Name(Arc::new(text.into()));
+                return Name(text.into());
             };
             if let Some(name) = known.get(text) {
                 return name.clone();
             }
-            let name = Name(Arc::new(text.into()));
+            let name = Name(text.into());
             known.insert(name.clone());
             name
         })
@@ -61,13 +61,13 @@ impl Default for Name {
 
 impl From<&str> for Name {
     fn from(text: &str) -> Self {
-        Self(Arc::new(text.into()))
+        Self(text.into())
     }
 }
 
 impl From<String> for Name {
     fn from(text: String) -> Self {
-        Self(Arc::new(text.into()))
+        Self(text.into())
     }
 }
 
@@ -143,9 +143,9 @@ mod tests {
     fn equal_names_of_one_member_share_their_memory() {
         let read = || serde_json::from_str::<[Name; 2]>(r#"["a","a"]"#).unwrap();
         let [a, b] = sharing(read);
-        assert!(Arc::ptr_eq(&a.0, &b.0));
+        assert!(ArcStr::ptr_eq(&a.0, &b.0));
         let [a, b] = read();
-        assert!(a == b && !Arc::ptr_eq(&a.0, &b.0));
+        assert!(a == b && !ArcStr::ptr_eq(&a.0, &b.0));
         assert_eq!(size_of::<Option<Name>>(), 8);
     }
 }
