@@ -24,7 +24,6 @@ impl File<'_> {
                 check_tables(function, &body, &table, &mut problems)?;
             }
         }
-        problems.truncate(MAX_PROBLEMS);
         Error::from_all(problems).map_or(Ok(()), Err)
     }
 }
@@ -38,6 +37,9 @@ fn check_tables(
     let uses = Uses::of(function);
     let mut counts = body.use_counts;
     for register in (0..).map(RegisterId).take(function.registers.len()) {
+        if problems.len() >= MAX_PROBLEMS {
+            return Ok(());
+        }
         let place = counts;
         let (found, expected) = (counts.vbr()?, uses.count(register));
         if found != u64::from(expected) {
@@ -48,6 +50,9 @@ fn check_tables(
     for row in table {
         let record = body.record(row)?;
         for (register, found) in record.results().zip(record.users()) {
+            if problems.len() >= MAX_PROBLEMS {
+                return Ok(());
+            }
             let users = if register as usize == function.registers.len() {
                 uses.without_operands()
             } else {

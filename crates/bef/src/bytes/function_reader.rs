@@ -20,7 +20,8 @@ use crate::verify::{
     attribute_name_problem, cost_problem, dictionary_problems, reference_problem, result_problems,
 };
 use crate::{
-    Attribute, Dictionary, Function, FunctionId, FunctionKind, Kernel, Name, RegisterId, Registers,
+    Attribute, Dictionary, Function, FunctionId, FunctionKind, Kernel, KernelLocation, Name,
+    RegisterId, Registers,
 };
 use tenon_base::{Error, Result};
 
@@ -196,7 +197,7 @@ impl<'f> FunctionReader<'f> {
         let results = function.result_types.len();
         let mut table = std::mem::take(&mut self.table);
         let body = Body::read(reader, results, &mut table, &mut self.budget)?;
-        function.location = self.locations.location(body.location, &mut self.budget)?;
+        function.location = self.location(body.location);
         self.registers(function, body.registers, &reader, steps)?;
         steps.start_function(table.len())?;
         self.pseudo_kernel(function, &body, &table)?;
@@ -214,7 +215,7 @@ impl<'f> FunctionReader<'f> {
                 Some(name) => name.clone(),
                 None => self.unknown_kernel(&site),
             };
-            let location = (self.locations).location(location.into(), &mut self.budget)?;
+            let location = self.location(location.into());
             let operands = self.operands(&site)?;
             let attributes = match site.record.attributes().len() {
                 0 => Dictionary::new(),
@@ -242,6 +243,18 @@ impl<'f> FunctionReader<'f> {
             steps.register_types.is_some(),
         );
         Ok(())
+    }
+
+    /// A location; what is wrong with it does not stop the reading.
+    #[inline]
+    fn location(&mut self, offset: u64) -> KernelLocation {
+        match self.locations.location(offset, &mut self.budget) {
+            Ok(location) => location,
+            Err(error) => {
+                self.report(error);
+                KernelLocation::Unknown
+            }
+        }
     }
 
     /// Fills in the types of registers; the arguments have been made before the first kernel.
