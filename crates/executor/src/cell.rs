@@ -85,6 +85,7 @@ mod tests {
 }
 
 #[cfg(all(test, loom))]
+#[allow(unsafe_code, reason = "cells that loom watches")]
 mod model {
     use super::*;
     use crate::Value;

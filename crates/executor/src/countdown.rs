@@ -73,6 +73,7 @@ mod tests {
 }
 
 #[cfg(all(test, loom))]
+#[allow(unsafe_code, reason = "cells that loom watches")]
 mod model {
     use super::*;
     use crate::sync::{Arc, UnsafeCell};
