@@ -13,9 +13,13 @@ mod load;
 mod model;
 mod profile;
 mod runtime;
+mod transfers;
 
 pub use bindings::Bindings;
 pub use load::LoadOptions;
 pub use model::{ExecuteOptions, Model, Signature};
 pub use profile::{KernelProfile, OperatorProfile, Profile};
 pub use runtime::Runtime;
+pub use transfers::{
+    DescriptorRow, PackageTransfers, TransferCore, TransferOutcome, descriptor_rows, run_transfers,
+};

@@ -1,0 +1,314 @@
+//! The transfers of a package's engines, listed and run on given variables (docs/dma.md): also of
+//! packages whose engine programs cannot run here.
+
+mod memory;
+mod package;
+
+use memory::Filler;
+pub use package::PackageTransfers;
+use std::collections::{BTreeMap, HashMap};
+use tenon_base::{Control, Error, ErrorKind, Location, Result};
+use tenon_dma::engine::{
+    Core, Engine as CoreEngine, Machine, Program, QueueKind, QueueSet, Race, Transfer,
+};
+use tenon_dma::{Access, Descriptor, VariableId};
+use tenon_neff::{
+    Constant, Definition, Engine, QueueSet as StoredSet, Trigger, Variable, VariableKind,
+};
+
+/// A subgraph, as its members say.
+pub struct TransferCore<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// `def.json`.
+    pub definition: &'a Definition,
+    /// Engines by name, with their JSON.
+    pub engines: Vec<(&'a str, &'a Engine)>,
+    /// The data of the variables of type `file`, by `file_name`.
+    pub constants: HashMap<String, Constant>,
+    /// Whether a `pointer` is a view of its variable, as in Tenon's own packages.
+    pub pointers_are_views: bool,
+}
+
+/// A descriptor with all that is known before it runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DescriptorRow {
+    /// The subgraph.
+    pub core: String,
+    /// The engine.
+    pub engine: String,
+    /// Position of its transfer in the engine's list.
+    pub transfer: usize,
+    /// Position in the transfer.
+    pub position: usize,
+    /// The transfer's id.
+    pub id: u32,
+    /// The queue set or instance.
+    pub queue: String,
+    /// The function that the transfer itself begins.
+    pub function_start: Option<String>,
+    /// What the transfer's end tells.
+    pub event: Option<u64>,
+    /// What the transfer's end increments.
+    pub semaphore: Option<u64>,
+    /// What it increments on the other core.
+    pub remote_semaphores: Vec<u64>,
+    /// The movement.
+    pub descriptor: Descriptor,
+    /// Names of its sources' variables.
+    pub from: Vec<String>,
+    /// Name of its target's variable.
+    pub to: String,
+}
+
+/// What a run left.
+#[derive(Debug, Clone, Default)]
+pub struct TransferOutcome {
+    /// Each core's variables that have bytes, by name.
+    pub variables: Vec<BTreeMap<String, Vec<u8>>>,
+    /// Each core's semaphores that were touched.
+    pub semaphores: Vec<Vec<(u64, u32)>>,
+    /// Each core's events that are set.
+    pub events: Vec<Vec<u64>>,
+    /// Pairs of descriptors that nothing ordered.
+    pub races: Vec<Race>,
+}
+
+/// All descriptors of the cores, in the order of their lists; all problems together.
+pub fn descriptor_rows(cores: &[TransferCore<'_>]) -> Result<Vec<DescriptorRow>> {
+    let mut problems = Vec::new();
+    let mut rows = Vec::new();
+    for core in cores {
+        let names: HashMap<u32, &str> = core
+            .definition
+            .var
+            .iter()
+            .map(|(name, variable)| (variable.var_id, name))
+            .collect();
+        let ids = ids(core);
+        let named = |access: &Access| names.get(&access.variable.0).copied().unwrap_or_default();
+        for (engine, stored) in &core.engines {
+            for (index, trigger) in stored.dma.iter().enumerate() {
+                let place = (core.name, *engine, index);
+                let transfer = transfer(place, trigger, &ids, &mut problems);
+                for (position, descriptor) in transfer.descriptors.into_iter().enumerate() {
+                    rows.push(DescriptorRow {
+                        core: core.name.to_owned(),
+                        engine: (*engine).to_owned(),
+                        transfer: index,
+                        position,
+                        id: transfer.id,
+                        queue: transfer
+                            .instance
+                            .clone()
+                            .or(transfer.queue.clone())
+                            .unwrap_or_default(),
+                        function_start: transfer.function_start.clone(),
+                        event: transfer.event,
+                        semaphore: transfer.semaphore,
+                        remote_semaphores: transfer.remote_semaphores.clone(),
+                        from: descriptor
+                            .from
+                            .iter()
+                            .map(|from| named(from).to_owned())
+                            .collect(),
+                        to: named(&descriptor.to).to_owned(),
+                        descriptor,
+                    });
+                }
+            }
+        }
+    }
+    Error::from_all(problems).map_or(Ok(rows), Err)
+}
+
+/// Runs the transfers of `engines` (of all, when it names none) once, in the order of their lists, the
+/// engines side by side.
+///
+/// `given` holds bytes of variables by name, or by `CORE/NAME` for that of one core; they must be as long
+/// as the variable. Of what is not given, constants have their data, and all else is zero. `lnc`
+/// cores run side by side, further ones after them (docs/dma.md, "Cores").
+pub fn run_transfers(
+    cores: &[TransferCore<'_>],
+    lnc: usize,
+    given: &BTreeMap<String, Vec<u8>>,
+    engines: &[&str],
+    control: &Control,
+) -> Result<TransferOutcome> {
+    unknown_names(cores, given, engines)?;
+    let mut outcome = TransferOutcome::default();
+    let mut shared = BTreeMap::new();
+    for together in cores.chunks(lnc.max(1)) {
+        let mut machine = machine(together, given, &shared)?;
+        let mut programs: Vec<Program> = machine.all_triggers();
+        programs.retain(|program| engines.is_empty() || engines.contains(&&*program.engine));
+        machine.run(&programs, control)?;
+        for (number, core) in together.iter().enumerate() {
+            let variables = variables(&machine, number, core);
+            for (name, variable) in core.definition.var.iter() {
+                if let (true, Some(bytes)) = (is_port(variable), variables.get(name)) {
+                    shared.insert(name.to_owned(), bytes.clone());
+                }
+            }
+            outcome.variables.push(variables);
+            outcome
+                .semaphores
+                .push(machine.semaphores(number).collect());
+            outcome.events.push(machine.events(number).collect());
+        }
+        outcome.races.extend_from_slice(machine.races());
+    }
+    Ok(outcome)
+}
+
+/// The machine of cores that run side by side, their variables filled.
+fn machine(
+    cores: &[TransferCore<'_>],
+    given: &BTreeMap<String, Vec<u8>>,
+    shared: &BTreeMap<String, Vec<u8>>,
+) -> Result<Machine> {
+    let mut problems = Vec::new();
+    let mut filler = Filler::new(given, shared);
+    let mut made = Vec::new();
+    for core in cores {
+        let ids = ids(core);
+        let mut engines = Vec::new();
+        for (name, stored) in &core.engines {
+            let transfers = stored.dma.iter().enumerate().map(|(index, trigger)| {
+                transfer((core.name, name, index), trigger, &ids, &mut problems)
+            });
+            engines.push(CoreEngine {
+                name: (*name).to_owned(),
+                transfers: transfers.collect(),
+            });
+        }
+        let variables = filler.variables(core, &engines, &mut problems);
+        made.push(Core {
+            name: core.name.to_owned(),
+            variables,
+            queue_sets: core
+                .definition
+                .dma_queue
+                .iter()
+                .map(|(name, set)| queue_set(name, set))
+                .collect(),
+            engines,
+        });
+    }
+    if let Some(error) = Error::from_all(problems) {
+        return Err(error);
+    }
+    Machine::new(filler.bank, made)
+}
+
+/// Names that no core has a variable or an engine of.
+fn unknown_names(
+    cores: &[TransferCore<'_>],
+    given: &BTreeMap<String, Vec<u8>>,
+    engines: &[&str],
+) -> Result<()> {
+    let is_variable = |name: &str| {
+        cores.iter().any(|core| {
+            let own = name
+                .strip_prefix(core.name)
+                .and_then(|rest| rest.strip_prefix('/'));
+            let find = |name: &str| core.definition.var.find(name).is_some();
+            find(name) || own.is_some_and(find)
+        })
+    };
+    let is_engine = |name: &str| {
+        let mut all = cores.iter().flat_map(|core| &core.engines);
+        all.any(|(engine, _)| *engine == name)
+    };
+    let error = |what: &str, name: &str| {
+        let text = format!("no core has {what} of this name");
+        Error::new(ErrorKind::NotFound, text).found(format_args!("'{name}'"))
+    };
+    let variables = given.keys().filter(|name| !is_variable(name));
+    let variables = variables.map(|name| error("a variable", name));
+    let engines = engines.iter().filter(|name| !is_engine(name));
+    let engines = engines.map(|name| error("an engine", name));
+    Error::from_all(variables.chain(engines)).map_or(Ok(()), Err)
+}
+
+/// The variables of a core by name.
+fn ids<'a>(core: &TransferCore<'a>) -> HashMap<&'a str, VariableId> {
+    let variables = core.definition.var.iter();
+    variables
+        .map(|(name, variable)| (name, VariableId(variable.var_id)))
+        .collect()
+}
+
+/// A transfer as the machine takes it, from the place of core, engine and position; descriptors
+/// that cannot be read are left out and told.
+fn transfer(
+    (core, engine, index): (&str, &str, usize),
+    trigger: &Trigger,
+    ids: &HashMap<&str, VariableId>,
+    problems: &mut Vec<Error>,
+) -> Transfer {
+    let text = |name: Option<&str>| name.map(str::to_owned);
+    let variable = |name: &str| ids.get(name).copied();
+    let mut descriptors = Vec::with_capacity(trigger.desc.len());
+    for (number, stored) in trigger.desc.iter().enumerate() {
+        match stored.parse(variable) {
+            Ok(descriptor) => descriptors.push(descriptor),
+            Err(error) => {
+                let place = format!("{core}: engine {engine}: dma[{index}].desc[{number}]");
+                problems.push(error.at(Location::member(place)));
+            }
+        }
+    }
+    Transfer {
+        id: trigger.id,
+        queue: text(trigger.queue.as_deref()),
+        instance: text(trigger.instance_name.as_deref()),
+        function_start: text(trigger.function_start.as_deref()),
+        section_start: trigger.section_start_desc.unwrap_or(false),
+        event: trigger.event,
+        semaphore: trigger.semaphore,
+        remote_semaphores: trigger.remote_semaphores.clone().unwrap_or_default(),
+        descriptors,
+    }
+}
+
+fn queue_set(name: &str, stored: &StoredSet) -> QueueSet {
+    let single = stored.semaphore.into_iter().collect();
+    let kind = match &*stored.kind {
+        kind @ ("dynamic" | "embedding_update") => QueueKind::Dynamic(kind.to_owned()),
+        _ => QueueKind::Static,
+    };
+    let instances = stored.queue_instances.iter().flatten();
+    QueueSet {
+        kind,
+        instances: instances.map(|name| name.to_string()).collect(),
+        semaphores: stored.semaphore_set.clone().unwrap_or(single),
+        owner: stored.owner.as_ref().map(|name| name.to_string()),
+        is_pinned: stored.pinned.unwrap_or(false),
+        ..QueueSet::new(
+            name,
+            u32::try_from(stored.num_queues.unwrap_or(1)).unwrap_or(u32::MAX),
+        )
+    }
+}
+
+/// Whether the variable is one memory on all cores that name it.
+fn is_port(variable: &Variable) -> bool {
+    use VariableKind::{File, Input, Output};
+    matches!(variable.kind, Input | Output | File)
+}
+
+fn variables(
+    machine: &Machine,
+    number: usize,
+    core: &TransferCore<'_>,
+) -> BTreeMap<String, Vec<u8>> {
+    let named = core.definition.var.iter().filter_map(|(name, variable)| {
+        let bytes = machine.bytes(number, VariableId(variable.var_id))?;
+        Some((name.to_owned(), bytes.to_vec()))
+    });
+    named.collect()
+}
+
+#[cfg(test)]
+mod tests;
