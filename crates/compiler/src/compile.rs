@@ -1,7 +1,7 @@
 //! From a graph to a package: the stages in order.
 
 use crate::place::Placement;
-use crate::{layout, lower, memory, optimise, outputs, pack, place, specialise};
+use crate::{layout, lower, memory, optimise, outputs, pack, pads, place, specialise};
 use std::collections::BTreeMap;
 use tenon_backend::{BackendId, CpuLevel, Registry};
 use tenon_base::{Control, Result};
@@ -79,6 +79,7 @@ pub fn compile(mut graph: Graph, options: &Options<'_>) -> Result<Compiled> {
         layout::preference(&backends),
         control,
     )?;
+    pads::give_fill(&mut graph)?;
     outputs::restore(&mut graph, &names)?;
     graph.remove_dead();
     tenon_graph::verify(&graph)?;

@@ -34,6 +34,7 @@ mod movement;
 mod optimise;
 mod outputs;
 mod pack;
+mod pads;
 mod place;
 mod rewrite;
 mod shape_inputs;

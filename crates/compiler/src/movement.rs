@@ -82,7 +82,7 @@ impl<'a> Mover<'a> {
             "Pad" => self.pad(attributes),
             "DepthToSpace" => self.depth_to_space(attributes, true),
             "SpaceToDepth" => self.depth_to_space(attributes, false),
-            "Cast" => self.cast(),
+            "Cast" | "CastLike" => self.cast(attributes),
             _ if self.node.op.class == tenon_graph::operator::OperatorClass::View => self.copy(),
             other => Err(format!(
                 "{other} is no data movement that descriptors express"
@@ -270,22 +270,30 @@ impl<'a> Mover<'a> {
         let rank = to.ty.shape().len();
         let pads = self.ints(1)?.ok_or("the pads are left out")?;
         let axes = self.ints(3)?.unwrap_or_else(|| (0..rank as i64).collect());
-        let mut before = vec![0usize; rank];
+        let mut before = vec![0i64; rank];
+        let mut inside = from.ty.shape().to_vec();
         for (index, &axis) in axes.iter().enumerate() {
             let ends = [pads.get(index), pads.get(index + axes.len())];
-            if ends.iter().any(|pad| pad.is_none_or(|&pad| pad < 0)) {
-                return Err("descriptors do not crop by negative pads".into());
+            let axis = wrap(axis, rank)?;
+            // A negative pad takes away: less of the source is inside.
+            for pad in ends {
+                let pad = *pad.ok_or("the pads are too few")?;
+                let less = usize::try_from(pad.min(0).unsigned_abs());
+                let less = less.map_err(|_| "a pad is too large")?;
+                inside[axis] = inside[axis].checked_sub(less).ok_or("a pad is too large")?;
             }
-            before[wrap(axis, rank)?] = pads[index] as usize;
+            before[axis] = pads[index];
         }
         let mut list = Vec::new();
         // Axis by axis the slabs before and after; axes done already are restricted to the inside.
         let mut start = vec![0usize; rank];
+        let mut cut = vec![0usize; rank];
         let mut shape = to.ty.shape().to_vec();
         for axis in 0..rank {
-            let inside = from.ty.shape()[axis];
-            let after = to.ty.shape()[axis] - inside - before[axis];
-            for (first, count) in [(0, before[axis]), (before[axis] + inside, after)] {
+            let first = usize::try_from(before[axis].max(0)).map_err(|_| "a pad is too large")?;
+            let last = first + inside[axis];
+            let after = shape[axis].checked_sub(last).ok_or("the pads do not fit")?;
+            for (first, count) in [(0, first), (last, after)] {
                 start[axis] = first;
                 shape[axis] = count;
                 let source = fill.place(&[], vec![0; rank]);
@@ -296,13 +304,15 @@ impl<'a> Mover<'a> {
                     to.place(&start, to.strides.clone()),
                 )?);
             }
-            start[axis] = before[axis];
-            shape[axis] = inside;
+            start[axis] = first;
+            shape[axis] = inside[axis];
+            cut[axis] = usize::try_from(before[axis].min(0).unsigned_abs())
+                .map_err(|_| "a pad is too large")?;
         }
         list.extend(copy(
             &to,
             &shape,
-            from.whole(),
+            from.place(&cut, from.strides.clone()),
             to.place(&start, to.strides.clone()),
         )?);
         Ok(list)
@@ -368,9 +378,10 @@ impl<'a> Mover<'a> {
         copy(&to, &shape, from.place(&[], source), to.place(&[], target))
     }
 
-    fn cast(&self) -> Result<Vec<Descriptor>, Refused> {
+    fn cast(&self, attributes: &Attributes) -> Result<Vec<Descriptor>, Refused> {
         let (from, to) = (self.input(0)?, self.output(0)?);
-        if !casts(from.ty.dtype(), to.ty.dtype()) {
+        let saturates = attributes.flag("saturate", true).map_err(text)?;
+        if !casts(from.ty.dtype(), to.ty.dtype(), saturates) {
             return Err(format!(
                 "a descriptor does not cast {} to {}",
                 from.ty.dtype(),
@@ -387,15 +398,14 @@ impl<'a> Mover<'a> {
     }
 }
 
-/// Casts whose result does not depend on a rounding rule that operator and descriptor could see
-/// differently: between the three common float types, and to wider integers of the same kind.
-fn casts(from: DataType, to: DataType) -> bool {
-    use DataType::{BF16, F16, F32, I8, I16, I32, I64, U8, U16, U32, U64};
-    let wider = from.bits() < to.bits();
-    let floats = [F32, F16, BF16];
-    (floats.contains(&from) && floats.contains(&to))
-        || (wider && [I8, I16, I32, I64].contains(&from) && [I16, I32, I64].contains(&to))
-        || (wider && [U8, U16, U32, U64].contains(&from) && [U16, U32, U64].contains(&to))
+/// Casts that descriptors have as the operator does: all between real types of whole bytes, but
+/// those to a type of eight bits that stops at its greatest number.
+fn casts(from: DataType, to: DataType, saturates: bool) -> bool {
+    let is_real = |dtype: DataType| {
+        dtype.bits() >= 8 && !matches!(dtype, DataType::C64 | DataType::C128 | DataType::String)
+    };
+    let stops = to.is_float() && to.bits() == 8 && from != to && saturates;
+    is_real(from) && is_real(to) && !stops
 }
 
 fn copy(

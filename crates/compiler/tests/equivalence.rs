@@ -186,19 +186,34 @@ impl Builder {
             }
             12 => {
                 let axis = usize::from(pick) % shape.len();
-                let start = self.ints(&[0]);
-                let end = self.ints(&[(shape[axis] as i64 / 2).max(1)]);
                 let axes = self.ints(&[axis as i64]);
-                self.node("Slice", none(), &[x, start, end, axes]);
+                if pick.is_multiple_of(2) {
+                    let start = self.ints(&[0]);
+                    let end = self.ints(&[(shape[axis] as i64 / 2).max(1)]);
+                    self.node("Slice", none(), &[x, start, end, axes]);
+                } else {
+                    // Backwards, from behind the end to before the start.
+                    let (start, end) = (self.ints(&[99]), self.ints(&[-99]));
+                    let steps = self.ints(&[-1 - i64::from(pick % 4 / 2)]);
+                    self.node("Slice", none(), &[x, start, end, axes, steps]);
+                }
             }
             13 => {
-                let rank = shape.len() as i64;
                 let mut pads = vec![0i64; 2 * shape.len()];
-                pads[last] = 1;
+                // Taken away where there is enough.
+                pads[last] = if shape[last] > 2 && pick.is_multiple_of(3) {
+                    -1
+                } else {
+                    1
+                };
                 pads[2 * shape.len() - 2] = 2;
                 let pads = self.ints(&pads);
-                let _ = rank;
-                self.node("Pad", none(), &[x, pads]);
+                if pick.is_multiple_of(2) {
+                    self.node("Pad", none(), &[x, pads]);
+                } else {
+                    let fill = self.scalar(0.25);
+                    self.node("Pad", none(), &[x, pads, fill]);
+                }
             }
             14 => {
                 let keep = Attribute::Int(i64::from(pick.is_multiple_of(2)));
@@ -253,6 +268,13 @@ impl Builder {
                 repeats[usize::from(pick) % shape.len()] = 2;
                 let repeats = self.ints(&repeats);
                 self.node("Tile", none(), &[x, repeats]);
+            }
+            22 => {
+                let to = |name: &str| Attributes::new().with("to", Attribute::String(name.into()));
+                let wide = self.node("Cast", to("f64"), &[x]);
+                // No other node takes numbers of that type.
+                self.values.pop();
+                self.node("Cast", to("f32"), &[wide]);
             }
             _ => {}
         }
@@ -355,7 +377,7 @@ proptest! {
 
     #[test]
     fn compiling_keeps_the_numbers(
-        steps in proptest::collection::vec((0u8..22, 0u8..60), 1..12),
+        steps in proptest::collection::vec((0u8..23, 0u8..60), 1..12),
         image in proptest::bool::ANY,
         seed in 0u64..1000,
     ) {
