@@ -5,7 +5,11 @@
 //! A kernel takes the values of others, makes that of the first one, and all values are kept. The
 //! program is decoded once; a run executes it from its first kernel until nothing is left to run.
 
-#![allow(clippy::print_stdout, reason = "its tables are what it is for")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "its tables are what it is for, and what they lack"
+)]
 
 mod graph;
 mod peer;
