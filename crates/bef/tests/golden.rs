@@ -3,7 +3,7 @@
 //! The first line is `// test: ` and one of
 //! * `print`: the Module as it is printed, which must come back the same from that text, from the
 //!   generic form and from BEF;
-//! * `generic`, `locations`: the same, printed in these forms;
+//! * `generic`, `locations`, `readable`: the same, printed in these forms;
 //! * `diagnostics`: what is said about a text that is to become BEF, for every part of it;
 //! * `opt`: as it is printed when it need not become BEF, or what is said about it;
 //! * `inline`, `canonicalize`: the same after a rewrite.
@@ -91,8 +91,13 @@ fn output(directive: &str, source: Source<'_>) -> String {
         locations: true,
         ..plain
     };
+    let readable = PrintOptions {
+        readable: true,
+        ..plain
+    };
     match directive {
         "print" => parts(source, |part| kept(part, plain)),
+        "readable" => parts(source, |part| kept(part, readable)),
         "generic" => parts(source, |part| kept(part, generic)),
         "locations" => parts(source, |part| kept(part, locations)),
         "diagnostics" => parts(source, |part| {
@@ -149,4 +154,12 @@ fn expected_diagnostics() {
             assert!(failures.is_empty(), "{}", failures.join("\n"));
         }
     }
+}
+
+#[test]
+fn the_example_of_the_page_is_read() {
+    let page = include_str!("../../../docs/mlir.md");
+    let (_, behind) = page.split_once("```mlir\n").unwrap();
+    let (example, _) = behind.split_once("```").unwrap();
+    kept(Source::new(example, "mlir.md"), PrintOptions::default()).unwrap();
 }

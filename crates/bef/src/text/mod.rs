@@ -47,9 +47,9 @@ pub struct PrintOptions {
     pub locations: bool,
     /// Whether kernels of known dialects are printed in the generic form, too.
     pub generic: bool,
-    /// Whether kernels that say which operator and node of a model they come from have that in a
-    /// comment above them.
-    pub comments: bool,
+    /// Whether it is for people: lines are broken before they get long, and kernels that say which
+    /// operator and node of a model they come from have that in a comment above them.
+    pub readable: bool,
 }
 
 /// The text of a verified `module`.

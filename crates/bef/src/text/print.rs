@@ -335,7 +335,7 @@ impl<'a> Printer<'a> {
     fn comment(&mut self, kernel: &Kernel, depth: usize) {
         let text = |name| kernel.attribute(name).and_then(Attribute::as_str);
         let shown = [text("operator"), text("node")];
-        if !self.options.comments || shown == [None, None] {
+        if !self.options.readable || shown == [None, None] {
             return;
         }
         self.indent(depth);

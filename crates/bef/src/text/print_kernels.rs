@@ -9,6 +9,9 @@ use super::print_attributes::{print_string, print_symbol_name, separate};
 use crate::{Attribute, Function, FunctionId, FunctionKind, Kernel, Name, RegisterId};
 use std::collections::HashSet;
 
+/// Where lines are broken, in bytes.
+const WIDTH: usize = 96;
+
 /// A kernel that is being printed.
 struct Printed<'k> {
     kernel: &'k Kernel,
@@ -73,7 +76,7 @@ impl Printer<'_> {
             }
             self.out.push(')');
         }
-        self.other_attributes(printed.kernel, &[], " ");
+        self.other_attributes(printed, &[], " ");
         self.function_type(&printed.operands, &printed.results);
     }
 
@@ -92,7 +95,8 @@ impl Printer<'_> {
 
     /// The dictionary of attributes and function references, sorted by name, but for the `known`
     /// ones, behind `before`.
-    fn other_attributes(&mut self, kernel: &Kernel, known: &[&str], before: &str) {
+    fn other_attributes(&mut self, printed: &Printed<'_>, known: &[&str], before: &str) {
+        let Printed { kernel, depth, .. } = *printed;
         let attributes = kernel.attributes.iter();
         let mut entries: Vec<(&str, Option<&Attribute>)> = attributes
             .map(|(name, value)| (name.as_str(), Some(value)))
@@ -111,10 +115,23 @@ impl Printer<'_> {
         self.out.push_str(before);
         self.out.push('{');
         for (index, (name, value)) in entries.into_iter().enumerate() {
+            let start = self.out.len();
             separate(&mut self.out, index);
             self.entry((name, value), kernel);
+            if index > 0 && self.options.readable {
+                self.wrap(start, depth);
+            }
         }
         self.out.push('}');
+    }
+
+    /// Breaks the line behind the comma at `start` when it got too long.
+    fn wrap(&mut self, start: usize, depth: usize) {
+        let line = self.out[..start].rfind('\n').map_or(0, |end| end + 1);
+        if self.out.len() - line > WIDTH {
+            let indented = format!(",\n{}", "  ".repeat(depth + 2));
+            self.out.replace_range(start..start + ", ".len(), &indented);
+        }
     }
 
     /// An attribute, or the references held by a name.
@@ -196,7 +213,7 @@ impl Printer<'_> {
         match form {
             Form::Constant(_) => {
                 self.number(kernel, "value");
-                self.other_attributes(kernel, &["value"], " ");
+                self.other_attributes(printed, &["value"], " ");
             }
             Form::Complex(part) => {
                 for (index, name) in ["real", "imaginary"].into_iter().enumerate() {
@@ -205,11 +222,11 @@ impl Printer<'_> {
                     self.out.push_str(" : ");
                     self.out.push_str(part.mlir());
                 }
-                self.other_attributes(kernel, &["real", "imaginary"], " ");
+                self.other_attributes(printed, &["real", "imaginary"], " ");
             }
             Form::Fixed(..) => {
                 self.spaced_values(operands, names);
-                self.other_attributes(kernel, &[], " ");
+                self.other_attributes(printed, &[], " ");
             }
             Form::Valued(_, attribute, _) => {
                 self.spaced_values(operands, names);
@@ -217,11 +234,11 @@ impl Printer<'_> {
                 if let Some(value) = kernel.attribute(attribute) {
                     self.attribute(value);
                 }
-                self.other_attributes(kernel, &[attribute], " ");
+                self.other_attributes(printed, &[attribute], " ");
             }
             Form::Variadic(_) => {
                 self.spaced_values(operands, names);
-                self.other_attributes(kernel, &[], " ");
+                self.other_attributes(printed, &[], " ");
                 self.out.push_str(" : ");
                 self.type_list(&printed.operands);
             }
@@ -265,17 +282,17 @@ impl Printer<'_> {
                 self.out.push(' ');
                 self.references(kernel, &["callee"]);
                 self.arguments(&operands[3..], names);
-                self.other_attributes(kernel, &["callee"], " ");
+                self.other_attributes(printed, &["callee"], " ");
                 self.colon_types(&printed.operands[3..]);
             }
             Form::If => {
                 self.spaced_values(operands, names);
-                self.other_attributes(kernel, &[], " attributes ");
+                self.other_attributes(printed, &[], " attributes ");
                 self.signature_with_regions(printed, &operands[1..], 1);
             }
             Form::DoAsync => {
                 self.spaced_values(operands, names);
-                self.other_attributes(kernel, &[], " attributes ");
+                self.other_attributes(printed, &[], " attributes ");
                 self.signature_with_regions(printed, operands, 0);
             }
             Form::Repeat => {
@@ -338,7 +355,7 @@ impl Printer<'_> {
 
     /// The attributes but for the known ones, and the function type without the first operands.
     fn signature(&mut self, printed: &Printed<'_>, skipped: usize, known: &[&str]) {
-        self.other_attributes(printed.kernel, known, " ");
+        self.other_attributes(printed, known, " ");
         self.function_type(&printed.operands[skipped..], &printed.results);
     }
 
