@@ -6,9 +6,10 @@
 
 use super::attribute_reader::read_attribute;
 use super::attribute_writer::AttributeSection;
+use super::budget::Budget;
 use super::location::{LocationReader, LocationWriter};
 use super::strings::{StringOffsets, StringsReader};
-use super::wire::{Budget, Reader, Writer};
+use super::wire::{Reader, Writer};
 use crate::attribute::code;
 use crate::streams::COST_ATTRIBUTE;
 use crate::{Attribute, Dictionary, Function, FunctionKind, Kernel, KernelLocation, Module, Name};

@@ -1,6 +1,7 @@
 //! Bytes to attributes (facts 1.4).
 
-use super::wire::{Budget, Reader};
+use super::budget::Budget;
+use super::wire::Reader;
 use crate::attribute::{MAX_NESTING, code};
 use crate::{Attribute, DType, Dense};
 use tenon_base::Result;

@@ -1,6 +1,7 @@
 //! The parts of a function's body, found but not yet understood (facts 1.6).
 
-use super::wire::{Budget, Reader};
+use super::budget::Budget;
+use super::wire::Reader;
 use crate::RegisterId;
 use tenon_base::{Error, Result};
 

@@ -1,12 +1,12 @@
 //! An opened BEF file: looked into where asked, decoded function by function.
 
 use super::body::{Body, KernelRow};
+use super::budget::Budget;
 use super::function_reader::FunctionReader;
 use super::index::{Entry, Index};
 use super::lookup::{Lookup, MAX_PROBLEMS};
 use super::section::{SectionId, Sections};
 use super::steps::Steps;
-use super::wire::Budget;
 use crate::verify::{dictionary_problems, link_problems};
 use crate::{Dictionary, Function, FunctionId, FunctionKind, Module, Name, Streams};
 use std::ops::Deref;

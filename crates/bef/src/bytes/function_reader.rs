@@ -4,63 +4,39 @@
 //! whoever needs them computes them, so that a wrong one cannot mislead an executor.
 
 use super::annotations::AnnotationContext;
-use super::attribute_reader::read_attribute;
-use super::body::{Body, KernelRow, Record};
+use super::body::{Body, KernelRow};
+use super::budget::Budget;
 use super::index::{Entry, Index};
+use super::kernel_reader::Site;
 use super::location::LocationReader;
 use super::lookup::{Lookup, MAX_PROBLEMS};
-use super::references::guessed_names;
 use super::section::{SectionId, Sections};
 use super::steps::Steps;
 use super::strings::StringsReader;
-use super::wire::{Budget, Reader};
-use crate::module::FEW_REGISTERS;
+use super::wire::Reader;
 use crate::streams::COST_ATTRIBUTE;
-use crate::verify::{
-    attribute_name_problem, cost_problem, dictionary_problems, reference_problem, result_problems,
-};
-use crate::{
-    Attribute, Dictionary, Function, FunctionId, FunctionKind, Kernel, KernelLocation, Name,
-    RegisterId, Registers,
-};
+use crate::verify::{cost_problem, dictionary_problems, result_problems};
+use crate::{Function, FunctionKind, Kernel, KernelLocation, Name, RegisterId};
 use tenon_base::{Error, Result};
-
-/// What stands in for an attribute whose type is not known (facts 1.8).
-const UNKNOWN_ATTRIBUTE: Attribute = Attribute::I32(0xDEAD_BEEFu32 as i32);
 
 /// What stands in for a type that is not known.
 const UNKNOWN_TYPE: &str = "none";
 
-/// A kernel that is being decoded: its function's number, its row, the body, its record.
-struct Site<'s, 'f> {
-    id: usize,
-    row: &'s KernelRow,
-    body: &'s Body<'f>,
-    record: Record<'f>,
-}
-
-impl<'f> Site<'_, 'f> {
-    /// Where the record stands.
-    fn place(&self) -> Reader<'f> {
-        self.body.place(self.row)
-    }
-}
-
 /// Decodes functions of one file.
 pub(crate) struct FunctionReader<'f> {
-    lookup: &'f Lookup,
+    pub(super) lookup: &'f Lookup,
     index: &'f Index,
     functions: Reader<'f>,
-    attributes: Reader<'f>,
-    strings: StringsReader<'f>,
+    pub(super) attributes: Reader<'f>,
+    pub(super) strings: StringsReader<'f>,
     locations: LocationReader<'f>,
-    pub(crate) budget: Budget,
+    pub(super) budget: Budget,
     /// Which registers of the function have been made.
-    made: Vec<bool>,
+    pub(super) made: Vec<bool>,
     table: Vec<KernelRow>,
     unknown_type: Name,
     /// Where the last attribute stood in the table of attributes: the next often follows.
-    attribute_hint: usize,
+    pub(super) attribute_hint: usize,
     problems: Vec<Error>,
 }
 
@@ -165,7 +141,7 @@ impl<'f> FunctionReader<'f> {
         Error::from_all(all).unwrap_or_else(|| self.functions.error("a malformed function"))
     }
 
-    fn report(&mut self, problem: Error) {
+    pub(super) fn report(&mut self, problem: Error) {
         if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(problem);
         }
@@ -210,30 +186,7 @@ impl<'f> FunctionReader<'f> {
                 body: &body,
                 record: body.record(row)?,
             };
-            let (code, location) = (site.record.code, site.record.location);
-            let name = match self.lookup.kernels.get(code as usize) {
-                Some(name) => name.clone(),
-                None => self.unknown_kernel(&site),
-            };
-            let location = self.location(location.into());
-            let operands = self.operands(&site)?;
-            let attributes = match site.record.attributes().len() {
-                0 => Dictionary::new(),
-                _ => self.attribute_list(&site, steps)?,
-            };
-            let functions = match site.record.functions().len() {
-                0 => Vec::new(),
-                _ => self.function_list(&site, &name, &attributes, steps)?,
-            };
-            let results = self.made_registers(&site)?;
-            function.kernels.push(Kernel {
-                name,
-                operands,
-                attributes,
-                functions,
-                results,
-                location,
-            });
+            function.kernels.push(self.kernel(&site, steps)?);
         }
         self.table = table;
         self.results(
@@ -247,7 +200,7 @@ impl<'f> FunctionReader<'f> {
 
     /// A location; what is wrong with it does not stop the reading.
     #[inline]
-    fn location(&mut self, offset: u64) -> KernelLocation {
+    pub(super) fn location(&mut self, offset: u64) -> KernelLocation {
         match self.locations.location(offset, &mut self.budget) {
             Ok(location) => location,
             Err(error) => {
@@ -338,192 +291,6 @@ impl<'f> FunctionReader<'f> {
             );
         }
         Ok(())
-    }
-
-    #[cold]
-    fn unknown_kernel(&mut self, site: &Site<'_, 'f>) -> Name {
-        let error = site.place().error("a kernel outside of the Kernels table");
-        let expected = format!("less than {}", self.lookup.kernels.len());
-        self.report(error.expected(expected).found(site.record.code));
-        Name::default()
-    }
-
-    #[inline(always)]
-    fn operands(&mut self, site: &Site<'_, 'f>) -> Result<Registers> {
-        let operands = site.record.operands();
-        let mut wrong = operands.len() as u64 != site.row.operands;
-        for register in operands.clone() {
-            wrong |= self.made.get(register as usize) != Some(&true);
-        }
-        if wrong {
-            self.wrong_operands(site);
-        }
-        self.register_list(operands)
-    }
-
-    #[cold]
-    fn wrong_operands(&mut self, site: &Site<'_, 'f>) {
-        let (place, operands) = (site.place(), site.record.operands());
-        if operands.len() as u64 != site.row.operands {
-            let error = place.error("another number of operands than in the kernel table");
-            self.report(error.expected(site.row.operands).found(operands.len()));
-        }
-        for register in operands {
-            match self.made.get(register as usize) {
-                Some(true) => {}
-                Some(false) => self.report(
-                    place
-                        .error("a register that is used before it is made")
-                        .found(RegisterId(register)),
-                ),
-                None => self.report(self.unknown_register(place, register)),
-            }
-        }
-    }
-
-    /// Registers are made once.
-    #[inline(always)]
-    fn made_registers(&mut self, site: &Site<'_, 'f>) -> Result<Registers> {
-        let results = site.record.results();
-        for register in results.clone() {
-            match self.made.get_mut(register as usize) {
-                Some(made) if !*made => *made = true,
-                _ => self.wrong_result(site, register),
-            }
-        }
-        self.register_list(results)
-    }
-
-    #[cold]
-    fn wrong_result(&mut self, site: &Site<'_, 'f>, register: u32) {
-        let place = site.place();
-        let problem = if (register as usize) < self.made.len() {
-            let error = place.error("a register that is made a second time");
-            error.found(RegisterId(register))
-        } else {
-            self.unknown_register(place, register)
-        };
-        self.report(problem);
-    }
-
-    /// A list of registers: in place when it is short, else paid for.
-    #[inline(always)]
-    fn register_list(&mut self, list: impl ExactSizeIterator<Item = u32>) -> Result<Registers> {
-        let length = list.len();
-        let mut short = [RegisterId(0); FEW_REGISTERS];
-        if length > short.len() {
-            self.budget.spend_on::<RegisterId>(length, 0)?;
-            return Ok(list.map(RegisterId).collect());
-        }
-        for (place, register) in short.iter_mut().zip(list) {
-            *place = RegisterId(register);
-        }
-        Ok(Registers::from_buf_and_len(short, length))
-    }
-
-    fn unknown_register(&self, place: Reader<'f>, register: u32) -> Error {
-        let error = place.error("a register outside of the register table");
-        let expected = format!("less than {}", self.made.len());
-        error.expected(expected).found(register)
-    }
-
-    fn attribute_list(&mut self, site: &Site<'_, 'f>, steps: &mut Steps<'f>) -> Result<Dictionary> {
-        let count = site.record.attributes().len();
-        self.budget.spend_on::<(Name, Attribute)>(count, 0)?;
-        let mut attributes = Dictionary::with_capacity(count);
-        for (position, offset) in site.record.attributes().enumerate() {
-            let name = match &mut steps.attribute_names {
-                Some(names) => self.strings.text(names.vbr()?, &mut self.budget)?,
-                // Padded, because attributes are sorted by name and must keep their order.
-                None => format!("attr{position:0$}", (count - 1).to_string().len()).into(),
-            };
-            let last = attributes.last().map(|(last, _): &(Name, _)| last);
-            if let Some(problem) = attribute_name_problem(last, &name) {
-                self.report(site.place().error(problem));
-            }
-            let value = self.attribute(site, offset);
-            attributes.push((name, value));
-        }
-        if let Some(problem) = cost_problem(&attributes) {
-            self.report(site.place().error(problem));
-        }
-        Ok(attributes)
-    }
-
-    fn attribute(&mut self, site: &Site<'_, 'f>, offset: u32) -> Attribute {
-        let Some(types) = &self.lookup.attributes else {
-            return UNKNOWN_ATTRIBUTE;
-        };
-        let next = self.attribute_hint + 1;
-        let found = match types.get(next) {
-            Some((at, _)) if *at == offset => Ok(next),
-            _ => types.binary_search_by_key(&offset, |(offset, _)| *offset),
-        };
-        let Ok(found) = found else {
-            let error = (site.place()).error("an attribute without an entry in AttributeTypes");
-            self.report(error.found(offset));
-            return UNKNOWN_ATTRIBUTE;
-        };
-        self.attribute_hint = found;
-        let value = (self.attributes.at(offset.into()))
-            .and_then(|reader| read_attribute(reader, types[found].1, &mut self.budget));
-        match value {
-            Ok(value) => {
-                if value.number_type().is_none()
-                    && let Some(problem) = value.problem()
-                {
-                    let error = site.place().error(problem);
-                    self.report(error.found(format!("an attribute at {offset}")));
-                }
-                value
-            }
-            Err(error) => {
-                self.report(error);
-                UNKNOWN_ATTRIBUTE
-            }
-        }
-    }
-
-    fn function_list(
-        &mut self,
-        site: &Site<'_, 'f>,
-        kernel: &str,
-        attributes: &Dictionary,
-        steps: &mut Steps<'f>,
-    ) -> Result<Vec<(Name, FunctionId)>> {
-        let (id, record) = (site.id, &site.record);
-        let count = record.functions().len();
-        self.budget.spend_on::<(Name, FunctionId)>(count, 0)?;
-        let mut names = match &mut steps.reference_names {
-            Some(names) => (0..count)
-                .map(|_| self.strings.text(names.vbr()?, &mut self.budget))
-                .collect::<Result<Vec<_>>>()?,
-            None => {
-                let is_region = |function: u32| self.is_region(function).unwrap_or(false);
-                let regions: Vec<bool> = record.functions().map(is_region).collect();
-                guessed_names(kernel, &regions)
-            }
-        };
-        let mut functions: Vec<(Name, FunctionId)> = Vec::with_capacity(count);
-        for (function, name) in record.functions().zip(names.drain(..)) {
-            let problem = match self.is_region(function) {
-                None => Some("a function outside of the function index".into()),
-                Some(true) if function as usize >= id => {
-                    Some("a region that does not stand before its function".into())
-                }
-                Some(region) => reference_problem(&functions, &name, region, attributes),
-            };
-            if let Some(problem) = problem {
-                self.report(site.place().error(problem).found(function));
-            }
-            functions.push((name, FunctionId(function)));
-        }
-        Ok(functions)
-    }
-
-    fn is_region(&self, function: u32) -> Option<bool> {
-        let name = self.lookup.functions.get(function as usize)?;
-        Some(name.is_empty())
     }
 
     /// Sets and checks what the function returns, and that every register is made.

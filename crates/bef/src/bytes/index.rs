@@ -1,7 +1,8 @@
 //! The function index (facts 1.5): what is known of every function without its body.
 
+use super::budget::Budget;
 use super::section::{SectionId, Sections};
-use super::wire::{Budget, Reader};
+use super::wire::Reader;
 use crate::FunctionKind;
 use std::ops::Range;
 use tenon_base::{Error, Result};

@@ -1,7 +1,8 @@
 //! Source locations, to bytes and back (facts 1.7).
 
+use super::budget::Budget;
 use super::strings::StringsReader;
-use super::wire::{Budget, Reader, Writer, short_vbr};
+use super::wire::{Reader, Writer, short_vbr};
 use crate::KernelLocation;
 use std::collections::HashMap;
 use tenon_base::Result;

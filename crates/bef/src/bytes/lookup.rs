@@ -1,9 +1,10 @@
 //! What functions refer to by number: names of functions and kernels, types, attributes.
 
+use super::budget::Budget;
 use super::index::{Entry, Index};
 use super::section::{SectionId, Sections};
 use super::strings::StringsReader;
-use super::wire::{Budget, Reader};
+use super::wire::Reader;
 use crate::Name;
 use crate::text::is_type;
 use tenon_base::{Error, Result};

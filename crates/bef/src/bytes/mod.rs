@@ -4,11 +4,13 @@ mod annotations;
 mod attribute_reader;
 mod attribute_writer;
 mod body;
+mod budget;
 mod check;
 mod encode;
 mod file;
 mod function_reader;
 mod index;
+mod kernel_reader;
 mod location;
 mod lookup;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Sections of NUL-terminated strings (facts 1.5).
 
-use super::wire::{Budget, Reader};
+use super::budget::Budget;
+use super::wire::Reader;
 use crate::Name;
 use std::collections::{BTreeSet, HashMap};
 use tenon_base::{Error, ErrorKind, Result};

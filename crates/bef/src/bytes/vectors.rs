@@ -1,10 +1,11 @@
 //! Bytes written down by hand from the rules of facts 1.1 to 1.7, compared byte by byte: order and
 //! sharing of everything, on any host.
 
+use super::budget::Budget;
 use super::location::{LocationReader, LocationWriter};
 use super::section::HEADER;
 use super::strings::StringsReader;
-use super::wire::{Budget, Reader, Writer};
+use super::wire::{Reader, Writer};
 use super::{EncodeOptions, decode, encode};
 use crate::{
     Attribute, Function, FunctionBuilder, FunctionKind, KernelLocation, Module, RegisterId,
