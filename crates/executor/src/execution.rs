@@ -13,8 +13,9 @@ use crate::code::{ALONE, Code, Group, group};
 use crate::countdown::Countdown;
 use crate::function::{Body, BoundFunction};
 use crate::kernel::{Call, Frame, run_kernel};
+use crate::outline::Outline;
 use crate::program::Inner;
-use crate::queue::{Runnable, Task};
+use crate::queue::{Runnable, Task, WorkQueue};
 use crate::ready::Ready;
 use crate::slots::{Slots, View};
 use crate::{AsyncValue, Diagnostic, Request, Value, depth};
@@ -51,6 +52,9 @@ impl Run {
 /// The argument of a task that starts the execution; any other is a stream and the first of a list
 /// of its kernels.
 const START: u64 = u64::MAX;
+
+/// More kernels of other streams than this go to a queue of several threads together.
+const MANY: usize = 8;
 
 impl Execution {
     pub(crate) fn new(body: &Body) -> Self {
@@ -137,28 +141,37 @@ impl Execution {
         }
     }
 
-    /// Hands the kernels of other streams to the queue, one task a stream.
+    /// Hands the kernels of other streams to the queue, one task a stream; many to several threads
+    /// together.
     fn enqueue(self: &Arc<Self>, ready: &mut Ready, code: &Code) {
-        let groups = ready
-            .others(code)
-            .chunk_by(|&a, &b| code.stream(a) == code.stream(b));
-        let mut tasks = groups.map(|group| {
-            let stream = code.stream(group[0]);
-            let first = self.counts.link(group);
-            Task::Shared(self.clone(), u64::from(stream) << 32 | u64::from(first))
-        });
-        self.running().request.host().queue().add_all(&mut tasks);
+        let others = ready.others(code);
+        let many = others.len() > MANY;
+        let lists = others
+            .chunk_by(|&a, &b| code.stream(a) == code.stream(b))
+            .map(|group| (code.stream(group[0]), self.counts.link(group)));
+        let queue = self.queue();
+        if many && queue.parallelism() > 1 {
+            Outline::enqueue(self.clone(), lists.collect(), queue);
+        } else {
+            queue.add_all(&mut lists.map(|(stream, first)| {
+                Task::Shared(self.clone(), u64::from(stream) << 32 | u64::from(first))
+            }));
+        }
         ready.clear_others();
     }
 
+    /// Where its tasks run.
+    pub(crate) fn queue(&self) -> &dyn WorkQueue {
+        self.running().request.host().queue()
+    }
+
     /// Runs a list of kernels of one stream, and those that become ready.
-    fn run_list(self: Arc<Self>, stream: u32, first: u32) {
+    pub(crate) fn run_list(self: &Arc<Self>, stream: u32, first: u32) {
         let mut ready = Ready::new(stream);
         self.counts
             .list(first)
             .for_each(|kernel| ready.push_own(kernel));
         self.continue_with(ready);
-        self.leave();
     }
 
     fn continue_with(self: &Arc<Self>, ready: Ready) {
@@ -352,7 +365,7 @@ impl Execution {
     }
 
     /// Gives up this reference. The last one gives the execution back to its function.
-    fn leave(mut self: Arc<Self>) {
+    pub(crate) fn leave(mut self: Arc<Self>) {
         // Mostly others go on with it.
         if Arc::strong_count(&self) == 1
             && let Some(execution) = Arc::get_mut(&mut self)
@@ -367,10 +380,10 @@ impl Runnable for Execution {
     fn run(self: Arc<Self>, argument: u64) {
         if argument == START {
             self.begin();
-            self.leave();
         } else {
             self.run_list((argument >> 32) as u32, argument as u32);
         }
+        self.leave();
     }
 }
 

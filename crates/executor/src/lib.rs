@@ -48,6 +48,7 @@ mod kernel;
 mod log;
 #[allow(unsafe_code, reason = "objects of any type behind one pointer")]
 mod opaque;
+mod outline;
 mod program;
 pub mod queue;
 mod ready;

@@ -34,7 +34,7 @@ impl Graph {
     }
 
     /// Each takes the values of one to five earlier ones (fewer where the same one is drawn twice),
-    /// three in the mean, any of them as likely.
+    /// three in the mean, any of them as likely; the last one those that nobody else takes.
     pub fn random(nodes: usize) -> Self {
         let mut state = 0x9e37_79b9_7f4a_7c15u64;
         let mut below = |bound: u64| {
@@ -51,9 +51,20 @@ impl Graph {
             from.dedup();
             from
         });
+        let mut sources: Vec<Vec<u32>> = sources.take(nodes - 1).collect();
+        let mut taken = vec![false; nodes - 1];
+        let all = sources.iter().flatten();
+        all.for_each(|&source| taken[source as usize] = true);
+        sources.push(
+            (0u32..)
+                .zip(taken)
+                .filter(|(_, taken)| !taken)
+                .map(|(node, _)| node)
+                .collect(),
+        );
         Self {
             name: "random",
-            sources: sources.collect(),
+            sources,
         }
     }
 

@@ -1,0 +1,67 @@
+//! Lists of ready kernels of many streams, handed to the threads of a queue together.
+//!
+//! One task a stream costs a reference to the execution each, which all threads count up and down.
+//! Where several threads take tasks in no promised order, the lists go over as one task instead,
+//! which gives away half of its lists until few are left and runs these.
+
+use crate::execution::Execution;
+use crate::queue::{Runnable, Task, WorkQueue};
+use std::sync::Arc;
+
+/// The lists, each its stream and its first kernel.
+pub(crate) struct Outline {
+    execution: Arc<Execution>,
+    lists: Vec<(u32, u32)>,
+    /// So many lists one task runs.
+    share: usize,
+}
+
+/// No more lists than this run as one task, however many there are.
+const MAX_SHARE: usize = 64;
+
+/// Each thread of the queue has at least so many shares to take, so that all end together.
+const SHARES: usize = 32;
+
+impl Outline {
+    /// Adds all lists to the queue.
+    pub(crate) fn enqueue(
+        execution: Arc<Execution>,
+        lists: Vec<(u32, u32)>,
+        queue: &dyn WorkQueue,
+    ) {
+        let share = lists.len() / (SHARES * queue.parallelism());
+        let all = argument(0, lists.len());
+        let outline = Self {
+            execution,
+            lists,
+            share: share.clamp(1, MAX_SHARE),
+        };
+        queue.add(Task::Shared(Arc::new(outline), all));
+    }
+}
+
+impl Runnable for Outline {
+    fn run(self: Arc<Self>, argument_of_task: u64) {
+        let (start, mut end) = (
+            (argument_of_task >> 32) as usize,
+            argument_of_task as u32 as usize,
+        );
+        while end - start > self.share {
+            let middle = start + (end - start) / 2;
+            let half = Task::Shared(self.clone(), argument(middle, end));
+            self.execution.queue().add(half);
+            end = middle;
+        }
+        for &(stream, first) in &self.lists[start..end] {
+            self.execution.run_list(stream, first);
+        }
+        if let Some(outline) = Arc::into_inner(self) {
+            outline.execution.leave();
+        }
+    }
+}
+
+/// The lists from `start` to before `end`; a function has fewer than 2^32 kernels.
+fn argument(start: usize, end: usize) -> u64 {
+    (start as u64) << 32 | end as u64
+}
