@@ -4,9 +4,11 @@ pub mod backends;
 pub mod bench;
 pub mod compile;
 pub mod disasm;
+pub mod dma;
 pub mod info;
 pub mod manual;
 pub mod netlist;
+pub mod package;
 pub mod run;
 pub mod translate;
 

@@ -1,5 +1,6 @@
 //! Every flag of the command, once: help, man page and shell completions are made from these.
 
+use crate::package_flags::{Cat, Diff, Dma, Ls, Pack, Strip, Unpack, Verify};
 use crate::program_flags::Translate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -31,6 +32,14 @@ pub enum Command {
     Run(Run),
     Bench(Bench),
     Info(Info),
+    Unpack(Unpack),
+    Pack(Pack),
+    Strip(Strip),
+    Verify(Verify),
+    Diff(Diff),
+    Ls(Ls),
+    Cat(Cat),
+    Dma(Dma),
     Disasm(Disasm),
     Netlist(crate::netlist_flags::Netlist),
     Translate(Translate),
@@ -220,10 +229,15 @@ pub struct Bench {
 Examples:
   tenon info model.neff
   tenon info model.onnx          inputs with their symbolic dimensions, operators and counts
+  tenon info model.neff --wide   also the NEFF header and the table of nodes
   tenon info model.neff --json")]
 pub struct Info {
     /// The ONNX model or package.
     pub file: PathBuf,
+    /// Of a package, show the whole NEFF header and the table of nodes too, as packagers do; of
+    /// another compiler's package they are shown always.
+    #[arg(long, short)]
+    pub wide: bool,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

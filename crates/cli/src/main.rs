@@ -8,6 +8,7 @@ mod dashes;
 mod flags;
 mod netlist_flags;
 mod output;
+mod package_flags;
 mod program_flags;
 mod progress;
 mod table;
@@ -24,6 +25,14 @@ fn main() -> ExitCode {
         Command::Bench(flags) => done(commands::bench::run(&flags)),
         Command::Info(flags) => done(commands::info::run(&flags)),
         Command::Translate(flags) => commands::translate::run(&flags),
+        Command::Unpack(flags) => done(commands::package::unpack(&flags)),
+        Command::Pack(flags) => done(commands::package::pack(&flags)),
+        Command::Strip(flags) => done(commands::package::strip(&flags)),
+        Command::Verify(flags) => commands::package::verify(&flags),
+        Command::Diff(flags) => commands::package::diff(&flags),
+        Command::Ls(flags) => done(commands::package::ls(&flags)),
+        Command::Cat(flags) => done(commands::package::cat(&flags)),
+        Command::Dma(flags) => done(commands::dma::run(&flags)),
         Command::Disasm(flags) => done(commands::disasm::run(&flags)),
         Command::Netlist(flags) => commands::netlist::run(&flags),
         Command::Backends(flags) => done(commands::backends::run(&flags)),

@@ -1,7 +1,8 @@
 //! Standard output, where a failure is an error and no panic: a full disk, a reader that went away.
 
 use std::fmt::{Arguments, Display};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use tenon::neff::Severity;
 use tenon::{Error, Result};
 
 /// Prints a line.
@@ -21,6 +22,39 @@ pub fn bytes(bytes: &[u8]) -> Result<()> {
 pub fn diagnostics(diagnostics: &[impl Display]) {
     for diagnostic in diagnostics {
         eprintln!("{diagnostic}");
+    }
+}
+
+/// A line that says how bad something is: coloured on a terminal.
+pub fn severity(severity: Severity, text: &str) -> String {
+    match severity {
+        Severity::Error => painted("31", text),
+        Severity::Warning => painted("33", text),
+        Severity::Note => text.to_owned(),
+    }
+}
+
+/// Lines of a difference: on a terminal what is gone is red, what is new green.
+pub fn changes(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for line in text.lines() {
+        let color = match () {
+            () if line.contains(": -") => Some("31"),
+            () if line.contains(": +") => Some("32"),
+            () => None,
+        };
+        shown.push_str(&color.map_or(line.to_owned(), |color| painted(color, line)));
+        shown.push('\n');
+    }
+    shown
+}
+
+/// Text in a colour, where standard output is a terminal that wants colours (NO_COLOR).
+fn painted(color: &str, text: &str) -> String {
+    let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    match wanted && std::io::stdout().is_terminal() {
+        true => format!("\x1b[{color}m{text}\x1b[0m"),
+        false => text.to_owned(),
     }
 }
 

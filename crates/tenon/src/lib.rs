@@ -44,16 +44,19 @@ pub use loading::{
 pub use netlist_input::{netlist_device, netlist_source};
 pub use source::Source;
 
+pub use tenon_neff as neff;
 pub use tenon_netlist as netlist;
 
 pub use tenon_backend::{Backend, BackendId, Capability, CapabilityValue, CpuLevel, Registry};
 pub use tenon_base::{Control, Error, ErrorKind, Location, Progress, Result};
 pub use tenon_bef::{Diagnostic, Module, PrintOptions};
+pub use tenon_dma::Access;
 pub use tenon_neff::{Contents, Limits, Package, PackageVariable, PlacementReport, Port, Role};
 pub use tenon_onnx::{
     Dimension, Model as OnnxModel, Signature as OnnxSignature, ValueSignature as OnnxValue,
 };
 pub use tenon_runtime::{
-    Bindings, ExecuteOptions, KernelProfile, LoadOptions, Model, Profile, Runtime, Signature,
+    Bindings, DescriptorRow, ExecuteOptions, KernelProfile, LoadOptions, Model, PackageTransfers,
+    Profile, Runtime, Signature, TransferOutcome,
 };
 pub use tenon_tensor::{DataType, Shape, Tensor, TensorType, npy};

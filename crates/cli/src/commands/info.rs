@@ -5,6 +5,7 @@ use crate::output::say;
 use crate::table::{Table, bytes};
 use serde_json::{Value, json};
 use std::path::Path;
+use tenon::neff::{HeaderBlock, NodeTable};
 use tenon::{
     Contents, Control, Location, OnnxModel, Package, PackageVariable, Result, Role, Source,
 };
@@ -21,9 +22,12 @@ pub fn run(flags: &Info) -> Result<()> {
             let contents = Contents::read(&package).map_err(here)?;
             let program = tenon::program(&contents).map_err(here)?;
             if flags.json {
-                say!("{}", package_json(&package, &contents, &program))?;
+                say!("{}", package_json(&package, &contents, &program)?)?;
             } else {
                 print_package(&flags.file, &package, &contents, &program)?;
+                if flags.wide {
+                    print_neff(&package)?;
+                }
             }
         }
     }
@@ -164,7 +168,18 @@ fn header_json(package: &Package) -> Value {
     })
 }
 
-fn package_json(package: &Package, contents: &Contents, program: &tenon::Module) -> Value {
+/// Header and nodes as packagers show them (facts, neuron.md 5).
+fn neff_json(package: &Package) -> Result<Value> {
+    let header = HeaderBlock::from(package.header());
+    Ok(json!({"header": header, "nodes": NodeTable::of(package)?.nodes}))
+}
+
+fn print_neff(package: &Package) -> Result<()> {
+    say!("\n{}", HeaderBlock::from(package.header()))?;
+    say!("{}", NodeTable::of(package)?)
+}
+
+fn package_json(package: &Package, contents: &Contents, program: &tenon::Module) -> Result<Value> {
     let sizes = Sizes::new(package, contents);
     let ports = |ports: &[tenon::Port]| {
         ports
@@ -177,9 +192,10 @@ fn package_json(package: &Package, contents: &Contents, program: &tenon::Module)
         .iter()
         .map(|function| json!({"name": function.name, "kernels": function.kernels.len()}))
         .collect();
-    json!({
+    Ok(json!({
         "kind": "package",
         "header": header_json(package),
+        "neff": neff_json(package)?,
         "model": contents.tenon.model.name,
         "inputs": ports(&contents.tenon.inputs),
         "outputs": ports(&contents.tenon.outputs),
@@ -194,7 +210,7 @@ fn package_json(package: &Package, contents: &Contents, program: &tenon::Module)
             "prepared_only_constants": sizes.absent,
             "arena_bytes": sizes.arena,
         },
-    })
+    }))
 }
 
 fn print_package(
@@ -269,11 +285,13 @@ fn print_foreign(path: &Path, package: &Package, as_json: bool) -> Result<()> {
             .collect();
         return say!(
             "{}",
-            json!({"kind": "foreign package", "header": header_json(package), "members": members})
+            json!({"kind": "foreign package", "header": header_json(package),
+                   "neff": neff_json(package)?, "members": members})
         );
     }
     print_header(path, package)?;
-    say!("made by another compiler: it can be listed here, not run\n")?;
+    say!("made by another compiler: it can be listed here, not run")?;
+    print_neff(package)?;
     let mut table = Table::new(&["member", "size"]);
     for (name, size) in package.members() {
         table.row([name.to_owned(), bytes(size as u64)]);

@@ -45,13 +45,23 @@ pub fn diff(a: &Package, b: &Package, control: &Control) -> Result<Diff> {
     Ok(diff)
 }
 
+/// What only says how the archive lies is left out: its size and hash, and in Tenon's own packages
+/// the uuid that derives from them.
 fn header(a: &Package, b: &Package) -> Vec<Change> {
     let fields = |package: &Package| match json(&HeaderBlock::from(package.header())) {
         Value::Object(map) => map,
         _ => Default::default(),
     };
+    let both_tenon = a.header().is_tenon() && b.header().is_tenon();
     let (a, b) = (fields(a), fields(b));
-    let differing = a.iter().filter(|(name, value)| b.get(*name) != Some(value));
+    let is_derived = |name: &str| match name {
+        "data_size" | "hash" => true,
+        "uuid" => both_tenon,
+        _ => false,
+    };
+    let differing = a
+        .iter()
+        .filter(|(name, value)| b.get(*name) != Some(value) && !is_derived(name));
     let change = |(name, value): (&String, &Value)| {
         let other = b.get(name).map(Value::to_string);
         Change::new(None, name, Some(value.to_string()), other)

@@ -1,0 +1,167 @@
+//! The commands that open packages up, put them together and check them.
+#![allow(clippy::print_stderr, reason = "a test says why it skips")]
+
+mod common;
+
+use common::{done, folder, package, tenon};
+use std::path::Path;
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap()
+}
+
+/// Names and sizes of members.
+fn members(folder: &Path, file: &str) -> serde_json::Value {
+    json(&done(folder, &["ls", file, "--json"]))
+}
+
+#[test]
+fn unpacked_and_packed_again_nothing_differs() {
+    let folder = folder();
+    let here = folder.path();
+    package(here, "models/digits/digits.onnx");
+    let out = done(here, &["unpack", "model.neff", "-o", "parts"]);
+    assert_eq!(out, "Unpacking NEFF in \"parts\" directory...\n");
+    assert!(here.join("parts/neff.header").is_file());
+    done(here, &["pack", "-i", "parts", "-o", "again.neff"]);
+    assert_eq!(done(here, &["diff", "model.neff", "again.neff"]), "");
+    done(
+        here,
+        &["pack", "-i", "parts", "-o", "small.neff", "-r", "2"],
+    );
+    let bytes = |name: &str| std::fs::metadata(here.join(name)).unwrap().len();
+    assert!(bytes("small.neff") < bytes("again.neff"));
+    for file in ["again.neff", "small.neff"] {
+        let out = done(here, &["verify", file, "--hash"]);
+        assert!(
+            out.ends_with(&format!("{file}: 0 errors, 0 warnings\n")),
+            "{out}"
+        );
+    }
+    // A folder that is not empty is left alone.
+    let answer = tenon(here, &["unpack", "model.neff", "-o", "parts"]);
+    assert_eq!(answer.status, Some(1));
+    assert!(
+        answer.err.contains("the folder is not empty"),
+        "{}",
+        answer.err
+    );
+}
+
+#[test]
+fn a_packed_model_runs_as_before() {
+    let folder = folder();
+    let here = folder.path();
+    package(here, "models/digits/digits.onnx");
+    done(here, &["unpack", "model.neff", "-o", "parts"]);
+    done(here, &["pack", "-i", "parts", "-o", "again.neff"]);
+    done(here, &["strip", "again.neff", "-o", "bare.neff"]);
+    let picture = common::repository("models/digits/seven.png");
+    let answers = ["model.neff", "bare.neff"].map(|file| {
+        done(
+            here,
+            &["run", file, "--input", &picture, "--quiet", "-o", "out"],
+        );
+        let outputs = std::fs::read_dir(here.join("out")).unwrap();
+        let files = outputs.map(|entry| std::fs::read(entry.unwrap().path()).unwrap());
+        files.collect::<Vec<_>>()
+    });
+    assert_eq!(answers[0], answers[1]);
+}
+
+#[test]
+fn members_are_listed_and_printed() {
+    let folder = folder();
+    let here = folder.path();
+    package(here, "models/digits/digits.onnx");
+    let all = members(here, "model.neff");
+    let names: Vec<&str> = all
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|m| m["name"].as_str())
+        .collect();
+    assert!(names.contains(&"neff.json"), "{names:?}");
+    let graph = json(&done(here, &["cat", "model.neff", "neff.json"]));
+    assert!(graph["nodes"].is_array());
+    let answer = tenon(here, &["cat", "model.neff", "nothing.json"]);
+    assert_eq!(answer.status, Some(1));
+    assert!(answer.err.contains("nothing.json"), "{}", answer.err);
+}
+
+#[test]
+fn a_changed_byte_is_found() {
+    let folder = folder();
+    let here = folder.path();
+    package(here, "models/digits/digits.onnx");
+    let mut bytes = std::fs::read(here.join("model.neff")).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(here.join("bad.neff"), &bytes).unwrap();
+    let answer = tenon(here, &["verify", "bad.neff", "--json"]);
+    assert_eq!(answer.status, Some(1), "{}", answer.out);
+    let report = json(&answer.out);
+    assert!(report["errors"].as_u64().unwrap() >= 1);
+    assert!(report["findings"][0]["rule"].is_string());
+    let answer = tenon(here, &["diff", "model.neff", "bad.neff"]);
+    assert_eq!(answer.status, Some(1));
+    assert_ne!(answer.out, "");
+}
+
+#[test]
+fn the_header_and_the_nodes_are_shown() {
+    let folder = folder();
+    let here = folder.path();
+    package(here, "models/digits/digits.onnx");
+    let out = done(here, &["info", "model.neff", "--wide"]);
+    for part in [
+        "NEFF Header:",
+        "NEFF Nodes:",
+        "Executor",
+        "tenon-host-program",
+    ] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    let info = json(&done(here, &["info", "model.neff", "--json"]));
+    assert_eq!(info["neff"]["header"]["package_version"], 1);
+    assert!(info["neff"]["nodes"][0]["ports"].is_array());
+}
+
+#[test]
+fn the_rules_are_listed() {
+    let folder = folder();
+    let out = done(folder.path(), &["verify", "--rules"]);
+    assert!(out.contains("var.alignment"), "{out}");
+    let rules = json(&done(folder.path(), &["verify", "--rules", "--json"]));
+    assert!(rules.as_array().unwrap().len() > 50);
+}
+
+/// The package that another compiler made, where the folder of extra data has it.
+#[test]
+fn a_foreign_package_reads_verifies_unpacks_packs_and_does_not_differ() {
+    let Some(data) = std::env::var_os("TENON_EXTRA_DATA") else {
+        eprintln!("skipped: TENON_EXTRA_DATA does not name a folder with a package");
+        return;
+    };
+    let files = std::fs::read_dir(Path::new(&data).join("neff")).unwrap();
+    let neff = files.map(|entry| entry.unwrap().path());
+    let neff = neff.filter(|path| path.extension().is_some_and(|it| it == "neff"));
+    for file in neff {
+        let file = file.to_str().unwrap();
+        let folder = folder();
+        let here = folder.path();
+        done(here, &["verify", file]);
+        assert!(done(here, &["info", file]).contains("NEFF Nodes:"));
+        done(here, &["unpack", file, "-o", "parts"]);
+        done(
+            here,
+            &["pack", "-i", "parts", "-o", "again.neff", "-r", "2"],
+        );
+        assert_eq!(done(here, &["diff", file, "again.neff"]), "");
+        assert_eq!(
+            members(here, file).as_array().map(Vec::len),
+            members(here, "again.neff").as_array().map(Vec::len)
+        );
+        done(here, &["dma", file]);
+    }
+}
