@@ -114,7 +114,6 @@ fn to_bytes(source: Source<'_>, options: &TranslateOptions, output: &mut Vec<u8>
     let module = parse_source(source)?;
     let options = EncodeOptions {
         optional_sections: options.optional_sections,
-        ..EncodeOptions::default()
     };
     let bytes = encode(&module, &options).map_err(|e| e.at(Location::file(source.file)))?;
     output.extend(bytes);
