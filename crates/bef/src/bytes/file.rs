@@ -135,6 +135,20 @@ impl<'a> File<'a> {
         self.sections.optional(types, self.bytes()).is_some()
     }
 
+    /// Whether the file has AttributeTypes, AttributeNames and RegisterTypes, without which a
+    /// Module does not come back whole.
+    pub fn is_whole(&self) -> bool {
+        let optional = [
+            SectionId::AttributeTypes,
+            SectionId::AttributeNames,
+            SectionId::RegisterTypes,
+        ];
+        let bytes = self.bytes();
+        optional
+            .iter()
+            .all(|id| self.sections.optional(*id, bytes).is_some())
+    }
+
     /// What the function index says, in order.
     ///
     /// # Errors
