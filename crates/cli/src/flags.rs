@@ -1,7 +1,7 @@
 //! Every flag of the command, once: help, man page and shell completions are made from these.
 
 use crate::package_flags::{Cat, Diff, Dma, Ls, Pack, Strip, Unpack, Verify};
-use crate::program_flags::Translate;
+use crate::program_flags::{Exec, Opt, Translate};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -43,6 +43,8 @@ pub enum Command {
     Disasm(Disasm),
     Netlist(crate::netlist_flags::Netlist),
     Translate(Translate),
+    Exec(Exec),
+    Opt(Opt),
     Backends(Backends),
     Completions(Completions),
     Man(Man),

@@ -33,6 +33,8 @@ fn main() -> ExitCode {
         Command::Ls(flags) => done(commands::package::ls(&flags)),
         Command::Cat(flags) => done(commands::package::cat(&flags)),
         Command::Dma(flags) => done(commands::dma::run(&flags)),
+        Command::Exec(flags) => commands::exec::run(&flags),
+        Command::Opt(flags) => commands::opt::run(&flags),
         Command::Disasm(flags) => done(commands::disasm::run(&flags)),
         Command::Netlist(flags) => commands::netlist::run(&flags),
         Command::Backends(flags) => done(commands::backends::run(&flags)),

@@ -2,6 +2,7 @@
 
 use std::fmt::{Arguments, Display};
 use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
 use tenon::neff::Severity;
 use tenon::{Error, Result};
 
@@ -16,6 +17,15 @@ pub fn bytes(bytes: &[u8]) -> Result<()> {
     out.write_all(bytes)
         .and_then(|()| out.flush())
         .map_err(failed)
+}
+
+/// The exit status of a command that says itself what went wrong.
+pub fn status(succeeded: bool) -> ExitCode {
+    if succeeded {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// Tells what is to be told about a program, on standard error.

@@ -1,7 +1,7 @@
 //! Flags of the commands for host programs. The original tools' flags keep their names, and may
 //! have one dash or two ([`crate::dashes`]).
 
-use clap::{ArgGroup, Args};
+use clap::{ArgGroup, Args, ValueEnum};
 use std::path::PathBuf;
 
 /// Translate a host program: MLIR text to BEF bytes, or back.
@@ -33,15 +33,145 @@ pub struct Translate {
     pub output: PathBuf,
     /// Take each part of the text between lines `// -----` for an input of its own; their results
     /// follow each other.
-    #[arg(long = "split-input-file", requires = "mlir_to_bef")]
+    #[arg(long = "split-input-file", conflicts_with = "bef_to_mlir")]
     pub split_input_file: bool,
     /// Compare what is wrong with the text's own comments `// expected-error {{words}}`.
-    #[arg(long = "verify-diagnostics", requires = "mlir_to_bef")]
+    #[arg(long = "verify-diagnostics", conflicts_with = "bef_to_mlir")]
     pub verify_diagnostics: bool,
-    /// Write no types and names of attributes and no types of registers: enough to execute.
-    #[arg(long = "disable-optional-sections", requires = "mlir_to_bef")]
+    /// Write no types and names of attributes and no types of registers. Such a file is smaller, and
+    /// does not come back whole.
+    #[arg(long = "disable-optional-sections", conflicts_with = "bef_to_mlir")]
     pub disable_optional_sections: bool,
     /// Print every operation in the generic form.
-    #[arg(long = "mlir-print-op-generic", requires = "bef_to_mlir")]
+    #[arg(long = "mlir-print-op-generic", conflicts_with = "mlir_to_bef")]
     pub generic: bool,
+    /// Print where every function and operation stands in its source.
+    #[arg(long = "mlir-print-debuginfo", conflicts_with = "mlir_to_bef")]
+    pub locations: bool,
+}
+
+/// Check a host program's MLIR text, rewrite and print it.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tenon opt program.mlir
+  tenon opt -inline -canonicalize program.mlir -o simpler.mlir
+  tenon opt -tfrt-print-stream program.mlir      which stream each kernel gets, as remarks
+  tenon opt -split-input-file -verify-diagnostics mistakes.mlir
+
+Calls are inlined first, then the program is simplified, then streams are told, whatever the order
+of the flags. Flags may have one dash or two. Exit status: 0 right, or wrong as the text expected;
+1 wrong; 2 wrong usage.")]
+pub struct Opt {
+    /// The text; - is standard input.
+    #[arg(value_name = "FILE", default_value = "-")]
+    pub input: PathBuf,
+    /// Where the result goes, written as a whole or not at all; - is standard output.
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub output: PathBuf,
+    /// Put what is called in place of its calls.
+    #[arg(long)]
+    pub inline: bool,
+    /// Leave out what has no use and say more simply what can be.
+    #[arg(long)]
+    pub canonicalize: bool,
+    /// Tell the stream of every function and operation as a remark.
+    #[arg(long = "tfrt-print-stream")]
+    pub print_streams: bool,
+    /// Accept operations of dialects that nobody knows.
+    #[arg(long = "allow-unregistered-dialect")]
+    pub allow_unregistered: bool,
+    /// Take each part of the text between lines `// -----` for an input of its own.
+    #[arg(long = "split-input-file")]
+    pub split_input_file: bool,
+    /// Compare what is told with the text's own comments `// expected-error {{words}}`.
+    #[arg(long = "verify-diagnostics")]
+    pub verify_diagnostics: bool,
+    /// Print every operation in the generic form.
+    #[arg(long = "mlir-print-op-generic")]
+    pub generic: bool,
+    /// Print where every function and operation stands in its source.
+    #[arg(long = "mlir-print-debuginfo")]
+    pub locations: bool,
+}
+
+/// Run the functions of a host program, BEF bytes or MLIR text, and print their results.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tenon exec program.mlir
+  tenon translate -mlir-to-bef program.mlir | tenon exec
+  tenon exec --functions=main,other --work_queue_type=mstd:4 program.bef
+  tenon exec --trace trace.json program.mlir      open trace.json in Perfetto
+
+Functions that take arguments are named and not run. An error of a kernel must be expected by a
+comment `// expected-error {{words}}` at its line. Flags may have one dash or two.
+
+Exit status: 0 every error was expected and came, 1 not so, or memory leaked, or the program cannot
+be read; 2 wrong usage.")]
+pub struct Exec {
+    /// The program; - is standard input.
+    #[arg(value_name = "FILE", default_value = "-")]
+    pub input: PathBuf,
+    /// Run these functions in this order instead of all.
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub functions: Vec<String>,
+    /// Run this function before all others, if the program has it.
+    #[arg(long = "test_init_function", value_name = "NAME")]
+    pub init_function: Option<String>,
+    /// Where tasks run: s on this thread, mstd[:N[,M]] on N threads and M more for work that blocks.
+    #[arg(long = "work_queue_type", value_name = "TYPE", default_value = "s")]
+    pub work_queue: String,
+    /// Who is asked for memory.
+    #[arg(long = "host_allocator_type", value_enum, default_value_t = Allocator::LeakCheck)]
+    pub allocator: Allocator,
+    /// Print the code of an error besides its words.
+    #[arg(long = "print_error_code")]
+    pub error_codes: bool,
+    /// Print the scopes that were traced, after everything else.
+    #[arg(long = "enable_tracing")]
+    pub enable_tracing: bool,
+    /// Which scopes are traced.
+    #[arg(long = "tracing_level", value_enum, default_value_t = TracingLevel::Default)]
+    pub tracing_level: TracingLevel,
+    /// Write the scopes that were traced as JSON that Perfetto opens.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Libraries of kernels to load. This build cannot load any: giving one is an error.
+    #[arg(long = "shared_libs", value_name = "A,B", value_delimiter = ',')]
+    pub shared_libs: Vec<PathBuf>,
+    /// Know only the kernels of the dialect tfrt: no shapes, no tensors, no kernels for tests.
+    #[arg(long)]
+    pub lite: bool,
+    /// Behave as the original's smallest driver: know integers and control flow alone, announce
+    /// nothing, expect nothing, share nothing between kernels.
+    #[arg(long = "code_size", conflicts_with = "lite")]
+    pub code_size: bool,
+}
+
+/// Who is asked for memory.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Allocator {
+    /// The system.
+    Malloc,
+    /// 1024 bytes, for tests; says what it does in the log.
+    #[value(name = "test_fixed_size_1k")]
+    FixedSize,
+    /// The system; prints statistics at the end.
+    #[value(name = "profiled_allocator")]
+    Profiled,
+    /// The system; memory that is not given back is a failure.
+    #[value(name = "leak_check_allocator")]
+    LeakCheck,
+}
+
+/// Which scopes are traced.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TracingLevel {
+    /// The run and its functions.
+    Default,
+    /// As default.
+    Verbose,
+    /// Kernels, too.
+    Debug,
 }

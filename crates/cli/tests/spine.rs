@@ -271,7 +271,7 @@ fn moves_are_dma_kernels_with_their_bytes() {
     package(folder.path(), DETECTOR);
     let program = done(folder.path(), &["disasm", "model.neff"]);
     assert!(
-        program.starts_with("func.func @main() attributes {tfrt.sync}"),
+        program.contains("\nfunc.func @main() attributes {tfrt.sync}"),
         "{program}"
     );
     let concat = program

@@ -1,9 +1,32 @@
 //! Host programs by themselves, as BEF bytes or MLIR text: translated, rewritten and run.
 
+mod execute;
 mod input;
+mod inputs;
+mod kernels;
 mod output;
+mod report;
+mod rewrite;
+mod trace;
 mod translate;
+mod verifier;
 
+pub use execute::{Driver, ExecOptions, Execution, execute};
 pub use input::ProgramInput;
+pub use inputs::Translation;
+pub use kernels::{Kernels, kernels};
 pub use output::write_output;
-pub use translate::{Direction, TranslateOptions, Translation, translate};
+pub use rewrite::{RewriteOptions, rewrite};
+pub use translate::{Direction, TranslateOptions, translate};
+
+pub use tenon_bef::{Diagnostic, PrintOptions};
+pub use tenon_executor::{AllocatorKind, KernelDef, Log, Registry};
+
+use tenon_base::Error;
+
+/// What an error says behind its place.
+fn words(error: &Error) -> String {
+    let all = error.alone().to_string();
+    let place = format!("{}: ", error.location());
+    all.strip_prefix(&place).map_or(all.clone(), str::to_owned)
+}

@@ -23,7 +23,8 @@ mod answer;
 mod array_input;
 mod compare;
 mod compiling;
-mod host_program;
+mod disassembly;
+pub mod host_program;
 mod image_input;
 mod loading;
 mod netlist_input;
@@ -33,13 +34,11 @@ pub use answer::{Class, LABELS, labels, numbers, topmost};
 pub use array_input::{fit, random_tensor, read_input, read_npz_inputs, read_npz_outputs};
 pub use compare::Difference;
 pub use compiling::{CompileOptions, Compiled, compile, compile_file, compile_with, input_types};
-pub use host_program::{
-    Direction, ProgramInput, TranslateOptions, Translation, translate, write_output,
-};
+pub use disassembly::program_text;
 pub use image_input::{ImageLayout, ImageOptions, read_image};
 pub use loading::{
     backends, load, load_file, multiply_add_ceiling, native_cpu, placement_summary, program,
-    program_text, threads,
+    threads,
 };
 pub use netlist_input::{netlist_device, netlist_source};
 pub use source::Source;
@@ -48,8 +47,9 @@ pub use tenon_neff as neff;
 pub use tenon_netlist as netlist;
 
 pub use tenon_backend::{Backend, BackendId, Capability, CapabilityValue, CpuLevel, Registry};
+pub use tenon_base::trace::TraceSink;
 pub use tenon_base::{Control, Error, ErrorKind, Location, Progress, Result};
-pub use tenon_bef::{Diagnostic, Module, PrintOptions};
+pub use tenon_bef::Module;
 pub use tenon_dma::Access;
 pub use tenon_neff::{Contents, Limits, Package, PackageVariable, PlacementReport, Port, Role};
 pub use tenon_onnx::{

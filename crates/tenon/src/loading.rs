@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use tenon_backend::{CpuLevel, Registry};
 use tenon_base::{Error, Result};
-use tenon_bef::{Module, PrintOptions, print};
+use tenon_bef::Module;
 use tenon_neff::{Contents, Package, PlacementReport};
 use tenon_runtime::{LoadOptions, Model, Runtime};
 
@@ -31,15 +31,6 @@ pub fn load_file(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Model>
 /// The host program of a package.
 pub fn program(contents: &Contents) -> Result<Module> {
     tenon_bef::decode(&contents.program)
-}
-
-/// The host program of a package as MLIR text for people.
-pub fn program_text(package: &Package) -> Result<String> {
-    let readable = PrintOptions {
-        readable: true,
-        ..PrintOptions::default()
-    };
-    Ok(print(&program(&Contents::read(package)?)?, readable))
 }
 
 /// Where a model's operators run, in a line: `12 of 12 ops on CpuAcc`. Views, which cost nothing,

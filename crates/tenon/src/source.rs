@@ -49,6 +49,8 @@ impl Source {
 
 /// `pkg_version` below 256, then `header_size` 1024, both of 8 bytes: no protobuf message of a model
 /// starts like that, since a zero byte is no field number.
-fn is_package(start: &[u8]) -> bool {
-    start.len() == 16 && start[1..8] == [0; 7] && start[8..] == (HEADER_BYTES as u64).to_le_bytes()
+pub(crate) fn is_package(start: &[u8]) -> bool {
+    start.len() >= 16
+        && start[1..8] == [0; 7]
+        && start[8..16] == (HEADER_BYTES as u64).to_le_bytes()
 }

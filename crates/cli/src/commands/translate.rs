@@ -3,7 +3,10 @@
 use crate::output;
 use crate::program_flags::Translate;
 use std::process::ExitCode;
-use tenon::{Direction, PrintOptions, ProgramInput, Result, TranslateOptions};
+use tenon::Result;
+use tenon::host_program::{
+    Direction, PrintOptions, ProgramInput, TranslateOptions, translate, write_output,
+};
 
 pub fn run(flags: &Translate) -> Result<ExitCode> {
     let input = ProgramInput::open(&flags.input)?;
@@ -19,14 +22,14 @@ pub fn run(flags: &Translate) -> Result<ExitCode> {
         optional_sections: !flags.disable_optional_sections,
         print: PrintOptions {
             generic: flags.generic,
+            locations: flags.locations,
             ..PrintOptions::default()
         },
     };
-    let done = tenon::translate(&input, &options);
+    let done = translate(&input, &options);
     output::diagnostics(&done.diagnostics);
-    if !done.succeeded {
-        return Ok(ExitCode::FAILURE);
+    if done.succeeded {
+        write_output(&flags.output, &done.output)?;
     }
-    tenon::write_output(&flags.output, &done.output)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(output::status(done.succeeded))
 }

@@ -1,5 +1,6 @@
 //! Where a host program comes from: a file, or standard input.
 
+use crate::source::is_package;
 use std::io::Read;
 use std::path::Path;
 use tenon_base::{Error, ErrorKind, Location, Result};
@@ -52,6 +53,21 @@ impl ProgramInput {
 
     /// Its text.
     pub(super) fn text(&self) -> Result<&str> {
+        if self.is_bef() {
+            return Err(
+                Error::new(ErrorKind::InvalidProgram, "BEF, where text is wanted")
+                    .help("make text of it first: tenon translate -bef-to-mlir")
+                    .at(Location::file(&self.name)),
+            );
+        }
+        if is_package(&self.bytes) {
+            return Err(Error::new(
+                ErrorKind::InvalidProgram,
+                "a package, not a program by itself",
+            )
+            .help("tenon run executes it, tenon disasm prints the program inside")
+            .at(Location::file(&self.name)));
+        }
         std::str::from_utf8(&self.bytes).map_err(|error| {
             let problem = Error::new(ErrorKind::InvalidProgram, "neither BEF nor text");
             let found = format!(

@@ -1,10 +1,10 @@
 //! MLIR text to BEF bytes and back.
 
 use super::ProgramInput;
+use super::inputs::{Inputs, Translation};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_bef::{
-    Diagnostic, EncodeOptions, Expectations, PrintOptions, Source, decode, encode, parse_source,
-    print,
+    Diagnostic, EncodeOptions, File, PrintOptions, Severity, Source, encode, parse_source, print,
 };
 
 /// From what to what.
@@ -44,95 +44,47 @@ impl TranslateOptions {
     }
 }
 
-/// What came of a program.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Translation {
-    /// The translated inputs, one after the other.
-    pub output: Vec<u8>,
-    /// What is to be told; where expectations were asked for, only what did not meet them.
-    pub diagnostics: Vec<Diagnostic>,
-    /// Whether everything could be translated, or failed as expected.
-    pub succeeded: bool,
-}
-
 /// Translates `input`.
 pub fn translate(input: &ProgramInput, options: &TranslateOptions) -> Translation {
     match options.direction {
         Direction::BefToMlir => to_text(input, options),
-        Direction::MlirToBef => match input.text() {
-            Ok(text) => each_source(input.name(), text, options, |source, output| {
-                to_bytes(source, options, output)
-            }),
-            Err(error) => failed(&error),
-        },
+        Direction::MlirToBef => {
+            let inputs = Inputs {
+                split: options.split_input_file,
+                verify: options.verify_diagnostics,
+                separator: "",
+            };
+            inputs.each(input, |source| Ok((to_bytes(source, options)?, Vec::new())))
+        }
     }
 }
 
-fn failed(error: &Error) -> Translation {
-    Translation {
-        diagnostics: Diagnostic::all_of(error),
-        ..Translation::default()
-    }
-}
-
-/// Applies `work` to each input of a text, and compares what it says with what was expected.
-fn each_source(
-    name: &str,
-    text: &str,
-    options: &TranslateOptions,
-    mut work: impl FnMut(Source<'_>, &mut Vec<u8>) -> Result<()>,
-) -> Translation {
-    let whole = Source::new(text, name);
-    let sources = if options.split_input_file {
-        whole.split()
-    } else {
-        vec![whole]
-    };
-    let mut done = Translation {
-        succeeded: true,
-        ..Translation::default()
-    };
-    for source in sources {
-        let said = match work(source, &mut done.output) {
-            Ok(()) => Vec::new(),
-            Err(error) => Diagnostic::all_of(&error),
-        };
-        let problems = if options.verify_diagnostics {
-            let mut expectations = Expectations::collect(source);
-            said.iter().for_each(|said| expectations.meet(said));
-            expectations.finish()
-        } else {
-            said
-        };
-        done.succeeded &= problems.is_empty();
-        done.diagnostics.extend(problems);
-    }
-    done
-}
-
-fn to_bytes(source: Source<'_>, options: &TranslateOptions, output: &mut Vec<u8>) -> Result<()> {
+fn to_bytes(source: Source<'_>, options: &TranslateOptions) -> Result<Vec<u8>> {
     let module = parse_source(source)?;
     let options = EncodeOptions {
         optional_sections: options.optional_sections,
     };
-    let bytes = encode(&module, &options).map_err(|e| e.at(Location::file(source.file)))?;
-    output.extend(bytes);
-    Ok(())
+    encode(&module, &options).map_err(|error| error.at(Location::file(source.file)))
 }
 
 fn to_text(input: &ProgramInput, options: &TranslateOptions) -> Translation {
     let here = Location::file(input.name());
     if input.bytes().is_empty() {
         let empty = Error::new(ErrorKind::InvalidProgram, "BEF file is empty.");
-        return failed(&empty.at(here));
+        return Translation::failed(&empty.at(here));
     }
-    match decode(input.bytes()) {
-        Ok(module) => Translation {
-            output: print(&module, options.print).into_bytes(),
-            diagnostics: Vec::new(),
-            succeeded: true,
-        },
-        Err(error) => failed(&error.at(here)),
+    let read = |file: File<'_>| Ok((file.module()?, file.is_whole()));
+    match File::open(input.bytes()).and_then(read) {
+        Ok((module, whole)) => {
+            let incomplete = "Missing AttributeTypes, AttributeNames or RegisterTypes sections.";
+            let warning = Diagnostic::new(Severity::Warning, None, incomplete);
+            Translation {
+                output: print(&module, options.print).into_bytes(),
+                diagnostics: if whole { Vec::new() } else { vec![warning] },
+                succeeded: true,
+            }
+        }
+        Err(error) => Translation::failed(&error.at(here)),
     }
 }
 
@@ -163,6 +115,17 @@ mod tests {
     fn there_and_back() {
         let bytes = to_bef(TEXT, |_| {}).output;
         assert_eq!(String::from_utf8(back(bytes).output).unwrap(), TEXT);
+    }
+
+    #[test]
+    fn what_bytes_lack_is_a_warning() {
+        let bytes = to_bef(TEXT, |o| o.optional_sections = false).output;
+        let text = back(bytes);
+        assert!(text.succeeded && !text.output.is_empty());
+        assert_eq!(
+            said(&text),
+            ["warning: Missing AttributeTypes, AttributeNames or RegisterTypes sections."]
+        );
     }
 
     #[test]

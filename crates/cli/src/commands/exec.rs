@@ -1,0 +1,60 @@
+//! `tenon exec`
+
+use crate::output;
+use crate::program_flags::{Allocator, Exec, TracingLevel};
+use std::process::ExitCode;
+use tenon::host_program::{
+    AllocatorKind, Driver, ExecOptions, Kernels, Log, ProgramInput, execute, kernels,
+};
+use tenon::{Error, ErrorKind, Result};
+
+pub fn run(flags: &Exec) -> Result<ExitCode> {
+    if let Some(library) = flags.shared_libs.first() {
+        let text = format!(
+            "kernels of a library ({}) cannot be loaded",
+            library.display()
+        );
+        return Err(Error::new(ErrorKind::Unsupported, text)
+            .help("leave out --shared_libs; the kernels of this build are always there"));
+    }
+    let options = ExecOptions {
+        functions: flags.functions.clone(),
+        init_function: flags.init_function.clone(),
+        work_queue: flags.work_queue.clone(),
+        allocator: allocator(flags.allocator),
+        error_codes: flags.error_codes,
+        print_scopes: flags.enable_tracing,
+        trace: flags.trace.clone(),
+        trace_kernels: flags.tracing_level == TracingLevel::Debug,
+        driver: if flags.code_size {
+            Driver::CodeSize
+        } else {
+            Driver::Executor
+        },
+    };
+    let mut registry = kernels(match (flags.code_size, flags.lite) {
+        (true, _) => Kernels::Integers,
+        (_, true) => Kernels::Basic,
+        _ => Kernels::All,
+    })?;
+    if !flags.code_size && !flags.lite {
+        registry.register_all(tenon_test_kernels::library())?;
+        for native in tenon_test_kernels::natives() {
+            registry.register_native(native)?;
+        }
+    }
+    let input = ProgramInput::open(&flags.input)?;
+    let log = Log::standard_error();
+    let done = execute(&input, &registry, &options, std::io::stdout(), log)?;
+    output::diagnostics(&done.diagnostics);
+    Ok(output::status(done.succeeded))
+}
+
+fn allocator(allocator: Allocator) -> AllocatorKind {
+    match allocator {
+        Allocator::Malloc => AllocatorKind::Malloc,
+        Allocator::FixedSize => AllocatorKind::TestFixedSize1k,
+        Allocator::Profiled => AllocatorKind::Profiled,
+        Allocator::LeakCheck => AllocatorKind::LeakCheck,
+    }
+}

@@ -1,0 +1,283 @@
+//! Running the functions of a host program, as the original's executor commands do (facts 5).
+
+use super::report;
+use super::trace::Scopes;
+use super::verifier::Verifier;
+use super::{ProgramInput, write_output};
+use std::fmt::Arguments;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+use tenon_base::trace::TraceSink;
+use tenon_base::{Control, Error, ErrorKind, Location, Result};
+use tenon_bef::{Diagnostic, FunctionKind, Module, decode, parse};
+use tenon_executor::{
+    AllocatorKind, FunctionHandle, Host, HostAllocator, Log, Program, QueueSelection, Registry,
+    Request, Services, Trace, WorkQueue,
+};
+
+/// What is run, and how.
+#[derive(Debug, Clone, Default)]
+pub struct ExecOptions {
+    /// The functions, in this order; all in the program's order when empty.
+    pub functions: Vec<String>,
+    /// A function to run before all others, and not again; one that is not there is none.
+    pub init_function: Option<String>,
+    /// Where tasks run: `s` or `mstd[:N[,M]]`.
+    pub work_queue: String,
+    /// Who is asked for memory.
+    pub allocator: AllocatorKind,
+    /// Whether errors of results are told with their code.
+    pub error_codes: bool,
+    /// Whether scopes are printed at the end.
+    pub print_scopes: bool,
+    /// A file for the scopes that Perfetto opens.
+    pub trace: Option<PathBuf>,
+    /// Whether every kernel is a scope.
+    pub trace_kernels: bool,
+    /// What the command is taken for.
+    pub driver: Driver,
+}
+
+/// The original's commands that run programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Driver {
+    /// Announces allocator and queue, compares diagnostics with the `expected-error` comments of
+    /// the source, and looks for leaks.
+    #[default]
+    Executor,
+    /// Runs functions and prints their results, nothing else.
+    CodeSize,
+}
+
+/// What became of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Execution {
+    /// What was not as expected, for standard error.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Whether every diagnostic was expected and the other way round, and no memory leaked.
+    pub succeeded: bool,
+}
+
+/// Runs functions of `input` with the kernels of `registry`. `out` hears what programs and driver
+/// print, `log` the log.
+///
+/// # Errors
+/// A function, queue or file that is not there. What is wrong with the program is a diagnostic;
+/// one of kernels that nobody knows may be expected.
+pub fn execute(
+    input: &ProgramInput,
+    registry: &Registry,
+    options: &ExecOptions,
+    out: impl Write + Send + 'static,
+    log: Log,
+) -> Result<Execution> {
+    let session = Session::start(input, options, out, log)?;
+    let begun = Instant::now();
+    let module = match module(input) {
+        Ok(module) => module,
+        Err(error) => {
+            return Ok(Execution {
+                diagnostics: Diagnostic::all_of(&error),
+                succeeded: false,
+            });
+        }
+    };
+    match Program::decode(&module, registry, &Services::new()) {
+        Ok(program) => session.run(&program)?,
+        Err(error) => session.refused(&error),
+    }
+    session
+        .scopes
+        .scope("program", "Bef Executor", begun, Instant::now(), 0);
+    session.finish()
+}
+
+fn module(input: &ProgramInput) -> Result<Module> {
+    if input.is_bef() {
+        decode(input.bytes()).map_err(|error| error.at(Location::file(input.name())))
+    } else {
+        parse(input.text()?, input.name())
+    }
+}
+
+/// One run of the command.
+struct Session<'a> {
+    options: &'a ExecOptions,
+    host: Host,
+    allocator: HostAllocator,
+    verifier: Arc<Verifier>,
+    scopes: Arc<Scopes>,
+}
+
+impl<'a> Session<'a> {
+    fn start(
+        input: &ProgramInput,
+        options: &'a ExecOptions,
+        out: impl Write + Send + 'static,
+        log: Log,
+    ) -> Result<Self> {
+        let queue = work_queue(&options.work_queue)?;
+        let allocator = HostAllocator::new(options.allocator, log.clone());
+        let verifier = Arc::new(Verifier::new(input));
+        let scopes = Arc::new(Scopes::default());
+        let hears = verifier.clone();
+        let mut host = Host::builder()
+            .queue(queue)
+            .print(out)
+            .log(log)
+            .allocator(allocator.clone())
+            .diagnostics(move |told| hears.kernel(told.location, told.error));
+        if options.traced() {
+            host = host.trace(Trace {
+                sink: scopes.clone(),
+                kernels: options.trace_kernels,
+            });
+        }
+        let session = Self {
+            options,
+            host: host.build(),
+            allocator,
+            verifier,
+            scopes,
+        };
+        session.announce();
+        Ok(session)
+    }
+
+    fn announce(&self) {
+        if self.options.driver == Driver::Executor {
+            self.say(format_args!("{}\n", self.allocator.kind().announcement()));
+            let queue = self.host.queue().name();
+            self.say(format_args!("Choosing {queue} work queue.\n"));
+        }
+    }
+
+    fn say(&self, text: Arguments<'_>) {
+        self.host.print(text);
+    }
+
+    /// Diagnostics of a program that cannot be loaded, which may be expected.
+    fn refused(&self, error: &Error) {
+        error
+            .all()
+            .for_each(|problem| self.verifier.problem(problem));
+    }
+
+    /// Runs the functions that were asked for.
+    fn run(&self, program: &Program) -> Result<()> {
+        let all: Vec<FunctionHandle> = (0..program.functions().len())
+            .map(|position| program.handles(position))
+            .collect();
+        let find = |name: &str| {
+            let named = |function: &&FunctionHandle| function.name() == name;
+            all.iter().filter(|_| !name.is_empty()).find(named)
+        };
+        let chosen = if self.options.functions.is_empty() {
+            all.iter().collect()
+        } else {
+            let found = |name: &String| {
+                let text = format!("couldn't find function {name}");
+                find(name).ok_or_else(|| Error::new(ErrorKind::NotFound, text))
+            };
+            let found: Result<Vec<_>> = self.options.functions.iter().map(found).collect();
+            found?
+        };
+        let init = self.options.init_function.as_deref().and_then(find);
+        if let Some(init) = init {
+            self.function(init);
+        }
+        let is_init = |function: &FunctionHandle| init.is_some_and(|i| i.name() == function.name());
+        let others = chosen.into_iter().filter(|function| !is_init(function));
+        others.for_each(|function| self.function(function));
+        Ok(())
+    }
+
+    /// Runs a function to its end, and whatever it left in the queue.
+    fn function(&self, function: &FunctionHandle) {
+        let name = function.name();
+        if !function.argument_types().is_empty() {
+            self.say(format_args!(
+                "--- Not running '{name}' because it has arguments.\n"
+            ));
+            return;
+        }
+        if name.is_empty() {
+            return;
+        }
+        self.say(format_args!("--- Running '{name}':\n"));
+        let begun = Instant::now();
+        let resources = self.options.driver == Driver::Executor;
+        let request = Request::with(&self.host, Control::new(), resources);
+        if let Some(line) = self.executed(function, &request) {
+            self.say(format_args!("'{name}' returned {line}\n"));
+        }
+        drop(request);
+        self.host.queue().quiesce();
+        let scope = format!("Function: {name}");
+        self.scopes
+            .scope("function", &scope, begun, Instant::now(), 0);
+    }
+
+    /// Executes a function and waits for its results; what is to be said about them. A synchronous
+    /// function's error is said even if it has none.
+    fn executed(&self, function: &FunctionHandle, request: &Request) -> Option<String> {
+        let codes = self.options.error_codes;
+        if function.kind() == FunctionKind::Sync {
+            let values = match function.execute_sync(request, Vec::new()) {
+                Ok(values) => values,
+                Err(error) => {
+                    self.refused(&error);
+                    return Some(report::error(&error, codes));
+                }
+            };
+            return report::values(function.result_types(), &values, codes);
+        }
+        let values = self.host.wait(function.execute(request, Vec::new()));
+        report::values(function.result_types(), &values, codes)
+    }
+
+    /// Ends the run: expectations, leaks and traces.
+    fn finish(self) -> Result<Execution> {
+        let Self {
+            options,
+            host,
+            allocator,
+            verifier,
+            scopes,
+        } = self;
+        let verdict = allocator.verdict();
+        host.print(format_args!("{}", verdict.text));
+        if options.print_scopes {
+            host.print(format_args!("{}", scopes.text()));
+        }
+        if let Some(path) = &options.trace {
+            write_output(path, scopes.json().as_bytes())?;
+        }
+        let diagnostics = verifier.finish();
+        let unexpected = options.driver == Driver::Executor && !diagnostics.is_empty();
+        Ok(Execution {
+            succeeded: !unexpected && !verdict.leaked,
+            diagnostics,
+        })
+    }
+}
+
+impl ExecOptions {
+    fn traced(&self) -> bool {
+        self.print_scopes || self.trace.is_some()
+    }
+}
+
+/// The work queue of that name.
+fn work_queue(name: &str) -> Result<Arc<dyn WorkQueue>> {
+    let chosen: Result<QueueSelection> = name.parse();
+    chosen.and_then(QueueSelection::start).map_err(|error| {
+        let text = format!("couldn't create work queue type {name}");
+        Error::new(ErrorKind::InvalidArgument, text).help(error.to_string())
+    })
+}
+
+#[cfg(test)]
+mod tests;
