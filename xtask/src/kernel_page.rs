@@ -70,6 +70,11 @@ fn libraries() -> Vec<Library> {
             kernels: tenon_kernels::dht::library(),
         },
         Library {
+            heading: "tenon.dma, tenon.semaphore, tenon.event",
+            text: "The programs of a package's engines (`docs/dma.md`).",
+            kernels: tenon_kernels::engine_library(),
+        },
+        Library {
             heading: "tfrt_test, vt, tfrt_tutorial",
             text: "For tests; only `tenon exec` and tests load them.",
             kernels: tenon_test_kernels::library(),

@@ -119,7 +119,8 @@ pub struct Exec {
     /// Run this function before all others, if the program has it.
     #[arg(long = "test_init_function", value_name = "NAME")]
     pub init_function: Option<String>,
-    /// Where tasks run: s on this thread, mstd:N,M on N threads and M more for work that blocks (both may be left out).
+    /// Where tasks run: s on this thread, mstd:N,M on N threads and M more for work that blocks
+    /// (mstd and mstd:N choose what is left out).
     #[arg(long = "work_queue_type", value_name = "TYPE", default_value = "s")]
     pub work_queue: String,
     /// Who is asked for memory.
