@@ -31,7 +31,7 @@ pub struct Object(NonNull<Header>);
 struct Table {
     id: TypeId,
     name: &'static str,
-    /// Drops and frees a `Block<T>`.
+    /// Drops and frees a `Block<T>`: SAFETY as [`free`] asks.
     free: unsafe fn(NonNull<Header>),
 }
 

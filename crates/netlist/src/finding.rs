@@ -77,12 +77,6 @@ impl Finding {
         self
     }
 
-    /// As bad as `severity` instead.
-    pub fn severity(mut self, severity: Severity) -> Self {
-        self.severity = severity;
-        self
-    }
-
     /// The message with what was expected and found.
     pub fn sentence(&self) -> String {
         let mut text = self.message.clone();

@@ -1,7 +1,7 @@
 //! A netlist: what was read, with the place of everything a rule may point at.
 
 use crate::attributes::Attributes;
-use crate::source::{Span, Spanned};
+use crate::source::Spanned;
 use crate::words::{
     Arch, DataFormat, Layout, MathFidelity, Memory, OpKind, QueueKind, UblockOrder,
 };
@@ -425,16 +425,6 @@ impl QueueSetting {
 }
 
 impl Netlist {
-    /// The queue of a name.
-    pub fn queue(&self, name: &str) -> Option<&Queue> {
-        self.queues.iter().find(|queue| queue.name.value == name)
-    }
-
-    /// The graph of a name.
-    pub fn graph(&self, name: &str) -> Option<&Graph> {
-        self.graphs.iter().find(|graph| graph.name.value == name)
-    }
-
     /// The fused op of an id.
     pub fn fused_op(&self, id: &str) -> Option<&FusedOp> {
         self.fused_ops.iter().find(|op| op.id.value == id)
@@ -442,34 +432,15 @@ impl Netlist {
 
     /// All ops with their graph.
     pub fn ops(&self) -> impl Iterator<Item = (&Graph, &Op)> {
-        let ops = |graph| graph_ops(graph).map(move |op| (graph, op));
-        self.graphs.iter().flat_map(ops)
+        self.graphs
+            .iter()
+            .flat_map(|graph| graph.ops.iter().map(move |op| (graph, op)))
     }
-
-    /// A section that the original's reader passes over.
-    pub fn other(&self, name: &str) -> Option<&Node> {
-        let found = self.others.iter().find(|(key, _)| key.value == name);
-        found.map(|(_, node)| node)
-    }
-}
-
-fn graph_ops(graph: &Graph) -> impl Iterator<Item = &Op> {
-    graph.ops.iter()
 }
 
 impl Queue {
     /// Whether the host fills it.
     pub fn is_host_fed(&self) -> bool {
         self.input.value.eq_ignore_ascii_case("HOST")
-    }
-
-    /// The key that lists its buffers, for messages.
-    pub fn buffers_key(&self) -> &'static str {
-        self.loc.value.name()
-    }
-
-    /// Where it stands: its name.
-    pub fn span(&self) -> Span {
-        self.name.span
     }
 }

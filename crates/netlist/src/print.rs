@@ -45,15 +45,17 @@ fn section<T>(text: &mut YamlText, name: &str, all: &[T], print: fn(&mut YamlTex
 
 /// The fields of a map on one line.
 #[derive(Default)]
-struct Fields(Vec<String>);
+struct Fields(Vec<(String, String)>);
 
 impl Fields {
     fn add(&mut self, key: &str, value: impl Display) {
-        self.0.push(format!("{key}: {value}"));
+        self.0.push((key.to_owned(), value.to_string()));
     }
 
     fn add_some(&mut self, key: &str, value: Option<impl Display>) {
-        self.0.extend(value.map(|value| format!("{key}: {value}")));
+        if let Some(value) = value {
+            self.add(key, value);
+        }
     }
 
     fn add_list<T: Display>(&mut self, key: &str, values: Vec<T>) {
@@ -65,7 +67,12 @@ impl Fields {
 
 impl Display for Fields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{{{}}}", self.0.join(", "))
+        Map(self
+            .0
+            .iter()
+            .map(|(key, value)| Entry(key, value))
+            .collect())
+        .fmt(f)
     }
 }
 
@@ -151,10 +158,8 @@ fn op(text: &mut YamlText, op: &Op) {
         }
         let mut shape = Fields::default();
         blocking(&mut shape, &op.blocking);
-        for field in &shape.0 {
-            if let Some((key, value)) = field.split_once(": ") {
-                text.field(key, value);
-            }
+        for (key, value) in shape.0 {
+            text.field(&key, value);
         }
         text.field("out_df", op.out_df.value);
         text.field("intermed_df", op.intermed_df.value);

@@ -190,21 +190,7 @@ mod x86 {
             }
             // Then the quarters themselves, as a matrix of four by four.
             for column in 0..4 {
-                let [a, b, c, d] = [0, 4, 8, 12].map(|group| squares[group + column]);
-                let (ab_even, ab_odd) = (
-                    _mm512_shuffle_i32x4::<0x88>(a, b),
-                    _mm512_shuffle_i32x4::<0xdd>(a, b),
-                );
-                let (cd_even, cd_odd) = (
-                    _mm512_shuffle_i32x4::<0x88>(c, d),
-                    _mm512_shuffle_i32x4::<0xdd>(c, d),
-                );
-                let lines = [
-                    _mm512_shuffle_i32x4::<0x88>(ab_even, cd_even),
-                    _mm512_shuffle_i32x4::<0x88>(ab_odd, cd_odd),
-                    _mm512_shuffle_i32x4::<0xdd>(ab_even, cd_even),
-                    _mm512_shuffle_i32x4::<0xdd>(ab_odd, cd_odd),
-                ];
+                let lines = quarters([0, 4, 8, 12].map(|group| squares[group + column]));
                 for (quarter, line) in lines.into_iter().enumerate() {
                     let to = to.offset((quarter * 4 + column) as isize * to_row);
                     store(to, line, streams);
@@ -240,27 +226,28 @@ mod x86 {
                         _mm512_unpackhi_epi64(rows[row], rows[row + 1])
                     }
                 };
-                let [a, b, c, d] = [pair(0), pair(2), pair(4), pair(6)];
-                let (ab_even, ab_odd) = (
-                    _mm512_shuffle_i32x4::<0x88>(a, b),
-                    _mm512_shuffle_i32x4::<0xdd>(a, b),
-                );
-                let (cd_even, cd_odd) = (
-                    _mm512_shuffle_i32x4::<0x88>(c, d),
-                    _mm512_shuffle_i32x4::<0xdd>(c, d),
-                );
-                let lines = [
-                    _mm512_shuffle_i32x4::<0x88>(ab_even, cd_even),
-                    _mm512_shuffle_i32x4::<0x88>(ab_odd, cd_odd),
-                    _mm512_shuffle_i32x4::<0xdd>(ab_even, cd_even),
-                    _mm512_shuffle_i32x4::<0xdd>(ab_odd, cd_odd),
-                ];
+                let lines = quarters([pair(0), pair(2), pair(4), pair(6)]);
                 for (quarter, line) in lines.into_iter().enumerate() {
                     let to = to.offset((quarter * 2 + odd) as isize * to_row);
                     store(to, line, streams);
                 }
             }
         }
+    }
+
+    /// Four lines of four quarters each, transposed as a matrix of four by four.
+    #[target_feature(enable = "avx512f")]
+    fn quarters([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+        let ab_even = _mm512_shuffle_i32x4::<0x88>(a, b);
+        let ab_odd = _mm512_shuffle_i32x4::<0xdd>(a, b);
+        let cd_even = _mm512_shuffle_i32x4::<0x88>(c, d);
+        let cd_odd = _mm512_shuffle_i32x4::<0xdd>(c, d);
+        [
+            _mm512_shuffle_i32x4::<0x88>(ab_even, cd_even),
+            _mm512_shuffle_i32x4::<0x88>(ab_odd, cd_odd),
+            _mm512_shuffle_i32x4::<0xdd>(ab_even, cd_even),
+            _mm512_shuffle_i32x4::<0xdd>(ab_odd, cd_odd),
+        ]
     }
 
     /// # Safety

@@ -45,7 +45,7 @@ fn input_field(key: &str) -> Option<(usize, InputField)> {
     let rest = key.strip_prefix("input_")?;
     let (number, field) = rest.split_once('_')?;
     let field = match field {
-        "tms" | "tm" => InputField::Tms,
+        "tms" => InputField::Tms,
         "pad" => InputField::Pad,
         "unpad" => InputField::Unpad,
         _ => return None,

@@ -54,7 +54,7 @@ fn read_tm(reader: &mut Reader, key: &Node, value: &Node, tms: &mut Vec<Spanned<
                 match dimension.text().unwrap_or_default() {
                     "r" => push(times.map(Tm::BroadcastRows)),
                     "c" => push(times.map(Tm::BroadcastColumns)),
-                    "z" | "t" => push(times.map(Tm::BroadcastSlices)),
+                    "z" => push(times.map(Tm::BroadcastSlices)),
                     _ => reader.unknown(dimension, "broadcast", &["r", "c", "z"]),
                 }
             }

@@ -5,7 +5,7 @@ use super::check::Checker;
 use super::ops::report;
 use crate::attributes::AttributeKey as Key;
 use crate::netlist::{Op, Tm};
-use crate::words::{Arch, DataFormat, MathFidelity, OpKind};
+use crate::words::{DataFormat, MathFidelity, OpKind};
 
 pub(super) fn check(checker: &mut Checker<'_>, op: &Op) {
     transposes(checker, op);
@@ -266,48 +266,31 @@ fn tiles(checker: &mut Checker<'_>, op: &Op) {
     };
     let [rows, columns] = tile.value;
     let kind = op.kind.value;
+    let mut wrong = |message: &str, expected: &str| {
+        let found = format!("{rows}x{columns}");
+        report(
+            checker,
+            Rule::TileSize,
+            tile.span,
+            op,
+            message,
+            expected,
+            found,
+        );
+    };
     let is_simple = kind.is_copy()
         || kind.is_sfpu()
         || kind.is_binary()
-        || kind == OpKind::Matmul
-        || matches!(kind, OpKind::Reduce | OpKind::Tilizer);
+        || matches!(kind, OpKind::Matmul | OpKind::Reduce | OpKind::Tilizer);
     if !is_simple {
-        let message = format!("{kind} works on tiles of 32x32");
-        report(
-            checker,
-            Rule::TileSize,
-            tile.span,
-            op,
-            &message,
-            "32x32",
-            format!("{rows}x{columns}"),
-        );
+        wrong(&format!("{kind} works on tiles of 32x32"), "32x32");
     }
-    let whole = [DataFormat::Int8, DataFormat::Int32];
-    if whole.contains(&op.out_df.value) {
-        let message = "integers are in tiles of 32x32";
-        report(
-            checker,
-            Rule::TileSize,
-            tile.span,
-            op,
-            message,
-            "32x32",
-            format!("{rows}x{columns}"),
-        );
+    if matches!(op.out_df.value, DataFormat::Int8 | DataFormat::Int32) {
+        wrong("integers are in tiles of 32x32", "32x32");
     }
     let is_gradient = op.gradient_op.is_some_and(|gradient| gradient.value);
     if is_gradient && kind == OpKind::Matmul {
-        let message = "a product's gradient is in tiles of 32x32";
-        report(
-            checker,
-            Rule::TileSize,
-            tile.span,
-            op,
-            message,
-            "32x32",
-            format!("{rows}x{columns}"),
-        );
+        wrong("a product's gradient is in tiles of 32x32", "32x32");
     }
     // A row of blocks shares exponents: its bytes must fill units of 16.
     let short = match op.out_df.value {
@@ -316,27 +299,6 @@ fn tiles(checker: &mut Checker<'_>, op: &Op) {
         _ => false,
     };
     if short && columns == 32 {
-        let message = "tiles of this format are larger";
-        report(
-            checker,
-            Rule::TileSize,
-            tile.span,
-            op,
-            message,
-            "more rows",
-            format!("{rows}x{columns}"),
-        );
-    }
-    if checker.arch == [Arch::Grayskull] {
-        let found = format!("{rows}x{columns}");
-        report(
-            checker,
-            Rule::Grayskull,
-            tile.span,
-            op,
-            "grayskull has one tile",
-            "32x32",
-            found,
-        );
+        wrong("tiles of this format are larger", "more rows");
     }
 }

@@ -5,6 +5,7 @@ mod device;
 mod formats;
 mod fused;
 mod gradient;
+mod kinds;
 mod names;
 mod ops;
 mod programs;
