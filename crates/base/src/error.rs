@@ -63,6 +63,20 @@ kinds! {
     Io, "input or output failed", status 1, exit 1;
     /// Memory, or a limit on it, is used up.
     OutOfMemory, "out of memory", status 4, exit 1;
+    /// A handle that was never given out, or that was given back.
+    InvalidHandle, "invalid handle", status 3, exit 1;
+    /// Too many requests wait already.
+    QueueFull, "queue full", status 7, exit 1;
+    /// Fewer cores are free than the work needs.
+    NotEnoughCores, "not enough cores", status 9, exit 1;
+    /// The runtime was not started.
+    Uninitialized, "not started", status 13, exit 1;
+    /// The runtime was ended.
+    Closed, "closed", status 14, exit 1;
+    /// Nothing is there to be taken.
+    QueueEmpty, "queue empty", status 15, exit 1;
+    /// What an execution was given cannot be executed on.
+    BadInput, "bad input", status 1002, exit 1;
     /// The caller cancelled the work.
     Cancelled, "cancelled", status 1, exit 1;
     /// The caller's deadline passed.
