@@ -5,6 +5,7 @@
 //! * A [`Netlist`] displays as YAML in one layout that reads back equal.
 //! * [`check`] holds it against the rules; [`TileShape`] computes shapes through TMs.
 //! * [`check_device`] asks whether a [`Device`] can hold and run it.
+//! * [`testing`] reads what a netlist says about testing itself: data to run on, how answers compare.
 //! * [`data`] has the bytes of its numbers: formats, tiles, buffers of queues.
 //! * [`Rule`] lists what may be wrong; a [`Finding`] says where, with the line and a mark under it.
 //!
@@ -30,6 +31,7 @@ mod read;
 mod rules;
 mod shape;
 mod source;
+pub mod testing;
 mod words;
 mod yaml;
 mod yaml_text;

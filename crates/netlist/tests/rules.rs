@@ -183,6 +183,11 @@ const BROKEN: &[(&str, &str, &str)] = &[
     ("loop-nesting", "      - endloop\n", ""),
     ("loop-count", "loop: $p_loop_count", "loop: 0"),
     (
+        "test-config",
+        "programs:\n",
+        "test-config: {stimulus-config: {type: Uniform, upper: 2}}\nprograms:\n",
+    ),
+    (
         "end-program",
         "      - endloop\n",
         "      - endloop\n      - endprogram\n",

@@ -3,6 +3,7 @@
 use super::{fused, names, ops, programs, queues, shapes};
 use crate::links::Links;
 use crate::netlist::Netlist;
+use crate::testing;
 use crate::words::Arch;
 use crate::{Finding, Findings};
 
@@ -44,5 +45,6 @@ pub fn check(netlist: &Netlist, arch: Option<Arch>) -> Findings {
     shapes::check(&mut checker);
     fused::check(&mut checker);
     programs::check(&mut checker);
+    checker.findings.extend(testing::check(netlist));
     checker.findings.sorted()
 }

@@ -102,6 +102,7 @@ rules! {
     SettingMissing "setting-missing" Error "Queues that the host fills have settings, with the fields their type needs." "facts 6.3";
     SettingForbidden "setting-forbidden" Error "A setting stands only where it means something." "facts 6.3";
     SettingUnused "setting-unused" Error "A queue with settings is read or written by the graph." "facts 6.3";
+    TestConfig "test-config" Warning "What a test-config says is understood." "facts 6.8";
     DeviceGrid "device-grid" Error "Ops lie on the worker grid of their device." "facts 7.2";
     DeviceChannel "device-channel" Error "Buffers lie in channels that the device has." "facts 7.2";
     DeviceMemory "device-memory" Error "Buffers end inside their channel." "facts 7.2";

@@ -1,0 +1,169 @@
+//! The section `test-config` (facts 6.8), and the params it gives to programs.
+
+use super::comparison::Comparison;
+use super::fields;
+use super::stimulus::Stimulus;
+use crate::netlist::Netlist;
+use crate::yaml::Node;
+use crate::{Findings, Rule};
+use regex_lite::Regex;
+
+/// What a netlist says about testing it.
+#[derive(Debug, Clone, Default)]
+pub struct TestConfig {
+    /// Arguments by name.
+    pub arguments: Vec<(String, String)>,
+    /// The queues that count as inputs.
+    pub inputs: Vec<String>,
+    /// The queues that count as outputs.
+    pub outputs: Vec<String>,
+    stimulus: Chosen<Stimulus>,
+    comparison: Chosen<Comparison>,
+}
+
+/// A value, and others for some queues.
+#[derive(Debug, Clone, Default)]
+struct Chosen<T> {
+    default: T,
+    overrides: Vec<(String, Option<Regex>, T)>,
+}
+
+impl<T> Chosen<T> {
+    /// The override of that name, else the first whose pattern is the whole name, else the default.
+    fn of(&self, name: &str) -> &T {
+        let exact = self.overrides.iter().find(|(key, ..)| key == name);
+        let found = exact.or_else(|| {
+            let matches = |pattern: &Regex| {
+                let found = pattern.find(name);
+                found.is_some_and(|found| found.range() == (0..name.len()))
+            };
+            self.overrides
+                .iter()
+                .find(|(_, pattern, _)| pattern.as_ref().is_some_and(matches))
+        });
+        found.map_or(&self.default, |(_, _, value)| value)
+    }
+
+    /// Reads a block of keys with an optional `overrides`, each of which starts from the defaults.
+    fn read(node: &Node, findings: &mut Findings, read: Reader<T>) -> Self
+    where
+        T: Default,
+    {
+        let mut chosen = Self {
+            default: read(node, findings),
+            overrides: Vec::new(),
+        };
+        let maps = fields::entries(node).filter(|(key, _)| *key == "overrides");
+        for (name, node) in maps.flat_map(|(_, node)| fields::entries(node)) {
+            let value = read(node, findings);
+            // A name with a dot is a pattern too; one that is no pattern is a name only.
+            let pattern = Regex::new(name).ok();
+            chosen.overrides.push((name.to_owned(), pattern, value));
+        }
+        chosen
+    }
+}
+
+type Reader<T> = fn(&Node, &mut Findings) -> T;
+
+impl TestConfig {
+    /// Reads the section; what is not understood keeps its default and is found.
+    pub fn read(netlist: &Netlist) -> (Self, Findings) {
+        let (mut config, mut findings) = (Self::default(), Findings::default());
+        let Some(section) = fields::section(netlist, "test-config") else {
+            return (config, findings);
+        };
+        for (key, node) in fields::entries(section) {
+            match key {
+                "test-args" => {
+                    let text = |(key, node): (&str, &Node)| {
+                        Some((key.to_owned(), node.text()?.to_owned()))
+                    };
+                    config.arguments = fields::entries(node).filter_map(text).collect();
+                }
+                "io-config" => {
+                    for (key, node) in fields::entries(node) {
+                        match key {
+                            "inputs" => config.inputs = fields::texts(node),
+                            "outputs" => config.outputs = fields::texts(node),
+                            _ => fields::unknown(key, node, &mut findings),
+                        }
+                    }
+                }
+                "stimulus-config" => {
+                    config.stimulus = Chosen::read(node, &mut findings, Stimulus::read);
+                }
+                "comparison-config" => {
+                    config.comparison = Chosen::read(node, &mut findings, Comparison::read);
+                }
+                _ => fields::unknown(key, node, &mut findings),
+            }
+        }
+        (config, findings)
+    }
+
+    /// How the data of a queue are made.
+    pub fn stimulus(&self, queue: &str) -> &Stimulus {
+        self.stimulus.of(queue)
+    }
+
+    /// How the answer of a queue is compared.
+    pub fn comparison(&self, queue: &str) -> &Comparison {
+        self.comparison.of(queue)
+    }
+
+    /// An argument as an integer.
+    pub fn argument(&self, name: &str) -> Option<i64> {
+        let (_, text) = self.arguments.iter().rev().find(|(key, _)| key == name)?;
+        text.trim().parse().ok()
+    }
+
+    /// The value of a param that the caller does not give: `$p_microbatch_count` and
+    /// `$p_loop_count` are the argument microbatch_count or 1, `$p_microbatch_size` the argument
+    /// or the largest input_count; others the argument of their name, else 0 where the name
+    /// contains incr, write or read, else 1.
+    pub fn param(&self, netlist: &Netlist, name: &str) -> i64 {
+        let short = name.trim_start_matches('$').trim_start_matches("p_");
+        let argument = |name| self.argument(name);
+        match short {
+            "microbatch_count" | "loop_count" => argument("microbatch_count").unwrap_or(1),
+            "microbatch_size" => argument(short).unwrap_or_else(|| {
+                let counts = netlist.graphs.iter().map(|graph| graph.input_count.value);
+                counts.max().map_or(1, i64::from)
+            }),
+            _ => argument(short).unwrap_or_else(|| {
+                let moves = ["incr", "write", "read"];
+                i64::from(!moves.iter().any(|part| name.contains(part)))
+            }),
+        }
+    }
+}
+
+/// What the section says that is not understood.
+pub(crate) fn check(netlist: &Netlist) -> Findings {
+    let (config, mut findings) = TestConfig::read(netlist);
+    let known = |name: &String| {
+        let base = name
+            .rsplit_once('.')
+            .map_or(name.as_str(), |(base, _)| base);
+        let is = |queue: &crate::Queue| queue.name.value == *name || queue.name.value == base;
+        netlist.queues.iter().any(is)
+    };
+    let unknown: Vec<_> = config
+        .inputs
+        .iter()
+        .chain(&config.outputs)
+        .filter(|name| !known(name))
+        .collect();
+    if let (Some(section), false) = (fields::section(netlist, "test-config"), unknown.is_empty()) {
+        for name in unknown {
+            let message = format!("io-config names '{name}', which is no queue");
+            findings.push(crate::Finding::new(
+                Rule::TestConfig,
+                section.span.first(),
+                message,
+            ));
+        }
+    }
+    findings
+}
