@@ -1,6 +1,6 @@
 //! Makes descriptors for strided copies of any rank.
 
-use crate::{Access, Descriptor, MAX_DIMENSIONS, Operation, VariableId};
+use crate::{Access, Descriptor, Extents, MAX_DIMENSIONS, Operation, VariableId};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::DataType;
 
@@ -152,7 +152,7 @@ fn split(dims: &[Dimension], from: &Place, to: &Place) -> Result<Vec<Descriptor>
         }
         places = next;
     }
-    let sizes: Vec<u64> = inner.iter().map(|dim| dim.count).collect();
+    let sizes: Extents = inner.iter().map(|dim| dim.count).collect();
     let access = |variable, offset, steps| Access {
         variable,
         offset,
@@ -243,9 +243,9 @@ mod tests {
         let to = Place::new(B, 12, [24, 4]);
         let descriptors = copy_strided(4, &[5, 3], &from, &to).unwrap();
         assert_eq!(descriptors.len(), 1);
-        assert_eq!(descriptors[0].to.sizes, [12, 5]);
-        assert_eq!(descriptors[0].to.steps, [1, 24]);
-        assert_eq!(descriptors[0].from[0].steps, [1, 12]);
+        assert_eq!(descriptors[0].to.sizes[..], [12, 5]);
+        assert_eq!(descriptors[0].to.steps[..], [1, 24]);
+        assert_eq!(descriptors[0].from[0].steps[..], [1, 12]);
     }
 
     #[test]

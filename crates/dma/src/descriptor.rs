@@ -1,5 +1,6 @@
 //! The descriptor: one movement of data from variables to a variable.
 
+use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use tenon_tensor::DataType;
 
@@ -27,6 +28,12 @@ impl fmt::Display for VariableId {
     }
 }
 
+/// Sizes of an access pattern, innermost first; those of a legal one stand in place.
+pub type Extents = SmallVec<[u64; MAX_DIMENSIONS]>;
+
+/// Steps of an access pattern in bytes, innermost first; those of a legal one stand in place.
+pub type Steps = SmallVec<[i64; MAX_DIMENSIONS]>;
+
 /// Which bytes of a variable are read or written, and in which order: a nest of loops, innermost
 /// first. The first size is in bytes, the others are counts; all steps are in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -36,9 +43,9 @@ pub struct Access {
     /// Byte at which the pattern starts; a negative step goes to lower ones.
     pub offset: u64,
     /// Sizes, innermost first; at most [`MAX_DIMENSIONS`].
-    pub sizes: Vec<u64>,
+    pub sizes: Extents,
     /// Steps in bytes, innermost first, as many as sizes. 0 repeats the same bytes.
-    pub steps: Vec<i64>,
+    pub steps: Steps,
     /// What the bytes are; [`DataType::U8`] when the operation does not care.
     pub dtype: DataType,
 }
@@ -49,8 +56,8 @@ impl Access {
         Self {
             variable,
             offset,
-            sizes: vec![len],
-            steps: vec![1],
+            sizes: smallvec![len],
+            steps: smallvec![1],
             dtype: DataType::U8,
         }
     }

@@ -8,7 +8,7 @@
 //! let to = Place::new(VariableId(1), 0, [8, 4]);
 //! let descriptors = copy_strided(4, &[3, 2], &from, &to).unwrap();
 //! assert_eq!(descriptors.len(), 1);
-//! assert_eq!(descriptors[0].to.sizes, [4, 2, 3]);
+//! assert_eq!(descriptors[0].to.sizes[..], [4, 2, 3]);
 //! ```
 
 mod check;
@@ -25,6 +25,7 @@ mod walk;
 pub use check::ByteRange;
 pub use copy_strided::{Place, cast_contiguous, copy_strided};
 pub use descriptor::{
-    Access, Constant, Descriptor, MAX_DIMENSIONS, MAX_SOURCES, Operation, VariableId,
+    Access, Constant, Descriptor, Extents, MAX_DIMENSIONS, MAX_SOURCES, Operation, Steps,
+    VariableId,
 };
 pub use plan::Plan;

@@ -1,6 +1,7 @@
 use super::*;
-use crate::{Constant, Place, VariableId, copy_strided};
+use crate::{Constant, Extents, Place, Steps, VariableId, copy_strided};
 use proptest::prelude::*;
+use smallvec::smallvec;
 use tenon_tensor::DataType;
 
 /// Positions of the bytes of a pattern, in order, by the definition.
@@ -93,10 +94,10 @@ fn placed(mut access: Access) -> Access {
 fn pair() -> impl Strategy<Value = Descriptor> {
     (access(0), access(1), any::<u8>()).prop_map(|(from, mut to, pick)| {
         // Take the sizes of the source in another order, or in one row.
-        let mut sizes = from.sizes.clone();
+        let mut sizes: Extents = from.sizes.clone();
         match pick % 4 {
             0 => sizes.reverse(),
-            1 => sizes = vec![sizes.iter().product()],
+            1 => sizes = smallvec![sizes.iter().product()],
             2 => sizes.rotate_left(1),
             _ => {}
         }
@@ -114,10 +115,10 @@ fn transpose() -> impl Strategy<Value = Descriptor> {
         |(shape, element_size, read, write, packed)| {
             let volume = shape.iter().product::<u64>() * element_size;
             let pattern = |variable, packed, step, row: u64| {
-                let sizes = if packed {
-                    vec![volume]
+                let sizes: Extents = if packed {
+                    smallvec![volume]
                 } else {
-                    vec![row, volume / row]
+                    smallvec![row, volume / row]
                 };
                 placed(Access {
                     variable: VariableId(variable),
@@ -311,8 +312,8 @@ fn casts_of_packed_and_strided_elements() {
     let access = |variable, dtype, sizes: [u64; 3], steps: [i64; 3]| Access {
         variable: VariableId(variable),
         offset: 0,
-        sizes: sizes.into(),
-        steps: steps.into(),
+        sizes: Extents::from_slice(&sizes),
+        steps: Steps::from_slice(&steps),
         dtype,
     };
     let from = access(0, DataType::F32, [4, 200, 500], [1, 2000, 4]);
@@ -415,8 +416,8 @@ fn backwards_steps_stay_inside() {
     let back = |offset, steps: [i64; 2]| Access {
         variable: VariableId(0),
         offset,
-        sizes: vec![4, 3],
-        steps: steps.into(),
+        sizes: smallvec![4, 3],
+        steps: Steps::from_slice(&steps),
         dtype: DataType::U8,
     };
     let to = Access::bytes(VariableId(1), 0, 12);
@@ -436,7 +437,7 @@ fn backwards_steps_stay_inside() {
 #[test]
 fn a_target_is_not_written_without_end() {
     let again = |variable| Access {
-        steps: vec![0],
+        steps: smallvec![0],
         ..Access::bytes(VariableId(variable), 0, 1 << 40)
     };
     let descriptor = Descriptor::copy(again(0), again(1));

@@ -159,6 +159,7 @@ pub(crate) fn gcd(mut a: usize, mut b: usize) -> usize {
 mod tests {
     use super::*;
     use crate::VariableId;
+    use smallvec::smallvec;
     use tenon_tensor::DataType;
 
     #[test]
@@ -166,8 +167,8 @@ mod tests {
         let access = Access {
             variable: VariableId(0),
             offset: 0,
-            sizes: vec![8, 3, 2],
-            steps: vec![1, 16, 100],
+            sizes: smallvec![8, 3, 2],
+            steps: smallvec![1, 16, 100],
             dtype: DataType::F32,
         };
         let mut walk = Walk::new(&access, 4).unwrap();
@@ -184,7 +185,7 @@ mod tests {
         assert_eq!(walk.next(1).offset, 0);
         let back = Access {
             offset: 200,
-            steps: vec![1, -16, -100],
+            steps: smallvec![1, -16, -100],
             ..access
         };
         assert_eq!(Walk::new(&back, 4).unwrap().next(9).offset, 132);

@@ -104,7 +104,9 @@ fn descriptor<'a>(mut words: impl Iterator<Item = &'a str>) -> Descriptor {
             scales: list(option("scales").unwrap()),
         },
         "transpose" => Operation::Transpose {
-            shape: list(option("shape").unwrap()).try_into().unwrap(),
+            shape: list::<Vec<u64>, _>(option("shape").unwrap())
+                .try_into()
+                .unwrap(),
             element_size: option("element").unwrap().parse().unwrap(),
         },
         other => panic!("{other}"),
@@ -130,6 +132,6 @@ fn access(text: &str, variable: usize) -> Access {
     }
 }
 
-fn list<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> Vec<T> {
+fn list<L: FromIterator<T>, T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> L {
     text.split(',').map(|item| item.parse().unwrap()).collect()
 }

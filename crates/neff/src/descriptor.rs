@@ -3,16 +3,9 @@
 use crate::object::object;
 use crate::{Name, neff_dtype, neff_dtype_name};
 use serde_json::Number;
-use smallvec::SmallVec;
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_dma::{Access, Constant, Descriptor, Operation, VariableId};
+use tenon_dma::{Access, Constant, Descriptor, Extents, Operation, Steps, VariableId};
 use tenon_tensor::DataType;
-
-/// Sizes of an access pattern, innermost first.
-pub type Extents = SmallVec<[u64; 4]>;
-
-/// Steps of an access pattern in bytes, innermost first.
-pub type Steps = SmallVec<[i64; 4]>;
 
 object! {
     /// A descriptor as it is stored, variables by name.
@@ -133,8 +126,8 @@ impl StoredAccess<'_> {
         Access {
             variable: id.unwrap_or(VariableId(0)),
             offset: self.offset.unwrap_or(0),
-            sizes: self.sizes.to_vec(),
-            steps: self.steps.to_vec(),
+            sizes: Extents::from_slice(self.sizes),
+            steps: Steps::from_slice(self.steps),
             dtype: parsed.unwrap_or(DataType::U8),
         }
     }
@@ -283,8 +276,8 @@ impl StoredDescriptor {
         let source = |(index, from): (usize, &Access)| StoredSource {
             from: Some(name(from.variable).into()),
             from_off: Some(from.offset),
-            from_sizes: Some(Extents::from_slice(&from.sizes)),
-            from_steps: Some(Steps::from_slice(&from.steps)),
+            from_sizes: Some(from.sizes.clone()),
+            from_steps: Some(from.steps.clone()),
             from_dtype: dtype(from.dtype),
             // JSON has no other numbers; they cannot be read either.
             scale: scales.get(index).and_then(|&scale| Number::from_f64(scale)),
@@ -294,8 +287,8 @@ impl StoredDescriptor {
         let mut stored = Self {
             to: name(to.variable).into(),
             to_off: Some(to.offset),
-            to_sizes: Extents::from_slice(&to.sizes),
-            to_steps: Steps::from_slice(&to.steps),
+            to_sizes: to.sizes.clone(),
+            to_steps: to.steps.clone(),
             to_dtype: dtype(to.dtype),
             ..Self::default()
         };

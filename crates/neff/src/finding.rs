@@ -140,6 +140,12 @@ impl Findings {
         }
     }
 
+    /// Adds those of a part of the check.
+    pub(crate) fn append(&mut self, part: Findings) {
+        part.list.into_iter().for_each(|finding| self.add(finding));
+        self.left_out += part.left_out;
+    }
+
     /// How many there are of that severity, among those kept.
     pub fn count(&self, severity: Severity) -> usize {
         self.list

@@ -49,6 +49,7 @@ mod tar_entry;
 mod target;
 mod tenon_member;
 mod tensor_map;
+mod triggers;
 mod verify;
 mod writer;
 
@@ -59,7 +60,7 @@ pub use definition::{
     CcStreams, Definition, DynamicDma, EngineFiles, EngineName, Fp8ConversionConfig, QueueSet,
     StateBufferReservation, Variable, VariableKind,
 };
-pub use descriptor::{Extents, Steps, StoredAccess, StoredDescriptor, StoredSource};
+pub use descriptor::{StoredAccess, StoredDescriptor, StoredSource};
 pub use diff::{Change, ConstantChange, Diff, Statistics, diff};
 pub use digest::{CheckedPackage, DIGESTS_JSON, Digest, Digests, StoredDigest, StoredDigests};
 pub use engine::{DveTable, Engine, StoredDescriptors, Trigger};
@@ -83,7 +84,7 @@ pub use strip::{Stripped, strip};
 pub use structure::{EngineParts, NamedKelf, Structure, Subgraph};
 pub use target::{FileTarget, Target};
 pub use tenon_base::{Control, Error, Result};
-pub use tenon_dma::VariableId;
+pub use tenon_dma::{Extents, Steps, VariableId};
 pub use tenon_member::{
     ConstantInfo, CpuTarget, Crossings, LiveRange, MemoryPlan, ModelInfo, NodePlacement,
     PlacementReport, Port, PreparedForm, RefusalReport, TENON_FORMAT, TenonMember, VariableInfo,

@@ -30,6 +30,29 @@ pub(crate) fn offsets<'a>(
     walk.found
 }
 
+/// The start of the value of a key of the object that `text` is.
+pub(crate) fn member(text: &[u8], key: &str) -> Option<usize> {
+    let mut walk = Walk {
+        text,
+        position: 0,
+        found: Vec::new(),
+    };
+    let mut found = None;
+    walk.space();
+    if walk.peek() == Some(b'{') {
+        walk.members(|walk, name, _| {
+            walk.space();
+            if decoded(name) == key {
+                found = Some(walk.position);
+                return false;
+            }
+            walk.skip();
+            true
+        });
+    }
+    found
+}
+
 /// Keys that occur twice in an object of `text`, with their offsets.
 pub(crate) fn doubles(text: &[u8]) -> Vec<(KeyPath, u64)> {
     let mut walk = Doubles {

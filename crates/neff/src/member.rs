@@ -14,8 +14,20 @@ pub(crate) fn read<T: Stored + DeserializeOwned>(
     name: &str,
     findings: &mut Findings,
 ) -> Option<T> {
+    read_by(package, name, findings, |bytes| {
+        serde_json::from_slice(bytes)
+    })
+}
+
+/// The same, `parse` being the fast way.
+pub(crate) fn read_by<T: Stored + DeserializeOwned>(
+    package: &Package,
+    name: &str,
+    findings: &mut Findings,
+    parse: impl FnOnce(&[u8]) -> serde_json::Result<T>,
+) -> Option<T> {
     let bytes = package.member(name)?;
-    if let Ok(value) = name::sharing(|| serde_json::from_slice(&bytes)) {
+    if let Ok(value) = name::sharing(|| parse(&bytes)) {
         return Some(value);
     }
     let mut problems = Findings::with_limit(usize::MAX);

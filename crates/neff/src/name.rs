@@ -14,21 +14,24 @@ use std::ops::Deref;
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(ArcStr);
 
+/// Its hash is seeded and short: a name is looked up at every place where it stands.
+type Names = HashSet<Name, foldhash::fast::RandomState>;
+
 thread_local! {
     /// The names of the member that is being read, while [`sharing`] runs.
-    static KNOWN: RefCell<Option<HashSet<Name>>> = const { RefCell::new(None) };
+    static KNOWN: RefCell<Option<Names>> = const { RefCell::new(None) };
 }
 
 /// Runs `read`, in which equal names share their memory.
 pub(crate) fn sharing<R>(read: impl FnOnce() -> R) -> R {
-    struct Forget;
-    impl Drop for Forget {
+    /// Puts back what was known around it.
+    struct Restore(Option<Names>);
+    impl Drop for Restore {
         fn drop(&mut self) {
-            KNOWN.with_borrow_mut(|known| *known = None);
+            KNOWN.set(self.0.take());
         }
     }
-    let _forget = Forget;
-    KNOWN.with_borrow_mut(|known| *known = Some(HashSet::new()));
+    let _restore = Restore(KNOWN.replace(Some(Names::default())));
     read()
 }
 

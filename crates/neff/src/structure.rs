@@ -179,9 +179,10 @@ impl Reader<'_> {
             let member = files.description.map(|file| subgraph.file(file));
             let program = files.program.map(|file| subgraph.file(file));
             let key = KeyPath::default().key(name.key());
-            let engine = member
-                .as_ref()
-                .and_then(|member| self.must::<Engine>(member, Some((&subgraph.member, key))));
+            let engine = member.as_ref().and_then(|member| {
+                let asked = Some((subgraph.member.as_str(), key));
+                self.must_by(member, asked, Engine::from_slice)
+            });
             let info = engine
                 .as_ref()
                 .and_then(|engine| engine.act_info.as_deref());
@@ -209,6 +210,15 @@ impl Reader<'_> {
         name: &str,
         asked: Option<(&str, KeyPath)>,
     ) -> Option<T> {
+        self.must_by(name, asked, |bytes| serde_json::from_slice(bytes))
+    }
+
+    fn must_by<T: Stored + DeserializeOwned>(
+        &mut self,
+        name: &str,
+        asked: Option<(&str, KeyPath)>,
+        parse: impl FnOnce(&[u8]) -> serde_json::Result<T>,
+    ) -> Option<T> {
         if self.package.member(name).is_none() {
             let finding = Finding::new(&rule::MEMBER_MISSING, format!("'{name}'"));
             self.findings.add(match asked {
@@ -217,6 +227,6 @@ impl Reader<'_> {
             });
             return None;
         }
-        member::read(self.package, name, &mut self.findings)
+        member::read_by(self.package, name, &mut self.findings, parse)
     }
 }

@@ -11,7 +11,7 @@ mod graph;
 use crate::finding::{Finding, Findings};
 use crate::structure::Subgraph;
 use crate::{Contents, KeyPath, Limits, Package, Structure, locate};
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -164,6 +164,14 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
+    /// A check of a part, beside others; its findings are added later.
+    fn part(&self) -> Check<'_> {
+        Check {
+            findings: Findings::with_limit(self.options.findings),
+            ..*self
+        }
+    }
+
     /// A rule broken in a JSON member; its offset is added at the end.
     fn broken(
         &mut self,

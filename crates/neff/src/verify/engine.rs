@@ -1,16 +1,18 @@
 //! Engine descriptions: their files, tables and triggers.
 
 use super::{Check, Part, descriptor};
+use crate::finding::Findings;
 use crate::structure::EngineParts;
 use crate::{Architecture, Engine, EngineName, KeyPath, Name, QueueSet, Trigger, rule};
-use std::collections::HashMap;
-use tenon_base::Result;
+use foldhash::HashMap;
+use std::sync::Mutex;
+use tenon_base::{Result, pool};
 
 /// Bytes of an instruction slot (facts, neuron.md 2.7).
 const SLOT: usize = 64;
 
-/// Triggers between two checks of the control handle.
-const STEP: usize = 1 << 16;
+/// Triggers that one thread checks in one go.
+const STEP: usize = 1 << 14;
 
 /// The rules of an engine.
 pub(super) fn engine(check: &mut Check<'_>, part: &Part<'_>, parts: &EngineParts) -> Result<()> {
@@ -147,7 +149,9 @@ fn dve_tables(check: &mut Check<'_>, part: &Part<'_>, engine: &Engine, member: &
 type Set<'a> = (u32, &'a QueueSet);
 
 /// The queue set of each ring, by the name of the set or of an instance.
-fn rings<'a>(part: &Part<'a>) -> HashMap<&'a str, Set<'a>> {
+type Rings<'a> = HashMap<&'a str, Set<'a>>;
+
+fn rings<'a>(part: &Part<'a>) -> Rings<'a> {
     let sets = part.subgraph.definition.dma_queue.iter().enumerate();
     let all = sets.flat_map(|(at, (name, set))| {
         let instances = set
@@ -170,38 +174,82 @@ fn triggers(
     member: &str,
 ) -> Result<()> {
     let rings = rings(part);
-    let mut amounts = Amounts::default();
-    // With one queue set there is nothing to compare.
-    let several = part.subgraph.definition.dma_queue.iter().count() > 1;
-    for (index, trigger) in engine.dma.iter().enumerate() {
-        if index % STEP == 0 {
-            let (done, total) = (index as u64, engine.dma.len() as u64);
-            check
+    let steps = engine.dma.len().div_ceil(STEP);
+    let checked: Vec<Mutex<Result<Findings>>> = (0..steps)
+        .map(|_| Mutex::new(Ok(Findings::default())))
+        .collect();
+    let whole: &Check<'_> = check;
+    pool::for_each(steps, |step| {
+        let first = step * STEP;
+        let findings = || {
+            let total = engine.dma.len() as u64;
+            whole
                 .control
-                .progress("check the descriptors", done, total)?;
-        }
-        keys(check, part, trigger, member, index);
-        match trigger.ring().map(|ring| (ring, rings.get(ring.as_str()))) {
-            Some((_, Some(&(at, set)))) => {
-                queue(check, name, set, trigger, member, index);
-                if several {
-                    amounts.add(at, trigger, index);
-                }
+                .progress("check the descriptors", first as u64, total)?;
+            let mut check = whole.part();
+            for (index, trigger) in engine.dma.iter().enumerate().skip(first).take(STEP) {
+                self::trigger(&mut check, part, (name, &rings), trigger, (member, index));
             }
-            Some((ring, None)) => {
-                let instance = trigger.instance_name.as_ref() == Some(ring);
-                let key = if instance { "instance_name" } else { "queue" };
-                let detail = format!("found '{ring}'");
-                check.broken(&rule::DMA_QUEUE_NAME, member, place(index).key(key), detail);
-            }
-            None => check.broken(&rule::DMA_QUEUE, member, place(index), ""),
+            Ok(check.findings)
+        };
+        if let Ok(mut slot) = checked[step].lock() {
+            *slot = findings();
         }
-        for (position, desc) in trigger.desc.iter().enumerate() {
-            let path = || match trigger.desc.is_object() {
-                true => place(index).key("desc"),
-                false => place(index).key("desc").index(position),
-            };
-            descriptor::descriptor(check, part, desc, member, &path);
+    });
+    for slot in checked {
+        let found = slot
+            .into_inner()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())?;
+        check.findings.append(found);
+    }
+    uneven(check, part, &rings, engine, member);
+    Ok(())
+}
+
+/// The rules of one trigger, in its member and at its place there.
+fn trigger(
+    check: &mut Check<'_>,
+    part: &Part<'_>,
+    (name, rings): (EngineName, &Rings<'_>),
+    trigger: &Trigger,
+    (member, index): (&str, usize),
+) {
+    keys(check, part, trigger, member, index);
+    match trigger.ring().map(|ring| (ring, rings.get(ring.as_str()))) {
+        Some((_, Some((_, set)))) => queue(check, name, set, trigger, member, index),
+        Some((ring, None)) => {
+            let instance = trigger.instance_name.as_ref() == Some(ring);
+            let key = if instance { "instance_name" } else { "queue" };
+            let detail = format!("found '{ring}'");
+            check.broken(&rule::DMA_QUEUE_NAME, member, place(index).key(key), detail);
+        }
+        None => check.broken(&rule::DMA_QUEUE, member, place(index), ""),
+    }
+    for (position, desc) in trigger.desc.iter().enumerate() {
+        let path = || match trigger.desc.is_object() {
+            true => place(index).key("desc"),
+            false => place(index).key("desc").index(position),
+        };
+        descriptor::descriptor(check, part, desc, member, &path);
+    }
+}
+
+/// Ids that have more descriptors on one queue set than on another.
+fn uneven(
+    check: &mut Check<'_>,
+    part: &Part<'_>,
+    rings: &Rings<'_>,
+    engine: &Engine,
+    member: &str,
+) {
+    // With one queue set there is nothing to compare.
+    if part.subgraph.definition.dma_queue.iter().count() <= 1 {
+        return;
+    }
+    let mut amounts = Amounts::default();
+    for (index, trigger) in engine.dma.iter().enumerate() {
+        if let Some(&(at, _)) = trigger.ring().and_then(|ring| rings.get(ring.as_str())) {
+            amounts.add(at, trigger, index);
         }
     }
     let names: Vec<&str> = part
@@ -220,7 +268,6 @@ fn triggers(
         let detail = format!("id {id}: {}", told.join(", "));
         check.broken(&rule::DMA_AMOUNT, member, place(first).key("id"), detail);
     }
-    Ok(())
 }
 
 /// How many descriptors each queue set has under one id of one function.
