@@ -1,0 +1,153 @@
+//! Axes: from numbers to pixels, with round numbers beside.
+
+use crate::{Anchor, Color, Shape};
+use std::ops::RangeInclusive;
+
+/// Where an axis stands, which is where its numbers are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Along x, the numbers below.
+    Bottom,
+    /// Along y, the numbers on the left.
+    Left,
+}
+
+/// A linear axis.
+pub struct Axis {
+    side: Side,
+    values: RangeInclusive<f64>,
+    pixels: RangeInclusive<f64>,
+    place: f64,
+    label: String,
+    text: fn(f64) -> String,
+    grid: Option<f64>,
+}
+
+impl Axis {
+    /// An axis on which the first and last of `values` stand at the first and last of `pixels`
+    /// (turned round for one that grows upwards), itself at `place` of the other direction.
+    pub fn new(
+        side: Side,
+        values: RangeInclusive<f64>,
+        pixels: RangeInclusive<f64>,
+        place: f64,
+    ) -> Self {
+        Self {
+            side,
+            values,
+            pixels,
+            place,
+            label: String::new(),
+            text: |value| value.to_string(),
+            grid: None,
+        }
+    }
+
+    /// What the numbers are.
+    pub fn label(mut self, text: impl Into<String>) -> Self {
+        self.label = text.into();
+        self
+    }
+
+    /// How a number is written.
+    pub fn numbers(mut self, text: fn(f64) -> String) -> Self {
+        self.text = text;
+        self
+    }
+
+    /// Grid lines from the axis to `end` of the other direction.
+    pub fn grid(mut self, end: f64) -> Self {
+        self.grid = Some(end);
+        self
+    }
+
+    /// The pixel of a value.
+    pub fn at(&self, value: f64) -> f64 {
+        let (low, high) = (*self.values.start(), *self.values.end());
+        let (first, last) = (*self.pixels.start(), *self.pixels.end());
+        if high > low {
+            first + (value - low) / (high - low) * (last - first)
+        } else {
+            first
+        }
+    }
+
+    /// Line, ticks, numbers, label and grid.
+    pub fn shapes(&self) -> Vec<Shape> {
+        let (first, last) = (*self.pixels.start(), *self.pixels.end());
+        let mut shapes = Vec::new();
+        // A number takes about 70 pixels along x and 40 along y.
+        let room = match self.side {
+            Side::Bottom => 70.0,
+            Side::Left => 40.0,
+        };
+        let most = ((last - first).abs() / room).max(1.0) as usize;
+        for value in ticks(*self.values.start(), *self.values.end(), most) {
+            let at = self.at(value);
+            if let Some(end) = self.grid {
+                let line = Shape::line(self.point(at, self.place), self.point(at, end));
+                shapes.push(line.stroke(Color::GRAY, 0.5));
+            }
+            let out = match self.side {
+                Side::Bottom => self.place + 4.0,
+                Side::Left => self.place - 4.0,
+            };
+            shapes.push(Shape::line(self.point(at, self.place), self.point(at, out)));
+            let text = (self.text)(value);
+            shapes.push(match self.side {
+                Side::Bottom => Shape::text(at, out + 12.0, text).anchor(Anchor::Middle),
+                Side::Left => Shape::text(out - 3.0, at + 4.0, text).anchor(Anchor::End),
+            });
+        }
+        shapes.push(Shape::line(
+            self.point(first, self.place),
+            self.point(last, self.place),
+        ));
+        if !self.label.is_empty() {
+            let middle = (first + last) / 2.0;
+            let label = self.label.as_str();
+            shapes.push(match self.side {
+                Side::Bottom => Shape::text(middle, self.place + 34.0, label),
+                Side::Left => Shape::text(self.place - 66.0, middle, label).turned(),
+            });
+            if let Some(label) = shapes.pop() {
+                shapes.push(label.anchor(Anchor::Middle));
+            }
+        }
+        shapes
+    }
+
+    fn point(&self, along: f64, across: f64) -> (f64, f64) {
+        match self.side {
+            Side::Bottom => (along, across),
+            Side::Left => (across, along),
+        }
+    }
+}
+
+/// Round numbers from `low` to `high`, evenly spaced by 1, 2 or 5 times a power of ten, `most` or
+/// one more of them. None for a range that is empty or no range.
+pub fn ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
+    let span = high - low;
+    if !(span.is_finite() && span > 0.0 && low.is_finite()) || most == 0 {
+        return Vec::new();
+    }
+    let rough = span / most as f64;
+    let power = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .map(|factor| factor * power)
+        .into_iter()
+        .find(|step| *step >= rough * (1.0 - 1e-9))
+        .unwrap_or(10.0 * power);
+    // Counted in steps, so that no error adds up; numbers too close to tell apart give none.
+    let (first, last) = ((low / step).ceil(), (high / step).floor());
+    let count = last - first;
+    if count.is_nan() || count > most as f64 + 1.0 {
+        return Vec::new();
+    }
+    // As many digits as the step has, so that 3 times 0.2 is 0.6.
+    let scale = 10f64.powi((-power.log10().round() as i32).clamp(0, 300));
+    (0..=count.max(-1.0) as i64)
+        .map(|index| ((first + index as f64) * step * scale).round() / scale)
+        .collect()
+}

@@ -1,0 +1,53 @@
+//! Colours.
+
+use std::fmt;
+
+/// A colour without transparency; its text is `#rrggbb`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Color {
+    /// Red, green, blue.
+    pub rgb: [u8; 3],
+}
+
+/// Eight colours that people who see colours differently tell apart (Okabe and Ito 2008), the black
+/// of the original left for text.
+const DISTINCT: [[u8; 3]; 8] = [
+    [0x56, 0xb4, 0xe9],
+    [0xe6, 0x9f, 0x00],
+    [0x00, 0x9e, 0x73],
+    [0xcc, 0x79, 0xa7],
+    [0xf0, 0xe4, 0x42],
+    [0x00, 0x72, 0xb2],
+    [0xd5, 0x5e, 0x00],
+    [0x99, 0x99, 0x99],
+];
+
+impl Color {
+    /// Text and outlines.
+    pub const BLACK: Color = Color::new(0x22, 0x22, 0x22);
+    /// Grid lines and what is less important.
+    pub const GRAY: Color = Color::new(0xbb, 0xbb, 0xbb);
+    /// The ground.
+    pub const WHITE: Color = Color::new(0xff, 0xff, 0xff);
+
+    /// A colour of red, green and blue.
+    pub const fn new(red: u8, green: u8, blue: u8) -> Self {
+        Self {
+            rgb: [red, green, blue],
+        }
+    }
+
+    /// The colour of kind `index`: neighbours differ, after eight they start again.
+    pub const fn of(index: usize) -> Self {
+        Self {
+            rgb: DISTINCT[index % DISTINCT.len()],
+        }
+    }
+}
+
+impl fmt::Display for Color {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [red, green, blue] = self.rgb;
+        write!(f, "#{red:02x}{green:02x}{blue:02x}")
+    }
+}

@@ -1,0 +1,28 @@
+//! Pictures: shapes, text and axes, written as SVG text.
+//!
+//! A [`Picture`] is a list of [`Shape`]s in the order in which they are painted; its `Display` is a
+//! whole SVG file that needs nothing else (no script, no style sheet, no font file). Every text is
+//! escaped, so that names of a model may be anything. Equal pictures give equal bytes.
+//!
+//! ```
+//! use tenon_draw::{Axis, Color, Picture, Shape, Side};
+//! let mut picture = Picture::new(320.0, 200.0);
+//! let axis = Axis::new(Side::Bottom, 0.0..=40.0, 50.0..=300.0, 170.0).label("kernel");
+//! picture.add(Shape::rect(axis.at(3.0), 40.0, 60.0, 20.0).fill(Color::of(0)).title("a < b"));
+//! picture.extend(axis.shapes());
+//! picture.add(Shape::text(10.0, 20.0, "memory").bold());
+//! let svg = picture.to_string();
+//! assert!(svg.starts_with("<svg ") && svg.contains("<title>a &lt; b</title>"));
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod axis;
+mod color;
+mod picture;
+mod shape;
+
+pub use axis::{Axis, Side, ticks};
+pub use color::Color;
+pub use picture::Picture;
+pub use shape::{Anchor, Shape};

@@ -1,0 +1,365 @@
+//! Shapes: what is painted, where and how.
+
+use crate::Color;
+use std::fmt::{self, Write};
+
+/// Which end of a text stands at its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Anchor {
+    /// The first character.
+    #[default]
+    Start,
+    /// The middle.
+    Middle,
+    /// The last character.
+    End,
+}
+
+/// Something to paint: a form with its colours. Lengths are pixels, x to the right, y downwards.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shape {
+    form: Form,
+    fill: Option<Color>,
+    stroke: Option<(Color, f64)>,
+    dashed: bool,
+    opacity: f64,
+    title: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Form {
+    Rect {
+        x: f64,
+        y: f64,
+        width: f64,
+        height: f64,
+        radius: f64,
+    },
+    Circle {
+        x: f64,
+        y: f64,
+        radius: f64,
+    },
+    Path {
+        points: Vec<(f64, f64)>,
+        closed: bool,
+        arrow: bool,
+    },
+    Text {
+        x: f64,
+        y: f64,
+        text: String,
+        size: f64,
+        anchor: Anchor,
+        bold: bool,
+        turned: bool,
+    },
+}
+
+impl Shape {
+    /// A rectangle by its upper left corner and size, without outline, grey until filled.
+    pub fn rect(x: f64, y: f64, width: f64, height: f64) -> Self {
+        let form = Form::Rect {
+            x,
+            y,
+            width: width.max(0.0),
+            height: height.max(0.0),
+            radius: 0.0,
+        };
+        Self::new(form, Some(Color::GRAY), None)
+    }
+
+    /// A disc by its centre.
+    pub fn circle(x: f64, y: f64, radius: f64) -> Self {
+        let radius = radius.max(0.0);
+        Self::new(Form::Circle { x, y, radius }, Some(Color::GRAY), None)
+    }
+
+    /// A line between two points.
+    pub fn line(from: (f64, f64), to: (f64, f64)) -> Self {
+        Self::polyline([from, to])
+    }
+
+    /// A line through several points.
+    pub fn polyline(points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        let form = Form::Path {
+            points: points.into_iter().collect(),
+            closed: false,
+            arrow: false,
+        };
+        Self::new(form, None, Some((Color::BLACK, 1.0)))
+    }
+
+    /// A filled area between points.
+    pub fn polygon(points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        let form = Form::Path {
+            points: points.into_iter().collect(),
+            closed: true,
+            arrow: false,
+        };
+        Self::new(form, Some(Color::GRAY), None)
+    }
+
+    /// A line of text on the base line `y`, 12 pixels high.
+    pub fn text(x: f64, y: f64, text: impl Into<String>) -> Self {
+        let form = Form::Text {
+            x,
+            y,
+            text: text.into(),
+            size: 12.0,
+            anchor: Anchor::default(),
+            bold: false,
+            turned: false,
+        };
+        Self::new(form, Some(Color::BLACK), None)
+    }
+
+    fn new(form: Form, fill: Option<Color>, stroke: Option<(Color, f64)>) -> Self {
+        Self {
+            form,
+            fill,
+            stroke,
+            dashed: false,
+            opacity: 1.0,
+            title: None,
+        }
+    }
+
+    /// The colour inside, or of the text.
+    pub fn fill(mut self, color: Color) -> Self {
+        self.fill = Some(color);
+        self
+    }
+
+    /// The outline's colour and width.
+    pub fn stroke(mut self, color: Color, width: f64) -> Self {
+        self.stroke = Some((color, width));
+        self
+    }
+
+    /// Makes the outline a dashed one.
+    pub fn dashed(mut self) -> Self {
+        self.dashed = true;
+        self
+    }
+
+    /// How much it covers what lies below: 0 nothing, 1 all.
+    pub fn opacity(mut self, share: f64) -> Self {
+        self.opacity = share.clamp(0.0, 1.0);
+        self
+    }
+
+    /// What is told when the pointer rests on it.
+    pub fn title(mut self, text: impl Into<String>) -> Self {
+        self.title = Some(text.into());
+        self
+    }
+
+    /// Rounds the corners of a rectangle.
+    pub fn rounded(mut self, by: f64) -> Self {
+        if let Form::Rect { radius, .. } = &mut self.form {
+            *radius = by;
+        }
+        self
+    }
+
+    /// Ends a line with an arrow head.
+    pub fn arrow(mut self) -> Self {
+        if let Form::Path { arrow, .. } = &mut self.form {
+            *arrow = true;
+        }
+        self
+    }
+
+    /// The height of a text.
+    pub fn size(mut self, pixels: f64) -> Self {
+        if let Form::Text { size, .. } = &mut self.form {
+            *size = pixels;
+        }
+        self
+    }
+
+    /// Which end of a text stands at its place.
+    pub fn anchor(mut self, at: Anchor) -> Self {
+        if let Form::Text { anchor, .. } = &mut self.form {
+            *anchor = at;
+        }
+        self
+    }
+
+    /// Makes a text bold.
+    pub fn bold(mut self) -> Self {
+        if let Form::Text { bold, .. } = &mut self.form {
+            *bold = true;
+        }
+        self
+    }
+
+    /// Turns a text so that it is read upwards.
+    pub fn turned(mut self) -> Self {
+        if let Form::Text { turned, .. } = &mut self.form {
+            *turned = true;
+        }
+        self
+    }
+
+    /// Whether a head for arrows must be there.
+    pub(crate) fn has_arrow(&self) -> bool {
+        matches!(self.form, Form::Path { arrow: true, .. })
+    }
+
+    fn paint(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.fill {
+            Some(color) => write!(f, r#" fill="{color}""#)?,
+            None => write!(f, r#" fill="none""#)?,
+        }
+        if let Some((color, width)) = self.stroke {
+            write!(
+                f,
+                r#" stroke="{color}" stroke-width="{}""#,
+                Number(width.max(0.0))
+            )?;
+            if self.dashed {
+                write!(f, r#" stroke-dasharray="4 3""#)?;
+            }
+        }
+        if self.opacity < 1.0 {
+            write!(f, r#" opacity="{}""#, Number(self.opacity))?;
+        }
+        Ok(())
+    }
+
+    /// Closes the element `name`, with the title inside when there is one.
+    fn close(&self, f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+        match &self.title {
+            Some(title) => writeln!(f, "><title>{}</title></{name}>", Escaped(title)),
+            None => writeln!(f, "/>"),
+        }
+    }
+}
+
+impl fmt::Display for Shape {
+    /// The SVG element, on a line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.form {
+            &Form::Rect {
+                x,
+                y,
+                width,
+                height,
+                radius,
+            } => {
+                let [x, y, width, height] = [x, y, width, height].map(Number);
+                write!(
+                    f,
+                    r#"<rect x="{x}" y="{y}" width="{width}" height="{height}""#
+                )?;
+                if radius > 0.0 {
+                    write!(f, r#" rx="{}""#, Number(radius))?;
+                }
+                self.paint(f)?;
+                self.close(f, "rect")
+            }
+            &Form::Circle { x, y, radius } => {
+                let [x, y, radius] = [x, y, radius].map(Number);
+                write!(f, r#"<circle cx="{x}" cy="{y}" r="{radius}""#)?;
+                self.paint(f)?;
+                self.close(f, "circle")
+            }
+            Form::Path {
+                points,
+                closed,
+                arrow,
+            } => {
+                write!(f, r#"<path d=""#)?;
+                for (index, &(x, y)) in points.iter().enumerate() {
+                    let step = if index == 0 { 'M' } else { 'L' };
+                    write!(f, "{step}{} {}", Number(x), Number(y))?;
+                }
+                write!(f, "{}\"", if *closed { "Z" } else { "" })?;
+                if *arrow {
+                    write!(f, r#" marker-end="url(#arrow)""#)?;
+                }
+                self.paint(f)?;
+                self.close(f, "path")
+            }
+            Form::Text { .. } => self.text_element(f),
+        }
+    }
+}
+
+impl Shape {
+    fn text_element(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Form::Text {
+            x,
+            y,
+            text,
+            size,
+            anchor,
+            bold,
+            turned,
+        } = &self.form
+        else {
+            return Ok(());
+        };
+        let (x, y, size) = (Number(*x), Number(*y), Number(*size));
+        write!(f, r#"<text x="{x}" y="{y}" font-size="{size}""#)?;
+        match anchor {
+            Anchor::Start => {}
+            Anchor::Middle => write!(f, r#" text-anchor="middle""#)?,
+            Anchor::End => write!(f, r#" text-anchor="end""#)?,
+        }
+        if *bold {
+            write!(f, r#" font-weight="bold""#)?;
+        }
+        if *turned {
+            write!(f, r#" transform="rotate(-90 {x} {y})""#)?;
+        }
+        self.paint(f)?;
+        write!(f, ">")?;
+        if let Some(title) = &self.title {
+            write!(f, "<title>{}</title>", Escaped(title))?;
+        }
+        writeln!(f, "{}</text>", Escaped(text))
+    }
+}
+
+/// A number with two digits behind the point at most; what is no number, or too large to draw, is 0.
+struct Number(f64);
+
+/// More pixels than a viewer can draw.
+const LARGEST: f64 = 1e7;
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = match self.0 {
+            value if value.abs() <= LARGEST => (value * 100.0).round() / 100.0,
+            _ => 0.0,
+        };
+        // No minus before zero.
+        write!(f, "{}", value + 0.0)
+    }
+}
+
+/// Text in which nothing is markup; characters that XML does not have become U+FFFD.
+pub(crate) struct Escaped<'a>(pub &'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                '\t' | '\n' => f.write_char(c)?,
+                '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => {
+                    f.write_char('\u{fffd}')?;
+                }
+                c => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
