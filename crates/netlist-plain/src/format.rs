@@ -1,0 +1,90 @@
+//! Rounding to the formats of a netlist, where `golden` rounds (facts 5.6 and 10.1).
+
+use crate::tensor::Tensor;
+use tenon_netlist::data::{BLOCK, decode, decode_block, encode, encode_block, tf32};
+use tenon_netlist::{Arch, DataFormat};
+
+/// What a format makes of every element: encoded and decoded again.
+pub fn rounded(mut tensor: Tensor, format: DataFormat) -> Tensor {
+    if format.is_block() {
+        // 16 neighbours of a row share an exponent; a row of tiles is whole blocks.
+        for block in tensor.values.chunks_exact_mut(BLOCK) {
+            let values: [f32; BLOCK] = std::array::from_fn(|index| block[index]);
+            let coded = encode_block(format, &values);
+            let back = coded.and_then(|(shared, codes)| decode_block(format, shared, &codes));
+            block.copy_from_slice(&back.unwrap_or(values));
+        }
+        return tensor;
+    }
+    if matches!(format, DataFormat::Float32) {
+        return tensor;
+    }
+    tensor.map(|value| {
+        let code = encode(format, value);
+        code.and_then(|code| decode(format, code)).unwrap_or(value)
+    })
+}
+
+/// Whether numbers of a format are rounded again when an op reads or writes them.
+fn is_narrow(format: DataFormat) -> bool {
+    use DataFormat::{Bfp2, Bfp2B, Bfp4, Bfp4B};
+    matches!(format, Bfp2 | Bfp2B | Bfp4 | Bfp4B)
+}
+
+/// An op's input of a declared format, as the op sees it.
+pub fn read(tensor: Tensor, format: DataFormat, arch: Arch) -> Tensor {
+    match format {
+        _ if is_narrow(format) => rounded(tensor, format),
+        DataFormat::Float32 if matches!(arch, Arch::Wormhole | Arch::WormholeB0) => {
+            tensor.map(tf32)
+        }
+        _ => tensor,
+    }
+}
+
+/// An op's output of a declared format, as it leaves the op.
+pub fn written(tensor: Tensor, format: DataFormat) -> Tensor {
+    match format {
+        _ if is_narrow(format) => rounded(tensor, format),
+        DataFormat::Int8 => tensor.map(int8),
+        DataFormat::Int32 => tensor.map(int32),
+        _ => tensor,
+    }
+}
+
+/// The nearest Int8; halves go away from zero.
+pub fn int8(value: f32) -> f32 {
+    value.round().clamp(-127.0, 127.0)
+}
+
+/// The nearest Int32.
+pub fn int32(value: f32) -> f32 {
+    value.round().clamp(-2_147_483_647.0, 2_147_483_647.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_narrow_blocks_and_tf32_are_rounded_when_read() {
+        let tensor = Tensor::from_fn(1, 1, 1, |_, _, _| 0.1);
+        let same = read(tensor.clone(), DataFormat::Float16B, Arch::WormholeB0);
+        assert_eq!(same, tensor);
+        let tf = read(tensor.clone(), DataFormat::Float32, Arch::WormholeB0);
+        assert_eq!(tf.values[0].to_bits(), 0.1f32.to_bits() & 0xffff_e000);
+        assert_eq!(
+            read(tensor.clone(), DataFormat::Float32, Arch::Blackhole),
+            tensor
+        );
+        // 0.1 is 1.6 * 2^-4, that is 6.4 quarters of 2^-4: 6 are kept.
+        let narrow = read(tensor, DataFormat::Bfp4B, Arch::Grayskull);
+        assert_eq!(narrow.values[0], 0.09375);
+    }
+
+    #[test]
+    fn integers_are_rounded_and_clamped() {
+        assert_eq!([int8(2.5), int8(-2.5), int8(900.0)], [3.0, -3.0, 127.0]);
+        assert_eq!(int32(-3e9), -2_147_483_647.0);
+    }
+}
