@@ -4,15 +4,32 @@
 //! A backend is stateless and short-lived; what it makes may outlive it (seed: Arm NN backend
 //! guide, "The Backend interface").
 
+mod allocator;
+mod backend;
+mod context;
 mod evaluate;
+mod handles;
+mod identity;
 mod memory;
+mod options;
 mod registry;
+mod subgraph;
+mod support;
+mod views;
 mod workload;
 
+pub use allocator::{Allocation, Allocator};
+pub use backend::Backend;
+pub use context::{BackendContext, CounterDef, MemoryManager, NetworkId, ProfilingContext};
 pub use evaluate::evaluate;
-pub use memory::{Inputs, MAX_OUTPUTS, Operands, Outputs, OwnedOperands, Pair, RawOperand};
-pub use registry::Registry;
-pub use workload::{
-    Backend, BackendId, Capability, CapabilityValue, CpuLevel, InPlace, InputSpec, NodeView,
-    Prepared, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec,
+pub use handles::{
+    EdgeStrategy, HandleFactory, MemorySource, MemorySources, TensorHandle, edge_strategy,
 };
+pub use identity::{BackendId, Capability, NamedValue};
+pub use memory::{Inputs, MAX_OUTPUTS, Operands, Outputs, OwnedOperands, Pair, RawOperand};
+pub use options::{CreationOptions, GivenOption, OptionDef, OptionScope, OptionSetting, settings};
+pub use registry::{NamedContext, PROTECTED_CONTENT, Registry};
+pub use subgraph::Subgraph;
+pub use support::{NodeView, Reason, Refusal};
+pub use views::{FailedPart, OptimisationViews, Substitution};
+pub use workload::{CpuLevel, InPlace, InputSpec, Prepared, Workload, WorkloadPlan, WorkloadSpec};

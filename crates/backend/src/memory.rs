@@ -7,6 +7,7 @@ use tenon_tensor::{ALIGNMENT, BufferMut, Element, Tensor, TensorType};
 
 /// The bytes of one operand of one execution.
 #[derive(Debug, Clone, Copy)]
+#[repr(C)]
 pub struct RawOperand {
     start: *mut u8,
     len: usize,

@@ -1,12 +1,25 @@
 //! The backends a runtime has, by name, in order of registration.
 
-use crate::{Backend, BackendId};
+use crate::{
+    Backend, BackendContext, BackendId, CreationOptions, GivenOption, NamedValue, OptionScope,
+    settings,
+};
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 
+/// The capability of backends that can keep content from the reach of the CPU.
+pub const PROTECTED_CONTENT: &str = "ProtectedContentAllocation";
+
 /// The backends of one runtime; not a global.
 #[derive(Clone, Default)]
-pub struct Registry(Vec<Arc<dyn Backend>>);
+pub struct Registry {
+    backends: Vec<Arc<dyn Backend>>,
+    registered: u64,
+    deregistered: u64,
+}
+
+/// The context of a backend in a runtime.
+pub type NamedContext = (BackendId, Box<dyn BackendContext>);
 
 impl Registry {
     /// No backends.
@@ -29,26 +42,128 @@ impl Registry {
                 format!("backend {id} is registered already"),
             ));
         }
-        self.0.push(backend);
+        self.backends.push(backend);
+        self.registered += 1;
         Ok(())
+    }
+
+    /// Takes one out; what it made stays alive.
+    pub fn deregister(&mut self, id: &BackendId) -> Result<Arc<dyn Backend>> {
+        let found = self.backends.iter().position(|backend| backend.id() == *id);
+        let index = found.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "no backend has this name")
+                .expected(self.names())
+                .found(id)
+        })?;
+        self.deregistered += 1;
+        Ok(self.backends.remove(index))
     }
 
     /// The backend of that name.
     pub fn find(&self, id: &BackendId) -> Option<&Arc<dyn Backend>> {
-        self.0.iter().find(|backend| backend.id() == *id)
+        self.backends.iter().find(|backend| backend.id() == *id)
     }
 
     /// All, in order of registration.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Backend>> {
-        self.0.iter()
+        self.backends.iter()
     }
 
     /// All names, joined by ", ".
     pub fn names(&self) -> String {
-        self.0
+        self.backends
             .iter()
             .map(|backend| backend.id().to_string())
             .collect::<Vec<_>>()
             .join(", ")
     }
+
+    /// How often a backend was registered, and how often taken out.
+    pub fn changes(&self) -> (u64, u64) {
+        (self.registered, self.deregistered)
+    }
+
+    /// Gives backends the model options among `given`. Options for backends that are not there,
+    /// unknown names and values of the wrong kind are reported together; then nothing is changed.
+    pub fn configure(&mut self, given: &[GivenOption]) -> Result<()> {
+        let mut problems: Vec<Error> = given
+            .iter()
+            .filter(|option| self.find(&option.backend).is_none())
+            .map(|option| {
+                Error::new(
+                    ErrorKind::NotFound,
+                    "an option for a backend that is not there",
+                )
+                .expected(self.names())
+                .found(&option.backend)
+            })
+            .collect();
+        let mut changed = Vec::new();
+        for (index, backend) in self.backends.iter().enumerate() {
+            let configured =
+                settings(&**backend, given, OptionScope::Model).and_then(|settings| match settings
+                    .is_empty()
+                {
+                    true => Ok(None),
+                    false => backend.configured(&settings).map(Some),
+                });
+            match configured {
+                Ok(Some(backend)) => changed.push((index, backend)),
+                Ok(None) => {}
+                Err(error) => problems.push(error),
+            }
+        }
+        if let Some(error) = Error::from_all(problems) {
+            return Err(error);
+        }
+        for (index, backend) in changed {
+            self.backends[index] = backend;
+        }
+        Ok(())
+    }
+
+    /// The contexts of the backends in a new runtime. A backend whose hardware is not there, or that
+    /// cannot keep protected content where that is asked for, is taken out and told about; so is one
+    /// whose options are wrong.
+    pub fn start(
+        &mut self,
+        given: &[GivenOption],
+        protected_content: bool,
+    ) -> (Vec<NamedContext>, Vec<(BackendId, Error)>) {
+        let (mut contexts, mut refused) = (Vec::new(), Vec::new());
+        for backend in self.backends.clone() {
+            let id = backend.id();
+            match context(&*backend, given, protected_content) {
+                Ok(context) => contexts.extend(context.map(|context| (id, context))),
+                Err(error) => {
+                    self.backends.retain(|backend| backend.id() != id);
+                    self.deregistered += 1;
+                    refused.push((id, error));
+                }
+            }
+        }
+        (contexts, refused)
+    }
 }
+
+fn context(
+    backend: &dyn Backend,
+    given: &[GivenOption],
+    protected_content: bool,
+) -> Result<Option<Box<dyn BackendContext>>> {
+    if protected_content && !backend.has(PROTECTED_CONTENT, &NamedValue::Bool(true)) {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("backend {} cannot keep protected content", backend.id()),
+        )
+        .expected(format_args!("capability {PROTECTED_CONTENT} = true")));
+    }
+    let settings = settings(backend, given, OptionScope::Creation)?;
+    backend.context(&CreationOptions {
+        settings,
+        protected_content,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ mod travel;
 use crate::clean::perm_of;
 use crate::rewrite::{Outcome, Rewriter, Rule, perm_attributes};
 use std::sync::Arc;
-use tenon_backend::{Backend, CapabilityValue};
+use tenon_backend::{Backend, NamedValue};
 use tenon_base::Result;
 use tenon_graph::{Attributes, Node, ValueId};
 
@@ -44,15 +44,13 @@ pub(crate) enum Preference {
 
 /// What the first choice of backends prefers.
 pub(crate) fn preference(backends: &[&Arc<dyn Backend>]) -> Preference {
-    let is_nhwc = |value: &CapabilityValue| match value {
-        CapabilityValue::String(layout) => layout.eq_ignore_ascii_case("nhwc"),
-        _ => false,
-    };
-    let prefers = backends.first().is_some_and(|backend| {
-        let capabilities = backend.capabilities();
-        let mut layouts = capabilities.iter().filter(|c| c.name == "PreferredLayout");
-        layouts.any(|layout| is_nhwc(&layout.value))
-    });
+    let prefers =
+        backends
+            .first()
+            .is_some_and(|backend| match backend.capability("PreferredLayout") {
+                Some(NamedValue::String(layout)) => layout.eq_ignore_ascii_case("nhwc"),
+                _ => false,
+            });
     if prefers {
         Preference::Nhwc
     } else {

@@ -5,7 +5,7 @@ use crate::signature::Signature;
 use crate::simd::Level;
 use std::borrow::Cow;
 use tenon_backend::{
-    Backend, BackendId, Capability, CapabilityValue, CpuLevel, NodeView, Refusal, Workload,
+    Backend, BackendId, Capability, CpuLevel, NamedValue, NodeView, Refusal, Workload,
     WorkloadPlan, WorkloadSpec,
 };
 use tenon_base::{Error, ErrorKind, Result};
@@ -63,10 +63,10 @@ impl Backend for CpuAcc {
     }
 
     fn capabilities(&self) -> Vec<Capability> {
-        vec![Capability {
-            name: "PreferredLayout",
-            value: CapabilityValue::String(Cow::Borrowed("NHWC")),
-        }]
+        vec![Capability::new(
+            "PreferredLayout",
+            NamedValue::String(Cow::Borrowed("NHWC")),
+        )]
     }
 
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {

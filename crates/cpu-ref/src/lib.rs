@@ -203,7 +203,8 @@ mod tests {
     fn every_operator_of_the_table_has_a_kernel_and_every_kernel_an_operator() {
         let missing: Vec<&str> = tenon_graph::operator::all()
             .map(|operator| operator.name)
-            .filter(|name| !kernels().contains_key(name))
+            // Only the backend that made one knows what it computes.
+            .filter(|name| *name != "tenon.Precompiled" && !kernels().contains_key(name))
             .collect();
         assert!(missing.is_empty(), "{missing:?}");
         let unknown: Vec<_> = kernels()

@@ -46,7 +46,7 @@ pub use source::Source;
 pub use tenon_neff as neff;
 pub use tenon_netlist as netlist;
 
-pub use tenon_backend::{Backend, BackendId, Capability, CapabilityValue, CpuLevel, Registry};
+pub use tenon_backend::{Backend, BackendId, Capability, CpuLevel, NamedValue, Registry};
 pub use tenon_base::trace::TraceSink;
 pub use tenon_base::{Control, Error, ErrorKind, Location, Progress, Result};
 pub use tenon_bef::Module;

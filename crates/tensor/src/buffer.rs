@@ -4,6 +4,7 @@
 use crate::Element;
 use memmap2::{Mmap, MmapMut};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::any::Any;
 use std::fs::File;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
@@ -138,7 +139,20 @@ impl DerefMut for BufferMut {
 enum Memory {
     Owned(BufferMut),
     Mapped(Mmap),
+    Foreign(Foreign),
 }
+
+/// Memory of somebody else, there as long as its keeper.
+struct Foreign {
+    start: NonNull<u8>,
+    len: usize,
+    _keeper: Box<dyn Any + Send + Sync>,
+}
+
+// SAFETY: whoever made it vouched that the bytes are only read, from any thread.
+unsafe impl Send for Foreign {}
+// SAFETY: as above.
+unsafe impl Sync for Foreign {}
 
 /// Shared read-only memory: a slice of an owned buffer or of a mapped file. Cloning and slicing
 /// copy nothing.
@@ -166,6 +180,23 @@ impl Buffer {
             memory: Arc::new(Memory::Mapped(map)),
             range,
         })
+    }
+
+    /// Memory of somebody else, without a copy.
+    ///
+    /// # Safety
+    /// Until `keeper` is dropped, `start` is valid for reads of `len` initialised bytes that nobody
+    /// writes.
+    pub unsafe fn foreign(start: NonNull<u8>, len: usize, keeper: impl Any + Send + Sync) -> Self {
+        let foreign = Foreign {
+            start,
+            len,
+            _keeper: Box::new(keeper),
+        };
+        Self {
+            memory: Arc::new(Memory::Foreign(foreign)),
+            range: 0..len,
+        }
     }
 
     /// A part of it; `None` when it lies outside.
@@ -203,6 +234,10 @@ impl Deref for Buffer {
         let all: &[u8] = match &*self.memory {
             Memory::Owned(owned) => owned,
             Memory::Mapped(map) => map,
+            // SAFETY: vouched for in `Buffer::foreign`, and the keeper lives as long as this.
+            Memory::Foreign(foreign) => unsafe {
+                std::slice::from_raw_parts(foreign.start.as_ptr(), foreign.len)
+            },
         };
         &all[self.range.clone()]
     }

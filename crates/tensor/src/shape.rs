@@ -3,6 +3,7 @@
 use crate::DataType;
 use std::fmt;
 use std::ops::Deref;
+use std::str::FromStr;
 use tenon_base::{Error, ErrorKind, Result};
 
 /// The extents of a tensor, outermost dimension first; empty for a scalar.
@@ -135,6 +136,29 @@ impl fmt::Display for TensorType {
     }
 }
 
+impl FromStr for TensorType {
+    type Err = Error;
+
+    /// Reads `f32[2, 3]`, as it is displayed.
+    fn from_str(text: &str) -> Result<Self> {
+        let malformed = || {
+            Error::new(ErrorKind::InvalidArgument, "not the type of a tensor")
+                .expected("a data type and extents, such as f32[2, 3]")
+                .found(text)
+        };
+        let (dtype, extents) = text.split_once('[').ok_or_else(malformed)?;
+        let extents = extents.strip_suffix(']').ok_or_else(malformed)?;
+        let extents = match extents.trim() {
+            "" => Vec::new(),
+            list => list
+                .split(',')
+                .map(|extent| extent.trim().parse().map_err(|_| malformed()))
+                .collect::<Result<Vec<usize>>>()?,
+        };
+        Self::new(dtype.parse()?, extents)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,5 +186,28 @@ mod tests {
             TensorType::new(DataType::F32, [2, 3]).unwrap().to_string(),
             "f32[2, 3]"
         );
+    }
+
+    #[test]
+    fn types_print_and_parse_back() {
+        for (dtype, extents) in [
+            (DataType::F32, vec![]),
+            (DataType::I4, vec![7]),
+            (DataType::Bool, vec![2, 0, 3]),
+        ] {
+            let ty = TensorType::new(dtype, extents).unwrap();
+            assert_eq!(ty.to_string().parse::<TensorType>().unwrap(), ty);
+        }
+        for text in [
+            "",
+            "f32",
+            "f32[2",
+            "f32[-1]",
+            "f99[2]",
+            "f32[,]",
+            "f32[9999999999999999999]",
+        ] {
+            assert!(text.parse::<TensorType>().is_err(), "{text}");
+        }
     }
 }

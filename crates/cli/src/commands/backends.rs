@@ -4,7 +4,7 @@ use crate::flags::Backends;
 use crate::output::say;
 use crate::table::Table;
 use serde_json::json;
-use tenon::{CapabilityValue, Result};
+use tenon::{NamedValue, Result};
 
 pub fn run(flags: &Backends) -> Result<()> {
     let registry = tenon::backends();
@@ -15,7 +15,10 @@ pub fn run(flags: &Backends) -> Result<()> {
                 let capabilities: serde_json::Map<_, _> = backend
                     .capabilities()
                     .into_iter()
-                    .map(|capability| (capability.name.to_owned(), value(&capability.value)))
+                    .map(|capability| {
+                        let value = value(&capability.value);
+                        (capability.name.into_owned(), value)
+                    })
                     .collect();
                 json!({
                     "id": backend.id().as_str(),
@@ -32,10 +35,7 @@ pub fn run(flags: &Backends) -> Result<()> {
         let capabilities: Vec<_> = backend
             .capabilities()
             .iter()
-            .map(|capability| match &capability.value {
-                CapabilityValue::String(text) => format!("{}={text}", capability.name),
-                other => format!("{}={}", capability.name, value(other)),
-            })
+            .map(|capability| format!("{}={}", capability.name, capability.value))
             .collect();
         table.row([
             backend.id().to_string(),
@@ -47,11 +47,12 @@ pub fn run(flags: &Backends) -> Result<()> {
     Ok(())
 }
 
-fn value(value: &CapabilityValue) -> serde_json::Value {
+fn value(value: &NamedValue) -> serde_json::Value {
     match value {
-        CapabilityValue::Bool(flag) => json!(flag),
-        CapabilityValue::Int(number) => json!(number),
-        CapabilityValue::Float(number) => json!(number),
-        CapabilityValue::String(text) => json!(text),
+        NamedValue::Bool(flag) => json!(flag),
+        NamedValue::Int(number) => json!(number),
+        NamedValue::Unsigned(number) => json!(number),
+        NamedValue::Float(number) => json!(number),
+        NamedValue::String(text) => json!(text),
     }
 }

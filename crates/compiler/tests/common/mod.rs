@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 use tenon_backend::{
-    Backend, BackendId, Capability, CapabilityValue, CpuLevel, NodeView, Refusal, Registry,
-    Workload, WorkloadPlan, WorkloadSpec, evaluate,
+    Backend, BackendId, Capability, CpuLevel, NamedValue, NodeView, Refusal, Registry, Workload,
+    WorkloadPlan, WorkloadSpec, evaluate,
 };
 use tenon_base::{Control, Result};
 use tenon_compiler::Compiled;
@@ -28,10 +28,10 @@ impl Backend for ChannelsLast {
     }
 
     fn capabilities(&self) -> Vec<Capability> {
-        vec![Capability {
-            name: "PreferredLayout",
-            value: CapabilityValue::String("nhwc".into()),
-        }]
+        vec![Capability::new(
+            "PreferredLayout",
+            NamedValue::String("nhwc".into()),
+        )]
     }
 
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {

@@ -88,6 +88,14 @@ operators! { "tenon"
         (required("Q", FLOATS), required("K", FLOATS), required("V", FLOATS),
          optional("mask", FLOATS))
         -> (Y) [float("scale", "factor of the scores; default 1")] attention;
+    /// What a backend made of several nodes: only that backend knows what it computes. Constants
+    /// that it needs, such as a compiled program, are inputs.
+    Compute "tenon.Precompiled" (variadic("X", ANY)) -> (variadic("Y", ANY))
+        [
+            must(string("backend", "the backend that made it")),
+            must(string("name", "what that backend calls it")),
+            must(strings("outputs", "the types of the outputs, such as f32[1, 10]")),
+        ] precompiled;
 }
 
 fn planes(kernel: &[usize], node: &Inference<'_>) -> Result<Window> {
@@ -171,4 +179,16 @@ fn attention(node: &Inference<'_>) -> Inferred {
         broadcasts_to(mask, "mask", &[batch, heads, queries, keys])?;
     }
     one(dtype, [batch, queries, heads, v.shape()[3]])
+}
+
+fn precompiled(node: &Inference<'_>) -> Inferred {
+    let types = node.attributes.strings("outputs")?.unwrap_or_default();
+    if types.len() != node.outputs {
+        return Err(
+            invalid("attribute 'outputs' does not have a type for each output")
+                .expected(node.outputs)
+                .found(types.len()),
+        );
+    }
+    types.iter().map(|text| text.parse()).collect()
 }

@@ -1,0 +1,334 @@
+//! The structs of the header, and their layout as data.
+
+#![allow(
+    missing_docs,
+    reason = "include/tenon/backend.h documents every member"
+)]
+
+use std::ffi::c_void;
+
+/// How a struct lies in memory.
+pub struct Layout {
+    /// Its name in the header.
+    pub name: &'static str,
+    pub size: usize,
+    /// Each member and the byte it starts at.
+    pub members: &'static [(&'static str, usize)],
+}
+
+macro_rules! structs {
+    ($($name:ident, $c:literal { $($member:ident: $ty:ty,)* })*) => {
+        $(
+            #[repr(C)]
+            #[derive(Clone, Copy)]
+            pub struct $name {
+                $(pub $member: $ty,)*
+            }
+        )*
+
+        /// Every struct of the header.
+        pub const LAYOUTS: &[Layout] = &[$(Layout {
+            name: $c,
+            size: size_of::<$name>(),
+            members: &[$((stringify!($member), std::mem::offset_of!($name, $member)),)*],
+        },)*];
+    };
+}
+
+/// A function's answer: null when all went well.
+pub type Outcome = *const Failure;
+/// What frees a struct that its maker owns.
+pub type Release<T> = Option<unsafe extern "C" fn(*const T)>;
+/// A function of a context.
+pub type Notice = Option<unsafe extern "C" fn(*const Context, u64) -> Outcome>;
+/// An array of pointers to structs.
+pub type List<T> = *const *const T;
+
+structs! {
+    Text, "tenon_text" {
+        start: *const u8,
+        length: usize,
+    }
+    Bytes, "tenon_bytes" {
+        start: *const c_void,
+        length: usize,
+        owner: *const c_void,
+    }
+    Operand, "tenon_operand" {
+        start: *mut c_void,
+        length: usize,
+    }
+    InPlace, "tenon_in_place" {
+        input: u32,
+        output: u32,
+    }
+    Ids, "tenon_ids" {
+        start: *const u32,
+        length: usize,
+    }
+    Failure, "tenon_failure" {
+        size: usize,
+        status: i32,
+        reason: i32,
+        index: i64,
+        found: i64,
+        name: Text,
+        text: Text,
+        release: Release<Failure>,
+    }
+    Tensor, "tenon_tensor" {
+        size: usize,
+        dtype: i32,
+        rank: u32,
+        extents: *const u64,
+        data: Bytes,
+        layout: Text,
+        prepared: Bytes,
+    }
+    Attribute, "tenon_attribute" {
+        size: usize,
+        name: Text,
+        kind: i32,
+        count: usize,
+        integers: *const i64,
+        floats: *const f32,
+        texts: *const Text,
+        tensor: *const Tensor,
+    }
+    Node, "tenon_node" {
+        size: usize,
+        op: Text,
+        name: Text,
+        input_count: usize,
+        inputs: List<Tensor>,
+        output_count: usize,
+        outputs: List<Tensor>,
+        attribute_count: usize,
+        attributes: List<Attribute>,
+        input_values: *const u32,
+        output_values: *const u32,
+    }
+    Graph, "tenon_graph" {
+        size: usize,
+        value_count: usize,
+        values: List<Tensor>,
+        node_count: usize,
+        nodes: List<Node>,
+        inputs: Ids,
+        outputs: Ids,
+    }
+    NamedValue, "tenon_named_value" {
+        size: usize,
+        name: Text,
+        kind: i32,
+        number: f32,
+        integer: i64,
+        text: Text,
+    }
+    BackendOption, "tenon_option" {
+        size: usize,
+        value: *const NamedValue,
+        scope: i32,
+        doc: Text,
+    }
+    Prepared, "tenon_prepared" {
+        size: usize,
+        input: u32,
+        layout: Text,
+        data: Bytes,
+    }
+    Plan, "tenon_plan" {
+        size: usize,
+        scratch_bytes: usize,
+        in_place_count: usize,
+        in_place: *const InPlace,
+        prepared_count: usize,
+        prepared: List<Prepared>,
+        release: Release<Plan>,
+    }
+    Operands, "tenon_operands" {
+        size: usize,
+        input_count: usize,
+        inputs: *const Operand,
+        output_count: usize,
+        outputs: *const Operand,
+        scratch: Operand,
+    }
+    Workload, "tenon_workload" {
+        size: usize,
+        execute: Option<unsafe extern "C" fn(*const Workload, *const Operands) -> Outcome>,
+        reads: Option<unsafe extern "C" fn(*const Workload, u32) -> i32>,
+        release: Release<Workload>,
+    }
+    MemoryManager, "tenon_memory_manager" {
+        size: usize,
+        acquire: Option<unsafe extern "C" fn(*const MemoryManager) -> Outcome>,
+        give_back: Option<unsafe extern "C" fn(*const MemoryManager)>,
+        release: Release<MemoryManager>,
+    }
+    Substitution, "tenon_substitution" {
+        size: usize,
+        nodes: Ids,
+        inputs: Ids,
+        outputs: Ids,
+        replacement: *const Graph,
+    }
+    FailedPart, "tenon_failed_part" {
+        size: usize,
+        nodes: Ids,
+        reason: Text,
+    }
+    Views, "tenon_views" {
+        size: usize,
+        substitution_count: usize,
+        substitutions: List<Substitution>,
+        failed_count: usize,
+        failed: List<FailedPart>,
+        untouched: Ids,
+        deleted: Ids,
+        release: Release<Views>,
+    }
+    Allocator, "tenon_allocator" {
+        size: usize,
+        source: i32,
+        allocate: Option<unsafe extern "C" fn(*const Allocator, usize, usize) -> *mut c_void>,
+        free: Option<unsafe extern "C" fn(*const Allocator, *mut c_void)>,
+        release: Release<Allocator>,
+    }
+    HandleFactory, "tenon_handle_factory" {
+        size: usize,
+        name: Text,
+        import_sources: u32,
+        export_sources: u32,
+        map: i32,
+        padding: i32,
+    }
+    TensorHandle, "tenon_tensor_handle" {
+        size: usize,
+        copy_in: Option<unsafe extern "C" fn(*const TensorHandle, *const c_void, usize) -> Outcome>,
+        copy_out: Option<unsafe extern "C" fn(*const TensorHandle, *mut c_void, usize) -> Outcome>,
+        release: Release<TensorHandle>,
+    }
+    Context, "tenon_context" {
+        size: usize,
+        before_load: Notice,
+        after_load: Notice,
+        before_unload: Notice,
+        after_unload: Notice,
+        after_enqueue: Notice,
+        release: Release<Context>,
+    }
+    Counter, "tenon_counter" {
+        size: usize,
+        name: Text,
+        doc: Text,
+        unit: Text,
+    }
+    Profiling, "tenon_profiling" {
+        size: usize,
+        counter_count: usize,
+        counters: List<Counter>,
+        enable: Option<unsafe extern "C" fn(*const Profiling, i32) -> Outcome>,
+        sample: Option<unsafe extern "C" fn(*const Profiling, *mut u64) -> Outcome>,
+        release: Release<Profiling>,
+    }
+    Host, "tenon_host" {
+        size: usize,
+        major: u32,
+        minor: u32,
+        retain: Option<unsafe extern "C" fn(*const c_void) -> *mut c_void>,
+        forget: Option<unsafe extern "C" fn(*mut c_void)>,
+    }
+    Backend, "tenon_backend" {
+        size: usize,
+        description: Text,
+        capability_count: usize,
+        capabilities: List<NamedValue>,
+        option_count: usize,
+        options: List<BackendOption>,
+        handle_factory_count: usize,
+        handle_factories: List<HandleFactory>,
+        attach: Option<unsafe extern "C" fn(*const Backend, *const Host) -> Outcome>,
+        supports: Option<unsafe extern "C" fn(*const Backend, *const Node) -> Outcome>,
+        plan: Option<
+            unsafe extern "C" fn(*const Backend, *const Node, i32, *mut *const Plan) -> Outcome,
+        >,
+        workload: Option<
+            unsafe extern "C" fn(
+                *const Backend,
+                *const Node,
+                *const MemoryManager,
+                *mut *const Workload,
+            ) -> Outcome,
+        >,
+        optimise: Option<
+            unsafe extern "C" fn(*const Backend, *const Graph, *mut *const Views) -> Outcome,
+        >,
+        configured: Option<
+            unsafe extern "C" fn(
+                *const Backend,
+                usize,
+                List<NamedValue>,
+                *mut *const Backend,
+            ) -> Outcome,
+        >,
+        memory_manager: Option<
+            unsafe extern "C" fn(*const Backend, *mut *const MemoryManager) -> Outcome,
+        >,
+        context: Option<
+            unsafe extern "C" fn(
+                *const Backend,
+                usize,
+                List<NamedValue>,
+                i32,
+                *mut *const Context,
+            ) -> Outcome,
+        >,
+        profiling: Option<unsafe extern "C" fn(*const Backend, *mut *const Profiling) -> Outcome>,
+        allocator: Option<unsafe extern "C" fn(*const Backend, *mut *const Allocator) -> Outcome>,
+        with_allocator: Option<
+            unsafe extern "C" fn(*const Backend, *const Allocator, *mut *const Backend) -> Outcome,
+        >,
+        tensor_handle: Option<
+            unsafe extern "C" fn(
+                *const Backend,
+                Text,
+                *const Tensor,
+                *mut *const TensorHandle,
+            ) -> Outcome,
+        >,
+        release: Release<Backend>,
+    }
+}
+
+impl Text {
+    /// No text.
+    pub const EMPTY: Text = Text::of("");
+
+    /// A text that must stay where it is while this is used.
+    pub const fn of(text: &str) -> Self {
+        Self {
+            start: text.as_ptr(),
+            length: text.len(),
+        }
+    }
+}
+
+impl Bytes {
+    /// No bytes.
+    pub const NONE: Bytes = Bytes {
+        start: std::ptr::null(),
+        length: 0,
+        owner: std::ptr::null(),
+    };
+}
+
+impl Ids {
+    /// Positions that must stay where they are while this is used.
+    pub const fn of(ids: &[u32]) -> Self {
+        Self {
+            start: ids.as_ptr(),
+            length: ids.len(),
+        }
+    }
+}

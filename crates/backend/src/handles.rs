@@ -1,0 +1,175 @@
+//! Tensor memory of backends: what it can do, and how a tensor passes from one to another.
+
+use std::fmt;
+use tenon_base::Result;
+
+/// Where memory comes from (facts, armnn.md 1.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the sources of facts, armnn.md 1.2")]
+pub enum MemorySource {
+    Malloc,
+    DmaBuf,
+    DmaBufProtected,
+    Gralloc,
+}
+
+impl MemorySource {
+    /// Every source.
+    pub const ALL: [MemorySource; 4] = [
+        MemorySource::Malloc,
+        MemorySource::DmaBuf,
+        MemorySource::DmaBufProtected,
+        MemorySource::Gralloc,
+    ];
+
+    /// Its bit in [`MemorySources`].
+    pub const fn bit(self) -> u32 {
+        match self {
+            MemorySource::Malloc => 1,
+            MemorySource::DmaBuf => 2,
+            MemorySource::DmaBufProtected => 4,
+            MemorySource::Gralloc => 8,
+        }
+    }
+}
+
+/// A set of memory sources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemorySources(pub u32);
+
+impl MemorySources {
+    /// Whether `source` is among them.
+    pub fn contains(self, source: MemorySource) -> bool {
+        self.0 & source.bit() != 0
+    }
+
+    /// Whether there are some that `other` has too.
+    pub fn meets(self, other: MemorySources) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+impl fmt::Display for MemorySources {
+    /// `Malloc, DmaBuf`, or `none`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = MemorySource::ALL
+            .into_iter()
+            .filter(|source| self.contains(*source))
+            .map(|source| format!("{source:?}"))
+            .collect();
+        match names.is_empty() {
+            true => f.write_str("none"),
+            false => f.write_str(&names.join(", ")),
+        }
+    }
+}
+
+/// A kind of tensor memory of a backend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HandleFactory {
+    /// Its name; factories of several backends with the same name make the same memory.
+    pub id: String,
+    /// Memory of others that its tensors can be made of.
+    pub import: MemorySources,
+    /// Memory that others can take its tensors for.
+    pub export: MemorySources,
+    /// Whether the CPU can read and write its tensors.
+    pub map: bool,
+    /// Whether its tensors have padding between elements, so that none can be imported or exported.
+    pub padding: bool,
+}
+
+/// How a tensor passes from its maker to a user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EdgeStrategy {
+    /// The user reads it where it lies.
+    Direct,
+    /// The user's memory is made of the maker's.
+    Export,
+    /// It is copied by the CPU.
+    Copy,
+}
+
+/// How a tensor of the maker's memory passes to a user with these preferences: the first that holds
+/// of the same memory, export into import, and copying (facts, armnn.md 2). `None` when nothing
+/// does. No preferences stand for plain memory, which takes part in everything.
+pub fn edge_strategy(maker: &[HandleFactory], user: &[HandleFactory]) -> Option<EdgeStrategy> {
+    let Some(made) = maker.first() else {
+        return match user.first() {
+            None => Some(EdgeStrategy::Direct),
+            Some(first) if first.import.contains(MemorySource::Malloc) && !first.padding => {
+                Some(EdgeStrategy::Export)
+            }
+            Some(first) => first.map.then_some(EdgeStrategy::Copy),
+        };
+    };
+    if user.iter().any(|factory| factory.id == made.id) {
+        return Some(EdgeStrategy::Direct);
+    }
+    let plain = HandleFactory {
+        id: String::new(),
+        import: MemorySources(MemorySource::Malloc.bit()),
+        export: MemorySources(MemorySource::Malloc.bit()),
+        map: true,
+        padding: false,
+    };
+    let taken = user.first().unwrap_or(&plain);
+    if made.export.meets(taken.import) && !made.padding && !taken.padding {
+        return Some(EdgeStrategy::Export);
+    }
+    (made.map && taken.map).then_some(EdgeStrategy::Copy)
+}
+
+/// A tensor in a backend's memory.
+pub trait TensorHandle: Send {
+    /// Writes its elements.
+    fn copy_in(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Reads its elements.
+    fn copy_out(&self, bytes: &mut [u8]) -> Result<()>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn factory(id: &str, import: u32, export: u32, map: bool) -> HandleFactory {
+        HandleFactory {
+            id: id.into(),
+            import: MemorySources(import),
+            export: MemorySources(export),
+            map,
+            padding: false,
+        }
+    }
+
+    #[test]
+    fn the_first_strategy_that_holds_is_taken() {
+        let a = factory("A", 1, 1, true);
+        let b = factory("B", 1, 2, true);
+        let dark = factory("Dark", 2, 2, false);
+        let one = |factory: &HandleFactory| vec![factory.clone()];
+        assert_eq!(edge_strategy(&[], &[]), Some(EdgeStrategy::Direct));
+        assert_eq!(
+            edge_strategy(&one(&a), &[b.clone(), a.clone()]),
+            Some(EdgeStrategy::Direct)
+        );
+        assert_eq!(
+            edge_strategy(&one(&a), &one(&b)),
+            Some(EdgeStrategy::Export)
+        );
+        assert_eq!(edge_strategy(&one(&b), &one(&a)), Some(EdgeStrategy::Copy));
+        assert_eq!(edge_strategy(&one(&dark), &one(&a)), None);
+        assert_eq!(edge_strategy(&[], &one(&a)), Some(EdgeStrategy::Export));
+        assert_eq!(edge_strategy(&[], &one(&dark)), None);
+        let mut padded = b.clone();
+        padded.padding = true;
+        assert_eq!(edge_strategy(&one(&a), &[padded]), Some(EdgeStrategy::Copy));
+    }
+
+    #[test]
+    fn sources_are_listed_in_words() {
+        assert_eq!(MemorySources(3).to_string(), "Malloc, DmaBuf");
+        assert_eq!(MemorySources(0).to_string(), "none");
+    }
+}

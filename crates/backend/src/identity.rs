@@ -1,0 +1,98 @@
+//! What a backend is called and what it says of itself.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// A backend's name, as in `--backends CpuAcc,CpuRef`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BackendId(Cow<'static, str>);
+
+impl BackendId {
+    /// A built-in backend's name.
+    pub const fn new(name: &'static str) -> Self {
+        Self(Cow::Borrowed(name))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for BackendId {
+    fn from(name: String) -> Self {
+        Self(Cow::Owned(name))
+    }
+}
+
+impl fmt::Display for BackendId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// A named property of a backend (facts, armnn.md 1.7).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Capability {
+    /// Its name, such as `PreferredLayout`.
+    pub name: Cow<'static, str>,
+    /// Its value.
+    pub value: NamedValue,
+}
+
+impl Capability {
+    /// A capability of a built-in backend.
+    pub fn new(name: &'static str, value: NamedValue) -> Self {
+        Self {
+            name: Cow::Borrowed(name),
+            value,
+        }
+    }
+}
+
+/// The value of a capability or an option.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the kinds of facts, armnn.md 1.7")]
+pub enum NamedValue {
+    Bool(bool),
+    Int(i64),
+    Unsigned(u64),
+    Float(f32),
+    String(Cow<'static, str>),
+}
+
+impl NamedValue {
+    /// The kind in a word, as options are documented.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            NamedValue::Bool(_) => "bool",
+            NamedValue::Int(_) => "int",
+            NamedValue::Unsigned(_) => "unsigned",
+            NamedValue::Float(_) => "float",
+            NamedValue::String(_) => "string",
+        }
+    }
+
+    /// Reads a value of the same kind as this one from text, as a command line gives it.
+    pub fn parse_like(&self, text: &str) -> Option<Self> {
+        Some(match self {
+            NamedValue::Bool(_) => NamedValue::Bool(text.parse().ok()?),
+            NamedValue::Int(_) => NamedValue::Int(text.parse().ok()?),
+            NamedValue::Unsigned(_) => NamedValue::Unsigned(text.parse().ok()?),
+            NamedValue::Float(_) => NamedValue::Float(text.parse().ok()?),
+            NamedValue::String(_) => NamedValue::String(text.to_owned().into()),
+        })
+    }
+}
+
+impl fmt::Display for NamedValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NamedValue::Bool(value) => value.fmt(f),
+            NamedValue::Int(value) => value.fmt(f),
+            NamedValue::Unsigned(value) => value.fmt(f),
+            NamedValue::Float(value) => value.fmt(f),
+            NamedValue::String(value) => f.write_str(value),
+        }
+    }
+}

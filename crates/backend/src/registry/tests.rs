@@ -1,0 +1,161 @@
+use super::*;
+use crate::{
+    Capability, CpuLevel, NodeView, OptionDef, OptionSetting, Reason, Refusal, Workload,
+    WorkloadPlan, WorkloadSpec,
+};
+
+/// Takes nothing; has an option, and hardware or not.
+struct Idle {
+    id: &'static str,
+    threads: u64,
+    there: bool,
+}
+
+impl Backend for Idle {
+    fn id(&self) -> BackendId {
+        BackendId::new(self.id)
+    }
+
+    fn description(&self) -> String {
+        format!("idle on {} threads", self.threads)
+    }
+
+    fn capabilities(&self) -> Vec<Capability> {
+        vec![Capability::new(
+            PROTECTED_CONTENT,
+            NamedValue::Bool(self.threads > 1),
+        )]
+    }
+
+    fn options(&self) -> Vec<OptionDef> {
+        let option = |name: &'static str, scope, default| OptionDef {
+            name: name.into(),
+            scope,
+            default,
+            doc: "".into(),
+        };
+        vec![
+            option("Threads", OptionScope::Model, NamedValue::Unsigned(1)),
+            option("Fast", OptionScope::Creation, NamedValue::Bool(false)),
+        ]
+    }
+
+    fn configured(&self, options: &[OptionSetting]) -> Result<Arc<dyn Backend>> {
+        let NamedValue::Unsigned(threads) = options[0].value else {
+            return Err(Error::new(ErrorKind::Internal, "asked with another kind"));
+        };
+        Ok(Arc::new(Idle { threads, ..*self }))
+    }
+
+    fn supports(&self, _: &NodeView<'_>) -> Result<(), Refusal> {
+        Err(Reason::UnknownOperator.into())
+    }
+
+    fn plan(&self, _: &WorkloadSpec, _: CpuLevel) -> Result<WorkloadPlan> {
+        Ok(WorkloadPlan::default())
+    }
+
+    fn workload(&self, _: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+        Err(Error::new(ErrorKind::Unsupported, "idle"))
+    }
+
+    fn context(&self, _: &CreationOptions) -> Result<Option<Box<dyn BackendContext>>> {
+        match self.there {
+            true => Ok(None),
+            false => Err(Error::new(ErrorKind::Unsupported, "no such device")),
+        }
+    }
+}
+
+fn registry(backends: &[(&'static str, bool)]) -> Registry {
+    let mut registry = Registry::new();
+    for &(id, there) in backends {
+        registry
+            .register(Arc::new(Idle {
+                id,
+                threads: 1,
+                there,
+            }))
+            .unwrap();
+    }
+    registry
+}
+
+fn given(list: &[&str]) -> Vec<GivenOption> {
+    list.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+#[test]
+fn names_are_new_and_say_something() {
+    let mut all = registry(&[("A", true)]);
+    for id in ["", "Unknown", "A"] {
+        let again = Idle {
+            id,
+            threads: 1,
+            there: true,
+        };
+        assert!(all.register(Arc::new(again)).is_err(), "{id}");
+    }
+    assert_eq!(all.names(), "A");
+}
+
+#[test]
+fn taking_out_is_counted_and_unknown_names_are_told() {
+    let mut all = registry(&[("A", true), ("B", true)]);
+    all.deregister(&BackendId::new("A")).unwrap();
+    assert_eq!(all.names(), "B");
+    assert_eq!(all.changes(), (2, 1));
+    assert_eq!(
+        all.deregister(&BackendId::new("A"))
+            .err()
+            .unwrap()
+            .to_string(),
+        "no backend has this name: expected B, found A"
+    );
+}
+
+#[test]
+fn options_are_typed_and_all_problems_are_told() {
+    let mut all = registry(&[("A", true), ("B", true)]);
+    all.configure(&given(&["B.Threads=4", "A.Fast=true"]))
+        .unwrap();
+    let describe =
+        |registry: &Registry, id| registry.find(&BackendId::new(id)).unwrap().description();
+    assert_eq!(describe(&all, "B"), "idle on 4 threads");
+    assert_eq!(describe(&all, "A"), "idle on 1 threads");
+    let error = all
+        .configure(&given(&[
+            "A.Threads=many",
+            "A.Speed=1",
+            "C.Threads=1",
+            "B.Threads=2",
+        ]))
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "an option for a backend that is not there: expected A, B, found C\n\
+         option A.Threads: the value is of another kind: expected unsigned, found many\n\
+         option A.Speed: the backend has no such option: expected Threads, Fast"
+    );
+    assert_eq!(describe(&all, "B"), "idle on 4 threads");
+    assert!("A.Threads".parse::<GivenOption>().is_err());
+}
+
+#[test]
+fn absent_hardware_and_protected_content_take_a_backend_out() {
+    let mut all = registry(&[("A", true), ("B", false)]);
+    let (contexts, refused) = all.start(&[], false);
+    assert!(contexts.is_empty());
+    assert_eq!(all.names(), "A");
+    assert_eq!(refused[0].1.to_string(), "no such device");
+
+    let mut all = registry(&[("A", true), ("B", true)]);
+    all.configure(&given(&["B.Threads=2"])).unwrap();
+    let (_, refused) = all.start(&[], true);
+    assert_eq!(all.names(), "B");
+    assert_eq!(
+        refused[0].1.to_string(),
+        "backend A cannot keep protected content: expected capability \
+         ProtectedContentAllocation = true"
+    );
+}

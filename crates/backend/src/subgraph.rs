@@ -1,0 +1,179 @@
+//! Nodes of a graph taken out as a graph of their own, for the backend that has all of them, and
+//! what it answers put back.
+
+use crate::OptimisationViews;
+use std::collections::{BTreeMap, BTreeSet};
+use tenon_base::Result;
+use tenon_graph::{Graph, Names, Node, NodeId, ValueId};
+
+/// A subgraph: a graph by itself, and where its parts stand in the whole.
+///
+/// Its inputs are the values that others make, its outputs those that others use; constants are its
+/// own.
+#[derive(Debug, Clone)]
+pub struct Subgraph {
+    /// The nodes alone.
+    pub graph: Graph,
+    /// For each of its nodes the node of the whole.
+    pub nodes: Vec<NodeId>,
+    /// For each of its values the value of the whole.
+    pub values: Vec<ValueId>,
+}
+
+impl Subgraph {
+    /// Takes `nodes` of `whole`, in that order, which must be one in which values are made before
+    /// they are used.
+    pub fn of(whole: &Graph, nodes: &[NodeId]) -> Self {
+        let taken: BTreeSet<NodeId> = nodes.iter().copied().collect();
+        let used = used_outside(whole, &taken);
+        let mut part = Self {
+            graph: Graph::new(&*whole.name),
+            nodes: nodes.to_vec(),
+            values: Vec::new(),
+        };
+        let mut known = BTreeMap::new();
+        for &id in nodes {
+            let node = whole.node(id);
+            let inputs = node.inputs.iter();
+            let inputs = inputs
+                .map(|input| input.map(|input| part.input(whole, input, &mut known)))
+                .collect();
+            let outputs = node.outputs.iter();
+            let outputs = outputs
+                .map(|output| output.map(|output| part.value(whole, output, &mut known)))
+                .collect();
+            let made = node.outputs.iter().flatten();
+            let leaving = made.filter(|output| used.contains(output));
+            part.graph
+                .outputs
+                .extend(leaving.map(|output| known[output]));
+            part.graph.nodes.push(Node {
+                inputs,
+                outputs,
+                ..node.clone()
+            });
+        }
+        part
+    }
+
+    /// Does what `views` say to the whole graph that this was taken from: replaces, and deletes by
+    /// handing on the first input. Answers the names of the nodes that came, which belong to the
+    /// backend that answered; the nodes of failed parts stay as they are, to be placed again.
+    ///
+    /// # Errors
+    /// What [`OptimisationViews::check`] finds; then nothing is changed. Ids of nodes change.
+    pub fn apply(&self, views: &OptimisationViews, whole: &mut Graph) -> Result<Vec<String>> {
+        views.check(&self.graph)?;
+        let mut names = Names::of(whole);
+        let mut gone = BTreeSet::new();
+        let mut came = Vec::new();
+        for substitution in &views.substitutions {
+            gone.extend(
+                substitution
+                    .nodes
+                    .iter()
+                    .map(|node| self.nodes[node.index()]),
+            );
+            let part = &substitution.replacement;
+            let ends = [
+                (&part.inputs, &substitution.inputs),
+                (&part.outputs, &substitution.outputs),
+            ];
+            let mut known: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+            for (theirs, ours) in ends {
+                let ours = ours.iter().map(|value| self.values[value.index()]);
+                known.extend(theirs.iter().copied().zip(ours));
+            }
+            for node in &part.nodes {
+                came.push(splice(whole, part, node, &mut known, &mut names));
+            }
+        }
+        for &id in &views.deleted {
+            let id = self.nodes[id.index()];
+            gone.insert(id);
+            let node = whole.node(id);
+            let (from, to) = (node.inputs.first(), node.outputs.first());
+            if let (Some(&Some(from)), Some(&Some(to))) = (from, to) {
+                whole.replace_uses(to, from);
+            }
+        }
+        let mut index = 0;
+        whole.nodes.retain(|_| {
+            index += 1;
+            !gone.contains(&NodeId(index - 1))
+        });
+        whole.sort()?;
+        Ok(came)
+    }
+
+    fn input(
+        &mut self,
+        whole: &Graph,
+        id: ValueId,
+        known: &mut BTreeMap<ValueId, ValueId>,
+    ) -> ValueId {
+        let new = !known.contains_key(&id);
+        let own = self.value(whole, id, known);
+        if new && whole.value(id).constant.is_none() {
+            self.graph.inputs.push(own);
+        }
+        own
+    }
+
+    fn value(
+        &mut self,
+        whole: &Graph,
+        id: ValueId,
+        known: &mut BTreeMap<ValueId, ValueId>,
+    ) -> ValueId {
+        *known.entry(id).or_insert_with(|| {
+            self.graph.values.push(whole.value(id).clone());
+            self.values.push(id);
+            ValueId(self.values.len() as u32 - 1)
+        })
+    }
+}
+
+/// Values that nodes outside of `taken`, or the caller, use.
+fn used_outside(whole: &Graph, taken: &BTreeSet<NodeId>) -> BTreeSet<ValueId> {
+    let others = whole.ids().filter(|id| !taken.contains(id));
+    others
+        .flat_map(|id| whole.node(id).inputs.iter().flatten().copied())
+        .chain(whole.outputs.iter().copied())
+        .collect()
+}
+
+/// Adds a node of a replacement, and the values that it is the first to name.
+fn splice(
+    whole: &mut Graph,
+    part: &Graph,
+    node: &Node,
+    known: &mut BTreeMap<ValueId, ValueId>,
+    names: &mut Names,
+) -> String {
+    let mut value = |id: ValueId| {
+        *known.entry(id).or_insert_with(|| {
+            let mut value = part.value(id).clone();
+            value.name = names.value(&value.name);
+            whole.values.push(value);
+            ValueId(whole.values.len() as u32 - 1)
+        })
+    };
+    let inputs = node.inputs.iter().map(|id| id.map(&mut value)).collect();
+    let outputs = node.outputs.iter().map(|id| id.map(&mut value)).collect();
+    let stem = match node.name.is_empty() {
+        true => node.op.name,
+        false => &node.name,
+    };
+    let name = names.node(stem);
+    whole.nodes.push(Node {
+        name: name.clone(),
+        inputs,
+        outputs,
+        ..node.clone()
+    });
+    name
+}
+
+#[cfg(test)]
+mod tests;
