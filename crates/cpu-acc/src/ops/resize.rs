@@ -78,25 +78,15 @@ fn sources(
     axis: ResizeAxis,
     linear: bool,
 ) -> Result<Vec<Source>, Refusal> {
-    let (input, output) = (extent as f32, axis.output as f32);
+    // Corners are aligned by the extent that the scale asks for, which may not be whole.
+    let (input, resized) = (extent as f32, extent as f32 * axis.scale);
+    let alone = axis.output == 1;
     let position: fn(f32, f32, f32, f32) -> f32 =
         match signature.string("coordinate_transformation_mode", "half_pixel")? {
-            "half_pixel" => |x, scale, _, _| (x + 0.5) / scale - 0.5,
-            "pytorch_half_pixel" => |x, scale, _, output| {
-                if output > 1.0 {
-                    (x + 0.5) / scale - 0.5
-                } else {
-                    0.0
-                }
-            },
+            "pytorch_half_pixel" | "align_corners" if alone => |_, _, _, _| 0.0,
+            "half_pixel" | "pytorch_half_pixel" => |x, scale, _, _| (x + 0.5) / scale - 0.5,
             "asymmetric" => |x, scale, _, _| x / scale,
-            "align_corners" => |x, _, input, output| {
-                if output > 1.0 {
-                    x * (input - 1.0) / (output - 1.0)
-                } else {
-                    0.0
-                }
-            },
+            "align_corners" => |x, _, input, resized| x * (input - 1.0) / (resized - 1.0),
             other => return Err(refuse_attribute("coordinate_transformation_mode", other)),
         };
     let nearest: fn(f32) -> f32 = match signature.string("nearest_mode", "round_prefer_floor")? {
@@ -113,7 +103,7 @@ fn sources(
             let at = if unchanged {
                 x as f32
             } else {
-                position(x as f32, axis.scale, input, output)
+                position(x as f32, axis.scale, input, resized)
             };
             if !linear {
                 let low = (nearest(at).max(0.0) as usize).min(last);
