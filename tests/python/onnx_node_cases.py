@@ -1,9 +1,10 @@
-"""Writes ONNX's own node tests for the conformance test (tests/onnx_node.rs).
+"""Writes ONNX's own node tests for `cargo xtask conformance --onnx-node`.
 
     onnx_node_cases.py FOLDER
 
 FOLDER gets cases.json, and data.bin with the models and the expected outputs that it points to.
-Every input of a model becomes a constant of it. `skip` says why a case is left out.
+Every input of a model stands in it as a constant; `inputs` has their names. `skip` says why a case
+is left out, `operator` is the first operator of its model.
 """
 
 import json
@@ -73,7 +74,8 @@ def main():
             return [start, len(content)]
 
         for case in sorted(collect_testcases(None), key=lambda case: case.name):
-            entry = {"name": case.name, "skip": skip(case)}
+            entry = {"name": case.name, "operator": case.model.graph.node[0].op_type,
+                     "skip": skip(case)}
             cases.append(entry)
             if entry["skip"]:
                 continue
@@ -100,7 +102,8 @@ def main():
                         "data": write(content),
                     })
                 entry.setdefault("sets", []).append(
-                    {"model": write(model.SerializeToString()), "outputs": expected})
+                    {"model": write(model.SerializeToString()), "outputs": expected,
+                     "inputs": [value.name for value in case.model.graph.input]})
             entry["rtol"], entry["atol"] = case.rtol, case.atol
     text = {"onnx": onnx.__version__, "cases": cases}
     (folder / "cases.json").write_text(json.dumps(text))

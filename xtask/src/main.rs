@@ -1,4 +1,4 @@
-//! Project chores: `cargo xtask test`, `bench`, `models`, `docs`, `fuzz`, `soak`, `miri`, `loom`, `python`.
+//! Project chores: `cargo xtask test`, `bench`, `models`, `conformance`, `docs`, `fuzz`, `soak`, `miri`, `loom`, `python`.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -8,6 +8,7 @@
 )]
 
 mod bench;
+mod conformance;
 mod docs;
 mod fuzz;
 mod kernel_page;
@@ -46,6 +47,8 @@ enum Chore {
     },
     /// Measure Tenon beside onnxruntime and print the table (and write docs/benchmarks.md).
     Bench(bench::Options),
+    /// Run other projects' operator tests on the backends: a line for each failure, then the counts.
+    Conformance(conformance::Options),
     /// Write docs/operators.md and docs/kernels.md from the tables of the program.
     Docs,
     /// Fuzz one reader with libFuzzer.
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         } => test(without_python, &rest),
         Chore::Models { names } => models(&names).map(|_| ()),
         Chore::Bench(options) => bench::run(&options),
+        Chore::Conformance(options) => conformance::run(&options),
         Chore::Docs => docs::write(),
         Chore::Fuzz(options) => fuzz::fuzz(&options),
         Chore::Soak { cases, rest } => soak(cases, &rest),

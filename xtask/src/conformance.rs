@@ -1,0 +1,217 @@
+//! `cargo xtask conformance`: other people's tests of operators, on each backend.
+//!
+//! A case is run twice: its graph compiled into a package, loaded and executed, and node by node
+//! through the backend interface as it was written, so that fused and plain kernels are both met.
+//! What the backend does not take falls to `CpuRef`, and the report says how much that was.
+
+mod armnn;
+mod numbers;
+mod onnx_node;
+mod page;
+mod report;
+mod runner;
+
+use crate::{Result, python};
+use regex_lite::Regex;
+use report::{Report, Verdict};
+use runner::Runner;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use tenon_backend::{BackendId, Registry};
+use tenon_graph::Graph;
+use tenon_tensor::Tensor;
+
+/// What to run.
+#[derive(clap::Args)]
+pub struct Options {
+    /// The layer tests of Arm NN in this file (JSON lines, gzip).
+    #[arg(long, value_name = "FILE.jsonl.gz")]
+    armnn: Option<PathBuf>,
+    /// The node tests of the `onnx` package in the tests' Python environment.
+    #[arg(long)]
+    onnx_node: bool,
+    /// Only this backend; all that there are without it.
+    #[arg(long, value_name = "ID")]
+    backend: Option<String>,
+    /// Print the reports as JSON.
+    #[arg(long, conflicts_with = "write")]
+    json: bool,
+    /// Write docs/conformance.md: both suites, whole, on all built-in backends.
+    #[arg(long, requires = "armnn", requires = "onnx_node", conflicts_with_all = ["backend", "filter"])]
+    write: bool,
+    /// Only cases whose name contains this.
+    filter: Option<String>,
+}
+
+/// A case of a suite.
+struct Case {
+    name: String,
+    /// What the table of the page counts it under: a layer, an operator's suite.
+    group: String,
+    trials: std::result::Result<Vec<Trial>, Unmet>,
+}
+
+/// Why a case is not run.
+enum Unmet {
+    /// No fault of ours, such as a gap in the data; or known, and a line of the page.
+    Skipped(String),
+    /// It cannot be read or translated.
+    Refused(String),
+}
+
+/// A graph, what goes in and what must come out.
+struct Trial {
+    graph: Graph,
+    inputs: BTreeMap<String, Tensor>,
+    check: Box<Check>,
+}
+
+/// Says what is wrong with the outputs.
+type Check = dyn Fn(&[Tensor]) -> std::result::Result<(), String>;
+
+/// Cases, and what they must not do.
+struct Suite {
+    name: &'static str,
+    /// Where the cases come from, for the page.
+    source: String,
+    cases: Vec<Case>,
+    /// Cases that are known not to pass, and why; see [`Suite::reason`].
+    unsupported: Vec<(Regex, String)>,
+}
+
+impl Suite {
+    /// Why a case is known not to pass: the reason of the first pattern that its name has. An
+    /// operator written out in others (`_expanded`) is none of the patterns that do not say so.
+    fn reason(&self, name: &str) -> Option<&str> {
+        let expanded = |text: &str| text.contains("_expanded");
+        let known = self.unsupported.iter();
+        known
+            .filter(|(pattern, _)| pattern.is_match(name))
+            .filter(|(pattern, _)| expanded(pattern.as_str()) || !expanded(name))
+            .map(|(_, reason)| reason.as_str())
+            .next()
+    }
+
+    /// Runs the cases that `filter` accepts on one backend.
+    fn run(&self, runner: &Runner, filter: &str) -> Report {
+        let chosen = self.cases.iter().filter(|case| case.name.contains(filter));
+        let mut report = Report::new(self.name, runner.backend());
+        for case in chosen {
+            let verdict = match (&case.trials, self.reason(&case.name)) {
+                (Err(Unmet::Skipped(reason)), _) => Verdict::Skipped(reason.clone()),
+                (Err(Unmet::Refused(_)), Some(known)) => Verdict::Skipped(known.into()),
+                (Err(Unmet::Refused(reason)), None) => Verdict::Failed(reason.clone()),
+                (Ok(trials), known) => match (runner.run(trials), known) {
+                    (Ok(_), Some(_)) => {
+                        Verdict::Failed("passes, but is listed as unsupported".into())
+                    }
+                    (Ok(share), None) => Verdict::Passed(share),
+                    (Err(runner::Failure::Refused(_)), Some(known)) => {
+                        Verdict::Skipped(known.into())
+                    }
+                    (Err(failure), _) => Verdict::Failed(failure.to_string()),
+                },
+            };
+            report.add(case, verdict);
+        }
+        report
+    }
+}
+
+/// Runs what `options` name; fails when a case fails.
+pub fn run(options: &Options) -> Result<()> {
+    let mut suites = Vec::new();
+    if let Some(file) = &options.armnn {
+        suites.push(armnn::suite(file)?);
+    }
+    if options.onnx_node {
+        let python = std::env::var_os("TENON_PYTHON").map(PathBuf::from);
+        let python = python.map_or_else(python::for_tests, Ok)?;
+        suites.push(onnx_node::suite(&python)?);
+    }
+    if suites.is_empty() {
+        return Err("nothing to run: give --armnn FILE.jsonl.gz, --onnx-node or both".into());
+    }
+    let registry = tenon_builtin::registry();
+    let backends = chosen(&registry, options.backend.as_deref())?;
+    let filter = options.filter.as_deref().unwrap_or("");
+    let (mut reports, mut sections) = (Vec::new(), Vec::new());
+    for suite in &suites {
+        let first = reports.len();
+        for backend in &backends {
+            let report = suite.run(&Runner::new(&registry, backend.clone()), filter);
+            if !options.json {
+                print!("{report}");
+            }
+            reports.push(report);
+        }
+        sections.push(page::section(suite, &reports[first..]));
+    }
+    if options.write {
+        page::write(&sections)?;
+    }
+    if options.json {
+        let text = serde_json::to_string_pretty(&reports).map_err(|error| error.to_string())?;
+        println!("{text}");
+    } else if reports.len() > 1 {
+        println!("{}", report::total(&reports));
+    }
+    match reports.iter().map(Report::failed).sum::<usize>() {
+        0 => Ok(()),
+        failed => Err(format!("{failed} cases failed")),
+    }
+}
+
+/// The backend of that name, or all.
+fn chosen(registry: &Registry, name: Option<&str>) -> Result<Vec<BackendId>> {
+    let all: Vec<BackendId> = registry.iter().map(|backend| backend.id()).collect();
+    let Some(name) = name else { return Ok(all) };
+    let found: Vec<_> = all.into_iter().filter(|id| id.as_str() == name).collect();
+    if found.is_empty() {
+        let there = registry.names();
+        return Err(format!("no backend is called '{name}'; there are {there}"));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A suite on every built-in backend: no case fails, and the page says what passes.
+    fn check(suite: &Suite) {
+        let registry = tenon_builtin::registry();
+        let mut reports = Vec::new();
+        for backend in chosen(&registry, None).unwrap() {
+            let report = suite.run(&Runner::new(&registry, backend), "");
+            assert_eq!(report.failed(), 0, "{report}");
+            reports.push(report);
+        }
+        let section = page::section(suite, &reports);
+        let page = std::fs::read_to_string(page::path()).unwrap();
+        assert!(
+            page.contains(&section),
+            "docs/conformance.md says otherwise; if it is right, run `cargo xtask conformance --write` \
+             with both suites and commit it:\n{section}"
+        );
+    }
+
+    #[test]
+    fn the_page_tells_of_arm_nn() {
+        let Some(folder) = std::env::var_os("TENON_EXTRA_DATA").map(PathBuf::from) else {
+            println!("skipped: TENON_EXTRA_DATA is not set");
+            return;
+        };
+        let file = folder.join("armnn-cases/cases.jsonl.gz");
+        check(&armnn::suite(&file).unwrap());
+    }
+
+    #[test]
+    fn the_page_tells_of_onnx() {
+        let Some(python) = std::env::var_os("TENON_PYTHON").map(PathBuf::from) else {
+            println!("skipped: TENON_PYTHON is not set");
+            return;
+        };
+        check(&onnx_node::suite(&python).unwrap());
+    }
+}

@@ -1,0 +1,72 @@
+//! Which translation a layer has.
+
+use super::build::{Build, Made};
+use super::{convolution, elementwise, matrix, movement, normalization, pooling, slicing};
+
+/// Makes the nodes of a layer.
+pub(super) type Layer = fn(&mut Build<'_>) -> Made;
+
+/// The translation of a layer, by Arm NN's name of it.
+pub(super) fn layer(name: &str) -> Option<Layer> {
+    Some(match name {
+        "Activation" => elementwise::activation,
+        "Addition" => |build| elementwise::binary(build, "Add"),
+        "Subtraction" => |build| elementwise::binary(build, "Sub"),
+        "Multiplication" => |build| elementwise::binary(build, "Mul"),
+        "Division" => |build| elementwise::binary(build, "Div"),
+        "Maximum" => |build| elementwise::binary(build, "Max"),
+        "Minimum" => |build| elementwise::binary(build, "Min"),
+        "Prelu" => |build| elementwise::binary(build, "PRelu"),
+        "ElementwiseBinary" => elementwise::named_binary,
+        "ElementwiseUnary" => elementwise::named_unary,
+        "Floor" => |build| elementwise::unary(build, "Floor"),
+        "Comparison" => elementwise::comparison,
+        "LogicalBinary" => elementwise::logical,
+        "Cast" => elementwise::cast,
+        "ConvertFp16ToFp32" => elementwise::convert,
+        "Dequantize" => elementwise::dequantize,
+        "Quantize" => elementwise::quantize,
+        "BatchMatMul" => matrix::batch_mat_mul,
+        "FullyConnected" => matrix::fully_connected,
+        "Convolution2d" => convolution::two_dimensional,
+        "Convolution3d" => convolution::three_dimensional,
+        "DepthwiseConvolution2d" => convolution::depthwise,
+        "TransposeConvolution2d" => convolution::transposed,
+        "Pooling2d" => pooling::two_dimensional,
+        "Pooling3d" => pooling::three_dimensional,
+        "Resize" => pooling::resize,
+        "ArgMinMax" => normalization::arg_min_max,
+        "Mean" => normalization::mean,
+        "Reduce" => normalization::reduce,
+        "Softmax" => |build| normalization::softmax(build, "Softmax"),
+        "LogSoftmax" => |build| normalization::softmax(build, "LogSoftmax"),
+        "BatchNormalization" => normalization::batch,
+        "InstanceNormalization" => normalization::instance,
+        "L2Normalization" => normalization::l2,
+        "Normalization" => normalization::local_response,
+        "BatchToSpaceNd" => movement::batch_to_space,
+        "SpaceToBatchNd" => movement::space_to_batch,
+        "ChannelShuffle" => movement::channel_shuffle,
+        "Constant" => movement::constant,
+        "Debug" => movement::identity,
+        "Splitter" => movement::splitter,
+        "DepthToSpace" => |build| movement::depth_and_space(build, "DepthToSpace"),
+        "SpaceToDepth" => |build| movement::depth_and_space(build, "SpaceToDepth"),
+        "Permute" => movement::permute,
+        "Transpose" => movement::transpose,
+        "Reshape" => movement::reshape,
+        "Fill" => movement::fill,
+        "Rank" => movement::rank,
+        "Shape" => movement::shape,
+        "Concat" => slicing::concat,
+        "Gather" => slicing::gather,
+        "GatherNd" => slicing::gather_nd,
+        "Pad" => slicing::pad,
+        "ReverseV2" => slicing::reverse,
+        "Slice" => slicing::slice,
+        "Stack" => slicing::stack,
+        "StridedSlice" => slicing::strided_slice,
+        "Tile" => slicing::tile,
+        _ => return None,
+    })
+}

@@ -1,0 +1,215 @@
+//! ONNX's own node tests: every case that a tensor backend can have.
+
+use super::numbers::compare;
+use super::{Case, Suite, Trial, Unmet};
+use crate::{Result, output, root, run, target};
+use half::{bf16, f16};
+use regex_lite::Regex;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::str::FromStr;
+use tenon_base::Control;
+use tenon_graph::Graph;
+use tenon_onnx::{ImportOptions, Model};
+use tenon_tensor::{Buffer, BufferMut, DataType, Tensor, TensorType, convert};
+
+/// Cases that do not pass: patterns of their whole names, below the reason.
+const UNSUPPORTED: &str = include_str!("onnx_node_unsupported.txt");
+
+#[derive(Deserialize)]
+struct Written {
+    onnx: String,
+    cases: Vec<NodeCase>,
+}
+
+#[derive(Deserialize)]
+struct NodeCase {
+    name: String,
+    operator: String,
+    skip: Option<String>,
+    #[serde(default)]
+    sets: Vec<Set>,
+    #[serde(default)]
+    rtol: f64,
+    #[serde(default)]
+    atol: f64,
+}
+
+/// A place in the file of bytes.
+type Place = (usize, usize);
+
+#[derive(Deserialize)]
+struct Set {
+    model: Place,
+    inputs: Vec<String>,
+    outputs: Vec<Expected>,
+}
+
+#[derive(Deserialize)]
+struct Expected {
+    name: String,
+    dtype: String,
+    shape: Vec<usize>,
+    data: Place,
+}
+
+/// The cases of the `onnx` package that `python` has.
+pub(super) fn suite(python: &Path) -> Result<Suite> {
+    let folder = written_by(python)?;
+    let read = |name: &str| {
+        let path = folder.join(name);
+        std::fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+    };
+    let written: Written =
+        serde_json::from_slice(&read("cases.json")?).map_err(|error| error.to_string())?;
+    let data = BufferMut::copy_of(&read("data.bin")?).map_err(|error| error.to_string())?;
+    let data = data.freeze();
+    let case = |case: NodeCase| Case {
+        trials: match &case.skip {
+            Some(reason) => Err(Unmet::Skipped(reason.clone())),
+            None => trials(&case, &data).map_err(Unmet::Refused),
+        },
+        name: case.name,
+        group: case.operator,
+    };
+    Ok(Suite {
+        name: "ONNX node tests",
+        source: format!("onnx {}", written.onnx),
+        cases: written.cases.into_iter().map(case).collect(),
+        unsupported: unsupported()?,
+    })
+}
+
+/// The list's patterns, each with the comment that stands over it.
+fn unsupported() -> Result<Vec<(Regex, String)>> {
+    let (mut reason, mut list) = ("", Vec::new());
+    for line in UNSUPPORTED.lines().map(str::trim) {
+        match line.strip_prefix('#') {
+            Some(comment) => reason = comment.trim().trim_end_matches('.'),
+            None if line.is_empty() => {}
+            None => {
+                let whole = Regex::new(&format!("^(?:{line})$"));
+                list.push((whole.map_err(|error| error.to_string())?, reason.to_owned()));
+            }
+        }
+    }
+    Ok(list)
+}
+
+/// Where the script has written the cases; they are written anew when it or the package changes.
+fn written_by(python: &Path) -> Result<PathBuf> {
+    let script = root().join("tests/python/onnx_node_cases.py");
+    let folder = target().join("onnx-node-cases");
+    let version = "import onnx, sys; print(onnx.__version__, sys.version)";
+    let version = output(Command::new(python).args(["-c", version]))?;
+    let text = std::fs::read_to_string(&script)
+        .map_err(|error| format!("cannot read {}: {error}", script.display()))?;
+    let stamp = version + &text;
+    if std::fs::read_to_string(folder.join("stamp")).is_ok_and(|found| found == stamp) {
+        return Ok(folder);
+    }
+    run(Command::new(python).arg(&script).arg(&folder))?;
+    let written = std::fs::write(folder.join("stamp"), stamp);
+    written.map_err(|error| format!("cannot write in {}: {error}", folder.display()))?;
+    Ok(folder)
+}
+
+fn trials(case: &NodeCase, data: &Buffer) -> Result<Vec<Trial>> {
+    case.sets.iter().map(|set| trial(case, set, data)).collect()
+}
+
+fn trial(case: &NodeCase, set: &Set, data: &Buffer) -> Result<Trial> {
+    let text = |error: tenon_base::Error| error.to_string().replace('\n', "; ");
+    let control = Control::new();
+    let model = part(data, set.model)?;
+    let model = Model::from_bytes(&model[..], &control).map_err(text)?;
+    let mut graph = model
+        .graph(&ImportOptions::default(), &control)
+        .map_err(text)?;
+    let inputs = give_inputs(&mut graph, &set.inputs);
+    let mut expected = Vec::new();
+    for output in &set.outputs {
+        let ty = TensorType::new(
+            DataType::from_str(&output.dtype).map_err(text)?,
+            &output.shape[..],
+        )
+        .map_err(text)?;
+        let tensor = Tensor::new(ty, part(data, output.data)?).map_err(text)?;
+        expected.push((output.name.clone(), tensor));
+    }
+    let (name, rtol, atol) = (case.name.clone(), case.rtol, case.atol);
+    let check = move |found: &[Tensor]| {
+        if found.len() != expected.len() {
+            return Err(format!("{} outputs", found.len()));
+        }
+        for ((output, expected), found) in expected.iter().zip(found) {
+            let (rtol, atol) = tolerance(&name, (rtol, atol), found.dtype());
+            check_output(expected, found, rtol, atol)
+                .map_err(|how| format!("output '{output}': {how}"))?;
+        }
+        Ok(())
+    };
+    Ok(Trial {
+        graph,
+        inputs,
+        check: Box::new(check),
+    })
+}
+
+fn part(data: &Buffer, (start, len): Place) -> Result<Buffer> {
+    // Copied, so that it stands at an address that fits its elements.
+    let bytes = data
+        .get(start..start + len)
+        .ok_or("the cases are cut short")?;
+    let copy = BufferMut::copy_of(bytes).map_err(|error| error.to_string())?;
+    Ok(copy.freeze())
+}
+
+/// Turns the constants that stand for the model's inputs into inputs again.
+fn give_inputs(graph: &mut Graph, names: &[String]) -> BTreeMap<String, Tensor> {
+    let mut inputs = BTreeMap::new();
+    for index in 0..graph.values.len() {
+        let id = tenon_graph::ValueId(index as u32);
+        let value = graph.value_mut(id);
+        if names.contains(&value.name)
+            && let Some(tensor) = value.constant.take()
+        {
+            inputs.insert(value.name.clone(), tensor);
+            graph.inputs.push(id);
+        }
+    }
+    inputs
+}
+
+fn check_output(expected: &Tensor, found: &Tensor, rtol: f64, atol: f64) -> Result<()> {
+    // The script writes integers of 4 bits as those of 8.
+    let widened = match found.dtype() {
+        DataType::I4 | DataType::U4 => convert(found, DataType::I8),
+        _ => Ok(found.clone()),
+    };
+    let found = widened.map_err(|error| error.to_string())?;
+    let exact = !found.dtype().is_float();
+    compare(expected, &found, |expected, found| {
+        !exact && (expected - found).abs() <= atol + rtol * expected.abs()
+    })
+}
+
+/// ONNX's own, relative and absolute, but where the expected numbers are themselves less exact.
+fn tolerance(name: &str, (rtol, atol): (f64, f64), dtype: DataType) -> (f64, f64) {
+    // Scores, weights and sums were each rounded to 16 bits: two units in the last place.
+    let unit: f64 = match dtype {
+        DataType::F16 => f16::EPSILON.into(),
+        DataType::BF16 => bf16::EPSILON.into(),
+        _ => 0.0,
+    };
+    if name.starts_with("test_attention_") && unit > 0.0 {
+        return (2.0 * unit, atol);
+    }
+    // Transformed forth and back in f32: where 0 should be is noise of f32.
+    if name.starts_with("test_dft_inverse") {
+        return (rtol, 1e-6);
+    }
+    (rtol, atol)
+}

@@ -1,0 +1,191 @@
+//! A trial on a backend: compiled, and node by node.
+
+use super::Trial;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use tenon_backend::{Backend, BackendId, NodeView, Registry, evaluate};
+use tenon_base::{Control, Error, ErrorKind, Location, Result};
+use tenon_compiler::{Target, shape_inputs};
+use tenon_graph::{Graph, Node, infer};
+use tenon_neff::{Limits, Package, WriteOptions};
+use tenon_runtime::{LoadOptions, Model, Runtime};
+use tenon_tensor::{BufferMut, Tensor, TensorType};
+
+/// How many computing nodes of the compiled graph the backend took itself, and how many `CpuRef` had
+/// to take.
+#[derive(Clone, Copy, Default, Serialize)]
+pub(super) struct Share {
+    pub(super) own: usize,
+    pub(super) others: usize,
+}
+
+/// Why a case does not pass.
+pub(super) enum Failure {
+    /// Something said no.
+    Refused(String),
+    /// Another answer than the expected one.
+    Wrong(String),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Refused(error.to_string().replace('\n', "; "))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Refused(reason) | Failure::Wrong(reason) => f.write_str(reason),
+        }
+    }
+}
+
+/// Runs cases on one backend.
+pub(super) struct Runner {
+    registry: Registry,
+    runtime: Runtime,
+    /// The backend under test, then `CpuRef` for what it does not take.
+    backends: Vec<BackendId>,
+}
+
+impl Runner {
+    pub(super) fn new(registry: &Registry, backend: BackendId) -> Self {
+        let reference = BackendId::new("CpuRef");
+        let mut backends = vec![backend];
+        if backends[0] != reference {
+            backends.push(reference);
+        }
+        Self {
+            registry: registry.clone(),
+            runtime: Runtime::new(registry.clone(), tenon_builtin::kernels()),
+            backends,
+        }
+    }
+
+    /// The backend under test.
+    pub(super) fn backend(&self) -> &BackendId {
+        &self.backends[0]
+    }
+
+    /// Runs all trials of a case both ways.
+    pub(super) fn run(&self, trials: &[Trial]) -> std::result::Result<Share, Failure> {
+        let mut share = Share::default();
+        for trial in trials {
+            let way = |way: &'static str| move |how| Failure::Wrong(format!("{way}: {how}"));
+            let outputs = self.compiled(trial, &mut share)?;
+            (trial.check)(&outputs).map_err(way("compiled"))?;
+            let outputs = self.node_by_node(trial)?;
+            (trial.check)(&outputs).map_err(way("node by node"))?;
+        }
+        Ok(share)
+    }
+
+    /// Compiles the graph into a package, loads it and executes it.
+    fn compiled(&self, trial: &Trial, share: &mut Share) -> Result<Vec<Tensor>> {
+        let control = Control::new();
+        let mut options = tenon_compiler::Options::new(&self.registry);
+        options.backends.clone_from(&self.backends);
+        for name in shape_inputs(&trial.graph) {
+            if let Some(tensor) = trial.inputs.get(&name) {
+                options.constants.insert(name, tensor.clone());
+            }
+        }
+        let compiled = tenon_compiler::compile(trial.graph.clone(), &options)?;
+        for node in &compiled.placement.nodes {
+            if let Target::Backend(id) = &node.target {
+                let own = id == self.backend();
+                share.own += usize::from(own);
+                share.others += usize::from(!own);
+            }
+        }
+        let bytes = compiled
+            .contents
+            .to_bytes(WriteOptions::default(), &control)?;
+        let buffer = BufferMut::copy_of(&bytes)?.freeze();
+        let package = Package::from_buffer(buffer, &Limits::default(), &control)?;
+        let model = Model::load(&self.runtime, &package, &LoadOptions::default())?;
+        let inputs: Vec<(&str, &Tensor)> = model
+            .inputs()
+            .iter()
+            .filter_map(|input| trial.inputs.get_key_value(input.name.as_str()))
+            .map(|(name, tensor)| (name.as_str(), tensor))
+            .collect();
+        model.run(&inputs)
+    }
+
+    /// Executes the graph as it was written, each node on the first backend that takes it.
+    fn node_by_node(&self, trial: &Trial) -> Result<Vec<Tensor>> {
+        let mut graph = trial.graph.clone();
+        for id in std::mem::take(&mut graph.inputs) {
+            let value = graph.value_mut(id);
+            value.constant = trial.inputs.get(&value.name).cloned();
+        }
+        for index in 0..graph.nodes.len() {
+            let node = graph.nodes[index].clone();
+            let name = node.name.clone();
+            self.step(&mut graph, &node)
+                .map_err(|error| error.at(Location::node(name)))?;
+        }
+        let output = |&id: &_| {
+            let made = graph.value(id).constant.clone();
+            made.ok_or_else(|| Error::new(ErrorKind::Internal, "no node makes an output"))
+        };
+        graph.outputs.iter().map(output).collect()
+    }
+
+    /// Executes a node whose inputs are constants and makes its outputs constants.
+    fn step(&self, graph: &mut Graph, node: &Node) -> Result<()> {
+        let inputs: Vec<Option<&Tensor>> = node
+            .inputs
+            .iter()
+            .map(|id| id.and_then(|id| graph.value(id).constant.as_ref()))
+            .collect();
+        let types: Vec<Option<&TensorType>> =
+            inputs.iter().map(|input| input.map(Tensor::ty)).collect();
+        let count = node.outputs.len();
+        let inferred = infer(node.op, &node.attributes, &types, &inputs, count)?;
+        let wanted: Vec<Option<TensorType>> = node
+            .outputs
+            .iter()
+            .zip(inferred)
+            .map(|(output, ty)| output.is_some().then_some(ty))
+            .collect();
+        let outputs: Vec<Option<&TensorType>> = wanted.iter().map(Option::as_ref).collect();
+        let view = NodeView {
+            op: node.op,
+            attributes: &node.attributes,
+            inputs: &types,
+            constants: &inputs,
+            outputs: &outputs,
+        };
+        let backend = self.taking(&view)?;
+        let made = evaluate(backend, node.op, &node.attributes, &inputs, &wanted)?;
+        for (id, tensor) in node.outputs.iter().zip(made) {
+            if let Some(id) = id {
+                graph.value_mut(*id).constant = tensor;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first backend that takes a node.
+    fn taking(&self, view: &NodeView<'_>) -> Result<&dyn Backend> {
+        let mut refusals = BTreeMap::new();
+        for id in &self.backends {
+            let Some(backend) = self.registry.find(id) else {
+                continue;
+            };
+            match backend.supports(view) {
+                Ok(()) => return Ok(&**backend),
+                Err(refusal) => refusals.insert(id.as_str(), refusal.to_string()),
+            };
+        }
+        let all: Vec<String> = refusals
+            .iter()
+            .map(|(id, refusal)| format!("{id}: {refusal}"))
+            .collect();
+        Err(Error::new(ErrorKind::Unsupported, "no backend takes the node").found(all.join(", ")))
+    }
+}
