@@ -34,3 +34,84 @@ fn a_concat_is_run_from_given_variables() {
     assert_eq!(outcome.variables[0][&rows[0].to], expected);
     assert_eq!(outcome.races, []);
 }
+
+/// Two engines that meet at a semaphore: `act` copies `x` to `y`, `pool` then `y` to `z`.
+const PROGRAMS: &str = r#"
+func.func @act(%engine: !tenon.engine, %c0: !tfrt.chain) -> !tfrt.chain {
+  %c1 = "tenon.dma.trigger"(%engine, %c0) {count = 0 : ui32, function = "", id = 1 : ui32} : (!tenon.engine, !tfrt.chain) -> (!tfrt.chain)
+  tfrt.return %c1 : !tfrt.chain
+}
+func.func @pool(%engine: !tenon.engine, %c0: !tfrt.chain) -> !tfrt.chain {
+  %c1 = "tenon.semaphore.wait"(%engine, %c0) {at_least = 1 : ui32, semaphore = 3 : ui64} : (!tenon.engine, !tfrt.chain) -> (!tfrt.chain)
+  %c2 = "tenon.dma.trigger"(%engine, %c1) {count = 0 : ui32, function = "", id = 2 : ui32} : (!tenon.engine, !tfrt.chain) -> (!tfrt.chain)
+  tfrt.return %c2 : !tfrt.chain
+}
+"#;
+
+fn with_programs(text: &str) -> tenon_neff::Package {
+    let module = tenon_bef::parse(text, "engines.mlir").unwrap();
+    let program = tenon_bef::encode(&module, &tenon_bef::EncodeOptions::default()).unwrap();
+    let copy = |id: u32, from: &str, to: &str| {
+        format!(
+            r#"{{"dma":[{{"id":{id},"queue":"q","semaphore":3,"desc":{{"from":"{from}","from_off":0,
+            "from_sizes":[4],"from_steps":[1],"to":"{to}","to_off":0,"to_sizes":[4],"to_steps":[1]}}}}]}}"#
+        )
+    };
+    let members: [(&str, &[u8]); 7] = [
+        (
+            "neff.json",
+            br#"{"nodes":[{"op":"tvm_op","name":"sg","inputs":[],"output_names":[],"attrs":
+            {"func_name":"__kelf","kelf":"kelf-0.json"}}],"node_row_ptr":[0,0],"attrs":
+            {"shape":["list_shape",[]],"storage_id":["list_int",[]],"dltype":["list_str",[]]}}"#,
+        ),
+        (
+            "kelf-0.json",
+            br#"{"graphs":[{"definition":"sg00/def.json","name":"sg00"}],"target":"cayman"}"#,
+        ),
+        (
+            "sg00/def.json",
+            br#"{"name":"sg00","version":"0.6","act":"act.json","act_instr":"act.bin",
+            "pool":"pool.json","pool_instr":"pool.bin",
+            "dma_queue":{"q":{"type":"data","num_queues":1}},"var":{
+            "x":{"type":"input","var_id":0,"size":4},
+            "y":{"type":"tmp-buf","var_id":1,"size":4},
+            "z":{"type":"output","var_id":2,"size":4}}}"#,
+        ),
+        ("sg00/act.json", &copy(1, "x", "y").into_bytes()),
+        ("sg00/pool.json", &copy(2, "y", "z").into_bytes()),
+        ("sg00/act.bin", &program),
+        ("sg00/pool.bin", &program),
+    ];
+    let header = tenon_neff::Header::tenon("engines", 1);
+    let mut writer = tenon_neff::PackageWriter::in_memory(header).unwrap();
+    for (name, bytes) in members {
+        writer.add(name, bytes).unwrap();
+    }
+    open(&writer.finish().unwrap().0).unwrap()
+}
+
+#[test]
+fn engine_programs_run_side_by_side() {
+    let transfers = PackageTransfers::read(&with_programs(PROGRAMS)).unwrap();
+    let given = BTreeMap::from([("x".to_owned(), vec![1, 2, 3, 4])]);
+    let run = |engines: &[&str]| transfers.run(&given, engines, &Control::new());
+    let outcome = run(&[]).unwrap();
+    assert_eq!(outcome.variables[0]["z"], [1, 2, 3, 4]);
+    assert_eq!(outcome.semaphores[0], [(3, 2)]);
+    assert_eq!(outcome.races, []);
+    // Alone it waits for what nobody does.
+    let deadlock = run(&["pool"]).unwrap_err().to_string();
+    assert!(
+        deadlock.contains("pool") && deadlock.contains("semaphore 3"),
+        "{deadlock}"
+    );
+}
+
+#[test]
+fn a_program_of_other_types_is_refused() {
+    let text = "func.func @act(%c0: !tfrt.chain) -> !tfrt.chain { tfrt.return %c0 : !tfrt.chain }";
+    let error = PackageTransfers::read(&with_programs(text)).err().unwrap();
+    let expected = "sg00/act.bin: node '@act': no program of an engine: expected (!tenon.engine, \
+                    !tfrt.chain) -> !tfrt.chain, found (!tfrt.chain) -> (!tfrt.chain)";
+    assert_eq!(error.to_string(), expected);
+}

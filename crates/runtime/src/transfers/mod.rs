@@ -3,14 +3,14 @@
 
 mod memory;
 mod package;
+mod programs;
 
 use memory::Filler;
 pub use package::PackageTransfers;
+pub use programs::EngineFunction;
 use std::collections::{BTreeMap, HashMap};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
-use tenon_dma::engine::{
-    Core, Engine as CoreEngine, Machine, Program, QueueKind, QueueSet, Race, Transfer,
-};
+use tenon_dma::engine::{Core, Engine as CoreEngine, Machine, QueueKind, QueueSet, Race, Transfer};
 use tenon_dma::{Access, Descriptor, VariableId};
 use tenon_neff::{
     Constant, Definition, Engine, QueueSet as StoredSet, Trigger, Variable, VariableKind,
@@ -26,6 +26,8 @@ pub struct TransferCore<'a> {
     pub engines: Vec<(&'a str, &'a Engine)>,
     /// The data of the variables of type `file`, by `file_name`.
     pub constants: HashMap<String, Constant>,
+    /// What its engines run instead of their lists; those of Tenon's own packages may.
+    pub programs: Vec<EngineFunction>,
     /// Whether a `pointer` is a view of its variable, as in Tenon's own packages.
     pub pointers_are_views: bool,
 }
@@ -122,8 +124,8 @@ pub fn descriptor_rows(cores: &[TransferCore<'_>]) -> Result<Vec<DescriptorRow>>
     Error::from_all(problems).map_or(Ok(rows), Err)
 }
 
-/// Runs the transfers of `engines` (of all, when it names none) once, in the order of their lists, the
-/// engines side by side.
+/// Runs the programs of `engines` (of all, when it names none) side by side, or where no core has
+/// any: their transfers once, in the order of their lists.
 ///
 /// `given` holds bytes of variables by name, or by `CORE/NAME` for that of one core; they must be as long
 /// as the variable. Of what is not given, constants have their data, and all else is zero. `lnc`
@@ -139,24 +141,22 @@ pub fn run_transfers(
     let mut outcome = TransferOutcome::default();
     let mut shared = BTreeMap::new();
     for together in cores.chunks(lnc.max(1)) {
-        let mut machine = machine(together, given, &shared)?;
-        let mut programs: Vec<Program> = machine.all_triggers();
-        programs.retain(|program| engines.is_empty() || engines.contains(&&*program.engine));
-        machine.run(&programs, control)?;
-        for (number, core) in together.iter().enumerate() {
-            let variables = variables(&machine, number, core);
-            for (name, variable) in core.definition.var.iter() {
-                if let (true, Some(bytes)) = (is_port(variable), variables.get(name)) {
-                    shared.insert(name.to_owned(), bytes.clone());
+        let machine = machine(together, given, &shared)?;
+        programs::run(machine, together, engines, control, |machine| {
+            for (number, core) in together.iter().enumerate() {
+                let variables = variables(machine, number, core);
+                for (name, variable) in core.definition.var.iter() {
+                    if let (true, Some(bytes)) = (is_port(variable), variables.get(name)) {
+                        shared.insert(name.to_owned(), bytes.clone());
+                    }
                 }
+                outcome.variables.push(variables);
+                let semaphores = machine.semaphores(number).collect();
+                outcome.semaphores.push(semaphores);
+                outcome.events.push(machine.events(number).collect());
             }
-            outcome.variables.push(variables);
-            outcome
-                .semaphores
-                .push(machine.semaphores(number).collect());
-            outcome.events.push(machine.events(number).collect());
-        }
-        outcome.races.extend_from_slice(machine.races());
+            outcome.races.extend_from_slice(machine.races());
+        })?;
     }
     Ok(outcome)
 }

@@ -1,15 +1,22 @@
 //! The transfers of a package, whoever made it.
 
-use super::{DescriptorRow, TransferCore, TransferOutcome, descriptor_rows, run_transfers};
+use super::{
+    DescriptorRow, EngineFunction, TransferCore, TransferOutcome, descriptor_rows, run_transfers,
+};
 use std::collections::{BTreeMap, HashMap};
 use tenon_base::{Control, Error, ErrorKind, Result};
-use tenon_neff::{Constant, Package, Structure};
+use tenon_neff::{Constant, Package, Structure, Subgraph};
+
+/// The first bytes of a host program (facts, tfrt-bef.md 1.1).
+const MAGIC: [u8; 2] = [0x0b, 0xef];
 
 /// What a package's subgraphs say of their transfers.
 pub struct PackageTransfers {
     structure: Structure,
     /// By subgraph and `file_name`.
     constants: Vec<HashMap<String, Constant>>,
+    /// By subgraph.
+    programs: Vec<Vec<EngineFunction>>,
     pointers_are_views: bool,
     lnc: usize,
 }
@@ -20,6 +27,7 @@ impl PackageTransfers {
         let structure = Structure::read(package)?;
         let mut problems = Vec::new();
         let mut constants = Vec::new();
+        let mut programs = Vec::new();
         for subgraph in &structure.subgraphs {
             let mut own = HashMap::new();
             for (_, variable) in subgraph.definition.var.iter() {
@@ -34,6 +42,7 @@ impl PackageTransfers {
                 }
             }
             constants.push(own);
+            programs.push(engine_functions(package, subgraph, &mut problems));
         }
         if let Some(error) = Error::from_all(problems) {
             return Err(error);
@@ -41,6 +50,7 @@ impl PackageTransfers {
         Ok(Self {
             structure,
             constants,
+            programs,
             pointers_are_views: package.header().is_tenon(),
             lnc: package.header().lnc_size.max(1) as usize,
         })
@@ -63,8 +73,9 @@ impl PackageTransfers {
 
     /// The subgraphs.
     pub fn cores(&self) -> Vec<TransferCore<'_>> {
-        let subgraphs = self.structure.subgraphs.iter().zip(&self.constants);
-        let core = subgraphs.map(|(subgraph, constants)| TransferCore {
+        let subgraphs = self.structure.subgraphs.iter();
+        let parts = subgraphs.zip(&self.constants).zip(&self.programs);
+        let core = parts.map(|((subgraph, constants), programs)| TransferCore {
             name: &subgraph.name,
             definition: &subgraph.definition,
             engines: subgraph
@@ -73,8 +84,37 @@ impl PackageTransfers {
                 .filter_map(|parts| Some((parts.name.key(), parts.engine.as_ref()?)))
                 .collect(),
             constants: constants.clone(),
+            programs: programs.clone(),
             pointers_are_views: self.pointers_are_views,
         });
         core.collect()
     }
+}
+
+/// The functions that the engines of a subgraph run, in a package of Tenon.
+fn engine_functions(
+    package: &Package,
+    subgraph: &Subgraph,
+    problems: &mut Vec<Error>,
+) -> Vec<EngineFunction> {
+    let mut functions = Vec::new();
+    for parts in subgraph
+        .engines
+        .iter()
+        .filter(|_| package.header().is_tenon())
+    {
+        let Some(member) = &parts.program else {
+            continue;
+        };
+        // What is not there, and what is no host program, is told where it is needed.
+        let bytes = package
+            .member(member)
+            .filter(|bytes| bytes.starts_with(&MAGIC));
+        let Some(bytes) = bytes else { continue };
+        match EngineFunction::read(parts.name.key(), member, bytes) {
+            Ok(function) => functions.extend(function),
+            Err(error) => problems.push(error),
+        }
+    }
+    functions
 }

@@ -16,6 +16,7 @@ fn core<'a>(name: &'a str, definition: &'a Definition, engine: &'a Engine) -> Tr
         definition,
         engines: vec![("act", engine)],
         constants: HashMap::from([("w.bin".to_owned(), constant)]),
+        programs: Vec::new(),
         pointers_are_views: false,
     }
 }
