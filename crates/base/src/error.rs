@@ -57,6 +57,8 @@ kinds! {
     Unsupported, "unsupported", status 2, exit 1;
     /// A file, member, tensor, backend or kernel of that name does not exist.
     NotFound, "not found", status 2, exit 1;
+    /// A collection that the caller filled has nothing of that name.
+    Absent, "absent", status 1, exit 1;
     /// An index read from data lies outside its tensor.
     OutOfBounds, "out of bounds", status 1006, exit 1;
     /// The operating system refused to read or write.

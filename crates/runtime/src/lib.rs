@@ -4,22 +4,34 @@
 //! its constants used where they lie in the mapped file, the memory of executions made. A model is
 //! shared by threads; each execution has an arena of its own. Steady-state execution allocates
 //! nothing: see [`Model::execute`] and [`Bindings`].
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod arenas;
 mod bindings;
+mod core_model;
+mod cores;
 mod inputs;
 mod load;
 mod model;
+mod port_names;
 mod profile;
+mod requests;
 mod runtime;
+mod tensors;
 mod transfers;
 
 pub use bindings::Bindings;
+pub use core_model::{CoreLoad, CoreModel, CorePort};
+pub use cores::{
+    AllocationLog, Core, CoreClaim, CoreGroup, CoreMemory, CoreOptions, CoreSelection, Cores,
+    LOCK_FOLDER, MAX_CORES, MemoryUse, Occupied, Reservation, core_owner, lock_folder, total_cores,
+};
 pub use load::LoadOptions;
 pub use model::{ExecuteOptions, Model, Signature};
 pub use profile::{KernelProfile, OperatorProfile, Profile};
+pub use requests::{Ended, ErrorTracker, RequestQueues, Sequence, Unit, Work};
 pub use runtime::Runtime;
+pub use tensors::{CoreTensor, MAX_HOST_BYTES, Placement, TensorSet};
 pub use transfers::{
     DescriptorRow, PackageTransfers, TransferCore, TransferOutcome, descriptor_rows, run_transfers,
 };

@@ -2,7 +2,7 @@
 
 use crate::arenas::{Arenas, Execution};
 use crate::profile::Watch;
-use crate::{Bindings, Profile, inputs};
+use crate::{Bindings, CoreGroup, Profile, inputs};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -48,6 +48,8 @@ pub struct ExecuteOptions<'a> {
     pub profile: Option<&'a mut Profile>,
     /// Hears every kernel and the whole.
     pub trace: Option<&'a dyn TraceSink>,
+    /// Takes turns on these cores.
+    pub cores: Option<&'a CoreGroup>,
 }
 
 impl Model {
@@ -152,10 +154,12 @@ impl Model {
             control,
             profile,
             trace,
+            cores,
         } = options;
         let control = control.unwrap_or(&self.0.uncontrolled);
         let main = self.main();
         let work = || {
+            let _core = cores.map(|cores| cores.occupy(control)).transpose()?;
             self.0
                 .arenas
                 .lend(main, control, |Execution { memory, registers }| {

@@ -1,0 +1,115 @@
+//! The last allocations and deallocations of a process, for the time when memory is used up.
+
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tenon_base::{Error, Result};
+
+/// Entries that are kept unless `NEURON_RT_DEBUG_MEMLOG_MAX_SIZE` says otherwise.
+const ENTRIES: usize = 1 << 20;
+
+/// Says where the log goes when memory is used up.
+const FILE: &str = "TENON_MEMLOG_FILE";
+
+/// The last allocations and deallocations.
+#[derive(Debug)]
+pub struct AllocationLog {
+    started: Instant,
+    most: usize,
+    entries: Mutex<VecDeque<Entry>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    at: Duration,
+    core: u32,
+    allocated: bool,
+    bytes: u64,
+    /// Of its core, after.
+    used: u64,
+}
+
+impl AllocationLog {
+    /// A log of at most `most` entries.
+    pub fn new(most: usize) -> Self {
+        Self {
+            started: Instant::now(),
+            most,
+            entries: Mutex::default(),
+        }
+    }
+
+    /// A log of as many entries as the environment says.
+    pub fn from_environment() -> Self {
+        let most = std::env::var("NEURON_RT_DEBUG_MEMLOG_MAX_SIZE").ok();
+        Self::new(
+            most.and_then(|text| text.trim().parse().ok())
+                .unwrap_or(ENTRIES),
+        )
+    }
+
+    pub(super) fn add(&self, core: u32, allocated: bool, bytes: u64, used: u64) {
+        let at = self.started.elapsed();
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.len() >= self.most && entries.pop_front().is_none() {
+            return;
+        }
+        entries.push_back(Entry {
+            at,
+            core,
+            allocated,
+            bytes,
+            used,
+        });
+    }
+
+    /// As CSV: seconds since the log was made, core, what happened, bytes, bytes of the core after.
+    pub fn csv(&self) -> String {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut text = String::from("seconds,core,event,bytes,used\n");
+        for entry in entries.iter() {
+            let event = if entry.allocated { "allocate" } else { "free" };
+            let seconds = entry.at.as_secs_f64();
+            let Entry {
+                core, bytes, used, ..
+            } = entry;
+            let _ = writeln!(text, "{seconds:.6},{core},{event},{bytes},{used}");
+        }
+        text
+    }
+
+    /// Writes it to the file of `TENON_MEMLOG_FILE`, or one in the folder for temporary files;
+    /// answers where.
+    pub fn dump(&self) -> Result<PathBuf> {
+        let path = std::env::var_os(FILE).map_or_else(
+            || std::env::temp_dir().join(format!("tenon-memlog-{}.csv", std::process::id())),
+            PathBuf::from,
+        );
+        std::fs::write(&path, self.csv()).map_err(|error| Error::io(&path, "write", error))?;
+        Ok(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_entries_are_kept() {
+        let log = AllocationLog::new(2);
+        log.add(0, true, 10, 10);
+        log.add(1, true, 20, 20);
+        log.add(0, false, 10, 0);
+        let text = log.csv();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "seconds,core,event,bytes,used");
+        assert!(lines[1].ends_with(",1,allocate,20,20"), "{text}");
+        assert!(lines[2].ends_with(",0,free,10,0"), "{text}");
+        assert_eq!(lines.len(), 3);
+        let none = AllocationLog::new(0);
+        none.add(0, true, 1, 1);
+        assert_eq!(none.csv().lines().count(), 1);
+    }
+}

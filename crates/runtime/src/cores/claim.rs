@@ -1,0 +1,233 @@
+//! Cores that belong to one process at a time.
+//!
+//! A core is a file in a folder that all processes of the machine share, locked while the core is
+//! owned. The system drops the lock when its process ends, in whatever way. The file says who the
+//! owner is, for messages and for `tenon devices`.
+
+use super::CoreSelection;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use tenon_base::{Error, ErrorKind, Result};
+
+/// Names the folder of the locks.
+pub const LOCK_FOLDER: &str = "TENON_CORE_LOCKS";
+
+/// Where the locks are unless the variable says otherwise: one folder for the whole machine.
+pub fn lock_folder() -> PathBuf {
+    std::env::var_os(LOCK_FOLDER)
+        .map_or_else(|| std::env::temp_dir().join("tenon-cores"), PathBuf::from)
+}
+
+/// Cores that this process owns until the value is dropped.
+#[derive(Debug)]
+pub struct CoreClaim {
+    cores: Range<u32>,
+    locks: Vec<File>,
+}
+
+impl CoreClaim {
+    /// Takes the cores of `selection` among `total`, all or none.
+    ///
+    /// # Errors
+    /// `NotEnoughCores` when the machine has fewer, or fewer are free one beside the other;
+    /// `OutOfMemory` (a resource that is used up) when a core asked for by number has an owner.
+    pub fn take(folder: &Path, selection: &CoreSelection, total: u32) -> Result<Self> {
+        let wanted = selection.count(total);
+        let last = match selection {
+            CoreSelection::These(range) => range.end,
+            _ => wanted,
+        };
+        if last > total || wanted == 0 {
+            return Err(Error::new(
+                ErrorKind::NotEnoughCores,
+                "the machine has fewer cores than asked for",
+            )
+            .expected(format_args!(
+                "at most {total} (TENON_CORES sets how many there are)"
+            ))
+            .found(selection));
+        }
+        make_folder(folder)?;
+        let starts = match selection {
+            CoreSelection::All => 0..1,
+            CoreSelection::Count(_) => 0..total - wanted + 1,
+            CoreSelection::These(range) => range.start..range.start + 1,
+        };
+        let mut taken = None;
+        let mut start = starts.start;
+        while start < starts.end {
+            match take_all(folder, start..start + wanted)? {
+                Ok(claim) => return Ok(claim),
+                Err(busy) => {
+                    start = busy.core + 1;
+                    taken = Some(busy);
+                }
+            }
+        }
+        let busy = taken.map_or_else(String::new, |busy| busy.to_string());
+        let (kind, what) = match selection {
+            CoreSelection::Count(_) => (ErrorKind::NotEnoughCores, "not enough cores are free"),
+            _ => (ErrorKind::OutOfMemory, "a core is in use"),
+        };
+        Err(Error::new(kind, format!("{what}: {busy}"))
+            .expected(selection)
+            .help("ask for others with NEURON_RT_VISIBLE_CORES or NEURON_RT_NUM_CORES, or end that process"))
+    }
+
+    /// The cores, by their numbers on the machine.
+    pub fn cores(&self) -> Range<u32> {
+        self.cores.clone()
+    }
+
+    /// The descriptors that hold the locks: a child made by `fork` shares them and must close them.
+    pub fn descriptors(&self) -> impl Iterator<Item = i32> {
+        self.locks.iter().map(AsRawFd::as_raw_fd)
+    }
+}
+
+impl Drop for CoreClaim {
+    fn drop(&mut self) {
+        // Nobody is told of an owner who has left; the lock itself goes with the file.
+        for file in &self.locks {
+            let _ = file.set_len(0);
+        }
+    }
+}
+
+/// A core that another process owns.
+struct Busy {
+    core: u32,
+    owner: Option<u32>,
+}
+
+impl std::fmt::Display for Busy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.owner {
+            Some(owner) => write!(f, "core {} belongs to process {owner}", self.core),
+            None => write!(f, "core {} belongs to another process", self.core),
+        }
+    }
+}
+
+/// The process that owns core `core`, for those who only look.
+pub fn core_owner(folder: &Path, core: u32) -> Option<u32> {
+    let mut file = open_lock(folder, core, OFlags::RDONLY).ok()?;
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => None,
+        Err(_) => read_owner(&mut file),
+    }
+}
+
+fn take_all(folder: &Path, cores: Range<u32>) -> Result<Result<CoreClaim, Busy>> {
+    let mut claim = CoreClaim {
+        cores: cores.clone(),
+        locks: Vec::with_capacity(cores.len()),
+    };
+    for core in cores {
+        let mut file = open_lock(folder, core, OFlags::RDWR | OFlags::CREATE)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {
+                let told = file
+                    .set_len(0)
+                    .and_then(|()| writeln!(file, "{}", std::process::id()));
+                told.map_err(|error| Error::io(lock_path(folder, core), "write", error))?;
+                claim.locks.push(file);
+            }
+            Err(Errno::WOULDBLOCK) => {
+                let owner = read_owner(&mut file);
+                return Ok(Err(Busy { core, owner }));
+            }
+            Err(error) => {
+                return Err(Error::io(lock_path(folder, core), "lock", error.into()));
+            }
+        }
+    }
+    Ok(Ok(claim))
+}
+
+fn read_owner(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.take(16).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+fn lock_path(folder: &Path, core: u32) -> PathBuf {
+    folder.join(format!("core-{core}"))
+}
+
+/// Opens a lock that every user may take; never through a link that somebody laid there.
+fn open_lock(folder: &Path, core: u32, flags: OFlags) -> Result<File> {
+    let path = lock_path(folder, core);
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let failed = |error: Errno| Error::io(&path, "open", error.into());
+    let file = File::from(open(&path, flags, Mode::from_raw_mode(0o666)).map_err(failed)?);
+    if flags.contains(OFlags::CREATE) {
+        // Against the mask of the process; only the owner of the file can, and needs to.
+        let _ = file.set_permissions(PermissionsExt::from_mode(0o666));
+    }
+    Ok(file)
+}
+
+fn make_folder(folder: &Path) -> Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let made = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o777)
+        .create(folder);
+    made.map_err(|error| Error::io(folder, "make the folder of core locks", error))?;
+    // Every user's processes share it, and nobody removes another's files.
+    let _ = std::fs::set_permissions(folder, PermissionsExt::from_mode(0o1777));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(folder: &Path, visible: Option<&str>, count: Option<&str>) -> Result<CoreClaim> {
+        let selection = CoreSelection::from_variables(visible, count).unwrap();
+        CoreClaim::take(folder, &selection, 4)
+    }
+
+    #[test]
+    fn a_core_has_one_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let middle = take(folder, Some("1"), None).unwrap();
+        assert_eq!(middle.cores(), 1..2);
+        assert_eq!(core_owner(folder, 1), Some(std::process::id()));
+        assert_eq!(core_owner(folder, 0), None);
+        // Two beside each other are only there behind it.
+        let two = take(folder, None, Some("2")).unwrap();
+        assert_eq!(two.cores(), 2..4);
+        let error = take(folder, None, Some("2")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotEnoughCores);
+        let error = take(folder, Some("0-1"), None).unwrap_err();
+        assert_eq!(error.kind().nrt_status(), 4);
+        let owner = format!("core 1 belongs to process {}", std::process::id());
+        assert!(error.message().ends_with(&owner), "{error}");
+        // What was taken before the busy one was found is free again.
+        assert_eq!(take(folder, Some("0"), None).unwrap().cores(), 0..1);
+        drop((middle, two));
+        assert_eq!(core_owner(folder, 1), None);
+        assert_eq!(take(folder, None, None).unwrap().cores(), 0..4);
+    }
+
+    #[test]
+    fn more_than_there_are_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        for (visible, count) in [(None, Some("5")), (Some("4"), None), (Some("3-4"), None)] {
+            let error = take(folder.path(), visible, count).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotEnoughCores, "{error}");
+        }
+    }
+}

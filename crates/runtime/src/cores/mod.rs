@@ -1,0 +1,304 @@
+//! Virtual cores: what models are loaded on and executions take turns on.
+//!
+//! A core is a turn and an account of memory. What executes on it computes on the one thread pool
+//! of the process: a lone execution uses all CPUs, several share them.
+
+mod allocation_log;
+mod claim;
+mod line;
+mod memory;
+mod selection;
+
+pub use allocation_log::AllocationLog;
+pub use claim::{CoreClaim, LOCK_FOLDER, core_owner, lock_folder};
+pub use line::{CoreGroup, Occupied};
+pub use memory::{CoreMemory, MemoryUse, Reservation};
+pub use selection::CoreSelection;
+
+use line::Line;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tenon_base::{Error, ErrorKind, Result};
+
+/// Most cores of a machine: sequence numbers of requests have room for that many.
+pub const MAX_CORES: u32 = 2048;
+
+/// How a process's cores are made.
+#[derive(Debug, Clone, Default)]
+pub struct CoreOptions {
+    /// Cores of the machine; as many as it has CPUs when `None`.
+    pub total: Option<u32>,
+    /// Which of them.
+    pub selection: CoreSelection,
+    /// Bytes that a core may use; its share of the machine's memory when `None`.
+    pub memory: Option<u64>,
+    /// The folder of the locks by which processes own cores; nobody owns any when `None`.
+    pub locks: Option<PathBuf>,
+}
+
+impl CoreOptions {
+    /// What the environment says: `TENON_CORES`, `TENON_CORE_MEMORY`, `TENON_CORE_LOCKS` and the
+    /// variables of [`CoreSelection::from_environment`].
+    pub fn from_environment() -> Result<Self> {
+        Ok(Self {
+            total: Some(total_cores()?),
+            selection: CoreSelection::from_environment()?,
+            memory: number("TENON_CORE_MEMORY", u64::MAX)?,
+            locks: Some(lock_folder()),
+        })
+    }
+}
+
+/// Cores of the machine: `TENON_CORES`, or one for each CPU.
+pub fn total_cores() -> Result<u32> {
+    let cpus = || std::thread::available_parallelism().map_or(1, |count| count.get());
+    let set = number("TENON_CORES", u64::from(MAX_CORES))?;
+    Ok(set.unwrap_or(cpus() as u64).min(u64::from(MAX_CORES)) as u32)
+}
+
+/// The cores of a process, numbered from 0. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Cores(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    cores: Vec<Arc<Core>>,
+    line: Arc<Line>,
+    claim: Option<CoreClaim>,
+    /// Number on the machine of core 0.
+    first: u32,
+}
+
+/// One core.
+#[derive(Debug)]
+pub struct Core {
+    index: u32,
+    memory: Arc<CoreMemory>,
+    busy: AtomicBool,
+    /// When one that waits for it was last woken.
+    waked: Mutex<Option<Instant>>,
+    executions: AtomicU64,
+    busy_nanos: AtomicU64,
+    models: AtomicU64,
+}
+
+impl Cores {
+    /// Makes them, and takes them from other processes where there are locks.
+    pub fn new(options: &CoreOptions) -> Result<Self> {
+        let total = options.total.map_or_else(total_cores, Ok)?;
+        let claim = match &options.locks {
+            Some(folder) => Some(CoreClaim::take(folder, &options.selection, total)?),
+            None => None,
+        };
+        let range = match (&claim, &options.selection) {
+            (Some(claim), _) => claim.cores(),
+            (None, CoreSelection::These(range)) => range.clone(),
+            (None, selection) => 0..selection.count(total),
+        };
+        let limit = options
+            .memory
+            .unwrap_or_else(|| machine_memory() / u64::from(total.max(1)));
+        let log = Arc::new(AllocationLog::from_environment());
+        let core = |index| {
+            Arc::new(Core {
+                index,
+                memory: Arc::new(CoreMemory::new(index, limit, log.clone())),
+                busy: AtomicBool::new(false),
+                waked: Mutex::default(),
+                executions: AtomicU64::new(0),
+                busy_nanos: AtomicU64::new(0),
+                models: AtomicU64::new(0),
+            })
+        };
+        Ok(Self(Arc::new(Inner {
+            cores: (0..range.len() as u32).map(core).collect(),
+            line: Arc::default(),
+            claim,
+            first: range.start,
+        })))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.cores.len()
+    }
+
+    /// Whether there are none, which cannot be.
+    pub fn is_empty(&self) -> bool {
+        self.0.cores.is_empty()
+    }
+
+    /// Number on the machine of core 0.
+    pub fn first(&self) -> u32 {
+        self.0.first
+    }
+
+    /// The cores in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Core>> {
+        self.0.cores.iter()
+    }
+
+    /// The locks that hold them.
+    pub fn claim(&self) -> Option<&CoreClaim> {
+        self.0.claim.as_ref()
+    }
+
+    /// One core; an error that says how many there are.
+    pub fn core(&self, index: u32) -> Result<&Arc<Core>> {
+        let core = self.0.cores.get(index as usize);
+        core.ok_or_else(|| self.outside(format_args!("core {index}")))
+    }
+
+    /// Several cores for one model.
+    pub fn group(&self, range: Range<u32>) -> Result<CoreGroup> {
+        let cores = self.0.cores.get(range.start as usize..range.end as usize);
+        let cores = cores.filter(|cores| !cores.is_empty()).ok_or_else(|| {
+            let (start, count) = (range.start, range.end.saturating_sub(range.start));
+            self.outside(format_args!("{count} from core {start} on"))
+        })?;
+        Ok(CoreGroup::new(cores.iter().cloned(), self.0.line.clone()))
+    }
+
+    /// Where `count` cores one beside the other have the fewest models.
+    pub fn least_used(&self, count: u32) -> Result<u32> {
+        let models: Vec<u64> = self.iter().map(|core| core.models()).collect();
+        let sums = models.windows((count as usize).max(1)).map(|all| {
+            // The fullest core decides, then the sum.
+            (all.iter().copied().max(), all.iter().sum::<u64>())
+        });
+        let best = sums.enumerate().min_by_key(|(_, load)| *load);
+        best.map(|(start, _)| start as u32)
+            .ok_or_else(|| self.outside(format_args!("{count} cores")))
+    }
+
+    fn outside(&self, found: std::fmt::Arguments<'_>) -> Error {
+        let have = match self.len() {
+            1 => "1 core".to_owned(),
+            count => format!("cores 0 to {}", count - 1),
+        };
+        Error::new(
+            ErrorKind::NotEnoughCores,
+            "the process does not have such cores",
+        )
+        .expected(have)
+        .found(found)
+    }
+}
+
+impl Core {
+    /// Its number among those of the process.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Its memory.
+    pub fn memory(&self) -> &Arc<CoreMemory> {
+        &self.memory
+    }
+
+    /// How often something was executed on it.
+    pub fn executions(&self) -> u64 {
+        self.executions.load(Ordering::Relaxed)
+    }
+
+    /// How long it was occupied, executions that have ended.
+    pub fn busy_time(&self) -> Duration {
+        Duration::from_nanos(self.busy_nanos.load(Ordering::Relaxed))
+    }
+
+    /// Whether something executes on it now.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    /// Models that are loaded on it.
+    pub fn models(&self) -> u64 {
+        self.models.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn model_came(&self) {
+        self.models.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn model_left(&self) {
+        self.models.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn count(&self, time: Duration) {
+        self.executions.fetch_add(1, Ordering::Relaxed);
+        self.busy_nanos
+            .fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
+/// Bytes of memory of the machine; without a limit where the system does not tell.
+fn machine_memory() -> u64 {
+    let info = rustix::system::sysinfo();
+    let bytes = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1)));
+    if bytes == 0 { u64::MAX } else { bytes }
+}
+
+/// A variable that holds a number from 1 to `most`.
+fn number(name: &str, most: u64) -> Result<Option<u64>> {
+    let Ok(text) = std::env::var(name) else {
+        return Ok(None);
+    };
+    let number = text.trim().parse().ok();
+    match number.filter(|number| (1..=most).contains(number)) {
+        Some(number) => Ok(Some(number)),
+        None => Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!("{name} is not a number that can be used"),
+        )
+        .expected(format_args!("a number from 1 to {most}"))
+        .found(format_args!("'{text}'"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_numbered_from_the_first_that_is_owned() {
+        let folder = tempfile::tempdir().unwrap();
+        let cores = Cores::new(&CoreOptions {
+            total: Some(8),
+            selection: CoreSelection::These(3..5),
+            memory: Some(1000),
+            locks: Some(folder.path().to_owned()),
+        })
+        .unwrap();
+        assert_eq!((cores.len(), cores.first()), (2, 3));
+        assert_eq!(cores.core(1).unwrap().memory().limit(), 1000);
+        assert_eq!(core_owner(folder.path(), 4), Some(std::process::id()));
+        let error = cores.core(2).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the process does not have such cores: expected cores 0 to 1, found core 2"
+        );
+        assert!(cores.group(1..3).is_err() && cores.group(1..1).is_err());
+    }
+
+    #[test]
+    fn the_emptiest_place_is_found() {
+        let cores = Cores::new(&CoreOptions {
+            total: Some(4),
+            ..CoreOptions::default()
+        })
+        .unwrap();
+        assert_eq!(cores.least_used(2).unwrap(), 0);
+        cores.core(1).unwrap().model_came();
+        assert_eq!(cores.least_used(1).unwrap(), 0);
+        assert_eq!(cores.least_used(2).unwrap(), 2);
+        cores.core(0).unwrap().model_came();
+        assert_eq!(cores.least_used(1).unwrap(), 2);
+        assert_eq!(cores.least_used(4).unwrap(), 0);
+        assert!(cores.least_used(5).is_err());
+        cores.core(1).unwrap().model_left();
+        assert_eq!(cores.core(1).unwrap().models(), 0);
+    }
+}

@@ -1,0 +1,336 @@
+//! Tensors of the caller: named bytes on a core or on the host, shared by slices.
+
+mod completion;
+mod set;
+#[allow(unsafe_code, reason = "memory that several tensors and threads share")]
+mod storage;
+
+pub use set::TensorSet;
+
+use crate::cores::{Core, MemoryUse};
+use completion::Completion;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::time::Duration;
+use tenon_base::{Control, Error, ErrorKind, Result};
+
+pub(crate) use storage::{Borrow, Storage, Use};
+
+/// Most bytes of a tensor in the host's memory for transfers: a page of the largest kind (seed
+/// neuron-runtime-libnrt, `nrt_tensor_allocate`).
+pub const MAX_HOST_BYTES: usize = 4 << 20;
+
+/// Where a tensor lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// In the memory of a core.
+    Device,
+    /// In host memory for transfers, at most [`MAX_HOST_BYTES`].
+    Host,
+    /// In plain host memory: the process's own, or the caller's.
+    Virtual,
+}
+
+/// Bytes with a name. Clones are the same tensor; [`CoreTensor::slice`] makes another one of a part
+/// of the same memory, which lives as long as any of them.
+///
+/// ```
+/// use tenon_runtime::{CoreOptions, CoreTensor, Cores, Placement};
+/// let cores = Cores::new(&CoreOptions::default())?;
+/// let tensor = CoreTensor::allocate(cores.core(0)?, Placement::Device, 8, "x")?;
+/// let half = tensor.slice(4, 4, "x.half")?;
+/// half.write(0, &[1, 2, 3, 4])?;
+/// let mut bytes = [0; 8];
+/// tensor.read(0, &mut bytes)?;
+/// assert_eq!(bytes, [0, 0, 0, 0, 1, 2, 3, 4]);
+/// # Ok::<(), tenon_base::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct CoreTensor(Arc<Inner>);
+
+/// A tensor that is there as long as somebody else keeps it.
+#[derive(Clone)]
+pub(crate) struct WeakTensor(Weak<Inner>);
+
+struct Inner {
+    name: Box<str>,
+    core: Option<Arc<Core>>,
+    place: RwLock<Place>,
+    completion: Completion,
+}
+
+/// A part of a piece of memory.
+#[derive(Clone)]
+struct Place {
+    placement: Placement,
+    /// None of an empty tensor.
+    memory: Option<(Arc<Storage>, Range<usize>)>,
+}
+
+impl CoreTensor {
+    /// A tensor of `size` zero bytes.
+    ///
+    /// # Errors
+    /// `OutOfMemory` when the core or the machine has not enough; `InvalidArgument` when it is too
+    /// large for its placement.
+    pub fn allocate(
+        core: &Arc<Core>,
+        placement: Placement,
+        size: usize,
+        name: &str,
+    ) -> Result<Self> {
+        let reservation = match placement {
+            Placement::Device => Some(core.memory().reserve(MemoryUse::Tensors, size as u64)?),
+            Placement::Host if size > MAX_HOST_BYTES => {
+                return Err(invalid(name, "it is too large for host memory")
+                    .expected(format_args!("at most {MAX_HOST_BYTES} bytes"))
+                    .found(size)
+                    .help("place it on the device"));
+            }
+            Placement::Host | Placement::Virtual => None,
+        };
+        let storage = Storage::zeroed(size, reservation)?;
+        let place = Place {
+            placement,
+            memory: Some((storage, 0..size)),
+        };
+        Ok(Self::new(name, Some(core.clone()), place))
+    }
+
+    /// A tensor without memory: nothing can be done with it before some is attached.
+    pub fn empty(name: &str) -> Self {
+        let place = Place {
+            placement: Placement::Virtual,
+            memory: None,
+        };
+        Self::new(name, None, place)
+    }
+
+    /// A tensor of a part of this one's memory.
+    pub fn slice(&self, offset: usize, size: usize, name: &str) -> Result<Self> {
+        let place = self.place();
+        let (storage, range) = place.memory(self)?;
+        let place = Place {
+            placement: place.placement,
+            memory: Some((storage.clone(), self.part(range, offset, size)?)),
+        };
+        Ok(Self::new(name, self.0.core.clone(), place))
+    }
+
+    fn new(name: &str, core: Option<Arc<Core>>, place: Place) -> Self {
+        Self(Arc::new(Inner {
+            name: name.into(),
+            core,
+            place: RwLock::new(place),
+            completion: Completion::default(),
+        }))
+    }
+
+    /// Gives it the caller's memory instead of what it has.
+    ///
+    /// # Safety
+    /// The `size` bytes at `start` are initialised and stay valid as long as this tensor, or a
+    /// slice made of it from now on, is used. While a call or an execution reads or writes them,
+    /// nobody writes them otherwise.
+    #[allow(unsafe_code, reason = "the caller vouches for its memory")]
+    pub unsafe fn attach(&self, start: NonNull<u8>, size: usize) {
+        // SAFETY: the caller's promise.
+        let storage = unsafe { Storage::attached(start, size) };
+        let place = Place {
+            placement: Placement::Virtual,
+            memory: Some((storage, 0..size)),
+        };
+        *self.0.place.write().unwrap_or_else(PoisonError::into_inner) = place;
+    }
+
+    /// Its name, for messages only.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Its bytes; none of an empty tensor.
+    pub fn size(&self) -> usize {
+        let place = self.0.place.read().unwrap_or_else(PoisonError::into_inner);
+        place.memory.as_ref().map_or(0, |(_, range)| range.len())
+    }
+
+    /// Where it lies.
+    pub fn placement(&self) -> Placement {
+        self.place().placement
+    }
+
+    /// The core that it belongs to; none of an empty tensor.
+    pub fn core(&self) -> Option<&Arc<Core>> {
+        self.0.core.as_ref()
+    }
+
+    /// The address of its first byte; valid while the tensor has this memory. Who reads and writes
+    /// through it keeps calls and executions that use the same bytes apart by itself.
+    pub fn address(&self) -> Option<*mut u8> {
+        let place = self.place();
+        let (storage, range) = place.memory.as_ref()?;
+        Some(storage.address(range.start))
+    }
+
+    /// Copies its bytes from `offset` on to `to`.
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        let borrow = self.borrow(offset, to.len(), Use::Read, &Control::new())?;
+        to.copy_from_slice(borrow.bytes());
+        Ok(())
+    }
+
+    /// Copies `from` to its bytes from `offset` on.
+    pub fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
+        let mut borrow = self.borrow(offset, from.len(), Use::Write, &Control::new())?;
+        borrow.bytes_mut().copy_from_slice(from);
+        Ok(())
+    }
+
+    /// Sets `size` bytes from `offset` on to `value`.
+    pub fn fill(&self, offset: usize, size: usize, value: u8) -> Result<()> {
+        let mut borrow = self.borrow(offset, size, Use::Write, &Control::new())?;
+        borrow.bytes_mut().fill(value);
+        Ok(())
+    }
+
+    /// Copies `size` bytes from `offset` on to `target`, which may share memory with this tensor.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for bytes outside, and between the memories of two cores.
+    pub fn copy_to(
+        &self,
+        offset: usize,
+        target: &Self,
+        target_offset: usize,
+        size: usize,
+    ) -> Result<()> {
+        let (place, target_place) = (self.place(), target.place());
+        let both_on_cores =
+            place.placement == Placement::Device && target_place.placement == Placement::Device;
+        let index = |tensor: &Self| tensor.core().map(|core| core.index());
+        if both_on_cores && index(self) != index(target) {
+            let of = |tensor: &Self| index(tensor).unwrap_or_default();
+            return Err(
+                invalid(&self.0.name, "it lies on another core than its target")
+                    .expected(format_args!("core {}", of(target)))
+                    .found(format_args!("core {}", of(self)))
+                    .help("copy by way of the host"),
+            );
+        }
+        let control = Control::new();
+        let (storage, range) = place.memory(self)?;
+        let from = self.part(range, offset, size)?;
+        let (target_storage, range) = target_place.memory(target)?;
+        let to = target.part(range, target_offset, size)?;
+        if Arc::ptr_eq(storage, target_storage) {
+            let whole = from.start.min(to.start)..from.end.max(to.end);
+            let mut borrow = storage.borrow(whole.clone(), Use::Write, &control)?;
+            let (start, end) = (from.start - whole.start, from.end - whole.start);
+            borrow.copy_within(start..end, to.start - whole.start);
+            return Ok(());
+        }
+        let mut borrows = [
+            (storage, from, Use::Read, None),
+            (target_storage, to, Use::Write, None),
+        ];
+        let swapped = Arc::as_ptr(storage) > Arc::as_ptr(target_storage);
+        if swapped {
+            borrows.swap(0, 1);
+        }
+        for (storage, range, what, borrow) in &mut borrows {
+            *borrow = Some(storage.borrow(range.clone(), *what, &control)?);
+        }
+        let [mut first, mut second] = borrows.map(|(.., borrow)| borrow);
+        if swapped {
+            std::mem::swap(&mut first, &mut second);
+        }
+        if let (Some(from), Some(mut to)) = (first, second) {
+            to.copy_from(&from);
+        }
+        Ok(())
+    }
+
+    /// How often an execution has completed it since the count was reset.
+    pub fn completions(&self) -> u64 {
+        self.0.completion.count()
+    }
+
+    /// Starts counting anew.
+    pub fn reset_completions(&self) {
+        self.0.completion.reset();
+    }
+
+    /// Waits until it was completed `count` times, at most `patience`; whether it was.
+    pub fn wait_for_completions(&self, count: u64, patience: Duration) -> bool {
+        self.0.completion.wait(count, patience)
+    }
+
+    pub(crate) fn complete(&self) {
+        self.0.completion.add();
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakTensor {
+        WeakTensor(Arc::downgrade(&self.0))
+    }
+
+    /// The memory that it has now, and where in it: for executions.
+    pub(crate) fn memory(&self) -> Result<(Arc<Storage>, Range<usize>)> {
+        let place = self.place();
+        place.memory(self).cloned()
+    }
+
+    fn borrow(&self, offset: usize, size: usize, what: Use, control: &Control) -> Result<Borrow> {
+        let (storage, range) = self.memory()?;
+        storage.borrow(self.part(&range, offset, size)?, what, control)
+    }
+
+    fn place(&self) -> Place {
+        let place = self.0.place.read();
+        place.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn part(&self, range: &Range<usize>, offset: usize, size: usize) -> Result<Range<usize>> {
+        let end = offset.checked_add(size).filter(|&end| end <= range.len());
+        match end {
+            Some(end) => Ok(range.start + offset..range.start + end),
+            None => Err(invalid(&self.0.name, "bytes outside of it")
+                .expected(format_args!("at most its {} bytes", range.len()))
+                .found(format_args!("{size} bytes from {offset} on"))),
+        }
+    }
+}
+
+impl Place {
+    fn memory(&self, tensor: &CoreTensor) -> Result<&(Arc<Storage>, Range<usize>)> {
+        self.memory.as_ref().ok_or_else(|| {
+            invalid(&tensor.0.name, "it has no memory").help("attach a buffer first")
+        })
+    }
+}
+
+impl WeakTensor {
+    pub fn upgrade(&self) -> Option<CoreTensor> {
+        self.0.upgrade().map(CoreTensor)
+    }
+}
+
+impl std::fmt::Debug for CoreTensor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CoreTensor")
+            .field("name", &self.0.name)
+            .field("size", &self.size())
+            .field("placement", &self.placement())
+            .finish_non_exhaustive()
+    }
+}
+
+fn invalid(name: &str, what: &str) -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        format!("tensor '{name}': {what}"),
+    )
+}
+
+#[cfg(test)]
+mod tests;

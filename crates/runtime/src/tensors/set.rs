@@ -1,0 +1,77 @@
+//! Tensors by name: what one execution reads or writes.
+
+use super::{CoreTensor, WeakTensor};
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use tenon_base::{Error, ErrorKind, Result};
+
+/// Tensors by name. It does not keep them: who puts a tensor into a set keeps it while the set is
+/// used (seed neuron-runtime-libnrt, "The Tensorset API").
+#[derive(Default)]
+pub struct TensorSet(RwLock<HashMap<Box<str>, WeakTensor>>);
+
+impl TensorSet {
+    /// An empty set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a tensor under a name, in place of one that has it.
+    pub fn add(&self, name: &str, tensor: &CoreTensor) {
+        let tensor = tensor.downgrade();
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        all.insert(name.into(), tensor);
+    }
+
+    /// The tensor of that name.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none, `InvalidHandle` when it is there no more.
+    pub fn tensor(&self, name: &str) -> Result<CoreTensor> {
+        match self.find(name)? {
+            Some(tensor) => Ok(tensor),
+            None => Err(Error::new(
+                ErrorKind::NotFound,
+                format!("the set has no tensor '{name}'"),
+            )
+            .expected(self.names())),
+        }
+    }
+
+    /// The tensor of that name, if there is one.
+    pub(crate) fn find(&self, name: &str) -> Result<Option<CoreTensor>> {
+        let all = self.read();
+        let Some(tensor) = all.get(name) else {
+            return Ok(None);
+        };
+        let tensor = tensor.upgrade().ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidHandle,
+                format!("the tensor '{name}' of the set was freed"),
+            )
+        })?;
+        Ok(Some(tensor))
+    }
+
+    /// Its names, in order, for messages.
+    pub(crate) fn names(&self) -> String {
+        let all = self.read();
+        let mut names: Vec<&str> = all.keys().map(|name| &**name).collect();
+        if names.is_empty() {
+            return "nothing (the set is empty)".to_owned();
+        }
+        names.sort_unstable();
+        let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+        quoted.join(", ")
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<Box<str>, WeakTensor>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for TensorSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TensorSet({})", self.names())
+    }
+}

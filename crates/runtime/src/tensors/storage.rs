@@ -1,0 +1,257 @@
+//! Memory that tensors share, and who reads and writes which bytes of it now.
+//!
+//! The only module of tensors with unsafe code. Soundness rests on one thing: bytes are touched only
+//! by who holds a [`Borrow`] of them, and a borrow that writes shares no byte with another of the
+//! same storage. Memory that a caller attached is the caller's promise (see [`Storage::attached`]).
+
+use crate::cores::Reservation;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tenon_base::{Control, Result};
+use tenon_tensor::BufferMut;
+
+/// How often one that waits for bytes looks whether it was cancelled.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// A piece of memory.
+pub(crate) struct Storage {
+    start: NonNull<u8>,
+    len: usize,
+    /// Of memory that is our own, the owner; it is only touched through `start`.
+    _owned: Option<BufferMut>,
+    _reservation: Option<Reservation>,
+    state: Mutex<State>,
+    returned: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    borrows: Vec<(Range<usize>, Use)>,
+    waiting: usize,
+}
+
+/// What bytes are borrowed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    Read,
+    Write,
+}
+
+// SAFETY: the memory is owned by the value or promised by who attached it, and every access goes
+// through borrows, which keep those that write apart from all others.
+unsafe impl Send for Storage {}
+// SAFETY: as above.
+unsafe impl Sync for Storage {}
+
+impl Storage {
+    /// `len` zero bytes, counted in `reservation`.
+    pub fn zeroed(len: usize, reservation: Option<Reservation>) -> Result<Arc<Self>> {
+        let mut owned = BufferMut::zeroed(len)?;
+        let start = NonNull::new(owned.as_mut_ptr()).unwrap_or(NonNull::dangling());
+        Ok(Arc::new(Self {
+            start,
+            len,
+            _owned: Some(owned),
+            _reservation: reservation,
+            state: Mutex::default(),
+            returned: Condvar::new(),
+        }))
+    }
+
+    /// A caller's memory.
+    ///
+    /// # Safety
+    /// The `len` bytes at `start` are initialised and stay valid as long as the storage is used.
+    /// While a call reads or writes them through it, nobody writes them otherwise.
+    pub unsafe fn attached(start: NonNull<u8>, len: usize) -> Arc<Self> {
+        Arc::new(Self {
+            start,
+            len,
+            _owned: None,
+            _reservation: None,
+            state: Mutex::default(),
+            returned: Condvar::new(),
+        })
+    }
+
+    /// Where byte `offset` lies.
+    pub fn address(&self, offset: usize) -> *mut u8 {
+        self.start.as_ptr().wrapping_add(offset)
+    }
+
+    /// Borrows bytes; waits while others use them otherwise.
+    ///
+    /// Who borrows of several storages does it in ascending order of storage and start, and keeps
+    /// its own borrows apart, so that no two wait for each other.
+    ///
+    /// # Panics
+    /// When the range does not lie inside: who makes ranges has checked them.
+    pub fn borrow(
+        self: &Arc<Self>,
+        range: Range<usize>,
+        what: Use,
+        control: &Control,
+    ) -> Result<Borrow> {
+        assert!(range.start <= range.end && range.end <= self.len);
+        let mut state = self.lock();
+        while state.conflict(&range, what) {
+            control.check()?;
+            state.waiting += 1;
+            let waited = self.returned.wait_timeout(state, PATIENCE);
+            state = waited.map_or_else(|poisoned| poisoned.into_inner().0, |(state, _)| state);
+            state.waiting -= 1;
+        }
+        state.borrows.push((range.clone(), what));
+        drop(state);
+        Ok(Borrow {
+            storage: self.clone(),
+            range,
+            what,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A holder that panicked left a list of whole borrows.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn conflict(&self, range: &Range<usize>, what: Use) -> bool {
+        self.borrows.iter().any(|(other, other_use)| {
+            (what == Use::Write || *other_use == Use::Write)
+                && other.start < range.end
+                && range.start < other.end
+        })
+    }
+}
+
+/// Bytes in use, until this is dropped.
+pub(crate) struct Borrow {
+    storage: Arc<Storage>,
+    range: Range<usize>,
+    what: Use,
+}
+
+impl Borrow {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: inside the storage (checked by `borrow`), initialised, and nobody writes them
+        // while they are borrowed: who borrows to write has no other borrow of them, and it can
+        // change them only through `&mut self`.
+        unsafe { std::slice::from_raw_parts(self.start(), self.range.len()) }
+    }
+
+    /// The bytes, to write.
+    ///
+    /// # Panics
+    /// When they were borrowed to be read.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        assert!(self.what == Use::Write);
+        // SAFETY: as above; nobody else has a borrow of any of them.
+        unsafe { std::slice::from_raw_parts_mut(self.start(), self.range.len()) }
+    }
+
+    /// Moves bytes inside of what is borrowed to be written; the two ranges may overlap.
+    pub fn copy_within(&mut self, from: Range<usize>, to: usize) {
+        self.bytes_mut().copy_within(from, to);
+    }
+
+    /// Copies bytes from a borrow of another storage. Where callers attached memory twice, the two
+    /// may be the same bytes.
+    pub fn copy_from(&mut self, from: &Borrow) {
+        assert!(self.what == Use::Write && self.range.len() == from.range.len());
+        // SAFETY: both are borrowed, as long, and `copy` takes ranges that overlap.
+        unsafe { std::ptr::copy(from.start(), self.start(), self.range.len()) }
+    }
+
+    fn start(&self) -> *mut u8 {
+        self.storage.address(self.range.start)
+    }
+}
+
+impl Drop for Borrow {
+    fn drop(&mut self) {
+        let mut state = self.storage.lock();
+        let same = |(range, what): &(Range<usize>, Use)| *range == self.range && *what == self.what;
+        if let Some(at) = state.borrows.iter().position(same) {
+            state.borrows.swap_remove(at);
+        }
+        if state.waiting > 0 {
+            self.storage.returned.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+    use tenon_base::ErrorKind;
+
+    fn soon() -> Control {
+        Control::with_deadline(Instant::now() + Duration::from_millis(1))
+    }
+
+    #[test]
+    fn readers_share_and_writers_do_not() {
+        let storage = Storage::zeroed(64, None).unwrap();
+        let control = Control::new();
+        let first = storage.borrow(0..32, Use::Read, &control).unwrap();
+        let second = storage.borrow(16..64, Use::Read, &control).unwrap();
+        let error = storage.borrow(31..33, Use::Write, &soon()).map(|_| ());
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
+        drop(second);
+        let mut writer = storage.borrow(32..33, Use::Write, &soon()).unwrap();
+        writer.bytes_mut()[0] = 7;
+        assert!(storage.borrow(32..64, Use::Read, &soon()).is_err());
+        // An empty range meets nobody.
+        storage.borrow(32..32, Use::Write, &soon()).unwrap();
+        drop((first, writer));
+        let all = storage.borrow(0..64, Use::Read, &soon()).unwrap();
+        assert_eq!(all.bytes()[31..34], [0, 7, 0]);
+    }
+
+    #[test]
+    fn writers_take_turns() {
+        let storage = Storage::zeroed(8, None).unwrap();
+        let add = |count: usize| {
+            for _ in 0..count {
+                let mut borrow = storage.borrow(0..8, Use::Write, &Control::new()).unwrap();
+                let bytes = borrow.bytes_mut();
+                let number = u64::from_le_bytes(bytes.try_into().unwrap());
+                bytes.copy_from_slice(&(number + 1).to_le_bytes());
+            }
+        };
+        let count = if cfg!(miri) { 20 } else { 2000 };
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| add(count));
+            }
+        });
+        let borrow = storage.borrow(0..8, Use::Read, &soon()).unwrap();
+        let number = u64::from_le_bytes(borrow.bytes().try_into().unwrap());
+        assert_eq!(number, 3 * count as u64);
+    }
+
+    #[test]
+    fn attached_memory_is_used_where_it_lies() {
+        let mut memory = [1u8, 2, 3, 4];
+        let start = NonNull::from(&mut memory).cast();
+        // SAFETY: the array lives longer than the storage and is not used meanwhile.
+        let storage = unsafe { Storage::attached(start, 4) };
+        let mut borrow = storage.borrow(0..4, Use::Write, &soon()).unwrap();
+        borrow.copy_within(0..3, 1);
+        drop(borrow);
+        let other = Storage::zeroed(2, None).unwrap();
+        let from = storage.borrow(2..4, Use::Read, &soon()).unwrap();
+        let mut to = other.borrow(0..2, Use::Write, &soon()).unwrap();
+        to.copy_from(&from);
+        assert_eq!(to.bytes(), [2, 3]);
+        drop((from, to));
+        drop(storage);
+        assert_eq!(memory, [1, 1, 2, 3]);
+    }
+}
