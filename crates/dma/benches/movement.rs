@@ -79,11 +79,11 @@ fn transpose<const THREADS: usize>(bencher: Bencher, element: usize) {
     );
 }
 
-/// [32, 56, 56, 64] from NHWC to NCHW.
+/// [20, 56, 56, 64] from NHWC to NCHW: 15.3 MiB, about as much as the others move.
 #[divan::bench(args = THREADS)]
 fn four_dimensions(bencher: Bencher, threads: usize) {
     let (h, c) = (56i64, 64i64);
-    let shape = [32, 64, 56, 56];
+    let shape = [20, 64, 56, 56];
     let from = Place::new(VariableId(0), 0, [h * h * c * 4, 4, h * c * 4, c * 4]);
     let to = Place::contiguous(VariableId(1), 0, 4, &shape);
     run(
