@@ -64,7 +64,7 @@ mod x86 {
     cast!(
         f32_to_bf16_avx512,
         "avx512f,avx512bw",
-        16,
+        32,
         4,
         2,
         bf16_avx512
@@ -85,21 +85,34 @@ mod x86 {
     cast!(f16_to_f32_f16c, "avx,f16c", 8, 2, 4, from_f16_f16c);
 
     /// Nearest, ties to even: half of what is cut, less one where the rest is even, carries. A NaN is cut and
-    /// made quiet.
+    /// made quiet. Few instructions, so that many loads are under way at a time.
     #[target_feature(enable = "avx512f,avx512bw")]
-    fn bf16_avx512(from: &[u8; 64], to: &mut [u8; 32]) {
-        // SAFETY: see the module.
-        unsafe {
-            let bits = _mm512_loadu_si512(from.as_ptr().cast());
-            let cut = _mm512_srli_epi32::<16>(bits);
-            let odd = _mm512_and_si512(cut, _mm512_set1_epi32(1));
-            let carry = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
-            let rounded = _mm512_srli_epi32::<16>(_mm512_add_epi32(bits, carry));
-            let quiet = _mm512_or_si512(cut, _mm512_set1_epi32(0x40));
+    fn bf16_avx512(from: &[u8; 128], to: &mut [u8; 64]) {
+        let round = |bits: __m512i| {
+            let odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x1_0000));
+            let half = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+            let rounded = _mm512_mask_add_epi32(half, odd, half, _mm512_set1_epi32(1));
             let number = _mm512_castsi512_ps(bits);
             let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(number, number);
-            let value = _mm512_mask_mov_epi32(rounded, nan, quiet);
-            _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm512_cvtepi32_epi16(value));
+            _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x40_0000))
+        };
+        /// The upper half of each number, of both registers.
+        const UPPER: [u16; 32] = {
+            let mut words = [0; 32];
+            let mut at = 0;
+            while at < 32 {
+                words[at] = 2 * at as u16 + 1;
+                at += 1;
+            }
+            words
+        };
+        // SAFETY: see the module.
+        unsafe {
+            let first = round(_mm512_loadu_si512(from.as_ptr().cast()));
+            let second = round(_mm512_loadu_si512(from.as_ptr().add(64).cast()));
+            let upper = _mm512_loadu_si512(UPPER.as_ptr().cast());
+            let words = _mm512_permutex2var_epi16(first, upper, second);
+            _mm512_storeu_si512(to.as_mut_ptr().cast(), words);
         }
     }
 
