@@ -367,8 +367,8 @@ typedef struct tenon_tensor_handle {
 
 /* ------------------------------------------------------------------------ contexts and counters -- */
 
-/* Lives as long as a runtime. Each function is optional; a failure of the first two aborts the
- * load of the model, one of the others is told as a warning. */
+/* Lives as long as a runtime. Each function is optional. A failure of the first two aborts the load
+ * of the model, one of after_enqueue the execution; a model is unloaded whatever is answered. */
 typedef struct tenon_context {
     size_t size;
     const tenon_failure *(*before_load)(const struct tenon_context *context, uint64_t network);

@@ -14,7 +14,8 @@ impl fmt::Display for NetworkId {
 }
 
 /// Lives as long as a runtime and hears of its models. An error before or after loading aborts the
-/// load; one of the others is told as a warning (facts, armnn.md 1.2).
+/// load, one after enqueueing the execution; a model is unloaded whatever is answered (facts,
+/// armnn.md 1.2).
 pub trait BackendContext: Send + Sync {
     /// A model is about to be loaded.
     fn before_load(&self, network: NetworkId) -> Result<()> {

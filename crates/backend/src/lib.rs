@@ -6,12 +6,19 @@
 
 mod allocator;
 mod backend;
+mod border;
 mod context;
+mod discovery;
 mod evaluate;
+mod export;
 mod handles;
 mod identity;
+mod library;
+mod loaded;
+mod managed;
 mod memory;
 mod options;
+mod problem;
 mod registry;
 mod subgraph;
 mod support;
@@ -21,15 +28,25 @@ mod workload;
 pub use allocator::{Allocation, Allocator};
 pub use backend::Backend;
 pub use context::{BackendContext, CounterDef, MemoryManager, NetworkId, ProfilingContext};
+pub use discovery::{
+    BACKEND_PATH_VARIABLE, Discovery, backend_folders, discover, is_backend_file_name,
+};
 pub use evaluate::evaluate;
+pub use export::export;
 pub use handles::{
     EdgeStrategy, HandleFactory, MemorySource, MemorySources, TensorHandle, edge_strategy,
 };
 pub use identity::{BackendId, Capability, NamedValue};
+pub use library::{BackendLibrary, is_compatible};
+pub use managed::ModelMemory;
 pub use memory::{Inputs, MAX_OUTPUTS, Operands, Outputs, OwnedOperands, Pair, RawOperand};
 pub use options::{CreationOptions, GivenOption, OptionDef, OptionScope, OptionSetting, settings};
+pub use problem::{LoadProblem, LoadWarning};
 pub use registry::{NamedContext, PROTECTED_CONTENT, Registry};
 pub use subgraph::Subgraph;
 pub use support::{NodeView, Reason, Refusal};
 pub use views::{FailedPart, OptimisationViews, Substitution};
 pub use workload::{CpuLevel, InPlace, InputSpec, Prepared, Workload, WorkloadPlan, WorkloadSpec};
+
+/// The structs of `include/tenon/backend.h`, for [`export_backend`].
+pub use tenon_backend_abi as abi;

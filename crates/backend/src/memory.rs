@@ -31,6 +31,23 @@ impl RawOperand {
     }
 }
 
+impl From<RawOperand> for tenon_backend_abi::Operand {
+    fn from(operand: RawOperand) -> Self {
+        Self {
+            start: operand.start.cast(),
+            length: operand.len,
+        }
+    }
+}
+
+// A loaded workload gets lists of raw operands as they lie.
+const _: () = {
+    use tenon_backend_abi::Operand;
+    assert!(size_of::<RawOperand>() == size_of::<Operand>());
+    assert!(std::mem::offset_of!(RawOperand, start) == std::mem::offset_of!(Operand, start));
+    assert!(std::mem::offset_of!(RawOperand, len) == std::mem::offset_of!(Operand, length));
+};
+
 /// Inputs, outputs and scratch memory of one execution of a workload.
 ///
 /// Inputs may share bytes with each other; an output shares bytes with nothing, except with the one
@@ -67,6 +84,11 @@ impl<'a> Operands<'a> {
             scratch,
             memory: PhantomData,
         }
+    }
+
+    /// Inputs, outputs and scratch memory as a loaded backend gets them.
+    pub(crate) fn raw(&mut self) -> (&[RawOperand], &[RawOperand], RawOperand) {
+        (self.inputs, self.outputs, self.scratch)
     }
 
     /// Whether input `index` is there.

@@ -1,0 +1,71 @@
+//! Comparing results with those of `CpuRef`.
+
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_graph::Attributes;
+use tenon_graph::operator::operator;
+use tenon_tensor::{DataType, Tensor, TensorType};
+
+/// The tolerance of facts, armnn.md 5: one per cent, or this where either side is zero.
+const NEAR_ZERO: f64 = 1e-6;
+const RELATIVE: f64 = 0.01;
+
+/// The first element that differs by more than the tolerance, in words.
+pub(crate) fn difference(expected: &Tensor, found: &Tensor) -> Result<Option<String>> {
+    if expected.ty() != found.ty() {
+        return Ok(Some(format!(
+            "expected {}, found {}",
+            expected.ty(),
+            found.ty()
+        )));
+    }
+    let (left, right) = (numbers(expected)?, numbers(found)?);
+    let pairs = left.into_iter().zip(right).enumerate();
+    let mut wrong = pairs.filter(|(_, (expected, found))| !close(*expected, *found));
+    Ok(wrong.next().map(|(index, (expected, found))| {
+        format!("element {index}: expected {expected}, found {found}")
+    }))
+}
+
+fn close(expected: f64, found: f64) -> bool {
+    if expected.is_nan() || found.is_nan() || expected.is_infinite() || found.is_infinite() {
+        return expected == found || (expected.is_nan() && found.is_nan());
+    }
+    match expected == 0.0 || found == 0.0 {
+        true => (expected - found).abs() <= NEAR_ZERO,
+        false => (expected - found).abs() <= RELATIVE * expected.abs(),
+    }
+}
+
+/// The elements as f64, converted by the reference.
+fn numbers(tensor: &Tensor) -> Result<Vec<f64>> {
+    if let Some(integers) = tensor.to_i64s() {
+        return Ok(integers.into_iter().map(|value| value as f64).collect());
+    }
+    let cast = operator("Cast").ok_or_else(|| Error::new(ErrorKind::Internal, "no Cast"))?;
+    let attributes = Attributes::new().with("to", tenon_graph::Attribute::String("f64".into()));
+    let ty = TensorType::new(DataType::F64, tensor.shape().clone())?;
+    let reference = tenon_cpu_ref::CpuRef;
+    let outputs =
+        tenon_backend::evaluate(&reference, cast, &attributes, &[Some(tensor)], &[Some(ty)])?;
+    let output = outputs.into_iter().flatten().next();
+    let numbers = output.and_then(|output| output.as_slice::<f64>().map(<[f64]>::to_vec));
+    numbers.ok_or_else(|| Error::new(ErrorKind::Internal, "Cast made no numbers"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_per_cent_is_close_and_nan_is_nan() {
+        let tensor = |values: &[f32]| Tensor::from_slice([values.len()], values).unwrap();
+        let same = |a: &[f32], b: &[f32]| difference(&tensor(a), &tensor(b)).unwrap();
+        assert_eq!(same(&[1.0, f32::NAN, 0.0], &[1.009, f32::NAN, 5e-7]), None);
+        assert_eq!(
+            same(&[1.0, 2.0], &[1.0, 2.1]).unwrap(),
+            "element 1: expected 2, found 2.0999999046325684"
+        );
+        assert!(same(&[f32::INFINITY], &[1.0]).is_some());
+        assert!(same(&[1.0], &[1.0, 2.0]).is_some());
+    }
+}

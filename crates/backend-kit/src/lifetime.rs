@@ -1,0 +1,291 @@
+//! What a backend makes besides workloads, how long it lasts, and what it gives back.
+
+use crate::counting::CountingAllocator;
+use crate::report::Report;
+use crate::samples::{Sample, samples};
+use std::sync::Arc;
+use tenon_backend::{
+    Allocation, Backend, CreationOptions, NetworkId, OptionScope, OptionSetting, OwnedOperands,
+    WorkloadSpec, evaluate,
+};
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_tensor::Tensor;
+
+/// Executions while memory is counted.
+const EXECUTIONS: usize = 20;
+
+pub(crate) fn check(
+    report: &mut Report,
+    backend: &Arc<dyn Backend>,
+    again: impl Fn() -> Option<Arc<dyn Backend>>,
+) {
+    outlives(report, again);
+    options(report, &**backend);
+    memory_manager(report, &**backend);
+    context(report, &**backend);
+    counters(report, &**backend);
+    own_allocator(report, &**backend);
+    lent_allocator(report, &**backend);
+    tensor_memory(report, &**backend);
+}
+
+fn wrong(text: impl Into<String>) -> Error {
+    Error::new(ErrorKind::ExecutionFailed, text)
+}
+
+/// The first sample that the backend takes.
+fn taken(backend: &dyn Backend) -> Option<Sample> {
+    samples()
+        .into_iter()
+        .find(|sample| sample.is_taken(backend))
+}
+
+fn spec(sample: &Sample) -> WorkloadSpec {
+    let inputs = sample.inputs.iter().map(|input| {
+        Some(tenon_backend::InputSpec {
+            ty: input.ty().clone(),
+            constant: Some(input.clone()),
+            prepared: None,
+        })
+    });
+    WorkloadSpec {
+        op: sample.node.op,
+        attributes: sample.node.attributes.clone(),
+        inputs: inputs.collect(),
+        outputs: sample.wanted(),
+    }
+}
+
+/// A workload must work when the backend that made it is gone.
+fn outlives(report: &mut Report, again: impl Fn() -> Option<Arc<dyn Backend>>) {
+    const NAME: &str = "workloads outlive their backend";
+    let Some(other) = again() else {
+        return report.skipped(NAME, "it is made once");
+    };
+    let Some(sample) = taken(&*other) else {
+        return report.skipped(NAME, "it takes no sample");
+    };
+    report.told(NAME, outlive(other, &sample));
+}
+
+fn outlive(backend: Arc<dyn Backend>, sample: &Sample) -> Result<String> {
+    let before = execute(&*backend, sample)?;
+    let spec = spec(sample);
+    let plan = backend.plan(&spec, tenon_backend::CpuLevel::Baseline)?;
+    let workload = backend.workload(&spec)?;
+    drop(backend);
+    drop(spec);
+    let mut operands =
+        OwnedOperands::new(&sample.operands(), &sample.wanted(), plan.scratch_bytes)?;
+    operands.execute(&*workload)?;
+    match operands.into_outputs()? == before {
+        true => Ok(sample.name.clone()),
+        false => Err(wrong("the workload answers something else")),
+    }
+}
+
+fn execute(backend: &dyn Backend, sample: &Sample) -> Result<Vec<Option<Tensor>>> {
+    let (op, attributes) = (sample.node.op, &sample.node.attributes);
+    evaluate(
+        backend,
+        op,
+        attributes,
+        &sample.operands(),
+        &sample.wanted(),
+    )
+}
+
+/// Model options must be taken with their own defaults.
+fn options(report: &mut Report, backend: &dyn Backend) {
+    const NAME: &str = "options";
+    let known = backend.options();
+    let defaults: Vec<OptionSetting> = known
+        .iter()
+        .filter(|option| option.scope == OptionScope::Model)
+        .map(|option| OptionSetting {
+            name: option.name.clone().into_owned(),
+            value: option.default.clone(),
+        })
+        .collect();
+    if known.is_empty() {
+        return report.skipped(NAME, "it has none");
+    }
+    if let Some(option) = known.iter().find(|option| option.name.is_empty()) {
+        return report.failed(NAME, format!("an option without a name: {}", option.doc));
+    }
+    let told = match defaults.is_empty() {
+        true => Ok(()),
+        false => backend
+            .configured(&defaults)
+            .and_then(|other| same_again(backend, &*other)),
+    };
+    let names: Vec<&str> = known.iter().map(|option| &*option.name).collect();
+    report.told(NAME, told.map(|()| names.join(", ")));
+}
+
+/// With its defaults a backend is the same.
+fn same_again(backend: &dyn Backend, other: &dyn Backend) -> Result<()> {
+    if other.id() != backend.id() {
+        return Err(wrong("configured, it has another id").found(other.id()));
+    }
+    let Some(sample) = taken(backend) else {
+        return Ok(());
+    };
+    match execute(backend, &sample)? == execute(other, &sample)? {
+        true => Ok(()),
+        false => Err(wrong("with its default options it answers something else")),
+    }
+}
+
+fn memory_manager(report: &mut Report, backend: &dyn Backend) {
+    const NAME: &str = "memory manager";
+    match backend.memory_manager() {
+        Ok(None) => report.skipped(NAME, "it has none"),
+        Err(error) => report.failed(NAME, error.to_string()),
+        Ok(Some(memory)) => {
+            let work = || -> Result<String> {
+                for _ in 0..2 {
+                    memory.acquire()?;
+                    if let Some(sample) = taken(backend) {
+                        let spec = spec(&sample);
+                        let plan = backend.plan(&spec, tenon_backend::CpuLevel::Baseline)?;
+                        let workload = backend.workload_in(&spec, &memory)?;
+                        let scratch = plan.scratch_bytes;
+                        let (inputs, outputs) = (sample.operands(), sample.wanted());
+                        OwnedOperands::new(&inputs, &outputs, scratch)?.execute(&*workload)?;
+                    }
+                    memory.release();
+                }
+                Ok("acquired and given back twice".into())
+            };
+            report.told(NAME, work());
+        }
+    }
+}
+
+fn context(report: &mut Report, backend: &dyn Backend) {
+    const NAME: &str = "context";
+    match backend.context(&CreationOptions::default()) {
+        Ok(None) => report.skipped(NAME, "it has none"),
+        Err(error) => report.failed(NAME, error.to_string()),
+        Ok(Some(context)) => {
+            let network = NetworkId(1);
+            let all = [
+                context.before_load(network),
+                context.after_load(network),
+                context.after_enqueue(network),
+                context.before_unload(network),
+                context.after_unload(network),
+            ];
+            let told: Result<Vec<()>> = all.into_iter().collect();
+            report.told(NAME, told.map(|_| "heard of a model".into()));
+        }
+    }
+}
+
+fn counters(report: &mut Report, backend: &dyn Backend) {
+    const NAME: &str = "counters";
+    match backend.profiling() {
+        Ok(None) => report.skipped(NAME, "it has none"),
+        Err(error) => report.failed(NAME, error.to_string()),
+        Ok(Some(profiling)) => {
+            let work = || -> Result<String> {
+                let mut values = vec![0; profiling.counters().len()];
+                profiling.enable(true)?;
+                if let Some(sample) = taken(backend) {
+                    execute(backend, &sample)?;
+                }
+                profiling.sample(&mut values)?;
+                profiling.enable(false)?;
+                let named = profiling.counters().iter().zip(&values);
+                let told: Vec<String> = named
+                    .map(|(counter, value)| format!("{} {value}", counter.name))
+                    .collect();
+                Ok(told.join(", "))
+            };
+            report.told(NAME, work());
+        }
+    }
+}
+
+/// Memory of the allocator that it lends, in several sizes and alignments.
+fn own_allocator(report: &mut Report, backend: &dyn Backend) {
+    const NAME: &str = "its allocator";
+    let Some(allocator) = backend.allocator() else {
+        return report.skipped(NAME, "it lends none");
+    };
+    let work = || -> Result<String> {
+        let mut kept = Vec::new();
+        for (bytes, alignment) in [(1, 1), (64, 64), (1000, 256), (1 << 20, 4096)] {
+            kept.push(Allocation::new(&*allocator, bytes, alignment)?);
+        }
+        kept.sort_by_key(Allocation::address);
+        let apart = kept
+            .windows(2)
+            .all(|two| two[0].address() != two[1].address());
+        match apart {
+            true => Ok(format!("{:?} memory", allocator.source())),
+            false => Err(wrong("two allocations are the same memory")),
+        }
+    };
+    report.told(NAME, work());
+}
+
+/// With an allocator that counts: everything that was taken must have come back.
+fn lent_allocator(report: &mut Report, backend: &dyn Backend) {
+    const NAME: &str = "memory given back";
+    let counting = Arc::new(CountingAllocator::default());
+    let other = match backend.with_allocator(counting.clone()) {
+        Ok(other) => other,
+        Err(error) => return report.skipped(NAME, error.to_string()),
+    };
+    let Some(sample) = taken(&*other) else {
+        return report.skipped(NAME, "it takes no sample");
+    };
+    let work = || -> Result<()> {
+        for _ in 0..EXECUTIONS {
+            execute(&*other, &sample)?;
+        }
+        Ok(())
+    };
+    let done = work();
+    drop(other);
+    let (taken, left) = (counting.taken(), counting.outstanding());
+    report.told(
+        NAME,
+        done.and_then(|()| match left {
+            0 => Ok(format!("{taken} allocations, all given back")),
+            left => Err(wrong(format!("{left} of {taken} allocations are kept"))),
+        }),
+    );
+}
+
+fn tensor_memory(report: &mut Report, backend: &dyn Backend) {
+    const NAME: &str = "tensor memory";
+    let factories = backend.handle_factories();
+    if factories.is_empty() {
+        return report.skipped(NAME, "plain memory of the caller");
+    }
+    let work = || -> Result<String> {
+        let sample = Tensor::from_slice([5], &[1.0f32, -2.0, 3.5, 0.0, 9.0])?;
+        let mut told = Vec::new();
+        for factory in factories.iter().filter(|factory| factory.map) {
+            let mut handle = backend.tensor_handle(&factory.id, sample.ty())?;
+            handle.copy_in(sample.bytes())?;
+            let mut back = vec![0; sample.bytes().len()];
+            handle.copy_out(&mut back)?;
+            if back != sample.bytes() {
+                return Err(wrong(format!("{} loses elements", factory.id)));
+            }
+            if handle.copy_in(&back[1..]).is_ok() {
+                return Err(wrong(format!("{} takes too few bytes", factory.id)));
+            }
+            told.push(format!(
+                "{} (imports {}, exports {})",
+                factory.id, factory.import, factory.export
+            ));
+        }
+        Ok(told.join(", "))
+    };
+    report.told(NAME, work());
+}

@@ -1,0 +1,68 @@
+//! Backends as one model sees them: their workloads share the model's memory.
+
+use crate::{
+    Backend, BackendId, Capability, CpuLevel, MemoryManager, NodeView, Refusal, Registry, Workload,
+    WorkloadPlan, WorkloadSpec,
+};
+use std::path::Path;
+use std::sync::Arc;
+use tenon_base::Result;
+
+/// A backend, and the memory of one model.
+struct Managed {
+    backend: Arc<dyn Backend>,
+    memory: Arc<dyn MemoryManager>,
+}
+
+impl Backend for Managed {
+    fn id(&self) -> BackendId {
+        self.backend.id()
+    }
+
+    fn description(&self) -> String {
+        self.backend.description()
+    }
+
+    fn library(&self) -> Option<&Path> {
+        self.backend.library()
+    }
+
+    fn capabilities(&self) -> Vec<Capability> {
+        self.backend.capabilities()
+    }
+
+    fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
+        self.backend.supports(node)
+    }
+
+    fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan> {
+        self.backend.plan(spec, cpu)
+    }
+
+    fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+        self.backend.workload_in(spec, &self.memory)
+    }
+}
+
+/// The memory managers of one model.
+pub type ModelMemory = Vec<Arc<dyn MemoryManager>>;
+
+impl Registry {
+    /// The backends for one model: those that manage memory have made some, which all workloads
+    /// from here share.
+    pub fn for_model(&self) -> Result<(Registry, ModelMemory)> {
+        let mut model = Registry::new();
+        let mut memories = Vec::new();
+        for backend in self.iter() {
+            let backend = backend.clone();
+            model.register(match backend.memory_manager()? {
+                None => backend,
+                Some(memory) => {
+                    memories.push(memory.clone());
+                    Arc::new(Managed { backend, memory })
+                }
+            })?;
+        }
+        Ok((model, memories))
+    }
+}

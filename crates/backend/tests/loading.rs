@@ -1,0 +1,436 @@
+//! The dynamic-backend cases of facts, armnn.md 5, and libraries with something wrong.
+//!
+//! Arm NN's names stand above the tests that cover them.
+
+mod common;
+
+use common::{example_in_c, variant};
+use std::path::Path;
+use tenon_backend::{
+    Backend, BackendId, BackendLibrary, CpuLevel, InputSpec, LoadProblem, OptimisationViews,
+    Refusal, Registry, WorkloadSpec, discover, evaluate,
+};
+use tenon_graph::{Attributes, Graph, operator::operator};
+use tenon_tensor::{DataType, Tensor, TensorType};
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+/// The code of the problem with a library.
+fn problem(path: &Path) -> &'static str {
+    let opened = BackendLibrary::open(path).and_then(|library| library.backend());
+    opened.map_or_else(|problem| problem.code(), |_| "none")
+}
+
+fn spec(op: &str, dtype: DataType) -> WorkloadSpec {
+    let ty = TensorType::new(dtype, [2, 3]).unwrap();
+    WorkloadSpec {
+        op: operator(op).unwrap(),
+        attributes: Attributes::new(),
+        inputs: vec![Some(InputSpec {
+            ty: ty.clone(),
+            constant: None,
+            prepared: None,
+        })],
+        outputs: vec![Some(ty)],
+    }
+}
+
+/// What the backend says to a node of one input and output.
+fn support(backend: &dyn Backend, op: &str, dtype: DataType) -> Result<(), Refusal> {
+    let spec = spec(op, dtype);
+    let ty = spec.outputs[0].as_ref();
+    backend.supports(&tenon_backend::NodeView {
+        op: spec.op,
+        attributes: &spec.attributes,
+        inputs: &[ty],
+        constants: &[None],
+        outputs: &[ty],
+    })
+}
+
+fn negated(backend: &dyn Backend) -> Vec<f32> {
+    let x = Tensor::from_slice([3], &[1.0f32, -2.0, 0.5]).unwrap();
+    let neg = operator("Neg").unwrap();
+    let outputs = evaluate(
+        backend,
+        neg,
+        &Attributes::new(),
+        &[Some(&x)],
+        &[Some(x.ty().clone())],
+    );
+    let outputs = outputs.unwrap();
+    let output = outputs[0].as_ref().unwrap();
+    output.as_slice::<f32>().unwrap().to_vec()
+}
+
+/// OpenCloseHandle, CreateValidDynamicBackendObject, GetValidEntryPoint.
+#[test]
+fn a_valid_library_is_opened_used_and_closed() {
+    let folder = folder();
+    let path = variant(folder.path(), "Test_Valid_backend.so", &[]);
+    let library = BackendLibrary::open(&path).unwrap();
+    assert_eq!((library.id(), library.version()), ("Valid", (1, 0)));
+    let backend = library.backend().unwrap();
+    drop(library);
+    assert_eq!(backend.id(), BackendId::new("Valid"));
+    assert_eq!(backend.description(), "takes Neg");
+    assert_eq!(backend.library(), Some(&*path));
+    assert!(support(&*backend, "Neg", DataType::F32).is_ok());
+    assert_eq!(
+        support(&*backend, "Neg", DataType::I32)
+            .unwrap_err()
+            .to_string(),
+        "only Neg of f32"
+    );
+    assert_eq!(negated(&*backend), [-1.0, 2.0, -0.5]);
+}
+
+/// CloseInvalidHandle has no counterpart: a library that was not opened cannot be closed.
+/// OpenEmptyFileName, OpenNotExistingFile, OpenNotSharedObjectFile.
+#[test]
+fn what_is_not_a_library_is_not_opened() {
+    let folder = folder();
+    let text = folder.path().join("Test_Text_backend.so");
+    std::fs::write(&text, "not a shared object").unwrap();
+    let empty = folder.path().join("Test_Empty_backend.so");
+    std::fs::write(&empty, "").unwrap();
+    for path in [Path::new("/none/such.so"), &text, &empty] {
+        assert_eq!(problem(path), "not-a-library", "{}", path.display());
+    }
+}
+
+/// GetNameMangledEntryPoint, GetNoExternEntryPoint, GetNotExistingEntryPoint,
+/// CreateDynamicBackendObjectInvalidInterface1 to 7, BackendVersioning.
+#[test]
+fn interfaces_with_something_wrong_are_refused_with_the_reason() {
+    let folder = folder();
+    for (index, (definition, expected)) in [
+        ("MANGLED", "missing-export"),
+        ("NO_ID", "missing-export"),
+        ("NO_VERSION", "missing-export"),
+        ("NO_FACTORY", "missing-export"),
+        ("NULL_ID", "null-id"),
+        ("ID=\"\\xff\\xfe\"", "id-is-no-text"),
+        ("NULL_FACTORY", "no-backend"),
+        ("MAJOR=0", "version"),
+        ("MAJOR=2", "version"),
+        ("MINOR=99", "version"),
+        ("NO_SUPPORTS", "bad-backend"),
+        ("SIZE=8", "bad-backend"),
+        ("SIZE=0", "bad-backend"),
+        ("SIZE=(size_t)-1", "bad-backend"),
+        ("UNALIGNED", "bad-backend"),
+        ("REFUSES_HOST", "bad-backend"),
+        ("BAD_OPTION=9", "bad-backend"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("Test_Invalid{index}_backend.so");
+        let path = variant(folder.path(), &name, &[definition]);
+        assert_eq!(problem(&path), expected, "{definition}");
+    }
+}
+
+#[test]
+fn refusals_are_sentences() {
+    let folder = folder();
+    let told = |name: &str, definitions: &[&str]| {
+        let path = variant(folder.path(), name, definitions);
+        let opened = BackendLibrary::open(path).and_then(|library| library.backend());
+        opened.err().unwrap().to_string()
+    };
+    assert_eq!(
+        told("a.so", &["MAJOR=2", "MINOR=3"]),
+        "built with version 2.3 of the interface, which 1.0 cannot load"
+    );
+    assert_eq!(
+        told("b.so", &["NO_FACTORY"]),
+        "does not export BackendFactory"
+    );
+    let size = size_of::<tenon_backend::abi::Backend>();
+    assert_eq!(
+        told("c.so", &["SIZE=16"]),
+        format!("the backend's table says a size of 16 bytes, where {size} are the least")
+    );
+    assert_eq!(
+        told("d.so", &["REFUSES_HOST"]),
+        "backend Valid: the device is asleep"
+    );
+}
+
+/// A tail that this Tenon does not know is ignored.
+#[test]
+fn a_larger_table_is_read_as_far_as_it_is_known() {
+    let folder = folder();
+    let size = "SIZE=sizeof(tenon_backend)+64";
+    let path = variant(folder.path(), "Test_Newer_backend.so", &[size]);
+    let backend = BackendLibrary::open(path).unwrap().backend().unwrap();
+    assert_eq!(negated(&*backend), [-1.0, 2.0, -0.5]);
+}
+
+/// GetSharedObjects with real files, GetBackendPaths and GetBackendPathsOverride stand with the
+/// discovery's own tests. CreateDynamicBackends, CreateDynamicBackendsMixedTypes,
+/// RegisterSingleDynamicBackend, RegisterMultipleDynamicBackends, RegisterMixedDynamicBackends,
+/// RuntimeDynamicBackends.
+#[test]
+fn valid_libraries_are_registered_and_the_others_are_warnings() {
+    let folder = folder();
+    let build = |name: &str, definitions: &[&str]| variant(folder.path(), name, definitions);
+    build("Test_Valid_backend.so", &[]);
+    build("Test_Valid2_backend.so", &["ID=\"Valid2\""]);
+    build("Test_Valid3_backend.so", &["ID=\"Valid3\""]);
+    build("Test_Valid4_backend.so", &["ID=\"Valid2\""]);
+    build("Test_Valid5_backend.so", &["ID=\"Valid5\""]);
+    build(
+        "Test_Invalid8_backend.so",
+        &["NULL_ID", "MAJOR=0", "MINOR=7"],
+    );
+    build("Test_Invalid9_backend.so", &["ID=\"Valid2\"", "MINOR=99"]);
+    build("Test_InvalidEmpty_backend.so", &["ID=\"\""]);
+    build("Test_InvalidName_backend.so", &["ID=\"Unknown\""]);
+    build("not_a_name.so", &["ID=\"Hidden\""]);
+    let mut registry = Registry::new();
+    let warnings = registry.load_backends(Some(folder.path()));
+    assert_eq!(registry.names(), "Valid2, Valid3, Valid5, Valid");
+    let told: Vec<(String, &str)> = warnings
+        .iter()
+        .map(|warning| {
+            let name = warning.path.file_name().unwrap().to_string_lossy();
+            (name.into_owned(), warning.problem.code())
+        })
+        .collect();
+    let told: Vec<(&str, &str)> = told.iter().map(|(name, code)| (&**name, *code)).collect();
+    assert_eq!(
+        told,
+        [
+            ("Test_Invalid8_backend.so", "null-id"),
+            ("Test_Invalid9_backend.so", "version"),
+            ("Test_InvalidEmpty_backend.so", "reserved-id"),
+            ("Test_InvalidName_backend.so", "reserved-id"),
+            ("Test_Valid4_backend.so", "duplicate-id"),
+        ]
+    );
+}
+
+/// CreateDynamicBackendsNoPaths, RuntimeEmpty, RuntimeInvalidOverridePath.
+#[test]
+fn no_folder_and_a_wrong_one_give_no_backends() {
+    let empty = folder();
+    let mut registry = Registry::new();
+    assert!(registry.load_backends(Some(empty.path())).is_empty());
+    let warnings = registry.load_backends(Some(Path::new("relative")));
+    assert_eq!(
+        warnings[0].to_string(),
+        "relative: the path is not absolute"
+    );
+    assert_eq!(registry.names(), "");
+}
+
+/// CreateDynamicBackendsAllInvalid, RegisterMultipleInvalidDynamicBackends,
+/// RuntimeInvalidDynamicBackends.
+#[test]
+fn a_folder_of_invalid_libraries_gives_warnings_alone() {
+    let folder = folder();
+    for (name, definition) in [("A", "NO_ID"), ("B", "NULL_FACTORY"), ("C", "MAJOR=7")] {
+        variant(
+            folder.path(),
+            &format!("Test_{name}_backend.so"),
+            &[definition],
+        );
+    }
+    std::fs::write(folder.path().join("Test_D_backend.so"), "text").unwrap();
+    let mut registry = Registry::new();
+    assert_eq!(registry.load_backends(Some(folder.path())).len(), 4);
+    assert_eq!(registry.changes(), (0, 0));
+}
+
+/// RuntimeDuplicateDynamicBackends: the same file under several names is one backend, without a
+/// warning; another file of the same id is a warning.
+#[test]
+fn duplicates_are_loaded_once() {
+    let folder = folder();
+    let path = variant(folder.path(), "Test_Valid_backend.so.1.0", &[]);
+    for link in ["Test_Valid_backend.so", "Test_Valid_backend.so.1"] {
+        std::os::unix::fs::symlink(&path, folder.path().join(link)).unwrap();
+    }
+    let found = discover(&[folder.path().canonicalize().unwrap()]);
+    assert_eq!(found.libraries.len(), 1);
+    let mut registry = Registry::new();
+    assert!(registry.load_backends(Some(folder.path())).is_empty());
+    assert_eq!(registry.names(), "Valid");
+    let again = registry.load_backend(&path).unwrap_err();
+    assert!(matches!(again, LoadProblem::DuplicateId(id) if id == "Valid"));
+}
+
+#[test]
+fn what_a_backend_made_outlives_it_its_registry_and_its_file() {
+    let folder = folder();
+    let path = variant(folder.path(), "Test_Valid_backend.so", &[]);
+    let mut registry = Registry::new();
+    registry.load_backend(&path).unwrap();
+    let backend = registry.deregister(&BackendId::new("Valid")).unwrap();
+    drop(registry);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(negated(&*backend), [-1.0, 2.0, -0.5]);
+    let workload = backend.workload(&spec("Neg", DataType::F32)).unwrap();
+    drop(backend);
+    let x = Tensor::from_slice([2, 3], &[1.0f32; 6]).unwrap();
+    let ty = Some(x.ty().clone());
+    let mut operands = tenon_backend::OwnedOperands::new(&[Some(&x)], &[ty], 0).unwrap();
+    operands.execute(&*workload).unwrap();
+    let outputs = operands.into_outputs().unwrap();
+    assert_eq!(
+        outputs[0].as_ref().unwrap().as_slice::<f32>().unwrap(),
+        [-1.0; 6]
+    );
+}
+
+#[test]
+fn answers_that_lie_are_refused() {
+    let folder = folder();
+    let load = |name: &str, definitions: &[&str]| {
+        let path = variant(folder.path(), name, definitions);
+        BackendLibrary::open(path).unwrap().backend().unwrap()
+    };
+    let neg = spec("Neg", DataType::F32);
+    for (name, definition, expected) in [
+        ("a", "NULL_WORKLOAD", "a workload is null"),
+        ("b", "WORKLOAD_SIZE=8", "a workload says a size of 8 bytes"),
+        ("c", "NO_EXECUTE", "a workload has no function 'execute'"),
+    ] {
+        let error = load(name, &[definition]).workload(&neg).err().unwrap();
+        let text = error.to_string();
+        assert!(
+            text.starts_with(&format!("backend Valid: {expected}")),
+            "{text}"
+        );
+    }
+    for (name, definition, expected) in [
+        (
+            "d",
+            "LYING_FAILURE",
+            "a failure says a size of 3 bytes, where",
+        ),
+        (
+            "e",
+            "ENDLESS_TEXT",
+            "the text of a failure is too long a text",
+        ),
+        ("f", "NOT_UTF8", "the text of a failure is not UTF-8"),
+    ] {
+        let backend = load(name, &[definition]);
+        let text = support(&*backend, "Abs", DataType::F32)
+            .unwrap_err()
+            .to_string();
+        assert!(text.starts_with(expected), "{text}");
+    }
+}
+
+#[test]
+fn plans_that_do_not_add_up_are_refused() {
+    let folder = folder();
+    let neg = spec("Neg", DataType::F32);
+    for (index, expected) in [
+        "output 7 cannot take the place of input 0",
+        "the places of outputs: 1 are told, but there are none",
+        "scratch memory larger than memory can be",
+        "input 0 is prepared, but is no constant",
+        "the prepared constants is null",
+        "the prepared constants are too many",
+        "a plan says a size of 1 bytes",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let definition = format!("BAD_PLAN={index}");
+        let path = variant(folder.path(), &format!("{index}.so"), &[&definition]);
+        let backend = BackendLibrary::open(path).unwrap().backend().unwrap();
+        let text = backend
+            .plan(&neg, CpuLevel::Baseline)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            text.starts_with(&format!("backend Valid: {expected}")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn subgraphs_that_do_not_add_up_are_refused() {
+    let folder = folder();
+    let mut graph: Graph = "graph \"g\" (%x: f32[2]) -> (%y) {\n%a = Neg(%x)\n%y = Neg(%a)\n}"
+        .parse()
+        .unwrap();
+    graph.infer_types().unwrap();
+    for (index, expected) in [
+        "the node stands in none of the lists",
+        "node2 is not a node of the subgraph",
+        "the untouched nodes: 2 are told, but there are none",
+        "the inputs of a graph name a value that is not there",
+        "operator 'Unheard' is not known",
+        "which is not an output",
+        "a replacement is null",
+        "the substitutions is null",
+        "an optimised subgraph says a size of 12 bytes",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let definition = format!("BAD_VIEWS={index}");
+        let path = variant(folder.path(), &format!("{index}.so"), &[&definition]);
+        let backend = BackendLibrary::open(path).unwrap().backend().unwrap();
+        let views = backend.optimise(&graph);
+        let checked = views.and_then(|views| views.check(&graph));
+        let text = checked.unwrap_err().to_string();
+        assert!(text.contains(expected), "{index}: {text}");
+    }
+}
+
+/// CreateSampleDynamicBackend, SampleDynamicBackendEndToEnd: the example in C takes three nodes as
+/// one, has an option, and takes another's memory.
+#[test]
+fn the_example_in_c_takes_three_nodes_as_one() {
+    let folder = folder();
+    let path = example_in_c(folder.path(), "Example_Elementwise_backend.so");
+    let backend = BackendLibrary::open(path).unwrap().backend().unwrap();
+    let mut graph: Graph = r#"graph "g" (%a: f32[2], %b: f32[2], %c: f32[2]) -> (%y, %z) {
+          %z = Add(%a, %b)
+          %m = Mul(%a, %b)
+          %s = Add(%c, %m)
+          %y = Relu(%s)
+        }"#
+    .parse()
+    .unwrap();
+    graph.infer_types().unwrap();
+    let views: OptimisationViews = backend.optimise(&graph).unwrap();
+    views.check(&graph).unwrap();
+    assert_eq!((views.substitutions.len(), views.untouched.len()), (1, 1));
+    let node = &views.substitutions[0].replacement.nodes[0];
+    assert_eq!(node.op.name, "tenon.Precompiled");
+
+    let options = [tenon_backend::OptionSetting {
+        name: "Scale".into(),
+        value: tenon_backend::NamedValue::Float(2.0),
+    }];
+    let doubled = backend.configured(&options).unwrap();
+    let tensor = |values: [f32; 2]| Tensor::from_slice([2], &values).unwrap();
+    let (a, b, c) = (tensor([1.0, 2.0]), tensor([3.0, -4.0]), tensor([0.5, 0.5]));
+    for (backend, expected) in [(&backend, [3.5f32, 0.0]), (&doubled, [7.0, 0.0])] {
+        let outputs = evaluate(
+            &**backend,
+            node.op,
+            &node.attributes,
+            &[Some(&a), Some(&b), Some(&c)],
+            &[Some(a.ty().clone())],
+        );
+        let outputs = outputs.unwrap();
+        assert_eq!(
+            outputs[0].as_ref().unwrap().as_slice::<f32>().unwrap(),
+            expected
+        );
+    }
+}

@@ -1,0 +1,578 @@
+/*
+ * A backend in C: elementwise operators on f32.
+ *
+ *     cc -std=c11 -O2 -shared -fPIC -I include examples/backend-c/example_backend.c \
+ *        -o Example_Elementwise_backend.so
+ *
+ * It computes Add and Relu of equal shapes and Mul by a tensor of equal shape, and takes the chain
+ * Relu(Add(Mul(a, b), c)) as one. Its one option scales what the chain makes; its memory comes from
+ * an allocator that others may use too, or that they lend it.
+ */
+#include <tenon/backend.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ID "ExampleC"
+
+/* ------------------------------------------------------------------------------- allocators -- */
+
+static void *own_allocate(const tenon_allocator *allocator, size_t length, size_t alignment)
+{
+    (void)allocator;
+    if (alignment < sizeof(void *))
+        alignment = sizeof(void *);
+    /* aligned_alloc wants a multiple of the alignment. */
+    return aligned_alloc(alignment, (length + alignment - 1) / alignment * alignment);
+}
+
+static void own_free(const tenon_allocator *allocator, void *start)
+{
+    (void)allocator;
+    free(start);
+}
+
+static const tenon_allocator own_allocator = {
+    .size = sizeof(tenon_allocator),
+    .source = TENON_MEMORY_MALLOC,
+    .allocate = own_allocate,
+    .free = own_free,
+};
+
+/* ---------------------------------------------------------------------------------- failures -- */
+
+/* Failures without anything to release can be constants. */
+static const tenon_failure out_of_memory = {
+    .size = sizeof(tenon_failure),
+    .status = TENON_STATUS_OUT_OF_MEMORY,
+    .text = {"out of memory", 13},
+};
+
+static const tenon_failure unknown_operator = {
+    .size = sizeof(tenon_failure),
+    .status = TENON_STATUS_UNSUPPORTED,
+    .reason = TENON_REASON_UNKNOWN_OPERATOR,
+};
+
+static const tenon_failure unequal_shapes = {
+    .size = sizeof(tenon_failure),
+    .status = TENON_STATUS_UNSUPPORTED,
+    .text = {"no kernel for unequal shapes", 28},
+};
+
+static const tenon_failure wrong_operands = {
+    .size = sizeof(tenon_failure),
+    .status = TENON_STATUS_INVALID,
+    .text = {"operands of the wrong number or size", 36},
+};
+
+static const tenon_failure unknown_option = {
+    .size = sizeof(tenon_failure),
+    .status = TENON_STATUS_INVALID,
+    .text = {"the only option is Scale, a float", 33},
+};
+
+static void release_failure(const tenon_failure *failure)
+{
+    free((void *)failure);
+}
+
+/* No kernel for the type of an input. */
+static const tenon_failure *refuse_type(size_t input, int32_t found)
+{
+    tenon_failure *failure = calloc(1, sizeof *failure);
+    if (!failure)
+        return &out_of_memory;
+    failure->size = sizeof *failure;
+    failure->status = TENON_STATUS_UNSUPPORTED;
+    failure->reason = TENON_REASON_INPUT_TYPE;
+    failure->index = (int64_t)input;
+    failure->found = found;
+    failure->release = release_failure;
+    return failure;
+}
+
+/* ------------------------------------------------------------------------------- the backend -- */
+
+/* What the table is the beginning of. */
+typedef struct example_backend {
+    tenon_backend table;
+    float scale;
+    const tenon_allocator *allocator;
+} example_backend;
+
+typedef enum { ADD, MUL, RELU, CHAIN, UNKNOWN } kernel;
+
+static const example_backend *self(const tenon_backend *backend)
+{
+    return (const example_backend *)backend;
+}
+
+static int equals(tenon_text text, const char *word)
+{
+    return text.length == strlen(word) && memcmp(text.start, word, text.length) == 0;
+}
+
+static const tenon_attribute *attribute(const tenon_node *node, const char *name)
+{
+    for (size_t i = 0; i < node->attribute_count; i++)
+        if (equals(node->attributes[i]->name, name))
+            return node->attributes[i];
+    return NULL;
+}
+
+static kernel kernel_of(const tenon_node *node)
+{
+    if (equals(node->op, "Add"))
+        return ADD;
+    if (equals(node->op, "Mul"))
+        return MUL;
+    if (equals(node->op, "Relu"))
+        return RELU;
+    if (equals(node->op, "tenon.Precompiled")) {
+        const tenon_attribute *maker = attribute(node, "backend");
+        const tenon_attribute *name = attribute(node, "name");
+        if (maker && name && maker->kind == TENON_KIND_STRING && name->kind == TENON_KIND_STRING &&
+            equals(maker->texts[0], ID) && equals(name->texts[0], "chain"))
+            return CHAIN;
+    }
+    return UNKNOWN;
+}
+
+static size_t input_count(kernel kernel)
+{
+    return kernel == CHAIN ? 3 : kernel == RELU ? 1 : 2;
+}
+
+static int same_shape(const tenon_tensor *a, const tenon_tensor *b)
+{
+    return a->rank == b->rank &&
+           (a->rank == 0 || memcmp(a->extents, b->extents, a->rank * sizeof *a->extents) == 0);
+}
+
+static const tenon_failure *supports(const tenon_backend *backend, const tenon_node *node)
+{
+    (void)backend;
+    kernel kernel = kernel_of(node);
+    if (kernel == UNKNOWN)
+        return &unknown_operator;
+    if (node->input_count != input_count(kernel) || node->output_count != 1 || !node->outputs[0])
+        return &wrong_operands;
+    for (size_t i = 0; i < node->input_count; i++) {
+        const tenon_tensor *input = node->inputs[i];
+        if (!input)
+            return &wrong_operands;
+        if (input->dtype != TENON_TYPE_F32)
+            return refuse_type(i, input->dtype);
+        if (!same_shape(input, node->outputs[0]))
+            return &unequal_shapes;
+    }
+    return NULL;
+}
+
+static size_t length_of(const tenon_tensor *tensor)
+{
+    size_t length = 1;
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        length *= (size_t)tensor->extents[i];
+    return length;
+}
+
+/* --------------------------------------------------------------------------------- workloads -- */
+
+typedef struct example_workload {
+    tenon_workload table;
+    kernel kernel;
+    size_t length; /* elements */
+    float scale;
+    const tenon_allocator *allocator;
+} example_workload;
+
+static float relu(float x)
+{
+    return x > 0 ? x : x != x ? x : 0;
+}
+
+static const tenon_failure *execute(const tenon_workload *table, const tenon_operands *operands)
+{
+    const example_workload *workload = (const example_workload *)table;
+    size_t count = input_count(workload->kernel), bytes = workload->length * sizeof(float);
+    if (operands->input_count != count || operands->output_count != 1 ||
+        operands->outputs[0].length != bytes)
+        return &wrong_operands;
+    for (size_t i = 0; i < count; i++)
+        if (operands->inputs[i].length != bytes)
+            return &wrong_operands;
+
+    const float *a = operands->inputs[0].start;
+    const float *b = count > 1 ? operands->inputs[1].start : NULL;
+    const float *c = count > 2 ? operands->inputs[2].start : NULL;
+    float *y = operands->outputs[0].start;
+    switch (workload->kernel) {
+    case ADD:
+        for (size_t i = 0; i < workload->length; i++)
+            y[i] = a[i] + b[i];
+        break;
+    case MUL:
+        for (size_t i = 0; i < workload->length; i++)
+            y[i] = a[i] * b[i];
+        break;
+    case RELU:
+        for (size_t i = 0; i < workload->length; i++)
+            y[i] = relu(a[i]);
+        break;
+    default:
+        for (size_t i = 0; i < workload->length; i++)
+            y[i] = workload->scale * relu(a[i] * b[i] + c[i]);
+    }
+    return NULL;
+}
+
+static void release_workload(const tenon_workload *table)
+{
+    const example_workload *workload = (const example_workload *)table;
+    workload->allocator->free(workload->allocator, (void *)workload);
+}
+
+static const tenon_failure *make_workload(const tenon_backend *backend, const tenon_node *node,
+                                          const tenon_memory_manager *memory,
+                                          const tenon_workload **made)
+{
+    (void)memory;
+    const tenon_failure *refusal = supports(backend, node);
+    if (refusal)
+        return refusal;
+    const tenon_allocator *allocator = self(backend)->allocator;
+    example_workload *workload = allocator->allocate(allocator, sizeof *workload, 64);
+    if (!workload)
+        return &out_of_memory;
+    *workload = (example_workload){
+        .table = {.size = sizeof workload->table, .execute = execute, .release = release_workload},
+        .kernel = kernel_of(node),
+        .length = length_of(node->outputs[0]),
+        .scale = self(backend)->scale,
+        .allocator = allocator,
+    };
+    *made = &workload->table;
+    return NULL;
+}
+
+/* An elementwise result may be written over any operand. */
+static const tenon_in_place over_the_first = {0, 0};
+static const tenon_plan elementwise_plan = {
+    .size = sizeof(tenon_plan),
+    .in_place_count = 1,
+    .in_place = &over_the_first,
+};
+
+static const tenon_failure *plan(const tenon_backend *backend, const tenon_node *node, int32_t cpu,
+                                 const tenon_plan **made)
+{
+    (void)backend;
+    (void)node;
+    (void)cpu;
+    *made = &elementwise_plan;
+    return NULL;
+}
+
+/* ------------------------------------------------------------------------ three nodes as one -- */
+
+/* The answer to optimise, with what it points to: one substitution a chain. */
+typedef struct part {
+    tenon_substitution substitution;
+    tenon_graph replacement;
+    tenon_node node;
+    tenon_attribute attributes[3];
+    const tenon_attribute *attribute_list[3];
+    tenon_text texts[3];
+    char type[2048];
+    uint32_t nodes[3];
+    uint32_t inputs[3];
+    uint32_t output;
+    const tenon_tensor *values[4];
+    const tenon_node *node_list[1];
+} part;
+
+typedef struct answer {
+    tenon_views views;
+    const tenon_substitution **list;
+    part **parts;
+    size_t count;
+    uint32_t *untouched;
+} answer;
+
+static void release_views(const tenon_views *views)
+{
+    answer *own = (answer *)views;
+    for (size_t i = 0; i < own->count; i++)
+        free(own->parts[i]);
+    free(own->parts);
+    free(own->list);
+    free(own->untouched);
+    free(own);
+}
+
+/* The only node that uses a value, or -1: none, several, or the value leaves the subgraph. */
+static long only_user(const tenon_graph *graph, uint32_t value)
+{
+    long user = -1;
+    for (size_t i = 0; i < graph->outputs.length; i++)
+        if (graph->outputs.start[i] == value)
+            return -1;
+    for (size_t n = 0; n < graph->node_count; n++)
+        for (size_t i = 0; i < graph->nodes[n]->input_count; i++)
+            if (graph->nodes[n]->input_values[i] == value) {
+                if (user >= 0)
+                    return -1;
+                user = (long)n;
+            }
+    return user;
+}
+
+/* "f32[2, 3]" */
+static void write_type(char *out, size_t room, const tenon_tensor *tensor)
+{
+    size_t at = (size_t)snprintf(out, room, "f32[");
+    for (uint32_t i = 0; i < tensor->rank && at < room; i++)
+        at += (size_t)snprintf(out + at, room - at, "%s%llu", i ? ", " : "",
+                               (unsigned long long)tensor->extents[i]);
+    if (at < room)
+        snprintf(out + at, room - at, "]");
+}
+
+/* The chain that begins at node `mul`, if there is one. */
+static int chain_at(const tenon_graph *graph, size_t mul, part *part)
+{
+    if (kernel_of(graph->nodes[mul]) != MUL)
+        return 0;
+    long add = only_user(graph, graph->nodes[mul]->output_values[0]);
+    if (add < 0 || kernel_of(graph->nodes[add]) != ADD)
+        return 0;
+    long last = only_user(graph, graph->nodes[add]->output_values[0]);
+    if (last < 0 || kernel_of(graph->nodes[last]) != RELU)
+        return 0;
+    const uint32_t *sum = graph->nodes[add]->input_values;
+    uint32_t product = graph->nodes[mul]->output_values[0];
+    memset(part, 0, sizeof *part);
+    part->nodes[0] = (uint32_t)mul;
+    part->nodes[1] = (uint32_t)add;
+    part->nodes[2] = (uint32_t)last;
+    part->inputs[0] = graph->nodes[mul]->input_values[0];
+    part->inputs[1] = graph->nodes[mul]->input_values[1];
+    part->inputs[2] = sum[0] == product ? sum[1] : sum[0];
+    part->output = graph->nodes[last]->output_values[0];
+    return 1;
+}
+
+static void text_attribute(part *part, size_t index, const char *name, int32_t kind,
+                           const char *text)
+{
+    part->texts[index] = (tenon_text){text, strlen(text)};
+    part->attributes[index] = (tenon_attribute){
+        .size = sizeof(tenon_attribute),
+        .name = {name, strlen(name)},
+        .kind = kind,
+        .count = 1,
+        .texts = &part->texts[index],
+    };
+    part->attribute_list[index] = &part->attributes[index];
+}
+
+/* One node, tenon.Precompiled, on values 0 to 2, making value 3. */
+static void describe(const tenon_graph *graph, part *part)
+{
+    static const uint32_t three[] = {0, 1, 2}, fourth[] = {3};
+    for (int i = 0; i < 3; i++)
+        part->values[i] = graph->values[part->inputs[i]];
+    part->values[3] = graph->values[part->output];
+    write_type(part->type, sizeof part->type, part->values[3]);
+    text_attribute(part, 0, "backend", TENON_KIND_STRING, ID);
+    text_attribute(part, 1, "name", TENON_KIND_STRING, "chain");
+    text_attribute(part, 2, "outputs", TENON_KIND_STRINGS, part->type);
+    part->node = (tenon_node){
+        .size = sizeof part->node,
+        .op = TENON_TEXT("tenon.Precompiled"),
+        .name = TENON_TEXT("chain"),
+        .input_count = 3,
+        .output_count = 1,
+        .attribute_count = 3,
+        .attributes = part->attribute_list,
+        .input_values = three,
+        .output_values = fourth,
+    };
+    part->node_list[0] = &part->node;
+    part->replacement = (tenon_graph){
+        .size = sizeof part->replacement,
+        .value_count = 4,
+        .values = part->values,
+        .node_count = 1,
+        .nodes = part->node_list,
+        .inputs = {three, 3},
+        .outputs = {fourth, 1},
+    };
+    part->substitution = (tenon_substitution){
+        .size = sizeof part->substitution,
+        .nodes = {part->nodes, 3},
+        .inputs = {part->inputs, 3},
+        .outputs = {&part->output, 1},
+        .replacement = &part->replacement,
+    };
+}
+
+static const tenon_failure *optimise(const tenon_backend *backend, const tenon_graph *graph,
+                                     const tenon_views **made)
+{
+    (void)backend;
+    answer *own = calloc(1, sizeof *own);
+    size_t room = graph->node_count + 1;
+    char *taken = calloc(room, 1);
+    if (own) {
+        own->list = calloc(room, sizeof *own->list);
+        own->parts = calloc(room, sizeof *own->parts);
+        own->untouched = calloc(room, sizeof *own->untouched);
+    }
+    if (!own || !taken || !own->list || !own->parts || !own->untouched)
+        goto exhausted;
+    for (size_t n = 0; n < graph->node_count; n++) {
+        part found;
+        if (!chain_at(graph, n, &found))
+            continue;
+        part *kept = malloc(sizeof *kept);
+        if (!kept)
+            goto exhausted;
+        *kept = found;
+        describe(graph, kept);
+        own->parts[own->count] = kept;
+        own->list[own->count++] = &kept->substitution;
+        for (int i = 0; i < 3; i++)
+            taken[kept->nodes[i]] = 1;
+    }
+    size_t rest = 0;
+    for (size_t n = 0; n < graph->node_count; n++)
+        if (!taken[n])
+            own->untouched[rest++] = (uint32_t)n;
+    free(taken);
+    own->views = (tenon_views){
+        .size = sizeof own->views,
+        .substitution_count = own->count,
+        .substitutions = own->list,
+        .untouched = {own->untouched, rest},
+        .release = release_views,
+    };
+    *made = &own->views;
+    return NULL;
+
+exhausted:
+    free(taken);
+    if (own)
+        release_views(&own->views);
+    return &out_of_memory;
+}
+
+/* -------------------------------------------------------------------------- options and table -- */
+
+static const tenon_named_value elementwise_only = {
+    .size = sizeof(tenon_named_value),
+    .name = {"Elementwise", 11},
+    .kind = TENON_VALUE_BOOL,
+    .integer = 1,
+};
+static const tenon_named_value *const capabilities[] = {&elementwise_only};
+
+static const tenon_named_value scale_default = {
+    .size = sizeof(tenon_named_value),
+    .name = {"Scale", 5},
+    .kind = TENON_VALUE_FLOAT,
+    .number = 1,
+};
+static const tenon_option scale_option = {
+    .size = sizeof(tenon_option),
+    .value = &scale_default,
+    .scope = TENON_SCOPE_MODEL,
+    .doc = {"factor of what a chain makes", 28},
+};
+static const tenon_option *const options[] = {&scale_option};
+
+static example_backend *make(float scale, const tenon_allocator *allocator);
+
+static const tenon_failure *configured(const tenon_backend *backend, size_t count,
+                                       const tenon_named_value *const *given,
+                                       const tenon_backend **other)
+{
+    float scale = self(backend)->scale;
+    for (size_t i = 0; i < count; i++) {
+        if (!equals(given[i]->name, "Scale") || given[i]->kind != TENON_VALUE_FLOAT)
+            return &unknown_option;
+        scale = given[i]->number;
+    }
+    example_backend *made = make(scale, self(backend)->allocator);
+    if (!made)
+        return &out_of_memory;
+    *other = &made->table;
+    return NULL;
+}
+
+static const tenon_failure *allocator(const tenon_backend *backend, const tenon_allocator **lent)
+{
+    *lent = self(backend)->allocator;
+    return NULL;
+}
+
+static const tenon_failure *with_allocator(const tenon_backend *backend,
+                                           const tenon_allocator *given,
+                                           const tenon_backend **other)
+{
+    example_backend *made = make(self(backend)->scale, given);
+    if (!made)
+        return &out_of_memory;
+    *other = &made->table;
+    return NULL;
+}
+
+static void release_backend(const tenon_backend *backend)
+{
+    free((void *)backend);
+}
+
+static example_backend *make(float scale, const tenon_allocator *allocator_of_its_own)
+{
+    example_backend *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    made->scale = scale;
+    made->allocator = allocator_of_its_own;
+    made->table = (tenon_backend){
+        .size = sizeof made->table,
+        .description = TENON_TEXT("elementwise operators on f32, an example in C"),
+        .capability_count = 1,
+        .capabilities = capabilities,
+        .option_count = 1,
+        .options = options,
+        .supports = supports,
+        .plan = plan,
+        .workload = make_workload,
+        .optimise = optimise,
+        .configured = configured,
+        .allocator = allocator,
+        .with_allocator = with_allocator,
+        .release = release_backend,
+    };
+    return made;
+}
+
+const char *GetBackendId(void)
+{
+    return ID;
+}
+
+void GetVersion(uint32_t *major, uint32_t *minor)
+{
+    *major = TENON_BACKEND_MAJOR;
+    *minor = TENON_BACKEND_MINOR;
+}
+
+void *BackendFactory(void)
+{
+    return make(1, &own_allocator);
+}

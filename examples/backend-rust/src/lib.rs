@@ -1,0 +1,361 @@
+//! A loadable backend in Rust that knows nothing of Tenon but the C interface: absolute values and
+//! negations of f32.
+//!
+//! It counts its executions (a counter that profiles show), hears of models through a context, and
+//! keeps a buffer for each model in a memory manager. Every function that may panic goes through
+//! [`guarded`], so that no panic crosses.
+
+use std::ffi::c_char;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tenon_backend_abi::{
+    Backend, Context, Counter, MAJOR, MINOR, MemoryManager, Node, Operand, Operands, Outcome,
+    Profiling, Text, Workload, failed, failure, guarded, reason, refusal, status,
+};
+
+/// The number of `TENON_TYPE_F32`.
+const F32: i32 = 1;
+
+/// The backend's id.
+#[unsafe(no_mangle)]
+pub extern "C" fn GetBackendId() -> *const c_char {
+    c"ExampleRust".as_ptr()
+}
+
+/// The version of the interface that this was built with.
+///
+/// # Safety
+/// Both places are valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn GetVersion(major: *mut u32, minor: *mut u32) {
+    // SAFETY: the caller vouches.
+    unsafe {
+        *major = MAJOR;
+        *minor = MINOR;
+    }
+}
+
+/// The backend.
+#[unsafe(no_mangle)]
+pub extern "C" fn BackendFactory() -> *const Backend {
+    let example = Example {
+        table: Backend {
+            size: size_of::<Backend>(),
+            description: Text::of("Abs and Neg of f32, an example in Rust"),
+            capability_count: 0,
+            capabilities: std::ptr::null(),
+            option_count: 0,
+            options: std::ptr::null(),
+            handle_factory_count: 0,
+            handle_factories: std::ptr::null(),
+            attach: None,
+            supports: Some(supports),
+            plan: None,
+            workload: Some(workload),
+            optimise: None,
+            configured: None,
+            memory_manager: Some(memory_manager),
+            context: Some(context),
+            profiling: Some(profiling),
+            allocator: None,
+            with_allocator: None,
+            tensor_handle: None,
+            release: Some(release::<Backend, Example>),
+        },
+        counts: Arc::new(Counts::default()),
+    };
+    Box::into_raw(Box::new(example)).cast()
+}
+
+/// What the counters show.
+#[derive(Default)]
+struct Counts {
+    executions: AtomicU64,
+    models: AtomicU64,
+}
+
+// Each struct below begins with one of the header, so that a pointer to that is one to the whole.
+
+#[repr(C)]
+struct Example {
+    table: Backend,
+    counts: Arc<Counts>,
+}
+
+#[repr(C)]
+struct ExampleWorkload {
+    table: Workload,
+    kernel: fn(f32) -> f32,
+    counts: Arc<Counts>,
+}
+
+/// # Safety
+/// `this` is the first member of a box of `B`, released once.
+unsafe extern "C" fn release<A, B>(this: *const A) {
+    // SAFETY: the caller vouches.
+    drop(unsafe { Box::from_raw(this.cast_mut().cast::<B>()) });
+}
+
+// SAFETY of the functions below: Tenon passes what the header says, and the first argument is one
+// that this library made.
+
+unsafe extern "C" fn supports(_: *const Backend, node: *const Node) -> Outcome {
+    // SAFETY: see above.
+    guarded(|| unsafe { kernel_of(&*node) }.map(drop))
+}
+
+/// The kernel of a node, or why there is none.
+///
+/// # Safety
+/// The node is as the header says.
+unsafe fn kernel_of(node: &Node) -> Result<fn(f32) -> f32, Outcome> {
+    // SAFETY: the caller vouches.
+    let (op, inputs, outputs) = unsafe {
+        (
+            slice(node.op.start, node.op.length),
+            slice(node.inputs, node.input_count),
+            slice(node.outputs, node.output_count),
+        )
+    };
+    let kernel: fn(f32) -> f32 = match op {
+        b"Abs" => f32::abs,
+        b"Neg" => |x| -x,
+        _ => return Err(refused(reason::UNKNOWN_OPERATOR, 0, 0)),
+    };
+    let ([input], [output]) = (inputs, outputs) else {
+        return Err(failure(
+            status::INVALID,
+            "one input and one output are needed",
+        ));
+    };
+    for &tensor in [input, output] {
+        // SAFETY: not null (asked first), and as the header says.
+        match (!tensor.is_null()).then(|| unsafe { (*tensor).dtype }) {
+            Some(F32) => {}
+            Some(dtype) => return Err(refused(reason::INPUT_TYPE, 0, dtype.into())),
+            None => return Err(failure(status::INVALID, "an operand is left out")),
+        }
+    }
+    Ok(kernel)
+}
+
+fn refused(reason: i32, index: i64, found: i64) -> Outcome {
+    let numbers = [index, found];
+    refusal(
+        status::UNSUPPORTED,
+        reason,
+        numbers,
+        String::new(),
+        String::new(),
+    )
+}
+
+/// # Safety
+/// `count` values at `start`.
+unsafe fn slice<'a, T>(start: *const T, count: usize) -> &'a [T] {
+    match start.is_null() || count == 0 {
+        true => &[],
+        // SAFETY: the caller vouches.
+        false => unsafe { std::slice::from_raw_parts(start, count) },
+    }
+}
+
+unsafe extern "C" fn workload(
+    this: *const Backend,
+    node: *const Node,
+    _: *const MemoryManager,
+    made: *mut *const Workload,
+) -> Outcome {
+    guarded(|| {
+        // SAFETY: see above.
+        unsafe {
+            let workload = ExampleWorkload {
+                table: Workload {
+                    size: size_of::<Workload>(),
+                    execute: Some(execute),
+                    reads: None,
+                    release: Some(release::<Workload, ExampleWorkload>),
+                },
+                kernel: kernel_of(&*node)?,
+                counts: (*this.cast::<Example>()).counts.clone(),
+            };
+            *made = Box::into_raw(Box::new(workload)).cast();
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn execute(this: *const Workload, operands: *const Operands) -> Outcome {
+    guarded(|| {
+        // SAFETY: see above.
+        let (own, inputs, outputs) = unsafe {
+            let told = &*operands;
+            (
+                &*this.cast::<ExampleWorkload>(),
+                slice(told.inputs, told.input_count),
+                slice(told.outputs, told.output_count),
+            )
+        };
+        let ([input], [output]) = (inputs, outputs) else {
+            return Err(failure(
+                status::INVALID,
+                "one input and one output are needed",
+            ));
+        };
+        let Operand { start, length } = *output;
+        if input.length != length || input.start.is_null() || !length.is_multiple_of(4) {
+            return Err(failure(status::INVALID, "input and output differ in size"));
+        }
+        let (from, to) = (input.start.cast::<f32>(), start.cast::<f32>());
+        for index in 0..length / 4 {
+            // SAFETY: within both operands, which are aligned; they may be the same memory.
+            unsafe { to.add(index).write((own.kernel)(from.add(index).read())) };
+        }
+        own.counts.executions.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    })
+}
+
+/// A buffer that a model's workloads could share: there between acquire and give_back.
+#[repr(C)]
+struct ExampleMemory {
+    table: MemoryManager,
+    buffer: Mutex<Vec<u8>>,
+}
+
+unsafe extern "C" fn memory_manager(_: *const Backend, made: *mut *const MemoryManager) -> Outcome {
+    guarded(|| {
+        let memory = ExampleMemory {
+            table: MemoryManager {
+                size: size_of::<MemoryManager>(),
+                acquire: Some(acquire),
+                give_back: Some(give_back),
+                release: Some(release::<MemoryManager, ExampleMemory>),
+            },
+            buffer: Mutex::default(),
+        };
+        // SAFETY: see above.
+        unsafe { *made = Box::into_raw(Box::new(memory)).cast() };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn acquire(this: *const MemoryManager) -> Outcome {
+    guarded(|| {
+        // SAFETY: see above.
+        let own = unsafe { &*this.cast::<ExampleMemory>() };
+        let mut buffer = own.buffer.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = buffer.try_reserve(4096);
+        taken.map_err(|_| failure(status::OUT_OF_MEMORY, "no memory for a model"))
+    })
+}
+
+unsafe extern "C" fn give_back(this: *const MemoryManager) {
+    // SAFETY: see above.
+    let own = unsafe { &*this.cast::<ExampleMemory>() };
+    *own.buffer.lock().unwrap_or_else(PoisonError::into_inner) = Vec::new();
+}
+
+#[repr(C)]
+struct ExampleContext {
+    table: Context,
+    counts: Arc<Counts>,
+}
+
+unsafe extern "C" fn context(
+    this: *const Backend,
+    _: usize,
+    _: *const *const tenon_backend_abi::NamedValue,
+    _: i32,
+    made: *mut *const Context,
+) -> Outcome {
+    guarded(|| {
+        // SAFETY: see above.
+        unsafe {
+            let context = ExampleContext {
+                table: Context {
+                    size: size_of::<Context>(),
+                    before_load: None,
+                    after_load: Some(after_load),
+                    before_unload: Some(before_unload),
+                    after_unload: None,
+                    after_enqueue: None,
+                    release: Some(release::<Context, ExampleContext>),
+                },
+                counts: (*this.cast::<Example>()).counts.clone(),
+            };
+            *made = Box::into_raw(Box::new(context)).cast();
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn after_load(this: *const Context, _: u64) -> Outcome {
+    // SAFETY: see above.
+    let own = unsafe { &*this.cast::<ExampleContext>() };
+    own.counts.models.fetch_add(1, Ordering::Relaxed);
+    std::ptr::null()
+}
+
+unsafe extern "C" fn before_unload(this: *const Context, network: u64) -> Outcome {
+    // SAFETY: see above.
+    let own = unsafe { &*this.cast::<ExampleContext>() };
+    let fewer = |count: u64| count.checked_sub(1);
+    let models = &own.counts.models;
+    match models.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer) {
+        Ok(_) => std::ptr::null(),
+        Err(_) => failed(format!("network {network} was not loaded")),
+    }
+}
+
+#[repr(C)]
+struct ExampleProfiling {
+    table: Profiling,
+    counts: Arc<Counts>,
+    _counters: Box<[Counter; 2]>,
+    list: [*const Counter; 2],
+}
+
+unsafe extern "C" fn profiling(this: *const Backend, made: *mut *const Profiling) -> Outcome {
+    guarded(|| {
+        let counter = |name, doc| Counter {
+            size: size_of::<Counter>(),
+            name: Text::of(name),
+            doc: Text::of(doc),
+            unit: Text::EMPTY,
+        };
+        let counters = Box::new([
+            counter("executions", "workloads executed"),
+            counter("models", "models loaded now"),
+        ]);
+        // SAFETY: see above.
+        let counts = unsafe { (*this.cast::<Example>()).counts.clone() };
+        let mut profiling = Box::new(ExampleProfiling {
+            table: Profiling {
+                size: size_of::<Profiling>(),
+                counter_count: counters.len(),
+                counters: std::ptr::null(),
+                enable: None,
+                sample: Some(sample),
+                release: Some(release::<Profiling, ExampleProfiling>),
+            },
+            counts,
+            list: [&raw const counters[0], &raw const counters[1]],
+            _counters: counters,
+        });
+        profiling.table.counters = profiling.list.as_ptr();
+        // SAFETY: see above.
+        unsafe { *made = Box::into_raw(profiling).cast() };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn sample(this: *const Profiling, values: *mut u64) -> Outcome {
+    // SAFETY: see above, and room for two values.
+    unsafe {
+        let counts = &(*this.cast::<ExampleProfiling>()).counts;
+        values.write(counts.executions.load(Ordering::Relaxed));
+        values.add(1).write(counts.models.load(Ordering::Relaxed));
+    }
+    std::ptr::null()
+}
