@@ -1,14 +1,32 @@
-//! BEF: a file is opened, its functions are decoded one by one and all together, its tables are
-//! checked; what decodes is valid, and is encoded to bytes that decode and encode to themselves.
+//! BEF: a file is opened, its functions are decoded one by one and all together, attributes are read
+//! as what they may not be, its tables are checked; what decodes is valid, and is encoded to bytes
+//! that decode and encode to themselves.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tenon_bef::{EncodeOptions, File, FunctionId, decode, encode, stream_remarks, verify};
+use tenon_bef::{
+    AttributeCode, DType, EncodeOptions, File, FunctionId, decode, encode, stream_remarks, verify,
+};
+
+/// What a kernel may take an attribute for.
+const CODES: [AttributeCode; 7] = [
+    AttributeCode::STRING,
+    AttributeCode::TYPE,
+    AttributeCode::SHAPE,
+    AttributeCode::DENSE,
+    AttributeCode::AGGREGATE,
+    AttributeCode::number(DType::I64),
+    AttributeCode::number(DType::I32).list(),
+];
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(file) = File::open(bytes) else { return };
     let functions = (0..file.len() as u32).map(|id| file.function(FunctionId(id)));
     let functions: Vec<_> = functions.take(1000).collect();
+    let offsets = (0..file.len() as u32).map(|id| file.attribute_offsets(FunctionId(id)));
+    for offset in offsets.take(1000).flatten().flatten().flatten().take(100) {
+        CODES.map(|code| file.attribute(offset, code));
+    }
     let Ok(module) = file.module() else { return };
     for (one, all) in functions.iter().zip(&module.functions) {
         // Compared as text: a float that is not a number differs from itself.

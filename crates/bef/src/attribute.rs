@@ -19,6 +19,38 @@ pub(crate) mod code {
     pub(crate) const EMPTY_ARRAY: u8 = 0x88;
 }
 
+/// The type under which BEF keeps an attribute (facts 1.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttributeCode(pub(crate) u8);
+
+impl AttributeCode {
+    /// A string.
+    pub const STRING: Self = Self(DType::String as u8);
+    /// An element type.
+    pub const TYPE: Self = Self(code::TYPE);
+    /// A shape.
+    pub const SHAPE: Self = Self(code::SHAPE);
+    /// A dense tensor.
+    pub const DENSE: Self = Self(code::DENSE);
+    /// A list of mixed, nested or string elements.
+    pub const AGGREGATE: Self = Self(code::AGGREGATE);
+
+    /// A number.
+    pub const fn number(dtype: DType) -> Self {
+        Self(dtype as u8)
+    }
+
+    /// A list whose elements are all of this type, which is a number's or [`TYPE`](Self::TYPE);
+    /// elements of other types make an aggregate.
+    pub const fn list(self) -> Self {
+        match self {
+            Self::STRING => Self::AGGREGATE,
+            Self(code) if code <= code::TYPE => Self(code | code::ARRAY),
+            _ => Self::AGGREGATE,
+        }
+    }
+}
+
 /// Aggregates nest this deep at most. Deeper ones are refused by reader, writer and verifier, so
 /// that no input can exhaust the stack.
 pub const MAX_NESTING: usize = 64;

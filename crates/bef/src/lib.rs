@@ -27,7 +27,7 @@ mod text;
 mod uses;
 mod verify;
 
-pub use attribute::MAX_NESTING;
+pub use attribute::{AttributeCode, MAX_NESTING};
 pub use builder::{FunctionBuilder, KernelBuilder};
 pub use bytes::{EncodeOptions, File, FunctionEntry, MAX_LOCATION_NESTING, decode, encode};
 pub use module::{

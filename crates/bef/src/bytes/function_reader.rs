@@ -173,20 +173,22 @@ impl<'f> FunctionReader<'f> {
         let results = function.result_types.len();
         let mut table = std::mem::take(&mut self.table);
         let body = Body::read(reader, results, &mut table, &mut self.budget)?;
-        function.location = self.location(body.location);
+        self.location(body.location, &mut function.location);
         self.registers(function, body.registers, &reader, steps)?;
         steps.start_function(table.len())?;
         self.pseudo_kernel(function, &body, &table)?;
         self.budget.spend_on::<Kernel>(table.len() - 1, 0)?;
-        function.kernels.reserve_exact(table.len() - 1);
-        for row in &table[1..] {
+        function
+            .kernels
+            .resize_with(table.len() - 1, Kernel::default);
+        for (row, kernel) in table[1..].iter().zip(&mut function.kernels) {
             let site = Site {
                 id,
                 row,
                 body: &body,
                 record: body.record(row)?,
             };
-            function.kernels.push(self.kernel(&site, steps)?);
+            self.kernel(&site, steps, kernel)?;
         }
         self.table = table;
         self.results(
@@ -199,14 +201,10 @@ impl<'f> FunctionReader<'f> {
     }
 
     /// A location; what is wrong with it does not stop the reading.
-    #[inline]
-    pub(super) fn location(&mut self, offset: u64) -> KernelLocation {
-        match self.locations.location(offset, &mut self.budget) {
-            Ok(location) => location,
-            Err(error) => {
-                self.report(error);
-                KernelLocation::Unknown
-            }
+    #[inline(always)]
+    pub(super) fn location(&mut self, offset: u64, to: &mut KernelLocation) {
+        if let Err(error) = self.locations.location(offset, &mut self.budget, to) {
+            self.report(error);
         }
     }
 
@@ -238,6 +236,9 @@ impl<'f> FunctionReader<'f> {
             let error = start.error("another number of registers");
             return Err(error.expected(count).found(found));
         }
+        if self.short_types(function, count, types) {
+            return Ok(());
+        }
         for register in 0..count {
             let start = *types;
             let index = types.vbr()?;
@@ -263,6 +264,28 @@ impl<'f> FunctionReader<'f> {
             }
         }
         Ok(())
+    }
+
+    /// [`registers`](Self::registers) where all is as usual: every number takes a byte, the
+    /// arguments are of their types. Answers whether it was; if not, nothing was read.
+    fn short_types(&self, function: &mut Function, count: usize, types: &mut Reader<'f>) -> bool {
+        let known = &self.lookup.types;
+        let Some(numbers) = types.ahead().get(..count) else {
+            return false;
+        };
+        let largest = numbers.iter().copied().max().unwrap_or(0);
+        let (arguments, made) = numbers.split_at(function.registers.len());
+        let name = |number: &u8| &known[usize::from(*number)];
+        if largest >= 0x80
+            || usize::from(largest) >= known.len()
+            || !function.registers.iter().eq(arguments.iter().map(name))
+        {
+            return false;
+        }
+        function
+            .registers
+            .extend(made.iter().map(|number| name(number).clone()));
+        types.take(count).is_ok()
     }
 
     /// Checks that the pseudo kernel makes the register behind the last one, then the arguments.

@@ -31,42 +31,40 @@ impl<'f> Site<'_, 'f> {
 
 impl<'f> FunctionReader<'f> {
     /// Decodes a kernel; what is wrong with it is reported, and stands in the Module until then.
+    ///
+    /// It is filled in where it will stay: handed on inside of a `Result` it would be copied, in
+    /// pieces of other sizes than were written, for which the processor waits.
     #[inline(always)]
-    pub(super) fn kernel(&mut self, site: &Site<'_, 'f>, steps: &mut Steps<'f>) -> Result<Kernel> {
-        let name = match self.lookup.kernels.get(site.record.code as usize) {
-            Some(name) => name.clone(),
+    pub(super) fn kernel(
+        &mut self,
+        site: &Site<'_, 'f>,
+        steps: &mut Steps<'f>,
+        kernel: &mut Kernel,
+    ) -> Result<()> {
+        match self.lookup.kernels.get(site.record.code as usize) {
+            Some(name) => kernel.name.clone_from(name),
             None => self.unknown_kernel(site),
-        };
-        let location = self.location(site.record.location.into());
-        let operands = self.operands(site)?;
-        let attributes = match site.record.attributes().len() {
-            0 => Dictionary::new(),
-            _ => self.attribute_list(site, steps)?,
-        };
-        let functions = match site.record.functions().len() {
-            0 => Vec::new(),
-            _ => self.function_list(site, &name, &attributes, steps)?,
-        };
-        Ok(Kernel {
-            name,
-            operands,
-            attributes,
-            functions,
-            results: self.made_registers(site)?,
-            location,
-        })
+        }
+        self.location(site.record.location.into(), &mut kernel.location);
+        self.operands(site, &mut kernel.operands)?;
+        if site.record.attributes().len() > 0 {
+            kernel.attributes = self.attribute_list(site, steps)?;
+        }
+        if site.record.functions().len() > 0 {
+            kernel.functions = self.function_list(site, kernel, steps)?;
+        }
+        self.made_registers(site, &mut kernel.results)
     }
 
     #[cold]
-    fn unknown_kernel(&mut self, site: &Site<'_, 'f>) -> Name {
+    fn unknown_kernel(&mut self, site: &Site<'_, 'f>) {
         let error = site.place().error("a kernel outside of the Kernels table");
         let expected = format!("less than {}", self.lookup.kernels.len());
         self.report(error.expected(expected).found(site.record.code));
-        Name::default()
     }
 
     #[inline(always)]
-    fn operands(&mut self, site: &Site<'_, 'f>) -> Result<Registers> {
+    fn operands(&mut self, site: &Site<'_, 'f>, to: &mut Registers) -> Result<()> {
         let operands = site.record.operands();
         let mut wrong = operands.len() as u64 != site.row.operands;
         for register in operands.clone() {
@@ -75,7 +73,7 @@ impl<'f> FunctionReader<'f> {
         if wrong {
             self.wrong_operands(site);
         }
-        self.register_list(operands)
+        self.register_list(operands, to)
     }
 
     #[cold]
@@ -100,7 +98,7 @@ impl<'f> FunctionReader<'f> {
 
     /// Registers are made once.
     #[inline(always)]
-    fn made_registers(&mut self, site: &Site<'_, 'f>) -> Result<Registers> {
+    fn made_registers(&mut self, site: &Site<'_, 'f>, to: &mut Registers) -> Result<()> {
         let results = site.record.results();
         for register in results.clone() {
             match self.made.get_mut(register as usize) {
@@ -108,7 +106,7 @@ impl<'f> FunctionReader<'f> {
                 _ => self.wrong_result(site, register),
             }
         }
-        self.register_list(results)
+        self.register_list(results, to)
     }
 
     #[cold]
@@ -125,17 +123,18 @@ impl<'f> FunctionReader<'f> {
 
     /// A list of registers: in place when it is short, else paid for.
     #[inline(always)]
-    fn register_list(&mut self, list: impl ExactSizeIterator<Item = u32>) -> Result<Registers> {
-        let length = list.len();
-        let mut short = [RegisterId(0); FEW_REGISTERS];
-        if length > short.len() {
-            self.budget.spend_on::<RegisterId>(length, 0)?;
-            return Ok(list.map(RegisterId).collect());
+    fn register_list(
+        &mut self,
+        list: impl ExactSizeIterator<Item = u32>,
+        to: &mut Registers,
+    ) -> Result<()> {
+        if list.len() > FEW_REGISTERS {
+            self.budget.spend_on::<RegisterId>(list.len(), 0)?;
+            to.extend(list.map(RegisterId));
+        } else {
+            list.for_each(|register| to.push(RegisterId(register)));
         }
-        for (place, register) in short.iter_mut().zip(list) {
-            *place = RegisterId(register);
-        }
-        Ok(Registers::from_buf_and_len(short, length))
+        Ok(())
     }
 
     fn unknown_register(&self, place: Reader<'f>, register: u32) -> Error {
@@ -201,11 +200,11 @@ impl<'f> FunctionReader<'f> {
         }
     }
 
+    /// The functions that `kernel`, of which all else is known, refers to.
     fn function_list(
         &mut self,
         site: &Site<'_, 'f>,
-        kernel: &str,
-        attributes: &Dictionary,
+        kernel: &Kernel,
         steps: &mut Steps<'f>,
     ) -> Result<Vec<(Name, FunctionId)>> {
         let (id, record) = (site.id, &site.record);
@@ -218,7 +217,7 @@ impl<'f> FunctionReader<'f> {
             None => {
                 let is_region = |function: u32| self.is_region(function).unwrap_or(false);
                 let regions: Vec<bool> = record.functions().map(is_region).collect();
-                guessed_names(kernel, &regions)
+                guessed_names(&kernel.name, &regions)
             }
         };
         let mut functions: Vec<(Name, FunctionId)> = Vec::with_capacity(count);
@@ -228,7 +227,7 @@ impl<'f> FunctionReader<'f> {
                 Some(true) if function as usize >= id => {
                     Some("a region that does not stand before its function".into())
                 }
-                Some(region) => reference_problem(&functions, &name, region, attributes),
+                Some(region) => reference_problem(&functions, &name, region, &kernel.attributes),
             };
             if let Some(problem) = problem {
                 self.report(site.place().error(problem).found(function));

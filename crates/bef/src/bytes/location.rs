@@ -84,23 +84,38 @@ pub(crate) struct LocationReader<'a> {
 }
 
 impl<'a> LocationReader<'a> {
-    /// The location at `offset`; an offset behind the section means that there is none.
-    pub(crate) fn location(&mut self, offset: u64, budget: &mut Budget) -> Result<KernelLocation> {
+    /// Sets `to`, which is unknown yet, to the location at `offset`; an offset behind the section
+    /// means that there is none.
+    #[inline(always)]
+    pub(crate) fn location(
+        &mut self,
+        offset: u64,
+        budget: &mut Budget,
+        to: &mut KernelLocation,
+    ) -> Result<()> {
         let record = (usize::try_from(offset).ok())
             .and_then(|offset| self.locations.ahead().get(offset..))
             .unwrap_or_default();
         match record {
-            [UNKNOWN, ..] | [] => Ok(KernelLocation::Unknown),
-            [FILE_LINE_COL, place @ ..] => match short_place(place) {
-                Some((file, line, column)) => Ok(KernelLocation::FileLineCol {
-                    file: self.strings.text(file, budget)?,
+            [UNKNOWN, ..] | [] => {}
+            [FILE_LINE_COL, place @ ..]
+                if let Some((file, line, column)) = short_place(place)
+                    && let Some(file) = self.strings.known(file) =>
+            {
+                *to = KernelLocation::FileLineCol {
+                    file: file.clone(),
                     line,
                     column,
-                }),
-                None => self.record(&mut self.locations.at(offset)?, budget),
-            },
-            _ => self.record(&mut self.locations.at(offset)?, budget),
+                };
+            }
+            _ => *to = self.long_location(offset, budget)?,
         }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn long_location(&mut self, offset: u64, budget: &mut Budget) -> Result<KernelLocation> {
+        self.record(&mut self.locations.at(offset)?, budget)
     }
 
     /// The location whose record stands at `record`.

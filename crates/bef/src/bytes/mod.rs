@@ -6,9 +6,11 @@ mod attribute_writer;
 mod body;
 mod budget;
 mod check;
+mod decode;
 mod encode;
 mod file;
 mod function_reader;
+mod function_writer;
 mod index;
 mod kernel_reader;
 mod location;
@@ -22,11 +24,13 @@ mod strings;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod untyped;
 #[cfg(test)]
 mod vectors;
 mod wire;
 
+pub use decode::decode;
 pub use encode::{EncodeOptions, encode};
-pub use file::{File, FunctionEntry, decode};
+pub use file::{File, FunctionEntry};
 pub use location::MAX_LOCATION_NESTING;
 pub(crate) use location::depth as location_depth;

@@ -51,27 +51,40 @@ const SLOTS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct StringsReader<'a> {
     reader: Reader<'a>,
-    slots: Vec<(u64, Option<Name>)>,
+    /// Texts and where they stood.
+    slots: Vec<(u64, Name)>,
 }
 
 impl<'a> StringsReader<'a> {
     pub(crate) fn new(reader: Reader<'a>) -> Self {
         Self {
             reader,
-            slots: vec![(0, None); SLOTS],
+            // None yet: each stands as if it belonged to the slot behind.
+            slots: (1..)
+                .map(|offset| (offset, Name::default()))
+                .take(SLOTS)
+                .collect(),
         }
     }
 
     /// The string at `offset`.
     #[inline]
     pub(crate) fn text(&mut self, offset: u64, budget: &mut Budget) -> Result<Name> {
-        match &self.slots[slot(offset)] {
-            (at, Some(name)) if *at == offset => Ok(name.clone()),
-            _ => self.new_text(offset, budget),
+        match self.known(offset) {
+            Some(name) => Ok(name.clone()),
+            None => self.new_text(offset, budget),
         }
     }
 
+    /// The string at `offset`, if it was read lately.
+    #[inline(always)]
+    pub(crate) fn known(&self, offset: u64) -> Option<&Name> {
+        let (at, name) = &self.slots[slot(offset)];
+        (*at == offset).then_some(name)
+    }
+
     /// The string at `offset`, paid for and kept.
+    #[inline(never)]
     fn new_text(&mut self, offset: u64, budget: &mut Budget) -> Result<Name> {
         let at = self.reader.at(offset)?;
         let rest = at.ahead();
@@ -83,7 +96,7 @@ impl<'a> StringsReader<'a> {
             Ok(text) => text.into(),
             Err(error) => return Err(at.error("a string that is not UTF-8").source(error)),
         };
-        self.slots[slot(offset)] = (offset, Some(name.clone()));
+        self.slots[slot(offset)] = (offset, name.clone());
         Ok(name)
     }
 }

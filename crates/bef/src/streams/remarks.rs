@@ -6,10 +6,10 @@ use crate::{Diagnostic, Function, KernelLocation, Module, Severity};
 
 /// For every function with a body a remark, and one for each of its kernels and for its return:
 /// the stream it is on, what that costs, from which stream it forks off, and which streams fork off
-/// here. Regions are not spoken of.
+/// here. The kernels of a region, whose streams are numbered by themselves, come before the kernel
+/// that holds it, as the region does.
 pub fn stream_remarks(module: &Module) -> Vec<Diagnostic> {
-    let bodies =
-        (module.functions.iter()).filter(|function| !function.is_region() && !function.is_native());
+    let bodies = (module.functions.iter()).filter(|function| !function.is_native());
     bodies
         .flat_map(|function| function_remarks(function, StreamOptions::of(module, function)))
         .collect()
@@ -33,7 +33,9 @@ fn function_remarks(function: &Function, options: StreamOptions) -> Vec<Diagnost
         Diagnostic::new(Severity::Remark, location.place(), text)
     };
     let kernels = function.kernels.iter().enumerate();
-    std::iter::once(remark(analysis.root(), &function.location))
+    // A region is no operation that a remark could stand at.
+    let head = (!function.is_region()).then(|| remark(analysis.root(), &function.location));
+    head.into_iter()
         .chain(kernels.map(|(op, kernel)| remark(op, &kernel.location)))
         .chain([remark(function.kernels.len(), &function.return_location)])
         .collect()

@@ -106,7 +106,11 @@ impl<'a> LocationAliases<'a> {
     }
 
     fn name_or_file(&mut self, cursor: &mut Cursor<'a>, depth: usize) -> Result<KernelLocation> {
+        let start = *cursor;
         let text = cursor.string()?;
+        if text.contains('\0') {
+            return Err(start.error("a location with a NUL character"));
+        }
         if cursor.eat(":") {
             let line = line_number(cursor)?;
             cursor.expect(":")?;

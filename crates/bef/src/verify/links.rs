@@ -13,8 +13,11 @@ const MAX_REGION_NESTING: usize = MAX_NESTING;
 pub(crate) fn link_problems(module: &Module) -> Vec<Error> {
     let mut problems = Vec::new();
     function_names(module, &mut problems);
-    let holders = holders(module, &mut problems);
-    region_holders(module, &holders, &mut problems);
+    // Without regions nothing can be held, and kernels need not be looked at.
+    if module.functions.iter().any(Function::is_region) {
+        let holders = holders(module, &mut problems);
+        region_holders(module, &holders, &mut problems);
+    }
     problems
 }
 

@@ -3,14 +3,13 @@
 mod links;
 mod rules;
 
-use crate::bytes::{MAX_LOCATION_NESTING, location_depth};
 use crate::text::is_type;
 use crate::{Dictionary, Function, FunctionId, FunctionKind, Kernel, Module, RegisterId};
 pub(crate) use links::link_problems;
-use rules::text_problem;
 pub(crate) use rules::{
     attribute_name_problem, cost_problem, dictionary_problems, reference_problem, result_problems,
 };
+use rules::{location_problem, text_problem};
 use std::collections::HashSet;
 use tenon_base::{Error, ErrorKind, Location, Result};
 
@@ -111,12 +110,10 @@ impl<'a> FunctionVerifier<'a, '_> {
             self.registers();
             self.results();
         }
-        let depth =
-            location_depth(&function.location).max(location_depth(&function.return_location));
-        if depth > MAX_LOCATION_NESTING {
-            self.report(format!(
-                "a location is nested deeper than {MAX_LOCATION_NESTING}"
-            ));
+        for location in [&function.location, &function.return_location] {
+            if let Some(problem) = location_problem(location) {
+                self.report(problem);
+            }
         }
         for (index, kernel) in function.kernels.iter().enumerate() {
             self.kernel(index, kernel);
@@ -191,9 +188,8 @@ impl<'a> FunctionVerifier<'a, '_> {
         } else if let Some(problem) = text_problem(&kernel.name) {
             self.report_kernel(index, format!("a kernel name {problem}"));
         }
-        if location_depth(&kernel.location) > MAX_LOCATION_NESTING {
-            let message = format!("a location is nested deeper than {MAX_LOCATION_NESTING}");
-            self.report_kernel(index, message);
+        if let Some(problem) = location_problem(&kernel.location) {
+            self.report_kernel(index, problem);
         }
         self.attributes(index, kernel);
         self.references(index, kernel);

@@ -1,7 +1,8 @@
 //! The rules for parts of functions, which hold for Modules and for bytes alike.
 
+use crate::bytes::{MAX_LOCATION_NESTING, location_depth};
 use crate::streams::COST_ATTRIBUTE;
-use crate::{Dictionary, Function, FunctionId, FunctionKind, Name};
+use crate::{Dictionary, Function, FunctionId, FunctionKind, KernelLocation, Name};
 use std::collections::HashSet;
 
 /// Attributes are sorted by name, none occurs twice, each is valid.
@@ -116,6 +117,30 @@ fn sync_results(function: &Function, problems: &mut Vec<String>) {
                 "return value {index} is duplicated in a sync function"
             ));
         }
+    }
+}
+
+/// What is wrong with a location.
+pub(crate) fn location_problem(location: &KernelLocation) -> Option<String> {
+    if location_depth(location) > MAX_LOCATION_NESTING {
+        return Some(format!(
+            "a location is nested deeper than {MAX_LOCATION_NESTING}"
+        ));
+    }
+    location_text_problem(location).map(|problem| format!("a location {problem}"))
+}
+
+fn location_text_problem(location: &KernelLocation) -> Option<&'static str> {
+    match location {
+        KernelLocation::Unknown => None,
+        KernelLocation::FileLineCol { file, .. } => text_problem(file),
+        KernelLocation::Name { name, child } => {
+            text_problem(name).or_else(|| location_text_problem(child))
+        }
+        KernelLocation::CallSite { callee, caller } => {
+            location_text_problem(callee).or_else(|| location_text_problem(caller))
+        }
+        KernelLocation::Fused(parts) => parts.iter().find_map(location_text_problem),
     }
 }
 

@@ -1,7 +1,7 @@
 //! One problem at a time, and all of them together.
 
 use super::*;
-use crate::{COST_ATTRIBUTE, FunctionBuilder, Name};
+use crate::{COST_ATTRIBUTE, FunctionBuilder, KernelLocation, Name};
 
 /// A valid module: a region, a sync function, and one that holds the region and refers to the
 /// other.
@@ -114,6 +114,19 @@ fn each_problem_has_its_sentence_and_place() {
     one(
         "@second: type of return operand 0 ('i32') doesn't match function result type ('f32')",
         &|m| m.functions[2].results = vec![RegisterId(0)],
+    );
+    one(
+        "@second: kernel 0 'k': a location with a NUL character",
+        &|m| {
+            kernel(m).location = KernelLocation::Name {
+                name: "k".into(),
+                child: Box::new(KernelLocation::FileLineCol {
+                    file: "nul\0".into(),
+                    line: 1,
+                    column: 1,
+                }),
+            };
+        },
     );
     one("@second: 3 arguments but 2 registers", &|m| {
         m.functions[2].arguments = 3

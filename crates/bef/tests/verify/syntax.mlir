@@ -58,3 +58,13 @@ func.func () { tfrt.return }
 // expected-error @+1 {{a native function has no body}}
 func.func @body() attributes {tfrt.native} { tfrt.return }
 func.func @fine() { tfrt.return }
+
+// -----
+
+func.func @locations() {
+  // expected-error @+1 {{a location with a NUL character}}
+  "x"() : () -> () loc("nul\00":1:1)
+  // expected-error @+1 {{a location with a NUL character}}
+  "x"() : () -> () loc(fused["nul\00", unknown])
+  tfrt.return
+}
