@@ -8,4 +8,7 @@ use std::time::Instant;
 pub trait TraceSink: Send + Sync {
     /// A scope of `category` called `name` ran from `start` to `end` and moved `bytes` of data.
     fn scope(&self, category: &'static str, name: &str, start: Instant, end: Instant, bytes: u64);
+
+    /// Something of `category` called `name` happened at one moment. Mostly only scopes are heard.
+    fn event(&self, _category: &'static str, _name: &str, _moment: Instant) {}
 }

@@ -2,12 +2,12 @@
 
 use crate::code::{ALONE, Code, CodeBuilder, Slice};
 use crate::function::{Body, Detail, Flow, Head};
-use crate::site::{place, source};
+use crate::site::{Untyped, no_types, place, source};
 use crate::{Kernel, KernelDef, Registry, Services, Site};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use tenon_base::{Error, ErrorKind, Result, pool};
-use tenon_bef::{Function, FunctionKind, RegisterId, Streams, Uses};
+use tenon_bef::{File, Function, FunctionKind, RegisterId, Streams, Uses};
 
 /// What binding needs.
 pub(crate) struct Binder<'a> {
@@ -15,6 +15,9 @@ pub(crate) struct Binder<'a> {
     pub heads: &'a [Head],
     pub registry: &'a Registry,
     pub services: &'a Services,
+    /// For a file that does not say of what types attributes are: the file, and where those of each
+    /// kernel of the function stand.
+    pub untyped: Option<(&'a File<'static>, Vec<Vec<u32>>)>,
 }
 
 type Errors = Vec<Error>;
@@ -98,6 +101,9 @@ impl Binder<'_> {
                     if def.is_placeless() && first[index] != index {
                         return Ok(None);
                     }
+                    if site.untyped.is_some_and(|at| !at.offsets.is_empty()) && !def.is_typed() {
+                        return Err(no_types());
+                    }
                     def.bind(&site).map(Some)
                 })
                 .map_err(|error| error.at(place(function, index, site.kernel)));
@@ -135,6 +141,10 @@ impl Binder<'_> {
             function,
             kernel: &function.kernels[index],
             services: self.services,
+            untyped: self.untyped.as_ref().map(|(file, offsets)| Untyped {
+                file,
+                offsets: offsets.get(index).map_or(&[], |offsets| offsets),
+            }),
         }
     }
 

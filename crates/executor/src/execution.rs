@@ -116,33 +116,37 @@ impl Execution {
             let group = group(&mut body.code.words(position));
             self.finish(slot, &group, position, body, &mut ready);
         }
-        self.process(ready, function);
+        self.process(&mut ready, &self.call(function));
     }
 
-    /// Runs ready kernels and those that become ready, until there are none for this thread.
-    fn process(self: &Arc<Self>, mut ready: Ready, function: &BoundFunction) {
-        let _level = depth::enter();
-        let (run, body) = (self.running(), function.running());
-        let call = Call {
+    /// What its kernels share.
+    fn call<'a>(&'a self, function: &'a BoundFunction) -> Call<'a> {
+        let request = &self.running().request;
+        Call {
             function,
-            body,
+            body: function.running(),
             context: &(),
-            control: run.request.control(),
-            request: Some(&run.request),
-            trace: run.request.host().kernel_trace(),
-        };
-        loop {
-            ready.switch_stream(&body.code);
-            if ready.has_others() {
-                self.enqueue(&mut ready, &body.code);
-            }
-            let Some(kernel) = ready.pop() else { break };
-            self.run_kernel(kernel, &call, &mut ready);
+            control: request.control(),
+            request: Some(request),
+            trace: request.host().kernel_trace(),
         }
     }
 
-    /// Hands the kernels of other streams to the queue, one task a stream; many to several threads
-    /// together.
+    /// Runs ready kernels and those that become ready, until there are none for this thread.
+    fn process(self: &Arc<Self>, ready: &mut Ready, call: &Call<'_>) {
+        let _level = depth::enter();
+        let code = &call.body.code;
+        loop {
+            ready.switch_stream(code);
+            if ready.has_others() {
+                self.enqueue(ready, code);
+            }
+            let Some(kernel) = ready.pop() else { break };
+            self.run_kernel(kernel, call, ready);
+        }
+    }
+
+    /// Hands the kernels of other streams to the queue, one task a stream; many together.
     fn enqueue(self: &Arc<Self>, ready: &mut Ready, code: &Code) {
         let others = ready.others(code);
         let many = others.len() > MANY;
@@ -150,7 +154,7 @@ impl Execution {
             .chunk_by(|&a, &b| code.stream(a) == code.stream(b))
             .map(|group| (code.stream(group[0]), self.counts.link(group)));
         let queue = self.queue();
-        if many && queue.parallelism() > 1 {
+        if many {
             Outline::enqueue(self.clone(), lists.collect(), queue);
         } else {
             queue.add_all(&mut lists.map(|(stream, first)| {
@@ -165,17 +169,22 @@ impl Execution {
         self.running().request.host().queue()
     }
 
-    /// Runs a list of kernels of one stream, and those that become ready.
-    pub(crate) fn run_list(self: &Arc<Self>, stream: u32, first: u32) {
-        let mut ready = Ready::new(stream);
-        self.counts
-            .list(first)
-            .for_each(|kernel| ready.push_own(kernel));
-        self.continue_with(ready);
-    }
-
-    fn continue_with(self: &Arc<Self>, ready: Ready) {
-        self.process(ready, self.running().function());
+    /// Runs lists of kernels, each the stream and the first kernel, and after each what became
+    /// ready; until `stop` says so after one.
+    pub(crate) fn run_lists(
+        self: &Arc<Self>,
+        lists: impl IntoIterator<Item = (u32, u32)>,
+        stop: &mut dyn FnMut() -> bool,
+    ) {
+        let call = self.call(self.running().function());
+        let mut ready = Ready::new(0);
+        for (stream, first) in lists {
+            ready.start(stream, self.counts.list(first));
+            self.process(&mut ready, &call);
+            if stop() {
+                break;
+            }
+        }
     }
 
     /// Runs a kernel whose operands are there, and counts down its users.
@@ -335,7 +344,7 @@ impl Execution {
         let mut ready = Ready::new(stream);
         let group = group(&mut body.code.words(position));
         self.finish(slot, &group, position, body, &mut ready);
-        self.process(ready, function);
+        self.process(&mut ready, &self.call(function));
         self.leave();
     }
 
@@ -381,7 +390,8 @@ impl Runnable for Execution {
         if argument == START {
             self.begin();
         } else {
-            self.run_list((argument >> 32) as u32, argument as u32);
+            let list = ((argument >> 32) as u32, argument as u32);
+            self.run_lists([list], &mut || true);
         }
         self.leave();
     }

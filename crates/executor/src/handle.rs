@@ -35,6 +35,14 @@ impl FunctionHandle {
         self.function().result_types()
     }
 
+    /// Binds its kernels, if that has not been done yet.
+    ///
+    /// # Errors
+    /// All problems of the function: malformed bytes, kernels used wrongly.
+    pub fn bind(&self) -> Result<()> {
+        self.function().bind()
+    }
+
     /// Executes the function and answers its results, which may be pending; so may arguments be.
     /// Never waits. Errors become results, those of kernels are told to the host besides.
     pub fn execute(&self, request: &Request, arguments: Vec<Value>) -> Vec<Value> {

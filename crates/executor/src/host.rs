@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use tenon_base::trace::TraceSink;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_bef::KernelLocation;
@@ -121,8 +122,12 @@ impl Host {
         &self.0.log
     }
 
-    /// Tells the handler of diagnostics.
+    /// Tells the handler of diagnostics, and the trace.
     pub fn diagnose(&self, diagnostic: &Diagnostic<'_>) {
+        if let Some(trace) = self.trace() {
+            let message = diagnostic.error.message();
+            trace.sink.event("error", message, Instant::now());
+        }
         (self.0.diagnose)(diagnostic);
     }
 

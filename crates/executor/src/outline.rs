@@ -1,14 +1,16 @@
 //! Lists of ready kernels of many streams, handed to the threads of a queue together.
 //!
 //! One task a stream costs a reference to the execution each, which all threads count up and down.
-//! Where several threads take tasks in no promised order, the lists go over as one task instead,
-//! which gives away half of its lists until few are left and runs these.
+//! So the lists go over as one task instead. Where several threads take tasks in no promised order,
+//! it gives away half of its lists until few are left and runs these; one thread runs list after
+//! list.
 
 use crate::execution::Execution;
-use crate::queue::{Runnable, Task, WorkQueue};
+use crate::queue::{Parts, Runnable, Task, WorkQueue};
 use std::sync::Arc;
+use std::vec::IntoIter;
 
-/// The lists, each its stream and its first kernel.
+/// Lists for several threads, each its stream and its first kernel.
 pub(crate) struct Outline {
     execution: Arc<Execution>,
     lists: Vec<(u32, u32)>,
@@ -17,7 +19,7 @@ pub(crate) struct Outline {
 }
 
 /// No more lists than this run as one task, however many there are.
-const MAX_SHARE: usize = 64;
+const MAX_SHARE: usize = 16;
 
 /// Each thread of the queue has at least so many shares to take, so that all end together.
 const SHARES: usize = 32;
@@ -29,6 +31,10 @@ impl Outline {
         lists: Vec<(u32, u32)>,
         queue: &dyn WorkQueue,
     ) {
+        if queue.parallelism() == 1 {
+            let lists = lists.into_iter();
+            return queue.add(Task::Parts(Box::new(InOrder { execution, lists })));
+        }
         let share = lists.len() / (SHARES * queue.parallelism());
         let all = argument(0, lists.len());
         let outline = Self {
@@ -52,12 +58,28 @@ impl Runnable for Outline {
             self.execution.queue().add(half);
             end = middle;
         }
-        for &(stream, first) in &self.lists[start..end] {
-            self.execution.run_list(stream, first);
-        }
+        let lists = self.lists[start..end].iter().copied();
+        self.execution.run_lists(lists, &mut || false);
         if let Some(outline) = Arc::into_inner(self) {
             outline.execution.leave();
         }
+    }
+}
+
+/// Lists for one thread.
+struct InOrder {
+    execution: Arc<Execution>,
+    lists: IntoIter<(u32, u32)>,
+}
+
+impl Parts for InOrder {
+    fn run(mut self: Box<Self>, stop: &mut dyn FnMut() -> bool) -> Option<Box<dyn Parts>> {
+        self.execution.run_lists(&mut self.lists, stop);
+        if self.lists.len() > 0 {
+            return Some(self);
+        }
+        self.execution.leave();
+        None
     }
 }
 

@@ -4,7 +4,7 @@ use crate::bind::Binder;
 use crate::function::{Body, BoundFunction, Head};
 use crate::{FunctionHandle, Registry, Services};
 use std::sync::Arc;
-use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_base::{Error, ErrorKind, Result};
 use tenon_bef::{
     File, Function, FunctionId, FunctionKind, Module, StreamOptions, Streams, assign_streams,
     verify,
@@ -38,6 +38,7 @@ impl Program {
             heads: &heads,
             registry,
             services,
+            untyped: None,
         };
         let mut errors = Vec::new();
         let mut bodies = Vec::with_capacity(module.functions.len());
@@ -105,7 +106,7 @@ impl Program {
 
     /// The function of that name, to be executed.
     pub fn handle(&self, name: &str) -> Result<FunctionHandle> {
-        Ok(self.handles(self.find(name)?))
+        Ok(self.handle_at(self.find(name)?))
     }
 
     /// All functions, in the module's order.
@@ -117,7 +118,7 @@ impl Program {
     ///
     /// # Panics
     /// When there are not as many.
-    pub fn handles(&self, position: usize) -> FunctionHandle {
+    pub fn handle_at(&self, position: usize) -> FunctionHandle {
         assert!(position < self.functions().len(), "function {position}");
         FunctionHandle {
             program: self.0.clone(),
@@ -156,17 +157,10 @@ impl Inner {
             return Err(Error::new(ErrorKind::Internal, "a function without a body"));
         };
         let function = source.file.function(id)?;
-        let mut kernels = function.kernels.iter();
-        if !source.file.has_attribute_types() && kernels.any(|kernel| !kernel.attributes.is_empty())
-        {
-            let error = Error::new(
-                ErrorKind::Unsupported,
-                "the file does not say of what types its attributes are",
-            );
-            return Err(error
-                .at(Location::field(format!("@{}", function.name)))
-                .help("encode it with its optional sections"));
-        }
+        let untyped = match source.file.has_attribute_types() || function.is_native() {
+            true => None,
+            false => Some((&source.file, source.file.attribute_offsets(id)?)),
+        };
         let streams: Option<Streams> = match is_dataflow(&function) {
             true => Some(source.file.streams(id)?),
             false => None,
@@ -175,6 +169,7 @@ impl Inner {
             heads: &source.heads,
             registry: &source.registry,
             services: &source.services,
+            untyped,
         };
         binder.body(&function, streams).map_err(|errors| {
             Error::from_all(errors)

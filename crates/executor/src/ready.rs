@@ -46,9 +46,10 @@ impl Ready {
         }
     }
 
-    /// Adds a kernel of this stream.
-    pub(crate) fn push_own(&mut self, kernel: u32) {
-        self.lists.own.push(kernel);
+    /// Goes over to `stream` with these kernels of it, when nothing else is ready.
+    pub(crate) fn start(&mut self, stream: u32, kernels: impl Iterator<Item = u32>) {
+        self.stream = stream;
+        self.lists.own.extend(kernels);
     }
 
     /// The kernel to run next.

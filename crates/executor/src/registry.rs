@@ -85,6 +85,11 @@ impl KernelDef {
         self.placeless
     }
 
+    /// Whether its signature says of what types its attributes are.
+    pub(crate) fn is_typed(&self) -> bool {
+        self.placeless || !self.signature.attributes.is_empty()
+    }
+
     /// The name.
     pub fn name(&self) -> &str {
         &self.name

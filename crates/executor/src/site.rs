@@ -1,10 +1,10 @@
 //! The place in a program where a kernel is bound.
 
 use crate::function::Head;
-use crate::{KernelAttributes, Services};
+use crate::{FromAttribute, KernelAttributes, Services};
 use std::sync::Arc;
-use tenon_base::{Location, Result};
-use tenon_bef::{Function, Kernel, KernelLocation, Name};
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_bef::{Attribute, COST_ATTRIBUTE, File, Function, Kernel, KernelLocation, Name};
 
 /// A kernel of a program at the moment it is bound: its attributes, and the services of the load.
 pub struct Site<'a> {
@@ -12,6 +12,14 @@ pub struct Site<'a> {
     pub(crate) function: &'a Function,
     pub(crate) kernel: &'a Kernel,
     pub(crate) services: &'a Services,
+    pub(crate) untyped: Option<Untyped<'a>>,
+}
+
+/// The attributes of a kernel of a file that does not say of what types they are: where they stand.
+#[derive(Clone, Copy)]
+pub(crate) struct Untyped<'a> {
+    pub(crate) file: &'a File<'static>,
+    pub(crate) offsets: &'a [u32],
 }
 
 impl<'a> Site<'a> {
@@ -41,6 +49,49 @@ impl<'a> Site<'a> {
     pub fn attributes(&self) -> KernelAttributes<'a> {
         KernelAttributes::of(self.kernel)
     }
+
+    /// The attribute at a position in the order of their names.
+    pub(crate) fn attribute<T: FromAttribute>(&self, index: usize) -> Result<T> {
+        if let Some(untyped) = self.untyped {
+            let (name, attribute) = untyped.read::<T>(index)?;
+            return typed(&name, &attribute);
+        }
+        // BEF drops the cost; a Module from text may have it, and no kernel reads it.
+        let attributes = self.attributes().iter();
+        let mut read = attributes.filter(|(name, _)| *name != COST_ATTRIBUTE);
+        let (name, attribute) = read.nth(index).ok_or_else(|| too_few::<T>(index))?;
+        typed(name, attribute)
+    }
+}
+
+impl Untyped<'_> {
+    /// The attribute at a position as what the kernel takes it for, and a name for it.
+    fn read<T: FromAttribute>(self, index: usize) -> Result<(String, Attribute)> {
+        let offset = self.offsets.get(index).ok_or_else(|| too_few::<T>(index))?;
+        let code = T::CODE.ok_or_else(no_types)?;
+        Ok((format!("attr{index}"), self.file.attribute(*offset, code)?))
+    }
+}
+
+fn typed<T: FromAttribute>(name: &str, attribute: &Attribute) -> Result<T> {
+    T::from_attribute(attribute).ok_or_else(|| {
+        let text = format!("attribute '{name}' has the wrong type");
+        Error::new(ErrorKind::InvalidProgram, text)
+            .expected(T::TYPE)
+            .found(attribute.kind())
+    })
+}
+
+fn too_few<T: FromAttribute>(index: usize) -> Error {
+    Error::new(ErrorKind::InvalidProgram, "too few attributes")
+        .expected(format_args!("{} as attribute {index}", T::TYPE))
+        .found(index)
+}
+
+/// The kernel does not say either what it takes.
+pub(crate) fn no_types() -> Error {
+    let text = "the file does not say of what types its attributes are";
+    Error::new(ErrorKind::Unsupported, text).help("encode it with its optional sections")
 }
 
 /// Where kernel `index` of a function stands: its source location and its name; without a source

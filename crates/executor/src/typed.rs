@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_bef::{Attribute, COST_ATTRIBUTE, DType, Dense, Name};
+use tenon_bef::{Attribute, AttributeCode, DType, Dense, Name};
 
 /// A kernel made of a function.
 ///
@@ -112,6 +112,8 @@ pub struct Rest<'a> {
 pub trait FromAttribute: Clone + Send + Sync + 'static {
     /// The type in words.
     const TYPE: &'static str;
+    /// The type that BEF keeps it under; `None` when it may be of several.
+    const CODE: Option<AttributeCode>;
     /// The attribute's value, when it is of this type.
     fn from_attribute(attribute: &Attribute) -> Option<Self>;
 }
@@ -262,21 +264,7 @@ impl<T: FromAttribute> Parameter for Attr<T> {
     fn bind(binder: &mut Binder<'_, '_>) -> Result<T> {
         let index = binder.attributes;
         binder.attributes += 1;
-        // BEF drops the cost; a Module from text may have it, and no kernel reads it.
-        let attributes = binder.site.attributes().iter();
-        let mut read = attributes.filter(|(name, _)| *name != COST_ATTRIBUTE);
-        let Some((name, attribute)) = read.nth(index) else {
-            let error = Error::new(ErrorKind::InvalidProgram, "too few attributes");
-            return Err(error
-                .expected(format_args!("{} as attribute {index}", T::TYPE))
-                .found(index));
-        };
-        T::from_attribute(attribute).ok_or_else(|| {
-            let text = format!("attribute '{name}' has the wrong type");
-            Error::new(ErrorKind::InvalidProgram, text)
-                .expected(T::TYPE)
-                .found(attribute.kind())
-        })
+        binder.site.attribute(index)
     }
     #[inline]
     fn take<'a>(bound: &'a T, _: &'a Frame<'_>, _: &mut usize) -> Result<Attr<T>> {
@@ -412,9 +400,10 @@ tuples!(A 0, B 1, C 2, D 3, E 4);
 tuples!(A 0, B 1, C 2, D 3, E 4, F 5);
 
 macro_rules! attributes {
-    ($($ty:ty, $words:literal, $pattern:pat => $value:expr;)*) => {
+    ($($ty:ty, $words:literal, $code:expr, $pattern:pat => $value:expr;)*) => {
         $(impl FromAttribute for $ty {
             const TYPE: &'static str = $words;
+            const CODE: Option<AttributeCode> = Some($code);
             fn from_attribute(attribute: &Attribute) -> Option<Self> {
                 match attribute {
                     $pattern => Some($value),
@@ -426,27 +415,29 @@ macro_rules! attributes {
 }
 
 attributes! {
-    bool, "i1", Attribute::I1(value) => *value;
-    i8, "i8", Attribute::I8(value) => *value;
-    i16, "i16", Attribute::I16(value) => *value;
-    i32, "i32", Attribute::I32(value) => *value;
-    i64, "i64", Attribute::I64(value) => *value;
-    u8, "ui8", Attribute::UI8(value) => *value;
-    u16, "ui16", Attribute::UI16(value) => *value;
-    u32, "ui32", Attribute::UI32(value) => *value;
-    u64, "ui64", Attribute::UI64(value) => *value;
-    F16, "f16", Attribute::F16(bits) => F16(*bits);
-    BF16, "bf16", Attribute::BF16(bits) => BF16(*bits);
-    f32, "f32", Attribute::F32(value) => *value;
-    f64, "f64", Attribute::F64(value) => *value;
-    DType, "a type", Attribute::Type(value) => *value;
-    Name, "a string", Attribute::String(text) => text.clone();
-    Arc<Dense>, "a dense tensor", Attribute::Dense(dense) => Arc::new(dense.clone());
+    bool, "i1", AttributeCode::number(DType::I1), Attribute::I1(value) => *value;
+    i8, "i8", AttributeCode::number(DType::I8), Attribute::I8(value) => *value;
+    i16, "i16", AttributeCode::number(DType::I16), Attribute::I16(value) => *value;
+    i32, "i32", AttributeCode::number(DType::I32), Attribute::I32(value) => *value;
+    i64, "i64", AttributeCode::number(DType::I64), Attribute::I64(value) => *value;
+    u8, "ui8", AttributeCode::number(DType::UI8), Attribute::UI8(value) => *value;
+    u16, "ui16", AttributeCode::number(DType::UI16), Attribute::UI16(value) => *value;
+    u32, "ui32", AttributeCode::number(DType::UI32), Attribute::UI32(value) => *value;
+    u64, "ui64", AttributeCode::number(DType::UI64), Attribute::UI64(value) => *value;
+    F16, "f16", AttributeCode::number(DType::F16), Attribute::F16(bits) => F16(*bits);
+    BF16, "bf16", AttributeCode::number(DType::BF16), Attribute::BF16(bits) => BF16(*bits);
+    f32, "f32", AttributeCode::number(DType::F32), Attribute::F32(value) => *value;
+    f64, "f64", AttributeCode::number(DType::F64), Attribute::F64(value) => *value;
+    DType, "a type", AttributeCode::TYPE, Attribute::Type(value) => *value;
+    Name, "a string", AttributeCode::STRING, Attribute::String(text) => text.clone();
+    Arc<Dense>, "a dense tensor", AttributeCode::DENSE,
+        Attribute::Dense(dense) => Arc::new(dense.clone());
 }
 
 /// Any attribute as it is.
 impl FromAttribute for Arc<Attribute> {
     const TYPE: &'static str = "any attribute";
+    const CODE: Option<AttributeCode> = None;
     fn from_attribute(attribute: &Attribute) -> Option<Self> {
         Some(Arc::new(attribute.clone()))
     }
@@ -455,6 +446,10 @@ impl FromAttribute for Arc<Attribute> {
 /// A list whose elements are all of one type.
 impl<T: FromAttribute> FromAttribute for Arc<[T]> {
     const TYPE: &'static str = "a list";
+    const CODE: Option<AttributeCode> = match T::CODE {
+        Some(element) => Some(element.list()),
+        None => None,
+    };
     fn from_attribute(attribute: &Attribute) -> Option<Self> {
         attribute.as_list()?.iter().map(T::from_attribute).collect()
     }

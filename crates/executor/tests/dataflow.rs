@@ -95,9 +95,11 @@ fn results_set_before_an_error_stay() {
         let (results, told) = run(text, queue);
         assert_eq!(results[0], Value::I32(1));
         assert_eq!(message(&results[1]), "something bad happened");
-        assert_eq!(
-            results[1], results[2],
-            "a pending one becomes the error, too"
+        // A pending one becomes the error, too, unless another thread has set it before that.
+        let set_before = queue != "s" && results[2] == Value::I32(3);
+        assert!(
+            set_before || results[2] == results[1],
+            "{queue}: {results:?}"
         );
         assert_eq!(told.len(), 1);
     }

@@ -3,9 +3,12 @@
 mod common;
 
 use common::{Journal, host, message, registry};
-use tenon_base::{ErrorKind, Result};
-use tenon_bef::{EncodeOptions, File, Module, encode, parse};
-use tenon_executor::{Program, Registry, Request, Services, Value};
+use std::sync::Arc;
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_bef::{Attribute, Dense, EncodeOptions, File, Module, Name, encode, parse};
+use tenon_executor::{
+    Attr, KernelDef, Program, Registry, Request, Services, Signature, Value, kernel,
+};
 
 const TEXT: &str = r#"
     func.func @good(%a: i32) -> (i32, i32) {
@@ -61,21 +64,90 @@ fn what_is_wrong_with_a_function_is_told_before_it_runs() {
     assert_eq!(journal.take().len(), 1);
 }
 
-#[test]
-fn attributes_without_types_are_refused() {
-    let journal = Journal::default();
+/// The text as a file without optional sections.
+fn load_untyped(text: &str, registry: &Registry) -> Program {
     let options = EncodeOptions {
         optional_sections: false,
     };
-    let bytes = encode(&parse(TEXT, "t.mlir").unwrap(), &options).unwrap();
+    let bytes = encode(&parse(text, "t.mlir").unwrap(), &options).unwrap();
     let file = File::open_owned(bytes).unwrap();
-    let program = Program::load(file, &registry(&journal), &Services::new()).unwrap();
-    program.function("sync").unwrap().bind().unwrap();
-    let error = program.function("bad").unwrap().bind().unwrap_err();
-    assert_eq!(
-        error.message(),
-        "the file does not say of what types its attributes are"
-    );
+    Program::load(file, registry, &Services::new()).unwrap()
+}
+
+/// Kernels that take attributes of all kinds.
+fn attribute_kernels() -> Registry {
+    let mut registry = Registry::new();
+    let all = |flag: Attr<bool>,
+               list: Attr<Arc<[i64]>>,
+               texts: Attr<Arc<[Name]>>,
+               tensor: Attr<Arc<Dense>>,
+               none: Attr<Arc<[Name]>>,
+               text: Attr<Name>,
+               real: Attr<f64>| {
+        let lengths = texts.0.len() + tensor.0.data.len() + none.0.len() + text.0.len();
+        i64::from(flag.0) + list.0.iter().sum::<i64>() + lengths as i64 + real.0 as i64
+    };
+    let signature = Signature {
+        results: vec!["i64"],
+        ..Signature::default()
+    };
+    let named = KernelDef::new("k.named", signature, |site| {
+        site.attributes().i64("a")?;
+        Err(Error::new(ErrorKind::Internal, "bound"))
+    });
+    let kernels = [
+        kernel("k.all", all),
+        kernel("k.text", |text: Attr<Name>| text.0.len() as i64),
+        kernel("k.two", |a: Attr<i64>, b: Attr<i64>| a.0 + b.0),
+        kernel("k.any", |_: Attr<Arc<Attribute>>| 0i64),
+        named,
+    ];
+    registry.register_all(kernels).unwrap();
+    registry
+}
+
+#[test]
+fn attributes_without_types_are_what_kernels_take_them_for() {
+    let text = r#"func.func @main() -> i64 {
+      %a = "k.all"() {a = true, b = [1, 2], c = ["x", "yz"], d = dense<[1, 2]> : tensor<2xi32>,
+                      e = [], f = "four", g = 2.5} : () -> i64
+      tfrt.return %a : i64
+    }"#;
+    let program = load_untyped(text, &attribute_kernels());
+    let host = host("s", &Journal::default());
+    let main = program.handle("main").unwrap();
+    let results = host.wait(main.execute(&Request::new(&host), vec![]));
+    assert_eq!(results, [Value::I64(1 + 3 + 2 + 8 + 4 + 2)]);
+}
+
+#[test]
+fn attributes_without_types_that_cannot_be_read_are_told_at_load() {
+    for (kernel, expected) in [
+        (
+            r#""k.text"() {a = 2147483647 : i32}"#,
+            "a count greater than the section holds",
+        ),
+        (r#""k.two"() {a = 1}"#, "too few attributes"),
+        (
+            r#""k.any"() {a = 1}"#,
+            "the file does not say of what types its attributes are",
+        ),
+        (
+            r#""k.named"() {a = 1}"#,
+            "the file does not say of what types its attributes are",
+        ),
+    ] {
+        let text = format!(
+            "func.func @main() -> i64 {{\n  %a = {kernel} : () -> i64\n  tfrt.return %a : i64\n}}"
+        );
+        let program = load_untyped(&text, &attribute_kernels());
+        let error = program.handle("main").unwrap().bind().unwrap_err();
+        assert_eq!(error.message(), expected);
+        assert_eq!(
+            (error.location().line, error.location().column),
+            (Some(2), Some(3))
+        );
+    }
 }
 
 #[test]

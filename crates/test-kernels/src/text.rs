@@ -1,7 +1,7 @@
 //! Kernels on text.
 
 use std::sync::Arc;
-use tenon_bef::{Attribute, Name};
+use tenon_bef::{Attribute, AttributeCode, Name};
 use tenon_executor::{Attr, Chain, FromAttribute, Host, KernelDef, kernel};
 
 pub(crate) fn kernels() -> Vec<KernelDef> {
@@ -44,6 +44,7 @@ struct Flat {
 
 impl FromAttribute for Flat {
     const TYPE: &'static str = "[[text, [i32, i32]], [f32]]";
+    const CODE: Option<AttributeCode> = Some(AttributeCode::AGGREGATE);
 
     fn from_attribute(attribute: &Attribute) -> Option<Self> {
         let [left, right] = attribute.as_list()? else {

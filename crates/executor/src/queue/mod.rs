@@ -22,12 +22,21 @@ pub enum Task {
     Shared(Arc<dyn Runnable>, u64),
     /// A function of its own.
     Once(Box<dyn FnOnce() + Send>),
+    /// What would be many tasks in a row.
+    Parts(Box<dyn Parts>),
 }
 
 /// What a [`Task::Shared`] runs.
 pub trait Runnable: Send + Sync {
     /// Runs the part that `argument` stands for.
     fn run(self: Arc<Self>, argument: u64);
+}
+
+/// What a [`Task::Parts`] runs, part after part.
+pub trait Parts: Send {
+    /// Runs parts until there are none left, or `stop`, asked after each, says so; answers what is
+    /// left.
+    fn run(self: Box<Self>, stop: &mut dyn FnMut() -> bool) -> Option<Box<dyn Parts>>;
 }
 
 impl Task {
@@ -41,6 +50,7 @@ impl Task {
         match self {
             Task::Shared(shared, argument) => shared.run(argument),
             Task::Once(work) => work(),
+            Task::Parts(parts) => _ = parts.run(&mut || false),
         }
     }
 }
@@ -68,6 +78,7 @@ pub trait WorkQueue: Send + Sync {
     /// Returns when all values are available. Not called from inside a task.
     fn await_all(&self, values: &[AsyncValue]);
 
-    /// Returns when there is nothing left to run.
+    /// Returns when there is nothing left to run; inside of a task, nothing that does not wait for
+    /// it in turn.
     fn quiesce(&self);
 }

@@ -198,7 +198,14 @@ impl<'a> Driver<'a> {
     /// Runs the batch to its end, or until a task leads to `stop`.
     fn run_batch(&mut self, mut stop: impl FnMut() -> bool) {
         while let Some(task) = self.batch.pop_front() {
-            task.run();
+            match task {
+                Task::Parts(parts) => {
+                    if let Some(left) = parts.run(&mut stop) {
+                        self.batch.push_front(Task::Parts(left));
+                    }
+                }
+                task => task.run(),
+            }
             if stop() {
                 break;
             }

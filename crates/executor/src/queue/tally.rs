@@ -35,14 +35,17 @@ impl Tally {
     }
 }
 
-/// Whether there was a moment during this call at which every task added had been done.
+/// Whether there was a moment during this call at which every task added had been done, but for
+/// those that `waiting` counts, which wait for the others.
 ///
-/// All `done` are read before any `added`. At the moment between, no fewer were done than read and
-/// no more were added than read; what a finished task added itself is seen, for it was counted
-/// before that task was counted done. Equal sums so mean that nothing was left at that moment.
-pub fn all_done<'a>(tallies: impl Iterator<Item = &'a Tally> + Clone) -> bool {
+/// All `done` are read before `waiting`, and that before any `added`. At the moment between, no
+/// fewer were done than read and no more were added than read; what a finished task added itself is
+/// seen, for it was counted before that task was counted done. So no more were left at that moment
+/// than the difference, and when that is no more than those that waited then, these were all.
+pub fn all_done<'a>(tallies: impl Iterator<Item = &'a Tally> + Clone, waiting: &AtomicU64) -> bool {
     let sum = |count: fn(&Tally) -> u64| tallies.clone().map(count).fold(0, u64::wrapping_add);
     let done = sum(|tally| tally.done.load(Ordering::Acquire));
+    let waiting = waiting.load(Ordering::Acquire);
     let added = sum(|tally| tally.added.load(Ordering::Acquire));
-    done == added
+    added.wrapping_sub(done) <= waiting
 }

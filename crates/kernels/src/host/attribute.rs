@@ -2,7 +2,7 @@
 
 use super::HostElement;
 use std::sync::Arc;
-use tenon_bef::{Attribute, DType};
+use tenon_bef::{Attribute, AttributeCode, DType};
 use tenon_executor::FromAttribute;
 
 /// The one element that an attribute stands for: a number, or a list of real and imaginary part.
@@ -15,6 +15,10 @@ pub struct Elements<T>(pub Arc<[T]>);
 
 impl<T: HostElement> FromAttribute for Element<T> {
     const TYPE: &'static str = "an element of the tensor";
+    const CODE: Option<AttributeCode> = Some(match part(T::DTYPE) {
+        same if same as u8 == T::DTYPE as u8 => AttributeCode::number(same),
+        part => AttributeCode::number(part).list(),
+    });
 
     fn from_attribute(attribute: &Attribute) -> Option<Self> {
         let numbers = match attribute {
@@ -30,6 +34,7 @@ impl<T: HostElement> FromAttribute for Element<T> {
 
 impl<T: HostElement> FromAttribute for Elements<T> {
     const TYPE: &'static str = "a list of elements of the tensor";
+    const CODE: Option<AttributeCode> = Some(AttributeCode::number(part(T::DTYPE)).list());
 
     fn from_attribute(attribute: &Attribute) -> Option<Self> {
         match attribute {
@@ -39,12 +44,17 @@ impl<T: HostElement> FromAttribute for Elements<T> {
     }
 }
 
-fn elements<T: HostElement>(numbers: &[Attribute]) -> Option<Vec<T>> {
-    let part = match T::DTYPE {
+/// What numbers stand for an element: for a complex one two.
+const fn part(element: DType) -> DType {
+    match element {
         DType::Complex64 => DType::F32,
         DType::Complex128 => DType::F64,
         other => other,
-    };
+    }
+}
+
+fn elements<T: HostElement>(numbers: &[Attribute]) -> Option<Vec<T>> {
+    let part = part(T::DTYPE);
     let mut bytes = Vec::new();
     for number in numbers {
         push(number, part, &mut bytes)?;

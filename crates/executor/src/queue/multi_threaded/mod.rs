@@ -14,7 +14,7 @@ use crate::AsyncValue;
 use std::any::Any;
 use std::cell::{Cell, OnceCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -48,6 +48,8 @@ struct Shared {
     stopping: AtomicBool,
     /// Tasks that threads other than the workers added or ran; blocking ones are among them.
     outside: Tally,
+    /// Tasks in the middle of which a thread quiesces: they wait for the others.
+    quiescing: AtomicU64,
     /// Threads that await values or quiesce.
     watchers: EventCount,
     /// The first panic of a task, raised again in the next thread that awaits or quiesces.
@@ -70,6 +72,10 @@ thread_local! {
     static RANDOM: Cell<u64> = const { Cell::new(0) };
     /// Tasks that run inside each other on this thread because they found no slot.
     static NESTED_NOW: Cell<usize> = const { Cell::new(0) };
+    /// All tasks that run on this thread, inside each other.
+    static RUNNING_NOW: Cell<u64> = const { Cell::new(0) };
+    /// How many of them quiesce.
+    static QUIESCING_NOW: Cell<u64> = const { Cell::new(0) };
 }
 
 impl MultiThreaded {
@@ -87,6 +93,7 @@ impl MultiThreaded {
             spinning: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             outside: Tally::default(),
+            quiescing: AtomicU64::new(0),
             watchers: EventCount::new(),
             panic: Mutex::default(),
             panicked: AtomicBool::new(false),
@@ -120,10 +127,11 @@ impl MultiThreaded {
         })
     }
 
-    /// Whether no task is left, blocking ones included.
-    fn is_quiet(&self) -> bool {
+    /// Whether no task is left, blocking ones included, but those `waiting` for the others.
+    fn is_quiet(&self, waiting: &AtomicU64) -> bool {
         let seats = self.shared.seats.iter().map(|seat| &seat.tally);
-        all_done(seats.chain([&self.shared.outside]))
+        let shared = &self.shared;
+        all_done(seats.chain([&shared.outside]), waiting)
     }
 }
 
@@ -184,12 +192,25 @@ impl WorkQueue for MultiThreaded {
 
     fn quiesce(&self) {
         let shared = &self.shared;
+        // The tasks that this thread is in the middle of cannot end before this does.
+        let (running, before) = (RUNNING_NOW.get(), QUIESCING_NOW.replace(RUNNING_NOW.get()));
+        let waiting = running - before;
+        if waiting > 0 {
+            shared.quiescing.fetch_add(waiting, Ordering::SeqCst);
+            shared.watchers.notify_all();
+        }
+        let nobody = AtomicU64::new(0);
+        let others = if running == 0 {
+            &nobody
+        } else {
+            &shared.quiescing
+        };
         loop {
             while let Some(task) = shared.steal() {
                 shared.run_outside(task);
             }
             let announced = shared.watchers.announce();
-            if self.is_quiet() {
+            if self.is_quiet(others) {
                 shared.watchers.cancel(announced);
                 break;
             }
@@ -199,6 +220,8 @@ impl WorkQueue for MultiThreaded {
                 shared.watchers.wait(announced);
             }
         }
+        shared.quiescing.fetch_sub(waiting, Ordering::SeqCst);
+        QUIESCING_NOW.set(before);
         shared.raise();
     }
 }
@@ -233,6 +256,9 @@ impl Shared {
             Err(task) => return nest(|| self.run_outside(task)),
         }
         self.announce_work();
+        if self.quiescing.load(Ordering::SeqCst) > 0 {
+            self.watchers.notify_all();
+        }
     }
 
     /// Wakes a worker unless one looks around already.
@@ -272,11 +298,13 @@ impl Shared {
 
     /// Runs a task and counts it as done.
     fn run(&self, task: Task, tally: &Tally, done: fn(&Tally)) {
+        RUNNING_NOW.set(RUNNING_NOW.get() + 1);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task.run())) {
             lock(&self.panic).get_or_insert(panic);
             self.panicked.store(true, Ordering::SeqCst);
             self.watchers.notify_all();
         }
+        RUNNING_NOW.set(RUNNING_NOW.get() - 1);
         done(tally);
     }
 

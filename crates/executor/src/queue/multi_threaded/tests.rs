@@ -36,6 +36,31 @@ fn quiesce_waits_for_tasks_of_tasks() {
 }
 
 #[test]
+fn tasks_may_quiesce() {
+    for threads in [1, 2, 3] {
+        let queue = queue(threads);
+        let count = Arc::new(AtomicU64::new(0));
+        for _ in 0..2 {
+            let (inner, counter) = (queue.clone(), count.clone());
+            queue.add(Task::new(move || {
+                tree(&inner, &counter, 5, 3);
+                let blocking = counter.clone();
+                let slow = Task::new(move || {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                    blocking.fetch_add(1, Ordering::Relaxed);
+                });
+                assert!(inner.add_blocking(slow, true));
+                inner.quiesce();
+                // 5 + 25 + 125 and the slow one, and perhaps those of the other task.
+                assert!(counter.fetch_add(1, Ordering::Relaxed) >= 156);
+            }));
+        }
+        queue.quiesce();
+        assert_eq!(count.load(Ordering::Relaxed), 2 * 157);
+    }
+}
+
+#[test]
 fn more_tasks_than_slots_all_run() {
     let queue = queue(2);
     let count = Arc::new(AtomicU64::new(0));
