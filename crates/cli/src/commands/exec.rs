@@ -45,7 +45,14 @@ pub fn run(flags: &Exec) -> Result<ExitCode> {
     }
     let input = ProgramInput::open(&flags.input)?;
     let log = Log::standard_error();
-    let done = execute(&input, &registry, &options, std::io::stdout(), log)?;
+    // What the command itself cannot do is said as the original says it (facts 5.1).
+    let done = match execute(&input, &registry, &options, std::io::stdout(), log) {
+        Ok(done) => done,
+        Err(error) => {
+            eprintln!("tenon exec: {error}");
+            return Ok(ExitCode::FAILURE);
+        }
+    };
     output::diagnostics(&done.diagnostics);
     Ok(output::status(done.succeeded))
 }

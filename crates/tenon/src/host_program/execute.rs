@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tenon_base::trace::TraceSink;
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
-use tenon_bef::{Diagnostic, FunctionKind, Module, decode, parse};
+use tenon_bef::{Diagnostic, File, FunctionKind, KernelLocation, decode, parse};
 use tenon_executor::{
     AllocatorKind, FunctionHandle, Host, HostAllocator, Log, Program, QueueSelection, Registry,
     Request, Services, Trace, WorkQueue,
@@ -75,18 +75,15 @@ pub fn execute(
 ) -> Result<Execution> {
     let session = Session::start(input, options, out, log)?;
     let begun = Instant::now();
-    let module = match module(input) {
-        Ok(module) => module,
-        Err(error) => {
+    match load(input, registry) {
+        Ok(program) => session.run(&program)?,
+        Err(Refusal::Unbound(error)) => session.refused(&error),
+        Err(Refusal::Malformed(error)) => {
             return Ok(Execution {
                 diagnostics: Diagnostic::all_of(&error),
                 succeeded: false,
             });
         }
-    };
-    match Program::decode(&module, registry, &Services::new()) {
-        Ok(program) => session.run(&program)?,
-        Err(error) => session.refused(&error),
     }
     session
         .scopes
@@ -94,12 +91,57 @@ pub fn execute(
     session.finish()
 }
 
-fn module(input: &ProgramInput) -> Result<Module> {
-    if input.is_bef() {
-        decode(input.bytes()).map_err(|error| error.at(Location::file(input.name())))
-    } else {
-        parse(input.text()?, input.name())
+/// Why a program cannot be run.
+enum Refusal {
+    /// It is none.
+    Malformed(Error),
+    /// Its kernels are not known here, or are used wrongly: that may be expected.
+    Unbound(Error),
+}
+
+/// The program: of text bound as a whole, of BEF function by function, when they are first used.
+fn load(input: &ProgramInput, registry: &Registry) -> Result<Program, Refusal> {
+    let services = Services::new();
+    if !input.is_bef() {
+        let module = input.text().and_then(|text| parse(text, input.name()));
+        let module = module.map_err(Refusal::Malformed)?;
+        return Program::decode(&module, registry, &services).map_err(Refusal::Unbound);
     }
+    let malformed = |error: Error| Refusal::Malformed(error.at(Location::file(input.name())));
+    let file = File::open_owned(input.shared()).map_err(malformed)?;
+    Program::load(file, registry, &services).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Refusal::Unbound(used_at(input, registry).unwrap_or(error)),
+        _ => malformed(error),
+    })
+}
+
+/// The kernels and native functions that are not known, each where it is used.
+fn used_at(input: &ProgramInput, registry: &Registry) -> Option<Error> {
+    let module = decode(input.bytes()).ok()?;
+    let functions = module.functions.iter();
+    let errors = functions.flat_map(|function| {
+        let native = function.is_native() && registry.find_native(&function.name).is_none();
+        let native = native.then(|| unknown("native function", &function.name, &function.location));
+        let kernels = function.kernels.iter();
+        let kernels = kernels.filter(|kernel| registry.find(&kernel.name).is_none());
+        native
+            .into_iter()
+            .chain(kernels.map(|kernel| unknown("kernel", &kernel.name, &kernel.location)))
+    });
+    Error::from_all(errors)
+}
+
+fn unknown(what: &str, name: &str, location: &KernelLocation) -> Error {
+    let error = Error::new(ErrorKind::NotFound, format!("unknown {what} name '{name}'"));
+    error.at(match location.place() {
+        None => Location::default(),
+        Some(place) => Location {
+            file: Some(place.file.into()),
+            line: Some(place.line),
+            column: Some(place.column),
+            ..Location::default()
+        },
+    })
 }
 
 /// One run of the command.
@@ -168,7 +210,7 @@ impl<'a> Session<'a> {
     /// Runs the functions that were asked for.
     fn run(&self, program: &Program) -> Result<()> {
         let all: Vec<FunctionHandle> = (0..program.functions().len())
-            .map(|position| program.handles(position))
+            .map(|position| program.handle_at(position))
             .collect();
         let find = |name: &str| {
             let named = |function: &&FunctionHandle| function.name() == name;
@@ -220,10 +262,14 @@ impl<'a> Session<'a> {
             .scope("function", &scope, begun, Instant::now(), 0);
     }
 
-    /// Executes a function and waits for its results; what is to be said about them. A synchronous
-    /// function's error is said even if it has none.
+    /// Executes a function and waits for its results; what is to be said about them. The error of a
+    /// synchronous function, or of one that cannot be bound, is said even if it has none.
     fn executed(&self, function: &FunctionHandle, request: &Request) -> Option<String> {
         let codes = self.options.error_codes;
+        if let Err(error) = function.bind() {
+            self.refused(&error);
+            return Some(report::error(&error, codes));
+        }
         if function.kind() == FunctionKind::Sync {
             let values = match function.execute_sync(request, Vec::new()) {
                 Ok(values) => values,

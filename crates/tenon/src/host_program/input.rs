@@ -2,8 +2,11 @@
 
 use crate::source::is_package;
 use std::io::Read;
+use std::ops::Deref;
 use std::path::Path;
+use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_tensor::Buffer;
 
 /// What BEF bytes begin with (facts 1.1).
 const MAGIC: [u8; 3] = [0x0B, 0xEF, 0x00];
@@ -11,11 +14,24 @@ const MAGIC: [u8; 3] = [0x0B, 0xEF, 0x00];
 /// A host program as it was found, and the name that messages and locations call it by.
 pub struct ProgramInput {
     name: String,
-    bytes: Vec<u8>,
+    bytes: Bytes,
+}
+
+/// Bytes that are shared: read, or mapped.
+#[derive(Clone)]
+pub(super) struct Bytes(Arc<dyn Deref<Target = [u8]> + Send + Sync>);
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 impl ProgramInput {
-    /// Reads `path`; `-` is standard input, called `<stdin>`.
+    /// Reads `path`; `-` is standard input, called `<stdin>`. BEF is mapped: it is read where and
+    /// when it is used.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         if path == Path::new("-") {
@@ -24,15 +40,30 @@ impl ProgramInput {
             read.map_err(|error| Error::io("<stdin>", "read", error))?;
             return Ok(Self::new("<stdin>", bytes));
         }
-        let bytes = std::fs::read(path).map_err(|error| Error::io(path, "read", error))?;
-        Ok(Self::new(path.to_string_lossy(), bytes))
+        let failed = |error| Error::io(path, "read", error);
+        let name = path.to_string_lossy();
+        let file = std::fs::File::open(path).map_err(failed)?;
+        if file.metadata().map_err(failed)?.is_file() {
+            let mapped = Buffer::map(&file).map_err(failed)?;
+            if mapped.starts_with(&MAGIC) {
+                return Ok(Self::of(name, mapped));
+            }
+        }
+        Ok(Self::new(name, std::fs::read(path).map_err(failed)?))
     }
 
     /// A program that is in memory.
     pub fn new(name: impl Into<String>, bytes: Vec<u8>) -> Self {
+        Self::of(name, bytes)
+    }
+
+    fn of(
+        name: impl Into<String>,
+        bytes: impl Deref<Target = [u8]> + Send + Sync + 'static,
+    ) -> Self {
         Self {
             name: name.into(),
-            bytes,
+            bytes: Bytes(Arc::new(bytes)),
         }
     }
 
@@ -44,6 +75,11 @@ impl ProgramInput {
     /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Its bytes, to be kept.
+    pub(super) fn shared(&self) -> Bytes {
+        self.bytes.clone()
     }
 
     /// Whether it is BEF, by its first bytes; anything else is taken for text.

@@ -40,6 +40,20 @@ fn registry() -> Registry {
 
 /// Runs a text; what it printed, and what became of it.
 fn run(text: &str, change: impl FnOnce(&mut ExecOptions)) -> (String, Result<Execution>) {
+    run_input(&ProgramInput::new("f.mlir", text.into()), change)
+}
+
+/// A text as BEF, with its optional sections or without.
+fn bef(text: &str, optional_sections: bool) -> ProgramInput {
+    let options = tenon_bef::EncodeOptions { optional_sections };
+    let bytes = tenon_bef::encode(&parse(text, "f.mlir").unwrap(), &options).unwrap();
+    ProgramInput::new("f.bef", bytes)
+}
+
+fn run_input(
+    input: &ProgramInput,
+    change: impl FnOnce(&mut ExecOptions),
+) -> (String, Result<Execution>) {
     let mut options = ExecOptions {
         work_queue: "s".into(),
         allocator: AllocatorKind::LeakCheck,
@@ -48,8 +62,7 @@ fn run(text: &str, change: impl FnOnce(&mut ExecOptions)) -> (String, Result<Exe
     change(&mut options);
     let printed = Printed::default();
     let log = Log::new(|_, _| ());
-    let input = ProgramInput::new("f.mlir", text.into());
-    let done = execute(&input, &registry(), &options, printed.clone(), log);
+    let done = execute(input, &registry(), &options, printed.clone(), log);
     let printed = printed.0.lock().unwrap().clone();
     (String::from_utf8(printed).unwrap(), done)
 }
@@ -83,26 +96,65 @@ fn all_functions_run_in_order() {
     let expected = "--- Running 'one':\n'one' returned 1\n\
                     --- Not running 'takes' because it has arguments.\n--- Running 'two':\nsaid\n";
     assert_eq!(succeeded(TWO, |_| ()), format!("{ANNOUNCED}{expected}"));
-    let bytes = tenon_bef::encode(
-        &parse(TWO, "f.mlir").unwrap(),
-        &tenon_bef::EncodeOptions::default(),
+    for optional_sections in [true, false] {
+        let (printed, done) = run_input(&bef(TWO, optional_sections), |o| {
+            o.driver = Driver::CodeSize;
+        });
+        assert!(done.unwrap().succeeded);
+        assert_eq!(printed, expected);
+    }
+}
+
+#[test]
+fn a_function_of_bef_is_looked_at_when_it_runs() {
+    let text = TWO.replace("{value = 1 : i32}", "{value = 1 : i64}");
+    let (printed, done) = run(&text, |_| ());
+    assert_eq!(printed, ANNOUNCED);
+    assert!(!done.unwrap().succeeded);
+    let (printed, done) = run_input(&bef(&text, true), |o| o.functions = vec!["two".into()]);
+    assert!(done.unwrap().succeeded);
+    assert!(printed.ends_with("--- Running 'two':\nsaid\n"));
+    let (printed, done) = run_input(&bef(&text, true), |_| ());
+    let wrong = "attribute 'value' has the wrong type: expected i32, found i64";
+    assert!(
+        printed.contains(&format!(
+            "'one' returned <<error: kernel 't.number': {wrong}>>"
+        )),
+        "{printed}"
     );
-    let input = ProgramInput::new("f.bef", bytes.unwrap());
-    let printed = Printed::default();
-    let options = ExecOptions {
-        work_queue: "s".into(),
-        driver: Driver::CodeSize,
-        ..ExecOptions::default()
-    };
-    execute(
-        &input,
-        &registry(),
-        &options,
-        printed.clone(),
-        Log::new(|_, _| ()),
-    )
-    .unwrap();
-    assert_eq!(*printed.0.lock().unwrap(), expected.as_bytes());
+    assert!(printed.ends_with("--- Running 'two':\nsaid\n"), "{printed}");
+    let said = done.unwrap().diagnostics[0].to_string();
+    assert!(
+        said.starts_with("f.mlir:2:3: error: unexpected error: runtime error: "),
+        "{said}"
+    );
+    assert!(said.contains(wrong), "{said}");
+}
+
+/// Past the first 4 GiB everything is where it was; what stands there first is skipped, not read.
+#[test]
+fn a_file_of_more_than_4_gib_runs() {
+    use std::io::{Seek, SeekFrom};
+    let bef = bef(TWO, true);
+    let (magic, sections) = bef.bytes().split_at(3);
+    // A section that nobody knows: its number, twice its length in groups of 7 bits, then a hole
+    // that takes no room on a disk. With these 6 bytes others stay at multiples of 8.
+    let length: u64 = (5 << 30) + 2;
+    let groups = (0..5)
+        .rev()
+        .map(|group| (2 * length >> (7 * group)) as u8 & 0x7F);
+    let mut header = [&[99], &groups.collect::<Vec<u8>>()[..]].concat();
+    header[1..5].iter_mut().for_each(|group| *group |= 0x80);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large.bef");
+    let mut file = std::fs::File::create(&path).unwrap();
+    file.write_all(magic).unwrap();
+    file.write_all(&header).unwrap();
+    file.seek(SeekFrom::Current(length as i64)).unwrap();
+    file.write_all(sections).unwrap();
+    let (printed, done) = run_input(&ProgramInput::open(&path).unwrap(), |_| ());
+    assert!(done.unwrap().succeeded);
+    assert!(printed.contains("'one' returned 1\n"), "{printed}");
 }
 
 #[test]
@@ -173,6 +225,10 @@ fn kernels_that_nobody_knows_may_be_expected() {
     assert_eq!(succeeded(&expected, |_| ()), ANNOUNCED);
     let (_, done) = run(&text.replace("EXPECTED", ""), |_| ());
     assert!(!done.unwrap().succeeded);
+    let (_, done) = run_input(&bef(&text.replace("EXPECTED", ""), true), |_| ());
+    let said = done.unwrap().diagnostics[0].to_string();
+    let first = "f.mlir:2:3: error: unexpected error: runtime error: unknown kernel name 't.who'";
+    assert!(said.starts_with(first), "{said}");
 }
 
 #[test]
