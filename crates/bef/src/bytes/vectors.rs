@@ -157,7 +157,11 @@ fn locations_of_all_kinds() {
         strings: StringsReader::new(strings),
     };
     let mut budget = Budget::for_file(0);
-    let mut read = |offset| reader.location(offset, &mut budget).unwrap();
+    let mut read = |offset| {
+        let mut location = KernelLocation::Unknown;
+        let read = reader.location(offset, &mut budget, &mut location);
+        read.map(|()| location).unwrap()
+    };
     assert_eq!((read(1), read(19)), (fused, place));
     // Places that the original cannot write have offsets behind the section (facts 1.7).
     assert_eq!(read(0xFFFF_FFFE), KernelLocation::Unknown);

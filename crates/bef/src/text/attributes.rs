@@ -101,13 +101,16 @@ pub(crate) fn value<'a>(
         _ if cursor.sees("dense<") => dense(cursor)?,
         _ => DType::from_mlir(&cursor.r#type()?).map(Attribute::Type),
     };
+    // Looking for more goes past white space, which is none of the attribute's text.
+    let mut end = *cursor;
     // A value with a type of its own (`"a" : !my.type`) is for other dialects.
     let typed = cursor.eat(":");
     if typed {
         cursor.r#type()?;
+        end = *cursor;
     }
     let attribute = attribute.filter(|_| !typed);
-    let text = || Attribute::Foreign(cursor.since(start).to_owned());
+    let text = || Attribute::Foreign(end.since(start).to_owned());
     Ok(Value::Attribute(attribute.unwrap_or_else(text)))
 }
 
