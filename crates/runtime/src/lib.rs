@@ -12,6 +12,7 @@ mod core_model;
 mod cores;
 mod inputs;
 mod load;
+mod log;
 mod model;
 mod port_names;
 mod profile;
@@ -27,6 +28,7 @@ pub use cores::{
     LOCK_FOLDER, MAX_CORES, MemoryUse, Occupied, Reservation, core_owner, lock_folder, total_cores,
 };
 pub use load::LoadOptions;
+pub use log::{Component, Log, LogLevel, LogLevels, LogSink};
 pub use model::{ExecuteOptions, Model, Signature};
 pub use profile::{KernelProfile, OperatorProfile, Profile};
 pub use requests::{Ended, ErrorTracker, RequestQueues, Sequence, Unit, Work};
