@@ -79,6 +79,8 @@ kinds! {
     QueueEmpty, "queue empty", status 15, exit 1;
     /// What an execution was given cannot be executed on.
     BadInput, "bad input", status 1002, exit 1;
+    /// A value is not a number where one was looked for.
+    NotANumber, "not a number", status 1003, exit 1;
     /// The caller cancelled the work.
     Cancelled, "cancelled", status 1, exit 1;
     /// The caller's deadline passed.

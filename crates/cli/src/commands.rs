@@ -11,6 +11,7 @@ pub mod manual;
 pub mod netlist;
 pub mod opt;
 pub mod package;
+pub mod profile;
 pub mod run;
 pub mod translate;
 

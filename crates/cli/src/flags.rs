@@ -31,6 +31,7 @@ pub enum Command {
     Compile(Compile),
     Run(Run),
     Bench(Bench),
+    Profile(Profile),
     Info(Info),
     Unpack(Unpack),
     Pack(Pack),
@@ -74,6 +75,18 @@ pub struct CompileFlags {
     /// Leave out the plain copy of constants that a backend has prepared.
     #[arg(long, help_heading = "Compiling")]
     pub prepared_only: bool,
+    /// Let a function of a library compute a node, in the thread that runs the model; the library
+    /// becomes part of the package (include/tenon/cpu_node.h). Repeat for several.
+    #[arg(long = "cpu-node", value_name = "NODE=LIB.so:SYMBOL", value_parser = cpu_node, help_heading = "Compiling")]
+    pub cpu_nodes: Vec<CpuNode>,
+}
+
+/// A node that a function of a library computes.
+#[derive(Clone)]
+pub struct CpuNode {
+    pub node: String,
+    pub library: PathBuf,
+    pub symbol: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -89,7 +102,7 @@ pub enum Cpu {
 }
 
 /// What a run is fed with.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct InputFlags {
     /// An input's file: .npy, .npz, .bin (raw little-endian), .csv, .png or .jpg. Without NAME=,
     /// the only input that is left; an .npz names its own.
@@ -132,7 +145,8 @@ pub struct InputFlags {
 Examples:
   tenon compile model.onnx -o model.neff
   tenon compile bert.onnx -o bert.neff --dim batch=1 --dim sequence=128
-  tenon compile model.onnx -o model.neff --backends CpuRef   plain and exact")]
+  tenon compile model.onnx -o model.neff --backends CpuRef   plain and exact
+  tenon compile model.onnx --cpu-node Resize_7=libown.so:resize")]
 pub struct Compile {
     /// The ONNX model.
     pub model: PathBuf,
@@ -225,6 +239,44 @@ pub struct Bench {
     pub compiling: CompileFlags,
 }
 
+/// Show where the time goes: each node's time, rates, and share of what the machine could do.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tenon profile model.neff
+  tenon profile model.onnx --dim batch=1 --runs 100
+  tenon profile model.neff --trace model.json   open the file at ui.perfetto.dev
+  tenon profile model.neff --json
+
+GFLOP/s and GB/s are those that the node's shapes need: a multiply-add is two operations, operands
+pass once. The ceiling is measured on the spot: multiply-adds of f32, and copies in memory. A node's
+share of it is the least time that either allows, divided by its time; more than 100 % means that its
+data came from caches. JSON fields of a node: node, operator, backend, us, share, flops, bytes,
+gflops, gigabytes, of_ceiling.")]
+pub struct Profile {
+    /// The ONNX model or package.
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub inputs: InputFlags,
+    /// Executions to take the mean of, after some to warm up.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: u32,
+    /// Write one execution as a trace: functions, nodes, data movement, threads, memory.
+    #[arg(long, value_name = "OUT.json")]
+    pub trace: Option<PathBuf>,
+    /// How many nodes to print, the longest first.
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    pub top: usize,
+    /// Threads to use; all CPUs by default.
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub threads: Option<usize>,
+    /// Print JSON, nodes in the program's order.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub compiling: CompileFlags,
+}
+
 /// Show what is inside a model or package.
 #[derive(Args)]
 #[command(after_help = "\
@@ -281,6 +333,19 @@ fn dimension(text: &str) -> Result<(String, usize), String> {
         .parse()
         .map_err(|_| format!("'{size}' is not a size"))?;
     Ok((name.to_owned(), size))
+}
+
+fn cpu_node(text: &str) -> Result<CpuNode, String> {
+    let parts = || {
+        let (node, rest) = text.split_once('=')?;
+        let (library, symbol) = rest.rsplit_once(':')?;
+        Some(CpuNode {
+            node: node.to_owned(),
+            library: library.into(),
+            symbol: symbol.to_owned(),
+        })
+    };
+    parts().ok_or_else(|| "expected NODE=LIB.so:SYMBOL".into())
 }
 
 fn threads(text: &str) -> Result<usize, String> {

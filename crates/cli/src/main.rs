@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Command::Compile(flags) => done(commands::compile::run(&flags)),
         Command::Run(flags) => done(commands::run::run(&flags)),
         Command::Bench(flags) => done(commands::bench::run(&flags)),
+        Command::Profile(flags) => done(commands::profile::run(&flags)),
         Command::Info(flags) => done(commands::info::run(&flags)),
         Command::Translate(flags) => commands::translate::run(&flags),
         Command::Unpack(flags) => done(commands::package::unpack(&flags)),

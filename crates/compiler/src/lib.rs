@@ -25,6 +25,7 @@
 mod arena;
 mod clean;
 mod compile;
+mod cut;
 mod fuse;
 mod infer;
 mod layout;
@@ -41,5 +42,6 @@ mod shape_inputs;
 mod specialise;
 
 pub use compile::{Compiled, DEFAULT_BACKENDS, Options, compile};
+pub use cut::{CompiledNodes, CpuNode, compile_nodes};
 pub use place::{NodePlacement, Placement, Target};
 pub use shape_inputs::shape_inputs;

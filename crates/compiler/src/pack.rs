@@ -2,17 +2,17 @@
 
 use crate::compile::Options;
 use crate::memory::{Home, Memory, Variable};
-use crate::place::Placement;
+use crate::place::{Placement, Target};
 use std::collections::BTreeSet;
 use tenon_backend::{CpuLevel, Reason};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_bef::{Attribute, EncodeOptions, Module, encode};
 use tenon_dma::VariableId;
-use tenon_graph::{Graph, ValueId};
+use tenon_graph::{Cost, Graph, Node, ValueId};
 use tenon_neff::{
     ConstantInfo, Contents, CpuTarget, Crossings, LiveRange, MemoryPlan, ModelInfo, Movement,
-    NodePlacement, PackageVariable, PlacementReport, Port, PreparedForm, RefusalReport, Role,
-    TenonMember, VariableInfo,
+    NodeCost, NodePlacement, PackageVariable, PlacementReport, Port, PreparedForm, RefusalReport,
+    Role, TenonMember, VariableInfo,
 };
 use tenon_tensor::{BufferMut, TensorType};
 
@@ -47,6 +47,7 @@ pub(crate) fn pack(
     tenon.constants = constant_infos(memory)?;
     tenon.placement = report(placement);
     tenon.plan = memory_plan(memory);
+    tenon.costs = costs(graph, placement);
     let program = encode(module, &EncodeOptions::default())?;
     Ok(Contents {
         name,
@@ -188,6 +189,22 @@ fn memory_plan(memory: &Memory) -> MemoryPlan {
         arena_bytes: ends.max().unwrap_or(0),
         variables,
     }
+}
+
+/// What each node that executes costs.
+fn costs(graph: &Graph, placement: &Placement) -> Vec<NodeCost> {
+    let nodes = graph.nodes.iter().zip(&placement.nodes);
+    let nodes = nodes.filter(|(_, placed)| placed.target != Target::View);
+    let cost = |(node, _): (&Node, _)| {
+        let cost = Cost::of(graph, node);
+        NodeCost {
+            node: node.name.clone(),
+            flops: cost.flops,
+            read: cost.read,
+            written: cost.written,
+        }
+    };
+    nodes.map(cost).collect()
 }
 
 /// The placement report as the package keeps it.

@@ -21,6 +21,7 @@
 
 mod attribute;
 mod check;
+mod cost;
 mod edit;
 pub mod geometry;
 mod graph;
@@ -34,6 +35,7 @@ pub use attribute::{Attribute, AttributeKind, Attributes};
 pub use check::{
     check_attributes, check_inputs, check_node, check_outputs, check_types, infer, infer_node,
 };
+pub use cost::Cost;
 pub use edit::Names;
 pub use graph::{Graph, Node, NodeId, Value, ValueId};
 pub use markdown::operator_table_markdown;

@@ -2,9 +2,11 @@
 
 use crate::workload::Call;
 use crate::{Movements, Span, Variables, dma, workload};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tenon_base::Result;
 use tenon_bef::Kernel;
+use tenon_dma::VariableId;
 use tenon_executor::KernelAttributes;
 
 /// Bytes that a kernel touches.
@@ -39,4 +41,19 @@ pub fn accesses(
         return Ok(all);
     }
     Ok(Vec::new())
+}
+
+/// The variables that `kernel` writes, in order, each once: the outputs of a workload, the targets
+/// of descriptors.
+pub fn written(kernel: &Kernel, movements: &Movements) -> Result<Vec<VariableId>> {
+    let attributes = KernelAttributes::of(kernel);
+    let mut ids = Vec::new();
+    if kernel.name == workload::NAME {
+        ids.extend(Call::read(attributes)?.outputs());
+    } else if kernel.name == dma::NAME {
+        ids.extend(dma::targets(attributes, movements)?);
+    }
+    let mut seen = BTreeSet::new();
+    ids.retain(|&id| seen.insert(id));
+    Ok(ids)
 }

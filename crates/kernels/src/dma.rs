@@ -4,7 +4,7 @@ use crate::{Memory, MoveBinding, Variables};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_dma::{ByteRange, Descriptor, Plan};
+use tenon_dma::{ByteRange, Descriptor, Plan, VariableId};
 use tenon_executor::{Frame, Kernel, KernelAttributes, KernelDef, Label, Signature, Site};
 
 /// The name of the kernel.
@@ -81,6 +81,15 @@ fn descriptors<'a>(
         Error::new(ErrorKind::InvalidProgram, "attribute 'id' is negative").found(id)
     })?;
     movements.find(id)
+}
+
+/// The variables that a kernel writes.
+pub(crate) fn targets<'a>(
+    attributes: KernelAttributes<'_>,
+    movements: &'a Movements,
+) -> Result<impl Iterator<Item = VariableId> + use<'a>> {
+    let descriptors = descriptors(attributes, movements)?.iter();
+    Ok(descriptors.map(|descriptor| descriptor.to.variable))
 }
 
 /// Checks the descriptors of a kernel, and where they read and write; all problems together.

@@ -20,7 +20,7 @@ pub mod ts;
 mod variables;
 mod workload;
 
-pub use access::{Access, accesses};
+pub use access::{Access, accesses, written};
 pub use dma::Movements;
 pub use dma_engines::{Engine, EngineProgram, Engines, engine_library};
 pub use memory::{Memory, MoveBinding, WorkloadBinding};

@@ -302,6 +302,16 @@ impl Memory {
         call(&sources[..binding.sources.len()], target)
     }
 
+    /// Calls `call` with the bytes of a variable as they are now: for those who look on between
+    /// kernels.
+    pub fn look<R>(&self, id: VariableId, call: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        let span = self.table.span(id)?;
+        let _alone = self.slots.try_borrow_mut().map_err(|_| busy())?;
+        // SAFETY: as in `operands`; only read, and nobody writes while `_alone` keeps kernels out.
+        let bytes = unsafe { std::slice::from_raw_parts(self.start(&span)?, span.len) };
+        Ok(call(bytes))
+    }
+
     fn check(&self, table: &Arc<Variables>) -> Result<()> {
         if Arc::ptr_eq(&self.table, table) {
             return Ok(());

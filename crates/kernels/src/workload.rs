@@ -55,6 +55,11 @@ impl<'a> Call<'a> {
         Ok(call)
     }
 
+    /// The variables that it writes.
+    pub(crate) fn outputs(&self) -> impl Iterator<Item = VariableId> {
+        self.outputs.iter().flatten().copied()
+    }
+
     pub(crate) fn binding(&self, table: &Arc<Variables>) -> Result<WorkloadBinding> {
         WorkloadBinding::new(table, &self.inputs, &self.outputs, self.scratch)
     }

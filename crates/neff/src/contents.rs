@@ -1,9 +1,11 @@
 //! What a package of Tenon holds, as values: what the compiler writes and the runtime reads.
 
 mod check;
+mod node_graph;
 mod read;
 mod write;
 
+pub use node_graph::{CpuFunction, GraphPort, NodeGraph, NodeWork, PackageNode, Wire};
 pub use write::WriteOptions;
 
 use crate::TenonMember;

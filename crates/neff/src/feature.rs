@@ -14,10 +14,13 @@ const NAMES: &[(u32, &str)] = &[
     (2, "custom-ops"),
     (3, "coalesced-cc"),
     (10, "neff_feature_vnc"),
+    (61, "tenon-cpu-nodes"),
     (62, "tenon-host-program"),
 ];
 
 impl FeatureBits {
+    /// Tenon's own: several nodes, some of them functions of libraries in the package.
+    pub const TENON_CPU_NODES: Self = Self(1 << 61);
     /// Tenon's own: engine program `sp` is a BEF host program.
     pub const TENON_HOST_PROGRAM: Self = Self(1 << 62);
 

@@ -10,7 +10,7 @@ use tenon_tensor::DataType;
 pub const NEFF_JSON: &str = "neff.json";
 
 /// The function of a node that runs a kelf.
-const KELF_FUNCTION: &str = "__kelf";
+pub(crate) const KELF_FUNCTION: &str = "__kelf";
 
 object! {
     /// The whole member. Unknown keys are kept, here and in all parts.
@@ -53,12 +53,16 @@ object! {
 impl GraphNode {
     /// The kelf member that this node runs.
     pub fn kelf(&self) -> Option<&str> {
-        let text = |name: &str| self.attrs.as_ref()?.find(name)?.as_str();
-        if text("func_name") == Some(KELF_FUNCTION) {
-            text("kelf")
+        if self.attribute("func_name") == Some(KELF_FUNCTION) {
+            self.attribute("kelf")
         } else {
             None
         }
+    }
+
+    /// An attribute, when it is a text.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.attrs.as_ref()?.find(name)?.as_str()
     }
 }
 
@@ -135,6 +139,76 @@ pub struct PortType {
     pub shape: Vec<i64>,
 }
 
+/// A name with its data type and shape.
+pub(crate) type Ported<'a> = (&'a str, DataType, &'a [usize]);
+
+/// A node that computes, on its way into the graph.
+pub(crate) struct ComputingNode<'a> {
+    pub name: &'a str,
+    /// What runs it.
+    pub function: &'a str,
+    /// Attributes besides that and the counts.
+    pub attrs: Vec<(&'a str, &'a str)>,
+    /// What it reads: node, output of it, version.
+    pub inputs: Vec<[u32; 3]>,
+    pub outputs: Vec<Ported<'a>>,
+}
+
+impl ComputingNode<'_> {
+    fn stored(&self) -> GraphNode {
+        let count = |count: usize| count.to_string();
+        let head = [
+            ("func_name", self.function.to_owned()),
+            ("flatten_data", "0".to_owned()),
+            ("num_inputs", count(self.inputs.len())),
+        ];
+        let own = self
+            .attrs
+            .iter()
+            .map(|&(key, value)| (key, value.to_owned()));
+        let attrs = head
+            .into_iter()
+            .chain(own)
+            .chain([("num_outputs", count(self.outputs.len()))])
+            .map(|(key, value)| (key.to_owned(), Value::String(value)));
+        GraphNode {
+            op: "tvm_op".into(),
+            name: self.name.into(),
+            attrs: Some(Table(attrs.collect())),
+            inputs: self.inputs.clone(),
+            output_names: self.outputs.iter().map(|&(name, ..)| name.into()).collect(),
+            ..GraphNode::default()
+        }
+    }
+}
+
+fn input(name: &str) -> GraphNode {
+    GraphNode {
+        op: "null".into(),
+        name: name.into(),
+        output_names: vec![name.into()],
+        is_param: Some("0".into()),
+        ..GraphNode::default()
+    }
+}
+
+fn extents(shape: &[usize]) -> Vec<i64> {
+    shape.iter().map(|&extent| extent as i64).collect()
+}
+
+fn signature<'a>(ports: impl Iterator<Item = &'a Ported<'a>>) -> Table<SignaturePort> {
+    let port = |(id, &(name, dtype, shape)): (usize, &Ported<'_>)| {
+        let port = SignaturePort {
+            id: id as u32,
+            dtype: neff_dtype_name(dtype).into(),
+            shape: extents(shape),
+            other: Default::default(),
+        };
+        (name.to_owned(), port)
+    };
+    Table(ports.enumerate().map(port).collect())
+}
+
 impl NeffGraph {
     /// The graph of one subgraph with these inputs and outputs: name, data type, shape.
     pub fn of_one(
@@ -142,71 +216,55 @@ impl NeffGraph {
         outputs: &[(&str, DataType, &[usize])],
         kelf: &str,
     ) -> Self {
-        let text = |text: &str| Value::String(text.to_owned());
-        let node = |name: &str, op: &str| GraphNode {
-            op: op.into(),
-            name: name.into(),
-            output_names: vec![name.into()],
-            ..GraphNode::default()
-        };
-        let mut nodes: Vec<GraphNode> = inputs
-            .iter()
-            .map(|(name, ..)| {
-                let mut input = node(name, "null");
-                input.is_param = Some("0".into());
-                input
-            })
-            .collect();
-        let count = nodes.len() as u32;
-        let attrs = [
-            ("func_name", text(KELF_FUNCTION)),
-            ("flatten_data", text("0")),
-            ("num_inputs", text(&inputs.len().to_string())),
-            ("kelf", text(kelf)),
-            ("num_outputs", text(&outputs.len().to_string())),
-        ];
-        nodes.push(GraphNode {
-            attrs: Some(Table(
-                attrs.map(|(name, value)| (name.to_owned(), value)).into(),
-            )),
+        let count = inputs.len() as u32;
+        let node = ComputingNode {
+            name: "sg00",
+            function: KELF_FUNCTION,
+            attrs: vec![("kelf", kelf)],
             inputs: (0..count).map(|index| [index, 0, 0]).collect(),
-            output_names: outputs.iter().map(|&(name, ..)| name.into()).collect(),
-            ..node("sg00", "tvm_op")
-        });
-        let all = || inputs.iter().chain(outputs);
-        let shape = |shape: &[usize]| shape.iter().map(|&extent| extent as i64).collect();
-        let signature = |ports: &[(&str, DataType, &[usize])]| {
-            let port = |(id, &(name, dtype, extents)): (usize, &(&str, DataType, &[usize]))| {
-                let dtype = neff_dtype_name(dtype).into();
-                let port = SignaturePort {
-                    id: id as u32,
-                    dtype,
-                    shape: shape(extents),
-                    other: Default::default(),
-                };
-                (name.to_owned(), port)
-            };
-            Table(ports.iter().enumerate().map(port).collect())
+            outputs: outputs.to_vec(),
         };
+        let heads = (0..outputs.len() as u32).map(|output| [count, output, 0]);
+        Self::of_nodes(inputs, &[node], heads.collect())
+    }
+
+    /// The graph of these inputs and nodes: the inputs are the first nodes, and what computes
+    /// follows. `heads` are the outputs.
+    pub(crate) fn of_nodes(
+        inputs: &[Ported<'_>],
+        computing: &[ComputingNode<'_>],
+        heads: Vec<[u32; 3]>,
+    ) -> Self {
+        let ports: Vec<&Ported<'_>> = inputs
+            .iter()
+            .chain(computing.iter().flat_map(|node| &node.outputs))
+            .collect();
+        let mut nodes: Vec<GraphNode> = inputs.iter().map(|(name, ..)| input(name)).collect();
+        nodes.extend(computing.iter().map(ComputingNode::stored));
+        let mut node_row_ptr = vec![0u32];
+        for node in &nodes {
+            let last = node_row_ptr[node_row_ptr.len() - 1];
+            node_row_ptr.push(last + node.output_names.len() as u32);
+        }
+        let row = |&[node, output, _]: &[u32; 3]| (node_row_ptr[node as usize] + output) as usize;
+        let outputs: Vec<&Ported<'_>> = heads.iter().map(|head| ports[row(head)]).collect();
         let signature = Signature {
-            inputs: signature(inputs),
-            outputs: signature(outputs),
+            inputs: signature(inputs.iter()),
+            outputs: signature(outputs.into_iter()),
             other: Default::default(),
         };
-        let dtypes = all()
+        let shapes = ports.iter().map(|(.., shape)| extents(shape)).collect();
+        let dtypes = ports
+            .iter()
             .map(|(_, dtype, _)| neff_dtype_name(*dtype).to_owned())
             .collect();
-        let mut node_row_ptr: Vec<u32> = (0..=count).collect();
-        node_row_ptr.push(count + outputs.len() as u32);
         Self {
             nodes,
-            arg_nodes: (0..count).collect(),
-            heads: (0..outputs.len() as u32)
-                .map(|output| [count, output, 0])
-                .collect(),
+            arg_nodes: (0..inputs.len() as u32).collect(),
+            heads,
             attrs: GraphAttrs {
-                shape: Some(("list_shape".into(), all().map(|(.., s)| shape(s)).collect())),
-                storage_id: Some(("list_int".into(), (0..all().count() as i64).collect())),
+                shape: Some(("list_shape".into(), shapes)),
+                storage_id: Some(("list_int".into(), (0..ports.len() as i64).collect())),
                 dltype: Some(("list_str".into(), dtypes)),
                 other: Default::default(),
             },

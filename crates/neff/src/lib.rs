@@ -55,7 +55,10 @@ mod writer;
 
 pub use activation::{ActInfo, ActivationProfile, ActivationSet};
 pub use constant::Constant;
-pub use contents::{Contents, Movement, PackageVariable, Role, WriteOptions};
+pub use contents::{
+    Contents, CpuFunction, GraphPort, Movement, NodeGraph, NodeWork, PackageNode, PackageVariable,
+    Role, Wire, WriteOptions,
+};
 pub use definition::{
     CcStreams, Definition, DynamicDma, EngineFiles, EngineName, Fp8ConversionConfig, QueueSet,
     StateBufferReservation, Variable, VariableKind,
@@ -86,7 +89,7 @@ pub use target::{FileTarget, Target};
 pub use tenon_base::{Control, Error, Result};
 pub use tenon_dma::{Extents, Steps, VariableId};
 pub use tenon_member::{
-    ConstantInfo, CpuTarget, Crossings, LiveRange, MemoryPlan, ModelInfo, NodePlacement,
+    ConstantInfo, CpuTarget, Crossings, LiveRange, MemoryPlan, ModelInfo, NodeCost, NodePlacement,
     PlacementReport, Port, PreparedForm, RefusalReport, TENON_FORMAT, TenonMember, VariableInfo,
 };
 pub use tensor_map::{MappedTensor, TensorMap};

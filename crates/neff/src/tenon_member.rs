@@ -34,6 +34,9 @@ pub struct TenonMember {
     pub placement: PlacementReport,
     /// The memory plan.
     pub plan: MemoryPlan,
+    /// What the nodes that execute cost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<NodeCost>,
 }
 
 impl TenonMember {
@@ -50,6 +53,7 @@ impl TenonMember {
             constants: Vec::new(),
             placement: PlacementReport::default(),
             plan: MemoryPlan::default(),
+            costs: Vec::new(),
         }
     }
 }
@@ -163,6 +167,22 @@ pub struct PlacementReport {
     pub crossings: Crossings,
 }
 
+impl PlacementReport {
+    /// The reports of all subgraphs of a package as one.
+    pub fn of_all<'a>(reports: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut all = Self::default();
+        for report in reports {
+            if all.backends.is_empty() {
+                all.backends.clone_from(&report.backends);
+            }
+            all.nodes.extend(report.nodes.iter().cloned());
+            all.crossings.count += report.crossings.count;
+            all.crossings.bytes += report.crossings.bytes;
+        }
+        all
+    }
+}
+
 /// Where one node runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodePlacement {
@@ -186,6 +206,19 @@ pub struct RefusalReport {
     pub reason: String,
     /// The sentence.
     pub text: String,
+}
+
+/// What executing a node once takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeCost {
+    /// The node's name.
+    pub node: String,
+    /// Arithmetic operations; a multiply-add is two.
+    pub flops: u64,
+    /// Bytes that it must read.
+    pub read: u64,
+    /// Bytes that it writes.
+    pub written: u64,
 }
 
 /// Values that pass from one backend to another.

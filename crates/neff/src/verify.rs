@@ -10,7 +10,7 @@ mod graph;
 
 use crate::finding::{Finding, Findings};
 use crate::structure::Subgraph;
-use crate::{Contents, KeyPath, Limits, Package, Structure, locate};
+use crate::{KeyPath, Limits, NodeGraph, Package, Structure, locate};
 use foldhash::{HashMap, HashMapExt};
 use std::fmt;
 use std::path::Path;
@@ -148,7 +148,7 @@ pub fn verify(package: &Package, options: &VerifyOptions, control: &Control) -> 
     }
     let mut findings = check.findings;
     if package.header().is_tenon() && findings.is_good() {
-        container::contents(Contents::read(package), &mut findings);
+        container::contents(NodeGraph::read(package), &mut findings);
     }
     add_offsets(package, &mut findings);
     Ok(findings)

@@ -1,20 +1,22 @@
 //! From the decoded model to a graph: constants, inputs, nodes in order, outputs.
 
 mod constant;
+mod cpu_node;
 mod inline;
 mod interface;
 
+use self::cpu_node::CpuNodes;
 use crate::draft::{Draft, DraftNode, Known, Origin};
 use crate::external::ExternalFiles;
 use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto};
 use crate::scope::{Opsets, Scope, domain};
 use crate::signature::Signature;
 use crate::unsupported::Unsupported;
-use crate::{ImportOptions, attribute, order, resolve, upgrade};
+use crate::{CutGraph, ImportOptions, attribute, order, resolve, upgrade};
 use std::collections::HashMap;
 use std::rc::Rc;
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
-use tenon_graph::{Attributes, Graph, ValueId};
+use tenon_graph::{Attributes, ValueId};
 use tenon_tensor::Tensor;
 
 /// Problems that are listed; more are counted.
@@ -31,14 +33,16 @@ pub(crate) fn graph(
     options: &ImportOptions,
     files: &ExternalFiles,
     control: &Control,
-) -> Result<Graph> {
+) -> Result<CutGraph> {
     let mut scope = Scope::of_model(graph, Opsets::new(&model.opset_import)?);
     let mut import = Import::new(model, graph, files, control);
     import.draft.graph.metadata = signature.metadata.clone();
+    import.cpu_nodes = CpuNodes::new(graph, options);
     import.inputs(graph, signature, options, &mut scope);
     import.initialisers(graph, &options.constants, &mut scope)?;
     import.nodes(&graph.node, &mut scope)?;
     import.outputs(graph, &mut scope);
+    import.cut_cpu_nodes();
     import.finish()
 }
 
@@ -50,6 +54,7 @@ pub(crate) struct Import<'m> {
     /// Functions and branches around the nodes at hand.
     depth: usize,
     functions: HashMap<[&'m str; 3], &'m FunctionProto>,
+    cpu_nodes: CpuNodes<'m>,
     unsupported: Unsupported,
     errors: Vec<Error>,
     files: &'m ExternalFiles,
@@ -97,6 +102,7 @@ impl<'m> Import<'m> {
             unsupported: Unsupported::default(),
             errors,
             functions,
+            cpu_nodes: CpuNodes::default(),
             calls: Vec::new(),
             depth: 0,
             files,
@@ -154,6 +160,9 @@ impl<'m> Import<'m> {
             }
         };
         let inputs: Vec<Option<ValueId>> = node.input.iter().map(input).collect();
+        if self.cpu_nodes.wants(label) {
+            return self.cpu_node(node, &inputs, label, scope);
+        }
         let domain = domain(&node.domain);
         let key = [domain, node.op_type.as_str(), node.overload.as_str()];
         if let Some(&function) = self.functions.get(&key) {
@@ -306,12 +315,13 @@ impl<'m> Import<'m> {
     }
 
     /// The graph, or all problems.
-    fn finish(self) -> Result<Graph> {
+    fn finish(self) -> Result<CutGraph> {
         let Self {
             draft,
             mut errors,
             mut unsupported,
             not_listed,
+            cpu_nodes,
             ..
         } = self;
         let (graph, more) = resolve::graph(draft, &mut unsupported);
@@ -324,7 +334,10 @@ impl<'m> Import<'m> {
         }
         match Error::from_all(errors) {
             Some(error) => Err(error),
-            None => Ok(graph),
+            None => Ok(CutGraph {
+                graph,
+                calls: cpu_nodes.calls,
+            }),
         }
     }
 }

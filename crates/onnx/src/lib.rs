@@ -29,6 +29,6 @@ mod unsupported;
 mod upgrade;
 mod wire;
 
-pub use model::{ImportOptions, Model};
+pub use model::{CpuCall, CutGraph, ImportOptions, Model};
 pub use signature::{Dimension, Signature, ValueSignature};
 pub use upgrade::{NEWEST, OLDEST};

@@ -5,7 +5,7 @@ use crate::proto::{GraphProto, ModelProto};
 use crate::{Signature, import};
 use bytes::Bytes;
 use prost::Message;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
@@ -19,6 +19,32 @@ pub struct ImportOptions {
     pub dims: BTreeMap<String, usize>,
     /// Inputs that become constants of the graph, by name.
     pub constants: BTreeMap<String, Tensor>,
+    /// Nodes that something outside of the graph computes, by name: their operators need not be
+    /// known, but the types of their outputs must be declared.
+    pub cpu_nodes: BTreeSet<String>,
+}
+
+/// A node that something outside of the graph computes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CpuCall {
+    /// Its name.
+    pub node: String,
+    /// Its operator, with the domain where it is not ONNX's own.
+    pub operator: String,
+    /// Names of the values that it reads, outputs of the graph.
+    pub inputs: Vec<String>,
+    /// Names of the values that it makes, inputs of the graph.
+    pub outputs: Vec<String>,
+}
+
+/// A graph, and the nodes left out of it.
+#[derive(Debug, Clone)]
+pub struct CutGraph {
+    /// Its inputs are the model's, then what the calls make; its outputs are the model's, then what
+    /// the calls read besides.
+    pub graph: Graph,
+    /// The calls, each after those that it needs.
+    pub calls: Vec<CpuCall>,
 }
 
 /// An ONNX model: decoded, its signature known, its nodes not yet looked at.
@@ -85,8 +111,22 @@ impl Model {
 
     /// The model as a graph of the newest operators: symbolic dimensions filled in, functions
     /// inlined, older operators upgraded, constants read. Inner values have no types yet. All
-    /// problems of the model are reported together.
+    /// problems of the model are reported together. Of [`ImportOptions::cpu_nodes`] there must be
+    /// none: see [`Model::cut_graph`].
     pub fn graph(&self, options: &ImportOptions, control: &Control) -> Result<Graph> {
+        let CutGraph { graph, calls } = self.cut_graph(options, control)?;
+        match calls.first() {
+            None => Ok(graph),
+            Some(call) => Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "a graph alone cannot hold a node that is computed elsewhere",
+            )
+            .at(Location::node(&call.node))),
+        }
+    }
+
+    /// The same, with the nodes of [`ImportOptions::cpu_nodes`] cut out of it.
+    pub fn cut_graph(&self, options: &ImportOptions, control: &Control) -> Result<CutGraph> {
         let folder = self
             .path
             .as_deref()

@@ -10,16 +10,21 @@ mod arenas;
 mod bindings;
 mod core_model;
 mod cores;
+mod core_node;
+mod cpu_node;
 mod inputs;
 mod load;
 mod log;
 mod model;
 mod port_names;
+mod numbers;
 mod profile;
 mod requests;
 mod runtime;
 mod tensors;
+mod tap;
 mod transfers;
+mod walker;
 
 pub use bindings::Bindings;
 pub use core_model::{CoreLoad, CoreModel, CorePort};
@@ -30,10 +35,12 @@ pub use cores::{
 pub use load::LoadOptions;
 pub use log::{Component, Log, LogLevel, LogLevels, LogSink};
 pub use model::{ExecuteOptions, Model, Signature};
+pub use numbers::NanCheck;
 pub use profile::{KernelProfile, OperatorProfile, Profile};
 pub use requests::{Ended, ErrorTracker, RequestQueues, Sequence, Unit, Work};
 pub use runtime::Runtime;
 pub use tensors::{CoreTensor, MAX_HOST_BYTES, Placement, TensorSet};
+pub use tap::{Tap, Tapped};
 pub use transfers::{
     DescriptorRow, PackageTransfers, TransferCore, TransferOutcome, descriptor_rows, run_transfers,
 };

@@ -1,19 +1,14 @@
 //! From a package to a model.
 
-use crate::arenas::Arenas;
-use crate::model::Inner;
+use crate::core_node::CoreNode;
+use crate::cpu_node::allowed_by_environment;
+use crate::model::{Inner, Nodes};
+use crate::walker::Walker;
 use crate::{Model, Runtime, Signature};
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
-use tenon_bef::decode;
-use tenon_dma::VariableId;
-use tenon_executor::{Program, Services};
-use tenon_kernels::{
-    Movements, PreparedForm, Storage, Variable, Variables, accesses, verify_order,
-};
-use tenon_neff::{Contents, Package, PackageVariable, Port, Role, TenonMember};
-use tenon_tensor::{DataType, TensorType};
+use tenon_base::{Control, Location, Result, pool};
+use tenon_neff::{GraphPort, NodeGraph, Package, PlacementReport, TenonMember};
+use tenon_tensor::TensorType;
 
 /// How a model is loaded.
 #[derive(Debug, Clone)]
@@ -27,16 +22,20 @@ pub struct LoadOptions {
     /// Executions at a time at most; memory for those beyond `in_flight` is made when first needed,
     /// more executions wait.
     pub max_in_flight: usize,
+    /// Whether libraries that the package carries for its CPU nodes may run in this process.
+    pub native_nodes: bool,
 }
 
 impl Default for LoadOptions {
-    /// One execution at a time without waiting, as many as there are CPUs at most.
+    /// One execution at a time without waiting, as many as there are CPUs at most. Libraries of
+    /// packages run only when the environment says so (`TENON_ALLOW_NATIVE_NODES=1`).
     fn default() -> Self {
         Self {
             control: Control::new(),
             threads: None,
             in_flight: 1,
             max_in_flight: std::thread::available_parallelism().map_or(1, |count| count.get()),
+            native_nodes: allowed_by_environment(),
         }
     }
 }
@@ -48,7 +47,7 @@ impl Model {
     /// A package of another compiler, a malformed one, or one that needs backends or kernels that
     /// the runtime does not have. All problems of the program are told together.
     pub fn load(runtime: &Runtime, package: &Package, options: &LoadOptions) -> Result<Self> {
-        let load = || load_contents(runtime, Contents::read(package)?, options);
+        let load = || load_graph(runtime, NodeGraph::read(package)?, options);
         let loaded = match options.threads {
             Some(limit) => pool::with_thread_limit(limit, load),
             None => load(),
@@ -60,181 +59,47 @@ impl Model {
     }
 }
 
-fn load_contents(runtime: &Runtime, contents: Contents, options: &LoadOptions) -> Result<Model> {
-    let control = &options.control;
-    let Contents {
-        variables,
-        movements,
-        program,
-        tenon,
-        ..
-    } = contents;
-    control.progress("variables", 0, 0)?;
-    let inputs = signatures("inputs", &tenon.inputs)?;
-    let outputs = signatures("outputs", &tenon.outputs)?;
-    let table = Arc::new(table(variables, &tenon)?);
-    control.progress("program", 0, 0)?;
-    let module = decode(&program).map_err(|error| error.at(Location::member(PROGRAM)))?;
-    drop(program);
-    let movements = movements
-        .into_iter()
-        .map(|movement| (movement.id, movement.descriptors));
-    let movements = Arc::new(Movements::from_iter(movements));
-    let services = Services::new()
-        .with(table.clone())
-        .with(movements.clone())
-        .with(runtime.backends.clone());
-    let program = Program::decode(&module, &runtime.kernels, &services)
-        .and_then(|program| {
-            verify_order(&module, |kernel| accesses(kernel, &table, &movements))?;
-            Ok((main(&program)?, program))
-        })
-        .map_err(|error| error.at(Location::member(PROGRAM)));
-    let (main, program) = program?;
-    control.progress("memory", 0, 0)?;
-    let arenas = Arenas::new(
-        table,
-        &program.functions()[main],
-        options.in_flight,
-        options.max_in_flight,
-    )?;
+fn load_graph(runtime: &Runtime, graph: NodeGraph, options: &LoadOptions) -> Result<Model> {
+    let (nodes, inputs, outputs) = match graph.into_one_core() {
+        Ok((name, contents)) => {
+            let core = CoreNode::load(&name, contents, runtime, options)?;
+            let (inputs, outputs) = (core.inputs.clone(), core.outputs.clone());
+            (Nodes::One(Box::new(core)), inputs, outputs)
+        }
+        Err(graph) => {
+            let inputs = graph.inputs.iter().map(signature).collect::<Result<_>>()?;
+            let outputs = graph.outputs.iter().filter_map(|&wire| graph.port(wire));
+            let outputs = outputs
+                .map(|port| signature(&port))
+                .collect::<Result<_>>()?;
+            let walker = Walker::load(graph, runtime, options)?;
+            (Nodes::Several(walker), inputs, outputs)
+        }
+    };
+    let members: Vec<&TenonMember> = nodes.cores().map(|core| &core.member).collect();
+    let model = members.first().map(|member| member.model.clone());
+    let model = model.unwrap_or_default();
+    let placement = PlacementReport::of_all(members.iter().map(|member| &member.placement));
+    let plans = members.iter().map(|member| &member.plan);
+    let plan = plans.max_by_key(|plan| plan.arena_bytes).cloned();
     Ok(Model(Arc::new(Inner {
-        name: tenon.model.name.clone(),
+        name: model.name,
+        metadata: model.metadata,
+        placement,
+        plan: plan.unwrap_or_default(),
         inputs,
         outputs,
-        program,
-        main,
-        arenas,
+        nodes,
         threads: options.threads,
-        member: tenon,
         uncontrolled: Control::new(),
     })))
 }
 
-/// Where the program lies, for messages.
-const PROGRAM: &str = "sg00/program.bef";
-
-/// Where the types of variables stand, for messages.
-const MEMBER: &str = "sg00/tenon.json";
-
-/// The function that executes the model.
-fn main(program: &Program) -> Result<usize> {
-    let found = program
-        .functions()
-        .iter()
-        .position(|function| function.name() == "main");
-    let main =
-        found.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no function @main"))?;
-    let function = &program.functions()[main];
-    let registers = function.registers();
-    if function.arguments() > 0 || function.results(&registers).next().is_some() {
-        return Err(invalid(
-            "@main has arguments or results, which nobody gives or takes",
-        ));
-    }
-    Ok(main)
-}
-
-/// The table of variables: those of `def.json` with the types of `tenon.json`. That ports and
-/// variables fit each other was checked when the package was read.
-fn table(variables: Vec<PackageVariable>, member: &TenonMember) -> Result<Variables> {
-    let place = |field| Location {
-        field: Some(field),
-        ..Location::member(MEMBER)
-    };
-    let mut errors = Vec::new();
-    let mut types = BTreeMap::new();
-    let mut views = BTreeMap::new();
-    for info in &member.variables {
-        match TensorType::new(info.dtype, info.shape.as_slice()) {
-            Ok(ty) => drop(types.insert(info.var_id, ty)),
-            Err(error) => errors.push(error.at(place(format!("variable {}", info.var_id.0)))),
-        }
-        views.extend(info.view_of.map(|of| (info.var_id, of)));
-    }
-    let mut forms: BTreeMap<VariableId, PreparedForm> = member
-        .constants
-        .iter()
-        .filter_map(|info| {
-            let form = info.prepared.as_ref()?;
-            let form = PreparedForm {
-                of: form.of,
-                backend: form.backend.clone(),
-                layout: form.layout.clone(),
-            };
-            Some((info.var_id, form))
-        })
-        .collect();
-    let positions = |ports: &[Port]| -> BTreeMap<VariableId, usize> {
-        ports
-            .iter()
-            .enumerate()
-            .map(|(position, port)| (port.var_id, position))
-            .collect()
-    };
-    let (inputs, outputs) = (positions(&member.inputs), positions(&member.outputs));
-    let mut all = Vec::with_capacity(variables.len());
-    for (index, variable) in variables.into_iter().enumerate() {
-        let id = VariableId(index as u32);
-        let missing = |what: &str| {
-            invalid(format!("it is not among the {what}"))
-                .at(place(format!("variable '{}'", variable.name)))
-        };
-        let storage = match variable.role {
-            Role::Input => inputs
-                .get(&id)
-                .map(|&at| Storage::Input(at))
-                .ok_or("inputs"),
-            Role::Output => outputs
-                .get(&id)
-                .map(|&at| Storage::Output(at))
-                .ok_or("outputs"),
-            Role::Constant(bytes) => Ok(Storage::Constant(bytes)),
-            Role::Absent => Ok(Storage::Absent),
-            Role::View => views.get(&id).map(|&of| Storage::View(of)).ok_or("views"),
-            Role::Arena { offset } => Ok(Storage::Arena { offset }),
-        };
-        match storage.map_err(missing) {
-            Ok(storage) => all.push(Variable {
-                name: variable.name,
-                size: variable.size,
-                storage,
-                ty: types.remove(&id),
-                prepared: forms.remove(&id),
-            }),
-            Err(error) => errors.push(error),
-        }
-    }
-    Error::from_all(errors).map_or(Ok(()), Err)?;
-    Variables::new(all)
-}
-
-fn signatures(what: &str, ports: &[Port]) -> Result<Vec<Signature>> {
-    let mut errors = Vec::new();
-    let mut signatures = Vec::with_capacity(ports.len());
-    for port in ports {
-        let ty =
-            TensorType::new(port.dtype, port.shape.as_slice()).and_then(|ty| match ty.dtype() {
-                DataType::String => Err(Error::new(ErrorKind::Unsupported, "a tensor of strings")),
-                _ => Ok(ty),
-            });
-        match ty {
-            Ok(ty) => signatures.push(Signature {
-                name: port.name.clone(),
-                ty,
-            }),
-            Err(error) => {
-                let field = Some(format!("{what} '{}'", port.name));
-                errors.push(error.at(Location {
-                    field,
-                    ..Location::member(MEMBER)
-                }));
-            }
-        }
-    }
-    Error::from_all(errors).map_or(Ok(signatures), Err)
-}
-
-fn invalid(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidPackage, message)
+/// Name and type of a tensor that passes between nodes.
+pub(crate) fn signature(port: &GraphPort) -> Result<Signature> {
+    let ty = TensorType::new(port.dtype, port.shape.as_slice())?;
+    Ok(Signature {
+        name: port.name.clone(),
+        ty,
+    })
 }

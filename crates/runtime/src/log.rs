@@ -86,8 +86,8 @@ impl Log {
             }
             level
         };
-        let mut levels = level("NEURON_RT_LOG_LEVEL")
-            .map_or_else(LogLevels::default, LogLevels::all);
+        let mut levels =
+            level("NEURON_RT_LOG_LEVEL").map_or_else(LogLevels::default, LogLevels::all);
         for component in Component::ALL {
             if let Some(own) = level(&format!("NEURON_RT_LOG_LEVEL_{component}")) {
                 levels = levels.with(component, own);

@@ -1,15 +1,15 @@
 //! A loaded model, and its execution.
 
-use crate::arenas::{Arenas, Execution};
+use crate::core_node::CoreNode;
 use crate::profile::Watch;
-use crate::{Bindings, CoreGroup, Profile, inputs};
+use crate::walker::{Node, Walker};
+use crate::{Bindings, CoreGroup, Profile, Tap, inputs};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 use tenon_base::trace::TraceSink;
 use tenon_base::{Control, Result, pool};
-use tenon_executor::{BoundFunction, Program};
-use tenon_neff::{MemoryPlan, PlacementReport, TenonMember};
+use tenon_neff::{MemoryPlan, PlacementReport};
 use tenon_tensor::{BufferMut, Tensor, TensorType};
 
 /// An input or output of a model.
@@ -29,17 +29,40 @@ pub(crate) struct Inner {
     pub name: String,
     pub inputs: Vec<Signature>,
     pub outputs: Vec<Signature>,
-    pub program: Program,
-    /// Position of the function `main`.
-    pub main: usize,
-    pub arenas: Arenas,
+    pub nodes: Nodes,
+    pub metadata: BTreeMap<String, String>,
+    /// That of all subgraphs.
+    pub placement: PlacementReport,
+    pub plan: MemoryPlan,
     pub threads: Option<usize>,
-    pub member: TenonMember,
     /// For executions without a control of their own; made once, for it takes memory.
     pub uncontrolled: Control,
 }
 
-/// How one execution goes. The default is without control, profile and trace.
+/// What a package executes.
+pub(crate) enum Nodes {
+    /// One subgraph, as most packages have.
+    One(Box<CoreNode>),
+    /// Several nodes.
+    Several(Walker),
+}
+
+impl Nodes {
+    /// Every node, in the order they run.
+    pub fn list(&self) -> Vec<Node<'_>> {
+        match self {
+            Nodes::One(core) => vec![Node::Core(core)],
+            Nodes::Several(walker) => walker.nodes().collect(),
+        }
+    }
+
+    /// The subgraphs.
+    pub fn cores(&self) -> impl Iterator<Item = &CoreNode> {
+        self.list().into_iter().filter_map(Node::core)
+    }
+}
+
+/// How one execution goes. The default is without control, profile, trace and tap.
 #[derive(Default)]
 pub struct ExecuteOptions<'a> {
     /// Cancel and deadline.
@@ -50,6 +73,8 @@ pub struct ExecuteOptions<'a> {
     pub trace: Option<&'a dyn TraceSink>,
     /// Takes turns on these cores.
     pub cores: Option<&'a CoreGroup>,
+    /// Hears what nodes make; [`NanCheck`](crate::NanCheck) is one.
+    pub tap: Option<&'a dyn Tap>,
 }
 
 impl Model {
@@ -70,27 +95,31 @@ impl Model {
 
     /// The metadata that came with it: class labels, image scaling (docs/package.md).
     pub fn metadata(&self) -> &BTreeMap<String, String> {
-        &self.0.member.model.metadata
+        &self.0.metadata
     }
 
     /// Which backend each node runs on, and why not on others.
     pub fn placement(&self) -> &PlacementReport {
-        &self.0.member.placement
+        &self.0.placement
     }
 
-    /// Where values lie in the arena.
+    /// Where values lie in the arena; of the largest one when the package has several subgraphs.
     pub fn memory_plan(&self) -> &MemoryPlan {
-        &self.0.member.plan
+        &self.0.plan
     }
 
     /// Bytes of memory that executions not in use hold.
     pub fn idle_bytes(&self) -> usize {
-        self.0.arenas.free_bytes()
+        self.0
+            .nodes
+            .cores()
+            .map(|core| core.arenas.free_bytes())
+            .sum()
     }
 
     /// An empty profile for executions of this model.
     pub fn profile(&self) -> Profile {
-        Profile::of(self.main())
+        Profile::of(self.0.nodes.list())
     }
 
     /// Executes on tensors by name and answers the outputs in order.
@@ -154,42 +183,50 @@ impl Model {
             control,
             profile,
             trace,
+            tap,
             cores,
         } = options;
         let control = control.unwrap_or(&self.0.uncontrolled);
-        let main = self.main();
-        let work = || {
-            let _core = cores.map(|cores| cores.occupy(control)).transpose()?;
-            self.0
-                .arenas
-                .lend(main, control, |Execution { memory, registers }| {
-                    memory.with(inputs, outputs, |memory| {
-                        if profile.is_none() && trace.is_none() {
-                            return main.run(registers, &[], memory, control, &mut ());
-                        }
-                        let started = Instant::now();
-                        let mut watch = Watch {
-                            main,
-                            profile,
-                            trace,
-                            started,
-                        };
-                        main.run(registers, &[], memory, control, &mut watch)?;
-                        let ended = Instant::now();
-                        if let Some(profile) = watch.profile {
-                            profile.executions += 1;
-                            profile.elapsed += ended - started;
-                        }
-                        if let Some(trace) = trace {
-                            trace.scope("execute", &self.0.name, started, ended, 0);
-                        }
-                        Ok(())
-                    })
-                })
+        let turn = || {
+            let since = trace.map(|_| Instant::now());
+            let turn = cores.map(|cores| cores.occupy(control)).transpose()?;
+            if let (Some(trace), Some(since), true) = (trace, since, turn.is_some()) {
+                trace.scope("queue", "wait for a core", since, Instant::now(), 0);
+            }
+            Ok(turn)
+        };
+        let work = || match Watch::new(profile, trace, tap) {
+            None => self.execute_nodes(inputs, outputs, control, turn, None),
+            Some(mut watch) => {
+                let started = Instant::now();
+                self.execute_nodes(inputs, outputs, control, turn, Some(&mut watch))?;
+                watch.executed(&self.0.name, started);
+                Ok(())
+            }
         };
         match self.0.threads {
             Some(limit) => pool::with_thread_limit(limit, work),
             None => work(),
+        }
+    }
+
+    fn execute_nodes<'a, T>(
+        &self,
+        inputs: impl Iterator<Item = &'a [u8]>,
+        outputs: impl Iterator<Item = &'a mut [u8]>,
+        control: &Control,
+        turn: impl Fn() -> Result<T>,
+        watch: Option<&mut Watch<'_>>,
+    ) -> Result<()> {
+        match &self.0.nodes {
+            Nodes::One(core) => {
+                let _turn = turn()?;
+                core.execute(inputs, outputs, control, watch)
+            }
+            Nodes::Several(walker) => {
+                let inputs: Vec<&[u8]> = inputs.collect();
+                walker.execute(&inputs, outputs.collect(), control, turn, watch)
+            }
         }
     }
 
@@ -198,10 +235,6 @@ impl Model {
             .iter()
             .map(|signature| BufferMut::zeroed(signature.ty.bytes()))
             .collect()
-    }
-
-    fn main(&self) -> &BoundFunction {
-        &self.0.program.functions()[self.0.main]
     }
 }
 

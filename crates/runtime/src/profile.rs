@@ -1,8 +1,15 @@
 //! Where the time of executions goes, kernel by kernel.
 
+use crate::Tap;
+use crate::core_node::CoreNode;
+use crate::walker::Node;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use tenon_base::trace::TraceSink;
-use tenon_executor::{BoundFunction, Observer};
+use tenon_base::{Error, Result};
+use tenon_executor::{BoundFunction, Label, Observer};
+use tenon_kernels::Memory;
+use tenon_neff::NodeCost;
 
 /// The time that each kernel of a model took, summed over executions. Filling it allocates nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,27 +31,50 @@ pub struct KernelProfile {
     pub node: String,
     /// The operator that it applies; empty for data movement.
     pub operator: String,
-    /// Who computes: a backend's name, or `dma`.
+    /// Who computes: a backend's name, `dma`, or `cpu node`.
     pub backend: String,
     /// Bytes that it writes in one execution.
     pub bytes: u64,
+    /// Bytes that it must read in one execution, as the package tells; 0 when it does not.
+    pub read: u64,
+    /// Arithmetic operations in one execution, as the package tells; a multiply-add is two.
+    pub flops: u64,
     /// Its time, summed over executions.
     pub time: Duration,
 }
 
 impl Profile {
-    /// The kernels of `function`, without times yet.
-    pub(crate) fn of(function: &BoundFunction) -> Self {
-        let kernel = |(kernel, label): (&str, tenon_executor::Label<'_>)| KernelProfile {
+    /// The kernels of `nodes`, without times yet.
+    pub(crate) fn of(nodes: Vec<Node<'_>>) -> Self {
+        let kernel = |kernel: &str, label: Label<'_>, cost: Option<&NodeCost>| KernelProfile {
             kernel: kernel.to_owned(),
             node: label.node.to_owned(),
             operator: label.operator.to_owned(),
             backend: label.backend.to_owned(),
             bytes: label.bytes,
+            read: cost.map_or(0, |cost| cost.read),
+            flops: cost.map_or(0, |cost| cost.flops),
             time: Duration::ZERO,
         };
+        let mut kernels = Vec::new();
+        for node in nodes {
+            match node {
+                Node::Cpu(cpu) => kernels.push(kernel("tenon.cpu_node", cpu.label(), None)),
+                Node::Core(core) => {
+                    let costs = core.member.costs.iter();
+                    let costs: HashMap<&str, &NodeCost> =
+                        costs.map(|cost| (cost.node.as_str(), cost)).collect();
+                    let rows = core.main().kernels();
+                    kernels.extend(
+                        rows.map(|(name, label)| {
+                            kernel(name, label, costs.get(label.node).copied())
+                        }),
+                    );
+                }
+            }
+        }
         Self {
-            kernels: function.kernels().map(kernel).collect(),
+            kernels,
             ..Self::default()
         }
     }
@@ -100,35 +130,131 @@ pub struct OperatorProfile<'a> {
     pub time: Duration,
 }
 
-/// Listens to one execution for a profile and a trace sink.
+/// Listens to one execution for a profile, a trace sink and a tap.
 pub(crate) struct Watch<'a> {
-    pub main: &'a BoundFunction,
     pub profile: Option<&'a mut Profile>,
     pub trace: Option<&'a dyn TraceSink>,
-    pub started: Instant,
+    pub tap: Option<&'a dyn Tap>,
+    /// Rows of the profile that belong to nodes before the one that executes.
+    rows: usize,
 }
 
-impl Observer for Watch<'_> {
+impl<'a> Watch<'a> {
+    /// Listens for those that are there; `None` when nobody is.
+    pub fn new(
+        profile: Option<&'a mut Profile>,
+        trace: Option<&'a dyn TraceSink>,
+        tap: Option<&'a dyn Tap>,
+    ) -> Option<Self> {
+        let anybody = profile.is_some() || trace.is_some() || tap.is_some();
+        anybody.then_some(Self {
+            profile,
+            trace,
+            tap,
+            rows: 0,
+        })
+    }
+
+    /// The whole ran since `started`.
+    pub fn executed(&mut self, model: &str, started: Instant) {
+        let ended = Instant::now();
+        if let Some(profile) = &mut self.profile {
+            profile.executions += 1;
+            profile.elapsed += ended - started;
+        }
+        if let Some(trace) = self.trace {
+            trace.scope("execute", model, started, ended, 0);
+        }
+    }
+
+    /// One kernel, or CPU node, ran since `started`: the row after `rows` by `index`.
+    fn ran(
+        &mut self,
+        index: usize,
+        name: &str,
+        category: &'static str,
+        started: Instant,
+        bytes: u64,
+    ) {
+        let now = Instant::now();
+        let rows = self.profile.as_mut().map(|profile| &mut profile.kernels);
+        if let Some(row) = rows.and_then(|rows| rows.get_mut(self.rows + index)) {
+            row.time += now - started;
+        }
+        if let Some(trace) = self.trace {
+            trace.scope(category, name, started, now, bytes);
+        }
+    }
+
+    /// A CPU node ran; the next node's rows follow.
+    pub fn cpu_node(&mut self, node: &str, started: Instant, bytes: u64) {
+        self.ran(0, node, "cpu node", started, bytes);
+        self.rows += 1;
+    }
+}
+
+/// The counter of a trace for the bytes of the arena that hold a value.
+const ALIVE: &str = "arena bytes alive";
+
+/// Listens to the kernels of one subgraph.
+pub(crate) struct NodeWatch<'w, 'a> {
+    watch: &'w mut Watch<'a>,
+    core: &'w CoreNode,
+    main: &'w BoundFunction,
+    memory: &'w Memory,
+    began: Instant,
+    started: Instant,
+    failed: Option<Error>,
+}
+
+impl<'w, 'a> NodeWatch<'w, 'a> {
+    pub fn new(watch: &'w mut Watch<'a>, core: &'w CoreNode, memory: &'w Memory) -> Self {
+        let now = Instant::now();
+        Self {
+            watch,
+            core,
+            main: core.main(),
+            memory,
+            began: now,
+            started: now,
+            failed: None,
+        }
+    }
+
+    /// What a tap said; the next node's rows follow.
+    pub fn finish(self) -> Result<()> {
+        self.watch.rows += self.main.len();
+        if let Some(trace) = self.watch.trace {
+            let now = Instant::now();
+            trace.scope("function", &self.core.name, self.began, now, 0);
+            trace.counter(ALIVE, now, 0);
+        }
+        self.failed.map_or(Ok(()), Err)
+    }
+}
+
+impl Observer for NodeWatch<'_, '_> {
     fn start(&mut self, _: usize) {
         self.started = Instant::now();
     }
 
     fn end(&mut self, index: usize) {
-        let now = Instant::now();
-        if let Some(row) = self
-            .profile
-            .as_mut()
-            .and_then(|profile| profile.kernels.get_mut(index))
-        {
-            row.time += now - self.started;
+        let Some((kernel, label)) = self.main.kernel(index) else {
+            return;
+        };
+        let (name, category) = match (label.node, label.backend) {
+            ("", _) => (kernel, "kernel"),
+            (node, "dma") => (node, "dma"),
+            (node, _) => (node, "kernel"),
+        };
+        self.watch
+            .ran(index, name, category, self.started, label.bytes);
+        if let Some(trace) = self.watch.trace {
+            trace.counter(ALIVE, self.started, self.core.alive(index));
         }
-        if let (Some(trace), Some((kernel, label))) = (self.trace, self.main.kernel(index)) {
-            let name = if label.node.is_empty() {
-                kernel
-            } else {
-                label.node
-            };
-            trace.scope("kernel", name, self.started, now, label.bytes);
+        if let (Some(tap), None) = (self.watch.tap, &self.failed) {
+            let told = self.core.written.tell(index, label.node, self.memory, tap);
+            self.failed = told.err();
         }
     }
 }

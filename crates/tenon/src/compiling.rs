@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tenon_backend::{BackendId, CpuLevel, Registry};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
-use tenon_compiler::Placement;
-use tenon_neff::{Contents, Limits, Package, PlacementReport, WriteOptions};
-use tenon_onnx::{Dimension, ImportOptions, Model as OnnxModel};
-use tenon_tensor::{BufferMut, Shape, Tensor, TensorType};
+use tenon_compiler::{CompiledNodes, CpuNode, Placement};
+use tenon_neff::{Limits, NodeGraph, Package, PlacementReport, WriteOptions};
+use tenon_onnx::{CpuCall, CutGraph, Dimension, ImportOptions, Model as OnnxModel};
+use tenon_tensor::{Buffer, BufferMut, Shape, Tensor, TensorType};
 
 /// How to compile a model.
 #[derive(Debug, Clone)]
@@ -24,6 +24,29 @@ pub struct CompileOptions {
     pub cpu: CpuLevel,
     /// Leaves the plain form of prepared constants out.
     pub prepared_only: bool,
+    /// Nodes of the model that functions of libraries compute, by name.
+    pub cpu_nodes: BTreeMap<String, CpuLibrary>,
+}
+
+/// A function of a library that becomes part of the package.
+#[derive(Debug, Clone)]
+pub struct CpuLibrary {
+    /// The library's bytes.
+    pub library: Buffer,
+    /// The function's symbol; its call signature is that of `include/tenon/cpu_node.h`.
+    pub symbol: String,
+}
+
+impl CpuLibrary {
+    /// The function `symbol` of the library in a file.
+    pub fn open(path: impl AsRef<Path>, symbol: impl Into<String>) -> Result<Self> {
+        let path = path.as_ref();
+        let bytes = std::fs::read(path).map_err(|error| Error::io(path, "read", error))?;
+        Ok(Self {
+            library: BufferMut::copy_of(&bytes)?.freeze(),
+            symbol: symbol.into(),
+        })
+    }
 }
 
 impl Default for CompileOptions {
@@ -35,27 +58,42 @@ impl Default for CompileOptions {
             backends: tenon_compiler::DEFAULT_BACKENDS.to_vec(),
             cpu: CpuLevel::default(),
             prepared_only: false,
+            cpu_nodes: BTreeMap::new(),
         }
     }
 }
 
 /// A compiled model, not yet written.
 #[derive(Debug, Clone)]
-pub struct Compiled(tenon_compiler::Compiled);
+pub struct Compiled {
+    compiled: CompiledNodes,
+    /// That of all subgraphs.
+    placement: PlacementReport,
+}
+
+impl From<CompiledNodes> for Compiled {
+    fn from(compiled: CompiledNodes) -> Self {
+        let reports = compiled.nodes.cores().map(|core| &core.tenon.placement);
+        Self {
+            placement: PlacementReport::of_all(reports),
+            compiled,
+        }
+    }
+}
 
 impl Compiled {
     /// Writes the package: aside, then renamed, so that `path` is replaced as a whole or not at all.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.0
-            .contents
+        self.compiled
+            .nodes
             .write(path, WriteOptions::default(), &Control::new())
             .map(drop)
     }
 
     /// The package's bytes, as [`Compiled::write`] writes them.
     pub fn bytes(&self) -> Result<Vec<u8>> {
-        self.0
-            .contents
+        self.compiled
+            .nodes
             .to_bytes(WriteOptions::default(), &Control::new())
     }
 
@@ -65,24 +103,26 @@ impl Compiled {
         Package::from_buffer(buffer, &Limits::default(), &Control::new())
     }
 
-    /// What will be in the package.
-    pub fn contents(&self) -> &Contents {
-        &self.0.contents
+    /// What will be in the package: its subgraphs, CPU nodes and what passes between them.
+    pub fn nodes(&self) -> &NodeGraph {
+        &self.compiled.nodes
     }
 
-    /// Which backend each node runs on; its `Display` is a line.
+    /// Which backend each node runs on; its `Display` is a line. Of the first subgraph, where CPU
+    /// nodes cut the model into several.
     pub fn placement(&self) -> &Placement {
-        &self.0.placement
+        &self.compiled.parts[0].placement
     }
 
-    /// The same, as it stands in the package.
+    /// The same of all subgraphs, as it stands in the package.
     pub fn placement_report(&self) -> &PlacementReport {
-        &self.0.contents.tenon.placement
+        &self.placement
     }
 
-    /// The optimised graph in text.
+    /// The optimised graph in text, one after the other where there are several.
     pub fn graph_text(&self) -> String {
-        self.0.graph.to_string()
+        let graphs = self.compiled.parts.iter().map(|part| part.graph.to_string());
+        graphs.collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -112,8 +152,9 @@ pub fn compile_with(
     let import = ImportOptions {
         dims: options.dims.clone(),
         constants: options.constants.clone(),
+        cpu_nodes: options.cpu_nodes.keys().cloned().collect(),
     };
-    let graph = model.graph(&import, control)?;
+    let CutGraph { graph, calls } = model.cut_graph(&import, control)?;
     let mut compiler = tenon_compiler::Options::new(registry);
     compiler.backends.clone_from(&options.backends);
     compiler.cpu = options.cpu;
@@ -124,7 +165,20 @@ pub fn compile_with(
             compiler.constants.insert(name, value.clone());
         }
     }
-    tenon_compiler::compile(graph, &compiler).map(Compiled)
+    let cpu_node = |call: CpuCall| {
+        let given = options.cpu_nodes.get(&call.node).cloned()?;
+        Some(CpuNode {
+            name: call.node,
+            operator: call.operator,
+            inputs: call.inputs,
+            outputs: call.outputs,
+            library: given.library,
+            symbol: given.symbol,
+        })
+    };
+    let cpu_nodes = calls.into_iter().filter_map(cpu_node).collect();
+    let outputs = model.signature().outputs.len();
+    tenon_compiler::compile_nodes(graph, cpu_nodes, outputs, &compiler).map(Compiled::from)
 }
 
 /// Name and type of each input of a model, symbolic dimensions filled in from `dims`. All that are

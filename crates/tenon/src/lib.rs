@@ -28,18 +28,22 @@ pub mod host_program;
 mod image_input;
 mod loading;
 mod netlist_input;
+mod profiling;
 mod source;
 
 pub use answer::{Class, LABELS, labels, numbers, topmost};
 pub use array_input::{fit, random_tensor, read_input, read_npz_inputs, read_npz_outputs};
 pub use compare::Difference;
-pub use compiling::{CompileOptions, Compiled, compile, compile_file, compile_with, input_types};
+pub use compiling::{
+    CompileOptions, Compiled, CpuLibrary, compile, compile_file, compile_with, input_types,
+};
 pub use disassembly::program_text;
 pub use image_input::{ImageLayout, ImageOptions, read_image};
 pub use loading::{
     backends, load, load_file, multiply_add_ceiling, native_cpu, placement_summary, program,
     threads,
 };
+pub use profiling::{Ceiling, ProfileRow, profile_rows};
 pub use netlist_input::{netlist_device, netlist_source};
 pub use source::Source;
 
@@ -47,7 +51,7 @@ pub use tenon_neff as neff;
 pub use tenon_netlist as netlist;
 
 pub use tenon_backend::{Backend, BackendId, Capability, CpuLevel, NamedValue, Registry};
-pub use tenon_base::trace::TraceSink;
+pub use tenon_base::trace::{Recording, TraceSink};
 pub use tenon_base::{Control, Error, ErrorKind, Location, Progress, Result};
 pub use tenon_bef::Module;
 pub use tenon_dma::Access;
@@ -56,7 +60,7 @@ pub use tenon_onnx::{
     Dimension, Model as OnnxModel, Signature as OnnxSignature, ValueSignature as OnnxValue,
 };
 pub use tenon_runtime::{
-    Bindings, DescriptorRow, ExecuteOptions, KernelProfile, LoadOptions, Model, PackageTransfers,
-    Profile, Runtime, Signature, TransferOutcome,
+    Bindings, DescriptorRow, ExecuteOptions, KernelProfile, LoadOptions, Model, NanCheck, PackageTransfers,
+    Profile, Runtime, Signature, Tap, Tapped, TransferOutcome,
 };
 pub use tenon_tensor::{DataType, Shape, Tensor, TensorType, npy};

@@ -5,7 +5,7 @@ use crate::output::say;
 use crate::table::{Table, bytes};
 use serde_json::{Value, json};
 use std::path::Path;
-use tenon::neff::{HeaderBlock, NodeTable};
+use tenon::neff::{FeatureBits, HeaderBlock, NodeTable};
 use tenon::{
     Contents, Control, Location, OnnxModel, Package, PackageVariable, Result, Role, Source,
 };
@@ -16,8 +16,9 @@ pub fn run(flags: &Info) -> Result<()> {
         Source::Onnx(model) if flags.json => say!("{}", model_json(&model))?,
         Source::Onnx(model) => print_model(&flags.file, &model)?,
         Source::Package(package) => {
-            if !package.header().is_tenon() {
-                return print_foreign(&flags.file, &package, flags.json);
+            let features = package.header().feature_bits;
+            if !package.header().is_tenon() || features.contains(FeatureBits::TENON_CPU_NODES) {
+                return print_members(&flags.file, &package, flags.json);
             }
             let contents = Contents::read(&package).map_err(here)?;
             let program = tenon::program(&contents).map_err(here)?;
@@ -277,7 +278,10 @@ fn print_header(path: &Path, package: &Package) -> Result<()> {
 }
 
 /// A package of another compiler: its header and members.
-fn print_foreign(path: &Path, package: &Package, as_json: bool) -> Result<()> {
+/// What can be said of another compiler's package, and of one of several nodes: header, nodes,
+/// members.
+fn print_members(path: &Path, package: &Package, as_json: bool) -> Result<()> {
+    let own = package.header().is_tenon();
     if as_json {
         let members: Vec<_> = package
             .members()
@@ -285,12 +289,15 @@ fn print_foreign(path: &Path, package: &Package, as_json: bool) -> Result<()> {
             .collect();
         return say!(
             "{}",
-            json!({"kind": "foreign package", "header": header_json(package),
+            json!({"kind": if own { "package of several nodes" } else { "foreign package" }, "header": header_json(package),
                    "neff": neff_json(package)?, "members": members})
         );
     }
     print_header(path, package)?;
-    say!("made by another compiler: it can be listed here, not run")?;
+    match own {
+        true => say!("several nodes, which run one after the other")?,
+        false => say!("made by another compiler: it can be listed here, not run")?,
+    }
     print_neff(package)?;
     let mut table = Table::new(&["member", "size"]);
     for (name, size) in package.members() {

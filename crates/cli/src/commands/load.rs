@@ -1,11 +1,11 @@
 //! From a file and flags to a model and its inputs.
 
-use crate::flags::{CompileFlags, Cpu, InputFlags};
+use crate::flags::{CompileFlags, Cpu, CpuNode, InputFlags};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tenon::{
-    BackendId, CompileOptions, Compiled, Control, CpuLevel, Error, ErrorKind, ImageOptions,
+    BackendId, CompileOptions, Compiled, Control, CpuLevel, CpuLibrary, Error, ErrorKind, ImageOptions,
     LoadOptions, Location, Model, OnnxModel, Result, Source, Tensor, TensorType,
 };
 
@@ -76,6 +76,7 @@ fn no_compile_flags(flags: &CompileFlags) -> Result<()> {
         ("--const", !flags.constants.is_empty()),
         ("--backends", !flags.backends.is_empty()),
         ("--prepared-only", flags.prepared_only),
+        ("--cpu-node", !flags.cpu_nodes.is_empty()),
     ];
     let given: Vec<_> = given
         .iter()
@@ -118,6 +119,13 @@ pub fn compile(
             .cloned()
             .map(BackendId::from)
             .collect();
+    }
+    for CpuNode { node, library, symbol } in &flags.cpu_nodes {
+        let given = CpuLibrary::open(library, symbol)?;
+        if options.cpu_nodes.insert(node.clone(), given).is_some() {
+            let text = format!("--cpu-node names '{node}' twice");
+            return Err(Error::new(ErrorKind::Usage, text));
+        }
     }
     let signature = tenon::input_types(onnx, &options.dims)?;
     for (name, file) in &flags.constants {

@@ -14,15 +14,33 @@ use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_dma::{Descriptor, VariableId};
 
 impl Contents {
-    /// Reads and checks a package that Tenon made. Constants and the program stay where they are.
-    /// A package of another compiler is refused with what it holds instead.
+    /// Reads and checks the one subgraph of a package that Tenon made. Constants and the program
+    /// stay where they are. A package of another compiler is refused with what it holds instead, one
+    /// of several nodes too: [`NodeGraph`](crate::NodeGraph) reads those.
     pub fn read(package: &Package) -> Result<Self> {
-        read(package).map_err(|error| package.locate(error))
+        read_only_node(package).map_err(|error| package.locate(error))
     }
 }
 
-fn read(package: &Package) -> Result<Contents> {
-    let definition_member = definition_member(package)?;
+fn read_only_node(package: &Package) -> Result<Contents> {
+    let graph: NeffGraph = package.json(NEFF_JSON)?;
+    let mut kelfs = graph.nodes.iter().filter_map(|node| node.kelf());
+    let kelf = kelfs
+        .next()
+        .ok_or_else(|| invalid("no node of a subgraph").at(Location::member(NEFF_JSON)))?;
+    let contents = read_node(package, kelf)?;
+    let computing = graph.nodes.iter().filter(|node| *node.op != *"null");
+    let count = computing.count();
+    if count > 1 {
+        let text = format!("the package has {count} nodes that compute, not one");
+        return Err(Error::new(ErrorKind::Unsupported, text).at(Location::member(NEFF_JSON)));
+    }
+    Ok(contents)
+}
+
+/// The subgraph that the member `kelf` names.
+pub(super) fn read_node(package: &Package, kelf: &str) -> Result<Contents> {
+    let definition_member = definition_member(package, kelf)?;
     let definition: Definition = package.json(&definition_member)?;
     if !package.header().is_tenon() {
         return Err(foreign(package, &definition));
@@ -68,13 +86,8 @@ fn read(package: &Package) -> Result<Contents> {
     Ok(contents)
 }
 
-/// The definition of the one subgraph, found by following names.
-fn definition_member(package: &Package) -> Result<String> {
-    let graph: NeffGraph = package.json(NEFF_JSON)?;
-    let mut kelfs = graph.nodes.iter().filter_map(|node| node.kelf());
-    let name = kelfs
-        .next()
-        .ok_or_else(|| invalid("no node of a subgraph").at(Location::member(NEFF_JSON)))?;
+/// The definition that a kelf names.
+fn definition_member(package: &Package, name: &str) -> Result<String> {
     let kelf: Kelf = package.json(name)?;
     match kelf.graphs.first() {
         Some(graph) => Ok(graph.definition.to_string()),
@@ -106,7 +119,7 @@ fn foreign(package: &Package, definition: &Definition) -> Error {
 }
 
 fn check_features(package: &Package) -> Result<()> {
-    let known = FeatureBits::TENON_HOST_PROGRAM;
+    let known = FeatureBits::TENON_HOST_PROGRAM | FeatureBits::TENON_CPU_NODES;
     let unknown = FeatureBits(package.header().feature_bits.0 & !known.0);
     if unknown == FeatureBits::default() {
         return Ok(());

@@ -2,17 +2,15 @@
 
 use super::{Contents, PackageVariable, Role};
 use crate::{
-    Definition, Engine, EngineName, Header, INFO_JSON, Info, Kelf, KelfGraph, NEFF_JSON, NeffGraph,
-    PackageWriter, Port, QueueSet, StoredDescriptor, Table, Target, Trigger, Variable,
-    VariableKind,
+    Definition, Engine, EngineName, FileTarget, Header, INFO_JSON, Info, Kelf, KelfGraph,
+    NEFF_JSON, NeffGraph, PackageWriter, Port, QueueSet, StoredDescriptor, Table, Target, Trigger,
+    Variable, VariableKind,
 };
 use serde::Serialize;
 use std::path::Path;
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_tensor::{ALIGNMENT, DataType};
 
-pub(super) const FOLDER: &str = "sg00/";
-pub(super) const KELF: &str = "kelf-0.json";
 pub(super) const TENON_JSON: &str = "tenon.json";
 pub(super) const QUEUE: &str = "qTenon";
 const DEFINITION: &str = "def.json";
@@ -43,13 +41,10 @@ impl Contents {
         options: WriteOptions,
         control: &Control,
     ) -> Result<Header> {
-        let path = path.as_ref();
-        let write = || {
+        write_file(path.as_ref(), self.header(options), |writer| {
             self.check()?;
-            let writer = PackageWriter::create(path, self.header(options)?)?.with_digests();
-            Ok(self.write_to(writer, control)?.1)
-        };
-        write().map_err(|error: Error| error.at(Location::file(path)))
+            self.write_to(writer, control)
+        })
     }
 
     /// The package's bytes.
@@ -60,11 +55,7 @@ impl Contents {
     }
 
     fn header(&self, options: WriteOptions) -> Result<Header> {
-        if !matches!(options.pkg_version, 1 | 2) {
-            let error = Error::new(ErrorKind::InvalidArgument, "no such package version");
-            return Err(error.expected("1 or 2").found(options.pkg_version));
-        }
-        Ok(Header::tenon(&self.name, options.pkg_version))
+        header(&self.name, options)
     }
 
     fn write_to<W: Target>(
@@ -72,16 +63,26 @@ impl Contents {
         mut writer: PackageWriter<W>,
         control: &Control,
     ) -> Result<(W::Done, Header)> {
-        let mut json = |name: &str, bytes: Result<Vec<u8>>| writer.add(name, &bytes?);
-        let member = |name: &str| format!("{FOLDER}{name}");
-        json(NEFF_JSON, encode(&self.graph()))?;
-        json(INFO_JSON, encode(&Info::tenon(&self.name)))?;
-        json(KELF, encode(&kelf()))?;
-        json(&member(DEFINITION), encode(&self.definition()))?;
-        json(&member(ENGINE), encode(&self.engine()))?;
-        json(&member(PROGRAM), Ok(self.program.to_vec()))?;
-        json(&member(TENSOR_MAP), encode(&Table(self.tensor_map())))?;
-        json(&member(TENON_JSON), encode(&self.tenon))?;
+        write_head(&mut writer, &self.name, &self.graph())?;
+        self.write_node(&mut writer, &NodeFiles::of(0), control)?;
+        writer.finish()
+    }
+
+    /// The members of one subgraph.
+    pub(super) fn write_node<W: Target>(
+        &self,
+        writer: &mut PackageWriter<W>,
+        files: &NodeFiles,
+        control: &Control,
+    ) -> Result<()> {
+        let mut add = |name: String, bytes: Vec<u8>| writer.add(&name, &bytes);
+        let member = |name: &str| format!("{}{name}", files.folder);
+        add(files.kelf.clone(), encode(&files.stored())?)?;
+        add(member(DEFINITION), encode(&self.definition())?)?;
+        add(member(ENGINE), encode(&self.engine())?)?;
+        add(member(PROGRAM), self.program.to_vec())?;
+        add(member(TENSOR_MAP), encode(&Table(self.tensor_map()))?)?;
+        add(member(TENON_JSON), encode(&self.tenon)?)?;
         let constants = || {
             self.variables
                 .iter()
@@ -98,8 +99,7 @@ impl Contents {
             writer.add(&member(&constant_file(id)), buffer)?;
             done += buffer.len() as u64;
         }
-        control.progress("write the package", done, total)?;
-        writer.finish()
+        control.progress("write the package", done, total)
     }
 
     fn graph(&self) -> NeffGraph {
@@ -112,7 +112,7 @@ impl Contents {
         NeffGraph::of_one(
             &ports(&self.tenon.inputs),
             &ports(&self.tenon.outputs),
-            KELF,
+            &NodeFiles::of(0).kelf,
         )
     }
 
@@ -196,17 +196,72 @@ impl Contents {
     }
 }
 
-fn kelf() -> Kelf {
-    Kelf {
-        graphs: vec![KelfGraph {
-            definition: format!("{FOLDER}{DEFINITION}").into(),
-            name: FOLDER.trim_end_matches('/').into(),
-            other: Default::default(),
-        }],
-        version: Some("0.5".into()),
-        target: Some("tenon".into()),
-        other: Default::default(),
+/// Where one subgraph lies in a package.
+pub(super) struct NodeFiles {
+    /// The member that lists it.
+    pub kelf: String,
+    /// The folder of its other members, with its slash.
+    pub folder: String,
+}
+
+impl NodeFiles {
+    /// Those of subgraph `index` among the package's.
+    pub fn of(index: usize) -> Self {
+        Self {
+            kelf: format!("kelf-{index}.json"),
+            folder: format!("sg{index:02}/"),
+        }
     }
+
+    /// The subgraph's name.
+    pub fn name(&self) -> &str {
+        self.folder.trim_end_matches('/')
+    }
+
+    fn stored(&self) -> Kelf {
+        Kelf {
+            graphs: vec![KelfGraph {
+                definition: format!("{}{DEFINITION}", self.folder).into(),
+                name: self.name().into(),
+                other: Default::default(),
+            }],
+            version: Some("0.5".into()),
+            target: Some("tenon".into()),
+            other: Default::default(),
+        }
+    }
+}
+
+/// The header of a package of that name.
+pub(super) fn header(name: &str, options: WriteOptions) -> Result<Header> {
+    if !matches!(options.pkg_version, 1 | 2) {
+        let error = Error::new(ErrorKind::InvalidArgument, "no such package version");
+        return Err(error.expected("1 or 2").found(options.pkg_version));
+    }
+    Ok(Header::tenon(name, options.pkg_version))
+}
+
+/// Writes a package with its digests; errors name the file.
+pub(super) fn write_file<D>(
+    path: &Path,
+    header: Result<Header>,
+    write: impl FnOnce(PackageWriter<FileTarget>) -> Result<(D, Header)>,
+) -> Result<Header> {
+    let writer = header.and_then(|header| PackageWriter::create(path, header));
+    let written = writer.and_then(|writer| write(writer.with_digests()));
+    written
+        .map(|(_, header)| header)
+        .map_err(|error| error.at(Location::file(path)))
+}
+
+/// The members that stand before those of subgraphs.
+pub(super) fn write_head<W: Target>(
+    writer: &mut PackageWriter<W>,
+    name: &str,
+    graph: &NeffGraph,
+) -> Result<()> {
+    writer.add(NEFF_JSON, &encode(graph)?)?;
+    writer.add(INFO_JSON, &encode(&Info::tenon(name))?)
 }
 
 /// The file of a constant, inside the subgraph's folder.

@@ -2,7 +2,7 @@
 
 use super::{Check, VerifyOptions};
 use crate::finding::{Finding, Findings};
-use crate::{Contents, FeatureBits, HashCheck, KeyPath, rule};
+use crate::{FeatureBits, HashCheck, KeyPath, NodeGraph, rule};
 use tenon_base::{Error, ErrorKind, Result};
 
 fn field(name: &str) -> KeyPath {
@@ -99,7 +99,7 @@ pub(super) fn not_opened(error: Error, options: &VerifyOptions) -> Result<Findin
 }
 
 /// The rules of Tenon's own members.
-pub(super) fn contents(read: Result<Contents>, findings: &mut Findings) {
+pub(super) fn contents(read: Result<NodeGraph>, findings: &mut Findings) {
     let Err(error) = read else { return };
     for problem in error.all() {
         let place = problem.location();

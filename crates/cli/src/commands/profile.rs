@@ -1,0 +1,118 @@
+//! `tenon profile`
+
+use super::load;
+use crate::flags::{InputFlags, Profile};
+use crate::output::say;
+use crate::progress;
+use crate::table::{Table, duration};
+use serde_json::json;
+use tenon::{Ceiling, Error, ExecuteOptions, ProfileRow, Recording, Result};
+
+/// Executions before those that count.
+const WARM_UP: usize = 3;
+
+pub fn run(flags: &Profile) -> Result<()> {
+    let control = progress::control();
+    let (loaded, mut given) = load::load(
+        &flags.file,
+        &flags.compiling,
+        &flags.inputs,
+        flags.threads,
+        &control,
+    )?;
+    let model = &loaded.model;
+    let inputs = InputFlags {
+        random: flags.inputs.random.or(Some(0)),
+        inputs: Vec::new(),
+        ..flags.inputs.clone()
+    };
+    let image = load::image_options(model.metadata(), &inputs)?;
+    let tensors = given.tensors(&load::signature(model), &inputs, &image)?;
+    let mut bindings = model.bind()?;
+    for (name, tensor) in &tensors {
+        bindings.set_input(name, tensor)?;
+    }
+    for _ in 0..WARM_UP {
+        bindings.execute(ExecuteOptions::default())?;
+    }
+    let mut profile = model.profile();
+    for _ in 0..flags.runs {
+        let options = ExecuteOptions {
+            profile: Some(&mut profile),
+            ..ExecuteOptions::default()
+        };
+        bindings.execute(options)?;
+    }
+    if let Some(path) = &flags.trace {
+        let recording = Recording::new();
+        let options = ExecuteOptions {
+            trace: Some(&recording),
+            ..ExecuteOptions::default()
+        };
+        bindings.execute(options)?;
+        let text = recording.json(model.name());
+        std::fs::write(path, text).map_err(|error| Error::io(path, "write", error))?;
+    }
+    let ceiling = Ceiling::measure(flags.threads.unwrap_or(tenon::threads()));
+    let rows = tenon::profile_rows(&profile, &ceiling);
+    if flags.json {
+        return as_json(&profile, &ceiling, &rows);
+    }
+    print(rows, flags.top)?;
+    let each = profile.elapsed / u32::try_from(profile.executions.max(1)).unwrap_or(u32::MAX);
+    say!(
+        "\n{} an execution, mean of {}; ceiling measured: {:.1} GFLOP/s, {:.1} GB/s",
+        duration(each),
+        profile.executions,
+        ceiling.gflops,
+        ceiling.gigabytes
+    )
+}
+
+fn print(mut rows: Vec<ProfileRow>, top: usize) -> Result<()> {
+    rows.sort_by_key(|row| std::cmp::Reverse(row.time));
+    let mut table = Table::new(&[
+        "time", "share", "GFLOP/s", "GB/s", "of ceiling", "backend", "operator", "node",
+    ]);
+    for row in rows.iter().take(top) {
+        let ceiling = row.of_ceiling.map(|share| format!("{:.0} %", share * 100.0));
+        table.row([
+            duration(row.time),
+            format!("{:.1} %", row.share * 100.0),
+            format!("{:.1}", row.gflops),
+            format!("{:.1}", row.gigabytes),
+            ceiling.unwrap_or_default(),
+            row.backend.clone(),
+            row.operator.clone(),
+            row.node.clone(),
+        ]);
+    }
+    say!("{table}")?;
+    match rows.len().saturating_sub(top) {
+        0 => Ok(()),
+        rest => {
+            let time = rows[top..].iter().map(|row| row.time).sum();
+            say!("and {rest} more, {} together (--top)", duration(time))
+        }
+    }
+}
+
+fn as_json(profile: &tenon::Profile, ceiling: &Ceiling, rows: &[ProfileRow]) -> Result<()> {
+    let micros = |time: std::time::Duration| time.as_secs_f64() * 1e6;
+    let row = |row: &ProfileRow| {
+        json!({
+            "node": row.node, "operator": row.operator, "backend": row.backend,
+            "us": micros(row.time), "share": row.share, "flops": row.flops, "bytes": row.bytes,
+            "gflops": row.gflops, "gigabytes": row.gigabytes, "of_ceiling": row.of_ceiling,
+        })
+    };
+    say!(
+        "{}",
+        json!({
+            "executions": profile.executions,
+            "execution_us": micros(profile.elapsed) / profile.executions.max(1) as f64,
+            "ceiling": {"gflops": ceiling.gflops, "gigabytes": ceiling.gigabytes},
+            "nodes": rows.iter().map(row).collect::<Vec<_>>(),
+        })
+    )
+}

@@ -1,0 +1,360 @@
+//! Models with CPU nodes: cut into subgraphs, each compiled by itself.
+//!
+//! A node stands in the first subgraph after the CPU nodes that it depends on; a CPU node runs as
+//! soon as the subgraphs that it depends on have.
+
+use crate::compile::{Compiled, Options, compile};
+use crate::specialise;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_graph::{Graph, ValueId};
+use tenon_neff::{CpuFunction, GraphPort, NodeGraph, NodeWork, PackageNode, Wire};
+use tenon_tensor::Buffer;
+
+/// A node that a function of a library computes.
+#[derive(Debug, Clone)]
+pub struct CpuNode {
+    /// Its name.
+    pub name: String,
+    /// The operator that it stands for, for people.
+    pub operator: String,
+    /// Names of the values that it reads: outputs of the graph, or inputs.
+    pub inputs: Vec<String>,
+    /// Names of the values that it makes: inputs of the graph, with their types.
+    pub outputs: Vec<String>,
+    /// The library.
+    pub library: Buffer,
+    /// The function's symbol in it.
+    pub symbol: String,
+}
+
+/// A compiled model with CPU nodes.
+#[derive(Debug, Clone)]
+pub struct CompiledNodes {
+    /// The package, to be written.
+    pub nodes: NodeGraph,
+    /// The subgraphs in order, at least one.
+    pub parts: Vec<Compiled>,
+}
+
+/// Compiles a graph from which `cpu_nodes` were cut: each after those that it needs. The first
+/// `outputs` of the graph's outputs are the model's. Without CPU nodes it is one subgraph.
+///
+/// # Errors
+/// Those of [`compile`], and a model of which nothing is left for a core.
+pub fn compile_nodes(
+    mut graph: Graph,
+    cpu_nodes: Vec<CpuNode>,
+    outputs: usize,
+    options: &Options<'_>,
+) -> Result<CompiledNodes> {
+    if cpu_nodes.is_empty() {
+        let compiled = compile(graph, options)?;
+        return Ok(CompiledNodes {
+            nodes: compiled.contents.clone().into(),
+            parts: vec![compiled],
+        });
+    }
+    check_symbols(&cpu_nodes)?;
+    specialise::name_nodes(&mut graph);
+    specialise::give_constants(&mut graph, &options.constants)?;
+    specialise::specialise(&mut graph, options.registry, &options.control)?;
+    let stages = Stages::of(&graph, &cpu_nodes)?;
+    let name = options.name.clone().unwrap_or_else(|| graph.name.clone());
+    let options = Options {
+        constants: BTreeMap::new(),
+        name: Some(name.clone()),
+        ..options.clone()
+    };
+    let mut made = Made::of_inputs(&graph, &cpu_nodes);
+    let mut parts = Vec::new();
+    let mut nodes = Vec::new();
+    stages.calls_after(None, &cpu_nodes, &graph, &mut made, &mut nodes)?;
+    for part in 0..stages.count {
+        let mut cut = stages.graph(&graph, part);
+        if part > 0 {
+            cut.metadata.clear();
+        }
+        let compiled = compile(cut, &options)?;
+        let tenon = &compiled.contents.tenon;
+        let inputs = tenon.inputs.iter().map(|port| made.wire(&port.name));
+        let inputs = inputs.collect::<Result<_>>()?;
+        let outputs = tenon.outputs.iter().map(|port| port.name.clone());
+        made.node(nodes.len(), outputs);
+        nodes.push(PackageNode::core(part, inputs, compiled.contents.clone()));
+        parts.push(compiled);
+        stages.calls_after(Some(part), &cpu_nodes, &graph, &mut made, &mut nodes)?;
+    }
+    let wires = graph.outputs.iter().take(outputs);
+    let wires = wires.map(|&id| made.wire(&graph.value(id).name));
+    let nodes = NodeGraph {
+        name,
+        outputs: wires.collect::<Result<_>>()?,
+        inputs: made.inputs,
+        nodes,
+    };
+    Ok(CompiledNodes { nodes, parts })
+}
+
+/// A library that names its symbol is most likely the right one; nothing of it runs here.
+fn check_symbols(cpu_nodes: &[CpuNode]) -> Result<()> {
+    let problem = |node: &CpuNode| {
+        let wrong = |text: String| {
+            let error = Error::new(ErrorKind::InvalidArgument, text);
+            Some(error.at(Location::node(&node.name)))
+        };
+        if !node.library.starts_with(b"\x7fELF") {
+            return wrong("the file given for it is no shared library (ELF)".into());
+        }
+        let name = [b"\0", node.symbol.as_bytes(), b"\0"].concat();
+        if node.symbol.is_empty() || !node.library.windows(name.len()).any(|part| part == name) {
+            return wrong(format!(
+                "the library given for it has no symbol '{}'",
+                node.symbol
+            ));
+        }
+        None
+    };
+    Error::from_all(cpu_nodes.iter().filter_map(problem)).map_or(Ok(()), Err)
+}
+
+/// Which subgraph each node stands in, and after which one each CPU node runs.
+struct Stages {
+    /// By position of the node.
+    of_node: Vec<usize>,
+    /// By position of the CPU node; `None` before all subgraphs.
+    after: Vec<Option<usize>>,
+    count: usize,
+    /// Values that CPU nodes, other subgraphs or the caller read.
+    wanted: BTreeSet<ValueId>,
+}
+
+impl Stages {
+    fn of(graph: &Graph, cpu_nodes: &[CpuNode]) -> Result<Self> {
+        let ids = by_name(graph);
+        let mut walk = Walk {
+            graph,
+            cpu_nodes,
+            call_of: HashMap::new(),
+            after: vec![None; cpu_nodes.len()],
+            of_value: HashMap::new(),
+        };
+        for (call, node) in cpu_nodes.iter().enumerate() {
+            let made = node
+                .outputs
+                .iter()
+                .filter_map(|name| ids.get(name.as_str()));
+            walk.call_of.extend(made.map(|&value| (value, call)));
+        }
+        // In the graph's order every value is made before it is used, and so a CPU node's inputs
+        // before its outputs: calls are met in the order they stand in.
+        let mut of_node = Vec::with_capacity(graph.nodes.len());
+        let mut settled = 0;
+        for node in &graph.nodes {
+            for &input in node.inputs.iter().flatten() {
+                if let Some(&call) = walk.call_of.get(&input) {
+                    while settled <= call {
+                        walk.settle(settled, &ids);
+                        settled += 1;
+                    }
+                }
+            }
+            let stages = node.inputs.iter().flatten().map(|&input| walk.stage(input));
+            let stage = stages.max().unwrap_or(0);
+            let made = node.outputs.iter().flatten();
+            walk.of_value.extend(made.map(|&value| (value, stage)));
+            of_node.push(stage);
+        }
+        (settled..cpu_nodes.len()).for_each(|call| walk.settle(call, &ids));
+        let Walk {
+            after, of_value, ..
+        } = walk;
+        let constants = graph
+            .outputs
+            .iter()
+            .any(|&id| graph.value(id).constant.is_some());
+        let last = of_node.iter().copied().max().or(constants.then_some(0));
+        let Some(last) = last else {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "nothing of the model is left for a core beside its CPU nodes",
+            ));
+        };
+        let mut wanted: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
+        for (node, &stage) in graph.nodes.iter().zip(&of_node) {
+            let inputs = node.inputs.iter().flatten();
+            wanted.extend(
+                inputs.filter(|input| of_value.get(input).is_some_and(|&made| made != stage)),
+            );
+        }
+        Ok(Self {
+            of_node,
+            after,
+            count: last + 1,
+            wanted,
+        })
+    }
+
+    /// The nodes of one subgraph as a graph of their own.
+    fn graph(&self, whole: &Graph, part: usize) -> Graph {
+        let mut graph = whole.clone();
+        let mut stages = self.of_node.iter();
+        graph.nodes.retain(|_| stages.next() == Some(&part));
+        let nodes = || graph.nodes.iter();
+        let made: BTreeSet<ValueId> = nodes()
+            .flat_map(|node| &node.outputs)
+            .flatten()
+            .copied()
+            .collect();
+        let read: BTreeSet<ValueId> = nodes()
+            .flat_map(|node| &node.inputs)
+            .flatten()
+            .copied()
+            .collect();
+        let is_constant = |id: &ValueId| whole.value(*id).constant.is_some();
+        let outputs = self.wanted.iter().copied();
+        let outputs = outputs.filter(|id| made.contains(id) || part == 0 && is_constant(id));
+        let inputs = read.iter().copied();
+        let inputs = inputs.filter(|id| !made.contains(id) && !is_constant(id));
+        (graph.inputs, graph.outputs) = (inputs.collect(), outputs.collect());
+        graph.remove_dead();
+        graph
+    }
+
+    /// Adds the CPU nodes that run after subgraph `part`, or before all.
+    fn calls_after(
+        &self,
+        part: Option<usize>,
+        cpu_nodes: &[CpuNode],
+        graph: &Graph,
+        made: &mut Made,
+        nodes: &mut Vec<PackageNode>,
+    ) -> Result<()> {
+        let ids = by_name(graph);
+        for (node, _) in cpu_nodes
+            .iter()
+            .zip(&self.after)
+            .filter(|(_, after)| **after == part)
+        {
+            let port = |name: &String| {
+                let id = ids.get(name.as_str());
+                port(graph, name, id.copied()).map_err(|error| error.at(Location::node(&node.name)))
+            };
+            let inputs = node.inputs.iter().map(|name| made.wire(name));
+            let inputs = inputs.collect::<Result<_>>()?;
+            made.node(nodes.len(), node.outputs.iter().cloned());
+            nodes.push(PackageNode {
+                name: node.name.clone(),
+                inputs,
+                work: NodeWork::Cpu(CpuFunction {
+                    symbol: node.symbol.clone(),
+                    library: node.library.clone(),
+                    operator: node.operator.clone(),
+                    outputs: node.outputs.iter().map(port).collect::<Result<_>>()?,
+                }),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Stages under way.
+struct Walk<'a> {
+    graph: &'a Graph,
+    cpu_nodes: &'a [CpuNode],
+    /// Which CPU node makes a value.
+    call_of: HashMap<ValueId, usize>,
+    after: Vec<Option<usize>>,
+    /// The subgraph that makes a value.
+    of_value: HashMap<ValueId, usize>,
+}
+
+impl Walk<'_> {
+    /// The first subgraph in which a value can be read.
+    fn stage(&self, value: ValueId) -> usize {
+        match self.call_of.get(&value) {
+            Some(&call) => self.after[call].map_or(0, |after| after + 1),
+            None => self.of_value.get(&value).copied().unwrap_or(0),
+        }
+    }
+
+    /// Settles after which subgraph a CPU node runs.
+    fn settle(&mut self, call: usize, ids: &HashMap<&str, ValueId>) {
+        let inputs = self.cpu_nodes[call].inputs.iter();
+        let inputs = inputs.filter_map(|name| ids.get(name.as_str()));
+        let after = inputs.filter_map(|value| match self.call_of.get(value) {
+            Some(&other) => self.after[other],
+            // The first subgraph puts out constants.
+            None if self.graph.value(*value).constant.is_some() => Some(0),
+            None => self.of_value.get(value).copied(),
+        });
+        self.after[call] = after.max();
+    }
+}
+
+/// Where values come from, by name.
+struct Made {
+    inputs: Vec<GraphPort>,
+    wires: HashMap<String, Wire>,
+}
+
+impl Made {
+    /// The caller's inputs: those of the graph that no CPU node makes.
+    fn of_inputs(graph: &Graph, cpu_nodes: &[CpuNode]) -> Self {
+        let of_calls: BTreeSet<&String> = cpu_nodes.iter().flat_map(|node| &node.outputs).collect();
+        let mut made = Self {
+            inputs: Vec::new(),
+            wires: HashMap::new(),
+        };
+        for &id in &graph.inputs {
+            let name = &graph.value(id).name;
+            if of_calls.contains(name) {
+                continue;
+            }
+            if let Ok(port) = port(graph, name, Some(id)) {
+                made.wires
+                    .insert(name.clone(), Wire::Input(made.inputs.len()));
+                made.inputs.push(port);
+            }
+        }
+        made
+    }
+
+    /// Node `node` makes these values.
+    fn node(&mut self, node: usize, names: impl Iterator<Item = String>) {
+        let wires = names
+            .enumerate()
+            .map(|(output, name)| (name, Wire::Output { node, output }));
+        self.wires.extend(wires);
+    }
+
+    fn wire(&self, name: &str) -> Result<Wire> {
+        self.wires.get(name).copied().ok_or_else(|| {
+            Error::new(
+                ErrorKind::Internal,
+                format!("value '{name}' comes from nowhere"),
+            )
+        })
+    }
+}
+
+fn by_name(graph: &Graph) -> HashMap<&str, ValueId> {
+    let values = graph.values.iter().enumerate();
+    let named = values.map(|(id, value)| (value.name.as_str(), ValueId(id as u32)));
+    named.collect()
+}
+
+fn port(graph: &Graph, name: &str, id: Option<ValueId>) -> Result<GraphPort> {
+    let ty = id.and_then(|id| graph.value(id).ty.as_ref());
+    let ty = ty.ok_or_else(|| {
+        Error::new(
+            ErrorKind::InvalidModel,
+            format!("value '{name}' has no type"),
+        )
+    })?;
+    Ok(GraphPort {
+        name: name.to_owned(),
+        dtype: ty.dtype(),
+        shape: ty.shape().to_vec(),
+    })
+}

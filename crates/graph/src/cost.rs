@@ -1,0 +1,213 @@
+//! What a node costs: arithmetic operations and bytes, by its operator and types alone.
+//!
+//! Operations are counted as papers do: a multiply-add is two, whatever else follows a product (bias,
+//! activation) is left out where it is small beside it. Bytes are those of operands that must pass
+//! once; caches and layouts are another matter.
+
+use crate::{Graph, Node};
+use tenon_tensor::TensorType;
+
+/// What executing a node once takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cost {
+    /// Arithmetic operations.
+    pub flops: u64,
+    /// Bytes that are read.
+    pub read: u64,
+    /// Bytes that are written.
+    pub written: u64,
+}
+
+impl Cost {
+    /// That of a node of `graph`, whose types are known.
+    pub fn of(graph: &Graph, node: &Node) -> Self {
+        let types = |ids: &[Option<crate::ValueId>]| -> Vec<Option<TensorType>> {
+            ids.iter()
+                .map(|id| id.and_then(|id| graph.value(id).ty.clone()))
+                .collect()
+        };
+        let (inputs, outputs) = (types(&node.inputs), types(&node.outputs));
+        let operands = Operands {
+            node,
+            inputs: &inputs,
+            outputs: &outputs,
+        };
+        let sum = |types: &[Option<TensorType>]| -> u64 {
+            let types = types.iter().flatten();
+            types.fold(0, |sum, ty| sum.saturating_add(ty.bytes() as u64))
+        };
+        let written = sum(&outputs);
+        let read = match node.op.name {
+            // Rows that are picked out, not the table that they are in.
+            "Gather" | "GatherElements" | "GatherND" => {
+                let indices = inputs.get(1).and_then(Option::as_ref);
+                written.saturating_add(indices.map_or(0, |ty| ty.bytes() as u64))
+            }
+            "Slice" | "Split" | "Shape" | "Size" => written,
+            _ => sum(&inputs),
+        };
+        Self {
+            flops: operands.flops(),
+            read,
+            written,
+        }
+    }
+}
+
+struct Operands<'a> {
+    node: &'a Node,
+    inputs: &'a [Option<TensorType>],
+    outputs: &'a [Option<TensorType>],
+}
+
+impl Operands<'_> {
+    fn shape(&self, input: usize) -> &[usize] {
+        let ty = self.inputs.get(input).and_then(Option::as_ref);
+        ty.map_or(&[], |ty| ty.shape())
+    }
+
+    /// Elements of all outputs.
+    fn made(&self) -> u64 {
+        let outputs = self.outputs.iter().flatten();
+        outputs.fold(0, |sum, ty| sum.saturating_add(elements(ty.shape())))
+    }
+
+    /// Elements of the largest input or of the outputs, whichever are more.
+    fn touched(&self) -> u64 {
+        let inputs = self.inputs.iter().flatten();
+        let largest = inputs.map(|ty| elements(ty.shape())).max();
+        largest.unwrap_or(0).max(self.made())
+    }
+
+    fn flops(&self) -> u64 {
+        use crate::operator::OperatorClass::{Movement, View};
+        if matches!(self.node.op.class, Movement | View) {
+            return 0;
+        }
+        let extent = |input: usize, from_last: usize| {
+            let shape = self.shape(input);
+            let at = shape.len().checked_sub(from_last);
+            at.and_then(|at| shape.get(at))
+                .map_or(1, |&extent| extent as u64)
+        };
+        let flag = |name: &str| {
+            self.node
+                .attributes
+                .int(name, 0)
+                .is_ok_and(|flag| flag != 0)
+        };
+        // Each output element is a sum over the last dimension of A, or the one before.
+        let product = |turned: bool| twice(self.made(), extent(0, if turned { 2 } else { 1 }));
+        // Each output element is a sum over one filter.
+        let filters = |weights: usize| {
+            twice(
+                self.made(),
+                elements(self.shape(weights).get(1..).unwrap_or(&[])),
+            )
+        };
+        match self.node.op.name {
+            "MatMul" | "MatMulInteger" | "QLinearMatMul" => product(false),
+            "Gemm" => product(flag("transA")),
+            "tenon.MatMul" => product(flag("trans_a")),
+            "Conv" | "tenon.Conv" | "ConvInteger" | "DeformConv" => filters(1),
+            "QLinearConv" => filters(3),
+            "ConvTranspose" => {
+                let filter = self.shape(1).get(1..).unwrap_or(&[]);
+                twice(elements(self.shape(0)), elements(filter))
+            }
+            // Scores of every query with every key, then sums of values.
+            "tenon.Attention" => {
+                let (q, keys) = (self.shape(0), extent(1, 3));
+                twice(elements(q).saturating_add(self.made()), keys)
+            }
+            "Attention" => twice(
+                elements(self.shape(0)).saturating_add(self.made()),
+                extent(1, 2),
+            ),
+            "LSTM" | "GRU" | "RNN" => {
+                let steps = elements(self.shape(0).get(..2).unwrap_or(&[]));
+                let weights = elements(self.shape(1)).saturating_add(elements(self.shape(2)));
+                twice(steps, weights)
+            }
+            "MaxPool" | "AveragePool" | "LpPool" | "tenon.MaxPool" | "tenon.AveragePool" => {
+                let kernel = self.node.attributes.ints("kernel_shape").ok().flatten();
+                let window = kernel.unwrap_or(&[]).iter();
+                window.fold(self.made(), |product, &extent| {
+                    product.saturating_mul(extent.max(1) as u64)
+                })
+            }
+            "Gather" | "GatherElements" | "GatherND" | "ScatterElements" | "ScatterND"
+            | "Compress" | "Constant" | "ConstantOfShape" | "Shape" | "Size" | "OneHot"
+            | "ReverseSequence" | "Trilu" | "Where" | "EyeLike" | "CastLike" | "CenterCropPad"
+            | "TensorScatter" | "MaxUnpool" => 0,
+            // One for each element that passes.
+            _ => self.touched(),
+        }
+    }
+}
+
+/// Operations of `sums` sums of `length` products each.
+fn twice(sums: u64, length: u64) -> u64 {
+    sums.saturating_mul(length).saturating_mul(2)
+}
+
+fn elements(shape: &[usize]) -> u64 {
+    shape.iter().fold(1, |product: u64, &extent| {
+        product.saturating_mul(extent as u64)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The cost of the first node of a graph in text.
+    fn cost(text: &str) -> Cost {
+        let mut graph: Graph = text.parse().unwrap();
+        graph.infer_types().unwrap();
+        Cost::of(&graph, &graph.nodes[0])
+    }
+
+    #[test]
+    fn products_are_two_operations_a_multiply_add() {
+        let product =
+            cost("graph \"g\" (%a: f32[7, 3], %b: f32[3, 5]) -> (%y) {\n %y = MatMul(%a, %b)\n}");
+        let expected = Cost {
+            flops: 2 * 7 * 3 * 5,
+            read: 4 * (21 + 15),
+            written: 4 * 35,
+        };
+        assert_eq!(product, expected);
+        let turned = cost(
+            "graph \"g\" (%a: f32[3, 7], %b: f32[3, 5]) -> (%y) {\n %y = Gemm(%a, %b) {transA = 1}\n}",
+        );
+        assert_eq!(turned.flops, 2 * 7 * 3 * 5);
+    }
+
+    #[test]
+    fn convolutions_are_as_papers_count_them() {
+        // ResNet-50's first layer has 118 million multiply-adds at 224 x 224 (He et al., 2015).
+        let first = cost(
+            "graph \"g\" (%x: f32[1, 3, 224, 224], %w: f32[64, 3, 7, 7]) -> (%y) {\n \
+             %y = Conv(%x, %w) {pads = [3, 3, 3, 3], strides = [2, 2]}\n}",
+        );
+        assert_eq!(first.flops, 2 * 112 * 112 * 64 * 147);
+        // Each channel by itself: one filter of 3 x 3.
+        let depthwise = cost(
+            "graph \"g\" (%x: f32[1, 8, 10, 10], %w: f32[8, 1, 3, 3]) -> (%y) {\n \
+             %y = Conv(%x, %w) {group = 8}\n}",
+        );
+        assert_eq!(depthwise.flops, 2 * 8 * 8 * 8 * 9);
+    }
+
+    #[test]
+    fn others_touch_elements_and_movements_compute_nothing() {
+        let sum = cost("graph \"g\" (%a: f32[4, 4], %b: f32[4]) -> (%y) {\n %y = Add(%a, %b)\n}");
+        assert_eq!((sum.flops, sum.read, sum.written), (16, 80, 64));
+        let turn = cost("graph \"g\" (%a: f32[4, 5]) -> (%y) {\n %y = Transpose(%a)\n}");
+        assert_eq!((turn.flops, turn.read, turn.written), (0, 80, 80));
+        let rows =
+            cost("graph \"g\" (%a: f32[1000, 8], %i: i64[3]) -> (%y) {\n %y = Gather(%a, %i)\n}");
+        assert_eq!((rows.flops, rows.read, rows.written), (0, 96 + 24, 96));
+    }
+}

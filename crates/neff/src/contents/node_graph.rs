@@ -1,0 +1,267 @@
+//! A package of several nodes: subgraphs of cores, functions of libraries that run on the CPU, and
+//! what passes between them (docs/package.md, "Several nodes").
+
+mod read;
+mod write;
+
+use super::Contents;
+use super::write::NodeFiles;
+use std::collections::HashSet;
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_tensor::{Buffer, DataType, TensorType};
+
+/// The version of the call signature of CPU nodes (`include/tenon/cpu_node.h`).
+pub const CPU_NODE_VERSION: u32 = 1;
+
+/// All of a package that Tenon made, whatever number of nodes it has.
+#[derive(Debug, Clone)]
+pub struct NodeGraph {
+    /// The package's name.
+    pub name: String,
+    /// What the caller gives, in order.
+    pub inputs: Vec<GraphPort>,
+    /// What computes, in the order it runs: a node comes after those whose outputs it reads.
+    pub nodes: Vec<PackageNode>,
+    /// What the caller gets, in order.
+    pub outputs: Vec<Wire>,
+}
+
+/// A named tensor that passes between nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GraphPort {
+    /// Its name.
+    pub name: String,
+    /// Its data type.
+    pub dtype: DataType,
+    /// Its shape, outermost first.
+    pub shape: Vec<usize>,
+}
+
+/// A node that computes.
+#[derive(Debug, Clone)]
+pub struct PackageNode {
+    /// Its name.
+    pub name: String,
+    /// What it reads, in order.
+    pub inputs: Vec<Wire>,
+    /// What it does.
+    pub work: NodeWork,
+}
+
+/// What a node does.
+#[derive(Debug, Clone)]
+pub enum NodeWork {
+    /// Runs a subgraph on a core.
+    Core(Box<Contents>),
+    /// Calls a function of a library in the caller's thread.
+    Cpu(CpuFunction),
+}
+
+/// A function of a library that the package holds.
+#[derive(Debug, Clone)]
+pub struct CpuFunction {
+    /// The function's symbol.
+    pub symbol: String,
+    /// The library, a file that the system's loader takes.
+    pub library: Buffer,
+    /// The operator that it stands for, for people.
+    pub operator: String,
+    /// What it makes, in order.
+    pub outputs: Vec<GraphPort>,
+}
+
+/// Where a tensor comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Wire {
+    /// The caller's input of that position.
+    Input(usize),
+    /// An output of a node.
+    Output {
+        /// The node's position.
+        node: usize,
+        /// The output's position.
+        output: usize,
+    },
+}
+
+impl From<Contents> for NodeGraph {
+    /// The graph of one subgraph, which reads and makes what the caller gives and gets.
+    fn from(contents: Contents) -> Self {
+        let inputs = ports(&contents.tenon.inputs);
+        let wires = |count| (0..count).map(Wire::Input).collect();
+        let outputs = 0..contents.tenon.outputs.len();
+        Self {
+            name: contents.name.clone(),
+            outputs: outputs
+                .map(|output| Wire::Output { node: 0, output })
+                .collect(),
+            nodes: vec![PackageNode::core(0, wires(inputs.len()), contents)],
+            inputs,
+        }
+    }
+}
+
+impl PackageNode {
+    /// Subgraph `index` of a package, counted from 0; its name follows from that.
+    pub fn core(index: usize, inputs: Vec<Wire>, contents: Contents) -> Self {
+        Self {
+            name: NodeFiles::of(index).name().to_owned(),
+            inputs,
+            work: NodeWork::Core(Box::new(contents)),
+        }
+    }
+}
+
+impl NodeGraph {
+    /// The tensor of a wire; `None` when it leads nowhere.
+    pub fn port(&self, wire: Wire) -> Option<GraphPort> {
+        match wire {
+            Wire::Input(position) => self.inputs.get(position).cloned(),
+            Wire::Output { node, output } => self.nodes.get(node)?.work.outputs().nth(output),
+        }
+    }
+
+    /// The subgraphs.
+    pub fn cores(&self) -> impl Iterator<Item = &Contents> {
+        self.nodes.iter().filter_map(|node| match &node.work {
+            NodeWork::Core(contents) => Some(&**contents),
+            NodeWork::Cpu(_) => None,
+        })
+    }
+
+    /// Name and contents of the one node, when it is one subgraph and nothing else, as most packages
+    /// are; else the graph.
+    pub fn into_one_core(mut self) -> Result<(String, Contents), Self> {
+        match self.nodes.pop() {
+            Some(PackageNode {
+                name,
+                work: NodeWork::Core(contents),
+                ..
+            }) if self.nodes.is_empty() => Ok((name, *contents)),
+            node => {
+                self.nodes.extend(node);
+                Err(self)
+            }
+        }
+    }
+
+    /// Whether it is one subgraph and nothing else.
+    pub fn is_one_core(&self) -> bool {
+        matches!(&self.nodes[..], [node] if matches!(node.work, NodeWork::Core(_)))
+    }
+
+    /// Checks all rules; all problems together.
+    pub fn check(&self) -> Result<()> {
+        let mut problems = Vec::new();
+        let mut names = HashSet::new();
+        for (index, node) in self.nodes.iter().enumerate() {
+            let place = Location::node(&node.name);
+            if !names.insert(&node.name) {
+                problems.push(invalid("two nodes of this name").at(place.clone()));
+            }
+            if let NodeWork::Core(contents) = &node.work
+                && let Err(error) = contents.check()
+            {
+                problems.push(error.at(place.clone()));
+            }
+            let mut report = |error: Error| problems.push(error.at(place.clone()));
+            self.check_inputs(index, node, &mut report);
+            node.work.check(&mut report);
+        }
+        for (position, &wire) in self.outputs.iter().enumerate() {
+            if self.port(wire).is_none() {
+                let field = Location::field(format!("outputs[{position}]"));
+                problems.push(invalid("it comes from nowhere").at(field));
+            }
+        }
+        if self.cores().next().is_none() {
+            problems.push(invalid("no node of a subgraph"));
+        }
+        Error::from_all(problems).map_or(Ok(()), Err)
+    }
+
+    /// Each wire comes from before, and fits what a subgraph reads.
+    fn check_inputs(&self, index: usize, node: &PackageNode, report: &mut impl FnMut(Error)) {
+        if let NodeWork::Core(contents) = &node.work
+            && contents.tenon.inputs.len() != node.inputs.len()
+        {
+            let error = invalid("it does not read what its subgraph does");
+            let error = error.expected(contents.tenon.inputs.len());
+            return report(error.found(node.inputs.len()));
+        }
+        for (position, &wire) in node.inputs.iter().enumerate() {
+            let before = match wire {
+                Wire::Input(_) => true,
+                Wire::Output { node, .. } => node < index,
+            };
+            let Some(port) = self.port(wire).filter(|_| before) else {
+                let text = format!("input {position} comes from no input and no node before");
+                report(invalid(text));
+                continue;
+            };
+            let NodeWork::Core(contents) = &node.work else {
+                continue;
+            };
+            let wanted = &contents.tenon.inputs[position];
+            if (wanted.dtype, &wanted.shape) != (port.dtype, &port.shape) {
+                let text = format!("input '{}' has another type", wanted.name);
+                let error = invalid(text).expected(shown(wanted.dtype, &wanted.shape));
+                report(error.found(shown(port.dtype, &port.shape)));
+            }
+        }
+    }
+}
+
+impl NodeWork {
+    /// What it makes.
+    pub fn outputs(&self) -> impl Iterator<Item = GraphPort> {
+        match self {
+            NodeWork::Core(contents) => ports(&contents.tenon.outputs),
+            NodeWork::Cpu(function) => function.outputs.clone(),
+        }
+        .into_iter()
+    }
+
+    fn check(&self, report: &mut impl FnMut(Error)) {
+        let NodeWork::Cpu(function) = self else {
+            return;
+        };
+        if function.symbol.is_empty() || function.symbol.contains('\0') {
+            report(
+                invalid("a symbol that no library can have")
+                    .found(format!("{:?}", function.symbol)),
+            );
+        }
+        for port in &function.outputs {
+            if port.dtype == DataType::String
+                || TensorType::new(port.dtype, port.shape.as_slice()).is_err()
+            {
+                let text = format!(
+                    "output '{}' is no tensor that a function can make",
+                    port.name
+                );
+                report(invalid(text).found(shown(port.dtype, &port.shape)));
+            }
+        }
+    }
+}
+
+fn ports(ports: &[crate::Port]) -> Vec<GraphPort> {
+    let port = |port: &crate::Port| GraphPort {
+        name: port.name.clone(),
+        dtype: port.dtype,
+        shape: port.shape.clone(),
+    };
+    ports.iter().map(port).collect()
+}
+
+fn shown(dtype: DataType, shape: &[usize]) -> String {
+    format!("{dtype}{shape:?}")
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidPackage, message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,252 @@
+//! A subgraph of a package, ready to execute on a core.
+
+use crate::arenas::{Arenas, Execution};
+use crate::profile::{NodeWatch, Watch};
+use crate::tap::Written;
+use crate::{LoadOptions, Runtime, Signature};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tenon_base::{Control, Error, ErrorKind, Location, Result};
+use tenon_bef::decode;
+use tenon_dma::VariableId;
+use tenon_executor::{BoundFunction, Program, Services};
+use tenon_kernels::{
+    Movements, PreparedForm, Storage, Variable, Variables, accesses, verify_order,
+};
+use tenon_neff::{Contents, PackageVariable, Port, Role, TenonMember};
+use tenon_tensor::{DataType, TensorType};
+
+/// A program bound to its variables, and the memory of its executions.
+pub(crate) struct CoreNode {
+    /// `sg00` and so on.
+    pub name: String,
+    pub inputs: Vec<Signature>,
+    pub outputs: Vec<Signature>,
+    pub member: TenonMember,
+    program: Program,
+    /// Position of the function `main`.
+    main: usize,
+    pub arenas: Arenas,
+    pub written: Written,
+}
+
+impl CoreNode {
+    /// Loads the subgraph called `name`.
+    pub fn load(
+        name: &str,
+        contents: Contents,
+        runtime: &Runtime,
+        options: &LoadOptions,
+    ) -> Result<Self> {
+        let control = &options.control;
+        let member = |file: &str| Location::member(format!("{name}/{file}"));
+        let Contents {
+            variables,
+            movements,
+            program,
+            tenon,
+            ..
+        } = contents;
+        control.progress("variables", 0, 0)?;
+        let types = || -> Result<_> {
+            let inputs = signatures("inputs", &tenon.inputs)?;
+            let outputs = signatures("outputs", &tenon.outputs)?;
+            Ok((inputs, outputs, Arc::new(table(variables, &tenon)?)))
+        };
+        let (inputs, outputs, table) = types().map_err(|error| error.at(member("tenon.json")))?;
+        control.progress("program", 0, 0)?;
+        let bind = || -> Result<_> {
+            let module = decode(&program)?;
+            let movements = movements
+                .into_iter()
+                .map(|movement| (movement.id, movement.descriptors));
+            let movements = Arc::new(Movements::from_iter(movements));
+            let services = Services::new()
+                .with(table.clone())
+                .with(movements.clone())
+                .with(runtime.backends.clone());
+            let bound = Program::decode(&module, &runtime.kernels, &services)?;
+            verify_order(&module, |kernel| accesses(kernel, &table, &movements))?;
+            let main = main(&bound)?;
+            let function = &module.functions[main];
+            let written = Written::of(function, table.clone(), &movements)?;
+            Ok((bound, main, written))
+        };
+        let (program, main, written) = bind().map_err(|error| error.at(member("program.bef")))?;
+        control.progress("memory", 0, 0)?;
+        let arenas = Arenas::new(
+            table,
+            &program.functions()[main],
+            options.in_flight,
+            options.max_in_flight,
+        )?;
+        Ok(Self {
+            name: name.to_owned(),
+            inputs,
+            outputs,
+            member: tenon,
+            program,
+            main,
+            arenas,
+            written,
+        })
+    }
+
+    /// The function that executes it.
+    pub fn main(&self) -> &BoundFunction {
+        &self.program.functions()[self.main]
+    }
+
+    /// Bytes of the arena that hold a value while kernel `index` runs.
+    pub fn alive(&self, index: usize) -> u64 {
+        let kernel = index as u64;
+        let plan = self.member.plan.variables.iter();
+        let alive = plan.filter(|range| (range.first..=range.last).contains(&kernel));
+        alive.map(|range| range.size).sum()
+    }
+
+    /// Executes on the caller's memory; `watch` looks on.
+    pub fn execute<'a>(
+        &self,
+        inputs: impl Iterator<Item = &'a [u8]>,
+        outputs: impl Iterator<Item = &'a mut [u8]>,
+        control: &Control,
+        watch: Option<&mut Watch<'_>>,
+    ) -> Result<()> {
+        let main = self.main();
+        self.arenas
+            .lend(main, control, |Execution { memory, registers }| {
+                memory.with(inputs, outputs, |memory| {
+                    let Some(watch) = watch else {
+                        return main.run(registers, &[], memory, control, &mut ());
+                    };
+                    let mut node = NodeWatch::new(watch, self, memory);
+                    main.run(registers, &[], memory, control, &mut node)?;
+                    node.finish()
+                })
+            })
+    }
+}
+
+/// The function that executes the model.
+fn main(program: &Program) -> Result<usize> {
+    let found = program
+        .functions()
+        .iter()
+        .position(|function| function.name() == "main");
+    let main =
+        found.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no function @main"))?;
+    let function = &program.functions()[main];
+    let registers = function.registers();
+    if function.arguments() > 0 || function.results(&registers).next().is_some() {
+        return Err(invalid(
+            "@main has arguments or results, which nobody gives or takes",
+        ));
+    }
+    Ok(main)
+}
+
+/// The table of variables: those of `def.json` with the types of `tenon.json`. That ports and
+/// variables fit each other was checked when the package was read.
+fn table(variables: Vec<PackageVariable>, member: &TenonMember) -> Result<Variables> {
+    let place = Location::field;
+    let mut errors = Vec::new();
+    let mut types = BTreeMap::new();
+    let mut views = BTreeMap::new();
+    for info in &member.variables {
+        match TensorType::new(info.dtype, info.shape.as_slice()) {
+            Ok(ty) => drop(types.insert(info.var_id, ty)),
+            Err(error) => errors.push(error.at(place(format!("variable {}", info.var_id.0)))),
+        }
+        views.extend(info.view_of.map(|of| (info.var_id, of)));
+    }
+    let mut forms: BTreeMap<VariableId, PreparedForm> = member
+        .constants
+        .iter()
+        .filter_map(|info| {
+            let form = info.prepared.as_ref()?;
+            let form = PreparedForm {
+                of: form.of,
+                backend: form.backend.clone(),
+                layout: form.layout.clone(),
+            };
+            Some((info.var_id, form))
+        })
+        .collect();
+    let positions = |ports: &[Port]| -> BTreeMap<VariableId, usize> {
+        ports
+            .iter()
+            .enumerate()
+            .map(|(position, port)| (port.var_id, position))
+            .collect()
+    };
+    let (inputs, outputs) = (positions(&member.inputs), positions(&member.outputs));
+    let mut all = Vec::with_capacity(variables.len());
+    for (index, variable) in variables.into_iter().enumerate() {
+        let id = VariableId(index as u32);
+        let missing = |what: &str| {
+            invalid(format!("it is not among the {what}"))
+                .at(place(format!("variable '{}'", variable.name)))
+        };
+        let storage = match variable.role {
+            Role::Input => inputs
+                .get(&id)
+                .map(|&at| Storage::Input(at))
+                .ok_or("inputs"),
+            Role::Output => outputs
+                .get(&id)
+                .map(|&at| Storage::Output(at))
+                .ok_or("outputs"),
+            Role::Constant(bytes) => Ok(Storage::Constant(bytes)),
+            Role::Absent => Ok(Storage::Absent),
+            Role::View => views.get(&id).map(|&of| Storage::View(of)).ok_or("views"),
+            Role::Arena { offset } => Ok(Storage::Arena { offset }),
+        };
+        match storage.map_err(missing) {
+            Ok(storage) => all.push(Variable {
+                name: variable.name,
+                size: variable.size,
+                storage,
+                ty: types.remove(&id).or_else(|| port_type(member, id)),
+                prepared: forms.remove(&id),
+            }),
+            Err(error) => errors.push(error),
+        }
+    }
+    Error::from_all(errors).map_or(Ok(()), Err)?;
+    Variables::new(all)
+}
+
+/// The type of an input or output, which workloads need not name.
+fn port_type(member: &TenonMember, id: VariableId) -> Option<TensorType> {
+    let mut ports = member.inputs.iter().chain(&member.outputs);
+    let port = ports.find(|port| port.var_id == id)?;
+    TensorType::new(port.dtype, port.shape.as_slice()).ok()
+}
+
+fn signatures(what: &str, ports: &[Port]) -> Result<Vec<Signature>> {
+    let mut errors = Vec::new();
+    let mut signatures = Vec::with_capacity(ports.len());
+    for port in ports {
+        let ty =
+            TensorType::new(port.dtype, port.shape.as_slice()).and_then(|ty| match ty.dtype() {
+                DataType::String => Err(Error::new(ErrorKind::Unsupported, "a tensor of strings")),
+                _ => Ok(ty),
+            });
+        match ty {
+            Ok(ty) => signatures.push(Signature {
+                name: port.name.clone(),
+                ty,
+            }),
+            Err(error) => {
+                let field = Location::field(format!("{what} '{}'", port.name));
+                errors.push(error.at(field));
+            }
+        }
+    }
+    Error::from_all(errors).map_or(Ok(signatures), Err)
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidPackage, message)
+}

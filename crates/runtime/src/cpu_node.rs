@@ -1,0 +1,219 @@
+//! CPU nodes: functions of libraries that a package carries (docs/package.md, "Several nodes").
+
+#[allow(
+    unsafe_code,
+    reason = "ARCHITECTURE.md names it: code of libraries is called"
+)]
+mod library;
+
+use crate::profile::Watch;
+use crate::{Signature, Tapped};
+use library::{Function, Library, TensorForm};
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::time::Instant;
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_executor::Label;
+use tenon_neff::CpuFunction;
+use tenon_tensor::{ALIGNMENT, Buffer, BufferMut};
+
+/// Allows libraries of packages to run.
+const ALLOWED: &str = "TENON_ALLOW_NATIVE_NODES";
+
+/// Whether the environment allows libraries of packages to run in this process.
+pub(crate) fn allowed_by_environment() -> bool {
+    std::env::var_os(ALLOWED).is_some_and(|value| value == "1")
+}
+
+/// The libraries of one package, each opened once.
+#[derive(Default)]
+pub(crate) struct Libraries(HashMap<*const u8, Library>);
+
+/// A node whose function is found.
+pub(crate) struct CpuNode {
+    name: String,
+    /// The operator that it stands for.
+    operator: String,
+    /// Bytes that it writes.
+    bytes: u64,
+    function: Function,
+    c_name: CString,
+    inputs: Vec<Form>,
+    outputs: Vec<Form>,
+}
+
+/// An operand, and its name and type as C sees them.
+struct Form {
+    signature: Signature,
+    name: CString,
+    dtype: CString,
+    shape: Vec<u64>,
+}
+
+impl CpuNode {
+    /// Opens the library and finds the function.
+    pub fn open(
+        name: &str,
+        function: &CpuFunction,
+        inputs: &[Signature],
+        outputs: &[Signature],
+        libraries: &mut Libraries,
+        allowed: bool,
+    ) -> Result<Self> {
+        let mut open = || {
+            if !allowed {
+                let text = "the package has a CPU node, whose library would run in this process";
+                return Err(Error::new(ErrorKind::Unsupported, text).help(format!(
+                    "if you trust the package, set {ALLOWED}=1 or allow native nodes when loading"
+                )));
+            }
+            let library = libraries.library(&function.library)?;
+            Ok(Self {
+                function: library.function(&function.symbol)?,
+                name: name.to_owned(),
+                operator: function.operator.clone(),
+                bytes: outputs.iter().map(|output| output.ty.bytes() as u64).sum(),
+                c_name: text(name)?,
+                inputs: inputs.iter().map(Form::of).collect::<Result<_>>()?,
+                outputs: outputs.iter().map(Form::of).collect::<Result<_>>()?,
+            })
+        };
+        open().map_err(|error: Error| error.at(Location::node(name)))
+    }
+
+    /// Calls the function in this thread. Memory that is not aligned is copied to or from memory
+    /// that is.
+    pub fn execute<'a>(
+        &self,
+        inputs: &[&[u8]],
+        outputs: impl Iterator<Item = &'a mut [u8]>,
+        watch: Option<&mut Watch<'_>>,
+    ) -> Result<()> {
+        let started = Instant::now();
+        self.call(inputs, outputs, |outputs| {
+            let Some(watch) = watch else {
+                return Ok(());
+            };
+            watch.cpu_node(&self.name, started, self.bytes);
+            let Some(tap) = watch.tap.filter(|tap| tap.wants(&self.name)) else {
+                return Ok(());
+            };
+            let mut made = self.outputs.iter().zip(outputs);
+            made.try_for_each(|(form, bytes)| {
+                tap.made(Tapped {
+                    node: &self.name,
+                    value: &form.signature.name,
+                    ty: Some(&form.signature.ty),
+                    bytes,
+                })
+            })
+        })
+        .map_err(|error| error.at(Location::node(&self.name)))
+    }
+
+    fn call<'a>(
+        &self,
+        inputs: &[&[u8]],
+        outputs: impl Iterator<Item = &'a mut [u8]>,
+        made: impl FnOnce(&mut dyn Iterator<Item = &[u8]>) -> Result<()>,
+    ) -> Result<()> {
+        let mut outputs: Vec<&mut [u8]> = outputs.collect();
+        check(&self.inputs, inputs.iter().map(|bytes| bytes.len()))?;
+        check(&self.outputs, outputs.iter().map(|bytes| bytes.len()))?;
+        let copy = |bytes: &&[u8]| match is_aligned(bytes) {
+            true => Ok(None),
+            false => BufferMut::copy_of(bytes).map(Some),
+        };
+        let copies: Vec<Option<BufferMut>> = inputs.iter().map(copy).collect::<Result<_>>()?;
+        let read = inputs.iter().zip(&copies);
+        let read = read.map(|(bytes, copy)| copy.as_deref().unwrap_or(bytes));
+        let aside = |bytes: &&mut [u8]| match is_aligned(bytes) {
+            true => Ok(None),
+            false => BufferMut::zeroed(bytes.len()).map(Some),
+        };
+        let mut asides: Vec<Option<BufferMut>> =
+            outputs.iter().map(aside).collect::<Result<_>>()?;
+        let written = outputs.iter_mut().zip(&mut asides);
+        let written = written.map(|(bytes, aside)| aside.as_deref_mut().unwrap_or(bytes));
+        self.function.call(
+            &self.c_name,
+            self.inputs.iter().map(Form::told).zip(read),
+            self.outputs.iter().map(Form::told).zip(written),
+        )?;
+        for (output, aside) in outputs.iter_mut().zip(&asides) {
+            if let Some(aside) = aside {
+                output.copy_from_slice(aside);
+            }
+        }
+        made(&mut outputs.iter().map(|bytes| &**bytes))
+    }
+
+    /// How a profile shows it.
+    pub fn label(&self) -> Label<'_> {
+        Label {
+            node: &self.name,
+            operator: &self.operator,
+            backend: "cpu node",
+            bytes: self.bytes,
+        }
+    }
+}
+
+fn is_aligned(bytes: &[u8]) -> bool {
+    (bytes.as_ptr() as usize).is_multiple_of(ALIGNMENT)
+}
+
+/// Each operand has the bytes of its type.
+fn check(forms: &[Form], lengths: impl ExactSizeIterator<Item = usize>) -> Result<()> {
+    let found: Vec<usize> = lengths.collect();
+    let expected: Vec<usize> = forms.iter().map(|form| form.signature.ty.bytes()).collect();
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::InvalidArgument,
+        "operands have wrong numbers of bytes",
+    )
+    .expected(format_args!("{expected:?}"))
+    .found(format_args!("{found:?}")))
+}
+
+impl Libraries {
+    fn library(&mut self, bytes: &Buffer) -> Result<&Library> {
+        use std::collections::hash_map::Entry;
+        match self.0.entry(bytes.as_ptr()) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(new) => Ok(new.insert(Library::open(bytes)?)),
+        }
+    }
+}
+
+impl Form {
+    fn of(signature: &Signature) -> Result<Self> {
+        Ok(Self {
+            signature: signature.clone(),
+            name: text(&signature.name)?,
+            dtype: text(signature.ty.dtype().name())?,
+            shape: signature
+                .ty
+                .shape()
+                .iter()
+                .map(|&extent| extent as u64)
+                .collect(),
+        })
+    }
+
+    fn told(&self) -> TensorForm<'_> {
+        TensorForm {
+            name: &self.name,
+            dtype: &self.dtype,
+            shape: &self.shape,
+        }
+    }
+}
+
+fn text(name: &str) -> Result<CString> {
+    CString::new(name).map_err(|_| {
+        Error::new(ErrorKind::InvalidPackage, "a name with a zero byte").found(format!("{name:?}"))
+    })
+}

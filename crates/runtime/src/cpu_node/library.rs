@@ -1,0 +1,169 @@
+//! Libraries of CPU nodes: opened from memory, called with pointers. The only module of this crate
+//! with unsafe code besides those that `ARCHITECTURE.md` names.
+
+use libloading::os::unix::{Library as System, RTLD_LOCAL, RTLD_NOW};
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::ffi::{CStr, c_char, c_void};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use tenon_base::{Error, ErrorKind, Result};
+
+/// Room for what a function says when it fails.
+const MESSAGE: usize = 512;
+
+/// `tenon_cpu_node_tensor` of `include/tenon/cpu_node.h`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RawTensor {
+    name: *const c_char,
+    dtype: *const c_char,
+    shape: *const u64,
+    rank: u64,
+    data: *mut c_void,
+    bytes: u64,
+}
+
+/// `tenon_cpu_node_call` of `include/tenon/cpu_node.h`.
+#[repr(C)]
+struct RawCall {
+    size: usize,
+    node: *const c_char,
+    inputs: *const RawTensor,
+    input_count: u64,
+    outputs: *const RawTensor,
+    output_count: u64,
+    message: *mut c_char,
+    message_size: u64,
+}
+
+type RawFunction = unsafe extern "C" fn(*const RawCall) -> i32;
+
+// The layouts that C compilers give the header's structs where pointers have 8 bytes.
+const _: () = assert!(size_of::<usize>() != 8 || size_of::<RawTensor>() == 48);
+const _: () = assert!(size_of::<usize>() != 8 || size_of::<RawCall>() == 64);
+
+/// A library, open until its last function is gone.
+#[derive(Clone)]
+pub(super) struct Library(Arc<System>);
+
+impl Library {
+    /// Opens a library whose file these bytes are, through a private file without a name.
+    pub fn open(bytes: &[u8]) -> Result<Self> {
+        let failed = |what: &str, error: &dyn std::fmt::Display| {
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("cannot {what} the library: {error}"),
+            )
+        };
+        let file = memfd_create("tenon-cpu-node", MemfdFlags::CLOEXEC)
+            .map_err(|error| failed("copy", &error))?;
+        let mut file = File::from(file);
+        file.write_all(bytes)
+            .map_err(|error| failed("copy", &error))?;
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        // SAFETY: opening runs the library's initialisers: code of the package, which the caller
+        // has allowed to run in this process.
+        let library = unsafe { System::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
+        match library {
+            Ok(library) => Ok(Self(Arc::new(library))),
+            Err(error) => {
+                let error = failed("open", &error);
+                Err(error.help("it must be a shared library made for this machine"))
+            }
+        }
+    }
+
+    /// The function of that symbol.
+    pub fn function(&self, symbol: &str) -> Result<Function> {
+        // SAFETY: that the symbol has the signature of `cpu_node.h` is what the package says, and
+        // its code is allowed to run in this process.
+        let found = unsafe { self.0.get::<RawFunction>(symbol.as_bytes()) };
+        match found {
+            Ok(function) => Ok(Function {
+                raw: *function,
+                _library: self.clone(),
+            }),
+            Err(_) => Err(Error::new(
+                ErrorKind::NotFound,
+                format!("the library has no function '{symbol}'"),
+            )),
+        }
+    }
+}
+
+/// A function of a library.
+pub(super) struct Function {
+    raw: RawFunction,
+    /// Keeps the code in memory.
+    _library: Library,
+}
+
+/// A tensor as a function is told of it; `bytes` of its memory come with each call.
+pub(super) struct TensorForm<'a> {
+    pub name: &'a CStr,
+    pub dtype: &'a CStr,
+    pub shape: &'a [u64],
+}
+
+impl Function {
+    /// Calls the function; each tensor comes with its memory.
+    pub fn call<'a>(
+        &self,
+        node: &CStr,
+        inputs: impl Iterator<Item = (TensorForm<'a>, &'a [u8])>,
+        outputs: impl Iterator<Item = (TensorForm<'a>, &'a mut [u8])>,
+    ) -> Result<()> {
+        // Inputs are declared as memory that is only read (cpu_node.h).
+        let inputs: Vec<RawTensor> = inputs
+            .map(|(form, bytes)| raw(&form, bytes.as_ptr().cast_mut(), bytes.len()))
+            .collect();
+        let outputs: Vec<RawTensor> = outputs
+            .map(|(form, bytes)| raw(&form, bytes.as_mut_ptr(), bytes.len()))
+            .collect();
+        let mut message = [0 as c_char; MESSAGE];
+        let call = RawCall {
+            size: size_of::<RawCall>(),
+            node: node.as_ptr(),
+            inputs: inputs.as_ptr(),
+            input_count: inputs.len() as u64,
+            outputs: outputs.as_ptr(),
+            output_count: outputs.len() as u64,
+            message: message.as_mut_ptr(),
+            message_size: MESSAGE as u64,
+        };
+        // SAFETY: all pointers are to memory that is borrowed until the function returns, of the
+        // lengths told beside them; outputs are borrowed mutably. That the function keeps to
+        // `cpu_node.h` is what the caller trusts the package for.
+        let status = unsafe { (self.raw)(&call) };
+        if status == 0 {
+            return Ok(());
+        }
+        message[MESSAGE - 1] = 0;
+        let text: Vec<u8> = message
+            .iter()
+            .map(|&byte| byte as u8)
+            .take_while(|&byte| byte != 0)
+            .collect();
+        let text = match String::from_utf8_lossy(&text).trim() {
+            "" => "it says not why".to_owned(),
+            text => text.to_owned(),
+        };
+        Err(Error::new(
+            ErrorKind::ExecutionFailed,
+            format!("the CPU function failed with {status}: {text}"),
+        ))
+    }
+}
+
+fn raw(form: &TensorForm<'_>, data: *mut u8, bytes: usize) -> RawTensor {
+    RawTensor {
+        name: form.name.as_ptr(),
+        dtype: form.dtype.as_ptr(),
+        shape: form.shape.as_ptr(),
+        rank: form.shape.len() as u64,
+        data: data.cast(),
+        bytes: bytes as u64,
+    }
+}

@@ -1,0 +1,322 @@
+//! The graph walker: executes the nodes of a package one by one, in the thread that asks for it, and
+//! hands on what they make.
+
+use crate::core_node::CoreNode;
+use crate::cpu_node::{CpuNode, Libraries};
+use crate::load::signature;
+use crate::profile::Watch;
+use crate::{LoadOptions, Runtime, Signature};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tenon_base::{Control, Error, ErrorKind, Result};
+use tenon_neff::{NodeGraph, NodeWork, PackageNode, Wire};
+use tenon_tensor::BufferMut;
+
+/// A package's nodes in the order they run, and where tensors lie between them.
+pub(crate) struct Walker {
+    steps: Vec<Step>,
+    /// Bytes of each tensor between nodes.
+    between: Vec<usize>,
+    /// Where each of the caller's outputs comes from, unless a node writes it where it lies.
+    copied: Vec<Option<Source>>,
+    /// Tensors of executions that have ended, for the next ones.
+    spare: Mutex<Vec<Tensors>>,
+}
+
+/// The tensors between the nodes of one execution; `None` while a node writes one.
+type Tensors = Vec<Option<BufferMut>>;
+
+struct Step {
+    work: Work,
+    inputs: Vec<Source>,
+    outputs: Vec<Target>,
+}
+
+enum Work {
+    Core(Box<CoreNode>),
+    Cpu(CpuNode),
+}
+
+/// A node of a package.
+pub(crate) enum Node<'a> {
+    Core(&'a CoreNode),
+    Cpu(&'a CpuNode),
+}
+
+impl<'a> Node<'a> {
+    /// The subgraph that it executes, if it does.
+    pub fn core(self) -> Option<&'a CoreNode> {
+        match self {
+            Node::Core(core) => Some(core),
+            Node::Cpu(_) => None,
+        }
+    }
+}
+
+/// Where a tensor is read.
+#[derive(Clone, Copy)]
+enum Source {
+    /// The caller's input of that position.
+    Input(usize),
+    /// The tensor between nodes of that position.
+    Between(usize),
+}
+
+/// Where a tensor is written.
+#[derive(Clone, Copy)]
+enum Target {
+    /// The caller's output of that position, which no node reads.
+    Output(usize),
+    /// The tensor between nodes of that position.
+    Between(usize),
+}
+
+/// Memory that a node writes.
+enum Written<'a> {
+    Output(usize, &'a mut [u8]),
+    Between(usize, BufferMut),
+}
+
+impl Written<'_> {
+    fn bytes(&mut self) -> &mut [u8] {
+        match self {
+            Written::Output(_, bytes) => bytes,
+            Written::Between(_, buffer) => buffer,
+        }
+    }
+}
+
+impl Walker {
+    /// Loads every node; all problems of nodes together.
+    pub fn load(graph: NodeGraph, runtime: &Runtime, options: &LoadOptions) -> Result<Self> {
+        let types: Vec<Vec<Signature>> = graph
+            .nodes
+            .iter()
+            .map(|node| node.work.outputs().map(|port| signature(&port)).collect())
+            .collect::<Result<_>>()?;
+        let read = |node: &PackageNode| -> Result<Vec<Signature>> {
+            let ports = node.inputs.iter().filter_map(|&wire| graph.port(wire));
+            ports.map(|port| signature(&port)).collect()
+        };
+        let read: Vec<Vec<Signature>> = graph.nodes.iter().map(read).collect::<Result<_>>()?;
+        let Plan {
+            inputs,
+            outputs,
+            between,
+            copied,
+        } = Plan::of(&graph, &types);
+        let mut libraries = Libraries::default();
+        let mut problems = Vec::new();
+        let mut works = Vec::new();
+        for ((node, read), made) in graph.nodes.into_iter().zip(&read).zip(&types) {
+            let loaded = match node.work {
+                NodeWork::Core(contents) => CoreNode::load(&node.name, *contents, runtime, options)
+                    .map(|core| Work::Core(Box::new(core))),
+                NodeWork::Cpu(function) => {
+                    let allowed = options.native_nodes;
+                    CpuNode::open(&node.name, &function, read, made, &mut libraries, allowed)
+                        .map(Work::Cpu)
+                }
+            };
+            match loaded {
+                Ok(work) => works.push(work),
+                Err(error) => problems.push(error),
+            }
+        }
+        if let Some(error) = Error::from_all(problems) {
+            return Err(error);
+        }
+        let steps = works.into_iter().zip(inputs).zip(outputs);
+        let step = |((work, inputs), outputs)| Step {
+            work,
+            inputs,
+            outputs,
+        };
+        Ok(Self {
+            steps: steps.map(step).collect(),
+            between,
+            copied,
+            spare: Mutex::default(),
+        })
+    }
+
+    /// The nodes in the order they run.
+    pub fn nodes(&self) -> impl Iterator<Item = Node<'_>> {
+        self.steps.iter().map(|step| match &step.work {
+            Work::Core(core) => Node::Core(core),
+            Work::Cpu(cpu) => Node::Cpu(cpu),
+        })
+    }
+
+    /// Executes on the caller's memory, in this thread. A subgraph executes while it holds what
+    /// `turn` gives, a turn on a core; CPU nodes run without one, so that several threads keep the
+    /// core busy.
+    pub fn execute<'a, T>(
+        &self,
+        inputs: &[&'a [u8]],
+        outputs: Vec<&'a mut [u8]>,
+        control: &Control,
+        turn: impl Fn() -> Result<T>,
+        mut watch: Option<&mut Watch<'_>>,
+    ) -> Result<()> {
+        let mut tensors = self.take()?;
+        let mut outputs: Vec<Option<&mut [u8]>> = outputs.into_iter().map(Some).collect();
+        for step in &self.steps {
+            control.check()?;
+            let mut written = step.written(&mut tensors, &mut outputs)?;
+            let read = step.read(&tensors, inputs)?;
+            let made = written.iter_mut().map(Written::bytes);
+            let watch = watch.as_deref_mut();
+            match &step.work {
+                Work::Core(core) => {
+                    let _turn = turn()?;
+                    core.execute(read.into_iter(), made, control, watch)?;
+                }
+                Work::Cpu(cpu) => cpu.execute(&read, made, watch)?,
+            }
+            for written in written {
+                match written {
+                    Written::Output(at, bytes) => outputs[at] = Some(bytes),
+                    Written::Between(at, buffer) => tensors[at] = Some(buffer),
+                }
+            }
+        }
+        for (source, output) in self.copied.iter().zip(&mut outputs) {
+            if let (Some(source), Some(output)) = (source, output) {
+                output.copy_from_slice(source.bytes(&tensors, inputs)?);
+            }
+        }
+        self.lock().push(tensors);
+        Ok(())
+    }
+
+    /// Tensors between nodes for one execution.
+    fn take(&self) -> Result<Tensors> {
+        if let Some(tensors) = self.lock().pop() {
+            return Ok(tensors);
+        }
+        let sizes = self.between.iter();
+        sizes
+            .map(|&size| BufferMut::zeroed(size).map(Some))
+            .collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Tensors>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Step {
+    /// Takes the memory that the node writes.
+    fn written<'a>(
+        &self,
+        tensors: &mut Tensors,
+        outputs: &mut [Option<&'a mut [u8]>],
+    ) -> Result<Vec<Written<'a>>> {
+        let take = |target: &Target| match *target {
+            Target::Output(at) => {
+                let output = outputs.get_mut(at).and_then(Option::take);
+                output
+                    .map(|bytes| Written::Output(at, bytes))
+                    .ok_or_else(|| {
+                        Error::new(
+                            ErrorKind::InvalidArgument,
+                            format!("output {at} is missing"),
+                        )
+                    })
+            }
+            Target::Between(at) => {
+                let tensor = tensors.get_mut(at).and_then(Option::take);
+                tensor
+                    .map(|buffer| Written::Between(at, buffer))
+                    .ok_or_else(nothing_there)
+            }
+        };
+        self.outputs.iter().map(take).collect()
+    }
+
+    /// What the node reads.
+    fn read<'a>(&self, tensors: &'a Tensors, inputs: &[&'a [u8]]) -> Result<Vec<&'a [u8]>> {
+        let sources = self.inputs.iter();
+        sources
+            .map(|source| source.bytes(tensors, inputs))
+            .collect()
+    }
+}
+
+impl Source {
+    fn bytes<'a>(self, tensors: &'a Tensors, inputs: &[&'a [u8]]) -> Result<&'a [u8]> {
+        match self {
+            Source::Input(at) => inputs.get(at).copied().ok_or_else(|| {
+                Error::new(ErrorKind::InvalidArgument, format!("input {at} is missing"))
+            }),
+            Source::Between(at) => {
+                let tensor = tensors.get(at).and_then(Option::as_ref);
+                tensor.map(|buffer| &buffer[..]).ok_or_else(nothing_there)
+            }
+        }
+    }
+}
+
+fn nothing_there() -> Error {
+    Error::new(ErrorKind::Internal, "a node reads what is being written")
+}
+
+/// Where tensors lie, by node.
+struct Plan {
+    inputs: Vec<Vec<Source>>,
+    outputs: Vec<Vec<Target>>,
+    between: Vec<usize>,
+    copied: Vec<Option<Source>>,
+}
+
+impl Plan {
+    /// A tensor that is an output of the model and that no node reads is written where the caller
+    /// wants it; every other one that a node makes lies between.
+    fn of(graph: &NodeGraph, types: &[Vec<Signature>]) -> Self {
+        let read: HashSet<Wire> = graph
+            .nodes
+            .iter()
+            .flat_map(|node| node.inputs.clone())
+            .collect();
+        let mut targets: HashMap<Wire, Target> = HashMap::new();
+        for (position, &wire) in graph.outputs.iter().enumerate() {
+            if matches!(wire, Wire::Output { .. }) && !read.contains(&wire) {
+                targets.entry(wire).or_insert(Target::Output(position));
+            }
+        }
+        // An output that stands twice is written once and then copied: it lies between.
+        let mut seen = HashSet::new();
+        for wire in graph.outputs.iter().filter(|wire| !seen.insert(**wire)) {
+            targets.remove(wire);
+        }
+        let mut between = Vec::new();
+        let mut outputs = Vec::new();
+        for (node, signatures) in types.iter().enumerate() {
+            let target = |(output, signature): (usize, &Signature)| {
+                *targets
+                    .entry(Wire::Output { node, output })
+                    .or_insert_with(|| {
+                        between.push(signature.ty.bytes());
+                        Target::Between(between.len() - 1)
+                    })
+            };
+            outputs.push(signatures.iter().enumerate().map(target).collect());
+        }
+        let source = |wire: &Wire| match (*wire, targets.get(wire)) {
+            (Wire::Input(at), _) => Some(Source::Input(at)),
+            (_, Some(&Target::Between(at))) => Some(Source::Between(at)),
+            _ => None,
+        };
+        Self {
+            inputs: graph
+                .nodes
+                .iter()
+                .map(|node| node.inputs.iter().filter_map(source).collect())
+                .collect(),
+            copied: graph.outputs.iter().map(source).collect(),
+            outputs,
+            between,
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Packages of several nodes: the graph walker, and functions of a library that C made.
+
+mod common;
+
+use common::{f32s, node, numbers, runtime};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+use tenon_base::{Control, Error, ErrorKind, Result};
+use tenon_compiler::{CompiledNodes, CpuNode, Options, compile_nodes};
+use tenon_graph::{Attributes, Graph};
+use tenon_neff::{NodeGraph, NodeTable, NodeWork, Package, WriteOptions};
+use tenon_runtime::{ExecuteOptions, LoadOptions, Model, NanCheck, Tap, Tapped};
+use tenon_tensor::{Buffer, BufferMut, Tensor};
+
+fn include() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include")
+}
+
+/// The library of `tests/data/cpu_nodes.c`.
+fn library() -> Buffer {
+    static LIBRARY: OnceLock<Vec<u8>> = OnceLock::new();
+    let bytes = LIBRARY.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("libnodes.so");
+        let status = Command::new("cc")
+            .args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-I"])
+            .arg(include())
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cpu_nodes.c"))
+            .args(["-lm", "-o"])
+            .arg(&file)
+            .status()
+            .expect("a C compiler called cc");
+        assert!(status.success());
+        std::fs::read(file).unwrap()
+    });
+    BufferMut::copy_of(bytes).unwrap().freeze()
+}
+
+fn cpu(name: &str, input: &str, output: &str, symbol: &str) -> CpuNode {
+    CpuNode {
+        name: name.into(),
+        operator: "test.Function".into(),
+        inputs: vec![input.into()],
+        outputs: vec![output.into()],
+        library: library(),
+        symbol: symbol.into(),
+    }
+}
+
+/// x -> `first` -> d -> matmul -> m -> `second` -> s -> sigmoid -> y; y and s are the outputs.
+fn graph(first: &str, second: &str) -> (Graph, Vec<CpuNode>) {
+    let mut graph = Graph::new("cut");
+    graph.add_input("x", f32s(&[1, 4]));
+    let d = graph.add_input("d", f32s(&[1, 4]));
+    let s = graph.add_input("s", f32s(&[1, 3]));
+    let weights = graph.add_constant("w", numbers(&[4, 3], 1));
+    let m = node(&mut graph, "m", "MatMul", &[d, weights], Attributes::new());
+    let y = node(&mut graph, "y", "Sigmoid", &[s], Attributes::new());
+    graph.outputs.extend([y, s, m]);
+    let nodes = vec![
+        cpu("first", "x", "d", first),
+        cpu("second", "m.out", "s", second),
+    ];
+    (graph, nodes)
+}
+
+fn compiled(first: &str, second: &str) -> Result<CompiledNodes> {
+    let (graph, nodes) = graph(first, second);
+    compile_nodes(graph, nodes, 2, &Options::new(&tenon_builtin::registry()))
+}
+
+fn package(first: &str, second: &str) -> Package {
+    let nodes = compiled(first, second).unwrap().nodes;
+    let bytes = nodes.to_bytes(WriteOptions::default(), &Control::new());
+    common::open(&bytes.unwrap()).unwrap()
+}
+
+fn allowed() -> LoadOptions {
+    LoadOptions {
+        native_nodes: true,
+        ..LoadOptions::default()
+    }
+}
+
+fn model(first: &str, second: &str) -> Model {
+    Model::load(&runtime(), &package(first, second), &allowed()).unwrap()
+}
+
+fn x() -> Tensor {
+    numbers(&[1, 4], 9)
+}
+
+/// The model in plain loops: 2 (2 x w), and its sigmoid.
+fn by_hand() -> (Vec<f32>, Vec<f32>) {
+    let (x, w) = (x(), numbers(&[4, 3], 1));
+    let (x, w) = (x.as_slice::<f32>().unwrap(), w.as_slice::<f32>().unwrap());
+    let product = |column| {
+        (0..4)
+            .map(|row| 2.0 * x[row] * w[row * 3 + column])
+            .sum::<f32>()
+    };
+    let s: Vec<f32> = (0..3).map(|column| 2.0 * product(column)).collect();
+    (s.iter().map(|s| 1.0 / (1.0 + (-s).exp())).collect(), s)
+}
+
+fn check(outputs: &[Tensor]) {
+    let (y, s) = by_hand();
+    common::assert_close(outputs[0].as_slice::<f32>().unwrap(), &y);
+    common::assert_close(outputs[1].as_slice::<f32>().unwrap(), &s);
+}
+
+#[test]
+fn nodes_run_one_after_the_other() {
+    let package = package("twice", "twice");
+    let names: Vec<String> = NodeTable::of(&package)
+        .unwrap()
+        .nodes
+        .iter()
+        .map(|node| format!("{} {}", node.executor, node.name))
+        .collect();
+    let expected = [
+        "CPU first",
+        "Neuron Core sg00",
+        "CPU second",
+        "Neuron Core sg01",
+    ];
+    assert_eq!(names, expected);
+    let model = Model::load(&runtime(), &package, &allowed()).unwrap();
+    let names = |signatures: &[tenon_runtime::Signature]| -> Vec<String> {
+        signatures
+            .iter()
+            .map(|it| format!("{}: {}", it.name, it.ty))
+            .collect()
+    };
+    assert_eq!(names(model.inputs()), ["x: f32[1, 4]"]);
+    assert_eq!(names(model.outputs()), ["y.out: f32[1, 3]", "s: f32[1, 3]"]);
+    assert_eq!(model.placement().nodes.len(), 2);
+    check(&model.run(&[("x", &x())]).unwrap());
+    // Threads share it.
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..50).for_each(|_| check(&model.run(&[("x", &x())]).unwrap())));
+        }
+    });
+}
+
+#[test]
+fn memory_of_the_caller_need_not_be_aligned() {
+    let model = model("twice", "twice");
+    let mut input = vec![0; 17];
+    input[1..].copy_from_slice(x().bytes());
+    let (mut y, mut s) = (vec![0; 13], vec![0; 13]);
+    model
+        .execute(&[&input[1..]], &mut [&mut y[1..], &mut s[1..]])
+        .unwrap();
+    let numbers =
+        |bytes: &[u8]| Tensor::new(f32s(&[1, 3]), BufferMut::copy_of(bytes).unwrap().freeze());
+    check(&[numbers(&y[1..]).unwrap(), numbers(&s[1..]).unwrap()]);
+    let error = model
+        .execute(&[&input], &mut [&mut y[1..], &mut s[1..]])
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn libraries_run_only_when_allowed() {
+    let options = LoadOptions {
+        native_nodes: false,
+        ..LoadOptions::default()
+    };
+    let error = Model::load(&runtime(), &package("twice", "root"), &options).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains(
+            "node 'first': the package has a CPU node, whose library would run in this process; if \
+             you trust the package, set TENON_ALLOW_NATIVE_NODES=1 or allow native nodes"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("node 'second'"), "{text}");
+}
+
+#[test]
+fn a_function_that_fails_says_why() {
+    let run = |first| model(first, "twice").run(&[("x", &x())]).unwrap_err();
+    let error = run("refuses");
+    assert_eq!(error.kind(), ErrorKind::ExecutionFailed);
+    assert_eq!(
+        error.to_string(),
+        "node 'first': the CPU function failed with 7: first: not today"
+    );
+    let text = run("says_nothing").to_string();
+    assert!(text.ends_with("failed with -3: it says not why"), "{text}");
+}
+
+#[test]
+fn libraries_that_do_not_fit_are_refused() {
+    let text = compiled("thrice", "twice").unwrap_err().to_string();
+    assert_eq!(
+        text,
+        "node 'first': the library given for it has no symbol 'thrice'"
+    );
+    let (graph, mut nodes) = graph("twice", "twice");
+    nodes[1].library = BufferMut::copy_of(b"text").unwrap().freeze();
+    let options = Options::new(&tenon_builtin::registry()).clone();
+    let text = compile_nodes(graph, nodes, 2, &options)
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        text,
+        "node 'second': the file given for it is no shared library (ELF)"
+    );
+    // What only the loader of the system finds.
+    let load = |change: fn(&mut tenon_neff::CpuFunction)| {
+        let mut nodes: NodeGraph = compiled("twice", "twice").unwrap().nodes;
+        for node in &mut nodes.nodes {
+            if let NodeWork::Cpu(function) = &mut node.work {
+                change(function);
+            }
+        }
+        let bytes = nodes
+            .to_bytes(WriteOptions::default(), &Control::new())
+            .unwrap();
+        let package = common::open(&bytes).unwrap();
+        Model::load(&runtime(), &package, &allowed())
+            .unwrap_err()
+            .to_string()
+    };
+    let text = load(|function| function.symbol = "nodes.c".into());
+    assert!(
+        text.contains("node 'first': the library has no function 'nodes.c'"),
+        "{text}"
+    );
+    let text = load(|function| {
+        function.library = BufferMut::copy_of(&library()[..999]).unwrap().freeze();
+    });
+    assert!(
+        text.contains("node 'first': cannot open the library: "),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_deadline_passes_in_a_cpu_node() {
+    let model = model("sleeps", "twice");
+    let control = Control::with_deadline(Instant::now() + Duration::from_millis(10));
+    let options = ExecuteOptions {
+        control: Some(&control),
+        ..ExecuteOptions::default()
+    };
+    let error = model.run_with(&[("x", &x())], options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+    check(&model.run(&[("x", &x())]).unwrap());
+}
+
+/// Keeps what it hears.
+#[derive(Default)]
+struct Heard(Mutex<Vec<(String, String, Vec<u8>)>>);
+
+impl Tap for Heard {
+    fn wants(&self, node: &str) -> bool {
+        node != "m"
+    }
+
+    fn made(&self, tapped: Tapped<'_>) -> Result<()> {
+        let (node, value) = (tapped.node.to_owned(), tapped.value.to_owned());
+        assert_eq!(tapped.ty.unwrap().bytes(), tapped.bytes.len());
+        self.0
+            .lock()
+            .unwrap()
+            .push((node, value, tapped.bytes.to_vec()));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_tap_hears_what_nodes_make() {
+    let model = model("twice", "twice");
+    let heard = Heard::default();
+    let mut profile = model.profile();
+    let options = ExecuteOptions {
+        tap: Some(&heard),
+        profile: Some(&mut profile),
+        ..ExecuteOptions::default()
+    };
+    let outputs = model.run_with(&[("x", &x())], options).unwrap();
+    let heard = heard.0.into_inner().unwrap();
+    let names: Vec<(&str, &str)> = heard
+        .iter()
+        .map(|(node, value, _)| (&**node, &**value))
+        .collect();
+    assert_eq!(names, [("first", "d"), ("second", "s"), ("y", "y.out")]);
+    assert_eq!(heard[1].2, outputs[1].bytes());
+    assert_eq!(heard[2].2, outputs[0].bytes());
+    let rows: Vec<(&str, &str)> = profile
+        .kernels
+        .iter()
+        .map(|row| (row.node.as_str(), row.backend.as_str()))
+        .collect();
+    assert_eq!(rows[0], ("first", "cpu node"));
+    assert_eq!(rows[2], ("second", "cpu node"));
+    assert_eq!(rows.len(), 4);
+    assert!(profile.kernels.iter().all(|row| !row.time.is_zero()));
+}
+
+#[test]
+fn the_first_value_that_is_no_number_is_named() {
+    let model = model("root", "twice");
+    // The square root of -1 is NaN, and so is all that follows.
+    let x = Tensor::from_slice([1, 4], &[4.0f32, 1.0, -1.0, -2.0]).unwrap();
+    let run = |tap: Option<&dyn Tap>| {
+        let options = ExecuteOptions {
+            tap,
+            ..ExecuteOptions::default()
+        };
+        model.run_with(&[("x", &x)], options)
+    };
+    run(None).unwrap();
+    let error: Error = run(Some(&NanCheck)).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.kind().nrt_status()),
+        (ErrorKind::NotANumber, 1003)
+    );
+    let text = error.to_string();
+    assert!(
+        text.starts_with("node 'first': 'd' holds NaN at [0, 2], element 2 of f32[1, 4]"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_header_is_c_and_c_plus_plus() {
+    for (language, standard) in [("c", "c99"), ("c++", "c++11")] {
+        let mut check = Command::new("cc")
+            .args(["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror"])
+            .args(["-x", language, &format!("-std={standard}"), "-I"])
+            .arg(include())
+            .arg("-")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("a C compiler called cc");
+        let source = "#include <tenon/cpu_node.h>\n\
+            tenon_cpu_node_function function;\n\
+            typedef char call_size[sizeof(tenon_cpu_node_call) == 64 ? 1 : -1];\n\
+            typedef char tensor_size[sizeof(tenon_cpu_node_tensor) == 48 ? 1 : -1];\n";
+        let mut stdin = check.stdin.take().unwrap();
+        std::io::Write::write_all(&mut stdin, source.as_bytes()).unwrap();
+        drop(stdin);
+        assert!(check.wait().unwrap().success(), "{language}");
+    }
+}

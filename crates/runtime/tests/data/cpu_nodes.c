@@ -1,0 +1,71 @@
+/* CPU nodes of tests/cpu_nodes.rs. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <tenon/cpu_node.h>
+
+static uint64_t elements(const tenon_cpu_node_tensor *tensor)
+{
+    uint64_t count = 1;
+    for (uint64_t axis = 0; axis < tensor->rank; axis++)
+        count *= tensor->shape[axis];
+    return count;
+}
+
+static int32_t fail(const tenon_cpu_node_call *call, const char *why)
+{
+    snprintf(call->message, call->message_size, "%s: %s", call->node, why);
+    return 7;
+}
+
+/* What every call must be. */
+static const char *wrong(const tenon_cpu_node_call *call)
+{
+    if (call->size < sizeof *call || call->input_count != 1 || call->output_count != 1)
+        return "not one input and one output";
+    const tenon_cpu_node_tensor *x = call->inputs, *y = call->outputs;
+    if (strcmp(x->dtype, "f32") || strcmp(y->dtype, "f32") || !*x->name || !*y->name)
+        return "not named tensors of f32";
+    if (elements(x) * sizeof(float) != x->bytes || elements(y) != elements(x))
+        return "sizes differ";
+    if ((uintptr_t)x->data % 64 || (uintptr_t)y->data % 64)
+        return "not aligned";
+    return NULL;
+}
+
+int32_t twice(const tenon_cpu_node_call *call)
+{
+    if (wrong(call))
+        return fail(call, wrong(call));
+    for (uint64_t i = 0; i < elements(call->outputs); i++)
+        ((float *)call->outputs->data)[i] = 2 * ((const float *)call->inputs->data)[i];
+    return 0;
+}
+
+int32_t root(const tenon_cpu_node_call *call)
+{
+    if (wrong(call))
+        return fail(call, wrong(call));
+    for (uint64_t i = 0; i < elements(call->outputs); i++)
+        ((float *)call->outputs->data)[i] = sqrtf(((const float *)call->inputs->data)[i]);
+    return 0;
+}
+
+int32_t refuses(const tenon_cpu_node_call *call)
+{
+    return fail(call, "not today");
+}
+
+int32_t says_nothing(const tenon_cpu_node_call *call)
+{
+    (void)call;
+    return -3;
+}
+
+int32_t sleeps(const tenon_cpu_node_call *call)
+{
+    struct timespec time = {0, 30 * 1000 * 1000};
+    nanosleep(&time, NULL);
+    return twice(call);
+}
