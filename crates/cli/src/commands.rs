@@ -14,5 +14,6 @@ pub mod package;
 pub mod profile;
 pub mod run;
 pub mod translate;
+pub mod watch;
 
 mod load;

@@ -47,6 +47,9 @@ pub enum Command {
     Exec(Exec),
     Opt(Opt),
     Backends(Backends),
+    Devices(crate::watch_flags::Devices),
+    Monitor(crate::watch_flags::Monitor),
+    Top(crate::watch_flags::Top),
     Completions(Completions),
     Man(Man),
 }

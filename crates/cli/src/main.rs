@@ -12,6 +12,7 @@ mod package_flags;
 mod program_flags;
 mod progress;
 mod table;
+mod watch_flags;
 
 use clap::Parser;
 use flags::{Cli, Command};
@@ -39,6 +40,9 @@ fn main() -> ExitCode {
         Command::Disasm(flags) => done(commands::disasm::run(&flags)),
         Command::Netlist(flags) => commands::netlist::run(&flags),
         Command::Backends(flags) => done(commands::backends::run(&flags)),
+        Command::Devices(flags) => done(commands::watch::devices(&flags)),
+        Command::Monitor(flags) => done(commands::watch::monitor(&flags)),
+        Command::Top(flags) => done(commands::watch::top(&flags)),
         Command::Completions(flags) => done(commands::manual::completions(&flags)),
         Command::Man(_) => done(commands::manual::man()),
     };

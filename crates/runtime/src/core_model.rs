@@ -2,7 +2,9 @@
 
 use crate::cores::{CoreGroup, Cores, MemoryUse, Reservation};
 use crate::tensors::{Borrow, CoreTensor, Storage, TensorSet, Use};
-use crate::{ExecuteOptions, LoadOptions, Model, Runtime, Signature, port_names};
+use crate::{
+    ExecuteOptions, LoadOptions, Model, ModelReport, Outcome, Runtime, Signature, port_names,
+};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,6 +32,8 @@ pub struct CoreModel {
     id: u32,
     model: Model,
     group: CoreGroup,
+    /// Those of the process, which count what happens.
+    of_process: Cores,
     /// Cores of all copies together.
     cores: u32,
     timeout: Option<Duration>,
@@ -112,8 +116,21 @@ impl CoreModel {
         let mut inputs: Vec<CorePort> = names.into_iter().zip(all).map(port).collect();
         let outputs = inputs.split_off(model.inputs().len());
         group.cores().iter().for_each(|core| core.model_came());
+        let id = IDS.fetch_add(1, Ordering::Relaxed);
+        let on = group
+            .cores()
+            .iter()
+            .map(|core| cores.first() + core.index());
+        cores.loaded(ModelReport {
+            name: model.name().to_owned(),
+            uuid: package.header().uuid_text(),
+            id,
+            cores: on.collect(),
+            bytes: memory.iter().map(Reservation::bytes).sum(),
+        });
         Ok(Self {
-            id: IDS.fetch_add(1, Ordering::Relaxed),
+            id,
+            of_process: cores.clone(),
             group,
             cores: count,
             timeout: load.timeout,
@@ -189,6 +206,20 @@ impl CoreModel {
         count: u32,
         options: ExecuteOptions<'_>,
     ) -> Result<()> {
+        let started = Instant::now();
+        let done = self.execute_counted(inputs, outputs, count, options);
+        let ended = Outcome::from(&done);
+        self.of_process.ended(ended, started.elapsed());
+        done
+    }
+
+    fn execute_counted(
+        &self,
+        inputs: &TensorSet,
+        outputs: &TensorSet,
+        count: u32,
+        options: ExecuteOptions<'_>,
+    ) -> Result<()> {
         let deadline;
         let control = match (options.control, self.timeout) {
             (None, Some(timeout)) => {
@@ -206,7 +237,10 @@ impl CoreModel {
         };
         let mut access = Access::new(inputs, outputs, control)?;
         let ExecuteOptions {
-            mut profile, trace, ..
+            mut profile,
+            trace,
+            tap,
+            ..
         } = options;
         for time in 0..count {
             if time > 0 {
@@ -216,6 +250,7 @@ impl CoreModel {
                 control,
                 profile: profile.as_deref_mut(),
                 trace,
+                tap,
                 cores: Some(&self.group),
             };
             let (inputs, outputs) = access.bytes();
@@ -324,6 +359,7 @@ impl CoreModel {
 impl Drop for CoreModel {
     fn drop(&mut self) {
         self.group.cores().iter().for_each(|core| core.model_left());
+        self.of_process.unloaded(self.id);
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) struct CoreNode {
     pub inputs: Vec<Signature>,
     pub outputs: Vec<Signature>,
     pub member: TenonMember,
+    flops: u64,
     program: Program,
     /// Position of the function `main`.
     main: usize,
@@ -84,6 +85,10 @@ impl CoreNode {
             name: name.to_owned(),
             inputs,
             outputs,
+            flops: tenon
+                .costs
+                .iter()
+                .fold(0, |sum, cost| cost.flops.saturating_add(sum)),
             member: tenon,
             program,
             main,
@@ -95,6 +100,11 @@ impl CoreNode {
     /// The function that executes it.
     pub fn main(&self) -> &BoundFunction {
         &self.program.functions()[self.main]
+    }
+
+    /// Arithmetic operations of one execution, as the package tells.
+    pub fn flops(&self) -> u64 {
+        self.flops
     }
 
     /// Bytes of the arena that hold a value while kernel `index` runs.

@@ -1,5 +1,6 @@
 //! CPU nodes: functions of libraries that a package carries (docs/package.md, "Several nodes").
 
+mod elf;
 #[allow(
     unsafe_code,
     reason = "ARCHITECTURE.md names it: code of libraries is called"
@@ -183,7 +184,10 @@ impl Libraries {
         use std::collections::hash_map::Entry;
         match self.0.entry(bytes.as_ptr()) {
             Entry::Occupied(known) => Ok(known.into_mut()),
-            Entry::Vacant(new) => Ok(new.insert(Library::open(bytes)?)),
+            Entry::Vacant(new) => {
+                elf::check_whole(bytes)?;
+                Ok(new.insert(Library::open(bytes)?))
+            }
         }
     }
 }

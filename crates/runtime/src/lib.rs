@@ -9,20 +9,22 @@
 mod arenas;
 mod bindings;
 mod core_model;
-mod cores;
 mod core_node;
+mod cores;
+mod counters;
 mod cpu_node;
 mod inputs;
 mod load;
 mod log;
 mod model;
-mod port_names;
 mod numbers;
+mod port_names;
+mod process_report;
 mod profile;
 mod requests;
 mod runtime;
-mod tensors;
 mod tap;
+mod tensors;
 mod transfers;
 mod walker;
 
@@ -32,15 +34,17 @@ pub use cores::{
     AllocationLog, Core, CoreClaim, CoreGroup, CoreMemory, CoreOptions, CoreSelection, Cores,
     LOCK_FOLDER, MAX_CORES, MemoryUse, Occupied, Reservation, core_owner, lock_folder, total_cores,
 };
+pub use counters::{Counters, ExecutionReport, Latencies, Outcome};
 pub use load::LoadOptions;
 pub use log::{Component, Log, LogLevel, LogLevels, LogSink};
 pub use model::{ExecuteOptions, Model, Signature};
 pub use numbers::NanCheck;
+pub use process_report::{CoreReport, ModelReport, ProcessReport, Publisher, REPORT_FORMAT};
 pub use profile::{KernelProfile, OperatorProfile, Profile};
 pub use requests::{Ended, ErrorTracker, RequestQueues, Sequence, Unit, Work};
 pub use runtime::Runtime;
-pub use tensors::{CoreTensor, MAX_HOST_BYTES, Placement, TensorSet};
 pub use tap::{Tap, Tapped};
+pub use tensors::{CoreTensor, MAX_HOST_BYTES, Placement, TensorSet};
 pub use transfers::{
     DescriptorRow, PackageTransfers, TransferCore, TransferOutcome, descriptor_rows, run_transfers,
 };

@@ -4,7 +4,7 @@ use crate::core_node::CoreNode;
 use crate::cpu_node::allowed_by_environment;
 use crate::model::{Inner, Nodes};
 use crate::walker::Walker;
-use crate::{Model, Runtime, Signature};
+use crate::{Model, Runtime, Signature, numbers};
 use std::sync::Arc;
 use tenon_base::{Control, Location, Result, pool};
 use tenon_neff::{GraphPort, NodeGraph, Package, PlacementReport, TenonMember};
@@ -24,11 +24,14 @@ pub struct LoadOptions {
     pub max_in_flight: usize,
     /// Whether libraries that the package carries for its CPU nodes may run in this process.
     pub native_nodes: bool,
+    /// Whether every execution looks for NaN in what nodes make ([`NanCheck`](crate::NanCheck)).
+    pub nan_check: bool,
 }
 
 impl Default for LoadOptions {
     /// One execution at a time without waiting, as many as there are CPUs at most. Libraries of
-    /// packages run only when the environment says so (`TENON_ALLOW_NATIVE_NODES=1`).
+    /// packages run, and NaN is looked for, only when the environment says so
+    /// (`TENON_ALLOW_NATIVE_NODES=1`, `TENON_CHECK_NAN=1`).
     fn default() -> Self {
         Self {
             control: Control::new(),
@@ -36,6 +39,7 @@ impl Default for LoadOptions {
             in_flight: 1,
             max_in_flight: std::thread::available_parallelism().map_or(1, |count| count.get()),
             native_nodes: allowed_by_environment(),
+            nan_check: numbers::asked_for_by_environment(),
         }
     }
 }
@@ -91,6 +95,7 @@ fn load_graph(runtime: &Runtime, graph: NodeGraph, options: &LoadOptions) -> Res
         outputs,
         nodes,
         threads: options.threads,
+        nan_check: options.nan_check,
         uncontrolled: Control::new(),
     })))
 }

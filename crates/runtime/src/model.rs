@@ -1,6 +1,7 @@
 //! A loaded model, and its execution.
 
 use crate::core_node::CoreNode;
+use crate::numbers::Checked;
 use crate::profile::Watch;
 use crate::walker::{Node, Walker};
 use crate::{Bindings, CoreGroup, Profile, Tap, inputs};
@@ -35,6 +36,7 @@ pub(crate) struct Inner {
     pub placement: PlacementReport,
     pub plan: MemoryPlan,
     pub threads: Option<usize>,
+    pub nan_check: bool,
     /// For executions without a control of their own; made once, for it takes memory.
     pub uncontrolled: Control,
 }
@@ -187,11 +189,19 @@ impl Model {
             cores,
         } = options;
         let control = control.unwrap_or(&self.0.uncontrolled);
-        let turn = || {
+        let checked = Checked(tap);
+        let tap = match self.0.nan_check {
+            true => Some(&checked as &dyn Tap),
+            false => tap,
+        };
+        let turn = |flops| {
             let since = trace.map(|_| Instant::now());
             let turn = cores.map(|cores| cores.occupy(control)).transpose()?;
             if let (Some(trace), Some(since), true) = (trace, since, turn.is_some()) {
                 trace.scope("queue", "wait for a core", since, Instant::now(), 0);
+            }
+            if let Some(core) = &turn {
+                core.computes(flops);
             }
             Ok(turn)
         };
@@ -215,12 +225,12 @@ impl Model {
         inputs: impl Iterator<Item = &'a [u8]>,
         outputs: impl Iterator<Item = &'a mut [u8]>,
         control: &Control,
-        turn: impl Fn() -> Result<T>,
+        turn: impl Fn(u64) -> Result<T>,
         watch: Option<&mut Watch<'_>>,
     ) -> Result<()> {
         match &self.0.nodes {
             Nodes::One(core) => {
-                let _turn = turn()?;
+                let _turn = turn(core.flops())?;
                 core.execute(inputs, outputs, control, watch)
             }
             Nodes::Several(walker) => {

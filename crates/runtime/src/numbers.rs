@@ -22,6 +22,22 @@ impl Tap for NanCheck {
     }
 }
 
+/// A [`NanCheck`] before another tap.
+pub(crate) struct Checked<'a>(pub Option<&'a dyn Tap>);
+
+impl Tap for Checked<'_> {
+    fn made(&self, tapped: Tapped<'_>) -> Result<()> {
+        NanCheck.made(tapped)?;
+        let other = self.0.filter(|tap| tap.wants(tapped.node));
+        other.map_or(Ok(()), |tap| tap.made(tapped))
+    }
+}
+
+/// Whether the environment asks for the check in all executions.
+pub(crate) fn asked_for_by_environment() -> bool {
+    std::env::var_os("TENON_CHECK_NAN").is_some_and(|value| value == "1")
+}
+
 fn not_a_number(value: &str, ty: &TensorType, element: usize) -> Error {
     let text = format!(
         "'{value}' holds NaN at {:?}, element {element} of {ty}",

@@ -149,14 +149,14 @@ impl Walker {
     }
 
     /// Executes on the caller's memory, in this thread. A subgraph executes while it holds what
-    /// `turn` gives, a turn on a core; CPU nodes run without one, so that several threads keep the
+    /// `turn` gives for its arithmetic operations, a turn on a core; CPU nodes run without one, so that several threads keep the
     /// core busy.
     pub fn execute<'a, T>(
         &self,
         inputs: &[&'a [u8]],
         outputs: Vec<&'a mut [u8]>,
         control: &Control,
-        turn: impl Fn() -> Result<T>,
+        turn: impl Fn(u64) -> Result<T>,
         mut watch: Option<&mut Watch<'_>>,
     ) -> Result<()> {
         let mut tensors = self.take()?;
@@ -169,7 +169,7 @@ impl Walker {
             let watch = watch.as_deref_mut();
             match &step.work {
                 Work::Core(core) => {
-                    let _turn = turn()?;
+                    let _turn = turn(core.flops())?;
                     core.execute(read.into_iter(), made, control, watch)?;
                 }
                 Work::Cpu(cpu) => cpu.execute(&read, made, watch)?,

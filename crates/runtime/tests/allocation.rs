@@ -87,6 +87,7 @@ fn steady_state_allocates_nothing() {
                         control: Some(&control),
                         profile,
                         trace: None,
+                        tap: None,
                         cores: None,
                     };
                     model.execute_with(&inputs, &mut outputs, options).unwrap();

@@ -11,7 +11,9 @@ use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_compiler::{CompiledNodes, CpuNode, Options, compile_nodes};
 use tenon_graph::{Attributes, Graph};
 use tenon_neff::{NodeGraph, NodeTable, NodeWork, Package, WriteOptions};
-use tenon_runtime::{ExecuteOptions, LoadOptions, Model, NanCheck, Tap, Tapped};
+use tenon_runtime::{
+    CoreGroup, CoreOptions, Cores, ExecuteOptions, LoadOptions, Model, NanCheck, Tap, Tapped,
+};
 use tenon_tensor::{Buffer, BufferMut, Tensor};
 
 fn include() -> PathBuf {
@@ -204,7 +206,8 @@ fn libraries_that_do_not_fit_are_refused() {
     );
     let (graph, mut nodes) = graph("twice", "twice");
     nodes[1].library = BufferMut::copy_of(b"text").unwrap().freeze();
-    let options = Options::new(&tenon_builtin::registry()).clone();
+    let registry = tenon_builtin::registry();
+    let options = Options::new(&registry);
     let text = compile_nodes(graph, nodes, 2, &options)
         .unwrap_err()
         .to_string();
@@ -237,7 +240,7 @@ fn libraries_that_do_not_fit_are_refused() {
         function.library = BufferMut::copy_of(&library()[..999]).unwrap().freeze();
     });
     assert!(
-        text.contains("node 'first': cannot open the library: "),
+        text.contains("node 'first': the library is cut short: found 999 bytes"),
         "{text}"
     );
 }
@@ -305,6 +308,56 @@ fn a_tap_hears_what_nodes_make() {
     assert!(profile.kernels.iter().all(|row| !row.time.is_zero()));
 }
 
+/// Notes whether the core executes when it hears of a node.
+struct Looks(CoreGroup, Mutex<Vec<(String, bool)>>);
+
+impl Tap for Looks {
+    fn made(&self, tapped: Tapped<'_>) -> Result<()> {
+        let busy = self.0.cores()[0].is_busy();
+        self.1.lock().unwrap().push((tapped.node.to_owned(), busy));
+        Ok(())
+    }
+}
+
+#[test]
+fn cpu_nodes_run_without_a_core() {
+    let cores = Cores::new(&CoreOptions {
+        total: Some(1),
+        ..CoreOptions::default()
+    });
+    let cores = cores.unwrap();
+    let group = cores.group(0..1).unwrap();
+    let looks = Looks(group.clone(), Mutex::default());
+    let options = ExecuteOptions {
+        tap: Some(&looks),
+        cores: Some(&group),
+        ..ExecuteOptions::default()
+    };
+    check(
+        &model("twice", "twice")
+            .run_with(&[("x", &x())], options)
+            .unwrap(),
+    );
+    let seen = looks.1.into_inner().unwrap();
+    let seen: Vec<(&str, bool)> = seen
+        .iter()
+        .map(|(node, busy)| (node.as_str(), *busy))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("first", false),
+            ("m", true),
+            ("second", false),
+            ("y", true)
+        ]
+    );
+    assert_eq!(cores.report().cores[0].executions, 2);
+    // 2 x 1 x 4 x 3 for the product, 3 for the sigmoid.
+    assert_eq!(cores.report().cores[0].flops, 27);
+    assert_eq!(cores.report().executions.on_core.count(), 2);
+}
+
 #[test]
 fn the_first_value_that_is_no_number_is_named() {
     let model = model("root", "twice");
@@ -328,6 +381,13 @@ fn the_first_value_that_is_no_number_is_named() {
         text.starts_with("node 'first': 'd' holds NaN at [0, 2], element 2 of f32[1, 4]"),
         "{text}"
     );
+    let options = LoadOptions {
+        nan_check: true,
+        ..allowed()
+    };
+    let checked = Model::load(&runtime(), &package("twice", "root"), &options).unwrap();
+    let error = checked.run(&[("x", &x)]).unwrap_err();
+    assert_eq!(error.location().node.as_deref(), Some("second"));
 }
 
 #[test]

@@ -232,8 +232,10 @@ fn a_trace_hears_every_kernel_and_the_whole() {
         )
         .unwrap();
     let names = names.0.into_inner().unwrap();
-    assert_eq!(names.len(), model.profile().kernels.len() + 1);
-    assert!(names.contains(&("kernel join".into(), 88)), "{names:?}");
+    // The kernels, the function they are in, and the whole.
+    assert_eq!(names.len(), model.profile().kernels.len() + 2);
+    assert!(names.contains(&("dma join".into(), 88)), "{names:?}");
+    assert_eq!(names[names.len() - 2].0, "function sg00");
     assert_eq!(names.last().unwrap().0, "execute movements");
 }
 

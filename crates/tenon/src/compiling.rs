@@ -121,7 +121,11 @@ impl Compiled {
 
     /// The optimised graph in text, one after the other where there are several.
     pub fn graph_text(&self) -> String {
-        let graphs = self.compiled.parts.iter().map(|part| part.graph.to_string());
+        let graphs = self
+            .compiled
+            .parts
+            .iter()
+            .map(|part| part.graph.to_string());
         graphs.collect::<Vec<_>>().join("\n")
     }
 }

@@ -43,8 +43,8 @@ pub use loading::{
     backends, load, load_file, multiply_add_ceiling, native_cpu, placement_summary, program,
     threads,
 };
-pub use profiling::{Ceiling, ProfileRow, profile_rows};
 pub use netlist_input::{netlist_device, netlist_source};
+pub use profiling::{Ceiling, ProfileRow, profile_rows};
 pub use source::Source;
 
 pub use tenon_neff as neff;
@@ -60,7 +60,7 @@ pub use tenon_onnx::{
     Dimension, Model as OnnxModel, Signature as OnnxSignature, ValueSignature as OnnxValue,
 };
 pub use tenon_runtime::{
-    Bindings, DescriptorRow, ExecuteOptions, KernelProfile, LoadOptions, Model, NanCheck, PackageTransfers,
-    Profile, Runtime, Signature, Tap, Tapped, TransferOutcome,
+    Bindings, DescriptorRow, ExecuteOptions, KernelProfile, LoadOptions, Model, NanCheck,
+    PackageTransfers, Profile, Runtime, Signature, Tap, Tapped, TransferOutcome,
 };
 pub use tenon_tensor::{DataType, Shape, Tensor, TensorType, npy};

@@ -138,7 +138,8 @@ mod tests {
         let rows = profile_rows(&profile, &ceiling);
         // 3 ms an execution: 40 million operations, 4 million bytes; the ceiling allows 2 ms.
         assert_eq!(rows[0].time, Duration::from_millis(3));
-        let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}");
+        let close =
+            |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}");
         close(rows[0].share, 0.75);
         close(rows[0].gflops, 40.0 / 3.0);
         close(rows[0].gigabytes, 4.0 / 3.0);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tenon::{
-    BackendId, CompileOptions, Compiled, Control, CpuLevel, CpuLibrary, Error, ErrorKind, ImageOptions,
-    LoadOptions, Location, Model, OnnxModel, Result, Source, Tensor, TensorType,
+    BackendId, CompileOptions, Compiled, Control, CpuLevel, CpuLibrary, Error, ErrorKind,
+    ImageOptions, LoadOptions, Location, Model, OnnxModel, Result, Source, Tensor, TensorType,
 };
 
 /// A model ready to run, and how long it took to get there.
@@ -120,7 +120,12 @@ pub fn compile(
             .map(BackendId::from)
             .collect();
     }
-    for CpuNode { node, library, symbol } in &flags.cpu_nodes {
+    for CpuNode {
+        node,
+        library,
+        symbol,
+    } in &flags.cpu_nodes
+    {
         let given = CpuLibrary::open(library, symbol)?;
         if options.cpu_nodes.insert(node.clone(), given).is_some() {
             let text = format!("--cpu-node names '{node}' twice");

@@ -72,10 +72,19 @@ pub fn run(flags: &Profile) -> Result<()> {
 fn print(mut rows: Vec<ProfileRow>, top: usize) -> Result<()> {
     rows.sort_by_key(|row| std::cmp::Reverse(row.time));
     let mut table = Table::new(&[
-        "time", "share", "GFLOP/s", "GB/s", "of ceiling", "backend", "operator", "node",
+        "time",
+        "share",
+        "GFLOP/s",
+        "GB/s",
+        "of ceiling",
+        "backend",
+        "operator",
+        "node",
     ]);
     for row in rows.iter().take(top) {
-        let ceiling = row.of_ceiling.map(|share| format!("{:.0} %", share * 100.0));
+        let ceiling = row
+            .of_ceiling
+            .map(|share| format!("{:.0} %", share * 100.0));
         table.row([
             duration(row.time),
             format!("{:.1} %", row.share * 100.0),

@@ -8,9 +8,9 @@ from onnx import TensorProto, helper
 HERE = Path(__file__).parent
 
 
-def write(name, nodes, inputs, outputs):
-    graph = helper.make_graph(nodes, name, inputs, outputs)
-    opsets = [helper.make_opsetid("", 17)]
+def write(name, nodes, inputs, outputs, inner=()):
+    graph = helper.make_graph(nodes, name, inputs, outputs, value_info=inner)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)][: 2 if inner else 1]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), HERE / f"{name}.onnx")
 
 
@@ -33,4 +33,16 @@ write(
     [helper.make_node("Frobnicate", ["x"], ["a"], "first"), helper.make_node("Widget", ["a"], ["y"], "second")],
     [value("x", [2])],
     [value("y", [2])],
+)
+# An operator of the model's own between two others, for a function of a library.
+write(
+    "own",
+    [
+        helper.make_node("Neg", ["x"], ["n"], "neg"),
+        helper.make_node("Twice", ["n"], ["t"], "twice", domain="own"),
+        helper.make_node("Exp", ["t"], ["y"], "exp"),
+    ],
+    [value("x", ["batch", 3])],
+    [value("y", ["batch", 3])],
+    [value("t", ["batch", 3])],
 )

@@ -7,6 +7,7 @@ mod allocation_log;
 mod claim;
 mod line;
 mod memory;
+mod report;
 mod selection;
 
 pub use allocation_log::AllocationLog;
@@ -15,6 +16,8 @@ pub use line::{CoreGroup, Occupied};
 pub use memory::{CoreMemory, MemoryUse, Reservation};
 pub use selection::CoreSelection;
 
+use crate::ModelReport;
+use crate::counters::{Counters, Histogram};
 use line::Line;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -70,6 +73,8 @@ struct Inner {
     claim: Option<CoreClaim>,
     /// Number on the machine of core 0.
     first: u32,
+    counters: Counters,
+    models: Mutex<Vec<ModelReport>>,
 }
 
 /// One core.
@@ -82,6 +87,8 @@ pub struct Core {
     waked: Mutex<Option<Instant>>,
     executions: AtomicU64,
     busy_nanos: AtomicU64,
+    flops: AtomicU64,
+    latencies: Histogram,
     models: AtomicU64,
 }
 
@@ -110,6 +117,8 @@ impl Cores {
                 waked: Mutex::default(),
                 executions: AtomicU64::new(0),
                 busy_nanos: AtomicU64::new(0),
+                flops: AtomicU64::new(0),
+                latencies: Histogram::default(),
                 models: AtomicU64::new(0),
             })
         };
@@ -118,6 +127,8 @@ impl Cores {
             line: Arc::default(),
             claim,
             first: range.start,
+            counters: Counters::default(),
+            models: Mutex::default(),
         })))
     }
 
@@ -227,8 +238,14 @@ impl Core {
         self.models.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// What executes on it now takes this many arithmetic operations.
+    pub(crate) fn computes(&self, flops: u64) {
+        self.flops.fetch_add(flops, Ordering::Relaxed);
+    }
+
     fn count(&self, time: Duration) {
         self.executions.fetch_add(1, Ordering::Relaxed);
+        self.latencies.add(time);
         self.busy_nanos
             .fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }

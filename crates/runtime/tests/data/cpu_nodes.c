@@ -1,4 +1,5 @@
-/* CPU nodes of tests/cpu_nodes.rs. */
+/* CPU nodes of tests/cpu_nodes.rs and benches/pipeline.rs. */
+#define _POSIX_C_SOURCE 199309L
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,9 +64,24 @@ int32_t says_nothing(const tenon_cpu_node_call *call)
     return -3;
 }
 
-int32_t sleeps(const tenon_cpu_node_call *call)
+static int32_t twice_after(const tenon_cpu_node_call *call, long milliseconds)
 {
-    struct timespec time = {0, 30 * 1000 * 1000};
+    struct timespec time = {0, milliseconds * 1000 * 1000};
     nanosleep(&time, NULL);
     return twice(call);
+}
+
+int32_t sleeps(const tenon_cpu_node_call *call)
+{
+    return twice_after(call, 30);
+}
+
+int32_t takes_1_ms(const tenon_cpu_node_call *call)
+{
+    return twice_after(call, 1);
+}
+
+int32_t takes_2_ms(const tenon_cpu_node_call *call)
+{
+    return twice_after(call, 2);
 }

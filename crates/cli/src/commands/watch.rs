@@ -1,0 +1,103 @@
+//! `tenon devices`, `tenon monitor`, `tenon top`
+
+use crate::output::say;
+use crate::watch_flags::{Devices, Monitor, Top};
+use std::sync::Mutex;
+use std::time::Duration;
+use tenon::{Error, ErrorKind, Result};
+use tenon_monitor::{Config, Machine, Metrics, MetricsServer, Sample, Screen, Terminal};
+
+/// What the first page of a screen, or of an endpoint, looks back on.
+const FIRST: Duration = Duration::from_millis(200);
+
+pub fn devices(flags: &Devices) -> Result<()> {
+    let devices = tenon_monitor::Devices::now(Machine::this()?);
+    if flags.json {
+        return say!("{:#}", devices.json());
+    }
+    let text = devices.text(flags.wide, flags.all);
+    match flags.topology {
+        true => say!("{text}{}", devices.topology().trim_end()),
+        false => say!("{}", text.trim_end()),
+    }
+}
+
+pub fn monitor(flags: &Monitor) -> Result<()> {
+    let mut config = match &flags.config {
+        Some(path) => Config::open(path)?,
+        None => Config::default(),
+    };
+    if let Some(seconds) = flags.period {
+        config.period = period(seconds)?;
+    }
+    let machine = Machine::this()?;
+    match flags.prometheus {
+        Some(port) => serve(&machine, port),
+        None => stream(&machine, &config, flags.count),
+    }
+}
+
+/// One JSON object a line.
+fn stream(machine: &Machine, config: &Config, count: Option<u64>) -> Result<()> {
+    let mut earlier = Sample::now(machine);
+    let mut told = 0;
+    while count.is_none_or(|count| told < count) {
+        std::thread::sleep(config.period);
+        let later = Sample::now(machine);
+        let metrics = Metrics::between(machine, earlier, later.clone());
+        say!("{}", metrics.json(config))?;
+        earlier = later;
+        told += 1;
+    }
+    Ok(())
+}
+
+/// Each page looks back to the one before.
+fn serve(machine: &Machine, port: u16) -> Result<()> {
+    let server = MetricsServer::listen(port)?;
+    say!("http://{}/metrics", server.address()?)?;
+    let last = Mutex::new(Sample::now(machine));
+    std::thread::sleep(FIRST);
+    loop {
+        server.answer(|| {
+            let later = Sample::now(machine);
+            let mut last = last.lock().unwrap_or_else(|lock| lock.into_inner());
+            let earlier = std::mem::replace(&mut *last, later.clone());
+            Metrics::between(machine, earlier, later).exposition()
+        })?;
+    }
+}
+
+pub fn top(flags: &Top) -> Result<()> {
+    const WIDTH: usize = 100;
+    let period = period(flags.period)?;
+    let machine = Machine::this()?;
+    let mut earlier = Sample::now(&machine);
+    if flags.once {
+        std::thread::sleep(period);
+        let metrics = Metrics::between(&machine, earlier, Sample::now(&machine));
+        return say!("{}", Screen::new(&metrics, WIDTH).text().trim_end());
+    }
+    let mut terminal = Terminal::take()?;
+    let mut patience = FIRST;
+    while !terminal.wait(patience)? {
+        let later = Sample::now(&machine);
+        let metrics = Metrics::between(&machine, earlier, later.clone());
+        let (width, _) = terminal.size();
+        terminal.draw(&Screen::new(&metrics, width).text())?;
+        earlier = later;
+        patience = period;
+    }
+    Ok(())
+}
+
+fn period(seconds: f64) -> Result<Duration> {
+    if (0.01..=86_400.0).contains(&seconds) {
+        return Ok(Duration::from_secs_f64(seconds));
+    }
+    Err(
+        Error::new(ErrorKind::Usage, "--period is no length of time")
+            .expected("0.01 to 86400 seconds")
+            .found(seconds),
+    )
+}

@@ -1,0 +1,72 @@
+//! Flags of the commands that watch.
+
+use clap::Args;
+use std::path::PathBuf;
+
+/// List this machine's device, its cores, and the processes that own them.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tenon devices
+  tenon devices --topology
+  tenon devices --json-output       the list that clients of neuron-ls parse
+
+Cores belong to processes that use libnrt. TENON_CORES says how many cores there are, TENON_CORE_LOCKS
+in which folder processes share them.")]
+pub struct Devices {
+    /// Show commands whole.
+    #[arg(long, short)]
+    pub wide: bool,
+    /// Show processes that own no core too.
+    #[arg(long = "show-all-procs", short)]
+    pub all: bool,
+    /// Show how devices lie to each other.
+    #[arg(long, short)]
+    pub topology: bool,
+    /// Print JSON.
+    #[arg(long = "json-output", visible_alias = "json", short)]
+    pub json: bool,
+}
+
+/// Print what cores and processes do, one JSON object each period, or serve it to Prometheus.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tenon monitor
+  tenon monitor --period 1 --count 10
+  tenon monitor -c monitor.json
+  tenon monitor --prometheus 9100   serves http://127.0.0.1:9100/metrics
+
+The objects have the shape of neuron-monitor's; docs/monitoring.md says what each number is.")]
+pub struct Monitor {
+    /// Read period, processes and metrics from a file.
+    #[arg(long = "config-file", short, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Seconds between two objects; 5 unless the file says otherwise.
+    #[arg(long, value_name = "S")]
+    pub period: Option<f64>,
+    /// End after so many objects.
+    #[arg(long, value_name = "N", conflicts_with = "prometheus")]
+    pub count: Option<u64>,
+    /// Serve the metrics on this port of 127.0.0.1 instead; 0 is any that is free.
+    #[arg(long, value_name = "PORT")]
+    pub prometheus: Option<u16>,
+}
+
+/// Show cores, executions, memory and latencies on a screen that redraws itself.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tenon top
+  tenon top --period 0.5
+  tenon top --once                  one page, without a terminal
+
+Keys: q, escape or ctrl-c end it.")]
+pub struct Top {
+    /// Seconds between two pages.
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    pub period: f64,
+    /// Print one page and end.
+    #[arg(long)]
+    pub once: bool,
+}

@@ -1,0 +1,222 @@
+//! Profiles, CPU nodes, and the commands that watch.
+
+mod common;
+
+use common::{done, repository, tenon, tiny};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// A library with the function `twice`.
+fn library(folder: &Path) -> String {
+    let file = folder.join("libtwice.so").display().to_string();
+    let source = repository("crates/runtime/tests/data/cpu_nodes.c");
+    let status = Command::new("cc")
+        .args([
+            "-shared",
+            "-fPIC",
+            "-I",
+            &repository("include"),
+            &source,
+            "-lm",
+            "-o",
+            &file,
+        ])
+        .status()
+        .expect("a C compiler called cc");
+    assert!(status.success());
+    file
+}
+
+#[test]
+fn a_function_of_a_library_computes_a_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let flag = format!("twice={}:twice", library(folder));
+    let model = tiny("own");
+    let compile = [
+        "compile",
+        &model,
+        "-o",
+        "own.neff",
+        "--dim",
+        "batch=2",
+        "--cpu-node",
+        &flag,
+    ];
+    done(folder, &compile);
+    std::fs::write(folder.join("x.csv"), "0,1,-1\n0.5,2,-0.5\n").unwrap();
+    let run = ["run", "own.neff", "--input", "x.csv", "--json"];
+    let answer = tenon(folder, &run);
+    assert_eq!(answer.status, Some(1));
+    assert!(
+        answer.err.contains("set TENON_ALLOW_NATIVE_NODES=1"),
+        "{}",
+        answer.err
+    );
+    let output = Command::new(env!("CARGO_BIN_EXE_tenon"))
+        .args(run)
+        .current_dir(folder)
+        .env("TENON_ALLOW_NATIVE_NODES", "1")
+        .output()
+        .unwrap();
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let values = json["outputs"][0]["values"].as_array().unwrap();
+    // exp(-2 x), by the mathematician's table.
+    for (found, expected) in values
+        .iter()
+        .zip([1.0, 0.135_335, 7.389_056, 0.367_879, 0.018_316, 2.718_282])
+    {
+        let found = found.as_f64().unwrap();
+        assert!(
+            (found - expected).abs() < 1e-5 * expected.max(1.0),
+            "{found} for {expected}"
+        );
+    }
+    let info = done(folder, &["info", "own.neff"]);
+    assert!(info.contains("CPU") && info.contains("twice"), "{info}");
+    assert!(info.contains("tenon-cpu-nodes"), "{info}");
+    assert!(done(folder, &["verify", "own.neff"]).contains("own.neff"));
+}
+
+#[test]
+fn cpu_nodes_that_cannot_be_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let library = library(folder);
+    let refusal = |flag: &str| {
+        let answer = tenon(
+            folder,
+            &[
+                "compile",
+                &tiny("own"),
+                "--dim",
+                "batch=2",
+                "--cpu-node",
+                flag,
+            ],
+        );
+        assert_ne!(answer.status, Some(0));
+        answer.err
+    };
+    let text = refusal(&format!("twice={library}:thrice"));
+    assert!(
+        text.contains("node 'twice': the library given for it has no symbol 'thrice'"),
+        "{text}"
+    );
+    let text = refusal(&format!("nobody={library}:twice"));
+    assert!(
+        text.contains("node 'nobody': the model has no such node to be a CPU node"),
+        "{text}"
+    );
+    // The operator is still unknown where nobody computes it.
+    assert!(text.contains("own.Twice"), "{text}");
+    let text = refusal(&format!("neg={library}:twice"));
+    assert!(
+        text.contains("its output 'n' has no type in the model"),
+        "{text}"
+    );
+    assert!(refusal("twice").contains("expected NODE=LIB.so:SYMBOL"));
+    assert!(refusal("twice=none.so:twice").contains("none.so: cannot read"));
+}
+
+#[test]
+fn a_profile_tells_every_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let model = repository("models/digits/digits.onnx");
+    let table = done(folder, &["profile", &model, "--runs", "3"]);
+    assert!(table.starts_with("time"), "{table}");
+    assert!(
+        table.contains("of ceiling") && table.contains("tenon.Conv"),
+        "{table}"
+    );
+    assert!(
+        table.contains("an execution, mean of 3; ceiling measured:"),
+        "{table}"
+    );
+    let json = done(
+        folder,
+        &[
+            "profile",
+            &model,
+            "--runs",
+            "2",
+            "--json",
+            "--trace",
+            "trace.json",
+        ],
+    );
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let nodes = json["nodes"].as_array().unwrap();
+    let share: f64 = nodes
+        .iter()
+        .map(|node| node["share"].as_f64().unwrap())
+        .sum();
+    assert!((share - 1.0).abs() < 1e-9, "{share}");
+    assert!(
+        nodes
+            .iter()
+            .any(|node| node["flops"].as_u64().unwrap() > 10_000)
+    );
+    let trace = std::fs::read_to_string(folder.join("trace.json")).unwrap();
+    let trace: Value = serde_json::from_str(&trace).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let has = |key: &str, value: &str| events.iter().any(|event| event[key] == value);
+    assert!(has("cat", "kernel") && has("cat", "function") && has("cat", "execute"));
+    assert!(has("ph", "C") && has("name", "thread_name"));
+}
+
+#[test]
+fn this_machine_is_one_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let run = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_tenon"))
+            .args(arguments)
+            .env("TENON_CORES", "3")
+            .env("TENON_CORE_LOCKS", folder)
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let table = run(&["devices", "--topology"]);
+    assert!(table.contains("| 0      | 3      | 0-2      |"), "{table}");
+    assert!(table.contains("[ 0 ]  3 cores"), "{table}");
+    let json: Value = serde_json::from_str(&run(&["devices", "--json-output"])).unwrap();
+    assert_eq!(json[0]["nc_count"], 3);
+    let lines = run(&["monitor", "--period", "0.05", "--count", "2"]);
+    assert_eq!(lines.lines().count(), 2);
+    for line in lines.lines() {
+        let json: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(
+            json["neuron_hardware_info"]["neuroncore_per_device_count"],
+            3
+        );
+        assert!(
+            json["system_data"]["memory_info"]["memory_used_bytes"]
+                .as_u64()
+                .unwrap()
+                > 0
+        );
+    }
+    let page = run(&["top", "--once", "--period", "0.05"]);
+    assert!(
+        page.starts_with("tenon top") && page.contains("3 cores"),
+        "{page}"
+    );
+    std::fs::write(
+        folder.join("config.json"),
+        r#"{"system_metrics": [{"type": "rain"}]}"#,
+    )
+    .unwrap();
+    let config = folder.join("config.json").display().to_string();
+    let answer = tenon(folder, &["monitor", "-c", &config]);
+    assert_eq!(answer.status, Some(2));
+    assert!(answer.err.contains("no such metric"), "{}", answer.err);
+}

@@ -1,0 +1,254 @@
+//! The devices of this machine, as `neuron-ls` lists them (facts, neuron.md 5).
+
+use crate::Machine;
+use crate::system::Process;
+use serde_json::{Value, json};
+use tenon_runtime::ProcessReport;
+
+/// The one device, and the processes that own cores of it.
+#[derive(Debug, Clone)]
+pub struct Devices {
+    machine: Machine,
+    /// The owner of each core.
+    owners: Vec<Option<u32>>,
+    /// Command and version of every process that owns cores or tells of itself.
+    processes: Vec<(u32, String, String)>,
+}
+
+impl Devices {
+    /// As they are now.
+    pub fn now(machine: Machine) -> Self {
+        let owners: Vec<Option<u32>> = (0..machine.cores).map(|core| machine.owner(core)).collect();
+        let reports = ProcessReport::read_all(&machine.folder);
+        let mut pids: Vec<u32> = owners.iter().flatten().copied().collect();
+        pids.extend(reports.iter().map(|report| report.pid));
+        pids.sort_unstable();
+        pids.dedup();
+        let process = |pid: u32| {
+            let report = reports.iter().find(|report| report.pid == pid);
+            let version = report.map(|report| report.tenon_version.clone());
+            (pid, Process::now(pid).command, version.unwrap_or_default())
+        };
+        Self {
+            processes: pids.into_iter().map(process).collect(),
+            machine,
+            owners,
+        }
+    }
+
+    /// The lines above the table and the table; `wide` shows commands whole, `all` also processes
+    /// that own no core.
+    pub fn text(&self, wide: bool, all: bool) -> String {
+        let mut text = format!(
+            "instance-type: {}\ninstance-id: {}\nlogical-neuroncore-config: 1\n",
+            self.machine.processor, self.machine.host
+        );
+        let device = [
+            "0".to_owned(),
+            self.machine.cores.to_string(),
+            self.core_ids(),
+            format!("{} GB", self.machine.memory >> 30),
+            String::new(),
+            "cpu".to_owned(),
+            self.machine.cpus.clone(),
+            "-1".to_owned(),
+        ];
+        let head = [
+            ["NEURON", "DEVICE"],
+            ["NEURON", "CORES"],
+            ["NEURON", "CORE IDS"],
+            ["NEURON", "MEMORY"],
+            ["CONNECTED", "DEVICES"],
+            ["PCI", "BDF"],
+            ["CPU", "AFFINITY"],
+            ["NUMA", "NODE"],
+        ];
+        framed(&mut text, &head, &[device]);
+        const SHOWN: usize = 60;
+        let shown = self.processes.iter();
+        let shown = shown.filter(|(pid, ..)| all || self.owners.contains(&Some(*pid)));
+        let rows = shown.map(|(pid, command, version)| {
+            let whole = wide || command.chars().count() <= SHOWN;
+            let command = match whole {
+                true => command.clone(),
+                false => command
+                    .chars()
+                    .take(SHOWN - 3)
+                    .chain("...".chars())
+                    .collect(),
+            };
+            [
+                self.cores_of(*pid),
+                pid.to_string(),
+                command,
+                version.clone(),
+            ]
+        });
+        let head = [
+            ["NEURON", "CORES"],
+            ["", "PID"],
+            ["", "COMMAND"],
+            ["TENON", "VERSION"],
+        ];
+        let rows: Vec<_> = rows.collect();
+        if !rows.is_empty() {
+            framed(&mut text, &head, &rows);
+        }
+        text
+    }
+
+    /// How devices lie to each other: one has no neighbours.
+    pub fn topology(&self) -> String {
+        format!(
+            "Neuron Device Topology\n    [ 0 ]  {} cores\n",
+            self.machine.cores
+        )
+    }
+
+    /// The list that `neuron-ls --json-output` prints.
+    pub fn json(&self) -> Value {
+        let processes: Vec<Value> = self
+            .processes
+            .iter()
+            .map(|(pid, command, version)| {
+                json!({"pid": pid, "command": command, "neuron_runtime_version": version})
+            })
+            .collect();
+        json!([{
+            "neuron_device": 0,
+            "bdf": "cpu",
+            "cpu_affinity": self.machine.cpus,
+            "numa_node": "-1",
+            "connected_to": [],
+            "nc_count": self.machine.cores,
+            "logical_neuroncore_config": 1,
+            "memory_size": self.machine.memory,
+            "neuroncore_ids": (0..self.machine.cores).collect::<Vec<_>>(),
+            "neuron_processes": processes,
+        }])
+    }
+
+    fn core_ids(&self) -> String {
+        match self.machine.cores {
+            1 => "0".to_owned(),
+            cores => format!("0-{}", cores - 1),
+        }
+    }
+
+    fn cores_of(&self, pid: u32) -> String {
+        let cores = (0..).zip(&self.owners);
+        let cores: Vec<String> = cores
+            .filter(|(_, owner)| **owner == Some(pid))
+            .map(|(core, _): (u32, _)| core.to_string())
+            .collect();
+        cores.join(",")
+    }
+}
+
+/// A table in a frame, as the accelerator's tool draws it: heads of two lines, centred.
+fn framed<const N: usize>(text: &mut String, head: &[[&str; 2]; N], rows: &[[String; N]]) {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        let heads = head[column].iter().map(|line| line.chars().count());
+        cells.chain(heads).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let rule: Vec<String> = widths.iter().map(|width| "-".repeat(width + 2)).collect();
+    let rule = format!("+{}+\n", rule.join("+"));
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let heads = (0..2).map(|row| {
+        let cells = head.iter().zip(&widths);
+        line(
+            cells
+                .map(|(cell, &width)| format!("{:^width$}", cell[row]))
+                .collect(),
+        )
+    });
+    let rows = rows.iter().map(|row| {
+        let cells = row.iter().zip(&widths);
+        line(
+            cells
+                .map(|(cell, &width)| format!("{cell:<width$}"))
+                .collect(),
+        )
+    });
+    text.push_str(&rule);
+    text.extend(heads);
+    text.push_str(&rule);
+    text.extend(rows);
+    text.push_str(&rule);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn devices() -> Devices {
+        Devices {
+            machine: Machine {
+                processor: "Some CPU".into(),
+                host: "here".into(),
+                cores: 4,
+                memory: 8 << 30,
+                cpus: "0-3".into(),
+                folder: "/none".into(),
+            },
+            owners: vec![Some(71), None, Some(71), None],
+            processes: vec![
+                (71, "client ".repeat(12), "0.1.0".into()),
+                (72, "idle".into(), "0.1.0".into()),
+            ],
+        }
+    }
+
+    #[test]
+    fn the_table_is_framed_as_clients_parse_it() {
+        let text = devices().text(false, false);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "instance-type: Some CPU");
+        assert_eq!(lines[2], "logical-neuroncore-config: 1");
+        assert_eq!(
+            &lines[3..8],
+            [
+                "+--------+--------+----------+--------+-----------+-----+----------+------+",
+                "| NEURON | NEURON |  NEURON  | NEURON | CONNECTED | PCI |   CPU    | NUMA |",
+                "| DEVICE | CORES  | CORE IDS | MEMORY |  DEVICES  | BDF | AFFINITY | NODE |",
+                "+--------+--------+----------+--------+-----------+-----+----------+------+",
+                "| 0      | 4      | 0-3      | 8 GB   |           | cpu | 0-3      | -1   |",
+            ]
+        );
+        assert!(
+            lines[13].starts_with("| 0,2    | 71  | client client"),
+            "{text}"
+        );
+        assert!(lines[13].contains("... |"), "{text}");
+        assert!(!devices().text(true, false).contains("..."));
+        assert!(!text.contains("idle") && devices().text(false, true).contains("idle"));
+    }
+
+    #[test]
+    fn the_json_has_the_keys_of_the_original() {
+        let json = devices().json();
+        let device = json[0].as_object().unwrap();
+        let keys: Vec<&str> = device.keys().map(String::as_str).collect();
+        // facts, neuron.md 5
+        assert_eq!(
+            keys,
+            [
+                "neuron_device",
+                "bdf",
+                "cpu_affinity",
+                "numa_node",
+                "connected_to",
+                "nc_count",
+                "logical_neuroncore_config",
+                "memory_size",
+                "neuroncore_ids",
+                "neuron_processes"
+            ]
+        );
+        assert_eq!(device["neuroncore_ids"], json!([0, 1, 2, 3]));
+        assert_eq!(device["neuron_processes"][0]["pid"], 71);
+        assert!(devices().topology().contains("[ 0 ]  4 cores"));
+    }
+}

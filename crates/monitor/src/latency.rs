@@ -1,0 +1,25 @@
+//! Latencies as the accelerator's monitor tells them.
+
+use serde_json::{Value, json};
+use tenon_runtime::Latencies;
+
+/// The percentiles that are told.
+pub const PERCENTILES: [(&str, f64); 7] = [
+    ("p0", 0.0),
+    ("p1", 0.01),
+    ("p25", 0.25),
+    ("p50", 0.5),
+    ("p75", 0.75),
+    ("p99", 0.99),
+    ("p100", 1.0),
+];
+
+/// Seconds by percentile; `null` when there were no executions.
+pub fn json(latencies: &Latencies) -> Value {
+    if latencies.count() == 0 {
+        return Value::Null;
+    }
+    let told =
+        PERCENTILES.map(|(name, share)| (name.to_owned(), json!(latencies.percentile(share))));
+    Value::Object(told.into_iter().collect())
+}

@@ -1,0 +1,71 @@
+//! What this machine has: one device, its cores, its memory.
+
+use std::path::PathBuf;
+use tenon_base::Result;
+use tenon_runtime::{core_owner, lock_folder, total_cores};
+
+/// This machine, as clients of the accelerator's tools see it: one device with virtual cores.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// The processor's name.
+    pub processor: String,
+    /// Its name in the network.
+    pub host: String,
+    /// How many cores there are.
+    pub cores: u32,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Numbers of the CPUs, as ranges.
+    pub cpus: String,
+    /// The folder of locks and reports.
+    pub folder: PathBuf,
+}
+
+impl Machine {
+    /// This machine.
+    pub fn this() -> Result<Self> {
+        let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        Ok(Self {
+            processor: processor(&info),
+            host: text("/proc/sys/kernel/hostname").trim().to_owned(),
+            cores: total_cores()?,
+            memory: crate::system::Memory::now().total,
+            cpus: text("/sys/devices/system/cpu/online").trim().to_owned(),
+            folder: lock_folder(),
+        })
+    }
+
+    /// The process that owns a core.
+    pub fn owner(&self, core: u32) -> Option<u32> {
+        core_owner(&self.folder, core)
+    }
+}
+
+/// The name of the first processor; where the system has none, its architecture.
+fn processor(info: &str) -> String {
+    let name = info.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == "model name").then(|| value.trim().to_owned())
+    });
+    name.unwrap_or_else(|| std::env::consts::ARCH.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processor_has_a_name() {
+        assert_eq!(
+            processor("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n"),
+            "Some CPU @ 2 GHz"
+        );
+        assert_eq!(processor(""), std::env::consts::ARCH);
+    }
+
+    #[test]
+    fn this_machine_has_memory() {
+        assert!(Machine::this().unwrap().memory > 1 << 20);
+    }
+}

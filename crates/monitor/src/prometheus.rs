@@ -1,0 +1,220 @@
+//! Metrics in the text format of Prometheus (exposition format 0.0.4).
+
+use crate::Metrics;
+use crate::latency::PERCENTILES;
+use crate::metrics::Watched;
+use std::fmt::Write;
+use tenon_runtime::{CoreReport, Latencies};
+
+/// What the format is called in HTTP.
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+type Labels = Vec<(&'static str, String)>;
+
+impl Metrics {
+    /// Every number with its labels. Counters count from the beginning of each process.
+    pub fn exposition(&self) -> String {
+        let mut page = String::new();
+        let memory = &self.later.memory;
+        let mut family = |name: &str, kind: &str, help: &str, samples: Vec<(Labels, f64)>| {
+            // Writing to a String cannot fail.
+            let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+            for (labels, value) in samples {
+                let _ = writeln!(page, "{name}{} {value}", shown(&labels));
+            }
+        };
+        family(
+            "system_memory_total_bytes",
+            "gauge",
+            "Memory of the machine.",
+            vec![(Vec::new(), memory.total as f64)],
+        );
+        family(
+            "system_memory_used_bytes",
+            "gauge",
+            "Memory that is not to be had.",
+            vec![(Vec::new(), memory.used as f64)],
+        );
+        family(
+            "neuroncore_utilization_ratio",
+            "gauge",
+            "Part of the last period that a core executed.",
+            self.cores(|process, core| vec![(Vec::new(), process.core(core).0 / 100.0)]),
+        );
+        family(
+            "neuroncore_flops",
+            "gauge",
+            "Arithmetic operations a second.",
+            self.cores(|process, core| vec![(Vec::new(), process.core(core).1)]),
+        );
+        family(
+            "neuroncore_executions_total",
+            "counter",
+            "Executions on a core.",
+            self.cores(|_, core| vec![(Vec::new(), core.executions as f64)]),
+        );
+        family(
+            "neuroncore_memory_used_bytes",
+            "gauge",
+            "Memory of a core by use.",
+            self.cores(|_, core| {
+                let uses = core.memory.iter();
+                uses.map(|(what, bytes)| (vec![("use", what.clone())], *bytes as f64))
+                    .collect()
+            }),
+        );
+        family(
+            "execution_status_total",
+            "counter",
+            "Executions by how they ended.",
+            self.of_processes(ended),
+        );
+        family(
+            "execution_latency_seconds",
+            "gauge",
+            "Latency of the last period by percentile.",
+            self.of_processes(latencies),
+        );
+        family(
+            "neuron_runtime_memory_used_bytes",
+            "gauge",
+            "Memory of a process.",
+            self.of_processes(memory_used),
+        );
+        page
+    }
+
+    /// Samples of every process, with its labels before their own.
+    fn of_processes(
+        &self,
+        samples: impl Fn(&Watched<'_>) -> Vec<(Labels, f64)>,
+    ) -> Vec<(Labels, f64)> {
+        let of_process = |process: Watched<'_>| {
+            let labels = vec![
+                ("pid", process.report.pid.to_string()),
+                ("runtime_tag", process.report.tag.clone()),
+            ];
+            let samples = samples(&process).into_iter();
+            samples
+                .map(|(own, value)| ([labels.clone(), own].concat(), value))
+                .collect::<Vec<_>>()
+        };
+        self.processes().flat_map(of_process).collect()
+    }
+
+    /// Samples of every core, with its process's labels and its number before their own.
+    fn cores(
+        &self,
+        samples: impl Fn(&Watched<'_>, &CoreReport) -> Vec<(Labels, f64)>,
+    ) -> Vec<(Labels, f64)> {
+        self.of_processes(|process| {
+            let of_core = |core: &CoreReport| {
+                let number = vec![("neuroncore", core.core.to_string())];
+                let samples = samples(process, core).into_iter();
+                samples
+                    .map(|(own, value)| ([number.clone(), own].concat(), value))
+                    .collect::<Vec<_>>()
+            };
+            process.report.cores.iter().flat_map(of_core).collect()
+        })
+    }
+}
+
+fn ended(process: &Watched<'_>) -> Vec<(Labels, f64)> {
+    let executions = &process.report.executions;
+    let counts = [
+        ("completed", executions.completed),
+        ("completed_with_err", executions.completed_with_err),
+        ("completed_with_num_err", executions.completed_with_num_err),
+        ("timed_out", executions.timed_out),
+        ("incorrect_input", executions.incorrect_input),
+        ("failed_to_queue", executions.failed_to_queue),
+    ];
+    let sample =
+        |(status, count): (&str, u64)| (vec![("status_type", status.to_owned())], count as f64);
+    counts.map(sample).into()
+}
+
+fn latencies(process: &Watched<'_>) -> Vec<(Labels, f64)> {
+    let executions = process.executions();
+    let of_kind = |(kind, latencies): (&'static str, &Latencies)| -> Vec<(Labels, f64)> {
+        let sample = |(name, share): (&'static str, f64)| {
+            let labels = vec![
+                ("latency", kind.to_owned()),
+                ("percentile", name.to_owned()),
+            ];
+            Some((labels, latencies.percentile(share)?))
+        };
+        PERCENTILES.into_iter().filter_map(sample).collect()
+    };
+    let kinds = [
+        ("total", &executions.total),
+        ("device", &executions.on_core),
+    ];
+    kinds.into_iter().flat_map(of_kind).collect()
+}
+
+fn memory_used(process: &Watched<'_>) -> Vec<(Labels, f64)> {
+    let cores = process.report.cores.iter();
+    let device: u64 = cores.flat_map(|core| core.memory.values()).sum();
+    let of =
+        |location: &str, bytes: u64| (vec![("memory_location", location.to_owned())], bytes as f64);
+    vec![
+        of("host", process.report.host_bytes),
+        of("neuron_device", device),
+    ]
+}
+
+fn shown(labels: &Labels) -> String {
+    if labels.is_empty() {
+        return String::new();
+    }
+    let escaped = |text: &str| {
+        text.replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\n', "\\n")
+    };
+    let labels: Vec<String> = labels
+        .iter()
+        .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+        .collect();
+    format!("{{{}}}", labels.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::tests::metrics;
+
+    #[test]
+    fn every_line_is_a_sample_or_a_comment() {
+        let page = metrics().exposition();
+        for line in [
+            "system_memory_used_bytes 4",
+            "neuroncore_utilization_ratio{pid=\"77\",runtime_tag=\"server-1\",neuroncore=\"2\"} 0.5",
+            "neuroncore_memory_used_bytes{pid=\"77\",runtime_tag=\"server-1\",neuroncore=\"2\",use=\"tensors\"} 23",
+            "execution_status_total{pid=\"77\",runtime_tag=\"server-1\",status_type=\"completed\"} 7",
+            "# TYPE execution_status_total counter",
+            "neuron_runtime_memory_used_bytes{pid=\"77\",runtime_tag=\"server-1\",memory_location=\"neuron_device\"} 123",
+        ] {
+            assert!(
+                page.lines().any(|found| found == line),
+                "{line} is not in\n{page}"
+            );
+        }
+        for line in page.lines().filter(|line| !line.starts_with('#')) {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+            assert!(
+                name.starts_with(|char: char| char.is_ascii_lowercase()),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn labels_are_escaped() {
+        let labels = vec![("runtime_tag", "a\"b\\c\nd".to_owned())];
+        assert_eq!(shown(&labels), "{runtime_tag=\"a\\\"b\\\\c\\nd\"}");
+    }
+}

@@ -1,0 +1,209 @@
+//! What `tenon top` draws: cores, executions, memory, latencies, by core and by process.
+
+use crate::{Machine, Metrics};
+use std::fmt::Write;
+
+/// A page of text for a terminal.
+pub struct Screen<'a> {
+    metrics: &'a Metrics,
+    width: usize,
+}
+
+impl<'a> Screen<'a> {
+    /// A page `width` characters wide.
+    pub fn new(metrics: &'a Metrics, width: usize) -> Self {
+        Self {
+            metrics,
+            width: width.clamp(40, 200),
+        }
+    }
+
+    /// Its lines.
+    pub fn text(&self) -> String {
+        let mut text = self.head(&self.metrics.machine);
+        self.cores(&mut text);
+        self.processes(&mut text);
+        let lines = text.lines().map(|line| cut(line, self.width));
+        lines.collect::<Vec<_>>().join("\n") + "\n"
+    }
+
+    fn head(&self, machine: &Machine) -> String {
+        let (now, before) = (
+            &self.metrics.later.processors,
+            &self.metrics.earlier.processors,
+        );
+        let idle = now.all.percent_since(before.all)["idle"];
+        let busy = if now.all.sum() > before.all.sum() {
+            100.0 - idle
+        } else {
+            0.0
+        };
+        let memory = &self.metrics.later.memory;
+        format!(
+            "tenon top  {}, {}, {} cores\nCPU {busy:5.1} %   memory {} of {}\n",
+            machine.host,
+            machine.processor,
+            machine.cores,
+            bytes(memory.used),
+            bytes(memory.total)
+        )
+    }
+
+    fn cores(&self, text: &mut String) {
+        const BAR: usize = 20;
+        let mut lines = Vec::new();
+        for process in self.metrics.processes() {
+            for core in &process.report.cores {
+                let (utilization, flops) = process.core(core);
+                let filled = (utilization / 100.0 * BAR as f64).round() as usize;
+                let bar: String = "#".repeat(filled) + &" ".repeat(BAR - filled.min(BAR));
+                let used: u64 = core.memory.values().sum();
+                let line = format!(
+                    "{:>4} [{bar}] {utilization:5.1} % {:>9} {:>10} of {:<10} {:>7}",
+                    core.core,
+                    format!("{:.1}", flops / 1e9),
+                    bytes(used),
+                    bytes(core.memory_limit),
+                    process.report.pid
+                );
+                lines.push((core.core, line));
+            }
+        }
+        lines.sort();
+        if lines.is_empty() {
+            text.push_str("\nno process owns a core\n");
+            return;
+        }
+        text.push_str(
+            "\ncore  busy                            GFLOP/s     memory                      pid\n",
+        );
+        for (_, line) in lines {
+            text.push_str(&line);
+            text.push('\n');
+        }
+    }
+
+    fn processes(&self, text: &mut String) {
+        for process in self.metrics.processes() {
+            let executions = process.executions();
+            let (user, system) = process.vcpu();
+            let failed = executions.completed_with_err
+                + executions.completed_with_num_err
+                + executions.timed_out
+                + executions.incorrect_input
+                + executions.failed_to_queue;
+            let at = |share| {
+                let seconds = executions.total.percentile(share);
+                seconds.map_or_else(|| "-".to_owned(), time)
+            };
+            let tag = match process.report.tag.as_str() {
+                "" => String::new(),
+                tag => format!(" ({tag})"),
+            };
+            // Writing to a String cannot fail.
+            let _ = write!(
+                text,
+                "\n{}{tag}  {}\n  {:.1} executions/s, {failed} failed   latency p50 {} p99 {} max {}\n  \
+                 CPU {:.0} %   resident {}\n",
+                process.report.pid,
+                printable(&process.process.command),
+                process.rate(),
+                at(0.5),
+                at(0.99),
+                at(1.0),
+                user + system,
+                bytes(process.process.resident)
+            );
+            for model in &process.report.models {
+                let cores: Vec<String> = model.cores.iter().map(u32::to_string).collect();
+                let _ = writeln!(
+                    text,
+                    "  model {} {} on core {}, {}",
+                    model.id,
+                    printable(&model.name),
+                    cores.join(","),
+                    bytes(model.bytes)
+                );
+            }
+        }
+    }
+}
+
+/// Names come from others: what would move the cursor is shown as a question mark.
+fn printable(text: &str) -> String {
+    let shown = |char: char| if char.is_control() { '?' } else { char };
+    text.chars().map(shown).collect()
+}
+
+fn cut(line: &str, width: usize) -> String {
+    line.chars()
+        .take(width)
+        .collect::<String>()
+        .trim_end()
+        .to_owned()
+}
+
+fn bytes(count: u64) -> String {
+    let (value, unit) = match count as f64 {
+        count if count >= 1e9 => (count / 1e9, "GB"),
+        count if count >= 1e6 => (count / 1e6, "MB"),
+        count => (count / 1e3, "kB"),
+    };
+    format!("{value:.1} {unit}")
+}
+
+fn time(seconds: f64) -> String {
+    match seconds {
+        s if s >= 1.0 => format!("{s:.2} s"),
+        s if s >= 1e-3 => format!("{:.2} ms", s * 1e3),
+        s => format!("{:.1} us", s * 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::tests::metrics;
+
+    #[test]
+    fn the_page_shows_cores_and_processes() {
+        let metrics = metrics();
+        let text = Screen::new(&metrics, 100).text();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "tenon top  here, Some CPU, 4 cores");
+        assert!(
+            lines[4].starts_with("   2 [##########          ]  50.0 %       2.0"),
+            "{text}"
+        );
+        assert!(lines[4].ends_with("77"), "{text}");
+        assert!(
+            text.contains("77 (server-1)  client --fast\n  3.0 executions/s, 2 failed"),
+            "{text}"
+        );
+        assert!(
+            text.contains("  model 1 digits on core 2, 0.1 kB\n"),
+            "{text}"
+        );
+        let narrow = Screen::new(&metrics, 40).text();
+        assert!(narrow.lines().all(|line| line.chars().count() <= 40));
+    }
+
+    #[test]
+    fn names_cannot_move_the_cursor() {
+        let mut metrics = metrics();
+        metrics.later.processes[0].1.command = "a\x1b[2Jb".into();
+        let text = Screen::new(&metrics, 100).text();
+        assert!(text.contains("a?[2Jb"), "{text}");
+    }
+
+    #[test]
+    fn nobody_is_shown_too() {
+        let mut metrics = metrics();
+        metrics.later.processes.clear();
+        assert!(
+            Screen::new(&metrics, 100)
+                .text()
+                .contains("no process owns a core")
+        );
+    }
+}

@@ -1,0 +1,163 @@
+//! Executions of several threads overlap: a CPU node of 1 ms, a core node of about 20 ms, a CPU node
+//! of 2 ms (seed neuron-runtime-libnrt, "Graph Walker and CPU Node Executor": 43 a second by one
+//! thread, about 50 by several). Prints executions a second by number of threads.
+//!
+//!     cargo bench -p tenon-runtime --bench pipeline
+
+#![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tenon_compiler::{CpuNode, Options, compile, compile_nodes};
+use tenon_graph::Graph;
+use tenon_neff::{Limits, NodeGraph, Package, WriteOptions};
+use tenon_runtime::{CoreGroup, CoreOptions, Cores, ExecuteOptions, LoadOptions, Model, Runtime};
+use tenon_tensor::BufferMut;
+
+const CORE_NODE: Duration = Duration::from_millis(20);
+const MEASURED: Duration = Duration::from_secs(4);
+
+fn main() -> tenon_base::Result<()> {
+    let control = tenon_base::Control::new();
+    let registry = tenon_builtin::registry();
+    let options = Options::new(&registry);
+    let mut layers = 4;
+    let alone = loop {
+        let graph = text(layers, "x", "").parse()?;
+        let model = load(&compile(graph, &options)?.contents.into(), &control)?;
+        let time = time(&model);
+        if time >= CORE_NODE || layers > 4096 {
+            break time;
+        }
+        let wanted = CORE_NODE.as_secs_f64() / time.as_secs_f64().max(1e-6) * 1.02;
+        layers = (layers as f64 * wanted.clamp(1.05, 4.0)).ceil() as usize;
+    };
+    println!(
+        "core node: {layers} matrix products, {:.1} ms",
+        millis(alone)
+    );
+    let cut: Graph = text(layers, "d", "%x: f32[128, 128], %e: f32[128, 128], ").parse()?;
+    let library = library();
+    let cpu =
+        |name: &str, input: &str, output: &str, symbol: &str| -> tenon_base::Result<CpuNode> {
+            Ok(CpuNode {
+                name: name.into(),
+                operator: "bench.Wait".into(),
+                inputs: vec![input.into()],
+                outputs: vec![output.into()],
+                library: BufferMut::copy_of(&library)?.freeze(),
+                symbol: symbol.into(),
+            })
+        };
+    let last = format!("v{layers}");
+    let nodes = vec![
+        cpu("before", "x", "d", "takes_1_ms")?,
+        cpu("after", &last, "e", "takes_2_ms")?,
+    ];
+    let mut graph = cut;
+    // The caller gets what the second CPU node makes; what the core makes goes there.
+    let made = graph
+        .inputs
+        .iter()
+        .copied()
+        .find(|&id| graph.value(id).name == "e");
+    graph.outputs.splice(0..0, made);
+    let model = load(&compile_nodes(graph, nodes, 1, &options)?.nodes, &control)?;
+    let cores = Cores::new(&CoreOptions {
+        total: Some(1),
+        ..CoreOptions::default()
+    })?;
+    let group = cores.group(0..1)?;
+    for threads in [1, 2, 4, 8] {
+        let rate = rate(&model, &group, threads);
+        println!("{threads} threads: {rate:.1} executions/s");
+    }
+    Ok(())
+}
+
+/// A chain of products on `input`, with other inputs before it.
+fn text(layers: usize, input: &str, others: &str) -> String {
+    let mut text = format!("graph \"g\" ({others}%{input}: f32[128, 128]) -> (%v{layers}) {{\n");
+    text += "  const %w: f32[128, 128] = fill 0.0078125\n";
+    let mut last = input.to_owned();
+    for layer in 1..=layers {
+        // A sigmoid between, so that products of constants cannot be folded into one.
+        text += &format!("  %m{layer} = MatMul(%{last}, %w)\n  %v{layer} = Sigmoid(%m{layer})\n");
+        last = format!("v{layer}");
+    }
+    text + "}"
+}
+
+fn load(nodes: &NodeGraph, control: &tenon_base::Control) -> tenon_base::Result<Model> {
+    let bytes = nodes.to_bytes(WriteOptions::default(), control)?;
+    let bytes = BufferMut::copy_of(&bytes)?.freeze();
+    let package = Package::from_buffer(bytes, &Limits::default(), control)?;
+    let runtime = Runtime::new(tenon_builtin::registry(), tenon_builtin::kernels());
+    let options = LoadOptions {
+        threads: Some(1),
+        native_nodes: true,
+        ..LoadOptions::default()
+    };
+    Model::load(&runtime, &package, &options)
+}
+
+/// The fastest of some executions.
+fn time(model: &Model) -> Duration {
+    let time = || {
+        let start = Instant::now();
+        execute(model, None);
+        start.elapsed()
+    };
+    (0..5).map(|_| time()).min().unwrap_or_default()
+}
+
+fn rate(model: &Model, group: &CoreGroup, threads: usize) -> f64 {
+    let start = Instant::now();
+    let count = || {
+        let mut count = 0;
+        while start.elapsed() < MEASURED {
+            execute(model, Some(group));
+            count += 1;
+        }
+        count
+    };
+    let total: usize = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(count)).collect();
+        all.into_iter()
+            .map(|thread| thread.join().expect("it counts"))
+            .sum()
+    });
+    total as f64 / start.elapsed().as_secs_f64()
+}
+
+fn execute(model: &Model, cores: Option<&CoreGroup>) {
+    let buffer = || BufferMut::zeroed(128 * 128 * 4).expect("memory");
+    let (input, mut output) = (buffer(), buffer());
+    let options = ExecuteOptions {
+        cores,
+        ..ExecuteOptions::default()
+    };
+    let done = model.execute_with(&[&input], &mut [&mut output], options);
+    done.expect("it executes");
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// The library of the tests.
+fn library() -> Vec<u8> {
+    let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("libnodes.so");
+    let status = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O2", "-I"])
+        .arg(crate_folder.join("../../include"))
+        .arg(crate_folder.join("tests/data/cpu_nodes.c"))
+        .args(["-lm", "-o"])
+        .arg(&file)
+        .status();
+    assert!(status.expect("a C compiler called cc").success());
+    std::fs::read(file).expect("the library")
+}
