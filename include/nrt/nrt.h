@@ -38,9 +38,9 @@ typedef struct nrt_cc_context nrt_cc_context_t;
 
 /* Where a tensor lies. */
 typedef enum {
-    NRT_TENSOR_PLACEMENT_DEVICE = 0,
-    NRT_TENSOR_PLACEMENT_HOST = 1,   /* at most 4 MB */
-    NRT_TENSOR_PLACEMENT_VIRTUAL = 2 /* no memory of its own */
+    NRT_TENSOR_PLACEMENT_DEVICE = 0, /* memory of a core, counted against its limit */
+    NRT_TENSOR_PLACEMENT_HOST = 1,   /* host memory for transfers, at most 4 MB */
+    NRT_TENSOR_PLACEMENT_VIRTUAL = 2 /* plain host memory */
 } nrt_tensor_placement_t;
 
 /* Who calls; it changes nothing but what the log says. */
@@ -161,8 +161,9 @@ NRT_STATUS nrt_get_model_nc_count(const nrt_model_t *model, uint32_t *nc_count);
 NRT_STATUS nrt_execute(nrt_model_t *model, const nrt_tensor_set_t *input_set,
                        nrt_tensor_set_t *output_set);
 
-/* Executes it `repeat_count` times, the outputs of one time being inputs of the next where they
- * share their name. */
+/* Executes it `repeat_count` times, what one time put out being read by the next: an output by the
+ * input of its name, or, where no names are shared, the first output by the first input and so on.
+ * NRT_INVALID where their types differ. The tensors of `input_set` stay as they are. */
 NRT_STATUS nrt_execute_repeat(nrt_model_t *model, const nrt_tensor_set_t *input_set,
                               nrt_tensor_set_t *output_set, int repeat_count);
 

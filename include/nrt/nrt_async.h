@@ -29,7 +29,7 @@ typedef enum {
     NRTA_XU_NUM = 5
 } nrta_xu_t;
 
-/* The unit in the high 16 bits, the number on its queue in the low 48. */
+/* Core, unit and queue in the high 16 bits, the number on its queue, from 1 on, in the low 48. */
 typedef uint64_t nrta_seq_t;
 typedef uint16_t nrta_xu_id_t;
 
@@ -87,6 +87,10 @@ NRT_STATUS nrta_tensor_copy(nrt_tensor_t *src, uint64_t src_offset, nrt_tensor_t
 NRT_STATUS nrta_execute_schedule(nrt_model_t *model, const nrt_tensor_set_t *input,
                                  nrt_tensor_set_t *output, int queue, nrta_error_tracker_t *err,
                                  nrta_seq_t *req_sequence);
+
+#ifdef TENON_NRT_NEW_DTYPES
+#define nrta_cc_prepare tenon_nrta_cc_prepare_new_dtypes
+#endif
 
 /* Prepare a collective operation, then queue it (queue 0), which frees the context. */
 NRT_STATUS nrta_cc_prepare(nrt_cc_comm_t *comm, nrt_tensor_list_t *input, nrt_tensor_list_t *output,

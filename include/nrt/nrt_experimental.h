@@ -22,9 +22,10 @@ typedef enum {
 } nrt_tensor_usage_t;
 
 /*
- * Element types. Two numberings are in use: the one below, and another since 2026. The library
- * answers the first unless it is told otherwise, and so must its callers be compiled: define
- * TENON_NRT_NEW_DTYPES before including this header for the second.
+ * Element types. Two numberings are in use: the one below, and another since 2026. Define
+ * TENON_NRT_NEW_DTYPES before including this header for the second: names and the functions that
+ * take or tell types then change together. A program that was compiled with other headers of the
+ * second numbering is run with TENON_NRT_NEW_DTYPES=1 in its environment.
  */
 #ifndef TENON_NRT_NEW_DTYPES
 typedef enum {
@@ -98,7 +99,14 @@ typedef struct nrt_ucode_info {
     nrt_ucode_img dram;
 } nrt_ucode_info;
 
-/* Lists a model's inputs and outputs; free the list below. */
+#ifdef TENON_NRT_NEW_DTYPES
+#define nrt_get_model_tensor_info tenon_nrt_get_model_tensor_info_new_dtypes
+#endif
+
+/*
+ * Lists a model's inputs and outputs; free the list below. Names are unique, at most 251 bytes and
+ * fit for files: where the model's own are not, they are changed. Sets take both.
+ */
 NRT_STATUS nrt_get_model_tensor_info(nrt_model_t *model, nrt_tensor_info_array_t **tensor_info);
 NRT_STATUS nrt_free_model_tensor_info(nrt_tensor_info_array_t *tensor_info);
 

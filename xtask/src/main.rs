@@ -1,4 +1,4 @@
-//! Project chores: `cargo xtask test`, `bench`, `models`, `conformance`, `docs`, `fuzz`, `soak`, `miri`, `loom`, `python`.
+//! Project chores: `cargo xtask test`, `bench`, `models`, `conformance`, `docs`, `install`, `fuzz`, `soak`, `miri`, `loom`, `python`.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -11,6 +11,7 @@ mod bench;
 mod conformance;
 mod docs;
 mod fuzz;
+mod install;
 mod kernel_page;
 mod python;
 
@@ -51,6 +52,8 @@ enum Chore {
     Conformance(conformance::Options),
     /// Write docs/operators.md and docs/kernels.md from the tables of the program.
     Docs,
+    /// Lay out libnrt.so.1, its headers and its pkg-config file under a prefix.
+    Install(install::Options),
     /// Fuzz one reader with libFuzzer.
     Fuzz(fuzz::Options),
     /// Run the property tests with many more cases.
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Chore::Bench(options) => bench::run(&options),
         Chore::Conformance(options) => conformance::run(&options),
         Chore::Docs => docs::write(),
+        Chore::Install(options) => install::run_with(&options),
         Chore::Fuzz(options) => fuzz::fuzz(&options),
         Chore::Soak { cases, rest } => soak(cases, &rest),
         Chore::Miri { rest } => miri(&rest),

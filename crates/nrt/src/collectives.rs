@@ -1,0 +1,200 @@
+//! Collective operations, in a world of one worker: what one gives is what all get.
+
+use crate::arguments::{check, give, invalid, slice, slice_mut, take};
+use crate::call::{attempt, entry};
+use crate::data_types::Numbering;
+use crate::handles::{Handle, Handles};
+use crate::layout::{CollectiveComm, TensorList};
+use crate::process::{self, process};
+use crate::tensors::tensor;
+use crate::{cores, requests};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_runtime::{CoreTensor, Unit, Work};
+
+/// Every prepared operation.
+pub(crate) static CONTEXTS: Handles<Arc<Context>> = Handles::new(0x43, "collective operation");
+
+/// A prepared operation: which tensors go where.
+pub(crate) struct Context {
+    core: u32,
+    pairs: Vec<(CoreTensor, CoreTensor)>,
+}
+
+/// Checks that a worker is the only one there is.
+pub(crate) fn world(worker: u32, workers: u32) -> Result<()> {
+    if workers == 0 || worker >= workers {
+        return Err(invalid("the worker is none of the world")
+            .expected(format_args!("a worker below {workers}"))
+            .found(worker));
+    }
+    if workers > 1 {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("a world of {workers} workers needs a network provider, and there is none"),
+        )
+        .expected("a world of 1 worker")
+        .help("run the model in one process"));
+    }
+    Ok(())
+}
+
+/// A collective on a core of the process; -1 stands for any.
+fn meet(vnc: i32, worker: u32, workers: u32) -> Result<()> {
+    let process = process()?;
+    if vnc != -1 {
+        process.cores.core(cores::number(vnc.into())?)?;
+    }
+    world(worker, workers)
+}
+
+entry! {
+    fn nrt_build_global_comm(vnc: i32, g_device_id: u32, g_device_count: u32) {
+        meet(vnc, g_device_id, g_device_count)
+    }
+
+    fn nrt_cc_global_comm_init(vnc: u32, g_device_id: u32, g_device_count: u32) {
+        process()?.cores.core(vnc)?;
+        world(g_device_id, g_device_count)
+    }
+
+    fn nrt_barrier(vnc: i32, g_device_id: u32, g_device_count: u32) {
+        meet(vnc, g_device_id, g_device_count)
+    }
+
+    fn nrt_all_gather(
+        vnc: i32, g_device_id: u32, g_device_count: u32, rank_input_size: u32, input: *mut c_void,
+        output: *mut c_void,
+    ) {
+        meet(vnc, g_device_id, g_device_count)?;
+        let size = rank_input_size as usize;
+        // SAFETY: the caller's buffers of that many bytes; they may be the same.
+        unsafe {
+            let from = slice::<u8>(input.cast(), size, "input")?.as_ptr();
+            let to = slice_mut::<u8>(output.cast(), size, "output")?.as_mut_ptr();
+            std::ptr::copy(from, to, size);
+        }
+        Ok(())
+    }
+
+    fn nrta_cc_prepare(
+        comm: *mut CollectiveComm, input: *mut TensorList, output: *mut TensorList, dtype: u32,
+        op: u32, cc_op: u32, cc_ctx: *mut Handle,
+    ) {
+        // SAFETY: the caller's structs and its place for a handle, here and below.
+        unsafe { prepare(comm, input, output, (Numbering::of_environment(), dtype), op, cc_op, cc_ctx) }
+    }
+
+    fn tenon_nrta_cc_prepare_new_dtypes(
+        comm: *mut CollectiveComm, input: *mut TensorList, output: *mut TensorList, dtype: u32,
+        op: u32, cc_op: u32, cc_ctx: *mut Handle,
+    ) {
+        // SAFETY: as above.
+        unsafe { prepare(comm, input, output, (Numbering::Second, dtype), op, cc_op, cc_ctx) }
+    }
+
+    fn nrta_cc_schedule(
+        cc_ctx: *mut Handle, queue: c_int, err: *mut c_void, req_sequence: *mut u64,
+    ) {
+        process::check()?;
+        // SAFETY: the caller's handle.
+        let handle = unsafe { *take(cc_ctx, "cc_ctx")? };
+        if queue != 0 {
+            return Err(invalid("collective operations go on queue 0").found(queue));
+        }
+        let context = CONTEXTS.find(handle)?;
+        let core = context.core;
+        let work: Work = Box::new(move || {
+            for (from, to) in &context.pairs {
+                from.copy_to(0, to, 0, from.size())?;
+            }
+            Ok(())
+        });
+        // SAFETY: the caller's place for a number; its handle, which is taken back.
+        unsafe {
+            requests::put(core, Unit::Collectives, queue, work, err, req_sequence)?;
+            CONTEXTS.take(handle)?;
+            give(cc_ctx, "cc_ctx", std::ptr::null_mut())
+        }
+    }
+
+    fn nrt_get_libnccl_net(err: *mut c_int, err_msg: *mut c_char, err_msg_size: usize) -> *mut c_void {
+        let _ = attempt("nrt_get_libnccl_net", || {
+            let text = c"there is no network provider: collective operations have one worker";
+            if !err.is_null() {
+                // SAFETY: the caller's place for a number.
+                unsafe { give(err, "err", crate::status::NRT_INVALID)? };
+            }
+            if !err_msg.is_null() && err_msg_size > 0 {
+                // SAFETY: the caller's buffer, as long as it says.
+                let buffer = unsafe { slice_mut::<u8>(err_msg.cast(), err_msg_size, "err_msg")? };
+                let text = text.to_bytes();
+                let count = text.len().min(buffer.len() - 1);
+                buffer[..count].copy_from_slice(&text[..count]);
+                buffer[count] = 0;
+            }
+            Ok(())
+        });
+        std::ptr::null_mut()
+    }
+}
+
+/// # Safety
+/// The pointers are the caller's structs, what those lead to included, and its place for a handle.
+unsafe fn prepare(
+    comm: *const CollectiveComm,
+    input: *const TensorList,
+    output: *const TensorList,
+    (numbering, dtype): (Numbering, u32),
+    op: u32,
+    cc_op: u32,
+    cc_ctx: *mut Handle,
+) -> Result<()> {
+    let process = process()?;
+    check(cc_ctx, "cc_ctx")?;
+    // SAFETY: the caller vouches, here and below.
+    let comm = unsafe { take(comm, "comm")? };
+    let core = process.cores.core(comm.vnc)?.index();
+    world(comm.ctx_device_id, comm.ctx_device_count)?;
+    world(comm.rank, comm.rank_n)?;
+    if !numbering.has(dtype) {
+        return Err(invalid("there is no such element type").found(dtype));
+    }
+    // Only all-reduce and reduce-scatter (1 and 2) compute: with NRT_OP_ADD, FMA, MAX or MIN.
+    match (cc_op, op) {
+        (0, _) | (1 | 2, 0..=3) => {}
+        (1 | 2, _) => return Err(invalid("there is no such operation").found(op)),
+        _ => return Err(invalid("there is no such collective operation").found(cc_op)),
+    }
+    // SAFETY: as above.
+    let [inputs, outputs] = [unsafe { tensors(input, "input")? }, unsafe {
+        tensors(output, "output")?
+    }];
+    if inputs.len() != outputs.len() {
+        return Err(invalid("there are not as many outputs as inputs")
+            .expected(inputs.len())
+            .found(outputs.len()));
+    }
+    let pairs: Vec<_> = inputs.into_iter().zip(outputs).collect();
+    for (index, (from, to)) in pairs.iter().enumerate() {
+        if from.size() != to.size() {
+            let text = format!("input and output {index} differ in size");
+            return Err(invalid(text).expected(from.size()).found(to.size()));
+        }
+    }
+    let context = CONTEXTS.insert(Arc::new(Context { core, pairs }))?;
+    // SAFETY: as above.
+    unsafe { give(cc_ctx, "cc_ctx", context) }
+}
+
+/// # Safety
+/// `list` leads to a list of handles, unless it is null.
+unsafe fn tensors(list: *const TensorList, name: &str) -> Result<Vec<CoreTensor>> {
+    // SAFETY: the caller vouches.
+    let handles = unsafe {
+        let list = take(list, name)?;
+        slice(list.tensors, list.num_tensors, name)?
+    };
+    handles.iter().map(|&handle| tensor(handle)).collect()
+}

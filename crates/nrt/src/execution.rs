@@ -1,0 +1,85 @@
+//! Executing models, in the caller's thread or queued.
+
+use crate::arguments::invalid;
+use crate::asynchronous;
+use crate::call::entry;
+use crate::debug_stream::{self, Made};
+use crate::models::model;
+use crate::process::process;
+use crate::tensor_sets::{Set, set};
+use crate::trace::{self, ExecutionSink};
+use std::ffi::{c_int, c_void};
+use tenon_base::Result;
+use tenon_base::trace::TraceSink;
+use tenon_runtime::{CoreModel, ExecuteOptions};
+
+/// Executes a model, or queues it where the process is set so.
+fn execute(
+    model_handle: *const c_void,
+    inputs: *const c_void,
+    outputs: *const c_void,
+    count: u32,
+) -> Result<()> {
+    let model = model(model_handle)?;
+    let (inputs, outputs) = (set(inputs)?, set(outputs)?);
+    if asynchronous::is_on() {
+        return asynchronous::put(&*process()?, model, inputs, outputs, count);
+    }
+    run(&model, &inputs, &outputs, count)
+}
+
+/// Executes a model in this thread; who listens hears of it.
+pub(crate) fn run(model: &CoreModel, inputs: &Set, outputs: &Set, count: u32) -> Result<()> {
+    let (read, written) = (&inputs.tensors, &outputs.tensors);
+    let (traced, shown) = (trace::is_listening(), debug_stream::is_listening());
+    if !traced && !shown {
+        return model.execute_repeatedly(read, written, count, ExecuteOptions::default());
+    }
+    let core = model.group().cores()[0].index();
+    let sink = ExecutionSink {
+        core,
+        model: model.id(),
+    };
+    let options = ExecuteOptions {
+        trace: traced.then_some(&sink as &dyn TraceSink),
+        ..ExecuteOptions::default()
+    };
+    model.execute_repeatedly(read, written, count, options)?;
+    if shown {
+        show(core, model, outputs)?;
+    }
+    Ok(())
+}
+
+/// Shows the outputs to who listens to the core.
+fn show(core: u32, model: &CoreModel, outputs: &Set) -> Result<()> {
+    for port in model.outputs() {
+        let mut bytes = vec![0; port.own.ty.bytes()];
+        let tensor = outputs.tensors.tensor(&port.name);
+        let tensor = tensor.or_else(|_| outputs.tensors.tensor(&port.own.name))?;
+        tensor.read(0, &mut bytes)?;
+        let made = Made {
+            name: &port.name,
+            ty: Some(&port.own.ty),
+            bytes: &bytes,
+        };
+        debug_stream::tell(core, &made);
+    }
+    Ok(())
+}
+
+entry! {
+    fn nrt_execute(model: *mut c_void, input_set: *const c_void, output_set: *mut c_void) {
+        execute(model, input_set, output_set, 1)
+    }
+
+    fn nrt_execute_repeat(
+        model: *mut c_void, input_set: *const c_void, output_set: *mut c_void, repeat_count: c_int,
+    ) {
+        let count = u32::try_from(repeat_count).ok().filter(|&count| count > 0);
+        let count = count.ok_or_else(|| {
+            invalid("repeat_count is no number of times").expected("1 or more").found(repeat_count)
+        })?;
+        execute(model, input_set, output_set, count)
+    }
+}

@@ -1,0 +1,190 @@
+//! Handles: what callers hold instead of values.
+//!
+//! A handle is a number in a pointer's clothes: which kind of thing, which slot of the table, and
+//! how often the slot was used before. It leads nowhere, so that a stale or invented one is found
+//! out instead of followed.
+
+use std::ffi::c_void;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tenon_base::{Error, ErrorKind, Result};
+
+/// Bits of a handle: 4 zero, 24 slot, 28 generation, 8 kind.
+const SLOT_SHIFT: u32 = 4;
+const SLOT_BITS: u32 = 24;
+const GENERATION_SHIFT: u32 = SLOT_SHIFT + SLOT_BITS;
+const GENERATION_BITS: u32 = 28;
+const KIND_SHIFT: u32 = GENERATION_SHIFT + GENERATION_BITS;
+
+/// A handle as C has it: whatever opaque struct it points to.
+pub(crate) type Handle = *mut c_void;
+
+/// All things of one kind.
+pub(crate) struct Handles<T> {
+    /// Not zero, so that no handle is null.
+    kind: u8,
+    words: &'static str,
+    slots: RwLock<Slots<T>>,
+}
+
+struct Slots<T> {
+    all: Vec<Slot<T>>,
+    free: Vec<u32>,
+}
+
+struct Slot<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+impl<T: Clone> Handles<T> {
+    /// An empty table for what `words` name.
+    pub const fn new(kind: u8, words: &'static str) -> Self {
+        Self {
+            kind,
+            words,
+            slots: RwLock::new(Slots {
+                all: Vec::new(),
+                free: Vec::new(),
+            }),
+        }
+    }
+
+    /// Gives out a handle for `value`.
+    pub fn insert(&self, value: T) -> Result<Handle> {
+        let mut slots = self.write();
+        let slot = match slots.free.pop() {
+            Some(slot) => slot,
+            None if slots.all.len() < 1 << SLOT_BITS => {
+                slots.all.push(Slot {
+                    generation: 0,
+                    value: None,
+                });
+                slots.all.len() as u32 - 1
+            }
+            None => {
+                let text = format!("too many handles of a {}", self.words);
+                return Err(Error::new(ErrorKind::OutOfMemory, text));
+            }
+        };
+        let place = &mut slots.all[slot as usize];
+        place.value = Some(value);
+        let number = u64::from(slot) << SLOT_SHIFT
+            | u64::from(place.generation) << GENERATION_SHIFT
+            | u64::from(self.kind) << KIND_SHIFT;
+        Ok(std::ptr::without_provenance_mut(number as usize))
+    }
+
+    /// The value of a handle.
+    #[inline]
+    pub fn find<P>(&self, handle: *const P) -> Result<T> {
+        let slots = self.read();
+        let found = self.slot(handle.addr()).and_then(|(slot, generation)| {
+            let place = slots.all.get(slot)?;
+            let current = place.generation == generation;
+            place.value.as_ref().filter(|_| current)
+        });
+        match found {
+            Some(value) => Ok(value.clone()),
+            None => Err(self.wrong(handle.addr())),
+        }
+    }
+
+    /// Takes a handle back; it is stale from now on.
+    pub fn take<P>(&self, handle: *const P) -> Result<T> {
+        let mut slots = self.write();
+        let taken = self.slot(handle.addr()).and_then(|(slot, generation)| {
+            let place = slots.all.get_mut(slot)?;
+            let value = (place.generation == generation).then(|| place.value.take())??;
+            place.generation += 1;
+            // A slot whose generations are used up is left alone.
+            if place.generation < 1 << GENERATION_BITS {
+                slots.free.push(slot as u32);
+            }
+            Some(value)
+        });
+        drop(slots);
+        taken.ok_or_else(|| self.wrong(handle.addr()))
+    }
+
+    /// Takes all handles back.
+    pub fn clear(&self) -> Vec<T> {
+        let mut slots = self.write();
+        let Slots { all, free } = &mut *slots;
+        let mut values = Vec::new();
+        for (slot, place) in all.iter_mut().enumerate() {
+            if let Some(value) = place.value.take() {
+                values.push(value);
+                place.generation += 1;
+                if place.generation < 1 << GENERATION_BITS {
+                    free.push(slot as u32);
+                }
+            }
+        }
+        values
+    }
+
+    /// Slot and generation of a number that may be a handle of this kind.
+    fn slot(&self, number: usize) -> Option<(usize, u32)> {
+        let number = number as u64;
+        let ours =
+            number >> KIND_SHIFT == u64::from(self.kind) && number & ((1 << SLOT_SHIFT) - 1) == 0;
+        let slot = number >> SLOT_SHIFT & ((1 << SLOT_BITS) - 1);
+        let generation = number >> GENERATION_SHIFT & ((1 << GENERATION_BITS) - 1);
+        ours.then_some((slot as usize, generation as u32))
+    }
+
+    #[cold]
+    fn wrong(&self, number: usize) -> Error {
+        let words = self.words;
+        let text = match (number, self.slot(number)) {
+            (0, _) => format!("the {words} is NULL"),
+            (_, Some(_)) => format!("the {words} was freed before"),
+            _ => format!("the handle is none of a {words}"),
+        };
+        Error::new(ErrorKind::InvalidHandle, text).found(format_args!("{number:#x}"))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Slots<T>> {
+        self.slots.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Slots<T>> {
+        self.slots.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stale_and_foreign_handles_are_found_out() {
+        let numbers = Handles::<u32>::new(1, "number");
+        let others = Handles::<u32>::new(2, "other");
+        let first = numbers.insert(7).unwrap();
+        assert_eq!(numbers.find(first).unwrap(), 7);
+        assert_eq!(numbers.take(first).unwrap(), 7);
+        let second = numbers.insert(8).unwrap();
+        assert_ne!(first, second);
+        let text = |error: Error| error.message().to_owned();
+        assert_eq!(
+            text(numbers.find(first).unwrap_err()),
+            "the number was freed before"
+        );
+        assert_eq!(
+            text(numbers.take(first).unwrap_err()),
+            "the number was freed before"
+        );
+        let foreign = others.find(second).unwrap_err();
+        assert_eq!(foreign.kind(), ErrorKind::InvalidHandle);
+        assert_eq!(text(foreign), "the handle is none of a other");
+        let null = numbers.find(std::ptr::null::<u8>()).unwrap_err();
+        assert_eq!(text(null), "the number is NULL");
+        let local = 5u8;
+        assert!(numbers.find(&raw const local).is_err());
+        assert_eq!(numbers.clear(), [8]);
+        assert!(numbers.find(second).is_err());
+        let third = numbers.insert(9).unwrap();
+        assert!(third != second && numbers.find(third).unwrap() == 9);
+    }
+}

@@ -1,0 +1,125 @@
+//! Profiles: of one model, of all of them, of the whole process.
+
+use crate::arguments::{check, give, invalid, path};
+use crate::call::entry;
+use crate::handles::{Handle, Handles};
+use crate::models::model;
+use crate::process::{self, process};
+use crate::sys_trace::lock;
+use crate::trace::{self, Filter, Kind, Purpose};
+use std::ffi::{c_char, c_void};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use tenon_base::{Error, Result};
+
+/// Where profiles of all models are saved.
+static OPTIONS: Handles<Arc<Mutex<PathBuf>>> = Handles::new(0x6f, "profile options");
+
+/// The file that the profile of one model goes to.
+static FILE: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// The folder of profiles unless it is set.
+pub(crate) const FOLDER: &str = "./output";
+
+/// Events that are kept of a core while all models are profiled.
+const LATEST: usize = 1 << 16;
+
+pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(|error| Error::io(path, "write", error))
+}
+
+/// Makes a folder and those above it.
+pub(crate) fn make_folder(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(path).map_err(|error| Error::io(path, "make", error))
+}
+
+entry! {
+    fn nrt_profile_start(model: *mut c_void, filename: *const c_char) {
+        let model = self::model(model)?;
+        // SAFETY: the caller's path.
+        let path = unsafe { path(filename, "filename")? };
+        // Told now, and not after an hour of profiling.
+        File::create(path).map_err(|error| Error::io(path, "write", error))?;
+        trace::start(Purpose::Profile, Filter { model: Some(model.id()), ..Filter::default() })?;
+        *lock(&FILE) = Some(path.to_owned());
+        Ok(())
+    }
+
+    fn nrt_profile_stop(filename: *const c_char) {
+        process::check()?;
+        // SAFETY: the caller's path.
+        let path = unsafe { path(filename, "filename")? };
+        let mut file = lock(&FILE);
+        match &*file {
+            Some(started) if started == path => {}
+            Some(started) => {
+                return Err(invalid("the profile goes to another file")
+                    .expected(started.display())
+                    .found(path.display()));
+            }
+            None => return Err(invalid("no profile was started")),
+        }
+        *file = None;
+        drop(file);
+        let events = trace::stop(Purpose::Profile)?.take(None, usize::MAX);
+        write(path, &events.perfetto(|_| true))
+    }
+
+    fn nrt_trace_start(_trace_mem: bool) {
+        process::check()?;
+        trace::start(Purpose::Whole, Filter::default())
+    }
+
+    fn nrt_trace_stop(filename: *const c_char) {
+        process::check()?;
+        // SAFETY: the caller's path.
+        let path = unsafe { path(filename, "filename")? };
+        let events = trace::stop(Purpose::Whole)?.take(None, usize::MAX);
+        write(path, &events.perfetto(|_| true))
+    }
+
+    fn nrt_profile_continuous_options_allocate(options: *mut Handle) {
+        check(options, "options")?;
+        let folder = Arc::new(Mutex::new(PathBuf::from(FOLDER)));
+        // SAFETY: the caller's place for a handle.
+        unsafe { give(options, "options", OPTIONS.insert(folder)?) }
+    }
+
+    fn nrt_profile_continuous_options_free(options: *mut c_void) {
+        OPTIONS.take(options).map(drop)
+    }
+
+    fn nrt_profile_continuous_options_set_output_dir(
+        options: *mut c_void, output_dir: *const c_char,
+    ) {
+        let folder = OPTIONS.find(options)?;
+        // SAFETY: the caller's path.
+        *lock(&folder) = unsafe { path(output_dir, "output_dir")? }.to_owned();
+        Ok(())
+    }
+
+    fn nrt_profile_continuous_start(options: *mut c_void) {
+        process::check()?;
+        OPTIONS.find(options)?;
+        trace::start(Purpose::Continuous, Filter { most: LATEST, ..Filter::default() })
+    }
+
+    fn nrt_profile_continuous_save(vnc: u32, options: *mut c_void) {
+        process()?.cores.core(vnc)?;
+        let folder = lock(&*OPTIONS.find(options)?).clone();
+        let events = trace::capture(Purpose::Continuous)?.take(Some(vnc), usize::MAX);
+        make_folder(&folder)?;
+        let number = std::process::id();
+        let wanted = |kind| matches!(kind, Kind::Execute | Kind::Kernel);
+        // A name for each time: the first that is free.
+        let name = |time: u32| folder.join(format!("profile_nc_{vnc}_pid_{number}_{time}.json"));
+        let path = (0..u32::MAX).map(name).find(|path| !path.exists());
+        write(&path.unwrap_or_else(|| name(0)), &events.perfetto(wanted))
+    }
+
+    fn nrt_profile_continuous_stop() {
+        process::check()?;
+        trace::stop(Purpose::Continuous).map(drop)
+    }
+}

@@ -1,0 +1,132 @@
+//! What the library exports, what the headers declare and what the document lists are the same.
+
+mod common;
+
+use common::{Place, library, repository};
+use object::{Object, ObjectSymbol};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+/// Functions of the published interface (facts, neuron.md 1.5).
+const FUNCTIONS: usize = 143;
+
+/// Names that are followed by a parenthesis: what a header declares.
+fn declared(text: &str) -> BTreeSet<String> {
+    let name = |text: &str| {
+        let start = text.rfind(|char: char| !char.is_ascii_alphanumeric() && char != '_');
+        text[start.map_or(0, |at| at + 1)..].to_owned()
+    };
+    let code = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with(['#', '*', '/']));
+    let code = code.collect::<Vec<_>>().join("\n");
+    let names = code.match_indices('(').map(|(at, _)| name(&code[..at]));
+    names
+        .filter(|name| {
+            ["nrt_", "nrta_", "nec_"]
+                .iter()
+                .any(|start| name.starts_with(start))
+        })
+        .collect()
+}
+
+fn headers() -> BTreeSet<String> {
+    let folder = repository().join("include/nrt");
+    let texts = fs::read_dir(folder).unwrap();
+    texts
+        .flat_map(|entry| declared(&fs::read_to_string(entry.unwrap().path()).unwrap()))
+        .collect()
+}
+
+fn exported() -> BTreeSet<String> {
+    let bytes = fs::read(library()).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    file.dynamic_symbols()
+        .filter(|symbol| symbol.is_definition() && symbol.is_global())
+        .map(|symbol| symbol.name().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn nothing_else_is_exported() {
+    let exported = exported();
+    let foreign = |name: &&String| {
+        !["nrt_", "nrta_", "nec_", "tenon_"]
+            .iter()
+            .any(|start| name.starts_with(start))
+    };
+    let others: Vec<_> = exported.iter().filter(foreign).collect();
+    assert!(others.is_empty(), "{others:?}");
+    let ours: BTreeSet<_> = exported
+        .iter()
+        .filter(|name| name.starts_with("tenon_"))
+        .collect();
+    assert_eq!(ours.len() + FUNCTIONS, exported.len());
+}
+
+#[test]
+fn every_declared_function_is_exported_and_found_by_name() {
+    let headers = headers();
+    assert_eq!(headers.len(), FUNCTIONS);
+    let exported = exported();
+    let missing: Vec<_> = headers.difference(&exported).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    let place = Place::new();
+    let program = place.build("by_name");
+    let names: Vec<&str> = headers.iter().map(String::as_str).collect();
+    place.run(&program, &names, &[]).done();
+}
+
+#[test]
+fn the_library_has_its_name_and_no_versions() {
+    let bytes = fs::read(library()).unwrap();
+    let text = |needle: &[u8]| bytes.windows(needle.len()).any(|part| part == needle);
+    assert!(text(b"\0libnrt.so.1\0"));
+    let file = object::File::parse(&*bytes).unwrap();
+    use object::ObjectSection;
+    let sections: Vec<&str> = file
+        .sections()
+        .filter_map(|section| section.name().ok())
+        .collect();
+    // Definitions of versions would be refused by clients that expect others.
+    assert!(!sections.contains(&".gnu.version_d"), "{sections:?}");
+}
+
+/// Rows of the document: function, status, test.
+fn document() -> BTreeMap<String, (String, String)> {
+    let text = fs::read_to_string(repository().join("docs/nrt.md")).unwrap();
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let name = cells.first()?.strip_prefix('`')?.strip_suffix('`')?;
+        let [_, status, _, test] = cells[..] else {
+            return None;
+        };
+        Some((
+            name.to_owned(),
+            (status.to_owned(), test.trim_matches('`').to_owned()),
+        ))
+    };
+    text.lines()
+        .filter(|line| line.starts_with('|'))
+        .filter_map(row)
+        .collect()
+}
+
+#[test]
+fn the_document_lists_every_function_with_its_test() {
+    let document = document();
+    let listed: BTreeSet<String> = document.keys().cloned().collect();
+    assert_eq!(listed, headers());
+    for (name, (status, test)) in &document {
+        assert!(
+            ["real", "answered", "not applicable"].contains(&status.as_str()),
+            "{name}: {status}"
+        );
+        let path = repository().join("crates/nrt/tests").join(test);
+        let source = fs::read_to_string(&path).unwrap_or_else(|_| panic!("{name}: no {test}"));
+        assert!(
+            source.contains(&format!("{name}(")),
+            "{test} does not call {name}"
+        );
+    }
+}
