@@ -9,6 +9,7 @@ pub mod exec;
 pub mod info;
 pub mod manual;
 pub mod netlist;
+pub mod netlist_run;
 pub mod opt;
 pub mod package;
 pub mod profile;

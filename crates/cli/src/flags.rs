@@ -149,15 +149,18 @@ Examples:
   tenon compile model.onnx -o model.neff
   tenon compile bert.onnx -o bert.neff --dim batch=1 --dim sequence=128
   tenon compile model.onnx -o model.neff --backends CpuRef   plain and exact
-  tenon compile model.onnx --cpu-node Resize_7=libown.so:resize")]
+  tenon compile model.onnx --cpu-node Resize_7=libown.so:resize
+  tenon compile matmul.yaml -o matmul.neff --param '$p_loop_count=4'   a netlist")]
 pub struct Compile {
-    /// The ONNX model.
+    /// The ONNX model, or a netlist (.yaml).
     pub model: PathBuf,
     /// Where the package goes; replaced as a whole or not at all. Default: MODEL.neff.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub compiling: CompileFlags,
+    #[command(flatten)]
+    pub netlist: crate::netlist_flags::NetlistCompile,
     /// Print the graph after all passes instead of writing a package.
     #[arg(long)]
     pub emit_graph: bool,

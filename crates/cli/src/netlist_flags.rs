@@ -1,6 +1,7 @@
 //! Flags of the commands for netlists.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// Read and check netlists: graphs of ops on grids of cores, and their programs.
@@ -13,6 +14,7 @@ pub struct Netlist {
 #[derive(Subcommand)]
 pub enum NetlistCommand {
     Check(NetlistCheck),
+    Run(NetlistRun),
     Fmt(NetlistFmt),
 }
 
@@ -55,4 +57,110 @@ pub struct NetlistCheck {
 pub struct NetlistFmt {
     /// The netlist.
     pub file: PathBuf,
+}
+
+/// Run the programs of a netlist: its ops on this machine's CPU, its queues in memory.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tenon netlist run matmul.yaml                             on made data, all programs
+  tenon netlist run bert.yaml --program run_fwd --param '$p_loop_count=4'
+  tenon netlist run matmul.yaml --inputs in.npz --outputs out.npz
+
+Arrays are [n, t, rows, columns] of f32, in elements, one a queue. Entries of a host queue are pushed in
+order whenever it has room, from the start again when they are used up; slots of rams are set before. What
+is not given follows the netlist's stimulus-config, else it is uniform from .001 to 1. Outputs are every
+entry pushed to a queue that no op reads, and the last contents of rams that ops fill.")]
+pub struct NetlistRun {
+    /// The netlist.
+    pub file: PathBuf,
+    /// Run this program only; repeat for several.
+    #[arg(long, value_name = "NAME")]
+    pub program: Vec<String>,
+    /// Give a program's parameter its value; repeat for several.
+    #[arg(long = "param", value_name = "$NAME=N", value_parser = param)]
+    pub params: Vec<(String, i32)>,
+    /// Arrays of host queues and of rams, by name.
+    #[arg(long, value_name = "FILE.npz")]
+    pub inputs: Option<PathBuf>,
+    /// Where to write the outputs.
+    #[arg(long, value_name = "FILE.npz")]
+    pub outputs: Option<PathBuf>,
+    /// Where numbers are rounded: as the original's golden model does, or to every declared format.
+    #[arg(long, value_enum, default_value_t = NetlistMode::Golden)]
+    pub mode: NetlistMode,
+    /// What made data follow from.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub seed: u64,
+    /// Run all programs so many times.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub loops: u32,
+    /// Give up after so many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub timeout: Option<f64>,
+    /// Give up after so many instructions and inputs of one program.
+    #[arg(long, value_name = "N")]
+    pub max_steps: Option<u64>,
+    /// Fill rams that ops write with random numbers first, not with zeros.
+    #[arg(long)]
+    pub init_rams: bool,
+    /// Run for this architecture, of those that the netlist names.
+    #[arg(long, value_name = "ARCH")]
+    pub arch: Option<String>,
+    /// Round outputs to the format of their queue.
+    #[arg(long)]
+    pub readback: bool,
+    /// Threads that ops run on; all CPUs when not given.
+    #[arg(long, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+    /// No table of ops.
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How a netlist becomes a package.
+#[derive(Args)]
+pub struct NetlistCompile {
+    /// Run this program of a netlist only; repeat for several.
+    #[arg(long, value_name = "NAME", help_heading = "Netlists")]
+    pub program: Vec<String>,
+    /// Give a parameter of a netlist's programs its value; repeat for several.
+    #[arg(long = "param", value_name = "$NAME=N", value_parser = param, help_heading = "Netlists")]
+    pub params: Vec<(String, i32)>,
+    /// What rams of a netlist hold at first, by name; others are made.
+    #[arg(long, value_name = "FILE.npz", help_heading = "Netlists")]
+    pub rams: Option<PathBuf>,
+    /// Where numbers of a netlist are rounded.
+    #[arg(long, value_enum, default_value_t = NetlistMode::Golden, help_heading = "Netlists")]
+    pub mode: NetlistMode,
+    /// Compile a netlist for this architecture, of those that it names.
+    #[arg(long, value_name = "ARCH", help_heading = "Netlists")]
+    pub arch: Option<String>,
+}
+
+/// Where numbers are rounded.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum NetlistMode {
+    /// f32, but where the original's golden model rounds.
+    Golden,
+    /// Every tensor to the format that is declared for it.
+    Formats,
+}
+
+fn param(text: &str) -> Result<(String, i32), String> {
+    let (name, value) = text.split_once('=').ok_or("expected $NAME=N")?;
+    let value = value
+        .parse()
+        .map_err(|_| format!("'{value}' is no number"))?;
+    let name = name.trim_start_matches('$');
+    Ok((format!("${name}"), value))
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: Option<f64> = text.parse().ok();
+    let seconds = seconds.filter(|seconds| (0.0..=1e9).contains(seconds));
+    seconds.ok_or_else(|| "expected seconds, 0 to 1e9".to_owned())
 }

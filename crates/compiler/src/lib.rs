@@ -32,6 +32,7 @@ mod layout;
 mod lower;
 mod memory;
 mod movement;
+mod netlist;
 mod optimise;
 mod outputs;
 mod pack;
@@ -43,5 +44,9 @@ mod specialise;
 
 pub use compile::{Compiled, DEFAULT_BACKENDS, Options, compile};
 pub use cut::{CompiledNodes, CpuNode, compile_nodes};
+pub use netlist::{
+    LoweredNetlist, LoweredProgram, NetlistOptions, NetlistOutput, NetlistPackage, NumericMode,
+    lower_netlist,
+};
 pub use place::{NodePlacement, Placement, Target};
 pub use shape_inputs::shape_inputs;

@@ -14,6 +14,7 @@ mod dma;
 mod dma_engines;
 pub mod host;
 mod memory;
+pub mod netlist;
 mod order;
 pub mod tfrt;
 pub mod ts;

@@ -29,6 +29,7 @@ mod image_input;
 mod loading;
 mod netlist_input;
 mod profiling;
+mod netlist_run;
 mod source;
 
 pub use answer::{Class, LABELS, labels, numbers, topmost};
@@ -45,6 +46,10 @@ pub use loading::{
 };
 pub use netlist_input::{netlist_device, netlist_source};
 pub use profiling::{Ceiling, ProfileRow, profile_rows};
+pub use netlist_run::{
+    CompiledNetlist, NetlistJob, NetlistLoad, NetlistOutcome, NetlistSession, OpRow,
+    compile_netlist, netlist_params, run_netlist,
+};
 pub use source::Source;
 
 pub use tenon_neff as neff;
@@ -54,7 +59,9 @@ pub use tenon_backend::{Backend, BackendId, Capability, CpuLevel, NamedValue, Re
 pub use tenon_base::trace::{Recording, TraceSink};
 pub use tenon_base::{Control, Error, ErrorKind, Location, Progress, Result};
 pub use tenon_bef::Module;
+pub use tenon_compiler::{LoweredProgram, NumericMode};
 pub use tenon_dma::Access;
+pub use tenon_kernels::netlist::{MachineLimits, QueueSpec};
 pub use tenon_neff::{Contents, Limits, Package, PackageVariable, PlacementReport, Port, Role};
 pub use tenon_onnx::{
     Dimension, Model as OnnxModel, Signature as OnnxSignature, ValueSignature as OnnxValue,

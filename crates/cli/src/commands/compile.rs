@@ -11,6 +11,9 @@ use std::time::Instant;
 use tenon::{Error, ErrorKind, Location, PlacementReport, Result, Source};
 
 pub fn run(flags: &Compile) -> Result<()> {
+    if super::netlist_run::is_netlist(&flags.model) {
+        return netlist(flags);
+    }
     let control = progress::control();
     let start = Instant::now();
     let Source::Onnx(onnx) = Source::open(&flags.model, &control)? else {
@@ -60,6 +63,38 @@ pub fn run(flags: &Compile) -> Result<()> {
         duration(start.elapsed())
     )?;
     Ok(())
+}
+
+/// A netlist: its programs run once.
+fn netlist(flags: &Compile) -> Result<()> {
+    let start = Instant::now();
+    let source = tenon::netlist_source(&flags.model)?;
+    let job = super::netlist_run::compile_job(&flags.netlist)?;
+    let compiled = tenon::compile_netlist(&source, &job, &progress::control())?;
+    let default = || flags.model.with_extension("neff");
+    let output = flags.output.clone().unwrap_or_else(default);
+    compiled.write(&output)?;
+    let written = std::fs::metadata(&output).map_err(|error| Error::io(&output, "read", error))?;
+    let took = start.elapsed();
+    let member = &compiled.contents().tenon;
+    if flags.json {
+        let (inputs, outputs) = (&member.inputs, &member.outputs);
+        return say!(
+            "{}",
+            json!({
+                "package": output, "bytes": written.len(), "compile_ms": took.as_secs_f64() * 1e3,
+                "inputs": inputs, "outputs": outputs,
+            })
+        );
+    }
+    say!(
+        "{}: {}, {} inputs, {} outputs, compiled in {}",
+        output.display(),
+        bytes(written.len()),
+        member.inputs.len(),
+        member.outputs.len(),
+        duration(took)
+    )
 }
 
 /// Whether both paths are there and lead to one file.

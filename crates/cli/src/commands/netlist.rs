@@ -15,6 +15,7 @@ pub fn run(flags: &Netlist) -> Result<ExitCode> {
         NetlistCommand::Check(flags) if flags.rules => rules(flags.json),
         NetlistCommand::Check(flags) => check_all(flags),
         NetlistCommand::Fmt(flags) => fmt(flags),
+        NetlistCommand::Run(flags) => super::netlist_run::run(flags),
     }
 }
 
@@ -80,7 +81,7 @@ fn check_all(flags: &NetlistCheck) -> Result<ExitCode> {
     })
 }
 
-fn architecture(name: &str) -> Result<Arch> {
+pub(super) fn architecture(name: &str) -> Result<Arch> {
     Arch::from_word(name).ok_or_else(|| {
         Error::new(ErrorKind::Usage, "unknown architecture")
             .expected(Arch::choices())

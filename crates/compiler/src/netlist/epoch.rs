@@ -1,0 +1,263 @@
+//! The function of an epoch: queues are read, ops hand tensors to each other, queues are written.
+
+use super::epochs::Schedule;
+use super::value::Value;
+use super::{NumericMode, Scope, error_at};
+use std::collections::HashMap;
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_bef::{Function, FunctionBuilder, FunctionKind, KernelLocation, RegisterId};
+use tenon_netlist::{DataFormat, Graph, Input, Op, Queue, QueueKind, Span, TileShape};
+
+pub(super) const MACHINE: &str = "!netlist.machine";
+pub(super) const TENSOR: &str = "!netlist.tensor";
+const CHAIN: &str = "!tfrt.chain";
+
+/// Builds the function of an epoch.
+pub(super) struct EpochBuilder<'n> {
+    pub scope: &'n Scope<'n>,
+    pub function: FunctionBuilder,
+    machine: RegisterId,
+    schedule: Schedule<'n>,
+    /// Tensors of ops and of queues that have been read.
+    values: HashMap<&'n str, Value>,
+    /// Chains of reads, which writes of the same memory wait for.
+    read: HashMap<&'n str, RegisterId>,
+    /// Chains of pushes, which reads of streaming queues wait for.
+    pushed: HashMap<&'n str, RegisterId>,
+    /// What the function answers, so that its caller waits for everything.
+    results: Vec<RegisterId>,
+}
+
+/// The function of the epoch of `graphs`, and the queues that it reads.
+pub(super) fn epoch<'n>(
+    scope: &'n Scope<'n>,
+    name: String,
+    graphs: &[&'n Graph],
+) -> Result<(Function, Vec<String>)> {
+    let schedule = Schedule::new(graphs, &scope.queues, scope.source)?;
+    let mut function = FunctionBuilder::new(name, FunctionKind::Async);
+    let machine = function.argument(MACHINE);
+    let mut builder = EpochBuilder {
+        scope,
+        function,
+        machine,
+        schedule,
+        values: HashMap::new(),
+        read: HashMap::new(),
+        pushed: HashMap::new(),
+        results: Vec::new(),
+    };
+    let reads = builder.schedule.reads.clone();
+    for &queue in &reads {
+        if !builder.schedule.streaming.contains(queue) {
+            builder.read(queue)?;
+        }
+    }
+    let mut errors = Vec::new();
+    for op in builder.schedule.ops.clone() {
+        if let Err(error) = builder.op(op) {
+            errors.push(error);
+        }
+    }
+    Error::from_all(errors).map_or(Ok(()), Err)?;
+    let reads = reads.into_iter().map(str::to_owned).collect();
+    Ok((builder.function.returns(builder.results), reads))
+}
+
+impl<'n> EpochBuilder<'n> {
+    pub(super) fn location(&self, span: Span) -> KernelLocation {
+        self.scope.location(span)
+    }
+
+    /// Emits the read of a queue.
+    fn read(&mut self, name: &'n str) -> Result<Value> {
+        let queue = self.scope.queues[name];
+        let blocking = &queue.blocking;
+        let waits = self.pushed.get(name).copied();
+        // Starving is the trouble of the op that reads first.
+        let reader = self.schedule.ops.iter().find_map(|op| {
+            let input = op.inputs.iter().find(|input| input.name.value == name)?;
+            Some((&*op.name.value, input.name.span))
+        });
+        let (node, span) = reader.unwrap_or((name, queue.name.span));
+        let location = self.location(span);
+        let [register, chain] = self
+            .function
+            .kernel("netlist.read")
+            .operands([self.machine].into_iter().chain(waits))
+            .attribute("queue", name)
+            .attribute("node", node)
+            .location(location)
+            .results([TENSOR, CHAIN]);
+        self.read.insert(name, chain);
+        let value = Value {
+            register,
+            tiles: super::value::tiles_of(blocking),
+            tile: blocking.tile().map(|side| side as usize),
+            rounded: self.rounded_queue(queue),
+        };
+        self.values.insert(name, value.clone());
+        Ok(value)
+    }
+
+    /// The format that all entries of a queue are known to fit.
+    fn rounded_queue(&self, queue: &Queue) -> Option<DataFormat> {
+        let formats = self.scope.mode == NumericMode::Formats;
+        (queue.is_host_fed() || formats).then_some(queue.df.value)
+    }
+
+    fn value(&mut self, input: &'n Input) -> Result<Value> {
+        let name = &*input.name.value;
+        if let Some(value) = self.values.get(name) {
+            return Ok(value.clone());
+        }
+        if self.scope.queues.contains_key(name) {
+            return self.read(name);
+        }
+        let text = format!("'{name}' is computed after it is read");
+        Err(error_at(self.scope.source, input.name.span, text))
+    }
+
+    fn op(&mut self, op: &'n Op) -> Result<()> {
+        let mut inputs = Vec::with_capacity(op.inputs.len());
+        for input in &op.inputs {
+            let value = self.value(input)?;
+            inputs.push(self.arriving(op, input, value)?);
+        }
+        let mut value = self.compute(op, &inputs)?;
+        if op.gradient_op.is_some_and(|gradient| gradient.value) {
+            value = self.accumulated(op, value);
+        }
+        let value = self.finished(op, value)?;
+        self.values.insert(&op.name.value, value.clone());
+        let filled = self.scope.filled.get(&*op.name.value);
+        for queue in filled.cloned().unwrap_or_default() {
+            self.push(op, queue, value.clone())?;
+        }
+        if filled.is_none() {
+            // The caller waits for what nobody takes too.
+            self.results.push(value.register);
+        }
+        Ok(())
+    }
+
+    /// An input on its way to an op: unpad, TMs, pad (facts 3.8), then the format of the op.
+    fn arriving(&mut self, op: &Op, input: &Input, mut value: Value) -> Result<Value> {
+        let steps = super::steps::steps(input);
+        if !steps.is_empty() {
+            let [t, rows, columns] = value.tiles.map(|size| size as u64);
+            let shape = TileShape { t, rows, columns };
+            let after = shape
+                .through(input)
+                .map_err(|finding| finding.to_error(self.scope.source))?;
+            let after = [after.t, after.rows, after.columns].map(|size| size as usize);
+            value = self.moved(&op.name.value, input.name.span, &value, &steps, after);
+        }
+        self.rounded_input(op, input, value)
+    }
+
+    /// Where golden rounds inputs (facts 5.6), and everywhere in `formats`.
+    fn rounded_input(&mut self, op: &Op, input: &Input, value: Value) -> Result<Value> {
+        use DataFormat::*;
+        let df = input.df.value;
+        let formats = self.scope.mode == NumericMode::Formats;
+        let small = matches!(df, Bfp4 | Bfp4B | Bfp2 | Bfp2B);
+        let (node, span) = (&*op.name.value, input.name.span);
+        if df == Float32 {
+            return Ok(match self.scope.is_wormhole() {
+                true => self.simple("netlist.tf32", node, span, value),
+                false => value,
+            });
+        }
+        Ok(match (formats || small) && value.rounded != Some(df) {
+            true => self.round(node, span, value, df),
+            false => value,
+        })
+    }
+
+    /// After the op: relu, formats, the size of tiles (facts 3.8, 5.6).
+    fn finished(&mut self, op: &Op, mut value: Value) -> Result<Value> {
+        use DataFormat::*;
+        let (node, span) = (&*op.name.value, op.name.span);
+        if op.kind.value != tenon_netlist::OpKind::FusedOp {
+            value = self.relu(node, span, &op.attributes, value);
+        }
+        let out = op.out_df.value;
+        let always = matches!(out, Int8 | Int32 | Bfp4 | Bfp4B | Bfp2 | Bfp2B);
+        if always || self.scope.mode == NumericMode::Formats {
+            value = self.round(node, span, value, out);
+        }
+        let tile = op.blocking.tile().map(|side| side as usize);
+        Ok(self.resized(node, span, value, tile))
+    }
+
+    /// The sum that a gradient op keeps.
+    fn accumulated(&mut self, op: &Op, value: Value) -> Value {
+        let location = self.location(op.name.span);
+        let register = self
+            .function
+            .kernel("netlist.accumulate")
+            .operands([self.machine, value.register])
+            .attribute("node", op.name.value.as_str())
+            .location(location)
+            .result(TENSOR);
+        Value {
+            register,
+            rounded: None,
+            ..value
+        }
+    }
+
+    /// Writes a queue: after all reads of the same memory, where those come first.
+    fn push(&mut self, op: &'n Op, queue: &'n Queue, value: Value) -> Result<()> {
+        let name = &*queue.name.value;
+        let mut entry = value;
+        let steps = super::steps::tms(&queue.input_tms);
+        if !steps.is_empty() {
+            let [t, rows, columns] = entry.tiles.map(|size| size as u64);
+            let mut shape = TileShape { t, rows, columns };
+            for tm in &queue.input_tms {
+                shape = shape
+                    .manipulated(tm.value, tm.span)
+                    .map_err(|finding| finding.to_error(self.scope.source))?;
+            }
+            let after = [shape.t, shape.rows, shape.columns].map(|size| size as usize);
+            entry = self.moved(&op.name.value, queue.input.span, &entry, &steps, after);
+        }
+        let waits = match queue.kind.value {
+            QueueKind::Ram => self.reads_of_memory(queue),
+            QueueKind::Queue => self.read.get(name).copied().into_iter().collect(),
+        };
+        let location = self.location(queue.input.span);
+        let chain = self
+            .function
+            .kernel("netlist.push")
+            .operands([self.machine, entry.register].into_iter().chain(waits))
+            .attribute("queue", name)
+            .attribute("node", op.name.value.as_str())
+            .location(location)
+            .result(CHAIN);
+        self.pushed.insert(name, chain);
+        self.results.push(chain);
+        Ok(())
+    }
+
+    /// The reads of all views of a ram's memory.
+    fn reads_of_memory(&self, ram: &Queue) -> Vec<RegisterId> {
+        let memory = self.scope.memory_of(ram);
+        let mut shared: Vec<RegisterId> = self
+            .read
+            .iter()
+            .filter(|(name, _)| self.scope.memory_of(self.scope.queues[**name]) == memory)
+            .map(|(_, &chain)| chain)
+            .collect();
+        shared.sort_unstable_by_key(|register| register.0);
+        shared
+    }
+
+    /// What cannot be lowered.
+    pub(super) fn unsupported(&self, span: Span, text: impl Into<String>) -> Error {
+        let place = error_at(self.scope.source, span, String::new());
+        Error::new(ErrorKind::Unsupported, text).at(place.location().clone())
+    }
+}

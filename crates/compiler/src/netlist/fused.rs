@@ -1,0 +1,191 @@
+//! Fused ops: every scheduled op is a kernel of its own on whole tensors (facts 3.7).
+
+use super::NumericMode;
+use super::epoch::EpochBuilder;
+use super::ops::{Call, curve, scale};
+use super::value::{Value, size};
+use std::collections::HashMap;
+use tenon_base::Result;
+use tenon_bef::{Attribute, Dictionary};
+use tenon_netlist::{
+    AttributeKey, Buffer, DataFormat, Op, OpKind, ScheduledOp, Spanned, TileBroadcast, TileShape,
+    Tm,
+};
+
+impl EpochBuilder<'_> {
+    /// The ops of all schedules, one after the other.
+    pub(super) fn fused(&mut self, op: &Op, inputs: &[Value]) -> Result<Value> {
+        let netlist = self.scope.netlist;
+        let id = op.attributes.word(AttributeKey::FusedOpId).unwrap_or("");
+        let Some(fused) = netlist.fused_op(id) else {
+            return Err(self.unsupported(op.kind.span, format!("there is no fused op '{id}'")));
+        };
+        if let Some(path) = &fused.custom_kernel_path {
+            let text = format!(
+                "fused op '{id}' is a kernel of the original's own language, '{}'",
+                path.value
+            );
+            return Err(self
+                .unsupported(path.span, text)
+                .help("give the schedules without custom_kernel_path"));
+        }
+        let mut buffers: HashMap<Buffer, Value> = HashMap::new();
+        for (index, input) in (0u32..).zip(inputs) {
+            buffers.insert(Buffer::Input(index), input.clone());
+        }
+        for scheduled in fused.schedules.iter().flatten() {
+            let value = self.scheduled(op, scheduled, &buffers)?;
+            buffers.insert(scheduled.output.value, value);
+        }
+        let nothing = || self.unsupported(fused.id.span, "a fused op that writes no output");
+        buffers.remove(&Buffer::Output).ok_or_else(nothing)
+    }
+
+    fn scheduled(
+        &mut self,
+        op: &Op,
+        scheduled: &ScheduledOp,
+        buffers: &HashMap<Buffer, Value>,
+    ) -> Result<Value> {
+        let mut inputs = Vec::with_capacity(scheduled.inputs.len());
+        for (buffer, tms) in &scheduled.inputs {
+            let Some(value) = buffers.get(&buffer.value) else {
+                let text = format!("'{}' is read before it is written", buffer.value);
+                return Err(self.unsupported(buffer.span, text));
+            };
+            inputs.push(self.inside(op, value.clone(), tms)?);
+        }
+        if scheduled.kind.value == OpKind::Dequantization
+            && scheduled
+                .inputs
+                .get(1)
+                .is_some_and(|(buffer, _)| buffer.value == Buffer::Dest)
+        {
+            inputs.swap(0, 1);
+        }
+        let value = self.applied(op, scheduled, inputs)?;
+        let (node, span) = (op.name.value.as_str(), scheduled.name.span);
+        // The base op's relu is that of the op that writes the output.
+        let own = scheduled.attributes.is(AttributeKey::ReluEn);
+        let attributes = match scheduled.output.value == Buffer::Output && !own {
+            true => &op.attributes,
+            false => &scheduled.attributes,
+        };
+        let value = self.relu(node, span, attributes, value);
+        Ok(self.stored(op, scheduled, value))
+    }
+
+    /// TMs between buffers.
+    fn inside(&mut self, op: &Op, mut value: Value, tms: &[Spanned<Tm>]) -> Result<Value> {
+        for tm in tms {
+            let node = op.name.value.as_str();
+            if let Tm::TileBroadcast(what) = tm.value {
+                let dim = match what {
+                    TileBroadcast::Row => "r",
+                    TileBroadcast::Column => "c",
+                    TileBroadcast::Both => "rc",
+                };
+                let call = Call {
+                    node,
+                    span: tm.span,
+                    kernel: "netlist.tile_broadcast".to_owned(),
+                    attributes: vec![("dim".into(), dim.into())],
+                };
+                value = self.call(call, &[&value], value.tiles, value.tile);
+                continue;
+            }
+            let [t, rows, columns] = value.tiles.map(|size| size as u64);
+            let after = TileShape { t, rows, columns }
+                .manipulated(tm.value, tm.span)
+                .map_err(|finding| finding.to_error(self.scope.source))?;
+            let after = [after.t, after.rows, after.columns].map(|size| size as usize);
+            let steps = super::steps::tms(std::slice::from_ref(tm));
+            value = self.moved(node, tm.span, &value, &steps, after);
+        }
+        Ok(value)
+    }
+
+    fn applied(&mut self, op: &Op, scheduled: &ScheduledOp, inputs: Vec<Value>) -> Result<Value> {
+        let (node, span) = (op.name.value.as_str(), scheduled.name.span);
+        let kind = scheduled.kind.value;
+        let Some(first) = inputs.first() else {
+            return Err(self.unsupported(span, "an op without inputs"));
+        };
+        let call = |kernel: String, attributes: Dictionary| Call {
+            node,
+            span,
+            kernel,
+            attributes,
+        };
+        let (tiles, tile) = (first.tiles, first.tile);
+        if kind == OpKind::Reduce {
+            return Ok(self.reduce(node, span, &scheduled.attributes, &inputs));
+        }
+        if kind == OpKind::Matmul {
+            let Some(right) = inputs.get(1) else {
+                return Err(self.unsupported(span, "a product of fewer than two inputs"));
+            };
+            let mut given: Dictionary = Vec::new();
+            let blocks = scheduled.attributes.integer(AttributeKey::MK);
+            if self.scope.mode == NumericMode::Formats {
+                given.push(("m_k".into(), size(usize::try_from(blocks).unwrap_or(1))));
+                let accumulate = op.acc_df.map_or(DataFormat::Float32, |format| format.value);
+                given.push(("accumulate".into(), accumulate.name().into()));
+                given.push(("intermediate".into(), op.intermed_df.value.name().into()));
+            }
+            let tiles = [tiles[0], tiles[1], right.tiles[2]];
+            let tile = [tile[0], right.tile[1]];
+            let operands: Vec<&Value> = inputs.iter().collect();
+            return Ok(self.call(
+                call("netlist.matmul".to_owned(), given),
+                &operands,
+                tiles,
+                tile,
+            ));
+        }
+        if kind.is_copy() {
+            return Ok(self.call(
+                call("netlist.nop".to_owned(), Vec::new()),
+                &[first],
+                tiles,
+                tile,
+            ));
+        }
+        let kernel = format!("netlist.{kind}");
+        if kind.is_binary() {
+            let operands: Vec<&Value> = inputs.iter().collect();
+            let given = scale(kind, &scheduled.attributes);
+            return Ok(self.call(call(kernel, given), &operands, tiles, tile));
+        }
+        if !kind.is_sfpu() {
+            let text = format!("ops of type {kind} are not part of fused ops");
+            return Err(self.unsupported(scheduled.kind.span, text));
+        }
+        let mut given = curve(kind, &scheduled.attributes, tile[0] > 16 && tile[1] > 16);
+        // What is not computed keeps its old value where a buffer is read and written (facts 10.6).
+        let (read, _) = &scheduled.inputs[0];
+        let keeps = read.value == scheduled.output.value;
+        given.push(("keeps".into(), Attribute::I1(keeps)));
+        let operands: &[&Value] = if keeps { &[first, first] } else { &[first] };
+        Ok(self.call(call(kernel, given), operands, tiles, tile))
+    }
+
+    /// The format of the buffer that is written: integers always, others in `formats`.
+    fn stored(&mut self, op: &Op, scheduled: &ScheduledOp, value: Value) -> Value {
+        let format = match scheduled.output.value {
+            Buffer::Intermediate(_) => Some(op.intermed_df.value),
+            Buffer::Dest => op.acc_df.map(|format| format.value),
+            Buffer::Output => Some(op.out_df.value),
+            Buffer::Input(_) => None,
+        };
+        let is_integer = |format| matches!(format, DataFormat::Int8 | DataFormat::Int32);
+        let dest = scheduled.output.value == Buffer::Dest;
+        let formats = self.scope.mode == NumericMode::Formats;
+        match format.filter(|&format| (formats || !dest) && (formats || is_integer(format))) {
+            // Registers that hold integers hold floats after a dequantization.
+            Some(format) if dest && is_integer(format) => value,
+            Some(format) => self.round(&op.name.value, scheduled.name.span, value, format),
+            None => value,
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Netlists become Modules: a function for the queues, one for each epoch, whose kernels are the ops,
+//! and one for each program (facts 3 to 6). Kernels know the lines that they come from.
+
+mod epoch;
+mod epochs;
+mod fused;
+mod ops;
+mod package;
+mod program;
+mod replicas;
+mod steps;
+mod value;
+
+pub use package::{NetlistOutput, NetlistPackage};
+
+use program::LoweredEpoch;
+use std::collections::HashMap;
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_bef::{Attribute, FunctionBuilder, FunctionKind, KernelLocation, Module};
+use tenon_netlist::{Arch, Graph, Netlist, Queue, QueueKind, Source, Span};
+
+/// Where numbers are rounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NumericMode {
+    /// f32, but where the original's golden model rounds (facts 5.6).
+    #[default]
+    Golden,
+    /// Every tensor to the format that is declared for it, as devices store them.
+    Formats,
+}
+
+/// How to lower a netlist.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NetlistOptions {
+    /// Where numbers are rounded.
+    pub mode: NumericMode,
+    /// The architecture; the netlist's first when `None` (facts 10.8).
+    pub arch: Option<Arch>,
+}
+
+/// A netlist as a Module.
+#[derive(Debug, Clone)]
+pub struct LoweredNetlist {
+    /// The function `setup` takes a machine and declares its queues; each program's function takes
+    /// a machine and the program's parameters.
+    pub module: Module,
+    /// The programs in the order of the file.
+    pub programs: Vec<LoweredProgram>,
+    /// The netlist, every graph and queue on one device.
+    pub netlist: Netlist,
+}
+
+/// A program of a lowered netlist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoweredProgram {
+    /// Its name.
+    pub name: String,
+    /// The name of its function.
+    pub function: String,
+    /// Its parameters, `$` included, in the order in which the function takes them.
+    pub params: Vec<String>,
+}
+
+/// Lowers a netlist that was read without errors. All problems together.
+pub fn lower_netlist(
+    netlist: &Netlist,
+    source: &Source,
+    options: NetlistOptions,
+) -> Result<LoweredNetlist> {
+    let netlist = replicas::expand(netlist);
+    let scope = Scope::new(&netlist, source, options);
+    let mut module = Module::new();
+    module.add(setup(&scope));
+    let mut lowered = HashMap::new();
+    let mut errors = Vec::new();
+    for epoch in epochs::epochs(&netlist) {
+        let graphs: Vec<&Graph> = epoch.iter().map(|&index| &netlist.graphs[index]).collect();
+        let names: Vec<String> = graphs
+            .iter()
+            .map(|graph| graph.name.value.clone())
+            .collect();
+        let place = || error_at(source, graphs[0].name.span, "").location().clone();
+        let made = program::inputs_of(&graphs)
+            .map_err(|error| error.at(place()))
+            .and_then(|inputs| {
+                let name = format!("epoch.{}", names.join("+"));
+                let (function, reads) = epoch::epoch(&scope, name, &graphs)?;
+                Ok((inputs, function, reads))
+            });
+        match made {
+            Ok((inputs, function, reads)) => {
+                let function = module.add(function);
+                for name in &names {
+                    let epoch = LoweredEpoch {
+                        function,
+                        inputs,
+                        reads: reads.clone(),
+                        graphs: names.clone(),
+                    };
+                    lowered.insert(name.clone(), epoch);
+                }
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    Error::from_all(errors).map_or(Ok(()), Err)?;
+    let mut programs = Vec::new();
+    let mut errors = Vec::new();
+    for program in &netlist.programs {
+        match program::program(&scope, program, &lowered, &mut module) {
+            Ok(params) => programs.push(LoweredProgram {
+                name: program.name.value.clone(),
+                function: program::function_name(&program.name.value),
+                params,
+            }),
+            Err(error) => errors.push(error),
+        }
+    }
+    Error::from_all(errors).map_or(Ok(()), Err)?;
+    Ok(LoweredNetlist {
+        module,
+        programs,
+        netlist,
+    })
+}
+
+/// The function that declares all queues.
+fn setup(scope: &Scope<'_>) -> tenon_bef::Function {
+    let mut function = FunctionBuilder::new("setup", FunctionKind::Sync);
+    let machine = function.argument(epoch::MACHINE);
+    for queue in &scope.netlist.queues {
+        let tile = queue.blocking.tile().map(|side| side as usize);
+        let kernel = function
+            .kernel("netlist.queue")
+            .operands([machine])
+            .attribute("queue", queue.name.value.as_str())
+            .attribute("ram", Attribute::I1(queue.kind.value == QueueKind::Ram))
+            .attribute("entries", i64::from(queue.entries.value))
+            .attribute("tiles", value::sizes(&value::tiles_of(&queue.blocking)))
+            .attribute("tile", value::sizes(&tile))
+            .attribute("format", queue.df.value.name())
+            .location(scope.location(queue.name.span));
+        let kernel = match queue.is_host_fed() {
+            true => kernel,
+            false => kernel.attribute("source", queue.input.value.as_str()),
+        };
+        match &queue.alias {
+            Some(alias) => kernel.attribute("view_of", alias.value.as_str()).done(),
+            None => kernel.done(),
+        }
+    }
+    function.returns([])
+}
+
+/// What all parts of a lowering look things up in.
+pub(crate) struct Scope<'n> {
+    pub netlist: &'n Netlist,
+    pub source: &'n Source,
+    pub mode: NumericMode,
+    pub queues: HashMap<&'n str, &'n Queue>,
+    /// The queues that each op fills.
+    pub filled: HashMap<&'n str, Vec<&'n Queue>>,
+    arch: Option<Arch>,
+    /// The lines that spans start in: kernels are many.
+    path: String,
+}
+
+impl<'n> Scope<'n> {
+    fn new(netlist: &'n Netlist, source: &'n Source, options: NetlistOptions) -> Self {
+        let mut filled: HashMap<&str, Vec<&Queue>> = HashMap::new();
+        for queue in netlist.queues.iter().filter(|queue| !queue.is_host_fed()) {
+            filled.entry(&queue.input.value).or_default().push(queue);
+        }
+        let named = netlist
+            .queues
+            .iter()
+            .map(|queue| (&*queue.name.value, queue));
+        Self {
+            netlist,
+            source,
+            mode: options.mode,
+            queues: named.collect(),
+            filled,
+            arch: options.arch.or(netlist.arch.first().map(|arch| arch.value)),
+            path: source.path().display().to_string(),
+        }
+    }
+
+    /// Whether Float32 inputs lose the end of their mantissa (facts 5.6).
+    fn is_wormhole(&self) -> bool {
+        matches!(self.arch, Some(Arch::Wormhole | Arch::WormholeB0))
+    }
+
+    /// Where a kernel comes from.
+    fn location(&self, span: Span) -> KernelLocation {
+        let (line, column) = self.source.line_column(span.start);
+        KernelLocation::FileLineCol {
+            file: self.path.as_str().into(),
+            line,
+            column,
+        }
+    }
+
+    /// The ram whose memory a ram is a view of: itself when it is none.
+    fn memory_of<'q>(&self, ram: &'q Queue) -> &'q str {
+        ram.alias
+            .as_ref()
+            .map_or(&*ram.name.value, |alias| &*alias.value)
+    }
+}
+
+/// An error about a place of the netlist.
+pub(crate) fn error_at(source: &Source, span: Span, text: impl Into<String>) -> Error {
+    let (line, column) = source.line_column(span.start);
+    let location = Location::file(source.path()).line_column(line, column);
+    Error::new(ErrorKind::InvalidModel, text).at(location)
+}

@@ -1,0 +1,273 @@
+//! Programs: straight functions of instructions, a function more for each loop's body (facts 6.4).
+
+use super::epoch::MACHINE;
+use super::ops::invalid;
+use super::{Scope, error_at};
+use std::collections::HashMap;
+use tenon_base::{Error, Result};
+use tenon_bef::{Attribute, FunctionBuilder, FunctionId, FunctionKind, Module, RegisterId};
+use tenon_netlist::{Instruction, Operand, Program, QueueSetting, SettingKey, Span, Spanned};
+
+const RUN: &str = "!netlist.run";
+
+/// The function of an epoch.
+#[derive(Debug, Clone)]
+pub(super) struct LoweredEpoch {
+    pub function: FunctionId,
+    /// Inputs that one execute takes.
+    pub inputs: u32,
+    /// The queues that it reads.
+    pub reads: Vec<String>,
+    /// Its graphs.
+    pub graphs: Vec<String>,
+}
+
+/// The name of a program's function.
+pub(super) fn function_name(program: &str) -> String {
+    format!("program.{program}")
+}
+
+/// Lowers a program; answers its parameters.
+pub(super) fn program(
+    scope: &Scope<'_>,
+    program: &Program,
+    epochs: &HashMap<String, LoweredEpoch>,
+    module: &mut Module,
+) -> Result<Vec<String>> {
+    let params: Vec<String> = match program.instructions.first().map(|first| &first.value) {
+        Some(Instruction::Param(names)) => names.iter().map(|name| name.value.clone()).collect(),
+        _ => Vec::new(),
+    };
+    let name = function_name(&program.name.value);
+    let mut main = FunctionBuilder::new(&name, FunctionKind::Sync);
+    let machine = main.argument(MACHINE);
+    let values: Vec<RegisterId> = params.iter().map(|_| main.argument("i32")).collect();
+    let names: Vec<&str> = params.iter().map(String::as_str).collect();
+    let run = main
+        .kernel("netlist.begin")
+        .operands([machine].into_iter().chain(values))
+        .attribute("program", program.name.value.as_str())
+        .attribute("params", names_attribute(&names))
+        .location(scope.location(program.name.span))
+        .result(RUN);
+    let mut lowering = Lowering {
+        scope,
+        epochs,
+        module,
+        name: name.clone(),
+        loops: 0,
+        waiting: Vec::new(),
+        errors: Vec::new(),
+    };
+    let mut body = Body {
+        function: main,
+        run,
+    };
+    let mut instructions = program.instructions.iter();
+    lowering.block(&mut body, &mut instructions, None)?;
+    Error::from_all(lowering.errors).map_or(Ok(()), Err)?;
+    module.add(body.function.returns([]));
+    Ok(params)
+}
+
+pub(super) fn names_attribute(names: &[&str]) -> Attribute {
+    Attribute::list(names.iter().map(|&name| Attribute::from(name)).collect())
+}
+
+/// A function that is being filled.
+struct Body {
+    function: FunctionBuilder,
+    run: RegisterId,
+}
+
+struct Lowering<'l> {
+    scope: &'l Scope<'l>,
+    epochs: &'l HashMap<String, LoweredEpoch>,
+    module: &'l mut Module,
+    name: String,
+    loops: usize,
+    /// Graphs of an epoch whose others have not been executed yet.
+    waiting: Vec<String>,
+    errors: Vec<Error>,
+}
+
+impl Lowering<'_> {
+    /// Instructions up to the end of the program or of the loop that began at `begun`.
+    fn block<'p>(
+        &mut self,
+        body: &mut Body,
+        instructions: &mut impl Iterator<Item = &'p Spanned<Instruction>>,
+        begun: Option<Span>,
+    ) -> Result<()> {
+        while let Some(instruction) = instructions.next() {
+            let span = instruction.span;
+            match &instruction.value {
+                Instruction::EndLoop if begun.is_some() => return Ok(()),
+                Instruction::EndLoop => {
+                    let text = "a loop ends that has not begun";
+                    return Err(error_at(self.scope.source, span, text));
+                }
+                Instruction::Loop(count) => {
+                    let function = self.body_of_loop(instructions, span)?;
+                    self.kernel(body, "netlist.loop", span, |kernel| {
+                        kernel
+                            .attribute("count", operand(&count.value))
+                            .function("body", function)
+                    });
+                }
+                Instruction::EndProgram => break,
+                other => self.straight(body, other, span),
+            }
+        }
+        match begun {
+            None => Ok(()),
+            Some(span) => Err(error_at(self.scope.source, span, "a loop has no end")),
+        }
+    }
+
+    fn body_of_loop<'p>(
+        &mut self,
+        instructions: &mut impl Iterator<Item = &'p Spanned<Instruction>>,
+        span: Span,
+    ) -> Result<FunctionId> {
+        self.loops += 1;
+        let name = format!("{}.loop{}", self.name, self.loops);
+        let mut function = FunctionBuilder::new(name, FunctionKind::Sync);
+        let run = function.argument(RUN);
+        let mut body = Body { function, run };
+        // The compiler cannot see through an iterator that takes itself along.
+        let instructions: &mut dyn Iterator<Item = &'p Spanned<Instruction>> = instructions;
+        let mut instructions = instructions;
+        self.block(&mut body, &mut instructions, Some(span))?;
+        Ok(self.module.add(body.function.returns([])))
+    }
+
+    fn kernel(
+        &self,
+        body: &mut Body,
+        name: &str,
+        span: Span,
+        with: impl for<'k> FnOnce(tenon_bef::KernelBuilder<'k>) -> tenon_bef::KernelBuilder<'k>,
+    ) {
+        let run = body.run;
+        let kernel = body.function.kernel(name).operands([run]);
+        with(kernel).location(self.scope.location(span)).done();
+    }
+
+    /// An instruction that neither begins nor ends anything.
+    fn straight(&mut self, body: &mut Body, instruction: &Instruction, span: Span) {
+        match instruction {
+            Instruction::Var(variables) => self.declare(body, "netlist.var", variables),
+            Instruction::StaticVar(variables) => self.declare(body, "netlist.staticvar", variables),
+            Instruction::VarInst {
+                output,
+                operation,
+                operands,
+            } => self.kernel(body, "netlist.varinst", span, |kernel| {
+                let kernel = kernel
+                    .attribute("output", output.value.as_str())
+                    .attribute("operation", operation.value.name());
+                let named = ["a", "b"].into_iter().zip(operands);
+                named.fold(kernel, |kernel, (name, value)| {
+                    kernel.attribute(name, operand(&value.value))
+                })
+            }),
+            Instruction::AllocateQueue(queues) => {
+                self.queues(body, "netlist.allocate", queues, span)
+            }
+            Instruction::DeallocateQueue(queues) => {
+                self.queues(body, "netlist.deallocate", queues, span);
+            }
+            Instruction::Execute { graph, settings } => self.execute(body, graph, settings),
+            Instruction::Param(_)
+            | Instruction::Loop(_)
+            | Instruction::EndLoop
+            | Instruction::EndProgram => {}
+        }
+    }
+
+    fn declare(
+        &self,
+        body: &mut Body,
+        kernel: &str,
+        variables: &[(Spanned<String>, Spanned<Operand>)],
+    ) {
+        for (name, value) in variables {
+            self.kernel(body, kernel, name.span, |kernel| {
+                kernel
+                    .attribute("name", name.value.as_str())
+                    .attribute("value", operand(&value.value))
+            });
+        }
+    }
+
+    fn queues(&self, body: &mut Body, kernel: &str, queues: &[Spanned<String>], span: Span) {
+        let names: Vec<&str> = queues.iter().map(|queue| queue.value.as_str()).collect();
+        self.kernel(body, kernel, span, |kernel| {
+            kernel.attribute("queues", names_attribute(&names))
+        });
+    }
+
+    /// The settings of one graph; the epoch runs with the last of its graphs.
+    fn execute(&mut self, body: &mut Body, graph: &Spanned<String>, settings: &[QueueSetting]) {
+        let Some(epoch) = self.epochs.get(&graph.value) else {
+            let text = format!("there is no graph '{}'", graph.value);
+            self.errors
+                .push(error_at(self.scope.source, graph.span, text));
+            return;
+        };
+        for setting in settings {
+            if !self.scope.queues.contains_key(setting.queue.value.as_str()) {
+                let text = format!("there is no queue '{}'", setting.queue.value);
+                self.errors
+                    .push(error_at(self.scope.source, setting.queue.span, text));
+                continue;
+            }
+            self.kernel(body, "netlist.setting", setting.queue.span, |kernel| {
+                let kernel = kernel.attribute("queue", setting.queue.value.as_str());
+                let fields = SettingKey::ALL.iter().filter_map(|&key| {
+                    let value = setting.find(key)?;
+                    Some((key.name(), operand(&value.value)))
+                });
+                kernel.attributes(fields)
+            });
+        }
+        self.waiting.push(graph.value.clone());
+        if !epoch
+            .graphs
+            .iter()
+            .all(|graph| self.waiting.contains(graph))
+        {
+            return;
+        }
+        self.waiting.retain(|graph| !epoch.graphs.contains(graph));
+        let reads: Vec<&str> = epoch.reads.iter().map(String::as_str).collect();
+        self.kernel(body, "netlist.execute", graph.span, |kernel| {
+            kernel
+                .attribute("inputs", i64::from(epoch.inputs))
+                .attribute("reads", names_attribute(&reads))
+                .function("epoch", epoch.function)
+        });
+    }
+}
+
+/// A number, or the name of a variable.
+fn operand(operand: &Operand) -> Attribute {
+    match operand {
+        Operand::Immediate(number) => Attribute::I64(*number),
+        Operand::Variable(name) => name.as_str().into(),
+    }
+}
+
+/// The epoch of each graph must be one that takes as many inputs everywhere.
+pub(super) fn inputs_of(graphs: &[&tenon_netlist::Graph]) -> Result<u32> {
+    let counts: Vec<u32> = graphs.iter().map(|graph| graph.input_count.value).collect();
+    match counts.first() {
+        Some(&first) if counts.iter().all(|&count| count == first) => Ok(first),
+        _ => Err(
+            invalid("graphs that run together take different numbers of inputs")
+                .expected("the same input_count")
+                .found(format_args!("{counts:?}")),
+        ),
+    }
+}

@@ -1,0 +1,174 @@
+//! Tensors in registers, and the small kernels that every op may need around it.
+
+use super::epoch::{EpochBuilder, TENSOR};
+use tenon_bef::{Attribute, RegisterId};
+use tenon_netlist::{AttributeKey, Attributes, Blocking, DataFormat, Span};
+
+/// A tensor in a register.
+#[derive(Debug, Clone)]
+pub(super) struct Value {
+    pub register: RegisterId,
+    /// Slices, rows and columns of tiles.
+    pub tiles: [usize; 3],
+    /// Height and width of a tile.
+    pub tile: [usize; 2],
+    /// A format that all its elements fit.
+    pub rounded: Option<DataFormat>,
+}
+
+/// The tiles of a blocking. What does not fit memory is refused where it is allocated.
+pub(super) fn tiles_of(blocking: &Blocking) -> [usize; 3] {
+    let size = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+    [
+        blocking.t.value as usize,
+        size(blocking.rows()),
+        size(blocking.columns()),
+    ]
+}
+
+/// Sizes as an attribute.
+pub(super) fn sizes(sizes: &[usize]) -> Attribute {
+    let size = |&size: &usize| Attribute::I32(i32::try_from(size).unwrap_or(i32::MAX));
+    Attribute::Array(sizes.iter().map(size).collect())
+}
+
+/// A size as an attribute.
+pub(super) fn size(size: usize) -> Attribute {
+    Attribute::I64(i64::try_from(size).unwrap_or(i64::MAX))
+}
+
+impl EpochBuilder<'_> {
+    /// A kernel of one operand and no attributes.
+    pub(super) fn simple(&mut self, name: &str, node: &str, span: Span, value: Value) -> Value {
+        let location = self.location(span);
+        let register = self
+            .function
+            .kernel(name)
+            .operands([value.register])
+            .attribute("node", node)
+            .location(location)
+            .result(TENSOR);
+        Value {
+            register,
+            rounded: None,
+            ..value
+        }
+    }
+
+    /// Unpad, TMs, pad.
+    pub(super) fn moved(
+        &mut self,
+        node: &str,
+        span: Span,
+        value: &Value,
+        steps: &[String],
+        after: [usize; 3],
+    ) -> Value {
+        let location = self.location(span);
+        let register = self
+            .function
+            .kernel("netlist.move")
+            .operands([value.register])
+            .attribute("node", node)
+            .attribute("tiles", sizes(&value.tiles))
+            .attribute("steps", steps.join("; "))
+            .location(location)
+            .result(TENSOR);
+        let flips = steps.iter().filter(|step| *step == "transpose").count() % 2 == 1;
+        let [height, width] = value.tile;
+        // Blocks of sixteen stay together unless they are turned or something is added.
+        let kept = !flips && !steps.iter().any(|step| step.starts_with("pad"));
+        Value {
+            register,
+            tiles: after,
+            tile: if flips {
+                [width, height]
+            } else {
+                [height, width]
+            },
+            rounded: value.rounded.filter(|_| kept),
+        }
+    }
+
+    /// Rounds to a format.
+    pub(super) fn round(
+        &mut self,
+        node: &str,
+        span: Span,
+        value: Value,
+        format: DataFormat,
+    ) -> Value {
+        if format == DataFormat::Float32 || format.is_raw() {
+            return value;
+        }
+        let location = self.location(span);
+        let register = self
+            .function
+            .kernel("netlist.round")
+            .operands([value.register])
+            .attribute("node", node)
+            .attribute("format", format.name())
+            .location(location)
+            .result(TENSOR);
+        Value {
+            register,
+            rounded: Some(format),
+            ..value
+        }
+    }
+
+    /// Tiles of another size (facts 3.8).
+    pub(super) fn resized(
+        &mut self,
+        node: &str,
+        span: Span,
+        value: Value,
+        tile: [usize; 2],
+    ) -> Value {
+        if value.tile == tile {
+            return value;
+        }
+        let location = self.location(span);
+        let register = self
+            .function
+            .kernel("netlist.resize")
+            .operands([value.register])
+            .attribute("node", node)
+            .attribute("tile", sizes(&tile))
+            .location(location)
+            .result(TENSOR);
+        Value {
+            register,
+            tile,
+            ..value
+        }
+    }
+
+    /// The relu of an op's attributes.
+    pub(super) fn relu(
+        &mut self,
+        node: &str,
+        span: Span,
+        attributes: &Attributes,
+        value: Value,
+    ) -> Value {
+        if !attributes.is(AttributeKey::ReluEn) {
+            return value;
+        }
+        let mode = attributes.word(AttributeKey::ReluMode).unwrap_or("min");
+        let threshold = attributes
+            .number(AttributeKey::ReluThreshold)
+            .unwrap_or(0.0);
+        let location = self.location(span);
+        let register = self
+            .function
+            .kernel("netlist.relu")
+            .operands([value.register])
+            .attribute("node", node)
+            .attribute("mode", mode.to_ascii_lowercase())
+            .attribute("threshold", threshold as f32)
+            .location(location)
+            .result(TENSOR);
+        Value { register, ..value }
+    }
+}

@@ -1,0 +1,179 @@
+//! Backends' kernels under ops of netlists: a workload made when the shapes are first seen.
+
+use super::tensor::{TileTensor, wrong_shape};
+use std::sync::{Arc, Mutex, PoisonError};
+use tenon_backend::{
+    InputSpec, NodeView, OwnedOperands, Registry, Workload, WorkloadPlan, WorkloadSpec,
+};
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_executor::Site;
+use tenon_graph::operator::operator;
+use tenon_graph::{Attributes, OperatorDef};
+use tenon_tensor::{DataType, Tensor, TensorType};
+
+/// An operator of the first backend that takes it, for one place in a program.
+struct Operator {
+    backends: Arc<Registry>,
+    op: &'static OperatorDef,
+    /// The workload for the shapes of its last run: those of an op do not change.
+    bound: Mutex<Option<Arc<Bound>>>,
+}
+
+struct Bound {
+    inputs: Vec<TensorType>,
+    output: TensorType,
+    scratch: usize,
+    workload: Box<dyn Workload>,
+}
+
+impl Operator {
+    fn new(site: &Site<'_>, name: &str) -> Result<Self> {
+        let unknown = || {
+            Error::new(
+                ErrorKind::Internal,
+                format!("operator '{name}' is not known"),
+            )
+        };
+        Ok(Self {
+            backends: site.service()?,
+            op: operator(name).ok_or_else(unknown)?,
+            bound: Mutex::new(None),
+        })
+    }
+
+    fn run(&self, inputs: &[&Tensor], output: TensorType) -> Result<Tensor> {
+        let bound = self.bound(inputs, output)?;
+        let inputs: Vec<Option<&Tensor>> = inputs.iter().map(|&tensor| Some(tensor)).collect();
+        let outputs = [Some(bound.output.clone())];
+        let mut operands = OwnedOperands::new(&inputs, &outputs, bound.scratch)?;
+        operands.execute(&*bound.workload)?;
+        let made = operands.into_outputs()?.pop().flatten();
+        made.ok_or_else(|| Error::new(ErrorKind::Internal, "a workload without an output"))
+    }
+
+    fn bound(&self, inputs: &[&Tensor], output: TensorType) -> Result<Arc<Bound>> {
+        let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |bound: &Arc<Bound>| {
+            let types = bound.inputs.iter().zip(inputs);
+            bound.output == output && types.into_iter().all(|(ty, input)| ty == input.ty())
+        };
+        if let Some(known) = bound.as_ref().filter(|bound| fits(bound)) {
+            return Ok(known.clone());
+        }
+        let made = Arc::new(self.bind(inputs, output)?);
+        *bound = Some(made.clone());
+        Ok(made)
+    }
+
+    fn bind(&self, inputs: &[&Tensor], output: TensorType) -> Result<Bound> {
+        let types: Vec<TensorType> = inputs.iter().map(|input| input.ty().clone()).collect();
+        let input = |ty: &TensorType| {
+            Some(InputSpec {
+                ty: ty.clone(),
+                constant: None,
+                prepared: None,
+            })
+        };
+        let spec = WorkloadSpec {
+            op: self.op,
+            attributes: Attributes::new(),
+            inputs: types.iter().map(input).collect(),
+            outputs: vec![Some(output.clone())],
+        };
+        let view = NodeView {
+            op: spec.op,
+            attributes: &spec.attributes,
+            inputs: &types.iter().map(Some).collect::<Vec<_>>(),
+            constants: &vec![None; types.len()],
+            outputs: &[Some(&output)],
+        };
+        let takes = self
+            .backends
+            .iter()
+            .find(|backend| backend.supports(&view).is_ok());
+        let backend = takes.ok_or_else(|| {
+            let text = format!("no backend takes {} of this shape", self.op.name);
+            Error::new(ErrorKind::Unsupported, text)
+        })?;
+        // The plan is that of this machine: nothing of it is stored.
+        let WorkloadPlan { scratch_bytes, .. } =
+            backend.plan(&spec, tenon_backend::CpuLevel::Baseline)?;
+        Ok(Bound {
+            workload: backend.workload(&spec)?,
+            scratch: scratch_bytes,
+            inputs: types,
+            output,
+        })
+    }
+}
+
+/// An operator that takes one tensor and makes one of the same shape.
+pub(super) struct Elementwise(Operator);
+
+impl Elementwise {
+    /// The operator of that name.
+    pub(super) fn new(site: &Site<'_>, name: &str) -> Result<Self> {
+        Operator::new(site, name).map(Self)
+    }
+
+    /// Its result.
+    pub(super) fn run(&self, a: &TileTensor) -> Result<TileTensor> {
+        let made = self.0.run(&[a.data()], a.data().ty().clone())?;
+        TileTensor::from_tensor(a.tiles(), a.tile(), &made)
+    }
+}
+
+/// The product of slices of matrices.
+pub(super) struct Product(Operator);
+
+impl Product {
+    pub(super) fn new(site: &Site<'_>) -> Result<Self> {
+        Operator::new(site, "MatMul").map(Self)
+    }
+
+    /// `a` times `b`, slice by slice: as many slices as `a` has; `b` has at least as many. Where
+    /// the width of a tile of `a` is not the height of one of `b`, the larger is cut: its tiles are
+    /// filled up with zeros in the original.
+    pub(super) fn run(&self, a: &TileTensor, b: &TileTensor) -> Result<TileTensor> {
+        let ([t, rows, depth], [b_t, b_rows, columns]) = (a.tiles(), b.tiles());
+        if depth != b_rows || b_t < t {
+            return Err(wrong_shape("the operands of a product do not fit")
+                .expected(format!("[{t}, {depth}, any] tiles"))
+                .found(b.describe()));
+        }
+        let ([height, inner], [b_inner, width]) = (a.tile(), b.tile());
+        if inner > b_inner {
+            return self.run(&super::moves::resized(a, [height, b_inner])?, b);
+        }
+        if inner < b_inner {
+            return self.run(a, &super::moves::resized(b, [inner, width])?);
+        }
+        let b = first_slices(b, t)?;
+        let shape = [t, rows * height, columns * width];
+        let output = TensorType::new(DataType::F32, shape)?;
+        let made = self.0.run(&[a.data(), b.data()], output)?;
+        TileTensor::from_tensor([t, rows, columns], [height, width], &made)
+    }
+}
+
+/// The first `t` slices.
+pub(super) fn first_slices(from: &TileTensor, t: usize) -> Result<TileTensor> {
+    let [slices, rows, columns] = from.tiles();
+    if slices == t {
+        return Ok(from.clone());
+    }
+    if slices < t {
+        return Err(wrong_shape("too few slices").expected(t).found(slices));
+    }
+    slices_of(from, 0, [t, rows, columns])
+}
+
+/// Slices from `first` on, of the shape `tiles`.
+pub(super) fn slices_of(from: &TileTensor, first: usize, tiles: [usize; 3]) -> Result<TileTensor> {
+    let [_, rows, columns] = from.shape();
+    let slice = rows * columns;
+    TileTensor::build(tiles, from.tile(), |to| {
+        to.copy_from_slice(&from.values()[first * slice..][..tiles[0] * slice]);
+        Ok(())
+    })
+}

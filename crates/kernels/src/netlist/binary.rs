@@ -1,0 +1,107 @@
+//! Ops element by element on two tensors (facts 3.1).
+
+use super::attributes::number_or;
+use super::op::{Compute, tensor_kernel};
+use super::tensor::{TileTensor, map, wrong_shape, zip};
+use tenon_base::Result;
+use tenon_executor::{KernelDef, Site};
+
+type Combine = fn(f32, f32) -> f32;
+
+pub(super) fn kernels() -> Vec<KernelDef> {
+    let plain: [(&'static str, &'static str, Combine); 4] = [
+        ("netlist.add", "a + b.", |a, b| a + b),
+        ("netlist.subtract", "a - b.", |a, b| a - b),
+        (
+            "netlist.multiply",
+            "a * b; 0 where either is 0, even beside infinity.",
+            product,
+        ),
+        (
+            "netlist.maximum",
+            "The larger.",
+            |a, b| if a < b { b } else { a },
+        ),
+    ];
+    let mut kernels: Vec<KernelDef> = plain
+        .into_iter()
+        .map(|(name, doc, combine)| {
+            tensor_kernel(name, 2, doc, move |_| {
+                Ok(Box::new(move |operands| {
+                    let (a, b) = two(operands)?;
+                    zip(a, b, combine)
+                }))
+            })
+        })
+        .collect();
+    let scaled: [(&'static str, &'static str, bool); 3] = [
+        (
+            "netlist.quantization",
+            "a * b + zero_point, rounded to Int8.",
+            false,
+        ),
+        (
+            "netlist.requantization",
+            "a * b + zero_point, rounded to Int8.",
+            false,
+        ),
+        ("netlist.dequantization", "(a - zero_point) * b.", true),
+    ];
+    kernels.extend(
+        scaled.map(|(name, doc, back)| {
+            tensor_kernel(name, 2, doc, move |site| bind_scaled(site, back))
+        }),
+    );
+    kernels
+}
+
+/// Exactly 0 if either operand is 0 (facts 3.1).
+fn product(a: f32, b: f32) -> f32 {
+    if a == 0.0 || b == 0.0 { 0.0 } else { a * b }
+}
+
+fn bind_scaled(site: &Site<'_>, back: bool) -> Result<Compute> {
+    let zero_point = number_or(site.attributes(), "zero_point", 0.0)?;
+    Ok(Box::new(move |operands| {
+        let (a, scale) = two(operands)?;
+        match back {
+            true => zip(a, scale, |a, scale| (a - zero_point) * scale),
+            false => zip(a, scale, |a, scale| int8(a * scale + zero_point)),
+        }
+    }))
+}
+
+/// Halves away from zero, then clamped (facts 5.1).
+pub(super) fn int8(value: f32) -> f32 {
+    value.round().clamp(-127.0, 127.0)
+}
+
+/// All elements as Int8.
+pub(super) fn to_int8(a: &TileTensor) -> Result<TileTensor> {
+    map(a, int8)
+}
+
+fn two<'a>(operands: &[&'a TileTensor]) -> Result<(&'a TileTensor, &'a TileTensor)> {
+    match operands {
+        [a, b] => Ok((a, b)),
+        _ => Err(wrong_shape("an op of two operands").found(operands.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_times_infinity_is_zero() {
+        assert_eq!(product(0.0, f32::INFINITY), 0.0);
+        assert_eq!(product(f32::NAN, 0.0), 0.0);
+        assert_eq!(product(-2.0, 3.0), -6.0);
+    }
+
+    #[test]
+    fn int8_rounds_halves_away_from_zero() {
+        let values = [0.5, -0.5, 1.49, 126.5, 200.0, -200.0];
+        assert_eq!(values.map(int8), [1.0, -1.0, 1.0, 127.0, 127.0, -127.0]);
+    }
+}

@@ -1,0 +1,86 @@
+use super::*;
+use tenon_netlist::DataFormat;
+
+fn spec(name: &str, is_ram: bool, entries: usize, t: usize, of: Option<&str>) -> QueueSpec {
+    QueueSpec {
+        name: name.into(),
+        is_ram,
+        entries,
+        tiles: [t, 1, 1],
+        tile: [1, 1],
+        format: DataFormat::Float32,
+        source: None,
+        view_of: of.map(str::to_owned),
+    }
+}
+
+fn entry(values: &[f32]) -> TileTensor {
+    TileTensor::build([values.len(), 1, 1], [1, 1], |to| {
+        to.copy_from_slice(values);
+        Ok(())
+    })
+    .unwrap()
+}
+
+#[test]
+fn a_host_waits_for_another_thread() {
+    let machine = Machine::new(MachineLimits::default());
+    machine.declare(spec("q", false, 1, 1, None)).unwrap();
+    assert!(machine.pop("q", Duration::ZERO).is_err());
+    std::thread::scope(|scope| {
+        let popper = scope.spawn(|| machine.pop("q", Duration::from_secs(60)).unwrap());
+        machine
+            .push("q", entry(&[7.0]), Duration::from_secs(60))
+            .unwrap();
+        assert_eq!(popper.join().unwrap().values(), [7.0]);
+    });
+    machine.push("q", entry(&[1.0]), Duration::ZERO).unwrap();
+    let error = machine
+        .push("q", entry(&[2.0]), Duration::ZERO)
+        .unwrap_err();
+    assert_eq!(error.to_string(), "queue 'q' has no room");
+    assert_eq!(machine.peek("q", Duration::ZERO).unwrap().values(), [1.0]);
+}
+
+#[test]
+fn views_share_the_memory_of_the_ram_with_most_entries() {
+    let machine = Machine::new(MachineLimits::default());
+    machine.declare(spec("whole", true, 1, 4, None)).unwrap();
+    machine
+        .declare(spec("parts", true, 2, 2, Some("whole")))
+        .unwrap();
+    let control = Control::new();
+    machine
+        .write("whole", entry(&[1.0, 2.0, 3.0, 4.0]), &control)
+        .unwrap();
+    assert_eq!(
+        machine.slot("parts", 1).unwrap().unwrap().values(),
+        [3.0, 4.0]
+    );
+    machine.put("parts", 0, entry(&[8.0, 9.0])).unwrap();
+    let whole = machine.read("whole", &control).unwrap();
+    assert_eq!(whole.values(), [8.0, 9.0, 3.0, 4.0]);
+}
+
+#[test]
+fn sums_start_anew_where_their_ram_is_cleared() {
+    let machine = Machine::new(MachineLimits::default());
+    let mut ram = spec("sum", true, 1, 1, None);
+    ram.source = Some("op".into());
+    machine.declare(ram).unwrap();
+    machine.accumulate("op", &entry(&[2.0])).unwrap();
+    assert_eq!(
+        machine.accumulate("op", &entry(&[3.0])).unwrap().values(),
+        [5.0]
+    );
+    let zero = Setting {
+        zero: true,
+        prologue: true,
+        ..Setting::default()
+    };
+    machine.apply("sum", zero, true).unwrap();
+    assert_eq!(
+        machine.accumulate("op", &entry(&[3.0])).unwrap().values(),
+        [3.0]
+    );
+}

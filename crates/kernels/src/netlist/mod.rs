@@ -1,0 +1,50 @@
+//! The kernels of netlists (seed buda-netlist, facts 3 to 6). A netlist's graphs become functions of
+//! ops that hand tensors to each other, its programs functions of variables, loops and executes;
+//! what outlives an op is in a [`Machine`].
+
+mod attributes;
+mod backend;
+mod binary;
+mod convert;
+mod declare;
+mod lookup;
+mod machine;
+mod mersenne;
+mod moves;
+mod op;
+mod ports;
+mod product;
+mod program;
+mod queue;
+mod reduce;
+mod run;
+mod sparse;
+mod splice;
+mod tensor;
+mod unary;
+
+pub use convert::rounded;
+pub use machine::{Machine, MachineLimits};
+pub use queue::{Feed, QueueSpec};
+pub use tensor::TileTensor;
+
+use tenon_executor::KernelDef;
+
+/// All kernels of netlists.
+pub fn library() -> Vec<KernelDef> {
+    let libraries = [
+        program::kernels(),
+        program::queue_kernels(),
+        ports::kernels(),
+        moves::kernels(),
+        unary::kernels(),
+        binary::kernels(),
+        product::kernels(),
+        sparse::kernels(),
+        reduce::kernels(),
+        splice::kernels(),
+        lookup::kernels(),
+        convert::kernels(),
+    ];
+    libraries.into_iter().flatten().collect()
+}

@@ -1,0 +1,84 @@
+//! What all kernels of ops share: tensors in, one tensor out, the op's name and place.
+
+use super::tensor::TileTensor;
+use tenon_base::{Error, Location, Result};
+use tenon_bef::KernelLocation;
+use tenon_executor::{Frame, Kernel, KernelDef, Label, Opaque, Signature, Site, Value};
+
+/// What one place of a kernel computes.
+pub(super) type Compute = Box<dyn Fn(&[&TileTensor]) -> Result<TileTensor> + Send + Sync>;
+
+/// A kernel that makes a tensor of at least so many tensors. `bind` reads the attributes.
+pub(super) fn tensor_kernel(
+    name: &'static str,
+    operands: usize,
+    doc: &'static str,
+    bind: impl Fn(&Site<'_>) -> Result<Compute> + Send + Sync + 'static,
+) -> KernelDef {
+    let signature = Signature {
+        operands: vec![TileTensor::TYPE; operands],
+        variadic: true,
+        results: vec![TileTensor::TYPE],
+        functions: Some(0),
+        ..Signature::default()
+    };
+    KernelDef::new(name, signature, move |site| {
+        let node = site.attributes().optional("node");
+        Ok(Box::new(TensorKernel {
+            compute: bind(site)?,
+            node: node.and_then(|node| node.as_str()).unwrap_or("").to_owned(),
+            operator: name,
+        }))
+    })
+    .doc(doc)
+}
+
+struct TensorKernel {
+    compute: Compute,
+    node: String,
+    operator: &'static str,
+}
+
+impl Kernel for TensorKernel {
+    fn run(&self, frame: &mut Frame<'_>) -> Result<()> {
+        let made = self.made(frame).map_err(|error| self.place(error, frame))?;
+        frame.set(0, Value::opaque(made));
+        Ok(())
+    }
+
+    fn label(&self) -> Label<'_> {
+        Label {
+            node: &self.node,
+            operator: self.operator,
+            ..Label::default()
+        }
+    }
+}
+
+impl TensorKernel {
+    fn made(&self, frame: &Frame<'_>) -> Result<TileTensor> {
+        let operands: Vec<&TileTensor> = (0..frame.operands())
+            .filter(|&index| !matches!(frame.operand(index), Value::Chain))
+            .map(|index| frame.object(index))
+            .collect::<Result<_>>()?;
+        (self.compute)(&operands)
+    }
+
+    fn place(&self, error: Error, frame: &Frame<'_>) -> Error {
+        at_op(error, frame.location(), &self.node)
+    }
+}
+
+/// The error with the line of the netlist and the op that it happened in.
+pub(super) fn at_op(error: Error, place: &KernelLocation, node: &str) -> Error {
+    let mut location = match place {
+        KernelLocation::FileLineCol { file, line, column } => {
+            Location::file(file.as_str()).line_column(*line, *column)
+        }
+        _ => Location::default(),
+    };
+    if !node.is_empty() {
+        location.node = Some(node.to_owned());
+    }
+    error.at(location)
+}

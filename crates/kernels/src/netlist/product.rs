@@ -1,0 +1,293 @@
+//! `netlist.matmul` and `netlist.depthwise` (facts 3.1).
+
+use super::attributes::{flag, number_or, optional_format, size_or, text_or_empty, wrong};
+use super::backend::{Product, slices_of};
+use super::binary::to_int8;
+use super::convert::rounded;
+use super::moves::resized;
+use super::op::{Compute, tensor_kernel};
+use super::tensor::{TileTensor, for_each_chunk, map, same_shape, wrong_shape, zip};
+use super::unary::gelu;
+use tenon_base::Result;
+use tenon_executor::{KernelDef, Site};
+use tenon_netlist::DataFormat;
+
+pub(super) fn kernels() -> Vec<KernelDef> {
+    vec![
+        tensor_kernel(
+            "netlist.matmul",
+            2,
+            "The product of each slice; then sums of `z` slices, bias, scale and curve.",
+            bind_matmul,
+        ),
+        tensor_kernel(
+            "netlist.depthwise",
+            2,
+            "The sum over the blocks of input 0 side by side, each times the row of tiles of \
+             input 1 that is its own.",
+            bind_depthwise,
+        ),
+    ]
+}
+
+/// What follows a product, the same for both kernels.
+struct Finish {
+    bias: bool,
+    /// Whether numbers are integers, whose bias is added whole.
+    integer: bool,
+    /// What the scale does, when there is one.
+    scale: Option<Scale>,
+    zero_point: f32,
+    gelu: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Scale {
+    /// To Int8.
+    Requantize,
+    /// To float.
+    Dequantize,
+}
+
+impl Finish {
+    fn read(site: &Site<'_>) -> Result<Self> {
+        let attributes = site.attributes();
+        let scale = match (flag(attributes, "requant")?, flag(attributes, "dequant")?) {
+            (false, false) => None,
+            (true, false) => Some(Scale::Requantize),
+            (false, true) => Some(Scale::Dequantize),
+            (true, true) => return Err(wrong("requant", "not dequant too")),
+        };
+        let gelu = match text_or_empty(attributes, "sfpu_op")? {
+            "" => false,
+            "gelu" => true,
+            other => return Err(wrong("sfpu_op", "gelu").found(other)),
+        };
+        Ok(Self {
+            bias: flag(attributes, "bias")?,
+            integer: flag(attributes, "integer")?,
+            scale,
+            zero_point: number_or(attributes, "zero_point", 0.0)?,
+            gelu,
+        })
+    }
+
+    /// The tensors after the two that are multiplied: bias, then scale.
+    fn apply(&self, mut product: TileTensor, mut rest: &[&TileTensor]) -> Result<TileTensor> {
+        if self.bias {
+            let (bias, more) = rest.split_first().ok_or_else(|| wrong_shape("no bias"))?;
+            product = biased(&product, bias, self.integer)?;
+            rest = more;
+        }
+        if let Some(scale) = self.scale {
+            let by = rest.first().ok_or_else(|| wrong_shape("no scale"))?;
+            let zero_point = self.zero_point;
+            product = match scale {
+                Scale::Requantize => to_int8(&zip(&product, by, |a, s| a * s + zero_point)?)?,
+                Scale::Dequantize => zip(&product, by, |a, s| (a - zero_point) * s)?,
+            };
+        }
+        match self.gelu {
+            true => map(&product, |x| gelu(f64::from(x)) as f32),
+            false => Ok(product),
+        }
+    }
+}
+
+/// Row 0 of each tile of the bias is added to all rows of the tile; integers are added one by one
+/// (facts 3.1).
+pub(super) fn biased(product: &TileTensor, bias: &TileTensor, integer: bool) -> Result<TileTensor> {
+    let bias = &resized(bias, product.tile())?;
+    if integer {
+        return zip(product, bias, |a, b| a + b);
+    }
+    same_shape(product, bias)?;
+    let (height, line) = (product.tile()[0], product.shape()[2]);
+    let (values, bias) = (product.values(), bias.values());
+    TileTensor::build(product.tiles(), product.tile(), |to| {
+        for_each_chunk(to, line, |y, to| {
+            let values = &values[y * line..][..line];
+            let bias = &bias[(y - y % height) * line..][..line];
+            let pairs = values.iter().zip(bias);
+            to.iter_mut()
+                .zip(pairs)
+                .for_each(|(to, (a, b))| *to = a + b);
+        });
+        Ok(())
+    })
+}
+
+/// The formats of what a product spills, where numbers are rounded between ops.
+#[derive(Clone, Copy)]
+struct Formats {
+    /// Of the registers that accumulate.
+    accumulate: DataFormat,
+    /// Of what is spilled between blocks of the depth.
+    intermediate: DataFormat,
+}
+
+impl Formats {
+    fn read(site: &Site<'_>) -> Result<Option<Self>> {
+        let attributes = site.attributes();
+        let accumulate = optional_format(attributes, "accumulate")?;
+        let intermediate = optional_format(attributes, "intermediate")?;
+        let both = accumulate.zip(intermediate);
+        Ok(both.map(|(accumulate, intermediate)| Self {
+            accumulate,
+            intermediate,
+        }))
+    }
+}
+
+fn bind_matmul(site: &Site<'_>) -> Result<Compute> {
+    let product = Product::new(site)?;
+    let finish = Finish::read(site)?;
+    let z = size_or(site.attributes(), "z", 1)?.max(1);
+    let blocks = size_or(site.attributes(), "m_k", 1)?.max(1);
+    let formats = Formats::read(site)?;
+    Ok(Box::new(move |operands| {
+        let [a, b, rest @ ..] = operands else {
+            return Err(wrong_shape("a product of fewer than two operands"));
+        };
+        let made = match formats {
+            None => product.run(a, b)?,
+            Some(formats) => spilled(&product, a, b, blocks, formats)?,
+        };
+        finish.apply(summed(&made, z)?, rest)
+    }))
+}
+
+/// The product block by block of the depth, each partial sum rounded as cores hold it: in the
+/// registers, then where it is spilled until the next block.
+fn spilled(
+    product: &Product,
+    a: &TileTensor,
+    b: &TileTensor,
+    blocks: usize,
+    formats: Formats,
+) -> Result<TileTensor> {
+    let depth = a.tiles()[2];
+    if blocks == 1 || depth % blocks != 0 || b.tiles()[1] != depth {
+        return rounded(&product.run(a, b)?, formats.accumulate);
+    }
+    let part = depth / blocks;
+    let mut sum: Option<TileTensor> = None;
+    for block in 0..blocks {
+        let a = columns_of(a, block * part, part)?;
+        let b = rows_of(b, block * part, part)?;
+        let mut partial = product.run(&a, &b)?;
+        if let Some(sum) = sum {
+            let spilled = rounded(&sum, formats.intermediate)?;
+            partial = zip(&partial, &spilled, |a, b| a + b)?;
+        }
+        sum = Some(rounded(&partial, formats.accumulate)?);
+    }
+    sum.ok_or_else(|| wrong_shape("a product without depth"))
+}
+
+/// Columns of tiles from `first` on.
+fn columns_of(from: &TileTensor, first: usize, count: usize) -> Result<TileTensor> {
+    let [t, rows, _] = from.tiles();
+    let (width, line) = (from.tile()[1], from.shape()[2]);
+    let values = from.values();
+    TileTensor::build([t, rows, count], from.tile(), |to| {
+        for_each_chunk(to, count * width, |y, to| {
+            to.copy_from_slice(&values[y * line + first * width..][..to.len()]);
+        });
+        Ok(())
+    })
+}
+
+/// Rows of tiles from `first` on.
+fn rows_of(from: &TileTensor, first: usize, count: usize) -> Result<TileTensor> {
+    let [t, rows, columns] = from.tiles();
+    let (height, line) = (from.tile()[0], from.shape()[2]);
+    let values = from.values();
+    TileTensor::build([t, count, columns], from.tile(), |to| {
+        let slice = count * height * line;
+        for_each_chunk(to, slice, |z, to| {
+            let start = (z * rows + first) * height * line;
+            to.copy_from_slice(&values[start..][..slice]);
+        });
+        Ok(())
+    })
+}
+
+/// Groups of `z` slices become their sums.
+fn summed(from: &TileTensor, z: usize) -> Result<TileTensor> {
+    let [t, rows, columns] = from.tiles();
+    if z == 1 {
+        return Ok(from.clone());
+    }
+    if t % z != 0 {
+        return Err(wrong_shape("slices do not fall into groups")
+            .expected(z)
+            .found(t));
+    }
+    let mut sum = TileTensor::zeroed([t / z, rows, columns], from.tile())?;
+    let slice = from.shape()[1] * from.shape()[2];
+    for part in 0..z {
+        let values = from.values();
+        let before = sum.values();
+        sum = TileTensor::build(sum.tiles(), sum.tile(), |to| {
+            for_each_chunk(to, slice, |group, to| {
+                let values = &values[(group * z + part) * slice..][..slice];
+                let pairs = values.iter().zip(&before[group * slice..][..slice]);
+                to.iter_mut()
+                    .zip(pairs)
+                    .for_each(|(to, (a, b))| *to = a + b);
+            });
+            Ok(())
+        })?;
+    }
+    Ok(sum)
+}
+
+fn bind_depthwise(site: &Site<'_>) -> Result<Compute> {
+    let product = Product::new(site)?;
+    let finish = Finish::read(site)?;
+    Ok(Box::new(move |operands| {
+        let [a, b, rest @ ..] = operands else {
+            return Err(wrong_shape("a product of fewer than two operands"));
+        };
+        finish.apply(depthwise(&product, a, b)?, rest)
+    }))
+}
+
+/// `out[r, c] = sum over b of a[r, c + C * b] x w[b, c]`, products of single tiles (facts 3.1): for
+/// each column of tiles one product of its blocks side by side with its weights below each other.
+fn depthwise(product: &Product, a: &TileTensor, w: &TileTensor) -> Result<TileTensor> {
+    let ([t, rows, all], [w_t, blocks, columns]) = (a.tiles(), w.tiles());
+    if w_t < t || columns == 0 || all != blocks * columns {
+        return Err(
+            wrong_shape("the operands of a depthwise product do not fit")
+                .expected(format!("{} columns of tiles in input 0", blocks * columns))
+                .found(all),
+        );
+    }
+    let (tile, weights_tile) = (a.tile(), w.tile());
+    let lines = [a.shape()[2], w.shape()[2]];
+    let mut parts = Vec::with_capacity(columns);
+    for column in 0..columns {
+        let left = TileTensor::build([t, rows, blocks], tile, |to| {
+            for_each_chunk(to, blocks * tile[1], |y, to| {
+                let from = &a.values()[y * lines[0]..][..lines[0]];
+                for (block, to) in to.chunks_mut(tile[1]).enumerate() {
+                    to.copy_from_slice(&from[(column + columns * block) * tile[1]..][..tile[1]]);
+                }
+            });
+            Ok(())
+        })?;
+        let right = columns_of(&slices_of(w, 0, [t, blocks, columns])?, column, 1)?;
+        parts.push(product.run(&left, &right)?);
+    }
+    let width = weights_tile[1];
+    TileTensor::build([t, rows, columns], [tile[0], width], |to| {
+        for_each_chunk(to, columns * width, |y, to| {
+            for (part, to) in parts.iter().zip(to.chunks_mut(width)) {
+                to.copy_from_slice(&part.values()[y * width..][..width]);
+            }
+        });
+        Ok(())
+    })
+}

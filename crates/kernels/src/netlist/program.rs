@@ -1,0 +1,339 @@
+//! The kernels that programs are made of: variables, loops, settings, executes (facts 6.4).
+
+use super::attributes::{Operand, names, operand, optional_operand, size_or, wrong};
+use super::machine::{Machine, MachineLimits};
+use super::op::at_op;
+use super::run::Run;
+use super::tensor::TileTensor;
+use std::collections::HashMap;
+use tenon_base::{Error, Result};
+use tenon_executor::{
+    Frame, FunctionHandle, Kernel, KernelDef, Opaque, Signature, Site, Value, kernel,
+};
+use tenon_netlist::{Operation, SettingKey, Word};
+
+const RUN: &str = Run::TYPE;
+const MACHINE: &str = Machine::TYPE;
+
+pub(super) fn kernels() -> Vec<KernelDef> {
+    let one = |results| Signature {
+        operands: vec![RUN],
+        results,
+        functions: Some(0),
+        ..Signature::default()
+    };
+    let calls = || Signature {
+        functions: Some(1),
+        ..one(vec![])
+    };
+    let begin = Signature {
+        operands: vec![MACHINE],
+        variadic: true,
+        results: vec![RUN],
+        functions: Some(0),
+        ..Signature::default()
+    };
+    vec![
+        kernel("netlist.machine", || Machine::new(MachineLimits::default()))
+            .doc("A machine without queues."),
+        control(
+            "netlist.begin",
+            begin,
+            begins,
+            "Begins a run of a program with its parameters.",
+        ),
+        control(
+            "netlist.var",
+            one(vec![]),
+            variable,
+            "Declares a variable of the run.",
+        ),
+        control(
+            "netlist.staticvar",
+            one(vec![]),
+            static_variable,
+            "Declares a variable that keeps its value between runs.",
+        ),
+        control(
+            "netlist.varinst",
+            one(vec![]),
+            varinst,
+            "Computes a variable; queues that follow it follow.",
+        ),
+        control(
+            "netlist.loop",
+            calls(),
+            r#loop,
+            "Calls the function so many times.",
+        ),
+        control(
+            "netlist.allocate",
+            one(vec![]),
+            allocate,
+            "Begins the life of queues: they are empty.",
+        ),
+        control(
+            "netlist.deallocate",
+            one(vec![]),
+            deallocate,
+            "Ends the life of queues.",
+        ),
+        control(
+            "netlist.setting",
+            one(vec![]),
+            setting,
+            "Says how the next execute reads and writes a queue.",
+        ),
+        control(
+            "netlist.execute",
+            calls(),
+            execute,
+            "Applies the settings, calls the function of an epoch once for each input, and moves \
+             the pointers of the queues that it reads.",
+        ),
+    ]
+}
+
+pub(super) type Body = Box<dyn Fn(&mut Frame<'_>) -> Result<()> + Send + Sync>;
+
+/// A kernel whose `bind` makes what runs.
+pub(super) fn control(
+    name: &'static str,
+    signature: Signature,
+    bind: fn(&Site<'_>) -> Result<Body>,
+    doc: &'static str,
+) -> KernelDef {
+    KernelDef::new(name, signature, move |site| {
+        Ok(Box::new(Control(bind(site)?)))
+    })
+    .doc(doc)
+}
+
+struct Control(Body);
+
+impl Kernel for Control {
+    fn run(&self, frame: &mut Frame<'_>) -> Result<()> {
+        (self.0)(frame).map_err(|error| at_op(error, frame.location(), ""))
+    }
+}
+
+fn begins(site: &Site<'_>) -> Result<Body> {
+    let program = site.attributes().string("program")?.to_owned();
+    let params = names(site.attributes(), "params")?;
+    Ok(Box::new(move |frame| {
+        let machine = frame.object::<Machine>(0)?.clone();
+        let mut values = HashMap::new();
+        for (index, name) in params.iter().enumerate() {
+            values.insert(name.clone(), frame.read::<i32>(index + 1)?);
+        }
+        let run = Run::new(machine, program.clone(), values);
+        frame.set(0, Value::opaque(run));
+        Ok(())
+    }))
+}
+
+fn variable(site: &Site<'_>) -> Result<Body> {
+    let name = site.attributes().string("name")?.to_owned();
+    let value = operand(site.attributes(), "value")?;
+    Ok(Box::new(move |frame| {
+        frame.object::<Run>(0)?.declare(&name, &value)
+    }))
+}
+
+fn static_variable(site: &Site<'_>) -> Result<Body> {
+    let name = site.attributes().string("name")?.to_owned();
+    let value = operand(site.attributes(), "value")?;
+    Ok(Box::new(move |frame| {
+        frame.object::<Run>(0)?.declare_static(&name, &value)
+    }))
+}
+
+fn varinst(site: &Site<'_>) -> Result<Body> {
+    let attributes = site.attributes();
+    let output = attributes.string("output")?.to_owned();
+    let name = attributes.string("operation")?;
+    let operation = Operation::from_word(name)
+        .ok_or_else(|| wrong("operation", &Operation::choices()).found(name))?;
+    let mut operands = vec![operand(attributes, "a")?];
+    operands.extend(optional_operand(attributes, "b")?);
+    Ok(Box::new(move |frame| {
+        let run = frame.object::<Run>(0)?;
+        run.step()?;
+        run.compute(&output, operation, &operands)
+    }))
+}
+
+fn r#loop(site: &Site<'_>) -> Result<Body> {
+    let count = operand(site.attributes(), "count")?;
+    Ok(Box::new(move |frame| {
+        let body = frame.function(0)?;
+        let run = frame.object::<Run>(0)?;
+        let rounds = run.value(&count)?;
+        if rounds < 1 {
+            let what = match &count {
+                Operand::Variable(name) => format!("a loop of {name} rounds"),
+                Operand::Number(_) => "a loop".to_owned(),
+            };
+            let text = format!("{what} has none");
+            return Err(Error::new(tenon_base::ErrorKind::InvalidModel, text)
+                .expected("at least 1")
+                .found(rounds));
+        }
+        for _ in 0..rounds {
+            run.step()?;
+            frame.control().check()?;
+            body.execute_sync(frame.request(), vec![frame.operand(0).clone()])?;
+        }
+        Ok(())
+    }))
+}
+
+fn allocate(site: &Site<'_>) -> Result<Body> {
+    let queues = names(site.attributes(), "queues")?;
+    Ok(Box::new(move |frame| {
+        frame.object::<Run>(0)?.allocate(&queues)
+    }))
+}
+
+fn deallocate(site: &Site<'_>) -> Result<Body> {
+    let queues = names(site.attributes(), "queues")?;
+    Ok(Box::new(move |frame| {
+        frame.object::<Run>(0)?.deallocate(&queues);
+        Ok(())
+    }))
+}
+
+fn setting(site: &Site<'_>) -> Result<Body> {
+    let attributes = site.attributes();
+    let queue = attributes.string("queue")?.to_owned();
+    let mut fields = Vec::new();
+    for &key in SettingKey::ALL {
+        if let Some(value) = optional_operand(attributes, key.name())? {
+            fields.push((key, value));
+        }
+    }
+    Ok(Box::new(move |frame| {
+        frame
+            .object::<Run>(0)?
+            .setting((queue.clone(), fields.clone()));
+        Ok(())
+    }))
+}
+
+fn execute(site: &Site<'_>) -> Result<Body> {
+    let attributes = site.attributes();
+    let inputs = size_or(attributes, "inputs", 1)?;
+    let reads = names(attributes, "reads")?;
+    Ok(Box::new(move |frame| {
+        let run = frame.object::<Run>(0)?;
+        run.apply_settings()?;
+        let epoch = frame.function(0)?;
+        for _ in 0..inputs {
+            run.step()?;
+            frame.control().check()?;
+            one_input(frame, &epoch, run.machine())?;
+            for queue in &reads {
+                run.machine().with(queue, |queue| {
+                    queue.input_done();
+                    Ok(())
+                })?;
+            }
+        }
+        for queue in &reads {
+            run.machine().with(queue, |queue| {
+                queue.execute_done();
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }))
+}
+
+/// Runs the ops of an epoch on one input. They run as their operands come in, on the host's queue;
+/// this is where the program waits for them.
+fn one_input(frame: &Frame<'_>, epoch: &FunctionHandle, machine: &Machine) -> Result<()> {
+    let request = frame.request();
+    let results = epoch.execute(request, vec![Value::opaque(machine.clone())]);
+    for value in request.host().wait(results) {
+        if let Value::Error(error) = value {
+            let text = error.without_place().to_string();
+            return Err(Error::new(error.kind(), text).at(error.location().clone()));
+        }
+    }
+    Ok(())
+}
+
+/// The kernels by which graphs read and write queues.
+pub(super) fn queue_kernels() -> Vec<KernelDef> {
+    let machine = |rest: &[&'static str], results: Vec<&'static str>| Signature {
+        operands: [&[MACHINE], rest].concat(),
+        variadic: true,
+        results,
+        functions: Some(0),
+        ..Signature::default()
+    };
+    let (tensor, chain) = (TileTensor::TYPE, "!tfrt.chain");
+    vec![
+        control(
+            "netlist.queue",
+            machine(&[], vec![]),
+            super::declare::bind,
+            "Adds a queue or ram to the machine.",
+        ),
+        control(
+            "netlist.read",
+            machine(&[], vec![tensor, chain]),
+            read,
+            "The entry of a queue that is read next; pointers stay.",
+        ),
+        control(
+            "netlist.push",
+            machine(&[tensor], vec![chain]),
+            push,
+            "Writes an entry to a queue or ram.",
+        ),
+        control(
+            "netlist.accumulate",
+            machine(&[tensor], vec![tensor]),
+            accumulate,
+            "Adds to the sum that a gradient op keeps.",
+        ),
+    ]
+}
+
+fn read(site: &Site<'_>) -> Result<Body> {
+    let queue = site.attributes().string("queue")?.to_owned();
+    let node = site.attributes().string("node")?.to_owned();
+    Ok(Box::new(move |frame| {
+        let machine = frame.object::<Machine>(0)?;
+        let entry = machine.read(&queue, frame.request().control());
+        let entry = entry.map_err(|error| at_op(error, frame.location(), &node))?;
+        frame.set(0, Value::opaque(entry));
+        frame.set(1, Value::Chain);
+        Ok(())
+    }))
+}
+
+fn push(site: &Site<'_>) -> Result<Body> {
+    let queue = site.attributes().string("queue")?.to_owned();
+    let node = site.attributes().string("node")?.to_owned();
+    Ok(Box::new(move |frame| {
+        let machine = frame.object::<Machine>(0)?;
+        let entry = frame.object::<TileTensor>(1)?.clone();
+        let written = machine.write(&queue, entry, frame.request().control());
+        written.map_err(|error| at_op(error, frame.location(), &node))?;
+        frame.set(0, Value::Chain);
+        Ok(())
+    }))
+}
+
+fn accumulate(site: &Site<'_>) -> Result<Body> {
+    let node = site.attributes().string("node")?.to_owned();
+    Ok(Box::new(move |frame| {
+        let new = frame.object::<TileTensor>(1)?;
+        let sum = frame.object::<Machine>(0)?.accumulate(&node, new);
+        let sum = sum.map_err(|error| at_op(error, frame.location(), &node))?;
+        frame.set(0, Value::opaque(sum));
+        Ok(())
+    }))
+}

@@ -1,0 +1,256 @@
+//! `netlist.splice`: parts of the inputs, one after the other (facts 3.4).
+
+use super::attributes::{sizes, wrong};
+use super::op::{Compute, tensor_kernel};
+use super::tensor::{TileTensor, wrong_shape};
+use tenon_base::Result;
+use tenon_executor::{KernelDef, Site};
+
+pub(super) fn kernels() -> Vec<KernelDef> {
+    vec![tensor_kernel(
+        "netlist.splice",
+        1,
+        "Takes `length` units of each input in turn, after `index`, every `stride`: whole slices, \
+         or ublocks of each core.",
+        bind,
+    )]
+}
+
+/// How one input is taken.
+#[derive(Clone, Copy)]
+struct Taking {
+    index: usize,
+    length: usize,
+    stride: usize,
+}
+
+/// Where the tiles of an input or output lie: grid, mblock and ublock.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Blocks {
+    grid: [usize; 2],
+    mblock: [usize; 2],
+    ublock: [usize; 2],
+}
+
+fn bind(site: &Site<'_>) -> Result<Compute> {
+    let attributes = site.attributes();
+    let takings = attributes.i32s("takings")?;
+    let mut inputs = Vec::new();
+    for taking in takings.chunks(3) {
+        let [index, length, stride] = taking else {
+            return Err(wrong("takings", "three numbers for each input"));
+        };
+        let size = |n: &i32| usize::try_from(*n).map_err(|_| wrong("takings", "at least 0"));
+        let taking = Taking {
+            index: size(index)?,
+            length: size(length)?,
+            stride: size(stride)?,
+        };
+        if taking.length == 0 || taking.stride < taking.length {
+            return Err(wrong("takings", "0 < length <= stride"));
+        }
+        inputs.push(taking);
+    }
+    let tiles: [usize; 3] = sizes(attributes, "tiles")?;
+    let blocks = Blocks {
+        grid: sizes(attributes, "grid")?,
+        mblock: sizes(attributes, "mblock")?,
+        ublock: sizes(attributes, "ublock")?,
+    };
+    let whole = [0, 1].map(|axis| blocks.grid[axis] * blocks.mblock[axis] * blocks.ublock[axis]);
+    if whole != [tiles[1], tiles[2]] || whole.contains(&0) {
+        return Err(wrong("tiles", "the product of grid, mblock and ublock"));
+    }
+    let by_slice = attributes.string("granularity")? == "t";
+    let by_column = attributes.string("order")? == "c";
+    Ok(Box::new(move |operands| {
+        if operands.len() != inputs.len() {
+            return Err(wrong_shape(
+                "a splice has inputs that it does not take from",
+            ));
+        }
+        let sources: Vec<(&TileTensor, Taking)> = operands
+            .iter()
+            .copied()
+            .zip(inputs.iter().copied())
+            .collect();
+        match by_slice {
+            true => slices(&sources, tiles),
+            false => ublocks(&sources, tiles, blocks, by_column),
+        }
+    }))
+}
+
+/// In which order units are taken: input and unit of each unit of the output. Every input is used
+/// up at the end.
+fn order(limits: &[usize], takings: &[Taking], wanted: usize) -> Result<Vec<(usize, usize)>> {
+    let mut order = Vec::with_capacity(wanted);
+    let mut positions = vec![0; takings.len()];
+    while order.len() < wanted {
+        for (input, taking) in takings.iter().enumerate() {
+            let start = positions[input] + taking.index;
+            if start + taking.length > limits[input] {
+                return Err(wrong_shape("a splice takes more than its input has")
+                    .expected(format_args!(
+                        "{} units of input {input}",
+                        start + taking.length
+                    ))
+                    .found(limits[input]));
+            }
+            order.extend((start..start + taking.length).map(|unit| (input, unit)));
+            positions[input] += taking.index + taking.stride;
+        }
+    }
+    if order.len() != wanted {
+        return Err(wrong_shape("a splice does not end with its output").expected(wanted));
+    }
+    for (input, (&position, &limit)) in positions.iter().zip(limits).enumerate() {
+        if position < limit {
+            return Err(
+                wrong_shape(format!("a splice leaves a rest of input {input}"))
+                    .expected(limit)
+                    .found(position),
+            );
+        }
+    }
+    Ok(order)
+}
+
+fn slices(sources: &[(&TileTensor, Taking)], tiles: [usize; 3]) -> Result<TileTensor> {
+    let tile = sources
+        .first()
+        .map_or([32, 32], |(tensor, _)| tensor.tile());
+    let takings: Vec<Taking> = sources.iter().map(|(_, taking)| *taking).collect();
+    let mut limits = Vec::new();
+    for (tensor, _) in sources {
+        let [t, rows, columns] = tensor.tiles();
+        if [rows, columns] != tiles[1..] || tensor.tile() != tile {
+            return Err(
+                wrong_shape("an input of another shape than the output").found(tensor.describe())
+            );
+        }
+        limits.push(t);
+    }
+    let order = order(&limits, &takings, tiles[0])?;
+    TileTensor::build(tiles, tile, |to| {
+        let slice = tiles[1] * tile[0] * tiles[2] * tile[1];
+        for ((input, unit), to) in order.into_iter().zip(to.chunks_mut(slice)) {
+            to.copy_from_slice(&sources[input].0.values()[unit * slice..][..slice]);
+        }
+        Ok(())
+    })
+}
+
+/// Ublock by ublock, in every core and slice alike.
+fn ublocks(
+    sources: &[(&TileTensor, Taking)],
+    tiles: [usize; 3],
+    blocks: Blocks,
+    by_column: bool,
+) -> Result<TileTensor> {
+    let tile = sources
+        .first()
+        .map_or([32, 32], |(tensor, _)| tensor.tile());
+    let Blocks { grid, ublock, .. } = blocks;
+    let takings: Vec<Taking> = sources.iter().map(|(_, taking)| *taking).collect();
+    let mut mblocks = Vec::new();
+    for (tensor, _) in sources {
+        let [t, rows, columns] = tensor.tiles();
+        let unit = [grid[0] * ublock[0], grid[1] * ublock[1]];
+        if t != tiles[0] || rows % unit[0] != 0 || columns % unit[1] != 0 || tensor.tile() != tile {
+            return Err(
+                wrong_shape("an input does not fall into ublocks of the output")
+                    .found(tensor.describe()),
+            );
+        }
+        mblocks.push([rows / unit[0], columns / unit[1]]);
+    }
+    let limits: Vec<usize> = mblocks.iter().map(|[m, n]| m * n).collect();
+    let order = order(&limits, &takings, blocks.mblock[0] * blocks.mblock[1])?;
+    // Row and column of a ublock in its mblock.
+    let place = |unit: usize, [m, n]: [usize; 2]| match by_column {
+        false => [unit / n, unit % n],
+        true => [unit % m, unit / m],
+    };
+    let size = [ublock[0] * tile[0], ublock[1] * tile[1]];
+    // The first row and column of elements of a core's ublock.
+    let corner = |core: [usize; 2], place: [usize; 2], mblock: [usize; 2]| {
+        [0, 1].map(|axis| (core[axis] * mblock[axis] + place[axis]) * size[axis])
+    };
+    TileTensor::build(tiles, tile, |to| {
+        let shape = [tiles[1] * tile[0], tiles[2] * tile[1]];
+        for z in 0..tiles[0] {
+            for core in 0..grid[0] * grid[1] {
+                let core = [core / grid[1], core % grid[1]];
+                for (at, &(input, unit)) in order.iter().enumerate() {
+                    let [y, x] = corner(core, place(at, blocks.mblock), blocks.mblock);
+                    let from = corner(core, place(unit, mblocks[input]), mblocks[input]);
+                    let source = sources[input].0;
+                    let [_, rows, line] = source.shape();
+                    for row in 0..size[0] {
+                        let from = (z * rows + from[0] + row) * line + from[1];
+                        let at = (z * shape[0] + y + row) * shape[1] + x;
+                        to[at..][..size[1]].copy_from_slice(&source.values()[from..][..size[1]]);
+                    }
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(tiles: [usize; 3], first: f32) -> TileTensor {
+        TileTensor::build(tiles, [1, 1], |to| {
+            to.iter_mut()
+                .enumerate()
+                .for_each(|(i, v)| *v = first + i as f32);
+            Ok(())
+        })
+        .unwrap()
+    }
+
+    fn taking(index: usize, length: usize, stride: usize) -> Taking {
+        Taking {
+            index,
+            length,
+            stride,
+        }
+    }
+
+    /// `np.stack([a[0], b[0], a[1], b[1]])`.
+    #[test]
+    fn slices_take_turns() {
+        let (a, b) = (filled([2, 1, 2], 0.0), filled([2, 1, 2], 10.0));
+        let made = slices(&[(&a, taking(0, 1, 1)), (&b, taking(0, 1, 1))], [4, 1, 2]).unwrap();
+        assert_eq!(made.values(), [0.0, 1.0, 10.0, 11.0, 2.0, 3.0, 12.0, 13.0]);
+    }
+
+    /// Two cores side by side: each takes its own half, `np.hsplit` first.
+    #[test]
+    fn ublocks_are_those_of_each_core() {
+        let (a, b) = (filled([1, 1, 2], 0.0), filled([1, 1, 2], 10.0));
+        let blocks = Blocks {
+            grid: [1, 2],
+            mblock: [1, 2],
+            ublock: [1, 1],
+        };
+        let sources = [(&a, taking(0, 1, 1)), (&b, taking(0, 1, 1))];
+        let made = ublocks(&sources, [1, 1, 4], blocks, false).unwrap();
+        assert_eq!(made.values(), [0.0, 10.0, 1.0, 11.0]);
+    }
+
+    #[test]
+    fn an_input_that_is_not_used_up_is_an_error() {
+        let limits = [4, 1];
+        let takings = [taking(0, 1, 1), taking(0, 1, 1)];
+        let error = order(&limits, &takings, 2).unwrap_err();
+        assert!(error.message().contains("leaves a rest of input 0"));
+        assert!(order(&[1, 1], &takings, 4).is_err());
+        let skipping = [taking(1, 1, 3)];
+        assert_eq!(order(&[8], &skipping, 2).unwrap(), [(0, 1), (0, 5)]);
+    }
+}

@@ -1,0 +1,224 @@
+//! The tensors that netlist kernels hand to each other.
+
+use std::sync::Mutex;
+use tenon_base::{Error, ErrorKind, Result, pool};
+use tenon_executor::Opaque;
+use tenon_tensor::{ALIGNMENT, BufferMut, DataType, Tensor, TensorType};
+
+/// Most elements of one tensor; more is a mistake in the netlist, not a tensor.
+const MAX_ELEMENTS: usize = 1 << 31;
+
+/// Numbers that one thread takes at a time; fewer are not worth a second thread.
+const GRAIN: usize = 1 << 14;
+
+/// `[t, rows, columns]` tiles of `[height, width]` elements. The elements lie row by row over the
+/// whole slice, `[t, rows * height, columns * width]`.
+#[derive(Debug, Clone)]
+pub struct TileTensor {
+    tiles: [usize; 3],
+    tile: [usize; 2],
+    data: Tensor,
+}
+
+impl Opaque for TileTensor {
+    const TYPE: &'static str = "!netlist.tensor";
+}
+
+impl TileTensor {
+    /// A tensor whose elements `fill` writes; they are zeros before.
+    pub fn build(
+        tiles: [usize; 3],
+        tile: [usize; 2],
+        fill: impl FnOnce(&mut [f32]) -> Result<()>,
+    ) -> Result<Self> {
+        let ty = tensor_type(tiles, tile)?;
+        let mut buffer = BufferMut::zeroed(ty.bytes())?;
+        fill(buffer.as_slice_mut::<f32>().unwrap_or_default())?;
+        Ok(Self {
+            tiles,
+            tile,
+            data: Tensor::new(ty, buffer.freeze())?,
+        })
+    }
+
+    /// Zeros.
+    pub fn zeroed(tiles: [usize; 3], tile: [usize; 2]) -> Result<Self> {
+        Self::build(tiles, tile, |_| Ok(()))
+    }
+
+    /// A tensor of f32 as tiles.
+    ///
+    /// # Errors
+    /// A tensor of other elements, or of as many as the shape does not have.
+    pub fn from_tensor(tiles: [usize; 3], tile: [usize; 2], data: &Tensor) -> Result<Self> {
+        let ty = tensor_type(tiles, tile)?;
+        if data.dtype() != DataType::F32 || data.shape().elements() != ty.elements() {
+            let error = Error::new(ErrorKind::InvalidArgument, "a tensor of another shape");
+            return Err(error.expected(ty).found(data.ty()));
+        }
+        // Backends want memory at a boundary: once here, not with every op that reads it.
+        let aligned = (data.bytes().as_ptr() as usize).is_multiple_of(ALIGNMENT);
+        let data = match aligned {
+            true => data.reshaped(ty.shape().clone())?,
+            false => Tensor::new(ty, BufferMut::copy_of(data.bytes())?.freeze())?,
+        };
+        Ok(Self { tiles, tile, data })
+    }
+
+    /// Slices, rows and columns of tiles.
+    pub fn tiles(&self) -> [usize; 3] {
+        self.tiles
+    }
+
+    /// Height and width of a tile.
+    pub fn tile(&self) -> [usize; 2] {
+        self.tile
+    }
+
+    /// Slices, rows and columns of elements.
+    pub fn shape(&self) -> [usize; 3] {
+        let [t, rows, columns] = self.tiles;
+        [t, rows * self.tile[0], columns * self.tile[1]]
+    }
+
+    /// The elements.
+    pub fn values(&self) -> &[f32] {
+        self.data.as_slice().unwrap_or_default()
+    }
+
+    /// The elements as a tensor.
+    pub fn data(&self) -> &Tensor {
+        &self.data
+    }
+
+    /// The same elements, cut into tiles and slices otherwise.
+    pub fn reshaped(&self, tiles: [usize; 3], tile: [usize; 2]) -> Result<Self> {
+        Self::from_tensor(tiles, tile, &self.data)
+    }
+
+    /// The shape in words.
+    pub fn describe(&self) -> String {
+        let [t, rows, columns] = self.tiles;
+        let [height, width] = self.tile;
+        match self.tile {
+            [32, 32] => format!("[{t}, {rows}, {columns}] tiles"),
+            _ => format!("[{t}, {rows}, {columns}] tiles of {height} by {width}"),
+        }
+    }
+}
+
+fn tensor_type(tiles: [usize; 3], tile: [usize; 2]) -> Result<TensorType> {
+    let [t, rows, columns] = tiles;
+    let sizes = [t, rows, columns, tile[0], tile[1]];
+    let elements = sizes
+        .iter()
+        .try_fold(1usize, |all, &size| all.checked_mul(size));
+    if elements.is_none_or(|elements| elements > MAX_ELEMENTS) {
+        let text = format!("a tensor of {tiles:?} tiles is too large");
+        return Err(Error::new(ErrorKind::OutOfMemory, text)
+            .expected(format_args!("at most {MAX_ELEMENTS} elements")));
+    }
+    TensorType::new(DataType::F32, [t, rows * tile[0], columns * tile[1]])
+}
+
+/// Calls `body` with each chunk of `to` and its number, several at a time where that is worth it.
+pub(super) fn for_each_chunk(
+    to: &mut [f32],
+    chunk: usize,
+    body: impl Fn(usize, &mut [f32]) + Sync,
+) {
+    if chunk == 0 {
+        return;
+    }
+    let group = (GRAIN / chunk).max(1);
+    if to.len() <= 2 * GRAIN {
+        to.chunks_mut(chunk)
+            .enumerate()
+            .for_each(|(index, chunk)| body(index, chunk));
+        return;
+    }
+    let groups: Vec<Mutex<&mut [f32]>> = to.chunks_mut(group * chunk).map(Mutex::new).collect();
+    pool::for_each(groups.len(), |index| {
+        // Each group is taken once, by one thread; the lock only lends it out.
+        if let Ok(mut numbers) = groups[index].lock() {
+            let chunks = numbers.chunks_mut(chunk).enumerate();
+            chunks.for_each(|(within, chunk)| body(index * group + within, chunk));
+        }
+    });
+}
+
+/// A tensor made element by element from one.
+pub(super) fn map(a: &TileTensor, f: impl Fn(f32) -> f32 + Sync) -> Result<TileTensor> {
+    let from = a.values();
+    TileTensor::build(a.tiles(), a.tile(), |to| {
+        for_each_chunk(to, GRAIN, |index, to| {
+            let from = &from[index * GRAIN..][..to.len()];
+            to.iter_mut().zip(from).for_each(|(to, &a)| *to = f(a));
+        });
+        Ok(())
+    })
+}
+
+/// A tensor made element by element from two of one shape.
+pub(super) fn zip(
+    a: &TileTensor,
+    b: &TileTensor,
+    f: impl Fn(f32, f32) -> f32 + Sync,
+) -> Result<TileTensor> {
+    same_shape(a, b)?;
+    let (left, right) = (a.values(), b.values());
+    TileTensor::build(a.tiles(), a.tile(), |to| {
+        for_each_chunk(to, GRAIN, |index, to| {
+            let start = index * GRAIN;
+            let (left, right) = (&left[start..][..to.len()], &right[start..][..to.len()]);
+            let pairs = left.iter().zip(right);
+            to.iter_mut()
+                .zip(pairs)
+                .for_each(|(to, (&a, &b))| *to = f(a, b));
+        });
+        Ok(())
+    })
+}
+
+/// An error unless both are cut alike.
+pub(super) fn same_shape(a: &TileTensor, b: &TileTensor) -> Result<()> {
+    match a.tiles() == b.tiles() && a.tile() == b.tile() {
+        true => Ok(()),
+        false => Err(wrong_shape("the operands differ in shape")
+            .expected(a.describe())
+            .found(b.describe())),
+    }
+}
+
+/// An operand of a shape that the op cannot take.
+pub(super) fn wrong_shape(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_and_small_are_computed_alike() {
+        for columns in [1, 70] {
+            let a = TileTensor::build([1, 1, columns], [32, 32], |to| {
+                to.iter_mut().enumerate().for_each(|(i, v)| *v = i as f32);
+                Ok(())
+            })
+            .unwrap();
+            let doubled = zip(&a, &a, |a, b| a + b).unwrap();
+            let right = |(i, &v): (usize, &f32)| v == 2.0 * i as f32;
+            assert!(doubled.values().iter().enumerate().all(right));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_allocated_is_refused() {
+        let huge = TileTensor::zeroed([usize::MAX, 2, 2], [32, 32]).unwrap_err();
+        assert_eq!(huge.kind(), ErrorKind::OutOfMemory);
+        let a = TileTensor::zeroed([1, 1, 2], [32, 32]).unwrap();
+        let b = TileTensor::zeroed([1, 2, 1], [32, 32]).unwrap();
+        assert!(zip(&a, &b, |a, _| a).is_err());
+    }
+}

@@ -1,0 +1,244 @@
+//! Ops element by element on one tensor (facts 3.1), by the backend's kernels where it has them.
+
+use super::attributes::{flag, number_or, size_or, text_or_empty, wrong};
+use super::backend::Elementwise;
+use super::op::{Compute, tensor_kernel};
+use super::tensor::{TileTensor, for_each_chunk, map, same_shape, wrong_shape};
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_executor::{KernelDef, Site};
+
+/// What divides where a zero would: 2 to the -23.
+const EPSILON: f32 = f32::EPSILON;
+
+pub(super) fn kernels() -> Vec<KernelDef> {
+    let doc = "Computes each element by itself.";
+    let names = [
+        "netlist.exp",
+        "netlist.log",
+        "netlist.sqrt",
+        "netlist.reciprocal",
+        "netlist.sigmoid",
+        "netlist.tanh",
+        "netlist.sine",
+        "netlist.cosine",
+        "netlist.abs",
+        "netlist.square",
+        "netlist.gelu",
+        "netlist.gelu_derivative",
+        "netlist.lrelu",
+        "netlist.power",
+        "netlist.dropout",
+    ];
+    let curves = names.map(|name| {
+        let curve = name.trim_start_matches("netlist.");
+        tensor_kernel(name, 1, doc, move |site| bind(site, curve))
+    });
+    let relu = tensor_kernel(
+        "netlist.relu",
+        1,
+        "min: what is below the threshold becomes 0. max: what is negative becomes 0, what is \
+         above the threshold the threshold.",
+        bind_relu,
+    );
+    curves.into_iter().chain([relu]).collect()
+}
+
+fn bind(site: &Site<'_>, curve: &'static str) -> Result<Compute> {
+    let whole = whole(site, curve)?;
+    let part = match text_or_empty(site.attributes(), "vector")? {
+        "" | "rc" => return Ok(Box::new(move |operands| whole(operands[0]))),
+        "r" => Part::Rows,
+        "c" => Part::Columns,
+        other => return Err(wrong("vector", "r, c or rc").found(other)),
+    };
+    let keeps = flag(site.attributes(), "keeps")?;
+    Ok(Box::new(move |operands| {
+        let computed = whole(operands[0])?;
+        match (keeps, operands.last()) {
+            (true, Some(old)) => merged(&computed, Some(old), part),
+            _ => merged(&computed, None, part),
+        }
+    }))
+}
+
+/// Which part of a tile the special-function unit computes (facts 3.2, `vector`).
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    /// Rows 0 to 3.
+    Rows,
+    /// Columns 0 to 15.
+    Columns,
+}
+
+/// The computed part; the rest is that of `old`, else 0.
+fn merged(computed: &TileTensor, old: Option<&TileTensor>, part: Part) -> Result<TileTensor> {
+    if let Some(old) = old {
+        same_shape(computed, old)?;
+    }
+    let [height, width] = computed.tile();
+    let line = computed.shape()[2];
+    let (values, old) = (computed.values(), old.map(TileTensor::values));
+    TileTensor::build(computed.tiles(), computed.tile(), |to| {
+        for_each_chunk(to, line, |y, to| {
+            if let Some(old) = old {
+                to.copy_from_slice(&old[y * line..][..line]);
+            }
+            let values = &values[y * line..][..line];
+            match part {
+                Part::Rows if y % height < 4 => to.copy_from_slice(values),
+                Part::Rows => {}
+                Part::Columns => {
+                    let tiles = to.chunks_mut(width).zip(values.chunks(width));
+                    let count = width.min(16);
+                    tiles.for_each(|(to, from)| to[..count].copy_from_slice(&from[..count]));
+                }
+            }
+        });
+        Ok(())
+    })
+}
+
+type Curve = Box<dyn Fn(&TileTensor) -> Result<TileTensor> + Send + Sync>;
+
+/// The curve on all elements.
+fn whole(site: &Site<'_>, curve: &'static str) -> Result<Curve> {
+    let attributes = site.attributes();
+    let backend = |operator: &str| Elementwise::new(site, operator);
+    Ok(match curve {
+        "exp" => {
+            let exp = backend("Exp")?;
+            Box::new(move |a| finite(exp.run(a)?))
+        }
+        "sigmoid" => {
+            let sigmoid = backend("Sigmoid")?;
+            Box::new(move |a| sigmoid.run(a))
+        }
+        "tanh" => {
+            let tanh = backend("Tanh")?;
+            Box::new(move |a| tanh.run(a))
+        }
+        "gelu" => Box::new(|a| map(a, |x| gelu(f64::from(x)) as f32)),
+        "gelu_derivative" => Box::new(|a| map(a, |x| gelu_derivative(f64::from(x)) as f32)),
+        "log" => Box::new(|a| map(a, |x| if x == 0.0 { EPSILON.ln() } else { x.ln() })),
+        "sqrt" => Box::new(|a| map(a, f32::sqrt)),
+        "reciprocal" => Box::new(|a| map(a, reciprocal)),
+        "sine" => Box::new(|a| map(a, f32::sin)),
+        "cosine" => Box::new(|a| map(a, f32::cos)),
+        "abs" => Box::new(|a| map(a, f32::abs)),
+        "square" => Box::new(|a| map(a, |x| x * x)),
+        "lrelu" => {
+            let slope = number_or(attributes, "slope", 0.01)?;
+            Box::new(move |a| map(a, |x| if x > 0.0 { x } else { slope * x }))
+        }
+        "power" => {
+            let exponent = u32::try_from(size_or(attributes, "exp", 0)?)
+                .ok()
+                .filter(|&exponent| exponent <= 1024);
+            let exponent = exponent.ok_or_else(|| wrong("exp", "at most 1024"))?;
+            Box::new(move |a| map(a, |x| (0..exponent).fold(1.0, |all, _| all * x)))
+        }
+        "dropout" => {
+            let p = f64::from(number_or(attributes, "p", 0.0)?);
+            Box::new(move |a| dropout(a, p))
+        }
+        _ => return Err(Error::new(ErrorKind::Internal, "a curve without a formula")),
+    })
+}
+
+/// Infinities become the largest number.
+fn finite(a: TileTensor) -> Result<TileTensor> {
+    match a.values().contains(&f32::INFINITY) {
+        true => map(&a, |y| y.min(f32::MAX)),
+        false => Ok(a),
+    }
+}
+
+/// Zero has the reciprocal of the smallest step of 1 (facts 3.1).
+fn reciprocal(x: f32) -> f32 {
+    1.0 / if x == 0.0 { EPSILON } else { x }
+}
+
+fn gelu_inner(x: f64) -> f64 {
+    ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh()
+}
+
+/// The tanh form, in double as the original computes it.
+pub(super) fn gelu(x: f64) -> f64 {
+    0.5 * x * (1.0 + gelu_inner(x))
+}
+
+/// Half of the tanh form's derivative and half of the exact one's: as the original has it.
+fn gelu_derivative(x: f64) -> f64 {
+    let density = (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    0.5 * (1.0 + gelu_inner(x)) + x * density
+}
+
+/// Zeros with probability `p`, the rest scaled; every tile has the same ones (facts 3.1).
+fn dropout(a: &TileTensor, p: f64) -> Result<TileTensor> {
+    if !(0.0..=1.0).contains(&p) {
+        return Err(wrong_shape("a probability outside 0 to 1").found(p));
+    }
+    let scale = if p == 1.0 {
+        1.0
+    } else {
+        1.0 / (1.0 - p as f32)
+    };
+    let [height, width] = a.tile();
+    let mut random = super::mersenne::Mersenne::new(super::mersenne::DEFAULT_SEED);
+    let mask: Vec<bool> = (0..height * width).map(|_| random.unit() < p).collect();
+    let (values, line) = (a.values(), a.shape()[2]);
+    TileTensor::build(a.tiles(), a.tile(), |to| {
+        for_each_chunk(to, line, |y, to| {
+            let values = &values[y * line..][..line];
+            for (x, (to, &value)) in to.iter_mut().zip(values).enumerate() {
+                let zero = mask[y % height * width + x % width];
+                *to = if zero { 0.0 } else { value * scale };
+            }
+        });
+        Ok(())
+    })
+}
+
+fn bind_relu(site: &Site<'_>) -> Result<Compute> {
+    let threshold = number_or(site.attributes(), "threshold", 0.0)?;
+    let max = match site.attributes().string("mode")? {
+        "min" => false,
+        "max" => true,
+        other => return Err(wrong("mode", "min or max").found(other)),
+    };
+    Ok(Box::new(move |operands| {
+        map(operands[0], |x| match max {
+            false if x >= threshold => x,
+            true if x >= threshold => threshold,
+            true if x >= 0.0 => x,
+            _ => 0.0,
+        })
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The values were computed with Python's `math`.
+    #[test]
+    fn gelu_and_its_derivative_have_the_values_of_double_arithmetic() {
+        let values = [
+            (1.0, 0.8411919906082768, 1.0831627151274201),
+            (-0.5, -0.15428599017485606, 0.13253931696756235),
+            (3.0, 2.996362607918227, 1.0120830812085564),
+        ];
+        for (x, value, slope) in values {
+            assert!((gelu(x) - value).abs() < 1e-12, "{} {value}", gelu(x));
+            let found = gelu_derivative(x);
+            assert!((found - slope).abs() < 1e-12, "{found} {slope}");
+        }
+    }
+
+    #[test]
+    fn zero_has_a_large_reciprocal() {
+        assert_eq!(reciprocal(0.0), 8_388_608.0);
+        assert_eq!(reciprocal(-0.0), 8_388_608.0);
+        assert_eq!(reciprocal(4.0), 0.25);
+    }
+}

@@ -1,0 +1,306 @@
+//! A netlist that is loaded: its queues are pushed and popped, its programs run.
+
+use super::table::{OpRow, OpTimes};
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+use tenon_base::{Control, Error, ErrorKind, Result, pool};
+use tenon_compiler::{LoweredNetlist, LoweredProgram, NetlistOptions, NumericMode, lower_netlist};
+use tenon_executor::{Host, Program, QueueSelection, Request, Services, Trace, Value};
+use tenon_kernels::netlist::{Feed, Machine, MachineLimits, QueueSpec, TileTensor, rounded};
+use tenon_netlist::{Arch, Netlist, Source, check, read};
+use tenon_tensor::{Tensor, TensorType};
+
+/// How a netlist is loaded.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NetlistLoad {
+    /// Where numbers are rounded.
+    pub mode: NumericMode,
+    /// The architecture; `ARCH_NAME` or the netlist's first when `None` (facts 10.8).
+    pub arch: Option<Arch>,
+    /// What bounds its programs, and how long ops wait for the host.
+    pub limits: MachineLimits,
+    /// Threads that ops run on; all CPUs when `None`.
+    pub threads: Option<NonZeroUsize>,
+}
+
+/// A loaded netlist. One thread runs its programs; others may push and pop meanwhile.
+///
+/// ```
+/// use std::time::Duration;
+/// use tenon::netlist::Source;
+/// use tenon::{NetlistLoad, NetlistSession, Tensor};
+///
+/// let text = "\
+/// devices: {arch: grayskull}
+/// queues:
+///   x: {type: queue, input: HOST, entries: 2, grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [1, 1],
+///       df: Float32, target_device: 0, loc: dram, dram: [[0, 0x10000000]]}
+///   y: {type: queue, input: square, entries: 2, grid_size: [1, 1], t: 1, mblock: [1, 1],
+///       ublock: [1, 1], df: Float32, target_device: 0, loc: dram, dram: [[0, 0x20000000]]}
+/// graphs:
+///   squares:
+///     target_device: 0
+///     input_count: 1
+///     square: {type: multiply, grid_loc: [0, 0], grid_size: [1, 1], inputs: [x, x],
+///       in_df: [Float32, Float32], acc_df: Float16, out_df: Float32, intermed_df: Float32,
+///       ublock_order: r, buf_size_mb: 2, math_fidelity: HiFi4, t: 1, mblock: [1, 1], ublock: [1, 1]}
+/// programs:
+///   - run:
+///     - var: {$zero: 0}
+///     - execute: {graph_name: squares, queue_settings: {
+///         x: {prologue: false, epilogue: false, zero: false, rd_ptr_local: $zero, rd_ptr_global: $zero}}}
+/// ";
+/// let source = Source::new("squares.yaml", text);
+/// let session = NetlistSession::load(&source, &NetlistLoad::default())?;
+/// let x = Tensor::from_slice([1, 32, 32], &[3.0f32; 1024])?;
+/// session.push("x", &x, Duration::ZERO)?;
+/// session.run("run", &Default::default(), &Default::default())?;
+/// let y = session.pop("y", Duration::ZERO)?;
+/// assert_eq!(y.as_slice::<f32>().unwrap()[0], 9.0);
+/// # Ok::<(), tenon::Error>(())
+/// ```
+pub struct NetlistSession {
+    lowered: LoweredNetlist,
+    program: Program,
+    machine: Machine,
+    host: Host,
+    times: Arc<OpTimes>,
+    /// Threads that one loop of an op uses at most.
+    threads: Option<NonZeroUsize>,
+    queues: BTreeMap<String, QueueSpec>,
+}
+
+impl NetlistSession {
+    /// Reads, checks and lowers a netlist.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, with its line.
+    pub fn load(source: &Source, load: &NetlistLoad) -> Result<Self> {
+        let found = read(source);
+        found.findings.to_result(source)?;
+        let arch = load.arch.or_else(arch_of_environment);
+        check(&found.netlist, arch).to_result(source)?;
+        Self::of(&found.netlist, source, load)
+    }
+
+    /// Loads a netlist that was read and checked.
+    pub fn of(netlist: &Netlist, source: &Source, load: &NetlistLoad) -> Result<Self> {
+        let options = NetlistOptions {
+            mode: load.mode,
+            arch: load.arch.or_else(arch_of_environment),
+        };
+        let lowered = lower_netlist(netlist, source, options)?;
+        let registry = tenon_builtin::kernels();
+        let services = Services::new().with(Arc::new(tenon_builtin::registry()));
+        let program = Program::decode(&lowered.module, &registry, &services)?;
+        let times = Arc::new(OpTimes::default());
+        let host = host(load.threads, times.clone())?;
+        let machine = Machine::new(load.limits);
+        let setup = program.handle("setup")?;
+        setup.execute_sync(&Request::new(&host), vec![Value::opaque(machine.clone())])?;
+        let queues = machine.queues().into_iter();
+        Ok(Self {
+            lowered,
+            program,
+            host,
+            times,
+            threads: load.threads,
+            queues: queues.map(|spec| (spec.name.clone(), spec)).collect(),
+            machine,
+        })
+    }
+
+    /// Its programs in the order of the file.
+    pub fn programs(&self) -> &[LoweredProgram] {
+        &self.lowered.programs
+    }
+
+    /// The netlist, every graph and queue on one device.
+    pub fn netlist(&self) -> &Netlist {
+        &self.lowered.netlist
+    }
+
+    /// What it was lowered to.
+    pub(super) fn lowered(&self) -> &LoweredNetlist {
+        &self.lowered
+    }
+
+    /// The Module that runs.
+    pub fn module(&self) -> &tenon_bef::Module {
+        &self.lowered.module
+    }
+
+    /// A queue's or ram's entries and shape.
+    pub fn queue(&self, name: &str) -> Result<&QueueSpec> {
+        self.queues
+            .get(name)
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no queue '{name}'")))
+    }
+
+    /// The type of an entry: `[t, rows, columns]` of f32.
+    pub fn entry_type(&self, queue: &str) -> Result<TensorType> {
+        let spec = self.queue(queue)?;
+        let [t, rows, columns] = spec.tiles;
+        let shape = [t, rows * spec.tile[0], columns * spec.tile[1]];
+        TensorType::new(tenon_tensor::DataType::F32, shape)
+    }
+
+    /// Pushes an entry, waiting for room.
+    pub fn push(&self, queue: &str, entry: &Tensor, wait: Duration) -> Result<()> {
+        self.machine.push(queue, self.entry(queue, entry)?, wait)
+    }
+
+    /// Puts an entry into a slot of a ram; pointers stay.
+    pub fn put(&self, ram: &str, slot: usize, entry: &Tensor) -> Result<()> {
+        self.machine.put(ram, slot, self.entry(ram, entry)?)
+    }
+
+    /// Takes the first entry of a queue, waiting for one.
+    pub fn pop(&self, queue: &str, wait: Duration) -> Result<Tensor> {
+        self.machine
+            .pop(queue, wait)
+            .map(|entry| entry.data().clone())
+    }
+
+    /// Takes several entries of a queue, waiting for each.
+    pub fn pop_batch(&self, queue: &str, count: usize, wait: Duration) -> Result<Vec<Tensor>> {
+        (0..count).map(|_| self.pop(queue, wait)).collect()
+    }
+
+    /// Looks at the first entry of a queue, waiting for one.
+    pub fn peek(&self, queue: &str, wait: Duration) -> Result<Tensor> {
+        self.machine
+            .peek(queue, wait)
+            .map(|entry| entry.data().clone())
+    }
+
+    /// What a slot of a queue or ram holds; pointers stay.
+    pub fn slot(&self, queue: &str, slot: usize) -> Result<Option<Tensor>> {
+        let entry = self.machine.slot(queue, slot)?;
+        Ok(entry.map(|entry| entry.data().clone()))
+    }
+
+    /// Has `make` make what the host pushes to a queue, whenever it has room, or what slots of a
+    /// ram hold at first.
+    pub fn feed(
+        &self,
+        queue: &str,
+        make: impl Fn(u64) -> Result<Tensor> + Send + Sync + 'static,
+    ) -> Result<()> {
+        let spec = self.queue(queue)?.clone();
+        let feed: Feed = Arc::new(move |number| stored(&spec, &make(number)?));
+        self.machine.feed(queue, feed)
+    }
+
+    /// Keeps what is pushed to a queue; drained, it never fills up.
+    pub fn collect(&self, queue: &str, drained: bool) -> Result<()> {
+        self.machine.collect(queue, drained)
+    }
+
+    /// Takes what was kept, in the order in which it was pushed.
+    pub fn collected(&self, queue: &str) -> Result<Vec<Tensor>> {
+        let entries = self.machine.take_outputs(queue)?;
+        Ok(entries.iter().map(|entry| entry.data().clone()).collect())
+    }
+
+    /// An entry as the format of its queue stores it.
+    pub fn stored(&self, queue: &str, entry: &Tensor) -> Result<Tensor> {
+        Ok(self.entry(queue, entry)?.data().clone())
+    }
+
+    fn entry(&self, queue: &str, entry: &Tensor) -> Result<TileTensor> {
+        stored(self.queue(queue)?, entry)
+    }
+
+    /// Runs a program to its end.
+    ///
+    /// # Errors
+    /// A parameter that is missing or unknown; what went wrong, with the line of the netlist.
+    pub fn run(
+        &self,
+        program: &str,
+        params: &BTreeMap<String, i32>,
+        control: &Control,
+    ) -> Result<()> {
+        let found = self.programs().iter().find(|known| known.name == program);
+        let lowered = found.ok_or_else(|| {
+            let known: Vec<&str> = self.programs().iter().map(|known| &*known.name).collect();
+            let text = format!("there is no program '{program}'");
+            Error::new(ErrorKind::NotFound, text)
+                .expected(format_args!("one of {}", known.join(", ")))
+        })?;
+        let mut arguments = vec![Value::opaque(self.machine.clone())];
+        for name in &lowered.params {
+            let value = params.get(name).ok_or_else(|| {
+                let text = format!("program '{program}' has no value for {name}");
+                Error::new(ErrorKind::InvalidArgument, text)
+                    .help(format!("give --param '{name}=1'"))
+            })?;
+            arguments.push(Value::I32(*value));
+        }
+        let request = Request::with(&self.host, control.clone(), false);
+        let function = self.program.handle(&lowered.function)?;
+        let run = || function.execute_sync(&request, arguments).map(drop);
+        let done = match self.threads {
+            Some(limit) => pool::with_thread_limit(limit.get(), run),
+            None => run(),
+        };
+        done.map_err(|error| match error.kind() {
+            ErrorKind::DeadlineExceeded => Error::new(
+                error.kind(),
+                format!("program '{program}' did not end in time"),
+            )
+            .at(error.location().clone()),
+            _ => error,
+        })
+    }
+
+    /// The ops that have run, and for how long.
+    pub fn op_rows(&self) -> Vec<OpRow> {
+        self.times.rows(self.netlist(), self.module())
+    }
+}
+
+/// An entry that the host pushes: of the shape of its queue, in the queue's format (facts 5.6).
+fn stored(spec: &QueueSpec, entry: &Tensor) -> Result<TileTensor> {
+    let entry = TileTensor::from_tensor(spec.tiles, spec.tile, entry);
+    let entry = entry.map_err(|error| {
+        let text = format!(
+            "an entry that does not fit '{}': {}",
+            spec.name,
+            error.without_place()
+        );
+        Error::new(error.kind(), text)
+    })?;
+    rounded(&entry, spec.format)
+}
+
+/// The architecture that `ARCH_NAME` names, as in the original.
+fn arch_of_environment() -> Option<Arch> {
+    use tenon_netlist::Word;
+    Arch::from_word(&std::env::var("ARCH_NAME").ok()?)
+}
+
+/// Where ops run: on threads of a queue of their own, when there is more than one.
+fn host(threads: Option<NonZeroUsize>, times: Arc<OpTimes>) -> Result<Host> {
+    let threads = threads
+        .or(NonZeroUsize::new(pool::threads()))
+        .unwrap_or(NonZeroUsize::MIN);
+    let selection = match threads.get() {
+        1 => QueueSelection::SingleThreaded,
+        _ => QueueSelection::MultiThreaded {
+            threads,
+            blocking_threads: NonZeroUsize::MIN,
+        },
+    };
+    let trace = Trace {
+        sink: times,
+        kernels: true,
+    };
+    Ok(Host::builder()
+        .queue(selection.start()?)
+        .trace(trace)
+        .build())
+}

@@ -1,0 +1,121 @@
+//! What ran, for how long, and how much arithmetic that was.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tenon_base::trace::TraceSink;
+use tenon_bef::Module;
+use tenon_netlist::{AttributeKey, Graph, Netlist, Op, OpKind};
+
+/// How long each op has run: the kernel of the op and those around it.
+#[derive(Debug, Default)]
+pub(super) struct OpTimes(Mutex<HashMap<String, (u64, Duration)>>);
+
+impl TraceSink for OpTimes {
+    fn scope(&self, category: &'static str, name: &str, start: Instant, end: Instant, _: u64) {
+        // Kernels that are of no op have the kernel's name.
+        if category != "kernel" || name.starts_with("netlist.") {
+            return;
+        }
+        let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let took = end.saturating_duration_since(start);
+        match times.get_mut(name) {
+            Some((runs, time)) => {
+                *runs += 1;
+                *time += took;
+            }
+            None => {
+                times.insert(name.to_owned(), (1, took));
+            }
+        }
+    }
+}
+
+/// One row of the table of ops.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpRow {
+    /// Its graph.
+    pub graph: String,
+    /// The op.
+    pub op: String,
+    /// What it computes.
+    pub kind: OpKind,
+    /// How often it ran.
+    pub runs: u64,
+    /// How long they ran, on all threads together.
+    pub time: Duration,
+    /// Arithmetic of one input: two for each multiplication of a product with its addition, one for
+    /// each element of other ops; 0 where the data decide.
+    pub flops: u64,
+}
+
+impl OpTimes {
+    /// The ops of a netlist that have run, in its order; `module` is what ran.
+    pub(super) fn rows(&self, netlist: &Netlist, module: &Module) -> Vec<OpRow> {
+        let of_op = kernels_of_ops(module);
+        let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let row = |(graph, op): (&Graph, &Op)| {
+            let &(kernels, time) = times.get(&op.name.value)?;
+            let each = of_op.get(&*op.name.value).copied().unwrap_or(1);
+            Some(OpRow {
+                graph: graph.name.value.clone(),
+                op: op.name.value.clone(),
+                kind: op.kind.value,
+                runs: kernels / each,
+                time,
+                flops: flops(op),
+            })
+        };
+        netlist.ops().filter_map(row).collect()
+    }
+}
+
+/// How many kernels each op has whose times are told: all that make tensors.
+fn kernels_of_ops(module: &Module) -> HashMap<&str, u64> {
+    let mut kernels = HashMap::new();
+    for kernel in module
+        .functions
+        .iter()
+        .flat_map(|function| &function.kernels)
+    {
+        let timed = !matches!(
+            &*kernel.name,
+            "netlist.read" | "netlist.push" | "netlist.accumulate"
+        );
+        if let Some(node) = kernel.attribute("node").and_then(|node| node.as_str())
+            && timed
+        {
+            *kernels.entry(node).or_insert(0) += 1;
+        }
+    }
+    kernels
+}
+
+/// Arithmetic of one input of an op.
+fn flops(op: &Op) -> u64 {
+    let [height, width] = op.blocking.tile().map(u64::from);
+    let sizes = [
+        u64::from(op.blocking.t.value),
+        op.blocking.rows(),
+        op.blocking.columns(),
+        height,
+        width,
+    ];
+    let elements = sizes
+        .iter()
+        .fold(1u64, |all, &size| all.saturating_mul(size));
+    let count = |key| u64::try_from(op.attributes.integer(key)).unwrap_or(0);
+    match op.kind.value {
+        OpKind::Matmul if op.attributes.is(AttributeKey::Identity) => 0,
+        OpKind::Matmul | OpKind::Depthwise => {
+            let depth = count(AttributeKey::MK).saturating_mul(count(AttributeKey::UKt)) * 32;
+            let groups = match op.attributes.is(AttributeKey::Accumulate) {
+                true => count(AttributeKey::Z).max(1),
+                false => 1,
+            };
+            elements.saturating_mul(2 * depth).saturating_mul(groups)
+        }
+        kind if kind.is_copy() => 0,
+        _ => elements,
+    }
+}

@@ -1,0 +1,429 @@
+//! Netlists that run: against arithmetic by hand and by NumPy, wrong programs, real netlists.
+#![allow(clippy::print_stderr, reason = "a test says why it skips")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tenon::netlist::Source;
+use tenon::{
+    Control, ErrorKind, LoadOptions, MachineLimits, NetlistJob, NetlistLoad, NetlistSession,
+    NumericMode, Tensor, compile_netlist, load, npy, run_netlist,
+};
+
+/// A queue of one buffer; `rest` says what differs.
+fn queue(name: &str, input: &str, entries: u32, shape: &str, rest: &str) -> String {
+    let place = name.bytes().map(u32::from).sum::<u32>() * 0x10_0000;
+    format!(
+        "  {name}: {{type: queue, input: {input}, entries: {entries}, grid_size: [1, 1], {shape}, \
+         df: Float32, target_device: 0, loc: dram, dram: [[0, {place:#x}]]{rest}}}\n"
+    )
+}
+
+/// An op on one core; its place follows from `at`.
+fn op(name: &str, kind: &str, inputs: &str, shape: &str, at: usize, rest: &str) -> String {
+    let count = inputs.split(',').count();
+    let formats = vec!["Float32"; count].join(", ");
+    format!(
+        "    {name}: {{type: {kind}, grid_loc: [{}, {}], grid_size: [1, 1], inputs: [{inputs}], \
+         in_df: [{formats}], acc_df: Float16, out_df: Float32, intermed_df: Float32, \
+         ublock_order: r, buf_size_mb: 2, math_fidelity: HiFi4, {shape}{rest}}}\n",
+        at / 8,
+        at % 8
+    )
+}
+
+const TILE: &str = "t: 1, mblock: [1, 1], ublock: [1, 1]";
+
+/// Two rounds of `(a x w + b)`, in a loop that moves the pointers.
+fn product_and_sum(program: &str) -> Source {
+    let wide = "t: 1, mblock: [1, 2], ublock: [1, 1]";
+    let weights = "t: 1, mblock: [1, 2], ublock: [1, 1]";
+    let text = format!(
+        "devices: {{arch: grayskull}}\nqueues:\n{}{}{}{}graphs:\n  sums:\n    target_device: 0\n    \
+         input_count: 2\n{}{}programs:\n{program}",
+        queue("a", "HOST", 4, TILE, ""),
+        queue("w", "HOST", 1, weights, ""),
+        queue("b", "HOST", 4, wide, ""),
+        queue("y", "sum", 4, wide, ""),
+        op(
+            "product",
+            "matmul",
+            "a, w",
+            wide,
+            0,
+            ", attributes: {m_k: 1, u_kt: 1}"
+        ),
+        op("sum", "add", "product, b", wide, 1, ""),
+    );
+    Source::new("sums.yaml", text)
+}
+
+const LOOP: &str = "  - run:
+    - param: [$p_loop_count]
+    - var: {$at: 0, $zero: 0}
+    - loop: $p_loop_count
+    - execute: {graph_name: sums, queue_settings: {
+        a: {prologue: false, epilogue: false, zero: false, rd_ptr_local: $at, rd_ptr_global: $at},
+        b: {prologue: false, epilogue: false, zero: false, rd_ptr_local: $at, rd_ptr_global: $at},
+        w: {prologue: true, epilogue: false, zero: false, rd_ptr_local: $zero, rd_ptr_global: $zero}}}
+    - varinst: [$at, incwrap, 2, 8]
+    - endloop
+";
+
+/// `[n, 1, rows, columns]` whose element `i` is `value(i)`.
+fn array(n: usize, rows: usize, columns: usize, value: impl Fn(usize) -> f32) -> Tensor {
+    let values: Vec<f32> = (0..n * rows * columns).map(value).collect();
+    Tensor::from_slice([n, 1, rows, columns], &values).unwrap()
+}
+
+fn job(inputs: Vec<(&str, Tensor)>, loops: i32) -> NetlistJob {
+    NetlistJob {
+        inputs: inputs
+            .into_iter()
+            .map(|(name, array)| (name.to_owned(), array))
+            .collect(),
+        params: BTreeMap::from([("$p_loop_count".to_owned(), loops)]),
+        ..NetlistJob::default()
+    }
+}
+
+/// Small integers, so that every order of adding gives the same numbers.
+fn sums_inputs() -> Vec<(&'static str, Tensor)> {
+    vec![
+        ("a", array(4, 32, 32, |i| (i % 5) as f32 - 2.0)),
+        ("w", array(1, 32, 64, |i| (i % 3) as f32)),
+        ("b", array(4, 32, 64, |i| (i % 7) as f32)),
+    ]
+}
+
+/// The same by the definition.
+fn sums(inputs: &[(&str, Tensor)]) -> Vec<f32> {
+    let values = |index: usize| inputs[index].1.as_slice::<f32>().unwrap();
+    let (a, w, b) = (values(0), values(1), values(2));
+    let element = |i: usize| {
+        let (entry, y, x) = (i / 2048, i / 64 % 32, i % 64);
+        let products = (0..32).map(|k| a[entry * 1024 + y * 32 + k] * w[k * 64 + x]);
+        products.sum::<f32>() + b[i]
+    };
+    (0..4 * 2048).map(element).collect()
+}
+
+#[test]
+fn a_loop_of_products_and_sums_is_what_the_definition_says() {
+    let inputs = sums_inputs();
+    let wanted = sums(&inputs);
+    let outcome = run_netlist(&product_and_sum(LOOP), &job(inputs, 2), &Control::new()).unwrap();
+    let y = &outcome.outputs["y"];
+    assert_eq!(y.shape()[..], [4, 1, 32, 64]);
+    assert_eq!(y.as_slice::<f32>().unwrap(), wanted);
+    let rows = outcome.session.op_rows();
+    let runs: Vec<(&str, u64)> = rows.iter().map(|row| (&*row.op, row.runs)).collect();
+    assert_eq!(runs, [("product", 4), ("sum", 4)]);
+    assert_eq!(rows[0].flops, 2 * 32 * 32 * 64);
+}
+
+#[test]
+fn a_package_runs_like_the_netlist_it_was_made_from() {
+    let inputs = sums_inputs();
+    let source = product_and_sum(LOOP);
+    let compiled = compile_netlist(&source, &job(inputs.clone(), 2), &Control::new()).unwrap();
+    let model = load(&compiled.into_package().unwrap(), &LoadOptions::default()).unwrap();
+    let given: Vec<(&str, &Tensor)> = inputs.iter().map(|(name, array)| (*name, array)).collect();
+    // Each execution starts from fresh queues.
+    for _ in 0..2 {
+        let outputs = model.run(&given).unwrap();
+        assert_eq!(outputs[0].as_slice::<f32>().unwrap(), sums(&inputs));
+    }
+}
+
+#[test]
+fn what_starves_is_told_with_op_queue_and_line() {
+    let source = product_and_sum(LOOP);
+    let session = NetlistSession::load(&source, &NetlistLoad::default()).unwrap();
+    let params = BTreeMap::from([("$p_loop_count".to_owned(), 1)]);
+    let error = session.run("run", &params, &Control::new()).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("queue 'a' starves"), "{text}");
+    assert!(
+        text.contains("sums.yaml:11:") && text.contains("'product'"),
+        "{text}"
+    );
+}
+
+#[test]
+fn programs_without_end_are_stopped() {
+    let endless = LOOP.replace("loop: $p_loop_count", "loop: 2000000000");
+    let source = product_and_sum(&endless);
+    let limits = MachineLimits {
+        steps: 100,
+        ..MachineLimits::default()
+    };
+    let mut job = job(sums_inputs(), 1);
+    job.load.limits = limits;
+    let error = run_netlist(&source, &job, &Control::new()).err().unwrap();
+    assert!(
+        error.to_string().contains("program 'run' does not end"),
+        "{error}"
+    );
+    job.load.limits = MachineLimits::default();
+    let soon = Control::with_deadline(Instant::now() + Duration::from_millis(50));
+    let error = run_netlist(&source, &job, &soon).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error}");
+}
+
+#[test]
+fn a_host_on_another_thread_feeds_a_program_that_waits() {
+    let source = product_and_sum(LOOP);
+    let load = NetlistLoad {
+        limits: MachineLimits {
+            wait: Duration::from_secs(60),
+            ..MachineLimits::default()
+        },
+        ..NetlistLoad::default()
+    };
+    let session = NetlistSession::load(&source, &load).unwrap();
+    let entry = |rows, columns, value| array(1, rows, columns, |_| value);
+    let params = BTreeMap::from([("$p_loop_count".to_owned(), 1)]);
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| session.run("run", &params, &Control::new()));
+        let wait = Duration::from_secs(60);
+        session.push("w", &entry(32, 64, 1.0), wait).unwrap();
+        for value in [1.0, 2.0] {
+            session.push("b", &entry(32, 64, value), wait).unwrap();
+            session.push("a", &entry(32, 32, 1.0), wait).unwrap();
+        }
+        running.join().unwrap().unwrap();
+    });
+    let popped = session.pop_batch("y", 2, Duration::ZERO).unwrap();
+    let first = |tensor: &Tensor| tensor.as_slice::<f32>().unwrap()[0];
+    assert_eq!(popped.iter().map(first).collect::<Vec<_>>(), [33.0, 34.0]);
+    assert!(session.pop("y", Duration::ZERO).is_err());
+}
+
+#[test]
+fn formats_round_what_is_stored() {
+    let source = product_and_sum(LOOP);
+    let text = source.text().replace("out_df: Float32", "out_df: Bfp8_b");
+    let text = text.replace(
+        "y: {type: queue, input: sum, entries: 4, grid_size: [1, 1], t: 1, \
+                             mblock: [1, 2], ublock: [1, 1], df: Float32",
+        "y: {type: queue, \
+                             input: sum, entries: 4, grid_size: [1, 1], t: 1, mblock: [1, 2], \
+                             ublock: [1, 1], df: Bfp8_b",
+    );
+    let text = text.replace(
+        "in_df: [Float32, Float32], acc_df: Float16, out_df: Bfp8_b, \
+                             intermed_df: Float32, ublock_order: r, buf_size_mb: 2, \
+                             math_fidelity: HiFi4, t: 1, mblock: [1, 2], ublock: [1, 1]}",
+        "in_df: [Bfp8_b, Float32], acc_df: Float16, out_df: Bfp8_b, \
+                             intermed_df: Float32, ublock_order: r, buf_size_mb: 2, \
+                             math_fidelity: HiFi4, t: 1, mblock: [1, 2], ublock: [1, 1]}",
+    );
+    let source = Source::new("rounded.yaml", text);
+    // The product is 0, so that the sums are what the second queue holds: the vector of facts 5.2.
+    let vector = [
+        100.0, 1.0, -0.5, 0.3, 3.999, -2.75, 7.0, 2.5, 1.5, -3.5, 64.4,
+    ];
+    let rounded = [100.0, 1.0, -1.0, 0.0, 4.0, -3.0, 7.0, 3.0, 2.0, -4.0, 64.0];
+    let inputs = vec![
+        ("a", array(4, 32, 32, |_| 0.0)),
+        (
+            "b",
+            array(4, 32, 64, |i| vector.get(i % 16).copied().unwrap_or(0.0)),
+        ),
+    ];
+    let mut job = job(inputs, 1);
+    for (mode, wanted) in [
+        (NumericMode::Golden, vector),
+        (NumericMode::Formats, rounded),
+    ] {
+        job.load.mode = mode;
+        let outcome = run_netlist(&source, &job, &Control::new()).unwrap();
+        let y = outcome.outputs["y"].as_slice::<f32>().unwrap();
+        assert_eq!(y[..11], wanted, "{mode:?}");
+    }
+}
+
+/// Every op of one or two tensors, TMs, reduce, splice: against NumPy.
+#[test]
+fn ops_agree_with_numpy() {
+    let Some(python) = std::env::var_os("TENON_PYTHON") else {
+        eprintln!("skipped: TENON_PYTHON does not name a Python with numpy");
+        return;
+    };
+    let folder = std::env::temp_dir().join(format!("tenon-netlist-ops-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let paths = ["in.npz", "out.npz"].map(|name| folder.join(name));
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/netlist_ops.py");
+    let done = Command::new(python)
+        .arg(script)
+        .args(&paths)
+        .status()
+        .unwrap();
+    assert!(done.success());
+    let inputs = npy::read_npz(&paths[0]).unwrap();
+    let wanted = npy::read_npz(&paths[1]).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let job = NetlistJob {
+        inputs: inputs.into_iter().collect(),
+        ..NetlistJob::default()
+    };
+    let outcome = run_netlist(&many_ops(), &job, &Control::new()).unwrap();
+    assert_eq!(outcome.outputs.len(), wanted.len());
+    for (name, wanted) in wanted {
+        let found = &outcome.outputs[&name];
+        assert_eq!(found.shape(), wanted.shape(), "{name}");
+        let pairs = found
+            .as_slice::<f32>()
+            .unwrap()
+            .iter()
+            .zip(wanted.as_slice::<f32>().unwrap());
+        for (index, (found, wanted)) in pairs.enumerate() {
+            let close = (found - wanted).abs() <= 2e-5 * wanted.abs().max(1.0);
+            assert!(close, "{name}[{index}]: {found}, NumPy has {wanted}");
+        }
+    }
+}
+
+/// The netlist of `netlist_ops.py`: queues p (positive) and q of [2, 2, 4] tiles.
+fn many_ops() -> Source {
+    let shape = "t: 2, mblock: [2, 4], ublock: [1, 1]";
+    let unary = [
+        "exp",
+        "log",
+        "sqrt",
+        "reciprocal",
+        "sigmoid",
+        "tanh",
+        "sine",
+        "cosine",
+        "abs",
+        "square",
+        "gelu",
+        "gelu_derivative",
+        "lrelu",
+        "nop",
+    ];
+    let mut queues = queue("p", "HOST", 2, shape, "") + &queue("q", "HOST", 2, shape, "");
+    let mut ops = String::new();
+    let mut at = 0;
+    let mut add = |name: &str, kind: &str, inputs: &str, shape: &str, rest: &str| {
+        let output = format!("o_{name}");
+        queues += &queue(&output, name, 2, shape, "");
+        ops += &op(name, kind, inputs, shape, at, rest);
+        at += 1;
+    };
+    for kind in unary {
+        add(&format!("u_{kind}"), kind, "p", shape, "");
+    }
+    add("u_power", "power", "q", shape, ", attributes: {exp: 3}");
+    for kind in ["add", "subtract", "multiply", "maximum"] {
+        add(&format!("b_{kind}"), kind, "p, q", shape, "");
+    }
+    let relu = ", attributes: {relu_en: true, relu_threshold: 0.25, relu_mode: max}";
+    add("relu_max", "nop", "q", shape, relu);
+    let relu = ", attributes: {relu_en: true, relu_threshold: 0.25, relu_mode: min}";
+    add("relu_min", "nop", "q", shape, relu);
+    let square = "t: 2, mblock: [2, 2], ublock: [1, 1]";
+    add(
+        "product",
+        "matmul",
+        "p, q",
+        square,
+        ", input_1_tms: [transpose], attributes: {m_k: 4, u_kt: 1}",
+    );
+    let across = "t: 2, mblock: [2, 1], ublock: [1, 1]";
+    let maximum =
+        |dim: &str, k: u32| format!(", attributes: {{type: max, dim: {dim}, m_k: {k}, u_kt: 1}}");
+    add("max_c", "reduce", "q", across, &maximum("c", 4));
+    let down = "t: 2, mblock: [1, 4], ublock: [1, 1]";
+    add("max_r", "reduce", "q", down, &maximum("r", 2));
+    let sliced = "t: 4, mblock: [2, 2], ublock: [1, 1]";
+    add("hslice", "nop", "q", sliced, ", input_0_tms: [hslice: 2]");
+    let stacked = "t: 1, mblock: [2, 8], ublock: [1, 1]";
+    add("hstack", "nop", "q", stacked, ", input_0_tms: [hstack: 2]");
+    let turned = "t: 2, mblock: [4, 2], ublock: [1, 1]";
+    add("turned", "nop", "q", turned, ", input_0_tms: [transpose]");
+    let wide = "t: 2, mblock: [2, 8], ublock: [1, 1]";
+    add(
+        "splice",
+        "splice",
+        "p, q",
+        wide,
+        ", attributes: {input0: [0, 4, 4], input1: [0, 4, 4]}",
+    );
+    let text = format!(
+        "devices: {{arch: grayskull}}\nqueues:\n{queues}graphs:\n  all:\n    target_device: 0\n    \
+         input_count: 2\n{ops}programs:\n  - run:\n    - var: {{$zero: 0}}\n    - execute: \
+         {{graph_name: all, queue_settings: {{\n        p: {{prologue: false, epilogue: false, \
+         zero: false, rd_ptr_local: $zero, rd_ptr_global: $zero}},\n        q: {{prologue: false, \
+         epilogue: false, zero: false, rd_ptr_local: $zero, rd_ptr_global: $zero}}}}}}\n"
+    );
+    Source::new("ops.yaml", text)
+}
+
+/// Real netlists of at most so many bytes; larger ones are run with `--ignored`.
+const SMALL: u64 = 6_000;
+
+#[test]
+fn small_samples_run() {
+    run_samples(|size| size <= SMALL);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn large_samples_run() {
+    run_samples(|size| size > SMALL);
+}
+
+/// Samples that do not run, with the reason.
+const KNOWN: &[(&str, &str)] = &[];
+
+fn run_samples(wanted: impl Fn(u64) -> bool) {
+    let Some(folder) = std::env::var_os("TENON_EXTRA_DATA") else {
+        eprintln!("skipped: TENON_EXTRA_DATA does not name a folder of netlists");
+        return;
+    };
+    let mut files = Vec::new();
+    collect(&Path::new(&folder).join("netlists"), &mut files);
+    files.sort();
+    let mut failures = Vec::new();
+    for path in files {
+        let size = path.metadata().unwrap().len();
+        if !wanted(size) || path.iter().any(|part| part == "error_tests") {
+            continue;
+        }
+        let source = Source::new(&path, std::fs::read_to_string(&path).unwrap());
+        let soon = Control::with_deadline(Instant::now() + Duration::from_secs(120));
+        let known = KNOWN.iter().find(|(name, _)| path.ends_with(name));
+        match (run_netlist(&source, &NetlistJob::default(), &soon), known) {
+            (Ok(_), None) => {}
+            (Err(error), Some((_, reason))) if error.to_string().contains(reason) => {}
+            (Err(error), _) => failures.push(error.to_string()),
+            (Ok(_), Some(_)) => failures.push(format!("{}: runs now", path.display())),
+        }
+    }
+    assert!(
+        failures.is_empty(),
+        "{} failures\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for path in std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+    {
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "yaml")
+        {
+            files.push(path);
+        }
+    }
+}
