@@ -2,10 +2,22 @@
 
 use crate::elements::{Elements, ElementsMut, known};
 use crate::kernel::{Build, Kernel, Node, Stop, no_type, other};
+use tenon_backend::Operands;
 use tenon_base::Result;
 use tenon_tensor::{Convert, DataType, converter};
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[("Cast", cast), ("CastLike", cast)];
+pub(crate) static KERNELS: &[(&str, Build)] = &[
+    ("Cast", cast),
+    ("CastLike", cast),
+    ("BitCast", |_| Ok(Kernel::new(same_bytes))),
+];
+
+fn same_bytes(operands: &mut Operands<'_>) -> Result<()> {
+    let (inputs, mut outputs) = operands.split();
+    let to = outputs.slice::<u8>(0)?;
+    to.copy_from_slice(inputs.slice::<u8>(0)?);
+    Ok(())
+}
 
 fn cast(node: &Node<'_>) -> Result<Kernel, Stop> {
     let (from, to) = (node.dtype(0)?, node.output(0)?.dtype());
@@ -28,7 +40,7 @@ fn cast(node: &Node<'_>) -> Result<Kernel, Stop> {
 }
 
 /// The greatest finite number of a type of 8 bits, where conversions to it stop unless told not to.
-fn greatest(dtype: DataType) -> Option<f64> {
+pub(crate) fn greatest(dtype: DataType) -> Option<f64> {
     Some(match dtype {
         DataType::F8E3M4 => 15.5,
         DataType::F8E4M3 | DataType::F8E4M3FnUz => 240.0,

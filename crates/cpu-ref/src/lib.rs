@@ -17,6 +17,7 @@ mod elements;
 mod gather;
 mod image;
 mod kernel;
+mod loss;
 mod matmul;
 mod movement;
 mod nest;
@@ -30,6 +31,7 @@ mod resize;
 mod scatter;
 mod selection;
 mod signal;
+mod stateful;
 mod unary;
 
 use kernel::{Build, Kernel, Node, Stop};
@@ -98,8 +100,10 @@ fn kernels() -> &'static HashMap<&'static str, Build> {
             matmul::KERNELS,
             attention::KERNELS,
             reduction::KERNELS,
+            loss::KERNELS,
             normalization::KERNELS,
             recurrent::KERNELS,
+            stateful::KERNELS,
             movement::KERNELS,
             gather::KERNELS,
             scatter::KERNELS,

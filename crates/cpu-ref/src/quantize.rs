@@ -1,11 +1,12 @@
 //! Between numbers and their quantized form.
 
+use crate::cast::greatest;
 use crate::elements::{Elements, ElementsMut, Value, known, range};
 use crate::kernel::{Build, Kernel, Node, Stop, floats, no_type, no_value};
 use crate::nest::Along;
 use crate::number::Number;
 use tenon_base::Result;
-use tenon_tensor::DataType;
+use tenon_tensor::{DataType, converter};
 
 pub(crate) static KERNELS: &[(&str, Build)] = &[
     ("QuantizeLinear", quantize),
@@ -68,6 +69,9 @@ fn quantize(node: &Node<'_>) -> Result<Kernel, Stop> {
         name => name.parse()?,
     };
     let round = rounding(divided).map_err(|_| no_value("precision", divided))?;
+    if let Some(greatest) = greatest(y) {
+        return to_small_float(node, scales, round, y, greatest);
+    }
     let [least, greatest] = range(y).ok_or_else(|| no_value("output_dtype", y))?;
     let count = node.output(0)?.elements();
     if !known(x) {
@@ -93,9 +97,64 @@ fn quantize(node: &Node<'_>) -> Result<Kernel, Stop> {
     }))
 }
 
+/// To a byte with a point, whose zero point is 0: rounded once by the conversion, and held at the
+/// greatest number unless told not to.
+fn to_small_float(
+    node: &Node<'_>,
+    scales: Scales,
+    round: fn(f64) -> f64,
+    y: DataType,
+    greatest: f64,
+) -> Result<Kernel, Stop> {
+    let (x, scale) = (node.dtype(0)?, node.dtype(1)?);
+    let saturate = node.attributes.flag("saturate", true)?;
+    let write = converter(DataType::F64, y).ok_or_else(|| no_value("output_dtype", y))?;
+    if !known(x) {
+        return Err(no_type(0, x));
+    }
+    Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let x = Elements::new(&inputs, 0, x)?;
+        let scale = Elements::new(&inputs, 1, scale)?;
+        let to = outputs.slice::<u8>(0)?;
+        for (at, to) in to.iter_mut().enumerate() {
+            let mut quotient = round(x.at(at) / scale.at(scales.at(at)));
+            if saturate {
+                quotient = quotient.clamp(-greatest, greatest);
+            }
+            write(&quotient.to_le_bytes(), std::slice::from_mut(to));
+        }
+        Ok(())
+    }))
+}
+
+/// From a byte with a point, whose zero point is 0.
+fn from_small_float(node: &Node<'_>, scales: Scales) -> Result<Kernel, Stop> {
+    let (x, scale, y) = (node.dtype(0)?, node.dtype(1)?, node.output(0)?.dtype());
+    let read = converter(x, DataType::F64).ok_or_else(|| no_type(0, x))?;
+    if !known(y) {
+        return Err(no_value("output_dtype", y));
+    }
+    Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let (x, scale) = (inputs.slice::<u8>(0)?, Elements::new(&inputs, 1, scale)?);
+        let mut to = ElementsMut::new(&mut outputs, 0, y)?;
+        for (at, byte) in x.iter().enumerate() {
+            let mut wide = [0; 8];
+            read(std::slice::from_ref(byte), &mut wide);
+            let number = f64::from_le_bytes(wide) * scale.at(scales.at(at));
+            to.set(at, Value::Real(number));
+        }
+        Ok(())
+    }))
+}
+
 fn dequantize(node: &Node<'_>) -> Result<Kernel, Stop> {
     let (x, scale, y) = (node.dtype(0)?, node.dtype(1)?, node.output(0)?.dtype());
     let scales = Scales::new(node)?;
+    if greatest(x).is_some() {
+        return from_small_float(node, scales);
+    }
     let zero = node.optional(2).map(|ty| ty.dtype());
     let count = node.output(0)?.elements();
     if !known(x) {

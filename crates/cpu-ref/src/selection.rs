@@ -8,6 +8,7 @@ use crate::nest::{Along, Lanes, Nest, broadcast, strides};
 use crate::number::{Index, Number, Sum, Wide};
 use std::cmp::Ordering;
 use tenon_base::Result;
+use tenon_graph::geometry::{distinct, unsuppressed};
 use tenon_tensor::DataType;
 
 pub(crate) static KERNELS: &[(&str, Build)] = &[
@@ -21,6 +22,8 @@ pub(crate) static KERNELS: &[(&str, Build)] = &[
     ("OneHot", one_hot),
     ("NonZero", non_zero),
     ("Compress", compress),
+    ("Unique", unique),
+    ("NonMaxSuppression", suppression),
 ];
 
 fn select(node: &Node<'_>) -> Result<Kernel, Stop> {
@@ -242,6 +245,38 @@ fn non_zero(node: &Node<'_>) -> Result<Kernel, Stop> {
         DataType::Bool => kernel!(u8),
         dtype => numbers!(dtype, 0, T => kernel!(T)),
     }
+}
+
+/// What is found was known when compiling.
+fn unique(node: &Node<'_>) -> Result<Kernel, Stop> {
+    let found = distinct(&node.inference())?;
+    let list = |all: &[usize]| all.iter().map(|&at| at as i64).collect::<Vec<_>>();
+    let lists = [&found.first, &found.inverse, &found.counts].map(|all| list(all));
+    sized!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
+        let slices = (0..found.outer).flat_map(|outer| found.first.iter().map(move |at| (outer, at)));
+        for (to, (outer, at)) in to.chunks_exact_mut(found.inner.max(1)).zip(slices) {
+            let start = (outer * found.extent + at) * found.inner;
+            to.copy_from_slice(&from[start..start + found.inner]);
+        }
+        for (index, list) in lists.iter().enumerate() {
+            if let Some(to) = outputs.optional::<i64>(index + 1)? {
+                to.copy_from_slice(list);
+            }
+        }
+        Ok(())
+    })))
+}
+
+/// What stays was known when compiling.
+fn suppression(node: &Node<'_>) -> Result<Kernel, Stop> {
+    let rows = unsuppressed(&node.inference())?.concat();
+    Ok(Kernel::new(move |operands| {
+        let (_, mut outputs) = operands.split();
+        outputs.slice::<i64>(0)?.copy_from_slice(&rows);
+        Ok(())
+    }))
 }
 
 fn changed(count: usize) -> tenon_base::Error {

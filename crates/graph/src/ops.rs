@@ -16,6 +16,7 @@ mod constant;
 mod convolution;
 mod gather;
 mod image;
+mod loss;
 mod matmul;
 mod movement;
 mod normalization;
@@ -26,6 +27,7 @@ mod reduction;
 mod resize;
 mod selection;
 mod signal;
+mod stateful;
 mod tenon;
 mod unary;
 mod view;
@@ -42,8 +44,10 @@ pub(crate) static FAMILIES: &[&[OperatorDef]] = &[
     matmul::OPERATORS,
     attention::OPERATORS,
     reduction::OPERATORS,
+    loss::OPERATORS,
     normalization::OPERATORS,
     recurrent::OPERATORS,
+    stateful::OPERATORS,
     view::OPERATORS,
     movement::OPERATORS,
     gather::OPERATORS,

@@ -3,7 +3,7 @@
 
 use super::rows::*;
 use super::shapes::{
-    Inferred, broadcast, broadcasts_to, choice, expect_shape, invalid, one, same, same_dtype,
+    Inferred, broadcast, broadcasts_to, choice, expect_shape, one, same, same_dtype,
 };
 use crate::{DataType, Inference};
 
@@ -23,8 +23,8 @@ operators! { "binary"
     Compute "Div" (A, B) -> (C) [] arithmetic;
     /// The rest of A divided by B.
     Compute "Mod" (A, B) -> (C) [
-        int("fmod", "0: the rest has the divisor's sign (integers only); 1: the dividend's; default 0"),
-    ] modulo;
+        int("fmod", "0: the rest has the divisor's sign; 1: the dividend's; default 0"),
+    ] arithmetic;
     /// X to the power of Y; of X's type.
     Compute "Pow" (required("X", NUMBERS), required("Y", NUMBERS)) -> (required("Z", NUMBERS)) [] power;
     /// The least of all inputs.
@@ -81,14 +81,6 @@ fn arithmetic(node: &Inference<'_>) -> Inferred {
 fn comparison(node: &Inference<'_>) -> Inferred {
     same_dtype(node, &["A", "B"])?;
     one(DataType::Bool, broadcast(node, &["A", "B"])?)
-}
-
-fn modulo(node: &Inference<'_>) -> Inferred {
-    let types = arithmetic(node)?;
-    if node.input(0)?.dtype().is_float() && !node.attributes.flag("fmod", false)? {
-        return Err(invalid("attribute 'fmod' must be 1 for floating-point numbers").found(0));
-    }
-    Ok(types)
 }
 
 fn power(node: &Inference<'_>) -> Inferred {

@@ -63,6 +63,9 @@ operators! { "movement"
             SATURATE,
             string("round_mode", "for f8e8m0 only: up, down or nearest; default up"),
         ] cast;
+    /// The bits of the elements as those of another type of the same width.
+    Compute "BitCast" (required("input", ANY)) -> (required("output", ANY))
+        [must(string("to", "the element type"))] bit_cast;
     /// The elements as the type of the second input.
     Compute "CastLike" (required("input", ANY), required("target_type", ANY))
         -> (required("output", ANY))
@@ -273,6 +276,17 @@ fn cast(node: &Inference<'_>) -> Inferred {
         dtype_attribute(node, "to", input.dtype())?,
         input.shape().clone(),
     )
+}
+
+fn bit_cast(node: &Inference<'_>) -> Inferred {
+    let input = node.input(0)?;
+    let dtype = dtype_attribute(node, "to", input.dtype())?;
+    if dtype.bits() != input.dtype().bits() || dtype.bits() == 0 {
+        return Err(invalid("attribute 'to' is a type of another width")
+            .expected(format_args!("{} bits", input.dtype().bits()))
+            .found(dtype));
+    }
+    one(dtype, input.shape().clone())
 }
 
 fn cast_like(node: &Inference<'_>) -> Inferred {

@@ -20,7 +20,7 @@ const BLOCK: AttributeDef = int(
 
 operators! { "quantize"
     /// x / y_scale + y_zero_point, rounded (halves to even) and held in the range of the output's
-    /// type, which is the zero point's, or `output_dtype`, or u8. Scales are a scalar, one for each
+    /// type (an f8 is infinite or NaN beyond it, unless told to saturate), which is the zero point's, or `output_dtype`, or u8. Scales are a scalar, one for each
     /// position of the axis, or one for each block along it.
     Compute "QuantizeLinear"
         (required("x", NUMBERS), required("y_scale", FLOATS), optional("y_zero_point", QUANTIZED))

@@ -76,7 +76,7 @@ pub(super) const F32: Types = Types::Only(&[DataType::F32]);
 pub(super) const BOOL: Types = Types::Only(&[DataType::Bool]);
 /// Quantized to a byte.
 pub(super) const BYTES: Types = Types::Only(&[DataType::U8, DataType::I8]);
-/// Everything that numbers are quantized to.
+/// Everything that numbers are quantized to: integers, and bytes with a point.
 pub(super) const QUANTIZED: Types = Types::Only(&[
     DataType::U8,
     DataType::I8,
@@ -84,6 +84,10 @@ pub(super) const QUANTIZED: Types = Types::Only(&[
     DataType::I16,
     DataType::U4,
     DataType::I4,
+    DataType::F8E4M3Fn,
+    DataType::F8E4M3FnUz,
+    DataType::F8E5M2,
+    DataType::F8E5M2FnUz,
 ]);
 /// What numbers are dequantized from: the same, and wide sums.
 pub(super) const DEQUANTIZED: Types = Types::Only(&[
@@ -93,6 +97,10 @@ pub(super) const DEQUANTIZED: Types = Types::Only(&[
     DataType::I16,
     DataType::U4,
     DataType::I4,
+    DataType::F8E4M3Fn,
+    DataType::F8E4M3FnUz,
+    DataType::F8E5M2,
+    DataType::F8E5M2FnUz,
     DataType::I32,
 ]);
 /// Unsigned bytes.

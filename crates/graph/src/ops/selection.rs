@@ -6,6 +6,7 @@ use super::shapes::{
     Inferred, axis, axis_attribute, broadcast, expect_dtype, expect_scalar, extent, invalid, one,
     rank, same,
 };
+use crate::geometry::{distinct, unsuppressed};
 use crate::operator::{AttributeDef, OperandDef};
 use crate::{DataType, Inference};
 use tenon_base::{Error, ErrorKind, Result};
@@ -58,6 +59,25 @@ operators! { "selection"
         [int("axis", "where the new dimension stands in the output; default -1")] one_hot;
     /// The positions of elements that are not 0, a column each. X must be known when compiling.
     Compute "NonZero" (known(required("X", PLAIN))) -> (required("Y", I64)) [] non_zero;
+    /// The elements, or slices along the axis, that differ from each other, in order; where each
+    /// stands first, for each one of the input which it equals, and how often it occurs. X must be
+    /// known when compiling.
+    Compute "Unique" (known(required("X", PLAIN)))
+        -> (required("Y", PLAIN), optional("indices", I64), optional("inverse_indices", I64),
+            optional("counts", I64))
+        [
+            int("axis", "the dimension whose slices are compared; default: all, flattened"),
+            int("sorted", "1: in ascending order; 0: in that of the input; default 1"),
+        ] unique;
+    /// Boxes of the best scores that overlap no better one much: boxes [B, N, 4], scores
+    /// [B, C, N]; rows of batch, class and box. All inputs must be known when compiling.
+    Compute "NonMaxSuppression"
+        (known(required("boxes", F32)), known(required("scores", F32)),
+         known(optional("max_output_boxes_per_class", I64)), known(optional("iou_threshold", F32)),
+         known(optional("score_threshold", F32)))
+        -> (required("selected_indices", I64))
+        [int("center_point_box", "1: boxes are middle and extents, x first; 0: two corners; default 0")]
+        suppression;
     /// The slices along the axis for which the condition is true; without axis, the elements.
     /// The condition must be known when compiling.
     Compute "Compress" (required("input", ANY), known(required("condition", BOOL)))
@@ -169,6 +189,32 @@ fn count_non_zero(tensor: &Tensor) -> usize {
             _ => bytes.iter().any(|&b| b != 0),
         })
         .count()
+}
+
+fn unique(node: &Inference<'_>) -> Inferred {
+    let (x, found) = (node.input(0)?, distinct(node)?);
+    let count = found.first.len();
+    let shape = if found.by_axis {
+        let mut shape = x.shape().to_vec();
+        let axis = axis_attribute(node, 0, shape.len())?;
+        shape[axis] = count;
+        shape
+    } else {
+        vec![count]
+    };
+    let list = |length: usize| TensorType::new(DataType::I64, [length]);
+    let mut types = vec![
+        TensorType::new(x.dtype(), shape)?,
+        list(count)?,
+        list(found.extent)?,
+        list(count)?,
+    ];
+    types.truncate(node.outputs.max(1));
+    Ok(types)
+}
+
+fn suppression(node: &Inference<'_>) -> Inferred {
+    one(DataType::I64, [unsuppressed(node)?.len(), 3])
 }
 
 fn compress(node: &Inference<'_>) -> Inferred {

@@ -1,0 +1,100 @@
+//! Boxes that stay when those which overlap better ones are left out.
+
+use crate::Inference;
+use crate::ops::shapes::{choice_of, expect_shape, invalid, rank};
+use tenon_base::Result;
+
+/// Corners of a box, the lower before the higher, and its area.
+#[derive(Debug, Clone, Copy)]
+struct Area {
+    low: [f64; 2],
+    high: [f64; 2],
+}
+
+impl Area {
+    /// `center`: the middle and the extents; else any two opposite corners.
+    fn new(numbers: &[f64], center: bool) -> Self {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|at| numbers[at]);
+        if center {
+            return Self {
+                low: [a - c / 2.0, b - d / 2.0],
+                high: [a + c / 2.0, b + d / 2.0],
+            };
+        }
+        Self {
+            low: [a.min(c), b.min(d)],
+            high: [a.max(c), b.max(d)],
+        }
+    }
+
+    fn size(self) -> f64 {
+        (self.high[0] - self.low[0]) * (self.high[1] - self.low[1])
+    }
+
+    /// Intersection over union, rounded to the type of boxes and threshold.
+    fn overlap(self, other: Self) -> f32 {
+        let side = |at: usize| {
+            let low = self.low[at].max(other.low[at]);
+            (self.high[at].min(other.high[at]) - low).max(0.0)
+        };
+        let both = side(0) * side(1);
+        let union = self.size() + other.size() - both;
+        if both > 0.0 && union > 0.0 {
+            (both / union) as f32
+        } else {
+            0.0
+        }
+    }
+}
+
+/// The rows of `NonMaxSuppression`'s output: batch, class and box. All its inputs must be known
+/// when compiling.
+pub fn unsuppressed(node: &Inference<'_>) -> Result<Vec<[i64; 3]>> {
+    let (boxes, scores) = (node.input(0)?, node.input(1)?);
+    rank(boxes, "boxes", 3..=3)?;
+    rank(scores, "scores", 3..=3)?;
+    let (batches, classes) = (boxes.shape()[0], scores.shape()[1]);
+    let count = boxes.shape()[1];
+    expect_shape(boxes, "boxes", &[batches, count, 4])?;
+    expect_shape(scores, "scores", &[batches, classes, count])?;
+    let center = choice_of(node, "center_point_box", 0, 0..=1)? == 1;
+    let most = scalar(node, 2, "max_output_boxes_per_class")?.unwrap_or(0.0);
+    let limit = scalar(node, 3, "iou_threshold")?.unwrap_or(0.0) as f32;
+    let least = scalar(node, 4, "score_threshold")?.unwrap_or(f64::NEG_INFINITY);
+    let corners = node.numbers(0)?.unwrap_or_default();
+    let scores = node.numbers(1)?.unwrap_or_default();
+    let mut rows = Vec::new();
+    for class in 0..batches * classes {
+        let batch = class / classes;
+        let area = |at: usize| Area::new(&corners[4 * (batch * count + at)..], center);
+        let score = |at: usize| scores[class * count + at];
+        let mut order: Vec<usize> = (0..count).filter(|&at| score(at) >= least).collect();
+        // Of equal scores the first box wins.
+        order.sort_by(|&a, &b| score(b).total_cmp(&score(a)));
+        let mut kept: Vec<usize> = Vec::new();
+        for at in order {
+            if kept.len() as f64 >= most {
+                break;
+            }
+            if kept
+                .iter()
+                .all(|&other| area(at).overlap(area(other)) <= limit)
+            {
+                kept.push(at);
+            }
+        }
+        let row = |at: usize| [batch as i64, (class % classes) as i64, at as i64];
+        rows.extend(kept.into_iter().map(row));
+    }
+    Ok(rows)
+}
+
+fn scalar(node: &Inference<'_>, index: usize, name: &str) -> Result<Option<f64>> {
+    match node.numbers(index)?.as_deref() {
+        None => Ok(None),
+        Some(&[value]) => Ok(Some(value)),
+        Some(other) => Err(invalid(format!("input '{name}' is not a scalar"))
+            .expected("one element")
+            .found(other.len())),
+    }
+}
