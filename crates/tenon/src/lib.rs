@@ -28,8 +28,8 @@ pub mod host_program;
 mod image_input;
 mod loading;
 mod netlist_input;
-mod profiling;
 mod netlist_run;
+mod profiling;
 mod source;
 
 pub use answer::{Class, LABELS, labels, numbers, topmost};
@@ -45,11 +45,11 @@ pub use loading::{
     threads,
 };
 pub use netlist_input::{netlist_device, netlist_source};
-pub use profiling::{Ceiling, ProfileRow, profile_rows};
 pub use netlist_run::{
     CompiledNetlist, NetlistJob, NetlistLoad, NetlistOutcome, NetlistSession, OpRow,
     compile_netlist, netlist_params, run_netlist,
 };
+pub use profiling::{Ceiling, ProfileRow, profile_rows};
 pub use source::Source;
 
 pub use tenon_neff as neff;
