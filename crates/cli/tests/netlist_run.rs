@@ -146,3 +146,20 @@ fn wrong_flags_and_endless_programs_are_told() {
     let (_, err) = refused(&["--arch", "toaster"]);
     assert!(err.contains("unknown architecture"), "{err}");
 }
+
+#[test]
+fn an_element_without_a_value_is_a_warning_with_its_line() {
+    let folder = folder();
+    let text = SQUARES.replace("type: multiply", "type: sqrt");
+    let text = text.replace(
+        "inputs: [x, x], in_df: [Float16, Float16]",
+        "inputs: [x], in_df: [Float16]",
+    );
+    let text = text.replace("constant_value: 3", "constant_value: -1");
+    std::fs::write(folder.path().join("roots.yaml"), text).unwrap();
+    let answer = tenon(folder.path(), &["netlist", "run", "roots.yaml", "--quiet"]);
+    assert_eq!(answer.status, Some(0));
+    let warning =
+        "warning: roots.yaml:9:5: node 'square': sqrt of element [0, 0, 0] has no value\n";
+    assert_eq!(answer.err, warning);
+}

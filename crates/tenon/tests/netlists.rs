@@ -202,6 +202,27 @@ fn a_host_on_another_thread_feeds_a_program_that_waits() {
 }
 
 #[test]
+fn a_graph_runs_without_a_program() {
+    let session = NetlistSession::load(&product_and_sum(LOOP), &NetlistLoad::default()).unwrap();
+    let entry = |rows, columns, value| array(1, rows, columns, |_| value);
+    for value in [1.0, 2.0] {
+        session
+            .push("a", &entry(32, 32, 1.0), Duration::ZERO)
+            .unwrap();
+        session
+            .push("b", &entry(32, 64, value), Duration::ZERO)
+            .unwrap();
+    }
+    let w = entry(32, 64, 0.5);
+    session.feed("w", move |_| Ok(w.clone())).unwrap();
+    session.run_graph("sums", &Control::new()).unwrap();
+    let popped = session.pop_batch("y", 2, Duration::ZERO).unwrap();
+    let first = |tensor: &Tensor| tensor.as_slice::<f32>().unwrap()[0];
+    assert_eq!(popped.iter().map(first).collect::<Vec<_>>(), [17.0, 18.0]);
+    assert!(session.run_graph("other", &Control::new()).is_err());
+}
+
+#[test]
 fn formats_round_what_is_stored() {
     let source = product_and_sum(LOOP);
     let text = source.text().replace("out_df: Float32", "out_df: Bfp8_b");
@@ -364,7 +385,7 @@ fn many_ops() -> Source {
 }
 
 /// Real netlists of at most so many bytes; larger ones are run with `--ignored`.
-const SMALL: u64 = 6_000;
+const SMALL: u64 = 3_000;
 
 #[test]
 fn small_samples_run() {

@@ -23,6 +23,9 @@ pub fn run(flags: &NetlistRun) -> Result<ExitCode> {
     let start = Instant::now();
     let outcome = run_netlist(&source, &job(flags)?, &control)?;
     let took = start.elapsed();
+    for warning in outcome.session.warnings() {
+        eprintln!("warning: {warning}");
+    }
     if let Some(path) = &flags.outputs {
         let arrays: Vec<(&str, &Tensor)> = outcome
             .outputs

@@ -181,7 +181,7 @@ impl EpochBuilder<'_> {
         let is_integer = |format| matches!(format, DataFormat::Int8 | DataFormat::Int32);
         let dest = scheduled.output.value == Buffer::Dest;
         let formats = self.scope.mode == NumericMode::Formats;
-        match format.filter(|&format| (formats || !dest) && (formats || is_integer(format))) {
+        match format.filter(|&format| formats || !dest && is_integer(format)) {
             // Registers that hold integers hold floats after a dequantization.
             Some(format) if dest && is_integer(format) => value,
             Some(format) => self.round(&op.name.value, scheduled.name.span, value, format),

@@ -42,7 +42,8 @@ pub struct NetlistOptions {
 #[derive(Debug, Clone)]
 pub struct LoweredNetlist {
     /// The function `setup` takes a machine and declares its queues; each program's function takes
-    /// a machine and the program's parameters.
+    /// a machine and the program's parameters; `eager.GRAPH` takes a machine and runs the graph,
+    /// and those that it hands tensors to, once.
     pub module: Module,
     /// The programs in the order of the file.
     pub programs: Vec<LoweredProgram>,
@@ -97,6 +98,7 @@ pub fn lower_netlist(
                         reads: reads.clone(),
                         graphs: names.clone(),
                     };
+                    program::eager(name, &epoch, &mut module);
                     lowered.insert(name.clone(), epoch);
                 }
             }

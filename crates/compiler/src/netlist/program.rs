@@ -70,6 +70,32 @@ pub(super) fn program(
     Ok(params)
 }
 
+/// The name of the function that runs the epoch of a graph by itself.
+pub(super) fn eager_name(graph: &str) -> String {
+    format!("eager.{graph}")
+}
+
+/// A function that runs an epoch once, without a program: every queue streams.
+pub(super) fn eager(graph: &str, epoch: &LoweredEpoch, module: &mut Module) {
+    let mut function = FunctionBuilder::new(eager_name(graph), FunctionKind::Sync);
+    let machine = function.argument(MACHINE);
+    let run = function
+        .kernel("netlist.begin")
+        .operands([machine])
+        .attribute("program", graph)
+        .attribute("params", names_attribute(&[]))
+        .result(RUN);
+    let reads: Vec<&str> = epoch.reads.iter().map(String::as_str).collect();
+    function
+        .kernel("netlist.execute")
+        .operands([run])
+        .attribute("inputs", i64::from(epoch.inputs))
+        .attribute("reads", names_attribute(&reads))
+        .function("epoch", epoch.function)
+        .done();
+    module.add(function.returns([]));
+}
+
 pub(super) fn names_attribute(names: &[&str]) -> Attribute {
     Attribute::list(names.iter().map(|&name| Attribute::from(name)).collect())
 }

@@ -150,7 +150,7 @@ impl Topk {
         super::tensor::same_shape(values, indices)?;
         let line = values.shape()[2];
         let share = line / self.cores;
-        if line % self.cores != 0 || !share.is_power_of_two() || share < self.k {
+        if !line.is_multiple_of(self.cores) || !share.is_power_of_two() || share < self.k {
             return Err(
                 wrong_shape("topk sorts a power of two of numbers in each core").found(share),
             );

@@ -1,9 +1,10 @@
 //! What all kernels of ops share: tensors in, one tensor out, the op's name and place.
 
 use super::tensor::TileTensor;
-use tenon_base::{Error, Location, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
+use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_bef::KernelLocation;
-use tenon_executor::{Frame, Kernel, KernelDef, Label, Opaque, Signature, Site, Value};
+use tenon_executor::{Frame, Kernel, KernelDef, Label, Opaque, Severity, Signature, Site, Value};
 
 /// What one place of a kernel computes.
 pub(super) type Compute = Box<dyn Fn(&[&TileTensor]) -> Result<TileTensor> + Send + Sync>;
@@ -28,6 +29,7 @@ pub(super) fn tensor_kernel(
             compute: bind(site)?,
             node: node.and_then(|node| node.as_str()).unwrap_or("").to_owned(),
             operator: name,
+            told: AtomicBool::new(false),
         }))
     })
     .doc(doc)
@@ -37,11 +39,14 @@ struct TensorKernel {
     compute: Compute,
     node: String,
     operator: &'static str,
+    /// Whether its first fault was told.
+    told: AtomicBool,
 }
 
 impl Kernel for TensorKernel {
     fn run(&self, frame: &mut Frame<'_>) -> Result<()> {
         let made = self.made(frame).map_err(|error| self.place(error, frame))?;
+        self.tell_fault(frame, &made);
         frame.set(0, Value::opaque(made));
         Ok(())
     }
@@ -62,6 +67,29 @@ impl TensorKernel {
             .map(|index| frame.object(index))
             .collect::<Result<_>>()?;
         (self.compute)(&operands)
+    }
+
+    /// Logs the first element that is outside of what the op is defined for; the run goes on
+    /// (facts 10.12).
+    fn tell_fault(&self, frame: &Frame<'_>, made: &TileTensor) {
+        let is_fault: fn(&f32) -> bool = match self.operator {
+            "netlist.sqrt" => |value| value.is_nan(),
+            "netlist.reciprocal" => |value| value.is_nan() || *value == f32::NEG_INFINITY,
+            _ => return,
+        };
+        if self.told.load(Ordering::Relaxed) {
+            return;
+        }
+        let Some(at) = made.values().iter().position(is_fault) else {
+            return;
+        };
+        self.told.store(true, Ordering::Relaxed);
+        let [_, rows, columns] = made.shape();
+        let place = [at / columns / rows, at / columns % rows, at % columns];
+        let text = format!("{} of element {place:?} has no value", &self.operator[8..]);
+        let warning = self.place(Error::new(ErrorKind::ExecutionFailed, text), frame);
+        let log = frame.host().log();
+        log.write(Severity::Warning, format_args!("{warning}"));
     }
 
     fn place(&self, error: Error, frame: &Frame<'_>) -> Error {

@@ -167,7 +167,7 @@ fn spilled(
     formats: Formats,
 ) -> Result<TileTensor> {
     let depth = a.tiles()[2];
-    if blocks == 1 || depth % blocks != 0 || b.tiles()[1] != depth {
+    if blocks == 1 || !depth.is_multiple_of(blocks) || b.tiles()[1] != depth {
         return rounded(&product.run(a, b)?, formats.accumulate);
     }
     let part = depth / blocks;

@@ -3,11 +3,11 @@
 use super::table::{OpRow, OpTimes};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenon_base::{Control, Error, ErrorKind, Result, pool};
 use tenon_compiler::{LoweredNetlist, LoweredProgram, NetlistOptions, NumericMode, lower_netlist};
-use tenon_executor::{Host, Program, QueueSelection, Request, Services, Trace, Value};
+use tenon_executor::{Host, Log, Program, QueueSelection, Request, Services, Trace, Value};
 use tenon_kernels::netlist::{Feed, Machine, MachineLimits, QueueSpec, TileTensor, rounded};
 use tenon_netlist::{Arch, Netlist, Source, check, read};
 use tenon_tensor::{Tensor, TensorType};
@@ -23,6 +23,13 @@ pub struct NetlistLoad {
     pub limits: MachineLimits,
     /// Threads that ops run on; all CPUs when `None`.
     pub threads: Option<NonZeroUsize>,
+}
+
+/// Lines that kernels have logged.
+type Warnings = Arc<Mutex<Vec<String>>>;
+
+fn lock(warnings: &Warnings) -> MutexGuard<'_, Vec<String>> {
+    warnings.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A loaded netlist. One thread runs its programs; others may push and pop meanwhile.
@@ -67,6 +74,7 @@ pub struct NetlistSession {
     machine: Machine,
     host: Host,
     times: Arc<OpTimes>,
+    warnings: Warnings,
     /// Threads that one loop of an op uses at most.
     threads: Option<NonZeroUsize>,
     queues: BTreeMap<String, QueueSpec>,
@@ -96,7 +104,8 @@ impl NetlistSession {
         let services = Services::new().with(Arc::new(tenon_builtin::registry()));
         let program = Program::decode(&lowered.module, &registry, &services)?;
         let times = Arc::new(OpTimes::default());
-        let host = host(load.threads, times.clone())?;
+        let warnings = Warnings::default();
+        let host = host(load.threads, times.clone(), warnings.clone())?;
         let machine = Machine::new(load.limits);
         let setup = program.handle("setup")?;
         setup.execute_sync(&Request::new(&host), vec![Value::opaque(machine.clone())])?;
@@ -106,6 +115,7 @@ impl NetlistSession {
             program,
             host,
             times,
+            warnings,
             threads: load.threads,
             queues: queues.map(|spec| (spec.name.clone(), spec)).collect(),
             machine,
@@ -240,21 +250,53 @@ impl NetlistSession {
             })?;
             arguments.push(Value::I32(*value));
         }
+        let what = format!("program '{program}'");
+        self.execute(&lowered.function, arguments, control, &what)
+    }
+
+    /// Runs one graph, and those that it hands tensors to, without a program: as many inputs as it
+    /// takes are popped from its queues.
+    pub fn run_graph(&self, graph: &str, control: &Control) -> Result<()> {
+        let known = self
+            .netlist()
+            .graphs
+            .iter()
+            .any(|known| known.name.value == graph);
+        if !known {
+            let text = format!("there is no graph '{graph}'");
+            return Err(Error::new(ErrorKind::NotFound, text));
+        }
+        let arguments = vec![Value::opaque(self.machine.clone())];
+        let what = format!("graph '{graph}'");
+        self.execute(&format!("eager.{graph}"), arguments, control, &what)
+    }
+
+    fn execute(
+        &self,
+        function: &str,
+        arguments: Vec<Value>,
+        control: &Control,
+        what: &str,
+    ) -> Result<()> {
         let request = Request::with(&self.host, control.clone(), false);
-        let function = self.program.handle(&lowered.function)?;
+        let function = self.program.handle(function)?;
         let run = || function.execute_sync(&request, arguments).map(drop);
         let done = match self.threads {
             Some(limit) => pool::with_thread_limit(limit.get(), run),
             None => run(),
         };
         done.map_err(|error| match error.kind() {
-            ErrorKind::DeadlineExceeded => Error::new(
-                error.kind(),
-                format!("program '{program}' did not end in time"),
-            )
-            .at(error.location().clone()),
+            ErrorKind::DeadlineExceeded => {
+                Error::new(error.kind(), format!("{what} did not end in time"))
+                    .at(error.location().clone())
+            }
             _ => error,
         })
+    }
+
+    /// What was odd in the runs so far: elements that an op has no value for. Told once an op.
+    pub fn warnings(&self) -> Vec<String> {
+        lock(&self.warnings).clone()
     }
 
     /// The ops that have run, and for how long.
@@ -284,7 +326,7 @@ fn arch_of_environment() -> Option<Arch> {
 }
 
 /// Where ops run: on threads of a queue of their own, when there is more than one.
-fn host(threads: Option<NonZeroUsize>, times: Arc<OpTimes>) -> Result<Host> {
+fn host(threads: Option<NonZeroUsize>, times: Arc<OpTimes>, warnings: Warnings) -> Result<Host> {
     let threads = threads
         .or(NonZeroUsize::new(pool::threads()))
         .unwrap_or(NonZeroUsize::MIN);
@@ -299,8 +341,7 @@ fn host(threads: Option<NonZeroUsize>, times: Arc<OpTimes>) -> Result<Host> {
         sink: times,
         kernels: true,
     };
-    Ok(Host::builder()
-        .queue(selection.start()?)
-        .trace(trace)
-        .build())
+    let log = Log::new(move |_, text| lock(&warnings).push(text.to_string()));
+    let host = Host::builder().queue(selection.start()?).trace(trace);
+    Ok(host.log(log).build())
 }
