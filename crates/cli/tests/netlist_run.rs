@@ -52,7 +52,7 @@ fn a_run_prints_its_ops_and_writes_its_outputs() {
         lines[1].starts_with("squares  square  multiply  3 "),
         "{out}"
     );
-    assert_eq!(lines[2], "y: f32[3,1,32,32]");
+    assert_eq!(lines[2], "y: f32[3, 1, 32, 32]");
     assert!(lines[3].starts_with("ran in "), "{out}");
     let outputs = tenon::npy::read_npz(folder.path().join("out.npz")).unwrap();
     let (name, array) = &outputs[0];

@@ -141,6 +141,10 @@ fn a_package_runs_like_the_netlist_it_was_made_from() {
 fn what_starves_is_told_with_op_queue_and_line() {
     let source = product_and_sum(LOOP);
     let session = NetlistSession::load(&source, &NetlistLoad::default()).unwrap();
+    for name in ["b", "w"] {
+        let entry = Tensor::zeroed(session.entry_type(name).unwrap()).unwrap();
+        session.feed(name, move |_| Ok(entry.clone())).unwrap();
+    }
     let params = BTreeMap::from([("$p_loop_count".to_owned(), 1)]);
     let error = session.run("run", &params, &Control::new()).unwrap_err();
     let text = error.to_string();
