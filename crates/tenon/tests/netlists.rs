@@ -420,7 +420,8 @@ fn run_samples(wanted: impl Fn(u64) -> bool) {
             continue;
         }
         let source = Source::new(&path, std::fs::read_to_string(&path).unwrap());
-        let soon = Control::with_deadline(Instant::now() + Duration::from_secs(120));
+        // The largest takes a quarter of an hour without optimisation.
+        let soon = Control::with_deadline(Instant::now() + Duration::from_secs(3600));
         let known = KNOWN.iter().find(|(name, _)| path.ends_with(name));
         match (run_netlist(&source, &NetlistJob::default(), &soon), known) {
             (Ok(_), None) => {}
