@@ -2,6 +2,7 @@
 //! copies beside memcpy, loading.
 //!
 //! The functions are called as C calls them.
+#![allow(clippy::print_stderr, reason = "it says what it skips and measures")]
 
 use divan::Bencher;
 use divan::counter::BytesCount;

@@ -1,4 +1,5 @@
 //! The examples, built with what is installed and pkg-config alone, and the program of the seed.
+#![allow(clippy::print_stderr, reason = "it says what it skips and measures")]
 
 mod common;
 

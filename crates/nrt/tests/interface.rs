@@ -1,4 +1,5 @@
 //! The functions of the interface, called from C and C++.
+#![allow(clippy::print_stderr, reason = "it says what it skips and measures")]
 
 mod common;
 
