@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_tensor::TensorType;
+use tenon_runtime::{Tap, Tapped};
 
 /// Events that wait for a listener unless `NEURON_RT_DEBUG_STREAM_BUFFER_SIZE` says otherwise.
 const WAITING: usize = 64 << 10;
@@ -29,6 +29,8 @@ struct Stream {
     /// Readable while events wait.
     ready: OwnedFd,
     most: usize,
+    /// Nodes or values that are shown; all of them when there are no names.
+    names: Vec<String>,
     waiting: VecDeque<Vec<u8>>,
 }
 
@@ -44,31 +46,32 @@ pub(crate) fn forget() {
     COUNT.store(0, Ordering::Relaxed);
 }
 
-/// A tensor that an execution made.
-pub(crate) struct Made<'a> {
-    pub name: &'a str,
-    pub ty: Option<&'a TensorType>,
-    pub bytes: &'a [u8],
+/// Sends what an execution makes to the listener of its core.
+pub(crate) struct StreamTap {
+    /// The first core of the model.
+    pub core: u32,
 }
 
-/// Sends what an execution made to the listener of its core.
-pub(crate) fn tell(core: u32, made: &Made<'_>) {
-    let mut streams = lock(&STREAMS);
-    let all = streams.iter_mut().flat_map(|streams| streams.values_mut());
-    for stream in all.filter(|stream| stream.core == core) {
-        stream.put(payload(core, made));
+impl Tap for StreamTap {
+    fn made(&self, tapped: Tapped<'_>) -> Result<()> {
+        let mut streams = lock(&STREAMS);
+        let all = streams.iter_mut().flat_map(|streams| streams.values_mut());
+        for stream in all.filter(|stream| stream.core == self.core && stream.wants(&tapped)) {
+            stream.put(payload(self.core, &tapped));
+        }
+        Ok(())
     }
 }
 
 /// The struct of an event and the tensor's bytes.
-fn payload(core: u32, made: &Made<'_>) -> Vec<u8> {
+fn payload(core: u32, made: &Tapped<'_>) -> Vec<u8> {
     let shape = made.ty.map_or(&[][..], |ty| ty.shape());
     let mut extents = [0; 8];
     for (slot, &extent) in extents.iter_mut().zip(shape) {
         *slot = extent as u64;
     }
     let head = DebugTensor {
-        prefix: fill_text(made.name),
+        prefix: fill_text(made.value),
         logical_nc_id: core,
         pipe: 0,
         tensor_dtype: fill_text(made.ty.map_or("", |ty| ty.dtype().name())),
@@ -83,6 +86,11 @@ fn payload(core: u32, made: &Made<'_>) -> Vec<u8> {
 }
 
 impl Stream {
+    fn wants(&self, tapped: &Tapped<'_>) -> bool {
+        let named = |name: &String| name == tapped.node || name == tapped.value;
+        self.names.is_empty() || self.names.iter().any(named)
+    }
+
     /// Keeps an event; the oldest makes room.
     fn put(&mut self, event: Vec<u8>) {
         if self.waiting.len() >= self.most {
@@ -116,6 +124,16 @@ fn buffer_size() -> Result<usize> {
     count.ok_or_else(|| invalid(format!("{NAME} is not a number of events")).found(text))
 }
 
+/// What `TENON_DEBUG_TAPS` names.
+fn names() -> Vec<String> {
+    let list = std::env::var("TENON_DEBUG_TAPS").unwrap_or_default();
+    let names = list
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
+}
+
 entry! {
     fn nrt_debug_client_connect(logical_nc_idx: c_int, stream_fd: *mut c_int) {
         let process = process()?;
@@ -132,7 +150,8 @@ entry! {
             Error::new(ErrorKind::OutOfMemory, format!("cannot make a descriptor: {error}"))
         })?;
         let descriptor = ready.as_raw_fd();
-        streams.insert(descriptor, Stream { core, ready, most, waiting: VecDeque::new() });
+        let (names, waiting) = (names(), VecDeque::new());
+        streams.insert(descriptor, Stream { core, ready, most, names, waiting });
         COUNT.store(streams.len(), Ordering::Relaxed);
         // SAFETY: the caller's place for a descriptor.
         unsafe { give(stream_fd, "stream_fd", descriptor) }

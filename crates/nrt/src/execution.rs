@@ -3,7 +3,7 @@
 use crate::arguments::invalid;
 use crate::asynchronous;
 use crate::call::entry;
-use crate::debug_stream::{self, Made};
+use crate::debug_stream::{self, StreamTap};
 use crate::models::model;
 use crate::process::process;
 use crate::tensor_sets::{Set, set};
@@ -11,7 +11,7 @@ use crate::trace::{self, ExecutionSink};
 use std::ffi::{c_int, c_void};
 use tenon_base::Result;
 use tenon_base::trace::TraceSink;
-use tenon_runtime::{CoreModel, ExecuteOptions};
+use tenon_runtime::{CoreModel, ExecuteOptions, Tap};
 
 /// Executes a model, or queues it where the process is set so.
 fn execute(
@@ -40,32 +40,13 @@ pub(crate) fn run(model: &CoreModel, inputs: &Set, outputs: &Set, count: u32) ->
         core,
         model: model.id(),
     };
+    let tap = StreamTap { core };
     let options = ExecuteOptions {
         trace: traced.then_some(&sink as &dyn TraceSink),
+        tap: shown.then_some(&tap as &dyn Tap),
         ..ExecuteOptions::default()
     };
-    model.execute_repeatedly(read, written, count, options)?;
-    if shown {
-        show(core, model, outputs)?;
-    }
-    Ok(())
-}
-
-/// Shows the outputs to who listens to the core.
-fn show(core: u32, model: &CoreModel, outputs: &Set) -> Result<()> {
-    for port in model.outputs() {
-        let mut bytes = vec![0; port.own.ty.bytes()];
-        let tensor = outputs.tensors.tensor(&port.name);
-        let tensor = tensor.or_else(|_| outputs.tensors.tensor(&port.own.name))?;
-        tensor.read(0, &mut bytes)?;
-        let made = Made {
-            name: &port.name,
-            ty: Some(&port.own.ty),
-            bytes: &bytes,
-        };
-        debug_stream::tell(core, &made);
-    }
-    Ok(())
+    model.execute_repeatedly(read, written, count, options)
 }
 
 entry! {

@@ -9,10 +9,14 @@ use std::ffi::c_char;
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, RwLock};
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_runtime::{Component, CoreOptions, Cores, MAX_CORES, RequestQueues, Runtime};
+use tenon_runtime::{
+    Component, CoreOptions, Cores, MAX_CORES, Publisher, RequestQueues, Runtime, lock_folder,
+};
 
 /// What the process has while it is started.
 pub(crate) struct Process {
+    /// Tells those who watch from outside; first, for it holds the cores until it is dropped.
+    _publisher: Option<Publisher>,
     pub cores: Cores,
     pub runtime: Runtime,
     pub queues: RequestQueues,
@@ -120,6 +124,7 @@ fn start() -> Result<()> {
     remember_locks(&cores);
     let queues = RequestQueues::new(cores.len() as u32, in_flight.unwrap_or(QUEUE_DEPTH));
     let process = Process {
+        _publisher: publish(&cores),
         runtime: Runtime::new(tenon_builtin::registry(), tenon_builtin::kernels()),
         cores,
         queues,
@@ -128,6 +133,20 @@ fn start() -> Result<()> {
     *PROCESS.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(process));
     STATE.store(STARTED, Ordering::Release);
     Ok(())
+}
+
+/// Starts telling those who watch from outside (docs/monitoring.md). A process that cannot be
+/// watched still works.
+fn publish(cores: &Cores) -> Option<Publisher> {
+    let told = cores.clone();
+    match Publisher::start(&lock_folder(), move || told.report()) {
+        Ok(publisher) => Some(publisher),
+        Err(error) => {
+            let text = format_args!("it will not be seen by tenon monitor: {error}");
+            call::log().warning(Component::Nrt, "nrt_init", text);
+            None
+        }
+    }
 }
 
 /// How many executions may be in flight on a core, where `nrt_execute` is to queue them.

@@ -109,6 +109,30 @@ fn what_executions_make_is_shown() {
 }
 
 #[test]
+fn executions_say_how_they_end() {
+    let place = Place::new();
+    let program = place.build("statuses");
+    let check = [("TENON_CHECK_NAN", "1")];
+    // All ones are NaN as floats; 0x7F in every byte is no index of anything.
+    for (model, byte, status, environment, says) in [
+        (DIGITS, "255", "1003", &check[..], "holds NaN"),
+        (DIGITS, "255", "0", &[][..], ""),
+        (
+            "models/small/gpt2.onnx",
+            "127",
+            "1006",
+            &[][..],
+            "NRT:nrt_execute",
+        ),
+    ] {
+        let package = place.package(model, "model.neff");
+        let arguments = [package.to_str().unwrap(), byte, status];
+        let ran = place.run(&program, &arguments, environment).done();
+        assert!(ran.err.contains(says), "{}", ran.err);
+    }
+}
+
+#[test]
 fn one_worker_is_a_world() {
     let ran = alone("collectives", &[]);
     assert!(ran.err.contains("needs a network provider"), "{}", ran.err);
