@@ -6,7 +6,7 @@ use crate::samples::{Sample, samples};
 use std::sync::Arc;
 use tenon_backend::{
     Allocation, Backend, CreationOptions, NetworkId, OptionScope, OptionSetting, OwnedOperands,
-    WorkloadSpec, evaluate,
+    WorkloadSpec, edge_strategy, evaluate,
 };
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::Tensor;
@@ -265,6 +265,15 @@ fn tensor_memory(report: &mut Report, backend: &dyn Backend) {
     let factories = backend.handle_factories();
     if factories.is_empty() {
         return report.skipped(NAME, "plain memory of the caller");
+    }
+    for (what, passed) in [
+        ("to it", edge_strategy(&[], &factories)),
+        ("from it", edge_strategy(&factories, &[])),
+    ] {
+        match passed {
+            Some(strategy) => report.passed("tensors pass", format!("{what} by {strategy:?}")),
+            None => report.failed("tensors pass", format!("there is no way {what}")),
+        }
     }
     let work = || -> Result<String> {
         let sample = Tensor::from_slice([5], &[1.0f32, -2.0, 3.5, 0.0, 9.0])?;

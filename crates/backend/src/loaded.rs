@@ -7,3 +7,6 @@ mod workload;
 
 pub use backend::LoadedBackend;
 pub(crate) use core::Core;
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,7 @@ pub mod netlist;
 pub mod netlist_run;
 pub mod opt;
 pub mod package;
+pub mod plugin;
 pub mod profile;
 pub mod run;
 pub mod translate;

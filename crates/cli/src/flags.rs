@@ -1,6 +1,7 @@
 //! Every flag of the command, once: help, man page and shell completions are made from these.
 
 use crate::package_flags::{Cat, Diff, Dma, Ls, Pack, Strip, Unpack, Verify};
+use crate::plugin_flags::{BackendFlags, Plugin};
 use crate::program_flags::{Exec, Opt, Translate};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -50,6 +51,7 @@ pub enum Command {
     Devices(crate::watch_flags::Devices),
     Monitor(crate::watch_flags::Monitor),
     Top(crate::watch_flags::Top),
+    Plugin(Plugin),
     Completions(Completions),
     Man(Man),
 }
@@ -82,6 +84,8 @@ pub struct CompileFlags {
     /// becomes part of the package (include/tenon/cpu_node.h). Repeat for several.
     #[arg(long = "cpu-node", value_name = "NODE=LIB.so:SYMBOL", value_parser = cpu_node, help_heading = "Compiling")]
     pub cpu_nodes: Vec<CpuNode>,
+    #[command(flatten)]
+    pub loading: BackendFlags,
 }
 
 /// A node that a function of a library computes.
@@ -315,6 +319,8 @@ pub struct Disasm {
 #[derive(Args)]
 #[command(after_help = "Examples:\n  tenon backends\n  tenon backends --json")]
 pub struct Backends {
+    #[command(flatten)]
+    pub loading: BackendFlags,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

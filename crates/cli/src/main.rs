@@ -9,6 +9,7 @@ mod flags;
 mod netlist_flags;
 mod output;
 mod package_flags;
+mod plugin_flags;
 mod program_flags;
 mod progress;
 mod table;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Command::Opt(flags) => commands::opt::run(&flags),
         Command::Disasm(flags) => done(commands::disasm::run(&flags)),
         Command::Netlist(flags) => commands::netlist::run(&flags),
+        Command::Plugin(flags) => commands::plugin::run(&flags),
         Command::Backends(flags) => done(commands::backends::run(&flags)),
         Command::Devices(flags) => done(commands::watch::devices(&flags)),
         Command::Monitor(flags) => done(commands::watch::monitor(&flags)),

@@ -3,6 +3,7 @@
 use crate::core_node::CoreNode;
 use crate::cpu_node::allowed_by_environment;
 use crate::model::{Inner, Nodes};
+use crate::residence::Residence;
 use crate::walker::Walker;
 use crate::{Model, Runtime, Signature, numbers};
 use std::sync::Arc;
@@ -64,6 +65,9 @@ impl Model {
 }
 
 fn load_graph(runtime: &Runtime, graph: NodeGraph, options: &LoadOptions) -> Result<Model> {
+    let (backends, memories) = runtime.backends.for_model()?;
+    let residence = Residence::begin(runtime, memories)?;
+    let runtime = &runtime.with_backends(backends);
     let (nodes, inputs, outputs) = match graph.into_one_core() {
         Ok((name, contents)) => {
             let core = CoreNode::load(&name, contents, runtime, options)?;
@@ -86,6 +90,7 @@ fn load_graph(runtime: &Runtime, graph: NodeGraph, options: &LoadOptions) -> Res
     let placement = PlacementReport::of_all(members.iter().map(|member| &member.placement));
     let plans = members.iter().map(|member| &member.plan);
     let plan = plans.max_by_key(|plan| plan.arena_bytes).cloned();
+    residence.settle()?;
     Ok(Model(Arc::new(Inner {
         name: model.name,
         metadata: model.metadata,
@@ -97,6 +102,7 @@ fn load_graph(runtime: &Runtime, graph: NodeGraph, options: &LoadOptions) -> Res
         threads: options.threads,
         nan_check: options.nan_check,
         uncontrolled: Control::new(),
+        residence,
     })))
 }
 

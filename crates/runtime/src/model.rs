@@ -3,6 +3,7 @@
 use crate::core_node::CoreNode;
 use crate::numbers::Checked;
 use crate::profile::Watch;
+use crate::residence::Residence;
 use crate::walker::{Node, Walker};
 use crate::{Bindings, CoreGroup, Profile, Tap, inputs};
 use std::collections::BTreeMap;
@@ -39,6 +40,14 @@ pub(crate) struct Inner {
     pub nan_check: bool,
     /// For executions without a control of their own; made once, for it takes memory.
     pub uncontrolled: Control,
+    /// Last, so that it is dropped when nothing of the backends is left.
+    pub residence: Residence,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.residence.leave();
+    }
 }
 
 /// What a package executes.
@@ -215,9 +224,10 @@ impl Model {
             }
         };
         match self.0.threads {
-            Some(limit) => pool::with_thread_limit(limit, work),
-            None => work(),
+            Some(limit) => pool::with_thread_limit(limit, work)?,
+            None => work()?,
         }
+        self.0.residence.executed()
     }
 
     fn execute_nodes<'a, T>(

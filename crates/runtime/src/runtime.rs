@@ -1,6 +1,11 @@
 //! Who computes: the backends and kernels that models are loaded with.
 
+use crate::RuntimeCounters;
+use crate::residence::Counts;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tenon_backend::{BackendId, GivenOption, NamedContext};
+use tenon_base::Error;
 
 /// The backends and kernels that models are loaded with; not a global.
 ///
@@ -9,6 +14,8 @@ use std::sync::Arc;
 pub struct Runtime {
     pub(crate) backends: Arc<tenon_backend::Registry>,
     pub(crate) kernels: Arc<tenon_executor::Registry>,
+    pub(crate) contexts: Arc<[NamedContext]>,
+    pub(crate) counts: Arc<Counts>,
 }
 
 impl Runtime {
@@ -17,6 +24,44 @@ impl Runtime {
         Self {
             backends: Arc::new(backends),
             kernels: Arc::new(kernels),
+            contexts: Arc::new([]),
+            counts: Arc::default(),
+        }
+    }
+
+    /// A runtime whose backends have contexts, made with the creation options among `given`, and
+    /// the backends that it goes on without, each with the reason: what one needs is not on this
+    /// machine, or it cannot keep protected content where that is asked for.
+    pub fn start(
+        mut backends: tenon_backend::Registry,
+        kernels: tenon_executor::Registry,
+        given: &[GivenOption],
+        protected_content: bool,
+    ) -> (Self, Vec<(BackendId, Error)>) {
+        let (contexts, refused) = backends.start(given, protected_content);
+        let mut runtime = Self::new(backends, kernels);
+        runtime.contexts = contexts.into();
+        (runtime, refused)
+    }
+
+    /// The same runtime with the backends as one model sees them.
+    pub(crate) fn with_backends(&self, backends: tenon_backend::Registry) -> Self {
+        Self {
+            backends: Arc::new(backends),
+            ..self.clone()
+        }
+    }
+
+    /// What it counted so far.
+    pub fn counters(&self) -> RuntimeCounters {
+        let (registered, deregistered) = self.backends.changes();
+        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        RuntimeCounters {
+            loads: count(&self.counts.loads),
+            unloads: count(&self.counts.unloads),
+            registered,
+            deregistered,
+            executions: count(&self.counts.executions),
         }
     }
 

@@ -29,6 +29,7 @@ mod image_input;
 mod loading;
 mod netlist_input;
 mod netlist_run;
+pub mod plugins;
 mod profiling;
 mod source;
 
@@ -49,13 +50,18 @@ pub use netlist_run::{
     CompiledNetlist, NetlistJob, NetlistLoad, NetlistOutcome, NetlistSession, OpRow,
     compile_netlist, netlist_params, run_netlist,
 };
+pub use plugins::{BackendSetup, backends_with, runtime_with};
 pub use profiling::{Ceiling, ProfileRow, profile_rows};
 pub use source::Source;
 
 pub use tenon_neff as neff;
 pub use tenon_netlist as netlist;
 
-pub use tenon_backend::{Backend, BackendId, Capability, CpuLevel, NamedValue, Registry};
+pub use tenon_backend::{
+    Backend, BackendId, Capability, CpuLevel, GivenOption, LoadWarning, NamedValue, OptionDef,
+    Registry,
+};
+pub use tenon_backend_kit::{Check, Outcome as CheckOutcome, Report as CheckReport};
 pub use tenon_base::trace::{Recording, TraceSink};
 pub use tenon_base::{Control, Error, ErrorKind, Location, Progress, Result};
 pub use tenon_bef::Module;

@@ -1,16 +1,17 @@
 //! A loadable backend in Rust that knows nothing of Tenon but the C interface: absolute values and
 //! negations of f32.
 //!
-//! It counts its executions (a counter that profiles show), hears of models through a context, and
-//! keeps a buffer for each model in a memory manager. Every function that may panic goes through
+//! It counts its executions (a counter that profiles show), hears of models through a context, keeps
+//! a buffer for each model in a memory manager, and has tensor memory of its own. Every function that may panic goes through
 //! [`guarded`], so that no panic crosses.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tenon_backend_abi::{
-    Backend, Context, Counter, MAJOR, MINOR, MemoryManager, Node, Operand, Operands, Outcome,
-    Profiling, Text, Workload, failed, failure, guarded, reason, refusal, status,
+    Backend, Context, Counter, HandleFactory, MAJOR, MINOR, MemoryManager, Node, Operand, Operands,
+    Outcome, Profiling, Tensor, TensorHandle, Text, Workload, failed, failure, guarded, reason,
+    refusal, status,
 };
 
 /// The number of `TENON_TYPE_F32`.
@@ -46,8 +47,8 @@ pub extern "C" fn BackendFactory() -> *const Backend {
             capabilities: std::ptr::null(),
             option_count: 0,
             options: std::ptr::null(),
-            handle_factory_count: 0,
-            handle_factories: std::ptr::null(),
+            handle_factory_count: FACTORIES.0.len(),
+            handle_factories: FACTORIES.0.as_ptr(),
             attach: None,
             supports: Some(supports),
             plan: None,
@@ -59,13 +60,31 @@ pub extern "C" fn BackendFactory() -> *const Backend {
             profiling: Some(profiling),
             allocator: None,
             with_allocator: None,
-            tensor_handle: None,
+            tensor_handle: Some(tensor_handle),
             release: Some(release::<Backend, Example>),
         },
         counts: Arc::new(Counts::default()),
     };
     Box::into_raw(Box::new(example)).cast()
 }
+
+/// A constant that points to others.
+struct Constant<T>(T);
+
+// SAFETY: nobody writes it or what it points to.
+unsafe impl<T> Sync for Constant<T> {}
+
+/// The kind of tensor memory that this backend has: plain, of its own, which the CPU can reach.
+static FACTORY: Constant<HandleFactory> = Constant(HandleFactory {
+    size: size_of::<HandleFactory>(),
+    name: Text::of("ExampleHeap"),
+    import_sources: 0,
+    export_sources: 0,
+    map: 1,
+    padding: 0,
+});
+
+static FACTORIES: Constant<[*const HandleFactory; 1]> = Constant([&raw const FACTORY.0]);
 
 /// What the counters show.
 #[derive(Default)]
@@ -358,4 +377,73 @@ unsafe extern "C" fn sample(this: *const Profiling, values: *mut u64) -> Outcome
         values.add(1).write(counts.models.load(Ordering::Relaxed));
     }
     std::ptr::null()
+}
+
+#[repr(C)]
+struct ExampleTensor {
+    table: TensorHandle,
+    elements: Mutex<Vec<u8>>,
+}
+
+unsafe extern "C" fn tensor_handle(
+    _: *const Backend,
+    factory: Text,
+    ty: *const Tensor,
+    made: *mut *const TensorHandle,
+) -> Outcome {
+    guarded(|| {
+        // SAFETY: see above.
+        let (name, told) = unsafe { (slice(factory.start, factory.length), &*ty) };
+        if name != b"ExampleHeap" || told.dtype != F32 {
+            return Err(failure(status::UNSUPPORTED, "only ExampleHeap of f32"));
+        }
+        // SAFETY: as many extents as dimensions.
+        let extents = unsafe { slice(told.extents, told.rank as usize) };
+        let elements: u64 = extents.iter().product();
+        let tensor = ExampleTensor {
+            table: TensorHandle {
+                size: size_of::<TensorHandle>(),
+                copy_in: Some(copy_in),
+                copy_out: Some(copy_out),
+                release: Some(release::<TensorHandle, ExampleTensor>),
+            },
+            elements: Mutex::new(vec![0; elements as usize * 4]),
+        };
+        // SAFETY: see above.
+        unsafe { *made = Box::into_raw(Box::new(tensor)).cast() };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn copy_in(
+    this: *const TensorHandle,
+    start: *const c_void,
+    length: usize,
+) -> Outcome {
+    guarded(|| {
+        // SAFETY: see above.
+        let (own, bytes) = unsafe { (&*this.cast::<ExampleTensor>(), slice(start.cast(), length)) };
+        let mut elements = own.elements.lock().unwrap_or_else(PoisonError::into_inner);
+        // A length that does not fit is a panic, which becomes a failure.
+        elements.copy_from_slice(bytes);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn copy_out(
+    this: *const TensorHandle,
+    start: *mut c_void,
+    length: usize,
+) -> Outcome {
+    guarded(|| {
+        // SAFETY: see above.
+        let own = unsafe { &*this.cast::<ExampleTensor>() };
+        let elements = own.elements.lock().unwrap_or_else(PoisonError::into_inner);
+        if elements.len() != length {
+            return Err(failure(status::INVALID, "the bytes do not fit the tensor"));
+        }
+        // SAFETY: room for `length` bytes, which nobody else has.
+        unsafe { start.cast::<u8>().copy_from(elements.as_ptr(), length) };
+        Ok(())
+    })
 }

@@ -4,10 +4,10 @@ use crate::flags::Backends;
 use crate::output::say;
 use crate::table::Table;
 use serde_json::json;
-use tenon::{NamedValue, Result};
+use tenon::{NamedValue, OptionDef, Result};
 
 pub fn run(flags: &Backends) -> Result<()> {
-    let registry = tenon::backends();
+    let registry = super::load::backends(&flags.loading)?;
     if flags.json {
         let list: Vec<_> = registry
             .iter()
@@ -20,8 +20,11 @@ pub fn run(flags: &Backends) -> Result<()> {
                         (capability.name.into_owned(), value)
                     })
                     .collect();
+                let options: Vec<_> = backend.options().iter().map(option).collect();
                 json!({
                     "id": backend.id().as_str(),
+                    "library": backend.library(),
+                    "options": options,
                     "description": backend.description(),
                     "capabilities": capabilities,
                 })
@@ -44,7 +47,24 @@ pub fn run(flags: &Backends) -> Result<()> {
         ]);
     }
     say!("{table}")?;
+    for backend in registry.iter() {
+        for option in backend.options() {
+            let (id, kind) = (backend.id(), option.default.kind());
+            let OptionDef {
+                name,
+                scope,
+                default,
+                doc,
+            } = option;
+            say!("{id}.{name}: {doc} ({scope}, {kind}, default {default})")?;
+        }
+    }
     Ok(())
+}
+
+fn option(option: &OptionDef) -> serde_json::Value {
+    json!({"name": option.name, "scope": option.scope.to_string(), "doc": option.doc,
+           "kind": option.default.kind(), "default": value(&option.default)})
 }
 
 fn value(value: &NamedValue) -> serde_json::Value {

@@ -21,7 +21,8 @@ pub fn run(flags: &Compile) -> Result<()> {
             .expected("an ONNX model")
             .at(Location::file(&flags.model)));
     };
-    let compiled = load::compile(&onnx, &flags.compiling, None, &control)?;
+    let registry = load::backends(&flags.compiling.loading)?;
+    let compiled = load::compile(&onnx, &flags.compiling, None, &registry, &control)?;
     if flags.emit_graph {
         say!("{}", compiled.graph_text())?;
         return Ok(());

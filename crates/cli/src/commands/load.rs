@@ -1,12 +1,14 @@
 //! From a file and flags to a model and its inputs.
 
 use crate::flags::{CompileFlags, Cpu, CpuNode, InputFlags};
+use crate::plugin_flags::BackendFlags;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tenon::{
     BackendId, CompileOptions, Compiled, Control, CpuLevel, CpuLibrary, Error, ErrorKind,
-    ImageOptions, LoadOptions, Location, Model, OnnxModel, Result, Source, Tensor, TensorType,
+    ImageOptions, LoadOptions, Location, Model, OnnxModel, Registry, Result, Runtime, Source,
+    Tensor, TensorType,
 };
 
 /// A model ready to run, and how long it took to get there.
@@ -35,6 +37,7 @@ pub fn load(
     control: &Control,
 ) -> Result<(Loaded, GivenFiles)> {
     let mut given = GivenFiles::read(inputs)?;
+    let registry = backends(&compiling.loading)?;
     let options = LoadOptions {
         threads,
         control: control.clone(),
@@ -47,13 +50,21 @@ pub fn load(
         }
         Source::Onnx(onnx) => {
             let start = Instant::now();
-            let compiled = compile(&onnx, compiling, Some((&mut given, inputs)), control)?;
+            let compiled = compile(
+                &onnx,
+                compiling,
+                Some((&mut given, inputs)),
+                &registry,
+                control,
+            )?;
             let package = compiled.into_package()?;
             (package, Some(start.elapsed()))
         }
     };
     let start = Instant::now();
-    let model = tenon::load(&package, &options).map_err(|error| error.at(Location::file(file)))?;
+    let runtime = runtime(registry, &compiling.loading);
+    let model = Model::load(&runtime, &package, &options);
+    let model = model.map_err(|error| error.at(Location::file(file)))?;
     let load_time = start.elapsed();
     if compile_time.is_some() {
         // Those that decided shapes are constants by now; unknown names were refused before.
@@ -67,6 +78,24 @@ pub fn load(
         },
         given,
     ))
+}
+
+/// The built-in backends and those that are loaded; what is passed over is told.
+pub fn backends(flags: &BackendFlags) -> Result<Registry> {
+    let (registry, warnings) = tenon::backends_with(&flags.setup())?;
+    for warning in warnings {
+        eprintln!("warning: {warning}");
+    }
+    Ok(registry)
+}
+
+/// A runtime with these backends; those that it goes on without are told.
+pub fn runtime(registry: Registry, flags: &BackendFlags) -> Runtime {
+    let (runtime, refused) = tenon::runtime_with(registry, &flags.setup());
+    for (id, error) in refused {
+        eprintln!("warning: without backend {id}: {error}");
+    }
+    runtime
 }
 
 /// A package is compiled already: flags that would change that are a mistake.
@@ -99,6 +128,7 @@ pub fn compile(
     onnx: &OnnxModel,
     flags: &CompileFlags,
     given: Option<(&mut GivenFiles, &InputFlags)>,
+    registry: &Registry,
     control: &Control,
 ) -> Result<Compiled> {
     let mut options = CompileOptions {
@@ -148,7 +178,7 @@ pub fn compile(
         let image = image_options(&onnx.signature().metadata, inputs)?;
         options.available = given.read_all(&missing, &image)?;
     }
-    tenon::compile(onnx, &options, control)
+    tenon::compile_with(onnx, &options, registry, control)
 }
 
 fn type_of<'a>(signature: &'a [(String, TensorType)], name: &str) -> Result<&'a TensorType> {

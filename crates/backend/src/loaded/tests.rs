@@ -1,0 +1,607 @@
+//! A Rust backend that has everything, exported and loaded again in one process: what comes back
+//! is what went in.
+
+use super::LoadedBackend;
+use super::core::Core;
+use crate::*;
+use std::alloc::{Layout, alloc, dealloc};
+use std::any::Any;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_graph::{Attribute, Attributes, Graph, NodeId, ValueId, operator::operator};
+use tenon_tensor::{Buffer, BufferMut, DataType, Tensor, TensorType};
+
+/// What happened on the other side.
+#[derive(Default)]
+struct Seen {
+    notes: Mutex<Vec<String>>,
+    count: AtomicU64,
+}
+
+impl Seen {
+    fn note(&self, what: impl Into<String>) {
+        self.notes.lock().unwrap().push(what.into());
+    }
+
+    fn taken(&self) -> Vec<String> {
+        std::mem::take(&mut self.notes.lock().unwrap())
+    }
+}
+
+#[derive(Clone, Default)]
+struct Everything {
+    seen: Arc<Seen>,
+    factor: f32,
+    allocator: Option<Arc<dyn Allocator>>,
+}
+
+fn refused(text: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, text)
+}
+
+impl Backend for Everything {
+    fn id(&self) -> BackendId {
+        BackendId::new("Everything")
+    }
+
+    fn description(&self) -> String {
+        format!("factor {}", self.factor)
+    }
+
+    fn capabilities(&self) -> Vec<Capability> {
+        vec![
+            Capability::new("A", NamedValue::Bool(true)),
+            Capability::new("B", NamedValue::Int(-3)),
+            Capability::new("C", NamedValue::Unsigned(u64::MAX)),
+            Capability::new("D", NamedValue::Float(0.5)),
+            Capability::new("E", NamedValue::String("NHWC".into())),
+        ]
+    }
+
+    fn options(&self) -> Vec<OptionDef> {
+        let option = |name: &'static str, scope, default| OptionDef {
+            name: name.into(),
+            scope,
+            default,
+            doc: "a doc".into(),
+        };
+        vec![
+            option("Factor", OptionScope::Model, NamedValue::Float(1.0)),
+            option(
+                "Device",
+                OptionScope::Creation,
+                NamedValue::String("0".into()),
+            ),
+        ]
+    }
+
+    fn configured(&self, options: &[OptionSetting]) -> Result<Arc<dyn Backend>> {
+        match options {
+            [
+                OptionSetting {
+                    name,
+                    value: NamedValue::Float(factor),
+                },
+            ] if name == "Factor" => Ok(Arc::new(Self {
+                factor: *factor,
+                ..self.clone()
+            })),
+            _ => Err(refused("other options")),
+        }
+    }
+
+    fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
+        self.seen.note(format!(
+            "{} {:?} {:?} {:?}",
+            node.op.name, node.attributes, node.inputs, node.outputs
+        ));
+        Err(match node.op.name {
+            "Add" => return Ok(()),
+            "Neg" => Reason::InputType {
+                input: 1,
+                found: DataType::Bool,
+            },
+            "Abs" => Reason::InputRank { input: 0, found: 7 },
+            "Concat" => Reason::AttributeValue {
+                attribute: "axis",
+                found: "9".into(),
+            },
+            "Gather" => Reason::NotConstant { input: 1 },
+            "Relu" => Reason::Other {
+                text: "not on Sundays".into(),
+            },
+            "Exp" => panic!("supports panics"),
+            _ => Reason::UnknownOperator,
+        }
+        .into())
+    }
+
+    fn optimise(&self, subgraph: &Graph) -> Result<OptimisationViews> {
+        let mut replacement = Graph::new("r");
+        let ty = subgraph.value(subgraph.inputs[0]).ty.clone();
+        let input = replacement.add_value("in", ty.clone());
+        replacement.inputs.push(input);
+        let output = replacement.add_value("out", ty);
+        replacement.outputs.push(output);
+        let mut node = subgraph.nodes[0].clone();
+        (node.inputs, node.outputs) = (vec![Some(input)], vec![Some(output)]);
+        replacement.nodes.push(node);
+        Ok(OptimisationViews {
+            substitutions: vec![Substitution {
+                nodes: vec![NodeId(0)],
+                inputs: subgraph.inputs.clone(),
+                outputs: subgraph.nodes[0]
+                    .outputs
+                    .iter()
+                    .flatten()
+                    .copied()
+                    .collect(),
+                replacement,
+            }],
+            failed: vec![FailedPart::new(vec![NodeId(1)], "too hard")],
+            untouched: vec![NodeId(2)],
+            deleted: vec![NodeId(3)],
+        })
+    }
+
+    fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan> {
+        let constant = spec.inputs[1]
+            .as_ref()
+            .and_then(|input| input.constant.clone());
+        let constant = constant.ok_or_else(|| refused("a plan needs a constant"))?;
+        Ok(WorkloadPlan {
+            scratch_bytes: 100,
+            in_place: vec![InPlace {
+                input: 0,
+                output: 0,
+            }],
+            prepared: vec![Prepared {
+                input: 1,
+                layout: format!("{cpu:?}"),
+                data: BufferMut::copy_of(&reversed(constant.bytes()))?.freeze(),
+            }],
+        })
+    }
+
+    fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+        let prepared = spec.inputs[1]
+            .as_ref()
+            .and_then(|input| input.prepared.clone());
+        let (layout, weights) = prepared.ok_or_else(|| refused("nothing is prepared"))?;
+        self.seen.note(layout);
+        Ok(Box::new(Product {
+            weights,
+            factor: self.factor,
+        }))
+    }
+
+    fn memory_manager(&self) -> Result<Option<Arc<dyn MemoryManager>>> {
+        Ok(Some(Arc::new(Kept(self.seen.clone()))))
+    }
+
+    fn workload_in(
+        &self,
+        spec: &WorkloadSpec,
+        memory: &Arc<dyn MemoryManager>,
+    ) -> Result<Box<dyn Workload>> {
+        let own = memory.as_any().downcast_ref::<Kept>();
+        own.ok_or_else(|| refused("memory of another"))?;
+        self.seen.note("its own memory");
+        self.workload(spec)
+    }
+
+    fn context(&self, options: &CreationOptions) -> Result<Option<Box<dyn BackendContext>>> {
+        self.seen.note(format!("{options:?}"));
+        match options.protected_content {
+            true => Err(refused("no vault here")),
+            false => Ok(Some(Box::new(Kept(self.seen.clone())))),
+        }
+    }
+
+    fn profiling(&self) -> Result<Option<Box<dyn ProfilingContext>>> {
+        let counter = |name: &str| CounterDef {
+            name: name.into(),
+            doc: "counts".into(),
+            unit: "bytes".into(),
+        };
+        Ok(Some(Box::new(Counting {
+            seen: self.seen.clone(),
+            counters: vec![counter("one"), counter("two")],
+        })))
+    }
+
+    fn allocator(&self) -> Option<Arc<dyn Allocator>> {
+        Some(
+            self.allocator
+                .clone()
+                .unwrap_or_else(|| Arc::new(Kept(self.seen.clone()))),
+        )
+    }
+
+    fn with_allocator(&self, allocator: Arc<dyn Allocator>) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::new(Self {
+            allocator: Some(allocator),
+            ..self.clone()
+        }))
+    }
+
+    fn handle_factories(&self) -> Vec<HandleFactory> {
+        vec![HandleFactory {
+            id: "Heap".into(),
+            import: MemorySources(1),
+            export: MemorySources(6),
+            map: true,
+            padding: true,
+        }]
+    }
+
+    fn tensor_handle(&self, factory: &str, ty: &TensorType) -> Result<Box<dyn TensorHandle>> {
+        self.seen.note(format!("{factory} {ty}"));
+        Ok(Box::new(Elements(vec![0; ty.bytes()])))
+    }
+}
+
+fn reversed(bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().rev().copied().collect()
+}
+
+/// The input times the constant that was kept without a copy, times the factor.
+struct Product {
+    weights: Buffer,
+    factor: f32,
+}
+
+impl Workload for Product {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let weight = f32::from_le_bytes(reversed(&self.weights).try_into().unwrap());
+        let (inputs, mut outputs) = operands.split();
+        let x = inputs.slice::<f32>(0)?;
+        let y = outputs.slice::<f32>(0)?;
+        if outputs.scratch::<u8>()?.len() < 100 {
+            return Err(refused("scratch memory is missing"));
+        }
+        for (x, y) in x.iter().zip(y) {
+            if *x < 0.0 {
+                panic!("a negative number");
+            }
+            *y = x * weight * self.factor;
+        }
+        Ok(())
+    }
+
+    fn reads(&self, input: usize) -> bool {
+        input != 1
+    }
+}
+
+/// Memory, a context and an allocator that take notes.
+struct Kept(Arc<Seen>);
+
+impl MemoryManager for Kept {
+    fn acquire(&self) -> Result<()> {
+        self.0.note("acquire");
+        Ok(())
+    }
+
+    fn release(&self) {
+        self.0.note("release");
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl BackendContext for Kept {
+    fn before_load(&self, network: NetworkId) -> Result<()> {
+        self.0.note(format!("before {network}"));
+        Ok(())
+    }
+
+    fn after_unload(&self, network: NetworkId) -> Result<()> {
+        Err(refused("still there").found(network))
+    }
+}
+
+impl Allocator for Kept {
+    fn allocate(&self, bytes: usize, alignment: usize) -> Result<NonNull<u8>> {
+        self.0.note(format!("{bytes} bytes by {alignment}"));
+        let layout = Layout::from_size_align(256, 64).unwrap();
+        if bytes > 256 || alignment > 64 {
+            return Err(refused("too much"));
+        }
+        // SAFETY: the layout's size is not zero.
+        Ok(NonNull::new(unsafe { alloc(layout) }).unwrap())
+    }
+
+    unsafe fn free(&self, start: NonNull<u8>) {
+        self.0.note("free");
+        // SAFETY: from `allocate`.
+        unsafe { dealloc(start.as_ptr(), Layout::from_size_align(256, 64).unwrap()) }
+    }
+
+    fn source(&self) -> MemorySource {
+        MemorySource::DmaBuf
+    }
+}
+
+struct Counting {
+    seen: Arc<Seen>,
+    counters: Vec<CounterDef>,
+}
+
+impl ProfilingContext for Counting {
+    fn counters(&self) -> &[CounterDef] {
+        &self.counters
+    }
+
+    fn enable(&self, on: bool) -> Result<()> {
+        self.seen.count.store(u64::from(on), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn sample(&self, values: &mut [u64]) -> Result<()> {
+        values.copy_from_slice(&[self.seen.count.load(Ordering::Relaxed), u64::MAX]);
+        Ok(())
+    }
+}
+
+struct Elements(Vec<u8>);
+
+impl TensorHandle for Elements {
+    fn copy_in(&mut self, bytes: &[u8]) -> Result<()> {
+        self.0.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn copy_out(&self, bytes: &mut [u8]) -> Result<()> {
+        bytes.copy_from_slice(&self.0);
+        Ok(())
+    }
+}
+
+fn loaded() -> (LoadedBackend, Arc<Seen>) {
+    let seen = Arc::new(Seen::default());
+    let backend = Everything {
+        seen: seen.clone(),
+        factor: 1.0,
+        allocator: None,
+    };
+    let table = export(Arc::new(backend));
+    // SAFETY: a table of `export`, whose functions lie in this program.
+    let core = unsafe { Core::new(table, "Everything".into(), None, Vec::new()) };
+    (LoadedBackend::new(core.unwrap()).unwrap(), seen)
+}
+
+fn f32s(shape: &[usize]) -> TensorType {
+    TensorType::new(DataType::F32, shape).unwrap()
+}
+
+fn ask(backend: &dyn Backend, op: &str, attributes: &Attributes) -> Result<(), Refusal> {
+    let ty = f32s(&[2, 3]);
+    backend.supports(&NodeView {
+        op: operator(op).unwrap(),
+        attributes,
+        inputs: &[Some(&ty), None],
+        constants: &[None, None],
+        outputs: &[Some(&ty)],
+    })
+}
+
+#[test]
+fn identity_capabilities_options_and_factories_come_back() {
+    let (backend, _) = loaded();
+    let original = Everything::default();
+    assert_eq!(backend.id(), original.id());
+    assert_eq!(backend.description(), "factor 1");
+    assert_eq!(backend.capabilities(), original.capabilities());
+    assert_eq!(backend.options(), original.options());
+    assert_eq!(backend.handle_factories(), original.handle_factories());
+}
+
+#[test]
+fn nodes_arrive_whole_and_refusals_come_back_as_data() {
+    let (backend, seen) = loaded();
+    let attributes = Attributes::new()
+        .with("axis", Attribute::Int(-1))
+        .with("f", Attribute::Float(0.25))
+        .with("s", Attribute::String("a\0b".into()))
+        .with("is", Attribute::Ints(vec![1, i64::MIN]))
+        .with("fs", Attribute::Floats(Vec::new()))
+        .with("ss", Attribute::Strings(vec!["".into(), "é".into()]))
+        .with(
+            "t",
+            Attribute::Tensor(Tensor::from_slice([2], &[7i8, -7]).unwrap()),
+        );
+    assert_eq!(ask(&backend, "Add", &attributes), Ok(()));
+    let ty = f32s(&[2, 3]);
+    let (inputs, outputs) = ([Some(&ty), None], [Some(&ty)]);
+    let expected = format!("Add {attributes:?} {inputs:?} {outputs:?}");
+    assert_eq!(seen.taken(), [expected]);
+
+    let none = Attributes::new();
+    let reason = |op| ask(&backend, op, &none).unwrap_err().reason;
+    assert_eq!(reason("Sub"), Reason::UnknownOperator);
+    let found = DataType::Bool;
+    assert_eq!(reason("Neg"), Reason::InputType { input: 1, found });
+    assert_eq!(reason("Abs"), Reason::InputRank { input: 0, found: 7 });
+    let (attribute, found) = ("axis", "9".to_owned());
+    assert_eq!(
+        reason("Concat"),
+        Reason::AttributeValue { attribute, found }
+    );
+    assert_eq!(reason("Gather"), Reason::NotConstant { input: 1 });
+    let text = "not on Sundays".to_owned();
+    assert_eq!(reason("Relu"), Reason::Other { text });
+    let text = "a panic: supports panics".to_owned();
+    assert_eq!(reason("Exp"), Reason::Other { text });
+}
+
+fn spec() -> WorkloadSpec {
+    let input = |ty: TensorType, constant| InputSpec {
+        ty,
+        constant,
+        prepared: None,
+    };
+    let weight = Tensor::from_slice([1], &[2.0f32]).unwrap();
+    WorkloadSpec {
+        op: operator("Mul").unwrap(),
+        attributes: Attributes::new(),
+        inputs: vec![
+            Some(input(f32s(&[3]), None)),
+            Some(input(weight.ty().clone(), Some(weight))),
+        ],
+        outputs: vec![Some(f32s(&[3]))],
+    }
+}
+
+#[test]
+fn plans_and_workloads_keep_constants_and_panics_become_errors() {
+    let (backend, seen) = loaded();
+    let mut spec = spec();
+    let plan = backend.plan(&spec, CpuLevel::Avx2).unwrap();
+    assert_eq!((plan.scratch_bytes, plan.in_place[0].output), (100, 0));
+    assert_eq!(plan.prepared[0].layout, "Avx2");
+    assert_eq!(&*plan.prepared[0].data, reversed(&2.0f32.to_le_bytes()));
+    let missing = backend.workload(&spec).err().unwrap();
+    assert_eq!(
+        missing.to_string(),
+        "backend Everything: nothing is prepared"
+    );
+    assert_eq!(missing.kind(), ErrorKind::Unsupported);
+
+    let form = plan.prepared[0].clone();
+    spec.inputs[1].as_mut().unwrap().prepared = Some((form.layout, form.data));
+    let setting = OptionSetting {
+        name: "Factor".into(),
+        value: NamedValue::Float(10.0),
+    };
+    let tenfold = backend.configured(&[setting]).unwrap();
+    assert_eq!(tenfold.description(), "factor 10");
+    let workload = tenfold.workload(&spec).unwrap();
+    assert!(workload.reads(0) && !workload.reads(1));
+    drop((tenfold, backend, spec));
+    let run = |values: [f32; 3]| {
+        let x = Tensor::from_slice([3], &values).unwrap();
+        let mut operands = OwnedOperands::new(&[Some(&x)], &[Some(f32s(&[3]))], 100).unwrap();
+        operands.execute(&*workload)?;
+        operands.into_outputs()
+    };
+    let outputs = run([1.0, 0.5, 3.0]).unwrap();
+    let numbers = outputs[0].as_ref().unwrap().as_slice::<f32>().unwrap();
+    assert_eq!(numbers, [20.0, 10.0, 60.0]);
+    let error = run([1.0, -1.0, 0.0]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "backend Everything: a panic: a negative number"
+    );
+    assert_eq!(seen.taken(), ["Avx2"]);
+}
+
+#[test]
+fn memory_contexts_and_counters_are_reached() {
+    let (backend, seen) = loaded();
+    let memory = backend.memory_manager().unwrap().unwrap();
+    memory.acquire().unwrap();
+    let mut spec = spec();
+    let form = BufferMut::copy_of(&[0; 4]).unwrap().freeze();
+    spec.inputs[1].as_mut().unwrap().prepared = Some(("plain".into(), form));
+    drop(backend.workload_in(&spec, &memory).unwrap());
+    memory.release();
+    assert_eq!(
+        seen.taken(),
+        ["acquire", "its own memory", "plain", "release"]
+    );
+
+    let mut options = CreationOptions {
+        settings: vec![OptionSetting {
+            name: "Device".into(),
+            value: NamedValue::String("npu:1".into()),
+        }],
+        protected_content: false,
+    };
+    let context = backend.context(&options).unwrap().unwrap();
+    assert_eq!(seen.taken(), [format!("{options:?}")]);
+    context.before_load(NetworkId(5)).unwrap();
+    context.after_load(NetworkId(5)).unwrap();
+    assert_eq!(seen.taken(), ["before network5"]);
+    let error = context.after_unload(NetworkId(5)).unwrap_err();
+    assert!(
+        error.to_string().ends_with("still there: found network5"),
+        "{error}"
+    );
+    options.protected_content = true;
+    let error = backend.context(&options).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().ends_with("no vault here"), "{error}");
+
+    let profiling = backend.profiling().unwrap().unwrap();
+    assert_eq!(profiling.counters()[1].name, "two");
+    profiling.enable(true).unwrap();
+    let mut values = [0; 2];
+    profiling.sample(&mut values).unwrap();
+    assert_eq!(values, [1, u64::MAX]);
+    assert!(profiling.sample(&mut [0]).is_err());
+}
+
+#[test]
+fn allocators_pass_in_both_directions() {
+    let (backend, seen) = loaded();
+    let own = backend.allocator().unwrap();
+    assert_eq!(own.source(), MemorySource::DmaBuf);
+    drop(Allocation::new(&*own, 200, 64).unwrap());
+    assert_eq!(seen.taken(), ["200 bytes by 64", "free"]);
+    let error = Allocation::new(&*own, 1000, 64).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    seen.taken();
+
+    let mine = Arc::new(Seen::default());
+    let other = backend
+        .with_allocator(Arc::new(Kept(mine.clone())))
+        .unwrap();
+    drop(backend);
+    // The allocator that it lends is the one it was lent, over the border and back.
+    let lent = other.allocator().unwrap();
+    drop(Allocation::new(&*lent, 10, 8).unwrap());
+    assert_eq!(mine.taken(), ["10 bytes by 8", "free"]);
+    assert!(seen.taken().is_empty());
+}
+
+#[test]
+fn tensors_of_its_memory_hold_their_elements() {
+    let (backend, seen) = loaded();
+    let mut handle = backend.tensor_handle("Heap", &f32s(&[2])).unwrap();
+    assert_eq!(seen.taken(), ["Heap f32[2]"]);
+    handle.copy_in(&[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
+    let mut back = [0; 8];
+    handle.copy_out(&mut back).unwrap();
+    assert_eq!(back, [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert!(handle.copy_in(&[0; 7]).is_err() && handle.copy_out(&mut [0; 9]).is_err());
+}
+
+#[test]
+fn the_four_lists_come_back() {
+    let (backend, _) = loaded();
+    let mut graph: Graph = "graph \"g\" (%x: f32[2]) -> (%d) {\n\
+        %a = Neg(%x)\n%b = Abs(%a)\n%c = Relu(%b)\n%d = Identity(%c)\n}"
+        .parse()
+        .unwrap();
+    graph.infer_types().unwrap();
+    let views = backend.optimise(&graph).unwrap();
+    views.check(&graph).unwrap();
+    let part = &views.substitutions[0];
+    assert_eq!(
+        (&*part.nodes, &*part.inputs),
+        (&[NodeId(0)][..], &graph.inputs[..])
+    );
+    assert_eq!(part.replacement.nodes[0].op.name, "Neg");
+    assert_eq!(part.replacement.outputs, [ValueId(1)]);
+    assert_eq!(views.failed[0].nodes, [NodeId(1)]);
+    assert_eq!(views.failed[0].refusal.to_string(), "too hard");
+    assert_eq!(
+        (views.untouched, views.deleted),
+        (vec![NodeId(2)], vec![NodeId(3)])
+    );
+}

@@ -1,0 +1,82 @@
+//! Flags of backends that are loaded from libraries.
+
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+use tenon::{BackendSetup, GivenOption};
+
+/// Which backends there are besides the built-in ones.
+#[derive(Args)]
+pub struct BackendFlags {
+    /// Look for backends (VENDOR_NAME_backend.so) in this folder alone, an absolute path; without
+    /// it in the folders of TENON_BACKEND_PATH, separated by colons.
+    #[arg(long, value_name = "DIR", help_heading = "Backends")]
+    pub backend_path: Option<PathBuf>,
+    /// Give a backend an option; repeat for several. `tenon backends` lists them.
+    #[arg(
+        long = "backend-option",
+        value_name = "BACKEND.NAME=VALUE",
+        help_heading = "Backends"
+    )]
+    pub backend_options: Vec<GivenOption>,
+}
+
+impl BackendFlags {
+    /// What the library is asked for.
+    pub fn setup(&self) -> BackendSetup {
+        BackendSetup {
+            folder: self.backend_path.clone(),
+            options: self.backend_options.clone(),
+            protected_content: false,
+        }
+    }
+}
+
+/// Find and check backends that are loaded from libraries.
+#[derive(Args)]
+pub struct Plugin {
+    #[command(subcommand)]
+    pub command: PluginCommand,
+}
+
+#[derive(Subcommand)]
+pub enum PluginCommand {
+    List(PluginList),
+    Check(PluginCheck),
+}
+
+/// List the libraries that would be loaded, and what would be passed over.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tenon plugin list
+  tenon plugin list --backend-path /opt/backends --json")]
+pub struct PluginList {
+    /// The only folder to look in, an absolute path.
+    #[arg(long, value_name = "DIR")]
+    pub backend_path: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Check that a library keeps what the backend interface promises.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tenon plugin check ./Acme_Npu_backend.so
+  tenon plugin check ./Acme_Npu_backend.so --json
+
+The library is checked in a process of its own: a crash is a failed check. Its numbers are compared
+with CpuRef.
+
+Exit status: 0 nothing failed, 1 something did, 2 wrong usage.")]
+pub struct PluginCheck {
+    /// The library.
+    pub library: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Check it in this process.
+    #[arg(long, hide = true)]
+    pub in_process: bool,
+}
