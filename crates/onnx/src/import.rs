@@ -4,6 +4,7 @@ mod constant;
 mod cpu_node;
 mod inline;
 mod interface;
+mod unroll;
 
 use self::cpu_node::CpuNodes;
 use crate::draft::{Draft, DraftNode, Known, Origin};
@@ -170,6 +171,8 @@ impl<'m> Import<'m> {
         }
         match (domain, node.op_type.as_str()) {
             ("", "Constant") => return self.constant(node, scope),
+            ("", "Loop") => return self.unroll_loop(node, &inputs, label, scope),
+            ("", "Scan") => return self.unroll_scan(node, &inputs, label, scope),
             ("", "If") => {
                 if let Some(branch) = self.branch(node, &inputs, scope)? {
                     return self.inline_branch(branch, node, label, scope);

@@ -61,7 +61,7 @@ impl<'m> Import<'m> {
     }
 
     /// Writes out what stands inside a function or branch; an error when that is too deep.
-    fn deeper(&mut self, nodes: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+    pub(super) fn deeper(&mut self, nodes: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         if self.depth >= DEPTH {
             let message = format!("functions and branches are nested more than {DEPTH} deep");
             return Err(invalid(message));
