@@ -16,7 +16,7 @@ use regex_lite::Regex;
 use report::{Report, Verdict};
 use runner::Runner;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tenon_backend::{BackendId, Registry};
 use tenon_graph::Graph;
 use tenon_tensor::Tensor;
@@ -33,11 +33,15 @@ pub struct Options {
     /// Only this backend; all that there are without it.
     #[arg(long, value_name = "ID")]
     backend: Option<String>,
+    /// Load the backends of the libraries in this folder; one called like a built-in one takes its
+    /// place.
+    #[arg(long, value_name = "DIR")]
+    backend_path: Option<PathBuf>,
     /// Print the reports as JSON.
     #[arg(long, conflicts_with = "write")]
     json: bool,
     /// Write docs/conformance.md: both suites, whole, on all built-in backends.
-    #[arg(long, requires = "armnn", requires = "onnx_node", conflicts_with_all = ["backend", "filter"])]
+    #[arg(long, requires = "armnn", requires = "onnx_node", conflicts_with_all = ["backend", "backend_path", "filter"])]
     write: bool,
     /// Only cases whose name contains this.
     filter: Option<String>,
@@ -132,7 +136,7 @@ pub fn run(options: &Options) -> Result<()> {
     if suites.is_empty() {
         return Err("nothing to run: give --armnn FILE.jsonl.gz, --onnx-node or both".into());
     }
-    let registry = tenon_builtin::registry();
+    let registry = backends(options.backend_path.as_deref())?;
     let backends = chosen(&registry, options.backend.as_deref())?;
     let filter = options.filter.as_deref().unwrap_or("");
     let (mut reports, mut sections) = (Vec::new(), Vec::new());
@@ -160,6 +164,24 @@ pub fn run(options: &Options) -> Result<()> {
         0 => Ok(()),
         failed => Err(format!("{failed} cases failed")),
     }
+}
+
+/// The backends of the libraries in a folder, and those built-in ones whose names are not taken.
+fn backends(folder: Option<&Path>) -> Result<Registry> {
+    let mut registry = Registry::new();
+    if let Some(folder) = folder {
+        for warning in registry.load_backends(Some(folder)) {
+            eprintln!("warning: {warning}");
+        }
+    }
+    for backend in tenon_builtin::registry().iter() {
+        if registry.find(&backend.id()).is_none() {
+            registry
+                .register(backend.clone())
+                .map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(registry)
 }
 
 /// The backend of that name, or all.

@@ -17,7 +17,8 @@ Operators are held against tests that other projects wrote. This page is written
 
 and a test keeps it true: a case that stops passing, and one that begins to, fails it until the page
 says so. Without `--write` the command prints a line for each failure and the counts; `--backend ID`
-chooses a backend, a word at the end the cases whose name contains it, `--json` prints everything.
+chooses a backend, `--backend-path DIR` loads those of libraries (docs/backends.md), a word at the end
+chooses the cases whose name contains it, `--json` prints everything.
 
 A case is run twice: its graph compiled into a package, loaded and executed, and node by node through
 the backend interface as it was written. What a backend does not take falls to `CpuRef`, and the
