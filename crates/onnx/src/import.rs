@@ -171,8 +171,12 @@ impl<'m> Import<'m> {
         }
         match (domain, node.op_type.as_str()) {
             ("", "Constant") => return self.constant(node, scope),
-            ("", "Loop") => return self.unroll_loop(node, &inputs, label, scope),
-            ("", "Scan") => return self.unroll_scan(node, &inputs, label, scope),
+            ("", "Loop" | "Scan") => {
+                self.unroll(node, &inputs, label, scope)?;
+                // Where it was refused, its users are not reported too.
+                self.missing_outputs(node, scope);
+                return Ok(());
+            }
             ("", "If") => {
                 if let Some(branch) = self.branch(node, &inputs, scope)? {
                     return self.inline_branch(branch, node, label, scope);

@@ -21,8 +21,22 @@ struct Walk {
 }
 
 impl<'m> Import<'m> {
+    /// Writes out a Loop or a Scan, or reports that it is not supported.
+    pub(super) fn unroll(
+        &mut self,
+        node: &'m NodeProto,
+        inputs: &[Option<ValueId>],
+        label: &str,
+        scope: &mut Scope<'m, '_>,
+    ) -> Result<()> {
+        match node.op_type.as_str() {
+            "Loop" => self.unroll_loop(node, inputs, label, scope),
+            _ => self.unroll_scan(node, inputs, label, scope),
+        }
+    }
+
     /// Writes out a Loop: its number of steps is a constant, and its condition stays true.
-    pub(super) fn unroll_loop(
+    fn unroll_loop(
         &mut self,
         node: &'m NodeProto,
         inputs: &[Option<ValueId>],
@@ -36,7 +50,8 @@ impl<'m> Import<'m> {
         let Some([count]) = count.as_deref() else {
             return self.refuse(&step.origin, unknown("number of steps"));
         };
-        let mut open = input(1).is_none_or(|condition| self.is_true(condition));
+        let before = self.draft.nodes.len();
+        let mut open = input(1).is_none_or(|condition| self.is_true(condition, before));
         if !open && self.draft.constant(input(1)).is_none() {
             return self.refuse(&step.origin, unknown("condition"));
         }
@@ -48,13 +63,14 @@ impl<'m> Import<'m> {
             if !open {
                 break;
             }
+            let before = self.draft.nodes.len();
             let number = self.number_for(&step, Tensor::scalar(at)?);
             let truth = self.number_for(&step, Tensor::from_bools([], &[true])?);
             let given = [Some(number), Some(truth)].into_iter().chain(state);
             let mut made =
                 self.body_step(body, given.collect(), &format!("{label}/{at}/"), scope)?;
             let condition = made.remove(0);
-            open = self.is_true(condition);
+            open = self.is_true(condition, before);
             if !open && self.draft.constant(Some(condition)).is_none() {
                 return self.refuse(&step.origin, unknown("condition after a step"));
             }
@@ -73,7 +89,7 @@ impl<'m> Import<'m> {
     }
 
     /// Writes out a Scan: the extent of what it walks along is known.
-    pub(super) fn unroll_scan(
+    fn unroll_scan(
         &mut self,
         node: &'m NodeProto,
         inputs: &[Option<ValueId>],
@@ -218,25 +234,21 @@ impl<'m> Import<'m> {
         self.draft.constant_for(step, "step", tensor)
     }
 
-    /// Whether a value is the constant true, itself or handed on.
-    fn is_true(&self, value: ValueId) -> bool {
+    /// Whether a value is the constant true, itself or handed on by nodes from `first` on.
+    fn is_true(&self, value: ValueId, first: usize) -> bool {
         let mut value = value;
-        loop {
-            if let Some(constant) = self.draft.constant(Some(value)) {
-                return constant.dtype() == DataType::Bool && constant.bytes() == [1];
-            }
-            let maker = self
-                .draft
-                .nodes
-                .iter()
-                .rev()
-                .find(|node| node.outputs.contains(&Some(value)));
-            let source = maker.filter(|maker| maker.operator == "Identity");
-            match source.and_then(|maker| maker.inputs.first().copied().flatten()) {
-                Some(source) => value = source,
-                None => return false,
+        // Makers stand before users.
+        for node in self.draft.nodes.iter().skip(first).rev() {
+            if node.outputs.contains(&Some(value)) {
+                match node.inputs.first() {
+                    Some(&Some(source)) if node.operator == "Identity" => value = source,
+                    _ => return false,
+                }
             }
         }
+        let constant = self.draft.constant(Some(value));
+        constant
+            .is_some_and(|constant| constant.dtype() == DataType::Bool && constant.bytes() == [1])
     }
 
     /// The extent of what a Scan walks along, when its type is known.

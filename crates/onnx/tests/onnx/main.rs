@@ -3,6 +3,7 @@
 mod build;
 mod functions;
 mod hostile;
+mod loops;
 mod older_forms;
 mod python;
 mod signature;

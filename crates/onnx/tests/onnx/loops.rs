@@ -1,0 +1,126 @@
+//! Loop and Scan, written out where the number of their steps is known.
+
+use crate::build::*;
+use tenon_onnx::proto::*;
+
+fn number(name: &str, value: i64) -> TensorProto {
+    TensorProto {
+        name: name.into(),
+        data_type: data_type::INT64,
+        int64_data: vec![value],
+        ..Default::default()
+    }
+}
+
+/// A Loop of `count` steps that adds x to a sum, which it also collects.
+fn sums(count: i64) -> Build {
+    let body = GraphProto {
+        input: vec![
+            info("step", data_type::INT64, &[]),
+            info("open", data_type::BOOL, &[]),
+            info("sum", data_type::FLOAT, &["2"]),
+        ],
+        node: vec![
+            node("Identity", &["open"], &["still"], &[]),
+            node("Add", &["sum", "x"], &["next"], &[]),
+        ],
+        output: vec![
+            info("still", data_type::BOOL, &[]),
+            info("next", data_type::FLOAT, &["2"]),
+            info("next", data_type::FLOAT, &["2"]),
+        ],
+        ..Default::default()
+    };
+    let mut build = model(17)
+        .input("x", &["2"])
+        .node(node(
+            "Loop",
+            &["count", "", "x"],
+            &["last", "all"],
+            &[graph("body", body)],
+        ))
+        .output("last")
+        .output("all");
+    build.graph().initializer.push(number("count", count));
+    build
+}
+
+fn operators(build: &Build) -> Vec<&'static str> {
+    let graph = build.import().unwrap();
+    graph.nodes.iter().map(|node| node.op.name).collect()
+}
+
+#[test]
+fn a_loop_of_known_steps_is_written_out() {
+    let expected = [
+        "Add",
+        "Add",
+        "Add",
+        "Unsqueeze",
+        "Unsqueeze",
+        "Unsqueeze",
+        "Concat",
+        "Identity",
+        "Identity",
+    ];
+    assert_eq!(operators(&sums(3)), expected);
+}
+
+#[test]
+fn a_loop_without_end_is_refused_before_memory_is_used_up() {
+    let error = sums(i64::MAX).error();
+    assert!(error.contains("inlined, take more than"), "{error}");
+}
+
+#[test]
+fn what_no_step_makes_has_no_shape() {
+    let error = sums(0).error();
+    assert!(error.contains("no step makes the output"), "{error}");
+}
+
+#[test]
+fn a_loop_of_unknown_steps_is_unsupported() {
+    let mut build = sums(1).typed_input("other", data_type::INT64, &[]);
+    build.graph().node[0].input[0] = "other".into();
+    let error = build.error();
+    assert!(
+        error.contains("its number of steps is not known when importing"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_scan_walks_along_an_axis_both_ways() {
+    let body = GraphProto {
+        input: vec![
+            info("sum", data_type::FLOAT, &["2"]),
+            info("part", data_type::FLOAT, &["2"]),
+        ],
+        node: vec![node("Add", &["sum", "part"], &["next"], &[])],
+        output: vec![
+            info("next", data_type::FLOAT, &["2"]),
+            info("next", data_type::FLOAT, &["2"]),
+        ],
+        ..Default::default()
+    };
+    let attributes = [
+        graph("body", body),
+        int("num_scan_inputs", 1),
+        ints("scan_input_axes", &[1]),
+        ints("scan_input_directions", &[1]),
+    ];
+    let build = model(17)
+        .input("start", &["2"])
+        .input("x", &["2", "3"])
+        .node(node("Scan", &["start", "x"], &["last", "all"], &attributes))
+        .output("all");
+    let graph = build.import().unwrap();
+    let places: Vec<i64> = graph
+        .nodes
+        .iter()
+        .filter(|node| node.op.name == "Gather")
+        .filter_map(|node| graph.value(node.inputs[1]?).constant.as_ref()?.to_i64s())
+        .flatten()
+        .collect();
+    assert_eq!(places, [2, 1, 0]);
+}
