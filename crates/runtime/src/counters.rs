@@ -11,7 +11,7 @@ const PARTS: u64 = 8;
 
 /// Buckets of a histogram of nanoseconds: those below [`PARTS`] are exact, then [`PARTS`] for each
 /// power of two.
-const BUCKETS: usize = (64 - PARTS.ilog2() as usize) * PARTS as usize;
+const BUCKETS: usize = (64 - PARTS.ilog2() as usize + 1) * PARTS as usize;
 
 /// How one execution ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
