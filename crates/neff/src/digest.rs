@@ -8,7 +8,7 @@ use blake3::hazmat::{self, ChainingValue, HasherExt, Mode};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::OnceLock;
-use tenon_base::{Control, Location, Result, pool};
+use tenon_base::{Control, Error, Location, Result, pool};
 use tenon_tensor::Buffer;
 
 /// The name of the member.
@@ -314,6 +314,18 @@ impl CheckedPackage {
             .check(name, &bytes)
             .map_err(|error| self.package.locate(error))?;
         Ok(bytes)
+    }
+
+    /// Checks members that were not used yet, on all threads; all that differ are told.
+    pub fn check(&self, names: &[String]) -> Result<()> {
+        let checked: Vec<OnceLock<Result<()>>> = names.iter().map(|_| OnceLock::new()).collect();
+        pool::for_each(names.len(), |index| {
+            checked[index].get_or_init(|| self.member(&names[index]).map(drop));
+        });
+        let errors = checked
+            .into_iter()
+            .filter_map(|slot| slot.into_inner()?.err());
+        Error::from_all(errors).map_or(Ok(()), Err)
     }
 }
 

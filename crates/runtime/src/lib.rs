@@ -14,6 +14,7 @@ mod cores;
 mod counters;
 mod cpu_node;
 mod inputs;
+mod integrity;
 mod load;
 mod log;
 mod model;
@@ -48,5 +49,6 @@ pub use runtime::Runtime;
 pub use tap::{Tap, Tapped};
 pub use tensors::{CoreTensor, MAX_HOST_BYTES, Placement, TensorSet};
 pub use transfers::{
-    DescriptorRow, PackageTransfers, TransferCore, TransferOutcome, descriptor_rows, run_transfers,
+    DescriptorRow, EngineFunction, PackageTransfers, TransferCore, TransferOutcome,
+    descriptor_rows, run_transfers,
 };

@@ -2,6 +2,7 @@
 
 use crate::core_node::CoreNode;
 use crate::cpu_node::allowed_by_environment;
+use crate::integrity::Integrity;
 use crate::model::{Inner, Nodes};
 use crate::residence::Residence;
 use crate::walker::Walker;
@@ -27,6 +28,9 @@ pub struct LoadOptions {
     pub native_nodes: bool,
     /// Whether every execution looks for NaN in what nodes make ([`NanCheck`](crate::NanCheck)).
     pub nan_check: bool,
+    /// Whether the package is compared with its digests: what loading reads now, constants when
+    /// the model is first executed.
+    pub check_digests: bool,
 }
 
 impl Default for LoadOptions {
@@ -41,6 +45,7 @@ impl Default for LoadOptions {
             max_in_flight: std::thread::available_parallelism().map_or(1, |count| count.get()),
             native_nodes: allowed_by_environment(),
             nan_check: numbers::asked_for_by_environment(),
+            check_digests: false,
         }
     }
 }
@@ -52,7 +57,13 @@ impl Model {
     /// A package of another compiler, a malformed one, or one that needs backends or kernels that
     /// the runtime does not have. All problems of the program are told together.
     pub fn load(runtime: &Runtime, package: &Package, options: &LoadOptions) -> Result<Self> {
-        let load = || load_graph(runtime, NodeGraph::read(package)?, options);
+        let load = || {
+            let graph = NodeGraph::read(package)?;
+            let integrity = options
+                .check_digests
+                .then(|| Integrity::of(package, &graph));
+            load_graph(runtime, graph, integrity.transpose()?, options)
+        };
         let loaded = match options.threads {
             Some(limit) => pool::with_thread_limit(limit, load),
             None => load(),
@@ -64,7 +75,12 @@ impl Model {
     }
 }
 
-fn load_graph(runtime: &Runtime, graph: NodeGraph, options: &LoadOptions) -> Result<Model> {
+fn load_graph(
+    runtime: &Runtime,
+    graph: NodeGraph,
+    integrity: Option<Integrity>,
+    options: &LoadOptions,
+) -> Result<Model> {
     let (backends, memories) = runtime.backends.for_model()?;
     let residence = Residence::begin(runtime, memories)?;
     let runtime = &runtime.with_backends(backends);
@@ -101,6 +117,7 @@ fn load_graph(runtime: &Runtime, graph: NodeGraph, options: &LoadOptions) -> Res
         nodes,
         threads: options.threads,
         nan_check: options.nan_check,
+        integrity,
         uncontrolled: Control::new(),
         residence,
     })))

@@ -1,6 +1,7 @@
 //! A loaded model, and its execution.
 
 use crate::core_node::CoreNode;
+use crate::integrity::Integrity;
 use crate::numbers::Checked;
 use crate::profile::Watch;
 use crate::residence::Residence;
@@ -38,6 +39,8 @@ pub(crate) struct Inner {
     pub plan: MemoryPlan,
     pub threads: Option<usize>,
     pub nan_check: bool,
+    /// What is still to be compared with the package's digests.
+    pub integrity: Option<Integrity>,
     /// For executions without a control of their own; made once, for it takes memory.
     pub uncontrolled: Control,
     /// Last, so that it is dropped when nothing of the backends is left.
@@ -197,6 +200,9 @@ impl Model {
             tap,
             cores,
         } = options;
+        if let Some(integrity) = &self.0.integrity {
+            integrity.constants()?;
+        }
         let control = control.unwrap_or(&self.0.uncontrolled);
         let checked = Checked(tap);
         let tap = match self.0.nan_check {
