@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_netlist::testing::TestConfig;
-use tenon_netlist::{Arch, Graph, Netlist, Op, Queue, QueueKind};
+use tenon_netlist::{Arch, Graph, Netlist, Op, Queue, QueueKind, temporal_graphs};
 
 /// How a netlist is run.
 #[derive(Debug, Clone)]
@@ -338,41 +338,15 @@ pub(crate) fn sized(queue: &Queue) -> Result<[usize; 3]> {
     }
 }
 
-/// Each graph with those that are connected to it op to op, itself included, in the file's order.
+/// Each graph with those that run together with it, itself included.
 fn groups(netlist: &Netlist) -> HashMap<&str, Vec<&str>> {
-    let home: HashMap<&str, usize> = netlist
-        .graphs
-        .iter()
-        .enumerate()
-        .flat_map(|(index, graph)| {
-            graph
-                .ops
-                .iter()
-                .map(move |op| (op.name.value.as_str(), index))
-        })
-        .collect();
-    let mut group: Vec<usize> = (0..netlist.graphs.len()).collect();
-    for (index, graph) in netlist.graphs.iter().enumerate() {
-        for input in graph.ops.iter().flat_map(|op| &op.inputs) {
-            let Some(&other) = home.get(input.name.value.as_str()) else {
-                continue;
-            };
-            let (from, to) = (
-                group[other].max(group[index]),
-                group[other].min(group[index]),
-            );
-            if from != to {
-                group
-                    .iter_mut()
-                    .filter(|number| **number == from)
-                    .for_each(|number| *number = to);
-            }
-        }
+    let mut groups = HashMap::new();
+    for group in temporal_graphs(netlist) {
+        let names: Vec<&str> = group
+            .iter()
+            .map(|graph| graph.name.value.as_str())
+            .collect();
+        groups.extend(names.iter().map(|&member| (member, names.clone())));
     }
-    let name = |index: usize| netlist.graphs[index].name.value.as_str();
-    let together = |index: usize| {
-        let members = (0..group.len()).filter(|&other| group[other] == group[index]);
-        (name(index), members.map(name).collect())
-    };
-    (0..group.len()).map(together).collect()
+    groups
 }

@@ -6,6 +6,8 @@
 //! * [`check`] holds it against the rules; [`TileShape`] computes shapes through TMs.
 //! * [`check_device`] asks whether a [`Device`] can hold and run it.
 //! * [`testing`] reads what a netlist says about testing itself: data to run on, how answers compare.
+//! * [`MemoryUse`] counts what it takes of memories, [`GraphEstimate`] and [`PerformanceCheck`] ask how
+//!   fast it ought to be; [`Code`] shows a program, [`temporal_graphs`] what runs together.
 //! * [`data`] has the bytes of its numbers: formats, tiles, buffers of queues.
 //! * [`Rule`] lists what may be wrong; a [`Finding`] says where, with the line and a mark under it.
 //!
@@ -21,22 +23,27 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod code;
 pub mod data;
 mod device;
 mod finding;
 mod links;
 mod netlist;
+mod performance;
 mod print;
 mod read;
 mod rules;
 mod shape;
 mod source;
+mod temporal;
 pub mod testing;
+mod usage;
 mod words;
 mod yaml;
 mod yaml_text;
 
 pub use attributes::{AttributeKey, AttributeType, AttributeValue, Attributes};
+pub use code::Code;
 pub use device::Device;
 pub use finding::{Finding, Findings, Severity};
 pub use links::{Links, Node as LinkedNode};
@@ -44,10 +51,15 @@ pub use netlist::{
     Address, Blocking, Buffer, FusedOp, Graph, Input, Instruction, Netlist, Op, Operand, Operation,
     Pad, Program, Queue, QueueSetting, ScheduledOp, SettingKey, TileBroadcast, Tm,
 };
+pub use performance::{
+    GraphEstimate, Measured, Metric, MetricOutcome, OpEstimate, PerformanceCheck,
+};
 pub use read::{Read, read};
 pub use rules::{NOT_CHECKED, Rule, check, check_device};
 pub use shape::TileShape;
 pub use source::{Source, Span, Spanned};
+pub use temporal::temporal_graphs;
+pub use usage::{ChannelUse, CoreUse, MemoryUse};
 pub use words::{
     Arch, DataFormat, Layout, MathFidelity, Memory, OpKind, QueueKind, UblockOrder, Word,
 };

@@ -2,10 +2,10 @@
 //! here changes a number.
 
 use super::Rule;
-use crate::data::{QueueLayout, TileLayout};
 use crate::device::Device;
 use crate::links::{Links, Node};
 use crate::netlist::{Instruction, Netlist, Op, Operand, Queue, SettingKey};
+use crate::usage;
 use crate::words::{Arch, Memory, OpKind, QueueKind};
 use crate::{Finding, Findings};
 use std::collections::HashSet;
@@ -75,13 +75,7 @@ impl Strict<'_> {
 
     /// The bytes of one buffer of a queue.
     fn buffer_bytes(&self, queue: &Queue) -> Option<u64> {
-        let untilized = match self.links.find(&queue.input.value) {
-            Some(Node::Op(_, op)) => op.untilize_output.is_some_and(|flag| flag.value),
-            _ => false,
-        };
-        QueueLayout::new(queue, self.device.arch, untilized)
-            .buffer_bytes()
-            .map(|bytes| bytes as u64)
+        usage::buffer_bytes(&self.links, queue, self.device.arch)
     }
 
     fn queue(&mut self, queue: &Queue) {
@@ -273,13 +267,7 @@ impl Strict<'_> {
             return;
         }
         let arch = self.device.arch;
-        let tile = |format| TileLayout::new(format, op.blocking.tile(), arch).bytes() as u64;
-        let mblock = op.blocking.tiles_per_core();
-        let output = mblock
-            .saturating_mul(op.buf_size_mb.value.into())
-            .saturating_mul(tile(op.out_df.value));
-        let inputs: u64 = op.inputs.iter().map(|input| 2 * tile(input.df.value)).sum();
-        let needed = output.saturating_add(inputs);
+        let needed = usage::core_bytes(op, arch);
         let start = L1_START[usize::from(arch == Arch::Blackhole)];
         let room = self.device.l1_bytes.saturating_sub(start);
         if needed > room {

@@ -5,14 +5,14 @@ use crate::yaml::{Node, NodeKind};
 use crate::{Finding, Findings, Rule};
 
 /// A section of a netlist by name.
-pub(super) fn section<'n>(netlist: &'n Netlist, name: &str) -> Option<&'n Node> {
+pub(crate) fn section<'n>(netlist: &'n Netlist, name: &str) -> Option<&'n Node> {
     let mut sections = netlist.others.iter().rev();
     let (_, node) = sections.find(|(key, _)| key.value == name)?;
     Some(node)
 }
 
 /// The entries of a map; none of anything else.
-pub(super) fn entries(node: &Node) -> impl Iterator<Item = (&str, &Node)> {
+pub(crate) fn entries(node: &Node) -> impl Iterator<Item = (&str, &Node)> {
     let entries = match &node.kind {
         NodeKind::Map(entries) => entries.as_slice(),
         _ => &[],
@@ -23,7 +23,7 @@ pub(super) fn entries(node: &Node) -> impl Iterator<Item = (&str, &Node)> {
 }
 
 /// The texts of a list, or a single one.
-pub(super) fn texts(node: &Node) -> Vec<String> {
+pub(crate) fn texts(node: &Node) -> Vec<String> {
     match &node.kind {
         NodeKind::Sequence(nodes) => nodes
             .iter()
@@ -35,7 +35,7 @@ pub(super) fn texts(node: &Node) -> Vec<String> {
 }
 
 /// A number, or a finding.
-pub(super) fn number(node: &Node, findings: &mut Findings) -> Option<f64> {
+pub(crate) fn number(node: &Node, findings: &mut Findings) -> Option<f64> {
     let text = node.text().unwrap_or_default();
     let value = text.trim().parse::<f64>().ok();
     if value.is_none() {
@@ -45,7 +45,7 @@ pub(super) fn number(node: &Node, findings: &mut Findings) -> Option<f64> {
 }
 
 /// Two integers `[first, last]`, both from 1, or a finding.
-pub(super) fn range(node: &Node, findings: &mut Findings) -> Option<[u32; 2]> {
+pub(crate) fn range(node: &Node, findings: &mut Findings) -> Option<[u32; 2]> {
     let parts: Vec<u32> = texts(node)
         .iter()
         .filter_map(|text| text.parse().ok())
@@ -60,14 +60,14 @@ pub(super) fn range(node: &Node, findings: &mut Findings) -> Option<[u32; 2]> {
 }
 
 /// Tells that a value is not what it should be.
-pub(super) fn wrong(node: &Node, expected: &str, findings: &mut Findings) {
+pub(crate) fn wrong(node: &Node, expected: &str, findings: &mut Findings) {
     let finding = Finding::new(Rule::TestConfig, node.span, "wrong value").expected(expected);
     let found = node.text().map_or(node.kind_name(), |text| text).to_owned();
     findings.push(finding.found(found));
 }
 
 /// Tells that a key is not known.
-pub(super) fn unknown(key: &str, node: &Node, findings: &mut Findings) {
+pub(crate) fn unknown(key: &str, node: &Node, findings: &mut Findings) {
     let message = format!("unknown key '{key}'");
     findings.push(Finding::new(Rule::TestConfig, node.span, message));
 }

@@ -8,7 +8,7 @@
 mod comparison;
 mod config;
 mod encoding;
-mod fields;
+pub(crate) mod fields;
 mod random;
 mod stimulus;
 

@@ -1,0 +1,153 @@
+//! What a netlist takes of a device's memories (facts 5.4 and 7.2).
+
+use crate::data::{QueueLayout, TileLayout};
+use crate::links::{Links, Node};
+use crate::netlist::{Graph, Netlist, Op, Queue};
+use crate::words::{Arch, Memory, OpKind};
+use std::collections::{BTreeMap, HashSet};
+
+/// What one op takes of the memory of each of its cores.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CoreUse<'n> {
+    /// The graph.
+    pub graph: &'n Graph,
+    /// The op.
+    pub op: &'n Op,
+    /// Cores.
+    pub cores: u64,
+    /// Bytes in each, at least: buffers of the output and of two tiles of every input.
+    pub bytes: u64,
+}
+
+/// What queues take of one channel of a device's memory, or of one region of the host's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChannelUse {
+    /// Bytes of all buffers; those that share a place count once.
+    pub bytes: u64,
+    /// Buffers.
+    pub buffers: u64,
+    /// The byte behind the last.
+    pub end: u64,
+}
+
+/// What a netlist takes of all memories.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct MemoryUse<'n> {
+    /// By op, in the order of the file; Ethernet ops have no worker cores.
+    pub cores: Vec<CoreUse<'n>>,
+    /// By device and channel.
+    pub channels: BTreeMap<(u32, u32), ChannelUse>,
+    /// By device and region of the host's memory.
+    pub regions: BTreeMap<(u32, u32), ChannelUse>,
+    /// Queues whose size no memory has.
+    pub too_large: Vec<&'n Queue>,
+}
+
+/// Bytes that one core of `op` must hold at least on `arch`: the buffer of its output, and two
+/// tiles of each input.
+pub fn core_bytes(op: &Op, arch: Arch) -> u64 {
+    let tile = |format| TileLayout::new(format, op.blocking.tile(), arch).bytes() as u64;
+    let tiles = op
+        .blocking
+        .tiles_per_core()
+        .saturating_mul(op.buf_size_mb.value.into());
+    let inputs: u64 = op.inputs.iter().map(|input| 2 * tile(input.df.value)).sum();
+    tiles
+        .saturating_mul(tile(op.out_df.value))
+        .saturating_add(inputs)
+}
+
+/// Bytes of one buffer of `queue` on `arch`; `None` when no memory has them.
+pub fn buffer_bytes(links: &Links<'_>, queue: &Queue, arch: Arch) -> Option<u64> {
+    let untilized = match links.find(&queue.input.value) {
+        Some(Node::Op(_, op)) => op.untilize_output.is_some_and(|flag| flag.value),
+        _ => false,
+    };
+    let bytes = QueueLayout::new(queue, arch, untilized).buffer_bytes()?;
+    Some(bytes as u64)
+}
+
+impl<'n> MemoryUse<'n> {
+    /// What `netlist` takes on `arch`.
+    pub fn of(netlist: &'n Netlist, arch: Arch) -> Self {
+        let links = Links::new(netlist);
+        let mut all = Self::default();
+        let ops = netlist
+            .ops()
+            .filter(|(_, op)| op.kind.value != OpKind::EthernetDatacopy);
+        all.cores = ops
+            .map(|(graph, op)| {
+                let [rows, columns] = op.blocking.grid_size.value.map(u64::from);
+                CoreUse {
+                    graph,
+                    op,
+                    cores: rows * columns,
+                    bytes: core_bytes(op, arch),
+                }
+            })
+            .collect();
+        let mut places = HashSet::new();
+        for queue in &netlist.queues {
+            let Some(bytes) = buffer_bytes(&links, queue, arch) else {
+                all.too_large.push(queue);
+                continue;
+            };
+            let memory = match queue.loc.value {
+                Memory::Dram => &mut all.channels,
+                Memory::Host => &mut all.regions,
+            };
+            for device in &queue.target_device {
+                for buffer in &queue.buffers {
+                    let address = buffer.value;
+                    let place = (device.value, address.channel);
+                    let channel: &mut ChannelUse = memory.entry(place).or_default();
+                    channel.end = channel.end.max(address.byte.saturating_add(bytes));
+                    // Views of one ram share their buffers.
+                    if places.insert((queue.loc.value, place, address.byte)) {
+                        channel.bytes = channel.bytes.saturating_add(bytes);
+                        channel.buffers += 1;
+                    }
+                }
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Source, read};
+
+    #[test]
+    fn buffers_are_counted_by_channel() {
+        let text = "\
+devices: {arch: grayskull}
+queues:
+  a: {type: queue, input: HOST, entries: 2, grid_size: [1, 2], t: 1, mblock: [1, 1], ublock: [1, 1], df: Float16_b, target_device: 0, loc: dram, dram: [[0, 0x1000], [3, 0x2000]]}
+  b: {type: ram, input: HOST, entries: 1, grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [2, 1], df: Bfp8_b, target_device: 0, loc: dram, dram: [[0, 0x8000]]}
+  c: {type: queue, input: m, entries: 1, grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [1, 1], df: Float16, target_device: 1, loc: host, host: [0x100]}
+";
+        let netlist = read(&Source::new("q.yaml", text)).netlist;
+        let memory = MemoryUse::of(&netlist, Arch::Grayskull);
+        // Facts 5.3 and 5.4: a tile of Float16_b has 2080 bytes, one of Bfp8_b 1120, a header 32.
+        let (a, b) = (2 * 2080 + 32, 2 * 1120 + 32);
+        assert_eq!(
+            memory.channels[&(0, 0)],
+            ChannelUse {
+                bytes: a + b,
+                buffers: 2,
+                end: 0x8000 + b
+            }
+        );
+        assert_eq!(
+            memory.channels[&(0, 3)],
+            ChannelUse {
+                bytes: a,
+                buffers: 1,
+                end: 0x2000 + a
+            }
+        );
+        assert_eq!(memory.regions[&(1, 0)].bytes, 2080 + 32);
+    }
+}
