@@ -56,6 +56,11 @@ const TARGETS: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
+        "netlist",
+        "a netlist: read, checked, printed, read again, run plainly",
+        &["fuzz/seeds/netlist", "tests/netlists"],
+    ),
+    (
         "graph",
         "graph text: parsed, printed, parsed, inferred",
         &[],

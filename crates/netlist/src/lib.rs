@@ -2,7 +2,7 @@
 //! (seed buda-netlist; where the code of the original differs, the facts).
 //!
 //! * [`read`] turns YAML into a [`Netlist`] whose every value knows its place.
-//! * A [`Netlist`] displays as YAML in one layout that reads back equal.
+//! * A [`Netlist`] displays as YAML in one layout that reads back equal; [`formatted`] keeps comments.
 //! * [`check`] holds it against the rules; [`TileShape`] computes shapes through TMs.
 //! * [`check_device`] asks whether a [`Device`] can hold and run it.
 //! * [`testing`] reads what a netlist says about testing itself: data to run on, how answers compare.
@@ -24,6 +24,7 @@
 
 mod attributes;
 mod code;
+mod comments;
 pub mod data;
 mod device;
 mod finding;
@@ -44,6 +45,7 @@ mod yaml_text;
 
 pub use attributes::{AttributeKey, AttributeType, AttributeValue, Attributes};
 pub use code::Code;
+pub use comments::formatted;
 pub use device::Device;
 pub use finding::{Finding, Findings, Severity};
 pub use links::{Links, Node as LinkedNode};

@@ -1,4 +1,4 @@
-//! A netlist as text: one stable layout that reads back equal. Comments are not kept.
+//! A netlist as text: one stable layout that reads back equal.
 
 use crate::attributes::{AttributeValue, Attributes};
 use crate::netlist::{

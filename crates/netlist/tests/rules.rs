@@ -301,6 +301,11 @@ fn broken_by_several() -> Vec<(&'static str, String)> {
             .replace("m_k: 2, u_kt: 2, bias: true", "m_k: 2, u_kt: 2, bias: true, l1_acc: true")
             .replace("in_df: [Float16_b, Float16_b, Float16_b], out_df: Float16_b, intermed_df: Float16_b", "in_df: [Float16_b, Float16_b, Float16_b], out_df: Float16_b, intermed_df: Bfp8_b")),
         ("gradient", GOOD.replace("type: ram, input: sum", "type: queue, input: sum")),
+        ("device-output", GOOD.replace(
+            "grad: {type: ram, input: sum, entries: 1, grid_size: [1, 1], t: 2, mblock: [1, 1], ublock: [2, 2]",
+            "grad: {type: ram, input: sum, entries: 1, grid_size: [1, 1], t: 2, mblock: [2, 1], ublock: [1, 2]",
+        )),
+        ("device-dynamic", GOOD.replace("      - loop:", "      - allocate_queue: [out]\n      - loop:")),
         ("grayskull", GOOD
             .replace("arch: [wormhole_b0]", "arch: grayskull")
             .replace("acc_df: Float16_b", "acc_df: Float32")),

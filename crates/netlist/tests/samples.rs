@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tenon_netlist::{Device, Severity, Source, check, check_device, read};
+use tenon_netlist::{Device, Severity, Source, check, check_device, formatted, read};
 
 /// All netlists under the folder of extra data; none when it is not there.
 fn samples() -> Vec<PathBuf> {
@@ -79,6 +79,15 @@ fn every_sample_prints_and_reads_back_equal() {
             shown.join("\n")
         );
         assert_eq!(first.netlist, second.netlist, "{}", path.display());
+        let commented = Source::new("commented.yaml", formatted(&source, &first.netlist));
+        let third = read(&commented);
+        assert_eq!(first.netlist, third.netlist, "{}", path.display());
+        assert_eq!(
+            formatted(&commented, &third.netlist),
+            commented.text(),
+            "{}",
+            path.display()
+        );
         assert_eq!(
             second.netlist.to_string(),
             printed.text(),

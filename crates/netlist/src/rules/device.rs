@@ -4,7 +4,8 @@
 use super::Rule;
 use crate::device::Device;
 use crate::links::{Links, Node};
-use crate::netlist::{Instruction, Netlist, Op, Operand, Queue, SettingKey};
+use crate::netlist::{Blocking, Instruction, Netlist, Op, Operand, Queue, SettingKey};
+use crate::source::{Span, Spanned};
 use crate::usage;
 use crate::words::{Arch, Memory, OpKind, QueueKind};
 use crate::{Finding, Findings};
@@ -12,11 +13,14 @@ use std::collections::HashSet;
 
 /// What the facts do not define far enough to check.
 pub const NOT_CHECKED: &[&str] = &[
-    "links between devices and counts of hosts",
+    "links between devices, counts of devices and of hosts",
     "granularity of scattering TMs through pipes",
     "forks and joins beyond 8 streams a core",
+    "multicast inputs of fused ops",
+    "buffers of queues that several cores fill through one pipe",
+    "unique ids of entries",
     "sizes of the overlay",
-    "the area at the bottom of each channel that is kept for the device itself",
+    "the areas of each channel that are kept for the device itself and for other devices",
 ];
 
 /// Streams between memory and one core, in each direction.
@@ -25,6 +29,9 @@ const STREAMS: usize = 8;
 const L1_START: [u64; 2] = [208_896, 221_248];
 /// Bytes of host memory that one channel reaches: 1 GiB less 128 MiB of scratch.
 const HOST_BYTES: u64 = (1 << 30) - (128 << 20);
+
+/// A buffer: its memory, first byte, the byte behind the last, where it stands, its queue.
+type Place<'n> = ((Memory, u32, u32), u64, u64, Span, &'n Queue);
 
 struct Strict<'n> {
     netlist: &'n Netlist,
@@ -51,12 +58,13 @@ pub fn check_device(netlist: &Netlist, device: &Device) -> Findings {
         strict.streams(op);
         strict.buffer(op);
         strict.core_memory(op);
+        strict.outputs(op);
     }
     strict.settings();
     strict.findings.sorted()
 }
 
-impl Strict<'_> {
+impl<'n> Strict<'n> {
     fn report(&mut self, finding: Finding) {
         self.findings.push(finding);
     }
@@ -110,35 +118,73 @@ impl Strict<'_> {
         }
     }
 
-    /// Buffers of queues that live all the time. Those that programs allocate take turns, and
-    /// views of one ram share it.
-    fn overlaps(&mut self) {
-        let dynamic: HashSet<&str> = self
-            .netlist
-            .programs
-            .iter()
+    /// The queues that programs allocate.
+    fn dynamic(&self) -> HashSet<&'n str> {
+        let programs = self.netlist.programs.iter();
+        let allocated = programs
             .flat_map(|program| &program.instructions)
             .filter_map(|instruction| match &instruction.value {
                 Instruction::AllocateQueue(queues) => Some(queues),
                 _ => None,
-            })
+            });
+        allocated
             .flatten()
             .map(|queue| queue.value.as_str())
+            .collect()
+    }
+
+    /// Where the buffers of a queue begin and end.
+    fn places(&self, queue: &'n Queue) -> Vec<Place<'n>> {
+        let Some(bytes) = self.buffer_bytes(queue) else {
+            return Vec::new();
+        };
+        let on = |device: u32| {
+            queue.buffers.iter().map(move |buffer| {
+                let address = buffer.value;
+                let memory = (queue.loc.value, device, address.channel);
+                let end = address.byte.saturating_add(bytes);
+                (memory, address.byte, end, buffer.span, queue)
+            })
+        };
+        queue
+            .target_device
+            .iter()
+            .flat_map(|device| on(device.value))
+            .collect()
+    }
+
+    fn overlap(&mut self, span: Span, queue: &Queue, other: &Queue, reached: u64, start: u64) {
+        let message = format!("'{}' overlaps '{}'", queue.name.value, other.name.value);
+        let finding = Finding::new(Rule::BufferOverlap, span, message);
+        let expected = format!("at least {reached:#x}");
+        self.report(finding.expected(expected).found(format!("{start:#x}")));
+    }
+
+    /// Buffers of queues that live all the time do not overlap each other nor those that programs
+    /// allocate; these take turns, and views of one ram share it.
+    fn overlaps(&mut self) {
+        let netlist = self.netlist;
+        let dynamic = self.dynamic();
+        let is_dynamic = |queue: &Queue| dynamic.contains(queue.name.value.as_str());
+        let owners = netlist.queues.iter().filter(|queue| queue.alias.is_none());
+        let (turns, lasting): (Vec<&Queue>, Vec<&Queue>) =
+            owners.partition(|queue| is_dynamic(queue));
+        let mut places: Vec<_> = lasting
+            .into_iter()
+            .flat_map(|queue| self.places(queue))
             .collect();
-        let mut places = Vec::new();
-        for queue in &self.netlist.queues {
-            if queue.alias.is_some() || dynamic.contains(queue.name.value.as_str()) {
-                continue;
+        for queue in turns {
+            if queue.loc.value == Memory::Host {
+                let message = format!("'{}' is allocated by a program", queue.name.value);
+                let finding = Finding::new(Rule::DeviceDynamic, queue.loc.span, message);
+                self.report(finding.expected(Memory::Dram).found(Memory::Host));
             }
-            let Some(bytes) = self.buffer_bytes(queue) else {
-                continue;
-            };
-            for device in &queue.target_device {
-                for buffer in &queue.buffers {
-                    let address = buffer.value;
-                    let memory = (queue.loc.value, device.value, address.channel);
-                    let end = address.byte.saturating_add(bytes);
-                    places.push((memory, address.byte, end, buffer.span, queue));
+            for (memory, start, end, span, _) in self.places(queue) {
+                let meets = places
+                    .iter()
+                    .find(|other| other.0 == memory && other.1 < end && start < other.2);
+                if let Some((_, _, reached, _, other)) = meets {
+                    self.overlap(span, queue, other, *reached, start);
                 }
             }
         }
@@ -152,13 +198,7 @@ impl Strict<'_> {
                 && start < reached
                 && !std::ptr::eq(queue, other)
             {
-                let message = format!("'{}' overlaps '{}'", queue.name.value, other.name.value);
-                let finding = Finding::new(Rule::BufferOverlap, span, message);
-                self.report(
-                    finding
-                        .expected(format!("at least {reached:#x}"))
-                        .found(format!("{start:#x}")),
-                );
+                self.overlap(span, queue, other, reached, start);
             }
             let keeps = furthest.is_some_and(|at| places[at].0 == memory && places[at].2 > end);
             if !keeps {
@@ -282,6 +322,42 @@ impl Strict<'_> {
         }
     }
 
+    /// A gradient's ram is blocked as its op; nothing happens on the way to it, nor to an untilized
+    /// queue.
+    fn outputs(&mut self, op: &Op) {
+        let is = |flag: Option<Spanned<bool>>| flag.is_some_and(|flag| flag.value);
+        let is_gradient = is(op.gradient_op);
+        if !is_gradient && !is(op.untilize_output) {
+            return;
+        }
+        for queue in self.links.filled(&op.name.value).to_vec() {
+            let name = &queue.name.value;
+            if let Some(tm) = queue.input_tms.first() {
+                let message = format!(
+                    "what op '{}' puts into '{name}' goes there as it is",
+                    op.name.value
+                );
+                let finding = Finding::new(Rule::DeviceOutput, tm.span, message);
+                self.report(finding.expected("no input_tms"));
+            }
+            let blocks =
+                |b: &Blocking| (b.grid_size.value, b.t.value, b.mblock.value, b.ublock.value);
+            if is_gradient && blocks(&queue.blocking) != blocks(&op.blocking) {
+                let message = format!(
+                    "'{name}' is not blocked as the gradient '{}'",
+                    op.name.value
+                );
+                let finding = Finding::new(Rule::DeviceOutput, queue.name.span, message);
+                let (wanted, found) = (blocks(&op.blocking), blocks(&queue.blocking));
+                self.report(
+                    finding
+                        .expected(format!("{wanted:?}"))
+                        .found(format!("{found:?}")),
+                );
+            }
+        }
+    }
+
     /// Only a gradient's ram is stored once, after; only an input is loaded once, before.
     fn settings(&mut self) {
         let netlist = self.netlist;
@@ -316,6 +392,21 @@ impl Strict<'_> {
                         format!("'{}' is no gradient: it has no epilogue", queue.name.value);
                     let finding = Finding::new(Rule::DeviceSettings, value.span, message);
                     self.report(finding.expected("epilogue: false"));
+                }
+                let is_read = graph
+                    .ops
+                    .iter()
+                    .flat_map(|op| &op.inputs)
+                    .any(|input| input.name == queue.name);
+                if let Some(value) = is_true(SettingKey::Prologue)
+                    && filler.is_some()
+                    && !is_gradient
+                    && !is_read
+                {
+                    let message =
+                        format!("'{}' is no gradient: it has no prologue", queue.name.value);
+                    let finding = Finding::new(Rule::DeviceSettings, value.span, message);
+                    self.report(finding.expected("prologue: false"));
                 }
                 let outside = queue.target_device.iter().all(|device| {
                     graph

@@ -109,6 +109,8 @@ rules! {
     DeviceFormat "device-format" Error "An input's format is that of what it reads, an output's that of what it fills." "facts 7.2";
     DeviceStreams "device-streams" Error "A core reads and writes at most 8 queues in memory." "facts 7.2";
     DeviceSettings "device-settings" Error "Prologue and epilogue stand where the hardware has them." "facts 7.2";
+    DeviceOutput "device-output" Error "A gradient is blocked as its ram; nothing is done on the way to it or out of tiles." "facts 7.2";
+    DeviceDynamic "device-dynamic" Error "What programs allocate lies in the device's memory." "facts 7.2";
     DeviceArch "device-arch" Error "The netlist is for the device's architecture." "facts 2";
     DeviceL1 "device-l1" Error "What an op's core must hold at least fits its memory." "facts 7.2";
     DeviceBuffer "device-buffer" Error "The size of a buffer divides the slices, or is divided by them." "facts 7.2";

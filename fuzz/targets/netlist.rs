@@ -1,0 +1,53 @@
+//! Netlists: any text reads or says why not; what reads is checked, shown and printed, and reads back
+//! equal. What is small and right is run.
+#![no_main]
+
+use std::time::{Duration, Instant};
+use tenon_base::Control;
+use tenon_netlist::testing::TestConfig;
+use tenon_netlist::{Code, Device, MemoryUse, Source, check, check_device, read};
+use tenon_netlist_plain::{Limits, Machine, Options, entries_for};
+
+/// Tiles of all queues and ops of a netlist that is run.
+const MOST_TILES: u64 = 256;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    let source = Source::new("any.yaml", text);
+    let first = read(&source);
+    for finding in first.findings.iter() {
+        finding.display(&source).to_string();
+    }
+    if first.findings.has_errors() {
+        return;
+    }
+    let netlist = first.netlist;
+    let findings = check(&netlist, None);
+    for device in Device::built_in() {
+        check_device(&netlist, &device);
+        MemoryUse::of(&netlist, device.arch);
+    }
+    netlist.programs.iter().for_each(|program| drop(Code(program).to_string()));
+    let printed = Source::new("printed.yaml", netlist.to_string());
+    let second = read(&printed);
+    assert!(!second.findings.has_errors(), "{}", printed.text());
+    assert_eq!(netlist, second.netlist);
+    let blockings = netlist.queues.iter().map(|queue| &queue.blocking);
+    let tiles = blockings.chain(netlist.ops().map(|(_, op)| &op.blocking)).map(|blocking| {
+        blocking.rows().saturating_mul(blocking.columns()).saturating_mul(blocking.t.value.into())
+    });
+    let entries = netlist.queues.iter().map(|queue| u64::from(queue.entries.value)).max();
+    if findings.has_errors() || tiles.fold(0, u64::saturating_add) > MOST_TILES || entries > Some(64) {
+        return;
+    }
+    let (config, _) = TestConfig::read(&netlist);
+    let feed = entries_for(&netlist, &config, 0);
+    let options = Options {
+        limits: Limits { instructions: 1_000, elements: 1 << 24 },
+        ..Options::default()
+    };
+    let control = Control::with_deadline(Instant::now() + Duration::from_millis(200));
+    let _ = Machine::run(&netlist, &feed, &options, &control);
+});
