@@ -10,6 +10,7 @@ pub mod info;
 pub mod manual;
 pub mod netlist;
 pub mod netlist_run;
+pub mod netlist_show;
 pub mod opt;
 pub mod package;
 pub mod plugin;

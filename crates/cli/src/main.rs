@@ -7,6 +7,7 @@ mod commands;
 mod dashes;
 mod flags;
 mod netlist_flags;
+mod netlist_view_flags;
 mod output;
 mod package_flags;
 mod plugin_flags;

@@ -1,5 +1,6 @@
 //! Flags of the commands for netlists.
 
+use crate::netlist_view_flags::{NetlistDraw, NetlistShow};
 use clap::{Args, Subcommand, ValueEnum};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -16,6 +17,8 @@ pub enum NetlistCommand {
     Check(NetlistCheck),
     Run(NetlistRun),
     Fmt(NetlistFmt),
+    Show(NetlistShow),
+    Draw(NetlistDraw),
 }
 
 /// Check netlists against every rule; all findings at once, each with its line.
@@ -51,7 +54,7 @@ pub struct NetlistCheck {
     pub json: bool,
 }
 
-/// Print a netlist in one stable layout that reads back equal. Comments are not kept.
+/// Print a netlist in one stable layout that reads back equal. Comments stay by what they stood by.
 #[derive(Args)]
 #[command(after_help = "Example:\n  tenon netlist fmt matmul.yaml > tidy.yaml")]
 pub struct NetlistFmt {

@@ -106,3 +106,48 @@ fn the_rules_are_listed() {
     assert!(out.contains("core-overlap"), "{out}");
     assert!(out.contains("links between devices"), "{out}");
 }
+
+#[test]
+fn show_tells_blocking_memory_and_programs() {
+    let folder = folder();
+    std::fs::write(folder.path().join("n.yaml"), GOOD).unwrap();
+    let out = done(folder.path(), &["netlist", "show", "n.yaml"]);
+    for piece in [
+        "an estimate:",
+        "memory of the device, by channel",
+        "program ",
+    ] {
+        assert!(out.contains(piece), "{piece} is not in\n{out}");
+    }
+    let report = done(folder.path(), &["netlist", "show", "n.yaml", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["graphs"][0]["ops"][0]["type"], "add");
+}
+
+#[test]
+fn draw_writes_a_picture_for_each_graph_that_runs_alone() {
+    let folder = folder();
+    std::fs::write(folder.path().join("n.yaml"), GOOD).unwrap();
+    let out = done(
+        folder.path(),
+        &["netlist", "draw", "n.yaml", "--output", "pictures"],
+    );
+    let path = folder.path().join(out.trim());
+    let svg = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        svg.starts_with("<svg ") && svg.contains("add (add)"),
+        "{svg}"
+    );
+}
+
+#[test]
+fn fmt_keeps_comments() {
+    let folder = folder();
+    std::fs::write(
+        folder.path().join("n.yaml"),
+        format!("# what it is for\n{GOOD}"),
+    )
+    .unwrap();
+    let out = done(folder.path(), &["netlist", "fmt", "n.yaml"]);
+    assert!(out.starts_with("# what it is for\ndevices:\n"), "{out}");
+}

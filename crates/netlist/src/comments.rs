@@ -25,6 +25,9 @@ struct Comment<'s> {
     is_behind: bool,
 }
 
+/// Comments by the number of a printed line.
+type ByLine<'s> = HashMap<u32, Vec<&'s str>>;
+
 /// The netlist that was read from `source`, printed in its one layout, with the comments of the
 /// source: those on lines of their own before what followed them, others behind what they followed.
 pub fn formatted(source: &Source, netlist: &Netlist) -> String {
@@ -49,8 +52,7 @@ pub fn formatted(source: &Source, netlist: &Netlist) -> String {
         }
         None
     };
-    let (mut before, mut behind): (HashMap<u32, Vec<&str>>, HashMap<u32, Vec<&str>>) =
-        Default::default();
+    let (mut before, mut behind) = (ByLine::new(), ByLine::new());
     let mut last = Vec::new();
     for comment in comments(source, &old) {
         match (comment.by.and_then(line_of), comment.is_behind) {
@@ -196,7 +198,7 @@ mine: {x: 'no # comment', y: 2}   # two
             "arch: [grayskull]  # which\n",
             "  # the one\n",
             "{$c: 1}  # a variable\n",
-            "# the loop\n          - loop: 2\n",
+            "# the loop\n      - loop: 2\n",
             "# other sections\nmine:",
             "y: 2  # two\n",
             "# end\n",

@@ -31,6 +31,7 @@ mod netlist_input;
 mod netlist_run;
 pub mod plugins;
 mod profiling;
+mod netlist_picture;
 mod source;
 
 pub use answer::{Class, LABELS, labels, numbers, topmost};
@@ -52,6 +53,7 @@ pub use netlist_run::{
 };
 pub use plugins::{BackendSetup, backends_with, runtime_with};
 pub use profiling::{Ceiling, ProfileRow, profile_rows};
+pub use netlist_picture::netlist_pictures;
 pub use source::Source;
 
 pub use tenon_neff as neff;

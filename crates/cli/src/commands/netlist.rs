@@ -6,7 +6,8 @@ use crate::table::Table;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use tenon::netlist::{
-    Arch, Device, Finding, Findings, NOT_CHECKED, Rule, Severity, Source, Word, check, check_device,
+    Arch, Device, Finding, Findings, NOT_CHECKED, Rule, Severity, Source, Word, check,
+    check_device, formatted,
 };
 use tenon::{Error, ErrorKind, Result, netlist_device, netlist_source};
 
@@ -16,6 +17,8 @@ pub fn run(flags: &Netlist) -> Result<ExitCode> {
         NetlistCommand::Check(flags) => check_all(flags),
         NetlistCommand::Fmt(flags) => fmt(flags),
         NetlistCommand::Run(flags) => super::netlist_run::run(flags),
+        NetlistCommand::Show(flags) => super::netlist_show::show(flags),
+        NetlistCommand::Draw(flags) => super::netlist_show::draw(flags),
     }
 }
 
@@ -117,6 +120,6 @@ fn fmt(flags: &NetlistFmt) -> Result<ExitCode> {
     let source = netlist_source(&flags.file)?;
     let read = tenon::netlist::read(&source);
     read.findings.to_result(&source)?;
-    output::bytes(read.netlist.to_string().as_bytes())?;
+    output::bytes(formatted(&source, &read.netlist).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -45,6 +45,10 @@ pub fn distinct(node: &Inference<'_>) -> Result<Distinct> {
     } else {
         (1, x.elements(), 1)
     };
+    if extent > 0 && (outer == 0 || inner == 0) {
+        let message = "slices without elements, of which there may be any number";
+        return Err(Error::new(ErrorKind::Unsupported, message).found(x.ty()));
+    }
     let mut found = Distinct {
         outer,
         extent,

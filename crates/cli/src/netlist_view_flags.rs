@@ -1,0 +1,40 @@
+//! Flags of the commands that look at netlists.
+
+use clap::Args;
+use std::path::PathBuf;
+
+/// Show what a netlist holds: graphs, ops and their blocking, the memory they take, programs.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tenon netlist show bert.yaml
+  tenon netlist show bert.yaml --device wormhole_b0_n300
+  tenon netlist show bert.yaml --json | jq '.graphs[].ops | length'
+
+The cycles are an estimate of an ideal device that never waits for data: 16 cycles a product of two tiles
+and pass of the math fidelity, 8 a tile element by element, 128 a tile of a special function.")]
+pub struct NetlistShow {
+    /// The netlist.
+    pub file: PathBuf,
+    /// The device whose memories and cores it is shown on; that of its first architecture otherwise.
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Draw a netlist: its ops with what they read, and where they lie on the grid of cores. One SVG
+/// picture for each set of graphs that run together.
+#[derive(Args)]
+#[command(after_help = "Example:\n  tenon netlist draw bert.yaml --output pictures")]
+pub struct NetlistDraw {
+    /// The netlist.
+    pub file: PathBuf,
+    /// Where the pictures go, each as GRAPH.svg; made when it is not there.
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    pub output: PathBuf,
+    /// The device whose grid is drawn; that of its first architecture otherwise.
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<String>,
+}
