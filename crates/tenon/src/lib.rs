@@ -28,10 +28,10 @@ pub mod host_program;
 mod image_input;
 mod loading;
 mod netlist_input;
+mod netlist_picture;
 mod netlist_run;
 pub mod plugins;
 mod profiling;
-mod netlist_picture;
 mod source;
 
 pub use answer::{Class, LABELS, labels, numbers, topmost};
@@ -47,13 +47,13 @@ pub use loading::{
     threads,
 };
 pub use netlist_input::{netlist_device, netlist_source};
+pub use netlist_picture::netlist_pictures;
 pub use netlist_run::{
     CompiledNetlist, NetlistJob, NetlistLoad, NetlistOutcome, NetlistSession, OpRow,
     compile_netlist, netlist_params, run_netlist,
 };
 pub use plugins::{BackendSetup, backends_with, runtime_with};
 pub use profiling::{Ceiling, ProfileRow, profile_rows};
-pub use netlist_picture::netlist_pictures;
 pub use source::Source;
 
 pub use tenon_neff as neff;
@@ -63,7 +63,10 @@ pub use tenon_backend::{
     Backend, BackendId, Capability, CpuLevel, GivenOption, LoadWarning, NamedValue, OptionDef,
     Registry,
 };
+pub use tenon_backend::{Backend, BackendId, Capability, CpuLevel, NamedValue, Registry};
+pub use tenon_backend::{GivenOption, LoadWarning, OptionDef};
 pub use tenon_backend_kit::{Check, Outcome as CheckOutcome, Report as CheckReport};
+pub use tenon_base::trace::TraceSink;
 pub use tenon_base::trace::{Recording, TraceSink};
 pub use tenon_base::{Control, Error, ErrorKind, Location, Progress, Result};
 pub use tenon_bef::Module;

@@ -47,7 +47,7 @@ pub fn distinct(node: &Inference<'_>) -> Result<Distinct> {
     };
     if extent > 0 && (outer == 0 || inner == 0) {
         let message = "slices without elements, of which there may be any number";
-        return Err(Error::new(ErrorKind::Unsupported, message).found(x.ty()));
+        return Err(Error::new(ErrorKind::Unsupported, message).found(x));
     }
     let mut found = Distinct {
         outer,

@@ -3,7 +3,7 @@
 use super::rows::*;
 use super::shapes::{Inferred, choice, expect_dtype, expect_optional_shape, expect_shape, rank};
 use crate::Inference;
-use crate::operator::{AttributeDef, OperandDef};
+use crate::operator::AttributeDef;
 use tenon_base::Result;
 use tenon_tensor::TensorType;
 
@@ -15,16 +15,16 @@ const REDUCTION: AttributeDef = string(
     "reduction",
     "none: each loss; sum; mean: the sum over the weights of the labels; default mean",
 );
-const LABELS: OperandDef = required("target", INDICES);
-const WEIGHT: OperandDef = optional("weight", FLOATS);
 
 operators! { "loss"
     /// The score of each label's class, negated and times the class's weight: input [N, C, ..],
     /// target [N, ..] of classes, weight [C]; [N, ..] or a scalar.
-    Compute "NegativeLogLikelihoodLoss" (required("input", FLOATS), LABELS, WEIGHT)
+    Compute "NegativeLogLikelihoodLoss"
+        (required("input", FLOATS), required("target", INDICES), optional("weight", FLOATS))
         -> (required("loss", FLOATS)) [IGNORE, REDUCTION] likelihood;
     /// NegativeLogLikelihoodLoss of the logarithms of the scores' softmax along C, and these.
-    Compute "SoftmaxCrossEntropyLoss" (required("scores", FLOATS), LABELS, WEIGHT)
+    Compute "SoftmaxCrossEntropyLoss"
+        (required("scores", FLOATS), required("labels", INDICES), optional("weights", FLOATS))
         -> (required("output", FLOATS), optional("log_prob", FLOATS))
         [IGNORE, REDUCTION] cross_entropy;
 }
@@ -34,11 +34,12 @@ fn loss(node: &Inference<'_>) -> Result<TensorType> {
     rank(input, "input", 2..=usize::MAX)?;
     let mut labels = input.shape().to_vec();
     let classes = labels.remove(1);
-    expect_shape(node.input(1)?, "target", &labels)?;
-    expect_optional_shape(node, 2, "weight", &[classes])?;
+    // The two operators have other names for the same inputs; these are their positions.
+    expect_shape(node.input(1)?, "input 1", &labels)?;
+    expect_optional_shape(node, 2, "input 2", &[classes])?;
     let dtype = input.dtype();
     if let Some(weight) = node.optional(2) {
-        expect_dtype(weight, "weight", dtype)?;
+        expect_dtype(weight, "input 2", dtype)?;
     }
     match choice(node, "reduction", "mean", &["none", "sum", "mean"])? {
         "none" => TensorType::new(dtype, labels),

@@ -10,7 +10,7 @@ use tenon_base::Result;
 use tenon_tensor::TensorType;
 
 const PAST: OperandDef = optional("past_state", FLOATS);
-const PRESENT: OperandDef = optional("present_state", FLOATS);
+const PRESENT: OperandDef = required("present_state", FLOATS);
 
 operators! { "stateful"
     /// Convolution of each channel over what came before: input [N, C, L], weight [C, 1, k],
@@ -36,13 +36,6 @@ operators! { "stateful"
         ] linear_attention;
 }
 
-/// The first output and, when it is wanted, the state.
-fn with_state(node: &Inference<'_>, output: TensorType, state: TensorType) -> Inferred {
-    let mut types = vec![output, state];
-    types.truncate(node.outputs.max(1));
-    Ok(types)
-}
-
 fn causal_convolution(node: &Inference<'_>) -> Inferred {
     let (input, weight) = (node.input(0)?, node.input(1)?);
     let dtype = input.dtype();
@@ -63,7 +56,7 @@ fn causal_convolution(node: &Inference<'_>) -> Inferred {
     };
     let state = [batch, channels, before];
     expect_optional_shape(node, 3, "past_state", &state)?;
-    with_state(node, input.clone(), TensorType::new(dtype, state)?)
+    Ok(vec![input.clone(), TensorType::new(dtype, state)?])
 }
 
 fn linear_attention(node: &Inference<'_>) -> Inferred {
@@ -115,5 +108,5 @@ fn linear_attention(node: &Inference<'_>) -> Inferred {
     gate(5, "beta", rule.ends_with("delta"), [groups, 1])?;
     let output = TensorType::new(query.dtype(), [batch, steps, queries * rows])?;
     let kept = node.optional(3).map_or(query.dtype(), TensorType::dtype);
-    with_state(node, output, TensorType::new(kept, state)?)
+    Ok(vec![output, TensorType::new(kept, state)?])
 }
