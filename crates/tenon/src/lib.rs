@@ -63,10 +63,7 @@ pub use tenon_backend::{
     Backend, BackendId, Capability, CpuLevel, GivenOption, LoadWarning, NamedValue, OptionDef,
     Registry,
 };
-pub use tenon_backend::{Backend, BackendId, Capability, CpuLevel, NamedValue, Registry};
-pub use tenon_backend::{GivenOption, LoadWarning, OptionDef};
 pub use tenon_backend_kit::{Check, Outcome as CheckOutcome, Report as CheckReport};
-pub use tenon_base::trace::TraceSink;
 pub use tenon_base::trace::{Recording, TraceSink};
 pub use tenon_base::{Control, Error, ErrorKind, Location, Progress, Result};
 pub use tenon_bef::Module;

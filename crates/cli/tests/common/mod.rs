@@ -59,6 +59,7 @@ pub fn tiny(name: &str) -> String {
 }
 
 /// An empty folder.
+#[allow(dead_code, reason = "not every test program needs one")]
 pub fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder")
 }
