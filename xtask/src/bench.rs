@@ -1,5 +1,8 @@
 //! The bench table: Tenon beside onnxruntime on the same models in the same run.
 
+mod memory;
+mod page;
+
 use crate::{Result, cargo, models, output, python, root, target};
 use serde::Deserialize;
 use std::path::Path;
@@ -26,6 +29,12 @@ pub struct Options {
     /// Measure the executor beside oneTBB's flow graph instead.
     #[arg(long, conflicts_with = "names")]
     executor: bool,
+    /// Compare the memory plans of the models with their lower bound instead.
+    #[arg(long, conflicts_with = "executor")]
+    memory: bool,
+    /// Measure how long placing graphs takes instead.
+    #[arg(long, conflicts_with_all = ["executor", "memory", "names"])]
+    placement: bool,
 }
 
 /// A measured model and the most its latency may be, as a multiple of onnxruntime's.
@@ -70,7 +79,17 @@ struct Row {
 /// Measures and prints.
 pub fn run(options: &Options) -> Result<()> {
     if options.executor {
-        return executor(options.write);
+        return keep("Executor", &executor()?, options.write);
+    }
+    if options.memory {
+        return keep(
+            "Memory plans",
+            &memory::section(&options.names)?,
+            options.write,
+        );
+    }
+    if options.placement {
+        return keep("Placement", &placement()?, options.write);
     }
     crate::run(cargo().args(["build", "--release", "--package", "tenon-cli"]))?;
     let tenon = target().join("release/tenon");
@@ -90,44 +109,44 @@ pub fn run(options: &Options) -> Result<()> {
     let table = table(&rows, options, &ceiling)?;
     print!("{table}");
     if options.write {
-        write(|page| {
-            let executor = page.find(EXECUTOR).map_or("", |start| &page[start..]);
-            format!("{table}\n{executor}")
-        })?;
+        page::write_first(&table)?;
     }
     Ok(())
 }
 
-/// Where the executor's part of the page starts; it is the last one.
-const EXECUTOR: &str = "## Executor\n";
+/// Prints a section of the page, and writes it when asked.
+fn keep(title: &str, text: &str, write: bool) -> Result<()> {
+    println!("## {title}\n\n{text}");
+    match write {
+        true => page::write_section(title, text),
+        false => Ok(()),
+    }
+}
 
 /// Measures the executor.
-fn executor(keep: bool) -> Result<()> {
+fn executor() -> Result<String> {
     let mut command = cargo();
     command.args(["bench", "--quiet", "--package", "tenon-executor"]);
     let tables = output(command.args(["--bench", "graphs"]))?;
     let (date, cpu) = (date()?, cpu());
-    let section = format!(
-        "{EXECUTOR}\nMade by `cargo xtask bench --executor --write`. Date {date}, CPU {cpu}. A kernel takes \
+    Ok(format!(
+        "Made by `cargo xtask bench --executor --write`. Date {date}, CPU {cpu}. A kernel takes \
          the values of others and makes one; the program is decoded once; of each figure the best run.\n\n\
          {tables}"
-    );
-    print!("{section}");
-    if keep {
-        write(|page| {
-            let models = page.split(EXECUTOR).next().unwrap_or_default();
-            format!("{}\n\n{section}", models.trim_end())
-        })?;
-    }
-    Ok(())
+    ))
 }
 
-/// Writes the page of benchmarks anew.
-fn write(change: impl FnOnce(&str) -> String) -> Result<()> {
-    let path = root().join("docs/benchmarks.md");
-    let page = std::fs::read_to_string(&path).unwrap_or_default();
-    std::fs::write(&path, change(&page))
-        .map_err(|e| format!("cannot write {}: {e}", path.display()))
+/// Measures placing graphs.
+fn placement() -> Result<String> {
+    let mut command = cargo();
+    command.args(["bench", "--quiet", "--package", "tenon-compiler"]);
+    let table = output(command.args(["--bench", "placement"]))?;
+    let (date, cpu) = (date()?, cpu());
+    Ok(format!(
+        "Made by `cargo xtask bench --placement --write`. Date {date}, CPU {cpu}. Every node is offered to \
+         CpuAcc, then CpuRef; the subgraphs of both are found and handed to them; of each figure the best \
+         run.\n\n{table}"
+    ))
 }
 
 fn date() -> Result<String> {

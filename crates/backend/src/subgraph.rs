@@ -24,8 +24,21 @@ impl Subgraph {
     /// Takes `nodes` of `whole`, in that order, which must be one in which values are made before
     /// they are used.
     pub fn of(whole: &Graph, nodes: &[NodeId]) -> Self {
-        let taken: BTreeSet<NodeId> = nodes.iter().copied().collect();
-        let used = used_outside(whole, &taken);
+        let leaving = leaving(whole, std::slice::from_ref(&nodes));
+        Self::taken(whole, nodes, &leaving)
+    }
+
+    /// Takes several groups of nodes, none in two of them. Takes as long as the graph is large,
+    /// however many there are.
+    pub fn all(whole: &Graph, groups: &[Vec<NodeId>]) -> Vec<Self> {
+        let leaving = leaving(whole, groups);
+        groups
+            .iter()
+            .map(|nodes| Self::taken(whole, nodes, &leaving))
+            .collect()
+    }
+
+    fn taken(whole: &Graph, nodes: &[NodeId], leaving: &[bool]) -> Self {
         let mut part = Self {
             graph: Graph::new(&*whole.name),
             nodes: nodes.to_vec(),
@@ -43,10 +56,8 @@ impl Subgraph {
                 .map(|output| output.map(|output| part.value(whole, output, &mut known)))
                 .collect();
             let made = node.outputs.iter().flatten();
-            let leaving = made.filter(|output| used.contains(output));
-            part.graph
-                .outputs
-                .extend(leaving.map(|output| known[output]));
+            let made = made.filter(|output| leaving[output.index()]);
+            part.graph.outputs.extend(made.map(|output| known[output]));
             part.graph.nodes.push(Node {
                 inputs,
                 outputs,
@@ -134,13 +145,26 @@ impl Subgraph {
     }
 }
 
-/// Values that nodes outside of `taken`, or the caller, use.
-fn used_outside(whole: &Graph, taken: &BTreeSet<NodeId>) -> BTreeSet<ValueId> {
-    let others = whole.ids().filter(|id| !taken.contains(id));
-    others
-        .flat_map(|id| whole.node(id).inputs.iter().flatten().copied())
-        .chain(whole.outputs.iter().copied())
-        .collect()
+/// For each value whether another group than the one that makes it, or the caller, uses it.
+fn leaving(whole: &Graph, groups: &[impl AsRef<[NodeId]>]) -> Vec<bool> {
+    let mut group_of: Vec<Option<usize>> = vec![None; whole.nodes.len()];
+    for (index, group) in groups.iter().enumerate() {
+        for node in group.as_ref() {
+            group_of[node.index()] = Some(index);
+        }
+    }
+    let producers = whole.producers();
+    let mut leaving = vec![false; whole.values.len()];
+    for (index, node) in whole.nodes.iter().enumerate() {
+        for input in node.inputs.iter().flatten() {
+            let maker = producers[input.index()].and_then(|maker| group_of[maker.index()]);
+            leaving[input.index()] |= maker.is_some() && maker != group_of[index];
+        }
+    }
+    for output in &whole.outputs {
+        leaving[output.index()] = true;
+    }
+    leaving
 }
 
 /// Adds a node of a replacement, and the values that it is the first to name.

@@ -1,12 +1,14 @@
 //! What every room of Tenon stands on: errors as data, one control handle for long work, a trace
-//! sink, and the one thread pool of the process.
+//! sink, patterns of names, and the one thread pool of the process.
 //!
 //! Nothing here knows of models, packages or backends.
 
 mod control;
 mod error;
+mod pattern;
 pub mod pool;
 pub mod trace;
 
 pub use control::{Control, Progress};
 pub use error::{Error, ErrorKind, Location, Result};
+pub use pattern::Pattern;

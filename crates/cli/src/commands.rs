@@ -2,6 +2,7 @@
 
 pub mod backends;
 pub mod bench;
+pub mod compare;
 pub mod compile;
 pub mod disasm;
 pub mod dma;
@@ -20,3 +21,4 @@ pub mod translate;
 pub mod watch;
 
 mod load;
+mod placement;

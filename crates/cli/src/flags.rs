@@ -5,6 +5,7 @@ use crate::plugin_flags::{BackendFlags, Plugin};
 use crate::program_flags::{Exec, Opt, Translate};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use tenon::{BackendId, Hint, MemoryStrategy, Pattern};
 
 /// Compile a machine-learning model into one file, and run it.
 #[derive(Parser)]
@@ -31,6 +32,7 @@ pub struct Cli {
 pub enum Command {
     Compile(Compile),
     Run(Run),
+    Compare(Compare),
     Bench(Bench),
     Profile(Profile),
     Info(Info),
@@ -57,7 +59,7 @@ pub enum Command {
 }
 
 /// How a model becomes a package; read when the file is an ONNX model.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct CompileFlags {
     /// Give a symbolic dimension its size; repeat for several.
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension, help_heading = "Compiling")]
@@ -74,12 +76,20 @@ pub struct CompileFlags {
         help_heading = "Compiling"
     )]
     pub backends: Vec<String>,
+    /// Offer the nodes of this name to a backend before all others; * stands for any characters,
+    /// ? for one. Repeat for several; the first one of a node's name counts.
+    #[arg(long, value_name = "PATTERN=BACKEND", value_parser = hint, help_heading = "Compiling")]
+    pub place: Vec<Hint>,
     /// What prepared constants may rely on.
     #[arg(long, value_enum, default_value_t = Cpu::Baseline, help_heading = "Compiling")]
     pub cpu: Cpu,
     /// Leave out the plain copy of constants that a backend has prepared.
     #[arg(long, help_heading = "Compiling")]
     pub prepared_only: bool,
+    /// How intermediate values share memory: packed (along both axes, the default),
+    /// single-axis-priority (one value at a time in each range) or constant (nothing shared).
+    #[arg(long, value_name = "NAME", value_parser = memory_strategy, help_heading = "Compiling")]
+    pub memory_strategy: Option<&'static dyn MemoryStrategy>,
     /// Let a function of a library compute a node, in the thread that runs the model; the library
     /// becomes part of the package (include/tenon/cpu_node.h). Repeat for several.
     #[arg(long = "cpu-node", value_name = "NODE=LIB.so:SYMBOL", value_parser = cpu_node, help_heading = "Compiling")]
@@ -153,6 +163,7 @@ Examples:
   tenon compile model.onnx -o model.neff
   tenon compile bert.onnx -o bert.neff --dim batch=1 --dim sequence=128
   tenon compile model.onnx -o model.neff --backends CpuRef   plain and exact
+  tenon compile model.onnx --place 'head/*=CpuRef' --placement   where each node runs, and why
   tenon compile model.onnx --cpu-node Resize_7=libown.so:resize
   tenon compile matmul.yaml -o matmul.neff --param '$p_loop_count=4'   a netlist")]
 pub struct Compile {
@@ -183,7 +194,8 @@ Examples:
   tenon run digits.onnx --input seven.png
   tenon run model.neff --input ids=ids.npy --input mask=mask.npy --output out
   tenon run model.onnx --dim batch=1 --random 0 --profile
-  tenon run model.neff --input data.npz --compare data.npz")]
+  tenon run model.neff --input data.npz --compare data.npz
+  tenon run model.neff --random 0 --tap 'layer1*' --tap-dir taps   values inside of the model")]
 pub struct Run {
     /// The ONNX model or package.
     pub file: PathBuf,
@@ -198,6 +210,13 @@ pub struct Run {
     /// Largest relative error that --compare accepts.
     #[arg(long, value_name = "E", default_value_t = 1e-3, requires = "compare", value_parser = tolerance)]
     pub tolerance: f64,
+    /// Write the values inside of the model that are called so, or made by nodes called so, as
+    /// .npy files; * stands for any characters, ? for one. Repeat for several.
+    #[arg(long, value_name = "PATTERN")]
+    pub tap: Vec<String>,
+    /// Where the values of --tap go, each as DIR/NAME.npy.
+    #[arg(long, value_name = "DIR", default_value = "taps", requires = "tap")]
+    pub tap_dir: PathBuf,
     /// Print time and bytes of every kernel.
     #[arg(long)]
     pub profile: bool,
@@ -212,6 +231,47 @@ pub struct Run {
     pub quiet: bool,
     /// Print outputs and times as JSON.
     #[arg(long, conflicts_with = "quiet")]
+    pub json: bool,
+    #[command(flatten)]
+    pub compiling: CompileFlags,
+}
+
+/// Run a model on two backends in lock step and stop where they differ.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tenon compare model.onnx --backends CpuAcc,CpuRef --random 0
+  tenon compare model.neff --input x.npz --tolerance 1e-5
+  tenon compare model.onnx --random 0 --output found   where NODE.neff and NODE.npz go
+
+Every operator runs on both backends with the same inputs; the second one's results are what is
+expected. At the first operator that differs too much it stops and writes a package of that one
+operator, and its exact inputs. A package is compared as it is: where it runs one of the two, the
+other computes too.
+
+Exit status: 0 they agree, 1 they differ, 2 wrong usage.")]
+pub struct Compare {
+    /// The ONNX model or package.
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub inputs: InputFlags,
+    /// Numbers with a fraction: largest difference, relative to the largest number of the tensor.
+    #[arg(long, value_name = "E", default_value_t = 1e-3, value_parser = tolerance)]
+    pub tolerance: f64,
+    /// Numbers with a fraction: differences up to this one do not count.
+    #[arg(long, value_name = "E", default_value_t = 1e-6, value_parser = tolerance)]
+    pub absolute: f64,
+    /// Integers of 8 and 16 bits: how far they may be apart; wider ones must be equal.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub steps: u32,
+    /// Where the package of the operator that differs goes.
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    pub output: PathBuf,
+    /// Print a line for every operator.
+    #[arg(long)]
+    pub all: bool,
+    /// Print JSON.
+    #[arg(long, conflicts_with = "all")]
     pub json: bool,
     #[command(flatten)]
     pub compiling: CompileFlags,
@@ -294,6 +354,8 @@ Examples:
   tenon info model.neff
   tenon info model.onnx          inputs with their symbolic dimensions, operators and counts
   tenon info model.neff --wide   also the NEFF header and the table of nodes
+  tenon info model.neff --placement     the backend of each node, and why others refused it
+  tenon info model.neff --memory --svg memory.svg   lifetimes and places of intermediate values
   tenon info model.neff --json")]
 pub struct Info {
     /// The ONNX model or package.
@@ -302,6 +364,17 @@ pub struct Info {
     /// another compiler's package they are shown always.
     #[arg(long, short)]
     pub wide: bool,
+    /// Of a package, print the placement report instead: the backend of every node, why others
+    /// refused it, and what passes between backends.
+    #[arg(long)]
+    pub placement: bool,
+    /// Of a package, print the memory plan instead: each intermediate value with its place in the
+    /// arena and the kernels between which it is alive.
+    #[arg(long)]
+    pub memory: bool,
+    /// Write the memory plan as a picture.
+    #[arg(long, value_name = "FILE", requires = "memory")]
+    pub svg: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -358,6 +431,19 @@ fn cpu_node(text: &str) -> Result<CpuNode, String> {
         })
     };
     parts().ok_or_else(|| "expected NODE=LIB.so:SYMBOL".into())
+}
+
+fn hint(text: &str) -> Result<Hint, String> {
+    // A node's name may hold '=', a backend's hardly ever.
+    let (pattern, backend) = text.rsplit_once('=').ok_or("expected PATTERN=BACKEND")?;
+    Ok(Hint {
+        pattern: Pattern::new(pattern),
+        backend: BackendId::from(backend.to_owned()),
+    })
+}
+
+fn memory_strategy(name: &str) -> Result<&'static dyn MemoryStrategy, String> {
+    tenon::memory_strategy(name).map_err(|error| error.to_string())
 }
 
 fn threads(text: &str) -> Result<usize, String> {

@@ -25,6 +25,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse_from(dashes::two::<Cli>(std::env::args_os())).command {
         Command::Compile(flags) => done(commands::compile::run(&flags)),
         Command::Run(flags) => done(commands::run::run(&flags)),
+        Command::Compare(flags) => commands::compare::run(&flags),
         Command::Bench(flags) => done(commands::bench::run(&flags)),
         Command::Profile(flags) => done(commands::profile::run(&flags)),
         Command::Info(flags) => done(commands::info::run(&flags)),

@@ -27,7 +27,7 @@ fn the_readme_command_sees_a_seven() {
     let (probability, label) = lines[1].trim().split_once("  ").unwrap();
     assert_eq!(label, "seven");
     assert!(probability.parse::<f64>().unwrap() > 0.9, "{text}");
-    assert!(lines.contains(&"8 of 8 ops on CpuAcc"), "{text}");
+    assert!(lines.contains(&"8 ops: 8 CpuAcc"), "{text}");
     let times = lines.last().unwrap();
     let mut parts = times.split(", ");
     for name in ["compile ", "load ", "run "] {
@@ -82,7 +82,7 @@ fn compile_shows_graph_and_placement() {
     let flags = ["--placement", "-o", "m.neff", "--backends", "CpuRef"];
     let arguments = [&["compile", model.as_str()], &flags[..]].concat();
     let text = done(folder.path(), &arguments);
-    assert!(text.contains("11 of 11 ops on CpuRef"), "{text}");
+    assert!(text.contains("11 ops: 11 CpuRef"), "{text}");
     assert!(
         text.lines()
             .any(|line| line.starts_with("conv1") && line.contains("CpuRef"))
@@ -355,9 +355,10 @@ fn backends_are_listed() {
     assert_eq!(ids, ["CpuAcc", "CpuRef"]);
 }
 
-const COMMANDS: [&str; 8] = [
+const COMMANDS: [&str; 9] = [
     "compile",
     "run",
+    "compare",
     "bench",
     "info",
     "disasm",

@@ -1,6 +1,7 @@
 //! From a graph to a package: the stages in order.
 
-use crate::place::Placement;
+use crate::arena::{MEMORY_STRATEGIES, MemoryStrategy};
+use crate::place::{Asker, Hint, Placement};
 use crate::{layout, lower, memory, optimise, outputs, pack, pads, place, specialise};
 use std::collections::BTreeMap;
 use tenon_backend::{BackendId, CpuLevel, Registry};
@@ -18,10 +19,14 @@ pub const DEFAULT_BACKENDS: [BackendId; 2] = [BackendId::new("CpuAcc"), BackendI
 pub struct Options<'a> {
     /// Who computes, first choice first; [`DEFAULT_BACKENDS`].
     pub backends: Vec<BackendId>,
+    /// Which backends certain nodes are offered to before; the first one of a node's name counts.
+    pub hints: Vec<Hint>,
     /// The backends there are; constants are computed through it too.
     pub registry: &'a Registry,
     /// What prepared constants may rely on.
     pub cpu: CpuLevel,
+    /// How intermediate values share memory; the first of [`MEMORY_STRATEGIES`].
+    pub memory_strategy: &'a dyn MemoryStrategy,
     /// Values of inputs that are known when compiling, by name.
     pub constants: BTreeMap<String, Tensor>,
     /// Leaves the plain form of constants out of the package where all their users read a
@@ -38,8 +43,10 @@ impl<'a> Options<'a> {
     pub fn new(registry: &'a Registry) -> Self {
         Self {
             backends: DEFAULT_BACKENDS.to_vec(),
+            hints: Vec::new(),
             registry,
             cpu: CpuLevel::default(),
+            memory_strategy: MEMORY_STRATEGIES[0],
             constants: BTreeMap::new(),
             prepared_only: false,
             name: None,
@@ -68,7 +75,7 @@ pub struct Compiled {
 /// that no backend takes (problems of a stage together), and what [`Control::check`] answers.
 pub fn compile(mut graph: Graph, options: &Options<'_>) -> Result<Compiled> {
     let control = &options.control;
-    let backends = place::preferred(options.registry, &options.backends)?;
+    let asker = Asker::new(options.registry, &options.backends, &options.hints)?;
     let names = outputs::names(&graph);
     specialise::name_nodes(&mut graph);
     specialise::give_constants(&mut graph, &options.constants)?;
@@ -76,24 +83,51 @@ pub fn compile(mut graph: Graph, options: &Options<'_>) -> Result<Compiled> {
     optimise::optimise(
         &mut graph,
         options.registry,
-        layout::preference(&backends),
+        layout::preference(asker.preferred()),
         control,
     )?;
     pads::give_fill(&mut graph)?;
     outputs::restore(&mut graph, &names)?;
+    finish(graph, &names, options)
+}
+
+/// Places the nodes of a graph as it is: no pass changes it before. Casts are put into it where only a
+/// data type is missing, and what backends make of their subgraphs.
+///
+/// # Errors
+/// Backends and hints that are not there, and nodes that no backend takes.
+pub fn place_graph(graph: &mut Graph, options: &Options<'_>) -> Result<Placement> {
+    let asker = Asker::new(options.registry, &options.backends, &options.hints)?;
+    place::place(graph, &asker, &options.control)
+}
+
+/// The stages from placing on, for a graph that is as it shall be, with the names of its outputs.
+pub(crate) fn finish(
+    mut graph: Graph,
+    names: &[String],
+    options: &Options<'_>,
+) -> Result<Compiled> {
+    let control = &options.control;
     graph.remove_dead();
     tenon_graph::verify(&graph)?;
     control.progress("place", 0, 1)?;
-    let copied = memory::copied_views(&graph);
-    let placement = place::place(&graph, &backends, &copied)?;
-    let mut memory = memory::plan(&graph, &placement, options.registry, options.cpu, control)?;
+    let placement = place_graph(&mut graph, options)?;
+    tenon_graph::verify(&graph)?;
+    let mut memory = memory::plan(
+        &graph,
+        &placement,
+        options.registry,
+        options.cpu,
+        options.memory_strategy,
+        control,
+    )?;
     if options.prepared_only {
         memory.leave_out_plain(&graph);
     }
     let (module, movements) = lower::lower(&graph, &placement, &memory)?;
     control.progress("pack", 0, 1)?;
     let contents = pack::pack(
-        &graph, &placement, &memory, &module, movements, &names, options,
+        &graph, &placement, &memory, &module, movements, names, options,
     )?;
     Ok(Compiled {
         contents,

@@ -16,7 +16,7 @@
 //! let mut options = Options::new(&registry);
 //! options.backends = vec![tenon_backend::BackendId::new("CpuRef")];
 //! let compiled = compile(graph, &options)?;
-//! assert_eq!(compiled.placement.to_string(), "1 of 1 ops on CpuRef");
+//! assert_eq!(compiled.placement.to_string(), "1 op: 1 CpuRef");
 //! # Ok::<(), tenon_base::Error>(())
 //! ```
 
@@ -40,13 +40,19 @@ mod pads;
 mod place;
 mod rewrite;
 mod shape_inputs;
+mod single;
 mod specialise;
 
-pub use compile::{Compiled, DEFAULT_BACKENDS, Options, compile};
+pub use arena::{
+    Bin, Block, Constant, MEMORY_STRATEGIES, MemoryStrategy, Packed, SingleAxisPriority,
+    memory_strategy,
+};
+pub use compile::{Compiled, DEFAULT_BACKENDS, Options, compile, place_graph};
 pub use cut::{CompiledNodes, CpuNode, compile_nodes};
 pub use netlist::{
     LoweredNetlist, LoweredProgram, NetlistOptions, NetlistOutput, NetlistPackage, NumericMode,
     lower_netlist,
 };
-pub use place::{NodePlacement, Placement, Target};
+pub use place::{Asked, Hint, NodePlacement, NodeRefusal, Placement, Target};
 pub use shape_inputs::shape_inputs;
+pub use single::{SingleNode, compile_single};

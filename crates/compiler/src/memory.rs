@@ -2,6 +2,7 @@
 
 mod planner;
 
+use crate::arena::MemoryStrategy;
 use crate::place::{Placement, Target};
 use planner::Planner;
 use std::collections::BTreeSet;
@@ -155,14 +156,16 @@ pub(crate) fn plan(
     placement: &Placement,
     registry: &Registry,
     cpu: CpuLevel,
+    strategy: &dyn MemoryStrategy,
     control: &Control,
 ) -> Result<Memory> {
     let workloads = plan_workloads(graph, placement, registry, cpu, control)?;
     let mut planner = Planner::new(graph, placement);
     planner.ports();
-    planner.blocks(&workloads)?;
+    planner.values(&workloads)?;
     planner.constants(&workloads);
-    planner.arena()?;
+    control.progress("plan memory", 0, 1)?;
+    planner.arena(strategy)?;
     Ok(planner.memory)
 }
 

@@ -4,15 +4,14 @@ use crate::compile::Options;
 use crate::memory::{Home, Memory, Variable};
 use crate::place::{Placement, Target};
 use std::collections::BTreeSet;
-use tenon_backend::{CpuLevel, Reason};
+use tenon_backend::CpuLevel;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_bef::{Attribute, EncodeOptions, Module, encode};
 use tenon_dma::VariableId;
 use tenon_graph::{Cost, Graph, Node, ValueId};
 use tenon_neff::{
-    ConstantInfo, Contents, CpuTarget, Crossings, LiveRange, MemoryPlan, ModelInfo, Movement,
-    NodeCost, NodePlacement, PackageVariable, PlacementReport, Port, PreparedForm, RefusalReport,
-    Role, TenonMember, VariableInfo,
+    ConstantInfo, Contents, CpuTarget, LiveRange, MemoryPlan, ModelInfo, Movement, NodeCost,
+    PackageVariable, Port, PreparedForm, Role, TenonMember, VariableInfo,
 };
 use tenon_tensor::{BufferMut, TensorType};
 
@@ -45,8 +44,8 @@ pub(crate) fn pack(
     tenon.outputs = ports(graph, memory, &graph.outputs, output_names)?;
     tenon.variables = variable_infos(memory, module);
     tenon.constants = constant_infos(memory)?;
-    tenon.placement = report(placement);
-    tenon.plan = memory_plan(memory);
+    tenon.placement = placement.report();
+    tenon.plan = memory_plan(memory, options.memory_strategy.name());
     tenon.costs = costs(graph, placement);
     let program = encode(module, &EncodeOptions::default())?;
     Ok(Contents {
@@ -164,7 +163,7 @@ fn constant_infos(memory: &Memory) -> Result<Vec<ConstantInfo>> {
     Ok(infos)
 }
 
-fn memory_plan(memory: &Memory) -> MemoryPlan {
+fn memory_plan(memory: &Memory, strategy: &str) -> MemoryPlan {
     let range = |(index, variable): (usize, &Variable)| match variable.home {
         Home::Arena(offset) => Some(LiveRange {
             var_id: VariableId(index as u32),
@@ -186,6 +185,7 @@ fn memory_plan(memory: &Memory) -> MemoryPlan {
         .iter()
         .map(|variable| variable.offset + variable.size);
     MemoryPlan {
+        strategy: strategy.to_owned(),
         arena_bytes: ends.max().unwrap_or(0),
         variables,
     }
@@ -205,42 +205,4 @@ fn costs(graph: &Graph, placement: &Placement) -> Vec<NodeCost> {
         }
     };
     nodes.map(cost).collect()
-}
-
-/// The placement report as the package keeps it.
-fn report(placement: &Placement) -> PlacementReport {
-    let nodes = placement.nodes.iter().map(|placed| NodePlacement {
-        node: placed.node.clone(),
-        operator: placed.operator.to_owned(),
-        backend: placed.target.to_string(),
-        refusals: placed
-            .refusals
-            .iter()
-            .map(|(backend, refusal)| RefusalReport {
-                backend: backend.to_string(),
-                reason: code(&refusal.reason).to_owned(),
-                text: refusal.to_string(),
-            })
-            .collect(),
-    });
-    PlacementReport {
-        backends: placement.backends.iter().map(ToString::to_string).collect(),
-        nodes: nodes.collect(),
-        crossings: Crossings {
-            count: placement.crossings,
-            bytes: placement.crossing_bytes,
-        },
-    }
-}
-
-/// The word for a reason in the report.
-fn code(reason: &Reason) -> &'static str {
-    match reason {
-        Reason::UnknownOperator => "unknown-operator",
-        Reason::InputType { .. } => "input-type",
-        Reason::InputRank { .. } => "input-rank",
-        Reason::AttributeValue { .. } => "attribute-value",
-        Reason::NotConstant { .. } => "not-constant",
-        _ => "other",
-    }
 }

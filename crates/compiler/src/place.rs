@@ -1,14 +1,27 @@
 //! Placement: which backend each node runs on, and why not on others.
+//!
+//! Each node is offered to the backend that a hint names, then to the backends in order of
+//! preference; where only the data type is missing, the node computes in a wider one between
+//! casts. What a backend makes of its subgraphs comes last, and what it rejects then is offered to
+//! the others again.
 
-use crate::movement;
-use std::collections::BTreeSet;
+mod ask;
+mod convert;
+mod crossings;
+mod groups;
+mod optimise;
+mod report;
+
+pub(crate) use ask::Asker;
+pub(crate) use groups::groups;
+
+use crate::memory;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
-use tenon_backend::{Backend, BackendId, NodeView, Reason, Refusal, Registry};
-use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_backend::{BackendId, Refusal};
+use tenon_base::{Control, Error, ErrorKind, Pattern, Result};
 use tenon_graph::operator::OperatorClass;
-use tenon_graph::{Graph, Node, NodeId, ValueId};
-use tenon_tensor::{Tensor, TensorType};
+use tenon_graph::{DataType, Graph, NodeId};
 
 /// Who executes a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +44,47 @@ impl fmt::Display for Target {
     }
 }
 
+/// A wish for nodes: those whose name is of the pattern are offered to this backend first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hint {
+    /// Which nodes.
+    pub pattern: Pattern,
+    /// Who shall take them.
+    pub backend: BackendId,
+}
+
+/// Why a backend was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asked {
+    /// It is among the preferred ones.
+    Preference,
+    /// A hint of this pattern names it.
+    Hint(Pattern),
+    /// It was to optimise a subgraph of its own.
+    Optimisation,
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Asked::Preference => f.write_str("preference"),
+            Asked::Hint(pattern) => write!(f, "hint {pattern}"),
+            Asked::Optimisation => f.write_str("optimisation"),
+        }
+    }
+}
+
+/// A backend (or `dma`) that did not take a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeRefusal {
+    /// Who refused.
+    pub backend: BackendId,
+    /// Why.
+    pub refusal: Refusal,
+    /// Why it was asked.
+    pub asked: Asked,
+}
+
 /// Where one node runs.
 #[derive(Debug, Clone)]
 pub struct NodePlacement {
@@ -40,8 +94,15 @@ pub struct NodePlacement {
     pub operator: &'static str,
     /// Who executes it.
     pub target: Target,
-    /// Who was asked before and why they did not take it: a backend's name, or `dma`.
-    pub refusals: Vec<(BackendId, Refusal)>,
+    /// The hint that chose the backend.
+    pub hint: Option<Pattern>,
+    /// The type that the node computes in instead of its own, between casts.
+    pub converted: Option<(DataType, DataType)>,
+    /// The subgraph of its backend that it belongs to, counted over all backends; `None` for data
+    /// movement and views outside of any.
+    pub subgraph: Option<u32>,
+    /// Who was asked before and why they did not take it.
+    pub refusals: Vec<NodeRefusal>,
 }
 
 /// The placement report of a graph.
@@ -51,7 +112,7 @@ pub struct Placement {
     pub backends: Vec<BackendId>,
     /// One entry a node, in the graph's order.
     pub nodes: Vec<NodePlacement>,
-    /// Number of values that one target makes and another uses.
+    /// Number of values that one backend makes and another uses, once a user.
     pub crossings: u64,
     /// Their size in bytes.
     pub crossing_bytes: u64,
@@ -75,196 +136,101 @@ impl Placement {
 }
 
 impl fmt::Display for Placement {
-    /// One line, such as `10 of 12 ops on CpuAcc, 2 on CpuRef; 3 moves by dma`.
+    /// One line: what [`tenon_neff::PlacementReport`] says.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let moves = self.count(&Target::Dma);
-        let total = self.nodes.len() - moves - self.count(&Target::View);
-        let mut separator = "";
-        for (index, id) in self.backends.iter().enumerate() {
-            let count = self.count(&Target::Backend(id.clone()));
-            if index == 0 {
-                write!(f, "{count} of {total} ops on {id}")?;
-                separator = ", ";
-            } else if count > 0 {
-                write!(f, "{separator}{count} on {id}")?;
-            }
-        }
-        match moves {
-            0 => Ok(()),
-            1 => write!(f, "; 1 move by dma"),
-            _ => write!(f, "; {moves} moves by dma"),
-        }
+        self.report().fmt(f)
     }
 }
 
-/// The backends of `ids`, in that order; all unknown names are reported together.
-pub(crate) fn preferred<'r>(
-    registry: &'r Registry,
-    ids: &[BackendId],
-) -> Result<Vec<&'r Arc<dyn Backend>>> {
-    let mut problems = Vec::new();
-    let mut backends = Vec::new();
-    let mut seen = BTreeSet::new();
-    for id in ids.iter().filter(|id| seen.insert(*id)) {
-        match registry.find(id) {
-            Some(backend) => backends.push(backend),
-            None => problems.push(
-                Error::new(ErrorKind::NotFound, "no backend has this name")
-                    .expected(registry.names())
-                    .found(id),
-            ),
-        }
-    }
-    if ids.is_empty() {
-        problems.push(Error::new(
-            ErrorKind::InvalidArgument,
-            "no backend to place the model on",
-        ));
-    }
-    Error::from_all(problems).map_or(Ok(backends), Err)
-}
-
-/// Asks the backends in order of preference for each node. `copied` are view nodes whose result
-/// needs memory of its own. Nodes that nobody takes are reported together.
-pub(crate) fn place(
-    graph: &Graph,
-    backends: &[&Arc<dyn Backend>],
-    copied: &BTreeSet<NodeId>,
-) -> Result<Placement> {
-    let mut problems = Vec::new();
+/// Places every node. Casts are put into the graph where only a data type was missing, and what
+/// backends make of their subgraphs. Nodes that nobody takes are reported together.
+pub(crate) fn place(graph: &mut Graph, asker: &Asker<'_>, control: &Control) -> Result<Placement> {
+    let nodes = convert::place_nodes(graph, asker)?;
+    let mut placed: BTreeMap<String, NodePlacement> = nodes
+        .into_iter()
+        .map(|placement| (placement.node.clone(), placement))
+        .collect();
+    asker.check_hints(graph)?;
+    optimise::optimise(graph, &mut placed, asker, control)?;
     let mut nodes = Vec::with_capacity(graph.nodes.len());
-    for (index, node) in graph.nodes.iter().enumerate() {
-        let copy = copied.contains(&NodeId(index as u32));
-        match place_node(graph, node, backends, copy) {
-            Ok(placement) => nodes.push(placement),
-            Err(error) => problems.push(error),
-        }
+    for node in &graph.nodes {
+        let found = placed.remove(&node.name);
+        nodes.push(found.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Internal,
+                format!("node '{}' is not placed", node.name),
+            )
+        })?);
     }
-    if let Some(error) = Error::from_all(problems) {
-        return Err(error);
+    for id in memory::copied_views(graph) {
+        nodes[id.index()].target = Target::Dma;
     }
-    let backends = backends.iter().map(|backend| backend.id()).collect();
     let mut placement = Placement {
-        backends,
+        backends: asker.preference(),
         nodes,
         crossings: 0,
         crossing_bytes: 0,
     };
-    count_crossings(graph, &mut placement);
+    number_subgraphs(graph, &mut placement);
+    crossings::count(graph, &mut placement);
     Ok(placement)
 }
 
-fn place_node(
-    graph: &Graph,
-    node: &Node,
-    backends: &[&Arc<dyn Backend>],
-    copy: bool,
-) -> Result<NodePlacement> {
-    let mut refusals = Vec::new();
-    let target = match node.op.class {
-        OperatorClass::View if !copy => Some(Target::View),
-        OperatorClass::View => Some(Target::Dma),
-        OperatorClass::Compute => ask(graph, node, backends, &mut refusals),
-        OperatorClass::Movement => {
-            // The first choice may claim a movement for its subgraph; then DMA, then the others.
-            let (first, others) = backends.split_at(backends.len().min(1));
-            let first = first
-                .iter()
-                .filter(|backend| backend.id().as_str() != "CpuRef");
-            let first: Vec<_> = first.copied().collect();
-            ask(graph, node, &first, &mut refusals).or_else(|| {
-                match movement::descriptors(graph, node, &|_| Some(0)) {
-                    Ok(_) => Some(Target::Dma),
-                    Err(text) => {
-                        let reason = Reason::Other { text };
-                        refusals.push((BackendId::new("dma"), reason.into()));
-                        let rest = if first.is_empty() { backends } else { others };
-                        ask(graph, node, rest, &mut refusals)
-                    }
-                }
-            })
+/// Numbers the subgraphs of backends in their order.
+fn number_subgraphs(graph: &Graph, placement: &mut Placement) {
+    let targets: Vec<&Target> = placement.nodes.iter().map(|node| &node.target).collect();
+    let owners = owners(graph, &targets);
+    let mut number = 0;
+    for group in groups(graph, &owners) {
+        let mut nodes = group.iter().map(|id| &placement.nodes[id.index()].target);
+        if !nodes.any(|target| matches!(target, Target::Backend(_))) {
+            continue;
         }
-    };
-    let Some(target) = target else {
-        let reasons: Vec<String> = refusals
-            .iter()
-            .map(|(id, refusal)| format!("{id}: {refusal}"))
-            .collect();
-        let text = format!("no backend takes {}: {}", node.op.name, reasons.join("; "));
-        return Err(Error::new(ErrorKind::Unsupported, text).at(Location::node(node.name.as_str())));
-    };
-    Ok(NodePlacement {
-        node: node.name.clone(),
-        operator: node.op.name,
-        target,
-        refusals,
-    })
-}
-
-/// The first backend that takes the node.
-fn ask(
-    graph: &Graph,
-    node: &Node,
-    backends: &[&Arc<dyn Backend>],
-    refusals: &mut Vec<(BackendId, Refusal)>,
-) -> Option<Target> {
-    let types = |ids: &[Option<ValueId>]| -> Vec<Option<TensorType>> {
-        ids.iter()
-            .map(|id| id.and_then(|id| graph.value(id).ty.clone()))
-            .collect()
-    };
-    let (inputs, outputs) = (types(&node.inputs), types(&node.outputs));
-    let inputs: Vec<Option<&TensorType>> = inputs.iter().map(Option::as_ref).collect();
-    let outputs: Vec<Option<&TensorType>> = outputs.iter().map(Option::as_ref).collect();
-    let constants: Vec<Option<&Tensor>> = node
-        .inputs
-        .iter()
-        .map(|id| id.and_then(|id| graph.value(id).constant.as_ref()))
-        .collect();
-    let view = NodeView {
-        op: node.op,
-        attributes: &node.attributes,
-        inputs: &inputs,
-        constants: &constants,
-        outputs: &outputs,
-    };
-    for backend in backends {
-        match backend.supports(&view) {
-            Ok(()) => return Some(Target::Backend(backend.id())),
-            Err(refusal) => refusals.push((backend.id(), refusal)),
+        for id in group {
+            placement.nodes[id.index()].subgraph = Some(number);
         }
+        number += 1;
     }
-    None
 }
 
-/// Counts values that one target makes and another uses, once a user; views pass on whose value
-/// they show.
-fn count_crossings(graph: &Graph, placement: &mut Placement) {
-    let mut maker: Vec<Option<&Target>> = vec![None; graph.values.len()];
-    let mut crossed: BTreeSet<(ValueId, String)> = BTreeSet::new();
-    for (node, placed) in graph.nodes.iter().zip(&placement.nodes) {
-        let target = match placed.target {
-            Target::View => node
-                .inputs
-                .first()
-                .copied()
-                .flatten()
-                .and_then(|id| maker[id.index()]),
-            _ => {
-                let users = node.inputs.iter().flatten();
-                crossed.extend(
-                    users
-                        .filter(|id| maker[id.index()].is_some_and(|made| *made != placed.target))
-                        .map(|id| (*id, placed.target.to_string())),
-                );
-                Some(&placed.target)
+/// A number for the owner of each node: a backend, or 0 for data movement. A view belongs to who
+/// makes what it shows, and when nobody does, to who first uses it.
+pub(crate) fn owners(graph: &Graph, targets: &[&Target]) -> Vec<u32> {
+    let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut owners: Vec<Option<u32>> = Vec::with_capacity(targets.len());
+    let producers = graph.producers();
+    for (node, target) in graph.nodes.iter().zip(targets) {
+        owners.push(match target {
+            Target::Dma => Some(0),
+            Target::Backend(id) => {
+                let next = numbers.len() as u32 + 1;
+                Some(*numbers.entry(id.as_str()).or_insert(next))
             }
-        };
-        for output in node.outputs.iter().flatten() {
-            maker[output.index()] = target;
+            Target::View => {
+                let source = node.inputs.first().copied().flatten();
+                let maker = source.and_then(|id| producers[id.index()]);
+                maker.and_then(|maker| owners[maker.index()])
+            }
+        });
+    }
+    // Backwards, so that a view of a view asks one that has its answer.
+    let mut first_user: Vec<Option<usize>> = vec![None; graph.values.len()];
+    for (index, node) in graph.nodes.iter().enumerate().rev() {
+        let user = node
+            .outputs
+            .iter()
+            .flatten()
+            .find_map(|id| first_user[id.index()]);
+        let user = user.and_then(|user| owners[user]);
+        owners[index] = owners[index].or(user);
+        for input in node.inputs.iter().flatten() {
+            first_user[input.index()] = Some(index);
         }
     }
-    placement.crossings = crossed.len() as u64;
-    let bytes = |id: ValueId| graph.value(id).ty.as_ref().map_or(0, TensorType::bytes) as u64;
-    placement.crossing_bytes = crossed.iter().map(|(id, _)| bytes(*id)).sum();
+    owners.into_iter().map(|owner| owner.unwrap_or(0)).collect()
+}
+
+/// Whether a node is offered to backends: views are nobody's.
+fn is_view(class: OperatorClass) -> bool {
+    class == OperatorClass::View
 }

@@ -9,6 +9,7 @@
 
 mod access;
 mod attributes;
+mod call;
 pub mod dht;
 mod dma;
 mod dma_engines;
@@ -22,6 +23,7 @@ mod variables;
 mod workload;
 
 pub use access::{Access, accesses, written};
+pub use call::{WorkloadCall, workload_call};
 pub use dma::Movements;
 pub use dma_engines::{Engine, EngineProgram, Engines, engine_library};
 pub use memory::{Memory, MoveBinding, WorkloadBinding};

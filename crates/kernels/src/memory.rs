@@ -172,6 +172,11 @@ impl Memory {
         })
     }
 
+    /// The table of the variables that it holds.
+    pub fn variables(&self) -> &Arc<Variables> {
+        &self.table
+    }
+
     /// Bytes that it holds: the arena, and stand-ins for memory that was not aligned.
     pub fn bytes(&self) -> usize {
         let staging: usize = self

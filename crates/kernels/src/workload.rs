@@ -20,11 +20,11 @@ pub(crate) fn definition() -> KernelDef {
 
 /// What the kernel's attributes say.
 pub(crate) struct Call<'a> {
-    backend: &'a str,
-    operator: &'a str,
-    node: &'a str,
-    inputs: Vec<Option<VariableId>>,
-    outputs: Vec<Option<VariableId>>,
+    pub(crate) backend: &'a str,
+    pub(crate) operator: &'a str,
+    pub(crate) node: &'a str,
+    pub(crate) inputs: Vec<Option<VariableId>>,
+    pub(crate) outputs: Vec<Option<VariableId>>,
     prepared: Vec<Option<VariableId>>,
     scratch: Option<VariableId>,
 }
@@ -115,13 +115,7 @@ fn make(site: &Site<'_>, call: &Call<'_>) -> Result<BoundWorkload> {
         Error::new(ErrorKind::NotFound, format!("backend '{id}' is not there"))
             .expected(format_args!("one of {}", backends.names()))
     })?;
-    let op = operator(call.operator).ok_or_else(|| {
-        Error::new(
-            ErrorKind::NotFound,
-            format!("operator '{}' is not known", call.operator),
-        )
-        .help("the package may be made by a newer version of Tenon")
-    })?;
+    let op = operator_of(call)?;
     let binding = call.binding(&table)?;
     let spec = specification(
         &table,
@@ -164,8 +158,19 @@ fn make(site: &Site<'_>, call: &Call<'_>) -> Result<BoundWorkload> {
     })
 }
 
+/// The operator that a call names.
+pub(crate) fn operator_of(call: &Call<'_>) -> Result<&'static OperatorDef> {
+    operator(call.operator).ok_or_else(|| {
+        Error::new(
+            ErrorKind::NotFound,
+            format!("operator '{}' is not known", call.operator),
+        )
+        .help("the package may be made by a newer version of Tenon")
+    })
+}
+
 /// What the backend is to make.
-fn specification(
+pub(crate) fn specification(
     table: &Variables,
     call: &Call<'_>,
     op: &'static OperatorDef,

@@ -42,6 +42,7 @@ mod nodes;
 mod object;
 mod package;
 mod payload;
+mod placement_report;
 mod rule;
 mod strip;
 mod structure;
@@ -82,6 +83,7 @@ pub use name::Name;
 pub use nodes::{HeaderBlock, Node, NodeExecutor, NodePort, NodeTable};
 pub use object::Others;
 pub use package::{HashCheck, Limits, Package};
+pub use placement_report::{Converted, Crossings, NodePlacement, PlacementReport, RefusalReport};
 pub use rule::{Rule, Severity};
 pub use strip::{Stripped, strip};
 pub use structure::{EngineParts, NamedKelf, Structure, Subgraph};
@@ -89,8 +91,8 @@ pub use target::{FileTarget, Target};
 pub use tenon_base::{Control, Error, Result};
 pub use tenon_dma::{Extents, Steps, VariableId};
 pub use tenon_member::{
-    ConstantInfo, CpuTarget, Crossings, LiveRange, MemoryPlan, ModelInfo, NodeCost, NodePlacement,
-    PlacementReport, Port, PreparedForm, RefusalReport, TENON_FORMAT, TenonMember, VariableInfo,
+    ConstantInfo, CpuTarget, LiveRange, MemoryPlan, ModelInfo, NodeCost, Port, PreparedForm,
+    TENON_FORMAT, TenonMember, VariableInfo,
 };
 pub use tensor_map::{MappedTensor, TensorMap};
 pub use verify::{Architecture, VerifyOptions, verify, verify_file};

@@ -1,5 +1,6 @@
 //! `sg00/tenon.json`: what Tenon keeps beside NEFF's own members (docs/package.md).
 
+use crate::PlacementReport;
 use crate::json::{dtype, optional_variable, variable};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -156,58 +157,6 @@ pub struct PreparedForm {
     pub layout: String,
 }
 
-/// Which backend each node runs on, and why not on others.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct PlacementReport {
-    /// The backends asked, in order of preference.
-    pub backends: Vec<String>,
-    /// Every node.
-    pub nodes: Vec<NodePlacement>,
-    /// What passes from one backend to another.
-    pub crossings: Crossings,
-}
-
-impl PlacementReport {
-    /// The reports of all subgraphs of a package as one.
-    pub fn of_all<'a>(reports: impl IntoIterator<Item = &'a Self>) -> Self {
-        let mut all = Self::default();
-        for report in reports {
-            if all.backends.is_empty() {
-                all.backends.clone_from(&report.backends);
-            }
-            all.nodes.extend(report.nodes.iter().cloned());
-            all.crossings.count += report.crossings.count;
-            all.crossings.bytes += report.crossings.bytes;
-        }
-        all
-    }
-}
-
-/// Where one node runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodePlacement {
-    /// The node's name.
-    pub node: String,
-    /// Its operator.
-    pub operator: String,
-    /// A backend's name, `dma` or `view`.
-    pub backend: String,
-    /// Why backends asked before that one do not take it.
-    #[serde(default)]
-    pub refusals: Vec<RefusalReport>,
-}
-
-/// Why one backend does not take a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RefusalReport {
-    /// The backend's name.
-    pub backend: String,
-    /// The code of the reason.
-    pub reason: String,
-    /// The sentence.
-    pub text: String,
-}
-
 /// What executing a node once takes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeCost {
@@ -221,18 +170,12 @@ pub struct NodeCost {
     pub written: u64,
 }
 
-/// Values that pass from one backend to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Crossings {
-    /// How many.
-    pub count: u64,
-    /// Their bytes in all.
-    pub bytes: u64,
-}
-
 /// Where variables lie in the arena, and between which kernels they are alive.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MemoryPlan {
+    /// The strategy that made it; empty when it is not told.
+    #[serde(default)]
+    pub strategy: String,
     /// The arena's size.
     pub arena_bytes: u64,
     /// Its variables.

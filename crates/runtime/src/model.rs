@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tenon_base::trace::TraceSink;
 use tenon_base::{Control, Result, pool};
+use tenon_kernels::Variables;
 use tenon_neff::{MemoryPlan, PlacementReport};
 use tenon_tensor::{BufferMut, Tensor, TensorType};
 
@@ -120,6 +121,14 @@ impl Model {
     /// Where values lie in the arena; of the largest one when the package has several subgraphs.
     pub fn memory_plan(&self) -> &MemoryPlan {
         &self.0.plan
+    }
+
+    /// The variables of its program, when it has one subgraph and no other node.
+    pub fn variables(&self) -> Option<&Variables> {
+        match &self.0.nodes {
+            Nodes::One(core) => Some(core.written.table()),
+            Nodes::Several(_) => None,
+        }
     }
 
     /// Bytes of memory that executions not in use hold.

@@ -59,6 +59,11 @@ impl Written {
         Ok(Self { table, by_kernel })
     }
 
+    /// The variables.
+    pub fn table(&self) -> &Variables {
+        &self.table
+    }
+
     /// Tells `tap` what kernel `index` has made.
     pub fn tell(&self, index: usize, node: &str, memory: &Memory, tap: &dyn Tap) -> Result<()> {
         if !tap.wants(node) {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tenon_backend::{BackendId, CpuLevel, Registry};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
-use tenon_compiler::{CompiledNodes, CpuNode, Placement};
+use tenon_compiler::{CompiledNodes, CpuNode, Hint, MEMORY_STRATEGIES, MemoryStrategy, Placement};
 use tenon_neff::{Limits, NodeGraph, Package, PlacementReport, WriteOptions};
 use tenon_onnx::{CpuCall, CutGraph, Dimension, ImportOptions, Model as OnnxModel};
 use tenon_tensor::{Buffer, BufferMut, Shape, Tensor, TensorType};
 
 /// How to compile a model.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct CompileOptions {
     /// Extents of symbolic dimensions, by name.
     pub dims: BTreeMap<String, usize>,
@@ -20,10 +20,14 @@ pub struct CompileOptions {
     pub available: BTreeMap<String, Tensor>,
     /// Who computes, first choice first.
     pub backends: Vec<BackendId>,
+    /// Which backends certain nodes are offered to before.
+    pub hints: Vec<Hint>,
     /// What prepared constants may rely on.
     pub cpu: CpuLevel,
     /// Leaves the plain form of prepared constants out.
     pub prepared_only: bool,
+    /// How intermediate values share memory.
+    pub memory_strategy: &'static dyn MemoryStrategy,
     /// Nodes of the model that functions of libraries compute, by name.
     pub cpu_nodes: BTreeMap<String, CpuLibrary>,
 }
@@ -56,8 +60,10 @@ impl Default for CompileOptions {
             constants: BTreeMap::new(),
             available: BTreeMap::new(),
             backends: tenon_compiler::DEFAULT_BACKENDS.to_vec(),
+            hints: Vec::new(),
             cpu: CpuLevel::default(),
             prepared_only: false,
+            memory_strategy: MEMORY_STRATEGIES[0],
             cpu_nodes: BTreeMap::new(),
         }
     }
@@ -161,8 +167,10 @@ pub fn compile_with(
     let CutGraph { graph, calls } = model.cut_graph(&import, control)?;
     let mut compiler = tenon_compiler::Options::new(registry);
     compiler.backends.clone_from(&options.backends);
+    compiler.hints.clone_from(&options.hints);
     compiler.cpu = options.cpu;
     compiler.prepared_only = options.prepared_only;
+    compiler.memory_strategy = options.memory_strategy;
     compiler.control = control.clone();
     for name in tenon_compiler::shape_inputs(&graph) {
         if let Some(value) = options.available.get(&name) {

@@ -27,12 +27,15 @@ mod disassembly;
 pub mod host_program;
 mod image_input;
 mod loading;
+mod lock_step;
+mod memory_report;
 mod netlist_input;
 mod netlist_picture;
 mod netlist_run;
 pub mod plugins;
 mod profiling;
 mod source;
+mod tapping;
 
 pub use answer::{Class, LABELS, labels, numbers, topmost};
 pub use array_input::{fit, random_tensor, read_input, read_npz_inputs, read_npz_outputs};
@@ -42,10 +45,11 @@ pub use compiling::{
 };
 pub use disassembly::program_text;
 pub use image_input::{ImageLayout, ImageOptions, read_image};
-pub use loading::{
-    backends, load, load_file, multiply_add_ceiling, native_cpu, placement_summary, program,
-    threads,
+pub use loading::{backends, load, load_file, multiply_add_ceiling, native_cpu, program, threads};
+pub use lock_step::{
+    Compared, Comparison, Divergence, Reproduction, Skipped, Tolerance, compare_backends,
 };
+pub use memory_report::{MemoryReport, MemoryRow};
 pub use netlist_input::{netlist_device, netlist_source};
 pub use netlist_picture::netlist_pictures;
 pub use netlist_run::{
@@ -55,6 +59,7 @@ pub use netlist_run::{
 pub use plugins::{BackendSetup, backends_with, runtime_with};
 pub use profiling::{Ceiling, ProfileRow, profile_rows};
 pub use source::Source;
+pub use tapping::{Taps, file_name};
 
 pub use tenon_neff as neff;
 pub use tenon_netlist as netlist;
@@ -65,9 +70,11 @@ pub use tenon_backend::{
 };
 pub use tenon_backend_kit::{Check, Outcome as CheckOutcome, Report as CheckReport};
 pub use tenon_base::trace::{Recording, TraceSink};
-pub use tenon_base::{Control, Error, ErrorKind, Location, Progress, Result};
+pub use tenon_base::{Control, Error, ErrorKind, Location, Pattern, Progress, Result};
 pub use tenon_bef::Module;
-pub use tenon_compiler::{LoweredProgram, NumericMode};
+pub use tenon_compiler::{
+    Hint, LoweredProgram, MEMORY_STRATEGIES, MemoryStrategy, NumericMode, memory_strategy,
+};
 pub use tenon_dma::Access;
 pub use tenon_kernels::netlist::{MachineLimits, QueueSpec};
 pub use tenon_neff::{Contents, Limits, Package, PackageVariable, PlacementReport, Port, Role};

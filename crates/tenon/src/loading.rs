@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use tenon_backend::{CpuLevel, Registry};
 use tenon_base::{Error, Result};
 use tenon_bef::Module;
-use tenon_neff::{Contents, Package, PlacementReport};
+use tenon_neff::{Contents, Package};
 use tenon_runtime::{LoadOptions, Model, Runtime};
 
 /// The built-in backends, in order of preference.
@@ -31,34 +31,6 @@ pub fn load_file(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Model>
 /// The host program of a package.
 pub fn program(contents: &Contents) -> Result<Module> {
     tenon_bef::decode(&contents.program)
-}
-
-/// Where a model's operators run, in a line: `12 of 12 ops on CpuAcc`. Views, which cost nothing,
-/// are not counted.
-pub fn placement_summary(report: &PlacementReport) -> String {
-    let count = |backend: &str| {
-        report
-            .nodes
-            .iter()
-            .filter(|node| node.backend == backend)
-            .count()
-    };
-    let moves = count("dma");
-    let total = report.nodes.len() - moves - count("view");
-    let mut parts = Vec::new();
-    for backend in &report.backends {
-        match (count(backend), parts.is_empty()) {
-            (0, _) => {}
-            (n, true) => parts.push(format!("{n} of {total} ops on {backend}")),
-            (n, false) => parts.push(format!("{n} on {backend}")),
-        }
-    }
-    match moves {
-        0 => {}
-        1 => parts.push("1 move by dma".into()),
-        n => parts.push(format!("{n} moves by dma")),
-    }
-    parts.join(", ")
 }
 
 /// What this machine's CPU has.

@@ -1,14 +1,14 @@
 //! `tenon compile`
 
-use super::load;
+use super::{load, placement};
 use crate::flags::Compile;
 use crate::output::say;
 use crate::progress;
-use crate::table::{Table, bytes, duration};
+use crate::table::{bytes, duration};
 use serde_json::json;
 use std::path::Path;
 use std::time::Instant;
-use tenon::{Error, ErrorKind, Location, PlacementReport, Result, Source};
+use tenon::{Error, ErrorKind, Location, Result, Source};
 
 pub fn run(flags: &Compile) -> Result<()> {
     if super::netlist_run::is_netlist(&flags.model) {
@@ -47,20 +47,20 @@ pub fn run(flags: &Compile) -> Result<()> {
                 "package": output,
                 "bytes": written.len(),
                 "compile_ms": start.elapsed().as_secs_f64() * 1e3,
-                "summary": tenon::placement_summary(compiled.placement_report()),
+                "summary": compiled.placement_report().to_string(),
                 "placement": compiled.placement_report(),
             })
         )?;
         return Ok(());
     }
     if flags.placement {
-        print_placement(compiled.placement_report())?;
+        placement::print(compiled.placement_report())?;
     }
     say!(
         "{}: {}, {}, compiled in {}",
         output.display(),
         bytes(written.len()),
-        tenon::placement_summary(compiled.placement_report()),
+        compiled.placement_report(),
         duration(start.elapsed())
     )?;
     Ok(())
@@ -101,22 +101,4 @@ fn netlist(flags: &Compile) -> Result<()> {
 /// Whether both paths are there and lead to one file.
 fn same_file(a: &Path, b: &Path) -> bool {
     matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
-}
-
-fn print_placement(report: &PlacementReport) -> Result<()> {
-    let mut table = Table::new(&["node", "operator", "backend", "refused by"]);
-    for node in &report.nodes {
-        let refusals: Vec<_> = node
-            .refusals
-            .iter()
-            .map(|refusal| format!("{}: {}", refusal.backend, refusal.text))
-            .collect();
-        table.row([
-            node.node.clone(),
-            node.operator.clone(),
-            node.backend.clone(),
-            refusals.join("; "),
-        ]);
-    }
-    say!("{table}")
 }

@@ -1,5 +1,7 @@
 //! `tenon info`
 
+mod memory;
+
 use crate::flags::Info;
 use crate::output::say;
 use crate::table::{Table, bytes};
@@ -12,15 +14,26 @@ use tenon::{
 
 pub fn run(flags: &Info) -> Result<()> {
     let here = |error: tenon::Error| error.at(Location::file(&flags.file));
+    let plain = || {
+        let text = "only packages that Tenon made have a placement report and a memory plan";
+        here(tenon::Error::new(tenon::ErrorKind::Usage, text).help("compile the model first"))
+    };
     match Source::open(&flags.file, &Control::new())? {
+        Source::Onnx(_) if flags.memory || flags.placement => return Err(plain()),
         Source::Onnx(model) if flags.json => say!("{}", model_json(&model))?,
         Source::Onnx(model) => print_model(&flags.file, &model)?,
         Source::Package(package) => {
             let features = package.header().feature_bits;
             if !package.header().is_tenon() || features.contains(FeatureBits::TENON_CPU_NODES) {
+                if flags.memory || flags.placement {
+                    return Err(plain());
+                }
                 return print_members(&flags.file, &package, flags.json);
             }
             let contents = Contents::read(&package).map_err(here)?;
+            if flags.memory || flags.placement {
+                return print_parts(flags, &contents).map_err(here);
+            }
             let program = tenon::program(&contents).map_err(here)?;
             if flags.json {
                 say!("{}", package_json(&package, &contents, &program)?)?;
@@ -33,6 +46,34 @@ pub fn run(flags: &Info) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The parts of a package that were asked for.
+fn print_parts(flags: &Info, contents: &Contents) -> Result<()> {
+    let report = &contents.tenon.placement;
+    let plan = match flags.memory {
+        true => Some(memory::report(flags, contents)?),
+        false => None,
+    };
+    if flags.json {
+        let mut parts = serde_json::Map::new();
+        if flags.placement {
+            let report = json!({"summary": report.to_string(), "report": report});
+            parts.insert("placement".into(), report);
+        }
+        if let Some(plan) = &plan {
+            parts.insert("memory".into(), plan.json());
+        }
+        return say!("{}", Value::from(parts));
+    }
+    if flags.placement {
+        super::placement::print(report)?;
+        say!("\n{report}")?;
+    }
+    match &plan {
+        Some(plan) => memory::print(plan, &contents.name),
+        None => Ok(()),
+    }
 }
 
 fn model_json(model: &OnnxModel) -> Value {
@@ -201,7 +242,7 @@ fn package_json(package: &Package, contents: &Contents, program: &tenon::Module)
         "inputs": ports(&contents.tenon.inputs),
         "outputs": ports(&contents.tenon.outputs),
         "functions": functions,
-        "placement": tenon::placement_summary(&contents.tenon.placement),
+        "placement": contents.tenon.placement.to_string(),
         "constants": contents.tenon.constants,
         "metadata": contents.tenon.model.metadata,
         "sizes": {
@@ -237,7 +278,7 @@ fn print_package(
             function.kernels.len()
         )?;
     }
-    say!("{}", tenon::placement_summary(&tenon.placement))?;
+    say!("{}", tenon.placement)?;
     let sizes = Sizes::new(package, contents);
     say!(
         "{} constants, {} ({} prepared forms, {} constants in prepared form alone; executing reads {})",

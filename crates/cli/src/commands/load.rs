@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tenon::{
     BackendId, CompileOptions, Compiled, Control, CpuLevel, CpuLibrary, Error, ErrorKind,
-    ImageOptions, LoadOptions, Location, Model, OnnxModel, Registry, Result, Runtime, Source,
-    Tensor, TensorType,
+    ImageOptions, LoadOptions, Location, Model, OnnxModel, Package, Registry, Result, Runtime,
+    Source, Tensor, TensorType,
 };
 
 /// A model ready to run, and how long it took to get there.
 pub struct Loaded {
     pub model: Model,
+    pub package: Package,
     /// `None` when the file was a package.
     pub compile_time: Option<Duration>,
     pub load_time: Duration,
@@ -73,6 +74,7 @@ pub fn load(
     Ok((
         Loaded {
             model,
+            package,
             compile_time,
             load_time,
         },
@@ -104,8 +106,10 @@ fn no_compile_flags(flags: &CompileFlags) -> Result<()> {
         ("--dim", !flags.dims.is_empty()),
         ("--const", !flags.constants.is_empty()),
         ("--backends", !flags.backends.is_empty()),
+        ("--place", !flags.place.is_empty()),
         ("--prepared-only", flags.prepared_only),
         ("--cpu-node", !flags.cpu_nodes.is_empty()),
+        ("--memory-strategy", flags.memory_strategy.is_some()),
     ];
     let given: Vec<_> = given
         .iter()
@@ -139,6 +143,7 @@ pub fn compile(
             Cpu::Avx512 => CpuLevel::Avx512,
             Cpu::Native => tenon::native_cpu(),
         },
+        hints: flags.place.clone(),
         prepared_only: flags.prepared_only,
         ..CompileOptions::default()
     };
@@ -149,6 +154,9 @@ pub fn compile(
             .cloned()
             .map(BackendId::from)
             .collect();
+    }
+    if let Some(strategy) = flags.memory_strategy {
+        options.memory_strategy = strategy;
     }
     for CpuNode {
         node,

@@ -6,11 +6,11 @@ use crate::output::say;
 use crate::progress;
 use crate::table::{Table, bytes, duration};
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tenon::{
-    Difference, Error, ErrorKind, ExecuteOptions, Location, Model, Profile, Result, Tensor, labels,
-    npy, topmost,
+    Difference, Error, ErrorKind, ExecuteOptions, Location, Model, Pattern, Profile, Result, Taps,
+    Tensor, labels, npy, topmost,
 };
 
 pub fn run(flags: &Run) -> Result<()> {
@@ -31,9 +31,14 @@ pub fn run(flags: &Run) -> Result<()> {
         .collect();
     let start = Instant::now();
     let mut profile = flags.profile.then(|| model.profile());
+    let taps = (!flags.tap.is_empty()).then(|| {
+        let patterns = flags.tap.iter().map(|text| Pattern::new(text.as_str()));
+        Taps::new(patterns.collect())
+    });
     let options = ExecuteOptions {
         control: Some(&control),
         profile: profile.as_mut(),
+        tap: taps.as_ref().map(|taps| taps as &dyn tenon::Tap),
         ..ExecuteOptions::default()
     };
     let outputs = model.run_with(&inputs, options)?;
@@ -41,13 +46,20 @@ pub fn run(flags: &Run) -> Result<()> {
     if let Some(folder) = &flags.output {
         write_outputs(folder, model, &outputs)?;
     }
+    let tapped = match taps {
+        Some(taps) => taps.write(&flags.tap_dir)?,
+        None => Vec::new(),
+    };
     if flags.json {
         say!(
             "{}",
-            as_json(&loaded, &outputs, run_time, profile.as_ref())?
+            as_json(&loaded, &outputs, run_time, profile.as_ref(), &tapped)?
         )?;
     } else if !flags.quiet {
         print_outputs(model, &outputs, flags.top)?;
+        for (name, file) in &tapped {
+            say!("{name} written to {}", file.display())?;
+        }
         if let Some(profile) = &profile {
             print_profile(profile)?;
         }
@@ -59,16 +71,11 @@ pub fn run(flags: &Run) -> Result<()> {
     }
 }
 
-/// Each output as `DIR/NAME.npy`; characters that a file name cannot hold become `_`.
+/// Each output as `DIR/NAME.npy`.
 fn write_outputs(folder: &Path, model: &Model, outputs: &[Tensor]) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, "create", error))?;
     for (signature, output) in model.outputs().iter().zip(outputs) {
-        let safe = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ' ');
-        let name: String = signature
-            .name
-            .chars()
-            .map(|c| if safe(c) { c } else { '_' })
-            .collect();
+        let name = tenon::file_name(&signature.name);
         npy::write_npy(folder.join(format!("{name}.npy")), output)?;
     }
     Ok(())
@@ -107,7 +114,7 @@ fn preview(tensor: &Tensor) -> Result<String> {
 }
 
 fn print_summary(loaded: &Loaded, run_time: Duration) -> Result<()> {
-    say!("\n{}", tenon::placement_summary(loaded.model.placement()))?;
+    say!("\n{}", loaded.model.placement())?;
     let compile = match loaded.compile_time {
         Some(time) => format!("compile {}, ", duration(time)),
         None => String::new(),
@@ -140,6 +147,7 @@ fn as_json(
     outputs: &[Tensor],
     run_time: Duration,
     profile: Option<&Profile>,
+    tapped: &[(String, PathBuf)],
 ) -> Result<String> {
     const MOST: usize = 1000;
     let labels = labels(loaded.model.metadata());
@@ -169,11 +177,15 @@ fn as_json(
     });
     let text = json!({
         "outputs": list,
-        "placement": tenon::placement_summary(loaded.model.placement()),
+        "placement": loaded.model.placement().to_string(),
         "compile_ms": loaded.compile_time.map(ms),
         "load_ms": ms(loaded.load_time),
         "run_ms": ms(run_time),
         "profile": kernels,
+        "taps": tapped
+            .iter()
+            .map(|(name, file)| json!({"name": name, "file": file}))
+            .collect::<Vec<_>>(),
     });
     Ok(text.to_string())
 }

@@ -1,7 +1,7 @@
 //! Which variable each value gets, and which ranges of the arena they ask for.
 
 use super::{Home, Memory, NodeMemory, PreparedConstant, Variable};
-use crate::arena::{Request, assign, check};
+use crate::arena::{Block, MemoryStrategy, assign};
 use crate::place::{Placement, Target};
 use std::collections::{BTreeMap, HashMap};
 use tenon_backend::WorkloadPlan;
@@ -13,7 +13,7 @@ use tenon_graph::{Graph, Node, NodeId, TensorType, ValueId};
 enum Seat {
     /// Those of an input, output or constant: its value.
     Fixed(ValueId),
-    /// A block of the arena.
+    /// A block of the arena, by position.
     Block(usize),
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Planner<'a> {
     last_use: Vec<Option<u32>>,
     /// For each root where it is.
     seat: Vec<Option<Seat>>,
-    requests: Vec<Request>,
+    blocks: Vec<Block>,
     /// Variables in the arena and their blocks.
     in_arena: Vec<(u32, usize)>,
 }
@@ -51,7 +51,7 @@ impl<'a> Planner<'a> {
             read: vec![false; values],
             last_use: vec![None; values],
             seat: vec![None; values],
-            requests: Vec::new(),
+            blocks: Vec::new(),
             in_arena: Vec::new(),
         };
         planner.find_groups();
@@ -60,6 +60,19 @@ impl<'a> Planner<'a> {
 
     fn is_view(&self, index: usize) -> bool {
         self.placement.target(NodeId(index as u32)) == Some(&Target::View)
+    }
+
+    /// Whether a node becomes a kernel: views do not, nor do movements of nothing.
+    fn has_kernel(&self, index: usize) -> bool {
+        match self.placement.target(NodeId(index as u32)) {
+            Some(Target::View) => false,
+            Some(Target::Dma) => {
+                let outputs = self.graph.nodes[index].outputs.iter().flatten();
+                let mut types = outputs.map(|&id| self.graph.value(id).ty.as_ref());
+                types.any(|ty| ty.is_none_or(|ty| ty.bytes() > 0))
+            }
+            _ => true,
+        }
     }
 
     /// Which values share bytes, where groups of inputs, constants and outputs are, and until when
@@ -79,7 +92,7 @@ impl<'a> Planner<'a> {
                 self.read[input.index()] = true;
                 self.last_use[root.index()] = Some(kernel);
             }
-            kernel += 1;
+            kernel += u32::from(self.has_kernel(index));
         }
         // Outputs last: an output of the graph that shows an input was given memory of its own.
         let constants = (0..self.graph.values.len() as u32).map(ValueId);
@@ -134,7 +147,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Gives each value that a node makes a variable, its blocks of the arena not yet placed.
-    pub(super) fn blocks(&mut self, workloads: &[WorkloadPlan]) -> Result<()> {
+    pub(super) fn values(&mut self, workloads: &[WorkloadPlan]) -> Result<()> {
         let mut kernel = 0;
         for (index, node) in self.graph.nodes.iter().enumerate() {
             if self.is_view(index) {
@@ -158,7 +171,7 @@ impl<'a> Planner<'a> {
                 }
             }
             if scratch > 0 {
-                let block = self.request(scratch, kernel, kernel);
+                let block = self.block(scratch, kernel, kernel);
                 let variable = self.add(Variable {
                     name: format!("{}.scratch", node.name),
                     bytes: scratch,
@@ -170,14 +183,14 @@ impl<'a> Planner<'a> {
                 self.in_arena.push((variable, block));
                 self.memory.nodes[index].scratch = Some(variable);
             }
-            kernel += 1;
+            kernel += u32::from(self.has_kernel(index));
         }
         Ok(())
     }
 
-    fn request(&mut self, bytes: usize, first: u32, last: u32) -> usize {
-        self.requests.push(Request { bytes, first, last });
-        self.requests.len() - 1
+    fn block(&mut self, bytes: usize, first: u32, last: u32) -> usize {
+        self.blocks.push(Block { bytes, first, last });
+        self.blocks.len() - 1
     }
 
     /// The block that an output may take from an input that ends here: nobody reads it later, no
@@ -199,7 +212,7 @@ impl<'a> Planner<'a> {
             .any(|id| self.root[id.index()] == root);
         let bytes = |id: ValueId| self.graph.value(id).ty.as_ref().map(TensorType::bytes);
         let fits = bytes(input_id) == bytes(output_id)
-            && bytes(output_id) == Some(self.requests[block].bytes);
+            && bytes(output_id) == Some(self.blocks[block].bytes);
         let ends = self.last_use[root.index()] == Some(kernel);
         let unseated = self.seat[self.root[output_id.index()].index()].is_none();
         (ends && fits && !read_twice && unseated).then_some(block)
@@ -217,7 +230,7 @@ impl<'a> Planner<'a> {
         let last = self.last_use[id.index()].unwrap_or(kernel);
         let block = match taken {
             Some(block) => {
-                self.requests[block].last = last;
+                self.blocks[block].last = last;
                 block
             }
             None => {
@@ -227,7 +240,7 @@ impl<'a> Planner<'a> {
                     .ty
                     .as_ref()
                     .map_or(0, TensorType::bytes);
-                self.request(bytes, kernel, last)
+                self.block(bytes, kernel, last)
             }
         };
         self.seat[id.index()] = Some(Seat::Block(block));
@@ -342,9 +355,8 @@ impl<'a> Planner<'a> {
         move |position| !moves || all || position == 0 || (pad && position == 2)
     }
 
-    pub(super) fn arena(&mut self) -> Result<()> {
-        let assignment = assign(&self.requests)?;
-        check(&self.requests, &assignment)?;
+    pub(super) fn arena(&mut self, strategy: &dyn MemoryStrategy) -> Result<()> {
+        let assignment = assign(strategy, &self.blocks)?;
         for &(variable, block) in &self.in_arena {
             self.memory.variables[variable as usize].home = Home::Arena(assignment.offsets[block]);
         }

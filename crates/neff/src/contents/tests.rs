@@ -67,6 +67,7 @@ pub(crate) fn sample() -> Contents {
         last: 1,
     };
     tenon.plan = MemoryPlan {
+        strategy: "packed".into(),
         arena_bytes: 64 + 12,
         variables: vec![live(id(5), 0, 24), live(id(6), 64, 12)],
     };

@@ -1,0 +1,144 @@
+//! `tenon compare`
+
+use super::load::{self, Loaded};
+use crate::flags::Compare;
+use crate::output::{say, status};
+use crate::progress;
+use crate::table::Table;
+use serde_json::json;
+use std::process::ExitCode;
+use tenon::{
+    BackendId, Comparison, CompileOptions, Control, Divergence, Error, ErrorKind, Location,
+    Reproduction, Result, Source, Tensor, Tolerance,
+};
+
+pub fn run(flags: &Compare) -> Result<ExitCode> {
+    let control = progress::control();
+    let backends = backends(flags)?;
+    let (loaded, mut given) = open(flags, &control)?;
+    let Loaded { model, package, .. } = &loaded;
+    let image = load::image_options(model.metadata(), &flags.inputs)?;
+    let tensors = given.tensors(&load::signature(model), &flags.inputs, &image)?;
+    let inputs: Vec<(&str, &Tensor)> = tensors
+        .iter()
+        .map(|(name, tensor)| (name.as_str(), tensor))
+        .collect();
+    let tolerance = Tolerance {
+        relative: flags.tolerance,
+        absolute: flags.absolute,
+        steps: flags.steps,
+    };
+    let registry = tenon::backends();
+    let found =
+        tenon::compare_backends(package, &registry, backends, &inputs, &tolerance, &control)?;
+    let written = match &found.divergence {
+        Some(divergence) => Some(divergence.write(&flags.output, &registry)?),
+        None => None,
+    };
+    if flags.json {
+        let mut text = found.json();
+        if let Some(Reproduction { package, arrays }) = &written {
+            text["reproduction"] = json!({"package": package, "arrays": arrays});
+        }
+        say!("{text}")?;
+    } else {
+        print(&found, flags.all)?;
+        if let (Some(divergence), Some(written)) = (&found.divergence, &written) {
+            print_divergence(&found, divergence, written)?;
+        }
+    }
+    Ok(status(found.divergence.is_none()))
+}
+
+/// The two backends; the usual ones unless told.
+fn backends(flags: &Compare) -> Result<[BackendId; 2]> {
+    let given = &flags.compiling.backends;
+    let ids: Vec<BackendId> = match given.is_empty() {
+        true => CompileOptions::default().backends,
+        false => given.iter().cloned().map(BackendId::from).collect(),
+    };
+    <[BackendId; 2]>::try_from(ids).map_err(|ids| {
+        Error::new(ErrorKind::Usage, "two backends are compared")
+            .expected("--backends A,B")
+            .found(ids.len())
+    })
+}
+
+/// Loads the file; of a package the backends choose what is compared, not what it is.
+fn open(flags: &Compare, control: &Control) -> Result<(Loaded, load::GivenFiles)> {
+    let mut compiling = flags.compiling.clone();
+    if let Source::Package(package) = Source::open(&flags.file, control)? {
+        if !package.header().is_tenon() {
+            let text =
+                "this package was made by another compiler: its operators are not known here";
+            return Err(Error::new(ErrorKind::Unsupported, text).at(Location::file(&flags.file)));
+        }
+        compiling.backends.clear();
+    }
+    load::load(&flags.file, &compiling, &flags.inputs, None, control)
+}
+
+fn print(found: &Comparison, all: bool) -> Result<()> {
+    if all {
+        let mut table = Table::new(&["relative", "absolute", "operator", "node"]);
+        for node in &found.compared {
+            table.row([
+                format!("{:.3e}", node.difference.relative),
+                format!("{:.3e}", node.difference.absolute),
+                node.operator.to_owned(),
+                node.node.clone(),
+            ]);
+        }
+        say!("{table}\n")?;
+    }
+    for node in &found.skipped {
+        say!(
+            "not compared: {} ({}): {}",
+            node.node,
+            node.operator,
+            node.reason
+        )?;
+    }
+    let [first, second] = &found.backends;
+    let rest = match found.others {
+        0 => String::new(),
+        others => format!(", {others} kernels are of neither"),
+    };
+    let agree = format!(
+        "{} operators agree on {first} and {second}{rest}",
+        found.compared.len()
+    );
+    match found.largest() {
+        Some(node) => say!(
+            "{agree}; the largest difference is {:.3e} at {} ({})",
+            node.difference.relative,
+            node.node,
+            node.operator
+        ),
+        None => say!("{agree}"),
+    }
+}
+
+fn print_divergence(
+    found: &Comparison,
+    divergence: &Divergence,
+    written: &Reproduction,
+) -> Result<()> {
+    let [first, second] = &found.backends;
+    let [a, b] = divergence.worst;
+    say!(
+        "{} ({}) differs: output '{}', relative {:.3e}, absolute {:.3e}; element {} is {a} on \
+         {first} and {b} on {second}",
+        divergence.node,
+        divergence.operator,
+        divergence.output,
+        divergence.difference.relative,
+        divergence.difference.absolute,
+        divergence.difference.worst,
+    )?;
+    let (package, arrays) = (written.package.display(), written.arrays.display());
+    say!(
+        "written to {package}, its inputs and what {second} makes of them to {arrays}; see it with"
+    )?;
+    say!("  tenon run {package} --input {arrays} --compare {arrays}")
+}

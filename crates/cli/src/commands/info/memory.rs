@@ -1,0 +1,49 @@
+//! `tenon info --memory`
+
+use crate::flags::Info;
+use crate::output::say;
+use crate::table::{Table, bytes};
+use tenon::{Contents, Error, MemoryReport, Result};
+
+/// The memory plan; its picture is written where the flags say.
+pub fn report(flags: &Info, contents: &Contents) -> Result<MemoryReport> {
+    let report = MemoryReport::new(contents)?;
+    if let Some(file) = &flags.svg {
+        let picture = report.picture(&title(&report, &contents.name));
+        std::fs::write(file, picture.to_string())
+            .map_err(|error| Error::io(file, "write", error))?;
+    }
+    Ok(report)
+}
+
+/// Prints the memory plan.
+pub fn print(report: &MemoryReport, name: &str) -> Result<()> {
+    let mut table = Table::new(&["variable", "offset", "bytes", "kernels", "from", "to"]);
+    for row in &report.rows {
+        let range = &row.range;
+        table.row([
+            row.name.clone(),
+            range.offset.to_string(),
+            range.size.to_string(),
+            format!("{}..{}", range.first, range.last),
+            report.node(range.first).to_owned(),
+            report.node(range.last).to_owned(),
+        ]);
+    }
+    say!("{table}\n")?;
+    say!("{}", title(report, name))
+}
+
+fn title(report: &MemoryReport, name: &str) -> String {
+    let strategy = match report.strategy.as_str() {
+        "" => "of a strategy not told",
+        strategy => strategy,
+    };
+    format!(
+        "{name}: arena {} ({strategy}), {} alive at once (kernel {}), {:.1} % more than that",
+        bytes(report.arena_bytes),
+        bytes(report.live_bytes),
+        report.live_kernel,
+        report.excess() * 100.0
+    )
+}

@@ -1,0 +1,32 @@
+//! The placement report in full.
+
+use crate::output::say;
+use crate::table::Table;
+use tenon::{PlacementReport, Result};
+
+/// Prints a row for every node: where it runs, in which subgraph, why there and not elsewhere.
+pub fn print(report: &PlacementReport) -> Result<()> {
+    let mut table = Table::new(&["node", "operator", "backend", "subgraph", "why"]);
+    for node in &report.nodes {
+        let hint = node.hint.iter().map(|pattern| format!("hint {pattern}"));
+        let converted = node.converted.iter();
+        let converted = converted.map(|types| format!("computes {} in {}", types.from, types.to));
+        let refusals = node.refusals.iter().map(|refusal| {
+            let asked = match refusal.asked.as_str() {
+                "" | "preference" => String::new(),
+                asked => format!(" ({asked})"),
+            };
+            format!("not {}{asked}: {}", refusal.backend, refusal.text)
+        });
+        let why: Vec<String> = hint.chain(converted).chain(refusals).collect();
+        table.row([
+            node.node.clone(),
+            node.operator.clone(),
+            node.backend.clone(),
+            node.subgraph
+                .map_or(String::new(), |number| number.to_string()),
+            why.join("; "),
+        ]);
+    }
+    say!("{table}")
+}

@@ -1,0 +1,172 @@
+//! Blocks packed along both axes.
+
+use super::{Bin, Block, MemoryStrategy, SingleAxisPriority, lower_bound, too_large};
+use tenon_base::Result;
+
+/// One bin, packed along both axes. Blocks are placed one after the other, each into the smallest
+/// gap that holds it; several orders are tried, then the best one is bettered by moving forward
+/// the blocks that make the arena high. It stops at the lower bound, and never needs more than the
+/// other strategies.
+pub struct Packed;
+
+/// Pairs of blocks that the search looks at, at most: a fifth of a second or so.
+const PAIRS: usize = 40_000_000;
+
+/// Orders tried by the search at most.
+const TRIES: usize = 400;
+
+/// Offsets of blocks and the size they need.
+#[derive(Clone)]
+struct Layout {
+    offsets: Vec<usize>,
+    bytes: usize,
+}
+
+impl MemoryStrategy for Packed {
+    fn name(&self) -> &'static str {
+        "packed"
+    }
+
+    fn description(&self) -> &'static str {
+        "along both axes, each block in the smallest gap, several orders"
+    }
+
+    fn pack(&self, blocks: &[Block]) -> Result<Vec<Bin>> {
+        let sizes: Vec<usize> = blocks.iter().map(Block::padded).collect::<Result<_>>()?;
+        let bound = lower_bound(blocks)?;
+        let mut best = along_time(blocks)?;
+        let mut best_order = Vec::new();
+        for order in orders(blocks, &sizes) {
+            let layout = place(blocks, &sizes, &order)?;
+            if layout.bytes < best.bytes || best_order.is_empty() {
+                best_order = order;
+            }
+            if layout.bytes < best.bytes {
+                best = layout;
+            }
+            if best.bytes <= bound {
+                break;
+            }
+        }
+        if best.bytes > bound {
+            best = search(blocks, &sizes, best, best_order, bound)?;
+        }
+        let placed = (0..blocks.len()).filter(|&index| blocks[index].bytes > 0);
+        Ok(vec![Bin {
+            bytes: best.bytes,
+            blocks: placed.map(|index| (index, best.offsets[index])).collect(),
+        }])
+    }
+}
+
+/// What packing along time alone gives, its bins one behind the other.
+fn along_time(blocks: &[Block]) -> Result<Layout> {
+    let mut layout = Layout {
+        offsets: vec![0; blocks.len()],
+        bytes: 0,
+    };
+    for bin in SingleAxisPriority.pack(blocks)? {
+        for (block, _) in bin.blocks {
+            layout.offsets[block] = layout.bytes;
+        }
+        layout.bytes = layout.bytes.checked_add(bin.bytes).ok_or_else(too_large)?;
+    }
+    Ok(layout)
+}
+
+/// Orders to place blocks in: the largest first, the earliest first, the largest area first, the
+/// longest life first.
+fn orders(blocks: &[Block], sizes: &[usize]) -> Vec<Vec<usize>> {
+    let life = |index: usize| (blocks[index].last - blocks[index].first) as usize + 1;
+    let area = |index: usize| sizes[index] as u128 * life(index) as u128;
+    let sorted = |key: &dyn Fn(usize) -> (u128, u32)| {
+        let mut order: Vec<usize> = (0..blocks.len())
+            .filter(|&index| sizes[index] > 0)
+            .collect();
+        order.sort_by_key(|&index| (key(index), index));
+        order
+    };
+    let down = |value: u128| u128::MAX - value;
+    vec![
+        sorted(&|index| (down(sizes[index] as u128), blocks[index].first)),
+        sorted(&|index| {
+            let first = u128::from(blocks[index].first);
+            (
+                first,
+                u32::MAX - u32::try_from(sizes[index]).unwrap_or(u32::MAX),
+            )
+        }),
+        sorted(&|index| (down(area(index)), blocks[index].first)),
+        sorted(&|index| (down(life(index) as u128), blocks[index].first)),
+    ]
+}
+
+/// Places blocks in this order, each in the smallest gap that holds it between those placed before
+/// that are alive with it.
+fn place(blocks: &[Block], sizes: &[usize], order: &[usize]) -> Result<Layout> {
+    let mut layout = Layout {
+        offsets: vec![0; blocks.len()],
+        bytes: 0,
+    };
+    // Sorted by offset, so that gaps are seen in one walk.
+    let mut placed: Vec<usize> = Vec::with_capacity(order.len());
+    for &index in order {
+        let mut best: Option<(usize, usize)> = None;
+        let mut end = 0usize;
+        for &other in &placed {
+            if !blocks[other].meets(&blocks[index]) {
+                continue;
+            }
+            let start = layout.offsets[other];
+            let gap = start.saturating_sub(end);
+            if gap >= sizes[index] && best.is_none_or(|(smallest, _)| gap < smallest) {
+                best = Some((gap, end));
+            }
+            end = end.max(start + sizes[other]);
+        }
+        let offset = best.map_or(end, |(_, offset)| offset);
+        layout.offsets[index] = offset;
+        let end = offset.checked_add(sizes[index]).ok_or_else(too_large)?;
+        layout.bytes = layout.bytes.max(end);
+        let position = placed.partition_point(|&other| layout.offsets[other] <= offset);
+        placed.insert(position, index);
+    }
+    Ok(layout)
+}
+
+/// Moves blocks that reach the top of the arena forward in the order, as long as tries are left.
+/// The numbers that choose are the same each time.
+fn search(
+    blocks: &[Block],
+    sizes: &[usize],
+    mut best: Layout,
+    mut order: Vec<usize>,
+    bound: usize,
+) -> Result<Layout> {
+    let pairs = (order.len() * order.len() / 2).max(1);
+    let mut random = 0x9E37_79B9_7F4A_7C15u64;
+    let mut current = place(blocks, sizes, &order)?;
+    for _ in 0..TRIES.min(PAIRS / pairs) {
+        if best.bytes <= bound {
+            break;
+        }
+        let at_top = |&&index: &&usize| current.offsets[index] + sizes[index] == current.bytes;
+        let Some(high) = order.iter().rposition(|index| at_top(&index)) else {
+            break;
+        };
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let mut next = order.clone();
+        let moved = next.remove(high);
+        next.insert((random % (high as u64 + 1)) as usize, moved);
+        let layout = place(blocks, sizes, &next)?;
+        if layout.bytes <= current.bytes {
+            (order, current) = (next, layout);
+        }
+        if current.bytes < best.bytes {
+            best = current.clone();
+        }
+    }
+    Ok(best)
+}

@@ -1,0 +1,265 @@
+//! Who is asked for a node, in which order, and what they answer.
+
+use super::{Asked, Hint, NodePlacement, NodeRefusal, Target, is_view};
+use crate::movement;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tenon_backend::{Backend, BackendId, NodeView, Reason, Refusal, Registry};
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_graph::operator::OperatorClass;
+use tenon_graph::{Graph, Node, Tensor, TensorType, ValueId};
+
+/// The backends of `ids`, in that order; all unknown names are reported together.
+fn preferred<'r>(registry: &'r Registry, ids: &[BackendId]) -> Result<Vec<&'r Arc<dyn Backend>>> {
+    let mut problems = Vec::new();
+    let mut backends = Vec::new();
+    let mut seen = BTreeSet::new();
+    for id in ids.iter().filter(|id| seen.insert(*id)) {
+        match registry.find(id) {
+            Some(backend) => backends.push(backend),
+            None => problems.push(unknown(registry, id)),
+        }
+    }
+    if ids.is_empty() {
+        problems.push(Error::new(
+            ErrorKind::InvalidArgument,
+            "no backend to place the model on",
+        ));
+    }
+    Error::from_all(problems).map_or(Ok(backends), Err)
+}
+
+fn unknown(registry: &Registry, id: &BackendId) -> Error {
+    Error::new(ErrorKind::NotFound, "no backend has this name")
+        .expected(registry.names())
+        .found(id)
+}
+
+/// Asks backends: those that hints name, then the preferred ones.
+pub(crate) struct Asker<'a> {
+    backends: Vec<&'a Arc<dyn Backend>>,
+    hints: Vec<(&'a Hint, &'a Arc<dyn Backend>)>,
+}
+
+/// Whom a node is offered to.
+enum Candidate<'a> {
+    Backend(&'a Arc<dyn Backend>, Asked),
+    Dma,
+}
+
+/// The operands of a node as backends see them.
+pub(super) struct Operands {
+    pub inputs: Vec<Option<TensorType>>,
+    pub constants: Vec<Option<Tensor>>,
+    pub outputs: Vec<Option<TensorType>>,
+}
+
+impl Operands {
+    /// Those of a node of `graph`.
+    pub fn of(graph: &Graph, node: &Node) -> Self {
+        let types = |ids: &[Option<ValueId>]| -> Vec<Option<TensorType>> {
+            ids.iter()
+                .map(|id| id.and_then(|id| graph.value(id).ty.clone()))
+                .collect()
+        };
+        let constant = |id: ValueId| graph.value(id).constant.clone();
+        Self {
+            inputs: types(&node.inputs),
+            constants: node.inputs.iter().map(|id| id.and_then(constant)).collect(),
+            outputs: types(&node.outputs),
+        }
+    }
+
+    /// Whether `backend` takes `node` with these operands.
+    pub fn asked(&self, backend: &dyn Backend, node: &Node) -> std::result::Result<(), Refusal> {
+        fn refs<T>(list: &[Option<T>]) -> Vec<Option<&T>> {
+            list.iter().map(Option::as_ref).collect()
+        }
+        backend.supports(&NodeView {
+            op: node.op,
+            attributes: &node.attributes,
+            inputs: &refs(&self.inputs),
+            constants: &refs(&self.constants),
+            outputs: &refs(&self.outputs),
+        })
+    }
+}
+
+/// Who takes a node, and with which operands when not with its own.
+pub(super) struct Decision {
+    pub placement: NodePlacement,
+    pub widened: Option<Operands>,
+}
+
+impl<'a> Asker<'a> {
+    /// Asks `backends` in this order, and before them those of `hints`; unknown names are reported
+    /// together.
+    pub fn new(registry: &'a Registry, backends: &[BackendId], hints: &'a [Hint]) -> Result<Self> {
+        let mut problems = Vec::new();
+        let mut known = Vec::new();
+        for hint in hints {
+            match registry.find(&hint.backend) {
+                Some(backend) => known.push((hint, backend)),
+                None => problems.push(unknown(registry, &hint.backend)),
+            }
+        }
+        let backends = match preferred(registry, backends) {
+            Ok(backends) => backends,
+            Err(error) => {
+                problems.push(error);
+                Vec::new()
+            }
+        };
+        let hints = known;
+        Error::from_all(problems).map_or(Ok(Self { backends, hints }), Err)
+    }
+
+    /// The preferred backends.
+    pub fn preferred(&self) -> &[&'a Arc<dyn Backend>] {
+        &self.backends
+    }
+
+    /// Their names.
+    pub fn preference(&self) -> Vec<BackendId> {
+        self.backends.iter().map(|backend| backend.id()).collect()
+    }
+
+    /// All backends that may have nodes, the preferred ones first.
+    pub fn all(&self) -> Vec<&'a Arc<dyn Backend>> {
+        let mut seen = BTreeSet::new();
+        let hinted = self.hints.iter().map(|(_, backend)| *backend);
+        self.backends
+            .iter()
+            .copied()
+            .chain(hinted)
+            .filter(|backend| seen.insert(backend.id()))
+            .collect()
+    }
+
+    /// Every hint must be of some node: a name written wrongly would go unnoticed.
+    pub fn check_hints(&self, graph: &Graph) -> Result<()> {
+        let lost = self.hints.iter().filter(|(hint, _)| {
+            let mut nodes = graph.nodes.iter();
+            !nodes.any(|node| hint.pattern.matches(&node.name))
+        });
+        let problems = lost.map(|(hint, _)| {
+            let text = format!("no node is called like '{}'", hint.pattern);
+            Error::new(ErrorKind::Usage, text)
+                .help("the names of the nodes that are left after optimising: --emit-graph")
+        });
+        Error::from_all(problems).map_or(Ok(()), Err)
+    }
+
+    /// Finds who takes `node`, those of `without` not asked. `widen` offers the node in wider types
+    /// where only its own are missing.
+    pub(super) fn decide(
+        &self,
+        graph: &Graph,
+        node: &Node,
+        without: &[BackendId],
+        widen: bool,
+    ) -> Result<Decision> {
+        let mut placement = NodePlacement {
+            node: node.name.clone(),
+            operator: node.op.name,
+            target: Target::View,
+            hint: None,
+            converted: None,
+            subgraph: None,
+            refusals: Vec::new(),
+        };
+        let mut widened = None;
+        if is_view(node.op.class) {
+            return Ok(Decision { placement, widened });
+        }
+        let operands = Operands::of(graph, node);
+        for candidate in self.candidates(node, without) {
+            let (backend, asked) = match candidate {
+                Candidate::Backend(backend, asked) => (backend, asked),
+                Candidate::Dma => {
+                    match movement::descriptors(graph, node, &|_| Some(0)) {
+                        Ok(_) => {
+                            placement.target = Target::Dma;
+                            return Ok(Decision { placement, widened });
+                        }
+                        Err(text) => placement.refusals.push(NodeRefusal {
+                            backend: BackendId::new("dma"),
+                            refusal: Reason::Other { text }.into(),
+                            asked: Asked::Preference,
+                        }),
+                    }
+                    continue;
+                }
+            };
+            match operands.asked(&**backend, node) {
+                Ok(()) => {}
+                Err(refusal) => {
+                    let wider = match widen && node.op.class == OperatorClass::Compute {
+                        true => super::convert::wider(node, &operands, &refusal, &**backend),
+                        false => None,
+                    };
+                    placement.refusals.push(NodeRefusal {
+                        backend: backend.id(),
+                        refusal,
+                        asked: asked.clone(),
+                    });
+                    let Some((types, operands)) = wider else {
+                        continue;
+                    };
+                    placement.converted = Some(types);
+                    widened = Some(operands);
+                }
+            }
+            if let Asked::Hint(pattern) = asked {
+                placement.hint = Some(pattern);
+            }
+            placement.target = Target::Backend(backend.id());
+            return Ok(Decision { placement, widened });
+        }
+        Err(nobody(node, &placement.refusals))
+    }
+
+    /// Whom a node is offered to, in order, each once.
+    fn candidates(&self, node: &Node, without: &[BackendId]) -> Vec<Candidate<'a>> {
+        let mut list = Vec::with_capacity(self.backends.len() + 2);
+        let mut seen: Vec<BackendId> = without.to_vec();
+        let mut add = |list: &mut Vec<_>, backend: &'a Arc<dyn Backend>, asked| {
+            let id = backend.id();
+            if !seen.contains(&id) {
+                seen.push(id);
+                list.push(Candidate::Backend(backend, asked));
+            }
+        };
+        let hint = self
+            .hints
+            .iter()
+            .find(|(hint, _)| hint.pattern.matches(&node.name));
+        if let Some((hint, backend)) = hint {
+            add(&mut list, backend, Asked::Hint(hint.pattern.clone()));
+        }
+        let moves = node.op.class == OperatorClass::Movement;
+        // The first choice may claim a movement for its subgraph; then DMA, then the others.
+        if let Some(first) = self.backends.first()
+            && !(moves && first.id().as_str() == "CpuRef")
+        {
+            add(&mut list, first, Asked::Preference);
+        }
+        if moves {
+            list.push(Candidate::Dma);
+        }
+        for backend in &self.backends {
+            add(&mut list, backend, Asked::Preference);
+        }
+        list
+    }
+}
+
+/// The error about a node that nobody takes.
+fn nobody(node: &Node, refusals: &[NodeRefusal]) -> Error {
+    let reasons: Vec<String> = refusals
+        .iter()
+        .map(|refused| format!("{}: {}", refused.backend, refused.refusal))
+        .collect();
+    let text = format!("no backend takes {}: {}", node.op.name, reasons.join("; "));
+    Error::new(ErrorKind::Unsupported, text).at(Location::node(node.name.as_str()))
+}

@@ -1,0 +1,176 @@
+//! What backends make of their subgraphs.
+
+use super::ask::Operands;
+use super::{Asked, Asker, NodePlacement, NodeRefusal, Target, groups, owners};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use tenon_backend::{Backend, BackendId, OptimisationViews, Subgraph};
+use tenon_base::{Control, Error, ErrorKind, Location, Result};
+use tenon_graph::{Graph, NodeId};
+
+/// Placements by the names of their nodes.
+type Placed = BTreeMap<String, NodePlacement>;
+
+/// Hands each backend its subgraphs, in order of preference, and does what it answers: replaces,
+/// deletes, and offers the parts that it rejects to the others.
+pub(super) fn optimise(
+    graph: &mut Graph,
+    placed: &mut Placed,
+    asker: &Asker<'_>,
+    control: &Control,
+) -> Result<()> {
+    for backend in asker.all() {
+        control.progress("optimise", 0, 1)?;
+        let id = backend.id();
+        let mut parts = subgraphs(graph, placed, &id);
+        let mut answers = Vec::new();
+        for part in parts.drain(..) {
+            let views = backend
+                .optimise(&part.graph)
+                .and_then(|views| views.check(&part.graph).map(|()| views))
+                .map_err(|error| wrong(backend, &part, &error))?;
+            let nothing = views.substitutions.is_empty() && views.deleted.is_empty();
+            if !nothing || !views.failed.is_empty() {
+                let names = part.nodes.iter().map(|&node| graph.node(node).name.clone());
+                let names: Vec<String> = names.collect();
+                answers.push((part, names, views));
+            }
+        }
+        for (part, names, views) in answers {
+            apply(graph, placed, backend, part, &names, &views)?;
+            place_again(graph, placed, asker, &id, &names, &views)?;
+        }
+    }
+    Ok(())
+}
+
+/// The subgraphs of a backend.
+fn subgraphs(graph: &Graph, placed: &Placed, id: &BackendId) -> Vec<Subgraph> {
+    let targets: Vec<&Target> = graph
+        .nodes
+        .iter()
+        .map(|node| placed.get(&node.name).map_or(&Target::Dma, |p| &p.target))
+        .collect();
+    let own = |node: &NodeId| *targets[node.index()] == Target::Backend(id.clone());
+    let mut found = groups(graph, &owners(graph, &targets));
+    found.retain(|group| group.iter().any(own));
+    Subgraph::all(graph, &found)
+}
+
+/// Replaces and deletes. The names of the subgraph's nodes tell where they are now.
+fn apply(
+    graph: &mut Graph,
+    placed: &mut Placed,
+    backend: &Arc<dyn Backend>,
+    mut part: Subgraph,
+    names: &[String],
+    views: &OptimisationViews,
+) -> Result<()> {
+    let places: HashMap<&str, NodeId> = graph
+        .ids()
+        .map(|id| (graph.node(id).name.as_str(), id))
+        .collect();
+    for (node, name) in part.nodes.iter_mut().zip(names) {
+        *node = *places
+            .get(name.as_str())
+            .ok_or_else(|| Error::new(ErrorKind::Internal, format!("node '{name}' is gone")))?;
+    }
+    let came = part
+        .apply(views, graph)
+        .map_err(|error| wrong(backend, &part, &error))?;
+    graph.infer_types()?;
+    let new: HashSet<String> = came.into_iter().collect();
+    for node in graph.nodes.iter().filter(|node| new.contains(&node.name)) {
+        let target = match super::is_view(node.op.class) {
+            true => Target::View,
+            false => {
+                let asked = Operands::of(graph, node).asked(&**backend, node);
+                asked.map_err(|refusal| {
+                    let text = format!(
+                        "backend {} does not take what it made of a subgraph, {}: {refusal}",
+                        backend.id(),
+                        node.op.name
+                    );
+                    Error::new(ErrorKind::InvalidArgument, text)
+                        .at(Location::node(node.name.as_str()))
+                })?;
+                Target::Backend(backend.id())
+            }
+        };
+        let placement = NodePlacement {
+            node: node.name.clone(),
+            operator: node.op.name,
+            target,
+            hint: None,
+            converted: None,
+            subgraph: None,
+            refusals: Vec::new(),
+        };
+        placed.insert(node.name.clone(), placement);
+    }
+    Ok(())
+}
+
+/// Offers the nodes of rejected parts, and of no other, to the other backends.
+fn place_again(
+    graph: &Graph,
+    placed: &mut Placed,
+    asker: &Asker<'_>,
+    id: &BackendId,
+    names: &[String],
+    views: &OptimisationViews,
+) -> Result<()> {
+    if views.failed.is_empty() {
+        return Ok(());
+    }
+    let places: HashMap<&str, NodeId> = graph
+        .ids()
+        .map(|id| (graph.node(id).name.as_str(), id))
+        .collect();
+    let mut problems = Vec::new();
+    for part in &views.failed {
+        for node in &part.nodes {
+            let name = &names[node.index()];
+            let (Some(&place), Some(before)) = (places.get(name.as_str()), placed.get(name)) else {
+                continue;
+            };
+            if before.target != Target::Backend(id.clone()) {
+                continue;
+            }
+            let mut without: Vec<BackendId> = before
+                .refusals
+                .iter()
+                .map(|refused| refused.backend.clone())
+                .collect();
+            without.push(id.clone());
+            let mut refusals = before.refusals.clone();
+            refusals.push(NodeRefusal {
+                backend: id.clone(),
+                refusal: part.refusal.clone(),
+                asked: Asked::Optimisation,
+            });
+            match asker.decide(graph, graph.node(place), &without, false) {
+                Ok(decision) => {
+                    let mut placement = decision.placement;
+                    refusals.append(&mut placement.refusals);
+                    placement.refusals = refusals;
+                    placed.insert(name.clone(), placement);
+                }
+                Err(error) => problems.push(error),
+            }
+        }
+    }
+    Error::from_all(problems).map_or(Ok(()), Err)
+}
+
+/// The error about an answer that does not add up.
+fn wrong(backend: &Arc<dyn Backend>, part: &Subgraph, error: &Error) -> Error {
+    let first = part.graph.nodes.first();
+    let first = first.map_or("", |node| node.name.as_str());
+    let text = format!(
+        "backend {} answers wrongly about the subgraph of {} nodes that starts here: {error}",
+        backend.id(),
+        part.graph.nodes.len()
+    );
+    Error::new(ErrorKind::InvalidArgument, text).at(Location::node(first))
+}

@@ -1,0 +1,70 @@
+//! The placement as the package keeps it (docs/package.md).
+
+use super::Placement;
+use std::collections::BTreeMap;
+use tenon_backend::Reason;
+use tenon_graph::DataType;
+use tenon_neff::{Converted, Crossings, NodePlacement, PlacementReport, RefusalReport};
+
+impl Placement {
+    /// The report that stands in the package.
+    pub fn report(&self) -> PlacementReport {
+        let nodes = self.nodes.iter().map(|placed| NodePlacement {
+            node: placed.node.clone(),
+            operator: placed.operator.to_owned(),
+            backend: placed.target.to_string(),
+            hint: placed.hint.as_ref().map(ToString::to_string),
+            converted: placed.converted.map(converted),
+            subgraph: placed.subgraph,
+            refusals: placed
+                .refusals
+                .iter()
+                .map(|refused| RefusalReport {
+                    backend: refused.backend.to_string(),
+                    asked: refused.asked.to_string(),
+                    reason: refused.refusal.reason.code().to_owned(),
+                    arguments: arguments(&refused.refusal.reason),
+                    text: refused.refusal.to_string(),
+                })
+                .collect(),
+        });
+        PlacementReport {
+            backends: self.backends.iter().map(ToString::to_string).collect(),
+            nodes: nodes.collect(),
+            crossings: Crossings {
+                count: self.crossings,
+                bytes: self.crossing_bytes,
+            },
+        }
+    }
+}
+
+fn converted((from, to): (DataType, DataType)) -> Converted {
+    Converted {
+        from: from.to_string(),
+        to: to.to_string(),
+    }
+}
+
+/// What a reason is about, by name.
+fn arguments(reason: &Reason) -> BTreeMap<String, String> {
+    let list: Vec<(&str, String)> = match reason {
+        Reason::InputType { input, found } => {
+            vec![("input", input.to_string()), ("found", found.to_string())]
+        }
+        Reason::InputRank { input, found } => {
+            vec![("input", input.to_string()), ("found", found.to_string())]
+        }
+        Reason::AttributeValue { attribute, found } => {
+            vec![
+                ("attribute", attribute.to_string()),
+                ("found", found.clone()),
+            ]
+        }
+        Reason::NotConstant { input } => vec![("input", input.to_string())],
+        _ => Vec::new(),
+    };
+    list.into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}

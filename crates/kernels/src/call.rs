@@ -1,0 +1,50 @@
+//! What a workload kernel calls, for those who look at a program besides running it.
+
+use crate::attributes::operator_attributes;
+use crate::workload::{self, Call, operator_of, specification};
+use crate::{VariableId, Variables};
+use tenon_backend::{BackendId, WorkloadSpec};
+use tenon_base::{Location, Result};
+use tenon_bef::Kernel;
+use tenon_executor::KernelAttributes;
+
+/// One operator applied to variables.
+#[derive(Debug, Clone)]
+pub struct WorkloadCall {
+    /// Who computes.
+    pub backend: BackendId,
+    /// The graph node.
+    pub node: String,
+    /// The operator, its attributes, the types of operands, and the constants among them. What
+    /// that backend prepared of them is left out.
+    pub spec: WorkloadSpec,
+    /// The variables that it reads; `None` where one is left out.
+    pub inputs: Vec<Option<VariableId>>,
+    /// The variables that it writes; `None` where one is not wanted.
+    pub outputs: Vec<Option<VariableId>>,
+}
+
+/// What `kernel` calls; `None` when it is no workload.
+pub fn workload_call(kernel: &Kernel, table: &Variables) -> Result<Option<WorkloadCall>> {
+    if kernel.name != workload::NAME {
+        return Ok(None);
+    }
+    let attributes = KernelAttributes::of(kernel);
+    let call = Call::read(attributes)?;
+    let read = || {
+        let op = operator_of(&call)?;
+        let mut spec = specification(table, &call, op, operator_attributes(op, attributes)?)?;
+        for input in spec.inputs.iter_mut().flatten() {
+            input.prepared = None;
+        }
+        Ok(spec)
+    };
+    let spec = read().map_err(|error: tenon_base::Error| error.at(Location::node(call.node)))?;
+    Ok(Some(WorkloadCall {
+        backend: BackendId::from(call.backend.to_owned()),
+        node: call.node.to_owned(),
+        spec,
+        inputs: call.inputs,
+        outputs: call.outputs,
+    }))
+}

@@ -1,0 +1,252 @@
+//! The placement report: which backend each node of a model runs on, and why not on others.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Where every node runs. Its `Display` is a line, such as
+/// `412 ops: 409 CpuAcc, 3 CpuRef (NonMaxSuppression: no kernel for this operator); 2 crossings, 1.2 MB`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PlacementReport {
+    /// The backends asked, in order of preference.
+    pub backends: Vec<String>,
+    /// Every node.
+    pub nodes: Vec<NodePlacement>,
+    /// What passes from one backend to another.
+    pub crossings: Crossings,
+}
+
+/// Where one node runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodePlacement {
+    /// The node's name.
+    pub node: String,
+    /// Its operator.
+    pub operator: String,
+    /// A backend's name, `dma` or `view`.
+    pub backend: String,
+    /// The pattern of the hint that chose the backend.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// The data type that it computes in instead of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub converted: Option<Converted>,
+    /// The subgraph of its backend that it belongs to, counted from 0 over all backends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subgraph: Option<u32>,
+    /// Why backends asked before that one do not take it.
+    #[serde(default)]
+    pub refusals: Vec<RefusalReport>,
+}
+
+/// A data type in place of another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Converted {
+    /// The model's.
+    pub from: String,
+    /// What is computed in.
+    pub to: String,
+}
+
+/// Why one backend does not take a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RefusalReport {
+    /// The backend's name, or `dma`.
+    pub backend: String,
+    /// Why it was asked: `preference`, `hint PATTERN` or `optimisation`; empty in packages that do
+    /// not say.
+    #[serde(default)]
+    pub asked: String,
+    /// The code of the reason.
+    pub reason: String,
+    /// What the code is about, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub arguments: BTreeMap<String, String>,
+    /// The sentence.
+    pub text: String,
+}
+
+/// Values that pass from one backend to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Crossings {
+    /// How many.
+    pub count: u64,
+    /// Their bytes in all.
+    pub bytes: u64,
+}
+
+/// Operators told with their reason before the rest is only counted.
+const REASONS: usize = 2;
+
+impl PlacementReport {
+    /// The reports of all subgraphs of a package as one.
+    pub fn of_all<'a>(reports: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut all = Self::default();
+        let mut subgraphs = 0;
+        for report in reports {
+            if all.backends.is_empty() {
+                all.backends.clone_from(&report.backends);
+            }
+            let first = subgraphs;
+            for node in &report.nodes {
+                let mut node = node.clone();
+                node.subgraph = node.subgraph.map(|number| first + number);
+                subgraphs = subgraphs.max(node.subgraph.map_or(0, |number| number + 1));
+                all.nodes.push(node);
+            }
+            all.crossings.count += report.crossings.count;
+            all.crossings.bytes += report.crossings.bytes;
+        }
+        all
+    }
+
+    /// Number of nodes that a backend (or `dma`, or `view`) executes.
+    pub fn count(&self, backend: &str) -> usize {
+        let nodes = self.nodes.iter();
+        nodes.filter(|node| node.backend == backend).count()
+    }
+
+    /// All backends that execute nodes: the preferred ones in their order, then those of hints.
+    pub fn used(&self) -> Vec<&str> {
+        let mut used: Vec<&str> = self.backends.iter().map(String::as_str).collect();
+        for node in &self.nodes {
+            if !used.contains(&&*node.backend) && !matches!(&*node.backend, "dma" | "view") {
+                used.push(&node.backend);
+            }
+        }
+        used.retain(|backend| self.count(backend) > 0);
+        used
+    }
+
+    /// Operators on `backend` that the first choice did not take, each once, with the first reason.
+    fn reasons(&self, backend: &str) -> Vec<(&str, &str)> {
+        let mut reasons: Vec<(&str, &str)> = Vec::new();
+        for node in self.nodes.iter().filter(|node| node.backend == backend) {
+            let known = reasons
+                .iter()
+                .any(|(operator, _)| *operator == node.operator);
+            if let (Some(refusal), false) = (node.refusals.first(), known) {
+                reasons.push((&node.operator, &refusal.text));
+            }
+        }
+        reasons
+    }
+}
+
+impl fmt::Display for PlacementReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let moves = self.count("dma");
+        let total = self.nodes.len() - moves - self.count("view");
+        write!(f, "{total} {}", if total == 1 { "op" } else { "ops" })?;
+        for (index, backend) in self.used().into_iter().enumerate() {
+            let before = if index == 0 { ":" } else { "," };
+            write!(f, "{before} {} {backend}", self.count(backend))?;
+            let first = self.backends.first().is_some_and(|first| first == backend);
+            let reasons = self.reasons(backend);
+            if first || reasons.is_empty() {
+                continue;
+            }
+            let shown: Vec<String> = reasons
+                .iter()
+                .take(REASONS)
+                .map(|(operator, text)| format!("{operator}: {text}"))
+                .collect();
+            write!(f, " ({}", shown.join("; "))?;
+            match reasons.len().saturating_sub(REASONS) {
+                0 => write!(f, ")")?,
+                more => write!(f, "; and {more} more operators)")?,
+            }
+        }
+        match moves {
+            0 => {}
+            1 => write!(f, "; 1 move by dma")?,
+            _ => write!(f, "; {moves} moves by dma")?,
+        }
+        match self.crossings.count {
+            0 => Ok(()),
+            1 => write!(f, "; 1 crossing, {}", Size(self.crossings.bytes)),
+            count => write!(f, "; {count} crossings, {}", Size(self.crossings.bytes)),
+        }
+    }
+}
+
+/// A size in decimal units with one digit.
+struct Size(u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bytes @ 0..1_000 => write!(f, "{bytes} B"),
+            bytes @ 1_000..1_000_000 => write!(f, "{:.1} kB", bytes as f64 / 1e3),
+            bytes @ 1_000_000..1_000_000_000 => write!(f, "{:.1} MB", bytes as f64 / 1e6),
+            bytes => write!(f, "{:.1} GB", bytes as f64 / 1e9),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(operator: &str, backend: &str, refusal: Option<&str>) -> NodePlacement {
+        let refusal = refusal.map(|text| RefusalReport {
+            backend: "CpuAcc".into(),
+            asked: "preference".into(),
+            reason: "unknown-operator".into(),
+            text: text.into(),
+            ..RefusalReport::default()
+        });
+        NodePlacement {
+            node: "n".into(),
+            operator: operator.into(),
+            backend: backend.into(),
+            hint: None,
+            converted: None,
+            subgraph: None,
+            refusals: refusal.into_iter().collect(),
+        }
+    }
+
+    #[test]
+    fn a_line_tells_who_computes_and_why() {
+        let mut report = PlacementReport {
+            backends: vec!["CpuAcc".into(), "CpuRef".into()],
+            nodes: vec![
+                node("Conv", "CpuAcc", None),
+                node("Concat", "dma", None),
+                node("Reshape", "view", None),
+            ],
+            crossings: Crossings::default(),
+        };
+        assert_eq!(report.to_string(), "1 op: 1 CpuAcc; 1 move by dma");
+        let why = Some("no kernel for this operator");
+        for operator in ["Unique", "Unique", "Det"] {
+            report.nodes.push(node(operator, "CpuRef", why));
+        }
+        report.crossings = Crossings {
+            count: 2,
+            bytes: 1_200_000,
+        };
+        assert_eq!(
+            report.to_string(),
+            "4 ops: 1 CpuAcc, 3 CpuRef (Unique: no kernel for this operator; Det: no kernel for \
+             this operator); 1 move by dma; 2 crossings, 1.2 MB"
+        );
+        report.nodes.push(node("Hann", "CpuRef", why));
+        report.nodes.push(node("Conv", "Other", None));
+        report.crossings.count = 1;
+        assert_eq!(
+            report.to_string(),
+            "6 ops: 1 CpuAcc, 4 CpuRef (Unique: no kernel for this operator; Det: no kernel for \
+             this operator; and 1 more operators), 1 Other; 1 move by dma; 1 crossing, 1.2 MB"
+        );
+        assert_eq!(PlacementReport::default().to_string(), "0 ops");
+    }
+
+    #[test]
+    fn reports_of_older_packages_are_read() {
+        let text = r#"{"backend":"CpuAcc","reason":"other","text":"t"}"#;
+        let read: RefusalReport = serde_json::from_str(text).unwrap();
+        assert_eq!((read.asked.as_str(), read.text.as_str()), ("", "t"));
+    }
+}

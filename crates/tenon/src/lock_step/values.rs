@@ -1,0 +1,139 @@
+//! The values between workloads, as long as one still reads them.
+
+use super::Named;
+use std::collections::HashMap;
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_dma::VariableId;
+use tenon_kernels::WorkloadCall;
+use tenon_neff::{Contents, Role};
+use tenon_tensor::{Buffer, BufferMut, Tensor, TensorType};
+
+/// The bytes of variables that calls read and write. A view is the variable whose bytes it is.
+pub(super) struct Values {
+    names: Vec<String>,
+    ids: HashMap<String, VariableId>,
+    /// For each view the variable whose bytes it is.
+    base: HashMap<VariableId, VariableId>,
+    /// Constants without plain bytes.
+    absent: Vec<bool>,
+    /// The last call that reads a variable, or the one that makes it.
+    last: HashMap<VariableId, usize>,
+    bytes: HashMap<VariableId, Buffer>,
+}
+
+impl Values {
+    /// The inputs; nothing else is made yet.
+    pub fn new(contents: &Contents, calls: &[WorkloadCall], inputs: &[(&str, &Tensor)]) -> Self {
+        let variables = &contents.variables;
+        let names: Vec<String> = variables.iter().map(|v| v.name.clone()).collect();
+        let ids = (0u32..).map(VariableId);
+        let views = contents.tenon.variables.iter();
+        let mut values = Self {
+            ids: names.iter().cloned().zip(ids).collect(),
+            names,
+            base: views
+                .filter_map(|info| Some((info.var_id, info.view_of?)))
+                .collect(),
+            absent: variables
+                .iter()
+                .map(|variable| matches!(variable.role, Role::Absent))
+                .collect(),
+            last: HashMap::new(),
+            bytes: HashMap::new(),
+        };
+        for (index, call) in calls.iter().enumerate() {
+            for &id in call.inputs.iter().chain(&call.outputs).flatten() {
+                values.last.insert(values.base_of(id), index);
+            }
+        }
+        for port in &contents.tenon.inputs {
+            let given = inputs.iter().find(|(name, _)| *name == port.name);
+            if let Some((_, tensor)) = given {
+                let buffer = tensor.buffer().clone();
+                values.bytes.insert(port.var_id, buffer);
+            }
+        }
+        values
+    }
+
+    fn base_of(&self, id: VariableId) -> VariableId {
+        self.base.get(&id).copied().unwrap_or(id)
+    }
+
+    /// Keeps what was made, when a call needs it.
+    pub fn keep(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        let Some(&id) = self.ids.get(name) else {
+            return Ok(());
+        };
+        let id = self.base_of(id);
+        if self.last.contains_key(&id) {
+            self.bytes.insert(id, BufferMut::copy_of(bytes)?.freeze());
+        }
+        Ok(())
+    }
+
+    /// Drops what no call behind `index` reads.
+    pub fn forget(&mut self, index: usize) {
+        let last = &self.last;
+        self.bytes
+            .retain(|id, _| last.get(id).is_some_and(|&last| last > index));
+    }
+
+    /// The inputs of a call, or why they are not there.
+    pub fn inputs(
+        &self,
+        call: &WorkloadCall,
+    ) -> Result<std::result::Result<Vec<Option<Tensor>>, String>> {
+        let mut inputs = Vec::new();
+        for (id, spec) in call.inputs.iter().zip(&call.spec.inputs) {
+            let (Some(id), Some(spec)) = (id, spec) else {
+                inputs.push(None);
+                continue;
+            };
+            if self.absent.get(id.index()).copied().unwrap_or(false) {
+                let name = self.name(*id);
+                return Ok(Err(format!("constant '{name}' is left out of the package")));
+            }
+            inputs.push(Some(match &spec.constant {
+                Some(constant) => constant.clone(),
+                None => self.tensor(*id, &spec.ty)?,
+            }));
+        }
+        Ok(Ok(inputs))
+    }
+
+    /// The outputs of a call that has just run.
+    pub fn outputs(&self, call: &WorkloadCall) -> Result<Named> {
+        let output = |(id, ty): (&Option<VariableId>, &Option<TensorType>)| {
+            let (Some(id), Some(ty)) = (id, ty) else {
+                return Ok(None);
+            };
+            Ok(Some((self.name(*id), self.tensor(*id, ty)?)))
+        };
+        let pairs = call.outputs.iter().zip(&call.spec.outputs);
+        pairs.map(output).collect()
+    }
+
+    /// Tensors with the names of a call's inputs.
+    pub fn named(&self, call: &WorkloadCall, inputs: Vec<Option<Tensor>>) -> Named {
+        let pairs = call.inputs.iter().zip(inputs);
+        pairs
+            .map(|(id, tensor)| Some((self.name((*id)?), tensor?)))
+            .collect()
+    }
+
+    fn name(&self, id: VariableId) -> String {
+        self.names.get(id.index()).cloned().unwrap_or_default()
+    }
+
+    fn tensor(&self, id: VariableId, ty: &TensorType) -> Result<Tensor> {
+        let bytes = self.bytes.get(&self.base_of(id)).ok_or_else(|| {
+            let text = format!(
+                "variable '{}' was not made before it is used",
+                self.name(id)
+            );
+            Error::new(ErrorKind::Internal, text)
+        })?;
+        Tensor::new(ty.clone(), bytes.clone())
+    }
+}

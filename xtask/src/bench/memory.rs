@@ -1,0 +1,90 @@
+//! How close memory plans come to the lower bound.
+
+use super::{MODELS, date, met};
+use crate::{Result, cargo, models, output, target};
+use serde::Deserialize;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The strategies, ours first.
+const STRATEGIES: [&str; 3] = ["packed", "single-axis-priority", "constant"];
+
+/// The most that the arena may be larger than what is alive at once.
+const WANTED: f64 = 0.05;
+
+/// What `tenon info --memory --json` says.
+#[derive(Deserialize)]
+struct Answer {
+    memory: Plan,
+}
+
+#[derive(Deserialize)]
+struct Plan {
+    arena_bytes: u64,
+    live_bytes: u64,
+    excess: f64,
+    variables: Vec<serde_json::Value>,
+}
+
+/// The section of the page: a row a model.
+pub fn section(names: &[String]) -> Result<String> {
+    // A plan is the same however the compiler was built.
+    crate::run(cargo().args(["build", "--package", "tenon-cli"]))?;
+    let tenon = target().join("debug/tenon");
+    let all = MODELS.iter().map(|(name, _)| (*name).to_owned());
+    let chosen: Vec<String> = all
+        .filter(|name| names.is_empty() || names.contains(name))
+        .collect();
+    let folder = models(&chosen)?;
+    let mut lines = vec![
+        format!(
+            "Made by `cargo xtask bench --memory --write`, date {}. Alive at once: the largest sum of \
+             intermediate values that one kernel finds alive, its scratch memory too; no arena is smaller. \
+             Wanted: at most {} % more.",
+            date()?,
+            WANTED * 100.0
+        ),
+        String::new(),
+        "| model | values | alive at once | packed | more | met | single-axis-priority | more | constant | more |".into(),
+        "|---|---|---|---|---|---|---|---|---|---|".into(),
+    ];
+    for name in &chosen {
+        let plans = STRATEGIES.map(|strategy| plan(&tenon, &folder, name, strategy));
+        let [packed, single, constant] = plans;
+        let (packed, single, constant) = (packed?, single?, constant?);
+        let cell = |plan: &Plan| {
+            let more = plan.arena_bytes as f64 / packed.live_bytes.max(1) as f64 - 1.0;
+            format!("{} | {:.1} %", kb(plan.arena_bytes), more * 100.0)
+        };
+        lines.push(format!(
+            "| {name} | {} | {} | {} | {} | {} | {} |",
+            packed.variables.len(),
+            kb(packed.live_bytes),
+            cell(&packed),
+            met(packed.excess <= WANTED),
+            cell(&single),
+            cell(&constant)
+        ));
+    }
+    lines.push(String::new());
+    Ok(lines.join("\n"))
+}
+
+/// The memory plan of a model with a strategy.
+fn plan(tenon: &Path, folder: &Path, name: &str, strategy: &str) -> Result<Plan> {
+    let model = folder.join(format!("{name}.onnx"));
+    let package = folder.join(format!("{name}.memory.neff"));
+    let mut compile = Command::new(tenon);
+    compile.arg("compile").arg(&model).arg("-o").arg(&package);
+    compile.args(["--memory-strategy", strategy]);
+    crate::run(compile.stdout(Stdio::null()))?;
+    let mut info = Command::new(tenon);
+    let text = output(info.arg("info").arg(&package).args(["--memory", "--json"]))?;
+    let answer: Answer = serde_json::from_str(&text).map_err(|e| format!("{info:?}: {e}"))?;
+    std::fs::remove_file(&package).map_err(|e| format!("{}: {e}", package.display()))?;
+    Ok(answer.memory)
+}
+
+fn kb(bytes: u64) -> String {
+    format!("{} kB", bytes.div_ceil(1000))
+}
