@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tenon::{BackendSetup, GivenOption};
 
 /// Which backends there are besides the built-in ones.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct BackendFlags {
     /// Look for backends (VENDOR_NAME_backend.so) in this folder alone, an absolute path; without
     /// it in the folders of TENON_BACKEND_PATH, separated by colons.
