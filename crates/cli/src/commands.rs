@@ -12,6 +12,7 @@ pub mod manual;
 pub mod netlist;
 pub mod netlist_run;
 pub mod netlist_show;
+pub mod netlist_test;
 pub mod opt;
 pub mod package;
 pub mod plugin;

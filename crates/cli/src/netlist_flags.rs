@@ -16,6 +16,7 @@ pub struct Netlist {
 pub enum NetlistCommand {
     Check(NetlistCheck),
     Run(NetlistRun),
+    Test(NetlistTest),
     Fmt(NetlistFmt),
     Show(NetlistShow),
     Draw(NetlistDraw),
@@ -119,6 +120,43 @@ pub struct NetlistRun {
     /// No table of ops.
     #[arg(long, short)]
     pub quiet: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Run netlists twice on the same data, by the kernels and plainly, element by element, and
+/// compare what both put into the queues that no op reads and into rams.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tenon netlist test matmul.yaml
+  tenon netlist test netlists/*.yaml --timeout 60 --json
+
+Compared is as the netlist's comparison-config says, else by AllCloseHw with atol 0.01 and rtol 0.15. The exit
+status is 1 when something differs or cannot be run.")]
+pub struct NetlistTest {
+    /// The netlists.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Run this program only; repeat for several.
+    #[arg(long, value_name = "NAME")]
+    pub program: Vec<String>,
+    /// Give a program's parameter its value; repeat for several.
+    #[arg(long = "param", value_name = "$NAME=N", value_parser = param)]
+    pub params: Vec<(String, i32)>,
+    /// What the inputs follow from.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub seed: u64,
+    /// Run all programs so many times.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub loops: u32,
+    /// Give up on a netlist after so many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub timeout: Option<f64>,
+    /// Run for this architecture, of those that the netlists name.
+    #[arg(long, value_name = "ARCH")]
+    pub arch: Option<String>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

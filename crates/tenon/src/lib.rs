@@ -32,6 +32,7 @@ mod memory_report;
 mod netlist_input;
 mod netlist_picture;
 mod netlist_run;
+mod netlist_test;
 pub mod plugins;
 mod profiling;
 mod source;
@@ -56,6 +57,7 @@ pub use netlist_run::{
     CompiledNetlist, NetlistJob, NetlistLoad, NetlistOutcome, NetlistSession, OpRow,
     compile_netlist, netlist_params, run_netlist,
 };
+pub use netlist_test::{NetlistTest, QueueAgreement, test_netlist};
 pub use plugins::{BackendSetup, backends_with, runtime_with};
 pub use profiling::{Ceiling, ProfileRow, profile_rows};
 pub use source::Source;

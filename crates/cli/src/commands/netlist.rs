@@ -17,6 +17,7 @@ pub fn run(flags: &Netlist) -> Result<ExitCode> {
         NetlistCommand::Check(flags) => check_all(flags),
         NetlistCommand::Fmt(flags) => fmt(flags),
         NetlistCommand::Run(flags) => super::netlist_run::run(flags),
+        NetlistCommand::Test(flags) => super::netlist_test::run(flags),
         NetlistCommand::Show(flags) => super::netlist_show::show(flags),
         NetlistCommand::Draw(flags) => super::netlist_show::draw(flags),
     }

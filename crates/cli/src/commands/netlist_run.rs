@@ -65,7 +65,7 @@ pub fn compile_job(flags: &NetlistCompile) -> Result<NetlistJob> {
     })
 }
 
-fn arch(name: Option<&str>) -> Result<Option<Arch>> {
+pub(super) fn arch(name: Option<&str>) -> Result<Option<Arch>> {
     name.map(super::netlist::architecture).transpose()
 }
 

@@ -1,0 +1,89 @@
+//! `tenon netlist test`
+
+use super::netlist_run::arch;
+use crate::netlist_flags::NetlistTest;
+use crate::output::{self, say};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use tenon::{Control, QueueAgreement, Result, netlist_source, test_netlist};
+
+/// Tests every file; one that cannot be run does not keep the others from it.
+pub fn run(flags: &NetlistTest) -> Result<ExitCode> {
+    let test = tenon::NetlistTest {
+        programs: flags.program.clone(),
+        params: flags.params.iter().cloned().collect(),
+        seed: flags.seed,
+        loops: flags.loops,
+        arch: arch(flags.arch.as_deref())?,
+    };
+    let mut answers = Vec::new();
+    let mut all_pass = true;
+    for file in &flags.files {
+        let control = match flags.timeout {
+            Some(limit) => Control::with_deadline(Instant::now() + Duration::from_secs_f64(limit)),
+            None => Control::new(),
+        };
+        let tested = netlist_source(file).and_then(|source| test_netlist(&source, &test, &control));
+        all_pass &= tested
+            .as_ref()
+            .is_ok_and(|queues| queues.iter().all(QueueAgreement::passed));
+        match (tested, flags.json) {
+            (Ok(queues), true) => answers.push(as_json(file, &queues)),
+            (Ok(queues), false) => print(file, &queues)?,
+            (Err(error), true) => {
+                answers.push(json!({"file": file, "passed": false, "error": error.to_string()}))
+            }
+            (Err(error), false) => eprintln!("error: {error}"),
+        }
+    }
+    if flags.json {
+        say!("{}", Value::from(answers))?;
+    }
+    Ok(output::status(all_pass))
+}
+
+fn print(file: &Path, queues: &[QueueAgreement]) -> Result<()> {
+    let count = |passed| queues.iter().filter(|it| it.passed() == passed).count();
+    let file = file.display();
+    say!(
+        "{file}: {} queues agree, {} do not",
+        count(true),
+        count(false)
+    )?;
+    for queue in queues.iter().filter(|queue| !queue.passed()) {
+        let name = &queue.name;
+        match (&queue.agreement, queue.first) {
+            (None, _) => say!(
+                "  {name}: another number of entries than {}",
+                queue.shape[0]
+            )?,
+            (Some(found), Some(([entry, t, row, column], expected, value))) => say!(
+                "  {name}: {:.4} of a group close, correlation {:.6}; first at entry {entry}, t {t}, \
+                 row {row}, column {column}: expected {expected}, found {value}",
+                found.close,
+                found.correlation
+            )?,
+            (Some(found), None) => say!("  {name}: correlation {:.6}", found.correlation)?,
+        }
+    }
+    Ok(())
+}
+
+fn as_json(file: &Path, queues: &[QueueAgreement]) -> Value {
+    let queue = |queue: &QueueAgreement| {
+        let agreement = queue.agreement.as_ref();
+        json!({
+            "name": queue.name, "shape": queue.shape, "passed": queue.passed(),
+            "close": agreement.map(|it| it.close),
+            "correlation": agreement.map(|it| it.correlation),
+            "largest": agreement.map(|it| it.largest),
+            "first": queue.first.map(|(place, expected, found)| {
+                json!({"place": place, "expected": expected, "found": found})
+            }),
+        })
+    };
+    let passed = queues.iter().all(QueueAgreement::passed);
+    json!({"file": file, "passed": passed, "queues": queues.iter().map(queue).collect::<Vec<_>>()})
+}
