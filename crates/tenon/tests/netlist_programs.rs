@@ -140,7 +140,7 @@ fn wrong_programs_have_their_lines() {
         session.and_then(run).unwrap_err().to_string()
     };
     let wrong: HashMap<&str, (&str, &str)> = HashMap::from([
-        ("has no value", ("$v3: 5", "$v3: $nowhere")),
+        ("is not declared", ("$v3: 5", "$v3: $nowhere")),
         ("graph", ("graph_name: g", "graph_name: other")),
     ]);
     for (message, (from, to)) in wrong {
