@@ -32,7 +32,7 @@ use backend::ExportedBackend;
 use std::sync::Arc;
 use tenon_backend_abi as abi;
 
-/// A table of functions over `backend`, freed by its release; what [`export_backend`] answers.
+/// A table of functions over `backend`, freed by its release; what [`export_backend`](crate::export_backend) answers.
 pub fn export(backend: Arc<dyn Backend>) -> *const abi::Backend {
     ExportedBackend::table(backend)
 }

@@ -6,8 +6,8 @@
 //!
 //! Three rules hold for every function:
 //!
-//! * A panic ends in it: [`call::answer`] makes it a status.
-//! * A handle is looked up before it is used ([`handles`]): one that was never given out, or was
+//! * A panic ends in it: `call::answer` makes it a status.
+//! * A handle is looked up before it is used (`handles`): one that was never given out, or was
 //!   given back, is answered `NRT_INVALID_HANDLE`.
 //! * A pointer of the caller is only used after it was checked for what can be: null, alignment.
 //!   That it leads to as many bytes as the caller says is the caller's promise.
