@@ -233,7 +233,7 @@ mod tests {
         std::fs::write(path("process-1x"), "{}").unwrap();
         std::fs::write(path("process-2"), "no JSON").unwrap();
         std::fs::write(path("core-0"), "1").unwrap();
-        assert_eq!(read(), [own.clone()]);
+        assert_eq!(read(), std::slice::from_ref(&own));
         // The same number, but another process.
         write(&ProcessReport {
             started: own.started + 1,

@@ -140,7 +140,7 @@ fn a_file_of_more_than_4_gib_runs() {
     let length: u64 = (5 << 30) + 2;
     let groups = (0..5)
         .rev()
-        .map(|group| (2 * length >> (7 * group)) as u8 & 0x7F);
+        .map(|group| ((2 * length) >> (7 * group)) as u8 & 0x7F);
     let mut header = [&[99], &groups.collect::<Vec<u8>>()[..]].concat();
     header[1..5].iter_mut().for_each(|group| *group |= 0x80);
     let folder = tempfile::tempdir().unwrap();
