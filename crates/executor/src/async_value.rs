@@ -9,6 +9,7 @@ use crate::sync::{Arc, AtomicPtr, Ordering, UnsafeCell};
 use crate::value::{IntoValue, Value};
 use std::marker::PhantomData;
 use std::ptr;
+use std::sync::atomic::AtomicUsize;
 use tenon_base::{Error, ErrorKind};
 
 /// A value that becomes available once. Clones share it.
@@ -42,6 +43,16 @@ unsafe impl Send for Cell {}
 // SAFETY: as above; waiters are `Send` and leave the list exactly once.
 unsafe impl Sync for Cell {}
 
+/// How many cells there are, in builds with debug assertions.
+static ALIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// How many values that were once pending are still held by anybody in this process: after a
+/// function and all it started, as many as before, or something leaked (facts 5.1). Builds without
+/// debug assertions do not count, and answer 0.
+pub fn alive_async_values() -> usize {
+    ALIVE.load(std::sync::atomic::Ordering::Relaxed)
+}
+
 /// The mark of an available value; no waiter lies at this address.
 const AVAILABLE: *mut Waiter = ptr::without_provenance_mut(1);
 
@@ -61,6 +72,9 @@ enum Action {
 
 /// A value that is not there yet, and the promise to set it.
 pub fn pending() -> (AsyncValue, Promise) {
+    if cfg!(debug_assertions) {
+        ALIVE.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
     let cell = Arc::new(Cell {
         waiters: AtomicPtr::new(ptr::null_mut()),
         value: UnsafeCell::new(Value::Empty),
@@ -172,6 +186,13 @@ impl Drop for Promise {
             // SAFETY: published just now.
             run(waiters, unsafe { cell.published() });
         }
+    }
+}
+
+#[cfg(debug_assertions)]
+impl Drop for Cell {
+    fn drop(&mut self) {
+        ALIVE.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
     }
 }
 

@@ -66,7 +66,7 @@ mod value;
 pub mod writing_kernels {}
 
 pub use allocator::{AllocatorKind, Grant, HostAllocator, Statistics, Verdict};
-pub use async_value::{AsyncValue, Later, Promise, later, pending};
+pub use async_value::{AsyncValue, Later, Promise, alive_async_values, later, pending};
 pub use attributes::KernelAttributes;
 pub use function::{BoundFunction, Observer};
 pub use handle::{FunctionHandle, when_all_available};

@@ -26,6 +26,7 @@ pub fn run(flags: &Exec) -> Result<ExitCode> {
         print_scopes: flags.enable_tracing,
         trace: flags.trace.clone(),
         trace_kernels: flags.tracing_level == TracingLevel::Debug,
+        leaked_values: cfg!(debug_assertions),
         driver: if flags.code_size {
             Driver::CodeSize
         } else {

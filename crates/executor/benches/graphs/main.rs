@@ -77,8 +77,8 @@ fn working_kernels(peer: &Peer, rounds: u64) -> Result<()> {
     println!("| graph | Tenon one thread | two | faster | wanted | oneTBB faster | met |");
     println!("|---|---|---|---|---|---|---|");
     for graph in [Graph::fan(WORKING), Graph::random(WORKING)] {
-        let (one, one_peer) = beside(peer, &graph, 1, rounds, 3)?;
-        let (two, two_peer) = beside(peer, &graph, 2, rounds, 3)?;
+        let (one, one_peer) = beside(peer, &graph, 1, rounds, RUNS)?;
+        let (two, two_peer) = beside(peer, &graph, 2, rounds, RUNS)?;
         let peer_faster = one_peer.zip(two_peer).map(|(one, two)| one / two);
         println!(
             "| {} | {one:.0} ns | {two:.0} ns | {:.2} | ≥ 1.9 | {} | {} |",

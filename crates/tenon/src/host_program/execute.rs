@@ -8,13 +8,13 @@ use std::fmt::Arguments;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tenon_base::trace::TraceSink;
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_bef::{Diagnostic, File, FunctionKind, KernelLocation, decode, parse};
 use tenon_executor::{
     AllocatorKind, FunctionHandle, Host, HostAllocator, Log, Program, QueueSelection, Registry,
-    Request, Services, Trace, WorkQueue,
+    Request, Services, Trace, WorkQueue, alive_async_values,
 };
 
 /// What is run, and how.
@@ -36,6 +36,9 @@ pub struct ExecOptions {
     pub trace: Option<PathBuf>,
     /// Whether every kernel is a scope.
     pub trace_kernels: bool,
+    /// Whether a function that leaves async values behind is an error: for a process that runs
+    /// nothing else, in builds with debug assertions. The original's debug builds abort there.
+    pub leaked_values: bool,
     /// What the command is taken for.
     pub driver: Driver,
 }
@@ -228,26 +231,29 @@ impl<'a> Session<'a> {
         };
         let init = self.options.init_function.as_deref().and_then(find);
         if let Some(init) = init {
-            self.function(init);
+            self.function(init)?;
         }
         let is_init = |function: &FunctionHandle| init.is_some_and(|i| i.name() == function.name());
-        let others = chosen.into_iter().filter(|function| !is_init(function));
-        others.for_each(|function| self.function(function));
-        Ok(())
+        let mut others = chosen.into_iter().filter(|function| !is_init(function));
+        others.try_for_each(|function| self.function(function))
     }
 
     /// Runs a function to its end, and whatever it left in the queue.
-    fn function(&self, function: &FunctionHandle) {
+    ///
+    /// # Errors
+    /// It leaked async values, and that is looked for.
+    fn function(&self, function: &FunctionHandle) -> Result<()> {
         let name = function.name();
         if !function.argument_types().is_empty() {
             self.say(format_args!(
                 "--- Not running '{name}' because it has arguments.\n"
             ));
-            return;
+            return Ok(());
         }
         if name.is_empty() {
-            return;
+            return Ok(());
         }
+        let before = alive_async_values();
         self.say(format_args!("--- Running '{name}':\n"));
         let begun = Instant::now();
         let resources = self.options.driver == Driver::Executor;
@@ -260,6 +266,10 @@ impl<'a> Session<'a> {
         let scope = format!("Function: {name}");
         self.scopes
             .scope("function", &scope, begun, Instant::now(), 0);
+        match self.options.leaked_values {
+            true => no_leaked_values(name, before),
+            false => Ok(()),
+        }
     }
 
     /// Executes a function and waits for its results; what is to be said about them. The error of a
@@ -315,6 +325,30 @@ impl ExecOptions {
         self.print_scopes || self.trace.is_some()
     }
 }
+
+/// Fails when more async values are alive than `before` a function. A thread of the queue may be
+/// about to give one up.
+fn no_leaked_values(name: &str, before: usize) -> Result<()> {
+    let asked = Instant::now();
+    loop {
+        let after = alive_async_values();
+        if after <= before {
+            return Ok(());
+        }
+        if asked.elapsed() > GIVING_UP {
+            let leaked = after - before;
+            let text = format!(
+                "Evaluation of function '{name}' leaked {leaked} async values \
+                 (before: {before}, after: {after})!"
+            );
+            return Err(Error::new(ErrorKind::Internal, text));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Threads have let go of a function's values after this time.
+const GIVING_UP: Duration = Duration::from_millis(100);
 
 /// The work queue of that name.
 fn work_queue(name: &str) -> Result<Arc<dyn WorkQueue>> {

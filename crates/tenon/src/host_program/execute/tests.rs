@@ -33,6 +33,13 @@ fn registry() -> Registry {
             host.allocate(4)?.leak();
             Ok(())
         }),
+        kernel("t.keep", || {
+            // Far more than other tests give back meanwhile.
+            for _ in 0..1000 {
+                std::mem::forget(tenon_executor::pending());
+            }
+            1
+        }),
     ];
     registry.register_all(kernels).unwrap();
     registry
@@ -253,4 +260,19 @@ fn scopes_are_printed_last_and_written() {
     let json: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(json["traceEvents"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn a_value_that_somebody_keeps_is_told_where_it_is_looked_for() {
+    let text = "func.func @f() {\n  %0 = \"t.keep\"() : () -> i32\n  tfrt.return\n}\n";
+    // Tests beside this one make values of their own, so that the numbers are not known here.
+    let (printed, done) = run(text, |options| options.leaked_values = true);
+    let error = done.unwrap_err().to_string();
+    assert!(printed.ends_with("--- Running 'f':\n"), "{printed}");
+    assert!(
+        error.starts_with("Evaluation of function 'f' leaked "),
+        "{error}"
+    );
+    succeeded(text, |_| ());
 }
