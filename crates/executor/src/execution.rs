@@ -31,6 +31,9 @@ pub(crate) struct Execution {
     /// Uses left of each register whose value has something to drop; meaningless for the others.
     uses: Box<[AtomicU32]>,
     cells: Box<[Cell]>,
+    /// Whether any register has held a value that has something to drop. As long as there is none,
+    /// registers need not be looked at when they are given up.
+    counted: AtomicBool,
     /// Whether any register holds an error.
     failed: AtomicBool,
     run: Option<Run>,
@@ -63,6 +66,7 @@ impl Execution {
             counts: Countdown::new(body.code.len()),
             uses: (0..body.slots).map(|_| AtomicU32::new(0)).collect(),
             cells: body.flow.cells.iter().map(|_| Cell::new()).collect(),
+            counted: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             run: None,
         }
@@ -81,6 +85,7 @@ impl Execution {
         };
         execution.counts.reset(&body.flow.counts);
         execution.cells.iter_mut().for_each(Cell::reset);
+        *execution.counted.get_mut() = false;
         *execution.failed.get_mut() = false;
         let run = execution.run.insert(run);
         let later = depth::is_deep().then(|| run.request.clone());
@@ -215,8 +220,10 @@ impl Execution {
                 }
             }
         }
-        for &operand in operands {
-            self.release(operand, 1);
+        if self.counted.load(Ordering::Relaxed) {
+            for &operand in operands {
+                self.release(operand, 1);
+            }
         }
         let mut words = instruction.rest;
         for slot in results.slots() {
@@ -306,6 +313,7 @@ impl Execution {
             .cell
             .map_or(0, |cell| body.flow.cells[cell as usize].1);
         if value.is_counted() {
+            self.counted.store(true, Ordering::Relaxed);
             if matches!(value, Value::Error(_)) {
                 self.failed.store(true, Ordering::Relaxed);
             }
