@@ -1,6 +1,7 @@
 //! Checks of a descriptor, and the bytes that it touches.
 
 use crate::{Access, Descriptor, MAX_DIMENSIONS, MAX_SOURCES, Operation, VariableId};
+use std::fmt::Arguments;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::DataType;
 
@@ -47,7 +48,7 @@ impl Access {
 
     fn check(
         &self,
-        side: &str,
+        side: Arguments<'_>,
         typed: bool,
         size_of: &dyn Fn(VariableId) -> Option<u64>,
         problems: &mut Vec<Error>,
@@ -151,14 +152,15 @@ impl Descriptor {
             let error = error.expected(self.from.len()).found(scales.len());
             problems.push(error.at(Location::field("scale")));
         }
-        self.to.check("to", typed, &size_of, &mut problems);
+        (self.to).check(format_args!("to"), typed, &size_of, &mut problems);
         for (index, from) in self.from.iter().enumerate() {
-            let side = if many {
-                format!("from_arr[{index}].from")
-            } else {
-                "from".into()
-            };
-            from.check(&side, typed, &size_of, &mut problems);
+            match many {
+                true => {
+                    let side = format_args!("from_arr[{index}].from");
+                    from.check(side, typed, &size_of, &mut problems);
+                }
+                false => from.check(format_args!("from"), typed, &size_of, &mut problems),
+            }
         }
         if problems.is_empty() {
             self.check_volumes(&mut problems);

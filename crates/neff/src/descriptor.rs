@@ -138,7 +138,7 @@ impl StoredDescriptor {
     /// reported together.
     pub fn parse(&self, variable: impl Fn(&str) -> Option<VariableId>) -> Result<Descriptor> {
         let mut problems = Vec::new();
-        let mut from = Vec::with_capacity(1);
+        let mut from = Vec::with_capacity(self.from_arr.as_ref().map_or(1, Vec::len));
         for source in self.sources() {
             from.push(source.parse("from", &variable, &mut problems));
         }

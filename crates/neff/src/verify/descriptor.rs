@@ -4,6 +4,7 @@
 use super::{Check, Part};
 use crate::descriptor::StoredAccess;
 use crate::{KeyPath, Rule, StoredDescriptor, rule};
+use std::fmt::Arguments;
 use tenon_base::{Error, Result};
 use tenon_dma::{Descriptor, MAX_DIMENSIONS, MAX_SOURCES, VariableId};
 
@@ -77,7 +78,8 @@ pub(super) fn descriptor<P: Fn() -> KeyPath>(
         inf1(&mut place, stored, op);
     }
     sources(&mut place, part, stored, op);
-    access(&mut place, part, "to", "to", &stored.target());
+    let to = format_args!("to");
+    access(&mut place, part, to, "to", &stored.target());
     operands(&mut place, stored, op);
     if let Some(tile) = stored.num_tiling_dimensions
         && tile as usize > stored.to_sizes.len()
@@ -134,15 +136,15 @@ fn sources<P: Fn() -> KeyPath>(
                 place.broken(&rule::DESC_FROM_ARR, "from", "found both");
             }
             for (index, source) in list.iter().enumerate() {
-                let side = format!("from_arr[{index}].from");
-                access(place, part, &side, "from", &source.access());
+                let side = format_args!("from_arr[{index}].from");
+                access(place, part, side, "from", &source.access());
             }
         }
         None if many => place.broken(&rule::DESC_FROM_ARR, "", format!("no from_arr for {op}")),
         None if stored.from.is_none() => place.broken(&rule::DESC_FROM, "", "no 'from'"),
         None => {
             for source in stored.sources() {
-                access(place, part, "from", "from", &source);
+                access(place, part, format_args!("from"), "from", &source);
             }
         }
     }
@@ -152,20 +154,20 @@ fn sources<P: Fn() -> KeyPath>(
 fn access<P: Fn() -> KeyPath>(
     place: &mut Place<'_, '_, P>,
     part: &Part<'_>,
-    side: &str,
+    side: Arguments<'_>,
     key: &str,
     access: &StoredAccess<'_>,
 ) {
+    let of = |suffix: &str| format!("{side}{suffix}");
     let name = access.variable.map(|name| name.as_str());
     // What could be read has its variables.
     let is_read = matches!(place.parsed, Some(Ok(_)));
     if !is_read && !name.is_some_and(|name| part.variables.contains_key(name)) {
         let found = name.map_or(format!("no '{key}'"), |name| format!("found '{name}'"));
-        place.broken(&rule::DESC_VARIABLE, side, found);
+        place.broken(&rule::DESC_VARIABLE, &of(""), found);
     }
-    let of = |suffix: &str| format!("{side}{suffix}");
     if access.offset.is_none() {
-        place.broken(&rule::DESC_OFFSET, side, format!("no '{key}_off'"));
+        place.broken(&rule::DESC_OFFSET, &of(""), format!("no '{key}_off'"));
     }
     if !(1..=MAX_DIMENSIONS).contains(&access.sizes.len()) {
         let detail = format!("found {}", access.sizes.len());
