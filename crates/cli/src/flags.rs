@@ -223,6 +223,9 @@ pub struct Run {
     /// How many classes to print.
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub top: usize,
+    /// Compare the package with its digests: what loading reads, and constants before they are used.
+    #[arg(long)]
+    pub check_digests: bool,
     /// Threads to use; all CPUs by default.
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,

@@ -106,6 +106,12 @@ fn a_changed_byte_is_found() {
     let answer = tenon(here, &["diff", "model.neff", "bad.neff"]);
     assert_eq!(answer.status, Some(1));
     assert_ne!(answer.out, "");
+    // The middle of a model is a constant: it runs with it, unless the digests are asked for.
+    let run = ["run", "bad.neff", "--random", "1", "--check-digests"];
+    done(here, &run[..4]);
+    let answer = tenon(here, &run);
+    assert_eq!(answer.status, Some(1), "{}", answer.out);
+    assert!(answer.err.contains("was changed"), "{}", answer.err);
 }
 
 #[test]

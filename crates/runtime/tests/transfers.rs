@@ -115,3 +115,20 @@ fn a_program_of_other_types_is_refused() {
                     !tfrt.chain) -> !tfrt.chain, found (!tfrt.chain) -> (!tfrt.chain)";
     assert_eq!(error.to_string(), expected);
 }
+
+#[test]
+fn a_program_that_triggers_what_is_not_there_is_refused() {
+    let text = PROGRAMS
+        .replacen("id = 1", "id = 9", 1)
+        .replace("function = \"\", id = 2", "function = \"later\", id = 1");
+    let error = PackageTransfers::read(&with_programs(&text)).err().unwrap();
+    let expected = [
+        "sg00/act.bin: node '@act kernel 0 (tenon.dma.trigger)': the engine has no transfer of this \
+         id: found 9",
+        "sg00/pool.bin: node '@pool kernel 1 (tenon.dma.trigger)': no function_start of the engine \
+         begins it: found 'later'",
+        "sg00/pool.bin: node '@pool kernel 1 (tenon.dma.trigger)': the engine has no transfer of \
+         this id: found 1",
+    ];
+    assert_eq!(error.to_string(), expected.join("\n"));
+}

@@ -37,13 +37,24 @@ pub fn load(
     threads: Option<usize>,
     control: &Control,
 ) -> Result<(Loaded, GivenFiles)> {
-    let mut given = GivenFiles::read(inputs)?;
-    let registry = backends(&compiling.loading)?;
     let options = LoadOptions {
         threads,
         control: control.clone(),
         ..LoadOptions::default()
     };
+    load_with(file, compiling, inputs, &options)
+}
+
+/// The same with more to choose.
+pub fn load_with(
+    file: &Path,
+    compiling: &CompileFlags,
+    inputs: &InputFlags,
+    options: &LoadOptions,
+) -> Result<(Loaded, GivenFiles)> {
+    let control = &options.control;
+    let mut given = GivenFiles::read(inputs)?;
+    let registry = backends(&compiling.loading)?;
     let (package, compile_time) = match Source::open(file, control)? {
         Source::Package(package) => {
             no_compile_flags(compiling).map_err(|error| error.at(Location::file(file)))?;
@@ -64,7 +75,7 @@ pub fn load(
     };
     let start = Instant::now();
     let runtime = runtime(registry, &compiling.loading);
-    let model = Model::load(&runtime, &package, &options);
+    let model = Model::load(&runtime, &package, options);
     let model = model.map_err(|error| error.at(Location::file(file)))?;
     let load_time = start.elapsed();
     if compile_time.is_some() {

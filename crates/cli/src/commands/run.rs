@@ -9,19 +9,20 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tenon::{
-    Difference, Error, ErrorKind, ExecuteOptions, Location, Model, Pattern, Profile, Result, Taps,
-    Tensor, labels, npy, topmost,
+    Difference, Error, ErrorKind, ExecuteOptions, LoadOptions, Location, Model, Pattern, Profile,
+    Result, Taps, Tensor, labels, npy, topmost,
 };
 
 pub fn run(flags: &Run) -> Result<()> {
     let control = progress::control();
-    let (loaded, mut given) = load::load(
-        &flags.file,
-        &flags.compiling,
-        &flags.inputs,
-        flags.threads,
-        &control,
-    )?;
+    let options = LoadOptions {
+        threads: flags.threads,
+        check_digests: flags.check_digests,
+        control: control.clone(),
+        ..LoadOptions::default()
+    };
+    let (loaded, mut given) =
+        load::load_with(&flags.file, &flags.compiling, &flags.inputs, &options)?;
     let Loaded { model, .. } = &loaded;
     let image = load::image_options(model.metadata(), &flags.inputs)?;
     let tensors = given.tensors(&load::signature(model), &flags.inputs, &image)?;

@@ -106,12 +106,13 @@ fn engine_functions(
         let Some(member) = &parts.program else {
             continue;
         };
+        let transfers = parts.engine.as_ref().map_or(&[][..], |engine| &engine.dma);
         // What is not there, and what is no host program, is told where it is needed.
         let bytes = package
             .member(member)
             .filter(|bytes| bytes.starts_with(&MAGIC));
         let Some(bytes) = bytes else { continue };
-        match EngineFunction::read(parts.name.key(), member, bytes) {
+        match EngineFunction::read(parts.name.key(), transfers, member, bytes) {
             Ok(function) => functions.extend(function),
             Err(error) => problems.push(error),
         }

@@ -2,11 +2,13 @@
 //! programs").
 
 use super::TransferCore;
+use std::collections::HashSet;
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
-use tenon_bef::{File, Name};
+use tenon_bef::{Attribute, File, Function, Module, Name};
 use tenon_dma::engine::{Machine, Program as List};
 use tenon_executor::{FunctionHandle, Host, Program, Registry, Request, Services};
 use tenon_kernels::{EngineProgram, Engines, engine_library};
+use tenon_neff::Trigger;
 use tenon_tensor::Buffer;
 
 /// A function that an engine runs.
@@ -17,16 +19,25 @@ pub struct EngineFunction {
 }
 
 impl EngineFunction {
-    /// The function `@ENGINE` of the host program in `bytes`; `None` when that has none.
+    /// The function `@ENGINE` of the host program in `bytes`, which triggers those of `transfers`;
+    /// `None` when there is none.
     ///
     /// # Errors
-    /// A program that cannot be read, kernels that engines do not have, a function of other types.
-    pub fn read(engine: &str, member: &str, bytes: Buffer) -> Result<Option<Self>> {
+    /// A program that cannot be read, kernels that engines do not have, a function of other types,
+    /// triggers of what the list does not have.
+    pub fn read(
+        engine: &str,
+        transfers: &[Trigger],
+        member: &str,
+        bytes: Buffer,
+    ) -> Result<Option<Self>> {
         let at = |error: Error| error.at(Location::member(member));
         let file = File::open_owned(bytes).map_err(at)?;
         if file.find(engine).map_err(at)?.is_none() {
             return Ok(None);
         }
+        let program = file.module().map_err(at)?;
+        check_triggers(&program, engine, transfers).map_err(at)?;
         let mut kernels = Registry::new();
         kernels.register_all(engine_library())?;
         let program = Program::load(file, &kernels, &Services::new()).map_err(at)?;
@@ -52,6 +63,70 @@ impl EngineFunction {
         }))
     }
 }
+
+/// That what a program triggers is in the engine's list: transfers of that id, and a
+/// `function_start` that begins the function. Which transfers they are, the machine knows.
+fn check_triggers(program: &Module, engine: &str, transfers: &[Trigger]) -> Result<()> {
+    let ids: HashSet<u32> = transfers.iter().map(|transfer| transfer.id).collect();
+    let begun = transfers
+        .iter()
+        .filter_map(|it| it.function_start.as_deref());
+    let functions: HashSet<&str> = begun.chain([""]).collect();
+    let mut problems = Vec::new();
+    for function in run_by(program, engine) {
+        let triggers = function.kernels.iter().enumerate();
+        for (index, kernel) in triggers.filter(|(_, kernel)| kernel.name == TRIGGER) {
+            let mut problem = |what: &str, found: String| {
+                let error = Error::new(ErrorKind::InvalidPackage, what).found(found);
+                let place = format!("@{} kernel {index} ({TRIGGER})", function.name);
+                problems.push(error.at(Location::node(place)));
+            };
+            if let Some(Attribute::String(name)) = kernel.attribute("function")
+                && !functions.contains(name.as_str())
+            {
+                problem(
+                    "no function_start of the engine begins it",
+                    format!("'{name}'"),
+                );
+            }
+            if let Some(Attribute::UI32(id)) = kernel.attribute("id")
+                && !ids.contains(id)
+            {
+                problem("the engine has no transfer of this id", id.to_string());
+            }
+        }
+    }
+    Error::from_all(problems).map_or(Ok(()), Err)
+}
+
+/// The function of an engine, and all that it refers to.
+fn run_by<'a>(program: &'a Module, engine: &str) -> Vec<&'a Function> {
+    let is_engine = |function: &Function| function.name == engine;
+    let mut found: Vec<usize> = program
+        .functions
+        .iter()
+        .position(is_engine)
+        .into_iter()
+        .collect();
+    let mut next = 0;
+    while let Some(&id) = found.get(next) {
+        next += 1;
+        for (_, callee) in program.functions[id]
+            .kernels
+            .iter()
+            .flat_map(|it| &it.functions)
+        {
+            let callee = callee.0 as usize;
+            if !found.contains(&callee) {
+                found.push(callee);
+            }
+        }
+    }
+    found.into_iter().map(|id| &program.functions[id]).collect()
+}
+
+/// The kernel that starts transfers.
+const TRIGGER: &str = "tenon.dma.trigger";
 
 /// Runs the machine of cores that run side by side: the functions of `engines` (of all, when it
 /// names none), or where no core has any, the lists of its engines in their order.
