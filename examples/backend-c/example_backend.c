@@ -5,8 +5,9 @@
  *        -o Example_Elementwise_backend.so
  *
  * It computes Add and Relu of equal shapes and Mul by a tensor of equal shape, and takes the chain
- * Relu(Add(Mul(a, b), c)) as one. Its one option scales what the chain makes; its memory comes from
- * an allocator that others may use too, or that they lend it.
+ * Relu(Add(Mul(a, b), c)) as one. Constants of Add and Mul are prepared when a model is compiled. Its
+ * one option scales what the chain makes; its memory comes from an allocator that others may use
+ * too, or that they lend it.
  */
 #include <tenon/backend.h>
 
@@ -186,8 +187,14 @@ typedef struct example_workload {
     kernel kernel;
     size_t length; /* elements */
     float scale;
+    const float *prepared[2]; /* constants in prepared form, which stay as long as the workload */
     const tenon_allocator *allocator;
 } example_workload;
+
+/* The layout of prepared constants: zeros up to a multiple of 16 elements, so that loops may run
+ * over whole vectors of them. */
+#define LAYOUT "padded16:f32"
+#define LANES 16
 
 static float relu(float x)
 {
@@ -201,13 +208,16 @@ static const tenon_failure *execute(const tenon_workload *table, const tenon_ope
     if (operands->input_count != count || operands->output_count != 1 ||
         operands->outputs[0].length != bytes)
         return &wrong_operands;
-    for (size_t i = 0; i < count; i++)
+    const float *inputs[3] = {0};
+    for (size_t i = 0; i < count; i++) {
+        inputs[i] = i < 2 ? workload->prepared[i] : NULL;
+        if (inputs[i])
+            continue;
         if (operands->inputs[i].length != bytes)
             return &wrong_operands;
-
-    const float *a = operands->inputs[0].start;
-    const float *b = count > 1 ? operands->inputs[1].start : NULL;
-    const float *c = count > 2 ? operands->inputs[2].start : NULL;
+        inputs[i] = operands->inputs[i].start;
+    }
+    const float *a = inputs[0], *b = inputs[1], *c = inputs[2];
     float *y = operands->outputs[0].start;
     switch (workload->kernel) {
     case ADD:
@@ -229,6 +239,27 @@ static const tenon_failure *execute(const tenon_workload *table, const tenon_ope
     return NULL;
 }
 
+/* The plain form of a prepared constant is not read. */
+static int32_t reads(const tenon_workload *table, uint32_t input)
+{
+    const example_workload *workload = (const example_workload *)table;
+    return input >= 2 || !workload->prepared[input];
+}
+
+static size_t padded_bytes(const tenon_tensor *tensor)
+{
+    return (length_of(tensor) + LANES - 1) / LANES * LANES * sizeof(float);
+}
+
+/* The prepared form of an input that plan made, or NULL. */
+static const float *prepared_form(const tenon_tensor *input)
+{
+    if (!input->prepared.start || !equals(input->layout, LAYOUT) ||
+        input->prepared.length != padded_bytes(input))
+        return NULL;
+    return input->prepared.start;
+}
+
 static void release_workload(const tenon_workload *table)
 {
     const example_workload *workload = (const example_workload *)table;
@@ -248,31 +279,76 @@ static const tenon_failure *make_workload(const tenon_backend *backend, const te
     if (!workload)
         return &out_of_memory;
     *workload = (example_workload){
-        .table = {.size = sizeof workload->table, .execute = execute, .release = release_workload},
+        .table = {.size = sizeof workload->table,
+                  .execute = execute,
+                  .reads = reads,
+                  .release = release_workload},
         .kernel = kernel_of(node),
         .length = length_of(node->outputs[0]),
         .scale = self(backend)->scale,
         .allocator = allocator,
     };
+    for (size_t i = 0; i < node->input_count && i < 2; i++)
+        workload->prepared[i] = prepared_form(node->inputs[i]);
     *made = &workload->table;
     return NULL;
 }
 
+/* ------------------------------------------------------------------------------------- plans -- */
+
 /* An elementwise result may be written over any operand. */
 static const tenon_in_place over_the_first = {0, 0};
-static const tenon_plan elementwise_plan = {
-    .size = sizeof(tenon_plan),
-    .in_place_count = 1,
-    .in_place = &over_the_first,
-};
+
+typedef struct example_plan {
+    tenon_plan table;
+    tenon_prepared prepared[2];
+    const tenon_prepared *list[2];
+} example_plan;
+
+static void release_plan(const tenon_plan *table)
+{
+    const example_plan *plan = (const example_plan *)table;
+    for (size_t i = 0; i < plan->table.prepared_count; i++)
+        free((void *)plan->prepared[i].data.start);
+    free((void *)plan);
+}
 
 static const tenon_failure *plan(const tenon_backend *backend, const tenon_node *node, int32_t cpu,
                                  const tenon_plan **made)
 {
     (void)backend;
-    (void)node;
     (void)cpu;
-    *made = &elementwise_plan;
+    example_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return &out_of_memory;
+    plan->table = (tenon_plan){
+        .size = sizeof plan->table,
+        .in_place_count = 1,
+        .in_place = &over_the_first,
+        .prepared = plan->list,
+        .release = release_plan,
+    };
+    for (size_t i = 0; i < node->input_count && i < 2; i++) {
+        const tenon_tensor *input = node->inputs[i];
+        if (!input || !input->data.start || input->dtype != TENON_TYPE_F32 ||
+            input->data.length == 0 || input->data.length > padded_bytes(input))
+            continue;
+        float *padded = calloc(1, padded_bytes(input));
+        if (!padded) {
+            release_plan(&plan->table);
+            return &out_of_memory;
+        }
+        memcpy(padded, input->data.start, input->data.length);
+        tenon_prepared *prepared = &plan->prepared[plan->table.prepared_count];
+        *prepared = (tenon_prepared){
+            .size = sizeof *prepared,
+            .input = (uint32_t)i,
+            .layout = TENON_TEXT(LAYOUT),
+            .data = {padded, padded_bytes(input), NULL},
+        };
+        plan->list[plan->table.prepared_count++] = prepared;
+    }
+    *made = &plan->table;
     return NULL;
 }
 

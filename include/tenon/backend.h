@@ -265,7 +265,8 @@ typedef struct tenon_plan {
 /* --------------------------------------------------------------------------------- workloads -- */
 
 /* The memory of one execution. Inputs may share bytes; an output shares them only with an input
- * that the plan lets it take the place of. Everything is aligned to 64 bytes. */
+ * that the plan lets it take the place of. Everything is aligned to 64 bytes. Inputs and outputs of a
+ * backend that has handle factories are tensors of the first one; scratch is plain memory. */
 typedef struct tenon_operands {
     size_t size;
     size_t input_count;
@@ -355,13 +356,18 @@ typedef struct tenon_handle_factory {
     int32_t padding;         /* whether there is padding between elements */
 } tenon_handle_factory;
 
-/* A tensor in such memory. Lengths are exactly those of the tensor's type. */
+/* A tensor in such memory. Lengths are exactly those of the tensor's type. Tensors that pass from
+ * one of the backend's workloads to the next stay there; copy_in and copy_out are called where one
+ * comes from or goes to other memory that it was not made of. */
 typedef struct tenon_tensor_handle {
     size_t size;
     const tenon_failure *(*copy_in)(const struct tenon_tensor_handle *handle, const void *bytes,
                                     size_t length);
     const tenon_failure *(*copy_out)(const struct tenon_tensor_handle *handle, void *bytes,
                                      size_t length);
+    /* Where the tensor starts, aligned to 64 bytes: what the backend's workloads find in their
+     * operands. Nobody but them and the functions here touches it, unless it was imported. */
+    void *(*start)(const struct tenon_tensor_handle *handle);
     void (*release)(const struct tenon_tensor_handle *handle); /* optional */
 } tenon_tensor_handle;
 
@@ -482,6 +488,12 @@ typedef struct tenon_backend {
     const tenon_failure *(*tensor_handle)(const struct tenon_backend *backend, tenon_text factory,
                                           const tenon_tensor *type,
                                           const tenon_tensor_handle **handle);
+
+    /* The same, made of `length` bytes at `start`, of memory from `source`, which outlive it. Needed
+     * where a handle factory has import_sources. */
+    const tenon_failure *(*import_tensor)(const struct tenon_backend *backend, tenon_text factory,
+                                          const tenon_tensor *type, void *start, size_t length,
+                                          int32_t source, const tenon_tensor_handle **handle);
 
     void (*release)(const struct tenon_backend *backend); /* optional */
 } tenon_backend;

@@ -136,16 +136,20 @@ fn executor() -> Result<String> {
     ))
 }
 
-/// Measures placing graphs.
+/// Measures placing graphs, and the border that loaded backends stand behind.
 fn placement() -> Result<String> {
-    let mut command = cargo();
-    command.args(["bench", "--quiet", "--package", "tenon-compiler"]);
-    let table = output(command.args(["--bench", "placement"]))?;
+    let bench = |package: &str, name: &str| {
+        let mut command = cargo();
+        command.args(["bench", "--quiet", "--package", package, "--bench", name]);
+        output(&mut command)
+    };
+    let graphs = bench("tenon-compiler", "placement")?;
+    let border = bench("tenon-backend-kit", "border")?;
     let (date, cpu) = (date()?, cpu());
     Ok(format!(
         "Made by `cargo xtask bench --placement --write`. Date {date}, CPU {cpu}. Every node is offered to \
          CpuAcc, then CpuRef; the subgraphs of both are found and handed to them; of each figure the best \
-         run.\n\n{table}"
+         run.\n\n{graphs}\nWhat the C interface of loaded backends costs:\n\n{border}"
     ))
 }
 

@@ -197,43 +197,4 @@ fn chosen(registry: &Registry, name: Option<&str>) -> Result<Vec<BackendId>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A suite on every built-in backend: no case fails, and the page says what passes.
-    fn check(suite: &Suite) {
-        let registry = tenon_builtin::registry();
-        let mut reports = Vec::new();
-        for backend in chosen(&registry, None).unwrap() {
-            let report = suite.run(&Runner::new(&registry, backend), "");
-            assert_eq!(report.failed(), 0, "{report}");
-            reports.push(report);
-        }
-        let section = page::section(suite, &reports);
-        let page = std::fs::read_to_string(page::path()).unwrap();
-        assert!(
-            page.contains(&section),
-            "docs/conformance.md says otherwise; if it is right, run `cargo xtask conformance --write` \
-             with both suites and commit it:\n{section}"
-        );
-    }
-
-    #[test]
-    fn the_page_tells_of_arm_nn() {
-        let Some(folder) = std::env::var_os("TENON_EXTRA_DATA").map(PathBuf::from) else {
-            println!("skipped: TENON_EXTRA_DATA is not set");
-            return;
-        };
-        let file = folder.join("armnn-cases/cases.jsonl.gz");
-        check(&armnn::suite(&file).unwrap());
-    }
-
-    #[test]
-    fn the_page_tells_of_onnx() {
-        let Some(python) = std::env::var_os("TENON_PYTHON").map(PathBuf::from) else {
-            println!("skipped: TENON_PYTHON is not set");
-            return;
-        };
-        check(&onnx_node::suite(&python).unwrap());
-    }
-}
+mod tests;

@@ -207,6 +207,7 @@ structs! {
         size: usize,
         copy_in: Option<unsafe extern "C" fn(*const TensorHandle, *const c_void, usize) -> Outcome>,
         copy_out: Option<unsafe extern "C" fn(*const TensorHandle, *mut c_void, usize) -> Outcome>,
+        start: Option<unsafe extern "C" fn(*const TensorHandle) -> *mut c_void>,
         release: Release<TensorHandle>,
     }
     Context, "tenon_context" {
@@ -294,6 +295,17 @@ structs! {
                 *const Backend,
                 Text,
                 *const Tensor,
+                *mut *const TensorHandle,
+            ) -> Outcome,
+        >,
+        import_tensor: Option<
+            unsafe extern "C" fn(
+                *const Backend,
+                Text,
+                *const Tensor,
+                *mut c_void,
+                usize,
+                i32,
                 *mut *const TensorHandle,
             ) -> Outcome,
         >,

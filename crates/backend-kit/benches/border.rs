@@ -1,43 +1,78 @@
 //! What the C interface costs: one execution of a workload, and asking for support of a graph.
 //!
 //! `CpuRef` built in beside `CpuRef` behind the interface, in the same process: the same kernel, so
-//! that what differs is the border.
+//! that what differs is the border. Prints the second table of docs/benchmarks.md, "Placement"
+//! (`cargo xtask bench --placement`).
 
-use divan::{Bencher, black_box};
+#![allow(clippy::print_stdout, reason = "a program that prints a table")]
+
+use std::hint::black_box;
 use std::sync::Arc;
-use tenon_backend::{Backend, BackendLibrary, InputSpec, OwnedOperands, WorkloadSpec};
+use std::time::Instant;
+use tenon_backend::{Backend, BackendLibrary, InputSpec, NodeView, OwnedOperands, WorkloadSpec};
 use tenon_cpu_ref::CpuRef;
-use tenon_graph::{Attributes, operator::operator};
+use tenon_graph::{Attribute, Attributes, operator::operator};
 use tenon_tensor::{DataType, Tensor, TensorType};
 
+/// Executions of a run: one alone is shorter than the clock's tick.
+const EXECUTIONS: u32 = 100_000;
+
+/// Nodes that are asked for.
+const NODES: u32 = 10_000;
+
+/// Runs of which the fastest counts.
+const RUNS: usize = 20;
+
+/// The most that an execution may take longer than built in, in nanoseconds.
+const WANTED_MORE: f64 = 20.0;
+
+/// The most that asking for all nodes may take, in milliseconds.
+const WANTED_SUPPORT: f64 = 50.0;
+
 fn main() {
-    divan::main();
+    let backends: [Arc<dyn Backend>; 2] = [Arc::new(CpuRef), library()];
+    println!(
+        "| CpuRef | built in | as a library | more | wanted | met |\n|---|---|---|---|---|---|"
+    );
+    let [here, there] = backends
+        .each_ref()
+        .map(|backend| execution(&**backend) * 1e9 / f64::from(EXECUTIONS));
+    println!(
+        "| one execution of a workload | {here:.1} ns | {there:.1} ns | {:.1} ns | ≤ {WANTED_MORE} ns more | {} |",
+        there - here,
+        met(there - here <= WANTED_MORE)
+    );
+    let [here, there] = backends.each_ref().map(|backend| support(&**backend) * 1e3);
+    println!(
+        "| support of {NODES} nodes | {here:.2} ms | {there:.2} ms | {:.2} ms | ≤ {WANTED_SUPPORT} ms | {} |",
+        there - here,
+        met(there <= WANTED_SUPPORT)
+    );
 }
 
-/// Who is asked: 0 built in, 1 behind the interface.
-const BACKENDS: [usize; 2] = [0, 1];
-
-fn backend(which: usize) -> Arc<dyn Backend> {
-    match which {
-        0 => Arc::new(CpuRef),
-        _ => {
-            let program = std::env::current_exe().expect("a path");
-            let folder = program.parent().expect("a folder");
-            let library = folder.join("libtenon_cpu_ref_backend.so");
-            let library = BackendLibrary::open(library).expect("a library");
-            library.backend().expect("a backend")
-        }
-    }
+fn met(met: bool) -> &'static str {
+    if met { "yes" } else { "**no**" }
 }
 
-/// Executions a sample: one alone is shorter than the timer's tick.
-const EXECUTIONS: usize = 10_000;
+fn library() -> Arc<dyn Backend> {
+    let program = std::env::current_exe().expect("a path");
+    let path = program.with_file_name("libtenon_cpu_ref_backend.so");
+    let library = BackendLibrary::open(path).expect("a library");
+    library.backend().expect("a backend")
+}
 
-/// Neg of one number: nearly nothing but the call. The table's times are of 10,000 executions, the
-/// items those of one.
-#[divan::bench(args = BACKENDS)]
-fn execute_workload(bencher: Bencher<'_, '_>, which: usize) {
-    let backend = backend(which);
+/// Seconds of the fastest run.
+fn fastest(mut run: impl FnMut()) -> f64 {
+    let runs = (0..RUNS).map(|_| {
+        let start = Instant::now();
+        run();
+        start.elapsed().as_secs_f64()
+    });
+    runs.fold(f64::INFINITY, f64::min)
+}
+
+/// Neg of one number: nearly nothing but the call.
+fn execution(backend: &dyn Backend) -> f64 {
     let ty = TensorType::new(DataType::F32, [1]).expect("a type");
     let spec = WorkloadSpec {
         op: operator("Neg").expect("an operator"),
@@ -52,33 +87,29 @@ fn execute_workload(bencher: Bencher<'_, '_>, which: usize) {
     let workload = backend.workload(&spec).expect("a workload");
     let input = Tensor::from_slice([1], &[1.0f32]).expect("a tensor");
     let mut operands = OwnedOperands::new(&[Some(&input)], &[Some(ty)], 0).expect("operands");
-    bencher
-        .counter(divan::counter::ItemsCount::new(EXECUTIONS))
-        .bench_local(|| {
-            let all = (0..EXECUTIONS).map(|_| operands.execute(black_box(&*workload)));
-            all.collect::<Result<(), _>>()
-        });
+    fastest(|| {
+        for _ in 0..EXECUTIONS {
+            operands
+                .execute(black_box(&*workload))
+                .expect("it computes");
+        }
+    })
 }
 
-/// A chain of 10,000 nodes with attributes, asked node by node.
-#[divan::bench(args = BACKENDS, sample_count = 20)]
-fn support_of_10_000_nodes(bencher: Bencher<'_, '_>, which: usize) {
-    let backend = backend(which);
+/// A chain of nodes with an attribute, asked node by node.
+fn support(backend: &dyn Backend) -> f64 {
     let ty = TensorType::new(DataType::F32, [1, 64, 56, 56]).expect("a type");
-    let op = operator("LeakyRelu").expect("an operator");
-    let alpha = tenon_graph::Attribute::Float(0.1);
-    let attributes = Attributes::new().with("alpha", alpha);
-    let view = tenon_backend::NodeView {
-        op,
+    let attributes = Attributes::new().with("alpha", Attribute::Float(0.1));
+    let view = NodeView {
+        op: operator("LeakyRelu").expect("an operator"),
         attributes: &attributes,
         inputs: &[Some(&ty)],
         constants: &[None],
         outputs: &[Some(&ty)],
     };
-    bencher.bench_local(|| {
-        let nodes = 0..10_000;
-        nodes
-            .filter(|_| black_box(&*backend).supports(&view).is_ok())
-            .count()
-    });
+    fastest(|| {
+        for _ in 0..NODES {
+            black_box(backend).supports(&view).expect("it is taken");
+        }
+    })
 }

@@ -13,6 +13,7 @@ mod lifetime;
 mod report;
 mod samples;
 mod support;
+mod tensors;
 mod workloads;
 
 pub use report::{Check, Outcome, Report};

@@ -6,7 +6,7 @@ use crate::samples::{Sample, samples};
 use std::sync::Arc;
 use tenon_backend::{
     Allocation, Backend, CreationOptions, NetworkId, OptionScope, OptionSetting, OwnedOperands,
-    WorkloadSpec, edge_strategy, evaluate,
+    WorkloadSpec, evaluate,
 };
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::Tensor;
@@ -26,7 +26,7 @@ pub(crate) fn check(
     counters(report, &**backend);
     own_allocator(report, &**backend);
     lent_allocator(report, &**backend);
-    tensor_memory(report, &**backend);
+    crate::tensors::check(report, &**backend);
 }
 
 fn wrong(text: impl Into<String>) -> Error {
@@ -73,10 +73,10 @@ fn outlive(backend: Arc<dyn Backend>, sample: &Sample) -> Result<String> {
     let spec = spec(sample);
     let plan = backend.plan(&spec, tenon_backend::CpuLevel::Baseline)?;
     let workload = backend.workload(&spec)?;
+    let (inputs, outputs) = (sample.operands(), sample.wanted());
+    let mut operands = OwnedOperands::of(&*backend, &inputs, &outputs, plan.scratch_bytes)?;
     drop(backend);
     drop(spec);
-    let mut operands =
-        OwnedOperands::new(&sample.operands(), &sample.wanted(), plan.scratch_bytes)?;
     operands.execute(&*workload)?;
     match operands.into_outputs()? == before {
         true => Ok(sample.name.clone()),
@@ -152,7 +152,8 @@ fn memory_manager(report: &mut Report, backend: &dyn Backend) {
                         let workload = backend.workload_in(&spec, &memory)?;
                         let scratch = plan.scratch_bytes;
                         let (inputs, outputs) = (sample.operands(), sample.wanted());
-                        OwnedOperands::new(&inputs, &outputs, scratch)?.execute(&*workload)?;
+                        let mut operands = OwnedOperands::of(backend, &inputs, &outputs, scratch)?;
+                        operands.execute(&*workload)?;
                     }
                     memory.release();
                 }
@@ -258,43 +259,4 @@ fn lent_allocator(report: &mut Report, backend: &dyn Backend) {
             left => Err(wrong(format!("{left} of {taken} allocations are kept"))),
         }),
     );
-}
-
-fn tensor_memory(report: &mut Report, backend: &dyn Backend) {
-    const NAME: &str = "tensor memory";
-    let factories = backend.handle_factories();
-    if factories.is_empty() {
-        return report.skipped(NAME, "plain memory of the caller");
-    }
-    for (what, passed) in [
-        ("to it", edge_strategy(&[], &factories)),
-        ("from it", edge_strategy(&factories, &[])),
-    ] {
-        match passed {
-            Some(strategy) => report.passed("tensors pass", format!("{what} by {strategy:?}")),
-            None => report.failed("tensors pass", format!("there is no way {what}")),
-        }
-    }
-    let work = || -> Result<String> {
-        let sample = Tensor::from_slice([5], &[1.0f32, -2.0, 3.5, 0.0, 9.0])?;
-        let mut told = Vec::new();
-        for factory in factories.iter().filter(|factory| factory.map) {
-            let mut handle = backend.tensor_handle(&factory.id, sample.ty())?;
-            handle.copy_in(sample.bytes())?;
-            let mut back = vec![0; sample.bytes().len()];
-            handle.copy_out(&mut back)?;
-            if back != sample.bytes() {
-                return Err(wrong(format!("{} loses elements", factory.id)));
-            }
-            if handle.copy_in(&back[1..]).is_ok() {
-                return Err(wrong(format!("{} takes too few bytes", factory.id)));
-            }
-            told.push(format!(
-                "{} (imports {}, exports {})",
-                factory.id, factory.import, factory.export
-            ));
-        }
-        Ok(told.join(", "))
-    };
-    report.told(NAME, work());
 }

@@ -77,11 +77,12 @@ fn spec(sample: &Sample, constant: bool) -> WorkloadSpec {
 }
 
 fn execute(
+    backend: &dyn Backend,
     workload: &dyn Workload,
     sample: &Sample,
     scratch: usize,
 ) -> Result<Vec<Option<Tensor>>> {
-    let mut operands = OwnedOperands::new(&sample.operands(), &sample.wanted(), scratch)?;
+    let mut operands = OwnedOperands::of(backend, &sample.operands(), &sample.wanted(), scratch)?;
     operands.execute(workload)?;
     operands.into_outputs()
 }
@@ -114,7 +115,7 @@ fn variable(backend: &dyn Backend, sample: &Sample) -> Result<()> {
     }
     let plan = backend.plan(&spec, CpuLevel::Baseline)?;
     let workload = backend.workload(&spec)?;
-    let found = execute(&*workload, sample, plan.scratch_bytes)?;
+    let found = execute(backend, &*workload, sample, plan.scratch_bytes)?;
     same(&expected(sample)?, &found)
 }
 
@@ -147,7 +148,7 @@ fn prepared(backend: &dyn Backend, sample: &Sample) -> Result<()> {
         }
     }
     let workload = backend.workload(&spec)?;
-    let found = execute(&*workload, sample, plan.scratch_bytes)?;
+    let found = execute(backend, &*workload, sample, plan.scratch_bytes)?;
     same(&expected(sample)?, &found)
 }
 
@@ -158,7 +159,10 @@ fn threads(backend: &dyn Backend, sample: &Sample) -> Result<()> {
     let expected = expected(sample)?;
     let one = || -> Result<()> {
         for _ in 0..EXECUTIONS {
-            same(&expected, &execute(&*workload, sample, plan.scratch_bytes)?)?;
+            same(
+                &expected,
+                &execute(backend, &*workload, sample, plan.scratch_bytes)?,
+            )?;
         }
         Ok(())
     };

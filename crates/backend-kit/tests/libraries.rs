@@ -75,7 +75,7 @@ fn the_example_in_rust_conforms() {
     let (_, counters) = check(&report, "counters");
     assert!(counters.starts_with("executions ") && counters.ends_with(", models 0"));
     assert_eq!(check(&report, "tensors pass").1, "to it by Copy");
-    let memory = "ExampleHeap (imports none, exports none)";
+    let memory = "ExampleHeap (imports none, exports Malloc)";
     assert_eq!(check(&report, "tensor memory").1, memory);
     for name in ["memory manager", "context", "threads share a workload"] {
         assert_eq!(check(&report, name).0, Outcome::Passed, "{name}");

@@ -2,8 +2,8 @@
 
 use crate::{
     Allocator, BackendContext, BackendId, Capability, CpuLevel, CreationOptions, HandleFactory,
-    MemoryManager, NamedValue, NodeView, OptimisationViews, OptionDef, OptionSetting,
-    ProfilingContext, Refusal, TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
+    ImportedMemory, MemoryManager, NamedValue, NodeView, OptimisationViews, OptionDef,
+    OptionSetting, ProfilingContext, Refusal, TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -108,6 +108,22 @@ pub trait Backend: Send + Sync {
     fn tensor_handle(&self, factory: &str, ty: &TensorType) -> Result<Box<dyn TensorHandle>> {
         let _ = ty;
         Err(absent(self, "tensor memory of its own").found(factory))
+    }
+
+    /// A tensor of one of its [`Backend::handle_factories`], made of memory of others, of a source
+    /// that the factory imports.
+    ///
+    /// # Safety
+    /// The memory is as large as the tensor, initialised, and there as long as the tensor is. Nobody
+    /// else writes it while a workload reads the tensor, or touches it while one writes.
+    unsafe fn import_tensor(
+        &self,
+        factory: &str,
+        ty: &TensorType,
+        memory: ImportedMemory,
+    ) -> Result<Box<dyn TensorHandle>> {
+        let _ = (ty, memory);
+        Err(absent(self, "tensors made of memory of others").found(factory))
     }
 }
 

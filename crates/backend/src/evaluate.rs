@@ -27,7 +27,7 @@ pub fn evaluate(
     };
     let plan = backend.plan(&spec, CpuLevel::Baseline)?;
     let workload = backend.workload(&spec)?;
-    let mut operands = OwnedOperands::new(inputs, outputs, plan.scratch_bytes)?;
+    let mut operands = OwnedOperands::of(backend, inputs, outputs, plan.scratch_bytes)?;
     operands.execute(&*workload)?;
     operands.into_outputs()
 }

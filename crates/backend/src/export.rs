@@ -26,6 +26,7 @@
 
 mod backend;
 mod made;
+mod told;
 
 use crate::Backend;
 use backend::ExportedBackend;

@@ -31,6 +31,12 @@ impl MemorySource {
             MemorySource::Gralloc => 8,
         }
     }
+
+    /// The source of a bit.
+    pub(crate) fn of_bit(bit: i32) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|source| i64::from(source.bit()) == i64::from(bit))
+    }
 }
 
 /// A set of memory sources.
@@ -120,13 +126,44 @@ pub fn edge_strategy(maker: &[HandleFactory], user: &[HandleFactory]) -> Option<
     (made.map && taken.map).then_some(EdgeStrategy::Copy)
 }
 
+/// The first source that both sets have.
+pub fn common_source(export: MemorySources, import: MemorySources) -> Option<MemorySource> {
+    let mut all = MemorySource::ALL.into_iter();
+    all.find(|&source| export.contains(source) && import.contains(source))
+}
+
+/// Whether tensors can pass from plain memory to a backend with these preferences and back.
+pub fn is_reachable(factories: &[HandleFactory]) -> bool {
+    edge_strategy(&[], factories).is_some() && edge_strategy(factories, &[]).is_some()
+}
+
 /// A tensor in a backend's memory.
-pub trait TensorHandle: Send {
+///
+/// # Safety
+/// `start` answers the same as long as the tensor is there: null for a tensor of no bytes, else an
+/// address aligned to 64 from which the backend's own workloads can read and write as many
+/// initialised bytes as the tensor has, and nobody else does meanwhile. The CPU reaches them there
+/// only where the backend's workloads run on it.
+pub unsafe trait TensorHandle: Send {
     /// Writes its elements.
     fn copy_in(&mut self, bytes: &[u8]) -> Result<()>;
 
     /// Reads its elements.
     fn copy_out(&self, bytes: &mut [u8]) -> Result<()>;
+
+    /// Where it starts, as the backend's workloads see it.
+    fn start(&self) -> *mut u8;
+}
+
+/// Memory of others that a tensor is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct ImportedMemory {
+    /// Where it starts.
+    pub start: *mut u8,
+    /// How many bytes there are.
+    pub bytes: usize,
+    /// What kind of memory it is.
+    pub source: MemorySource,
 }
 
 #[cfg(test)]
@@ -165,6 +202,22 @@ mod tests {
         let mut padded = b.clone();
         padded.padding = true;
         assert_eq!(edge_strategy(&one(&a), &[padded]), Some(EdgeStrategy::Copy));
+    }
+
+    #[test]
+    fn memory_that_plain_memory_cannot_pass_to_is_out_of_reach() {
+        let dark = factory("Dark", 2, 2, false);
+        let takes_plain = factory("TakesPlain", 1, 2, false);
+        let both = factory("Both", 1, 1, false);
+        let of = |one: HandleFactory| is_reachable(&[one]);
+        assert!(is_reachable(&[]) && of(factory("Copied", 0, 0, true)) && of(both));
+        assert!(!of(dark) && !of(takes_plain));
+        let sources = |bits| MemorySources(bits);
+        assert_eq!(
+            common_source(sources(6), sources(12)),
+            Some(MemorySource::DmaBufProtected)
+        );
+        assert_eq!(common_source(sources(1), sources(2)), None);
     }
 
     #[test]

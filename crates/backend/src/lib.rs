@@ -18,6 +18,7 @@ mod loaded;
 mod managed;
 mod memory;
 mod options;
+mod owned;
 mod problem;
 mod registry;
 mod subgraph;
@@ -34,13 +35,15 @@ pub use discovery::{
 pub use evaluate::evaluate;
 pub use export::export;
 pub use handles::{
-    EdgeStrategy, HandleFactory, MemorySource, MemorySources, TensorHandle, edge_strategy,
+    EdgeStrategy, HandleFactory, ImportedMemory, MemorySource, MemorySources, TensorHandle,
+    common_source, edge_strategy, is_reachable,
 };
 pub use identity::{BackendId, Capability, NamedValue};
 pub use library::{BackendLibrary, is_compatible};
 pub use managed::ModelMemory;
-pub use memory::{Inputs, MAX_OUTPUTS, Operands, Outputs, OwnedOperands, Pair, RawOperand};
+pub use memory::{Inputs, MAX_OUTPUTS, Operands, Outputs, Pair, RawOperand};
 pub use options::{CreationOptions, GivenOption, OptionDef, OptionScope, OptionSetting, settings};
+pub use owned::OwnedOperands;
 pub use problem::{LoadProblem, LoadWarning};
 pub use registry::{NamedContext, PROTECTED_CONTENT, Registry};
 pub use subgraph::Subgraph;

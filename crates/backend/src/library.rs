@@ -34,8 +34,11 @@ impl BackendLibrary {
     /// Opening runs the library's own initialisers, and its functions are trusted to be what their
     /// names say: what runs here is the library's choice. A crash in it is a crash of this process.
     pub fn open(path: impl AsRef<OsStr>) -> Result<Self, LoadProblem> {
-        // A name without a folder would be looked for among the system's libraries.
         let path = Path::new(path.as_ref());
+        if path.as_os_str().is_empty() {
+            return Err(LoadProblem::EmptyPath);
+        }
+        // A name without a folder would be looked for among the system's libraries.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         // SAFETY: whoever names a backend's library wants its code to run.
         let library = unsafe { Library::new(&path) }.map_err(LoadProblem::NotALibrary)?;

@@ -1,14 +1,15 @@
 //! Backends as one model sees them: their workloads share the model's memory.
 
 use crate::{
-    Backend, BackendId, Capability, CpuLevel, MemoryManager, NodeView, Refusal, Registry, Workload,
-    WorkloadPlan, WorkloadSpec,
+    Backend, BackendId, Capability, CpuLevel, HandleFactory, ImportedMemory, MemoryManager,
+    NodeView, Refusal, Registry, TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
 };
 use std::path::Path;
 use std::sync::Arc;
 use tenon_base::Result;
+use tenon_tensor::TensorType;
 
-/// A backend, and the memory of one model.
+/// A backend, and the memory of one model: what loading a model asks of a backend.
 struct Managed {
     backend: Arc<dyn Backend>,
     memory: Arc<dyn MemoryManager>,
@@ -41,6 +42,24 @@ impl Backend for Managed {
 
     fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
         self.backend.workload_in(spec, &self.memory)
+    }
+
+    fn handle_factories(&self) -> Vec<HandleFactory> {
+        self.backend.handle_factories()
+    }
+
+    fn tensor_handle(&self, factory: &str, ty: &TensorType) -> Result<Box<dyn TensorHandle>> {
+        self.backend.tensor_handle(factory, ty)
+    }
+
+    unsafe fn import_tensor(
+        &self,
+        factory: &str,
+        ty: &TensorType,
+        memory: ImportedMemory,
+    ) -> Result<Box<dyn TensorHandle>> {
+        // SAFETY: the caller vouches for the memory.
+        unsafe { self.backend.import_tensor(factory, ty, memory) }
     }
 }
 

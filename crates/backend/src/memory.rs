@@ -1,9 +1,8 @@
-//! The memory a workload reads and writes: the one place of this crate with unsafe code.
+//! The memory a workload reads and writes.
 
-use crate::Workload;
 use std::marker::PhantomData;
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_tensor::{ALIGNMENT, BufferMut, Element, Tensor, TensorType};
+use tenon_tensor::Element;
 
 /// The bytes of one operand of one execution.
 #[derive(Debug, Clone, Copy)]
@@ -335,82 +334,6 @@ fn missing(what: &str, index: usize) -> Error {
     Error::new(ErrorKind::Internal, format!("{what} {index} is missing"))
 }
 
-/// Tensors as the operands of a workload: inputs are shared, outputs and scratch memory are owned.
-pub struct OwnedOperands {
-    inputs: Vec<Option<Tensor>>,
-    outputs: Vec<Option<(TensorType, BufferMut)>>,
-    scratch: BufferMut,
-}
-
-impl OwnedOperands {
-    /// Operands that read `inputs` and write new memory for outputs of the given types.
-    pub fn new(
-        inputs: &[Option<&Tensor>],
-        outputs: &[Option<TensorType>],
-        scratch_bytes: usize,
-    ) -> Result<Self> {
-        let make = |ty: &TensorType| Ok((ty.clone(), BufferMut::zeroed(ty.bytes())?));
-        Ok(Self {
-            inputs: inputs
-                .iter()
-                .map(|tensor| tensor.map(aligned).transpose())
-                .collect::<Result<_>>()?,
-            outputs: outputs
-                .iter()
-                .map(|ty| ty.as_ref().map(make).transpose())
-                .collect::<Result<_>>()?,
-            scratch: BufferMut::zeroed(scratch_bytes)?,
-        })
-    }
-
-    /// Executes `workload` on them; may be called again.
-    pub fn execute(&mut self, workload: &dyn Workload) -> Result<()> {
-        let read = |tensor: &Tensor| {
-            RawOperand::new(tensor.bytes().as_ptr().cast_mut(), tensor.bytes().len())
-        };
-        let write = |buffer: &mut BufferMut| RawOperand::new(buffer.as_mut_ptr(), buffer.len());
-        let inputs: Vec<RawOperand> = self
-            .inputs
-            .iter()
-            .map(|tensor| tensor.as_ref().map_or(RawOperand::NONE, read))
-            .collect();
-        let outputs: Vec<RawOperand> = self
-            .outputs
-            .iter_mut()
-            .map(|output| {
-                output
-                    .as_mut()
-                    .map_or(RawOperand::NONE, |(_, buffer)| write(buffer))
-            })
-            .collect();
-        let scratch = write(&mut self.scratch);
-        // SAFETY: inputs are shared tensors, which nobody writes; outputs and scratch are memory
-        // of this value alone, borrowed mutably for the call, and all of them apart.
-        let mut operands = unsafe { Operands::new(&inputs, &outputs, scratch) };
-        workload.execute(&mut operands)
-    }
-
-    /// The outputs, `None` where one was not wanted.
-    pub fn into_outputs(self) -> Result<Vec<Option<Tensor>>> {
-        let tensor = |(ty, buffer): (TensorType, BufferMut)| Tensor::new(ty, buffer.freeze());
-        self.outputs
-            .into_iter()
-            .map(|output| output.map(tensor).transpose())
-            .collect()
-    }
-}
-
-/// The tensor, copied if its bytes are not aligned as a workload may expect them.
-fn aligned(tensor: &Tensor) -> Result<Tensor> {
-    if (tensor.bytes().as_ptr() as usize).is_multiple_of(ALIGNMENT) {
-        return Ok(tensor.clone());
-    }
-    Tensor::new(
-        tensor.ty().clone(),
-        BufferMut::copy_of(tensor.bytes())?.freeze(),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -454,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn unaligned_bytes_are_refused_and_inputs_realigned() {
+    fn unaligned_bytes_are_refused() {
         let mut a = [0u64; 2];
         let start = a.as_mut_ptr().cast::<u8>();
         let inputs = [RawOperand::new(start.wrapping_add(1), 8)];
@@ -462,12 +385,5 @@ mod tests {
         let operands = unsafe { Operands::new(&inputs, &[], RawOperand::NONE) };
         assert!(operands.input::<u64>(0).is_err());
         assert_eq!(operands.input::<u8>(0).unwrap().len(), 8);
-
-        let whole = Tensor::from_slice([20], &[7i8; 20]).unwrap();
-        let ty = TensorType::new(tenon_tensor::DataType::I8, [8]).unwrap();
-        let part = Tensor::new(ty, whole.buffer().slice(3..11).unwrap()).unwrap();
-        let again = aligned(&part).unwrap();
-        assert_eq!(again.bytes().as_ptr() as usize % ALIGNMENT, 0);
-        assert_eq!(again, part);
     }
 }

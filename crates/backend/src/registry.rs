@@ -1,8 +1,8 @@
 //! The backends a runtime has, by name, in order of registration.
 
 use crate::{
-    Backend, BackendContext, BackendId, CreationOptions, GivenOption, NamedValue, OptionScope,
-    settings,
+    Allocator, Backend, BackendContext, BackendId, CreationOptions, GivenOption, MemorySource,
+    NamedValue, OptionScope, settings,
 };
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
@@ -16,6 +16,8 @@ pub struct Registry {
     backends: Vec<Arc<dyn Backend>>,
     registered: u64,
     deregistered: u64,
+    /// Whose memory comes from an allocator of the caller, and what memory that is.
+    lent: Vec<(BackendId, MemorySource)>,
 }
 
 /// The context of a backend in a runtime.
@@ -50,11 +52,8 @@ impl Registry {
     /// Takes one out; what it made stays alive.
     pub fn deregister(&mut self, id: &BackendId) -> Result<Arc<dyn Backend>> {
         let found = self.backends.iter().position(|backend| backend.id() == *id);
-        let index = found.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "no backend has this name")
-                .expected(self.names())
-                .found(id)
-        })?;
+        let index = found.ok_or_else(|| self.unknown(id))?;
+        self.lent.retain(|(known, _)| known != id);
         self.deregistered += 1;
         Ok(self.backends.remove(index))
     }
@@ -122,6 +121,62 @@ impl Registry {
         Ok(())
     }
 
+    /// Has a backend take its memory, and that of what it makes from here on, from `allocator`.
+    pub fn lend(&mut self, id: &BackendId, allocator: Arc<dyn Allocator>) -> Result<()> {
+        let source = allocator.source();
+        let found = self.backends.iter_mut().find(|one| one.id() == *id);
+        let Some(backend) = found else {
+            return Err(self.unknown(id));
+        };
+        *backend = backend.with_allocator(allocator)?;
+        self.lent.retain(|(known, _)| known != id);
+        self.lent.push((id.clone(), source));
+        Ok(())
+    }
+
+    /// Takes out the backends that cannot keep content from the reach of the CPU: because they say
+    /// so, or because of the memory that they were lent. Answers each with the reason.
+    pub fn protect(&mut self) -> Vec<(BackendId, Error)> {
+        let all = self.backends.clone();
+        let refused = all.iter().filter_map(|backend| {
+            let error = self.unprotected(&**backend)?;
+            Some((backend.id(), error))
+        });
+        let refused: Vec<_> = refused.collect();
+        self.take_out(&refused);
+        refused
+    }
+
+    fn unprotected(&self, backend: &dyn Backend) -> Option<Error> {
+        let id = backend.id();
+        let text = format!("backend {id} cannot keep protected content");
+        let refused = Error::new(ErrorKind::Unsupported, text);
+        if !backend.has(PROTECTED_CONTENT, &NamedValue::Bool(true)) {
+            let capability = format_args!("capability {PROTECTED_CONTENT} = true");
+            return Some(refused.expected(capability));
+        }
+        let lent = self.lent.iter().find(|(known, _)| *known == id);
+        let (_, source) = lent.filter(|(_, source)| *source != MemorySource::DmaBufProtected)?;
+        let protected = format_args!("memory of source {:?}", MemorySource::DmaBufProtected);
+        Some(
+            refused
+                .expected(protected)
+                .found(format_args!("{source:?}")),
+        )
+    }
+
+    fn take_out(&mut self, refused: &[(BackendId, Error)]) {
+        let leaves = |backend: &Arc<dyn Backend>| refused.iter().any(|(id, _)| *id == backend.id());
+        self.backends.retain(|backend| !leaves(backend));
+        self.deregistered += refused.len() as u64;
+    }
+
+    fn unknown(&self, id: &BackendId) -> Error {
+        Error::new(ErrorKind::NotFound, "no backend has this name")
+            .expected(self.names())
+            .found(id)
+    }
+
     /// The contexts of the backends in a new runtime. A backend whose hardware is not there, or that
     /// cannot keep protected content where that is asked for, is taken out and told about; so is one
     /// whose options are wrong.
@@ -130,18 +185,20 @@ impl Registry {
         given: &[GivenOption],
         protected_content: bool,
     ) -> (Vec<NamedContext>, Vec<(BackendId, Error)>) {
-        let (mut contexts, mut refused) = (Vec::new(), Vec::new());
-        for backend in self.backends.clone() {
+        let mut refused = match protected_content {
+            true => self.protect(),
+            false => Vec::new(),
+        };
+        let (mut contexts, mut absent) = (Vec::new(), Vec::new());
+        for backend in &self.backends {
             let id = backend.id();
-            match context(&*backend, given, protected_content) {
+            match context(&**backend, given, protected_content) {
                 Ok(context) => contexts.extend(context.map(|context| (id, context))),
-                Err(error) => {
-                    self.backends.retain(|backend| backend.id() != id);
-                    self.deregistered += 1;
-                    refused.push((id, error));
-                }
+                Err(error) => absent.push((id, error)),
             }
         }
+        self.take_out(&absent);
+        refused.extend(absent);
         (contexts, refused)
     }
 }
@@ -151,13 +208,6 @@ fn context(
     given: &[GivenOption],
     protected_content: bool,
 ) -> Result<Option<Box<dyn BackendContext>>> {
-    if protected_content && !backend.has(PROTECTED_CONTENT, &NamedValue::Bool(true)) {
-        return Err(Error::new(
-            ErrorKind::Unsupported,
-            format!("backend {} cannot keep protected content", backend.id()),
-        )
-        .expected(format_args!("capability {PROTECTED_CONTENT} = true")));
-    }
     let settings = settings(backend, given, OptionScope::Creation)?;
     backend.context(&CreationOptions {
         settings,

@@ -87,8 +87,8 @@ fn a_valid_library_is_opened_used_and_closed() {
     assert_eq!(negated(&*backend), [-1.0, 2.0, -0.5]);
 }
 
-/// CloseInvalidHandle has no counterpart: a library that was not opened cannot be closed.
-/// OpenEmptyFileName, OpenNotExistingFile, OpenNotSharedObjectFile.
+/// CloseInvalidHandle and CreateDynamicBackendObjectInvalidHandle have no counterpart: a library
+/// that was not opened can be neither closed nor asked. OpenEmptyFileName, OpenNotExistingFile, OpenNotSharedObjectFile.
 #[test]
 fn what_is_not_a_library_is_not_opened() {
     let folder = folder();
@@ -99,6 +99,7 @@ fn what_is_not_a_library_is_not_opened() {
     for path in [Path::new("/none/such.so"), &text, &empty] {
         assert_eq!(problem(path), "not-a-library", "{}", path.display());
     }
+    assert_eq!(problem(Path::new("")), "empty-path");
 }
 
 /// GetNameMangledEntryPoint, GetNoExternEntryPoint, GetNotExistingEntryPoint,

@@ -18,6 +18,10 @@ pub struct BackendFlags {
         help_heading = "Backends"
     )]
     pub backend_options: Vec<GivenOption>,
+    /// Do without backends that cannot keep tensors from the reach of the CPU
+    /// (ProtectedContentAllocation); each is told with the reason.
+    #[arg(long, help_heading = "Backends")]
+    pub protected_content: bool,
 }
 
 impl BackendFlags {
@@ -26,7 +30,7 @@ impl BackendFlags {
         BackendSetup {
             folder: self.backend_path.clone(),
             options: self.backend_options.clone(),
-            protected_content: false,
+            protected_content: self.protected_content,
         }
     }
 }

@@ -84,15 +84,17 @@ const MAX_SPARE: usize = 64;
 pub trait Observer {
     /// Kernel `index` starts.
     fn start(&mut self, index: usize);
-    /// Kernel `index` has ended without an error.
-    fn end(&mut self, index: usize);
+    /// Kernel `index` has ended without an error. An error ends the run before the next one.
+    fn end(&mut self, index: usize) -> Result<()>;
 }
 
 impl Observer for () {
     #[inline(always)]
     fn start(&mut self, _: usize) {}
     #[inline(always)]
-    fn end(&mut self, _: usize) {}
+    fn end(&mut self, _: usize) -> Result<()> {
+        Ok(())
+    }
 }
 
 impl BoundFunction {
@@ -251,7 +253,7 @@ impl BoundFunction {
             if let Err(error) = run_kernel(instruction.kernel, &mut frame) {
                 return Err(error.at(body.details[index].place.clone()));
             }
-            observer.end(index);
+            observer.end(index)?;
             let (&dying, slots) = instruction.rest.split_first().unwrap_or((&0, &[]));
             for &slot in &slots[..dying as usize] {
                 registers.release(slot);

@@ -199,7 +199,9 @@ fn an_opaque_value_dies_after_its_last_use() {
         fn start(&mut self, _: usize) {
             self.1.push(Arc::strong_count(self.0));
         }
-        fn end(&mut self, _: usize) {}
+        fn end(&mut self, _: usize) -> Result<()> {
+            Ok(())
+        }
     }
     let kernels = vec![
         kernel("t.share", &[], &[0]),
@@ -253,7 +255,9 @@ fn a_cancelled_run_stops_before_its_next_kernel() {
                 self.1.cancel();
             }
         }
-        fn end(&mut self, _: usize) {}
+        fn end(&mut self, _: usize) -> Result<()> {
+            Ok(())
+        }
     }
     let kernels = (0..5).map(|register| constant(1, register)).collect();
     let program = decode(&module(&["i32"; 5], &[], kernels)).unwrap();
@@ -264,6 +268,30 @@ fn a_cancelled_run_stops_before_its_next_kernel() {
         .run(&mut main.registers(), &[], &(), &control, &mut observer)
         .unwrap_err();
     assert_eq!((error.kind(), observer.2), (ErrorKind::Cancelled, 3));
+}
+
+#[test]
+fn an_observer_ends_a_run_behind_the_kernel_that_it_stops_at() {
+    struct StopAt(usize, Vec<usize>);
+    impl Observer for StopAt {
+        fn start(&mut self, index: usize) {
+            self.1.push(index);
+        }
+        fn end(&mut self, index: usize) -> Result<()> {
+            match index == self.0 {
+                true => Err(Error::new(ErrorKind::Cancelled, "seen enough")),
+                false => Ok(()),
+            }
+        }
+    }
+    let kernels = (0..5).map(|register| constant(1, register)).collect();
+    let program = decode(&module(&["i32"; 5], &[], kernels)).unwrap();
+    let main = program.function("main").unwrap();
+    let mut observer = StopAt(2, Vec::new());
+    let (mut registers, control) = (main.registers(), Control::new());
+    let error = main.run(&mut registers, &[], &(), &control, &mut observer);
+    assert_eq!(error.unwrap_err().to_string(), "seen enough");
+    assert_eq!(observer.1, [0, 1, 2]);
 }
 
 #[test]

@@ -17,6 +17,7 @@ pub mod host;
 mod memory;
 pub mod netlist;
 mod order;
+mod places;
 pub mod tfrt;
 pub mod ts;
 mod variables;
@@ -26,8 +27,9 @@ pub use access::{Access, accesses, written};
 pub use call::{WorkloadCall, workload_call};
 pub use dma::Movements;
 pub use dma_engines::{Engine, EngineProgram, Engines, engine_library};
-pub use memory::{Memory, MoveBinding, WorkloadBinding};
+pub use memory::{BoundPorts, Memory, MoveBinding, WorkloadBinding};
 pub use order::verify_order;
+pub use places::Places;
 pub use tenon_dma::VariableId;
 pub use variables::{PreparedForm, Span, Storage, Variable, Variables};
 

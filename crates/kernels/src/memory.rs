@@ -1,5 +1,5 @@
-//! The memory of one execution, and the operands that kernels see of it. The only module of this
-//! crate with unsafe code.
+//! The memory of one execution, and the operands that kernels see of it. This module and those
+//! below it are the only ones of this crate with unsafe code.
 //!
 //! Soundness rests on three things. A binding is checked once, against the table of variables that
 //! a [`Memory`] belongs to: its spans lie inside their pieces of memory, and what it writes is
@@ -7,6 +7,12 @@
 //! holds pointers to the caller's memory only inside [`Memory::with`], which borrows all of it. And
 //! only one kernel at a time has operands, since making them borrows the one array they stand in.
 
+mod bound;
+mod tensors;
+
+pub use bound::BoundPorts;
+
+use crate::places::Places;
 use crate::variables::{Span, Variables, named};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -14,11 +20,15 @@ use tenon_backend::{Operands, RawOperand};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_dma::{MAX_SOURCES, VariableId};
 use tenon_tensor::{ALIGNMENT, BufferMut};
+use tensors::{Imported, Tensors, Touched};
 
 /// The memory of one execution at a time: its arena, and while it runs the caller's inputs and
 /// outputs. Made once, used by many executions; using it again allocates nothing.
 pub struct Memory {
     table: Arc<Variables>,
+    places: Arc<Places>,
+    /// Before the arena, of which some are made.
+    tensors: RefCell<Tensors>,
     /// Owns the arena; only touched through [`Memory::bases`].
     arena: BufferMut,
     /// Aligned stand-ins for the caller's inputs, then outputs, that are not; made when first needed.
@@ -43,6 +53,15 @@ pub struct WorkloadBinding {
     inputs: Vec<Option<Span>>,
     outputs: Vec<Option<Span>>,
     scratch: Option<Span>,
+    /// Where the backend has inputs and outputs, when that is not plain memory.
+    tensors: Vec<Option<usize>>,
+}
+
+/// An input or output of a workload, by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operand {
+    Input(usize),
+    Output(usize),
 }
 
 /// Sources and target of a movement, checked; they share no byte.
@@ -74,10 +93,47 @@ impl WorkloadBinding {
                 .collect::<Result<_>>()?,
             outputs: outputs.iter().map(span).collect::<Result<_>>()?,
             scratch: span(&scratch)?,
+            tensors: Vec::new(),
         };
         let ids: Vec<VariableId> = outputs.iter().flatten().chain(&scratch).copied().collect();
         binding.check(&ids)?;
         Ok(binding)
+    }
+
+    /// The same with inputs and outputs where a backend has them: `place` answers the position in
+    /// [`Places`] of an input or output by its number, `None` for plain memory.
+    pub(crate) fn placed(
+        mut self,
+        mut place: impl FnMut(Operand, Span) -> Result<Option<usize>>,
+    ) -> Result<Self> {
+        let inputs = (0..).map(Operand::Input).zip(&self.inputs);
+        let outputs = (0..).map(Operand::Output).zip(&self.outputs);
+        self.tensors = inputs
+            .chain(outputs)
+            .map(|(operand, span)| match span.filter(|span| span.len > 0) {
+                Some(span) => place(operand, span),
+                None => Ok(None),
+            })
+            .collect::<Result<_>>()?;
+        Ok(self)
+    }
+
+    /// Inputs, then outputs, each with its tensor of a backend.
+    fn operands(&self) -> impl Iterator<Item = (Option<&Span>, Option<usize>)> {
+        let tensors = self.tensors.iter().copied().chain(std::iter::repeat(None));
+        let spans = self.inputs.iter().chain(&self.outputs);
+        spans.map(Option::as_ref).zip(tensors)
+    }
+
+    fn reads(&self) -> impl Iterator<Item = Touched<'_>> {
+        let inputs = self.operands().take(self.inputs.len());
+        inputs.filter_map(|(span, tensor)| Some((span?, tensor)))
+    }
+
+    fn writes(&self) -> impl Iterator<Item = Touched<'_>> {
+        let outputs = self.operands().skip(self.inputs.len());
+        let outputs = outputs.filter_map(|(span, tensor)| Some((span?, tensor)));
+        outputs.chain(self.scratch.iter().map(|span| (span, None)))
     }
 
     /// What is written, in the order of outputs, then scratch.
@@ -149,8 +205,13 @@ impl MoveBinding {
 }
 
 impl Memory {
-    /// Memory for executions of the program that `table` belongs to.
+    /// Memory for executions of the program that `table` belongs to, all of it plain.
     pub fn new(table: Arc<Variables>) -> Result<Self> {
+        Self::with_places(table, Arc::default())
+    }
+
+    /// The same for a program some of whose tensors lie in memory of backends.
+    pub fn with_places(table: Arc<Variables>, places: Arc<Places>) -> Result<Self> {
         let mut arena = BufferMut::zeroed(table.arena_bytes())?;
         let ports = table.input_bytes().len() + table.output_bytes().len();
         let mut bases = vec![Cell::new(arena.as_mut_ptr())];
@@ -168,6 +229,8 @@ impl Memory {
             staging: (0..ports).map(|_| None).collect(),
             bases,
             slots: RefCell::default(),
+            places,
+            tensors: RefCell::default(),
             table,
         })
     }
@@ -195,6 +258,27 @@ impl Memory {
         &mut self,
         inputs: impl IntoIterator<Item = &'a [u8]>,
         outputs: impl IntoIterator<Item = &'a mut [u8]>,
+        run: impl FnOnce(&Memory) -> Result<R>,
+    ) -> Result<R> {
+        self.with_imported(inputs, outputs, &mut Imported::default(), run)
+    }
+
+    /// The same with inputs and outputs that stay, so that backends import their memory once.
+    pub fn with_bound<R>(
+        &mut self,
+        ports: &mut BoundPorts,
+        run: impl FnOnce(&Memory) -> Result<R>,
+    ) -> Result<R> {
+        let table = self.table.clone();
+        let (inputs, outputs, imported) = ports.parts(&table);
+        self.with_imported(inputs, outputs, imported, run)
+    }
+
+    fn with_imported<'a, R>(
+        &mut self,
+        inputs: impl IntoIterator<Item = &'a [u8]>,
+        outputs: impl IntoIterator<Item = &'a mut [u8]>,
+        imported: &mut Imported,
         run: impl FnOnce(&Memory) -> Result<R>,
     ) -> Result<R> {
         let reset = Reset(&self.bases[1..=self.staging.len()], &self.unaligned);
@@ -237,7 +321,9 @@ impl Memory {
                 "too many inputs or outputs",
             ));
         }
-        let result = run(self);
+        let begun = self.begin_tensors(imported)?;
+        let result = run(self).and_then(|done| self.end_tensors().map(|()| done));
+        drop(begun);
         for (staged, unaligned) in self
             .staging
             .iter()
@@ -266,13 +352,20 @@ impl Memory {
         self.check(&binding.table)?;
         let mut slots = self.slots.try_borrow_mut().map_err(|_| busy())?;
         slots.clear();
-        let spans = binding.inputs.iter().chain(&binding.outputs);
-        for span in spans {
-            slots.push(
-                span.as_ref()
-                    .map_or(Ok(RawOperand::NONE), |span| self.raw(span))?,
-            );
+        let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
+        if !tensors.is_empty() {
+            let plain = |span: &Span| self.start(span);
+            // SAFETY: as below: the borrow of `slots` keeps any other kernel out.
+            unsafe { tensors.enter(binding.reads(), binding.writes(), &plain)? };
         }
+        for operand in binding.operands() {
+            slots.push(match operand {
+                (None, _) => RawOperand::NONE,
+                (Some(span), None) => self.raw(span)?,
+                (Some(_), Some(position)) => tensors.operand(position)?,
+            });
+        }
+        drop(tensors);
         let scratch = match &binding.scratch {
             Some(span) => self.raw(span)?,
             None => RawOperand::NONE,
@@ -283,7 +376,8 @@ impl Memory {
         // initialised: the arena is owned, constants are kept by the table, the caller's memory is
         // borrowed by `with` while its pointers are set. Nobody else touches what is written: the
         // arena has no other user, outputs are borrowed mutably, and the borrow of `slots` keeps
-        // any other kernel of this execution out.
+        // any other kernel of this execution out. Backends vouch for their tensors
+        // (`TensorHandle`), one of which stands for each span and is this execution's own.
         let mut operands = unsafe { Operands::new(inputs, outputs, scratch) };
         call(&mut operands)
     }
@@ -296,6 +390,8 @@ impl Memory {
     ) -> Result<R> {
         self.check(&binding.table)?;
         let _alone = self.slots.try_borrow_mut().map_err(|_| busy())?;
+        let sources = binding.sources.iter().map(|span| (span, None));
+        self.enter(sources, [(&binding.target, None)].into_iter())?;
         let mut sources: [&[u8]; MAX_SOURCES] = [&[]; MAX_SOURCES];
         for (slot, span) in sources.iter_mut().zip(&binding.sources) {
             // SAFETY: as in `operands`; the target shares no byte with a source.
@@ -312,9 +408,58 @@ impl Memory {
     pub fn look<R>(&self, id: VariableId, call: impl FnOnce(&[u8]) -> R) -> Result<R> {
         let span = self.table.span(id)?;
         let _alone = self.slots.try_borrow_mut().map_err(|_| busy())?;
+        self.enter([(&span, None)].into_iter(), std::iter::empty())?;
         // SAFETY: as in `operands`; only read, and nobody writes while `_alone` keeps kernels out.
         let bytes = unsafe { std::slice::from_raw_parts(self.start(&span)?, span.len) };
         Ok(call(bytes))
+    }
+
+    /// An execution begins: the caller's memory is new, the arena holds nothing.
+    fn begin_tensors<'m>(&'m self, imported: &'m mut Imported) -> Result<Begun<'m>> {
+        let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
+        let places = self.places.since(tensors.len());
+        if !places.is_empty() {
+            tensors.extend(places);
+        }
+        tensors.begin(|span| !self.table.is_constant(span));
+        tensors.bring(imported, |span| self.table.is_of_caller(span));
+        Ok(Begun {
+            memory: self,
+            imported,
+        })
+    }
+
+    /// Whether it is memory of this value that stands in for the caller's.
+    fn is_staged(&self, span: &Span) -> bool {
+        let port = (span.base.0 as usize).wrapping_sub(1);
+        let staged = self.staging.get(port).and_then(Option::as_ref);
+        let base = self.bases.get(span.base.0 as usize).map(Cell::get);
+        staged.is_some_and(|staged| base == Some(staged.as_ptr().cast_mut()))
+    }
+
+    /// An execution ended: the caller's outputs get what backends still have of them.
+    fn end_tensors(&self) -> Result<()> {
+        let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
+        // SAFETY: no kernel runs, and the caller's memory is still there.
+        unsafe {
+            tensors.settle_all(|span| self.table.is_of_caller(span), &|span| {
+                self.start(span)
+            })
+        }
+    }
+
+    /// Before a kernel that reads and writes plain memory, which has no operands yet.
+    fn enter<'s>(
+        &self,
+        reads: impl Iterator<Item = Touched<'s>>,
+        writes: impl Iterator<Item = Touched<'s>>,
+    ) -> Result<()> {
+        let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
+        match tensors.is_empty() {
+            true => Ok(()),
+            // SAFETY: the caller holds the borrow of `slots`, which keeps kernels out.
+            false => unsafe { tensors.enter(reads, writes, &|span| self.start(span)) },
+        }
     }
 
     fn check(&self, table: &Arc<Variables>) -> Result<()> {
@@ -357,6 +502,23 @@ impl Drop for Reset<'_> {
             .iter()
             .chain(self.1)
             .for_each(|pointer| pointer.set(std::ptr::null_mut()));
+    }
+}
+
+/// Gives back what backends made of the caller's memory when an execution ends, in whatever way.
+struct Begun<'a> {
+    memory: &'a Memory,
+    imported: &'a mut Imported,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        let Begun { memory, imported } = self;
+        // Nobody borrows it for longer than a call that has ended.
+        if let Ok(mut tensors) = memory.tensors.try_borrow_mut() {
+            let of_caller = |span: &Span| memory.table.is_of_caller(span);
+            tensors.leave(imported, of_caller, |span| !memory.is_staged(span));
+        }
     }
 }
 

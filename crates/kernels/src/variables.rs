@@ -77,6 +77,12 @@ impl Span {
             && other.start < self.start + self.len
     }
 
+    /// Whether every byte of `other` is one of its own.
+    pub(crate) fn holds(&self, other: &Span) -> bool {
+        let (end, other_end) = (self.start + self.len, other.start + other.len);
+        self.base == other.base && self.start <= other.start && other_end <= end
+    }
+
     /// A part of it.
     pub(crate) fn part(&self, start: u64, end: u64) -> Option<Span> {
         let (start, end) = (usize::try_from(start).ok()?, usize::try_from(end).ok()?);
@@ -201,6 +207,13 @@ impl Variables {
             .ok_or_else(|| no_variable(id))
     }
 
+    /// The variables that are the caller's inputs.
+    pub fn inputs(&self) -> impl Iterator<Item = VariableId> {
+        let ids = (0u32..).map(VariableId).zip(&self.variables);
+        ids.filter(|(_, variable)| matches!(variable.storage, Storage::Input(_)))
+            .map(|(id, _)| id)
+    }
+
     /// Whether the variable is a constant whose plain bytes are left out.
     pub fn is_absent(&self, id: VariableId) -> bool {
         let variable = self.variables.get(id.index());
@@ -244,6 +257,18 @@ impl Variables {
         let base = span.base.0 as usize;
         let outputs = 1 + self.input_bytes.len();
         base == 0 || (outputs..outputs + self.output_bytes.len()).contains(&base)
+    }
+
+    /// Whether it is memory of the caller, another one in each execution.
+    pub(crate) fn is_of_caller(&self, span: &Span) -> bool {
+        let ports = self.input_bytes.len() + self.output_bytes.len();
+        (1..=ports).contains(&(span.base.0 as usize))
+    }
+
+    /// Whether it is a constant, the same in all executions.
+    pub(crate) fn is_constant(&self, span: &Span) -> bool {
+        let ports = self.input_bytes.len() + self.output_bytes.len();
+        span.base.0 as usize > ports
     }
 
     /// Number of variables.

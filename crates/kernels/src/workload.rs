@@ -1,7 +1,8 @@
 //! `tenon.workload`: one operator of a backend, bound to its buffers at load.
 
 use crate::attributes::operator_attributes;
-use crate::{Memory, Variables, WorkloadBinding};
+use crate::memory::Operand;
+use crate::{Memory, Places, Variables, WorkloadBinding};
 use std::sync::Arc;
 use tenon_backend::{BackendId, InputSpec, NodeView, Registry, Workload, WorkloadSpec};
 use tenon_base::{Error, ErrorKind, Location, Result};
@@ -143,6 +144,22 @@ fn make(site: &Site<'_>, call: &Call<'_>) -> Result<BoundWorkload> {
     if !needed.is_empty() {
         return Err(unusable(&needed, call.backend, "it reads the plain form"));
     }
+    let factories = backend.handle_factories();
+    let binding = match factories.is_empty() {
+        true => binding,
+        false => {
+            let places = site.service::<Places>()?;
+            binding.placed(|operand, span| {
+                let ty = match operand {
+                    Operand::Input(index) if !workload.reads(index) => None,
+                    Operand::Input(index) => spec.inputs[index].as_ref().map(|input| &input.ty),
+                    Operand::Output(index) => spec.outputs[index].as_ref(),
+                };
+                ty.map(|ty| places.of(backend, &factories, span, ty))
+                    .transpose()
+            })?
+        }
+    };
     Ok(BoundWorkload {
         workload,
         bytes: spec

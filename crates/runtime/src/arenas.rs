@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_executor::{BoundFunction, Registers};
-use tenon_kernels::{Memory, Variables};
+use tenon_kernels::{Memory, Places, Variables};
 
 /// How often an execution that waits for memory looks whether it was cancelled.
 const PATIENCE: Duration = Duration::from_millis(10);
@@ -20,6 +20,7 @@ pub(crate) struct Execution {
 /// All executions of one model.
 pub(crate) struct Arenas {
     table: Arc<Variables>,
+    places: Arc<Places>,
     limit: usize,
     state: Mutex<State>,
     returned: Condvar,
@@ -34,6 +35,7 @@ impl Arenas {
     /// `ready` executions at once, and up to `limit` when more are in flight.
     pub fn new(
         table: Arc<Variables>,
+        places: Arc<Places>,
         main: &BoundFunction,
         ready: usize,
         limit: usize,
@@ -41,7 +43,7 @@ impl Arenas {
         let limit = limit.max(ready).max(1);
         let mut free = Vec::with_capacity(limit);
         for _ in 0..ready {
-            free.push(make(&table, main)?);
+            free.push(make(&table, &places, main)?);
         }
         let state = Mutex::new(State {
             made: free.len(),
@@ -49,6 +51,7 @@ impl Arenas {
         });
         Ok(Self {
             table,
+            places,
             limit,
             state,
             returned: Condvar::new(),
@@ -82,7 +85,7 @@ impl Arenas {
             if state.made < self.limit {
                 state.made += 1;
                 drop(state);
-                return make(&self.table, main).inspect_err(|_| {
+                return make(&self.table, &self.places, main).inspect_err(|_| {
                     self.lock().made -= 1;
                     self.returned.notify_one();
                 });
@@ -108,9 +111,9 @@ impl Arenas {
     }
 }
 
-fn make(table: &Arc<Variables>, main: &BoundFunction) -> Result<Execution> {
+fn make(table: &Arc<Variables>, places: &Arc<Places>, main: &BoundFunction) -> Result<Execution> {
     Ok(Execution {
-        memory: Memory::new(table.clone())?,
+        memory: Memory::with_places(table.clone(), places.clone())?,
         registers: main.registers(),
     })
 }

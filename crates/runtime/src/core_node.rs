@@ -1,6 +1,7 @@
 //! A subgraph of a package, ready to execute on a core.
 
 use crate::arenas::{Arenas, Execution};
+use crate::model::Caller;
 use crate::profile::{NodeWatch, Watch};
 use crate::tap::Written;
 use crate::{LoadOptions, Runtime, Signature};
@@ -11,7 +12,7 @@ use tenon_bef::decode;
 use tenon_dma::VariableId;
 use tenon_executor::{BoundFunction, Program, Services};
 use tenon_kernels::{
-    Movements, PreparedForm, Storage, Variable, Variables, accesses, verify_order,
+    Memory, Movements, Places, PreparedForm, Storage, Variable, Variables, accesses, verify_order,
 };
 use tenon_neff::{Contents, PackageVariable, Port, Role, TenonMember};
 use tenon_tensor::{DataType, TensorType};
@@ -56,6 +57,7 @@ impl CoreNode {
         };
         let (inputs, outputs, table) = types().map_err(|error| error.at(member("tenon.json")))?;
         control.progress("program", 0, 0)?;
+        let places = Arc::new(Places::default());
         let bind = || -> Result<_> {
             let module = decode(&program)?;
             let movements = movements
@@ -65,18 +67,20 @@ impl CoreNode {
             let services = Services::new()
                 .with(table.clone())
                 .with(movements.clone())
+                .with(places.clone())
                 .with(runtime.backends.clone());
             let bound = Program::decode(&module, &runtime.kernels, &services)?;
             verify_order(&module, |kernel| accesses(kernel, &table, &movements))?;
             let main = main(&bound)?;
             let function = &module.functions[main];
-            let written = Written::of(function, table.clone(), &movements)?;
+            let written = Written::of(name, function, table.clone(), &movements)?;
             Ok((bound, main, written))
         };
         let (program, main, written) = bind().map_err(|error| error.at(member("program.bef")))?;
         control.progress("memory", 0, 0)?;
         let arenas = Arenas::new(
             table,
+            places,
             &program.functions()[main],
             options.in_flight,
             options.max_in_flight,
@@ -116,24 +120,33 @@ impl CoreNode {
     }
 
     /// Executes on the caller's memory; `watch` looks on.
-    pub fn execute<'a>(
+    pub fn execute<'a, I, O>(
         &self,
-        inputs: impl Iterator<Item = &'a [u8]>,
-        outputs: impl Iterator<Item = &'a mut [u8]>,
+        caller: Caller<'a, I, O>,
         control: &Control,
         watch: Option<&mut Watch<'_>>,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        I: Iterator<Item = &'a [u8]>,
+        O: Iterator<Item = &'a mut [u8]>,
+    {
         let main = self.main();
         self.arenas
             .lend(main, control, |Execution { memory, registers }| {
-                memory.with(inputs, outputs, |memory| {
+                let run = |memory: &Memory| {
                     let Some(watch) = watch else {
                         return main.run(registers, &[], memory, control, &mut ());
                     };
                     let mut node = NodeWatch::new(watch, self, memory);
+                    node.begin()?;
                     main.run(registers, &[], memory, control, &mut node)?;
-                    node.finish()
-                })
+                    node.finish();
+                    Ok(())
+                };
+                match caller {
+                    Caller::Lists(inputs, outputs) => memory.with(inputs, outputs, run),
+                    Caller::Bound(ports) => memory.with_bound(ports, run),
+                }
             })
     }
 }

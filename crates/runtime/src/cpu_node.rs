@@ -102,6 +102,7 @@ impl CpuNode {
             let mut made = self.outputs.iter().zip(outputs);
             made.try_for_each(|(form, bytes)| {
                 tap.made(Tapped {
+                    subgraph: &self.name,
                     node: &self.name,
                     value: &form.signature.name,
                     ty: Some(&form.signature.ty),

@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 mod arenas;
+mod backend_counters;
 mod bindings;
 mod core_model;
 mod core_node;
@@ -30,6 +31,7 @@ mod tensors;
 mod transfers;
 mod walker;
 
+pub use backend_counters::CounterProfile;
 pub use bindings::Bindings;
 pub use core_model::{CoreLoad, CoreModel, CorePort};
 pub use cores::{

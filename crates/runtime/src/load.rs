@@ -82,7 +82,7 @@ fn load_graph(
     options: &LoadOptions,
 ) -> Result<Model> {
     let (backends, memories) = runtime.backends.for_model()?;
-    let residence = Residence::begin(runtime, memories)?;
+    let mut residence = Residence::begin(runtime, memories)?;
     let runtime = &runtime.with_backends(backends);
     let (nodes, inputs, outputs) = match graph.into_one_core() {
         Ok((name, contents)) => {
@@ -106,7 +106,8 @@ fn load_graph(
     let placement = PlacementReport::of_all(members.iter().map(|member| &member.placement));
     let plans = members.iter().map(|member| &member.plan);
     let plan = plans.max_by_key(|plan| plan.arena_bytes).cloned();
-    residence.settle()?;
+    let used = placement.nodes.iter().map(|node| node.backend.clone());
+    residence.settle(used.collect())?;
     Ok(Model(Arc::new(Inner {
         name: model.name,
         metadata: model.metadata,

@@ -8,11 +8,12 @@ use crate::residence::Residence;
 use crate::walker::{Node, Walker};
 use crate::{Bindings, CoreGroup, Profile, Tap, inputs};
 use std::collections::BTreeMap;
+use std::iter::Empty;
 use std::sync::Arc;
 use std::time::Instant;
 use tenon_base::trace::TraceSink;
 use tenon_base::{Control, Result, pool};
-use tenon_kernels::Variables;
+use tenon_kernels::{BoundPorts, Variables};
 use tenon_neff::{MemoryPlan, PlacementReport};
 use tenon_tensor::{BufferMut, Tensor, TensorType};
 
@@ -77,6 +78,12 @@ impl Nodes {
     }
 }
 
+/// The caller's memory in an execution: lists of it, or what is bound.
+pub(crate) enum Caller<'a, I, O> {
+    Lists(I, O),
+    Bound(&'a mut BoundPorts),
+}
+
 /// How one execution goes. The default is without control, profile, trace and tap.
 #[derive(Default)]
 pub struct ExecuteOptions<'a> {
@@ -123,12 +130,10 @@ impl Model {
         &self.0.plan
     }
 
-    /// The variables of its program, when it has one subgraph and no other node.
-    pub fn variables(&self) -> Option<&Variables> {
-        match &self.0.nodes {
-            Nodes::One(core) => Some(core.written.table()),
-            Nodes::Several(_) => None,
-        }
+    /// Name and variables of each of its subgraphs, in the order they run.
+    pub fn subgraphs(&self) -> impl Iterator<Item = (&str, &Variables)> {
+        let cores = self.0.nodes.cores();
+        cores.map(|core| (core.name.as_str(), core.written.table()))
     }
 
     /// Bytes of memory that executions not in use hold.
@@ -142,7 +147,7 @@ impl Model {
 
     /// An empty profile for executions of this model.
     pub fn profile(&self) -> Profile {
-        Profile::of(self.0.nodes.list())
+        Profile::of(self.0.nodes.list(), self.0.residence.counters())
     }
 
     /// Executes on tensors by name and answers the outputs in order.
@@ -202,6 +207,27 @@ impl Model {
         outputs: impl Iterator<Item = &'a mut [u8]>,
         options: ExecuteOptions<'_>,
     ) -> Result<()> {
+        self.execute_for(Caller::Lists(inputs, outputs), options)
+    }
+
+    pub(crate) fn execute_bound(
+        &self,
+        ports: &mut BoundPorts,
+        options: ExecuteOptions<'_>,
+    ) -> Result<()> {
+        type Bound<'a> = Caller<'a, Empty<&'a [u8]>, Empty<&'a mut [u8]>>;
+        self.execute_for(Bound::Bound(ports), options)
+    }
+
+    fn execute_for<'a, I, O>(
+        &self,
+        caller: Caller<'a, I, O>,
+        options: ExecuteOptions<'_>,
+    ) -> Result<()>
+    where
+        I: Iterator<Item = &'a [u8]>,
+        O: Iterator<Item = &'a mut [u8]>,
+    {
         let ExecuteOptions {
             control,
             profile,
@@ -229,11 +255,11 @@ impl Model {
             }
             Ok(turn)
         };
-        let work = || match Watch::new(profile, trace, tap) {
-            None => self.execute_nodes(inputs, outputs, control, turn, None),
+        let work = || match Watch::new(profile, trace, tap, &self.0.residence) {
+            None => self.execute_nodes(caller, control, turn, None),
             Some(mut watch) => {
                 let started = Instant::now();
-                self.execute_nodes(inputs, outputs, control, turn, Some(&mut watch))?;
+                self.execute_nodes(caller, control, turn, Some(&mut watch))?;
                 watch.executed(&self.0.name, started);
                 Ok(())
             }
@@ -245,22 +271,31 @@ impl Model {
         self.0.residence.executed()
     }
 
-    fn execute_nodes<'a, T>(
+    fn execute_nodes<'a, I, O, T>(
         &self,
-        inputs: impl Iterator<Item = &'a [u8]>,
-        outputs: impl Iterator<Item = &'a mut [u8]>,
+        caller: Caller<'a, I, O>,
         control: &Control,
         turn: impl Fn(u64) -> Result<T>,
         watch: Option<&mut Watch<'_>>,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        I: Iterator<Item = &'a [u8]>,
+        O: Iterator<Item = &'a mut [u8]>,
+    {
         match &self.0.nodes {
             Nodes::One(core) => {
                 let _turn = turn(core.flops())?;
-                core.execute(inputs, outputs, control, watch)
+                core.execute(caller, control, watch)
             }
             Nodes::Several(walker) => {
-                let inputs: Vec<&[u8]> = inputs.collect();
-                walker.execute(&inputs, outputs.collect(), control, turn, watch)
+                let (inputs, outputs): (Vec<&[u8]>, Vec<&mut [u8]>) = match caller {
+                    Caller::Lists(inputs, outputs) => (inputs.collect(), outputs.collect()),
+                    Caller::Bound(ports) => {
+                        let (inputs, outputs) = ports.bytes();
+                        (inputs.collect(), outputs.collect())
+                    }
+                };
+                walker.execute(&inputs, outputs, control, turn, watch)
             }
         }
     }

@@ -26,6 +26,10 @@ impl Tap for NanCheck {
 pub(crate) struct Checked<'a>(pub Option<&'a dyn Tap>);
 
 impl Tap for Checked<'_> {
+    fn given(&self, tapped: Tapped<'_>) -> Result<()> {
+        self.0.map_or(Ok(()), |tap| tap.given(tapped))
+    }
+
     fn made(&self, tapped: Tapped<'_>) -> Result<()> {
         NanCheck.made(tapped)?;
         let other = self.0.filter(|tap| tap.wants(tapped.node));

@@ -1,17 +1,20 @@
 //! Where the time of executions goes, kernel by kernel.
 
-use crate::Tap;
+use crate::backend_counters::{Counting, ModelCounters};
 use crate::core_node::CoreNode;
+use crate::residence::Residence;
 use crate::walker::Node;
+use crate::{CounterProfile, Tap};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
+use tenon_base::Result;
 use tenon_base::trace::TraceSink;
-use tenon_base::{Error, Result};
 use tenon_executor::{BoundFunction, Label, Observer};
 use tenon_kernels::Memory;
 use tenon_neff::NodeCost;
 
-/// The time that each kernel of a model took, summed over executions. Filling it allocates nothing.
+/// The time that each kernel of a model took, summed over executions. Filling it allocates nothing
+/// where no backend has counters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Profile {
     /// Every kernel, in the program's order.
@@ -20,6 +23,10 @@ pub struct Profile {
     pub executions: u64,
     /// From the start to the end of those executions, what happens between kernels included.
     pub elapsed: Duration,
+    /// The counters of the backends that the model runs on.
+    pub counters: Vec<CounterProfile>,
+    /// Backends whose counters cannot be read, and why.
+    pub silent: Vec<(String, String)>,
 }
 
 /// The time of one kernel.
@@ -44,8 +51,8 @@ pub struct KernelProfile {
 }
 
 impl Profile {
-    /// The kernels of `nodes`, without times yet.
-    pub(crate) fn of(nodes: Vec<Node<'_>>) -> Self {
+    /// The kernels of `nodes` and the counters of their backends, without times yet.
+    pub(crate) fn of(nodes: Vec<Node<'_>>, counters: &ModelCounters) -> Self {
         let kernel = |kernel: &str, label: Label<'_>, cost: Option<&NodeCost>| KernelProfile {
             kernel: kernel.to_owned(),
             node: label.node.to_owned(),
@@ -73,8 +80,11 @@ impl Profile {
                 }
             }
         }
+        let (counters, silent) = counters.rows();
         Self {
             kernels,
+            counters,
+            silent,
             ..Self::default()
         }
     }
@@ -135,6 +145,8 @@ pub(crate) struct Watch<'a> {
     pub profile: Option<&'a mut Profile>,
     pub trace: Option<&'a dyn TraceSink>,
     pub tap: Option<&'a dyn Tap>,
+    counting: Counting,
+    residence: &'a Residence,
     /// Rows of the profile that belong to nodes before the one that executes.
     rows: usize,
 }
@@ -145,12 +157,18 @@ impl<'a> Watch<'a> {
         profile: Option<&'a mut Profile>,
         trace: Option<&'a dyn TraceSink>,
         tap: Option<&'a dyn Tap>,
+        residence: &'a Residence,
     ) -> Option<Self> {
-        let anybody = profile.is_some() || trace.is_some() || tap.is_some();
-        anybody.then_some(Self {
+        let counts = profile.is_some() || trace.is_some();
+        (counts || tap.is_some()).then(|| Self {
             profile,
             trace,
             tap,
+            counting: match counts {
+                true => residence.counters().listen(),
+                false => Counting::default(),
+            },
+            residence,
             rows: 0,
         })
     }
@@ -161,9 +179,13 @@ impl<'a> Watch<'a> {
         if let Some(profile) = &mut self.profile {
             profile.executions += 1;
             profile.elapsed += ended - started;
+            self.counting.finish(profile);
         }
         if let Some(trace) = self.trace {
             trace.scope("execute", model, started, ended, 0);
+            for (name, value) in self.residence.runtime_counters().named() {
+                trace.counter(name, ended, value);
+            }
         }
     }
 
@@ -204,7 +226,6 @@ pub(crate) struct NodeWatch<'w, 'a> {
     memory: &'w Memory,
     began: Instant,
     started: Instant,
-    failed: Option<Error>,
 }
 
 impl<'w, 'a> NodeWatch<'w, 'a> {
@@ -217,19 +238,25 @@ impl<'w, 'a> NodeWatch<'w, 'a> {
             memory,
             began: now,
             started: now,
-            failed: None,
         }
     }
 
-    /// What a tap said; the next node's rows follow.
-    pub fn finish(self) -> Result<()> {
+    /// The subgraph is about to start: a tap hears of its inputs.
+    pub fn begin(&self) -> Result<()> {
+        match self.watch.tap {
+            Some(tap) => self.core.written.tell_inputs(self.memory, tap),
+            None => Ok(()),
+        }
+    }
+
+    /// The next node's rows follow.
+    pub fn finish(self) {
         self.watch.rows += self.main.len();
         if let Some(trace) = self.watch.trace {
             let now = Instant::now();
             trace.scope("function", &self.core.name, self.began, now, 0);
             trace.counter(ALIVE, now, 0);
         }
-        self.failed.map_or(Ok(()), Err)
     }
 }
 
@@ -238,9 +265,9 @@ impl Observer for NodeWatch<'_, '_> {
         self.started = Instant::now();
     }
 
-    fn end(&mut self, index: usize) {
+    fn end(&mut self, index: usize) -> Result<()> {
         let Some((kernel, label)) = self.main.kernel(index) else {
-            return;
+            return Ok(());
         };
         let (name, category) = match (label.node, label.backend) {
             ("", _) => (kernel, "kernel"),
@@ -251,10 +278,12 @@ impl Observer for NodeWatch<'_, '_> {
             .ran(index, name, category, self.started, label.bytes);
         if let Some(trace) = self.watch.trace {
             trace.counter(ALIVE, self.started, self.core.alive(index));
+            let now = Instant::now();
+            self.watch.counting.trace(label.backend, now, trace);
         }
-        if let (Some(tap), None) = (self.watch.tap, &self.failed) {
-            let told = self.core.written.tell(index, label.node, self.memory, tap);
-            self.failed = told.err();
+        match self.watch.tap {
+            Some(tap) => self.core.written.tell(index, label.node, self.memory, tap),
+            None => Ok(()),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! A model's stay in a runtime: what backends hear of it, and the memory they keep for it.
 
 use crate::Runtime;
+use crate::backend_counters::ModelCounters;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tenon_backend::{BackendContext, ModelMemory, NamedContext, NetworkId};
+use tenon_backend::{BackendContext, ModelMemory, NamedContext, NetworkId, Registry};
 use tenon_base::{Error, Location, Result};
 
 /// What a runtime counts (the five counters of facts, armnn.md 4).
@@ -21,6 +23,19 @@ pub struct RuntimeCounters {
     pub executions: u64,
 }
 
+impl RuntimeCounters {
+    /// Each with its name, as traces show them.
+    pub fn named(&self) -> [(&'static str, u64); 5] {
+        [
+            ("models loaded", self.loads),
+            ("models unloaded", self.unloads),
+            ("backends registered", self.registered),
+            ("backends deregistered", self.deregistered),
+            ("executions", self.executions),
+        ]
+    }
+}
+
 /// The counters while they count.
 #[derive(Default)]
 pub(crate) struct Counts {
@@ -30,11 +45,27 @@ pub(crate) struct Counts {
     pub executions: AtomicU64,
 }
 
+impl Counts {
+    /// Together with what the backends' registry counts.
+    pub fn with(&self, backends: &Registry) -> RuntimeCounters {
+        let (registered, deregistered) = backends.changes();
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        RuntimeCounters {
+            loads: count(&self.loads),
+            unloads: count(&self.unloads),
+            registered,
+            deregistered,
+            executions: count(&self.executions),
+        }
+    }
+}
+
 /// One model's stay. Dropped last of all that the model has.
 pub(crate) struct Residence {
     network: NetworkId,
     contexts: Arc<[NamedContext]>,
     memories: ModelMemory,
+    counters: ModelCounters,
     counts: Arc<Counts>,
     settled: AtomicBool,
 }
@@ -42,10 +73,16 @@ pub(crate) struct Residence {
 impl Residence {
     /// Tells the backends that a model is about to be loaded.
     pub fn begin(runtime: &Runtime, memories: ModelMemory) -> Result<Self> {
+        let counters = ModelCounters {
+            backends: runtime.backends.clone(),
+            counters: runtime.counters.clone(),
+            used: BTreeSet::new(),
+        };
         let residence = Self {
             network: NetworkId(runtime.counts.networks.fetch_add(1, Ordering::Relaxed)),
             contexts: runtime.contexts.clone(),
             memories,
+            counters,
             counts: runtime.counts.clone(),
             settled: AtomicBool::new(false),
         };
@@ -53,14 +90,26 @@ impl Residence {
         Ok(residence)
     }
 
-    /// The model is loaded: its memory is made, the backends hear of it.
-    pub fn settle(&self) -> Result<()> {
+    /// The model is loaded, and runs on the backends `used`: its memory is made, the backends hear
+    /// of it.
+    pub fn settle(&mut self, used: BTreeSet<String>) -> Result<()> {
+        self.counters.used = used;
         self.settled.store(true, Ordering::Relaxed);
         self.counts.loads.fetch_add(1, Ordering::Relaxed);
         for memory in &self.memories {
             memory.acquire()?;
         }
         self.tell(|context, network| context.after_load(network))
+    }
+
+    /// The counters of the backends that the model runs on.
+    pub fn counters(&self) -> &ModelCounters {
+        &self.counters
+    }
+
+    /// What the runtime counted so far.
+    pub fn runtime_counters(&self) -> RuntimeCounters {
+        self.counts.with(&self.counters.backends)
     }
 
     /// An execution came to its end.

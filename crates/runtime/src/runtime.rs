@@ -1,9 +1,9 @@
 //! Who computes: the backends and kernels that models are loaded with.
 
 use crate::RuntimeCounters;
+use crate::backend_counters::BackendCounters;
 use crate::residence::Counts;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tenon_backend::{BackendId, GivenOption, NamedContext};
 use tenon_base::Error;
 
@@ -16,6 +16,7 @@ pub struct Runtime {
     pub(crate) kernels: Arc<tenon_executor::Registry>,
     pub(crate) contexts: Arc<[NamedContext]>,
     pub(crate) counts: Arc<Counts>,
+    pub(crate) counters: Arc<BackendCounters>,
 }
 
 impl Runtime {
@@ -26,6 +27,7 @@ impl Runtime {
             kernels: Arc::new(kernels),
             contexts: Arc::new([]),
             counts: Arc::default(),
+            counters: Arc::default(),
         }
     }
 
@@ -54,15 +56,7 @@ impl Runtime {
 
     /// What it counted so far.
     pub fn counters(&self) -> RuntimeCounters {
-        let (registered, deregistered) = self.backends.changes();
-        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-        RuntimeCounters {
-            loads: count(&self.counts.loads),
-            unloads: count(&self.counts.unloads),
-            registered,
-            deregistered,
-            executions: count(&self.counts.executions),
-        }
+        self.counts.with(&self.backends)
     }
 
     /// Its backends.

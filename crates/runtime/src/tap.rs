@@ -10,7 +10,9 @@ use tenon_tensor::TensorType;
 /// What one kernel, or CPU node, has just made.
 #[derive(Clone, Copy)]
 pub struct Tapped<'a> {
-    /// The graph node.
+    /// The subgraph that the node belongs to; a CPU node is one by itself.
+    pub subgraph: &'a str,
+    /// The graph node; empty for an input of the subgraph.
     pub node: &'a str,
     /// The value's name in the model.
     pub value: &'a str,
@@ -21,12 +23,18 @@ pub struct Tapped<'a> {
 }
 
 /// Hears of intermediate tensors, in the thread that executes, between kernels. An error ends the
-/// execution.
+/// execution: no kernel behind runs.
 pub trait Tap: Send + Sync {
     /// Whether it wants the values of a node; the others cost nothing.
     fn wants(&self, node: &str) -> bool {
         let _ = node;
         true
+    }
+
+    /// A subgraph is about to start with this input.
+    fn given(&self, tapped: Tapped<'_>) -> Result<()> {
+        let _ = tapped;
+        Ok(())
     }
 
     /// A value was made. A value that is made in several steps is told after each.
@@ -36,6 +44,7 @@ pub trait Tap: Send + Sync {
 impl fmt::Debug for Tapped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tapped")
+            .field("subgraph", &self.subgraph)
             .field("node", &self.node)
             .field("value", &self.value)
             .field("ty", &self.ty)
@@ -45,18 +54,28 @@ impl fmt::Debug for Tapped<'_> {
 
 /// What each kernel of a function writes.
 pub(crate) struct Written {
+    subgraph: String,
     table: Arc<Variables>,
     by_kernel: Vec<Vec<VariableId>>,
 }
 
 impl Written {
-    /// That of `function`.
-    pub fn of(function: &Function, table: Arc<Variables>, movements: &Movements) -> Result<Self> {
+    /// That of the function of a subgraph.
+    pub fn of(
+        subgraph: &str,
+        function: &Function,
+        table: Arc<Variables>,
+        movements: &Movements,
+    ) -> Result<Self> {
         let kernels = function.kernels.iter();
         let by_kernel = kernels
             .map(|kernel| written(kernel, movements))
             .collect::<Result<_>>()?;
-        Ok(Self { table, by_kernel })
+        Ok(Self {
+            subgraph: subgraph.to_owned(),
+            table,
+            by_kernel,
+        })
     }
 
     /// The variables.
@@ -70,16 +89,35 @@ impl Written {
             return Ok(());
         }
         for &id in self.by_kernel.get(index).into_iter().flatten() {
-            let variable = self.table.variable(id)?;
-            memory.look(id, |bytes| {
-                tap.made(Tapped {
-                    node,
-                    value: &variable.name,
-                    ty: variable.ty.as_ref(),
-                    bytes,
-                })
-            })??;
+            self.look(id, node, memory, |tapped| tap.made(tapped))?;
         }
         Ok(())
+    }
+
+    /// Tells `tap` what the subgraph is given.
+    pub fn tell_inputs(&self, memory: &Memory, tap: &dyn Tap) -> Result<()> {
+        for id in self.table.inputs() {
+            self.look(id, "", memory, |tapped| tap.given(tapped))?;
+        }
+        Ok(())
+    }
+
+    fn look(
+        &self,
+        id: VariableId,
+        node: &str,
+        memory: &Memory,
+        tell: impl FnOnce(Tapped<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let variable = self.table.variable(id)?;
+        memory.look(id, |bytes| {
+            tell(Tapped {
+                subgraph: &self.subgraph,
+                node,
+                value: &variable.name,
+                ty: variable.ty.as_ref(),
+                bytes,
+            })
+        })?
     }
 }

@@ -4,6 +4,7 @@
 use crate::core_node::CoreNode;
 use crate::cpu_node::{CpuNode, Libraries};
 use crate::load::signature;
+use crate::model::Caller;
 use crate::profile::Watch;
 use crate::{LoadOptions, Runtime, Signature};
 use std::collections::{HashMap, HashSet};
@@ -170,7 +171,7 @@ impl Walker {
             match &step.work {
                 Work::Core(core) => {
                     let _turn = turn(core.flops())?;
-                    core.execute(read.into_iter(), made, control, watch)?;
+                    core.execute(Caller::Lists(read.into_iter(), made), control, watch)?;
                 }
                 Work::Cpu(cpu) => cpu.execute(&read, made, watch)?,
             }

@@ -58,7 +58,7 @@ pub use netlist_run::{
     compile_netlist, netlist_params, run_netlist,
 };
 pub use netlist_test::{NetlistTest, QueueAgreement, test_netlist};
-pub use plugins::{BackendSetup, backends_with, runtime_with};
+pub use plugins::{BackendSetup, FoundBackends, backends_with, runtime_with};
 pub use profiling::{Ceiling, ProfileRow, profile_rows};
 pub use source::Source;
 pub use tapping::{Taps, file_name};
@@ -84,7 +84,7 @@ pub use tenon_onnx::{
     Dimension, Model as OnnxModel, Signature as OnnxSignature, ValueSignature as OnnxValue,
 };
 pub use tenon_runtime::{
-    Bindings, DescriptorRow, ExecuteOptions, KernelProfile, LoadOptions, Model, NanCheck,
-    PackageTransfers, Profile, Runtime, Signature, Tap, Tapped, TransferOutcome,
+    Bindings, CounterProfile, DescriptorRow, ExecuteOptions, KernelProfile, LoadOptions, Model,
+    NanCheck, PackageTransfers, Profile, Runtime, Signature, Tap, Tapped, TransferOutcome,
 };
 pub use tenon_tensor::{DataType, Shape, Tensor, TensorType, npy};

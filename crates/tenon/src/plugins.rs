@@ -18,15 +18,33 @@ pub struct BackendSetup {
     pub protected_content: bool,
 }
 
+/// The backends of a setup, and those that there might have been.
+pub struct FoundBackends {
+    /// The built-in ones and those that were found, configured.
+    pub registry: Registry,
+    /// Libraries and folders that were passed over.
+    pub passed_over: Vec<LoadWarning>,
+    /// Backends that cannot keep content from the reach of the CPU, where that is asked for.
+    pub refused: Vec<(BackendId, Error)>,
+}
+
 /// The built-in backends and those that were found, configured; and what was passed over.
 ///
 /// # Errors
 /// Options for backends that are not there, unknown ones, and values of the wrong kind: all of them.
-pub fn backends_with(setup: &BackendSetup) -> Result<(Registry, Vec<LoadWarning>)> {
+pub fn backends_with(setup: &BackendSetup) -> Result<FoundBackends> {
     let mut registry = crate::backends();
-    let warnings = registry.load_backends(setup.folder.as_deref());
+    let passed_over = registry.load_backends(setup.folder.as_deref());
     registry.configure(&setup.options)?;
-    Ok((registry, warnings))
+    let refused = match setup.protected_content {
+        true => registry.protect(),
+        false => Vec::new(),
+    };
+    Ok(FoundBackends {
+        registry,
+        passed_over,
+        refused,
+    })
 }
 
 /// A runtime with these backends, and the backends that it goes on without, each with the reason.

@@ -130,6 +130,7 @@ mod tests {
             kernels: vec![kernel("a", 40_000_000, 3_000_000, 6), kernel("b", 0, 0, 2)],
             executions: 2,
             elapsed: Duration::from_millis(9),
+            ..Profile::default()
         };
         let ceiling = Ceiling {
             gflops: 20.0,

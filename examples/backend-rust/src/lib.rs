@@ -2,16 +2,17 @@
 //! negations of f32.
 //!
 //! It counts its executions (a counter that profiles show), hears of models through a context, keeps
-//! a buffer for each model in a memory manager, and has tensor memory of its own. Every function that may panic goes through
-//! [`guarded`], so that no panic crosses.
+//! a buffer for each model in a memory manager, and has tensor memory of its own, which its one
+//! option has made of plain memory. Every function that may panic goes through [`guarded`], so that
+//! no panic crosses.
 
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tenon_backend_abi::{
-    Backend, Context, Counter, HandleFactory, MAJOR, MINOR, MemoryManager, Node, Operand, Operands,
-    Outcome, Profiling, Tensor, TensorHandle, Text, Workload, failed, failure, guarded, reason,
-    refusal, status,
+    Backend, BackendOption, Context, Counter, HandleFactory, MAJOR, MINOR, MemoryManager,
+    NamedValue, Node, Operand, Operands, Outcome, Profiling, Tensor, TensorHandle, Text, Workload,
+    failed, failure, guarded, reason, refusal, scope, status, value,
 };
 
 /// The number of `TENON_TYPE_F32`.
@@ -39,31 +40,36 @@ pub unsafe extern "C" fn GetVersion(major: *mut u32, minor: *mut u32) {
 /// The backend.
 #[unsafe(no_mangle)]
 pub extern "C" fn BackendFactory() -> *const Backend {
+    made(&FACTORIES, Arc::new(Counts::default()))
+}
+
+fn made(factories: &'static Factories, counts: Arc<Counts>) -> *const Backend {
     let example = Example {
         table: Backend {
             size: size_of::<Backend>(),
             description: Text::of("Abs and Neg of f32, an example in Rust"),
             capability_count: 0,
             capabilities: std::ptr::null(),
-            option_count: 0,
-            options: std::ptr::null(),
-            handle_factory_count: FACTORIES.0.len(),
-            handle_factories: FACTORIES.0.as_ptr(),
+            option_count: OPTIONS.0.len(),
+            options: OPTIONS.0.as_ptr(),
+            handle_factory_count: factories.0.len(),
+            handle_factories: factories.0.as_ptr(),
             attach: None,
             supports: Some(supports),
             plan: None,
             workload: Some(workload),
             optimise: None,
-            configured: None,
+            configured: Some(configured),
             memory_manager: Some(memory_manager),
             context: Some(context),
             profiling: Some(profiling),
             allocator: None,
             with_allocator: None,
             tensor_handle: Some(tensor_handle),
+            import_tensor: Some(import_tensor),
             release: Some(release::<Backend, Example>),
         },
-        counts: Arc::new(Counts::default()),
+        counts,
     };
     Box::into_raw(Box::new(example)).cast()
 }
@@ -74,22 +80,87 @@ struct Constant<T>(T);
 // SAFETY: nobody writes it or what it points to.
 unsafe impl<T> Sync for Constant<T> {}
 
+type Factories = Constant<[*const HandleFactory; 1]>;
+
 /// The kind of tensor memory that this backend has: plain, of its own, which the CPU can reach.
 static FACTORY: Constant<HandleFactory> = Constant(HandleFactory {
     size: size_of::<HandleFactory>(),
     name: Text::of("ExampleHeap"),
     import_sources: 0,
-    export_sources: 0,
+    export_sources: MALLOC,
     map: 1,
     padding: 0,
 });
 
-static FACTORIES: Constant<[*const HandleFactory; 1]> = Constant([&raw const FACTORY.0]);
+static FACTORIES: Factories = Constant([&raw const FACTORY.0]);
+
+/// The bit of `TENON_MEMORY_MALLOC`.
+const MALLOC: u32 = 1;
+
+/// The same kind, with tensors that are plain memory of the caller.
+static IMPORTING_FACTORY: Constant<HandleFactory> = Constant(HandleFactory {
+    import_sources: MALLOC,
+    ..FACTORY.0
+});
+
+static IMPORTING_FACTORIES: Factories = Constant([&raw const IMPORTING_FACTORY.0]);
+
+static IMPORT_DEFAULT: Constant<NamedValue> = Constant(NamedValue {
+    size: size_of::<NamedValue>(),
+    name: Text::of("ImportMemory"),
+    kind: value::BOOL,
+    number: 0.0,
+    integer: 0,
+    text: Text::EMPTY,
+});
+
+static IMPORT_OPTION: Constant<BackendOption> = Constant(BackendOption {
+    size: size_of::<BackendOption>(),
+    value: &raw const IMPORT_DEFAULT.0,
+    scope: scope::MODEL,
+    doc: Text::of("makes tensors of the caller's memory"),
+});
+
+static OPTIONS: Constant<[*const BackendOption; 1]> = Constant([&raw const IMPORT_OPTION.0]);
+
+unsafe extern "C" fn configured(
+    this: *const Backend,
+    count: usize,
+    options: *const *const NamedValue,
+    other: *mut *const Backend,
+) -> Outcome {
+    guarded(|| {
+        // SAFETY: see below.
+        let (own, given) = unsafe { (&*this.cast::<Example>(), slice(options, count)) };
+        let mut factories = &FACTORIES;
+        for &option in given {
+            // SAFETY: as the header says.
+            let option = unsafe { &*option };
+            // SAFETY: as above.
+            let name = unsafe { slice(option.name.start, option.name.length) };
+            if name != b"ImportMemory" || option.kind != value::BOOL {
+                let text = "the only option is ImportMemory, true or false";
+                return Err(failure(status::INVALID, text));
+            }
+            factories = match option.integer {
+                0 => &FACTORIES,
+                _ => &IMPORTING_FACTORIES,
+            };
+        }
+        // SAFETY: see below.
+        unsafe { *other = made(factories, own.counts.clone()) };
+        Ok(())
+    })
+}
 
 /// What the counters show.
 #[derive(Default)]
 struct Counts {
     executions: AtomicU64,
+    /// Tensors copied to or from this memory.
+    copies: AtomicU64,
+    /// Tensors made of memory of others.
+    imports: AtomicU64,
     models: AtomicU64,
 }
 
@@ -331,8 +402,8 @@ unsafe extern "C" fn before_unload(this: *const Context, network: u64) -> Outcom
 struct ExampleProfiling {
     table: Profiling,
     counts: Arc<Counts>,
-    _counters: Box<[Counter; 2]>,
-    list: [*const Counter; 2],
+    _counters: Box<[Counter; 4]>,
+    list: [*const Counter; 4],
 }
 
 unsafe extern "C" fn profiling(this: *const Backend, made: *mut *const Profiling) -> Outcome {
@@ -345,6 +416,8 @@ unsafe extern "C" fn profiling(this: *const Backend, made: *mut *const Profiling
         };
         let counters = Box::new([
             counter("executions", "workloads executed"),
+            counter("copies", "tensors copied to or from its memory"),
+            counter("imports", "tensors made of memory of others"),
             counter("models", "models loaded now"),
         ]);
         // SAFETY: see above.
@@ -359,7 +432,7 @@ unsafe extern "C" fn profiling(this: *const Backend, made: *mut *const Profiling
                 release: Some(release::<Profiling, ExampleProfiling>),
             },
             counts,
-            list: [&raw const counters[0], &raw const counters[1]],
+            list: std::array::from_fn(|index| &raw const counters[index]),
             _counters: counters,
         });
         profiling.table.counters = profiling.list.as_ptr();
@@ -370,49 +443,117 @@ unsafe extern "C" fn profiling(this: *const Backend, made: *mut *const Profiling
 }
 
 unsafe extern "C" fn sample(this: *const Profiling, values: *mut u64) -> Outcome {
-    // SAFETY: see above, and room for two values.
+    // SAFETY: see above, and room for four values.
     unsafe {
         let counts = &(*this.cast::<ExampleProfiling>()).counts;
         values.write(counts.executions.load(Ordering::Relaxed));
-        values.add(1).write(counts.models.load(Ordering::Relaxed));
+        values.add(1).write(counts.copies.load(Ordering::Relaxed));
+        values.add(2).write(counts.imports.load(Ordering::Relaxed));
+        values.add(3).write(counts.models.load(Ordering::Relaxed));
     }
     std::ptr::null()
 }
 
+/// As many bytes as tensors are aligned to.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line(#[allow(dead_code, reason = "only its address counts")] [u8; 64]);
+
 #[repr(C)]
 struct ExampleTensor {
     table: TensorHandle,
-    elements: Mutex<Vec<u8>>,
+    start: *mut c_void,
+    bytes: usize,
+    /// Empty for a tensor of memory of others.
+    _lines: Vec<Line>,
+    counts: Arc<Counts>,
+}
+
+impl ExampleTensor {
+    fn made(
+        this: *const Backend,
+        start: *mut c_void,
+        bytes: usize,
+        lines: Vec<Line>,
+    ) -> *const TensorHandle {
+        let tensor = ExampleTensor {
+            table: TensorHandle {
+                size: size_of::<TensorHandle>(),
+                copy_in: Some(copy_in),
+                copy_out: Some(copy_out),
+                start: Some(start_of),
+                release: Some(release::<TensorHandle, ExampleTensor>),
+            },
+            start,
+            bytes,
+            _lines: lines,
+            // SAFETY: see above.
+            counts: unsafe { (*this.cast::<Example>()).counts.clone() },
+        };
+        Box::into_raw(Box::new(tensor)).cast()
+    }
+}
+
+/// The bytes of a tensor that this backend can have.
+///
+/// # Safety
+/// As the header says.
+unsafe fn bytes_of(factory: Text, ty: *const Tensor) -> Result<usize, Outcome> {
+    // SAFETY: the caller vouches.
+    let (name, told) = unsafe { (slice(factory.start, factory.length), &*ty) };
+    if name != b"ExampleHeap" || told.dtype != F32 {
+        return Err(failure(status::UNSUPPORTED, "only ExampleHeap of f32"));
+    }
+    // SAFETY: as many extents as dimensions.
+    let extents = unsafe { slice(told.extents, told.rank as usize) };
+    Ok(extents.iter().product::<u64>() as usize * 4)
 }
 
 unsafe extern "C" fn tensor_handle(
-    _: *const Backend,
+    this: *const Backend,
     factory: Text,
     ty: *const Tensor,
     made: *mut *const TensorHandle,
 ) -> Outcome {
     guarded(|| {
         // SAFETY: see above.
-        let (name, told) = unsafe { (slice(factory.start, factory.length), &*ty) };
-        if name != b"ExampleHeap" || told.dtype != F32 {
-            return Err(failure(status::UNSUPPORTED, "only ExampleHeap of f32"));
-        }
-        // SAFETY: as many extents as dimensions.
-        let extents = unsafe { slice(told.extents, told.rank as usize) };
-        let elements: u64 = extents.iter().product();
-        let tensor = ExampleTensor {
-            table: TensorHandle {
-                size: size_of::<TensorHandle>(),
-                copy_in: Some(copy_in),
-                copy_out: Some(copy_out),
-                release: Some(release::<TensorHandle, ExampleTensor>),
-            },
-            elements: Mutex::new(vec![0; elements as usize * 4]),
-        };
+        let bytes = unsafe { bytes_of(factory, ty)? };
+        let mut lines = vec![Line([0; 64]); bytes.div_ceil(64)];
+        let start = lines.as_mut_ptr().cast();
         // SAFETY: see above.
-        unsafe { *made = Box::into_raw(Box::new(tensor)).cast() };
+        unsafe { *made = ExampleTensor::made(this, start, bytes, lines) };
         Ok(())
     })
+}
+
+unsafe extern "C" fn import_tensor(
+    this: *const Backend,
+    factory: Text,
+    ty: *const Tensor,
+    start: *mut c_void,
+    length: usize,
+    source: i32,
+    made: *mut *const TensorHandle,
+) -> Outcome {
+    guarded(|| {
+        // SAFETY: see above.
+        let bytes = unsafe { bytes_of(factory, ty)? };
+        if source != MALLOC as i32 || bytes != length {
+            return Err(failure(status::INVALID, "not plain memory of this size"));
+        }
+        // SAFETY: see above.
+        unsafe {
+            let counts = &(*this.cast::<Example>()).counts;
+            counts.imports.fetch_add(1, Ordering::Relaxed);
+            *made = ExampleTensor::made(this, start, bytes, Vec::new());
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn start_of(this: *const TensorHandle) -> *mut c_void {
+    // SAFETY: see above.
+    unsafe { (*this.cast::<ExampleTensor>()).start }
 }
 
 unsafe extern "C" fn copy_in(
@@ -420,13 +561,11 @@ unsafe extern "C" fn copy_in(
     start: *const c_void,
     length: usize,
 ) -> Outcome {
-    guarded(|| {
-        // SAFETY: see above.
-        let (own, bytes) = unsafe { (&*this.cast::<ExampleTensor>(), slice(start.cast(), length)) };
-        let mut elements = own.elements.lock().unwrap_or_else(PoisonError::into_inner);
-        // A length that does not fit is a panic, which becomes a failure.
-        elements.copy_from_slice(bytes);
-        Ok(())
+    // SAFETY: see above.
+    guarded(|| unsafe {
+        copy(&*this.cast(), length, |own| {
+            own.copy_from(start.cast(), length)
+        })
     })
 }
 
@@ -435,15 +574,19 @@ unsafe extern "C" fn copy_out(
     start: *mut c_void,
     length: usize,
 ) -> Outcome {
-    guarded(|| {
-        // SAFETY: see above.
-        let own = unsafe { &*this.cast::<ExampleTensor>() };
-        let elements = own.elements.lock().unwrap_or_else(PoisonError::into_inner);
-        if elements.len() != length {
-            return Err(failure(status::INVALID, "the bytes do not fit the tensor"));
-        }
-        // SAFETY: room for `length` bytes, which nobody else has.
-        unsafe { start.cast::<u8>().copy_from(elements.as_ptr(), length) };
-        Ok(())
+    // SAFETY: see above.
+    guarded(|| unsafe {
+        copy(&*this.cast(), length, |own| {
+            start.cast::<u8>().copy_from(own, length);
+        })
     })
+}
+
+fn copy(own: &ExampleTensor, length: usize, copy: impl FnOnce(*mut u8)) -> Result<(), Outcome> {
+    if length != own.bytes {
+        return Err(failure(status::INVALID, "the bytes do not fit the tensor"));
+    }
+    copy(own.start.cast());
+    own.counts.copies.fetch_add(1, Ordering::Relaxed);
+    Ok(())
 }

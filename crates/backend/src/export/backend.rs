@@ -4,14 +4,16 @@ use super::made::{
     CountersOut, GivenAllocator, MemoryOut, PlanOut, allocator_out, context_out, handle_out,
     memory_of, workload_out,
 };
+use super::told::Told;
 use crate::border::{
-    Keep, NodeIn, ViewsOut, graph, invalid, named_value, named_values, node, outcome_of,
-    outcome_of_refusal, records, structure, tensor, text,
+    Keep, NodeIn, ViewsOut, graph, invalid, named_value, node, outcome_of, outcome_of_refusal,
+    records, structure, tensor, text,
 };
 use crate::{
-    Backend, CpuLevel, CreationOptions, InputSpec, NodeView, OptionScope, OptionSetting,
-    WorkloadSpec,
+    Backend, CpuLevel, CreationOptions, ImportedMemory, InputSpec, MemorySource, NodeView,
+    OptionSetting, WorkloadSpec,
 };
+use std::ffi::c_void;
 use std::sync::{Arc, OnceLock};
 use tenon_backend_abi as abi;
 use tenon_backend_abi::{Outcome, guarded};
@@ -26,66 +28,6 @@ pub(super) struct ExportedBackend {
     host: OnceLock<abi::Host>,
     /// What the table points to.
     _told: Told,
-}
-
-/// What a table points to: texts, and the structs and lists over them.
-struct Told {
-    description: String,
-    capabilities: Vec<crate::Capability>,
-    options: Vec<crate::OptionDef>,
-    factories: Vec<crate::HandleFactory>,
-    values: (Box<[abi::NamedValue]>, Box<[*const abi::NamedValue]>),
-    _defaults: (Box<[abi::NamedValue]>, Box<[*const abi::NamedValue]>),
-    _option_structs: Box<[abi::BackendOption]>,
-    option_list: Box<[*const abi::BackendOption]>,
-    _factory_structs: Box<[abi::HandleFactory]>,
-    factory_list: Box<[*const abi::HandleFactory]>,
-}
-
-impl Told {
-    fn of(backend: &dyn Backend) -> Self {
-        let capabilities = backend.capabilities();
-        let options = backend.options();
-        let factories = backend.handle_factories();
-        let values = named_values(capabilities.iter().map(|one| (&*one.name, &one.value)));
-        let defaults = named_values(options.iter().map(|one| (&*one.name, &one.default)));
-        let option_structs: Box<[_]> = options
-            .iter()
-            .zip(&defaults.1)
-            .map(|(option, value)| abi::BackendOption {
-                size: size_of::<abi::BackendOption>(),
-                value: *value,
-                scope: match option.scope {
-                    OptionScope::Model => abi::scope::MODEL,
-                    OptionScope::Creation => abi::scope::CREATION,
-                },
-                doc: abi::Text::of(&option.doc),
-            })
-            .collect();
-        let factory_structs: Box<[_]> = factories
-            .iter()
-            .map(|factory| abi::HandleFactory {
-                size: size_of::<abi::HandleFactory>(),
-                name: abi::Text::of(&factory.id),
-                import_sources: factory.import.0,
-                export_sources: factory.export.0,
-                map: factory.map.into(),
-                padding: factory.padding.into(),
-            })
-            .collect();
-        Self {
-            description: backend.description(),
-            option_list: option_structs.iter().map(|one| &raw const *one).collect(),
-            factory_list: factory_structs.iter().map(|one| &raw const *one).collect(),
-            capabilities,
-            options,
-            factories,
-            values,
-            _defaults: defaults,
-            _option_structs: option_structs,
-            _factory_structs: factory_structs,
-        }
-    }
 }
 
 impl ExportedBackend {
@@ -113,6 +55,7 @@ impl ExportedBackend {
             allocator: Some(allocator),
             with_allocator: Some(with_allocator),
             tensor_handle: Some(tensor_handle),
+            import_tensor: Some(import_tensor),
             release: Some(release),
         };
         let exported = Self {
@@ -436,6 +379,41 @@ unsafe extern "C" fn tensor_handle(
             let ty = tensor(&structure(ty, "a tensor")?, Keep::Copy)?.ty;
             let handle = exported(this).backend.tensor_handle(&factory, &ty)?;
             answer(made, handle_out(handle))
+        }
+    })
+}
+
+unsafe extern "C" fn import_tensor(
+    this: *const abi::Backend,
+    factory: abi::Text,
+    ty: *const abi::Tensor,
+    start: *mut c_void,
+    bytes: usize,
+    source: i32,
+    made: *mut *const abi::TensorHandle,
+) -> Outcome {
+    run(|| {
+        // SAFETY: see above; the host vouches for the memory.
+        unsafe {
+            let factory = text(factory, "the name of a handle factory")?;
+            let ty = tensor(&structure(ty, "a tensor")?, Keep::Copy)?.ty;
+            let source = MemorySource::of_bit(source)
+                .ok_or_else(|| invalid("memory of an unknown source").found(source))?;
+            if bytes != ty.bytes() || (start.is_null() && bytes > 0) {
+                return Err(invalid("the memory does not fit the tensor")
+                    .expected(ty.bytes())
+                    .found(bytes));
+            }
+            let memory = ImportedMemory {
+                start: start.cast(),
+                bytes,
+                source,
+            };
+            let backend = &exported(this).backend;
+            answer(
+                made,
+                handle_out(backend.import_tensor(&factory, &ty, memory)?),
+            )
         }
     })
 }

@@ -269,6 +269,7 @@ pub(super) fn handle_out(handle: Box<dyn TensorHandle>) -> *const abi::TensorHan
         size: size_of::<abi::TensorHandle>(),
         copy_in: Some(copy_in),
         copy_out: Some(copy_out),
+        start: Some(start),
         release: Some(release::<abi::TensorHandle, Handle>),
     };
     Out::table(table, Mutex::new(handle))
@@ -314,6 +315,18 @@ unsafe extern "C" fn copy_out(
             }
         }
     })
+}
+
+unsafe extern "C" fn start(this: *const abi::TensorHandle) -> *mut c_void {
+    let mut start = std::ptr::null_mut();
+    drop_outcome(run(|| {
+        // SAFETY: a table of `handle_out`.
+        let handle = unsafe { Out::<_, Handle>::behind(this) };
+        let handle = handle.lock().unwrap_or_else(PoisonError::into_inner);
+        start = handle.start().cast();
+        Ok(())
+    }));
+    start
 }
 
 type Lent = Arc<dyn Allocator>;
@@ -398,8 +411,6 @@ impl Allocator for GivenAllocator {
     }
 
     fn source(&self) -> MemorySource {
-        let bit = u32::try_from(self.table.source).unwrap_or(0);
-        let known = MemorySource::ALL.into_iter().find(|one| one.bit() == bit);
-        known.unwrap_or(MemorySource::Malloc)
+        MemorySource::of_bit(self.table.source).unwrap_or(MemorySource::Malloc)
     }
 }

@@ -11,9 +11,9 @@ use crate::border::{
 };
 use crate::{
     Allocator, Backend, BackendContext, BackendId, Capability, CpuLevel, CreationOptions,
-    HandleFactory, InPlace, MemoryManager, MemorySources, NodeView, OptimisationViews, OptionDef,
-    OptionSetting, Prepared, ProfilingContext, Reason, Refusal, TensorHandle, Workload,
-    WorkloadPlan, WorkloadSpec,
+    HandleFactory, ImportedMemory, InPlace, MemoryManager, MemorySources, NodeView,
+    OptimisationViews, OptionDef, OptionSetting, Prepared, ProfilingContext, Reason, Refusal,
+    TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
 };
 use std::path::Path;
 use std::ptr;
@@ -73,6 +73,19 @@ impl LoadedBackend {
         // The values stay until the call is over.
         let (_values, pointers) = named_values(named);
         call(pointers.as_ptr());
+    }
+
+    /// The tensor that `make` makes.
+    fn handle(
+        &self,
+        ty: &TensorType,
+        make: impl FnOnce(*const abi::Tensor, *mut *const abi::TensorHandle) -> abi::Outcome,
+    ) -> Result<Box<dyn TensorHandle>> {
+        let mut outgoing = self.core.outgoing();
+        let mut made = ptr::null();
+        self.core.done(make(outgoing.ty(ty), &raw mut made))?;
+        // SAFETY: what the function made.
+        unsafe { Ok(Box::new(LoadedHandle::new(&self.core, made, ty.bytes())?)) }
     }
 
     fn workload_with(
@@ -354,14 +367,30 @@ impl Backend for LoadedBackend {
     fn tensor_handle(&self, factory: &str, ty: &TensorType) -> Result<Box<dyn TensorHandle>> {
         let function = self.core.table.tensor_handle;
         let function = function.ok_or_else(|| self.core.lacks("tensor_handle"))?;
-        let mut outgoing = self.core.outgoing();
-        let mut made = ptr::null();
-        let (name, told) = (abi::Text::of(factory), outgoing.ty(ty));
-        // SAFETY: a function of the table; its arguments live for the call; and what it made.
-        unsafe {
-            self.core
-                .done(function(self.core.this, name, told, &raw mut made))?;
-            Ok(Box::new(LoadedHandle::new(&self.core, made, ty.bytes())?))
-        }
+        // SAFETY: a function of the table; its arguments live for the call.
+        self.handle(ty, |told, made| unsafe {
+            function(self.core.this, abi::Text::of(factory), told, made)
+        })
+    }
+
+    unsafe fn import_tensor(
+        &self,
+        factory: &str,
+        ty: &TensorType,
+        memory: ImportedMemory,
+    ) -> Result<Box<dyn TensorHandle>> {
+        let function = self.core.table.import_tensor;
+        let function = function.ok_or_else(|| self.core.lacks("import_tensor"))?;
+        let name = abi::Text::of(factory);
+        let ImportedMemory {
+            start,
+            bytes,
+            source,
+        } = memory;
+        let (start, source) = (start.cast(), source.bit() as i32);
+        // SAFETY: as above; the caller vouches for the memory.
+        self.handle(ty, |told, made| unsafe {
+            function(self.core.this, name, told, start, bytes, source, made)
+        })
     }
 }

@@ -11,6 +11,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use tenon_backend_abi as abi;
 use tenon_base::{Error, ErrorKind, Result};
+use tenon_tensor::ALIGNMENT;
 
 /// A struct that the backend made, released when this is dropped.
 struct Made<T: abi::Prefixed> {
@@ -211,12 +212,13 @@ impl ProfilingContext for LoadedProfiling {
 
 pub(super) struct LoadedHandle {
     made: Made<abi::TensorHandle>,
+    start: *mut u8,
     bytes: usize,
 }
 
 impl LoadedHandle {
     /// # Safety
-    /// `this` is what a function of the table made, for a tensor of `bytes` bytes.
+    /// `this` is what the table's function made, for a tensor of `bytes` bytes.
     pub unsafe fn new(
         core: &Arc<Core>,
         this: *const abi::TensorHandle,
@@ -224,7 +226,17 @@ impl LoadedHandle {
     ) -> Result<Self> {
         // SAFETY: the caller vouches.
         let made = unsafe { Made::new(core, this, "a tensor", |table| table.release)? };
-        Ok(Self { made, bytes })
+        let start = made.table.start.ok_or_else(|| core.lacks("start"))?;
+        // SAFETY: a function of the struct with itself.
+        let start = unsafe { start(this) }.cast::<u8>();
+        if bytes > 0 && (start.is_null() || !(start as usize).is_multiple_of(ALIGNMENT)) {
+            let error = invalid("a tensor starts nowhere, or is not aligned");
+            let error = error
+                .expected(format_args!("a multiple of {ALIGNMENT}"))
+                .found(format_args!("address {:#x}", start as usize));
+            return Err(core.about(&error));
+        }
+        Ok(Self { made, start, bytes })
     }
 
     fn check(&self, found: usize) -> Result<()> {
@@ -237,7 +249,8 @@ impl LoadedHandle {
     }
 }
 
-impl TensorHandle for LoadedHandle {
+// SAFETY: where a tensor starts is the library's word (header); it was not null and aligned.
+unsafe impl TensorHandle for LoadedHandle {
     fn copy_in(&mut self, bytes: &[u8]) -> Result<()> {
         self.check(bytes.len())?;
         let function = self.made.table.copy_in;
@@ -255,7 +268,15 @@ impl TensorHandle for LoadedHandle {
         let outcome = unsafe { function(self.made.this, bytes.as_mut_ptr().cast(), bytes.len()) };
         self.made.core.done(outcome)
     }
+
+    fn start(&self) -> *mut u8 {
+        self.start
+    }
 }
+
+// SAFETY: every function may be called from any thread (header, "Threads"); the address is not
+// looked into here.
+unsafe impl Send for LoadedHandle {}
 
 pub(super) struct LoadedAllocator {
     made: Made<abi::Allocator>,
@@ -268,8 +289,7 @@ impl LoadedAllocator {
     pub unsafe fn new(core: &Arc<Core>, this: *const abi::Allocator) -> Result<Self> {
         // SAFETY: the caller vouches.
         let made = unsafe { Made::new(core, this, "an allocator", |table| table.release)? };
-        let bit = u32::try_from(made.table.source).unwrap_or(0);
-        let source = MemorySource::ALL.into_iter().find(|one| one.bit() == bit);
+        let source = MemorySource::of_bit(made.table.source);
         let source = source.ok_or_else(|| {
             core.about(&invalid("an allocator of an unknown source").found(made.table.source))
         })?;

@@ -59,6 +59,10 @@ impl Backend for Idle {
         Err(Error::new(ErrorKind::Unsupported, "idle"))
     }
 
+    fn with_allocator(&self, _: Arc<dyn Allocator>) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::new(Idle { ..*self }))
+    }
+
     fn context(&self, _: &CreationOptions) -> Result<Option<Box<dyn BackendContext>>> {
         match self.there {
             true => Ok(None),
@@ -158,4 +162,45 @@ fn absent_hardware_and_protected_content_take_a_backend_out() {
         "backend A cannot keep protected content: expected capability \
          ProtectedContentAllocation = true"
     );
+}
+
+/// An allocator of memory of this source, of which there is none.
+struct Empty(MemorySource);
+
+impl Allocator for Empty {
+    fn allocate(&self, _: usize, _: usize) -> Result<std::ptr::NonNull<u8>> {
+        Err(Error::new(ErrorKind::OutOfMemory, "none"))
+    }
+
+    unsafe fn free(&self, _: std::ptr::NonNull<u8>) {}
+
+    fn source(&self) -> MemorySource {
+        self.0
+    }
+}
+
+#[test]
+fn protected_content_needs_protected_memory() {
+    for (source, refusal) in [
+        (MemorySource::DmaBufProtected, None),
+        (
+            MemorySource::Malloc,
+            Some(
+                "backend B cannot keep protected content: expected memory of source \
+                 DmaBufProtected, found Malloc",
+            ),
+        ),
+    ] {
+        let mut all = registry(&[("B", true)]);
+        all.configure(&given(&["B.Threads=2"])).unwrap();
+        let id = BackendId::new("B");
+        all.lend(&id, Arc::new(Empty(source))).unwrap();
+        let told: Vec<String> = all.protect().iter().map(|(_, e)| e.to_string()).collect();
+        assert_eq!(told.first().map(String::as_str), refusal);
+        assert_eq!(all.find(&id).is_some(), refusal.is_none());
+        assert!(
+            all.lend(&BackendId::new("C"), Arc::new(Empty(source)))
+                .is_err()
+        );
+    }
 }

@@ -8,15 +8,20 @@ use crate::table::Table;
 use serde_json::json;
 use std::process::ExitCode;
 use tenon::{
-    BackendId, Comparison, CompileOptions, Control, Divergence, Error, ErrorKind, Location,
-    Reproduction, Result, Source, Tensor, Tolerance,
+    BackendId, Comparison, CompileOptions, Control, Divergence, Error, ErrorKind, LoadOptions,
+    Location, Reproduction, Result, Source, Tensor, Tolerance,
 };
 
 pub fn run(flags: &Compare) -> Result<ExitCode> {
     let control = progress::control();
     let backends = backends(flags)?;
     let (loaded, mut given) = open(flags, &control)?;
-    let Loaded { model, package, .. } = &loaded;
+    let Loaded {
+        model,
+        package,
+        runtime,
+        ..
+    } = &loaded;
     let image = load::image_options(model.metadata(), &flags.inputs)?;
     let tensors = given.tensors(&load::signature(model), &flags.inputs, &image)?;
     let inputs: Vec<(&str, &Tensor)> = tensors
@@ -28,11 +33,13 @@ pub fn run(flags: &Compare) -> Result<ExitCode> {
         absolute: flags.absolute,
         steps: flags.steps,
     };
-    let registry = tenon::backends();
-    let found =
-        tenon::compare_backends(package, &registry, backends, &inputs, &tolerance, &control)?;
+    let options = LoadOptions {
+        control,
+        ..LoadOptions::default()
+    };
+    let found = tenon::compare_backends(package, runtime, backends, &inputs, &tolerance, &options)?;
     let written = match &found.divergence {
-        Some(divergence) => Some(divergence.write(&flags.output, &registry)?),
+        Some(divergence) => Some(divergence.write(&flags.output, runtime.backends())?),
         None => None,
     };
     if flags.json {

@@ -13,6 +13,7 @@ use tenon::{
 
 /// A model ready to run, and how long it took to get there.
 pub struct Loaded {
+    pub runtime: Runtime,
     pub model: Model,
     pub package: Package,
     /// `None` when the file was a package.
@@ -55,6 +56,7 @@ pub fn load_with(
     let control = &options.control;
     let mut given = GivenFiles::read(inputs)?;
     let registry = backends(&compiling.loading)?;
+    let runtime = runtime(registry, &compiling.loading);
     let (package, compile_time) = match Source::open(file, control)? {
         Source::Package(package) => {
             no_compile_flags(compiling).map_err(|error| error.at(Location::file(file)))?;
@@ -66,7 +68,7 @@ pub fn load_with(
                 &onnx,
                 compiling,
                 Some((&mut given, inputs)),
-                &registry,
+                runtime.backends(),
                 control,
             )?;
             let package = compiled.into_package()?;
@@ -74,7 +76,6 @@ pub fn load_with(
         }
     };
     let start = Instant::now();
-    let runtime = runtime(registry, &compiling.loading);
     let model = Model::load(&runtime, &package, options);
     let model = model.map_err(|error| error.at(Location::file(file)))?;
     let load_time = start.elapsed();
@@ -84,6 +85,7 @@ pub fn load_with(
     }
     Ok((
         Loaded {
+            runtime,
             model,
             package,
             compile_time,
@@ -95,20 +97,25 @@ pub fn load_with(
 
 /// The built-in backends and those that are loaded; what is passed over is told.
 pub fn backends(flags: &BackendFlags) -> Result<Registry> {
-    let (registry, warnings) = tenon::backends_with(&flags.setup())?;
-    for warning in warnings {
+    let found = tenon::backends_with(&flags.setup())?;
+    for warning in found.passed_over {
         eprintln!("warning: {warning}");
     }
-    Ok(registry)
+    tell_refused(found.refused);
+    Ok(found.registry)
 }
 
 /// A runtime with these backends; those that it goes on without are told.
 pub fn runtime(registry: Registry, flags: &BackendFlags) -> Runtime {
     let (runtime, refused) = tenon::runtime_with(registry, &flags.setup());
+    tell_refused(refused);
+    runtime
+}
+
+fn tell_refused(refused: Vec<(BackendId, Error)>) {
     for (id, error) in refused {
         eprintln!("warning: without backend {id}: {error}");
     }
-    runtime
 }
 
 /// A package is compiled already: flags that would change that are a mistake.

@@ -66,7 +66,27 @@ pub fn run(flags: &Profile) -> Result<()> {
         profile.executions,
         ceiling.gflops,
         ceiling.gigabytes
-    )
+    )?;
+    print_counters(&profile)
+}
+
+/// What backends counted, when they count.
+fn print_counters(profile: &tenon::Profile) -> Result<()> {
+    if !profile.counters.is_empty() {
+        let mut table = Table::new(&["counted", "now", "unit", "backend", "counter"]);
+        for counter in &profile.counters {
+            table.row([
+                counter.change.to_string(),
+                counter.value.to_string(),
+                counter.unit.clone(),
+                counter.backend.clone(),
+                format!("{}: {}", counter.name, counter.doc),
+            ]);
+        }
+        say!("\n{table}")?;
+    }
+    let mut silent = profile.silent.iter();
+    silent.try_for_each(|(backend, why)| say!("no counters of {backend}: {why}"))
 }
 
 fn print(mut rows: Vec<ProfileRow>, top: usize) -> Result<()> {
@@ -115,6 +135,12 @@ fn as_json(profile: &tenon::Profile, ceiling: &Ceiling, rows: &[ProfileRow]) -> 
             "gflops": row.gflops, "gigabytes": row.gigabytes, "of_ceiling": row.of_ceiling,
         })
     };
+    let counter = |counter: &tenon::CounterProfile| {
+        json!({
+            "backend": counter.backend, "name": counter.name, "unit": counter.unit,
+            "doc": counter.doc, "change": counter.change, "value": counter.value,
+        })
+    };
     say!(
         "{}",
         json!({
@@ -122,6 +148,7 @@ fn as_json(profile: &tenon::Profile, ceiling: &Ceiling, rows: &[ProfileRow]) -> 
             "execution_us": micros(profile.elapsed) / profile.executions.max(1) as f64,
             "ceiling": {"gflops": ceiling.gflops, "gigabytes": ceiling.gigabytes},
             "nodes": rows.iter().map(row).collect::<Vec<_>>(),
+            "counters": profile.counters.iter().map(counter).collect::<Vec<_>>(),
         })
     )
 }

@@ -46,3 +46,16 @@ write(
     [value("y", ["batch", 3])],
     [value("t", ["batch", 3])],
 )
+# Three elementwise operators that a backend of the examples takes as one, and two for others.
+write(
+    "chain",
+    [
+        helper.make_node("Mul", ["a", "b"], ["m"], "mul"),
+        helper.make_node("Add", ["m", "c"], ["s"], "add"),
+        helper.make_node("Relu", ["s"], ["r"], "relu"),
+        helper.make_node("Exp", ["r"], ["e"], "exp"),
+        helper.make_node("Neg", ["e"], ["y"], "neg"),
+    ],
+    [value("a", [2, 6]), value("b", [2, 6]), value("c", [2, 6])],
+    [value("y", [2, 6])],
+)

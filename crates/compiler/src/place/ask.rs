@@ -4,7 +4,7 @@ use super::{Asked, Hint, NodePlacement, NodeRefusal, Target, is_view};
 use crate::movement;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tenon_backend::{Backend, BackendId, NodeView, Reason, Refusal, Registry};
+use tenon_backend::{Backend, BackendId, NodeView, Reason, Refusal, Registry, is_reachable};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::operator::OperatorClass;
 use tenon_graph::{Graph, Node, Tensor, TensorType, ValueId};
@@ -74,6 +74,10 @@ impl Operands {
     pub fn asked(&self, backend: &dyn Backend, node: &Node) -> std::result::Result<(), Refusal> {
         fn refs<T>(list: &[Option<T>]) -> Vec<Option<&T>> {
             list.iter().map(Option::as_ref).collect()
+        }
+        if !is_reachable(&backend.handle_factories()) {
+            let text = "tensors cannot pass between its memory and plain memory".into();
+            return Err(Reason::Other { text }.into());
         }
         backend.supports(&NodeView {
             op: node.op,

@@ -3,9 +3,16 @@
 use super::*;
 use crate::{CompileOptions, OnnxModel, random_tensor};
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
-use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan, WorkloadSpec};
-use tenon_tensor::npy;
+use std::sync::atomic::{AtomicU32, Ordering};
+use tenon_backend::{
+    Backend, CpuLevel, NodeView, Operands, Refusal, Registry, Workload, WorkloadPlan, WorkloadSpec,
+};
+use tenon_base::Control;
+use tenon_compiler::{CpuNode, compile_nodes};
+use tenon_graph::Graph;
+use tenon_tensor::{BufferMut, DataType, npy};
 
 /// CpuRef under another name, with one operator that computes a wrong number.
 struct Planted {
@@ -13,16 +20,20 @@ struct Planted {
     operator: &'static str,
     /// What is added to the first number.
     error: f32,
+    /// How often the operator was executed.
+    executions: Arc<AtomicU32>,
 }
 
 struct Wrong {
     inner: Box<dyn Workload>,
     error: f32,
+    executions: Arc<AtomicU32>,
 }
 
 impl Workload for Wrong {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         self.inner.execute(operands)?;
+        self.executions.fetch_add(1, Ordering::Relaxed);
         operands.split().1.slice::<f32>(0)?[0] += self.error;
         Ok(())
     }
@@ -51,6 +62,7 @@ impl Backend for Planted {
             true => Box::new(Wrong {
                 inner,
                 error: self.error,
+                executions: self.executions.clone(),
             }),
             false => inner,
         })
@@ -58,15 +70,25 @@ impl Backend for Planted {
 }
 
 fn registry(operator: &'static str, error: f32) -> Registry {
+    counted(operator, error).0
+}
+
+fn counted(operator: &'static str, error: f32) -> (Registry, Arc<AtomicU32>) {
+    let executions = Arc::new(AtomicU32::new(0));
     let mut registry = tenon_builtin::registry();
     let inner = registry.find(&BackendId::new("CpuRef")).unwrap().clone();
     let planted = Planted {
         inner,
         operator,
         error,
+        executions: executions.clone(),
     };
     registry.register(Arc::new(planted)).unwrap();
-    registry
+    (registry, executions)
+}
+
+fn runtime(registry: &Registry) -> Runtime {
+    Runtime::new(registry.clone(), tenon_builtin::kernels())
 }
 
 const BOTH: [BackendId; 2] = [BackendId::new("Planted"), BackendId::new("CpuRef")];
@@ -95,23 +117,28 @@ fn compare(
     inputs: &[(String, Tensor)],
 ) -> Result<Comparison> {
     let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|(name, x)| (name.as_str(), x)).collect();
-    let tolerance = Tolerance::default();
+    let options = LoadOptions {
+        native_nodes: true,
+        ..LoadOptions::default()
+    };
     compare_backends(
         package,
-        registry,
+        &runtime(registry),
         backends,
         &inputs,
-        &tolerance,
-        &Control::new(),
+        &Tolerance::default(),
+        &options,
     )
 }
 
 #[test]
 fn a_planted_operator_is_found_and_written_as_a_package() {
-    let registry = registry("tenon.Attention", 0.5);
+    let (registry, executions) = counted("tenon.Attention", 0.5);
     let (package, inputs) = bert(&registry, &BOTH);
     let found = compare(&package, &registry, BOTH, &inputs).unwrap();
     let divergence = found.divergence.as_ref().expect("the planted operator");
+    // The second one did not run.
+    assert_eq!(executions.load(Ordering::Relaxed), 1);
     assert_eq!(divergence.operator, "tenon.Attention");
     // The first of two, with operators before it that agree to the bit.
     assert!(found.compared.len() > 3, "{:?}", found.compared);
@@ -140,8 +167,7 @@ fn a_planted_operator_is_found_and_written_as_a_package() {
     let expected = crate::read_npz_outputs(&written.arrays).unwrap();
     assert_eq!(arrays.len(), inputs.len() + expected.len());
     let one = Package::open(&written.package, &Control::new()).unwrap();
-    let runtime = Runtime::new(registry.clone(), tenon_builtin::kernels());
-    let model = Model::load(&runtime, &one, &LoadOptions::default()).unwrap();
+    let model = Model::load(&runtime(&registry), &one, &LoadOptions::default()).unwrap();
     assert_eq!(model.placement().nodes.len(), 1);
     assert_eq!(model.placement().nodes[0].backend, "Planted");
     let named: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, x)| (n.as_str(), x)).collect();
@@ -162,6 +188,65 @@ fn the_package_may_be_of_either_backend() {
     let divergence = found.divergence.expect("the planted operator");
     let [wrong, right] = divergence.worst;
     assert!((wrong - right - 0.5).abs() < 1e-6, "{wrong} {right}");
+}
+
+/// x -> MatMul -> `twice`, a function of a library -> Sigmoid -> y
+fn of_several_nodes(registry: &Registry) -> Package {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("libtwice.so");
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-I"])
+        .arg(root.join("include"))
+        .arg(root.join("crates/runtime/tests/data/cpu_nodes.c"))
+        .args(["-lm", "-o"])
+        .arg(&file)
+        .status();
+    assert!(built.expect("a C compiler called cc").success());
+    let library = std::fs::read(file).unwrap();
+    let mut graph: Graph =
+        r#"graph "cut" (%x: f32[2, 3], %w: f32[3, 3], %d: f32[2, 3]) -> (%y, %m) {
+          %m = MatMul(%x, %w)
+          %y = Sigmoid(%d)
+        }"#
+        .parse()
+        .unwrap();
+    graph.infer_types().unwrap();
+    let twice = CpuNode {
+        name: "twice".into(),
+        operator: "test.Twice".into(),
+        inputs: vec!["m".into()],
+        outputs: vec!["d".into()],
+        library: BufferMut::copy_of(&library).unwrap().freeze(),
+        symbol: "twice".into(),
+    };
+    let mut options = tenon_compiler::Options::new(registry);
+    options.backends = BOTH.to_vec();
+    let compiled = compile_nodes(graph, vec![twice], 1, &options).unwrap();
+    crate::Compiled::from(compiled).into_package().unwrap()
+}
+
+#[test]
+fn a_package_of_several_nodes_is_compared_through_all_of_them() {
+    let numbers = |shape: [usize; 2], scale: f32| {
+        let all: Vec<f32> = (0..shape[0] * shape[1]).map(|i| i as f32 * scale).collect();
+        Tensor::from_slice(shape, &all).unwrap()
+    };
+    let inputs = [
+        ("x".to_owned(), numbers([2, 3], 0.25)),
+        ("w".to_owned(), numbers([3, 3], -0.5)),
+    ];
+    let right = registry("Sigmoid", 0.0);
+    let found = compare(&of_several_nodes(&right), &right, BOTH, &inputs).unwrap();
+    assert!(found.divergence.is_none());
+    let operators: Vec<&str> = found.compared.iter().map(|node| node.operator).collect();
+    assert_eq!(operators, ["tenon.MatMul", "Sigmoid"]);
+    assert_eq!(found.others, 1);
+
+    let wrong = registry("Sigmoid", 0.5);
+    let found = compare(&of_several_nodes(&wrong), &wrong, BOTH, &inputs).unwrap();
+    let divergence = found.divergence.expect("the planted operator");
+    assert_eq!((divergence.operator, found.compared.len()), ("Sigmoid", 1));
 }
 
 #[test]

@@ -22,8 +22,8 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// The inputs; nothing else is made yet.
-    pub fn new(contents: &Contents, calls: &[WorkloadCall], inputs: &[(&str, &Tensor)]) -> Self {
+    /// None is there yet.
+    pub fn new(contents: &Contents, calls: &[WorkloadCall]) -> Self {
         let variables = &contents.variables;
         let names: Vec<String> = variables.iter().map(|v| v.name.clone()).collect();
         let ids = (0u32..).map(VariableId);
@@ -46,13 +46,6 @@ impl Values {
                 values.last.insert(values.base_of(id), index);
             }
         }
-        for port in &contents.tenon.inputs {
-            let given = inputs.iter().find(|(name, _)| *name == port.name);
-            if let Some((_, tensor)) = given {
-                let buffer = tensor.buffer().clone();
-                values.bytes.insert(port.var_id, buffer);
-            }
-        }
         values
     }
 
@@ -60,7 +53,7 @@ impl Values {
         self.base.get(&id).copied().unwrap_or(id)
     }
 
-    /// Keeps what was made, when a call needs it.
+    /// Keeps what was given or made, when a call needs it.
     pub fn keep(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let Some(&id) = self.ids.get(name) else {
             return Ok(());

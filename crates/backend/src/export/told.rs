@@ -1,0 +1,65 @@
+//! What the table of an exported backend points to.
+
+use crate::border::named_values;
+use crate::{Backend, OptionScope};
+use tenon_backend_abi as abi;
+
+/// What a table points to: texts, and the structs and lists over them.
+pub(super) struct Told {
+    pub description: String,
+    pub capabilities: Vec<crate::Capability>,
+    pub options: Vec<crate::OptionDef>,
+    pub factories: Vec<crate::HandleFactory>,
+    pub values: (Box<[abi::NamedValue]>, Box<[*const abi::NamedValue]>),
+    _defaults: (Box<[abi::NamedValue]>, Box<[*const abi::NamedValue]>),
+    _option_structs: Box<[abi::BackendOption]>,
+    pub option_list: Box<[*const abi::BackendOption]>,
+    _factory_structs: Box<[abi::HandleFactory]>,
+    pub factory_list: Box<[*const abi::HandleFactory]>,
+}
+
+impl Told {
+    pub fn of(backend: &dyn Backend) -> Self {
+        let capabilities = backend.capabilities();
+        let options = backend.options();
+        let factories = backend.handle_factories();
+        let values = named_values(capabilities.iter().map(|one| (&*one.name, &one.value)));
+        let defaults = named_values(options.iter().map(|one| (&*one.name, &one.default)));
+        let option_structs: Box<[_]> = options
+            .iter()
+            .zip(&defaults.1)
+            .map(|(option, value)| abi::BackendOption {
+                size: size_of::<abi::BackendOption>(),
+                value: *value,
+                scope: match option.scope {
+                    OptionScope::Model => abi::scope::MODEL,
+                    OptionScope::Creation => abi::scope::CREATION,
+                },
+                doc: abi::Text::of(&option.doc),
+            })
+            .collect();
+        let factory_structs: Box<[_]> = factories
+            .iter()
+            .map(|factory| abi::HandleFactory {
+                size: size_of::<abi::HandleFactory>(),
+                name: abi::Text::of(&factory.id),
+                import_sources: factory.import.0,
+                export_sources: factory.export.0,
+                map: factory.map.into(),
+                padding: factory.padding.into(),
+            })
+            .collect();
+        Self {
+            description: backend.description(),
+            option_list: option_structs.iter().map(|one| &raw const *one).collect(),
+            factory_list: factory_structs.iter().map(|one| &raw const *one).collect(),
+            capabilities,
+            options,
+            factories,
+            values,
+            _defaults: defaults,
+            _option_structs: option_structs,
+            _factory_structs: factory_structs,
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Tensors as the operands of a workload that is executed by itself.
+
+use crate::{
+    Backend, EdgeStrategy, HandleFactory, ImportedMemory, MemorySource, Operands, RawOperand,
+    TensorHandle, Workload, edge_strategy,
+};
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_tensor::{ALIGNMENT, BufferMut, Tensor, TensorType};
+
+/// Tensors as the operands of a workload: inputs are shared, outputs and scratch memory are owned.
+pub struct OwnedOperands {
+    inputs: Vec<Option<Input>>,
+    outputs: Vec<Option<Output>>,
+    scratch: BufferMut,
+}
+
+struct Input {
+    /// Before the tensor, of whose memory it may be made.
+    handle: Option<Handle>,
+    tensor: Tensor,
+}
+
+struct Output {
+    handle: Option<Handle>,
+    ty: TensorType,
+    bytes: BufferMut,
+}
+
+/// A tensor where the backend has it.
+struct Handle {
+    tensor: Box<dyn TensorHandle>,
+    /// It is memory of its own, to and from which elements are copied.
+    copied: bool,
+}
+
+impl OwnedOperands {
+    /// Operands that read `inputs` and write new memory for outputs of the given types, for the
+    /// workload of a backend that works in plain memory.
+    pub fn new(
+        inputs: &[Option<&Tensor>],
+        outputs: &[Option<TensorType>],
+        scratch_bytes: usize,
+    ) -> Result<Self> {
+        Self::made(inputs, outputs, scratch_bytes, |_, _| Ok(None))
+    }
+
+    /// The same for a workload of `backend`: where it has tensor memory of its own, they are there.
+    pub fn of(
+        backend: &dyn Backend,
+        inputs: &[Option<&Tensor>],
+        outputs: &[Option<TensorType>],
+        scratch_bytes: usize,
+    ) -> Result<Self> {
+        let factories = backend.handle_factories();
+        Self::made(inputs, outputs, scratch_bytes, |ty, start| {
+            handle(backend, &factories, ty, start)
+        })
+    }
+
+    /// `handle` makes the tensor of a backend for memory that outlives it.
+    fn made(
+        inputs: &[Option<&Tensor>],
+        outputs: &[Option<TensorType>],
+        scratch_bytes: usize,
+        handle: impl Fn(&TensorType, *mut u8) -> Result<Option<Handle>>,
+    ) -> Result<Self> {
+        let input = |tensor: &Tensor| {
+            let tensor = aligned(tensor)?;
+            let start = tensor.bytes().as_ptr().cast_mut();
+            let mut handle = handle(tensor.ty(), start)?;
+            if let Some(handle) = handle.as_mut().filter(|handle| handle.copied) {
+                handle.tensor.copy_in(tensor.bytes())?;
+            }
+            Ok(Input { handle, tensor })
+        };
+        let output = |ty: &TensorType| {
+            let mut bytes = BufferMut::zeroed(ty.bytes())?;
+            Ok(Output {
+                handle: handle(ty, bytes.as_mut_ptr())?,
+                ty: ty.clone(),
+                bytes,
+            })
+        };
+        Ok(Self {
+            inputs: inputs
+                .iter()
+                .map(|tensor| tensor.map(input).transpose())
+                .collect::<Result<_>>()?,
+            outputs: outputs
+                .iter()
+                .map(|ty| ty.as_ref().map(output).transpose())
+                .collect::<Result<_>>()?,
+            scratch: BufferMut::zeroed(scratch_bytes)?,
+        })
+    }
+
+    /// Executes `workload` on them; may be called again.
+    pub fn execute(&mut self, workload: &dyn Workload) -> Result<()> {
+        let read = |input: &Input| {
+            let plain = input.tensor.bytes().as_ptr().cast_mut();
+            RawOperand::new(start(&input.handle, plain), input.tensor.bytes().len())
+        };
+        let write = |output: &mut Output| {
+            let plain = output.bytes.as_mut_ptr();
+            RawOperand::new(start(&output.handle, plain), output.bytes.len())
+        };
+        let inputs: Vec<RawOperand> = self
+            .inputs
+            .iter()
+            .map(|input| input.as_ref().map_or(RawOperand::NONE, read))
+            .collect();
+        let outputs: Vec<RawOperand> = self
+            .outputs
+            .iter_mut()
+            .map(|output| output.as_mut().map_or(RawOperand::NONE, write))
+            .collect();
+        let scratch = RawOperand::new(self.scratch.as_mut_ptr(), self.scratch.len());
+        // SAFETY: inputs are shared tensors, which nobody writes; outputs and scratch are memory
+        // of this value alone, borrowed mutably for the call, and all of them apart. Where they are
+        // tensors of the backend, it vouches for them (`TensorHandle`).
+        let mut operands = unsafe { Operands::new(&inputs, &outputs, scratch) };
+        workload.execute(&mut operands)?;
+        for output in self.outputs.iter_mut().flatten() {
+            if let Some(handle) = output.handle.as_ref().filter(|handle| handle.copied) {
+                handle.tensor.copy_out(&mut output.bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The outputs, `None` where one was not wanted.
+    pub fn into_outputs(self) -> Result<Vec<Option<Tensor>>> {
+        let tensor = |output: Output| {
+            drop(output.handle);
+            Tensor::new(output.ty, output.bytes.freeze())
+        };
+        self.outputs
+            .into_iter()
+            .map(|output| output.map(tensor).transpose())
+            .collect()
+    }
+}
+
+fn start(handle: &Option<Handle>, plain: *mut u8) -> *mut u8 {
+    handle
+        .as_ref()
+        .map_or(plain, |handle| handle.tensor.start())
+}
+
+/// The tensor of a backend for plain memory at `start`, which outlives it; `None` for a backend that
+/// works there.
+fn handle(
+    backend: &dyn Backend,
+    factories: &[HandleFactory],
+    ty: &TensorType,
+    start: *mut u8,
+) -> Result<Option<Handle>> {
+    let (Some(factory), true) = (factories.first(), ty.bytes() > 0) else {
+        return Ok(None);
+    };
+    let memory = ImportedMemory {
+        start,
+        bytes: ty.bytes(),
+        source: MemorySource::Malloc,
+    };
+    let (tensor, copied) = match edge_strategy(&[], factories) {
+        // SAFETY: the memory is that of the tensor or of the output that keeps the handle.
+        Some(EdgeStrategy::Export) => unsafe {
+            (backend.import_tensor(&factory.id, ty, memory)?, false)
+        },
+        Some(_) => (backend.tensor_handle(&factory.id, ty)?, true),
+        None => {
+            let text = format!(
+                "plain memory cannot pass to {} of {}",
+                factory.id,
+                backend.id()
+            );
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
+    };
+    Ok(Some(Handle { tensor, copied }))
+}
+
+/// The tensor, copied if its bytes are not aligned as a workload may expect them.
+fn aligned(tensor: &Tensor) -> Result<Tensor> {
+    if (tensor.bytes().as_ptr() as usize).is_multiple_of(ALIGNMENT) {
+        return Ok(tensor.clone());
+    }
+    Tensor::new(
+        tensor.ty().clone(),
+        BufferMut::copy_of(tensor.bytes())?.freeze(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_are_aligned() {
+        let whole = Tensor::from_slice([20], &[7i8; 20]).unwrap();
+        let ty = TensorType::new(tenon_tensor::DataType::I8, [8]).unwrap();
+        let part = Tensor::new(ty, whole.buffer().slice(3..11).unwrap()).unwrap();
+        let again = aligned(&part).unwrap();
+        assert_eq!(again.bytes().as_ptr() as usize % ALIGNMENT, 0);
+        assert_eq!(again, part);
+    }
+}

@@ -1,0 +1,266 @@
+//! Backends that are loaded from libraries, through the command line.
+
+mod common;
+
+use common::{done, folder, repository, tenon, tiny};
+use std::path::Path;
+use std::process::Command;
+
+/// Builds a C file of the repository, or a text, as `name` in `folder`.
+fn build(folder: &Path, source: &str, name: &str) {
+    let done = Command::new("cc")
+        .args([
+            "-std=gnu11",
+            "-O1",
+            "-shared",
+            "-fPIC",
+            "-I",
+            &repository("include"),
+        ])
+        .args([source, "-o", name])
+        .current_dir(folder)
+        .output()
+        .expect("a C compiler called cc");
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+}
+
+fn example(folder: &Path) {
+    let source = repository("examples/backend-c/example_backend.c");
+    build(folder, &source, "Example_C_backend.so");
+}
+
+#[test]
+fn a_model_runs_on_a_loaded_backend() {
+    let folder = folder();
+    example(folder.path());
+    let here = folder.path().to_str().unwrap().to_owned();
+    let model = tiny("chain");
+    let loading = [
+        "--backend-path",
+        &here,
+        "--backends",
+        "ExampleC,CpuAcc,CpuRef",
+    ];
+    let run = ["run", &model, "--random", "1", "--json"];
+    let answer = |flags: &[&str]| {
+        let all: Vec<&str> = run.iter().chain(flags).copied().collect();
+        let text = done(folder.path(), &all);
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()
+    };
+    let (plain, loaded) = (answer(&[]), answer(&loading));
+    let placement = loaded["placement"].as_str().unwrap();
+    assert!(placement.contains("ExampleC"), "{placement}");
+    let values = |answer: &serde_json::Value| -> Vec<f64> {
+        let list = answer["outputs"][0]["values"].as_array().unwrap();
+        list.iter().map(|value| value.as_f64().unwrap()).collect()
+    };
+    for (plain, loaded) in values(&plain).iter().zip(values(&loaded)) {
+        assert!(
+            (plain - loaded).abs() <= 1e-4 * plain.abs().max(1.0),
+            "{plain} {loaded}"
+        );
+    }
+
+    let mut compile = vec!["compile", &model, "-o", "chain.neff"];
+    compile.extend(loading);
+    done(folder.path(), &compile);
+    let run = ["run", "chain.neff", "--random", "1", "--quiet"];
+    let answer = tenon(folder.path(), &run);
+    assert_eq!(answer.status, Some(1));
+    assert!(
+        answer.err.contains("backend 'ExampleC' is not there"),
+        "{}",
+        answer.err
+    );
+    let found: Vec<&str> = run.into_iter().chain(["--backend-path", &here]).collect();
+    done(folder.path(), &found);
+}
+
+#[test]
+fn options_are_listed_taken_and_refused() {
+    let folder = folder();
+    example(folder.path());
+    let here = folder.path().to_str().unwrap().to_owned();
+    let text = done(folder.path(), &["backends", "--backend-path", &here]);
+    assert!(
+        text.contains("ExampleC.Scale: factor of what a chain makes (model, float, default 1)"),
+        "{text}"
+    );
+    let flags = ["backends", "--backend-path", &here, "--backend-option"];
+    let with = |option: &str| {
+        let flags: Vec<&str> = flags.into_iter().chain([option]).collect();
+        tenon(folder.path(), &flags)
+    };
+    assert_eq!(with("ExampleC.Scale=2.5").status, Some(0));
+    let wrong = with("ExampleC.Scale=big");
+    assert_eq!(wrong.status, Some(1));
+    let expected = "option ExampleC.Scale: the value is of another kind: expected float, found big";
+    assert!(wrong.err.contains(expected), "{}", wrong.err);
+    assert_eq!(with("Scale").status, Some(2));
+}
+
+#[test]
+fn libraries_are_listed_and_what_is_passed_over() {
+    let folder = folder();
+    example(folder.path());
+    std::fs::write(folder.path().join("Broken_Text_backend.so"), "text").unwrap();
+    let here = folder.path().to_str().unwrap().to_owned();
+    let text = done(folder.path(), &["plugin", "list", "--backend-path", &here]);
+    assert!(
+        text.contains("ExampleC") && text.contains("cannot be opened"),
+        "{text}"
+    );
+    let text = done(
+        folder.path(),
+        &["plugin", "list", "--backend-path", &here, "--json"],
+    );
+    let list: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(list["libraries"][0]["problem"], "not-a-library");
+    assert_eq!(list["libraries"][1]["id"], "ExampleC");
+    let text = done(folder.path(), &["plugin", "list", "--backend-path", "here"]);
+    assert!(
+        text.contains("passed over: here: the path is not absolute"),
+        "{text}"
+    );
+
+    let listed = tenon(folder.path(), &["backends", "--backend-path", &here]);
+    assert_eq!(listed.status, Some(0));
+    assert!(listed.err.contains("warning: ") && listed.out.contains("ExampleC"));
+}
+
+#[test]
+fn the_folders_of_the_environment_are_looked_in() {
+    let folder = folder();
+    example(folder.path());
+    let listed = Command::new(env!("CARGO_BIN_EXE_tenon"))
+        .args(["backends", "--json"])
+        .env("TENON_BACKEND_PATH", folder.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(listed.stdout).unwrap();
+    let list: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let ids: Vec<&str> = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|b| b["id"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids, ["CpuAcc", "CpuRef", "ExampleC"]);
+}
+
+#[test]
+fn a_library_is_checked_and_a_crash_is_a_failed_check() {
+    let folder = folder();
+    example(folder.path());
+    let text = done(folder.path(), &["plugin", "check", "Example_C_backend.so"]);
+    assert!(text.contains("passed  results beside CpuRef: "), "{text}");
+    assert!(text.contains(" 0 failed, "), "{text}");
+
+    let source = "#include <stdlib.h>\n#include <stdint.h>\n\
+        const char *GetBackendId(void) { return \"Crash\"; }\n\
+        void GetVersion(uint32_t *a, uint32_t *b) { *a = 1; *b = 0; }\n\
+        void *BackendFactory(void) { abort(); }\n";
+    std::fs::write(folder.path().join("crash.c"), source).unwrap();
+    build(folder.path(), "crash.c", "Test_Crash_backend.so");
+    let answer = tenon(folder.path(), &["plugin", "check", "Test_Crash_backend.so"]);
+    assert_eq!(answer.status, Some(1));
+    assert!(
+        answer.out.contains("FAILED  the process survives: "),
+        "{}",
+        answer.out
+    );
+    let check = ["plugin", "check", "Test_Crash_backend.so", "--json"];
+    let answer = tenon(folder.path(), &check);
+    let report: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
+    assert_eq!(report["failed"], 1);
+
+    let answer = tenon(folder.path(), &["plugin", "check", "none.so", "--json"]);
+    assert_eq!(answer.status, Some(1));
+    let report: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
+    assert_eq!(report["checks"][0]["check"], "exports and version");
+}
+
+/// A crash in a callback on a thread of the library's own.
+#[test]
+fn a_crash_on_a_thread_of_a_library_is_a_failed_check() {
+    let folder = folder();
+    let source = "#include <pthread.h>\n#include <stdlib.h>\n#include <tenon/backend.h>\n\
+        static void *crash(void *x) { (void)x; abort(); }\n\
+        static const tenon_failure *supports(const tenon_backend *b, const tenon_node *n) {\n\
+            pthread_t t; (void)b; (void)n;\n\
+            pthread_create(&t, NULL, crash, NULL); pthread_join(t, NULL); return NULL; }\n\
+        static const tenon_failure *workload(const tenon_backend *b, const tenon_node *n,\n\
+            const tenon_memory_manager *m, const tenon_workload **w) {\n\
+            (void)m; (void)w; return supports(b, n); }\n\
+        static const tenon_backend table = {.size = sizeof table, .supports = supports,\n\
+            .workload = workload};\n\
+        const char *GetBackendId(void) { return \"Crash\"; }\n\
+        void GetVersion(uint32_t *a, uint32_t *b) { *a = 1; *b = 0; }\n\
+        void *BackendFactory(void) { return (void *)&table; }\n";
+    std::fs::write(folder.path().join("crash.c"), source).unwrap();
+    build(folder.path(), "crash.c", "Test_Crash_backend.so");
+    let check = ["plugin", "check", "Test_Crash_backend.so", "--json"];
+    let answer = tenon(folder.path(), &check);
+    assert_eq!(answer.status, Some(1));
+    let report: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
+    assert_eq!(report["checks"][0]["check"], "the process survives");
+    // Whoever does not use it is not concerned.
+    let here = folder.path().to_str().unwrap();
+    let flags = [
+        "run",
+        &tiny("chain"),
+        "--random",
+        "1",
+        "--quiet",
+        "--backend-path",
+        here,
+    ];
+    done(folder.path(), &flags);
+}
+
+#[test]
+fn protected_content_does_without_backends_that_cannot_keep_it() {
+    let folder = folder();
+    let model = tiny("chain");
+    let flags = ["run", &model, "--random", "1", "--protected-content"];
+    let answer = tenon(folder.path(), &flags);
+    assert_eq!(answer.status, Some(1), "{}", answer.err);
+    for id in ["CpuAcc", "CpuRef"] {
+        let told = format!(
+            "warning: without backend {id}: backend {id} cannot keep protected content: \
+             expected capability ProtectedContentAllocation = true"
+        );
+        assert!(answer.err.contains(&told), "{}", answer.err);
+    }
+    assert!(
+        answer.err.contains("no backend has this name"),
+        "{}",
+        answer.err
+    );
+}
+
+#[test]
+fn a_loaded_backend_is_compared_with_another() {
+    let folder = folder();
+    example(folder.path());
+    let here = folder.path().to_str().unwrap();
+    let flags = [
+        "compare",
+        &tiny("batch"),
+        "--dim",
+        "batch=2",
+        "--random",
+        "1",
+        "--backend-path",
+        here,
+        "--backends",
+        "ExampleC,CpuRef",
+    ];
+    let text = done(folder.path(), &flags);
+    let expected = "1 operators agree on ExampleC and CpuRef; the largest difference is 0";
+    assert!(text.contains(expected), "{text}");
+}

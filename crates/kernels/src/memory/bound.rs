@@ -1,0 +1,85 @@
+//! Inputs and outputs that stay from one execution to the next.
+
+use super::tensors::Imported;
+use crate::Variables;
+use std::sync::Arc;
+use tenon_tensor::{BufferMut, Tensor};
+
+/// The caller's inputs and outputs, and what backends made of their memory: it is imported in the
+/// first execution and used by those that follow.
+pub struct BoundPorts {
+    /// Before the memory that they are made of.
+    pub(super) imported: Imported,
+    /// The variables of the program that imported it.
+    table: Option<Arc<Variables>>,
+    inputs: Vec<Option<Tensor>>,
+    outputs: Vec<BufferMut>,
+}
+
+impl BoundPorts {
+    /// As many inputs, none of which is there yet, and these outputs.
+    pub fn new(inputs: usize, outputs: Vec<BufferMut>) -> Self {
+        Self {
+            imported: Imported::default(),
+            table: None,
+            inputs: vec![None; inputs],
+            outputs,
+        }
+    }
+
+    /// Gives an input by position; one that the program does not have is forgotten.
+    pub fn set_input(&mut self, index: usize, tensor: &Tensor) {
+        // Made of the memory that the tensor before may be the last to keep.
+        self.imported.clear();
+        if let Some(input) = self.inputs.get_mut(index) {
+            *input = Some(tensor.clone());
+        }
+    }
+
+    /// The inputs.
+    pub fn inputs(&self) -> &[Option<Tensor>] {
+        &self.inputs
+    }
+
+    /// The outputs, as the last execution left them.
+    pub fn outputs(&self) -> &[BufferMut] {
+        &self.outputs
+    }
+
+    /// The bytes of the inputs that are there, and of the outputs.
+    pub fn bytes(&mut self) -> (impl Iterator<Item = &[u8]>, impl Iterator<Item = &mut [u8]>) {
+        let Self {
+            inputs, outputs, ..
+        } = self;
+        (bytes(inputs), bytes_mut(outputs))
+    }
+
+    /// The same, and what backends made of them for the program of `table`.
+    pub(super) fn parts(
+        &mut self,
+        table: &Arc<Variables>,
+    ) -> (
+        impl Iterator<Item = &[u8]>,
+        impl Iterator<Item = &mut [u8]>,
+        &mut Imported,
+    ) {
+        let known = self.table.as_ref();
+        if !known.is_some_and(|known| Arc::ptr_eq(known, table)) {
+            self.imported.clear();
+            self.table = Some(table.clone());
+        }
+        (
+            bytes(&self.inputs),
+            bytes_mut(&mut self.outputs),
+            &mut self.imported,
+        )
+    }
+}
+
+fn bytes(inputs: &[Option<Tensor>]) -> impl Iterator<Item = &[u8]> {
+    inputs.iter().flatten().map(Tensor::bytes)
+}
+
+fn bytes_mut(outputs: &mut [BufferMut]) -> impl Iterator<Item = &mut [u8]> {
+    outputs.iter_mut().map(|output| &mut output[..])
+}

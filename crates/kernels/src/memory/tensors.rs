@@ -1,0 +1,318 @@
+//! The tensors of one execution that lie in memory of backends, and where the newest bytes of each
+//! are.
+//!
+//! A tensor stands for a span of plain memory. What a workload of its backend writes stays there
+//! until a kernel of someone else reads one of the span's bytes; what others write is copied in when
+//! a workload of the backend reads it. Tensors that pass between workloads of one backend are never
+//! copied.
+
+use crate::places::{Origin, Place};
+use crate::variables::Span;
+use std::sync::Arc;
+use tenon_backend::{ImportedMemory, MemorySource, RawOperand, TensorHandle};
+use tenon_base::{Error, ErrorKind, Result};
+
+#[derive(Default)]
+pub(super) struct Tensors(Vec<Slot>);
+
+/// Tensors made of memory of the caller that stays between executions, by position.
+#[derive(Default)]
+pub(super) struct Imported(Vec<Option<Box<dyn TensorHandle>>>);
+
+impl Imported {
+    /// Drops them.
+    pub fn clear(&mut self) {
+        // What is made of another goes first.
+        while self.0.pop().is_some() {}
+    }
+}
+
+impl Drop for Imported {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+struct Slot {
+    place: Arc<Place>,
+    /// Made when first needed.
+    handle: Option<Box<dyn TensorHandle>>,
+    newest: Newest,
+}
+
+/// Where the newest bytes of a span are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Newest {
+    Plain,
+    Both,
+    Backend,
+}
+
+/// The first byte of a span in plain memory.
+pub(super) type Plain<'a> = &'a dyn Fn(&Span) -> Result<*mut u8>;
+
+/// The operand of a kernel: its span, and the position of its tensor when a backend has it.
+pub(super) type Touched<'a> = (&'a Span, Option<usize>);
+
+impl Tensors {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn extend(&mut self, places: Vec<Arc<Place>>) {
+        self.0.extend(places.into_iter().map(|place| Slot {
+            place,
+            handle: None,
+            newest: Newest::Plain,
+        }));
+    }
+
+    /// An execution begins: what lies in plain memory that `changes` is new.
+    pub fn begin(&mut self, changes: impl Fn(&Span) -> bool) {
+        for slot in &mut self.0 {
+            if changes(&slot.place.span) {
+                slot.newest = Newest::Plain;
+            }
+        }
+    }
+
+    /// Takes what was made of the caller's memory before.
+    pub fn bring(&mut self, imported: &mut Imported, of_caller: impl Fn(&Span) -> bool) {
+        for index in 0..self.0.len() {
+            if self.is_made_of(index, &of_caller) {
+                self.0[index].handle = imported.0.get_mut(index).and_then(Option::take);
+            }
+        }
+    }
+
+    /// Gives back what is made of the caller's memory where that `stays`, and drops the others.
+    pub fn leave(
+        &mut self,
+        imported: &mut Imported,
+        of_caller: impl Fn(&Span) -> bool,
+        stays: impl Fn(&Span) -> bool,
+    ) {
+        // What is made of another goes first.
+        for index in (0..self.0.len()).rev() {
+            if !self.is_made_of(index, &of_caller) {
+                continue;
+            }
+            let handle = self.0[index].handle.take();
+            if handle.is_some() && stays(&self.0[index].place.span) {
+                if imported.0.len() <= index {
+                    imported.0.resize_with(self.0.len(), || None);
+                }
+                imported.0[index] = handle;
+            }
+        }
+    }
+
+    /// Whether a tensor is made of plain memory that is `chosen`.
+    fn is_made_of(&self, index: usize, chosen: impl Fn(&Span) -> bool) -> bool {
+        let place = &self.0[self.root(index)].place;
+        place.origin == Origin::Plain && chosen(&place.span)
+    }
+
+    /// Before a kernel that reads and writes these operands.
+    ///
+    /// # Safety
+    /// `plain` answers where the bytes of spans lie, which nobody else touches during the call.
+    pub unsafe fn enter<'s>(
+        &mut self,
+        reads: impl Iterator<Item = Touched<'s>>,
+        writes: impl Iterator<Item = Touched<'s>>,
+        plain: Plain<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller vouches.
+        unsafe {
+            for (span, position) in reads {
+                match position {
+                    None => self.settle(span, plain)?,
+                    Some(position) => self.refresh(position, plain)?,
+                }
+            }
+            for (span, position) in writes {
+                let root = position.map(|position| self.root(position));
+                self.overwrite(span, root, plain)?;
+                if let (Some(position), Some(root)) = (position, root) {
+                    self.make(position, plain)?;
+                    self.0[root].newest = Newest::Backend;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the newest bytes of a span in plain memory.
+    ///
+    /// # Safety
+    /// As for [`Tensors::enter`].
+    pub unsafe fn settle(&mut self, span: &Span, plain: Plain<'_>) -> Result<()> {
+        // SAFETY: the caller vouches.
+        unsafe { self.settle_all(|own| own.overlaps(span), plain) }
+    }
+
+    /// Has the newest bytes of all spans that are `chosen` in plain memory.
+    ///
+    /// # Safety
+    /// As for [`Tensors::enter`].
+    pub unsafe fn settle_all(
+        &mut self,
+        chosen: impl Fn(&Span) -> bool,
+        plain: Plain<'_>,
+    ) -> Result<()> {
+        for slot in &mut self.0 {
+            if slot.newest == Newest::Backend && chosen(&slot.place.span) {
+                // SAFETY: the caller vouches.
+                unsafe { slot.copy_out(plain)? };
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the tensor of a position starts.
+    pub fn operand(&self, position: usize) -> Result<RawOperand> {
+        let slot = self.0.get(position);
+        let made = slot.and_then(|slot| Some((slot, slot.handle.as_ref()?)));
+        let (slot, handle) = made.ok_or_else(|| missing(position))?;
+        Ok(RawOperand::new(handle.start(), slot.place.span.len))
+    }
+
+    /// The tensor whose bytes that of a position are.
+    fn root(&self, mut position: usize) -> usize {
+        while let Origin::Tensor(of, _) = self.0[position].place.origin {
+            position = of;
+        }
+        position
+    }
+
+    /// Has the newest bytes in the tensor of a position.
+    ///
+    /// # Safety
+    /// As for [`Tensors::enter`].
+    unsafe fn refresh(&mut self, position: usize, plain: Plain<'_>) -> Result<()> {
+        let root = self.root(position);
+        // SAFETY: the caller vouches.
+        unsafe {
+            self.make(position, plain)?;
+            if self.0[root].newest == Newest::Plain {
+                let span = self.0[root].place.span;
+                self.settle(&span, plain)?;
+                self.0[root].copy_in(plain)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A span is about to be written, in plain memory or in the tensor `except`: others that hold
+    /// bytes of it are old then, and give first what is not written.
+    ///
+    /// # Safety
+    /// As for [`Tensors::enter`].
+    unsafe fn overwrite(
+        &mut self,
+        span: &Span,
+        except: Option<usize>,
+        plain: Plain<'_>,
+    ) -> Result<()> {
+        for (index, slot) in self.0.iter_mut().enumerate() {
+            if Some(index) == except || !slot.place.span.overlaps(span) {
+                continue;
+            }
+            if slot.newest == Newest::Backend && !span.holds(&slot.place.span) {
+                // SAFETY: the caller vouches.
+                unsafe { slot.copy_out(plain)? };
+            }
+            slot.newest = Newest::Plain;
+        }
+        Ok(())
+    }
+
+    /// Makes the tensor of a position, and those that it is made of.
+    ///
+    /// # Safety
+    /// As for [`Tensors::enter`]; the memory of the span outlives the tensor, or is told to leave.
+    unsafe fn make(&mut self, position: usize, plain: Plain<'_>) -> Result<()> {
+        if self.0[position].handle.is_some() {
+            return Ok(());
+        }
+        let place = self.0[position].place.clone();
+        let (factory, bytes) = (&*place.factory.id, place.span.len);
+        let import = |start, source| {
+            let memory = ImportedMemory {
+                start,
+                bytes,
+                source,
+            };
+            // SAFETY: the caller vouches for plain memory; a tensor of this list outlives those
+            // made of it, which are dropped together with it.
+            unsafe { place.backend.import_tensor(factory, &place.ty, memory) }
+        };
+        let made = match place.origin {
+            Origin::Own => place.backend.tensor_handle(factory, &place.ty)?,
+            Origin::Plain => import(plain(&place.span)?, MemorySource::Malloc)?,
+            Origin::Tensor(of, source) => {
+                // SAFETY: the caller vouches.
+                unsafe { self.make(of, plain)? };
+                let made = self.0[of].handle.as_ref();
+                import(made.ok_or_else(|| missing(of))?.start(), source)?
+            }
+        };
+        self.0[position].handle = Some(made);
+        Ok(())
+    }
+}
+
+impl Drop for Tensors {
+    fn drop(&mut self) {
+        // What is made of another goes first.
+        while self.0.pop().is_some() {}
+    }
+}
+
+impl Slot {
+    /// Whether its bytes are those in plain memory.
+    fn is_plain(&self) -> bool {
+        self.place.origin == Origin::Plain
+    }
+
+    /// # Safety
+    /// As for [`Tensors::enter`].
+    unsafe fn copy_in(&mut self, plain: Plain<'_>) -> Result<()> {
+        if !self.is_plain()
+            && let Some(handle) = &mut self.handle
+        {
+            let Span { len, .. } = self.place.span;
+            // SAFETY: the span's bytes, which nobody writes meanwhile (the caller vouches).
+            handle.copy_in(unsafe { std::slice::from_raw_parts(plain(&self.place.span)?, len) })?;
+        }
+        self.newest = Newest::Both;
+        Ok(())
+    }
+
+    /// # Safety
+    /// As for [`Tensors::enter`].
+    unsafe fn copy_out(&mut self, plain: Plain<'_>) -> Result<()> {
+        if !self.is_plain()
+            && let Some(handle) = &self.handle
+        {
+            let Span { len, .. } = self.place.span;
+            // SAFETY: the span's bytes, which nobody else touches meanwhile (the caller vouches).
+            let bytes = unsafe { std::slice::from_raw_parts_mut(plain(&self.place.span)?, len) };
+            handle.copy_out(bytes)?;
+        }
+        self.newest = Newest::Both;
+        Ok(())
+    }
+}
+
+fn missing(position: usize) -> Error {
+    Error::new(
+        ErrorKind::Internal,
+        format!("tensor {position} of a backend is not made"),
+    )
+}

@@ -1,0 +1,93 @@
+//! Where backends have the tensors of a program, when that is not plain memory.
+
+use crate::variables::Span;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tenon_backend::{
+    Backend, EdgeStrategy, HandleFactory, MemorySource, common_source, edge_strategy, is_reachable,
+};
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_tensor::TensorType;
+
+/// The tensors of a program that lie in memory of backends: a service of its kernels, which tell
+/// what they need when they are bound. Each execution makes its own.
+#[derive(Default)]
+pub struct Places(Mutex<Vec<Arc<Place>>>);
+
+/// A tensor in memory of a backend, in place of a span of plain memory.
+pub(crate) struct Place {
+    pub span: Span,
+    pub ty: TensorType,
+    pub backend: Arc<dyn Backend>,
+    pub factory: HandleFactory,
+    pub origin: Origin,
+}
+
+/// What a tensor is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Memory of its own: elements are copied.
+    Own,
+    /// The plain memory of its span.
+    Plain,
+    /// The tensor of that position, which exports memory of this source.
+    Tensor(usize, MemorySource),
+}
+
+impl Places {
+    /// The place of the tensor `ty` of a workload of `backend`, whose preferences are `factories`:
+    /// one that another backend has in the same memory, one made of memory that another exports,
+    /// one made of plain memory, or one of its own (facts, armnn.md 2, step 12).
+    pub(crate) fn of(
+        &self,
+        backend: &Arc<dyn Backend>,
+        factories: &[HandleFactory],
+        span: Span,
+        ty: &TensorType,
+    ) -> Result<usize> {
+        let Some(factory) = factories.first().filter(|_| is_reachable(factories)) else {
+            let text = format!(
+                "tensors cannot pass between plain memory and backend {}",
+                backend.id()
+            );
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        };
+        let mut places = self.lock();
+        let known = places.iter().enumerate();
+        let alike = |place: &Place| {
+            place.ty == *ty || (!place.factory.padding && place.ty.dtype() == ty.dtype())
+        };
+        let known = known.filter(|(_, place)| place.span == span && alike(place));
+        let mut origin = match edge_strategy(&[], factories) {
+            Some(EdgeStrategy::Export) => Origin::Plain,
+            _ => Origin::Own,
+        };
+        for (position, place) in known {
+            match edge_strategy(std::slice::from_ref(&place.factory), factories) {
+                Some(EdgeStrategy::Direct) => return Ok(position),
+                Some(EdgeStrategy::Export) if origin == Origin::Own => {
+                    let source = common_source(place.factory.export, factory.import);
+                    origin = source.map_or(origin, |source| Origin::Tensor(position, source));
+                }
+                _ => {}
+            }
+        }
+        places.push(Arc::new(Place {
+            span,
+            ty: ty.clone(),
+            backend: backend.clone(),
+            factory: factory.clone(),
+            origin,
+        }));
+        Ok(places.len() - 1)
+    }
+
+    /// Those from position `first` on.
+    pub(crate) fn since(&self, first: usize) -> Vec<Arc<Place>> {
+        self.lock().get(first..).unwrap_or_default().to_vec()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Place>>> {
+        // A holder that panicked left whole places.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,198 @@
+//! Counters of backends, sampled while executions are profiled or traced.
+
+use crate::Profile;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+use tenon_backend::{ProfilingContext, Registry};
+use tenon_base::trace::TraceSink;
+use tenon_base::{Error, Result};
+
+/// What a counter of a backend showed while executions were profiled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CounterProfile {
+    /// Whose counter it is.
+    pub backend: String,
+    /// Its name.
+    pub name: String,
+    /// What it counts.
+    pub doc: String,
+    /// In which unit, empty for plain numbers.
+    pub unit: String,
+    /// How much it grew during the executions, others at the same time included.
+    pub change: u64,
+    /// What it showed at the end of the last one.
+    pub value: u64,
+}
+
+/// The counters of one backend.
+struct Counters {
+    backend: String,
+    context: Box<dyn ProfilingContext>,
+    /// How traces call them: `MyAcc cycles`.
+    labels: Vec<String>,
+    /// Executions that are watched now: the first has it count, the last has it stop.
+    listeners: Mutex<usize>,
+}
+
+impl Counters {
+    fn sample(&self) -> Result<Vec<u64>> {
+        let mut values = vec![0; self.labels.len()];
+        self.context.sample(&mut values)?;
+        Ok(values)
+    }
+
+    fn listen(&self, on: bool) -> Result<()> {
+        let mut listeners = self
+            .listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let before = *listeners;
+        *listeners = if on {
+            before + 1
+        } else {
+            before.saturating_sub(1)
+        };
+        match before.max(*listeners) {
+            1 => self.context.enable(on),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The counters of a runtime's backends, made when they are first wanted.
+#[derive(Default)]
+pub(crate) struct BackendCounters(OnceLock<Vec<(String, Result<Arc<Counters>>)>>);
+
+impl BackendCounters {
+    fn all(&self, backends: &Registry) -> &[(String, Result<Arc<Counters>>)] {
+        self.0.get_or_init(|| {
+            let made = backends.iter().filter_map(|backend| {
+                let id = backend.id().to_string();
+                let context = backend.profiling().transpose()?;
+                let counters = context.map(|context| {
+                    let counters = context.counters().iter();
+                    Arc::new(Counters {
+                        labels: counters
+                            .map(|counter| format!("{id} {}", counter.name))
+                            .collect(),
+                        backend: id.clone(),
+                        context,
+                        listeners: Mutex::new(0),
+                    })
+                });
+                Some((id, counters))
+            });
+            made.collect()
+        })
+    }
+}
+
+/// The counters of the backends that one model runs on.
+#[derive(Clone)]
+pub(crate) struct ModelCounters {
+    pub backends: Arc<Registry>,
+    pub counters: Arc<BackendCounters>,
+    pub used: BTreeSet<String>,
+}
+
+impl ModelCounters {
+    fn used(&self) -> impl Iterator<Item = &(String, Result<Arc<Counters>>)> {
+        let all = self.counters.all(&self.backends).iter();
+        all.filter(|(id, _)| self.used.contains(id))
+    }
+
+    /// The rows of a profile, and why backends have none although they count.
+    pub fn rows(&self) -> (Vec<CounterProfile>, Vec<(String, String)>) {
+        let (mut rows, mut silent) = (Vec::new(), Vec::new());
+        for (id, counters) in self.used() {
+            match counters {
+                Ok(counters) => {
+                    rows.extend(
+                        counters
+                            .context
+                            .counters()
+                            .iter()
+                            .map(|counter| CounterProfile {
+                                backend: id.clone(),
+                                name: counter.name.clone(),
+                                doc: counter.doc.clone(),
+                                unit: counter.unit.clone(),
+                                change: 0,
+                                value: 0,
+                            }),
+                    )
+                }
+                Err(error) => silent.push((id.clone(), error.to_string())),
+            }
+        }
+        (rows, silent)
+    }
+
+    /// Has the backends count for one execution.
+    pub fn listen(&self) -> Counting {
+        let made = self.used().filter_map(|(_, counters)| {
+            let counters = counters.as_ref().ok()?.clone();
+            let begun = counters.listen(true).and_then(|()| counters.sample());
+            Some(Counted { counters, begun })
+        });
+        Counting(made.collect())
+    }
+}
+
+/// The counters of backends during one execution.
+#[derive(Default)]
+pub(crate) struct Counting(Vec<Counted>);
+
+struct Counted {
+    counters: Arc<Counters>,
+    /// What they showed when it began.
+    begun: Result<Vec<u64>>,
+}
+
+impl Counting {
+    /// A kernel of `backend` has ended: a trace hears its counters.
+    pub fn trace(&self, backend: &str, at: Instant, trace: &dyn TraceSink) {
+        let own = self.0.iter().filter(|one| one.counters.backend == backend);
+        for Counted { counters, .. } in own {
+            if let Ok(values) = counters.sample() {
+                for (label, value) in counters.labels.iter().zip(values) {
+                    trace.counter(label, at, value);
+                }
+            }
+        }
+    }
+
+    /// The execution has ended: adds to a profile what was counted.
+    pub fn finish(&self, profile: &mut Profile) {
+        for Counted { counters, begun } in &self.0 {
+            let ended = counters.sample();
+            let told = match (begun, ended) {
+                (Ok(begun), Ok(ended)) => {
+                    let rows = profile.counters.iter_mut();
+                    let rows = rows.filter(|row| row.backend == counters.backend);
+                    for ((row, begun), ended) in rows.zip(begun).zip(ended) {
+                        row.change += ended.saturating_sub(*begun);
+                        row.value = ended;
+                    }
+                    continue;
+                }
+                (Err(error), _) => error.to_string(),
+                (_, Err(error)) => error.to_string(),
+            };
+            let silent = (counters.backend.clone(), told);
+            if !profile.silent.contains(&silent) {
+                profile.silent.push(silent);
+            }
+        }
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        for Counted { counters, .. } in &self.0 {
+            // It was told to stop; whether it does is its own affair.
+            let _: Result<(), Error> = counters.listen(false);
+        }
+    }
+}

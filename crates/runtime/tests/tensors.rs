@@ -1,0 +1,214 @@
+//! How tensors pass between memory of several backends, and what of it is copied.
+
+mod common;
+
+use common::*;
+use std::sync::{Arc, Mutex};
+use tenon_backend::{
+    Backend, BackendId, CpuLevel, HandleFactory, ImportedMemory, MemorySource, MemorySources,
+    NodeView, Reason, Refusal, TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
+};
+use tenon_base::Result;
+use tenon_graph::Graph;
+use tenon_runtime::{LoadOptions, Model, Runtime};
+use tenon_tensor::{BufferMut, Tensor, TensorType};
+
+/// What happened, in order.
+type Diary = Arc<Mutex<Vec<String>>>;
+
+/// The reference for one operator, with tensors in memory of its own.
+struct Device {
+    id: &'static str,
+    operator: &'static str,
+    factory: HandleFactory,
+    diary: Diary,
+}
+
+/// Tensors in a buffer of their own, or in memory of others.
+struct Elements {
+    id: &'static str,
+    start: *mut u8,
+    bytes: usize,
+    diary: Diary,
+    _own: Option<BufferMut>,
+}
+
+// SAFETY: the pointer is to the buffer, or to memory that outlives it and that nobody else touches
+// meanwhile.
+unsafe impl Send for Elements {}
+
+impl Elements {
+    fn note(&self, what: &str) {
+        self.diary
+            .lock()
+            .unwrap()
+            .push(format!("{} {what}", self.id));
+    }
+}
+
+// SAFETY: a buffer, or memory of another tensor, both aligned; the reference runs on the CPU.
+unsafe impl TensorHandle for Elements {
+    fn copy_in(&mut self, bytes: &[u8]) -> Result<()> {
+        self.note("copies in");
+        assert_eq!(bytes.len(), self.bytes);
+        // SAFETY: as many bytes, which nobody else touches.
+        unsafe { self.start.copy_from(bytes.as_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    fn copy_out(&self, bytes: &mut [u8]) -> Result<()> {
+        self.note("copies out");
+        assert_eq!(bytes.len(), self.bytes);
+        // SAFETY: as above.
+        unsafe { bytes.as_mut_ptr().copy_from(self.start, bytes.len()) };
+        Ok(())
+    }
+
+    fn start(&self) -> *mut u8 {
+        self.start
+    }
+}
+
+fn reference() -> Arc<dyn Backend> {
+    let registry = tenon_builtin::registry();
+    registry.find(&BackendId::new("CpuRef")).unwrap().clone()
+}
+
+impl Backend for Device {
+    fn id(&self) -> BackendId {
+        BackendId::new(self.id)
+    }
+
+    fn description(&self) -> String {
+        "a device with memory".into()
+    }
+
+    fn supports(&self, node: &NodeView<'_>) -> std::result::Result<(), Refusal> {
+        match node.op.name == self.operator {
+            true => reference().supports(node),
+            false => Err(Reason::UnknownOperator.into()),
+        }
+    }
+
+    fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan> {
+        reference().plan(spec, cpu)
+    }
+
+    fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+        reference().workload(spec)
+    }
+
+    fn handle_factories(&self) -> Vec<HandleFactory> {
+        vec![self.factory.clone()]
+    }
+
+    fn tensor_handle(&self, _: &str, ty: &TensorType) -> Result<Box<dyn TensorHandle>> {
+        let mut own = BufferMut::zeroed(ty.bytes())?;
+        Ok(Box::new(Elements {
+            id: self.id,
+            start: own.as_mut_ptr(),
+            bytes: ty.bytes(),
+            diary: self.diary.clone(),
+            _own: Some(own),
+        }))
+    }
+
+    unsafe fn import_tensor(
+        &self,
+        _: &str,
+        _: &TensorType,
+        memory: ImportedMemory,
+    ) -> Result<Box<dyn TensorHandle>> {
+        let imported = Elements {
+            id: self.id,
+            start: memory.start,
+            bytes: memory.bytes,
+            diary: self.diary.clone(),
+            _own: None,
+        };
+        imported.note(&format!("imports {:?}", memory.source));
+        Ok(Box::new(imported))
+    }
+}
+
+const NONE: u32 = 0;
+const DMA: u32 = MemorySource::DmaBuf.bit();
+
+fn factory(id: &str, import: u32, export: u32, map: bool) -> HandleFactory {
+    HandleFactory {
+        id: id.into(),
+        import: MemorySources(import),
+        export: MemorySources(export),
+        map,
+        padding: false,
+    }
+}
+
+/// -x on `a`, then |-x| on `b`: what happened in the second execution, after the first made tensors.
+fn passed(a: HandleFactory, b: HandleFactory) -> (Vec<String>, Vec<String>) {
+    let diary = Diary::default();
+    let mut registry = tenon_builtin::registry();
+    for (id, operator, factory) in [("A", "Neg", a), ("B", "Abs", b)] {
+        let device = Device {
+            id,
+            operator,
+            factory,
+            diary: diary.clone(),
+        };
+        registry.register(Arc::new(device)).unwrap();
+    }
+    let runtime = Runtime::new(registry, tenon_builtin::kernels());
+    let mut options = tenon_compiler::Options::new(runtime.backends());
+    options.backends = ["A", "B", "CpuRef"].map(BackendId::new).to_vec();
+    let text = "graph \"g\" (%x: f32[2, 3]) -> (%y) {\n%n = Neg(%x)\n%y = Abs(%n)\n}";
+    let mut graph: Graph = text.parse().unwrap();
+    graph.infer_types().unwrap();
+    let compiled = tenon_compiler::compile(graph, &options).unwrap();
+    let package = open(&bytes(&compiled.contents)).unwrap();
+    let model = Model::load(&runtime, &package, &LoadOptions::default()).unwrap();
+    let told = || {
+        let x = Tensor::from_slice([2, 3], &[1.0f32, -2.0, 0.5, -0.25, 3.0, -4.0]).unwrap();
+        let outputs = model.run(&[("x", &x)]).unwrap();
+        let y = outputs[0].as_slice::<f32>().unwrap();
+        assert_eq!(y, [1.0, 2.0, 0.5, 0.25, 3.0, 4.0]);
+        std::mem::take(&mut *diary.lock().unwrap())
+    };
+    (told(), told())
+}
+
+#[test]
+fn tensors_pass_by_copy_where_the_memories_have_nothing_in_common() {
+    let (first, second) = passed(
+        factory("a", NONE, NONE, true),
+        factory("b", NONE, NONE, true),
+    );
+    let expected = ["A copies in", "A copies out", "B copies in", "B copies out"];
+    assert_eq!(
+        (&first, &second),
+        (&expected.map(String::from).to_vec(), &first)
+    );
+}
+
+#[test]
+fn tensors_of_the_same_memory_are_used_where_they_lie() {
+    let both = || factory("shared", NONE, NONE, true);
+    let (first, second) = passed(both(), both());
+    // The result is a tensor of B's own.
+    assert_eq!(first, ["A copies in", "B copies out"]);
+    assert_eq!(second, first);
+}
+
+#[test]
+fn what_one_exports_the_other_imports() {
+    let (first, second) = passed(factory("a", NONE, DMA, true), factory("b", DMA, NONE, true));
+    assert_eq!(first, ["A copies in", "B imports DmaBuf", "B copies out"]);
+    // The imported tensor stays.
+    assert_eq!(second, ["A copies in", "B copies out"]);
+}
+
+#[test]
+fn a_backend_whose_memory_is_out_of_reach_gets_no_nodes() {
+    let dark = || factory("dark", DMA, DMA, false);
+    let (first, _) = passed(dark(), dark());
+    assert!(first.is_empty(), "{first:?}");
+}

@@ -1,0 +1,286 @@
+//! What hears a model run, and computes each of its operators again.
+
+use super::values::Values;
+use super::{Compared, Comparison, Divergence, Named, Skipped, Tolerance};
+use crate::Difference;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tenon_backend::{Backend, BackendId, CpuLevel, NodeView, OwnedOperands, Registry};
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_kernels::{Variables, WorkloadCall};
+use tenon_neff::{Contents, NodeGraph, NodeWork, Package};
+use tenon_runtime::{Model, Tap, Tapped};
+use tenon_tensor::{DataType, Tensor, TensorType};
+
+/// Hears every value that is made, and computes its node again.
+pub(super) struct LockStep<'a> {
+    registry: &'a Registry,
+    tolerance: &'a Tolerance,
+    parts: HashMap<String, Part>,
+    state: Mutex<State>,
+}
+
+/// The calls of one subgraph.
+struct Part {
+    calls: Vec<WorkloadCall>,
+    /// The call of each node.
+    nodes: HashMap<String, usize>,
+}
+
+struct State {
+    progress: HashMap<String, Progress>,
+    found: Comparison,
+}
+
+/// How far one subgraph has come.
+struct Progress {
+    values: Values,
+    /// The call that is made next, and how many of its outputs are still to come.
+    next: usize,
+    missing: usize,
+}
+
+impl Part {
+    /// The calls of a subgraph to one of two backends, and how many kernels are none.
+    fn of(
+        contents: &Contents,
+        table: &Variables,
+        backends: &[BackendId; 2],
+    ) -> Result<(Self, usize)> {
+        let module = crate::program(contents)?;
+        let mut functions = module.functions.iter();
+        let main = functions.find(|function| &*function.name == "main");
+        let kernels = main.map_or(&[][..], |main| &main.kernels);
+        let mut calls = Vec::new();
+        for kernel in kernels {
+            let call = tenon_kernels::workload_call(kernel, table)?;
+            calls.extend(call.filter(|call| backends.contains(&call.backend)));
+        }
+        let nodes = calls.iter().enumerate();
+        let nodes = nodes.map(|(index, call)| (call.node.clone(), index));
+        let others = kernels.len() - calls.len();
+        let nodes = nodes.collect();
+        Ok((Self { calls, nodes }, others))
+    }
+}
+
+/// How many values a call makes.
+fn outputs_of(call: &WorkloadCall) -> usize {
+    call.outputs.iter().flatten().count()
+}
+
+impl<'a> LockStep<'a> {
+    /// For a model that was loaded from `package`.
+    pub fn of(
+        package: &Package,
+        model: &Model,
+        registry: &'a Registry,
+        backends: [BackendId; 2],
+        tolerance: &'a Tolerance,
+    ) -> Result<Self> {
+        let tables: HashMap<&str, &Variables> = model.subgraphs().collect();
+        let (mut parts, mut progress) = (HashMap::new(), HashMap::new());
+        let mut others = 0;
+        for node in NodeGraph::read(package)?.nodes {
+            let (NodeWork::Core(contents), Some(table)) = (node.work, tables.get(&*node.name))
+            else {
+                others += 1;
+                continue;
+            };
+            let (part, rest) = Part::of(&contents, table, &backends)?;
+            others += rest;
+            let values = Values::new(&contents, &part.calls);
+            let missing = part.calls.first().map_or(0, outputs_of);
+            let start = Progress {
+                values,
+                next: 0,
+                missing,
+            };
+            progress.insert(node.name.clone(), start);
+            parts.insert(node.name, part);
+        }
+        let found = Comparison {
+            backends,
+            compared: Vec::new(),
+            skipped: Vec::new(),
+            others,
+            divergence: None,
+        };
+        Ok(Self {
+            registry,
+            tolerance,
+            parts,
+            state: Mutex::new(State { progress, found }),
+        })
+    }
+
+    /// What came of it.
+    pub fn found(self) -> Comparison {
+        let state = self.state.into_inner();
+        state.unwrap_or_else(PoisonError::into_inner).found
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tap for LockStep<'_> {
+    fn given(&self, tapped: Tapped<'_>) -> Result<()> {
+        match self.lock().progress.get_mut(tapped.subgraph) {
+            Some(progress) => progress.values.keep(tapped.value, tapped.bytes),
+            None => Ok(()),
+        }
+    }
+
+    fn made(&self, tapped: Tapped<'_>) -> Result<()> {
+        let mut state = self.lock();
+        let State { progress, found } = &mut *state;
+        let known = progress.get_mut(tapped.subgraph);
+        let (Some(progress), Some(part)) = (known, self.parts.get(tapped.subgraph)) else {
+            return Ok(());
+        };
+        progress.values.keep(tapped.value, tapped.bytes)?;
+        if part.nodes.get(tapped.node) != Some(&progress.next) {
+            return Ok(());
+        }
+        progress.missing = progress.missing.saturating_sub(1);
+        if progress.missing > 0 {
+            return Ok(());
+        }
+        let call = &part.calls[progress.next];
+        self.compare(call, &progress.values, found)
+            .map_err(|error| error.at(Location::node(call.node.as_str())))?;
+        if found.divergence.is_some() {
+            return Err(Error::new(ErrorKind::Cancelled, "the backends differ here"));
+        }
+        progress.values.forget(progress.next);
+        progress.next += 1;
+        progress.missing = part.calls.get(progress.next).map_or(0, outputs_of);
+        Ok(())
+    }
+}
+
+impl LockStep<'_> {
+    /// Computes a call on the backend that did not, and compares.
+    fn compare(&self, call: &WorkloadCall, values: &Values, found: &mut Comparison) -> Result<()> {
+        let [first, second] = found.backends.clone();
+        let ran_first = call.backend == first;
+        let id = if ran_first { &second } else { &first };
+        let skip = |reason: String| Skipped {
+            node: call.node.clone(),
+            operator: call.spec.op.name,
+            reason: format!("{id}: {reason}"),
+        };
+        let Some(backend) = self.registry.find(id) else {
+            return Ok(());
+        };
+        let inputs = match values.inputs(call)? {
+            Ok(inputs) => inputs,
+            Err(reason) => {
+                found.skipped.push(skip(reason));
+                return Ok(());
+            }
+        };
+        if let Some(reason) = refusal(&**backend, call) {
+            found.skipped.push(skip(reason));
+            return Ok(());
+        }
+        let ran = values.outputs(call)?;
+        let again = execute(&**backend, call, &inputs)?;
+        let again = again
+            .into_iter()
+            .zip(&ran)
+            .map(|(tensor, ran)| Some((ran.as_ref()?.0.clone(), tensor?)))
+            .collect();
+        let (ours, expected): (Named, Named) = match ran_first {
+            true => (ran, again),
+            false => (again, ran),
+        };
+        let mut worst: Option<Difference> = None;
+        for pair in ours.iter().zip(&expected) {
+            let (Some((name, a)), Some((_, b))) = pair else {
+                continue;
+            };
+            let difference = difference(a, b)?;
+            if !self.tolerance.accepts(&difference, a.dtype()) {
+                found.divergence = Some(Divergence {
+                    node: call.node.clone(),
+                    operator: call.spec.op.name,
+                    output: name.clone(),
+                    worst: [element(a, difference.worst)?, element(b, difference.worst)?],
+                    difference,
+                    backends: found.backends.clone(),
+                    call: call.clone(),
+                    inputs: values.named(call, inputs),
+                    expected,
+                });
+                return Ok(());
+            }
+            if worst.is_none_or(|worst| difference.relative > worst.relative) {
+                worst = Some(difference);
+            }
+        }
+        found.compared.extend(worst.map(|difference| Compared {
+            node: call.node.clone(),
+            operator: call.spec.op.name,
+            difference,
+        }));
+        Ok(())
+    }
+}
+
+/// Why a backend does not take a call.
+fn refusal(backend: &dyn Backend, call: &WorkloadCall) -> Option<String> {
+    let spec = &call.spec;
+    let given = || spec.inputs.iter().map(Option::as_ref);
+    let inputs: Vec<Option<&TensorType>> =
+        given().map(|input| input.map(|input| &input.ty)).collect();
+    let constants: Vec<Option<&Tensor>> = given()
+        .map(|input| input.and_then(|input| input.constant.as_ref()))
+        .collect();
+    let outputs: Vec<Option<&TensorType>> = spec.outputs.iter().map(Option::as_ref).collect();
+    let node = NodeView {
+        op: spec.op,
+        attributes: &spec.attributes,
+        inputs: &inputs,
+        constants: &constants,
+        outputs: &outputs,
+    };
+    let answer = backend.supports(&node);
+    answer.err().map(|refusal| refusal.to_string())
+}
+
+/// The outputs of a call on a backend.
+fn execute(
+    backend: &dyn Backend,
+    call: &WorkloadCall,
+    inputs: &[Option<Tensor>],
+) -> Result<Vec<Option<Tensor>>> {
+    let plan = backend.plan(&call.spec, CpuLevel::Baseline)?;
+    let workload = backend.workload(&call.spec)?;
+    let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Option::as_ref).collect();
+    let mut operands = OwnedOperands::of(backend, &inputs, &call.spec.outputs, plan.scratch_bytes)?;
+    operands.execute(&*workload)?;
+    operands.into_outputs()
+}
+
+/// The difference of two tensors; equal bytes differ by nothing, whatever their type.
+fn difference(a: &Tensor, b: &Tensor) -> Result<Difference> {
+    match a.bytes() == b.bytes() {
+        true => Ok(Difference {
+            absolute: 0.0,
+            relative: 0.0,
+            same_top: true,
+            worst: 0,
+        }),
+        false => Difference::between(a, b),
+    }
+}
+
+/// One number of a tensor.
+fn element(tensor: &Tensor, index: usize) -> Result<f64> {
+    let wide = tenon_tensor::convert(tensor, DataType::F64)?;
+    let number = wide.as_slice::<f64>().and_then(|list| list.get(index));
+    Ok(number.copied().unwrap_or(f64::NAN))
+}

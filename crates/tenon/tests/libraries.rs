@@ -1,0 +1,413 @@
+//! The example libraries in a real runtime: what they count, hear, keep and prepare.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+use tenon::{
+    BackendId, BackendSetup, ExecuteOptions, LoadOptions, Model, Package, Recording, Runtime,
+    Tensor,
+};
+use tenon_backend::{Allocator, MemorySource, Registry};
+use tenon_base::{Control, Error, ErrorKind, Result};
+use tenon_compiler::{Options, compile};
+use tenon_graph::Graph;
+use tenon_neff::{Limits, WriteOptions};
+use tenon_tensor::BufferMut;
+
+/// A folder with the example in C, the one in Rust, and nothing else.
+fn libraries() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let built = Command::new("cc")
+        .args(["-std=c11", "-O1", "-shared", "-fPIC", "-I"])
+        .arg(root.join("include"))
+        .arg(root.join("examples/backend-c/example_backend.c"))
+        .arg("-o")
+        .arg(folder.path().join("Example_C_backend.so"))
+        .status();
+    assert!(built.expect("a C compiler called cc").success());
+    let program = std::env::current_exe().unwrap();
+    let rust: PathBuf = program.with_file_name("libtenon_example_backend.so");
+    assert!(rust.is_file(), "{} is not built", rust.display());
+    std::os::unix::fs::symlink(rust, folder.path().join("Example_Rust_backend.so")).unwrap();
+    folder
+}
+
+fn setup(folder: &TempDir) -> BackendSetup {
+    BackendSetup {
+        folder: Some(folder.path().to_owned()),
+        ..BackendSetup::default()
+    }
+}
+
+fn runtime(setup: &BackendSetup) -> Runtime {
+    started(registry(setup), setup)
+}
+
+fn registry(setup: &BackendSetup) -> Registry {
+    let found = tenon::backends_with(setup).unwrap();
+    assert!(found.passed_over.is_empty(), "{:?}", found.passed_over);
+    assert!(found.refused.is_empty(), "{:?}", found.refused);
+    found.registry
+}
+
+fn started(registry: Registry, setup: &BackendSetup) -> Runtime {
+    let (runtime, refused) = tenon::runtime_with(registry, setup);
+    assert!(refused.is_empty(), "{refused:?}");
+    runtime
+}
+
+fn package(registry: &Registry, graph: &str, backends: &[&'static str]) -> Package {
+    let mut graph: Graph = format!("graph \"g\" {graph}").parse().unwrap();
+    graph.infer_types().unwrap();
+    packed(graph, backends, Options::new(registry))
+}
+
+fn packed(graph: Graph, backends: &[&'static str], mut options: Options<'_>) -> Package {
+    options.backends = backends.iter().map(|id| BackendId::new(id)).collect();
+    let compiled = compile(graph, &options).unwrap();
+    let bytes = compiled
+        .contents
+        .to_bytes(WriteOptions::default(), &Control::new());
+    let buffer = BufferMut::copy_of(&bytes.unwrap()).unwrap().freeze();
+    Package::from_buffer(buffer, &Limits::default(), &Control::new()).unwrap()
+}
+
+fn model(runtime: &Runtime, graph: &str, backends: &[&'static str]) -> Model {
+    let package = package(runtime.backends(), graph, backends);
+    Model::load(runtime, &package, &LoadOptions::default()).unwrap()
+}
+
+fn numbers(scale: f32) -> Tensor {
+    let all: Vec<f32> = (0..6).map(|index| (index as f32 - 2.5) * scale).collect();
+    Tensor::from_slice([2, 3], &all).unwrap()
+}
+
+/// Three nodes of which the example in Rust takes two.
+const TWO_OF_THREE: &str = "(%x: f32[2, 3]) -> (%y) {
+    %a = Abs(%x)
+    %e = Exp(%a)
+    %y = Neg(%e)
+}";
+
+#[test]
+fn counters_of_a_library_stand_in_profiles_and_traces() {
+    let folder = libraries();
+    let runtime = runtime(&setup(&folder));
+    let model = model(&runtime, TWO_OF_THREE, &["ExampleRust", "CpuRef"]);
+    let x = numbers(1.0);
+    let mut profile = model.profile();
+    for _ in 0..3 {
+        let options = ExecuteOptions {
+            profile: Some(&mut profile),
+            ..ExecuteOptions::default()
+        };
+        model.run_with(&[("x", &x)], options).unwrap();
+    }
+    let told: Vec<_> = profile
+        .counters
+        .iter()
+        .map(|counter| (&*counter.backend, &*counter.name, counter.change))
+        .collect();
+    // Two workloads an execution; the model was loaded before.
+    assert_eq!(
+        told,
+        [
+            ("ExampleRust", "executions", 6),
+            ("ExampleRust", "copies", 12),
+            ("ExampleRust", "imports", 0),
+            ("ExampleRust", "models", 0)
+        ]
+    );
+    assert_eq!(profile.counters[3].value, 1, "one model is loaded");
+    assert!(profile.silent.is_empty());
+
+    let recording = Recording::new();
+    let options = ExecuteOptions {
+        trace: Some(&recording),
+        ..ExecuteOptions::default()
+    };
+    model.run_with(&[("x", &x)], options).unwrap();
+    let text = recording.json("counters");
+    let trace: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let values = |name: &str| -> Vec<u64> {
+        let events = trace["traceEvents"].as_array().unwrap();
+        let own = events.iter().filter(|event| event["name"] == name);
+        own.filter_map(|event| event["args"].as_object()?.values().next()?.as_u64())
+            .collect()
+    };
+    assert_eq!(values("ExampleRust executions"), [7, 8]);
+    assert_eq!(values("models loaded"), [1]);
+    assert_eq!(values("executions"), [3]);
+}
+
+/// The first two and the last are the example's in Rust: four values cross, one does not.
+const BESIDE_EACH_OTHER: &str = "(%x: f32[2, 3]) -> (%y) {
+    %n = Neg(%x)
+    %a = Abs(%n)
+    %e = Exp(%a)
+    %y = Neg(%e)
+}";
+
+/// How many tensors the example in Rust copied in one execution, and what came out.
+fn copied(setup: &BackendSetup, tap: Option<&dyn tenon::Tap>) -> (u64, Vec<f32>) {
+    let runtime = runtime(setup);
+    let model = model(&runtime, BESIDE_EACH_OTHER, &["ExampleRust", "CpuRef"]);
+    let mut profile = model.profile();
+    let mut outputs = Vec::new();
+    // The second time nothing is left of the first.
+    for scale in [3.0, 1.0] {
+        profile = model.profile();
+        let options = ExecuteOptions {
+            profile: Some(&mut profile),
+            tap,
+            ..ExecuteOptions::default()
+        };
+        outputs = model.run_with(&[("x", &numbers(scale))], options).unwrap();
+    }
+    let copies = profile.counters.iter();
+    let copies = copies.filter(|counter| counter.name == "copies");
+    let values = outputs[0].as_slice::<f32>().unwrap().to_vec();
+    (copies.map(|counter| counter.change).sum(), values)
+}
+
+#[test]
+fn tensors_cross_into_a_librarys_memory_and_stay_there_between_its_workloads() {
+    let folder = libraries();
+    let expected: Vec<f32> = (0..6)
+        .map(|index| -(index as f32 - 2.5).abs().exp())
+        .collect();
+    let close = |found: &[f32]| {
+        let pairs = found.iter().zip(&expected);
+        pairs.clone().count() == 6 && { pairs }.all(|(a, b)| (a / b - 1.0).abs() < 1e-6)
+    };
+    // x goes in, |x| comes out, exp |x| goes in, y comes out.
+    let (copies, values) = copied(&setup(&folder), None);
+    assert!(close(&values), "{values:?}");
+    assert_eq!(copies, 4);
+
+    // Whoever looks at what lies between has it copied out.
+    let taps = tenon::Taps::new(vec![tenon::Pattern::new("n")]);
+    let (copies, values) = copied(&setup(&folder), Some(&taps));
+    assert!(close(&values), "{values:?}");
+    assert_eq!(copies, 5);
+    let tapped = taps.tensors().unwrap();
+    assert_eq!(tapped[0].0, "n");
+    let n = tapped[0].1.as_slice::<f32>().unwrap();
+    assert_eq!(n, [2.5, 1.5, 0.5, -0.5, -1.5, -2.5]);
+
+    // Tensors that are made of plain memory are not copied.
+    let importing = BackendSetup {
+        options: vec!["ExampleRust.ImportMemory=true".parse().unwrap()],
+        ..setup(&folder)
+    };
+    let (copies, values) = copied(&importing, None);
+    assert!(close(&values), "{values:?}");
+    assert_eq!(copies, 0);
+}
+
+#[test]
+fn memory_that_stays_bound_is_imported_once() {
+    let folder = libraries();
+    let setup = BackendSetup {
+        options: vec!["ExampleRust.ImportMemory=true".parse().unwrap()],
+        ..setup(&folder)
+    };
+    let runtime = runtime(&setup);
+    let model = model(&runtime, BESIDE_EACH_OTHER, &["ExampleRust", "CpuRef"]);
+    let imports = |run: &mut dyn FnMut(ExecuteOptions<'_>)| -> u64 {
+        let mut profile = model.profile();
+        run(ExecuteOptions {
+            profile: Some(&mut profile),
+            ..ExecuteOptions::default()
+        });
+        let counters = profile.counters.iter();
+        let imports = counters.filter(|counter| counter.name == "imports");
+        imports.map(|counter| counter.change).sum()
+    };
+    let x = numbers(1.0);
+    let mut bindings = model.bind().unwrap();
+    bindings.set_input("x", &x).unwrap();
+    // x and y are the caller's; n and |x|, whose place exp |x| takes, lie in the arena.
+    let mut bound = |options: ExecuteOptions<'_>| bindings.execute(options).unwrap();
+    assert_eq!(imports(&mut bound), 4);
+    assert_eq!(imports(&mut bound), 0);
+    // Without bindings the caller may bring other memory each time.
+    let mut run = |options: ExecuteOptions<'_>| drop(model.run_with(&[("x", &x)], options));
+    assert_eq!(imports(&mut run), 2);
+    assert_eq!(imports(&mut run), 2);
+    let (first, scaled) = (bindings.outputs().unwrap(), numbers(2.0));
+    bindings.set_input("x", &scaled).unwrap();
+    let mut bound = |options: ExecuteOptions<'_>| bindings.execute(options).unwrap();
+    assert_eq!(imports(&mut bound), 2);
+    let second = bindings.outputs().unwrap();
+    let pairs = first[0].as_slice::<f32>().unwrap().iter();
+    for (once, twice) in pairs.zip(second[0].as_slice::<f32>().unwrap()) {
+        assert!(
+            (once * once + twice).abs() < 1e-4 * twice.abs(),
+            "{once} {twice}"
+        );
+    }
+}
+
+#[test]
+fn executions_in_flight_have_tensors_of_their_own() {
+    let folder = libraries();
+    let runtime = runtime(&setup(&folder));
+    let package = package(
+        runtime.backends(),
+        BESIDE_EACH_OTHER,
+        &["ExampleRust", "CpuRef"],
+    );
+    let options = LoadOptions {
+        in_flight: 4,
+        max_in_flight: 4,
+        ..LoadOptions::default()
+    };
+    let model = Model::load(&runtime, &package, &options).unwrap();
+    std::thread::scope(|scope| {
+        for scale in 1..=4u8 {
+            let model = &model;
+            scope.spawn(move || {
+                let scale = f32::from(scale) / 4.0;
+                let expected: Vec<f32> = (0..6)
+                    .map(|index| -((index as f32 - 2.5) * scale).abs().exp())
+                    .collect();
+                for _ in 0..50 {
+                    let outputs = model.run(&[("x", &numbers(scale))]).unwrap();
+                    let found = outputs[0].as_slice::<f32>().unwrap();
+                    for (found, expected) in found.iter().zip(&expected) {
+                        assert!((found / expected - 1.0).abs() < 1e-6);
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// An allocator of the caller that counts.
+#[derive(Default)]
+struct Lending {
+    lent: Mutex<HashMap<usize, Layout>>,
+    ever: AtomicUsize,
+}
+
+impl Allocator for Lending {
+    fn allocate(&self, bytes: usize, alignment: usize) -> Result<NonNull<u8>> {
+        let refused = || Error::new(ErrorKind::OutOfMemory, "no memory to lend");
+        let layout = Layout::from_size_align(bytes, alignment).map_err(|_| refused())?;
+        // SAFETY: more than no bytes, as the interface says.
+        let start = NonNull::new(unsafe { alloc(layout) }).ok_or_else(refused)?;
+        self.ever.fetch_add(1, Ordering::Relaxed);
+        self.lent
+            .lock()
+            .unwrap()
+            .insert(start.as_ptr() as usize, layout);
+        Ok(start)
+    }
+
+    unsafe fn free(&self, start: NonNull<u8>) {
+        let layout = self.lent.lock().unwrap().remove(&(start.as_ptr() as usize));
+        // SAFETY: from `allocate`, given back once.
+        unsafe { dealloc(start.as_ptr(), layout.expect("memory that was lent")) }
+    }
+
+    fn source(&self) -> MemorySource {
+        MemorySource::Malloc
+    }
+}
+
+#[test]
+fn a_librarys_memory_comes_from_the_allocator_that_it_is_lent() {
+    let folder = libraries();
+    let setup = setup(&folder);
+    let mut registry = registry(&setup);
+    let lending = Arc::new(Lending::default());
+    registry
+        .lend(&BackendId::new("ExampleC"), lending.clone())
+        .unwrap();
+    let text = "(%x: f32[2, 3]) -> (%y) {\n%r = Relu(%x)\n%y = Mul(%r, %r)\n}";
+    let runtime = started(registry.clone(), &setup);
+    let model = model(&runtime, text, &["ExampleC", "CpuRef"]);
+    let outputs = model.run(&[("x", &numbers(2.0))]).unwrap();
+    assert_eq!(
+        outputs[0].as_slice::<f32>().unwrap(),
+        [0.0, 0.0, 0.0, 1.0, 9.0, 25.0]
+    );
+    assert_eq!(lending.lent.lock().unwrap().len(), 2, "a workload each");
+    drop((model, runtime));
+    assert!(lending.lent.lock().unwrap().is_empty());
+    assert_eq!(lending.ever.load(Ordering::Relaxed), 2);
+
+    for (id, expected) in [
+        ("CpuRef", "backend CpuRef has no custom allocator"),
+        ("ExampleRust", "its table has no function 'with_allocator'"),
+        ("None", "no backend has this name"),
+    ] {
+        let error = registry.lend(&BackendId::new(id), lending.clone());
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn protected_content_is_refused_with_its_reason() {
+    let folder = libraries();
+    let setup = BackendSetup {
+        protected_content: true,
+        ..setup(&folder)
+    };
+    let found = tenon::backends_with(&setup).unwrap();
+    assert_eq!(found.registry.names(), "");
+    let told: Vec<String> = found
+        .refused
+        .iter()
+        .map(|(_, error)| error.to_string())
+        .collect();
+    assert_eq!(told.len(), 4);
+    assert_eq!(
+        told[2],
+        "backend ExampleC cannot keep protected content: expected capability \
+         ProtectedContentAllocation = true"
+    );
+}
+
+#[test]
+fn what_a_library_prepared_is_kept_in_the_package() {
+    let folder = libraries();
+    let setup = setup(&folder);
+    let text = "graph \"g\" (%x: f32[2, 3], %w: f32[2, 3]) -> (%y) {\n%y = Mul(%x, %w)\n}";
+    let mut graph: Graph = text.parse().unwrap();
+    graph.infer_types().unwrap();
+    let w = graph.inputs.remove(1);
+    graph.value_mut(w).constant = Some(numbers(-2.0));
+    let compiling = registry(&setup);
+    let mut options = Options::new(&compiling);
+    // The plain form is left out: what the workload multiplies with is what was prepared.
+    options.prepared_only = true;
+    let package = packed(graph, &["ExampleC", "CpuRef"], options);
+    let contents = tenon::Contents::read(&package).unwrap();
+    let forms = contents.tenon.constants.iter();
+    let layouts: Vec<String> = forms
+        .filter_map(|constant| Some(constant.prepared.as_ref()?.layout.clone()))
+        .collect();
+    assert_eq!(layouts, ["padded16:f32"]);
+    let absent = contents.variables.iter();
+    let absent = absent.filter(|variable| matches!(variable.role, tenon::Role::Absent));
+    assert_eq!(absent.count(), 1);
+    drop(compiling);
+
+    let runtime = runtime(&setup);
+    let model = Model::load(&runtime, &package, &LoadOptions::default()).unwrap();
+    let outputs = model.run(&[("x", &numbers(1.0))]).unwrap();
+    let squares: Vec<f32> = (0..6)
+        .map(|index| index as f32 - 2.5)
+        .map(|x| -2.0 * x * x)
+        .collect();
+    assert_eq!(outputs[0].as_slice::<f32>().unwrap(), squares);
+}

@@ -1,0 +1,121 @@
+//! The suites, on the backends that are built in and on those of libraries.
+
+use super::*;
+use std::process::Command;
+
+/// A suite on every built-in backend: no case fails, and the page says what passes.
+fn check(suite: &Suite) {
+    let registry = tenon_builtin::registry();
+    let mut reports = Vec::new();
+    for backend in chosen(&registry, None).unwrap() {
+        let report = suite.run(&Runner::new(&registry, backend), "");
+        assert_eq!(report.failed(), 0, "{report}");
+        reports.push(report);
+    }
+    let section = page::section(suite, &reports);
+    let page = std::fs::read_to_string(page::path()).unwrap();
+    assert!(
+        page.contains(&section),
+        "docs/conformance.md says otherwise; if it is right, run `cargo xtask conformance --write` \
+         with both suites and commit it:\n{section}"
+    );
+}
+
+#[test]
+fn the_page_tells_of_arm_nn() {
+    let Some(folder) = std::env::var_os("TENON_EXTRA_DATA").map(PathBuf::from) else {
+        println!("skipped: TENON_EXTRA_DATA is not set");
+        return;
+    };
+    let file = folder.join("armnn-cases/cases.jsonl.gz");
+    check(&armnn::suite(&file).unwrap());
+}
+
+#[test]
+fn the_page_tells_of_onnx() {
+    let Some(python) = std::env::var_os("TENON_PYTHON").map(PathBuf::from) else {
+        println!("skipped: TENON_PYTHON is not set");
+        return;
+    };
+    check(&onnx_node::suite(&python).unwrap());
+}
+
+/// The registry of a folder with the three example libraries: `CpuRef` as one, which takes the
+/// place of the built-in one, the example in Rust and the one in C.
+fn libraries() -> Registry {
+    let folder = tempfile::tempdir().unwrap();
+    let program = std::env::current_exe().unwrap();
+    for (library, name) in [
+        ("libtenon_cpu_ref_backend.so", "Tenon_CpuRef_backend.so"),
+        ("libtenon_example_backend.so", "Example_Rust_backend.so"),
+    ] {
+        let path = program.with_file_name(library);
+        assert!(path.is_file(), "{} is not built", path.display());
+        std::os::unix::fs::symlink(path, folder.path().join(name)).unwrap();
+    }
+    let built = Command::new("cc")
+        .args(["-std=c11", "-O1", "-shared", "-fPIC", "-I"])
+        .arg(crate::root().join("include"))
+        .arg(crate::root().join("examples/backend-c/example_backend.c"))
+        .arg("-o")
+        .arg(folder.path().join("Example_C_backend.so"))
+        .status();
+    assert!(built.expect("a C compiler called cc").success());
+    let registry = backends(Some(folder.path())).unwrap();
+    assert_eq!(registry.names(), "ExampleC, ExampleRust, CpuRef, CpuAcc");
+    registry
+}
+
+/// What came of each case, in order.
+fn verdicts(report: &Report) -> Vec<serde_json::Value> {
+    let rows = report.rows.iter();
+    rows.map(|row| serde_json::to_value(row).unwrap()).collect()
+}
+
+/// The cases that `filter` accepts, on the backends of the libraries: `CpuRef` as one does what it
+/// does built in, case by case; the others fail nothing and compute something themselves.
+fn check_libraries(suite: &Suite, filter: &str) {
+    let loaded = libraries();
+    let on = |registry: &Registry, id: &'static str| {
+        suite.run(&Runner::new(registry, BackendId::new(id)), filter)
+    };
+    let (there, here) = (
+        on(&loaded, "CpuRef"),
+        on(&tenon_builtin::registry(), "CpuRef"),
+    );
+    assert!(
+        loaded
+            .find(&BackendId::new("CpuRef"))
+            .unwrap()
+            .library()
+            .is_some()
+    );
+    assert!(there.passed() > 0);
+    assert_eq!(verdicts(&there), verdicts(&here));
+    for id in ["ExampleC", "ExampleRust"] {
+        let report = on(&loaded, id);
+        assert_eq!(report.failed(), 0, "{report}");
+        assert_eq!(report.passed(), here.passed(), "{report}");
+        let (all, some) = report.shares();
+        assert!(all + some > 0, "{report}");
+    }
+}
+
+#[test]
+fn arm_nn_on_backends_of_libraries() {
+    let Some(folder) = std::env::var_os("TENON_EXTRA_DATA").map(PathBuf::from) else {
+        println!("skipped: TENON_EXTRA_DATA is not set");
+        return;
+    };
+    let file = folder.join("armnn-cases/cases.jsonl.gz");
+    check_libraries(&armnn::suite(&file).unwrap(), "");
+}
+
+#[test]
+fn onnx_on_backends_of_libraries() {
+    let Some(python) = std::env::var_os("TENON_PYTHON").map(PathBuf::from) else {
+        println!("skipped: TENON_PYTHON is not set");
+        return;
+    };
+    check_libraries(&onnx_node::suite(&python).unwrap(), "");
+}
