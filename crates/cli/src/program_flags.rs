@@ -103,6 +103,7 @@ Examples:
   tenon translate -mlir-to-bef program.mlir | tenon exec
   tenon exec --functions=main,other --work_queue_type=mstd:4 program.bef
   tenon exec --trace trace.json program.mlir      open trace.json in Perfetto
+  tenon exec --shared_libs libmine.so program.mlir
 
 Functions that take arguments are named and not run. An error of a kernel must be expected by a
 comment `// expected-error {{words}}` at its line. Flags may have one dash or two.
@@ -138,7 +139,8 @@ pub struct Exec {
     /// Write the scopes that were traced as JSON that Perfetto opens.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Libraries of kernels to load. This build cannot load any: giving one is an error.
+    /// Libraries of kernels to load, made by include/tenon/kernels.h; their code runs in this
+    /// process.
     #[arg(long = "shared_libs", value_name = "A,B", value_delimiter = ',')]
     pub shared_libs: Vec<PathBuf>,
     /// Know only the kernels of the dialect tfrt: no shapes, no tensors, no kernels for tests.

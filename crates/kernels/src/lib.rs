@@ -18,6 +18,8 @@ mod memory;
 pub mod netlist;
 mod order;
 mod places;
+#[allow(unsafe_code, reason = "functions and texts of C libraries")]
+mod shared_library;
 pub mod tfrt;
 pub mod ts;
 mod variables;
@@ -30,6 +32,7 @@ pub use dma_engines::{Engine, EngineProgram, Engines, engine_library};
 pub use memory::{BoundPorts, Memory, MoveBinding, WorkloadBinding};
 pub use order::verify_order;
 pub use places::Places;
+pub use shared_library::shared_library;
 pub use tenon_dma::VariableId;
 pub use variables::{PreparedForm, Span, Storage, Variable, Variables};
 

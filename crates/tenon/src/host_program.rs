@@ -21,6 +21,7 @@ pub use translate::{Direction, TranslateOptions, translate};
 
 pub use tenon_bef::{Diagnostic, PrintOptions};
 pub use tenon_executor::{AllocatorKind, KernelDef, Log, Registry};
+pub use tenon_kernels::shared_library;
 
 use tenon_base::Error;
 

@@ -5,18 +5,11 @@ use crate::program_flags::{Allocator, Exec, TracingLevel};
 use std::process::ExitCode;
 use tenon::host_program::{
     AllocatorKind, Driver, ExecOptions, Kernels, Log, ProgramInput, execute, kernels,
+    shared_library,
 };
-use tenon::{Error, ErrorKind, Result};
+use tenon::{Location, Result};
 
 pub fn run(flags: &Exec) -> Result<ExitCode> {
-    if let Some(library) = flags.shared_libs.first() {
-        let text = format!(
-            "kernels of a library ({}) cannot be loaded",
-            library.display()
-        );
-        return Err(Error::new(ErrorKind::Unsupported, text)
-            .help("leave out --shared_libs; the kernels of this build are always there"));
-    }
     let options = ExecOptions {
         functions: flags.functions.clone(),
         init_function: flags.init_function.clone(),
@@ -43,6 +36,11 @@ pub fn run(flags: &Exec) -> Result<ExitCode> {
         for native in tenon_test_kernels::natives() {
             registry.register_native(native)?;
         }
+    }
+    for path in &flags.shared_libs {
+        let kernels = shared_library(path)?;
+        let added = registry.register_all(kernels);
+        added.map_err(|error| error.at(Location::file(path)))?;
     }
     let input = ProgramInput::open(&flags.input)?;
     let log = Log::standard_error();

@@ -1,0 +1,344 @@
+//! Kernels of shared libraries (`include/tenon/kernels.h`), which `tenon exec --shared_libs` loads.
+
+use libloading::Library;
+use std::ffi::{CStr, c_char};
+use std::path::Path;
+use std::ptr;
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_bef::{Attribute, COST_ATTRIBUTE};
+use tenon_executor::{Frame, Kernel, KernelDef, Signature, Site, Value};
+
+/// The version of the interface (`TENON_KERNELS_VERSION`).
+const VERSION: u64 = 1;
+
+/// What a library exports.
+const ENTRY: &[u8] = b"tenon_kernels";
+
+/// A library has fewer kernels than this.
+const MAX_KERNELS: u64 = 1 << 16;
+
+/// Room for what a kernel says when it fails.
+const MESSAGE: usize = 512;
+
+/// The types of values (`tenon_kernel_value`).
+const VALUES: [&str; 12] = [
+    "i1", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64", "f32", "f64", CHAIN,
+];
+
+const CHAIN: &str = "!tfrt.chain";
+const STRING: &str = "string";
+
+/// `tenon_kernel_attribute`; a `tenon_kernel_value` is its bits.
+#[repr(C)]
+struct RawAttribute {
+    value: u64,
+    text: *const c_char,
+    length: u64,
+}
+
+/// `tenon_kernel_call`.
+#[repr(C)]
+struct RawCall {
+    size: usize,
+    kernel: *const c_char,
+    operands: *const u64,
+    operand_count: u64,
+    attributes: *const RawAttribute,
+    attribute_count: u64,
+    results: *mut u64,
+    result_count: u64,
+    message: *mut c_char,
+    message_size: u64,
+}
+
+type RawFunction = unsafe extern "C" fn(*const RawCall) -> i32;
+
+/// `tenon_kernel`.
+#[repr(C)]
+struct RawKernel {
+    name: *const c_char,
+    operands: *const c_char,
+    results: *const c_char,
+    attributes: *const c_char,
+    function: Option<RawFunction>,
+    documentation: *const c_char,
+}
+
+/// `tenon_kernel_library`.
+#[repr(C)]
+struct RawLibrary {
+    version: u64,
+    kernel_size: u64,
+    kernels: *const RawKernel,
+    kernel_count: u64,
+}
+
+// The layouts that C compilers give the header's structs where pointers have 8 bytes.
+const _: () = assert!(size_of::<usize>() != 8 || size_of::<RawAttribute>() == 24);
+const _: () = assert!(size_of::<usize>() != 8 || size_of::<RawCall>() == 80);
+const _: () = assert!(size_of::<usize>() != 8 || size_of::<RawKernel>() == 48);
+const _: () = assert!(size_of::<usize>() != 8 || size_of::<RawLibrary>() == 32);
+
+/// The kernels of the library in the file at `path`. Opening it runs its code in this process,
+/// where it stays.
+///
+/// # Errors
+/// A file that is no library for this machine, one without `tenon_kernels`, of another version, or
+/// with kernels that are told wrongly: all of these together.
+pub fn shared_library(path: &Path) -> Result<Vec<KernelDef>> {
+    let at = |error: Error| error.at(Location::file(path));
+    // SAFETY: opening runs the library's initialisers, which the caller asks for.
+    let library = unsafe { Library::new(path) }.map_err(|error| {
+        let error = Error::new(ErrorKind::Unsupported, format!("cannot be opened: {error}"));
+        at(error.help("give a shared library made for this machine"))
+    })?;
+    // SAFETY: the symbol has the signature of `kernels.h`, by which the library is made.
+    let entry = unsafe { library.get::<unsafe extern "C" fn() -> *const RawLibrary>(ENTRY) };
+    let entry = *entry.map_err(|_| {
+        let error = Error::new(ErrorKind::Unsupported, "no library of kernels");
+        at(error.expected("a function tenon_kernels, see tenon/kernels.h"))
+    })?;
+    // SAFETY: a function without parameters.
+    let told = unsafe { entry() };
+    // Kernels are used until the process ends, and so is what they point to.
+    std::mem::forget(library);
+    // SAFETY: null, or what `kernels.h` says, which stays where it is.
+    let told = unsafe { told.as_ref() };
+    let told = told.ok_or_else(|| at(wrong("tenon_kernels answers null")))?;
+    kernels(told).map_err(at)
+}
+
+/// What a library tells, read with nothing taken for granted but its pointers.
+fn kernels(told: &'static RawLibrary) -> Result<Vec<KernelDef>> {
+    if told.version != VERSION {
+        let error = wrong("another version of tenon/kernels.h");
+        return Err(error.expected(VERSION).found(told.version));
+    }
+    let size = told.kernel_size;
+    if size < size_of::<RawKernel>() as u64 || !size.is_multiple_of(8) || size > 1 << 12 {
+        let error = wrong("another size of tenon_kernel");
+        return Err(error.expected(size_of::<RawKernel>()).found(size));
+    }
+    if told.kernel_count > MAX_KERNELS || (told.kernels.is_null() && told.kernel_count > 0) {
+        return Err(wrong("no list of kernels").found(told.kernel_count));
+    }
+    let mut defs = Vec::new();
+    let mut problems = Vec::new();
+    for index in 0..told.kernel_count {
+        // SAFETY: the library says that so many kernels stand there, so many bytes apart.
+        let raw = unsafe { &*told.kernels.byte_add((index * size) as usize) };
+        match definition(raw) {
+            Ok(def) => defs.push(def),
+            Err(error) => problems.push(error.at(Location::node(format!("kernel {index}")))),
+        }
+    }
+    Error::from_all(problems).map_or(Ok(defs), Err)
+}
+
+fn definition(raw: &'static RawKernel) -> Result<KernelDef> {
+    let name = text(raw.name)?;
+    if name.is_empty() {
+        return Err(wrong("a kernel without a name"));
+    }
+    let told = |error: Error| error.at(Location::field(name));
+    let function = raw.function.ok_or_else(|| told(wrong("no function")))?;
+    let (operands, results) = (types(raw.operands, &[]), types(raw.results, &[]));
+    let (operands, results) = (operands.map_err(told)?, results.map_err(told)?);
+    let attributes = types(raw.attributes, &[STRING]).map_err(told)?;
+    if attributes.contains(&CHAIN) {
+        return Err(told(wrong("an attribute that is a chain")));
+    }
+    let signature = Signature {
+        operands: operands.clone(),
+        results: results.clone(),
+        functions: Some(0),
+        ..Signature::default()
+    };
+    // SAFETY: `text` has found that it ends with a zero byte; it stays where it is.
+    let kernel = unsafe { CStr::from_ptr(raw.name) };
+    let bind = move |site: &Site<'_>| -> Result<Box<dyn Kernel>> {
+        Ok(Box::new(Shared {
+            kernel,
+            function,
+            operands: operands.clone(),
+            results: results.clone(),
+            attributes: read_attributes(site, &attributes)?,
+        }))
+    };
+    Ok(KernelDef::new(name, signature, bind).doc(text(raw.documentation).map_err(told)?))
+}
+
+/// A text of the library; empty for null.
+fn text(raw: *const c_char) -> Result<&'static str> {
+    if raw.is_null() {
+        return Ok("");
+    }
+    // SAFETY: `kernels.h` says that texts end with a zero byte and stay where they are.
+    let text = unsafe { CStr::from_ptr(raw) };
+    text.to_str().map_err(|_| wrong("a text that is no UTF-8"))
+}
+
+/// A list of types with commas between.
+fn types(raw: *const c_char, more: &[&str]) -> Result<Vec<&'static str>> {
+    let names = text(raw)?.split(',').map(str::trim);
+    let names = names.filter(|name| !name.is_empty());
+    let known = |name: &'static str| match VALUES.contains(&name) || more.contains(&name) {
+        true => Ok(name),
+        false => Err(wrong("an unknown type")
+            .expected([&VALUES[..], more].concat().join(", "))
+            .found(name)),
+    };
+    names.map(known).collect()
+}
+
+/// The attributes of the place, as calls are told them.
+fn read_attributes(site: &Site<'_>, types: &[&str]) -> Result<Vec<(u64, Box<str>)>> {
+    let given = site.attributes();
+    let given: Vec<_> = given
+        .iter()
+        .filter(|(name, _)| *name != COST_ATTRIBUTE)
+        .collect();
+    if given.len() != types.len() {
+        let error = Error::new(ErrorKind::InvalidProgram, "wrong number of attributes");
+        return Err(error.expected(types.len()).found(given.len()));
+    }
+    let read = given.into_iter().zip(types).map(|((name, attribute), ty)| {
+        bits_of_attribute(attribute)
+            .filter(|_| attribute.kind() == *ty)
+            .map(|bits| match attribute {
+                Attribute::String(text) => (bits, text.as_str().into()),
+                _ => (bits, Box::default()),
+            })
+            .ok_or_else(|| {
+                let text = format!("attribute '{name}' has the wrong type");
+                let error = Error::new(ErrorKind::InvalidProgram, text);
+                error.expected(ty).found(attribute.kind())
+            })
+    });
+    read.collect()
+}
+
+fn bits_of_attribute(attribute: &Attribute) -> Option<u64> {
+    Some(match *attribute {
+        Attribute::I1(value) => u64::from(value),
+        Attribute::I8(value) => value as u64,
+        Attribute::I16(value) => value as u64,
+        Attribute::I32(value) => value as u64,
+        Attribute::I64(value) => value as u64,
+        Attribute::UI8(value) => value.into(),
+        Attribute::UI16(value) => value.into(),
+        Attribute::UI32(value) => value.into(),
+        Attribute::UI64(value) => value,
+        Attribute::F32(value) => value.to_bits().into(),
+        Attribute::F64(value) => value.to_bits(),
+        Attribute::String(_) => 0,
+        _ => return None,
+    })
+}
+
+fn bits_of(value: &Value) -> Option<u64> {
+    Some(match *value {
+        Value::I1(value) => u64::from(value),
+        Value::I8(value) => value as u64,
+        Value::I16(value) => value as u64,
+        Value::I32(value) => value as u64,
+        Value::I64(value) => value as u64,
+        Value::UI8(value) => value.into(),
+        Value::UI16(value) => value.into(),
+        Value::UI32(value) => value.into(),
+        Value::UI64(value) => value,
+        Value::F32(value) => value.to_bits().into(),
+        Value::F64(value) => value.to_bits(),
+        Value::Chain => 0,
+        _ => return None,
+    })
+}
+
+/// The value of a type of [`VALUES`].
+fn value_of(ty: &str, bits: u64) -> Value {
+    match ty {
+        "i1" => Value::I1(bits & 1 == 1),
+        "i8" => Value::I8(bits as i8),
+        "i16" => Value::I16(bits as i16),
+        "i32" => Value::I32(bits as i32),
+        "i64" => Value::I64(bits as i64),
+        "ui8" => Value::UI8(bits as u8),
+        "ui16" => Value::UI16(bits as u16),
+        "ui32" => Value::UI32(bits as u32),
+        "ui64" => Value::UI64(bits),
+        "f32" => Value::F32(f32::from_bits(bits as u32)),
+        "f64" => Value::F64(f64::from_bits(bits)),
+        _ => Value::Chain,
+    }
+}
+
+/// A kernel of a library, bound to its attributes.
+struct Shared {
+    kernel: &'static CStr,
+    function: RawFunction,
+    operands: Vec<&'static str>,
+    results: Vec<&'static str>,
+    attributes: Vec<(u64, Box<str>)>,
+}
+
+impl Kernel for Shared {
+    fn run(&self, frame: &mut Frame<'_>) -> Result<()> {
+        let mut operands = Vec::with_capacity(self.operands.len());
+        for (index, ty) in self.operands.iter().enumerate() {
+            let operand = frame.operand(index);
+            let bits = bits_of(operand).filter(|_| operand.type_name() == *ty);
+            operands.push(bits.ok_or_else(|| {
+                let text = format!("wrong type of operand {index}");
+                let error = Error::new(ErrorKind::InvalidProgram, text);
+                error.expected(ty).found(operand.type_name())
+            })?);
+        }
+        let mut results = vec![0; self.results.len()];
+        self.call(&operands, &mut results)?;
+        for (index, (ty, bits)) in self.results.iter().zip(results).enumerate() {
+            frame.set(index, value_of(ty, bits));
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn call(&self, operands: &[u64], results: &mut [u64]) -> Result<()> {
+        let attributes = self.attributes.iter().map(|(value, text)| RawAttribute {
+            value: *value,
+            text: text.as_ptr().cast(),
+            length: text.len() as u64,
+        });
+        let attributes: Vec<RawAttribute> = attributes.collect();
+        let mut message = [0u8; MESSAGE];
+        let call = RawCall {
+            size: size_of::<RawCall>(),
+            kernel: self.kernel.as_ptr(),
+            operands: operands.as_ptr(),
+            operand_count: operands.len() as u64,
+            attributes: attributes.as_ptr(),
+            attribute_count: attributes.len() as u64,
+            results: results.as_mut_ptr(),
+            result_count: results.len() as u64,
+            message: message.as_mut_ptr().cast(),
+            message_size: MESSAGE as u64,
+        };
+        // SAFETY: all pointers are to memory that is borrowed until the function returns, of the
+        // lengths told beside them. That the function keeps to `kernels.h` is what who loads the
+        // library trusts it for.
+        let status = unsafe { (self.function)(ptr::from_ref(&call)) };
+        if status == 0 {
+            return Ok(());
+        }
+        let text = message.split(|byte| *byte == 0).next().unwrap_or_default();
+        let text = match String::from_utf8_lossy(text).trim() {
+            "" => format!("the kernel failed with {status}"),
+            text => text.to_owned(),
+        };
+        Err(Error::new(ErrorKind::ExecutionFailed, text))
+    }
+}
+
+fn wrong(text: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, text)
+}
