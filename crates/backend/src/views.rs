@@ -1,7 +1,7 @@
 //! What a backend makes of a subgraph: four lists that must add up to it.
 
 use crate::{Reason, Refusal};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::{Graph, Node, NodeId, ValueId, verify};
 
@@ -65,6 +65,7 @@ impl OptimisationViews {
         let mut checker = Checker {
             subgraph,
             producers: subgraph.producers(),
+            uses: uses(subgraph),
             problems: Vec::new(),
         };
         if checker.every_node_once(self) {
@@ -79,7 +80,8 @@ impl OptimisationViews {
             for &id in &self.deleted {
                 checker.deleted(id);
             }
-            if checker.problems.is_empty() {
+            // What changes nothing keeps the order that there is.
+            if checker.problems.is_empty() && !self.substitutions.is_empty() {
                 checker.acyclic(self);
             }
         }
@@ -90,7 +92,20 @@ impl OptimisationViews {
 struct Checker<'a> {
     subgraph: &'a Graph,
     producers: Vec<Option<NodeId>>,
+    /// How often nodes use each value, and the subgraph's outputs name it.
+    uses: Vec<u32>,
     problems: Vec<Error>,
+}
+
+fn uses(subgraph: &Graph) -> Vec<u32> {
+    let mut uses = vec![0; subgraph.values.len()];
+    let inputs = subgraph.nodes.iter().flat_map(|node| &node.inputs);
+    for id in inputs.flatten().chain(&subgraph.outputs) {
+        if let Some(count) = uses.get_mut(id.index()) {
+            *count += 1;
+        }
+    }
+    uses
 }
 
 impl Checker<'_> {
@@ -187,16 +202,21 @@ impl Checker<'_> {
 
     /// Every value that its nodes make and others use must be an output.
     fn outputs_left_out(&mut self, part: &Substitution, nodes: &BTreeSet<NodeId>) {
-        let others = self.subgraph.ids().filter(|id| !nodes.contains(id));
-        let used: BTreeSet<ValueId> = others
-            .flat_map(|id| self.subgraph.node(id).inputs.iter().flatten().copied())
-            .chain(self.subgraph.outputs.iter().copied())
-            .collect();
+        let mut used_inside: BTreeMap<ValueId, u32> = BTreeMap::new();
+        for &id in nodes {
+            for input in self.subgraph.node(id).inputs.iter().flatten() {
+                *used_inside.entry(*input).or_default() += 1;
+            }
+        }
+        let used_outside = |id: &ValueId| {
+            let inside = used_inside.get(id).copied().unwrap_or(0);
+            self.uses[id.index()] > inside
+        };
         let made = nodes
             .iter()
             .flat_map(|&id| self.subgraph.node(id).outputs.iter().flatten());
         let missing: Vec<ValueId> = made
-            .filter(|id| used.contains(id) && !part.outputs.contains(id))
+            .filter(|id| used_outside(id) && !part.outputs.contains(id))
             .copied()
             .collect();
         for id in missing {
@@ -230,39 +250,36 @@ impl Checker<'_> {
                 group[node.index()] = first.index();
             }
         }
+        let mut members: BTreeMap<usize, Vec<&Node>> = BTreeMap::new();
+        for (node, &group) in self.subgraph.nodes.iter().zip(&group) {
+            members.entry(group).or_default().push(node);
+        }
         let mut drawn = Graph {
             values: self.subgraph.values.clone(),
+            nodes: members
+                .values()
+                .map(|nodes| drawn_together(nodes))
+                .collect(),
             ..Graph::default()
         };
-        for (index, node) in self.subgraph.nodes.iter().enumerate() {
-            if group[index] == index {
-                drawn.nodes.push(self.drawn_together(node, index, &group));
-            }
-        }
         if let Err(error) = drawn.sort() {
             self.problems.push(error);
         }
     }
+}
 
-    /// One node with the inputs and outputs of its whole group, but those between its nodes.
-    fn drawn_together(&self, first: &Node, index: usize, group: &[usize]) -> Node {
-        let members = || {
-            let nodes = self.subgraph.nodes.iter().enumerate();
-            nodes.filter(move |(other, _)| group[*other] == index)
-        };
-        let inner: BTreeSet<ValueId> = members()
-            .flat_map(|(_, node)| node.outputs.iter().flatten().copied())
-            .collect();
-        let inputs = members()
-            .flat_map(|(_, node)| node.inputs.iter().flatten())
+/// One node with the inputs and outputs of all of them, but those between them.
+fn drawn_together(nodes: &[&Node]) -> Node {
+    let outputs = nodes.iter().flat_map(|node| node.outputs.iter().flatten());
+    let inner: BTreeSet<ValueId> = outputs.copied().collect();
+    let inputs = nodes.iter().flat_map(|node| node.inputs.iter().flatten());
+    Node {
+        inputs: inputs
             .filter(|id| !inner.contains(id))
             .map(|&id| Some(id))
-            .collect();
-        Node {
-            inputs,
-            outputs: inner.into_iter().map(Some).collect(),
-            ..first.clone()
-        }
+            .collect(),
+        outputs: inner.iter().map(|&id| Some(id)).collect(),
+        ..nodes[0].clone()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Data movement as DMA descriptors: which copies a movement node is made of.
 
+mod pad;
+
 use tenon_base::Result;
 use tenon_dma::{Descriptor, Place, VariableId, cast_contiguous, copy_strided};
 use tenon_graph::{Attributes, Graph, Node, ValueId};
@@ -258,64 +260,6 @@ impl<'a> Mover<'a> {
             target.extend([to.strides[axis] * extent as i64, to.strides[axis]]);
         }
         copy(&to, &shape, from.place(&[], source), to.place(&[], target))
-    }
-
-    fn pad(&self, attributes: &Attributes) -> Result<Vec<Descriptor>, Refused> {
-        let mode = attributes.string("mode", "constant").map_err(text)?;
-        if mode != "constant" {
-            return Err(format!("descriptors do not pad by mode {mode}"));
-        }
-        let (from, to) = (self.input(0)?, self.output(0)?);
-        let fill = self.input(2).map_err(|_| "the fill value has no memory")?;
-        let rank = to.ty.shape().len();
-        let pads = self.ints(1)?.ok_or("the pads are left out")?;
-        let axes = self.ints(3)?.unwrap_or_else(|| (0..rank as i64).collect());
-        let mut before = vec![0i64; rank];
-        let mut inside = from.ty.shape().to_vec();
-        for (index, &axis) in axes.iter().enumerate() {
-            let ends = [pads.get(index), pads.get(index + axes.len())];
-            let axis = wrap(axis, rank)?;
-            // A negative pad takes away: less of the source is inside.
-            for pad in ends {
-                let pad = *pad.ok_or("the pads are too few")?;
-                let less = usize::try_from(pad.min(0).unsigned_abs());
-                let less = less.map_err(|_| "a pad is too large")?;
-                inside[axis] = inside[axis].checked_sub(less).ok_or("a pad is too large")?;
-            }
-            before[axis] = pads[index];
-        }
-        let mut list = Vec::new();
-        // Axis by axis the slabs before and after; axes done already are restricted to the inside.
-        let mut start = vec![0usize; rank];
-        let mut cut = vec![0usize; rank];
-        let mut shape = to.ty.shape().to_vec();
-        for axis in 0..rank {
-            let first = usize::try_from(before[axis].max(0)).map_err(|_| "a pad is too large")?;
-            let last = first + inside[axis];
-            let after = shape[axis].checked_sub(last).ok_or("the pads do not fit")?;
-            for (first, count) in [(0, first), (last, after)] {
-                start[axis] = first;
-                shape[axis] = count;
-                let source = fill.place(&[], vec![0; rank]);
-                list.extend(copy(
-                    &to,
-                    &shape,
-                    source,
-                    to.place(&start, to.strides.clone()),
-                )?);
-            }
-            start[axis] = first;
-            shape[axis] = inside[axis];
-            cut[axis] = usize::try_from(before[axis].min(0).unsigned_abs())
-                .map_err(|_| "a pad is too large")?;
-        }
-        list.extend(copy(
-            &to,
-            &shape,
-            from.place(&cut, from.strides.clone()),
-            to.place(&start, to.strides.clone()),
-        )?);
-        Ok(list)
     }
 
     /// Blocks between depth and space, in either direction: both are a transpose of six axes.

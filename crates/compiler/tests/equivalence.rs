@@ -207,6 +207,16 @@ impl Builder {
                     1
                 };
                 pads[2 * shape.len() - 2] = 2;
+                let mode = ["constant", "edge", "reflect", "wrap"][usize::from(pick / 8 % 4)];
+                let repeats = shape[last] > 1 && shape[last.saturating_sub(1)] > 2;
+                if mode != "constant" && repeats {
+                    // What repeats the inside cannot take away.
+                    pads[last] = 1;
+                    let pads = self.ints(&pads);
+                    let mode = Attribute::String(mode.into());
+                    self.node("Pad", none().with("mode", mode), &[x, pads]);
+                    return;
+                }
                 let pads = self.ints(&pads);
                 if pick.is_multiple_of(2) {
                     self.node("Pad", none(), &[x, pads]);

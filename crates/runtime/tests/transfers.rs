@@ -132,3 +132,32 @@ fn a_program_that_triggers_what_is_not_there_is_refused() {
     ];
     assert_eq!(error.to_string(), expected.join("\n"));
 }
+
+#[test]
+fn a_pad_that_repeats_the_inside_is_nine_copies() {
+    // Where the rows and columns of the padded matrix come from.
+    let cases = [
+        ("reflect", [1, 0, 1, 2, 1], [2, 1, 0, 1, 2, 3, 2, 1]),
+        ("edge", [0, 0, 1, 2, 2], [0, 0, 0, 1, 2, 3, 3, 3]),
+        ("wrap", [2, 0, 1, 2, 0], [2, 3, 0, 1, 2, 3, 0, 1]),
+    ];
+    for (mode, rows, columns) in cases {
+        let mut graph = Graph::new(mode);
+        let x = graph.add_input("x", f32s(&[3, 4]));
+        let pads = tenon_tensor::Tensor::from_slice([4], &[1i64, 2, 1, 2]).unwrap();
+        let pads = graph.add_constant("pads", pads);
+        let mode = Attributes::new().with("mode", Attribute::String(mode.into()));
+        let padded = node(&mut graph, "padded", "Pad", &[x, pads], mode);
+        graph.outputs.push(padded);
+        let package = open(&bytes(&compiled(graph).contents)).unwrap();
+        let transfers = PackageTransfers::read(&package).unwrap();
+        let moved = transfers.rows().unwrap();
+        assert_eq!(moved.len(), 9);
+        let x = numbers(&[3, 4], 1);
+        let given = BTreeMap::from([("x".to_owned(), x.bytes().to_vec())]);
+        let outcome = transfers.run(&given, &["sp"], &Control::new()).unwrap();
+        let element = |row: usize, column: usize| &x.bytes()[4 * (4 * row + column)..][..4];
+        let expected = rows.map(|row| columns.map(|column| element(row, column)).concat());
+        assert_eq!(outcome.variables[0][&moved[0].to], expected.concat());
+    }
+}
