@@ -419,9 +419,9 @@ impl Memory {
         let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
         let places = self.places.since(tensors.len());
         if !places.is_empty() {
-            tensors.extend(places);
+            tensors.extend(places, |span| self.table.is_constant(span));
         }
-        tensors.begin(|span| !self.table.is_constant(span));
+        tensors.begin();
         tensors.bring(imported, |span| self.table.is_of_caller(span));
         Ok(Begun {
             memory: self,

@@ -1,6 +1,7 @@
 //! Where backends have the tensors of a program, when that is not plain memory.
 
 use crate::variables::Span;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenon_backend::{
     Backend, EdgeStrategy, HandleFactory, MemorySource, common_source, edge_strategy, is_reachable,
@@ -11,7 +12,13 @@ use tenon_tensor::TensorType;
 /// The tensors of a program that lie in memory of backends: a service of its kernels, which tell
 /// what they need when they are bound. Each execution makes its own.
 #[derive(Default)]
-pub struct Places(Mutex<Vec<Arc<Place>>>);
+pub struct Places(Mutex<All>);
+
+#[derive(Default)]
+struct All {
+    places: Vec<Arc<Place>>,
+    by_span: HashMap<Span, Vec<usize>>,
+}
 
 /// A tensor in memory of a backend, in place of a span of plain memory.
 pub(crate) struct Place {
@@ -51,17 +58,21 @@ impl Places {
             );
             return Err(Error::new(ErrorKind::Unsupported, text));
         };
-        let mut places = self.lock();
-        let known = places.iter().enumerate();
+        let mut all = self.lock();
+        let All { places, by_span } = &mut *all;
+        let known = by_span.entry(span).or_default();
         let alike = |place: &Place| {
             place.ty == *ty || (!place.factory.padding && place.ty.dtype() == ty.dtype())
         };
-        let known = known.filter(|(_, place)| place.span == span && alike(place));
         let mut origin = match edge_strategy(&[], factories) {
             Some(EdgeStrategy::Export) => Origin::Plain,
             _ => Origin::Own,
         };
-        for (position, place) in known {
+        for &position in &*known {
+            let place = &places[position];
+            if !alike(place) {
+                continue;
+            }
             match edge_strategy(std::slice::from_ref(&place.factory), factories) {
                 Some(EdgeStrategy::Direct) => return Ok(position),
                 Some(EdgeStrategy::Export) if origin == Origin::Own => {
@@ -71,6 +82,7 @@ impl Places {
                 _ => {}
             }
         }
+        known.push(places.len());
         places.push(Arc::new(Place {
             span,
             ty: ty.clone(),
@@ -83,10 +95,10 @@ impl Places {
 
     /// Those from position `first` on.
     pub(crate) fn since(&self, first: usize) -> Vec<Arc<Place>> {
-        self.lock().get(first..).unwrap_or_default().to_vec()
+        self.lock().places.get(first..).unwrap_or_default().to_vec()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Place>>> {
+    fn lock(&self) -> MutexGuard<'_, All> {
         // A holder that panicked left whole places.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

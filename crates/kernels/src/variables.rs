@@ -52,7 +52,7 @@ pub enum Storage {
 
 /// Bytes of one of the separate pieces of memory of an execution: the arena, an input, an output or
 /// a constant. Spans of different bases share nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Span {
     pub(crate) base: Base,
     pub(crate) start: usize,

@@ -13,7 +13,12 @@ use tenon_backend::{ImportedMemory, MemorySource, RawOperand, TensorHandle};
 use tenon_base::{Error, ErrorKind, Result};
 
 #[derive(Default)]
-pub(super) struct Tensors(Vec<Slot>);
+pub(super) struct Tensors {
+    slots: Vec<Slot>,
+    /// Positions of the slots that hold bytes, constants left out: few, since what is written
+    /// takes the place of what was there.
+    held: Vec<usize>,
+}
 
 /// Tensors made of memory of the caller that stays between executions, by position.
 #[derive(Default)]
@@ -35,6 +40,8 @@ impl Drop for Imported {
 
 struct Slot {
     place: Arc<Place>,
+    /// The same in all executions.
+    constant: bool,
     /// Made when first needed.
     handle: Option<Box<dyn TensorHandle>>,
     newest: Newest,
@@ -56,35 +63,35 @@ pub(super) type Touched<'a> = (&'a Span, Option<usize>);
 
 impl Tensors {
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.slots.is_empty()
     }
 
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.slots.len()
     }
 
-    pub fn extend(&mut self, places: Vec<Arc<Place>>) {
-        self.0.extend(places.into_iter().map(|place| Slot {
+    pub fn extend(&mut self, places: Vec<Arc<Place>>, is_constant: impl Fn(&Span) -> bool) {
+        self.slots.extend(places.into_iter().map(|place| Slot {
+            constant: is_constant(&place.span),
             place,
             handle: None,
             newest: Newest::Plain,
         }));
+        self.held.reserve(self.slots.len());
     }
 
-    /// An execution begins: what lies in plain memory that `changes` is new.
-    pub fn begin(&mut self, changes: impl Fn(&Span) -> bool) {
-        for slot in &mut self.0 {
-            if changes(&slot.place.span) {
-                slot.newest = Newest::Plain;
-            }
+    /// An execution begins: all but constants is new.
+    pub fn begin(&mut self) {
+        for index in self.held.drain(..) {
+            self.slots[index].newest = Newest::Plain;
         }
     }
 
     /// Takes what was made of the caller's memory before.
     pub fn bring(&mut self, imported: &mut Imported, of_caller: impl Fn(&Span) -> bool) {
-        for index in 0..self.0.len() {
+        for index in 0..self.slots.len() {
             if self.is_made_of(index, &of_caller) {
-                self.0[index].handle = imported.0.get_mut(index).and_then(Option::take);
+                self.slots[index].handle = imported.0.get_mut(index).and_then(Option::take);
             }
         }
     }
@@ -97,14 +104,14 @@ impl Tensors {
         stays: impl Fn(&Span) -> bool,
     ) {
         // What is made of another goes first.
-        for index in (0..self.0.len()).rev() {
+        for index in (0..self.slots.len()).rev() {
             if !self.is_made_of(index, &of_caller) {
                 continue;
             }
-            let handle = self.0[index].handle.take();
-            if handle.is_some() && stays(&self.0[index].place.span) {
+            let handle = self.slots[index].handle.take();
+            if handle.is_some() && stays(&self.slots[index].place.span) {
                 if imported.0.len() <= index {
-                    imported.0.resize_with(self.0.len(), || None);
+                    imported.0.resize_with(self.slots.len(), || None);
                 }
                 imported.0[index] = handle;
             }
@@ -113,7 +120,7 @@ impl Tensors {
 
     /// Whether a tensor is made of plain memory that is `chosen`.
     fn is_made_of(&self, index: usize, chosen: impl Fn(&Span) -> bool) -> bool {
-        let place = &self.0[self.root(index)].place;
+        let place = &self.slots[self.root(index)].place;
         place.origin == Origin::Plain && chosen(&place.span)
     }
 
@@ -140,7 +147,7 @@ impl Tensors {
                 self.overwrite(span, root, plain)?;
                 if let (Some(position), Some(root)) = (position, root) {
                     self.make(position, plain)?;
-                    self.0[root].newest = Newest::Backend;
+                    self.hold(root, Newest::Backend);
                 }
             }
         }
@@ -165,10 +172,12 @@ impl Tensors {
         chosen: impl Fn(&Span) -> bool,
         plain: Plain<'_>,
     ) -> Result<()> {
-        for slot in &mut self.0 {
+        for held in 0..self.held.len() {
+            let slot = &mut self.slots[self.held[held]];
             if slot.newest == Newest::Backend && chosen(&slot.place.span) {
                 // SAFETY: the caller vouches.
                 unsafe { slot.copy_out(plain)? };
+                slot.newest = Newest::Both;
             }
         }
         Ok(())
@@ -176,15 +185,23 @@ impl Tensors {
 
     /// Where the tensor of a position starts.
     pub fn operand(&self, position: usize) -> Result<RawOperand> {
-        let slot = self.0.get(position);
+        let slot = self.slots.get(position);
         let made = slot.and_then(|slot| Some((slot, slot.handle.as_ref()?)));
         let (slot, handle) = made.ok_or_else(|| missing(position))?;
         Ok(RawOperand::new(handle.start(), slot.place.span.len))
     }
 
+    fn hold(&mut self, position: usize, newest: Newest) {
+        let slot = &mut self.slots[position];
+        if slot.newest == Newest::Plain && !slot.constant {
+            self.held.push(position);
+        }
+        slot.newest = newest;
+    }
+
     /// The tensor whose bytes that of a position are.
     fn root(&self, mut position: usize) -> usize {
-        while let Origin::Tensor(of, _) = self.0[position].place.origin {
+        while let Origin::Tensor(of, _) = self.slots[position].place.origin {
             position = of;
         }
         position
@@ -199,10 +216,11 @@ impl Tensors {
         // SAFETY: the caller vouches.
         unsafe {
             self.make(position, plain)?;
-            if self.0[root].newest == Newest::Plain {
-                let span = self.0[root].place.span;
+            if self.slots[root].newest == Newest::Plain {
+                let span = self.slots[root].place.span;
                 self.settle(&span, plain)?;
-                self.0[root].copy_in(plain)?;
+                self.slots[root].copy_in(plain)?;
+                self.hold(root, Newest::Both);
             }
         }
         Ok(())
@@ -219,7 +237,9 @@ impl Tensors {
         except: Option<usize>,
         plain: Plain<'_>,
     ) -> Result<()> {
-        for (index, slot) in self.0.iter_mut().enumerate() {
+        for held in (0..self.held.len()).rev() {
+            let index = self.held[held];
+            let slot = &mut self.slots[index];
             if Some(index) == except || !slot.place.span.overlaps(span) {
                 continue;
             }
@@ -228,6 +248,7 @@ impl Tensors {
                 unsafe { slot.copy_out(plain)? };
             }
             slot.newest = Newest::Plain;
+            self.held.swap_remove(held);
         }
         Ok(())
     }
@@ -237,10 +258,10 @@ impl Tensors {
     /// # Safety
     /// As for [`Tensors::enter`]; the memory of the span outlives the tensor, or is told to leave.
     unsafe fn make(&mut self, position: usize, plain: Plain<'_>) -> Result<()> {
-        if self.0[position].handle.is_some() {
+        if self.slots[position].handle.is_some() {
             return Ok(());
         }
-        let place = self.0[position].place.clone();
+        let place = self.slots[position].place.clone();
         let (factory, bytes) = (&*place.factory.id, place.span.len);
         let import = |start, source| {
             let memory = ImportedMemory {
@@ -258,11 +279,11 @@ impl Tensors {
             Origin::Tensor(of, source) => {
                 // SAFETY: the caller vouches.
                 unsafe { self.make(of, plain)? };
-                let made = self.0[of].handle.as_ref();
+                let made = self.slots[of].handle.as_ref();
                 import(made.ok_or_else(|| missing(of))?.start(), source)?
             }
         };
-        self.0[position].handle = Some(made);
+        self.slots[position].handle = Some(made);
         Ok(())
     }
 }
@@ -270,7 +291,7 @@ impl Tensors {
 impl Drop for Tensors {
     fn drop(&mut self) {
         // What is made of another goes first.
-        while self.0.pop().is_some() {}
+        while self.slots.pop().is_some() {}
     }
 }
 
@@ -290,13 +311,12 @@ impl Slot {
             // SAFETY: the span's bytes, which nobody writes meanwhile (the caller vouches).
             handle.copy_in(unsafe { std::slice::from_raw_parts(plain(&self.place.span)?, len) })?;
         }
-        self.newest = Newest::Both;
         Ok(())
     }
 
     /// # Safety
     /// As for [`Tensors::enter`].
-    unsafe fn copy_out(&mut self, plain: Plain<'_>) -> Result<()> {
+    unsafe fn copy_out(&self, plain: Plain<'_>) -> Result<()> {
         if !self.is_plain()
             && let Some(handle) = &self.handle
         {
@@ -305,7 +325,6 @@ impl Slot {
             let bytes = unsafe { std::slice::from_raw_parts_mut(plain(&self.place.span)?, len) };
             handle.copy_out(bytes)?;
         }
-        self.newest = Newest::Both;
         Ok(())
     }
 }
