@@ -5,14 +5,18 @@
 //! all CPUs; when several offer loops at once, one has the workers and the others run theirs
 //! alone, which shares the CPUs between them. A loop inside a loop runs on its own thread.
 //!
+//! Inside [`with_trace`] workers tell a sink what they did.
+//!
 //! Workers spin for a moment after each loop, since the next one of a model follows within
 //! microseconds, then sleep. Offering a loop allocates nothing.
 
+use crate::trace::TraceSink;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread::Thread;
+use std::time::Instant;
 
 /// Spins of an idle worker before it sleeps: about half a millisecond where a pause takes 28 ns (Zen 5),
 /// so that it is still awake after the parts of a model that run on one thread.
@@ -29,6 +33,14 @@ struct Job {
     count: usize,
     /// Workers that may join: the caller's thread limit less itself.
     seats: usize,
+    trace: Option<Told>,
+}
+
+/// A sink that hears what workers do.
+#[derive(Clone, Copy)]
+struct Told {
+    scope: unsafe fn(*const (), Instant, Instant),
+    sink: *const (),
 }
 
 struct Pool {
@@ -65,6 +77,7 @@ static POOL: Pool = Pool {
         body: std::ptr::null(),
         count: 0,
         seats: 0,
+        trace: None,
     }),
     panicked: Mutex::new(None),
     sleepers: AtomicUsize::new(0),
@@ -74,6 +87,7 @@ static POOL: Pool = Pool {
 thread_local! {
     static INSIDE_LOOP: Cell<bool> = const { Cell::new(false) };
     static THREAD_LIMIT: Cell<usize> = const { Cell::new(usize::MAX) };
+    static TRACE: Cell<Option<Told>> = const { Cell::new(None) };
 }
 
 /// # Safety
@@ -85,6 +99,13 @@ unsafe fn call_nothing(_: *const (), _: usize) {}
 unsafe fn call_body<F: Fn(usize) + Sync>(body: *const (), index: usize) {
     // SAFETY: the caller of this function vouches for the pointer.
     unsafe { (*body.cast::<F>())(index) }
+}
+
+/// # Safety
+/// `sink` must point to a live `S`.
+unsafe fn call_scope<S: TraceSink>(sink: *const (), start: Instant, end: Instant) {
+    // SAFETY: the caller of this function vouches for the pointer.
+    unsafe { (*sink.cast::<S>()).scope("loop", "", start, end, 0) }
 }
 
 /// Number of threads a loop of the calling thread can use, the caller included: the machine's
@@ -114,6 +135,24 @@ pub fn with_thread_limit<R>(limit: usize, work: impl FnOnce() -> R) -> R {
     work()
 }
 
+/// Runs `work`; `sink` hears a scope of category `loop`, without a name, for every loop that this
+/// thread offers meanwhile and each worker that takes part in it, from that worker's thread. What
+/// the caller itself does is its own to tell.
+pub fn with_trace<S: TraceSink, R>(sink: &S, work: impl FnOnce() -> R) -> R {
+    struct Restore(Option<Told>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            TRACE.set(self.0);
+        }
+    }
+    let told = Told {
+        scope: call_scope::<S>,
+        sink: std::ptr::from_ref(sink).cast(),
+    };
+    let _restore = Restore(TRACE.replace(Some(told)));
+    work()
+}
+
 /// Calls `body(0)` to `body(count - 1)`, each once, in any order, on the calling thread and on free
 /// workers; returns when all calls have ended. A panic in a call is raised again here.
 ///
@@ -136,6 +175,7 @@ pub fn for_each<F: Fn(usize) + Sync>(count: usize, body: F) {
         body: std::ptr::from_ref(&body).cast(),
         count,
         seats,
+        trace: TRACE.get(),
     });
 }
 
@@ -175,13 +215,16 @@ impl Pool {
         }
     }
 
-    fn take_iterations(&self, job: &Job) {
+    /// Answers whether there were any.
+    fn take_iterations(&self, job: &Job) -> bool {
         let outer = INSIDE_LOOP.replace(true);
+        let mut some = false;
         loop {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
             if index >= job.count {
                 break;
             }
+            some = true;
             // SAFETY: the body lives until `offer` returns, which waits for every thread here.
             let call = AssertUnwindSafe(|| unsafe { (job.call)(job.body, index) });
             if let Err(panic) = catch_unwind(call) {
@@ -190,6 +233,23 @@ impl Pool {
             }
         }
         INSIDE_LOOP.set(outer);
+        some
+    }
+
+    /// What a worker does of a loop that it has entered.
+    fn join(&self, job: &Job) {
+        let Some(Told { scope, sink }) = job.trace else {
+            self.take_iterations(job);
+            return;
+        };
+        let start = Instant::now();
+        if self.take_iterations(job) {
+            // SAFETY: the sink lives until `with_trace` returns, which is after `offer` has, which
+            // waits for every thread here.
+            let tell = AssertUnwindSafe(|| unsafe { scope(sink, start, Instant::now()) });
+            // A sink that panics loses a scope, nothing else.
+            let _ = catch_unwind(tell);
+        }
     }
 
     /// Passes the gate if it is open and has a seat left.
@@ -243,7 +303,7 @@ impl Pool {
             }
             seen = self.generation.load(Ordering::SeqCst);
             if let Some(job) = self.enter() {
-                self.take_iterations(&job);
+                self.join(&job);
                 self.leave();
             }
         }
@@ -320,6 +380,35 @@ mod tests {
             sum.fetch_add(i, Ordering::Relaxed);
         });
         assert_eq!(sum.into_inner(), 120);
+    }
+
+    #[test]
+    fn workers_tell_what_they_do() {
+        struct Threads(Mutex<Vec<std::thread::ThreadId>>);
+        impl TraceSink for Threads {
+            fn scope(&self, category: &'static str, _: &str, start: Instant, end: Instant, _: u64) {
+                assert!(category == "loop" && start <= end);
+                lock(&self.0).push(std::thread::current().id());
+            }
+        }
+        // Workers of a machine with one CPU are none; elsewhere they are busy with loops of other
+        // tests at times.
+        let heard = Threads(Mutex::new(Vec::new()));
+        let started = Instant::now();
+        while cpus() > 1 && lock(&heard.0).is_empty() && started.elapsed().as_secs() < 60 {
+            with_trace(&heard, || {
+                for_each(16, |_| {
+                    std::thread::sleep(std::time::Duration::from_micros(50))
+                });
+            });
+        }
+        let before = lock(&heard.0).clone();
+        assert!(cpus() == 1 || !before.is_empty());
+        assert!(!before.contains(&std::thread::current().id()));
+        for_each(16, |_| {
+            std::thread::sleep(std::time::Duration::from_micros(50))
+        });
+        assert_eq!(*lock(&heard.0), before);
     }
 
     #[test]

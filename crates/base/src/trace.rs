@@ -3,9 +3,11 @@
 //! A sink is handed down explicitly; where there is none, nothing is told. [`Recording`] keeps what
 //! it hears and writes it in the trace event format, which Perfetto and Chrome open.
 
+mod file;
 mod recording;
 
-pub use recording::Recording;
+pub use file::TraceFile;
+pub use recording::{Recorded, Recording};
 
 use std::time::Instant;
 

@@ -1,14 +1,14 @@
 //! A sink that keeps what it hears.
 
-use super::TraceSink;
+use super::{TraceFile, TraceSink};
+use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Keeps scopes and counters, and writes them as a file that Perfetto opens: one track a thread,
-/// by its name, and one a counter.
+/// Keeps scopes, events and counters, and writes them as a file that Perfetto opens: one track a
+/// thread, by its name, and one a counter.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -25,20 +25,25 @@ pub struct Recording(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     /// Number of each thread, in the order they are first heard of.
-    threads: HashMap<ThreadId, usize>,
+    numbers: HashMap<ThreadId, usize>,
     names: Vec<String>,
-    scopes: Vec<Scope>,
+    scopes: Vec<(usize, Recorded)>,
     counters: Vec<Counter>,
 }
 
-#[derive(Debug)]
-struct Scope {
-    thread: usize,
-    category: &'static str,
-    name: String,
-    start: Instant,
-    end: Instant,
-    bytes: u64,
+/// A scope that ended, or an event.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// What kind of thing it is.
+    pub category: &'static str,
+    /// What it is called.
+    pub name: String,
+    /// When it began, or happened.
+    pub start: Instant,
+    /// When it ended; an event has no end.
+    pub end: Option<Instant>,
+    /// Bytes that it moved.
+    pub bytes: u64,
 }
 
 #[derive(Debug)]
@@ -50,24 +55,16 @@ struct Counter {
 
 impl TraceSink for Recording {
     fn scope(&self, category: &'static str, name: &str, start: Instant, end: Instant, bytes: u64) {
-        let mut state = self.lock();
-        let thread = state.thread();
-        state.scopes.push(Scope {
-            thread,
-            category,
-            name: name.to_owned(),
-            start,
-            end,
-            bytes,
-        });
+        self.lock().keep(category, name, start, Some(end), bytes);
+    }
+
+    fn event(&self, category: &'static str, name: &str, moment: Instant) {
+        self.lock().keep(category, name, moment, None, 0);
     }
 
     fn counter(&self, name: &str, at: Instant, value: u64) {
-        self.lock().counters.push(Counter {
-            name: name.to_owned(),
-            at,
-            value,
-        });
+        let name = name.to_owned();
+        self.lock().counters.push(Counter { name, at, value });
     }
 }
 
@@ -77,45 +74,53 @@ impl Recording {
         Self::default()
     }
 
-    /// The trace event format: times are microseconds from the first event, the process is called
-    /// `process`.
+    /// The scopes and events of each thread in the order they began, outer ones first; the thread
+    /// that began first is first.
+    pub fn threads(&self) -> Vec<Vec<Recorded>> {
+        let mut scopes = self.lock().scopes.clone();
+        // Of two that took the same time the outer one ended last.
+        scopes.reverse();
+        scopes.sort_by_key(|(_, scope)| (scope.start, Reverse(scope.end)));
+        let mut places = HashMap::new();
+        let mut threads: Vec<Vec<Recorded>> = Vec::new();
+        for (thread, scope) in scopes {
+            let place = *places.entry(thread).or_insert(threads.len());
+            match threads.get_mut(place) {
+                Some(thread) => thread.push(scope),
+                None => threads.push(vec![scope]),
+            }
+        }
+        threads
+    }
+
+    /// The trace event format: times count from the first event, the process is called `process`.
     pub fn json(&self, process: &str) -> String {
         let state = self.lock();
-        let starts = state.scopes.iter().map(|scope| scope.start);
+        let starts = state.scopes.iter().map(|(_, scope)| scope.start);
         let first = starts
             .chain(state.counters.iter().map(|counter| counter.at))
             .min();
-        let since = |at: Instant| {
-            let time = first.map_or(0.0, |first| (at - first).as_secs_f64());
-            time * 1e6
-        };
-        let mut events = vec![named("process_name", 0, process)];
-        let threads = state.names.iter().enumerate();
-        events.extend(threads.map(|(thread, name)| named("thread_name", thread, name)));
-        events.extend(state.scopes.iter().map(|scope| {
-            format!(
-                "{{\"ph\":\"X\",\"pid\":1,\"tid\":{},\"cat\":{},\"name\":{},\"ts\":{:.3},\
-                 \"dur\":{:.3},\"args\":{{\"bytes\":{}}}}}",
-                scope.thread,
-                quoted(scope.category),
-                quoted(&scope.name),
-                since(scope.start),
-                (scope.end - scope.start).as_secs_f64() * 1e6,
-                scope.bytes,
-            )
-        }));
-        events.extend(state.counters.iter().map(|counter| {
-            format!(
-                "{{\"ph\":\"C\",\"pid\":1,\"name\":{},\"ts\":{:.3},\"args\":{{\"value\":{}}}}}",
-                quoted(&counter.name),
-                since(counter.at),
-                counter.value,
-            )
-        }));
-        format!(
-            "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{}\n]}}\n",
-            events.join(",\n")
-        )
+        let since = |at: Instant| first.map_or(Duration::ZERO, |first| at - first);
+        let mut file = TraceFile::new(1);
+        file.process_name(process);
+        for (thread, name) in (0..).zip(&state.names) {
+            file.thread_name(thread, name);
+        }
+        for (thread, scope) in &state.scopes {
+            let (thread, start) = (*thread as u64, since(scope.start));
+            let (category, name) = (scope.category, scope.name.as_str());
+            match scope.end {
+                Some(end) => {
+                    let numbers = [("bytes", scope.bytes)];
+                    file.scope(thread, category, name, start, end - scope.start, &numbers);
+                }
+                None => file.event(thread, category, name, start),
+            }
+        }
+        for counter in &state.counters {
+            file.counter(&counter.name, since(counter.at), counter.value);
+        }
+        file.finish()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -125,10 +130,29 @@ impl Recording {
 }
 
 impl State {
+    fn keep(
+        &mut self,
+        category: &'static str,
+        name: &str,
+        start: Instant,
+        end: Option<Instant>,
+        bytes: u64,
+    ) {
+        let scope = Recorded {
+            category,
+            name: name.to_owned(),
+            start,
+            end,
+            bytes,
+        };
+        let thread = self.thread();
+        self.scopes.push((thread, scope));
+    }
+
     /// The number of the thread that asks.
     fn thread(&mut self) -> usize {
         let thread = std::thread::current();
-        let number = *self.threads.entry(thread.id()).or_insert(self.names.len());
+        let number = *self.numbers.entry(thread.id()).or_insert(self.names.len());
         if number == self.names.len() {
             let name = thread.name().map(str::to_owned);
             self.names
@@ -138,34 +162,9 @@ impl State {
     }
 }
 
-fn named(what: &str, thread: usize, name: &str) -> String {
-    let name = quoted(name);
-    format!(
-        "{{\"ph\":\"M\",\"pid\":1,\"tid\":{thread},\"name\":\"{what}\",\"args\":{{\"name\":{name}}}}}"
-    )
-}
-
-/// Text as JSON has it (RFC 8259, 7).
-fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for char in text.chars() {
-        match char {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            // Writing to a String cannot fail.
-            char if (char as u32) < 0x20 => drop(write!(quoted, "\\u{:04x}", char as u32)),
-            char => quoted.push(char),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn threads_are_tracks_and_counters_have_times() {
@@ -178,6 +177,7 @@ mod tests {
             let other = named.spawn_scoped(scope, || recording.scope("dma", "b", at(1), at(2), 0));
             other.unwrap().join().unwrap();
         });
+        recording.event("error", "no luck", at(4));
         recording.counter("memory", at(4), 12);
         let text = recording.json("me");
         let lines: Vec<&str> = text.lines().collect();
@@ -193,9 +193,51 @@ mod tests {
         assert!(lines[5].contains(r#""tid":1,"cat":"dma","name":"b","ts":0.000,"dur":1.000"#));
         assert_eq!(
             lines[6],
+            r#"{"ph":"i","pid":1,"tid":0,"cat":"error","name":"no luck","ts":3.000,"s":"t"},"#
+        );
+        assert_eq!(
+            lines[7],
             r#"{"ph":"C","pid":1,"name":"memory","ts":3.000,"args":{"value":12}}"#
         );
-        assert_eq!(lines.len(), 8, "{text}");
+        assert_eq!(lines.len(), 9, "{text}");
+    }
+
+    #[test]
+    fn scopes_of_a_thread_are_in_the_order_they_began_outer_ones_first() {
+        let recording = Recording::new();
+        let start = Instant::now();
+        let at = |micros| start + Duration::from_micros(micros);
+        std::thread::scope(|scope| {
+            scope.spawn(|| recording.scope("loop", "late", at(9), at(9), 0));
+        });
+        recording.scope("kernel", "inner", at(1), at(2), 0);
+        recording.scope("kernel", "same", at(2), at(4), 0);
+        recording.event("error", "event", at(3));
+        recording.scope("function", "outer", at(1), at(5), 0);
+        recording.scope("function", "same", at(2), at(4), 0);
+        let threads: Vec<Vec<String>> = recording
+            .threads()
+            .iter()
+            .map(|scopes| {
+                scopes
+                    .iter()
+                    .map(|it| format!("{} {}", it.category, it.name))
+                    .collect()
+            })
+            .collect();
+        assert_eq!(
+            threads,
+            [
+                &[
+                    "function outer",
+                    "kernel inner",
+                    "function same",
+                    "kernel same",
+                    "error event"
+                ][..],
+                &["loop late"],
+            ]
+        );
     }
 
     #[test]
@@ -205,5 +247,6 @@ mod tests {
             text.starts_with("{\"displayTimeUnit\"") && text.ends_with("]}\n"),
             "{text}"
         );
+        assert_eq!(TraceFile::new(1).finish().lines().count(), 2);
     }
 }

@@ -1,15 +1,14 @@
 //! Running the functions of a host program, as the original's executor commands do (facts 5).
 
 use super::report;
-use super::trace::Scopes;
 use super::verifier::Verifier;
-use super::{ProgramInput, write_output};
+use super::{ProgramInput, trace, write_output};
 use std::fmt::Arguments;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tenon_base::trace::TraceSink;
+use tenon_base::trace::{Recording, TraceSink};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_bef::{Diagnostic, File, FunctionKind, KernelLocation, decode, parse};
 use tenon_executor::{
@@ -153,7 +152,7 @@ struct Session<'a> {
     host: Host,
     allocator: HostAllocator,
     verifier: Arc<Verifier>,
-    scopes: Arc<Scopes>,
+    scopes: Arc<Recording>,
 }
 
 impl<'a> Session<'a> {
@@ -166,7 +165,7 @@ impl<'a> Session<'a> {
         let queue = work_queue(&options.work_queue)?;
         let allocator = HostAllocator::new(options.allocator, log.clone());
         let verifier = Arc::new(Verifier::new(input));
-        let scopes = Arc::new(Scopes::default());
+        let scopes = Arc::new(Recording::new());
         let hears = verifier.clone();
         let mut host = Host::builder()
             .queue(queue)
@@ -306,10 +305,10 @@ impl<'a> Session<'a> {
         let verdict = allocator.verdict();
         host.print(format_args!("{}", verdict.text));
         if options.print_scopes {
-            host.print(format_args!("{}", scopes.text()));
+            host.print(format_args!("{}", trace::text(&scopes)));
         }
         if let Some(path) = &options.trace {
-            write_output(path, scopes.json().as_bytes())?;
+            write_output(path, scopes.json("tenon").as_bytes())?;
         }
         let diagnostics = verifier.finish();
         let unexpected = options.driver == Driver::Executor && !diagnostics.is_empty();

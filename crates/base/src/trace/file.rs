@@ -1,0 +1,149 @@
+//! A file in the trace event format, which Perfetto and Chrome open.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Writes such a file event by event. Times count from a moment that the writer chooses.
+///
+/// ```
+/// use std::time::Duration;
+/// use tenon_base::trace::TraceFile;
+/// let mut file = TraceFile::new(1);
+/// file.thread_name(7, "main");
+/// let (start, length) = (Duration::from_micros(3), Duration::from_nanos(1500));
+/// file.scope(7, "kernel", "MatMul_0", start, length, &[("bytes", 64)]);
+/// assert!(file.finish().contains(r#""name":"MatMul_0","ts":3.000,"dur":1.500"#));
+/// ```
+#[derive(Debug)]
+pub struct TraceFile {
+    text: String,
+    process: u32,
+}
+
+impl TraceFile {
+    /// A file of events of one process, by its number.
+    pub fn new(process: u32) -> Self {
+        Self {
+            text: "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[".to_owned(),
+            process,
+        }
+    }
+
+    /// The process is called `name`.
+    pub fn process_name(&mut self, name: &str) {
+        self.named(0, "process_name", name);
+    }
+
+    /// The track of a thread is called `name`.
+    pub fn thread_name(&mut self, thread: u64, name: &str) {
+        self.named(thread, "thread_name", name);
+    }
+
+    /// A scope of a thread, with numbers that belong to it.
+    pub fn scope(
+        &mut self,
+        thread: u64,
+        category: &str,
+        name: &str,
+        start: Duration,
+        length: Duration,
+        numbers: &[(&str, u64)],
+    ) {
+        self.begin("X", Some(thread));
+        self.category(category);
+        self.name(name);
+        self.time("ts", start);
+        self.time("dur", length);
+        self.numbers(numbers);
+    }
+
+    /// Something that happened to a thread at one moment.
+    pub fn event(&mut self, thread: u64, category: &str, name: &str, at: Duration) {
+        self.begin("i", Some(thread));
+        self.category(category);
+        self.name(name);
+        self.time("ts", at);
+        self.text += ",\"s\":\"t\"}";
+    }
+
+    /// The number called `name` is `value` from then on.
+    pub fn counter(&mut self, name: &str, at: Duration, value: u64) {
+        self.begin("C", None);
+        self.name(name);
+        self.time("ts", at);
+        self.numbers(&[("value", value)]);
+    }
+
+    /// The whole file.
+    pub fn finish(self) -> String {
+        self.text + "\n]}\n"
+    }
+
+    fn named(&mut self, thread: u64, what: &str, name: &str) {
+        self.begin("M", Some(thread));
+        self.name(what);
+        let name = quoted(name);
+        self.put(format_args!(",\"args\":{{\"name\":{name}}}}}"));
+    }
+
+    fn begin(&mut self, phase: &str, thread: Option<u64>) {
+        let separator = if self.text.ends_with('[') {
+            "\n"
+        } else {
+            ",\n"
+        };
+        let process = self.process;
+        self.put(format_args!(
+            "{separator}{{\"ph\":\"{phase}\",\"pid\":{process}"
+        ));
+        if let Some(thread) = thread {
+            self.put(format_args!(",\"tid\":{thread}"));
+        }
+    }
+
+    fn category(&mut self, category: &str) {
+        self.put(format_args!(",\"cat\":{}", quoted(category)));
+    }
+
+    fn name(&mut self, name: &str) {
+        self.put(format_args!(",\"name\":{}", quoted(name)));
+    }
+
+    /// Microseconds, exact, so that what lies inside of another scope does so in the file.
+    fn time(&mut self, key: &str, time: Duration) {
+        let nanos = time.as_nanos();
+        let (micros, rest) = (nanos / 1000, nanos % 1000);
+        self.put(format_args!(",\"{key}\":{micros}.{rest:03}"));
+    }
+
+    fn numbers(&mut self, numbers: &[(&str, u64)]) {
+        let mut separator = ",\"args\":{";
+        for (key, value) in numbers {
+            self.put(format_args!("{separator}{}:{value}", quoted(key)));
+            separator = ",";
+        }
+        self.text += if numbers.is_empty() { "}" } else { "}}" };
+    }
+
+    fn put(&mut self, text: std::fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        let _ = self.text.write_fmt(text);
+    }
+}
+
+/// Text as JSON has it (RFC 8259, 7).
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for char in text.chars() {
+        match char {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            // Writing to a String cannot fail.
+            char if (char as u32) < 0x20 => drop(write!(quoted, "\\u{:04x}", char as u32)),
+            char => quoted.push(char),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
