@@ -18,6 +18,7 @@ pub mod engine;
 mod loops;
 mod mover;
 mod plan;
+mod rounding;
 mod simd;
 mod typed;
 mod walk;
@@ -29,3 +30,4 @@ pub use descriptor::{
     VariableId,
 };
 pub use plan::Plan;
+pub use rounding::StochasticRounding;

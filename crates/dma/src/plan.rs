@@ -3,7 +3,8 @@
 use crate::loops::{Nest, dimensions, transposed};
 use crate::typed::Typed;
 use crate::walk::{Walk, common_unit, gcd};
-use crate::{Access, ByteRange, Descriptor, Operation, mover};
+use crate::{Access, ByteRange, Descriptor, Operation, StochasticRounding, mover};
+use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 
 /// A descriptor ready to execute on the bytes of its [`sources`](Plan::sources) and its
@@ -67,6 +68,14 @@ impl Plan {
     /// Checks a descriptor and makes it ready. That it stays inside its variables is checked by
     /// [`Descriptor::check`], or by the one who hands out the ranges.
     pub fn new(descriptor: &Descriptor) -> Result<Self> {
+        Self::rounding(descriptor, None)
+    }
+
+    /// The same; where there is a `rounding`, casts between floats that lose bits follow it.
+    pub fn rounding(
+        descriptor: &Descriptor,
+        rounding: Option<&Arc<StochasticRounding>>,
+    ) -> Result<Self> {
         descriptor.check(|_| Some(u64::MAX))?;
         let too_large = || invalid("an access pattern larger than memory can be");
         let range = |access: &Access| {
@@ -93,7 +102,7 @@ impl Plan {
                     },
                     [from],
                 ) => transpose(from, &descriptor.to, shape, element_size).ok_or_else(too_large)?,
-                _ => Work::Typed(Typed::new(descriptor)?),
+                _ => Work::Typed(Typed::new(descriptor, rounding)?),
             }
         };
         Ok(Self {

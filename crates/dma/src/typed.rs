@@ -1,7 +1,9 @@
 //! Operations on elements: cast, add, min, max, fma (docs/dma.md, "Numerics").
 
+use crate::rounding::{Chances, RoundedCast};
 use crate::walk::Walk;
-use crate::{Access, Constant, Descriptor, Operation, mover, simd};
+use crate::{Access, Constant, Descriptor, Operation, StochasticRounding, mover, simd};
+use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{Convert, DataType, converter};
 
@@ -34,6 +36,8 @@ struct Side {
 enum Kind {
     /// The source's conversion is the whole operation.
     Cast,
+    /// As above, by chance.
+    RoundedCast(RoundedCast),
     F32(Fold<f32>),
     F64(Fold<f64>),
     Integer(Fold<i128>),
@@ -59,14 +63,21 @@ enum Step {
 
 impl Typed {
     /// Makes a checked descriptor ready, whose operation is not a copy or transpose.
-    pub fn new(descriptor: &Descriptor) -> Result<Self> {
+    pub fn new(
+        descriptor: &Descriptor,
+        rounding: Option<&Arc<StochasticRounding>>,
+    ) -> Result<Self> {
         let to = descriptor.to.dtype;
         if descriptor.operation == Operation::Cast {
+            let from = descriptor.from.first().map(|from| from.dtype);
+            let rounded = from.zip(rounding);
+            let rounded = rounded.and_then(|(from, by)| RoundedCast::new(from, to, by));
+            let kind = rounded.map_or(Kind::Cast, Kind::RoundedCast);
             let sides = descriptor
                 .from
                 .iter()
                 .map(|from| Side::new(from, from.dtype, to));
-            return Self::of(descriptor, sides.collect::<Result<_>>()?, to, Kind::Cast);
+            return Self::of(descriptor, sides.collect::<Result<_>>()?, to, kind);
         }
         let wide: Vec<DataType> = descriptor
             .from
@@ -104,11 +115,15 @@ impl Typed {
 
     /// Executes it on exactly the bytes of its ranges; false when a position lies outside.
     pub fn execute(&self, sources: &[&[u8]], target: &mut [u8]) -> bool {
+        let chances = match &self.kind {
+            Kind::RoundedCast(cast) => Some(cast.chances()),
+            _ => None,
+        };
         let walk = &self.target.walk;
         let count = walk.len();
         let outer = walk.outermost(self.target.bytes);
         let Some((step, units)) = outer.filter(|_| count > SPREAD) else {
-            return self.part(sources, target, 0, count, *walk);
+            return self.part(sources, target, (0, count), *walk, chances);
         };
         // So many iterations of the outermost dimension make a piece, the last one fewer.
         let (rows, all) = (SPREAD.div_ceil(units), count / units);
@@ -117,7 +132,7 @@ impl Typed {
             let first = piece * rows;
             // The piece's own start is its first element.
             let walk = walk.first(rows.min(all - first));
-            if !self.part(sources, target, first * units, walk.len(), walk) {
+            if !self.part(sources, target, (first * units, walk.len()), walk, chances) {
                 done.store(false, std::sync::atomic::Ordering::Relaxed);
             }
         });
@@ -129,12 +144,24 @@ impl Typed {
         &self,
         sources: &[&[u8]],
         target: &mut [u8],
-        start: usize,
-        count: usize,
+        (start, count): (usize, usize),
         to: Walk,
+        chances: Option<Chances>,
     ) -> bool {
         match &self.kind {
-            Kind::Cast => self.cast(sources, target, start, count, to).is_some(),
+            Kind::Cast => self
+                .cast(sources, target, (start, count), to, |side, _, from, to| {
+                    (side.convert)(from, to)
+                })
+                .is_some(),
+            Kind::RoundedCast(cast) => chances
+                .and_then(|chances| {
+                    let convert = |_: &Side, first: usize, from: &[u8], to: &mut [u8]| {
+                        cast.convert(chances, first, from, to)
+                    };
+                    self.cast(sources, target, (start, count), to, convert)
+                })
+                .is_some(),
             Kind::F32(fold) => self
                 .fold(fold, sources, target, (start, count), to)
                 .is_some(),
@@ -147,13 +174,15 @@ impl Typed {
         }
     }
 
+    /// Casts `count` elements from `start` on; `convert` is told the number of the first that it is
+    /// given.
     fn cast(
         &self,
         sources: &[&[u8]],
         target: &mut [u8],
-        start: usize,
-        mut count: usize,
+        (mut start, mut count): (usize, usize),
         mut to: Walk,
+        convert: impl Fn(&Side, usize, &[u8], &mut [u8]),
     ) -> Option<()> {
         let (side, source) = (self.sources.first()?, *sources.first()?);
         let mut from = side.walk;
@@ -171,18 +200,16 @@ impl Typed {
                 let source = source.get(read.offset..read.offset + done * side.bytes)?;
                 let target =
                     target.get_mut(write.offset..write.offset + done * self.target.bytes)?;
-                (side.convert)(source, target);
-                count -= done;
+                convert(side, start, source, target);
+                (start, count) = (start + done, count - done);
                 continue;
             }
             let done = count.min(BLOCK);
             gather(&mut from, side.bytes, source, &mut packed, done)?;
-            (side.convert)(
-                &packed[..done * side.bytes],
-                &mut converted[..done * self.target.bytes],
-            );
+            let made = &mut converted[..done * self.target.bytes];
+            convert(side, start, &packed[..done * side.bytes], made);
             scatter(&mut to, self.target.bytes, &converted, target, done)?;
-            count -= done;
+            (start, count) = (start + done, count - done);
         }
         Some(())
     }

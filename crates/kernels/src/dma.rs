@@ -4,7 +4,7 @@ use crate::{Memory, MoveBinding, Variables};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_dma::{ByteRange, Descriptor, Plan, VariableId};
+use tenon_dma::{ByteRange, Descriptor, Plan, StochasticRounding, VariableId};
 use tenon_executor::{Frame, Kernel, KernelAttributes, KernelDef, Label, Signature, Site};
 
 /// The name of the kernel.
@@ -14,14 +14,23 @@ pub(crate) fn definition() -> KernelDef {
     KernelDef::new(NAME, Signature::default(), bind)
 }
 
-/// The descriptors of a package by id, a service of its kernels.
+/// The descriptors of a package by id, and how they round: a service of its kernels.
 #[derive(Debug, Default)]
-pub struct Movements(BTreeMap<u32, Vec<Descriptor>>);
+pub struct Movements {
+    by_id: BTreeMap<u32, Vec<Descriptor>>,
+    rounding: Option<Arc<StochasticRounding>>,
+}
 
 impl Movements {
+    /// The same, whose casts follow `rounding`; they round to nearest when it is `None`.
+    pub fn rounding(mut self, rounding: Option<StochasticRounding>) -> Self {
+        self.rounding = rounding.map(Arc::new);
+        self
+    }
+
     /// The descriptors of one id; an error when there are none.
     fn find(&self, id: u32) -> Result<&[Descriptor]> {
-        let found = self.0.get(&id).map(Vec::as_slice);
+        let found = self.by_id.get(&id).map(Vec::as_slice);
         found.ok_or_else(|| {
             Error::new(
                 ErrorKind::NotFound,
@@ -33,7 +42,10 @@ impl Movements {
 
 impl FromIterator<(u32, Vec<Descriptor>)> for Movements {
     fn from_iter<I: IntoIterator<Item = (u32, Vec<Descriptor>)>>(movements: I) -> Self {
-        Self(movements.into_iter().collect())
+        Self {
+            by_id: movements.into_iter().collect(),
+            rounding: None,
+        }
     }
 }
 
@@ -101,7 +113,7 @@ pub(crate) fn plans(
     let mut errors = Vec::new();
     let mut plans = Vec::new();
     for (index, descriptor) in descriptors(attributes, movements)?.iter().enumerate() {
-        match plan(descriptor, table) {
+        match plan(descriptor, table, movements) {
             Ok(plan) => plans.push(plan),
             Err(error) => {
                 errors.push(error.at(Location::field(format!("descriptor {index}"))));
@@ -111,9 +123,13 @@ pub(crate) fn plans(
     Error::from_all(errors).map_or(Ok(plans), Err)
 }
 
-fn plan(descriptor: &Descriptor, table: &Arc<Variables>) -> Result<BoundPlan> {
+fn plan(
+    descriptor: &Descriptor,
+    table: &Arc<Variables>,
+    movements: &Movements,
+) -> Result<BoundPlan> {
     descriptor.check(|id| table.variable(id).ok().map(|variable| variable.size))?;
-    let plan = Plan::new(descriptor)?;
+    let plan = Plan::rounding(descriptor, movements.rounding.as_ref())?;
     let span = |range: &ByteRange| {
         table
             .span(range.variable)?
