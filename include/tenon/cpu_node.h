@@ -50,6 +50,16 @@ typedef struct tenon_cpu_node_tensor {
     uint64_t bytes;
 } tenon_cpu_node_tensor;
 
+/* An attribute that the model gives the node's operator. */
+typedef struct tenon_cpu_node_attribute {
+    const char *name;
+    /* "float", "int" or "string"; of a list "floats", "ints" or "strings". */
+    const char *kind;
+    /* `count` values one after the other: float, int64_t or const char *. One unless it is a list. */
+    const void *values;
+    uint64_t count;
+} tenon_cpu_node_attribute;
+
 /* One call. */
 typedef struct tenon_cpu_node_call {
     /* sizeof(tenon_cpu_node_call) of who calls: fields past it are not there. */
@@ -65,6 +75,9 @@ typedef struct tenon_cpu_node_call {
     /* Room for what to say when the call fails: text that ends with a zero byte. */
     char *message;
     uint64_t message_size;
+    /* Attributes, in the order of their names' bytes. */
+    const tenon_cpu_node_attribute *attributes;
+    uint64_t attribute_count;
 } tenon_cpu_node_call;
 
 /* The function of a node: answers 0, or any other number when it failed. */

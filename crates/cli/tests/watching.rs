@@ -77,10 +77,42 @@ fn a_function_of_a_library_computes_a_node() {
             "{found} for {expected}"
         );
     }
-    let info = done(folder, &["info", "own.neff"]);
-    assert!(info.contains("CPU") && info.contains("twice"), "{info}");
-    assert!(info.contains("tenon-cpu-nodes"), "{info}");
+    several_nodes_are_shown(folder);
     assert!(done(folder, &["verify", "own.neff"]).contains("own.neff"));
+}
+
+/// Tensors, nodes and attributes of the package of the test above.
+fn several_nodes_are_shown(folder: &Path) {
+    let info = done(folder, &["info", "own.neff"]);
+    assert!(info.contains("tenon-cpu-nodes"), "{info}");
+    for line in [
+        "input   x     f32[2, 3]",
+        "own.Twice by twice {factor = 2.0, names = [\"a\",\"b\"]}",
+        "CPU",
+        "1 kernels",
+    ] {
+        assert!(info.contains(line), "{line} is not in\n{info}");
+    }
+    let json: Value = serde_json::from_str(&done(folder, &["info", "own.neff", "--json"])).unwrap();
+    assert_eq!(json["kind"], "package of several nodes");
+    assert_eq!(json["inputs"][0]["shape"], serde_json::json!([2, 3]));
+    let nodes = json["nodes"].as_array().unwrap();
+    let on = nodes.iter().map(|node| node["on"].as_str().unwrap());
+    assert!(
+        on.clone().any(|on| on == "cpu") && on.clone().any(|on| on == "core"),
+        "{json:#}"
+    );
+    let cpu = nodes.iter().find(|node| node["on"] == "cpu").unwrap();
+    assert_eq!(cpu["symbol"], "twice");
+    assert_eq!(cpu["attributes"]["factor"], 2.0);
+    assert!(cpu["library_bytes"].as_u64().unwrap() > 1000);
+    let memory = done(folder, &["info", "own.neff", "--memory"]);
+    assert!(
+        memory.contains("sg00:") && memory.contains("arena"),
+        "{memory}"
+    );
+    let wide = done(folder, &["info", "own.neff", "--wide"]);
+    assert!(wide.contains("NEFF Nodes:"), "{wide}");
 }
 
 #[test]

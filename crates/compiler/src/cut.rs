@@ -7,8 +7,8 @@ use crate::compile::{Compiled, Options, compile};
 use crate::specialise;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_graph::{Graph, ValueId};
-use tenon_neff::{CpuFunction, GraphPort, NodeGraph, NodeWork, PackageNode, Wire};
+use tenon_graph::{Attribute, Attributes, Graph, ValueId};
+use tenon_neff::{CpuFunction, GraphPort, NodeAttribute, NodeGraph, NodeWork, PackageNode, Wire};
 use tenon_tensor::Buffer;
 
 /// A node that a function of a library computes.
@@ -18,6 +18,8 @@ pub struct CpuNode {
     pub name: String,
     /// The operator that it stands for, for people.
     pub operator: String,
+    /// What the model gives it besides tensors; a tensor among them is refused.
+    pub attributes: Attributes,
     /// Names of the values that it reads: outputs of the graph, or inputs.
     pub inputs: Vec<String>,
     /// Names of the values that it makes: inputs of the graph, with their types.
@@ -250,12 +252,36 @@ impl Stages {
                     symbol: node.symbol.clone(),
                     library: node.library.clone(),
                     operator: node.operator.clone(),
+                    attributes: attributes(node)?,
                     outputs: node.outputs.iter().map(port).collect::<Result<_>>()?,
                 }),
             });
         }
         Ok(())
     }
+}
+
+/// The attributes of a CPU node as packages have them.
+fn attributes(node: &CpuNode) -> Result<Vec<(String, NodeAttribute)>> {
+    let stored = |(name, value): (&str, &Attribute)| {
+        let value = match value {
+            Attribute::Int(number) => NodeAttribute::Int(*number),
+            Attribute::Float(number) => NodeAttribute::Float(*number),
+            Attribute::String(text) => NodeAttribute::String(text.clone()),
+            Attribute::Ints(numbers) => NodeAttribute::Ints(numbers.clone()),
+            Attribute::Floats(numbers) => NodeAttribute::Floats(numbers.clone()),
+            Attribute::Strings(texts) => NodeAttribute::Strings(texts.clone()),
+            Attribute::Tensor(_) => {
+                let text = format!("attribute '{name}' is a tensor, which functions do not get");
+                let error = Error::new(ErrorKind::Unsupported, text);
+                return Err(error
+                    .help("make it an input of the node")
+                    .at(Location::node(&node.name)));
+            }
+        };
+        Ok((name.to_owned(), value))
+    };
+    node.attributes.iter().map(stored).collect()
 }
 
 /// Stages under way.

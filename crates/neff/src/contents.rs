@@ -5,7 +5,9 @@ mod node_graph;
 mod read;
 mod write;
 
-pub use node_graph::{CpuFunction, GraphPort, NodeGraph, NodeWork, PackageNode, Wire};
+pub use node_graph::{
+    CpuFunction, GraphPort, NodeAttribute, NodeGraph, NodeWork, PackageNode, Wire,
+};
 pub use write::WriteOptions;
 
 use crate::TenonMember;
@@ -72,6 +74,15 @@ impl Contents {
     /// The variable of that id.
     pub fn variable(&self, id: VariableId) -> Option<&PackageVariable> {
         self.variables.get(id.index())
+    }
+
+    /// Bytes of all constants, in whatever form.
+    pub fn constant_bytes(&self) -> u64 {
+        let bytes = |variable: &PackageVariable| match variable.role {
+            Role::Constant(_) => variable.size,
+            _ => 0,
+        };
+        self.variables.iter().map(bytes).sum()
     }
 
     /// Bytes the arena needs: the largest end of an arena variable.

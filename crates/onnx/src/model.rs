@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
-use tenon_graph::Graph;
+use tenon_graph::{Attributes, Graph};
 use tenon_tensor::{Buffer, Tensor};
 
 /// What the caller decides about a model before it becomes a graph.
@@ -25,12 +25,14 @@ pub struct ImportOptions {
 }
 
 /// A node that something outside of the graph computes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct CpuCall {
     /// Its name.
     pub node: String,
     /// Its operator, with the domain where it is not ONNX's own.
     pub operator: String,
+    /// What the model gives it besides tensors.
+    pub attributes: Attributes,
     /// Names of the values that it reads, outputs of the graph.
     pub inputs: Vec<String>,
     /// Names of the values that it makes, inputs of the graph.

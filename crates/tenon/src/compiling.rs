@@ -182,6 +182,7 @@ pub fn compile_with(
         Some(CpuNode {
             name: call.node,
             operator: call.operator,
+            attributes: call.attributes,
             inputs: call.inputs,
             outputs: call.outputs,
             library: given.library,

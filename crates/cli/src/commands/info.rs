@@ -1,6 +1,7 @@
 //! `tenon info`
 
 mod memory;
+mod nodes;
 
 use crate::flags::Info;
 use crate::output::say;
@@ -24,11 +25,13 @@ pub fn run(flags: &Info) -> Result<()> {
         Source::Onnx(model) => print_model(&flags.file, &model)?,
         Source::Package(package) => {
             let features = package.header().feature_bits;
-            if !package.header().is_tenon() || features.contains(FeatureBits::TENON_CPU_NODES) {
-                if flags.memory || flags.placement {
-                    return Err(plain());
+            match package.header().is_tenon() {
+                false if flags.memory || flags.placement => return Err(plain()),
+                false => return print_members(&flags.file, &package, flags.json),
+                true if features.contains(FeatureBits::TENON_CPU_NODES) => {
+                    return nodes::run(flags, &package);
                 }
-                return print_members(&flags.file, &package, flags.json);
+                true => {}
             }
             let contents = Contents::read(&package).map_err(here)?;
             if flags.memory || flags.placement {
@@ -50,30 +53,31 @@ pub fn run(flags: &Info) -> Result<()> {
 
 /// The parts of a package that were asked for.
 fn print_parts(flags: &Info, contents: &Contents) -> Result<()> {
-    let report = &contents.tenon.placement;
-    let plan = match flags.memory {
-        true => Some(memory::report(flags, contents)?),
-        false => None,
-    };
     if flags.json {
-        let mut parts = serde_json::Map::new();
-        if flags.placement {
-            let report = json!({"summary": report.to_string(), "report": report});
-            parts.insert("placement".into(), report);
-        }
-        if let Some(plan) = &plan {
-            parts.insert("memory".into(), plan.json());
-        }
-        return say!("{}", Value::from(parts));
+        return say!("{}", parts_json(flags, contents)?);
     }
+    let report = &contents.tenon.placement;
     if flags.placement {
         super::placement::print(report)?;
         say!("\n{report}")?;
     }
-    match &plan {
-        Some(plan) => memory::print(plan, &contents.name),
-        None => Ok(()),
+    match flags.memory {
+        true => memory::print(&memory::report(flags, contents)?, &contents.name),
+        false => Ok(()),
     }
+}
+
+fn parts_json(flags: &Info, contents: &Contents) -> Result<Value> {
+    let mut parts = serde_json::Map::new();
+    if flags.placement {
+        let report = &contents.tenon.placement;
+        let report = json!({"summary": report.to_string(), "report": report});
+        parts.insert("placement".into(), report);
+    }
+    if flags.memory {
+        parts.insert("memory".into(), memory::report(flags, contents)?.json());
+    }
+    Ok(parts.into())
 }
 
 fn model_json(model: &OnnxModel) -> Value {
@@ -158,18 +162,13 @@ struct Sizes {
 impl Sizes {
     fn new(package: &Package, contents: &Contents) -> Self {
         let constant = |variable: &&PackageVariable| matches!(variable.role, Role::Constant(_));
+        let all = contents.constant_bytes();
         let replaced: Vec<u32> = contents
             .tenon
             .constants
             .iter()
             .filter_map(|constant| constant.prepared.as_ref().map(|form| form.of.0))
             .collect();
-        let all = contents
-            .variables
-            .iter()
-            .filter(constant)
-            .map(|v| v.size)
-            .sum();
         let plain: u64 = contents
             .variables
             .iter()
@@ -318,11 +317,8 @@ fn print_header(path: &Path, package: &Package) -> Result<()> {
     )
 }
 
-/// A package of another compiler: its header and members.
-/// What can be said of another compiler's package, and of one of several nodes: header, nodes,
-/// members.
+/// What can be said of another compiler's package: header, nodes, members.
 fn print_members(path: &Path, package: &Package, as_json: bool) -> Result<()> {
-    let own = package.header().is_tenon();
     if as_json {
         let members: Vec<_> = package
             .members()
@@ -330,15 +326,12 @@ fn print_members(path: &Path, package: &Package, as_json: bool) -> Result<()> {
             .collect();
         return say!(
             "{}",
-            json!({"kind": if own { "package of several nodes" } else { "foreign package" }, "header": header_json(package),
+            json!({"kind": "foreign package", "header": header_json(package),
                    "neff": neff_json(package)?, "members": members})
         );
     }
     print_header(path, package)?;
-    match own {
-        true => say!("several nodes, which run one after the other")?,
-        false => say!("made by another compiler: it can be listed here, not run")?,
-    }
+    say!("made by another compiler: it can be listed here, not run")?;
     print_neff(package)?;
     let mut table = Table::new(&["member", "size"]);
     for (name, size) in package.members() {

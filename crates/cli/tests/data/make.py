@@ -39,7 +39,7 @@ write(
     "own",
     [
         helper.make_node("Neg", ["x"], ["n"], "neg"),
-        helper.make_node("Twice", ["n"], ["t"], "twice", domain="own"),
+        helper.make_node("Twice", ["n"], ["t"], "twice", domain="own", factor=2.0, names=["a", "b"]),
         helper.make_node("Exp", ["t"], ["y"], "exp"),
     ],
     [value("x", ["batch", 3])],

@@ -1,8 +1,11 @@
 //! A package of several nodes: subgraphs of cores, functions of libraries that run on the CPU, and
 //! what passes between them (docs/package.md, "Several nodes").
 
+mod attribute;
 mod read;
 mod write;
+
+pub use attribute::NodeAttribute;
 
 use super::Contents;
 use super::write::NodeFiles;
@@ -66,6 +69,8 @@ pub struct CpuFunction {
     pub library: Buffer,
     /// The operator that it stands for, for people.
     pub operator: String,
+    /// What the model gives the operator besides tensors, by name.
+    pub attributes: Vec<(String, NodeAttribute)>,
     /// What it makes, in order.
     pub outputs: Vec<GraphPort>,
 }

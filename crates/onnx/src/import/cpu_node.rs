@@ -82,6 +82,7 @@ impl<'m> Import<'m> {
         }
         let types = node.output.iter().map(|name| self.cpu_nodes.ty(name));
         let types = types.collect::<Result<Vec<_>>>()?;
+        let attributes = self.attributes(node, scope)?;
         let made = self.outputs_of(node, scope);
         for (value, ty) in made.iter().flatten().zip(types) {
             self.draft.graph.value_mut(*value).ty = Some(ty);
@@ -91,6 +92,7 @@ impl<'m> Import<'m> {
         let call = CpuCall {
             node: label.to_owned(),
             operator: qualified(&node.domain, &node.op_type),
+            attributes,
             inputs: read.iter().map(name).collect(),
             outputs: made.iter().flatten().map(name).collect(),
         };

@@ -1,7 +1,8 @@
 //! Package → several nodes.
 
 use super::{
-    CPU_NODE_VERSION, CpuFunction, GraphPort, NodeGraph, NodeWork, PackageNode, Wire, invalid,
+    CPU_NODE_VERSION, CpuFunction, GraphPort, NodeGraph, NodeWork, PackageNode, Wire, attribute,
+    invalid,
 };
 use crate::contents::read::read_node;
 use crate::{Contents, GraphNode, NEFF_JSON, NeffGraph, Package, neff_dtype};
@@ -153,6 +154,10 @@ fn function(
         symbol: symbol.to_owned(),
         library: package.require(library)?,
         operator: node.attribute("operator").unwrap_or_default().to_owned(),
+        attributes: match node.attribute("attributes") {
+            Some(text) => attribute::from_text(text)?,
+            None => Vec::new(),
+        },
         outputs: outputs.collect::<Result<_>>()?,
     })
 }

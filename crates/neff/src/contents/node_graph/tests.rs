@@ -24,6 +24,7 @@ fn cpu(name: &str, input: Wire, library: &[u8], output: GraphPort) -> PackageNod
             symbol: format!("{name}_function"),
             library: buffer(library),
             operator: "my.domain.Scale".into(),
+            attributes: vec![("factor".into(), NodeAttribute::Float(2.5))],
             outputs: vec![output],
         }),
     }
@@ -101,6 +102,8 @@ fn several_nodes_come_back() {
         ),
         ("after_function", "my.domain.Scale", &b"one library"[..])
     );
+    let factor = ("factor".to_owned(), NodeAttribute::Float(2.5));
+    assert_eq!(function.attributes, [factor]);
     // Equal libraries stand once, and equal graphs give equal bytes.
     assert!(package.member("cpu_nodes/1.so").is_none());
     let bytes = |graph: &NodeGraph| graph.to_bytes(WriteOptions::default(), &Control::new());
@@ -186,6 +189,11 @@ fn functions_of_others_are_refused() {
     let text = refusal(|json| json["nodes"][1]["attrs"]["tenon_cpu_node"] = "9".into());
     assert!(
         text.contains("has a call signature unknown here: expected 1, found 9"),
+        "{text}"
+    );
+    let text = refusal(|json| json["nodes"][1]["attrs"]["attributes"] = "{\"x\":1}".into());
+    assert!(
+        text.contains("attrs.attributes 'x': no values of one kind"),
         "{text}"
     );
     let text = refusal(|json| json["nodes"][1]["attrs"]["library"] = "cpu_nodes/7.so".into());

@@ -1,6 +1,6 @@
 //! Several nodes → package.
 
-use super::{CPU_NODE_VERSION, GraphPort, NodeGraph, NodeWork, PackageNode, Wire};
+use super::{CPU_NODE_VERSION, GraphPort, NodeGraph, NodeWork, PackageNode, Wire, attribute};
 use crate::contents::WriteOptions;
 use crate::contents::write::{NodeFiles, header, write_file, write_head};
 use crate::graph::{ComputingNode, KELF_FUNCTION, Ported};
@@ -128,11 +128,15 @@ fn stored<'a>(node: &'a PackageNode, cores: &mut usize, libraries: &mut Librarie
         NodeWork::Cpu(function) => Stored {
             name: node.name.clone(),
             function: function.symbol.clone(),
-            attrs: vec![
-                ("library", libraries.member(&function.library).to_owned()),
-                ("operator", function.operator.clone()),
-                ("tenon_cpu_node", CPU_NODE_VERSION.to_string()),
-            ],
+            attrs: attribute::to_text(&function.attributes)
+                .map(|text| ("attributes", text))
+                .into_iter()
+                .chain([
+                    ("library", libraries.member(&function.library).to_owned()),
+                    ("operator", function.operator.clone()),
+                    ("tenon_cpu_node", CPU_NODE_VERSION.to_string()),
+                ])
+                .collect(),
         },
     }
 }

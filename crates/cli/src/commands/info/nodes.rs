@@ -1,0 +1,178 @@
+//! `tenon info` of a package of several nodes.
+
+use super::{header_json, neff_json, print_header, print_metadata, print_neff, print_parts};
+use crate::flags::Info;
+use crate::output::say;
+use crate::table::{Table, bytes};
+use serde_json::{Map, Value, json};
+use tenon::neff::{CpuFunction, GraphPort, NodeAttribute, NodeGraph, NodeWork, PackageNode};
+use tenon::{Contents, Location, Package, Result};
+
+/// Prints what was asked for.
+pub fn run(flags: &Info, package: &Package) -> Result<()> {
+    let here = |error: tenon::Error| error.at(Location::file(&flags.file));
+    let graph = NodeGraph::read(package).map_err(here)?;
+    if flags.memory || flags.placement {
+        return parts(flags, &graph).map_err(here);
+    }
+    if flags.json {
+        return say!("{}", told(package, &graph).map_err(here)?);
+    }
+    print_header(&flags.file, package)?;
+    print(package, &graph).map_err(here)?;
+    match flags.wide {
+        true => print_neff(package),
+        false => Ok(()),
+    }
+}
+
+/// Placement and memory of each subgraph.
+fn parts(flags: &Info, graph: &NodeGraph) -> Result<()> {
+    if flags.svg.is_some() {
+        let text = "a picture shows one subgraph, and this package has several nodes";
+        return Err(tenon::Error::new(tenon::ErrorKind::Usage, text).help("leave --svg out"));
+    }
+    let mut all = Map::new();
+    for node in &graph.nodes {
+        let NodeWork::Core(contents) = &node.work else {
+            continue;
+        };
+        if flags.json {
+            let parts = super::parts_json(flags, contents)?;
+            all.insert(node.name.clone(), parts);
+        } else {
+            say!("{}:", node.name)?;
+            print_parts(flags, contents)?;
+        }
+    }
+    match flags.json {
+        true => say!("{}", json!({ "subgraphs": all })),
+        false => Ok(()),
+    }
+}
+
+fn print(package: &Package, graph: &NodeGraph) -> Result<()> {
+    let mut table = Table::new(&["", "name", "type"]);
+    let outputs = || graph.outputs.iter().filter_map(|&wire| graph.port(wire));
+    for port in &graph.inputs {
+        table.row(["input".into(), port.name.clone(), ty(port)]);
+    }
+    for port in outputs() {
+        table.row(["output".into(), port.name.clone(), ty(&port)]);
+    }
+    say!("\n{table}\n")?;
+    let mut table = Table::new(&["node", "on", "does", "reads", "makes"]);
+    for node in &graph.nodes {
+        let listed = |ports: &mut dyn Iterator<Item = GraphPort>| {
+            let ports = ports.map(|port| format!("{}: {}", port.name, ty(&port)));
+            ports.collect::<Vec<_>>().join(", ")
+        };
+        let (on, does) = match &node.work {
+            NodeWork::Core(contents) => ("core", kernels(contents)?),
+            NodeWork::Cpu(function) => ("CPU", call(function)),
+        };
+        table.row([
+            node.name.clone(),
+            on.into(),
+            does,
+            listed(&mut read(graph, node)),
+            listed(&mut node.work.outputs()),
+        ]);
+    }
+    say!("{table}\n")?;
+    let header = package.header();
+    say!(
+        "file {}, constants {}, arenas {}",
+        bytes(header.header_size + header.data_size),
+        bytes(graph.cores().map(Contents::constant_bytes).sum()),
+        bytes(graph.cores().map(Contents::arena_bytes).sum())
+    )?;
+    let model = graph.cores().next().map(|contents| &contents.tenon.model);
+    print_metadata(model.iter().flat_map(|model| &model.metadata))
+}
+
+/// Tensors that a node reads.
+fn read(graph: &NodeGraph, node: &PackageNode) -> impl Iterator<Item = GraphPort> {
+    node.inputs.iter().filter_map(|&wire| graph.port(wire))
+}
+
+fn ty(port: &GraphPort) -> String {
+    format!("{}{:?}", port.dtype, port.shape)
+}
+
+fn kernels(contents: &Contents) -> Result<String> {
+    let program = tenon::program(contents)?;
+    let kernels: usize = program.functions.iter().map(|it| it.kernels.len()).sum();
+    Ok(format!("{kernels} kernels"))
+}
+
+/// A call as the function gets it.
+fn call(function: &CpuFunction) -> String {
+    let attributes = function.attributes.iter();
+    let attributes = attributes.map(|(name, value)| format!("{name} = {}", value_json(value)));
+    let attributes: Vec<String> = attributes.collect();
+    let shown = match attributes.is_empty() {
+        true => String::new(),
+        false => format!(" {{{}}}", attributes.join(", ")),
+    };
+    format!("{} by {}{shown}", function.operator, function.symbol)
+}
+
+fn value_json(value: &NodeAttribute) -> Value {
+    match value {
+        NodeAttribute::Float(number) => json!(number),
+        NodeAttribute::Int(number) => json!(number),
+        NodeAttribute::String(text) => json!(text),
+        NodeAttribute::Floats(numbers) => json!(numbers),
+        NodeAttribute::Ints(numbers) => json!(numbers),
+        NodeAttribute::Strings(texts) => json!(texts),
+    }
+}
+
+fn told(package: &Package, graph: &NodeGraph) -> Result<Value> {
+    let port = |port: &GraphPort| json!({"name": port.name, "dtype": port.dtype.name(), "shape": port.shape});
+    let ports = |ports: &mut dyn Iterator<Item = GraphPort>| -> Vec<Value> {
+        ports.map(|it| port(&it)).collect()
+    };
+    let mut nodes = Vec::new();
+    for node in &graph.nodes {
+        let mut told = json!({
+            "name": node.name,
+            "inputs": ports(&mut read(graph, node)),
+            "outputs": ports(&mut node.work.outputs()),
+        });
+        match &node.work {
+            NodeWork::Core(contents) => {
+                let program = tenon::program(contents)?;
+                let kernels: usize = program.functions.iter().map(|it| it.kernels.len()).sum();
+                told["on"] = json!("core");
+                told["kernels"] = json!(kernels);
+                told["constant_bytes"] = json!(contents.constant_bytes());
+                told["arena_bytes"] = json!(contents.arena_bytes());
+            }
+            NodeWork::Cpu(function) => {
+                let attributes = function.attributes.iter();
+                let attributes = attributes.map(|(name, value)| (name.clone(), value_json(value)));
+                told["on"] = json!("cpu");
+                told["operator"] = json!(function.operator);
+                told["symbol"] = json!(function.symbol);
+                told["library_bytes"] = json!(function.library.len());
+                told["attributes"] = attributes.collect::<Map<_, _>>().into();
+            }
+        }
+        nodes.push(told);
+    }
+    let members: Vec<_> = package
+        .members()
+        .map(|(name, size)| json!({"name": name, "bytes": size}))
+        .collect();
+    Ok(json!({
+        "kind": "package of several nodes",
+        "header": header_json(package),
+        "neff": neff_json(package)?,
+        "inputs": graph.inputs.iter().map(port).collect::<Vec<_>>(),
+        "outputs": ports(&mut graph.outputs.iter().filter_map(|&wire| graph.port(wire))),
+        "nodes": nodes,
+        "members": members,
+    }))
+}
