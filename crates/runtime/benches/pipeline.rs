@@ -1,6 +1,7 @@
 //! Executions of several threads overlap: a CPU node of 1 ms, a core node of about 20 ms, a CPU node
 //! of 2 ms (seed neuron-runtime-libnrt, "Graph Walker and CPU Node Executor": 43 a second by one
-//! thread, about 50 by several). Prints executions a second by number of threads.
+//! thread, about 50 by several). Prints executions a second by number of threads, beside what the
+//! times of the nodes allow.
 //!
 //!     cargo bench -p tenon-runtime --bench pipeline
 
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tenon_compiler::{CpuNode, Options, compile, compile_nodes};
-use tenon_graph::Graph;
+use tenon_graph::{Attributes, Graph};
 use tenon_neff::{Limits, NodeGraph, Package, WriteOptions};
 use tenon_runtime::{CoreGroup, CoreOptions, Cores, ExecuteOptions, LoadOptions, Model, Runtime};
 use tenon_tensor::BufferMut;
@@ -44,6 +45,7 @@ fn main() -> tenon_base::Result<()> {
             Ok(CpuNode {
                 name: name.into(),
                 operator: "bench.Wait".into(),
+                attributes: Attributes::new(),
                 inputs: vec![input.into()],
                 outputs: vec![output.into()],
                 library: BufferMut::copy_of(&library)?.freeze(),
@@ -71,7 +73,12 @@ fn main() -> tenon_base::Result<()> {
     let group = cores.group(0..1)?;
     for threads in [1, 2, 4, 8] {
         let rate = rate(&model, &group, threads);
-        println!("{threads} threads: {rate:.1} executions/s");
+        // 1 + 20 + 2 ms one after the other, or the 20 ms alone.
+        let time = millis(alone) + if threads == 1 { 3.0 } else { 0.0 };
+        println!(
+            "{threads} threads: {rate:.1} executions/s, limit {:.1}",
+            1e3 / time
+        );
     }
     Ok(())
 }

@@ -29,6 +29,8 @@ pub(crate) struct Arenas {
 struct State {
     free: Vec<Execution>,
     made: usize,
+    /// Those that wait: telling a condition variable that nobody waits for is a call of the system.
+    waiting: usize,
 }
 
 impl Arenas {
@@ -48,6 +50,7 @@ impl Arenas {
         let state = Mutex::new(State {
             made: free.len(),
             free,
+            waiting: 0,
         });
         Ok(Self {
             table,
@@ -70,9 +73,7 @@ impl Arenas {
         // After a panic an execution holds other numbers, nothing else: each run sets its
         // registers and the caller's memory anew.
         let done = catch_unwind(AssertUnwindSafe(|| work(&mut execution)));
-        // As many executions were made as there is room for: this allocates nothing.
-        self.lock().free.push(execution);
-        self.returned.notify_one();
+        self.returned(Some(execution));
         done.unwrap_or_else(|panic| Err(panicked(&*panic)))
     }
 
@@ -85,14 +86,28 @@ impl Arenas {
             if state.made < self.limit {
                 state.made += 1;
                 drop(state);
-                return make(&self.table, &self.places, main).inspect_err(|_| {
-                    self.lock().made -= 1;
-                    self.returned.notify_one();
-                });
+                return make(&self.table, &self.places, main).inspect_err(|_| self.returned(None));
             }
             control.check()?;
+            state.waiting += 1;
             let waited = self.returned.wait_timeout(state, PATIENCE);
             state = waited.map_or_else(|poisoned| poisoned.into_inner().0, |(state, _)| state);
+            state.waiting -= 1;
+        }
+    }
+
+    /// An execution is free again, or could not be made.
+    fn returned(&self, execution: Option<Execution>) {
+        let mut state = self.lock();
+        match execution {
+            // As many executions were made as there is room for: this allocates nothing.
+            Some(execution) => state.free.push(execution),
+            None => state.made -= 1,
+        }
+        let waiting = state.waiting > 0;
+        drop(state);
+        if waiting {
+            self.returned.notify_one();
         }
     }
 

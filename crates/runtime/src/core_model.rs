@@ -1,18 +1,20 @@
 //! A model on cores: loaded once or several times, executed on tensor sets.
 
+mod access;
+mod feeds;
+
 use crate::cores::{CoreGroup, Cores, MemoryUse, Reservation};
-use crate::tensors::{Borrow, CoreTensor, Storage, TensorSet, Use};
+use crate::tensors::{CoreTensor, TensorSet};
 use crate::{
     ExecuteOptions, LoadOptions, Model, ModelReport, Outcome, Runtime, Signature, port_names,
 };
+use access::{Access, Port, Ports};
+use feeds::feeds;
 use smallvec::SmallVec;
-use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_neff::Package;
-use tenon_tensor::BufferMut;
 
 /// Where and how a model is put on cores.
 #[derive(Debug, Clone, Default)]
@@ -50,14 +52,6 @@ pub struct CorePort {
     /// The model's own name, and the type.
     pub own: Signature,
 }
-
-/// Memory of one port in one execution.
-struct Port {
-    storage: Arc<Storage>,
-    range: Range<usize>,
-}
-
-type Ports = SmallVec<[Port; 8]>;
 
 impl CoreModel {
     /// Loads a package onto cores.
@@ -207,7 +201,7 @@ impl CoreModel {
         options: ExecuteOptions<'_>,
     ) -> Result<()> {
         let started = Instant::now();
-        let done = self.execute_counted(inputs, outputs, count, options);
+        let done = self.execute_counted(inputs, outputs, count, started, options);
         let ended = Outcome::from(&done);
         self.of_process.ended(ended, started.elapsed());
         done
@@ -218,12 +212,13 @@ impl CoreModel {
         inputs: &TensorSet,
         outputs: &TensorSet,
         count: u32,
+        started: Instant,
         options: ExecuteOptions<'_>,
     ) -> Result<()> {
         let deadline;
         let control = match (options.control, self.timeout) {
             (None, Some(timeout)) => {
-                deadline = Control::with_deadline(Instant::now() + timeout);
+                deadline = Control::with_deadline(started + timeout);
                 Some(&deadline)
             }
             (control, _) => control,
@@ -233,7 +228,7 @@ impl CoreModel {
         let outputs = self.ports("output", &self.outputs, outputs, Some(&mut written))?;
         let feeds = match count {
             0 | 1 => Vec::new(),
-            _ => self.feeds()?,
+            _ => feeds(&self.inputs, &self.outputs)?,
         };
         let mut access = Access::new(inputs, outputs, control)?;
         let ExecuteOptions {
@@ -317,43 +312,6 @@ impl CoreModel {
         }
         Ok((tensor, Port { storage, range }))
     }
-
-    /// Which output is read by which input.
-    fn feeds(&self) -> Result<Vec<(usize, usize)>> {
-        let by_name = |(output, port): (usize, &CorePort)| {
-            let same = |input: &CorePort| input.own.name == port.own.name;
-            Some((output, self.inputs.iter().position(same)?))
-        };
-        let mut feeds: Vec<(usize, usize)> = self
-            .outputs
-            .iter()
-            .enumerate()
-            .filter_map(by_name)
-            .collect();
-        if feeds.is_empty() {
-            let count = self.outputs.len().min(self.inputs.len());
-            feeds = (0..count).map(|index| (index, index)).collect();
-        }
-        let fits = |&(output, input): &(usize, usize)| {
-            self.outputs[output].own.ty == self.inputs[input].own.ty
-        };
-        if feeds.is_empty() || !feeds.iter().all(fits) {
-            let types = |ports: &[CorePort]| {
-                let types: Vec<String> = ports
-                    .iter()
-                    .map(|port| format!("{} {}", port.own.name, port.own.ty))
-                    .collect();
-                types.join(", ")
-            };
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "the model cannot read what it puts out",
-            )
-            .expected(format_args!("inputs {}", types(&self.inputs)))
-            .found(format_args!("outputs {}", types(&self.outputs))));
-        }
-        Ok(feeds)
-    }
 }
 
 impl Drop for CoreModel {
@@ -370,109 +328,5 @@ impl std::fmt::Debug for CoreModel {
             .field("model", &self.model)
             .field("cores", &self.cores)
             .finish_non_exhaustive()
-    }
-}
-
-/// What one execution reads and writes, held for it.
-struct Access {
-    inputs: SmallVec<[Input; 8]>,
-    outputs: SmallVec<[Borrow; 8]>,
-}
-
-/// Bytes that are read.
-enum Input {
-    Borrowed(Borrow),
-    /// A copy: of bytes that are written too, or of what was put out before.
-    Copied(BufferMut),
-}
-
-impl Input {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Input::Borrowed(borrow) => borrow.bytes(),
-            Input::Copied(bytes) => bytes,
-        }
-    }
-}
-
-impl Access {
-    fn new(inputs: Ports, outputs: Ports, control: Option<&Control>) -> Result<Self> {
-        let uncontrolled;
-        let control = match control {
-            Some(control) => control,
-            None => {
-                uncontrolled = Control::new();
-                &uncontrolled
-            }
-        };
-        for (index, output) in outputs.iter().enumerate() {
-            if outputs[index + 1..].iter().any(|other| other.meets(output)) {
-                let text = "two outputs share bytes";
-                return Err(Error::new(ErrorKind::BadInput, text));
-            }
-        }
-        let mut held: SmallVec<[Option<Input>; 8]> = SmallVec::new();
-        for input in &inputs {
-            let copied = outputs.iter().any(|output| output.meets(input));
-            held.push(match copied {
-                true => {
-                    let borrow = input.borrow(Use::Read, control)?;
-                    Some(Input::Copied(BufferMut::copy_of(borrow.bytes())?))
-                }
-                false => None,
-            });
-        }
-        // In ascending order: see `Storage::borrow`.
-        let count = inputs.len();
-        let all: SmallVec<[&Port; 16]> = inputs.iter().chain(&outputs).collect();
-        let mut order: SmallVec<[usize; 16]> = (0..all.len()).collect();
-        order.sort_unstable_by_key(|&at| (Arc::as_ptr(&all[at].storage), all[at].range.start));
-        let mut written: SmallVec<[Option<Borrow>; 8]> = outputs.iter().map(|_| None).collect();
-        for at in order {
-            match at.checked_sub(count) {
-                Some(output) => written[output] = Some(all[at].borrow(Use::Write, control)?),
-                None if held[at].is_none() => {
-                    held[at] = Some(Input::Borrowed(all[at].borrow(Use::Read, control)?));
-                }
-                None => {}
-            }
-        }
-        Ok(Self {
-            inputs: held.into_iter().flatten().collect(),
-            outputs: written.into_iter().flatten().collect(),
-        })
-    }
-
-    fn bytes(&mut self) -> (impl Iterator<Item = &[u8]>, impl Iterator<Item = &mut [u8]>) {
-        (
-            self.inputs.iter().map(Input::bytes),
-            self.outputs.iter_mut().map(Borrow::bytes_mut),
-        )
-    }
-
-    /// Has inputs read what was put out.
-    fn feed(&mut self, feeds: &[(usize, usize)]) -> Result<()> {
-        for &(output, input) in feeds {
-            let bytes = self.outputs[output].bytes();
-            match &mut self.inputs[input] {
-                Input::Copied(copy) => copy.copy_from_slice(bytes),
-                borrowed => *borrowed = Input::Copied(BufferMut::copy_of(bytes)?),
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Port {
-    fn borrow(&self, what: Use, control: &Control) -> Result<Borrow> {
-        self.storage.borrow(self.range.clone(), what, control)
-    }
-
-    /// Whether two ports share bytes, by address: a caller may have attached memory twice.
-    fn meets(&self, other: &Self) -> bool {
-        let start = |port: &Self| port.storage.address(port.range.start) as usize;
-        let (a, b) = (start(self), start(other));
-        let (some, any) = (!self.range.is_empty(), !other.range.is_empty());
-        some && any && a < b + other.range.len() && b < a + self.range.len()
     }
 }

@@ -2,14 +2,14 @@
 
 use crate::arenas::{Arenas, Execution};
 use crate::model::Caller;
-use crate::profile::{NodeWatch, Watch};
+use crate::profile::{LoopTrace, NodeWatch, Watch};
 use crate::tap::Written;
 use crate::{LoadOptions, Runtime, Signature};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tenon_base::{Control, Error, ErrorKind, Location, Result};
+use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
 use tenon_bef::decode;
-use tenon_dma::VariableId;
+use tenon_dma::{StochasticRounding, VariableId};
 use tenon_executor::{BoundFunction, Program, Services};
 use tenon_kernels::{
     Memory, Movements, Places, PreparedForm, Storage, Variable, Variables, accesses, verify_order,
@@ -63,7 +63,8 @@ impl CoreNode {
             let movements = movements
                 .into_iter()
                 .map(|movement| (movement.id, movement.descriptors));
-            let movements = Arc::new(Movements::from_iter(movements));
+            let rounding = options.stochastic_rounding.map(StochasticRounding::new);
+            let movements = Arc::new(Movements::from_iter(movements).rounding(rounding));
             let services = Services::new()
                 .with(table.clone())
                 .with(movements.clone())
@@ -137,9 +138,14 @@ impl CoreNode {
                     let Some(watch) = watch else {
                         return main.run(registers, &[], memory, control, &mut ());
                     };
-                    let mut node = NodeWatch::new(watch, self, memory);
+                    let loops = watch.trace.map(|trace| LoopTrace::new(trace, main));
+                    let mut node = NodeWatch::new(watch, self, memory, loops.as_ref());
                     node.begin()?;
-                    main.run(registers, &[], memory, control, &mut node)?;
+                    let mut run = || main.run(registers, &[], memory, control, &mut node);
+                    match &loops {
+                        Some(loops) => pool::with_trace(loops, run)?,
+                        None => run()?,
+                    }
                     node.finish();
                     Ok(())
                 };

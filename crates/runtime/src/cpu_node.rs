@@ -9,13 +9,13 @@ mod library;
 
 use crate::profile::Watch;
 use crate::{Signature, Tapped};
-use library::{Function, Library, TensorForm};
+use library::{AttributeForm, Function, Library, TensorForm, Values};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::time::Instant;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_executor::Label;
-use tenon_neff::CpuFunction;
+use tenon_neff::{CpuFunction, NodeAttribute};
 use tenon_tensor::{ALIGNMENT, Buffer, BufferMut};
 
 /// Allows libraries of packages to run.
@@ -39,6 +39,7 @@ pub(crate) struct CpuNode {
     bytes: u64,
     function: Function,
     c_name: CString,
+    attributes: Vec<AttributeForm>,
     inputs: Vec<Form>,
     outputs: Vec<Form>,
 }
@@ -75,6 +76,11 @@ impl CpuNode {
                 operator: function.operator.clone(),
                 bytes: outputs.iter().map(|output| output.ty.bytes() as u64).sum(),
                 c_name: text(name)?,
+                attributes: function
+                    .attributes
+                    .iter()
+                    .map(attribute)
+                    .collect::<Result<_>>()?,
                 inputs: inputs.iter().map(Form::of).collect::<Result<_>>()?,
                 outputs: outputs.iter().map(Form::of).collect::<Result<_>>()?,
             })
@@ -139,6 +145,7 @@ impl CpuNode {
         let written = written.map(|(bytes, aside)| aside.as_deref_mut().unwrap_or(bytes));
         self.function.call(
             &self.c_name,
+            &self.attributes,
             self.inputs.iter().map(Form::told).zip(read),
             self.outputs.iter().map(Form::told).zip(written),
         )?;
@@ -215,6 +222,24 @@ impl Form {
             shape: &self.shape,
         }
     }
+}
+
+fn attribute((name, value): &(String, NodeAttribute)) -> Result<AttributeForm> {
+    let values = match value {
+        NodeAttribute::Float(number) => Values::Float(*number),
+        NodeAttribute::Int(number) => Values::Int(*number),
+        NodeAttribute::String(value) => Values::String(text(value)?),
+        NodeAttribute::Floats(numbers) => Values::Floats(numbers.clone()),
+        NodeAttribute::Ints(numbers) => Values::Ints(numbers.clone()),
+        NodeAttribute::Strings(values) => Values::Strings(
+            values
+                .iter()
+                .map(|value| text(value))
+                .collect::<Result<_>>()?,
+        ),
+    };
+    let name = text(name)?;
+    Ok(AttributeForm { name, values })
 }
 
 fn text(name: &str) -> Result<CString> {

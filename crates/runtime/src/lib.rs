@@ -36,7 +36,8 @@ pub use bindings::Bindings;
 pub use core_model::{CoreLoad, CoreModel, CorePort};
 pub use cores::{
     AllocationLog, Core, CoreClaim, CoreGroup, CoreMemory, CoreOptions, CoreSelection, Cores,
-    LOCK_FOLDER, MAX_CORES, MemoryUse, Occupied, Reservation, core_owner, lock_folder, total_cores,
+    LOCK_FOLDER, MAX_CORES, MemoryUse, Occupied, Reservation, core_owner, lock_folder,
+    logical_core_size, total_cores,
 };
 pub use counters::{Counters, ExecutionReport, Latencies, Outcome};
 pub use load::LoadOptions;

@@ -28,6 +28,10 @@ pub struct LoadOptions {
     pub native_nodes: bool,
     /// Whether every execution looks for NaN in what nodes make ([`NanCheck`](crate::NanCheck)).
     pub nan_check: bool,
+    /// The seed from which casts to `f16`, `bf16` and the `f8` types round by chance
+    /// ([`StochasticRounding`](tenon_dma::StochasticRounding)), each subgraph anew; to nearest when
+    /// `None`. Casts that a backend has taken, and what it computes, round to nearest always.
+    pub stochastic_rounding: Option<u64>,
     /// Whether the package is compared with its digests: what loading reads now, constants when
     /// the model is first executed.
     pub check_digests: bool,
@@ -45,6 +49,7 @@ impl Default for LoadOptions {
             max_in_flight: std::thread::available_parallelism().map_or(1, |count| count.get()),
             native_nodes: allowed_by_environment(),
             nan_check: numbers::asked_for_by_environment(),
+            stochastic_rounding: None,
             check_digests: false,
         }
     }

@@ -6,6 +6,7 @@ use crate::residence::Residence;
 use crate::walker::Node;
 use crate::{CounterProfile, Tap};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tenon_base::Result;
 use tenon_base::trace::TraceSink;
@@ -215,6 +216,42 @@ impl<'a> Watch<'a> {
     }
 }
 
+/// How a trace calls a kernel.
+fn shown<'k>(kernel: &'k str, label: &Label<'k>) -> &'k str {
+    match label.node {
+        "" => kernel,
+        node => node,
+    }
+}
+
+/// Tells what threads of the pool do for the kernel that runs.
+pub(crate) struct LoopTrace<'w> {
+    trace: &'w dyn TraceSink,
+    main: &'w BoundFunction,
+    /// Position of that kernel.
+    kernel: AtomicUsize,
+}
+
+impl<'w> LoopTrace<'w> {
+    pub fn new(trace: &'w dyn TraceSink, main: &'w BoundFunction) -> Self {
+        let kernel = AtomicUsize::new(0);
+        Self {
+            trace,
+            main,
+            kernel,
+        }
+    }
+}
+
+impl TraceSink for LoopTrace<'_> {
+    fn scope(&self, category: &'static str, _: &str, start: Instant, end: Instant, bytes: u64) {
+        if let Some((kernel, label)) = self.main.kernel(self.kernel.load(Ordering::Relaxed)) {
+            let name = shown(kernel, &label);
+            self.trace.scope(category, name, start, end, bytes);
+        }
+    }
+}
+
 /// The counter of a trace for the bytes of the arena that hold a value.
 const ALIVE: &str = "arena bytes alive";
 
@@ -224,18 +261,25 @@ pub(crate) struct NodeWatch<'w, 'a> {
     core: &'w CoreNode,
     main: &'w BoundFunction,
     memory: &'w Memory,
+    loops: Option<&'w LoopTrace<'w>>,
     began: Instant,
     started: Instant,
 }
 
 impl<'w, 'a> NodeWatch<'w, 'a> {
-    pub fn new(watch: &'w mut Watch<'a>, core: &'w CoreNode, memory: &'w Memory) -> Self {
+    pub fn new(
+        watch: &'w mut Watch<'a>,
+        core: &'w CoreNode,
+        memory: &'w Memory,
+        loops: Option<&'w LoopTrace<'w>>,
+    ) -> Self {
         let now = Instant::now();
         Self {
             watch,
             core,
             main: core.main(),
             memory,
+            loops,
             began: now,
             started: now,
         }
@@ -261,7 +305,10 @@ impl<'w, 'a> NodeWatch<'w, 'a> {
 }
 
 impl Observer for NodeWatch<'_, '_> {
-    fn start(&mut self, _: usize) {
+    fn start(&mut self, index: usize) {
+        if let Some(loops) = self.loops {
+            loops.kernel.store(index, Ordering::Relaxed);
+        }
         self.started = Instant::now();
     }
 
@@ -269,10 +316,11 @@ impl Observer for NodeWatch<'_, '_> {
         let Some((kernel, label)) = self.main.kernel(index) else {
             return Ok(());
         };
-        let (name, category) = match (label.node, label.backend) {
-            ("", _) => (kernel, "kernel"),
-            (node, "dma") => (node, "dma"),
-            (node, _) => (node, "kernel"),
+        let name = shown(kernel, &label);
+        let category = match (label.node, label.backend) {
+            ("", _) => "kernel",
+            (_, "dma") => "dma",
+            _ => "kernel",
         };
         self.watch
             .ran(index, name, category, self.started, label.bytes);

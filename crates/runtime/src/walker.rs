@@ -150,8 +150,8 @@ impl Walker {
     }
 
     /// Executes on the caller's memory, in this thread. A subgraph executes while it holds what
-    /// `turn` gives for its arithmetic operations, a turn on a core; CPU nodes run without one, so that several threads keep the
-    /// core busy.
+    /// `turn` gives for its arithmetic operations, a turn on a core; CPU nodes run without one, so
+    /// that several threads keep the core busy.
     pub fn execute<'a, T>(
         &self,
         inputs: &[&'a [u8]],

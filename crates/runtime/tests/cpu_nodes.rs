@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_compiler::{CompiledNodes, CpuNode, Options, compile_nodes};
-use tenon_graph::{Attributes, Graph};
+use tenon_graph::{Attribute, Attributes, Graph};
 use tenon_neff::{NodeGraph, NodeTable, NodeWork, Package, WriteOptions};
 use tenon_runtime::{
     CoreGroup, CoreOptions, Cores, ExecuteOptions, LoadOptions, Model, NanCheck, Tap, Tapped,
@@ -44,6 +44,7 @@ fn cpu(name: &str, input: &str, output: &str, symbol: &str) -> CpuNode {
     CpuNode {
         name: name.into(),
         operator: "test.Function".into(),
+        attributes: Attributes::new(),
         inputs: vec![input.into()],
         outputs: vec![output.into()],
         library: library(),
@@ -246,6 +247,45 @@ fn libraries_that_do_not_fit_are_refused() {
 }
 
 #[test]
+fn attributes_reach_the_function() {
+    let (graph, mut nodes) = graph("tells_attributes", "twice");
+    let list = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+    nodes[0].attributes = Attributes::new()
+        .with("scale", Attribute::Float(0.5))
+        .with("axis", Attribute::Int(-2))
+        .with("mode", Attribute::String("soft".into()))
+        .with("ratios", Attribute::Floats(vec![1.5, f32::INFINITY]))
+        .with("pads", Attribute::Ints(vec![0, 1, i64::MAX]))
+        .with("none", Attribute::Ints(Vec::new()))
+        .with("names", Attribute::Strings(list(&["a", "", "täxt"])));
+    let backends = tenon_builtin::registry();
+    let compiled = compile_nodes(graph, nodes, 2, &Options::new(&backends)).unwrap();
+    let bytes = compiled
+        .nodes
+        .to_bytes(WriteOptions::default(), &Control::new());
+    let package = common::open(&bytes.unwrap()).unwrap();
+    let model = Model::load(&runtime(), &package, &allowed()).unwrap();
+    let text = model.run(&[("x", &x())]).unwrap_err().to_string();
+    let told = "given axis=int:-2 mode=string:soft names=strings:a::täxt none=ints \
+                pads=ints:0:1:9223372036854775807 ratios=floats:1.5:inf scale=float:0.5";
+    assert!(text.ends_with(told), "{text}");
+}
+
+#[test]
+fn a_tensor_is_no_attribute_of_a_function() {
+    let (graph, mut nodes) = graph("twice", "twice");
+    nodes[1].attributes = Attributes::new().with("table", Attribute::Tensor(numbers(&[2], 1)));
+    let backends = tenon_builtin::registry();
+    let error = compile_nodes(graph, nodes, 2, &Options::new(&backends)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let text = error.to_string();
+    assert!(
+        text.contains("node 'second': attribute 'table' is a tensor"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_deadline_passes_in_a_cpu_node() {
     let model = model("sleeps", "twice");
     let control = Control::with_deadline(Instant::now() + Duration::from_millis(10));
@@ -403,7 +443,8 @@ fn the_header_is_c_and_c_plus_plus() {
             .expect("a C compiler called cc");
         let source = "#include <tenon/cpu_node.h>\n\
             tenon_cpu_node_function function;\n\
-            typedef char call_size[sizeof(tenon_cpu_node_call) == 64 ? 1 : -1];\n\
+            typedef char call_size[sizeof(tenon_cpu_node_call) == 80 ? 1 : -1];\n\
+            typedef char attribute_size[sizeof(tenon_cpu_node_attribute) == 32 ? 1 : -1];\n\
             typedef char tensor_size[sizeof(tenon_cpu_node_tensor) == 48 ? 1 : -1];\n";
         let mut stdin = check.stdin.take().unwrap();
         std::io::Write::write_all(&mut stdin, source.as_bytes()).unwrap();

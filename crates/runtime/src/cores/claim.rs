@@ -32,12 +32,13 @@ pub struct CoreClaim {
 }
 
 impl CoreClaim {
-    /// Takes the cores of `selection` among `total`, all or none.
+    /// Takes the cores of `selection` among `total`, all or none. Each is `size` successive cores
+    /// of the machine, and owns their locks.
     ///
     /// # Errors
     /// `NotEnoughCores` when the machine has fewer, or fewer are free one beside the other;
     /// `OutOfMemory` (a resource that is used up) when a core asked for by number has an owner.
-    pub fn take(folder: &Path, selection: &CoreSelection, total: u32) -> Result<Self> {
+    pub fn take(folder: &Path, selection: &CoreSelection, total: u32, size: u32) -> Result<Self> {
         let wanted = selection.count(total);
         let last = match selection {
             CoreSelection::These(range) => range.end,
@@ -62,7 +63,7 @@ impl CoreClaim {
         let mut taken = None;
         let mut start = starts.start;
         while start < starts.end {
-            match take_all(folder, start..start + wanted)? {
+            match take_all(folder, start..start + wanted, size)? {
                 Ok(claim) => return Ok(claim),
                 Err(busy) => {
                     start = busy.core + 1;
@@ -124,12 +125,12 @@ pub fn core_owner(folder: &Path, core: u32) -> Option<u32> {
     }
 }
 
-fn take_all(folder: &Path, cores: Range<u32>) -> Result<Result<CoreClaim, Busy>> {
+fn take_all(folder: &Path, cores: Range<u32>, size: u32) -> Result<Result<CoreClaim, Busy>> {
     let mut claim = CoreClaim {
         cores: cores.clone(),
-        locks: Vec::with_capacity(cores.len()),
+        locks: Vec::with_capacity(cores.len() * size as usize),
     };
-    for core in cores {
+    for core in cores.start * size..cores.end * size {
         let mut file = open_lock(folder, core, OFlags::RDWR | OFlags::CREATE)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
@@ -141,6 +142,7 @@ fn take_all(folder: &Path, cores: Range<u32>) -> Result<Result<CoreClaim, Busy>>
             }
             Err(Errno::WOULDBLOCK) => {
                 let owner = read_owner(&mut file);
+                let core = core / size;
                 return Ok(Err(Busy { core, owner }));
             }
             Err(error) => {
@@ -195,7 +197,7 @@ mod tests {
 
     fn take(folder: &Path, visible: Option<&str>, count: Option<&str>) -> Result<CoreClaim> {
         let selection = CoreSelection::from_variables(visible, count).unwrap();
-        CoreClaim::take(folder, &selection, 4)
+        CoreClaim::take(folder, &selection, 4, 1)
     }
 
     #[test]
@@ -220,6 +222,27 @@ mod tests {
         drop((middle, two));
         assert_eq!(core_owner(folder, 1), None);
         assert_eq!(take(folder, None, None).unwrap().cores(), 0..4);
+    }
+
+    #[test]
+    fn a_logical_core_owns_every_core_that_it_is_made_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let take_pair = |list| {
+            let selection = CoreSelection::from_variables(Some(list), None).unwrap();
+            CoreClaim::take(folder, &selection, 2, 2)
+        };
+        let pair = take_pair("1").unwrap();
+        assert_eq!((pair.cores(), pair.descriptors().count()), (1..2, 2));
+        let owners = [0, 1, 2, 3].map(|core| core_owner(folder, core).is_some());
+        assert_eq!(owners, [false, false, true, true]);
+        // One with smaller cores meets it.
+        assert!(take(folder, Some("3"), None).is_err());
+        let small = take(folder, Some("1"), None).unwrap();
+        let error = take_pair("0").unwrap_err();
+        assert!(error.message().contains("core 0 belongs to"), "{error}");
+        drop(small);
+        assert_eq!(take_pair("0").unwrap().cores(), 0..1);
     }
 
     #[test]

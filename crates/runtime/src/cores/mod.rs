@@ -34,6 +34,8 @@ pub const MAX_CORES: u32 = 2048;
 pub struct CoreOptions {
     /// Cores of the machine; as many as it has CPUs when `None`.
     pub total: Option<u32>,
+    /// Locks that one of them owns: those of as many smaller ones; 1 when `None`.
+    pub logical_size: Option<u32>,
     /// Which of them.
     pub selection: CoreSelection,
     /// Bytes that a core may use; its share of the machine's memory when `None`.
@@ -43,11 +45,12 @@ pub struct CoreOptions {
 }
 
 impl CoreOptions {
-    /// What the environment says: `TENON_CORES`, `TENON_CORE_MEMORY`, `TENON_CORE_LOCKS` and the
-    /// variables of [`CoreSelection::from_environment`].
+    /// What the environment says: `TENON_CORES`, `NEURON_LOGICAL_NC_CONFIG`, `TENON_CORE_MEMORY`,
+    /// `TENON_CORE_LOCKS` and the variables of [`CoreSelection::from_environment`].
     pub fn from_environment() -> Result<Self> {
         Ok(Self {
             total: Some(total_cores()?),
+            logical_size: Some(logical_core_size()?),
             selection: CoreSelection::from_environment()?,
             memory: number("TENON_CORE_MEMORY", u64::MAX)?,
             locks: Some(lock_folder()),
@@ -55,11 +58,32 @@ impl CoreOptions {
     }
 }
 
-/// Cores of the machine: `TENON_CORES`, or one for each CPU.
+/// Cores of the machine: `TENON_CORES`, or one for each CPU, as many of them taken together as
+/// [`logical_core_size`] says.
 pub fn total_cores() -> Result<u32> {
     let cpus = || std::thread::available_parallelism().map_or(1, |count| count.get());
     let set = number("TENON_CORES", u64::from(MAX_CORES))?;
-    Ok(set.unwrap_or(cpus() as u64).min(u64::from(MAX_CORES)) as u32)
+    let physical = set.unwrap_or(cpus() as u64).min(u64::from(MAX_CORES)) as u32;
+    match (physical, logical_core_size()?) {
+        (physical, size) if size <= physical => Ok(physical / size),
+        (physical, size) => Err(Error::new(
+            ErrorKind::NotEnoughCores,
+            format!("{LOGICAL_SIZE} makes cores of more than the machine has"),
+        )
+        .expected(format_args!(
+            "at most {physical} (TENON_CORES sets how many there are)"
+        ))
+        .found(size)),
+    }
+}
+
+/// Names how many cores of the machine make one.
+const LOGICAL_SIZE: &str = "NEURON_LOGICAL_NC_CONFIG";
+
+/// How many cores of the machine make one: `NEURON_LOGICAL_NC_CONFIG`, or 1.
+pub fn logical_core_size() -> Result<u32> {
+    let set = number(LOGICAL_SIZE, u64::from(MAX_CORES))?;
+    Ok(set.unwrap_or(1) as u32)
 }
 
 /// The cores of a process, numbered from 0. Clones share them.
@@ -97,7 +121,10 @@ impl Cores {
     pub fn new(options: &CoreOptions) -> Result<Self> {
         let total = options.total.map_or_else(total_cores, Ok)?;
         let claim = match &options.locks {
-            Some(folder) => Some(CoreClaim::take(folder, &options.selection, total)?),
+            Some(folder) => {
+                let size = options.logical_size.unwrap_or(1);
+                Some(CoreClaim::take(folder, &options.selection, total, size)?)
+            }
             None => None,
         };
         let range = match (&claim, &options.selection) {
@@ -284,6 +311,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cores = Cores::new(&CoreOptions {
             total: Some(8),
+            logical_size: None,
             selection: CoreSelection::These(3..5),
             memory: Some(1000),
             locks: Some(folder.path().to_owned()),

@@ -3,7 +3,7 @@
 
 use libloading::os::unix::{Library as System, RTLD_LOCAL, RTLD_NOW};
 use rustix::fs::{MemfdFlags, memfd_create};
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -25,6 +25,15 @@ struct RawTensor {
     bytes: u64,
 }
 
+/// `tenon_cpu_node_attribute` of `include/tenon/cpu_node.h`.
+#[repr(C)]
+struct RawAttribute {
+    name: *const c_char,
+    kind: *const c_char,
+    values: *const c_void,
+    count: u64,
+}
+
 /// `tenon_cpu_node_call` of `include/tenon/cpu_node.h`.
 #[repr(C)]
 struct RawCall {
@@ -36,13 +45,16 @@ struct RawCall {
     output_count: u64,
     message: *mut c_char,
     message_size: u64,
+    attributes: *const RawAttribute,
+    attribute_count: u64,
 }
 
 type RawFunction = unsafe extern "C" fn(*const RawCall) -> i32;
 
 // The layouts that C compilers give the header's structs where pointers have 8 bytes.
 const _: () = assert!(size_of::<usize>() != 8 || size_of::<RawTensor>() == 48);
-const _: () = assert!(size_of::<usize>() != 8 || size_of::<RawCall>() == 64);
+const _: () = assert!(size_of::<usize>() != 8 || size_of::<RawCall>() == 80);
+const _: () = assert!(size_of::<usize>() != 8 || size_of::<RawAttribute>() == 32);
 
 /// A library, open until its last function is gone.
 #[derive(Clone)]
@@ -107,11 +119,57 @@ pub(super) struct TensorForm<'a> {
     pub shape: &'a [u64],
 }
 
+/// An attribute as a function is told of it.
+pub(super) struct AttributeForm {
+    pub name: CString,
+    pub values: Values,
+}
+
+/// The values of an attribute, one or a list.
+pub(super) enum Values {
+    Float(f32),
+    Int(i64),
+    String(CString),
+    Floats(Vec<f32>),
+    Ints(Vec<i64>),
+    Strings(Vec<CString>),
+}
+
+impl AttributeForm {
+    /// What points to it; `texts` are pointers to its texts.
+    fn raw(&self, texts: &[*const c_char]) -> RawAttribute {
+        let (kind, values, count) = match &self.values {
+            Values::Float(value) => (c"float", std::ptr::from_ref(value).cast(), 1),
+            Values::Int(value) => (c"int", std::ptr::from_ref(value).cast(), 1),
+            Values::String(_) => (c"string", texts.as_ptr().cast(), 1),
+            Values::Floats(values) => (c"floats", values.as_ptr().cast(), values.len()),
+            Values::Ints(values) => (c"ints", values.as_ptr().cast(), values.len()),
+            Values::Strings(values) => (c"strings", texts.as_ptr().cast(), values.len()),
+        };
+        RawAttribute {
+            name: self.name.as_ptr(),
+            kind: kind.as_ptr(),
+            values,
+            count: count as u64,
+        }
+    }
+
+    /// Pointers to its texts.
+    fn texts(&self) -> Vec<*const c_char> {
+        match &self.values {
+            Values::String(text) => vec![text.as_ptr()],
+            Values::Strings(texts) => texts.iter().map(|text| text.as_ptr()).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
 impl Function {
     /// Calls the function; each tensor comes with its memory.
     pub fn call<'a>(
         &self,
         node: &CStr,
+        attributes: &[AttributeForm],
         inputs: impl Iterator<Item = (TensorForm<'a>, &'a [u8])>,
         outputs: impl Iterator<Item = (TensorForm<'a>, &'a mut [u8])>,
     ) -> Result<()> {
@@ -122,6 +180,10 @@ impl Function {
         let outputs: Vec<RawTensor> = outputs
             .map(|(form, bytes)| raw(&form, bytes.as_mut_ptr(), bytes.len()))
             .collect();
+        let texts: Vec<Vec<*const c_char>> = attributes.iter().map(AttributeForm::texts).collect();
+        let attributes = attributes.iter().zip(&texts);
+        let attributes: Vec<RawAttribute> =
+            attributes.map(|(form, texts)| form.raw(texts)).collect();
         let mut message = [0 as c_char; MESSAGE];
         let call = RawCall {
             size: size_of::<RawCall>(),
@@ -132,6 +194,8 @@ impl Function {
             output_count: outputs.len() as u64,
             message: message.as_mut_ptr(),
             message_size: MESSAGE as u64,
+            attributes: attributes.as_ptr(),
+            attribute_count: attributes.len() as u64,
         };
         // SAFETY: all pointers are to memory that is borrowed until the function returns, of the
         // lengths told beside them; outputs are borrowed mutably. That the function keeps to

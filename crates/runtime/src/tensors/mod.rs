@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
-use tenon_base::{Control, Error, ErrorKind, Result};
+use tenon_base::{Error, ErrorKind, Result};
 
 pub(crate) use storage::{Borrow, Storage, Use};
 
@@ -175,21 +175,21 @@ impl CoreTensor {
 
     /// Copies its bytes from `offset` on to `to`.
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
-        let borrow = self.borrow(offset, to.len(), Use::Read, &Control::new())?;
+        let borrow = self.borrow(offset, to.len(), Use::Read)?;
         to.copy_from_slice(borrow.bytes());
         Ok(())
     }
 
     /// Copies `from` to its bytes from `offset` on.
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
-        let mut borrow = self.borrow(offset, from.len(), Use::Write, &Control::new())?;
+        let mut borrow = self.borrow(offset, from.len(), Use::Write)?;
         borrow.bytes_mut().copy_from_slice(from);
         Ok(())
     }
 
     /// Sets `size` bytes from `offset` on to `value`.
     pub fn fill(&self, offset: usize, size: usize, value: u8) -> Result<()> {
-        let mut borrow = self.borrow(offset, size, Use::Write, &Control::new())?;
+        let mut borrow = self.borrow(offset, size, Use::Write)?;
         borrow.bytes_mut().fill(value);
         Ok(())
     }
@@ -218,14 +218,13 @@ impl CoreTensor {
                     .help("copy by way of the host"),
             );
         }
-        let control = Control::new();
         let (storage, range) = place.memory(self)?;
         let from = self.part(range, offset, size)?;
         let (target_storage, range) = target_place.memory(target)?;
         let to = target.part(range, target_offset, size)?;
         if Arc::ptr_eq(storage, target_storage) {
             let whole = from.start.min(to.start)..from.end.max(to.end);
-            let mut borrow = storage.borrow(whole.clone(), Use::Write, &control)?;
+            let mut borrow = storage.clone().borrow(whole.clone(), Use::Write, None)?;
             let (start, end) = (from.start - whole.start, from.end - whole.start);
             borrow.copy_within(start..end, to.start - whole.start);
             return Ok(());
@@ -239,7 +238,7 @@ impl CoreTensor {
             borrows.swap(0, 1);
         }
         for (storage, range, what, borrow) in &mut borrows {
-            *borrow = Some(storage.borrow(range.clone(), *what, &control)?);
+            *borrow = Some(storage.clone().borrow(range.clone(), *what, None)?);
         }
         let [mut first, mut second] = borrows.map(|(.., borrow)| borrow);
         if swapped {
@@ -276,13 +275,13 @@ impl CoreTensor {
 
     /// The memory that it has now, and where in it: for executions.
     pub(crate) fn memory(&self) -> Result<(Arc<Storage>, Range<usize>)> {
-        let place = self.place();
+        let place = self.0.place.read().unwrap_or_else(PoisonError::into_inner);
         place.memory(self).cloned()
     }
 
-    fn borrow(&self, offset: usize, size: usize, what: Use, control: &Control) -> Result<Borrow> {
+    fn borrow(&self, offset: usize, size: usize, what: Use) -> Result<Borrow> {
         let (storage, range) = self.memory()?;
-        storage.borrow(self.part(&range, offset, size)?, what, control)
+        storage.borrow(self.part(&range, offset, size)?, what, None)
     }
 
     fn place(&self) -> Place {

@@ -81,7 +81,7 @@ impl Storage {
         self.start.as_ptr().wrapping_add(offset)
     }
 
-    /// Borrows bytes; waits while others use them otherwise.
+    /// Borrows bytes; waits while others use them otherwise, until `control` ends it.
     ///
     /// Who borrows of several storages does it in ascending order of storage and start, and keeps
     /// its own borrows apart, so that no two wait for each other.
@@ -89,15 +89,15 @@ impl Storage {
     /// # Panics
     /// When the range does not lie inside: who makes ranges has checked them.
     pub fn borrow(
-        self: &Arc<Self>,
+        self: Arc<Self>,
         range: Range<usize>,
         what: Use,
-        control: &Control,
+        control: Option<&Control>,
     ) -> Result<Borrow> {
         assert!(range.start <= range.end && range.end <= self.len);
         let mut state = self.lock();
         while state.conflict(&range, what) {
-            control.check()?;
+            control.map_or(Ok(()), Control::check)?;
             state.waiting += 1;
             let waited = self.returned.wait_timeout(state, PATIENCE);
             state = waited.map_or_else(|poisoned| poisoned.into_inner().0, |(state, _)| state);
@@ -106,7 +106,7 @@ impl Storage {
         state.borrows.push((range.clone(), what));
         drop(state);
         Ok(Borrow {
-            storage: self.clone(),
+            storage: self,
             range,
             what,
         })
@@ -191,26 +191,27 @@ mod tests {
     use std::time::Instant;
     use tenon_base::ErrorKind;
 
-    fn soon() -> Control {
-        Control::with_deadline(Instant::now() + Duration::from_millis(1))
+    /// Borrows now or soon.
+    fn borrow(storage: &Arc<Storage>, range: Range<usize>, what: Use) -> Result<Borrow> {
+        let soon = Control::with_deadline(Instant::now() + Duration::from_millis(1));
+        storage.clone().borrow(range, what, Some(&soon))
     }
 
     #[test]
     fn readers_share_and_writers_do_not() {
         let storage = Storage::zeroed(64, None).unwrap();
-        let control = Control::new();
-        let first = storage.borrow(0..32, Use::Read, &control).unwrap();
-        let second = storage.borrow(16..64, Use::Read, &control).unwrap();
-        let error = storage.borrow(31..33, Use::Write, &soon()).map(|_| ());
+        let first = borrow(&storage, 0..32, Use::Read).unwrap();
+        let second = borrow(&storage, 16..64, Use::Read).unwrap();
+        let error = borrow(&storage, 31..33, Use::Write).map(|_| ());
         assert_eq!(error.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
         drop(second);
-        let mut writer = storage.borrow(32..33, Use::Write, &soon()).unwrap();
+        let mut writer = borrow(&storage, 32..33, Use::Write).unwrap();
         writer.bytes_mut()[0] = 7;
-        assert!(storage.borrow(32..64, Use::Read, &soon()).is_err());
+        assert!(borrow(&storage, 32..64, Use::Read).is_err());
         // An empty range meets nobody.
-        storage.borrow(32..32, Use::Write, &soon()).unwrap();
+        borrow(&storage, 32..32, Use::Write).unwrap();
         drop((first, writer));
-        let all = storage.borrow(0..64, Use::Read, &soon()).unwrap();
+        let all = borrow(&storage, 0..64, Use::Read).unwrap();
         assert_eq!(all.bytes()[31..34], [0, 7, 0]);
     }
 
@@ -219,7 +220,7 @@ mod tests {
         let storage = Storage::zeroed(8, None).unwrap();
         let add = |count: usize| {
             for _ in 0..count {
-                let mut borrow = storage.borrow(0..8, Use::Write, &Control::new()).unwrap();
+                let mut borrow = storage.clone().borrow(0..8, Use::Write, None).unwrap();
                 let bytes = borrow.bytes_mut();
                 let number = u64::from_le_bytes(bytes.try_into().unwrap());
                 bytes.copy_from_slice(&(number + 1).to_le_bytes());
@@ -231,7 +232,7 @@ mod tests {
                 scope.spawn(|| add(count));
             }
         });
-        let borrow = storage.borrow(0..8, Use::Read, &soon()).unwrap();
+        let borrow = borrow(&storage, 0..8, Use::Read).unwrap();
         let number = u64::from_le_bytes(borrow.bytes().try_into().unwrap());
         assert_eq!(number, 3 * count as u64);
     }
@@ -242,12 +243,12 @@ mod tests {
         let start = NonNull::from(&mut memory).cast();
         // SAFETY: the array lives longer than the storage and is not used meanwhile.
         let storage = unsafe { Storage::attached(start, 4) };
-        let mut borrow = storage.borrow(0..4, Use::Write, &soon()).unwrap();
-        borrow.copy_within(0..3, 1);
-        drop(borrow);
+        let mut whole = borrow(&storage, 0..4, Use::Write).unwrap();
+        whole.copy_within(0..3, 1);
+        drop(whole);
         let other = Storage::zeroed(2, None).unwrap();
-        let from = storage.borrow(2..4, Use::Read, &soon()).unwrap();
-        let mut to = other.borrow(0..2, Use::Write, &soon()).unwrap();
+        let from = borrow(&storage, 2..4, Use::Read).unwrap();
+        let mut to = borrow(&other, 0..2, Use::Write).unwrap();
         to.copy_from(&from);
         assert_eq!(to.bytes(), [2, 3]);
         drop((from, to));

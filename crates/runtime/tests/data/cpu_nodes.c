@@ -44,6 +44,26 @@ int32_t twice(const tenon_cpu_node_call *call)
     return 0;
 }
 
+/* Says what attributes it was given: the text is compared by the test. */
+int32_t tells_attributes(const tenon_cpu_node_call *call)
+{
+    char *at = call->message, *end = call->message + call->message_size;
+    at += snprintf(at, end - at, "given");
+    for (uint64_t i = 0; i < call->attribute_count && at < end; i++) {
+        const tenon_cpu_node_attribute *a = &call->attributes[i];
+        at += snprintf(at, end - at, " %s=%s", a->name, a->kind);
+        for (uint64_t j = 0; j < a->count && at < end; j++) {
+            if (*a->kind == 'f')
+                at += snprintf(at, end - at, ":%g", ((const float *)a->values)[j]);
+            else if (*a->kind == 'i')
+                at += snprintf(at, end - at, ":%lld", (long long)((const int64_t *)a->values)[j]);
+            else
+                at += snprintf(at, end - at, ":%s", ((const char *const *)a->values)[j]);
+        }
+    }
+    return 1;
+}
+
 int32_t root(const tenon_cpu_node_call *call)
 {
     if (wrong(call))
@@ -58,6 +78,13 @@ int32_t refuses(const tenon_cpu_node_call *call)
     return fail(call, "not today");
 }
 
+int32_t refuses_what_is_below_zero(const tenon_cpu_node_call *call)
+{
+    if (((const float *)call->inputs->data)[0] < 0)
+        return fail(call, "below zero");
+    return twice(call);
+}
+
 int32_t says_nothing(const tenon_cpu_node_call *call)
 {
     (void)call;
@@ -66,7 +93,7 @@ int32_t says_nothing(const tenon_cpu_node_call *call)
 
 static int32_t twice_after(const tenon_cpu_node_call *call, long milliseconds)
 {
-    struct timespec time = {0, milliseconds * 1000 * 1000};
+    struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000 * 1000};
     nanosleep(&time, NULL);
     return twice(call);
 }
@@ -74,6 +101,11 @@ static int32_t twice_after(const tenon_cpu_node_call *call, long milliseconds)
 int32_t sleeps(const tenon_cpu_node_call *call)
 {
     return twice_after(call, 30);
+}
+
+int32_t takes_1100_ms(const tenon_cpu_node_call *call)
+{
+    return twice_after(call, 1100);
 }
 
 int32_t takes_1_ms(const tenon_cpu_node_call *call)

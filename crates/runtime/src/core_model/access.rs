@@ -1,0 +1,116 @@
+//! What one execution reads and writes.
+
+use crate::tensors::{Borrow, Storage, Use};
+use smallvec::SmallVec;
+use std::ops::Range;
+use std::sync::Arc;
+use tenon_base::{Control, Error, ErrorKind, Result};
+use tenon_tensor::BufferMut;
+
+/// Memory of one port in one execution.
+pub(super) struct Port {
+    pub storage: Arc<Storage>,
+    pub range: Range<usize>,
+}
+
+pub(super) type Ports = SmallVec<[Port; 8]>;
+
+/// What one execution reads and writes, held for it.
+pub(super) struct Access {
+    inputs: SmallVec<[Input; 8]>,
+    outputs: SmallVec<[Borrow; 8]>,
+}
+
+/// Bytes that are read.
+enum Input {
+    Borrowed(Borrow),
+    /// A copy: of bytes that are written too, or of what was put out before.
+    Copied(BufferMut),
+}
+
+impl Input {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Input::Borrowed(borrow) => borrow.bytes(),
+            Input::Copied(bytes) => bytes,
+        }
+    }
+}
+
+impl Access {
+    /// Holds the memory of all ports; waits until nobody uses it otherwise.
+    pub fn new(inputs: Ports, outputs: Ports, control: Option<&Control>) -> Result<Self> {
+        for (index, output) in outputs.iter().enumerate() {
+            if outputs[index + 1..].iter().any(|other| other.meets(output)) {
+                let text = "two outputs share bytes";
+                return Err(Error::new(ErrorKind::BadInput, text));
+            }
+        }
+        let mut held: SmallVec<[Option<Input>; 8]> = SmallVec::new();
+        for input in &inputs {
+            let copied = outputs.iter().any(|output| output.meets(input));
+            held.push(match copied {
+                true => {
+                    let borrow = input.borrow(Use::Read, control)?;
+                    Some(Input::Copied(BufferMut::copy_of(borrow.bytes())?))
+                }
+                false => None,
+            });
+        }
+        // In ascending order: see `Storage::borrow`.
+        let count = inputs.len();
+        let all: SmallVec<[&Port; 16]> = inputs.iter().chain(&outputs).collect();
+        let mut order: SmallVec<[usize; 16]> = (0..all.len()).collect();
+        order.sort_unstable_by_key(|&at| (Arc::as_ptr(&all[at].storage), all[at].range.start));
+        let mut written: SmallVec<[Option<Borrow>; 8]> = outputs.iter().map(|_| None).collect();
+        for at in order {
+            match at.checked_sub(count) {
+                Some(output) => written[output] = Some(all[at].borrow(Use::Write, control)?),
+                None if held[at].is_none() => {
+                    held[at] = Some(Input::Borrowed(all[at].borrow(Use::Read, control)?));
+                }
+                None => {}
+            }
+        }
+        Ok(Self {
+            inputs: held.into_iter().flatten().collect(),
+            outputs: written.into_iter().flatten().collect(),
+        })
+    }
+
+    /// What is read and what is written, in order.
+    pub fn bytes(&mut self) -> (impl Iterator<Item = &[u8]>, impl Iterator<Item = &mut [u8]>) {
+        (
+            self.inputs.iter().map(Input::bytes),
+            self.outputs.iter_mut().map(Borrow::bytes_mut),
+        )
+    }
+
+    /// Has inputs read what was put out.
+    pub fn feed(&mut self, feeds: &[(usize, usize)]) -> Result<()> {
+        for &(output, input) in feeds {
+            let bytes = self.outputs[output].bytes();
+            match &mut self.inputs[input] {
+                Input::Copied(copy) => copy.copy_from_slice(bytes),
+                borrowed => *borrowed = Input::Copied(BufferMut::copy_of(bytes)?),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Port {
+    fn borrow(&self, what: Use, control: Option<&Control>) -> Result<Borrow> {
+        self.storage
+            .clone()
+            .borrow(self.range.clone(), what, control)
+    }
+
+    /// Whether two ports share bytes, by address: a caller may have attached memory twice.
+    fn meets(&self, other: &Self) -> bool {
+        let start = |port: &Self| port.storage.address(port.range.start) as usize;
+        let (a, b) = (start(self), start(other));
+        let (some, any) = (!self.range.is_empty(), !other.range.is_empty());
+        some && any && a < b + other.range.len() && b < a + self.range.len()
+    }
+}

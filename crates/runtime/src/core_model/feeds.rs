@@ -1,0 +1,35 @@
+//! Outputs that are read again when a model is executed several times.
+
+use super::CorePort;
+use tenon_base::{Error, ErrorKind, Result};
+
+/// Pairs of an output and the input that reads it the next time: of the same name, else in order.
+pub(super) fn feeds(inputs: &[CorePort], outputs: &[CorePort]) -> Result<Vec<(usize, usize)>> {
+    let by_name = |(output, port): (usize, &CorePort)| {
+        let same = |input: &CorePort| input.own.name == port.own.name;
+        Some((output, inputs.iter().position(same)?))
+    };
+    let all = outputs.iter().enumerate();
+    let mut feeds: Vec<(usize, usize)> = all.filter_map(by_name).collect();
+    if feeds.is_empty() {
+        let count = outputs.len().min(inputs.len());
+        feeds = (0..count).map(|index| (index, index)).collect();
+    }
+    let fits = |&(output, input): &(usize, usize)| outputs[output].own.ty == inputs[input].own.ty;
+    if feeds.is_empty() || !feeds.iter().all(fits) {
+        let types = |ports: &[CorePort]| {
+            let types: Vec<String> = ports
+                .iter()
+                .map(|port| format!("{} {}", port.own.name, port.own.ty))
+                .collect();
+            types.join(", ")
+        };
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "the model cannot read what it puts out",
+        )
+        .expected(format_args!("inputs {}", types(inputs)))
+        .found(format_args!("outputs {}", types(outputs))));
+    }
+    Ok(feeds)
+}

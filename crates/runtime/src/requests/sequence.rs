@@ -1,0 +1,98 @@
+//! Numbers of requests, and the units whose queues they are on.
+
+use crate::cores::MAX_CORES;
+use std::fmt;
+
+/// What executes requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Tensor to host.
+    TensorRead,
+    /// Host to tensor.
+    TensorWrite,
+    /// Tensor to tensor.
+    TensorOperation,
+    /// Models.
+    Compute,
+    /// Collective operations.
+    Collectives,
+}
+
+impl Unit {
+    /// Every unit, in the order of their numbers (facts, neuron.md 1.3).
+    pub const ALL: [Self; 5] = [
+        Self::TensorRead,
+        Self::TensorWrite,
+        Self::TensorOperation,
+        Self::Compute,
+        Self::Collectives,
+    ];
+
+    /// How many queues it has (facts, neuron.md 1.6; one where that says nothing).
+    pub fn queues(self) -> u32 {
+        match self {
+            Self::Collectives => 3,
+            Self::TensorOperation => 2,
+            _ => 1,
+        }
+    }
+
+    /// What it is for.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::TensorRead => "tensor read",
+            Self::TensorWrite => "tensor write",
+            Self::TensorOperation => "tensor operation",
+            Self::Compute => "compute",
+            Self::Collectives => "collectives",
+        }
+    }
+}
+
+/// Bits of a place in a queue; above it stands the queue.
+const PLACE_BITS: u32 = 48;
+/// Most queues of a unit, as a power of two.
+pub(super) const QUEUE_BITS: u32 = 2;
+const UNIT_BITS: u32 = 3;
+
+/// The number of a request: 11 bits core, 3 bits unit, 2 bits queue, 48 bits place from 1 on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sequence(pub u64);
+
+const _: () = assert!(MAX_CORES.ilog2() + UNIT_BITS + QUEUE_BITS + PLACE_BITS == u64::BITS);
+
+impl Sequence {
+    pub(super) fn new(core: u32, unit: Unit, queue: u32, place: u64) -> Self {
+        let queue_id = (core << UNIT_BITS | unit as u32) << QUEUE_BITS | queue;
+        Self(u64::from(queue_id) << PLACE_BITS | place)
+    }
+
+    /// Its place in its queue, from 1 on.
+    pub fn place(self) -> u64 {
+        self.0 & ((1 << PLACE_BITS) - 1)
+    }
+
+    /// Core, unit and queue; `None` for a unit that there is not.
+    pub(super) fn queue(self) -> Option<(u32, Unit, u32)> {
+        let id = (self.0 >> PLACE_BITS) as u32;
+        let unit = id >> QUEUE_BITS & ((1 << UNIT_BITS) - 1);
+        let unit = *Unit::ALL.get(unit as usize)?;
+        Some((
+            id >> (QUEUE_BITS + UNIT_BITS),
+            unit,
+            id & ((1 << QUEUE_BITS) - 1),
+        ))
+    }
+}
+
+impl fmt::Display for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.queue() {
+            Some((core, unit, queue)) => {
+                let (unit, place) = (unit.words(), self.place());
+                write!(f, "request {place} of queue {queue}, {unit}, core {core}")
+            }
+            None => write!(f, "{:#x}", self.0),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+use super::*;
+use std::sync::mpsc;
+use std::time::Duration;
+
+fn readable(event: &OwnedFd, patience: Duration) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let patience = Timespec::try_from(patience).unwrap();
+    let mut polled = [PollFd::new(event, PollFlags::IN)];
+    poll(&mut polled, Some(&patience)).unwrap() == 1
+}
+
+fn waiting(receiver: mpsc::Receiver<()>) -> Work {
+    Box::new(move || {
+        receiver
+            .recv()
+            .map_err(|_| Error::new(ErrorKind::OutOfBounds, "left alone"))
+    })
+}
+
+#[test]
+fn requests_end_in_order_and_say_so() {
+    let queues = RequestQueues::new(2, 3);
+    let (first_sender, receiver) = mpsc::channel();
+    let put = |work, tracker| queues.put(1, Unit::TensorOperation, 1, work, tracker, None);
+    let first = put(waiting(receiver), None).unwrap();
+    let (second_sender, receiver) = mpsc::channel();
+    let tracker = Arc::new(ErrorTracker::new());
+    let second = put(waiting(receiver), Some(tracker.clone())).unwrap();
+    assert_eq!(second.0 - first.0, 1);
+    assert_eq!(first.place(), 1);
+    assert_eq!(
+        second.to_string(),
+        "request 2 of queue 1, tensor operation, core 1"
+    );
+    assert!(!queues.is_completed(first).unwrap());
+    let events = [first, second].map(|sequence| queues.completion(sequence).unwrap());
+    assert!(!readable(&events[0], Duration::ZERO));
+    first_sender.send(()).unwrap();
+    assert!(readable(&events[0], Duration::from_secs(60)));
+    assert!(queues.is_completed(first).unwrap() && !queues.is_completed(second).unwrap());
+    let last = queues.last_completed(1, Unit::TensorOperation, 1).unwrap();
+    assert_eq!(last, first);
+    assert!(readable(&queues.completion(first).unwrap(), Duration::ZERO));
+    // The second fails: it has ended too, and its tracker knows.
+    drop(second_sender);
+    queues.drain(1, Unit::TensorOperation).unwrap();
+    assert!(readable(&events[1], Duration::ZERO));
+    assert_eq!(tracker.failures(), [(second, 1006)]);
+}
+
+#[test]
+fn a_full_queue_takes_no_more() {
+    let queues = RequestQueues::new(1, 2);
+    let (sender, receiver) = mpsc::channel();
+    let put = |work| queues.put(0, Unit::Compute, 0, work, None, None);
+    put(waiting(receiver)).unwrap();
+    put(Box::new(|| panic!("caught"))).unwrap();
+    let error = put(Box::new(|| Ok(()))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::QueueFull);
+    sender.send(()).unwrap();
+    queues.drain(0, Unit::Compute).unwrap();
+    put(Box::new(|| Ok(()))).unwrap();
+    queues.close();
+    let error = put(Box::new(|| Ok(()))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn listeners_hear_how_requests_end() {
+    let queues = RequestQueues::new(1, 8);
+    let (sender, heard) = mpsc::channel();
+    for fails in [false, true] {
+        let sender = sender.clone();
+        let work: Work = Box::new(move || match fails {
+            true => Err(Error::new(ErrorKind::BadInput, "bad")),
+            false => Ok(()),
+        });
+        let ended: Ended = Box::new(move |sequence, done| {
+            sender.send((sequence.place(), done.is_ok())).unwrap();
+        });
+        queues
+            .put(0, Unit::TensorRead, 0, work, None, Some(ended))
+            .unwrap();
+    }
+    drop(queues);
+    drop(sender);
+    assert_eq!(heard.iter().collect::<Vec<_>>(), [(1, true), (2, false)]);
+}
+
+#[test]
+fn numbers_and_queues_that_are_not_there_are_refused() {
+    let queues = RequestQueues::new(1, 8);
+    let put = |core, unit, queue| queues.put(core, unit, queue, Box::new(|| Ok(())), None, None);
+    assert!(put(1, Unit::Compute, 0).is_err());
+    assert!(put(0, Unit::Compute, 1).is_err());
+    assert!(put(0, Unit::Collectives, 3).is_err());
+    let sequence = put(0, Unit::Collectives, 2).unwrap();
+    queues.is_completed(sequence).unwrap();
+    for wrong in [0, 1, sequence.0 + 1, sequence.0 ^ 1 << 48, u64::MAX] {
+        let error = queues.is_completed(Sequence(wrong)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(queues.completion(Sequence(wrong)).is_err());
+    }
+}
