@@ -40,8 +40,8 @@ impl Devices {
     /// that own no core.
     pub fn text(&self, wide: bool, all: bool) -> String {
         let mut text = format!(
-            "instance-type: {}\ninstance-id: {}\nlogical-neuroncore-config: 1\n",
-            self.machine.processor, self.machine.host
+            "instance-type: {}\ninstance-id: {}\nlogical-neuroncore-config: {}\n",
+            self.machine.processor, self.machine.host, self.machine.logical_size
         );
         let device = [
             "0".to_owned(),
@@ -121,7 +121,7 @@ impl Devices {
             "numa_node": "-1",
             "connected_to": [],
             "nc_count": self.machine.cores,
-            "logical_neuroncore_config": 1,
+            "logical_neuroncore_config": self.machine.logical_size,
             "memory_size": self.machine.memory,
             "neuroncore_ids": (0..self.machine.cores).collect::<Vec<_>>(),
             "neuron_processes": processes,
@@ -189,6 +189,7 @@ mod tests {
                 processor: "Some CPU".into(),
                 host: "here".into(),
                 cores: 4,
+                logical_size: 1,
                 memory: 8 << 30,
                 cpus: "0-3".into(),
                 folder: "/none".into(),

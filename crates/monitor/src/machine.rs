@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use tenon_base::Result;
-use tenon_runtime::{core_owner, lock_folder, total_cores};
+use tenon_runtime::{core_owner, lock_folder, logical_core_size, total_cores};
 
 /// This machine, as clients of the accelerator's tools see it: one device with virtual cores.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct Machine {
     pub host: String,
     /// How many cores there are.
     pub cores: u32,
+    /// How many cores of the machine each of them is.
+    pub logical_size: u32,
     /// Bytes of memory.
     pub memory: u64,
     /// Numbers of the CPUs, as ranges.
@@ -30,15 +32,17 @@ impl Machine {
             processor: processor(&info),
             host: text("/proc/sys/kernel/hostname").trim().to_owned(),
             cores: total_cores()?,
+            logical_size: logical_core_size()?,
             memory: crate::system::Memory::now().total,
             cpus: text("/sys/devices/system/cpu/online").trim().to_owned(),
             folder: lock_folder(),
         })
     }
 
-    /// The process that owns a core.
+    /// The process that owns a core, or a part of it.
     pub fn owner(&self, core: u32) -> Option<u32> {
-        core_owner(&self.folder, core)
+        let mut parts = core * self.logical_size..(core + 1) * self.logical_size;
+        parts.find_map(|part| core_owner(&self.folder, part))
     }
 }
 

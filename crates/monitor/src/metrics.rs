@@ -80,7 +80,7 @@ impl Metrics {
                 "neuron_device_count": 1,
                 "neuron_device_memory_size": self.machine.memory,
                 "neuroncore_per_device_count": self.machine.cores,
-                "logical_neuroncore_config": 1,
+                "logical_neuroncore_config": self.machine.logical_size,
                 "error": "",
             },
         })

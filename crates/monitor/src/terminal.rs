@@ -49,12 +49,7 @@ impl Terminal {
     /// Draws a page over the one before, as much of it as fits.
     pub fn draw(&mut self, page: &str) -> Result<()> {
         let (_, lines) = self.size();
-        let mut text = String::from("\x1b[H");
-        let shown: Vec<&str> = page.lines().take(lines.max(1)).collect();
-        // Each line ends the old one's rest, the last one the old page's.
-        text.push_str(&shown.join("\x1b[K\r\n"));
-        text.push_str("\x1b[K\x1b[J");
-        self.write(&text)
+        self.write(&frame(page, lines))
     }
 
     /// Waits for a key, `patience` at most; whether it says to end: q, escape or ctrl-c.
@@ -81,9 +76,101 @@ impl Terminal {
     }
 }
 
+/// What draws a page over the one before on a terminal of so many lines.
+fn frame(page: &str, lines: usize) -> String {
+    let shown: Vec<&str> = page.lines().take(lines.max(1)).collect();
+    // Each line ends the old one's rest, the last one the old page's.
+    format!("\x1b[H{}\x1b[K\x1b[J", shown.join("\x1b[K\r\n"))
+}
+
 impl Drop for Terminal {
     fn drop(&mut self) {
         let _ = self.write(LEAVE);
         let _ = tcsetattr(&self.input, OptionalActions::Now, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Screen;
+    use crate::metrics::tests::metrics;
+
+    /// What a terminal shows: lines of characters, changed as ECMA-48 says.
+    struct Shown {
+        lines: Vec<Vec<char>>,
+        at: (usize, usize),
+    }
+
+    impl Shown {
+        fn new(lines: usize, columns: usize) -> Self {
+            Self {
+                lines: vec![vec![' '; columns]; lines],
+                at: (0, 0),
+            }
+        }
+
+        fn write(&mut self, text: &str) {
+            let mut chars = text.chars();
+            while let Some(char) = chars.next() {
+                let (line, column) = self.at;
+                match char {
+                    '\r' => self.at.1 = 0,
+                    '\n' => self.at.0 += 1,
+                    '\x1b' => {
+                        assert_eq!(chars.next(), Some('['));
+                        match chars.next() {
+                            Some('H') => self.at = (0, 0),
+                            Some('K') => self.lines[line][column..].fill(' '),
+                            Some('J') => {
+                                self.lines[line][column..].fill(' ');
+                                self.lines[line + 1..]
+                                    .iter_mut()
+                                    .for_each(|line| line.fill(' '));
+                            }
+                            other => panic!("{other:?}"),
+                        }
+                    }
+                    char => {
+                        self.lines[line][column] = char;
+                        self.at.1 += 1;
+                    }
+                }
+            }
+        }
+
+        fn text(&self) -> Vec<String> {
+            let line = |line: &Vec<char>| line.iter().collect::<String>().trim_end().to_owned();
+            self.lines.iter().map(line).collect()
+        }
+    }
+
+    #[test]
+    fn a_page_takes_the_place_of_the_one_before() {
+        let mut shown = Shown::new(12, 101);
+        let mut metrics = metrics();
+        let full = Screen::new(&metrics, 100).text();
+        assert!((9..=12).contains(&full.lines().count()), "{full}");
+        shown.write(&frame(&full, 12));
+        let mut expected: Vec<&str> = full.lines().collect();
+        expected.resize(12, "");
+        assert_eq!(shown.text(), expected);
+        // The process has left: of its lines nothing stays.
+        metrics.later.processes.clear();
+        let empty = Screen::new(&metrics, 100).text();
+        shown.write(&frame(&empty, 12));
+        let mut expected: Vec<&str> = empty.lines().collect();
+        expected.resize(12, "");
+        assert_eq!(shown.text(), expected);
+    }
+
+    #[test]
+    fn a_page_that_is_too_long_is_cut() {
+        let mut shown = Shown::new(3, 10);
+        shown.write(&frame("1\n2\n3\n4\n5\n", 3));
+        assert_eq!(shown.text(), ["1", "2", "3"]);
+        shown.write(&frame("", 3));
+        assert_eq!(shown.text(), ["", "", ""]);
+        assert_eq!(frame("a\nb\n", 0), "\x1b[Ha\x1b[K\x1b[J");
     }
 }

@@ -69,6 +69,7 @@ pub(crate) fn metrics() -> Metrics {
         processor: "Some CPU".into(),
         host: "here".into(),
         cores: 4,
+        logical_size: 1,
         memory: 10,
         cpus: "0-3".into(),
         folder: "/none".into(),
