@@ -147,29 +147,35 @@ fn soak(cases: u32, rest: &[String]) -> Result<()> {
     run(command.args(rest).env("PROPTEST_CASES", cases.to_string()))
 }
 
-/// Runs the tests of the memory that everything stands on under Miri.
+/// Runs the tests of memory that is shared or lent, and of the numbers that stand for it, under
+/// Miri.
 fn miri(rest: &[String]) -> Result<()> {
-    let mut command = Command::new("rustup");
-    command
-        .current_dir(root())
-        .args(["run", "nightly", "cargo", "miri"]);
-    let there = Command::new("rustup")
-        .args(["run", "nightly", "cargo", "miri", "--version"])
-        .output()
-        .is_ok_and(|output| output.status.success());
-    if !there {
+    let command = || {
+        let mut command = Command::new("rustup");
+        command
+            .current_dir(root())
+            .args(["run", "nightly", "cargo", "miri"])
+            // Temporary files and clocks of the tests are the machine's own.
+            .env("MIRIFLAGS", "-Zmiri-disable-isolation");
+        command
+    };
+    let version = command().arg("--version").output();
+    if !version.is_ok_and(|output| output.status.success()) {
         return Err(
             "Miri is not installed: rustup toolchain install nightly --component miri".into(),
         );
     }
-    // Temporary files and clocks of the tests are the machine's own.
-    command
-        .env("MIRIFLAGS", "-Zmiri-disable-isolation")
-        .arg("test");
-    if rest.is_empty() {
-        command.args(["-p", "tenon-tensor", "--lib", "buffer"]);
+    if !rest.is_empty() {
+        return run(command().arg("test").args(rest));
     }
-    run(command.args(rest))
+    let parts = [
+        ("tenon-tensor", "buffer"),
+        ("tenon-runtime", "tensors::"),
+        ("tenon-nrt", "handles"),
+    ];
+    parts.iter().try_for_each(|(package, tests)| {
+        run(command().args(["test", "-p", package, "--lib", tests]))
+    })
 }
 
 /// Runs the models of the executor's lock-free parts: the tests in modules named `model`.

@@ -1,12 +1,12 @@
-//! What calls of the C interface cost: executing a program that does next to nothing, slices,
-//! copies beside memcpy, loading.
+//! What calls of the C interface cost, each figure beside its limit: executing a program that does
+//! next to nothing, slices, copies beside memcpy, loading, threads on two cores.
 //!
-//! The functions are called as C calls them.
-#![allow(clippy::print_stderr, reason = "it says what it skips and measures")]
+//!     cargo bench -p tenon-nrt
+//!
+//! The functions are called as C calls them. A figure is the median of its samples.
+#![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
 
-use divan::Bencher;
-use divan::counter::BytesCount;
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::hint::black_box;
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ use tenon::neff::WriteOptions;
 use tenon_compiler::{Options, compile};
 use tenon_graph::operator::operator;
 use tenon_graph::{Attributes, Graph, Node};
-use tenon_tensor::{DataType, Tensor, TensorType};
+use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
 
 // The library itself; its functions are found by their C names.
 use nrt as _;
@@ -78,7 +78,35 @@ fn main() {
             std::env::temp_dir().join("tenon-bench-cores"),
         )
     };
-    divan::main();
+    println!("{:<42} {:>14}   limit", "what", "measured");
+    execute_nothing();
+    slice();
+    for size in [4 << 10, 1 << 20, 32 << 20] {
+        copies(size);
+    }
+    loads();
+    threads_on_two_cores();
+}
+
+/// One line of the table.
+fn row(what: &str, measured: String, limit: &str) {
+    println!("{what:<42} {measured:>14}   {limit}");
+}
+
+/// Nanoseconds of one call: the median of samples of `count` calls each.
+fn nanos(samples: usize, count: u32, mut call: impl FnMut()) -> f64 {
+    call();
+    let sample = |_| {
+        let started = Instant::now();
+        (0..count).for_each(|_| call());
+        started.elapsed().as_secs_f64() * 1e9 / f64::from(count)
+    };
+    median((0..samples).map(sample).collect())
+}
+
+fn median(mut samples: Vec<f64>) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples[samples.len() / 2]
 }
 
 /// Starts the runtime once.
@@ -142,93 +170,91 @@ fn load(bytes: &[u8], count: i32) -> *mut c_void {
     model
 }
 
-#[divan::bench]
-fn execute_nothing(bencher: Bencher) {
+fn execute_nothing() {
     let model = load(&package(1), 1);
     let (inputs, outputs) = (set("x", tensor(4)), set("y", tensor(4)));
     // SAFETY: see `start`.
-    bencher.bench_local(|| must(unsafe { nrt_execute(model, inputs, outputs) }));
-}
-
-#[divan::bench]
-fn slice_and_free(bencher: Bencher) {
-    let source = tensor(1 << 20);
-    bencher.bench_local(|| {
-        let mut slice = null_mut();
-        // SAFETY: see `start`.
-        unsafe {
-            must(nrt_tensor_allocate_slice(
-                source,
-                64,
-                4096,
-                c"s".as_ptr(),
-                &mut slice,
-            ));
-            nrt_tensor_free(&mut slice);
-        }
+    let time = nanos(301, 1000, || {
+        must(unsafe { nrt_execute(model, inputs, outputs) })
     });
+    row(
+        "nrt_execute, one number",
+        format!("{time:.0} ns"),
+        "1000 ns",
+    );
 }
 
-const SIZES: [usize; 3] = [4 << 10, 1 << 20, 32 << 20];
-
-#[divan::bench(args = SIZES)]
-fn memcpy(bencher: Bencher, size: usize) {
-    let (from, mut to) = (vec![1u8; size], vec![0u8; size]);
-    bencher
-        .counter(BytesCount::new(size))
-        .bench_local(|| black_box(&mut to).copy_from_slice(black_box(&from)));
-}
-
-#[divan::bench(args = SIZES)]
-fn tensor_write(bencher: Bencher, size: usize) {
-    let (mut tensor, from) = (tensor(size), vec![1u8; size]);
-    bencher.counter(BytesCount::new(size)).bench_local(|| {
+fn slice() {
+    const COUNT: usize = 1000;
+    let source = tensor(1 << 20);
+    let mut slices = vec![null_mut(); COUNT];
+    let samples = (0..101).map(|_| {
+        let started = Instant::now();
+        for slice in &mut slices {
+            // SAFETY: see `start`.
+            must(unsafe { nrt_tensor_allocate_slice(source, 64, 4096, c"s".as_ptr(), slice) });
+        }
+        let time = started.elapsed().as_secs_f64() * 1e9 / COUNT as f64;
         // SAFETY: see `start`.
+        slices
+            .iter_mut()
+            .for_each(|slice| unsafe { nrt_tensor_free(slice) });
+        time
+    });
+    let time = median(samples.collect());
+    row(
+        "nrt_tensor_allocate_slice",
+        format!("{time:.0} ns"),
+        "200 ns",
+    );
+}
+
+fn copies(size: usize) {
+    let (mut tensor, from, mut to) = (tensor(size), vec![1u8; size], vec![0u8; size]);
+    let count = ((64 << 20) / size).clamp(1, 10_000) as u32;
+    let plain = nanos(15, count, || {
+        black_box(&mut to).copy_from_slice(black_box(&from))
+    });
+    // SAFETY: see `start`, here and below.
+    let write = nanos(15, count, || {
         must(unsafe { nrt_tensor_write(tensor, from.as_ptr().cast(), 0, size) })
     });
-    // SAFETY: see `start`.
-    unsafe { nrt_tensor_free(&mut tensor) };
-}
-
-#[divan::bench(args = SIZES)]
-fn tensor_read(bencher: Bencher, size: usize) {
-    let (mut tensor, mut to) = (tensor(size), vec![1u8; size]);
-    bencher.counter(BytesCount::new(size)).bench_local(|| {
-        // SAFETY: see `start`.
+    // SAFETY: as above.
+    let read = nanos(15, count, || {
         must(unsafe { nrt_tensor_read(tensor, to.as_mut_ptr().cast(), 0, size) })
     });
-    // SAFETY: see `start`.
+    for (what, time) in [("nrt_tensor_write", write), ("nrt_tensor_read", read)] {
+        let speed = |time: f64| size as f64 / time;
+        row(
+            &format!("{what}, {} KiB", size >> 10),
+            format!("{:.1} GB/s", speed(time)),
+            &format!("memcpy {:.1} GB/s", speed(plain)),
+        );
+    }
+    // SAFETY: as above.
     unsafe { nrt_tensor_free(&mut tensor) };
 }
 
-/// 100 MB of constants.
-fn large() -> &'static [u8] {
-    static LARGE: OnceLock<Vec<u8>> = OnceLock::new();
-    LARGE.get_or_init(|| package(25_000_000))
-}
-
-#[divan::bench(sample_count = 10)]
-fn copy_of_100_mb(bencher: Bencher) {
-    bencher.bench_local(|| tenon_tensor::BufferMut::copy_of(large()).expect("memory"));
-}
-
-#[divan::bench(sample_count = 10)]
-fn load_100_mb_from_memory(bencher: Bencher) {
-    let bytes = large();
-    bencher.bench_local(|| {
-        // SAFETY: see `start`.
-        must(unsafe { nrt_unload(load(bytes, 1)) })
+fn loads() {
+    // 100 MB of constants.
+    let bytes = package(25_000_000);
+    let millis = |nanos: f64| format!("{:.2} ms", nanos / 1e6);
+    let copy = nanos(11, 1, || {
+        drop(black_box(BufferMut::copy_of(&bytes).expect("memory")))
     });
-}
-
-#[divan::bench(sample_count = 10)]
-fn load_100_mb_from_file(bencher: Bencher) {
-    start();
+    // Loading alone: what unloading gives back, the system takes pages for anew in either.
+    // SAFETY: see `start`.
+    let loaded = nanos(11, 1, || must(unsafe { nrt_unload(load(&bytes, 1)) }));
+    row(
+        "nrt_load and unload, 100 MB, less the copy",
+        millis((loaded - copy).max(0.0)),
+        &format!("10 ms (the copy is {})", millis(copy)),
+    );
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("large.neff");
-    std::fs::write(&path, large()).expect("it is written");
-    let path = std::ffi::CString::new(path.to_str().expect("text")).expect("a path");
-    bencher.bench_local(|| {
+    std::fs::write(&path, &bytes).expect("it is written");
+    let path = CString::new(path.to_str().expect("text")).expect("a path");
+    let mapped = nanos(11, 1, || {
         let mut model = null_mut();
         // SAFETY: see `start`.
         unsafe {
@@ -236,36 +262,50 @@ fn load_100_mb_from_file(bencher: Bencher) {
             must(nrt_unload(model));
         }
     });
+    row(
+        "tenon_nrt_load_file and unload, 100 MB",
+        millis(mapped),
+        "3 ms",
+    );
 }
 
-/// Executions a second of a small program on two cores, by some threads.
-#[divan::bench(args = [2, 8], sample_count = 5, sample_size = 1)]
-fn a_second_on_two_cores(bencher: Bencher, threads: usize) {
-    let bytes = package(100_000);
-    let model = load(&bytes, 2) as usize;
-    bencher.bench_local(|| {
-        let end = Instant::now() + Duration::from_secs(1);
-        let counts = std::thread::scope(|scope| {
-            let all: Vec<_> = (0..threads)
-                .map(|_| {
-                    scope.spawn(move || {
-                        let (inputs, outputs) =
-                            (set("x", tensor(400_000)), set("y", tensor(400_000)));
-                        let mut count = 0u64;
-                        while Instant::now() < end {
-                            // SAFETY: see `start`.
-                            must(unsafe { nrt_execute(model as *mut c_void, inputs, outputs) });
-                            count += 1;
-                        }
-                        count
-                    })
-                })
-                .collect();
-            all.into_iter()
-                .map(|thread| thread.join().expect("done"))
-                .sum::<u64>()
-        });
-        eprintln!("{threads} threads: {counts} executions");
-        counts
+/// Executions a second of a small program on two cores: eight threads beside two.
+fn threads_on_two_cores() {
+    const TURNS: usize = 5;
+    let model = load(&package(100_000), 2) as usize;
+    let mut rates = [Vec::new(), Vec::new()];
+    for _ in 0..TURNS {
+        for (threads, rates) in [2, 8].into_iter().zip(&mut rates) {
+            rates.push(rate(model, threads));
+        }
+    }
+    let [two, eight] = rates.map(median);
+    row("2 threads on 2 cores", format!("{two:.0} /s"), "");
+    row(
+        "8 threads on 2 cores",
+        format!("{eight:.0} /s"),
+        &format!("{:.0} /s (5 % less)", two * 0.95),
+    );
+}
+
+/// Executions a second by some threads.
+fn rate(model: usize, threads: usize) -> f64 {
+    let started = Instant::now();
+    let end = started + Duration::from_secs(1);
+    let count = move || {
+        let (inputs, outputs) = (set("x", tensor(400_000)), set("y", tensor(400_000)));
+        let mut count = 0u64;
+        while Instant::now() < end {
+            // SAFETY: see `start`.
+            must(unsafe { nrt_execute(model as *mut c_void, inputs, outputs) });
+            count += 1;
+        }
+        count
+    };
+    let total: u64 = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(count)).collect();
+        let counts = all.into_iter().map(|thread| thread.join().expect("done"));
+        counts.sum()
     });
+    total as f64 / started.elapsed().as_secs_f64()
 }

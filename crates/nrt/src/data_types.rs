@@ -1,5 +1,6 @@
 //! The numbers of element types: two numberings are in use (facts, neuron.md 1.2).
 
+use DataType::*;
 use std::sync::OnceLock;
 use tenon_tensor::DataType;
 
@@ -12,8 +13,43 @@ pub(crate) enum Numbering {
     Second,
 }
 
-/// `NRT_DTYPE_UNKNOWN`, in both.
+/// `NRT_DTYPE_UNKNOWN`, in both: wider floats, complex numbers, halves of bytes, text.
 const UNKNOWN: u32 = 0;
+
+/// The types that each number from 1 on stands for. Truth values are bytes, and floats of 8 bits
+/// are shown as such, too.
+const FIRST: [&[DataType]; 11] = [
+    &[F32, F32r, Tf32],
+    &[F16],
+    &[BF16],
+    &[I8, F8E3M4, F8E4M3, F8E4M3Fn, F8E4M3FnUz, F8E5M2, F8E5M2FnUz],
+    &[U8, Bool],
+    &[I16],
+    &[U16],
+    &[I32],
+    &[U32],
+    &[I64],
+    &[U64],
+];
+
+/// The same of the second numbering.
+const SECOND: [&[DataType]; 15] = [
+    &[U64],
+    &[I8],
+    &[U8, Bool],
+    &[I16],
+    &[U16],
+    &[BF16],
+    &[F16],
+    &[I32],
+    &[U32],
+    &[F32, Tf32],
+    &[F32r],
+    &[I64],
+    &[F8E3M4],
+    &[F8E4M3, F8E4M3Fn, F8E4M3FnUz],
+    &[F8E5M2, F8E5M2FnUz],
+];
 
 impl Numbering {
     /// What `TENON_NRT_NEW_DTYPES` says, for callers that were compiled with other headers.
@@ -25,49 +61,23 @@ impl Numbering {
         })
     }
 
-    /// The number of a type; unknown where it has none. Truth values are bytes, and the first
-    /// numbering shows floats of 8 bits as such, too.
-    pub fn number(self, dtype: DataType) -> u32 {
-        use DataType::*;
-        match (self, dtype) {
-            (Self::First, F32 | F32r | Tf32) => 1,
-            (Self::First, F16) => 2,
-            (Self::First, BF16) => 3,
-            (Self::First, I8 | F8E3M4 | F8E4M3 | F8E4M3Fn | F8E4M3FnUz | F8E5M2 | F8E5M2FnUz) => 4,
-            (Self::First, U8 | Bool) => 5,
-            (Self::First, I16) => 6,
-            (Self::First, U16) => 7,
-            (Self::First, I32) => 8,
-            (Self::First, U32) => 9,
-            (Self::First, I64) => 10,
-            (Self::First, U64) => 11,
-            (Self::Second, U64) => 1,
-            (Self::Second, I8) => 2,
-            (Self::Second, U8 | Bool) => 3,
-            (Self::Second, I16) => 4,
-            (Self::Second, U16) => 5,
-            (Self::Second, BF16) => 6,
-            (Self::Second, F16) => 7,
-            (Self::Second, I32) => 8,
-            (Self::Second, U32) => 9,
-            (Self::Second, F32 | Tf32) => 10,
-            (Self::Second, F32r) => 11,
-            (Self::Second, I64) => 12,
-            (Self::Second, F8E3M4) => 13,
-            (Self::Second, F8E4M3 | F8E4M3Fn | F8E4M3FnUz) => 14,
-            (Self::Second, F8E5M2 | F8E5M2FnUz) => 15,
-            // Wider floats, complex numbers, halves of bytes, text.
-            _ => UNKNOWN,
+    fn table(self) -> &'static [&'static [DataType]] {
+        match self {
+            Self::First => &FIRST,
+            Self::Second => &SECOND,
         }
+    }
+
+    /// The number of a type; unknown where it has none.
+    pub fn number(self, dtype: DataType) -> u32 {
+        let mut table = (1..).zip(self.table());
+        let found = table.find(|(_, types)| types.contains(&dtype));
+        found.map_or(UNKNOWN, |(number, _)| number)
     }
 
     /// Whether a number means a type.
     pub fn has(self, number: u32) -> bool {
-        let last = match self {
-            Self::First => 11,
-            Self::Second => 15,
-        };
-        (1..=last).contains(&number)
+        (1..=self.table().len() as u32).contains(&number)
     }
 }
 
@@ -77,7 +87,6 @@ mod tests {
 
     #[test]
     fn both_numberings_are_those_of_the_facts() {
-        use DataType::*;
         // Facts, neuron.md 1.2, in the order of the numbers.
         let first = [F32, F16, BF16, I8, U8, I16, U16, I32, U32, I64, U64];
         let second = [

@@ -1,13 +1,13 @@
 //! Executing models, in the caller's thread or queued.
 
 use crate::arguments::invalid;
-use crate::asynchronous;
 use crate::call::entry;
 use crate::debug_stream::{self, StreamTap};
 use crate::models::model;
 use crate::process::process;
 use crate::tensor_sets::{Set, set};
 use crate::trace::{self, ExecutionSink};
+use crate::{asynchronous, failed_inputs};
 use std::ffi::{c_int, c_void};
 use tenon_base::Result;
 use tenon_base::trace::TraceSink;
@@ -30,23 +30,37 @@ fn execute(
 
 /// Executes a model in this thread; who listens hears of it.
 pub(crate) fn run(model: &CoreModel, inputs: &Set, outputs: &Set, count: u32) -> Result<()> {
-    let (read, written) = (&inputs.tensors, &outputs.tensors);
-    let (traced, shown) = (trace::is_listening(), debug_stream::is_listening());
-    if !traced && !shown {
-        return model.execute_repeatedly(read, written, count, ExecuteOptions::default());
-    }
-    let core = model.group().cores()[0].index();
-    let sink = ExecutionSink {
-        core,
-        model: model.id(),
+    let done = match trace::is_listening() || debug_stream::is_listening() {
+        false => model.execute_repeatedly(
+            &inputs.tensors,
+            &outputs.tensors,
+            count,
+            ExecuteOptions::default(),
+        ),
+        true => watched(model, inputs, outputs, count),
     };
+    if let Err(error) = &done {
+        failed_inputs::keep(model, inputs, error);
+    }
+    done
+}
+
+#[cold]
+fn watched(model: &CoreModel, inputs: &Set, outputs: &Set, count: u32) -> Result<()> {
+    let (traced, shown) = (trace::is_listening(), debug_stream::is_listening());
+    let core = model.group().cores()[0].index();
+    let sink = ExecutionSink::new(core, model.id());
     let tap = StreamTap { core };
     let options = ExecuteOptions {
         trace: traced.then_some(&sink as &dyn TraceSink),
         tap: shown.then_some(&tap as &dyn Tap),
         ..ExecuteOptions::default()
     };
-    model.execute_repeatedly(read, written, count, options)
+    let done = model.execute_repeatedly(&inputs.tensors, &outputs.tensors, count, options);
+    if traced {
+        sink.ended(model.model().name(), &done);
+    }
+    done
 }
 
 entry! {

@@ -6,7 +6,7 @@ use crate::handles::{Handle, Handles};
 use crate::lists::{free_texts, give_texts};
 use crate::models::flag;
 use crate::process;
-use crate::profile::{FOLDER, make_folder, write};
+use crate::profile::{FOLDER, is_of_device, make_folder, write};
 use crate::sys_trace::{events, lock};
 use crate::trace::{self, Filter, Kind, Purpose};
 use serde_json::json;
@@ -39,8 +39,9 @@ struct Config {
     filter: Filter,
     /// By position in [`ACTIVITIES`], without the last.
     activities: [bool; ACTIVITIES.len() - 1],
-    /// Kernels of executions that succeed, and of those that fail.
+    /// Whether the insides of all executions are recorded.
     executions: bool,
+    /// Whether those of executions that fail are.
     failures: bool,
 }
 
@@ -136,9 +137,8 @@ fn begin(config: Config) -> Result<()> {
     process::check()?;
     let mut session = lock(&SESSION);
     let mut filter = config.filter.clone();
-    if !config.executions && !config.failures {
-        filter.set_kind(Kind::Kernel, false);
-    }
+    filter.succeeded = config.executions;
+    filter.failed = config.executions || config.failures;
     trace::start(Purpose::Inspect, filter)?;
     *session = Some(Session {
         config,
@@ -164,11 +164,11 @@ fn end() -> Result<()> {
     make_folder(&folder)?;
     let [system, device, memory, cpu] = config.activities;
     if system {
-        let text = events.perfetto(|kind| kind != Kind::Kernel);
+        let text = events.perfetto(|kind| !kind.is_inside_execution());
         write(&folder.join("system_profile.json"), &text)?;
     }
     if device {
-        let text = events.perfetto(|kind| matches!(kind, Kind::Kernel | Kind::Execute));
+        let text = events.perfetto(is_of_device);
         write(&folder.join("device_profile.json"), &text)?;
     }
     let now = Usage::now();
@@ -192,7 +192,7 @@ fn end() -> Result<()> {
 
 /// Starts a session with the runtime, when the environment wants one.
 pub(crate) fn begin_with_process() -> Result<()> {
-    match flag("NEURON_RT_INSPECT_ENABLE")? {
+    match flag("NEURON_RT_INSPECT_ENABLE")? || flag("NEURON_RT_INSPECT_ON_FAIL")? {
         true => begin(Config::from_environment()?),
         false => Ok(()),
     }
@@ -200,7 +200,9 @@ pub(crate) fn begin_with_process() -> Result<()> {
 
 /// Ends a session that still runs when the runtime ends.
 pub(crate) fn end_with_process() -> Result<()> {
-    match lock(&SESSION).is_some() {
+    // The lock must be free again: ending takes it.
+    let runs = lock(&SESSION).is_some();
+    match runs {
         true => end(),
         false => Ok(()),
     }

@@ -27,6 +27,7 @@ mod cores;
 mod data_types;
 mod debug_stream;
 mod execution;
+mod failed_inputs;
 mod handles;
 mod inspect;
 mod layout;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenon_base::{Control, Error, Result};
 use tenon_neff::{Limits, Package};
-use tenon_runtime::{Component, CoreLoad, CoreModel, CorePort};
+use tenon_runtime::{Component, CoreLoad, CoreModel, CorePort, LoadOptions};
 use tenon_tensor::BufferMut;
 
 /// Every model.
@@ -179,7 +179,10 @@ fn load(function: &'static str, package: &Package, vnc: i32, vnc_count: i32) -> 
         start: at(vnc, "vnc")?,
         count: at(vnc_count, "vnc_count")?,
         timeout: Some(timeout()?),
-        ..CoreLoad::default()
+        options: LoadOptions {
+            stochastic_rounding: rounding_seed()?,
+            ..LoadOptions::default()
+        },
     };
     let first = |model: &CoreModel| model.group().cores()[0].index();
     let bytes = package.header().data_size;
@@ -225,6 +228,23 @@ fn timeout() -> Result<Duration> {
             .found(format_args!("'{text}'"))
     })?;
     Ok(Duration::from_secs(seconds.min(u64::from(u32::MAX))))
+}
+
+/// The seed of stochastic rounding, where `NEURON_RT_STOCHASTIC_ROUNDING_EN` turns it on.
+fn rounding_seed() -> Result<Option<u64>> {
+    const NAME: &str = "NEURON_RT_STOCHASTIC_ROUNDING_SEED";
+    if !flag("NEURON_RT_STOCHASTIC_ROUNDING_EN")? {
+        return Ok(None);
+    }
+    let Ok(text) = std::env::var(NAME) else {
+        return Ok(Some(0));
+    };
+    let seed = text.trim().parse().map_err(|_| {
+        invalid(format!("{NAME} is not a number"))
+            .expected("a number from 0 on")
+            .found(format_args!("'{text}'"))
+    })?;
+    Ok(Some(seed))
 }
 
 /// A variable that is true or false.

@@ -5,6 +5,7 @@ use crate::absent::absent;
 use crate::arguments::{check, give};
 use crate::call::entry;
 use std::ffi::{c_char, c_int, c_void};
+use tenon_runtime::logical_core_size;
 
 /// No such device.
 const NONE: c_int = -1;
@@ -48,9 +49,8 @@ entry! {
     }
 
     fn nec_get_virtual_core_size(virtual_core_size: *mut u32) {
-        // A virtual core is one core.
         // SAFETY: the caller's place for a number.
-        unsafe { give(virtual_core_size, "virtual_core_size", 1) }
+        unsafe { give(virtual_core_size, "virtual_core_size", logical_core_size()?) }
     }
 
     fn nec_get_version_info(version_info: *mut c_void) {

@@ -25,6 +25,11 @@ pub(crate) const FOLDER: &str = "./output";
 /// Events that are kept of a core while all models are profiled.
 const LATEST: usize = 1 << 16;
 
+/// Whether events of a kind belong into the profile of a device.
+pub(crate) fn is_of_device(kind: Kind) -> bool {
+    kind == Kind::Execute || kind.is_inside_execution()
+}
+
 pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(|error| Error::io(path, "write", error))
 }
@@ -111,11 +116,10 @@ entry! {
         let events = trace::capture(Purpose::Continuous)?.take(Some(vnc), usize::MAX);
         make_folder(&folder)?;
         let number = std::process::id();
-        let wanted = |kind| matches!(kind, Kind::Execute | Kind::Kernel);
         // A name for each time: the first that is free.
         let name = |time: u32| folder.join(format!("profile_nc_{vnc}_pid_{number}_{time}.json"));
         let path = (0..u32::MAX).map(name).find(|path| !path.exists());
-        write(&path.unwrap_or_else(|| name(0)), &events.perfetto(wanted))
+        write(&path.unwrap_or_else(|| name(0)), &events.perfetto(is_of_device))
     }
 
     fn nrt_profile_continuous_stop() {

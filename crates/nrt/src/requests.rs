@@ -8,10 +8,12 @@ use crate::layout::RequestError;
 use crate::models::model;
 use crate::process::{self, process};
 use crate::tensor_sets::set;
-use crate::tensors::tensor;
+use crate::tensors::{tensor, told};
+use crate::trace::{self, Event, Kind};
 use std::ffi::{c_int, c_void};
 use std::os::fd::IntoRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 use tenon_base::Result;
 use tenon_runtime::{CoreTensor, ErrorTracker, Sequence, Unit, Work};
 
@@ -67,11 +69,28 @@ pub(crate) unsafe fn put(
             Some(tracker.failures.clone())
         }
     };
+    let work = waiting(core, unit, queue, work);
     let given = process
         .queues
         .put(core, unit, queue, work, failures, None)?;
     // SAFETY: the caller vouches.
     unsafe { give(sequence, "req_sequence", given.0) }
+}
+
+/// Tells those who listen how long a request waited before its work.
+fn waiting(core: u32, unit: Unit, queue: u32, work: Work) -> Work {
+    if !trace::is_listening() {
+        return work;
+    }
+    let put = Instant::now();
+    Box::new(move || {
+        let name = format!("{}, queue {queue}", unit.words());
+        trace::tell(Event {
+            core,
+            ..Event::here(Kind::Queue, &name, put, Instant::now())
+        });
+        work()
+    })
 }
 
 /// The core of a tensor; that of one without is core 0.
@@ -98,7 +117,8 @@ entry! {
         let memory = Memory(buf.cast_mut());
         let work: Work = Box::new(move || {
             // SAFETY: the caller's buffer of `size` bytes, which it leaves until the end.
-            tensor.write(offset, unsafe { slice(memory.start(), size, "buf")? })
+            let from = unsafe { slice(memory.start(), size, "buf")? };
+            told(Kind::TensorWrite, &tensor, size, || tensor.write(offset, from))
         });
         // SAFETY: the caller's place for a number, here and below.
         unsafe { put(core, Unit::TensorWrite, queue, work, err, req_sequence) }
@@ -116,7 +136,8 @@ entry! {
         let memory = Memory(buf);
         let work: Work = Box::new(move || {
             // SAFETY: the caller's buffer of `size` bytes, which it leaves until the end.
-            tensor.read(offset, unsafe { slice_mut(memory.start(), size, "buf")? })
+            let to = unsafe { slice_mut(memory.start(), size, "buf")? };
+            told(Kind::TensorRead, &tensor, size, || tensor.read(offset, to))
         });
         // SAFETY: as above.
         unsafe { put(core, Unit::TensorRead, queue, work, err, req_sequence) }
@@ -137,7 +158,9 @@ entry! {
                 .found(format_args!("core {}", core(&src))));
         }
         let core = core(&src);
-        let work: Work = Box::new(move || src.copy_to(from, &dst, to, size));
+        let work: Work = Box::new(move || {
+            told(Kind::TensorCopy, &src, size, || src.copy_to(from, &dst, to, size))
+        });
         // SAFETY: as above.
         unsafe { put(core, Unit::TensorOperation, queue, work, err, req_sequence) }
     }

@@ -27,7 +27,7 @@ pub(crate) fn tensor(handle: *const c_void) -> Result<CoreTensor> {
 
 /// Works on a tensor; who listens hears of it.
 #[inline]
-fn told(
+pub(crate) fn told(
     kind: Kind,
     tensor: &CoreTensor,
     size: usize,
@@ -172,7 +172,17 @@ entry! {
         let tensor = self::tensor(output_tensor)?;
         match u64::try_from(timeout) {
             Ok(micros) => wait(&tensor, expected_completion_count, Duration::from_micros(micros)),
-            Err(_) => wait_without_end(&tensor, expected_completion_count),
+            Err(_) => {
+                let mut warning = Warning { after: LONG, told: false };
+                wait_without_end(&tensor, expected_completion_count, |waited| {
+                    process::check()?;
+                    if let Some(text) = warning.due(waited, &tensor, expected_completion_count) {
+                        let function = "nrt_tensor_check_output_completion";
+                        log().warning(Component::Nrt, function, format_args!("{text}"));
+                    }
+                    Ok(())
+                })
+            }
         }
     }
 
@@ -196,25 +206,66 @@ fn wait(tensor: &CoreTensor, count: u64, patience: Duration) -> Result<()> {
         .found(tensor.completions()))
 }
 
-/// Waits until the count is reached, or the runtime is ended.
-fn wait_without_end(tensor: &CoreTensor, count: u64) -> Result<()> {
+/// Waits until the count is reached; `meanwhile` hears at intervals for how long, and may end it.
+fn wait_without_end(
+    tensor: &CoreTensor,
+    count: u64,
+    mut meanwhile: impl FnMut(Duration) -> Result<()>,
+) -> Result<()> {
+    const INTERVAL: Duration = Duration::from_millis(100);
     let started = Instant::now();
-    let mut told = false;
-    while !tensor.wait_for_completions(count, Duration::from_millis(100)) {
-        process::check()?;
-        if !told && started.elapsed() >= LONG {
-            told = true;
-            log().warning(
-                Component::Nrt,
-                "nrt_tensor_check_output_completion",
-                format_args!(
-                    "tensor '{}' was completed {} of {count} times after {LONG:?}; \
-                     waiting without end",
-                    tensor.name(),
-                    tensor.completions()
-                ),
-            );
-        }
+    while !tensor.wait_for_completions(count, INTERVAL) {
+        meanwhile(started.elapsed())?;
     }
     Ok(())
+}
+
+/// Tells once that one waits for long.
+struct Warning {
+    after: Duration,
+    told: bool,
+}
+
+impl Warning {
+    /// What is to be said after so long.
+    fn due(&mut self, waited: Duration, tensor: &CoreTensor, count: u64) -> Option<String> {
+        if self.told || waited < self.after {
+            return None;
+        }
+        self.told = true;
+        Some(format!(
+            "tensor '{}' was completed {} of {count} times after {:?}; waiting without end",
+            tensor.name(),
+            tensor.completions(),
+            self.after
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_without_end_is_told_once_and_can_be_stopped() {
+        let tensor = CoreTensor::empty("y");
+        let mut warning = Warning {
+            after: Duration::from_millis(150),
+            told: false,
+        };
+        let (mut said, mut looks) = (Vec::new(), 0);
+        let stopped = wait_without_end(&tensor, 2, |waited| {
+            said.extend(warning.due(waited, &tensor, 2));
+            looks += 1;
+            match looks {
+                4 => Err(Error::new(ErrorKind::Closed, "ended")),
+                _ => Ok(()),
+            }
+        });
+        assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Closed);
+        let text = "tensor 'y' was completed 0 of 2 times after 150ms; waiting without end";
+        assert_eq!(said, [text]);
+        wait_without_end(&tensor, 0, |_| panic!("it need not wait")).unwrap();
+        assert_eq!(LONG, Duration::from_secs(30));
+    }
 }

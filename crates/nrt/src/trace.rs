@@ -3,77 +3,20 @@
 //! A capture hears events of the kinds, cores and models that it wants and keeps the last of each
 //! core. Where there is no capture, an event costs one load.
 
+mod event;
+mod execution;
+
+pub(crate) use event::{Event, Events, Kind};
+pub(crate) use execution::ExecutionSink;
+
 use crate::arguments::invalid;
-use serde_json::{Value, json};
+use crate::status::NRT_SUCCESS;
+use event::origin;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
-use tenon_base::trace::TraceSink;
 use tenon_base::{Error, ErrorKind, Result};
-
-/// What happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
-    Load,
-    Unload,
-    Execute,
-    Kernel,
-    TensorRead,
-    TensorWrite,
-    TensorCopy,
-}
-
-impl Kind {
-    /// Every kind.
-    pub const ALL: [Self; 7] = [
-        Self::Load,
-        Self::Unload,
-        Self::Execute,
-        Self::Kernel,
-        Self::TensorRead,
-        Self::TensorWrite,
-        Self::TensorCopy,
-    ];
-
-    /// The name that callers use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Load => "nrt_load",
-            Self::Unload => "nrt_unload",
-            Self::Execute => "nrt_execute",
-            Self::Kernel => "kernel",
-            Self::TensorRead => "nrt_tensor_read",
-            Self::TensorWrite => "nrt_tensor_write",
-            Self::TensorCopy => "nrt_tensor_copy",
-        }
-    }
-
-    /// The kind of a name.
-    pub fn named(name: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| {
-            let all = Self::ALL.map(Self::name);
-            invalid("there is no such event type")
-                .expected(all.join(", "))
-                .found(format_args!("'{name}'"))
-        })
-    }
-}
-
-/// Something that happened.
-#[derive(Debug, Clone)]
-pub(crate) struct Event {
-    kind: Kind,
-    core: u32,
-    /// Of the model; 0 where there is none.
-    model: u32,
-    name: Box<str>,
-    start: Instant,
-    end: Instant,
-    bytes: u64,
-    thread: i32,
-}
 
 /// What a capture wants.
 #[derive(Debug, Clone)]
@@ -86,6 +29,10 @@ pub(crate) struct Filter {
     pub without_kinds: BTreeSet<Kind>,
     /// The only model that is wanted.
     pub model: Option<u32>,
+    /// Whether the insides of executions that succeed are wanted.
+    pub succeeded: bool,
+    /// Whether the insides of those that fail are.
+    pub failed: bool,
 }
 
 impl Default for Filter {
@@ -95,6 +42,8 @@ impl Default for Filter {
             without_cores: BTreeSet::new(),
             without_kinds: BTreeSet::new(),
             model: None,
+            succeeded: true,
+            failed: true,
         }
     }
 }
@@ -104,6 +53,11 @@ impl Filter {
         !self.without_cores.contains(&event.core)
             && !self.without_kinds.contains(&event.kind)
             && self.model.is_none_or(|model| model == event.model)
+            && (!event.kind.is_inside_execution()
+                || match event.status {
+                    NRT_SUCCESS => self.succeeded,
+                    _ => self.failed,
+                })
     }
 
     /// Leaves a core out, or no more.
@@ -216,99 +170,21 @@ pub(crate) fn timed<T>(
     let end = Instant::now();
     let (core, model, name, bytes) = what(&value);
     tell(Event {
-        kind,
         core,
         model,
-        name,
-        start,
-        end,
         bytes,
-        thread: thread(),
+        ..Event::here(kind, &name, start, end)
     });
     Ok(value)
 }
 
-fn thread() -> i32 {
-    rustix::thread::gettid().as_raw_nonzero().get()
-}
-
-fn tell(event: Event) {
+/// Those who want an event keep it.
+pub(crate) fn tell(event: Event) {
     let captures = CAPTURES.read().unwrap_or_else(PoisonError::into_inner);
     for (_, capture) in captures.iter() {
         if capture.filter.wants(&event) {
             capture.keep(event.clone());
         }
-    }
-}
-
-/// Tells of the kernels of one execution and of the whole.
-pub(crate) struct ExecutionSink {
-    /// The first core of the model.
-    pub core: u32,
-    pub model: u32,
-}
-
-impl TraceSink for ExecutionSink {
-    fn scope(&self, category: &'static str, name: &str, start: Instant, end: Instant, bytes: u64) {
-        let kind = match category {
-            "execute" => Kind::Execute,
-            // A node of a package of several: its kernels are told.
-            "function" => return,
-            _ => Kind::Kernel,
-        };
-        tell(Event {
-            kind,
-            core: self.core,
-            model: self.model,
-            name: name.into(),
-            start,
-            end,
-            bytes,
-            thread: thread(),
-        });
-    }
-}
-
-/// When time starts for all captures.
-fn origin() -> Instant {
-    static ORIGIN: OnceLock<Instant> = OnceLock::new();
-    *ORIGIN.get_or_init(Instant::now)
-}
-
-impl Event {
-    fn start_nanos(&self) -> u64 {
-        self.start.saturating_duration_since(origin()).as_nanos() as u64
-    }
-
-    fn nanos(&self) -> u64 {
-        (self.end - self.start).as_nanos() as u64
-    }
-
-    fn json(&self) -> Value {
-        json!({
-            "event_type": self.kind.name(),
-            "nc_idx": self.core,
-            "model_id": self.model,
-            "name": &*self.name,
-            "timestamp_ns": self.start_nanos(),
-            "duration_ns": self.nanos(),
-            "bytes": self.bytes,
-            "thread_id": self.thread,
-        })
-    }
-
-    /// In the trace event format, which Perfetto opens: microseconds.
-    fn perfetto(&self) -> Value {
-        json!({
-            "ph": "X",
-            "pid": std::process::id(),
-            "tid": self.thread,
-            "cat": self.kind.name(),
-            "name": &*self.name,
-            "ts": self.start_nanos() as f64 / 1e3,
-            "dur": self.nanos() as f64 / 1e3,
-            "args": {"bytes": self.bytes, "nc_idx": self.core, "model_id": self.model},
-        })
     }
 }
 
@@ -338,23 +214,5 @@ impl Capture {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, VecDeque<Event>>> {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Events in the order they started.
-pub(crate) struct Events(Vec<Event>);
-
-impl Events {
-    /// A list of all, as `nrt_sys_trace_fetch_events` gives it.
-    pub fn json(&self) -> String {
-        let events: Vec<Value> = self.0.iter().map(Event::json).collect();
-        json!({ "events": events }).to_string()
-    }
-
-    /// A file that Perfetto opens, of the events that `wanted` lets through.
-    pub fn perfetto(&self, wanted: impl Fn(Kind) -> bool) -> String {
-        let events = self.0.iter().filter(|event| wanted(event.kind));
-        let events: Vec<Value> = events.map(Event::perfetto).collect();
-        json!({ "displayTimeUnit": "ns", "traceEvents": events }).to_string()
     }
 }

@@ -56,10 +56,13 @@ static void system_trace(void) {
     OK(nrt_sys_trace_config_allocate(&config));
     nrt_sys_trace_config_set_defaults(config);
     nrt_sys_trace_config_set_max_events_per_nc(config, 1000);
-    OK(nrt_sys_trace_config_set_capture_enabled_for_event_type(config, "kernel", false));
+    const char *inside[] = {"kernel", "dma", "cpu_node", "loop", "queue", "memory"};
+    for (int i = 0; i < 6; i++) {
+        OK(nrt_sys_trace_config_set_capture_enabled_for_event_type(config, inside[i], false));
+    }
     IS(NRT_INVALID, nrt_sys_trace_config_set_capture_enabled_for_event_type(config, "none", true));
     OK(nrt_sys_trace_config_get_enabled_event_types(config, &types, &count));
-    CHECK(count == all - 1);
+    CHECK(count == all - 6);
     nrt_sys_trace_free_event_types(types, count);
     char *text = NULL;
     size_t size;
@@ -112,6 +115,9 @@ static void profiles(void) {
     CHECK(in_file("one.json", "\"traceEvents\"") == 1);
     CHECK(in_file("one.json", "\"cat\":\"nrt_execute\"") == 1);
     CHECK(in_file("one.json", "\"cat\":\"kernel\"") > 0);
+    CHECK(in_file("one.json", "\"cat\":\"queue\"") == 1);
+    CHECK(in_file("one.json", "\"thread_name\"") > 0);
+    CHECK(in_file("one.json", "\"name\":\"arena bytes alive\"") > 1);
     CHECK(in_file("one.json", "nrt_tensor_read") == 0);
 
     OK(nrt_trace_start(true));
@@ -119,6 +125,17 @@ static void profiles(void) {
     OK(nrt_trace_stop("whole.json"));
     CHECK(in_file("whole.json", "\"cat\":\"nrt_tensor_read\"") == 1);
     IS(NRT_INVALID, nrt_trace_stop("whole.json"));
+
+    bool done = false;
+    nrta_seq_t sequence;
+    nrt_tensor_t *input = first_of(model, inputs, NRT_TENSOR_USAGE_INPUT);
+    OK(nrt_trace_start(true));
+    OK(nrta_tensor_write(input, "abcd", 0, 4, 0, NULL, &sequence));
+    while (!done) OK(nrta_is_completed(sequence, &done));
+    OK(nrt_trace_stop("queued.json"));
+    CHECK(in_file("queued.json", "\"name\":\"tensor write, queue 0\"") == 1);
+    CHECK(in_file("queued.json", "\"cat\":\"nrt_tensor_write\"") == 1);
+    CHECK(in_file("queued.json", "\"args\":{\"name\":\"nrt 0.1.0\"}") == 1);
 
     nrt_profile_continuous_options_t *options;
     OK(nrt_profile_continuous_options_allocate(&options));

@@ -4,6 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
+use tenon_compiler::{CpuNode, Options, compile_nodes};
+use tenon_graph::Attributes;
+use tenon_tensor::BufferMut;
 
 /// The repository.
 pub fn repository() -> PathBuf {
@@ -63,6 +66,42 @@ impl Place {
             .expect("it compiles")
             .write(&path)
             .expect("it is written");
+        path
+    }
+
+    /// A package of two subgraphs and two CPU nodes, functions of `crates/runtime/tests/data`:
+    /// `sigmoid(second(sigmoid(first(x))))` of four floats.
+    pub fn package_with_cpu_nodes(&self, first: &str, second: &str) -> PathBuf {
+        let data = repository().join("crates/runtime/tests/data/cpu_nodes.c");
+        let flags = ["-shared", "-fPIC", "-lm"];
+        let library = self.build_with("cc", &[&data], "libnodes.so", &flags);
+        let library = std::fs::read(library).expect("the library");
+        let cpu = |name: &str, input: &str, output: &str, symbol: &str| CpuNode {
+            name: name.into(),
+            operator: "test.Function".into(),
+            attributes: Attributes::new(),
+            inputs: vec![input.into()],
+            outputs: vec![output.into()],
+            library: BufferMut::copy_of(&library).expect("memory").freeze(),
+            symbol: symbol.into(),
+        };
+        let graph = "graph \"cut\" (%x: f32[4], %d: f32[4], %s: f32[4]) -> (%y, %m) {\n\
+                       %m = Sigmoid(%d)\n  %y = Sigmoid(%s)\n}";
+        let nodes = vec![
+            cpu("first", "x", "d", first),
+            cpu("second", "m", "s", second),
+        ];
+        let backends = tenon::backends();
+        let graph = graph.parse().expect("a graph");
+        let compiled = compile_nodes(graph, nodes, 1, &Options::new(&backends));
+        let options = tenon::neff::WriteOptions::default();
+        let path = self.path().join("cut.neff");
+        let written =
+            compiled
+                .expect("it compiles")
+                .nodes
+                .write(&path, options, &tenon::Control::new());
+        written.expect("it is written");
         path
     }
 

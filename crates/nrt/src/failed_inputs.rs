@@ -1,0 +1,60 @@
+//! The inputs of executions that fail, kept in files where the environment wants it.
+
+use crate::call::log;
+use crate::models::flag;
+use crate::profile::{FOLDER, make_folder};
+use crate::tensor_sets::Set;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_runtime::{Component, CoreModel};
+
+/// Whether inputs are kept.
+static ON: AtomicBool = AtomicBool::new(false);
+
+/// Reads `NEURON_RT_DBG_DUMP_INPUTS_ON_ERR`, when the runtime starts.
+pub(crate) fn set_by_environment() -> Result<()> {
+    ON.store(flag("NEURON_RT_DBG_DUMP_INPUTS_ON_ERR")?, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Keeps the inputs of an execution that failed with `error`, unless it is the inputs themselves
+/// that are not there.
+pub(crate) fn keep(model: &CoreModel, inputs: &Set, error: &Error) {
+    let begun = !matches!(
+        error.kind(),
+        ErrorKind::InvalidArgument | ErrorKind::InvalidHandle | ErrorKind::BadInput
+    );
+    if !begun || !ON.load(Ordering::Relaxed) {
+        return;
+    }
+    let function = "nrt_execute";
+    match write(model, inputs) {
+        Ok(folder) => log().warning(
+            Component::Nrt,
+            function,
+            format_args!(
+                "the inputs of the execution that failed are in {}",
+                folder.display()
+            ),
+        ),
+        Err(error) => log().problems(Component::Nrt, function, &error),
+    }
+}
+
+/// Writes each input's bytes to a file of its name, in a folder of the failure.
+fn write(model: &CoreModel, inputs: &Set) -> Result<PathBuf> {
+    static FAILURES: AtomicU32 = AtomicU32::new(1);
+    let (process, number) = (std::process::id(), FAILURES.fetch_add(1, Ordering::Relaxed));
+    let folder = Path::new(FOLDER).join(format!("failed_inputs_pid_{process}_{number}"));
+    make_folder(&folder)?;
+    for port in model.inputs() {
+        let given = inputs.tensors.tensor(&port.name);
+        let tensor = given.or_else(|_| inputs.tensors.tensor(&port.own.name))?;
+        let mut bytes = vec![0; tensor.size()];
+        tensor.read(0, &mut bytes)?;
+        let path = folder.join(format!("{}.bin", port.name));
+        std::fs::write(&path, bytes).map_err(|error| Error::io(&path, "write", error))?;
+    }
+    Ok(folder)
+}
