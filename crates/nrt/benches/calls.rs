@@ -173,8 +173,8 @@ fn load(bytes: &[u8], count: i32) -> *mut c_void {
 fn execute_nothing() {
     let model = load(&package(1), 1);
     let (inputs, outputs) = (set("x", tensor(4)), set("y", tensor(4)));
-    // SAFETY: see `start`.
     let time = nanos(301, 1000, || {
+        // SAFETY: see `start`.
         must(unsafe { nrt_execute(model, inputs, outputs) })
     });
     row(
@@ -215,12 +215,12 @@ fn copies(size: usize) {
     let plain = nanos(15, count, || {
         black_box(&mut to).copy_from_slice(black_box(&from))
     });
-    // SAFETY: see `start`, here and below.
     let write = nanos(15, count, || {
+        // SAFETY: see `start`.
         must(unsafe { nrt_tensor_write(tensor, from.as_ptr().cast(), 0, size) })
     });
-    // SAFETY: as above.
     let read = nanos(15, count, || {
+        // SAFETY: see `start`.
         must(unsafe { nrt_tensor_read(tensor, to.as_mut_ptr().cast(), 0, size) })
     });
     for (what, time) in [("nrt_tensor_write", write), ("nrt_tensor_read", read)] {

@@ -45,8 +45,8 @@ kinds! {
     Loop = "loop";
     /// Waiting: an execution for a core, a request in its queue.
     Queue = "queue";
-    /// Bytes of an execution's memory that hold values, from then on.
-    Memory = "memory";
+    /// A number that is another one from then on: bytes of memory that hold values, calls of backends.
+    Counter = "counter";
     TensorRead = "nrt_tensor_read";
     TensorWrite = "nrt_tensor_write";
     TensorCopy = "nrt_tensor_copy";
@@ -68,7 +68,7 @@ impl Kind {
     pub fn is_inside_execution(self) -> bool {
         matches!(
             self,
-            Self::Kernel | Self::Dma | Self::CpuNode | Self::Loop | Self::Memory
+            Self::Kernel | Self::Dma | Self::CpuNode | Self::Loop | Self::Counter
         )
     }
 }
@@ -153,7 +153,7 @@ impl Event {
     }
 
     fn write(&self, file: &mut TraceFile) {
-        if self.kind == Kind::Memory {
+        if self.kind == Kind::Counter {
             file.counter(&self.name, self.since_origin(), self.bytes);
             return;
         }

@@ -33,7 +33,7 @@ impl TraceSink for ExecutionSink {
     }
 
     fn counter(&self, name: &str, at: Instant, value: u64) {
-        self.keep(Kind::Memory, name, at, at, value);
+        self.keep(Kind::Counter, name, at, at, value);
     }
 }
 

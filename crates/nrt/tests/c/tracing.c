@@ -56,7 +56,7 @@ static void system_trace(void) {
     OK(nrt_sys_trace_config_allocate(&config));
     nrt_sys_trace_config_set_defaults(config);
     nrt_sys_trace_config_set_max_events_per_nc(config, 1000);
-    const char *inside[] = {"kernel", "dma", "cpu_node", "loop", "queue", "memory"};
+    const char *inside[] = {"kernel", "dma", "cpu_node", "loop", "queue", "counter"};
     for (int i = 0; i < 6; i++) {
         OK(nrt_sys_trace_config_set_capture_enabled_for_event_type(config, inside[i], false));
     }

@@ -213,6 +213,7 @@ fn of_several_nodes(registry: &Registry) -> Package {
         .unwrap();
     graph.infer_types().unwrap();
     let twice = CpuNode {
+        attributes: tenon_graph::Attributes::new(),
         name: "twice".into(),
         operator: "test.Twice".into(),
         inputs: vec!["m".into()],
