@@ -1,4 +1,5 @@
-//! `tenon netlist run` and `tenon compile` of a netlist: what they print and how they exit.
+//! `tenon netlist run`, `tenon netlist test` and `tenon compile` of a netlist: what they print and
+//! how they exit.
 
 mod common;
 
@@ -53,7 +54,12 @@ fn a_run_prints_its_ops_and_writes_its_outputs() {
         "{out}"
     );
     assert_eq!(lines[2], "y: f32[3, 1, 32, 32]");
-    assert!(lines[3].starts_with("ran in "), "{out}");
+    // One tile, element by element, three passes of the math fidelity; one of 120 cores.
+    let ideal = "on this machine, and an estimate of an ideal grayskull that never waits for data";
+    assert_eq!(lines[4], ideal);
+    assert!(lines[6].starts_with("squares  3       "), "{out}");
+    assert!(lines[6].ends_with("  24      0.8 %"), "{out}");
+    assert!(lines[8].starts_with("ran in "), "{out}");
     let outputs = tenon::npy::read_npz(folder.path().join("out.npz")).unwrap();
     let (name, array) = &outputs[0];
     assert_eq!((name.as_str(), array.shape().elements()), ("y", 3 * 1024));
@@ -73,8 +79,44 @@ fn a_run_prints_its_ops_and_writes_its_outputs() {
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(json["ops"][0]["runs"], 3);
     assert_eq!(json["outputs"]["y"], serde_json::json!([3, 1, 32, 32]));
+    assert_eq!(json["graphs"][0]["inputs"], 3);
+    assert_eq!(json["graphs"][0]["estimated_cycles"], 24);
+    assert_eq!(json["performance_check"], serde_json::json!([]));
     let outputs = tenon::npy::read_npz(folder.path().join("out.npz")).unwrap();
     assert_eq!(outputs[0].1.as_slice::<f32>().unwrap()[0], 81.0);
+}
+
+#[test]
+fn what_performance_check_expects_is_held_against_this_machine() {
+    let folder = folder();
+    let text = SQUARES.to_owned()
+        + "performance-check:
+  squares-0:
+    graph-name: squares
+    tensors-per-second: {expected: 1, rtol: 1000000000}
+    cycles-per-tensor: {expected: 24, rtol: 0.1}
+  host: {backend-samples-per-second: {expected: 0, rtol: 0.1}}
+";
+    std::fs::write(folder.path().join("squares.yaml"), text).unwrap();
+    let run = ["netlist", "run", "squares.yaml"];
+    let out = done(folder.path(), &run);
+    let title = "what performance-check expects of a device, and what this machine reached";
+    let lines: Vec<&str> = out.lines().skip_while(|line| *line != title).collect();
+    assert!(
+        lines[2].starts_with("squares-0  tensors-per-second "),
+        "{out}"
+    );
+    assert!(lines[2].ends_with("  met here"), "{out}");
+    assert!(lines[3].contains("cycles-per-tensor "), "{out}");
+    assert!(lines[3].ends_with("  only a device has it"), "{out}");
+    assert!(lines[4].ends_with("  nothing is expected"), "{out}");
+    let out = done(folder.path(), &[&run[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let metrics = &json["performance_check"];
+    assert_eq!(metrics[0]["within"], true);
+    assert!(metrics[0]["measured_here"].as_f64().unwrap() > 0.0);
+    assert_eq!(metrics[1]["measured_here"], serde_json::Value::Null);
+    assert_eq!(metrics[2]["within"], serde_json::Value::Null);
 }
 
 #[test]
@@ -162,4 +204,50 @@ fn an_element_without_a_value_is_a_warning_with_its_line() {
     let warning =
         "warning: roots.yaml:9:5: node 'square': sqrt of element [0, 0, 0] has no value\n";
     assert_eq!(answer.err, warning);
+}
+
+#[test]
+fn a_test_tells_whether_both_ways_agree() {
+    let folder = written();
+    let out = done(folder.path(), &["netlist", "test", "squares.yaml"]);
+    assert_eq!(out, "squares.yaml: 1 queues agree, 0 do not\n");
+    // exp in single precision is not equal to what is computed another way.
+    let text = SQUARES.replace("type: multiply", "type: exp");
+    let text = text.replace(
+        "inputs: [x, x], in_df: [Float16, Float16]",
+        "inputs: [x], in_df: [Float16]",
+    );
+    let text = text.replace("{type: Constant, constant_value: 3}", "{type: Uniform}");
+    let exact = text + "  comparison-config: {type: Exact}\n";
+    std::fs::write(folder.path().join("exact.yaml"), exact).unwrap();
+    std::fs::write(
+        folder.path().join("broken.yaml"),
+        "devices: {arch: toaster}\n",
+    )
+    .unwrap();
+    let files = ["exact.yaml", "broken.yaml", "squares.yaml"];
+    let answer = tenon(folder.path(), &[&["netlist", "test"], &files[..]].concat());
+    assert_eq!(answer.status, Some(1));
+    let lines: Vec<&str> = answer.out.lines().collect();
+    assert_eq!(lines[0], "exact.yaml: 0 queues agree, 1 do not");
+    assert!(lines[1].starts_with("  y: "), "{}", answer.out);
+    assert!(
+        lines[1].contains("first at entry 0, t 0, "),
+        "{}",
+        answer.out
+    );
+    // One that cannot be run does not keep the next from it.
+    assert!(answer.err.contains("broken.yaml:1:"), "{}", answer.err);
+    assert_eq!(lines[2], "squares.yaml: 1 queues agree, 0 do not");
+    let answer = tenon(
+        folder.path(),
+        &[&["netlist", "test", "--json"], &files[..]].concat(),
+    );
+    let json: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
+    let passed = |index: usize| json[index]["passed"].as_bool();
+    assert_eq!(
+        [passed(0), passed(1), passed(2)],
+        [Some(false), Some(false), Some(true)]
+    );
+    assert_eq!(json[2]["queues"][0]["name"], "y");
 }

@@ -15,6 +15,7 @@ mod machine;
 pub mod ops;
 mod order;
 mod program;
+mod rams;
 mod replicas;
 mod store;
 mod tensor;

@@ -170,7 +170,7 @@ impl<'n> Machine<'n> {
             sized(queue)?;
             let name = queue.name.value.as_str();
             let is_read = read.contains(name);
-            let listed = config.outputs.iter().any(|output| output == name);
+            let listed = config.is_output(name);
             let kept = !queue.is_host_fed() && (!is_read || listed);
             let store = Store::new(
                 queue.kind.value,

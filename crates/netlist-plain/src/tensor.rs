@@ -48,6 +48,19 @@ impl Tensor {
         tensor
     }
 
+    /// A tensor whose rows of elements `fill` fills, slice by slice; they are zeros before.
+    pub fn from_rows(
+        [t, rows, columns]: [usize; 3],
+        mut fill: impl FnMut(usize, usize, &mut [f32]),
+    ) -> Self {
+        let mut tensor = Self::zeros(t, rows, columns);
+        let (height, width) = (tensor.height(), tensor.width());
+        for (index, line) in tensor.values.chunks_exact_mut(width.max(1)).enumerate() {
+            fill(index / height, index % height, line);
+        }
+        tensor
+    }
+
     /// Rows of elements.
     pub fn height(&self) -> usize {
         self.rows * TILE
@@ -107,8 +120,8 @@ impl Tensor {
     pub fn part(&self, [row, column]: [usize; 2], [grid_rows, grid_columns]: [usize; 2]) -> Self {
         let (rows, columns) = (self.rows / grid_rows, self.columns / grid_columns);
         let (top, left) = (row * rows * TILE, column * columns * TILE);
-        Self::from_fn(self.t, rows, columns, |z, y, x| {
-            self.at(z, top + y, left + x)
+        Self::from_rows([self.t, rows, columns], |z, y, line| {
+            line.copy_from_slice(&self.row(z, top + y)[left..left + line.len()]);
         })
     }
 
@@ -130,12 +143,15 @@ impl Tensor {
         [height, width]: [usize; 2],
     ) -> Self {
         let (lines, line) = (rows * height, columns * width);
-        Self::from_fn(t, rows, columns, |z, y, x| {
-            if y % TILE >= height || x % TILE >= width {
-                return 0.0;
+        Self::from_rows([t, rows, columns], |z, y, to| {
+            if y % TILE >= height {
+                return;
             }
-            let (y, x) = (y / TILE * height + y % TILE, x / TILE * width + x % TILE);
-            values[(z * lines + y) * line + x]
+            let start = (z * lines + y / TILE * height + y % TILE) * line;
+            let tiles = to.chunks_exact_mut(TILE);
+            for (tile, from) in tiles.zip(values[start..][..line].chunks_exact(width)) {
+                tile[..width].copy_from_slice(from);
+            }
         })
     }
 
@@ -144,11 +160,9 @@ impl Tensor {
         let mut values = Vec::with_capacity(self.t * self.rows * self.columns * height * width);
         for z in 0..self.t {
             for y in (0..self.height()).filter(|y| y % TILE < height) {
-                let row = self.row(z, y).iter().enumerate();
-                values.extend(
-                    row.filter(|(x, _)| x % TILE < width)
-                        .map(|(_, value)| *value),
-                );
+                for tile in self.row(z, y).chunks_exact(TILE) {
+                    values.extend_from_slice(&tile[..width]);
+                }
             }
         }
         values

@@ -3,8 +3,8 @@
 use crate::tensor::{TILE, Tensor};
 use tenon_netlist::{Pad, TileBroadcast, Tm};
 
-/// Elements of the largest tensor that is made.
-pub(crate) const LARGEST: usize = 1 << 28;
+/// Elements of the largest tensor that is made: 4 GiB.
+pub(crate) const LARGEST: usize = 1 << 30;
 
 /// `input` after one TM.
 ///
@@ -55,8 +55,10 @@ fn broadcast(input: &Tensor, times: [usize; 3]) -> Result<Tensor, String> {
     let sizes: [usize; 3] =
         std::array::from_fn(|axis| input.shape()[axis].saturating_mul(times[axis]));
     limited(sizes)?;
-    Ok(Tensor::from_fn(sizes[0], sizes[1], sizes[2], |z, y, x| {
-        input.at(z % slices, y % height, x % width)
+    Ok(Tensor::from_rows(sizes, |z, y, line| {
+        let from = input.row(z % slices, y % height);
+        line.chunks_exact_mut(width)
+            .for_each(|part| part.copy_from_slice(from));
     }))
 }
 
@@ -69,33 +71,37 @@ fn transpose(input: &Tensor) -> Tensor {
 
 /// Columns cut into `n` slices.
 fn hslice(input: &Tensor, n: usize) -> Tensor {
-    let width = input.width() / n;
-    Tensor::from_fn(input.t * n, input.rows, input.columns / n, |z, y, x| {
-        input.at(z / n, y, z % n * width + x)
+    let sizes = [input.t * n, input.rows, input.columns / n];
+    Tensor::from_rows(sizes, |z, y, line| {
+        line.copy_from_slice(&input.row(z / n, y)[z % n * line.len()..][..line.len()]);
     })
 }
 
 /// Rows cut into `n` slices.
 fn vslice(input: &Tensor, n: usize) -> Tensor {
     let height = input.height() / n;
-    Tensor::from_fn(input.t * n, input.rows / n, input.columns, |z, y, x| {
-        input.at(z / n, z % n * height + y, x)
+    let sizes = [input.t * n, input.rows / n, input.columns];
+    Tensor::from_rows(sizes, |z, y, line| {
+        line.copy_from_slice(input.row(z / n, z % n * height + y));
     })
 }
 
 /// `n` slices beside each other.
 fn hstack(input: &Tensor, n: usize) -> Tensor {
-    let width = input.width();
-    Tensor::from_fn(input.t / n, input.rows, input.columns * n, |z, y, x| {
-        input.at(z * n + x / width, y, x % width)
+    let sizes = [input.t / n, input.rows, input.columns * n];
+    Tensor::from_rows(sizes, |z, y, line| {
+        for (part, to) in line.chunks_exact_mut(input.width()).enumerate() {
+            to.copy_from_slice(input.row(z * n + part, y));
+        }
     })
 }
 
 /// `n` slices below each other.
 fn vstack(input: &Tensor, n: usize) -> Tensor {
     let height = input.height();
-    Tensor::from_fn(input.t / n, input.rows * n, input.columns, |z, y, x| {
-        input.at(z * n + y / height, y % height, x)
+    let sizes = [input.t / n, input.rows * n, input.columns];
+    Tensor::from_rows(sizes, |z, y, line| {
+        line.copy_from_slice(input.row(z * n + y / height, y % height));
     })
 }
 
@@ -106,10 +112,10 @@ pub fn pad(input: &Tensor, added: Pad) -> Result<Tensor, String> {
         input.columns + added.columns as usize,
     );
     limited([input.t, rows, columns])?;
-    Ok(Tensor::from_fn(input.t, rows, columns, |z, y, x| {
-        match y < input.height() && x < input.width() {
-            true => input.at(z, y, x),
-            false => added.value,
+    Ok(Tensor::from_rows([input.t, rows, columns], |z, y, line| {
+        line.fill(added.value);
+        if y < input.height() {
+            line[..input.width()].copy_from_slice(input.row(z, y));
         }
     }))
 }
@@ -124,8 +130,8 @@ pub fn unpad(input: &Tensor, [rows, columns]: [u32; 2]) -> Option<Tensor> {
         .columns
         .checked_sub(columns as usize)
         .filter(|columns| *columns > 0)?;
-    Some(Tensor::from_fn(input.t, rows, columns, |z, y, x| {
-        input.at(z, y, x)
+    Some(Tensor::from_rows([input.t, rows, columns], |z, y, line| {
+        line.copy_from_slice(&input.row(z, y)[..line.len()]);
     }))
 }
 

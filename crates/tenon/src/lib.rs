@@ -54,8 +54,8 @@ pub use memory_report::{MemoryReport, MemoryRow};
 pub use netlist_input::{netlist_device, netlist_source};
 pub use netlist_picture::netlist_pictures;
 pub use netlist_run::{
-    CompiledNetlist, NetlistJob, NetlistLoad, NetlistOutcome, NetlistSession, OpRow,
-    compile_netlist, netlist_params, run_netlist,
+    CompiledNetlist, GraphRow, MetricRow, NetlistJob, NetlistLoad, NetlistOutcome, NetlistSession,
+    OpRow, compile_netlist, netlist_params, run_netlist,
 };
 pub use netlist_test::{NetlistTest, QueueAgreement, test_netlist};
 pub use plugins::{BackendSetup, FoundBackends, backends_with, runtime_with};

@@ -81,7 +81,9 @@ pub fn test_netlist(
     }
     let pairs = plain.outputs.iter().zip(fast.outputs.values());
     pairs
-        .map(|((name, expected), found)| compare(&netlist, &config, name, expected, found))
+        .map(|((name, expected), found)| {
+            compare(fast.session.netlist(), &config, name, expected, found)
+        })
         .collect()
 }
 

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tenon::netlist::Arch;
 use tenon::{
-    Control, MachineLimits, NetlistJob, NetlistLoad, NetlistOutcome, NumericMode, OpRow, Result,
-    Tensor, netlist_source, npy, run_netlist,
+    Control, GraphRow, MachineLimits, MetricRow, NetlistJob, NetlistLoad, NetlistOutcome,
+    NumericMode, OpRow, Result, Tensor, netlist_device, netlist_source, npy, run_netlist,
 };
 
 pub fn run(flags: &NetlistRun) -> Result<ExitCode> {
@@ -34,12 +34,37 @@ pub fn run(flags: &NetlistRun) -> Result<ExitCode> {
             .collect();
         npy::write_npz(path, &arrays)?;
     }
-    let rows = outcome.session.op_rows();
+    let told = Told::of(&outcome, flags.arch.as_deref(), took)?;
     match flags.json {
-        true => say!("{}", as_json(&outcome, &rows, took))?,
-        false => print(&outcome, &rows, took, flags.quiet)?,
+        true => say!("{}", as_json(&outcome, &told))?,
+        false => print(&outcome, &told, flags.quiet)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is told of a run.
+struct Told {
+    took: Duration,
+    ops: Vec<OpRow>,
+    graphs: Vec<GraphRow>,
+    metrics: Vec<MetricRow>,
+    /// The device that estimates are of.
+    device: String,
+}
+
+impl Told {
+    fn of(outcome: &NetlistOutcome, arch: Option<&str>, took: Duration) -> Result<Self> {
+        let session = &outcome.session;
+        let own = session.netlist().arch.first().map(|arch| arch.value.name());
+        let device = netlist_device(arch.or(own).unwrap_or("grayskull"))?;
+        Ok(Self {
+            took,
+            ops: session.op_rows(),
+            graphs: session.graph_rows(&device),
+            metrics: session.metric_rows(),
+            device: device.name,
+        })
+    }
 }
 
 /// Whether a file is a netlist, by its name.
@@ -103,10 +128,10 @@ fn job(flags: &NetlistRun) -> Result<NetlistJob> {
     })
 }
 
-fn print(outcome: &NetlistOutcome, rows: &[OpRow], took: Duration, quiet: bool) -> Result<()> {
+fn print(outcome: &NetlistOutcome, told: &Told, quiet: bool) -> Result<()> {
     if !quiet {
         let mut table = Table::new(&["graph", "op", "type", "runs", "time", "GFLOP/s"]);
-        for row in rows {
+        for row in &told.ops {
             table.row([
                 row.graph.clone(),
                 row.op.clone(),
@@ -120,9 +145,71 @@ fn print(outcome: &NetlistOutcome, rows: &[OpRow], took: Duration, quiet: bool) 
         for (name, array) in &outcome.outputs {
             say!("{name}: {}", array.ty())?;
         }
+        print_graphs(told)?;
+        print_metrics(told)?;
     }
-    let work: Duration = rows.iter().map(|row| row.time).sum();
-    say!("ran in {}, {} of it in ops", duration(took), duration(work))
+    let work: Duration = told.ops.iter().map(|row| row.time).sum();
+    let took = duration(told.took);
+    say!("ran in {took}, {} of it in ops", duration(work))
+}
+
+fn print_graphs(told: &Told) -> Result<()> {
+    let device = &told.device;
+    say!("\non this machine, and an estimate of an ideal {device} that never waits for data")?;
+    let mut table = Table::new(&[
+        "graph",
+        "inputs",
+        "time",
+        "inputs/s",
+        "cycles",
+        "cores in use",
+    ]);
+    for row in &told.graphs {
+        let used = row.estimated_utilisation;
+        table.row([
+            row.graph.clone(),
+            row.inputs.to_string(),
+            duration(row.time),
+            per_second(row).map_or(String::new(), |rate| format!("{rate:.1}")),
+            row.estimated_cycles.to_string(),
+            used.map_or(String::new(), |part| format!("{:.1} %", part * 100.0)),
+        ]);
+    }
+    say!("{table}\n")
+}
+
+fn print_metrics(told: &Told) -> Result<()> {
+    if told.metrics.is_empty() {
+        return Ok(());
+    }
+    say!("what performance-check expects of a device, and what this machine reached")?;
+    let mut table = Table::new(&["block", "metric", "expected", "within", "here", "verdict"]);
+    for MetricRow { block, outcome } in &told.metrics {
+        let metric = &outcome.metric;
+        let verdict = match (outcome.measured, outcome.within) {
+            (None, _) => "only a device has it",
+            (Some(_), None) => "nothing is expected",
+            (Some(_), Some(true)) => "met here",
+            (Some(_), Some(false)) => "not met here",
+        };
+        table.row([
+            block.clone(),
+            metric.name.clone(),
+            metric.expected.to_string(),
+            format!("{} %", metric.rtol * 100.0),
+            outcome
+                .measured
+                .map_or(String::new(), |here| format!("{here:.1}")),
+            verdict.to_owned(),
+        ]);
+    }
+    say!("{table}\n")
+}
+
+/// Inputs of a graph in a second.
+fn per_second(row: &GraphRow) -> Option<f64> {
+    let seconds = row.time.as_secs_f64();
+    (seconds > 0.0).then(|| row.inputs as f64 / seconds)
 }
 
 /// Arithmetic in a nanosecond, where there is any to count.
@@ -131,11 +218,25 @@ fn rate(row: &OpRow) -> Option<f64> {
     (row.flops > 0 && seconds > 0.0).then(|| row.flops as f64 * row.runs as f64 / seconds / 1e9)
 }
 
-fn as_json(outcome: &NetlistOutcome, rows: &[OpRow], took: Duration) -> Value {
+fn as_json(outcome: &NetlistOutcome, told: &Told) -> Value {
     let op = |row: &OpRow| {
         json!({
             "graph": row.graph, "op": row.op, "type": row.kind.name(), "runs": row.runs,
             "seconds": row.time.as_secs_f64(), "flops": row.flops, "gflops": rate(row),
+        })
+    };
+    let graph = |row: &GraphRow| {
+        json!({
+            "graph": row.graph, "inputs": row.inputs, "seconds": row.time.as_secs_f64(),
+            "estimated_cycles": row.estimated_cycles,
+            "estimated_utilisation": row.estimated_utilisation,
+        })
+    };
+    let metric = |MetricRow { block, outcome }: &MetricRow| {
+        let metric = &outcome.metric;
+        json!({
+            "block": block, "metric": metric.name, "expected": metric.expected,
+            "rtol": metric.rtol, "measured_here": outcome.measured, "within": outcome.within,
         })
     };
     let outputs = outcome.outputs.iter();
@@ -143,8 +244,11 @@ fn as_json(outcome: &NetlistOutcome, rows: &[OpRow], took: Duration) -> Value {
         .map(|(name, array)| (name.as_str(), json!(array.shape().to_vec())))
         .collect();
     json!({
-        "seconds": took.as_secs_f64(),
-        "ops": rows.iter().map(op).collect::<Vec<_>>(),
+        "seconds": told.took.as_secs_f64(),
+        "ops": told.ops.iter().map(op).collect::<Vec<_>>(),
+        "graphs": told.graphs.iter().map(graph).collect::<Vec<_>>(),
+        "estimates_of": told.device,
+        "performance_check": told.metrics.iter().map(metric).collect::<Vec<_>>(),
         "outputs": outputs,
     })
 }

@@ -9,15 +9,16 @@ mod package;
 mod program;
 mod replicas;
 mod steps;
+mod together;
 mod value;
 
 pub use package::{NetlistOutput, NetlistPackage};
 
 use program::LoweredEpoch;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_bef::{Attribute, FunctionBuilder, FunctionKind, KernelLocation, Module};
-use tenon_netlist::{Arch, Graph, Netlist, Queue, QueueKind, Source, Span};
+use tenon_bef::{Attribute, FunctionBuilder, FunctionKind, KernelBuilder, KernelLocation, Module};
+use tenon_netlist::{Arch, Blocking, Graph, Netlist, Queue, QueueKind, Source, Span, UblockOrder};
 
 /// Where numbers are rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -91,12 +92,15 @@ pub fn lower_netlist(
         match made {
             Ok((inputs, function, reads)) => {
                 let function = module.add(function);
+                let devices = graphs.iter().flat_map(|graph| &graph.target_device);
+                let devices: BTreeSet<u32> = devices.map(|device| device.value).collect();
                 for name in &names {
                     let epoch = LoweredEpoch {
                         function,
                         inputs,
                         reads: reads.clone(),
                         graphs: names.clone(),
+                        devices: devices.clone(),
                     };
                     program::eager(name, &epoch, &mut module);
                     lowered.insert(name.clone(), epoch);
@@ -146,12 +150,31 @@ fn setup(scope: &Scope<'_>) -> tenon_bef::Function {
             true => kernel,
             false => kernel.attribute("source", queue.input.value.as_str()),
         };
+        let is_seen = |other: &Queue| other.alias.as_ref().is_some_and(|it| *it == queue.name);
+        let kernel = match queue.alias.is_some() || scope.netlist.queues.iter().any(is_seen) {
+            true => blocked(kernel, &queue.blocking),
+            false => kernel,
+        };
         match &queue.alias {
             Some(alias) => kernel.attribute("view_of", alias.value.as_str()).done(),
             None => kernel.done(),
         }
     }
     function.returns([])
+}
+
+/// How the elements of a queue lie in its buffers.
+fn blocked<'k>(kernel: KernelBuilder<'k>, blocking: &Blocking) -> KernelBuilder<'k> {
+    let order = blocking.ublock_order.map(|order| order.value);
+    let sizes = |pair: [u32; 2]| value::sizes(&pair.map(|size| size as usize));
+    kernel
+        .attribute("grid", sizes(blocking.grid_size.value))
+        .attribute("mblock", sizes(blocking.mblock.value))
+        .attribute("ublock", sizes(blocking.ublock.value))
+        .attribute(
+            "column_order",
+            Attribute::I1(order == Some(UblockOrder::Column)),
+        )
 }
 
 /// What all parts of a lowering look things up in.
@@ -191,6 +214,11 @@ impl<'n> Scope<'n> {
     /// Whether Float32 inputs lose the end of their mantissa (facts 5.6).
     fn is_wormhole(&self) -> bool {
         matches!(self.arch, Some(Arch::Wormhole | Arch::WormholeB0))
+    }
+
+    /// Whether there is one device only, which runs one graph at a time (facts 6.5).
+    fn is_grayskull(&self) -> bool {
+        matches!(self.arch, None | Some(Arch::Grayskull))
     }
 
     /// Where a kernel comes from.

@@ -3,9 +3,11 @@
 use super::epoch::MACHINE;
 use super::ops::invalid;
 use super::{Scope, error_at};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use tenon_base::{Error, Result};
-use tenon_bef::{Attribute, FunctionBuilder, FunctionId, FunctionKind, Module, RegisterId};
+use tenon_bef::{
+    Attribute, FunctionBuilder, FunctionId, FunctionKind, KernelBuilder, Module, RegisterId,
+};
 use tenon_netlist::{Instruction, Operand, Program, QueueSetting, SettingKey, Span, Spanned};
 
 const RUN: &str = "!netlist.run";
@@ -20,6 +22,8 @@ pub(super) struct LoweredEpoch {
     pub reads: Vec<String>,
     /// Its graphs.
     pub graphs: Vec<String>,
+    /// The devices that they are on.
+    pub devices: BTreeSet<u32>,
 }
 
 /// The name of a program's function.
@@ -57,6 +61,8 @@ pub(super) fn program(
         name: name.clone(),
         loops: 0,
         waiting: Vec::new(),
+        ready: Vec::new(),
+        together: HashMap::new(),
         errors: Vec::new(),
     };
     let mut body = Body {
@@ -83,37 +89,45 @@ pub(super) fn eager(graph: &str, epoch: &LoweredEpoch, module: &mut Module) {
         .kernel("netlist.begin")
         .operands([machine])
         .attribute("program", graph)
-        .attribute("params", names_attribute(&[]))
+        .attribute("params", names_attribute::<&str>(&[]))
         .result(RUN);
-    let reads: Vec<&str> = epoch.reads.iter().map(String::as_str).collect();
-    function
-        .kernel("netlist.execute")
-        .operands([run])
-        .attribute("inputs", i64::from(epoch.inputs))
-        .attribute("reads", names_attribute(&reads))
-        .function("epoch", epoch.function)
-        .done();
+    let kernel = function.kernel("netlist.execute").operands([run]);
+    executing(kernel, epoch).done();
     module.add(function.returns([]));
 }
 
-pub(super) fn names_attribute(names: &[&str]) -> Attribute {
-    Attribute::list(names.iter().map(|&name| Attribute::from(name)).collect())
+/// What `netlist.execute` is told of an epoch.
+pub(super) fn executing<'k>(kernel: KernelBuilder<'k>, epoch: &LoweredEpoch) -> KernelBuilder<'k> {
+    kernel
+        .attribute("inputs", i64::from(epoch.inputs))
+        .attribute("reads", names_attribute(&epoch.reads))
+        .attribute("graphs", names_attribute(&epoch.graphs))
+        .function("epoch", epoch.function)
+}
+
+pub(super) fn names_attribute<N: AsRef<str>>(names: &[N]) -> Attribute {
+    let names = names.iter().map(|name| Attribute::from(name.as_ref()));
+    Attribute::list(names.collect())
 }
 
 /// A function that is being filled.
-struct Body {
+pub(super) struct Body {
     function: FunctionBuilder,
     run: RegisterId,
 }
 
-struct Lowering<'l> {
-    scope: &'l Scope<'l>,
+pub(super) struct Lowering<'l> {
+    pub scope: &'l Scope<'l>,
     epochs: &'l HashMap<String, LoweredEpoch>,
-    module: &'l mut Module,
+    pub module: &'l mut Module,
     name: String,
     loops: usize,
     /// Graphs of an epoch whose others have not been executed yet.
     waiting: Vec<String>,
+    /// Epochs that have been executed and that others may still run beside, with where.
+    pub ready: Vec<(LoweredEpoch, Span)>,
+    /// Epochs that run beside each other, as one, by their graphs; none where they cannot.
+    pub together: HashMap<Vec<String>, Option<LoweredEpoch>>,
     errors: Vec<Error>,
 }
 
@@ -127,6 +141,10 @@ impl Lowering<'_> {
     ) -> Result<()> {
         while let Some(instruction) = instructions.next() {
             let span = instruction.span;
+            let goes_on = matches!(instruction.value, Instruction::Execute { .. });
+            if !goes_on && self.waiting.is_empty() {
+                self.run_ready(body);
+            }
             match &instruction.value {
                 Instruction::EndLoop if begun.is_some() => return Ok(()),
                 Instruction::EndLoop => {
@@ -145,6 +163,7 @@ impl Lowering<'_> {
                 other => self.straight(body, other, span),
             }
         }
+        self.run_ready(body);
         match begun {
             None => Ok(()),
             Some(span) => Err(error_at(self.scope.source, span, "a loop has no end")),
@@ -168,12 +187,12 @@ impl Lowering<'_> {
         Ok(self.module.add(body.function.returns([])))
     }
 
-    fn kernel(
+    pub(super) fn kernel(
         &self,
         body: &mut Body,
         name: &str,
         span: Span,
-        with: impl for<'k> FnOnce(tenon_bef::KernelBuilder<'k>) -> tenon_bef::KernelBuilder<'k>,
+        with: impl for<'k> FnOnce(KernelBuilder<'k>) -> KernelBuilder<'k>,
     ) {
         let run = body.run;
         let kernel = body.function.kernel(name).operands([run]);
@@ -234,7 +253,7 @@ impl Lowering<'_> {
         });
     }
 
-    /// The settings of one graph; the epoch runs with the last of its graphs.
+    /// The settings of one graph; the epoch is ready with the last of its graphs.
     fn execute(&mut self, body: &mut Body, graph: &Spanned<String>, settings: &[QueueSetting]) {
         let Some(epoch) = self.epochs.get(&graph.value) else {
             let text = format!("there is no graph '{}'", graph.value);
@@ -242,6 +261,10 @@ impl Lowering<'_> {
                 .push(error_at(self.scope.source, graph.span, text));
             return;
         };
+        let epoch = epoch.clone();
+        if !self.joins(&epoch) {
+            self.run_ready(body);
+        }
         for setting in settings {
             if !self.scope.queues.contains_key(setting.queue.value.as_str()) {
                 let text = format!("there is no queue '{}'", setting.queue.value);
@@ -250,7 +273,9 @@ impl Lowering<'_> {
                 continue;
             }
             self.kernel(body, "netlist.setting", setting.queue.span, |kernel| {
-                let kernel = kernel.attribute("queue", setting.queue.value.as_str());
+                let kernel = kernel
+                    .attribute("queue", setting.queue.value.as_str())
+                    .attribute("graph", graph.value.as_str());
                 let fields = SettingKey::ALL.iter().filter_map(|&key| {
                     let value = setting.find(key)?;
                     Some((key.name(), operand(&value.value)))
@@ -267,13 +292,7 @@ impl Lowering<'_> {
             return;
         }
         self.waiting.retain(|graph| !epoch.graphs.contains(graph));
-        let reads: Vec<&str> = epoch.reads.iter().map(String::as_str).collect();
-        self.kernel(body, "netlist.execute", graph.span, |kernel| {
-            kernel
-                .attribute("inputs", i64::from(epoch.inputs))
-                .attribute("reads", names_attribute(&reads))
-                .function("epoch", epoch.function)
-        });
+        self.ready.push((epoch, graph.span));
     }
 }
 

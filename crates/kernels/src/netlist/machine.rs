@@ -2,6 +2,7 @@
 
 use super::queue::{Content, Feed, Queue, QueueSpec, Setting};
 use super::tensor::{TileTensor, wrong_shape, zip};
+use super::view::View;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -222,7 +223,7 @@ impl Machine {
             let content = self.with(&view.base, |base| Ok(base.content(slot)))?;
             entries.extend(content.entry()?);
         }
-        stacked(&entries, view.tiles)
+        view.seen(&entries)
     }
 
     /// An op writes an entry.
@@ -264,18 +265,8 @@ impl Machine {
 
     fn write_view(&self, queue: &str, view: &View, entry: &TileTensor) -> Result<()> {
         let slot = self.with(queue, |queue| queue.write_slot())?;
-        let [t, rows, columns] = entry.tiles();
-        if t % view.count != 0 {
-            return Err(wrong_shape(
-                "an entry does not fall into the slots of its ram",
-            ));
-        }
-        let part = t / view.count;
-        for index in 0..view.count {
-            let entry = super::backend::slices_of(entry, index * part, [part, rows, columns])?;
-            self.with(&view.base, |base| {
-                base.put(slot * view.count + index, entry)
-            })?;
+        for (index, part) in view.written(entry)?.into_iter().enumerate() {
+            self.with(&view.base, |base| base.put(slot * view.count + index, part))?;
         }
         self.0.changed.notify_all();
         Ok(())
@@ -305,6 +296,42 @@ impl Machine {
         }
         self.0.changed.notify_all();
         Ok(())
+    }
+
+    /// Works on several queues.
+    pub(super) fn with_each(&self, queues: &[String], work: impl Fn(&mut Queue)) -> Result<()> {
+        let mut state = self.state();
+        for queue in queues {
+            let index = state.find(queue)?;
+            work(&mut state.queues[index]);
+        }
+        self.0.changed.notify_all();
+        Ok(())
+    }
+
+    /// What an epoch may change.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let state = self.state();
+        let queue = |queue: &Queue| (queue.without_outputs(), queue.outputs.len());
+        Snapshot {
+            queues: state.queues.iter().map(queue).collect(),
+            accumulators: state.accumulators.clone(),
+            kept: state.kept,
+        }
+    }
+
+    /// Undoes what an epoch has changed.
+    pub(super) fn restore(&self, before: Snapshot) {
+        let mut state = self.state();
+        for (queue, (before, outputs)) in state.queues.iter_mut().zip(before.queues) {
+            let mut kept = std::mem::take(&mut queue.outputs);
+            kept.truncate(outputs);
+            *queue = before;
+            queue.outputs = kept;
+        }
+        state.accumulators = before.accumulators;
+        state.kept = before.kept;
+        self.0.changed.notify_all();
     }
 
     /// Works on one queue; whoever waits looks again.
@@ -359,12 +386,12 @@ impl Machine {
     }
 }
 
-/// A ram that is another view of a ram with more entries.
-struct View {
-    base: String,
-    /// Slots of the base that make one of the view.
-    count: usize,
-    tiles: [usize; 3],
+/// The state of a machine before an epoch.
+pub(super) struct Snapshot {
+    /// Queues, and how many outputs each had kept.
+    queues: Vec<(Queue, usize)>,
+    accumulators: HashMap<String, TileTensor>,
+    kept: usize,
 }
 
 impl State {
@@ -390,47 +417,8 @@ impl State {
             .filter(|spec| shares(spec));
         // Of several with as many entries the first.
         let base = all.reduce(|a, b| if b.entries > a.entries { b } else { a });
-        let Some(base) = base.filter(|base| base.name != own.name) else {
-            return Ok(None);
-        };
-        if base.entries % own.entries != 0 {
-            let text = format!("'{}' is no view of '{}'", own.name, base.name);
-            return Err(Error::new(ErrorKind::InvalidModel, text)
-                .expected("entries that divide those of the other"));
-        }
-        Ok(Some(View {
-            base: base.name.clone(),
-            count: base.entries / own.entries,
-            tiles: own.tiles,
-        }))
-    }
-}
-
-/// Entries stacked along t, as `tiles`.
-fn stacked(entries: &[TileTensor], tiles: [usize; 3]) -> Result<TileTensor> {
-    let Some(first) = entries.first() else {
-        return Err(wrong_shape("a view without slots"));
-    };
-    let mut all = Vec::new();
-    entries
-        .iter()
-        .for_each(|entry| all.extend_from_slice(entry.values()));
-    let [_, rows, columns] = first.tiles();
-    let made = TileTensor::build(
-        [
-            entries.iter().map(|entry| entry.tiles()[0]).sum(),
-            rows,
-            columns,
-        ],
-        first.tile(),
-        |to| {
-            to.copy_from_slice(&all);
-            Ok(())
-        },
-    )?;
-    match made.tiles() == tiles {
-        true => Ok(made),
-        false => made.reshaped(tiles, first.tile()),
+        let base = base.filter(|base| base.name != own.name);
+        base.map(|base| View::new(own, base)).transpose()
     }
 }
 

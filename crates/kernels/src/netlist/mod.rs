@@ -7,6 +7,7 @@ mod backend;
 mod binary;
 mod convert;
 mod declare;
+mod epoch;
 mod lookup;
 mod machine;
 mod mersenne;
@@ -22,8 +23,10 @@ mod sparse;
 mod splice;
 mod tensor;
 mod unary;
+mod view;
 
 pub use convert::rounded;
+pub use epoch::GRAPH_SCOPE;
 pub use machine::{Machine, MachineLimits};
 pub use queue::{Feed, QueueSpec};
 pub use tensor::TileTensor;

@@ -64,6 +64,8 @@ fn bind_move(site: &Site<'_>) -> Result<Compute> {
 #[derive(Debug, Clone, PartialEq)]
 struct Table {
     tiles: [usize; 3],
+    /// Columns of tiles of the tensor that is moved.
+    source_columns: usize,
     /// Numbers of tiles; from [`FILLS`] on downwards those of fills.
     sources: Vec<u32>,
     /// What padded tiles hold.
@@ -88,6 +90,7 @@ impl Table {
         let count = checked(tiles)?;
         Ok(Self {
             tiles,
+            source_columns: tiles[2],
             sources: (0..count as u32).collect(),
             fills: Vec::new(),
             flipped: false,
@@ -225,8 +228,10 @@ impl Table {
         if self.fill(run.source).is_some() {
             return run.source == source;
         }
-        // Transposed tiles are moved one by one.
-        !self.flipped && u64::from(source) == u64::from(run.source) + run.count as u64
+        // Transposed tiles are moved one by one. What follows the last tile of a row is the first
+        // of the next, which does not lie beside it.
+        let is_next = u64::from(source) == u64::from(run.source) + run.count as u64;
+        !self.flipped && is_next && !(source as usize).is_multiple_of(self.source_columns)
     }
 
     fn fill(&self, source: u32) -> Option<f32> {

@@ -1,15 +1,14 @@
 //! The kernels that programs are made of: variables, loops, settings, executes (facts 6.4).
 
-use super::attributes::{Operand, names, operand, optional_operand, size_or, wrong};
+use super::attributes::{Operand, names, operand, optional_operand, wrong};
+use super::epoch;
 use super::machine::{Machine, MachineLimits};
 use super::op::at_op;
-use super::run::Run;
+use super::run::{QueueFields, Run};
 use super::tensor::TileTensor;
 use std::collections::HashMap;
-use tenon_base::{Error, Result};
-use tenon_executor::{
-    Frame, FunctionHandle, Kernel, KernelDef, Opaque, Signature, Site, Value, kernel,
-};
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_executor::{Frame, Kernel, KernelDef, Opaque, Signature, Site, Value, kernel};
 use tenon_netlist::{Operation, SettingKey, Word};
 
 const RUN: &str = Run::TYPE;
@@ -87,9 +86,18 @@ pub(super) fn kernels() -> Vec<KernelDef> {
         control(
             "netlist.execute",
             calls(),
-            execute,
+            epoch::execute,
             "Applies the settings, calls the function of an epoch once for each input, and moves \
              the pointers of the queues that it reads.",
+        ),
+        control(
+            "netlist.together",
+            Signature {
+                functions: None,
+                ..one(vec![])
+            },
+            epoch::together,
+            "Executes epochs as one where that does not starve, else one after the other.",
         ),
     ]
 }
@@ -175,7 +183,7 @@ fn r#loop(site: &Site<'_>) -> Result<Body> {
                 Operand::Number(_) => "a loop".to_owned(),
             };
             let text = format!("{what} has none");
-            return Err(Error::new(tenon_base::ErrorKind::InvalidModel, text)
+            return Err(Error::new(ErrorKind::InvalidModel, text)
                 .expected("at least 1")
                 .found(rounds));
         }
@@ -206,61 +214,22 @@ fn deallocate(site: &Site<'_>) -> Result<Body> {
 fn setting(site: &Site<'_>) -> Result<Body> {
     let attributes = site.attributes();
     let queue = attributes.string("queue")?.to_owned();
+    let graph = attributes.string("graph")?.to_owned();
     let mut fields = Vec::new();
     for &key in SettingKey::ALL {
         if let Some(value) = optional_operand(attributes, key.name())? {
             fields.push((key, value));
         }
     }
+    let setting = QueueFields {
+        graph,
+        queue,
+        fields,
+    };
     Ok(Box::new(move |frame| {
-        frame
-            .object::<Run>(0)?
-            .setting((queue.clone(), fields.clone()));
+        frame.object::<Run>(0)?.setting(setting.clone());
         Ok(())
     }))
-}
-
-fn execute(site: &Site<'_>) -> Result<Body> {
-    let attributes = site.attributes();
-    let inputs = size_or(attributes, "inputs", 1)?;
-    let reads = names(attributes, "reads")?;
-    Ok(Box::new(move |frame| {
-        let run = frame.object::<Run>(0)?;
-        run.apply_settings()?;
-        let epoch = frame.function(0)?;
-        for _ in 0..inputs {
-            run.step()?;
-            frame.control().check()?;
-            one_input(frame, &epoch, run.machine())?;
-            for queue in &reads {
-                run.machine().with(queue, |queue| {
-                    queue.input_done();
-                    Ok(())
-                })?;
-            }
-        }
-        for queue in &reads {
-            run.machine().with(queue, |queue| {
-                queue.execute_done();
-                Ok(())
-            })?;
-        }
-        Ok(())
-    }))
-}
-
-/// Runs the ops of an epoch on one input. They run as their operands come in, on the host's queue;
-/// this is where the program waits for them.
-fn one_input(frame: &Frame<'_>, epoch: &FunctionHandle, machine: &Machine) -> Result<()> {
-    let request = frame.request();
-    let results = epoch.execute(request, vec![Value::opaque(machine.clone())]);
-    for value in request.host().wait(results) {
-        if let Value::Error(error) = value {
-            let text = error.without_place().to_string();
-            return Err(Error::new(error.kind(), text).at(error.location().clone()));
-        }
-    }
-    Ok(())
 }
 
 /// The kernels by which graphs read and write queues.

@@ -4,6 +4,7 @@ use super::tensor::TileTensor;
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_netlist::DataFormat;
+use tenon_netlist::data::QueueLayout;
 
 /// Most entries of a queue.
 pub(super) const MAX_ENTRIES: usize = 1 << 20;
@@ -27,6 +28,9 @@ pub struct QueueSpec {
     pub source: Option<String>,
     /// The ram of which this is another view.
     pub view_of: Option<String>,
+    /// How its elements lie in memory, where that matters: of a ram that others are views of, and
+    /// of those.
+    pub layout: Option<QueueLayout>,
 }
 
 /// Makes the entry of a number that the host pushes, or that a slot of a ram holds at first.
@@ -116,6 +120,17 @@ impl Queue {
             outputs: Vec::new(),
             spec,
         })
+    }
+
+    /// The same, but for what was kept for the host.
+    pub fn without_outputs(&self) -> Self {
+        Self {
+            slots: self.slots.clone(),
+            spec: self.spec.clone(),
+            feed: self.feed.clone(),
+            outputs: Vec::new(),
+            ..*self
+        }
     }
 
     fn entries(&self) -> i64 {

@@ -35,8 +35,13 @@ struct State {
     steps: u64,
 }
 
-/// The setting of one queue, as an execute says it.
-pub(super) type QueueFields = (String, Vec<(SettingKey, Operand)>);
+/// The setting of one queue, as the execute of a graph says it.
+#[derive(Debug, Clone)]
+pub(super) struct QueueFields {
+    pub graph: String,
+    pub queue: String,
+    pub fields: Vec<(SettingKey, Operand)>,
+}
 
 impl Run {
     /// A run of `program` with its parameters.
@@ -188,17 +193,21 @@ impl Run {
         self.state().waiting.push(fields);
     }
 
-    /// Applies all settings that wait.
-    pub(super) fn apply_settings(&self) -> Result<()> {
-        let waiting = std::mem::take(&mut self.state().waiting);
-        for (queue, fields) in waiting {
-            let setting = self.read(&queue, &fields)?;
+    /// Takes all settings that wait.
+    pub(super) fn take_settings(&self) -> Vec<QueueFields> {
+        std::mem::take(&mut self.state().waiting)
+    }
+
+    /// Applies settings.
+    pub(super) fn apply(&self, settings: &[QueueFields]) -> Result<()> {
+        for QueueFields { queue, fields, .. } in settings {
+            let setting = self.read(queue, fields)?;
             let is_first = {
                 let mut state = self.state();
                 for followers in state.followers.values_mut() {
-                    followers.retain(|(other, _)| *other != queue);
+                    followers.retain(|(other, _)| other != queue);
                 }
-                for (key, operand) in &fields {
+                for (key, operand) in fields {
                     if let Operand::Variable(name) = operand {
                         let followers = state.followers.entry(name.clone()).or_default();
                         followers.push((queue.clone(), *key));
@@ -206,9 +215,19 @@ impl Run {
                 }
                 state.set.insert(queue.clone())
             };
-            self.machine.apply(&queue, setting, is_first)?;
+            self.machine.apply(queue, setting, is_first)?;
         }
         Ok(())
+    }
+
+    /// The queues that this run has set, to be forgotten again when an epoch is undone.
+    pub(super) fn set_queues(&self) -> HashSet<String> {
+        self.state().set.clone()
+    }
+
+    /// Undoes which queues this run has set.
+    pub(super) fn forget_set(&self, set: HashSet<String>) {
+        self.state().set = set;
     }
 
     fn read(&self, queue: &str, fields: &[(SettingKey, Operand)]) -> Result<Setting> {

@@ -1,6 +1,6 @@
 //! Element by element: two inputs, or one on the special-function unit.
 
-use super::Fault;
+use super::{Fault, dropout};
 use crate::tensor::{TILE, Tensor};
 use tenon_netlist::{AttributeKey as Key, Attributes, OpKind};
 
@@ -45,14 +45,20 @@ pub fn unary(
     old: Option<&Tensor>,
     faults: &mut Vec<Fault>,
 ) -> Result<Tensor, String> {
-    let function = function(kind, attributes)?;
+    let mut output = input.clone();
+    let function: Function = match kind {
+        OpKind::Dropout => {
+            output = dropout(input, attributes.number(Key::P).unwrap_or(0.0))?;
+            Box::new(|x| x)
+        }
+        _ => function(kind, attributes)?,
+    };
     let width = input.width();
     let computed = |index: usize| match vector {
         Some("r") => index / width % TILE < 4,
         Some("c") => index % TILE < 16,
         _ => true,
     };
-    let mut output = input.clone();
     for (index, value) in output.values.iter_mut().enumerate() {
         if !computed(index) {
             *value = old.map_or(0.0, |old| old.values[index]);
@@ -94,12 +100,6 @@ fn function(kind: OpKind, attributes: &Attributes) -> Result<Function, String> {
         OpKind::Power => {
             let exponent = attributes.integer(Key::Exp).clamp(0, 1 << 16);
             Box::new(move |x| (0..exponent).fold(1.0, |product, _| product * x))
-        }
-        // The mask of the original depends on its generator: nothing is dropped here (facts 3.1).
-        OpKind::Dropout => {
-            let p = attributes.number(Key::P).unwrap_or(0.0) as f32;
-            let scale = if p == 1.0 { 1.0 } else { 1.0 / (1.0 - p) };
-            Box::new(move |x| x * scale)
         }
         _ => return Err(format!("type {kind} is not computed element by element")),
     })

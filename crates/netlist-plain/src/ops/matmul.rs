@@ -61,10 +61,15 @@ pub fn matmul(product: &Product, inputs: &[Tensor]) -> Result<Tensor, String> {
     }
     let mut output = Tensor::zeros(a.t / product.groups, a.rows, b.columns);
     for z in 0..a.t {
-        for y in 0..a.height() {
-            let line = output.row_mut(z / product.groups, y);
-            for (k, &factor) in a.row(z, y).iter().enumerate() {
-                add_scaled(line, factor, b.row(z, k));
+        // A tile's height of b at a time, so that it is still near when the next row needs it.
+        for start in (0..b.height()).step_by(TILE) {
+            for y in 0..a.height() {
+                let line = output.row_mut(z / product.groups, y);
+                let factors = &a.row(z, y)[start..start + TILE];
+                for (step, factors) in factors.as_chunks().0.iter().enumerate() {
+                    let k = start + 4 * step;
+                    add_four_scaled(line, factors, [0, 1, 2, 3].map(|next| b.row(z, k + next)));
+                }
             }
         }
     }
@@ -93,6 +98,14 @@ pub fn matmul(product: &Product, inputs: &[Tensor]) -> Result<Tensor, String> {
 pub(super) fn add_scaled(sum: &mut [f32], factor: f32, line: &[f32]) {
     for (sum, value) in sum.iter_mut().zip(line) {
         *sum += factor * value;
+    }
+}
+
+/// The same four times, one after the other.
+fn add_four_scaled(sum: &mut [f32], factors: &[f32; 4], [a, b, c, d]: [&[f32]; 4]) {
+    let lines = a.iter().zip(b).zip(c).zip(d);
+    for (sum, (((a, b), c), d)) in sum.iter_mut().zip(lines) {
+        *sum = *sum + factors[0] * a + factors[1] * b + factors[2] * c + factors[3] * d;
     }
 }
 

@@ -1,6 +1,7 @@
 //! The ops (facts 3), one function each, over whole tensors.
 
 mod copying;
+mod dropout;
 mod elements;
 mod embedding;
 mod fused;
@@ -12,6 +13,7 @@ mod splice;
 mod topk;
 
 pub use copying::copy;
+pub use dropout::dropout;
 pub use elements::{add, maximum, multiply, relu, subtract, unary};
 pub use embedding::embedding;
 pub use fused::fused;

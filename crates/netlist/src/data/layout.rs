@@ -58,6 +58,59 @@ impl QueueLayout {
         }
     }
 
+    /// The layout of tiles in this blocking, of f32 and one entry.
+    pub fn of_tiles(
+        [grid, mblock, ublock, tile]: [[usize; 2]; 4],
+        t: usize,
+        order: UblockOrder,
+    ) -> Self {
+        let sides = tile.map(|side| side as u32);
+        let format = DataFormat::Float32;
+        Self {
+            format,
+            arrangement: Arrangement::Tiles(TileLayout::new(format, sides, Arch::Grayskull)),
+            header: alignment(Arch::Grayskull),
+            entries: 1,
+            grid,
+            t,
+            mblock,
+            ublock,
+            tile,
+            column_order: order == UblockOrder::Column,
+        }
+    }
+
+    /// For each element of an entry of `view`, a ram on the same buffers, the entry and the element
+    /// of this one that lie in the same place of memory; entries count from the first that the view
+    /// covers. `None` where the two do not hold as many elements in each buffer.
+    pub fn seen_through(&self, view: &Self) -> Option<Vec<(usize, usize)>> {
+        let (own, all) = (self.elements()?, view.elements()?);
+        let fits = own > 0 && all.is_multiple_of(own) && self.buffers() == view.buffers();
+        let covered = fits.then_some(all / own.max(1))?;
+        let mut places = vec![(0, 0); all];
+        for buffer in 0..self.buffers() {
+            let order = self.order(buffer);
+            let memory = (0..covered).flat_map(|entry| order.iter().map(move |&at| (entry, at)));
+            let seen = view.order(buffer);
+            seen.iter()
+                .zip(memory)
+                .for_each(|(&at, place)| places[at] = place);
+        }
+        Some(places)
+    }
+
+    /// The elements of an entry that a buffer holds, in the order in which they lie there, as
+    /// indices into the tensor; buffers are numbered row by row.
+    fn order(&self, buffer: usize) -> Vec<usize> {
+        let (row, column) = (buffer / self.grid[1], buffer % self.grid[1]);
+        let mut order = Vec::new();
+        match self.arrangement {
+            Arrangement::Tiles(_) => self.tiles(row, column, |indices| order.extend(indices)),
+            Arrangement::Rows => order.extend(self.rows(row, column)),
+        }
+        order
+    }
+
     /// `[t, rows, columns]` of an entry, in elements; `None` when they do not fit memory.
     pub fn shape(&self) -> Option<[usize; 3]> {
         let side = |axis: usize| {
@@ -272,6 +325,26 @@ mod tests {
             }
             assert_eq!(back, tensor, "{fields}");
         }
+    }
+
+    /// Two views of 2 by 2 tiles: what is a column of two ublocks in the one is a row in the other.
+    #[test]
+    fn a_view_sees_memory_in_its_own_blocking() {
+        let layout = |fields: &str| {
+            let fields = format!("{fields}, df: Float32");
+            QueueLayout::new(&queue(&fields), Arch::Grayskull, false)
+        };
+        let tall = layout("grid_size: [1, 1], t: 1, mblock: [4, 1], ublock: [1, 1]");
+        let wide = layout("grid_size: [1, 1], t: 1, mblock: [1, 4], ublock: [1, 1]");
+        let places = tall.seen_through(&wide).unwrap();
+        // Row 2, column 37 of the wide one is in its second tile, which is the tall one's second.
+        assert_eq!(places[2 * 128 + 37], (0, (32 + 2) * 32 + 5));
+        let one = layout("grid_size: [1, 1], t: 1, mblock: [2, 1], ublock: [1, 1]");
+        let places = one.seen_through(&wide).unwrap();
+        assert_eq!(places[2 * 128 + 37], (0, (32 + 2) * 32 + 5));
+        assert_eq!(places[2 * 128 + 101], (1, (32 + 2) * 32 + 5));
+        let split = layout("grid_size: [1, 2], t: 1, mblock: [1, 2], ublock: [1, 1]");
+        assert!(split.seen_through(&wide).is_none());
     }
 
     #[test]

@@ -29,8 +29,18 @@ struct Chosen<T> {
 }
 
 impl<T> Chosen<T> {
-    /// The override of that name, else the first whose pattern is the whole name, else the default.
+    /// The override of that name; else that of the name without a device, where it stands for one
+    /// of several (facts 6.5); else the default.
     fn of(&self, name: &str) -> &T {
+        let found = self.overriding(name).or_else(|| {
+            let (base, _) = name.rsplit_once('.')?;
+            self.overriding(base)
+        });
+        found.unwrap_or(&self.default)
+    }
+
+    /// The override of that name, else the first whose pattern is the whole name.
+    fn overriding(&self, name: &str) -> Option<&T> {
         let exact = self.overrides.iter().find(|(key, ..)| key == name);
         let found = exact.or_else(|| {
             let matches = |pattern: &Regex| {
@@ -41,7 +51,7 @@ impl<T> Chosen<T> {
                 .iter()
                 .find(|(_, pattern, _)| pattern.as_ref().is_some_and(matches))
         });
-        found.map_or(&self.default, |(_, _, value)| value)
+        found.map(|(_, _, value)| value)
     }
 
     /// Reads a block of keys with an optional `overrides`, each of which starts from the defaults.
@@ -110,6 +120,14 @@ impl TestConfig {
     /// How the answer of a queue is compared.
     pub fn comparison(&self, queue: &str) -> &Comparison {
         self.comparison.of(queue)
+    }
+
+    /// Whether a queue, or one of several that it is on a device, counts as an output.
+    pub fn is_output(&self, queue: &str) -> bool {
+        let base = queue.rsplit_once('.').map_or(queue, |(base, _)| base);
+        self.outputs
+            .iter()
+            .any(|name| name == queue || name == base)
     }
 
     /// An argument as an integer.

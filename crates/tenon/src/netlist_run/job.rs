@@ -23,7 +23,8 @@ pub struct NetlistJob {
     pub programs: Vec<String>,
     /// Parameters, `$` included; others have their defaults.
     pub params: BTreeMap<String, i32>,
-    /// Arrays `[n, t, rows, columns]` of host queues and of rams, by name; others are generated.
+    /// Arrays `[n, t, rows, columns]` of host queues and of rams, by name; others are generated. A
+    /// queue on several devices is named with its device, or without: then all have that array.
     pub inputs: BTreeMap<String, Tensor>,
     /// What is generated follows from it.
     pub seed: u64,
@@ -144,7 +145,7 @@ impl Outputs {
         let is_queue = |queue: &&Queue| queue.kind.value == QueueKind::Queue;
         let name = |queue: &Queue| queue.name.value.clone();
         let unread = |queue: &Queue| !read.contains(&*queue.name.value);
-        let listed = |queue: &Queue| config.outputs.contains(&queue.name.value);
+        let listed = |queue: &Queue| config.is_output(&queue.name.value);
         Self {
             queues: by_ops()
                 .filter(is_queue)
@@ -196,11 +197,14 @@ fn feed(session: &NetlistSession, job: &NetlistJob, config: &TestConfig) -> Resu
         .iter()
         .map(|queue| (&*queue.name.value, queue))
         .collect();
-    if let Some(unknown) = job
-        .inputs
-        .keys()
-        .find(|name| !queues.contains_key(name.as_str()))
-    {
+    // One array is that of a queue on each of its devices, unless they have arrays of their own.
+    let base = |queue: &str| {
+        let (base, _) = queue.rsplit_once('.')?;
+        (!queues.contains_key(base)).then_some(base.to_owned())
+    };
+    let bases: HashSet<String> = queues.keys().filter_map(|name| base(name)).collect();
+    let is_known = |name: &str| queues.contains_key(name) || bases.contains(name);
+    if let Some(unknown) = job.inputs.keys().find(|name| !is_known(name)) {
         let text = format!("the netlist has no queue '{unknown}'");
         return Err(Error::new(ErrorKind::InvalidArgument, text));
     }
@@ -214,7 +218,8 @@ fn feed(session: &NetlistSession, job: &NetlistJob, config: &TestConfig) -> Resu
         };
         let spec = session.queue(name)?.clone();
         let is_ram = queue.kind.value == QueueKind::Ram;
-        match job.inputs.get(name) {
+        let given_to = |name: String| job.inputs.get(&name);
+        match job.inputs.get(name).or_else(|| given_to(base(name)?)) {
             Some(_) if !queue.is_host_fed() && !is_ram => {
                 let text = format!("'{name}' is filled by op '{}'", queue.input.value);
                 return Err(Error::new(ErrorKind::InvalidArgument, text)

@@ -4,7 +4,7 @@ use super::table::{OpRow, OpTimes};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tenon_base::{Control, Error, ErrorKind, Result, pool};
 use tenon_compiler::{LoweredNetlist, LoweredProgram, NetlistOptions, NumericMode, lower_netlist};
 use tenon_executor::{Host, Log, Program, QueueSelection, Request, Services, Trace, Value};
@@ -281,10 +281,12 @@ impl NetlistSession {
         let request = Request::with(&self.host, control.clone(), false);
         let function = self.program.handle(function)?;
         let run = || function.execute_sync(&request, arguments).map(drop);
+        let begun = Instant::now();
         let done = match self.threads {
             Some(limit) => pool::with_thread_limit(limit.get(), run),
             None => run(),
         };
+        self.times.ran(begun.elapsed());
         done.map_err(|error| match error.kind() {
             ErrorKind::DeadlineExceeded => {
                 Error::new(error.kind(), format!("{what} did not end in time"))
@@ -297,6 +299,16 @@ impl NetlistSession {
     /// What was odd in the runs so far: elements that an op has no value for. Told once an op.
     pub fn warnings(&self) -> Vec<String> {
         lock(&self.warnings).clone()
+    }
+
+    /// How often a graph was executed, and for how long altogether.
+    pub(super) fn graph_time(&self, graph: &str) -> (u64, Duration) {
+        self.times.graph(graph)
+    }
+
+    /// How long programs have run.
+    pub(super) fn program_time(&self) -> Duration {
+        self.times.programs()
     }
 
     /// The ops that have run, and for how long.

@@ -5,19 +5,29 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tenon_base::trace::TraceSink;
 use tenon_bef::Module;
+use tenon_kernels::netlist::GRAPH_SCOPE;
 use tenon_netlist::{AttributeKey, Graph, Netlist, Op, OpKind};
 
-/// How long each op has run: the kernel of the op and those around it.
+/// How often something has run, and for how long altogether.
+type Times = Mutex<HashMap<String, (u64, Duration)>>;
+
+/// How long each op has run, the kernel of the op and those around it, and each graph.
 #[derive(Debug, Default)]
-pub(super) struct OpTimes(Mutex<HashMap<String, (u64, Duration)>>);
+pub(super) struct OpTimes {
+    ops: Times,
+    graphs: Times,
+    programs: Mutex<Duration>,
+}
 
 impl TraceSink for OpTimes {
     fn scope(&self, category: &'static str, name: &str, start: Instant, end: Instant, _: u64) {
-        // Kernels that are of no op have the kernel's name.
-        if category != "kernel" || name.starts_with("netlist.") {
-            return;
-        }
-        let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = match category {
+            // Kernels that are of no op have the kernel's name.
+            "kernel" if !name.starts_with("netlist.") => &self.ops,
+            GRAPH_SCOPE => &self.graphs,
+            _ => return,
+        };
+        let mut times = times.lock().unwrap_or_else(PoisonError::into_inner);
         let took = end.saturating_duration_since(start);
         match times.get_mut(name) {
             Some((runs, time)) => {
@@ -53,7 +63,7 @@ impl OpTimes {
     /// The ops of a netlist that have run, in its order; `module` is what ran.
     pub(super) fn rows(&self, netlist: &Netlist, module: &Module) -> Vec<OpRow> {
         let of_op = kernels_of_ops(module);
-        let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = self.ops.lock().unwrap_or_else(PoisonError::into_inner);
         let row = |(graph, op): (&Graph, &Op)| {
             let &(kernels, time) = times.get(&op.name.value)?;
             let each = of_op.get(&*op.name.value).copied().unwrap_or(1);
@@ -67,6 +77,23 @@ impl OpTimes {
             })
         };
         netlist.ops().filter_map(row).collect()
+    }
+
+    /// A program, or a graph without one, ran so long.
+    pub(super) fn ran(&self, took: Duration) {
+        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        *programs += took;
+    }
+
+    /// How long programs have run.
+    pub(super) fn programs(&self) -> Duration {
+        *self.programs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How often a graph was executed, and for how long altogether.
+    pub(super) fn graph(&self, name: &str) -> (u64, Duration) {
+        let times = self.graphs.lock().unwrap_or_else(PoisonError::into_inner);
+        times.get(name).copied().unwrap_or_default()
     }
 }
 

@@ -11,6 +11,7 @@ fn spec(name: &str, is_ram: bool, entries: usize, t: usize, of: Option<&str>) ->
         format: DataFormat::Float32,
         source: None,
         view_of: of.map(str::to_owned),
+        layout: None,
     }
 }
 

@@ -56,6 +56,19 @@ fn each_step_is_what_its_definition_says() {
     }
 }
 
+/// The numbers are NumPy's: `arange(48).reshape(3, 2, 8)`, its slices beside each other.
+#[test]
+fn slices_of_one_row_of_tiles_come_to_lie_beside_each_other() {
+    let from = arange([3, 1, 2], [2, 4]);
+    let to = moved(&from, &["hstack 3"]);
+    assert_eq!(to.tiles(), [1, 1, 6]);
+    let row = |z: usize, y: usize| (0..8).map(move |x| (16 * z + 8 * y + x) as f32);
+    let wanted: Vec<f32> = (0..2)
+        .flat_map(|y| (0..3).flat_map(move |z| row(z, y)))
+        .collect();
+    assert_eq!(to.values(), wanted);
+}
+
 #[test]
 fn a_pad_fills_and_steps_follow_each_other() {
     let from = arange([1, 1, 2], [1, 2]);

@@ -10,6 +10,7 @@ fn queue(entries: usize, is_ram: bool, host: bool) -> Queue {
         format: DataFormat::Float32,
         source: (!host).then(|| "op".into()),
         view_of: None,
+        layout: None,
     })
     .unwrap()
 }

@@ -1,0 +1,185 @@
+//! `test_netlist`: the kernels against the plain implementation, on netlists made here and on real
+//! ones.
+#![allow(clippy::print_stderr, reason = "a test says what it leaves out")]
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tenon::netlist::{AttributeKey, Netlist, Op, OpKind, Source, read};
+use tenon::{Control, ErrorKind, NetlistTest, QueueAgreement, Result, test_netlist};
+
+/// A product of eight tiles a sum, whose two orders of adding differ in the last bits.
+fn product(config: &str) -> Source {
+    let shape = |columns: u32| format!("t: 1, mblock: [1, 1], ublock: [1, {columns}]");
+    let queue = |name: &str, input: &str, shape: &str, address: u32| {
+        format!(
+            "  {name}: {{type: queue, input: {input}, entries: 1, grid_size: [1, 1], {shape}, df: \
+             Float32, target_device: 0, loc: dram, dram: [[0, {address:#x}]]}}\n"
+        )
+    };
+    let text = format!(
+        "devices: {{arch: grayskull}}\nqueues:\n{}{}{}graphs:\n  g:\n    target_device: 0\n    \
+         input_count: 1\n    product: {{type: matmul, grid_loc: [0, 0], grid_size: [1, 1], inputs: \
+         [a, b], in_df: [Float32, Float32], acc_df: Float16, out_df: Float32, intermed_df: Float32, \
+         ublock_order: r, buf_size_mb: 2, math_fidelity: HiFi4, attributes: {{m_k: 1, u_kt: 8}}, \
+         {}}}\nprograms:\n  - run:\n    - var: {{$zero: 0}}\n    - execute: {{graph_name: g, \
+         queue_settings: {{a: {{prologue: false, epilogue: false, zero: false, rd_ptr_local: $zero, \
+         rd_ptr_global: $zero}}, b: {{prologue: false, epilogue: false, zero: false, rd_ptr_local: \
+         $zero, rd_ptr_global: $zero}}}}}}\n{config}",
+        queue("a", "HOST", &shape(8), 0x1000_0000),
+        queue(
+            "b",
+            "HOST",
+            "t: 1, mblock: [1, 1], ublock: [8, 1]",
+            0x2000_0000
+        ),
+        queue("y", "product", &shape(1), 0x3000_0000),
+        shape(1),
+    );
+    Source::new("product.yaml", text)
+}
+
+fn tested(source: &Source, control: &Control) -> Result<Vec<QueueAgreement>> {
+    let once = NetlistTest {
+        loops: 1,
+        ..NetlistTest::default()
+    };
+    test_netlist(source, &once, control)
+}
+
+#[test]
+fn two_ways_that_agree_pass() {
+    let queues = tested(&product(""), &Control::new()).unwrap();
+    let [y] = &queues[..] else {
+        panic!("{queues:?}");
+    };
+    assert!(y.passed(), "{y:?}");
+    assert_eq!((y.name.as_str(), y.shape), ("y", [1, 1, 32, 32]));
+    let agreement = y.agreement.as_ref().unwrap();
+    assert_eq!(agreement.close, 1.0);
+    assert!(agreement.correlation > 0.99999, "{agreement:?}");
+}
+
+/// Sums in another order are close but not equal: who asks for equality is told where they differ.
+#[test]
+fn two_ways_that_differ_fail_and_say_where() {
+    let exact = "test-config: {comparison-config: {type: Exact}}\n";
+    let queues = tested(&product(exact), &Control::new()).unwrap();
+    assert!(!queues[0].passed(), "{queues:?}");
+    let ([entry, t, row, column], expected, found) = queues[0].first.unwrap();
+    assert!(entry == 0 && t == 0 && row < 32 && column < 32);
+    assert!(expected != found && (expected - found).abs() < 1e-3 * expected);
+}
+
+#[test]
+fn what_cannot_be_run_is_refused() {
+    let broken = product("").text().replace("u_kt: 8", "u_kt: 7");
+    let error = tested(&Source::new("product.yaml", broken), &Control::new()).unwrap_err();
+    assert!(error.to_string().contains("product.yaml:"), "{error}");
+    let late = Control::with_deadline(Instant::now());
+    let error = tested(&product(""), &late).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error}");
+}
+
+/// On two devices everything stands twice; both get the data of the one name.
+#[test]
+fn queues_on_several_devices_are_fed_by_their_name() {
+    let source = product("");
+    let text = source
+        .text()
+        .replace("target_device: 0", "target_device: [0, 1]");
+    let text = text.replace("arch: grayskull", "arch: wormhole_b0");
+    let queues = tested(&Source::new("product.yaml", text), &Control::new()).unwrap();
+    let names: Vec<&str> = queues.iter().map(|queue| queue.name.as_str()).collect();
+    assert_eq!(names, ["y.0", "y.1"]);
+    assert!(queues.iter().all(QueueAgreement::passed), "{queues:?}");
+}
+
+/// Arithmetic that a sample may cost in the tests that always run, in multiplications.
+const QUICK: u64 = 20_000_000;
+
+/// Real netlists that the plain implementation is done with soon.
+#[test]
+fn quick_samples_agree() {
+    let left_out = agree(|cost| cost <= QUICK, Duration::from_secs(60));
+    for path in left_out {
+        eprintln!("left out for its size: {}", path.display());
+    }
+}
+
+#[test]
+#[ignore = "takes an hour"]
+fn slow_samples_agree() {
+    agree(|cost| cost > QUICK, Duration::from_secs(3600));
+}
+
+/// Tests the samples of a wanted cost; the others.
+fn agree(wanted: impl Fn(u64) -> bool, each: Duration) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    match std::env::var_os("TENON_EXTRA_DATA") {
+        Some(folder) => collect(&Path::new(&folder).join("netlists"), &mut files),
+        None => eprintln!("skipped: TENON_EXTRA_DATA does not name a folder of netlists"),
+    }
+    files.retain(|path| !path.iter().any(|part| part == "error_tests"));
+    files.sort();
+    let (mut left_out, mut failures) = (Vec::new(), Vec::new());
+    for path in files {
+        let source = Source::new(&path, std::fs::read_to_string(&path).unwrap());
+        if !wanted(cost(&read(&source).netlist)) {
+            left_out.push(path);
+            continue;
+        }
+        let control = Control::with_deadline(Instant::now() + each);
+        match tested(&source, &control) {
+            Ok(queues) => {
+                assert!(!queues.is_empty(), "{} has no outputs", path.display());
+                let differ = queues.iter().filter(|queue| !queue.passed());
+                failures.extend(differ.map(|queue| format!("{}: {queue:?}", path.display())));
+            }
+            Err(error) => failures.push(error.to_string()),
+        }
+    }
+    let count = failures.len();
+    assert!(count == 0, "{count} failures\n{}", failures.join("\n"));
+    left_out
+}
+
+/// Multiplications of all ops on all inputs of one execute of each graph; an element of the data
+/// that are made counts as some too.
+fn cost(netlist: &Netlist) -> u64 {
+    let inner = |op: &Op| match op.kind.value {
+        OpKind::Matmul => {
+            let size = |key| op.attributes.integer(key).unsigned_abs();
+            (size(AttributeKey::MK) * size(AttributeKey::UKt) * 32).max(1)
+        }
+        _ => 8,
+    };
+    let elements = |blocking: &tenon::netlist::Blocking| {
+        let tiles = u64::from(blocking.t.value) * blocking.rows() * blocking.columns();
+        tiles.saturating_mul(1024)
+    };
+    let ops = netlist.ops().map(|(graph, op)| {
+        let one = elements(&op.blocking).saturating_mul(inner(op));
+        one.saturating_mul(graph.input_count.value.into())
+    });
+    let queues = netlist.queues.iter().map(|queue| {
+        let entries = u64::from(queue.entries.value).min(16);
+        elements(&queue.blocking).saturating_mul(16 * entries)
+    });
+    ops.chain(queues).fold(0, u64::saturating_add)
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for path in std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+    {
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "yaml")
+        {
+            files.push(path);
+        }
+    }
+}
