@@ -41,7 +41,17 @@ impl OwnedOperands {
         outputs: &[Option<TensorType>],
         scratch_bytes: usize,
     ) -> Result<Self> {
-        Self::made(inputs, outputs, scratch_bytes, |_, _| Ok(None))
+        Self::with_memory(inputs, outputs, scratch_bytes, BufferMut::zeroed)
+    }
+
+    /// The same with memory of the caller's, whatever it holds.
+    pub fn with_memory(
+        inputs: &[Option<&Tensor>],
+        outputs: &[Option<TensorType>],
+        scratch_bytes: usize,
+        memory: impl FnMut(usize) -> Result<BufferMut>,
+    ) -> Result<Self> {
+        Self::made(inputs, outputs, scratch_bytes, |_, _| Ok(None), memory)
     }
 
     /// The same for a workload of `backend`: where it has tensor memory of its own, they are there.
@@ -52,9 +62,8 @@ impl OwnedOperands {
         scratch_bytes: usize,
     ) -> Result<Self> {
         let factories = backend.handle_factories();
-        Self::made(inputs, outputs, scratch_bytes, |ty, start| {
-            handle(backend, &factories, ty, start)
-        })
+        let handle = |ty: &TensorType, start| handle(backend, &factories, ty, start);
+        Self::made(inputs, outputs, scratch_bytes, handle, BufferMut::zeroed)
     }
 
     /// `handle` makes the tensor of a backend for memory that outlives it.
@@ -63,6 +72,7 @@ impl OwnedOperands {
         outputs: &[Option<TensorType>],
         scratch_bytes: usize,
         handle: impl Fn(&TensorType, *mut u8) -> Result<Option<Handle>>,
+        mut memory: impl FnMut(usize) -> Result<BufferMut>,
     ) -> Result<Self> {
         let input = |tensor: &Tensor| {
             let tensor = aligned(tensor)?;
@@ -73,8 +83,8 @@ impl OwnedOperands {
             }
             Ok(Input { handle, tensor })
         };
-        let output = |ty: &TensorType| {
-            let mut bytes = BufferMut::zeroed(ty.bytes())?;
+        let mut output = |ty: &TensorType| {
+            let mut bytes = memory(ty.bytes())?;
             Ok(Output {
                 handle: handle(ty, bytes.as_mut_ptr())?,
                 ty: ty.clone(),
@@ -88,9 +98,9 @@ impl OwnedOperands {
                 .collect::<Result<_>>()?,
             outputs: outputs
                 .iter()
-                .map(|ty| ty.as_ref().map(output).transpose())
+                .map(|ty| ty.as_ref().map(&mut output).transpose())
                 .collect::<Result<_>>()?,
-            scratch: BufferMut::zeroed(scratch_bytes)?,
+            scratch: memory(scratch_bytes)?,
         })
     }
 
@@ -130,14 +140,20 @@ impl OwnedOperands {
 
     /// The outputs, `None` where one was not wanted.
     pub fn into_outputs(self) -> Result<Vec<Option<Tensor>>> {
+        self.into_parts().map(|(outputs, _)| outputs)
+    }
+
+    /// The outputs, and the scratch memory, which is of no more use here.
+    pub fn into_parts(self) -> Result<(Vec<Option<Tensor>>, BufferMut)> {
         let tensor = |output: Output| {
             drop(output.handle);
             Tensor::new(output.ty, output.bytes.freeze())
         };
-        self.outputs
-            .into_iter()
+        let outputs = self.outputs.into_iter();
+        let outputs: Result<_> = outputs
             .map(|output| output.map(tensor).transpose())
-            .collect()
+            .collect();
+        Ok((outputs?, self.scratch))
     }
 }
 

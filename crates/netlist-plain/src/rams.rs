@@ -37,7 +37,7 @@ impl<'n> Machine<'n> {
         let memory = &self.stores[base.name.value.as_str()];
         let first = store.read_slot() * n;
         let mut whole = Tensor::clone(&*self.zeros(queue)?);
-        if let Some(places) = self.places(queue, base)? {
+        if let Some(places) = self.places(queue, base, n)? {
             let entries: Vec<_> = (0..n).map(|part| memory.slot(first + part)).collect();
             let tile = queue.blocking.tile().map(|side| side as usize);
             let (mut seen, held) = (whole.elements(tile), elements_of(&entries, base));
@@ -57,13 +57,13 @@ impl<'n> Machine<'n> {
 
     /// Where the elements of a view lie in the entries of its base; `None` where its rows and
     /// columns are those of the base, whose entries it then stacks along t (facts 6.2).
-    fn places(&self, view: &Queue, base: &Queue) -> Result<Option<Vec<(usize, usize)>>> {
+    fn places(&self, view: &Queue, base: &Queue, n: usize) -> Result<Option<Vec<(usize, usize)>>> {
         let ([t, rows, columns], [base_t, base_rows, base_columns]) = (sized(view)?, sized(base)?);
-        if (rows, columns) == (base_rows, base_columns) && t % base_t == 0 {
+        if (rows, columns) == (base_rows, base_columns) && t == n * base_t {
             return Ok(None);
         }
         let layout = |queue| QueueLayout::new(queue, self.arch, false);
-        let places = layout(base).seen_through(&layout(view));
+        let places = layout(base).seen_through(&layout(view), n);
         places.map(Some).ok_or_else(|| mismatch(view, base))
     }
 
@@ -73,7 +73,7 @@ impl<'n> Machine<'n> {
         let shape = sized(target)?;
         let places = match n {
             1 if target.name == queue.name => None,
-            _ => self.places(queue, target)?,
+            _ => self.places(queue, target, n)?,
         };
         let size = shape.iter().product::<usize>() * TILE * TILE;
         let mut parts: Vec<Vec<f32>> = match &places {

@@ -5,7 +5,10 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tenon::netlist::{AttributeKey, Netlist, Op, OpKind, Source, read};
-use tenon::{Control, ErrorKind, NetlistTest, QueueAgreement, Result, test_netlist};
+use tenon::{
+    Control, ErrorKind, NetlistJob, NetlistTest, QueueAgreement, Result, Tensor, run_netlist,
+    test_netlist,
+};
 
 /// A product of eight tiles a sum, whose two orders of adding differ in the last bits.
 fn product(config: &str) -> Source {
@@ -92,6 +95,149 @@ fn queues_on_several_devices_are_fed_by_their_name() {
     let names: Vec<&str> = queues.iter().map(|queue| queue.name.as_str()).collect();
     assert_eq!(names, ["y.0", "y.1"]);
     assert!(queues.iter().all(QueueAgreement::passed), "{queues:?}");
+}
+
+/// Two graphs on two devices, the second reading what the first pushes to a queue of so many
+/// entries; each takes two inputs.
+fn pipeline(entries: u32, program: &str) -> Source {
+    let shape = "grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [1, 1]";
+    let queue = |name: &str, input: &str, entries: u32, address: u32| {
+        format!(
+            "  {name}: {{type: queue, input: {input}, entries: {entries}, {shape}, df: Float32, \
+             target_device: 0, loc: dram, dram: [[0, {address:#x}]]}}\n"
+        )
+    };
+    let graph = |name: &str, device: u32, op: &str, input: &str| {
+        format!(
+            "  {name}:\n    target_device: {device}\n    input_count: 2\n    {op}: {{type: nop, \
+             grid_loc: [0, 0], inputs: [{input}], in_df: [Float32], acc_df: Float32, out_df: Float32, \
+             intermed_df: Float32, ublock_order: r, buf_size_mb: 2, math_fidelity: HiFi4, {shape}}}\n"
+        )
+    };
+    let text = format!(
+        "devices: {{arch: blackhole}}\nqueues:\n{}{}{}graphs:\n{}{}programs:\n  - run:\n    - var: \
+         {{$zero: 0, $two: 2, $three: 3}}\n{program}",
+        queue("x", "HOST", 8, 0x1000_0000),
+        queue("q", "one", entries, 0x2000_0000),
+        queue("y", "two", 8, 0x3000_0000),
+        graph("first", 0, "one", "x"),
+        graph("second", 1, "two", "q"),
+    );
+    Source::new("pipeline.yaml", text)
+}
+
+/// An execute of `graph` that reads `queue` from the pointer in a variable.
+fn execute(graph: &str, queue: &str, from: &str, rest: &str) -> String {
+    format!(
+        "    - execute: {{graph_name: {graph}, queue_settings: {{{queue}: {{prologue: false, \
+         epilogue: false, zero: false, rd_ptr_local: {from}, rd_ptr_global: $zero{rest}}}}}}}\n"
+    )
+}
+
+/// The first numbers of all entries of `y`; entry i of `x` is full of i.
+fn entries_of_y(source: &Source) -> Vec<f32> {
+    let numbers: Vec<f32> = (0..8u8).flat_map(|i| [f32::from(i); 1024]).collect();
+    let x = Tensor::from_slice([8, 1, 32, 32], &numbers).unwrap();
+    let job = NetlistJob {
+        inputs: [("x".to_owned(), x)].into(),
+        ..NetlistJob::default()
+    };
+    let outcome = run_netlist(source, &job, &Control::new()).unwrap();
+    let y = outcome.outputs["y"].as_slice::<f32>().unwrap();
+    y.chunks(1024).map(|entry| entry[0]).collect()
+}
+
+/// Executes on devices of their own that follow each other run input by input: the queue between
+/// them needs room for one.
+#[test]
+fn devices_apart_run_together() {
+    let first = execute("first", "x", "$zero", "");
+    let streams = "    - execute: {graph_name: second}\n";
+    let source = pipeline(1, &(first.clone() + streams));
+    assert_eq!(entries_of_y(&source), [0.0, 1.0]);
+    assert!(tested(&source, &Control::new()).unwrap()[0].passed());
+    // An instruction between them ends the first.
+    let between = first + "    - varinst: [$two, set, 2]\n" + streams;
+    let error = tested(&pipeline(1, &between), &Control::new()).unwrap_err();
+    assert!(error.to_string().contains("queue 'q' is full"), "{error}");
+}
+
+/// The second reads an entry that the first pushes with its last input: both cannot run input by
+/// input, and run one after the other.
+#[test]
+fn what_starves_together_runs_one_after_the_other() {
+    let program = execute("first", "x", "$zero", "")
+        + &execute("first", "x", "$two", "")
+        + &execute("second", "q", "$three", ", rd_ptr_autoinc: 0");
+    let source = pipeline(4, &program);
+    assert_eq!(entries_of_y(&source), [3.0, 3.0]);
+    assert!(tested(&source, &Control::new()).unwrap()[0].passed());
+}
+
+/// A row of tiles is written and seen as a column of them: the blocking says where in memory a
+/// tile lies.
+#[test]
+fn a_ram_is_seen_in_another_blocking() {
+    let ram = |name: &str, input: &str, mblock: &str, rest: &str| {
+        format!(
+            "  {name}: {{type: ram, input: {input}, entries: 1, grid_size: [1, 1], t: 1, mblock: \
+             {mblock}, ublock: [1, 1], df: Float32, target_device: 0, loc: dram, dram: [[1, \
+             0x10000000]]{rest}}}\n"
+        )
+    };
+    let queue = |name: &str, input: &str, mblock: &str, address: u32| {
+        format!(
+            "  {name}: {{type: queue, input: {input}, entries: 1, grid_size: [1, 1], t: 1, mblock: \
+             {mblock}, ublock: [1, 1], df: Float32, target_device: 0, loc: dram, dram: [[0, \
+             {address:#x}]]}}\n"
+        )
+    };
+    let graph = |name: &str, op: &str, input: &str, mblock: &str| {
+        format!(
+            "  {name}:\n    target_device: 0\n    input_count: 1\n    {op}: {{type: nop, grid_loc: \
+             [0, 0], grid_size: [1, 1], inputs: [{input}], in_df: [Float32], acc_df: Float32, out_df: \
+             Float32, intermed_df: Float32, ublock_order: r, buf_size_mb: 2, math_fidelity: HiFi4, t: \
+             1, mblock: {mblock}, ublock: [1, 1]}}\n"
+        )
+    };
+    let text = [
+        "devices: {arch: blackhole}\nqueues:\n".to_owned(),
+        queue("x", "HOST", "[1, 2]", 0x1000_0000),
+        ram("wide", "write", "[1, 2]", ""),
+        ram("tall", "HOST", "[2, 1]", ", alias: wide"),
+        queue("y", "read", "[2, 1]", 0x2000_0000),
+        "graphs:\n".to_owned(),
+        graph("writes", "write", "x", "[1, 2]"),
+        graph("reads", "read", "tall", "[2, 1]"),
+        "programs:\n  - run:\n    - var: {$zero: 0}\n    - execute: {graph_name: writes, \
+         queue_settings: {x: {prologue: false, epilogue: false, zero: false, rd_ptr_local: $zero, \
+         rd_ptr_global: $zero}, wide: {prologue: false, epilogue: false, zero: false, rd_ptr_global: \
+         $zero, wr_ptr_global: $zero}}}\n    - execute: {graph_name: reads, queue_settings: {tall: \
+         {prologue: true, epilogue: false, zero: false, rd_ptr_global: $zero, wr_ptr_global: $zero, \
+         read_only: true}}}\n"
+            .to_owned(),
+    ];
+    let source = Source::new("views.yaml", text.concat());
+    let numbers: Vec<f32> = (0..2048u16).map(f32::from).collect();
+    let job = NetlistJob {
+        inputs: [(
+            "x".to_owned(),
+            Tensor::from_slice([1, 1, 32, 64], &numbers).unwrap(),
+        )]
+        .into(),
+        ..NetlistJob::default()
+    };
+    let outcome = run_netlist(&source, &job, &Control::new()).unwrap();
+    // The second tile of a row of 64 numbers, below the first.
+    let y = outcome.outputs["y"].as_slice::<f32>().unwrap();
+    let wanted = |row: usize, column: usize| (row % 32 * 64 + row / 32 * 32 + column) as f32;
+    assert!((0..64).all(|row| (0..32).all(|column| y[row * 32 + column] == wanted(row, column))));
+    assert!(
+        tested(&source, &Control::new())
+            .unwrap()
+            .iter()
+            .all(QueueAgreement::passed)
+    );
 }
 
 /// Arithmetic that a sample may cost in the tests that always run, in multiplications.

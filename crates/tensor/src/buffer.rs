@@ -208,6 +208,14 @@ impl Buffer {
         })
     }
 
+    /// The memory to be written again, where it is owned, this is all of it, and nobody shares it.
+    pub fn into_mut(self) -> Option<BufferMut> {
+        match Arc::into_inner(self.memory)? {
+            Memory::Owned(owned) if self.range == (0..owned.len) => Some(owned),
+            _ => None,
+        }
+    }
+
     /// The elements, if aligned for them and a whole number of them.
     pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
         let count = whole::<T>(self)?;
@@ -283,6 +291,20 @@ mod tests {
         assert!(buffer.slice(4..13).is_none());
         assert!(buffer.slice(1..5).unwrap().as_slice::<f32>().is_none());
         assert_eq!(buffer.as_ptr() as usize % ALIGNMENT, 0);
+    }
+
+    #[test]
+    fn memory_that_nobody_shares_is_written_again() {
+        let mut buffer = BufferMut::zeroed(8).unwrap();
+        buffer[3] = 9;
+        let buffer = buffer.freeze();
+        let part = buffer.slice(0..4).unwrap();
+        assert!(buffer.clone().into_mut().is_none());
+        drop(buffer);
+        assert!(part.clone().into_mut().is_none());
+        assert!(part.into_mut().is_none());
+        let whole = BufferMut::copy_of(&[1, 2, 3]).unwrap().freeze();
+        assert_eq!(whole.into_mut().unwrap()[..], [1, 2, 3]);
     }
 
     #[test]

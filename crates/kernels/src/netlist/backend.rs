@@ -1,5 +1,6 @@
 //! Backends' kernels under ops of netlists: a workload made when the shapes are first seen.
 
+use super::spare;
 use super::tensor::{TileTensor, wrong_shape};
 use std::sync::{Arc, Mutex, PoisonError};
 use tenon_backend::{
@@ -45,9 +46,12 @@ impl Operator {
         let bound = self.bound(inputs, output)?;
         let inputs: Vec<Option<&Tensor>> = inputs.iter().map(|&tensor| Some(tensor)).collect();
         let outputs = [Some(bound.output.clone())];
-        let mut operands = OwnedOperands::new(&inputs, &outputs, bound.scratch)?;
+        let mut operands =
+            OwnedOperands::with_memory(&inputs, &outputs, bound.scratch, spare::take)?;
         operands.execute(&*bound.workload)?;
-        let made = operands.into_outputs()?.pop().flatten();
+        let (mut made, scratch) = operands.into_parts()?;
+        spare::give(scratch);
+        let made = made.pop().flatten();
         made.ok_or_else(|| Error::new(ErrorKind::Internal, "a workload without an output"))
     }
 
@@ -172,7 +176,7 @@ pub(super) fn first_slices(from: &TileTensor, t: usize) -> Result<TileTensor> {
 pub(super) fn slices_of(from: &TileTensor, first: usize, tiles: [usize; 3]) -> Result<TileTensor> {
     let [_, rows, columns] = from.shape();
     let slice = rows * columns;
-    TileTensor::build(tiles, from.tile(), |to| {
+    TileTensor::build_whole(tiles, from.tile(), |to| {
         to.copy_from_slice(&from.values()[first * slice..][..tiles[0] * slice]);
         Ok(())
     })

@@ -6,34 +6,21 @@ use super::tensor::{TileTensor, map, wrong_shape, zip};
 use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
 
-type Combine = fn(f32, f32) -> f32;
-
 pub(super) fn kernels() -> Vec<KernelDef> {
-    let plain: [(&'static str, &'static str, Combine); 4] = [
-        ("netlist.add", "a + b.", |a, b| a + b),
-        ("netlist.subtract", "a - b.", |a, b| a - b),
-        (
+    let mut kernels = vec![
+        plain("netlist.add", "a + b.", |a, b| a + b),
+        plain("netlist.subtract", "a - b.", |a, b| a - b),
+        plain(
             "netlist.multiply",
             "a * b; 0 where either is 0, even beside infinity.",
             product,
         ),
-        (
+        plain(
             "netlist.maximum",
             "The larger.",
             |a, b| if a < b { b } else { a },
         ),
     ];
-    let mut kernels: Vec<KernelDef> = plain
-        .into_iter()
-        .map(|(name, doc, combine)| {
-            tensor_kernel(name, 2, doc, move |_| {
-                Ok(Box::new(move |operands| {
-                    let (a, b) = two(operands)?;
-                    zip(a, b, combine)
-                }))
-            })
-        })
-        .collect();
     let scaled: [(&'static str, &'static str, bool); 3] = [
         (
             "netlist.quantization",
@@ -53,6 +40,20 @@ pub(super) fn kernels() -> Vec<KernelDef> {
         }),
     );
     kernels
+}
+
+/// A kernel of two operands; each formula is compiled by itself, into a loop of vectors.
+fn plain(
+    name: &'static str,
+    doc: &'static str,
+    combine: impl Fn(f32, f32) -> f32 + Copy + Send + Sync + 'static,
+) -> KernelDef {
+    tensor_kernel(name, 2, doc, move |_| {
+        Ok(Box::new(move |operands| {
+            let (a, b) = two(operands)?;
+            zip(a, b, combine)
+        }))
+    })
 }
 
 /// Exactly 0 if either operand is 0 (facts 3.1).

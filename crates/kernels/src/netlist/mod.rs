@@ -19,6 +19,7 @@ mod program;
 mod queue;
 mod reduce;
 mod run;
+mod spare;
 mod sparse;
 mod splice;
 mod tensor;

@@ -248,7 +248,7 @@ impl Table {
         let columns = from.tiles()[2];
         let (values, stride) = (from.values(), columns * width);
         let row = self.tiles[2] * tile[0] * tile[1];
-        TileTensor::build(self.tiles, tile, |to| {
+        TileTensor::build_whole(self.tiles, tile, |to| {
             for_each_chunk(to, row, |index, to| {
                 let line = to.len() / tile[0].max(1);
                 for run in &runs[index] {

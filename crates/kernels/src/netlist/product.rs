@@ -104,7 +104,7 @@ pub(super) fn biased(product: &TileTensor, bias: &TileTensor, integer: bool) -> 
     same_shape(product, bias)?;
     let (height, line) = (product.tile()[0], product.shape()[2]);
     let (values, bias) = (product.values(), bias.values());
-    TileTensor::build(product.tiles(), product.tile(), |to| {
+    TileTensor::build_whole(product.tiles(), product.tile(), |to| {
         for_each_chunk(to, line, |y, to| {
             let values = &values[y * line..][..line];
             let bias = &bias[(y - y % height) * line..][..line];
@@ -190,7 +190,7 @@ fn columns_of(from: &TileTensor, first: usize, count: usize) -> Result<TileTenso
     let [t, rows, _] = from.tiles();
     let (width, line) = (from.tile()[1], from.shape()[2]);
     let values = from.values();
-    TileTensor::build([t, rows, count], from.tile(), |to| {
+    TileTensor::build_whole([t, rows, count], from.tile(), |to| {
         for_each_chunk(to, count * width, |y, to| {
             to.copy_from_slice(&values[y * line + first * width..][..to.len()]);
         });
@@ -203,7 +203,7 @@ fn rows_of(from: &TileTensor, first: usize, count: usize) -> Result<TileTensor> 
     let [t, rows, columns] = from.tiles();
     let (height, line) = (from.tile()[0], from.shape()[2]);
     let values = from.values();
-    TileTensor::build([t, count, columns], from.tile(), |to| {
+    TileTensor::build_whole([t, count, columns], from.tile(), |to| {
         let slice = count * height * line;
         for_each_chunk(to, slice, |z, to| {
             let start = (z * rows + first) * height * line;

@@ -1,5 +1,6 @@
 //! The tensors that netlist kernels hand to each other.
 
+use super::spare;
 use std::sync::Mutex;
 use tenon_base::{Error, ErrorKind, Result, pool};
 use tenon_executor::Opaque;
@@ -17,7 +18,17 @@ const GRAIN: usize = 1 << 14;
 pub struct TileTensor {
     tiles: [usize; 3],
     tile: [usize; 2],
-    data: Tensor,
+    /// There until it is dropped.
+    data: Option<Tensor>,
+}
+
+impl Drop for TileTensor {
+    fn drop(&mut self) {
+        let data = self.data.take();
+        if let Some(memory) = data.and_then(|data| data.into_buffer().into_mut()) {
+            spare::give(memory);
+        }
+    }
 }
 
 impl Opaque for TileTensor {
@@ -32,13 +43,31 @@ impl TileTensor {
         fill: impl FnOnce(&mut [f32]) -> Result<()>,
     ) -> Result<Self> {
         let ty = tensor_type(tiles, tile)?;
-        let mut buffer = BufferMut::zeroed(ty.bytes())?;
+        let buffer = spare::take_zeroed(ty.bytes())?;
+        Self::of(tiles, tile, ty, buffer, fill)
+    }
+
+    /// A tensor all of whose elements `fill` writes; they are anything before.
+    pub(super) fn build_whole(
+        tiles: [usize; 3],
+        tile: [usize; 2],
+        fill: impl FnOnce(&mut [f32]) -> Result<()>,
+    ) -> Result<Self> {
+        let ty = tensor_type(tiles, tile)?;
+        let buffer = spare::take(ty.bytes())?;
+        Self::of(tiles, tile, ty, buffer, fill)
+    }
+
+    fn of(
+        tiles: [usize; 3],
+        tile: [usize; 2],
+        ty: TensorType,
+        mut buffer: BufferMut,
+        fill: impl FnOnce(&mut [f32]) -> Result<()>,
+    ) -> Result<Self> {
         fill(buffer.as_slice_mut::<f32>().unwrap_or_default())?;
-        Ok(Self {
-            tiles,
-            tile,
-            data: Tensor::new(ty, buffer.freeze())?,
-        })
+        let data = Some(Tensor::new(ty, buffer.freeze())?);
+        Ok(Self { tiles, tile, data })
     }
 
     /// Zeros.
@@ -62,6 +91,7 @@ impl TileTensor {
             true => data.reshaped(ty.shape().clone())?,
             false => Tensor::new(ty, BufferMut::copy_of(data.bytes())?.freeze())?,
         };
+        let data = Some(data);
         Ok(Self { tiles, tile, data })
     }
 
@@ -83,17 +113,18 @@ impl TileTensor {
 
     /// The elements.
     pub fn values(&self) -> &[f32] {
-        self.data.as_slice().unwrap_or_default()
+        self.data().as_slice().unwrap_or_default()
     }
 
     /// The elements as a tensor.
     pub fn data(&self) -> &Tensor {
-        &self.data
+        let data = self.data.as_ref();
+        data.expect("a tensor has its data until it is dropped")
     }
 
     /// The same elements, cut into tiles and slices otherwise.
     pub fn reshaped(&self, tiles: [usize; 3], tile: [usize; 2]) -> Result<Self> {
-        Self::from_tensor(tiles, tile, &self.data)
+        Self::from_tensor(tiles, tile, self.data())
     }
 
     /// The shape in words.
@@ -150,7 +181,7 @@ pub(super) fn for_each_chunk(
 /// A tensor made element by element from one.
 pub(super) fn map(a: &TileTensor, f: impl Fn(f32) -> f32 + Sync) -> Result<TileTensor> {
     let from = a.values();
-    TileTensor::build(a.tiles(), a.tile(), |to| {
+    TileTensor::build_whole(a.tiles(), a.tile(), |to| {
         for_each_chunk(to, GRAIN, |index, to| {
             let from = &from[index * GRAIN..][..to.len()];
             to.iter_mut().zip(from).for_each(|(to, &a)| *to = f(a));
@@ -167,7 +198,7 @@ pub(super) fn zip(
 ) -> Result<TileTensor> {
     same_shape(a, b)?;
     let (left, right) = (a.values(), b.values());
-    TileTensor::build(a.tiles(), a.tile(), |to| {
+    TileTensor::build_whole(a.tiles(), a.tile(), |to| {
         for_each_chunk(to, GRAIN, |index, to| {
             let start = index * GRAIN;
             let (left, right) = (&left[start..][..to.len()], &right[start..][..to.len()]);

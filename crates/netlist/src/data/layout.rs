@@ -81,12 +81,13 @@ impl QueueLayout {
     }
 
     /// For each element of an entry of `view`, a ram on the same buffers, the entry and the element
-    /// of this one that lie in the same place of memory; entries count from the first that the view
-    /// covers. `None` where the two do not hold as many elements in each buffer.
-    pub fn seen_through(&self, view: &Self) -> Option<Vec<(usize, usize)>> {
+    /// of this one that lie in the same place of memory; the view covers so many entries. `None`
+    /// where the two do not hold as many elements in each buffer.
+    pub fn seen_through(&self, view: &Self, covered: usize) -> Option<Vec<(usize, usize)>> {
         let (own, all) = (self.elements()?, view.elements()?);
-        let fits = own > 0 && all.is_multiple_of(own) && self.buffers() == view.buffers();
-        let covered = fits.then_some(all / own.max(1))?;
+        if own.checked_mul(covered) != Some(all) || self.buffers() != view.buffers() {
+            return None;
+        }
         let mut places = vec![(0, 0); all];
         for buffer in 0..self.buffers() {
             let order = self.order(buffer);
@@ -336,15 +337,16 @@ mod tests {
         };
         let tall = layout("grid_size: [1, 1], t: 1, mblock: [4, 1], ublock: [1, 1]");
         let wide = layout("grid_size: [1, 1], t: 1, mblock: [1, 4], ublock: [1, 1]");
-        let places = tall.seen_through(&wide).unwrap();
+        let places = tall.seen_through(&wide, 1).unwrap();
         // Row 2, column 37 of the wide one is in its second tile, which is the tall one's second.
         assert_eq!(places[2 * 128 + 37], (0, (32 + 2) * 32 + 5));
         let one = layout("grid_size: [1, 1], t: 1, mblock: [2, 1], ublock: [1, 1]");
-        let places = one.seen_through(&wide).unwrap();
+        let places = one.seen_through(&wide, 2).unwrap();
         assert_eq!(places[2 * 128 + 37], (0, (32 + 2) * 32 + 5));
         assert_eq!(places[2 * 128 + 101], (1, (32 + 2) * 32 + 5));
         let split = layout("grid_size: [1, 2], t: 1, mblock: [1, 2], ublock: [1, 1]");
-        assert!(split.seen_through(&wide).is_none());
+        assert!(one.seen_through(&wide, 1).is_none());
+        assert!(split.seen_through(&wide, 1).is_none());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 use super::*;
-use tenon_netlist::DataFormat;
+use tenon_netlist::data::QueueLayout;
+use tenon_netlist::{DataFormat, UblockOrder};
 
 fn spec(name: &str, is_ram: bool, entries: usize, t: usize, of: Option<&str>) -> QueueSpec {
     QueueSpec {
@@ -61,6 +62,43 @@ fn views_share_the_memory_of_the_ram_with_most_entries() {
     machine.put("parts", 0, entry(&[8.0, 9.0])).unwrap();
     let whole = machine.read("whole", &control).unwrap();
     assert_eq!(whole.values(), [8.0, 9.0, 3.0, 4.0]);
+}
+
+/// Memory of 4 tiles: one column of them, and seen as a row.
+#[test]
+fn a_view_of_another_shape_sees_the_tiles_of_memory() {
+    let machine = Machine::new(MachineLimits::default());
+    let shaped = |name: &str, rows: usize, columns: usize, of: Option<&str>| {
+        let pairs = [[1, 1], [rows, columns], [1, 1], [1, 2]];
+        machine
+            .declare(QueueSpec {
+                tiles: [1, rows, columns],
+                tile: [1, 2],
+                layout: Some(QueueLayout::of_tiles(pairs, 1, UblockOrder::Row)),
+                ..spec(name, true, 1, 1, of)
+            })
+            .unwrap();
+    };
+    shaped("tall", 4, 1, None);
+    shaped("wide", 2, 2, Some("tall"));
+    let numbers: Vec<f32> = (0..8u8).map(f32::from).collect();
+    let tall = TileTensor::build([1, 4, 1], [1, 2], |to| {
+        to.copy_from_slice(&numbers);
+        Ok(())
+    });
+    machine.put("tall", 0, tall.unwrap()).unwrap();
+    // Tiles of two numbers in a row: their order in memory is that of both.
+    let wide = machine.slot("wide", 0).unwrap().unwrap();
+    assert_eq!((wide.tiles(), wide.values()), ([1, 2, 2], &numbers[..]));
+    let wider = TileTensor::build([1, 2, 2], [1, 2], |to| {
+        to.copy_from_slice(&[9.0; 8]);
+        Ok(())
+    });
+    machine
+        .write("wide", wider.unwrap(), &Control::new())
+        .unwrap();
+    let tall = machine.read("tall", &Control::new()).unwrap();
+    assert_eq!((tall.tiles(), tall.values()), ([1, 4, 1], &[9.0; 8][..]));
 }
 
 #[test]
