@@ -98,7 +98,8 @@ impl Lowering<'_> {
                     .attribute(format!("inputs{index}"), i64::from(part.inputs))
                     .attribute(format!("reads{index}"), names_attribute(&part.reads))
                     .attribute(format!("graphs{index}"), names_attribute(&part.graphs))
-                    .function("epoch", part.function);
+                    // References stand in the order of their names.
+                    .function(format!("epoch{index:05}"), part.function);
             }
             kernel
         });
