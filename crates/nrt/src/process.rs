@@ -95,6 +95,8 @@ entry! {
         start()?;
         if let Err(error) = inspect::begin_with_process() {
             end();
+            // It was never started, as far as the caller knows.
+            STATE.store(NEVER, Ordering::Release);
             return Err(error);
         }
         let [fw, fal] = versions;

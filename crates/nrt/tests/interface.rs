@@ -481,13 +481,11 @@ fn packages_of_other_compilers_are_refused_with_a_reason() {
     let mut seen = 0;
     for file in files.filter(|path| path.extension().is_some_and(|end| end == "neff")) {
         let ran = place.run(&program, &[file.to_str().unwrap()], &[]).done();
-        assert_eq!(ran.out.trim(), "0 10", "{}", ran.err);
+        // Features that are not known, or programs of an accelerator's engines.
+        let status = if ran.err.contains("bit 11") { 10 } else { 2 };
+        assert_eq!(ran.out.trim(), format!("0 {status}"), "{}", ran.err);
         assert!(ran.err.contains("ERROR  NRT:nrt_load"), "{}", ran.err);
-        assert!(
-            ran.err.contains("PE.bin") || ran.err.contains("bit 11"),
-            "{}",
-            ran.err
-        );
+        assert!(status == 10 || ran.err.contains("PE.bin"), "{}", ran.err);
         seen += 1;
     }
     assert!(seen > 0);
