@@ -76,11 +76,16 @@ impl Mover<'_> {
     fn pad_from_inside(&self, mode: &str) -> Result<Vec<Descriptor>, Refused> {
         let (from, to) = (self.input(0)?, self.output(0)?);
         let rank = to.ty.shape().len();
-        let mut axes = Vec::with_capacity(rank);
+        let (mut axes, mut total) = (Vec::with_capacity(rank), 1usize);
         for (axis, [before, after]) in self.pads(rank)?.into_iter().enumerate() {
-            axes.push(parts(mode, from.ty.shape()[axis], before, after)?);
+            let (extent, padded) = (from.ty.shape()[axis], to.ty.shape()[axis]);
+            let parts = parts(mode, extent, before, after)?;
+            if parts.iter().map(|part| part.count).sum::<usize>() != padded {
+                return Err("the pads do not fit".into());
+            }
+            total = total.saturating_mul(parts.len());
+            axes.push(parts);
         }
-        let total = axes.iter().map(Vec::len).product::<usize>();
         if total > MAX_DESCRIPTORS {
             return Err(format!("it would take {total} descriptors"));
         }
@@ -135,6 +140,10 @@ fn parts(mode: &str, extent: usize, before: i64, after: i64) -> Result<Vec<Part>
         "wrap" => (extent, extent.saturating_sub(before), 0, 1),
         _ => return Err(format!("descriptors do not pad by mode {mode}")),
     };
+    let whole = before.checked_add(extent);
+    if whole.and_then(|sum| sum.checked_add(after)).is_none() {
+        return Err("a pad is too large".into());
+    }
     if before.max(after) > most || (extent == 0 && before + after > 0) {
         return Err(format!(
             "a pad by mode {mode} is larger than what it repeats"
