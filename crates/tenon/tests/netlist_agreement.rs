@@ -2,7 +2,9 @@
 //! ones.
 #![allow(clippy::print_stderr, reason = "a test says what it leaves out")]
 
-use std::path::{Path, PathBuf};
+mod common;
+
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tenon::netlist::{AttributeKey, Netlist, Op, OpKind, Source, read};
 use tenon::{
@@ -262,15 +264,8 @@ fn slow_samples_agree() {
 
 /// Tests the samples of a wanted cost; the others.
 fn agree(wanted: impl Fn(u64) -> bool, each: Duration) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    match std::env::var_os("TENON_EXTRA_DATA") {
-        Some(folder) => collect(&Path::new(&folder).join("netlists"), &mut files),
-        None => eprintln!("skipped: TENON_EXTRA_DATA does not name a folder of netlists"),
-    }
-    files.retain(|path| !path.iter().any(|part| part == "error_tests"));
-    files.sort();
     let (mut left_out, mut failures) = (Vec::new(), Vec::new());
-    for path in files {
+    for path in common::samples() {
         let source = Source::new(&path, std::fs::read_to_string(&path).unwrap());
         if !wanted(cost(&read(&source).netlist)) {
             left_out.push(path);
@@ -314,20 +309,4 @@ fn cost(netlist: &Netlist) -> u64 {
         elements(&queue.blocking).saturating_mul(16 * entries)
     });
     ops.chain(queues).fold(0, u64::saturating_add)
-}
-
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    for path in std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-    {
-        if path.is_dir() {
-            collect(&path, files);
-        } else if path
-            .extension()
-            .is_some_and(|extension| extension == "yaml")
-        {
-            files.push(path);
-        }
-    }
 }

@@ -1,8 +1,10 @@
 //! Netlists that run: against arithmetic by hand and by NumPy, wrong programs, real netlists.
 #![allow(clippy::print_stderr, reason = "a test says why it skips")]
 
+mod common;
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tenon::netlist::Source;
@@ -406,17 +408,10 @@ fn large_samples_run() {
 const KNOWN: &[(&str, &str)] = &[];
 
 fn run_samples(wanted: impl Fn(u64) -> bool) {
-    let Some(folder) = std::env::var_os("TENON_EXTRA_DATA") else {
-        eprintln!("skipped: TENON_EXTRA_DATA does not name a folder of netlists");
-        return;
-    };
-    let mut files = Vec::new();
-    collect(&Path::new(&folder).join("netlists"), &mut files);
-    files.sort();
     let mut failures = Vec::new();
-    for path in files {
+    for path in common::samples() {
         let size = path.metadata().unwrap().len();
-        if !wanted(size) || path.iter().any(|part| part == "error_tests") {
+        if !wanted(size) {
             continue;
         }
         let source = Source::new(&path, std::fs::read_to_string(&path).unwrap());
@@ -436,20 +431,4 @@ fn run_samples(wanted: impl Fn(u64) -> bool) {
         failures.len(),
         failures.join("\n")
     );
-}
-
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    for path in std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-    {
-        if path.is_dir() {
-            collect(&path, files);
-        } else if path
-            .extension()
-            .is_some_and(|extension| extension == "yaml")
-        {
-            files.push(path);
-        }
-    }
 }

@@ -21,23 +21,32 @@ fn check(suite: &Suite) {
     );
 }
 
-#[test]
-fn the_page_tells_of_arm_nn() {
+/// The cases of Arm NN, where they are there.
+fn arm_nn() -> Option<Suite> {
     let Some(folder) = std::env::var_os("TENON_EXTRA_DATA").map(PathBuf::from) else {
         println!("skipped: TENON_EXTRA_DATA is not set");
-        return;
+        return None;
     };
-    let file = folder.join("armnn-cases/cases.jsonl.gz");
-    check(&armnn::suite(&file).unwrap());
+    Some(armnn::suite(&folder.join("armnn-cases/cases.jsonl.gz")).unwrap())
+}
+
+/// The node tests of ONNX, where there is a Python that makes them.
+fn onnx() -> Option<Suite> {
+    let Some(python) = std::env::var_os("TENON_PYTHON").map(PathBuf::from) else {
+        println!("skipped: TENON_PYTHON is not set");
+        return None;
+    };
+    Some(onnx_node::suite(&python).unwrap())
+}
+
+#[test]
+fn the_page_tells_of_arm_nn() {
+    arm_nn().iter().for_each(check);
 }
 
 #[test]
 fn the_page_tells_of_onnx() {
-    let Some(python) = std::env::var_os("TENON_PYTHON").map(PathBuf::from) else {
-        println!("skipped: TENON_PYTHON is not set");
-        return;
-    };
-    check(&onnx_node::suite(&python).unwrap());
+    onnx().iter().for_each(check);
 }
 
 /// The registry of a folder with the three example libraries: `CpuRef` as one, which takes the
@@ -72,12 +81,12 @@ fn verdicts(report: &Report) -> Vec<serde_json::Value> {
     rows.map(|row| serde_json::to_value(row).unwrap()).collect()
 }
 
-/// The cases that `filter` accepts, on the backends of the libraries: `CpuRef` as one does what it
-/// does built in, case by case; the others fail nothing and compute something themselves.
-fn check_libraries(suite: &Suite, filter: &str) {
+/// A suite on the backends of the libraries: `CpuRef` as one does what it does built in, case by
+/// case; the others fail nothing and compute something themselves.
+fn check_libraries(suite: &Suite) {
     let loaded = libraries();
     let on = |registry: &Registry, id: &'static str| {
-        suite.run(&Runner::new(registry, BackendId::new(id)), filter)
+        suite.run(&Runner::new(registry, BackendId::new(id)), "")
     };
     let (there, here) = (
         on(&loaded, "CpuRef"),
@@ -103,19 +112,10 @@ fn check_libraries(suite: &Suite, filter: &str) {
 
 #[test]
 fn arm_nn_on_backends_of_libraries() {
-    let Some(folder) = std::env::var_os("TENON_EXTRA_DATA").map(PathBuf::from) else {
-        println!("skipped: TENON_EXTRA_DATA is not set");
-        return;
-    };
-    let file = folder.join("armnn-cases/cases.jsonl.gz");
-    check_libraries(&armnn::suite(&file).unwrap(), "");
+    arm_nn().iter().for_each(check_libraries);
 }
 
 #[test]
 fn onnx_on_backends_of_libraries() {
-    let Some(python) = std::env::var_os("TENON_PYTHON").map(PathBuf::from) else {
-        println!("skipped: TENON_PYTHON is not set");
-        return;
-    };
-    check_libraries(&onnx_node::suite(&python).unwrap(), "");
+    onnx().iter().for_each(check_libraries);
 }
