@@ -3,7 +3,7 @@
 
 use crate::finding::{Finding, Findings};
 use crate::mend::{Problem, Stored, What};
-use crate::{KeyPath, Package, locate, name, rule};
+use crate::{KeyPath, Package, locate, rule};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ pub(crate) fn read_by<T: Stored + DeserializeOwned>(
     parse: impl FnOnce(&[u8]) -> serde_json::Result<T>,
 ) -> Option<T> {
     let bytes = package.member(name)?;
-    if let Ok(value) = name::sharing(|| parse(&bytes)) {
+    if let Ok(value) = parse(&bytes) {
         return Some(value);
     }
     let mut problems = Findings::with_limit(usize::MAX);

@@ -1,12 +1,11 @@
-//! Names inside JSON members: queue sets, variables, types. A member repeats a few of them a
-//! million times, so that equal ones of one member share their memory.
+//! Names inside JSON members: queue sets, variables, types. A member may hold millions of them, one
+//! beside the other as they are read: looking for equal ones to share takes longer than memory of
+//! their own, for the table of known names does not fit into a cache.
 
 use arcstr::ArcStr;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Borrow;
-use std::cell::RefCell;
-use std::collections::HashSet;
 use std::fmt;
 use std::ops::Deref;
 
@@ -14,45 +13,10 @@ use std::ops::Deref;
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(ArcStr);
 
-/// Its hash is seeded and short: a name is looked up at every place where it stands.
-type Names = HashSet<Name, foldhash::fast::RandomState>;
-
-thread_local! {
-    /// The names of the member that is being read, while [`sharing`] runs.
-    static KNOWN: RefCell<Option<Names>> = const { RefCell::new(None) };
-}
-
-/// Runs `read`, in which equal names share their memory.
-pub(crate) fn sharing<R>(read: impl FnOnce() -> R) -> R {
-    /// Puts back what was known around it.
-    struct Restore(Option<Names>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            KNOWN.set(self.0.take());
-        }
-    }
-    let _restore = Restore(KNOWN.replace(Some(Names::default())));
-    read()
-}
-
 impl Name {
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-
-    fn shared(text: &str) -> Self {
-        KNOWN.with_borrow_mut(|known| {
-            let Some(known) = known else {
-                return Name(text.into());
-            };
-            if let Some(name) = known.get(text) {
-                return name.clone();
-            }
-            let name = Name(text.into());
-            known.insert(name.clone());
-            name
-        })
     }
 }
 
@@ -130,7 +94,7 @@ impl<'de> Deserialize<'de> for Name {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Name, E> {
-                Ok(Name::shared(text))
+                Ok(Name::from(text))
             }
         }
 
@@ -143,12 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_names_of_one_member_share_their_memory() {
-        let read = || serde_json::from_str::<[Name; 2]>(r#"["a","a"]"#).unwrap();
-        let [a, b] = sharing(read);
-        assert!(ArcStr::ptr_eq(&a.0, &b.0));
-        let [a, b] = read();
-        assert!(a == b && !ArcStr::ptr_eq(&a.0, &b.0));
+    fn an_absent_name_takes_no_more_room() {
         assert_eq!(size_of::<Option<Name>>(), 8);
     }
 }

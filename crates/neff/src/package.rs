@@ -152,7 +152,7 @@ impl Package {
     /// A JSON member as a typed value.
     pub fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
         let bytes = self.require(name)?;
-        crate::name::sharing(|| serde_json::from_slice(&bytes)).map_err(|error| {
+        serde_json::from_slice(&bytes).map_err(|error| {
             let text = error.to_string();
             // The position is told as the place; serde_json appends it to its text.
             let text = text

@@ -4,7 +4,7 @@
 //! one: pieces that are read whole, with one comma between them, are the list that reading from
 //! the front gives. What does not come out so is left to the ordinary reader, and to its errors.
 
-use crate::{Engine, Trigger, locate, name};
+use crate::{Engine, Trigger, locate};
 use serde_json::Deserializer;
 use std::sync::Mutex;
 use tenon_base::pool;
@@ -12,13 +12,16 @@ use tenon_base::pool;
 /// Texts below this length are not worth a second thread.
 const LONG: usize = 1 << 20;
 
+/// Pieces for each thread, so that threads of unequal speed end together.
+const PIECES: usize = 4;
+
 /// How much of a trigger's beginning is compared.
 const BEGINNING: usize = 16;
 
 impl Engine {
     /// Reads the text of a member.
     pub(crate) fn from_slice(text: &[u8]) -> serde_json::Result<Self> {
-        let in_pieces = (text.len() >= LONG).then(|| in_pieces(text, pool::threads()));
+        let in_pieces = (text.len() >= LONG).then(|| in_pieces(text, pool::threads() * PIECES));
         match in_pieces.flatten() {
             Some(engine) => Ok(engine),
             None => serde_json::from_slice(text),
@@ -36,7 +39,7 @@ fn in_pieces(text: &[u8], count: usize) -> Option<Engine> {
     let pieces: Vec<Mutex<Option<Piece>>> = starts.iter().map(|_| Mutex::default()).collect();
     pool::for_each(starts.len(), |index| {
         let next = starts.get(index + 1).copied();
-        let piece = name::sharing(|| piece(text, starts[index], next));
+        let piece = piece(text, starts[index], next);
         if let Ok(mut slot) = pieces[index].lock() {
             *slot = piece;
         }
@@ -135,12 +138,12 @@ mod tests {
 
     #[test]
     fn pieces_are_the_whole_list() {
-        for (count, space) in [(1, ""), (2, " "), (40, "\n "), (1000, "")] {
-            let text = text(count, space);
+        for (triggers, space) in [(1, ""), (2, " "), (40, "\n "), (1000, "")] {
+            let text = text(triggers, space);
             let whole: Engine = serde_json::from_str(&text).unwrap();
-            for threads in 1..6 {
+            for count in 1..12 {
                 // A guess inside a trigger leaves it to the ordinary reader.
-                if let Some(engine) = in_pieces(text.as_bytes(), threads) {
+                if let Some(engine) = in_pieces(text.as_bytes(), count) {
                     assert_eq!(engine, whole);
                     let written = serde_json::to_string(&engine).unwrap();
                     assert_eq!(written, serde_json::to_string(&whole).unwrap());
@@ -154,8 +157,8 @@ mod tests {
         let trigger = |id: usize| format!(r#"{{"id":{id},"queue":"q","desc":[]}}"#);
         let list: Vec<String> = (0..100).map(trigger).collect();
         let text = format!(r#"{{"name":"e","dma":[{}]}}"#, list.join(","));
-        for threads in 1..6 {
-            let engine = in_pieces(text.as_bytes(), threads).unwrap();
+        for count in 1..12 {
+            let engine = in_pieces(text.as_bytes(), count).unwrap();
             assert!(engine.dma.iter().map(|it| it.id).eq(0..100));
         }
     }
@@ -167,8 +170,8 @@ mod tests {
             let at = at % text.len();
             text[at] = byte;
             let whole = serde_json::from_slice::<Engine>(&text);
-            for threads in 1..4 {
-                if let Some(engine) = in_pieces(&text, threads) {
+            for count in 1..8 {
+                if let Some(engine) = in_pieces(&text, count) {
                     prop_assert_eq!(&engine, whole.as_ref().unwrap());
                 }
             }
