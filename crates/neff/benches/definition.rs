@@ -90,17 +90,18 @@ fn package() -> Package {
     Package::from_buffer(buffer, &Limits::default(), &Control::new()).expect("a package")
 }
 
-#[divan::bench(sample_count = 3, sample_size = 1)]
+// Each sample has a package of its own, as a command that reads one has.
+
+#[divan::bench(sample_count = 5, sample_size = 1)]
 fn parse(bencher: Bencher) {
-    let package = package();
-    bencher.bench_local(|| Structure::read(&package).expect("read"));
+    let bencher = bencher.with_inputs(package);
+    bencher.bench_local_refs(|package| Structure::read(package).expect("read"));
 }
 
-#[divan::bench(sample_count = 3, sample_size = 1)]
+#[divan::bench(sample_count = 5, sample_size = 1)]
 fn parse_and_verify(bencher: Bencher) {
-    let package = package();
-    bencher.bench_local(|| {
-        let found = verify(&package, &VerifyOptions::default(), &Control::new()).expect("checked");
+    bencher.with_inputs(package).bench_local_refs(|package| {
+        let found = verify(package, &VerifyOptions::default(), &Control::new()).expect("checked");
         assert!(found.is_good(), "{found}");
     });
 }

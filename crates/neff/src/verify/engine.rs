@@ -12,7 +12,7 @@ use tenon_base::{Result, pool};
 const SLOT: usize = 64;
 
 /// Triggers that one thread checks in one go.
-const STEP: usize = 1 << 14;
+pub(super) const STEP: usize = 1 << 14;
 
 /// The rules of an engine.
 pub(super) fn engine(check: &mut Check<'_>, part: &Part<'_>, parts: &EngineParts) -> Result<()> {
