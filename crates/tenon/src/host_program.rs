@@ -4,7 +4,6 @@ mod execute;
 mod input;
 mod inputs;
 mod kernels;
-mod output;
 mod report;
 mod rewrite;
 mod trace;
@@ -15,7 +14,6 @@ pub use execute::{Driver, ExecOptions, Execution, execute};
 pub use input::ProgramInput;
 pub use inputs::Translation;
 pub use kernels::{Kernels, kernels};
-pub use output::write_output;
 pub use rewrite::{RewriteOptions, rewrite};
 pub use translate::{Direction, TranslateOptions, translate};
 

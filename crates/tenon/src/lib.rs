@@ -33,6 +33,7 @@ mod netlist_input;
 mod netlist_picture;
 mod netlist_run;
 mod netlist_test;
+mod output;
 pub mod plugins;
 mod profiling;
 mod source;
@@ -58,6 +59,7 @@ pub use netlist_run::{
     OpRow, compile_netlist, netlist_params, run_netlist,
 };
 pub use netlist_test::{NetlistTest, QueueAgreement, test_netlist};
+pub use output::write_output;
 pub use plugins::{BackendSetup, FoundBackends, backends_with, runtime_with};
 pub use profiling::{Ceiling, ProfileRow, profile_rows};
 pub use source::Source;

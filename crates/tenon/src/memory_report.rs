@@ -105,7 +105,8 @@ impl MemoryReport {
         const TOP: f64 = 40.0;
         const HEIGHT: f64 = 440.0;
         let kernels = self.kernels.len().max(1) as f64;
-        let width = (kernels * 8.0).clamp(400.0, 1600.0);
+        // At least as wide as its title.
+        let width = (kernels * 8.0).clamp(640.0, 1600.0);
         let (right, bottom) = (LEFT + width, TOP + HEIGHT);
         let arena = self.arena_bytes as f64;
         let x = Axis::new(Side::Bottom, 0.0..=kernels, LEFT..=right, bottom).label("kernel");
@@ -114,7 +115,7 @@ impl MemoryReport {
             .numbers(|value| format!("{value:.0}"))
             .grid(right);
         let mut picture = Picture::new(right + 30.0, bottom + 50.0).title(title);
-        picture.add(Shape::text(LEFT, 22.0, title).bold());
+        picture.add(Shape::text(14.0, 22.0, title).bold());
         picture.extend(y.shapes());
         for (index, row) in self.rows.iter().enumerate() {
             let LiveRange {

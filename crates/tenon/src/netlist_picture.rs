@@ -1,5 +1,6 @@
 //! Netlists as pictures: a graph of ops from left to right, and the grid of cores below it.
 
+use crate::file_name;
 use std::collections::HashMap;
 use tenon_draw::{Anchor, Color, Picture, Shape};
 use tenon_netlist::{Device, Graph, Netlist, Op, OpKind, Queue, temporal_graphs};
@@ -23,18 +24,6 @@ pub fn netlist_pictures(netlist: &Netlist, device: &Device) -> Vec<(String, Pict
         )
     };
     groups.into_iter().map(picture).collect()
-}
-
-/// A name that is one part of a path.
-fn file_name(name: &str) -> String {
-    let allowed = |c: char| {
-        if c.is_alphanumeric() || "._-".contains(c) {
-            c
-        } else {
-            '_'
-        }
-    };
-    name.chars().map(allowed).collect()
 }
 
 /// A node of the drawn graph.

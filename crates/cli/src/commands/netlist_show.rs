@@ -10,7 +10,7 @@ use tenon::netlist::{
     Blocking, ChannelUse, Code, Device, Graph, GraphEstimate, MemoryUse, Netlist, PerformanceCheck,
     Queue,
 };
-use tenon::{Error, Result, netlist_device, netlist_pictures, netlist_source};
+use tenon::{Error, Result, netlist_device, netlist_pictures, netlist_source, write_output};
 
 pub fn show(flags: &NetlistShow) -> Result<ExitCode> {
     let (netlist, device) = open(&flags.file, flags.device.as_deref())?;
@@ -28,8 +28,7 @@ pub fn draw(flags: &NetlistDraw) -> Result<ExitCode> {
     std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, "make", error))?;
     for (name, picture) in netlist_pictures(&netlist, &device) {
         let path = folder.join(format!("{name}.svg"));
-        std::fs::write(&path, picture.to_string())
-            .map_err(|error| Error::io(&path, "write", error))?;
+        write_output(&path, picture.to_string().as_bytes())?;
         say!("{}", path.display())?;
     }
     Ok(ExitCode::SUCCESS)

@@ -3,8 +3,8 @@
 use crate::output;
 use crate::program_flags::Opt;
 use std::process::ExitCode;
-use tenon::Result;
-use tenon::host_program::{PrintOptions, ProgramInput, RewriteOptions, rewrite, write_output};
+use tenon::host_program::{PrintOptions, ProgramInput, RewriteOptions, rewrite};
+use tenon::{Result, write_output};
 
 pub fn run(flags: &Opt) -> Result<ExitCode> {
     let input = ProgramInput::open(&flags.input)?;

@@ -6,7 +6,7 @@ use crate::output::say;
 use crate::progress;
 use crate::table::{Table, duration};
 use serde_json::json;
-use tenon::{Ceiling, Error, ExecuteOptions, ProfileRow, Recording, Result};
+use tenon::{Ceiling, ExecuteOptions, ProfileRow, Recording, Result, write_output};
 
 /// Executions before those that count.
 const WARM_UP: usize = 3;
@@ -51,7 +51,7 @@ pub fn run(flags: &Profile) -> Result<()> {
         };
         bindings.execute(options)?;
         let text = recording.json(model.name());
-        std::fs::write(path, text).map_err(|error| Error::io(path, "write", error))?;
+        write_output(path, text.as_bytes())?;
     }
     let ceiling = Ceiling::measure(flags.threads.unwrap_or(tenon::threads()));
     let rows = tenon::profile_rows(&profile, &ceiling);

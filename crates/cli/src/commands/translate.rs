@@ -3,10 +3,8 @@
 use crate::output;
 use crate::program_flags::Translate;
 use std::process::ExitCode;
-use tenon::Result;
-use tenon::host_program::{
-    Direction, PrintOptions, ProgramInput, TranslateOptions, translate, write_output,
-};
+use tenon::host_program::{Direction, PrintOptions, ProgramInput, TranslateOptions, translate};
+use tenon::{Result, write_output};
 
 pub fn run(flags: &Translate) -> Result<ExitCode> {
     let input = ProgramInput::open(&flags.input)?;

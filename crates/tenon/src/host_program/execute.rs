@@ -2,7 +2,8 @@
 
 use super::report;
 use super::verifier::Verifier;
-use super::{ProgramInput, trace, write_output};
+use super::{ProgramInput, trace};
+use crate::write_output;
 use std::fmt::Arguments;
 use std::io::Write;
 use std::path::PathBuf;

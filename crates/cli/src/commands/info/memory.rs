@@ -3,15 +3,14 @@
 use crate::flags::Info;
 use crate::output::say;
 use crate::table::{Table, bytes};
-use tenon::{Contents, Error, MemoryReport, Result};
+use tenon::{Contents, MemoryReport, Result, write_output};
 
 /// The memory plan; its picture is written where the flags say.
 pub fn report(flags: &Info, contents: &Contents) -> Result<MemoryReport> {
     let report = MemoryReport::new(contents)?;
     if let Some(file) = &flags.svg {
         let picture = report.picture(&title(&report, &contents.name));
-        std::fs::write(file, picture.to_string())
-            .map_err(|error| Error::io(file, "write", error))?;
+        write_output(file, picture.to_string().as_bytes())?;
     }
     Ok(report)
 }

@@ -1,4 +1,4 @@
-//! Where a translated program goes.
+//! Files that a command writes.
 
 use std::io::Write;
 use std::path::Path;
