@@ -1,21 +1,131 @@
-//! Reading and checking netlists: a generated one of 1,466 ops and a megabyte, and the samples of
-//! the folder of extra data. Beside them, where they are installed, PyYAML (with libyaml and without)
-//! and yaml-cpp, which only parse.
-#![allow(clippy::print_stdout, reason = "a bench tells its figures")]
+//! How fast netlists are read and checked, on one core: a generated one of 1,466 ops and a megabyte,
+//! and the samples of the folder of extra data. Beside it in the same run, where they are installed,
+//! PyYAML (with libyaml and without) and yaml-cpp, which only parse. Prints a table in Markdown.
+#![allow(clippy::print_stdout, reason = "its table is what it is for")]
 
-use divan::counter::BytesCount;
-use divan::{Bencher, black_box};
 use std::fmt::Write;
+use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use tenon_netlist::{Severity, Source, check, read};
+
+/// Runs of which the best counts, ours and theirs in turn.
+const RUNS: usize = 7;
+
+/// Seconds after which a peer is timed once only.
+const LONG: f64 = 1.0;
+
+/// Netlists that are checked one after the other.
+struct Set {
+    name: String,
+    files: Vec<(PathBuf, String)>,
+    /// The longest that checking them may take.
+    wanted: Duration,
+}
 
 fn main() {
     let folder = std::env::temp_dir().join(format!("tenon-netlist-{}", std::process::id()));
-    divan::main();
-    if std::fs::create_dir_all(&folder).is_ok() {
-        others(&folder);
-        let _ = std::fs::remove_dir_all(&folder);
+    if let Err(error) = std::fs::create_dir_all(&folder) {
+        return println!("cannot make {}: {error}", folder.display());
+    }
+    let peers = Peer::all(&folder);
+    let missing: Vec<&str> = peers
+        .iter()
+        .filter(|peer| peer.command.is_none())
+        .map(|peer| peer.name)
+        .collect();
+    let mut sets = vec![made(&folder)];
+    match samples() {
+        files if files.is_empty() => {
+            println!("No samples: TENON_EXTRA_DATA names no folder of netlists.\n");
+        }
+        files => sets.push(Set {
+            name: format!("{} samples", files.len()),
+            files,
+            wanted: Duration::from_millis(300),
+        }),
+    }
+    let names: Vec<&str> = peers.iter().map(|peer| peer.name).collect();
+    println!(
+        "| netlists | bytes | read | read and checked | MB/s | wanted | met | {} |",
+        names.join(" | ")
+    );
+    println!(
+        "|---|---|---|---|---|---|---|{}",
+        "---|".repeat(names.len())
+    );
+    sets.iter().for_each(|set| row(set, &peers));
+    if !missing.is_empty() {
+        println!("\nNot installed here: {}.", missing.join(", "));
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+/// Checking must do so many bytes a second on one core.
+const WANTED_RATE: f64 = 20e6;
+
+fn row(set: &Set, peers: &[Peer]) {
+    let bytes: usize = set.files.iter().map(|(_, text)| text.len()).sum();
+    let (mut reading, mut checking) = (Duration::MAX, Duration::MAX);
+    let mut theirs = vec![f64::INFINITY; peers.len()];
+    for _ in 0..RUNS {
+        reading = reading.min(timed(|| set.files.iter().for_each(only_read)));
+        checking = checking.min(timed(|| set.files.iter().for_each(checked)));
+        for (best, peer) in theirs.iter_mut().zip(peers) {
+            *best = peer
+                .seconds(&set.files)
+                .map_or(*best, |took| best.min(took));
+        }
+    }
+    let rate = bytes as f64 / checking.as_secs_f64();
+    let met = checking <= set.wanted && rate >= WANTED_RATE;
+    let cell = |seconds: &f64| match seconds.is_finite() {
+        true => format!(" {:.1} ms |", seconds * 1e3),
+        false => " – |".to_owned(),
+    };
+    println!(
+        "| {} | {bytes} | {:.1} ms | {:.1} ms | {:.0} | ≥ {:.0} MB/s, ≤ {} ms | {} |{}",
+        set.name,
+        reading.as_secs_f64() * 1e3,
+        checking.as_secs_f64() * 1e3,
+        rate / 1e6,
+        WANTED_RATE / 1e6,
+        set.wanted.as_millis(),
+        if met { "yes" } else { "**no**" },
+        theirs.iter().map(cell).collect::<String>(),
+    );
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
+    let begun = Instant::now();
+    work();
+    begun.elapsed()
+}
+
+fn only_read((path, text): &(PathBuf, String)) {
+    black_box(read(&Source::new(path, text.as_str())).netlist);
+}
+
+/// Everything that `tenon netlist check` does with a text.
+fn checked((path, text): &(PathBuf, String)) {
+    let source = Source::new(path, text.as_str());
+    let read = read(&source);
+    if read.findings.count(Severity::Error) == 0 {
+        black_box(check(&read.netlist, None));
+    }
+}
+
+/// The generated netlist, in a file that the peers read too.
+fn made(folder: &Path) -> Set {
+    let (path, text) = (folder.join("generated.yaml"), generated());
+    if let Err(error) = std::fs::write(&path, &text) {
+        println!("cannot write {}: {error}", path.display());
+    }
+    Set {
+        name: format!("one of {OPS} ops"),
+        files: vec![(path, text)],
+        wanted: Duration::from_millis(60),
     }
 }
 
@@ -98,99 +208,99 @@ fn collect(folder: &Path, files: &mut Vec<(PathBuf, String)>) {
     }
 }
 
-/// Everything that `tenon netlist check` does with a text; says how much is wrong.
-fn checked(path: &Path, text: &str) -> usize {
-    let source = Source::new(path, text);
-    let read = read(&source);
-    let mut errors = read.findings.count(Severity::Error);
-    if errors == 0 {
-        errors += check(&read.netlist, None).count(Severity::Error);
+/// A parser of others: a command that takes files and prints the seconds in which it has parsed
+/// them. What it cannot parse is left out of what it is timed with.
+struct Peer {
+    name: &'static str,
+    command: Option<Vec<std::ffi::OsString>>,
+}
+
+const PYTHON: &str = "\
+import sys, time, yaml
+took = 0
+for name in sys.argv[2:]:
+    text = open(name).read()
+    start = time.perf_counter()
+    try:
+        yaml.load(text, getattr(yaml, sys.argv[1]))
+    except yaml.YAMLError:
+        continue
+    took += time.perf_counter() - start
+print(took)
+";
+
+const CPP: &str = "\
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <yaml-cpp/yaml.h>
+int main(int count, char** files) {
+  std::chrono::duration<double> took{0};
+  for (int i = 1; i < count; ++i) {
+    std::ifstream file(files[i]);
+    std::stringstream text;
+    text << file.rdbuf();
+    auto start = std::chrono::steady_clock::now();
+    try {
+      auto root = YAML::Load(text.str());
+      if (!root.IsMap()) return 1;
+    } catch (const YAML::Exception&) {
+      continue;
     }
-    errors
+    took += std::chrono::steady_clock::now() - start;
+  }
+  std::cout << took.count() << std::endl;
 }
+";
 
-#[divan::bench]
-fn check_generated(bencher: Bencher) {
-    let text = generated();
-    bencher
-        .counter(BytesCount::of_str(&text))
-        .bench(|| checked(Path::new("generated.yaml"), black_box(&text)));
-}
-
-#[divan::bench]
-fn read_generated(bencher: Bencher) {
-    let source = Source::new("generated.yaml", generated());
-    bencher
-        .counter(BytesCount::of_str(source.text()))
-        .bench(|| read(black_box(&source)).netlist);
-}
-
-#[divan::bench]
-fn check_samples(bencher: Bencher) {
-    let samples = samples();
-    let bytes: usize = samples.iter().map(|(_, text)| text.len()).sum();
-    bencher.counter(BytesCount::new(bytes)).bench(|| {
-        samples
-            .iter()
-            .map(|(path, text)| checked(path, black_box(text)))
-            .sum::<usize>()
-    });
-}
-
-/// What the parsers of others take for the generated netlist, on this machine, in the same run.
-fn others(folder: &Path) {
-    let yaml = folder.join("generated.yaml");
-    if std::fs::write(&yaml, generated()).is_err() {
-        return;
+impl Peer {
+    fn all(folder: &Path) -> Vec<Self> {
+        let python = std::env::var_os("TENON_PYTHON").unwrap_or_else(|| "python3".into());
+        let parses = |loader: &str| -> Vec<std::ffi::OsString> {
+            vec![python.clone(), "-c".into(), PYTHON.into(), loader.into()]
+        };
+        let works = |command: Vec<std::ffi::OsString>| {
+            let peer = Peer {
+                name: "",
+                command: Some(command),
+            };
+            peer.seconds(&[]).and(peer.command)
+        };
+        let (code, program) = (folder.join("parse.cpp"), folder.join("parse"));
+        let built = std::fs::write(&code, CPP).is_ok()
+            && Command::new("c++")
+                .arg("-O2")
+                .arg(&code)
+                .arg("-o")
+                .arg(&program)
+                .arg("-lyaml-cpp")
+                .output()
+                .is_ok_and(|output| output.status.success());
+        vec![
+            Peer {
+                name: "PyYAML",
+                command: works(parses("SafeLoader")),
+            },
+            Peer {
+                name: "PyYAML with libyaml",
+                command: works(parses("CSafeLoader")),
+            },
+            Peer {
+                name: "yaml-cpp",
+                command: built.then(|| vec![program.into()]),
+            },
+        ]
     }
-    let python = std::env::var_os("TENON_PYTHON").unwrap_or_else(|| "python3".into());
-    for (name, loader) in [
-        ("PyYAML", "SafeLoader"),
-        ("PyYAML with libyaml", "CSafeLoader"),
-    ] {
-        let script = format!(
-            "import sys, time, yaml\ntext = open(sys.argv[1]).read()\nstart = time.perf_counter()\n\
-             yaml.load(text, yaml.{loader})\nprint(time.perf_counter() - start)"
-        );
-        tell(name, Command::new(&python).arg("-c").arg(script).arg(&yaml));
-    }
-    let (code, program) = (folder.join("parse.cpp"), folder.join("parse"));
-    let text = "#include <yaml-cpp/yaml.h>\n#include <chrono>\n#include <iostream>\n\
-                int main(int, char** argv) {\n  auto start = std::chrono::steady_clock::now();\n  \
-                auto root = YAML::LoadFile(argv[1]);\n  std::chrono::duration<double> took = \
-                std::chrono::steady_clock::now() - start;\n  std::cout << took.count() << std::endl;\n  \
-                return root.size() == 0;\n}\n";
-    if std::fs::write(&code, text).is_ok() {
-        let built = Command::new("c++")
-            .arg("-O2")
-            .arg(&code)
-            .arg("-o")
-            .arg(&program)
-            .arg("-lyaml-cpp")
-            .output();
-        if built.is_ok_and(|built| built.status.success()) {
-            tell("yaml-cpp", Command::new(&program).arg(&yaml));
-        }
-    }
-}
 
-/// The best of five runs; nothing where it cannot run.
-fn tell(name: &str, command: &mut Command) {
-    let seconds = (0..5).filter_map(|_| {
-        let output = command
-            .output()
-            .ok()
-            .filter(|output| output.status.success())?;
-        String::from_utf8(output.stdout)
-            .ok()?
-            .trim()
-            .parse::<f64>()
-            .ok()
-    });
-    if let Some(best) = seconds.min_by(f64::total_cmp) {
-        println!(
-            "{name} parses the generated netlist in {:.1} ms",
-            best * 1e3
-        );
+    fn seconds(&self, files: &[(PathBuf, String)]) -> Option<f64> {
+        let (program, arguments) = self.command.as_ref()?.split_first()?;
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .args(files.iter().map(|(path, _)| path));
+        let output = command.output().ok()?;
+        let text = output.status.success().then_some(output.stdout)?;
+        String::from_utf8(text).ok()?.trim().parse().ok()
     }
 }

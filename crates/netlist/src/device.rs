@@ -21,6 +21,8 @@ pub struct Device {
     pub channel_bytes: u64,
     /// Bytes of a worker core's own memory.
     pub l1_bytes: u64,
+    /// Ethernet channels.
+    pub ethernet: u32,
 }
 
 const GIB: u64 = 1 << 30;
@@ -53,6 +55,11 @@ impl Device {
             channels,
             channel_bytes: gib * GIB,
             l1_bytes: L1[usize::from(arch != Arch::Grayskull)],
+            ethernet: match arch {
+                Arch::Grayskull => 0,
+                Arch::Wormhole | Arch::WormholeB0 => 16,
+                Arch::Blackhole => 14,
+            },
         })
         .collect()
     }
@@ -65,7 +72,8 @@ impl Device {
     }
 
     /// Reads a description: `arch_name`, `functional_workers` as `x-y`, `dram` with a list a
-    /// channel, `dram_bank_size`, `worker_l1_size`; other keys are not looked at.
+    /// channel, `dram_bank_size`, `worker_l1_size`, `eth` with a place a channel; other keys are not
+    /// looked at.
     pub fn read(source: &Source) -> Result<Device, Finding> {
         let root = parse(source)?;
         let missing = |key: &str, what: &str| {
@@ -104,6 +112,7 @@ impl Device {
             channel_bytes: integer("dram_bank_size")
                 .ok_or_else(|| missing("dram_bank_size", size))?,
             l1_bytes: integer("worker_l1_size").ok_or_else(|| missing("worker_l1_size", size))?,
+            ethernet: field(&root, "eth").and_then(list).unwrap_or_default().len() as u32,
         })
     }
 }
@@ -133,10 +142,10 @@ mod tests {
     #[test]
     fn a_description_reads() {
         let text = "arch_name: wormhole_b0\nfunctional_workers: [1-1, 2-1, 1-2, 2-2, 1-3, 2-3]\n\
-                    dram: [[0-0, 0-1], [5-0]]\ndram_bank_size: 2147483648\nworker_l1_size: 1499136\n";
+                    dram: [[0-0, 0-1], [5-0]]\ndram_bank_size: 2147483648\nworker_l1_size: 1499136\neth: [1-0, 2-0]\n";
         let device = Device::read(&Source::new("d.yaml", text)).unwrap();
         assert_eq!((device.rows, device.columns, device.channels), (3, 2, 2));
-        assert_eq!(device.arch, Arch::WormholeB0);
+        assert_eq!((device.arch, device.ethernet), (Arch::WormholeB0, 2));
         let finding = Device::read(&Source::new("d.yaml", "arch_name: wormhole_b0\n")).unwrap_err();
         assert!(finding.sentence().contains("functional_workers"));
     }

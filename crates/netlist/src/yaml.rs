@@ -4,6 +4,7 @@
 use crate::source::{Source, Span};
 use crate::{Finding, Rule};
 use granit_parser::{Event, Options, Parser, ScalarStyle};
+use smol_str::SmolStr;
 
 /// How deep sequences and maps may nest. A netlist needs ten levels.
 pub const MAX_NESTING: usize = 64;
@@ -23,7 +24,7 @@ pub enum NodeKind {
     /// A scalar; `plain` when it stands without quotes.
     Scalar {
         /// Its text, quotes and escapes taken away.
-        text: String,
+        text: SmolStr,
         /// Whether it was written without quotes, so that `None` or `true` mean more than text.
         plain: bool,
     },
@@ -136,7 +137,7 @@ impl Builder {
         match event {
             Event::Scalar(text, style, ..) => {
                 let plain = style == ScalarStyle::Plain;
-                let text = text.into_owned();
+                let text = SmolStr::from(text);
                 self.place(Node {
                     span,
                     kind: NodeKind::Scalar { text, plain },

@@ -1,7 +1,7 @@
 //! Every rule is broken once, by one change of a netlist that breaks none.
 
 use std::collections::BTreeSet;
-use tenon_netlist::{Device, Findings, Rule, Source, check, check_device, read};
+use tenon_netlist::{Arch, Device, Findings, Rule, Source, check, check_device, read};
 
 /// Breaks no rule: a product with a bias, a fused op, a gradient, an untilized output, two views of
 /// one ram.
@@ -207,6 +207,11 @@ const BROKEN: &[(&str, &str, &str)] = &[
         "          a: {",
         "          view: {rd_ptr_global: 0, wr_ptr_global: 0},\n          a: {",
     ),
+    (
+        "unknown-name",
+        "buf_size_mb: 2, ublock_order: r, gradient_op: true",
+        "forked_dram_inputs: [w: m], buf_size_mb: 2, ublock_order: r, gradient_op: true",
+    ),
     ("device-arch", "arch: [wormhole_b0]", "arch: [blackhole]"),
     ("device-grid", "grid_loc: [0, 1]", "grid_loc: [10, 1]"),
     (
@@ -252,7 +257,17 @@ fn findings(text: &str) -> (Source, Findings) {
     let mut findings = read.findings;
     if !findings.has_errors() {
         findings.extend(check(&read.netlist, None));
-        let device = Device::find("wormhole_b0").unwrap();
+        let grayskull = read
+            .netlist
+            .arch
+            .iter()
+            .any(|arch| arch.value == Arch::Grayskull);
+        let device = if grayskull {
+            "grayskull"
+        } else {
+            "wormhole_b0"
+        };
+        let device = Device::find(device).unwrap();
         findings.extend(check_device(&read.netlist, &device));
     }
     (source, findings.sorted())
@@ -317,6 +332,9 @@ fn broken_by_several() -> Vec<(&'static str, String)> {
             "{dim: c, type: max, m_k: 1, u_kt: 2}",
             "{granularity: t, input0: [0, 2, 2]}",
         )),
+        ("device-ethernet", GOOD
+            .replace("type: datacopy, grid_loc: [1, 0]", "type: ethernet_datacopy, attributes: {dest_device: 1, ingress_channels: [0], egress_channels: [16]}")),
+        ("device-remote", on_grayskulls()),
         ("device-streams", {
             let nine = |word: &str| [word; 9].join(", ");
             let (inputs, formats) = (nine("a"), nine("Float16_b"));
@@ -326,6 +344,36 @@ fn broken_by_several() -> Vec<(&'static str, String)> {
             )
         }),
     ]
+}
+
+/// Two grayskulls, the second reading what the first fills behind its reach.
+fn on_grayskulls() -> String {
+    let queue = |name: &str, input: &str, device: u32, place: &str| {
+        format!(
+            "  {name}: {{type: queue, input: {input}, entries: 2, grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [1, 1], df: Float16, target_device: {device}, loc: dram, dram: [{place}]}}\n"
+        )
+    };
+    let graph = |name: &str, device: u32, op: &str, input: &str| {
+        format!(
+            "  {name}:\n    target_device: {device}\n    input_count: 1\n    {op}: {{type: nop, grid_loc: [0, 0], grid_size: [1, 1], inputs: [{input}], in_df: [Float16], out_df: Float16, intermed_df: Float16, acc_df: Float16, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, t: 1, mblock: [1, 1], ublock: [1, 1]}}\n"
+        )
+    };
+    let queues = [
+        queue("x", "HOST", 0, "[1, 0x10000000]"),
+        queue("between", "first", 0, "[1, 0x30000000]"),
+        queue("y", "second", 1, "[1, 0x10000000]"),
+    ];
+    let graphs = [
+        graph("one", 0, "first", "x"),
+        graph("two", 1, "second", "between"),
+    ];
+    format!(
+        "devices: {{arch: grayskull}}\nqueues:\n{}graphs:\n{}programs:\n  - run:\n    - var: {{$z: 0}}\n    \
+         - execute: {{graph_name: one, queue_settings: {{x: {{rd_ptr_local: $z, rd_ptr_global: $z}}}}}}\n    \
+         - execute: {{graph_name: two}}\n",
+        queues.concat(),
+        graphs.concat()
+    )
 }
 
 /// Every rule with a netlist that breaks it.

@@ -1,7 +1,7 @@
 //! The strict rules: whether a device can hold and run a netlist (facts 7.2). Physical; nothing
 //! here changes a number.
 
-use super::Rule;
+use super::{Rule, remote};
 use crate::device::Device;
 use crate::links::{Links, Node};
 use crate::netlist::{Blocking, Instruction, Netlist, Op, Operand, Queue, SettingKey};
@@ -13,20 +13,22 @@ use std::collections::HashSet;
 
 /// What the facts do not define far enough to check.
 pub const NOT_CHECKED: &[&str] = &[
-    "links between devices, counts of devices and of hosts",
+    "links between devices but for Ethernet channels, counts of devices and of hosts",
     "granularity of scattering TMs through pipes",
     "forks and joins beyond 8 streams a core",
     "multicast inputs of fused ops",
     "buffers of queues that several cores fill through one pipe",
     "unique ids of entries",
-    "sizes of the overlay",
-    "the areas of each channel that are kept for the device itself and for other devices",
+    "sizes of overlays that are not declared",
+    "the area of each channel that is kept for the device itself",
 ];
 
 /// Streams between memory and one core, in each direction.
 const STREAMS: usize = 8;
 /// Where an op's data start in a core's memory: on grayskull and wormhole, on blackhole.
 const L1_START: [u64; 2] = [208_896, 221_248];
+/// Bytes of the largest overlay.
+const OVERLAY_BYTES: u64 = 65_408;
 /// Bytes of host memory that one channel reaches: 1 GiB less 128 MiB of scratch.
 const HOST_BYTES: u64 = (1 << 30) - (128 << 20);
 
@@ -61,6 +63,9 @@ pub fn check_device(netlist: &Netlist, device: &Device) -> Findings {
         strict.outputs(op);
     }
     strict.settings();
+    strict
+        .findings
+        .extend(remote::check(netlist, &strict.links, device));
     strict.findings.sorted()
 }
 
@@ -301,13 +306,23 @@ impl<'n> Strict<'n> {
         }
     }
 
-    /// What a core holds in any case: the output's buffer, and of each input two ublocks.
+    /// What a core holds in any case: its overlay, the output's buffer, and of each input two ublocks.
     fn core_memory(&mut self, op: &Op) {
         if matches!(op.kind.value, OpKind::EthernetDatacopy) {
             return;
         }
         let arch = self.device.arch;
-        let needed = usage::core_bytes(op, arch);
+        let overlay = op.overlay_size.map_or(0, |size| size.value.into());
+        if let Some(size) = op.overlay_size.filter(|_| overlay > OVERLAY_BYTES) {
+            let message = format!("the overlay of op '{}' is too large", op.name.value);
+            let finding = Finding::new(Rule::DeviceL1, size.span, message);
+            self.report(
+                finding
+                    .expected(format!("at most {OVERLAY_BYTES} bytes"))
+                    .found(overlay),
+            );
+        }
+        let needed = usage::core_bytes(op, arch).saturating_add(overlay);
         let start = L1_START[usize::from(arch == Arch::Blackhole)];
         let room = self.device.l1_bytes.saturating_sub(start);
         if needed > room {

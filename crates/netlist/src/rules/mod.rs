@@ -10,6 +10,7 @@ mod names;
 mod ops;
 mod programs;
 mod queues;
+mod remote;
 mod shapes;
 
 pub use check::check;
@@ -113,6 +114,8 @@ rules! {
     DeviceDynamic "device-dynamic" Error "What programs allocate lies in the device's memory." "facts 7.2";
     DeviceArch "device-arch" Error "The netlist is for the device's architecture." "facts 2";
     DeviceL1 "device-l1" Error "What an op's core must hold at least fits its memory." "facts 7.2";
+    DeviceEthernet "device-ethernet" Error "Copies over Ethernet go through channels that the device has." "facts 7.3";
+    DeviceRemote "device-remote" Error "On grayskull what another device reads or fills lies where it reaches." "facts 7.2";
     DeviceBuffer "device-buffer" Error "The size of a buffer divides the slices, or is divided by them." "facts 7.2";
 }
 

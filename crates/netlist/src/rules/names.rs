@@ -46,6 +46,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
             }
         }
     }
+    forked(checker);
     for queue in netlist.queues.iter().filter(|queue| !queue.is_host_fed()) {
         match checker.links.find(&queue.input.value) {
             Some(Node::Op(..)) => {}
@@ -61,6 +62,31 @@ pub(super) fn check(checker: &mut Checker<'_>) {
                 checker.report(finding.expected("HOST or an op").found(found));
             }
             None => unknown(checker, &queue.input, "op"),
+        }
+    }
+}
+
+/// What another op passes on is a queue that the op reads, and the other is of its graph (facts 2).
+fn forked(checker: &mut Checker<'_>) {
+    let netlist = checker.netlist;
+    for (graph, op) in netlist.ops() {
+        for (queue, from) in &op.forked_dram_inputs {
+            if checker.links.queue(&queue.value).is_none() {
+                unknown(checker, queue, "queue");
+            } else if !op
+                .inputs
+                .iter()
+                .any(|input| input.name.value == queue.value)
+            {
+                let message = format!("op '{}' does not read '{}'", op.name.value, queue.value);
+                let finding = Finding::new(Rule::UnknownName, queue.span, message);
+                let inputs: Vec<&str> = op.inputs.iter().map(|input| &*input.name.value).collect();
+                checker.report(finding.expected(format!("one of {}", inputs.join(", "))));
+            }
+            if !graph.ops.iter().any(|other| other.name.value == from.value) {
+                let message = format!("graph '{}' has no op '{}'", graph.name.value, from.value);
+                checker.report(Finding::new(Rule::UnknownName, from.span, message));
+            }
         }
     }
 }

@@ -1,0 +1,85 @@
+//! The strict rules about what lies between devices (facts 7.2 and 7.3).
+
+use super::Rule;
+use crate::attributes::AttributeKey;
+use crate::device::Device;
+use crate::links::Links;
+use crate::netlist::{Graph, Netlist, Op, Queue};
+use crate::words::{Arch, Memory, OpKind};
+use crate::{Finding, Findings};
+
+/// Where other devices reach the memory of a grayskull: behind this byte of channel 0.
+const SHARED: (u32, u64) = (0, 0x3000_0000);
+
+/// Checks what links a netlist needs that runs on devices like `device`.
+pub(super) fn check(netlist: &Netlist, links: &Links<'_>, device: &Device) -> Findings {
+    let mut findings = Findings::default();
+    for (_, op) in netlist.ops() {
+        if op.kind.value == OpKind::EthernetDatacopy {
+            ethernet(op, device, &mut findings);
+        }
+    }
+    if device.arch == Arch::Grayskull {
+        for queue in &netlist.queues {
+            shared(queue, links, &mut findings);
+        }
+    }
+    findings
+}
+
+/// A copy over Ethernet goes through channels that the device has.
+fn ethernet(op: &Op, device: &Device, findings: &mut Findings) {
+    let name = &op.name.value;
+    if device.ethernet == 0 {
+        let message = format!("op '{name}' needs Ethernet, which {} lacks", device.name);
+        findings.push(Finding::new(Rule::DeviceEthernet, op.kind.span, message));
+        return;
+    }
+    for key in [AttributeKey::IngressChannels, AttributeKey::EgressChannels] {
+        let channels = op.attributes.list(key).unwrap_or_default();
+        let beyond = |channel: &&i64| !(0..i64::from(device.ethernet)).contains(*channel);
+        let place = op.attributes.find(key).map(|value| value.span);
+        if let Some((channel, span)) = channels.iter().find(beyond).zip(place) {
+            let message = format!("op '{name}' uses a channel that {} lacks", device.name);
+            let finding = Finding::new(Rule::DeviceEthernet, span, message);
+            let expected = format!("below {}", device.ethernet);
+            findings.push(finding.expected(expected).found(channel));
+        }
+    }
+}
+
+/// What another grayskull reads or fills lies where it reaches.
+fn shared(queue: &Queue, links: &Links<'_>, findings: &mut Findings) {
+    let apart = |graph: &Graph| {
+        let own = |device: u32| queue.target_device.iter().any(|own| own.value == device);
+        !graph.target_device.iter().all(|device| own(device.value))
+    };
+    let fills = match links.find(&queue.input.value) {
+        Some(crate::LinkedNode::Op(graph, _)) => apart(graph),
+        _ => false,
+    };
+    let reads = || {
+        links
+            .readers(&queue.name.value)
+            .iter()
+            .any(|(graph, ..)| apart(graph))
+    };
+    if queue.loc.value != Memory::Dram || !(fills || reads()) {
+        return;
+    }
+    let (channel, first) = SHARED;
+    let out_of_reach = queue.buffers.iter().find(|buffer| {
+        let address = buffer.value;
+        address.channel != channel || address.byte < first
+    });
+    if let Some(buffer) = out_of_reach {
+        let message = format!("'{}' is read or filled by another device", queue.name.value);
+        let finding = Finding::new(Rule::DeviceRemote, buffer.span, message);
+        let (address, expected) = (
+            buffer.value,
+            format!("channel {channel}, from {first:#x} on"),
+        );
+        let found = format!("channel {}, {:#x}", address.channel, address.byte);
+        findings.push(finding.expected(expected).found(found));
+    }
+}
