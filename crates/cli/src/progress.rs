@@ -3,6 +3,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::Mutex;
+use std::time::Duration;
 use tenon::{Control, Progress};
 
 /// A control whose steps are drawn as a bar on stderr; silent when that is no terminal.
@@ -26,6 +27,20 @@ pub fn control() -> Control {
             }
         }
     })
+}
+
+/// A bar that counts things, the one at hand beside it with the time so far; hidden where stderr is
+/// no terminal.
+pub fn counting(total: u64) -> ProgressBar {
+    let bar = match std::io::stderr().is_terminal() {
+        true => ProgressBar::new(total),
+        false => ProgressBar::hidden(),
+    };
+    if let Ok(style) = ProgressStyle::with_template("[{bar:20}] {pos}/{len} {msg} {elapsed}") {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.enable_steady_tick(Duration::from_millis(500));
+    bar
 }
 
 fn new_bar(step: &str, total: u64) -> ProgressBar {

@@ -208,7 +208,7 @@ impl<'n> Machine<'n> {
         let mut inputs = Vec::with_capacity(op.inputs.len());
         for input in &op.inputs {
             let tensor = self.source(pending, op, input, number, done)?;
-            inputs.push(self.prepared(op, input, &tensor)?);
+            inputs.push(self.prepared(op, input, tensor)?);
         }
         let tile = self.valid_tile(op);
         let context = Context {
@@ -315,7 +315,7 @@ impl<'n> Machine<'n> {
     }
 
     /// An input as its op sees it: in its format, unpadded, manipulated, padded.
-    fn prepared(&self, op: &Op, input: &Input, source: &Rc<Tensor>) -> Result<Tensor> {
+    fn prepared(&self, op: &Op, input: &Input, source: Rc<Tensor>) -> Result<Rc<Tensor>> {
         let wrong = |why: String| {
             let message = format!(
                 "input '{}' of op '{}': {why}",
@@ -323,21 +323,22 @@ impl<'n> Machine<'n> {
             );
             Error::new(ErrorKind::ExecutionFailed, message)
         };
-        let mut tensor = Tensor::clone(source);
-        if self.options.rounds {
-            tensor = format::read(tensor, input.df.value, self.arch);
+        let mut tensor = source;
+        if self.options.rounds && format::is_rounded(input.df.value, self.arch) {
+            let own = Rc::unwrap_or_clone(tensor);
+            tensor = Rc::new(format::read(own, input.df.value, self.arch));
         }
         if let Some(unpad) = &input.unpad {
-            tensor = tm::unpad(&tensor, unpad.value)
-                .ok_or_else(|| wrong("nothing is left".to_owned()))?;
+            let left = tm::unpad(&tensor, unpad.value);
+            tensor = Rc::new(left.ok_or_else(|| wrong("nothing is left".to_owned()))?);
         }
         for tm in &input.tms {
-            tensor = tm::apply(&tensor, tm.value).map_err(wrong)?;
+            tensor = Rc::new(tm::apply(&tensor, tm.value).map_err(wrong)?);
         }
-        match input.pad {
-            Some(pad) => tm::pad(&tensor, pad.value).map_err(wrong),
-            None => Ok(tensor),
+        if let Some(pad) = input.pad {
+            tensor = Rc::new(tm::pad(&tensor, pad.value).map_err(wrong)?);
         }
+        Ok(tensor)
     }
 
     /// Hands an output to every queue that the op fills; rams wait for the end of the input.

@@ -1,25 +1,31 @@
 //! Rounding to the formats of a netlist, where `golden` rounds (facts 5.6 and 10.1).
 
+use crate::bands::in_bands;
 use crate::tensor::Tensor;
 use tenon_netlist::data::{BLOCK, decode, decode_block, encode, encode_block, tf32};
 use tenon_netlist::{Arch, DataFormat};
+
+/// What rounding costs an element, in additions.
+const STEPS: usize = 8;
 
 /// What a format makes of every element: encoded and decoded again.
 pub fn rounded(mut tensor: Tensor, format: DataFormat) -> Tensor {
     if format.is_block() {
         // 16 neighbours of a row share an exponent; a row of tiles is whole blocks.
-        for block in tensor.values.chunks_exact_mut(BLOCK) {
-            let values: [f32; BLOCK] = std::array::from_fn(|index| block[index]);
-            let coded = encode_block(format, &values);
-            let back = coded.and_then(|(shared, codes)| decode_block(format, shared, &codes));
-            block.copy_from_slice(&back.unwrap_or(values));
-        }
+        in_bands(&mut tensor, STEPS, |_, band| {
+            for block in band.chunks_exact_mut(BLOCK) {
+                let values: [f32; BLOCK] = std::array::from_fn(|index| block[index]);
+                let coded = encode_block(format, &values);
+                let back = coded.and_then(|(shared, codes)| decode_block(format, shared, &codes));
+                block.copy_from_slice(&back.unwrap_or(values));
+            }
+        });
         return tensor;
     }
     if matches!(format, DataFormat::Float32) {
         return tensor;
     }
-    tensor.map(|value| {
+    tensor.map(STEPS, |value| {
         let code = encode(format, value);
         code.and_then(|code| decode(format, code)).unwrap_or(value)
     })
@@ -31,12 +37,18 @@ fn is_narrow(format: DataFormat) -> bool {
     matches!(format, Bfp2 | Bfp2B | Bfp4 | Bfp4B)
 }
 
+/// Whether an op sees an input of a declared format otherwise than it was written.
+pub fn is_rounded(format: DataFormat, arch: Arch) -> bool {
+    let cuts = matches!(arch, Arch::Wormhole | Arch::WormholeB0);
+    is_narrow(format) || format == DataFormat::Float32 && cuts
+}
+
 /// An op's input of a declared format, as the op sees it.
 pub fn read(tensor: Tensor, format: DataFormat, arch: Arch) -> Tensor {
     match format {
         _ if is_narrow(format) => rounded(tensor, format),
         DataFormat::Float32 if matches!(arch, Arch::Wormhole | Arch::WormholeB0) => {
-            tensor.map(tf32)
+            tensor.map(1, tf32)
         }
         _ => tensor,
     }
@@ -46,8 +58,8 @@ pub fn read(tensor: Tensor, format: DataFormat, arch: Arch) -> Tensor {
 pub fn written(tensor: Tensor, format: DataFormat) -> Tensor {
     match format {
         _ if is_narrow(format) => rounded(tensor, format),
-        DataFormat::Int8 => tensor.map(int8),
-        DataFormat::Int32 => tensor.map(int32),
+        DataFormat::Int8 => tensor.map(1, int8),
+        DataFormat::Int32 => tensor.map(1, int32),
         _ => tensor,
     }
 }

@@ -8,6 +8,7 @@
 //! * [`entries_for`] makes inputs from the netlist's own stimulus.
 #![forbid(unsafe_code)]
 
+mod bands;
 mod epoch;
 mod feed;
 mod format;

@@ -1,5 +1,7 @@
 //! Tensors: slices of rows and columns of tiles, always of 32 by 32 elements.
 
+use crate::bands::in_bands;
+
 /// Elements of a side of a tile.
 pub const TILE: usize = 32;
 
@@ -51,13 +53,16 @@ impl Tensor {
     /// A tensor whose rows of elements `fill` fills, slice by slice; they are zeros before.
     pub fn from_rows(
         [t, rows, columns]: [usize; 3],
-        mut fill: impl FnMut(usize, usize, &mut [f32]),
+        fill: impl Fn(usize, usize, &mut [f32]) + Sync,
     ) -> Self {
         let mut tensor = Self::zeros(t, rows, columns);
         let (height, width) = (tensor.height(), tensor.width());
-        for (index, line) in tensor.values.chunks_exact_mut(width.max(1)).enumerate() {
-            fill(index / height, index % height, line);
-        }
+        in_bands(&mut tensor, 1, |first, band| {
+            for (index, line) in band.chunks_exact_mut(width.max(1)).enumerate() {
+                let row = first + index;
+                fill(row / height, row % height, line);
+            }
+        });
         tensor
     }
 
@@ -94,11 +99,24 @@ impl Tensor {
         &mut self.values[start..start + width]
     }
 
-    /// This tensor with every element changed alike.
-    pub fn map(mut self, change: impl Fn(f32) -> f32) -> Self {
-        for value in &mut self.values {
-            *value = change(*value);
-        }
+    /// This tensor with every element changed alike, at the cost of so many additions each.
+    pub fn map(mut self, steps: usize, change: impl Fn(f32) -> f32 + Sync) -> Self {
+        in_bands(&mut self, steps, |_, band| {
+            for value in band {
+                *value = change(*value);
+            }
+        });
+        self
+    }
+
+    /// This tensor with every element changed by that of another of its shape.
+    pub fn zip(mut self, other: &Tensor, change: impl Fn(f32, f32) -> f32 + Sync) -> Self {
+        let width = self.width();
+        in_bands(&mut self, 1, |first, band| {
+            for (value, other) in band.iter_mut().zip(&other.values[first * width..]) {
+                *value = change(*value, *other);
+            }
+        });
         self
     }
 

@@ -64,8 +64,10 @@ fn broadcast(input: &Tensor, times: [usize; 3]) -> Result<Tensor, String> {
 
 /// Rows and columns swapped, of tiles and inside them.
 fn transpose(input: &Tensor) -> Tensor {
-    Tensor::from_fn(input.t, input.columns, input.rows, |z, y, x| {
-        input.at(z, x, y)
+    Tensor::from_rows([input.t, input.columns, input.rows], |z, y, line| {
+        for (x, value) in line.iter_mut().enumerate() {
+            *value = input.at(z, x, y);
+        }
     })
 }
 
@@ -137,14 +139,20 @@ pub fn unpad(input: &Tensor, [rows, columns]: [u32; 2]) -> Option<Tensor> {
 
 /// Inside each tile the first row, column or element everywhere.
 fn tile_broadcast(input: &Tensor, kind: TileBroadcast) -> Tensor {
-    Tensor::from_fn(input.t, input.rows, input.columns, |z, y, x| {
-        let (top, left) = (y / TILE * TILE, x / TILE * TILE);
+    Tensor::from_rows(input.shape(), |z, y, line| {
+        let top = y / TILE * TILE;
         match kind {
-            TileBroadcast::Row => input.at(z, top, x),
-            TileBroadcast::Column => input.at(z, y, left),
-            TileBroadcast::Both => input.at(z, top, left),
+            TileBroadcast::Row => line.copy_from_slice(input.row(z, top)),
+            TileBroadcast::Column => spread(line, input.row(z, y)),
+            TileBroadcast::Both => spread(line, input.row(z, top)),
         }
     })
+}
+
+/// The first element of each tile's row over all of it.
+fn spread(line: &mut [f32], from: &[f32]) {
+    let tiles = line.chunks_exact_mut(TILE).zip(from.chunks_exact(TILE));
+    tiles.for_each(|(to, from)| to.fill(from[0]));
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::netlist_run::arch;
 use crate::netlist_flags::NetlistTest;
 use crate::output::{self, say};
+use crate::progress;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,7 +21,10 @@ pub fn run(flags: &NetlistTest) -> Result<ExitCode> {
     };
     let mut answers = Vec::new();
     let mut all_pass = true;
+    let bar = progress::counting(flags.files.len() as u64);
     for file in &flags.files {
+        bar.set_message(file.display().to_string());
+        let begun = Instant::now();
         let control = match flags.timeout {
             Some(limit) => Control::with_deadline(Instant::now() + Duration::from_secs_f64(limit)),
             None => Control::new(),
@@ -29,15 +33,18 @@ pub fn run(flags: &NetlistTest) -> Result<ExitCode> {
         all_pass &= tested
             .as_ref()
             .is_ok_and(|queues| queues.iter().all(QueueAgreement::passed));
+        let took = begun.elapsed().as_secs_f64();
+        bar.inc(1);
         match (tested, flags.json) {
-            (Ok(queues), true) => answers.push(as_json(file, &queues)),
-            (Ok(queues), false) => print(file, &queues)?,
+            (Ok(queues), true) => answers.push(as_json(file, &queues, took)),
+            (Ok(queues), false) => bar.suspend(|| print(file, &queues))?,
             (Err(error), true) => {
                 answers.push(json!({"file": file, "passed": false, "error": error.to_string()}))
             }
-            (Err(error), false) => eprintln!("error: {error}"),
+            (Err(error), false) => bar.suspend(|| eprintln!("error: {error}")),
         }
     }
+    bar.finish_and_clear();
     if flags.json {
         say!("{}", Value::from(answers))?;
     }
@@ -71,7 +78,7 @@ fn print(file: &Path, queues: &[QueueAgreement]) -> Result<()> {
     Ok(())
 }
 
-fn as_json(file: &Path, queues: &[QueueAgreement]) -> Value {
+fn as_json(file: &Path, queues: &[QueueAgreement], seconds: f64) -> Value {
     let queue = |queue: &QueueAgreement| {
         let agreement = queue.agreement.as_ref();
         json!({
@@ -85,5 +92,5 @@ fn as_json(file: &Path, queues: &[QueueAgreement]) -> Value {
         })
     };
     let passed = queues.iter().all(QueueAgreement::passed);
-    json!({"file": file, "passed": passed, "queues": queues.iter().map(queue).collect::<Vec<_>>()})
+    json!({"file": file, "passed": passed, "seconds": seconds, "queues": queues.iter().map(queue).collect::<Vec<_>>()})
 }

@@ -4,35 +4,28 @@ use super::{Fault, dropout};
 use crate::tensor::{TILE, Tensor};
 use tenon_netlist::{AttributeKey as Key, Attributes, OpKind};
 
-fn pairs(a: &Tensor, b: &Tensor, combine: impl Fn(f32, f32) -> f32) -> Tensor {
-    let mut output = a.clone();
-    for (value, other) in output.values.iter_mut().zip(&b.values) {
-        *value = combine(*value, *other);
-    }
-    output
-}
-
 /// a + b.
 pub fn add(a: &Tensor, b: &Tensor) -> Tensor {
-    pairs(a, b, |a, b| a + b)
+    a.clone().zip(b, |a, b| a + b)
 }
 
 /// a - b.
 pub fn subtract(a: &Tensor, b: &Tensor) -> Tensor {
-    pairs(a, b, |a, b| a - b)
+    a.clone().zip(b, |a, b| a - b)
 }
 
 /// a * b, and exactly 0 where one of them is +0, whatever the other.
 pub fn multiply(a: &Tensor, b: &Tensor) -> Tensor {
-    pairs(a, b, |a, b| match a.to_bits() == 0 || b.to_bits() == 0 {
-        true => 0.0,
-        false => a * b,
-    })
+    a.clone()
+        .zip(b, |a, b| match a.to_bits() == 0 || b.to_bits() == 0 {
+            true => 0.0,
+            false => a * b,
+        })
 }
 
 /// The larger of two.
 pub fn maximum(a: &Tensor, b: &Tensor) -> Tensor {
-    pairs(a, b, |a, b| if a > b { a } else { b })
+    a.clone().zip(b, |a, b| if a > b { a } else { b })
 }
 
 /// A unary op. `vector` r computes rows 0 to 3 of each tile, c columns 0 to 15; the rest is `old`,
@@ -45,39 +38,52 @@ pub fn unary(
     old: Option<&Tensor>,
     faults: &mut Vec<Fault>,
 ) -> Result<Tensor, String> {
-    let mut output = input.clone();
-    let function: Function = match kind {
-        OpKind::Dropout => {
-            output = dropout(input, attributes.number(Key::P).unwrap_or(0.0))?;
-            Box::new(|x| x)
-        }
-        _ => function(kind, attributes)?,
+    let left_out = |index: usize| match vector {
+        Some("r") => index / input.width() % TILE >= 4,
+        Some("c") => index % TILE >= 16,
+        _ => false,
     };
-    let width = input.width();
-    let computed = |index: usize| match vector {
-        Some("r") => index / width % TILE < 4,
-        Some("c") => index % TILE < 16,
-        _ => true,
+    faults.extend(found(kind, input).filter(|fault| !left_out(fault.element)));
+    let mut output = match kind {
+        OpKind::Dropout => dropout(input, attributes.number(Key::P).unwrap_or(0.0))?,
+        OpKind::Gelu | OpKind::GeluDerivative => {
+            input.clone().map(GELU_STEPS, function(kind, attributes)?)
+        }
+        _ => input.clone().map(STEPS, function(kind, attributes)?),
     };
-    for (index, value) in output.values.iter_mut().enumerate() {
-        if !computed(index) {
-            *value = old.map_or(0.0, |old| old.values[index]);
-            continue;
+    if vector.is_some() {
+        for (index, value) in output.values.iter_mut().enumerate() {
+            if left_out(index) {
+                *value = old.map_or(0.0, |old| old.values[index]);
+            }
         }
-        let x = *value;
-        if let Some(what) = fault(kind, x) {
-            faults.push(Fault {
-                what,
-                element: index,
-                value: x,
-            });
-        }
-        *value = function(x);
     }
     Ok(output)
 }
 
-type Function = Box<dyn Fn(f32) -> f32>;
+/// What a special function costs an element, in additions; a gelu in double precision.
+const STEPS: usize = 32;
+pub(super) const GELU_STEPS: usize = 128;
+
+/// The elements of an input that the original gives up on.
+fn found(kind: OpKind, input: &Tensor) -> impl Iterator<Item = Fault> + '_ {
+    let values: &[f32] = match kind {
+        OpKind::Sqrt | OpKind::Reciprocal => &input.values,
+        _ => &[],
+    };
+    values
+        .iter()
+        .enumerate()
+        .filter_map(move |(element, &value)| {
+            fault(kind, value).map(|what| Fault {
+                what,
+                element,
+                value,
+            })
+        })
+}
+
+type Function = Box<dyn Fn(f32) -> f32 + Sync>;
 
 fn function(kind: OpKind, attributes: &Attributes) -> Result<Function, String> {
     Ok(match kind {
@@ -151,7 +157,7 @@ fn cubic(x: f64) -> f64 {
 
 /// Zero below the threshold; cut at the threshold and at zero where `max` says so.
 pub fn relu(tensor: Tensor, threshold: f32, max: bool) -> Tensor {
-    tensor.map(|x| match max {
+    tensor.map(1, |x| match max {
         true if x >= threshold => threshold,
         true if x >= 0.0 => x,
         false if x >= threshold => x,

@@ -3,15 +3,19 @@
 use super::{Context, Fault, Product, matmul, relu, relu_of, simple, to_integers, wrong};
 use crate::tensor::Tensor;
 use crate::tm;
+use std::borrow::{Borrow, Cow};
 use std::collections::HashMap;
 use tenon_base::Result;
 use tenon_netlist::{Attributes, Buffer, DataFormat, FusedOp, Op, OpKind, ScheduledOp};
 
+/// What each buffer holds.
+type Buffers<'t> = HashMap<Buffer, Cow<'t, Tensor>>;
+
 /// What the schedules of `fused_op` make of the inputs of an op.
-pub fn fused(
+pub fn fused<T: Borrow<Tensor>>(
     context: &Context<'_>,
     fused_op: &FusedOp,
-    inputs: &[Tensor],
+    inputs: &[T],
     faults: &mut Vec<Fault>,
 ) -> Result<Tensor> {
     let op = context.op;
@@ -21,9 +25,10 @@ pub fn fused(
             "a kernel in the original's own language cannot run here",
         ));
     }
-    let mut buffers: HashMap<Buffer, Tensor> = HashMap::new();
+    let mut buffers: Buffers<'_> = HashMap::new();
     for (index, input) in inputs.iter().enumerate() {
-        buffers.insert(Buffer::Input(index as u32), input.clone());
+        let number = Buffer::Input(index as u32);
+        buffers.insert(number, Cow::Borrowed(input.borrow()));
     }
     for scheduled in fused_op.schedules.iter().flatten() {
         let output = scheduled_op(context, scheduled, &buffers, faults).map_err(|why| {
@@ -32,27 +37,25 @@ pub fn fused(
                 format!("'{}' of its fused op: {why}", scheduled.name.value),
             )
         })?;
-        buffers.insert(scheduled.output.value, output);
+        buffers.insert(scheduled.output.value, Cow::Owned(output));
     }
-    buffers
-        .remove(&Buffer::Output)
-        .ok_or_else(|| wrong(op, "no op of its fused op writes the output"))
+    let output = buffers.remove(&Buffer::Output).map(Cow::into_owned);
+    output.ok_or_else(|| wrong(op, "no op of its fused op writes the output"))
 }
 
 fn scheduled_op(
     context: &Context<'_>,
     scheduled: &ScheduledOp,
-    buffers: &HashMap<Buffer, Tensor>,
+    buffers: &Buffers<'_>,
     faults: &mut Vec<Fault>,
 ) -> Result<Tensor, String> {
     let mut inputs = Vec::new();
     for (buffer, tms) in &scheduled.inputs {
-        let mut tensor = buffers
-            .get(&buffer.value)
-            .ok_or(format!("{} is empty", buffer.value))?
-            .clone();
+        let held = buffers.get(&buffer.value);
+        let held = held.ok_or(format!("{} is empty", buffer.value))?;
+        let mut tensor = Cow::Borrowed(&**held);
         for tm in tms {
-            tensor = tm::apply(&tensor, tm.value)?;
+            tensor = Cow::Owned(tm::apply(&tensor, tm.value)?);
         }
         inputs.push(tensor);
     }
@@ -74,6 +77,7 @@ fn scheduled_op(
         .iter()
         .any(|(buffer, _)| buffer.value == output);
     let old = buffers.get(&output).filter(|_| reads_output);
+    let old = old.map(|old| &**old);
     let result = match kind {
         OpKind::Matmul => matmul(
             &Product {

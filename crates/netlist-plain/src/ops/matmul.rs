@@ -1,8 +1,11 @@
 //! Products of matrices, and channel by channel.
 
-use super::elements::gelu;
+use super::elements::{GELU_STEPS, gelu};
+use super::input_of;
 use super::quantise::{dequantization, requantization};
+use crate::bands::in_bands;
 use crate::tensor::{TILE, Tensor};
+use std::borrow::Borrow;
 use tenon_netlist::{AttributeKey as Key, DataFormat, Op};
 
 /// What a product does besides multiplying.
@@ -49,8 +52,8 @@ impl Product {
 }
 
 /// inputs 0 and 1 multiplied slice by slice, groups of slices summed, then bias, scale and gelu.
-pub fn matmul(product: &Product, inputs: &[Tensor]) -> Result<Tensor, String> {
-    let input = |index: usize| inputs.get(index).ok_or(format!("input {index} is missing"));
+pub fn matmul<T: Borrow<Tensor>>(product: &Product, inputs: &[T]) -> Result<Tensor, String> {
+    let input = |index: usize| input_of(inputs, index);
     let (a, b) = (input(0)?, input(1)?);
     if a.columns != b.rows || b.t < a.t || a.t % product.groups != 0 {
         return Err(format!(
@@ -60,19 +63,18 @@ pub fn matmul(product: &Product, inputs: &[Tensor]) -> Result<Tensor, String> {
         ));
     }
     let mut output = Tensor::zeros(a.t / product.groups, a.rows, b.columns);
-    for z in 0..a.t {
-        // A tile's height of b at a time, so that it is still near when the next row needs it.
-        for start in (0..b.height()).step_by(TILE) {
-            for y in 0..a.height() {
-                let line = output.row_mut(z / product.groups, y);
-                let factors = &a.row(z, y)[start..start + TILE];
-                for (step, factors) in factors.as_chunks().0.iter().enumerate() {
-                    let k = start + 4 * step;
-                    add_four_scaled(line, factors, [0, 1, 2, 3].map(|next| b.row(z, k + next)));
-                }
+    let height = output.height();
+    let steps = 2 * a.width() * product.groups;
+    in_bands(&mut output, steps, |first, rows| {
+        let slice = |row: usize| (row / height, row % height);
+        // A row of tiles at a time: they lie in one slice.
+        for (number, lines) in rows.chunks_exact_mut(TILE * b.width()).enumerate() {
+            let (t, y) = slice(first + number * TILE);
+            for z in t * product.groups..(t + 1) * product.groups {
+                add_product(lines, a, b, z, y);
             }
         }
-    }
+    });
     let mut next = 2;
     if product.bias {
         add_bias(&mut output, input(next)?, product.integers)?;
@@ -89,23 +91,56 @@ pub fn matmul(product: &Product, inputs: &[Tensor]) -> Result<Tensor, String> {
         };
     }
     Ok(match product.gelu {
-        true => output.map(gelu),
+        true => output.map(GELU_STEPS, gelu),
         false => output,
     })
+}
+
+/// Columns of a block of sums that are kept at hand while the depth goes by.
+const BLOCK: usize = 16;
+
+/// Adds rows `y` to `y + 32` of slice `z` of a times b. Each sum goes along the depth, first to
+/// last.
+fn add_product(lines: &mut [f32], a: &Tensor, b: &Tensor, z: usize, y: usize) {
+    let width = b.width();
+    // A tile's depth of b, a few columns of it at a time, stays near while all rows need it.
+    for start in (0..b.height()).step_by(TILE) {
+        for left in (0..width).step_by(BLOCK) {
+            let part: [&[f32; BLOCK]; TILE] =
+                std::array::from_fn(|k| block(&b.row(z, start + k)[left..]));
+            for (pair, two) in lines.chunks_exact_mut(2 * width).enumerate() {
+                let (upper, lower) = two.split_at_mut(width);
+                let factors = [0, 1].map(|next| &a.row(z, y + 2 * pair + next)[start..][..TILE]);
+                let sums = [&mut upper[left..][..BLOCK], &mut lower[left..][..BLOCK]];
+                add_two_rows(sums, factors, &part);
+            }
+        }
+    }
+}
+
+fn block(line: &[f32]) -> &[f32; BLOCK] {
+    line.first_chunk()
+        .expect("rows are whole tiles, wider than a block")
+}
+
+/// sums += factors * part, for two rows of sums and of factors.
+fn add_two_rows(sums: [&mut [f32]; 2], factors: [&[f32]; 2], part: &[&[f32; BLOCK]; TILE]) {
+    let [mut upper, mut lower] = [*block(sums[0]), *block(sums[1])];
+    let pairs = factors[0].iter().zip(factors[1]);
+    for ((&first, &second), line) in pairs.zip(part) {
+        for column in 0..BLOCK {
+            upper[column] += first * line[column];
+            lower[column] += second * line[column];
+        }
+    }
+    sums[0].copy_from_slice(&upper);
+    sums[1].copy_from_slice(&lower);
 }
 
 /// sum += factor * line.
 pub(super) fn add_scaled(sum: &mut [f32], factor: f32, line: &[f32]) {
     for (sum, value) in sum.iter_mut().zip(line) {
         *sum += factor * value;
-    }
-}
-
-/// The same four times, one after the other.
-fn add_four_scaled(sum: &mut [f32], factors: &[f32; 4], [a, b, c, d]: [&[f32]; 4]) {
-    let lines = a.iter().zip(b).zip(c).zip(d);
-    for (sum, (((a, b), c), d)) in sum.iter_mut().zip(lines) {
-        *sum = *sum + factors[0] * a + factors[1] * b + factors[2] * c + factors[3] * d;
     }
 }
 

@@ -26,6 +26,7 @@ pub use topk::topk;
 
 use crate::format;
 use crate::tensor::Tensor;
+use std::borrow::Borrow;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_netlist::{AttributeKey as Key, AttributeValue, Attributes, FusedOp, Op, OpKind};
 
@@ -40,17 +41,16 @@ pub struct Context<'n> {
 }
 
 /// What an op makes of its inputs, before relu and rounding, and the faults met on the way.
-pub fn compute(
+pub fn compute<T: Borrow<Tensor>>(
     context: &Context<'_>,
-    inputs: &[Tensor],
+    inputs: &[T],
     faults: &mut Vec<Fault>,
 ) -> Result<Tensor> {
     let op = context.op;
     let attributes = &op.attributes;
     let input = |index: usize| {
-        inputs
-            .get(index)
-            .ok_or_else(|| wrong(op, format!("input {index} is missing")))
+        let input = inputs.get(index).map(Borrow::borrow);
+        input.ok_or_else(|| wrong(op, format!("input {index} is missing")))
     };
     match op.kind.value {
         OpKind::Matmul if attributes.is(Key::Identity) => {
@@ -97,15 +97,15 @@ pub fn compute(
 
 /// Ops that work element by element or along a dimension, alone or inside a fused op. `old` is what
 /// the output held before: elements that the special-function unit leaves out keep it.
-fn simple(
+fn simple<T: Borrow<Tensor>>(
     kind: OpKind,
     attributes: &Attributes,
-    inputs: &[Tensor],
+    inputs: &[T],
     small_tiles: bool,
     old: Option<&Tensor>,
     faults: &mut Vec<Fault>,
 ) -> Result<Tensor, String> {
-    let input = |index: usize| inputs.get(index).ok_or(format!("input {index} is missing"));
+    let input = |index: usize| input_of(inputs, index);
     let zero_point = attributes.number(Key::ZeroPoint).unwrap_or(0.0) as f32;
     if kind.is_binary() {
         let (a, b) = (input(0)?, input(1)?);
@@ -141,6 +141,12 @@ fn simple(
         _ if kind.is_copy() => Ok(copy(input(0)?)),
         _ => Err(format!("type {kind} has no place here")),
     }
+}
+
+/// An input, or that it is missing.
+fn input_of<T: Borrow<Tensor>>(inputs: &[T], index: usize) -> Result<&Tensor, String> {
+    let input = inputs.get(index).map(Borrow::borrow);
+    input.ok_or(format!("input {index} is missing"))
 }
 
 /// What relu an op asks for, if any.
@@ -185,8 +191,8 @@ fn triple(value: &AttributeValue) -> Option<[usize; 3]> {
 /// Rounds a result that lands in a buffer of integers.
 fn to_integers(tensor: Tensor, format: tenon_netlist::DataFormat) -> Tensor {
     match format {
-        tenon_netlist::DataFormat::Int8 => tensor.map(format::int8),
-        tenon_netlist::DataFormat::Int32 => tensor.map(format::int32),
+        tenon_netlist::DataFormat::Int8 => tensor.map(1, format::int8),
+        tenon_netlist::DataFormat::Int32 => tensor.map(1, format::int32),
         _ => tensor,
     }
 }

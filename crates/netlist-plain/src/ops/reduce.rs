@@ -31,28 +31,40 @@ impl Along {
 
 /// The maximum along a dimension; the rest of each tile is 0.
 pub fn reduce(along: Along, input: &Tensor) -> Result<Tensor, String> {
-    let (height, width) = (input.height(), input.width());
-    let largest = |values: &mut dyn Iterator<Item = f32>| {
-        values.fold(f32::NEG_INFINITY, |a, b| if b > a { b } else { a })
-    };
+    let largest = |values: &[f32]| values.iter().copied().fold(f32::NEG_INFINITY, larger);
     Ok(match along {
-        Along::Rows => Tensor::from_fn(input.t, 1, input.columns, |z, y, x| match y {
-            0 => largest(&mut (0..height).map(|y| input.at(z, y, x))),
-            _ => 0.0,
+        Along::Rows => Tensor::from_rows([input.t, 1, input.columns], |z, y, line| {
+            if y == 0 {
+                line.fill(f32::NEG_INFINITY);
+                (0..input.height()).for_each(|y| enlarge(line, input.row(z, y)));
+            }
         }),
-        Along::Columns => Tensor::from_fn(input.t, input.rows, 1, |z, y, x| match x {
-            0 => largest(&mut input.row(z, y).iter().copied()),
-            _ => 0.0,
+        Along::Columns => Tensor::from_rows([input.t, input.rows, 1], |z, y, line| {
+            line[0] = largest(input.row(z, y));
         }),
-        Along::Both => Tensor::from_fn(input.t, 1, 1, |z, y, x| match (y, x) {
-            (0, 0) => largest(&mut (0..height * width).map(|i| input.at(z, i / width, i % width))),
-            _ => 0.0,
+        Along::Both => Tensor::from_rows([input.t, 1, 1], |z, y, line| {
+            if y == 0 {
+                let rows = (0..input.height()).map(|y| largest(input.row(z, y)));
+                line[0] = rows.fold(f32::NEG_INFINITY, larger);
+            }
         }),
         Along::Slices(n) if input.t.is_multiple_of(n) => {
-            Tensor::from_fn(input.t / n, input.rows, input.columns, |z, y, x| {
-                largest(&mut (z * n..(z + 1) * n).map(|z| input.at(z, y, x)))
+            Tensor::from_rows([input.t / n, input.rows, input.columns], |z, y, line| {
+                line.fill(f32::NEG_INFINITY);
+                (z * n..(z + 1) * n).for_each(|z| enlarge(line, input.row(z, y)));
             })
         }
         Along::Slices(n) => return Err(format!("{} slices in groups of {n}", input.t)),
     })
+}
+
+/// The larger of two; what is no number is no larger.
+fn larger(a: f32, b: f32) -> f32 {
+    if b > a { b } else { a }
+}
+
+fn enlarge(line: &mut [f32], other: &[f32]) {
+    for (value, other) in line.iter_mut().zip(other) {
+        *value = larger(*value, *other);
+    }
 }

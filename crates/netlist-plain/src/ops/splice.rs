@@ -2,6 +2,7 @@
 
 use super::triple;
 use crate::tensor::{TILE, Tensor};
+use std::borrow::Borrow;
 use tenon_netlist::{AttributeKey as Key, Op, UblockOrder};
 
 /// What is taken of one input in each round, in units.
@@ -79,7 +80,7 @@ fn units(tensor: &Tensor, ublock: Option<([usize; 2], UblockOrder)>) -> Vec<Unit
 }
 
 /// In rounds: of each input in turn the next part, until the output is full.
-pub fn splice(op: &Op, parts: &[Part], inputs: &[Tensor]) -> Result<Tensor, String> {
+pub fn splice<T: Borrow<Tensor>>(op: &Op, parts: &[Part], inputs: &[T]) -> Result<Tensor, String> {
     let blocking = &op.blocking;
     let size = |pair: [u32; 2]| pair.map(|size| size as usize);
     let (grid, ublock) = (size(blocking.grid_size.value), size(blocking.ublock.value));
@@ -95,7 +96,8 @@ pub fn splice(op: &Op, parts: &[Part], inputs: &[Tensor]) -> Result<Tensor, Stri
     );
     for core in (0..grid[0] * grid[1]).map(|core| [core / grid[1], core % grid[1]]) {
         let mut target = output.part(core, grid);
-        let sources: Vec<Tensor> = inputs.iter().map(|input| input.part(core, grid)).collect();
+        let inputs = inputs.iter().map(Borrow::borrow);
+        let sources: Vec<Tensor> = inputs.map(|input| input.part(core, grid)).collect();
         let lists: Vec<Vec<Unit>> = sources.iter().map(|source| units(source, unit)).collect();
         let mut starts = vec![0; sources.len()];
         let wanted = units(&target, unit);

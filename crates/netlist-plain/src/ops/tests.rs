@@ -12,7 +12,7 @@ fn numbered(t: usize, rows: usize, columns: usize) -> Tensor {
 #[test]
 fn zero_times_anything_is_zero() {
     let zero = Tensor::zeros(1, 1, 1);
-    let infinite = zero.clone().map(|_| f32::INFINITY);
+    let infinite = zero.clone().map(1, |_| f32::INFINITY);
     assert_eq!(multiply(&zero, &infinite), zero);
     assert_eq!(multiply(&infinite, &zero), zero);
 }
@@ -103,7 +103,7 @@ fn a_sparse_product_follows_its_encoding() {
             0.0
         }
     });
-    let activations = numbered(1, 4, 1).map(|value| value + 10.0);
+    let activations = numbered(1, 4, 1).map(1, |value| value + 10.0);
     let stream: [u16; 10] = [0, 1 << 14, 1, 1 << 2 | 1, 1 << 14, 1, 1 << 14, 1, 1 << 2, 1];
     let mut encoding = Tensor::zeros(1, 1, 1);
     for (index, pair) in stream.chunks(2).enumerate() {
@@ -131,7 +131,7 @@ fn an_encoding_that_names_what_is_not_there_is_refused() {
         bytes: 4,
     };
     let tile = Tensor::zeros(1, 1, 1);
-    let ones = tile.clone().map(|_| f32::from_bits(u32::MAX));
+    let ones = tile.clone().map(1, |_| f32::from_bits(u32::MAX));
     assert!(sparse_matmul(&sparse, &tile, &tile, &ones, None).is_err());
     // An encoding without an end runs out of words.
     assert!(
