@@ -125,6 +125,31 @@ fn a_loop_of_products_and_sums_is_what_the_definition_says() {
     assert_eq!(rows[0].flops, 2 * 32 * 32 * 64);
 }
 
+/// What is multiplied with is prepared when it comes again, and anew when it is another.
+#[test]
+fn parameters_that_change_are_multiplied_with_as_they_are() {
+    let program = LOOP.replace(
+        "w: {prologue: true, epilogue: false, zero: false, rd_ptr_local: $zero,",
+        "w: {prologue: true, epilogue: false, zero: false, wr_ptr_global: $zero,",
+    );
+    let text = product_and_sum(&program).text().to_owned();
+    let text = text.replace("w: {type: queue,", "w: {type: ram,");
+    let source = Source::new("rams.yaml", text);
+    let session = NetlistSession::load(&source, &NetlistLoad::default()).unwrap();
+    let entry = |rows, columns, value| array(1, rows, columns, |_| value);
+    let (a, b) = (entry(32, 32, 1.0), entry(32, 64, 0.0));
+    session.feed("a", move |_| Ok(a.clone())).unwrap();
+    session.feed("b", move |_| Ok(b.clone())).unwrap();
+    let params = BTreeMap::from([("$p_loop_count".to_owned(), 2)]);
+    for value in [1.0, 1.0, 3.0, 1.0] {
+        session.put("w", 0, &entry(32, 64, value)).unwrap();
+        session.run("run", &params, &Control::new()).unwrap();
+        for y in session.pop_batch("y", 4, Duration::ZERO).unwrap() {
+            assert_eq!(y.as_slice::<f32>().unwrap(), [32.0 * value; 2048]);
+        }
+    }
+}
+
 #[test]
 fn a_package_runs_like_the_netlist_it_was_made_from() {
     let inputs = sums_inputs();
@@ -205,6 +230,63 @@ fn a_host_on_another_thread_feeds_a_program_that_waits() {
     let first = |tensor: &Tensor| tensor.as_slice::<f32>().unwrap()[0];
     assert_eq!(popped.iter().map(first).collect::<Vec<_>>(), [33.0, 34.0]);
     assert!(session.pop("y", Duration::ZERO).is_err());
+}
+
+#[test]
+fn entries_are_pushed_peeked_and_popped_together() {
+    let session = NetlistSession::load(&product_and_sum(LOOP), &NetlistLoad::default()).unwrap();
+    let entry = |rows, columns, value| array(1, rows, columns, |_| value);
+    let now = Duration::ZERO;
+    let a = [1.0, 2.0].map(|value| entry(32, 32, value));
+    let b = [0.0, 1.0].map(|value| entry(32, 64, value));
+    session.push_batch("a", &a, now).unwrap();
+    session.push_batch("b", &b, now).unwrap();
+    session.push("w", &entry(32, 64, 1.0), now).unwrap();
+    let first = |tensors: Vec<Tensor>| -> Vec<f32> {
+        let numbers = tensors
+            .iter()
+            .map(|tensor| tensor.as_slice::<f32>().unwrap()[0]);
+        numbers.collect()
+    };
+    assert_eq!(first(session.peek_batch("a", 2, now).unwrap()), [1.0, 2.0]);
+    let error = session.peek_batch("a", 3, now).unwrap_err();
+    assert!(
+        error.to_string().contains("does not hold 3 entries"),
+        "{error}"
+    );
+    let params = BTreeMap::from([("$p_loop_count".to_owned(), 1)]);
+    session.run("run", &params, &Control::new()).unwrap();
+    let wanted = [32.0, 65.0];
+    assert_eq!(first(session.peek_batch("y", 2, now).unwrap()), wanted);
+    assert_eq!(first(session.pop_batch("y", 2, now).unwrap()), wanted);
+    assert!(session.peek("y", now).is_err());
+}
+
+#[test]
+fn kernels_in_the_originals_own_language_are_refused() {
+    let schedule = "schedules: [[{copy: {type: nop, inputs: [input0], mblock: [1, 2], ublock: [1, 1], \
+                    output: output}}]]";
+    let text = product_and_sum(LOOP).text().to_owned();
+    let text = text.replace(
+        "type: add,",
+        "type: fused_op, attributes: {fused_op_id: 0},",
+    );
+    let text = text.replace(
+        "programs:\n",
+        &format!(
+            "fused_ops: {{0: {{inputs: 2, intermediates: 0, custom_kernel_path: kernel.cpp, {schedule}}}}}\n\
+             programs:\n"
+        ),
+    );
+    let source = Source::new("custom.yaml", text);
+    let error = NetlistSession::load(&source, &NetlistLoad::default())
+        .err()
+        .unwrap();
+    let text = error.to_string();
+    assert!(
+        text.contains("custom.yaml:") && text.contains("kernel.cpp"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -95,9 +95,18 @@ impl<'n> EpochBuilder<'n> {
             tiles: super::value::tiles_of(blocking),
             tile: blocking.tile().map(|side| side as usize),
             rounded: self.rounded_queue(queue),
+            constant: self.comes_again(queue),
         };
         self.values.insert(name, value.clone());
         Ok(value)
+    }
+
+    /// Whether an entry is read again and again, as parameters are: in a ram that the host fills, or
+    /// in a queue that is loaded before the first input.
+    fn comes_again(&self, queue: &Queue) -> bool {
+        let name = &*queue.name.value;
+        let is_ram = queue.kind.value == QueueKind::Ram;
+        queue.is_host_fed() && (is_ram || self.scope.loaded.contains(name))
     }
 
     /// The format that all entries of a queue are known to fit.
@@ -204,6 +213,7 @@ impl<'n> EpochBuilder<'n> {
         Value {
             register,
             rounded: None,
+            constant: false,
             ..value
         }
     }

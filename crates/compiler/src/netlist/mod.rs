@@ -15,10 +15,13 @@ mod value;
 pub use package::{NetlistOutput, NetlistPackage};
 
 use program::LoweredEpoch;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_bef::{Attribute, FunctionBuilder, FunctionKind, KernelBuilder, KernelLocation, Module};
-use tenon_netlist::{Arch, Blocking, Graph, Netlist, Queue, QueueKind, Source, Span, UblockOrder};
+use tenon_netlist::{
+    Arch, Blocking, Graph, Instruction, Netlist, Operand, Queue, QueueKind, QueueSetting,
+    SettingKey, Source, Span, UblockOrder,
+};
 
 /// Where numbers are rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -185,6 +188,8 @@ pub(crate) struct Scope<'n> {
     pub queues: HashMap<&'n str, &'n Queue>,
     /// The queues that each op fills.
     pub filled: HashMap<&'n str, Vec<&'n Queue>>,
+    /// The queues that some execute loads before its first input.
+    pub loaded: HashSet<&'n str>,
     arch: Option<Arch>,
     /// The lines that spans start in: kernels are many.
     path: String,
@@ -206,6 +211,7 @@ impl<'n> Scope<'n> {
             mode: options.mode,
             queues: named.collect(),
             filled,
+            loaded: loaded(netlist),
             arch: options.arch.or(netlist.arch.first().map(|arch| arch.value)),
             path: source.path().display().to_string(),
         }
@@ -237,6 +243,24 @@ impl<'n> Scope<'n> {
             .as_ref()
             .map_or(&*ram.name.value, |alias| &*alias.value)
     }
+}
+
+/// The queues whose setting has a prologue in some execute.
+fn loaded(netlist: &Netlist) -> HashSet<&str> {
+    let instructions = netlist
+        .programs
+        .iter()
+        .flat_map(|program| &program.instructions);
+    let settings = instructions.flat_map(|instruction| match &instruction.value {
+        Instruction::Execute { settings, .. } => &settings[..],
+        _ => &[],
+    });
+    let is_loaded = |setting: &&QueueSetting| {
+        let prologue = setting.find(SettingKey::Prologue);
+        prologue.is_some_and(|value| value.value != Operand::Immediate(0))
+    };
+    let loaded = settings.filter(is_loaded);
+    loaded.map(|setting| &*setting.queue.value).collect()
 }
 
 /// An error about a place of the netlist.

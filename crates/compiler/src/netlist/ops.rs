@@ -2,7 +2,7 @@
 
 use super::NumericMode;
 use super::epoch::{EpochBuilder, TENSOR};
-use super::value::{Value, size, sizes, tiles_of};
+use super::value::{Value, constant, size, sizes, tiles_of};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_bef::{Attribute, Dictionary};
 use tenon_netlist::{
@@ -40,6 +40,7 @@ impl EpochBuilder<'_> {
             tiles,
             tile,
             rounded: None,
+            constant: false,
         }
     }
 
@@ -146,6 +147,7 @@ impl EpochBuilder<'_> {
             given.push(("intermediate".into(), op.intermed_df.value.name().into()));
         }
         let depthwise = op.kind.value == OpKind::Depthwise;
+        given.extend(constant(b));
         let tiles = [a.tiles[0] / z, a.tiles[1], b.tiles[2]];
         let call = Call {
             node: op.name.value.as_str(),

@@ -1,7 +1,7 @@
 //! Tensors in registers, and the small kernels that every op may need around it.
 
 use super::epoch::{EpochBuilder, TENSOR};
-use tenon_bef::{Attribute, RegisterId};
+use tenon_bef::{Attribute, Dictionary, RegisterId};
 use tenon_netlist::{AttributeKey, Attributes, Blocking, DataFormat, Span};
 
 /// A tensor in a register.
@@ -14,6 +14,8 @@ pub(super) struct Value {
     pub tile: [usize; 2],
     /// A format that all its elements fit.
     pub rounded: Option<DataFormat>,
+    /// Whether it is the same in most runs, as parameters are.
+    pub constant: bool,
 }
 
 /// The tiles of a blocking. What does not fit memory is refused where it is allocated.
@@ -37,6 +39,14 @@ pub(super) fn size(size: usize) -> Attribute {
     Attribute::I64(i64::try_from(size).unwrap_or(i64::MAX))
 }
 
+/// What tells a kernel that its operand comes again.
+pub(super) fn constant(value: &Value) -> Dictionary {
+    let told = value
+        .constant
+        .then(|| ("constant".into(), Attribute::I1(true)));
+    told.into_iter().collect()
+}
+
 impl EpochBuilder<'_> {
     /// A kernel of one operand and no attributes.
     pub(super) fn simple(&mut self, name: &str, node: &str, span: Span, value: Value) -> Value {
@@ -45,6 +55,7 @@ impl EpochBuilder<'_> {
             .function
             .kernel(name)
             .operands([value.register])
+            .attributes(constant(&value))
             .attribute("node", node)
             .location(location)
             .result(TENSOR);
@@ -69,6 +80,7 @@ impl EpochBuilder<'_> {
             .function
             .kernel("netlist.move")
             .operands([value.register])
+            .attributes(constant(value))
             .attribute("node", node)
             .attribute("tiles", sizes(&value.tiles))
             .attribute("steps", steps.join("; "))
@@ -87,6 +99,7 @@ impl EpochBuilder<'_> {
                 [height, width]
             },
             rounded: value.rounded.filter(|_| kept),
+            constant: value.constant,
         }
     }
 
@@ -106,6 +119,7 @@ impl EpochBuilder<'_> {
             .function
             .kernel("netlist.round")
             .operands([value.register])
+            .attributes(constant(&value))
             .attribute("node", node)
             .attribute("format", format.name())
             .location(location)
@@ -133,6 +147,7 @@ impl EpochBuilder<'_> {
             .function
             .kernel("netlist.resize")
             .operands([value.register])
+            .attributes(constant(&value))
             .attribute("node", node)
             .attribute("tile", sizes(&tile))
             .location(location)

@@ -1,5 +1,7 @@
 //! Backends' kernels under ops of netlists: a workload made when the shapes are first seen.
 
+use super::attributes::flag;
+use super::op::CONSTANT;
 use super::spare;
 use super::tensor::{TileTensor, wrong_shape};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,7 +45,10 @@ impl Operator {
     }
 
     fn run(&self, inputs: &[&Tensor], output: TensorType) -> Result<Tensor> {
-        let bound = self.bound(inputs, output)?;
+        self.run_bound(&*self.bound(inputs, output)?, inputs)
+    }
+
+    fn run_bound(&self, bound: &Bound, inputs: &[&Tensor]) -> Result<Tensor> {
         let inputs: Vec<Option<&Tensor>> = inputs.iter().map(|&tensor| Some(tensor)).collect();
         let outputs = [Some(bound.output.clone())];
         let mut operands =
@@ -64,31 +69,40 @@ impl Operator {
         if let Some(known) = bound.as_ref().filter(|bound| fits(bound)) {
             return Ok(known.clone());
         }
-        let made = Arc::new(self.bind(inputs, output)?);
+        let made = Arc::new(self.bind(inputs, output, None)?);
         *bound = Some(made.clone());
         Ok(made)
     }
 
-    fn bind(&self, inputs: &[&Tensor], output: TensorType) -> Result<Bound> {
+    /// The workload for such inputs, of which one may stay what it is.
+    fn bind(
+        &self,
+        inputs: &[&Tensor],
+        output: TensorType,
+        constant: Option<usize>,
+    ) -> Result<Bound> {
         let types: Vec<TensorType> = inputs.iter().map(|input| input.ty().clone()).collect();
-        let input = |ty: &TensorType| {
+        let constants: Vec<Option<&Tensor>> = (0..inputs.len())
+            .map(|index| (constant == Some(index)).then_some(inputs[index]))
+            .collect();
+        let input = |(ty, constant): (&TensorType, &Option<&Tensor>)| {
             Some(InputSpec {
                 ty: ty.clone(),
-                constant: None,
+                constant: constant.cloned(),
                 prepared: None,
             })
         };
-        let spec = WorkloadSpec {
+        let mut spec = WorkloadSpec {
             op: self.op,
             attributes: Attributes::new(),
-            inputs: types.iter().map(input).collect(),
+            inputs: types.iter().zip(&constants).map(input).collect(),
             outputs: vec![Some(output.clone())],
         };
         let view = NodeView {
             op: spec.op,
             attributes: &spec.attributes,
             inputs: &types.iter().map(Some).collect::<Vec<_>>(),
-            constants: &vec![None; types.len()],
+            constants: &constants,
             outputs: &[Some(&output)],
         };
         let takes = self
@@ -100,8 +114,16 @@ impl Operator {
             Error::new(ErrorKind::Unsupported, text)
         })?;
         // The plan is that of this machine: nothing of it is stored.
-        let WorkloadPlan { scratch_bytes, .. } =
-            backend.plan(&spec, tenon_backend::CpuLevel::Baseline)?;
+        let WorkloadPlan {
+            scratch_bytes,
+            prepared,
+            ..
+        } = backend.plan(&spec, tenon_backend::CpuLevel::Baseline)?;
+        for one in prepared {
+            if let Some(Some(input)) = spec.inputs.get_mut(one.input) {
+                input.prepared = Some((one.layout, one.data));
+            }
+        }
         Ok(Bound {
             workload: backend.workload(&spec)?,
             scratch: scratch_bytes,
@@ -128,11 +150,57 @@ impl Elementwise {
 }
 
 /// The product of slices of matrices.
-pub(super) struct Product(Operator);
+pub(super) struct Product {
+    operator: Operator,
+    /// What is multiplied with, where it is the same in most runs.
+    weights: Option<Mutex<Weights>>,
+}
+
+/// What was multiplied with last, and what has been prepared for it when it came again.
+#[derive(Default)]
+struct Weights {
+    last: Option<TileTensor>,
+    bound: Option<Arc<Bound>>,
+}
 
 impl Product {
     pub(super) fn new(site: &Site<'_>) -> Result<Self> {
-        Operator::new(site, "MatMul").map(Self)
+        Ok(Self {
+            operator: Operator::new(site, "MatMul")?,
+            weights: match flag(site.attributes(), CONSTANT)? {
+                true => Some(Mutex::default()),
+                false => None,
+            },
+        })
+    }
+
+    /// The workload with `b` prepared for it; `None` where it does not come again.
+    fn prepared(
+        &self,
+        a: &TileTensor,
+        b: &TileTensor,
+        output: &TensorType,
+    ) -> Result<Option<Arc<Bound>>> {
+        let Some(weights) = &self.weights else {
+            return Ok(None);
+        };
+        let mut weights = weights.lock().unwrap_or_else(PoisonError::into_inner);
+        if !weights.last.as_ref().is_some_and(|last| last.is_same(b)) {
+            *weights = Weights {
+                last: Some(b.clone()),
+                bound: None,
+            };
+            return Ok(None);
+        }
+        let fits =
+            |bound: &&Arc<Bound>| bound.output == *output && bound.inputs[0] == *a.data().ty();
+        if let Some(bound) = weights.bound.as_ref().filter(fits) {
+            return Ok(Some(bound.clone()));
+        }
+        let inputs = [a.data(), b.data()];
+        let bound = Arc::new(self.operator.bind(&inputs, output.clone(), Some(1))?);
+        weights.bound = Some(bound.clone());
+        Ok(Some(bound))
     }
 
     /// `a` times `b`, slice by slice: as many slices as `a` has; `b` has at least as many. Where
@@ -152,11 +220,18 @@ impl Product {
         if inner < b_inner {
             return self.run(a, &super::moves::resized(b, [inner, width])?);
         }
-        let b = first_slices(b, t)?;
         let shape = [t, rows * height, columns * width];
         let output = TensorType::new(DataType::F32, shape)?;
-        let made = self.0.run(&[a.data(), b.data()], output)?;
-        TileTensor::from_tensor([t, rows, columns], [height, width], &made)
+        let (tiles, tile) = ([t, rows, columns], [height, width]);
+        if b_t == t
+            && let Some(bound) = self.prepared(a, b, &output)?
+        {
+            let made = self.operator.run_bound(&bound, &[a.data(), b.data()])?;
+            return TileTensor::from_tensor(tiles, tile, &made);
+        }
+        let b = first_slices(b, t)?;
+        let made = self.operator.run(&[a.data(), b.data()], output)?;
+        TileTensor::from_tensor(tiles, tile, &made)
     }
 }
 

@@ -172,14 +172,20 @@ impl Machine {
         entry.ok_or_else(|| too_late(format!("queue '{queue}' is empty")))
     }
 
-    /// The host looks at the first entry of a queue, waiting for one.
-    pub fn peek(&self, queue: &str, wait: Duration) -> Result<TileTensor> {
+    /// The host looks at the entry of a queue that is so many behind the first, waiting for it; of
+    /// a ram behind its read pointer.
+    pub fn peek(&self, queue: &str, behind: usize, wait: Duration) -> Result<TileTensor> {
         let done = self.when(queue, wait, &Control::new(), |queue| {
-            let slot = queue.next_slot()?;
-            Ok(slot.map(|slot| queue.content(slot)))
+            Ok(queue.slot_behind(behind).map(|slot| queue.content(slot)))
         })?;
         let entry = done.map(Content::entry).transpose()?.flatten();
-        entry.ok_or_else(|| too_late(format!("queue '{queue}' is empty")))
+        entry.ok_or_else(|| match behind {
+            0 => too_late(format!("queue '{queue}' is empty")),
+            _ => too_late(format!(
+                "queue '{queue}' does not hold {} entries",
+                behind + 1
+            )),
+        })
     }
 
     /// What a slot holds; `None` where nothing was written. Pointers stay.
@@ -199,9 +205,9 @@ impl Machine {
             return self.read_view(&view, slot);
         }
         // The entry is made, where the host makes it, without holding others up.
-        let content = self.when(queue, self.0.limits.wait, control, |queue| {
+        let found = self.when(queue, self.0.limits.wait, control, |queue| {
             let slot = queue.next_slot()?;
-            Ok(slot.map(|slot| queue.content(slot)))
+            Ok(slot.map(|slot| (slot, queue.content(slot))))
         })?;
         let starved = || {
             let state = self
@@ -213,7 +219,19 @@ impl Machine {
             .expected("an entry that an op or the host has pushed")
             .found(state)
         };
-        content.ok_or_else(starved)?.entry()?.ok_or_else(starved)
+        let (slot, content) = found.ok_or_else(starved)?;
+        let number = match &content {
+            Content::Fed(_, number) => Some(*number),
+            _ => None,
+        };
+        let entry = content.entry()?.ok_or_else(starved)?;
+        if let Some(number) = number {
+            self.with(queue, |queue| {
+                queue.keep(slot, number, &entry);
+                Ok(())
+            })?;
+        }
+        Ok(entry)
     }
 
     fn read_view(&self, view: &View, slot: usize) -> Result<TileTensor> {

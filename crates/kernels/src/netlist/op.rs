@@ -1,7 +1,9 @@
 //! What all kernels of ops share: tensors in, one tensor out, the op's name and place.
 
+use super::attributes::flag;
 use super::tensor::TileTensor;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_bef::KernelLocation;
 use tenon_executor::{Frame, Kernel, KernelDef, Label, Opaque, Severity, Signature, Site, Value};
@@ -30,10 +32,18 @@ pub(super) fn tensor_kernel(
             node: node.and_then(|node| node.as_str()).unwrap_or("").to_owned(),
             operator: name,
             told: AtomicBool::new(false),
+            kept: match flag(site.attributes(), CONSTANT)? {
+                true => Some(Mutex::default()),
+                false => None,
+            },
         }))
     })
     .doc(doc)
 }
+
+/// The attribute of kernels whose operand is the same in most runs, such as a parameter: what was
+/// made of it is kept. Of a product it is about what is multiplied with.
+pub(super) const CONSTANT: &str = "constant";
 
 struct TensorKernel {
     compute: Compute,
@@ -41,6 +51,8 @@ struct TensorKernel {
     operator: &'static str,
     /// Whether its first fault was told.
     told: AtomicBool,
+    /// The last operand with what was made of it, where it comes again.
+    kept: Option<Mutex<Option<(TileTensor, TileTensor)>>>,
 }
 
 impl Kernel for TensorKernel {
@@ -66,7 +78,27 @@ impl TensorKernel {
             .filter(|&index| !matches!(frame.operand(index), Value::Chain))
             .map(|index| frame.object(index))
             .collect::<Result<_>>()?;
-        (self.compute)(&operands)
+        match (&self.kept, &operands[..]) {
+            (Some(kept), [operand]) => self.made_once(kept, operand),
+            _ => (self.compute)(&operands),
+        }
+    }
+
+    /// What is made of an operand that was seen last time is what was made then.
+    fn made_once(
+        &self,
+        kept: &Mutex<Option<(TileTensor, TileTensor)>>,
+        operand: &TileTensor,
+    ) -> Result<TileTensor> {
+        let kept = || kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((before, made)) = &*kept()
+            && before.is_same(operand)
+        {
+            return Ok(made.clone());
+        }
+        let made = (self.compute)(&[operand])?;
+        *kept() = Some((operand.clone(), made.clone()));
+        Ok(made)
     }
 
     /// Logs the first element that is outside of what the op is defined for; the run goes on

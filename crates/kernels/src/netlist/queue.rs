@@ -239,6 +239,20 @@ impl Queue {
         Ok(there.then_some(slot as usize))
     }
 
+    /// The slot of the entry that is so many behind the first; `None` when nothing is there yet.
+    pub fn slot_behind(&self, first: usize) -> Option<usize> {
+        let behind = i64::try_from(first).ok()?;
+        match self.spec.is_ram {
+            true => usize::try_from(self.rd)
+                .ok()
+                .map(|rd| (rd + first) % self.slots.len()),
+            false if behind < self.occupancy() => {
+                Some(((self.rd + behind) % self.entries()) as usize)
+            }
+            false => None,
+        }
+    }
+
     /// What a slot holds. What nobody has written in a ram is zeros, unless the host has something.
     pub fn content(&self, slot: usize) -> Content {
         match (self.slots.get(slot), &self.feed) {
@@ -249,6 +263,23 @@ impl Queue {
             }
             _ if self.spec.is_ram => Content::Zeros(self.spec.tiles, self.spec.tile),
             _ => Content::Nothing,
+        }
+    }
+
+    /// Keeps the entry of a number that the feed has made, where its slot is read again and again:
+    /// of a ram, or before the first input of each execute.
+    pub fn keep(&mut self, slot: usize, number: u64, entry: &TileTensor) {
+        let again = self.spec.is_ram || self.setting.is_some_and(|setting| setting.prologue);
+        let Some(place) = self.slots.get_mut(slot).filter(|_| again) else {
+            return;
+        };
+        let is_it = match place {
+            Slot::Empty => true,
+            Slot::Fed(own) => *own == number,
+            Slot::Held(_) => false,
+        };
+        if is_it {
+            *place = Slot::Held(entry.clone());
         }
     }
 

@@ -122,6 +122,12 @@ impl TileTensor {
         data.expect("a tensor has its data until it is dropped")
     }
 
+    /// Whether both are the same memory, cut alike.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let start = |tensor: &Self| tensor.data().bytes().as_ptr();
+        start(self) == start(other) && self.tiles == other.tiles && self.tile == other.tile
+    }
+
     /// The same elements, cut into tiles and slices otherwise.
     pub fn reshaped(&self, tiles: [usize; 3], tile: [usize; 2]) -> Result<Self> {
         Self::from_tensor(tiles, tile, self.data())

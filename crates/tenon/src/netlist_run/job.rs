@@ -1,8 +1,8 @@
 //! Running the programs of a netlist from files: what is pushed, what is kept (facts 6.7, 10).
 
-use super::session::{NetlistLoad, NetlistSession};
+use super::session::{NetlistLoad, NetlistSession, stored};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_kernels::netlist::QueueSpec;
 use tenon_netlist::testing::{TestConfig, entry};
@@ -226,17 +226,18 @@ fn feed(session: &NetlistSession, job: &NetlistJob, config: &TestConfig) -> Resu
                     .help("give arrays for queues that the host fills, and for rams"));
             }
             Some(array) => {
-                let entries = entries(session, name, array)?;
-                session.feed(name, move |number| {
+                let given = Given::new(spec, entries(session, name, array)?);
+                session.feed_stored(name, move |number| {
                     count(number);
-                    given(&spec, &entries, number)
+                    given.entry(number)
                 })?;
             }
             None if queue.is_host_fed() || (is_ram && job.init_rams) => {
                 let ty = session.entry_type(name)?;
-                let generated = Arc::new(Generated::new(maker.clone(), (*queue).clone(), ty));
+                let queue = (*queue).clone();
+                let generated = Arc::new(Generated::new(maker.clone(), queue, spec, ty));
                 feeds.generated.insert(name.clone(), generated.clone());
-                session.feed(name, move |number| {
+                session.feed_stored(name, move |number| {
                     count(number);
                     generated.entry(number)
                 })?;
@@ -247,13 +248,35 @@ fn feed(session: &NetlistSession, job: &NetlistJob, config: &TestConfig) -> Resu
     Ok(feeds)
 }
 
-/// Arrays are pushed from the start again when they are used up; slots of a ram beyond them are
-/// zeros.
-fn given(spec: &QueueSpec, entries: &[Tensor], number: u64) -> Result<Tensor> {
-    let count = entries.len() as u64;
-    match spec.is_ram && number >= count {
-        false => Ok(entries[(number % count) as usize].clone()),
-        true => Tensor::zeroed(entries[0].ty().clone()),
+/// Entries that were given, each put in the format of its queue when it is first pushed.
+struct Given {
+    spec: QueueSpec,
+    entries: Vec<Tensor>,
+    stored: Vec<OnceLock<Tensor>>,
+}
+
+impl Given {
+    fn new(spec: QueueSpec, entries: Vec<Tensor>) -> Self {
+        Self {
+            spec,
+            stored: entries.iter().map(|_| OnceLock::new()).collect(),
+            entries,
+        }
+    }
+
+    /// Entries are pushed from the start again when they are used up; slots of a ram beyond them
+    /// are zeros.
+    fn entry(&self, number: u64) -> Result<Tensor> {
+        let count = self.entries.len() as u64;
+        if self.spec.is_ram && number >= count {
+            return Tensor::zeroed(self.entries[0].ty().clone());
+        }
+        let index = (number % count) as usize;
+        if let Some(known) = self.stored[index].get() {
+            return Ok(known.clone());
+        }
+        let stored = stored(&self.spec, &self.entries[index])?.data().clone();
+        Ok(self.stored[index].get_or_init(|| stored).clone())
     }
 }
 
@@ -264,10 +287,11 @@ struct Maker {
     seed: u64,
 }
 
-/// Entries that are made when first pushed.
+/// Entries that are made when first pushed, in the format of their queue.
 struct Generated {
     maker: Arc<Maker>,
     queue: Queue,
+    spec: QueueSpec,
     /// How many there are before the first comes again.
     count: u64,
     ty: TensorType,
@@ -275,7 +299,7 @@ struct Generated {
 }
 
 impl Generated {
-    fn new(maker: Arc<Maker>, queue: Queue, ty: TensorType) -> Self {
+    fn new(maker: Arc<Maker>, queue: Queue, spec: QueueSpec, ty: TensorType) -> Self {
         let fit = (KEPT_BYTES / ty.bytes().max(1)).max(1) as u64;
         let entries = u64::from(queue.entries.value);
         Self {
@@ -285,6 +309,7 @@ impl Generated {
                 QueueKind::Queue => entries.min(fit).min(MOST_ENTRIES),
             },
             queue,
+            spec,
             ty,
             made: Mutex::default(),
         }
@@ -311,6 +336,7 @@ impl Generated {
             Error::new(ErrorKind::OutOfMemory, text)
         })?;
         let new = Tensor::from_slice(self.ty.shape().clone(), &values)?;
+        let new = stored(&self.spec, &new)?.data().clone();
         made().insert(number, new.clone());
         Ok(new)
     }

@@ -4,6 +4,7 @@ mod job;
 mod package;
 mod performance;
 mod session;
+mod sharing;
 mod table;
 
 pub use job::{NetlistJob, NetlistOutcome, netlist_params, run_netlist};

@@ -1,5 +1,6 @@
 //! A netlist that is loaded: its queues are pushed and popped, its programs run.
 
+use super::sharing;
 use super::table::{OpRow, OpTimes};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -105,7 +106,8 @@ impl NetlistSession {
         let program = Program::decode(&lowered.module, &registry, &services)?;
         let times = Arc::new(OpTimes::default());
         let warnings = Warnings::default();
-        let host = host(load.threads, times.clone(), warnings.clone())?;
+        let beside = sharing::beside_each_other(&lowered.netlist);
+        let host = host(load.threads, beside, times.clone(), warnings.clone())?;
         let machine = Machine::new(load.limits);
         let setup = program.handle("setup")?;
         setup.execute_sync(&Request::new(&host), vec![Value::opaque(machine.clone())])?;
@@ -162,6 +164,12 @@ impl NetlistSession {
         self.machine.push(queue, self.entry(queue, entry)?, wait)
     }
 
+    /// Pushes several entries, waiting for room for each.
+    pub fn push_batch(&self, queue: &str, entries: &[Tensor], wait: Duration) -> Result<()> {
+        let mut entries = entries.iter();
+        entries.try_for_each(|entry| self.push(queue, entry, wait))
+    }
+
     /// Puts an entry into a slot of a ram; pointers stay.
     pub fn put(&self, ram: &str, slot: usize, entry: &Tensor) -> Result<()> {
         self.machine.put(ram, slot, self.entry(ram, entry)?)
@@ -182,8 +190,16 @@ impl NetlistSession {
     /// Looks at the first entry of a queue, waiting for one.
     pub fn peek(&self, queue: &str, wait: Duration) -> Result<Tensor> {
         self.machine
-            .peek(queue, wait)
+            .peek(queue, 0, wait)
             .map(|entry| entry.data().clone())
+    }
+
+    /// Looks at the first entries of a queue, or those of a ram from its read pointer on, waiting for each.
+    pub fn peek_batch(&self, queue: &str, count: usize, wait: Duration) -> Result<Vec<Tensor>> {
+        let peeked = (0..count).map(|behind| self.machine.peek(queue, behind, wait));
+        peeked
+            .map(|entry| entry.map(|entry| entry.data().clone()))
+            .collect()
     }
 
     /// What a slot of a queue or ram holds; pointers stay.
@@ -201,6 +217,18 @@ impl NetlistSession {
     ) -> Result<()> {
         let spec = self.queue(queue)?.clone();
         let feed: Feed = Arc::new(move |number| stored(&spec, &make(number)?));
+        self.machine.feed(queue, feed)
+    }
+
+    /// The same with entries that are in the format of the queue already.
+    pub(super) fn feed_stored(
+        &self,
+        queue: &str,
+        make: impl Fn(u64) -> Result<Tensor> + Send + Sync + 'static,
+    ) -> Result<()> {
+        let QueueSpec { tiles, tile, .. } = *self.queue(queue)?;
+        let feed: Feed =
+            Arc::new(move |number| TileTensor::from_tensor(tiles, tile, &make(number)?));
         self.machine.feed(queue, feed)
     }
 
@@ -318,7 +346,7 @@ impl NetlistSession {
 }
 
 /// An entry that the host pushes: of the shape of its queue, in the queue's format (facts 5.6).
-fn stored(spec: &QueueSpec, entry: &Tensor) -> Result<TileTensor> {
+pub(super) fn stored(spec: &QueueSpec, entry: &Tensor) -> Result<TileTensor> {
     let entry = TileTensor::from_tensor(spec.tiles, spec.tile, entry);
     let entry = entry.map_err(|error| {
         let text = format!(
@@ -337,14 +365,20 @@ fn arch_of_environment() -> Option<Arch> {
     Arch::from_word(&std::env::var("ARCH_NAME").ok()?)
 }
 
-/// Where ops run: on threads of a queue of their own, when there is more than one.
-fn host(threads: Option<NonZeroUsize>, times: Arc<OpTimes>, warnings: Warnings) -> Result<Host> {
+/// Where ops run: beside each other on threads of a queue of their own, or one after the other on
+/// the caller's.
+fn host(
+    threads: Option<NonZeroUsize>,
+    beside: bool,
+    times: Arc<OpTimes>,
+    warnings: Warnings,
+) -> Result<Host> {
     let threads = threads
         .or(NonZeroUsize::new(pool::threads()))
         .unwrap_or(NonZeroUsize::MIN);
-    let selection = match threads.get() {
-        1 => QueueSelection::SingleThreaded,
-        _ => QueueSelection::MultiThreaded {
+    let selection = match beside && threads.get() > 1 {
+        false => QueueSelection::SingleThreaded,
+        true => QueueSelection::MultiThreaded {
             threads,
             blocking_threads: NonZeroUsize::MIN,
         },

@@ -119,7 +119,7 @@ fn kernels_of_ops(module: &Module) -> HashMap<&str, u64> {
 }
 
 /// Arithmetic of one input of an op.
-fn flops(op: &Op) -> u64 {
+pub(super) fn flops(op: &Op) -> u64 {
     let [height, width] = op.blocking.tile().map(u64::from);
     let sizes = [
         u64::from(op.blocking.t.value),

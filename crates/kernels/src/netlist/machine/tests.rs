@@ -41,7 +41,10 @@ fn a_host_waits_for_another_thread() {
         .push("q", entry(&[2.0]), Duration::ZERO)
         .unwrap_err();
     assert_eq!(error.to_string(), "queue 'q' has no room");
-    assert_eq!(machine.peek("q", Duration::ZERO).unwrap().values(), [1.0]);
+    assert_eq!(
+        machine.peek("q", 0, Duration::ZERO).unwrap().values(),
+        [1.0]
+    );
 }
 
 #[test]
