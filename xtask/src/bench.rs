@@ -1,6 +1,7 @@
 //! The bench table: Tenon beside onnxruntime on the same models in the same run.
 
 mod memory;
+mod netlist;
 mod page;
 
 use crate::{Result, cargo, models, output, python, root, target};
@@ -35,6 +36,9 @@ pub struct Options {
     /// Measure how long placing graphs takes instead.
     #[arg(long, conflicts_with_all = ["executor", "memory", "names"])]
     placement: bool,
+    /// Measure how fast netlists are checked and run instead.
+    #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "names"])]
+    netlist: bool,
 }
 
 /// A measured model and the most its latency may be, as a multiple of onnxruntime's.
@@ -90,6 +94,9 @@ pub fn run(options: &Options) -> Result<()> {
     }
     if options.placement {
         return keep("Placement", &placement()?, options.write);
+    }
+    if options.netlist {
+        return keep("Netlists", &netlist::section()?, options.write);
     }
     crate::run(cargo().args(["build", "--release", "--package", "tenon-cli"]))?;
     let tenon = target().join("release/tenon");

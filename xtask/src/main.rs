@@ -56,7 +56,7 @@ enum Chore {
     Install(install::Options),
     /// Fuzz one reader with libFuzzer.
     Fuzz(fuzz::Options),
-    /// Run the property tests with many more cases.
+    /// Run the property tests with many more cases, and the long comparisons of netlists.
     Soak {
         /// Cases a property.
         #[arg(long, default_value_t = 20_000)]
@@ -124,12 +124,13 @@ fn test(without_python: bool, rest: &[String]) -> Result<()> {
 }
 
 /// Crates with property tests.
-const PROPERTIES: [&str; 10] = [
+const PROPERTIES: [&str; 11] = [
     "tenon-tensor",
     "tenon-dma",
     "tenon-graph",
     "tenon-bef",
     "tenon-neff",
+    "tenon-netlist",
     "tenon-onnx",
     "tenon-kernels",
     "tenon-compiler",
@@ -137,14 +138,28 @@ const PROPERTIES: [&str; 10] = [
     "tenon",
 ];
 
-/// Runs the property tests, optimised, with `cases` a property.
+/// Runs the property tests, optimised, with `cases` a property; without a filter also the netlists
+/// that the plain implementation takes long for.
 fn soak(cases: u32, rest: &[String]) -> Result<()> {
     let mut command = cargo();
     command.args(["test", "--release"]);
     if rest.is_empty() {
         command.args(PROPERTIES.iter().flat_map(|name| ["-p", name]));
     }
-    run(command.args(rest).env("PROPTEST_CASES", cases.to_string()))
+    run(command.args(rest).env("PROPTEST_CASES", cases.to_string()))?;
+    if !rest.is_empty() {
+        return Ok(());
+    }
+    let mut command = cargo();
+    command.args([
+        "test",
+        "--release",
+        "-p",
+        "tenon",
+        "--test",
+        "netlist_agreement",
+    ]);
+    run(command.args(["--", "--ignored", "--nocapture"]))
 }
 
 /// Runs the tests of memory that is shared or lent, and of the numbers that stand for it, under
