@@ -73,9 +73,11 @@ fn row(set: &Set, peers: &[Peer]) {
         reading = reading.min(timed(|| set.files.iter().for_each(only_read)));
         checking = checking.min(timed(|| set.files.iter().for_each(checked)));
         for (best, peer) in theirs.iter_mut().zip(peers) {
-            *best = peer
-                .seconds(&set.files)
-                .map_or(*best, |took| best.min(took));
+            // The slow ones are not asked again and again.
+            if best.is_infinite() || *best < LONG {
+                let seconds = peer.seconds(&set.files);
+                *best = seconds.map_or(*best, |seconds| best.min(seconds));
+            }
         }
     }
     let rate = bytes as f64 / checking.as_secs_f64();
