@@ -64,6 +64,22 @@ fn two_ways_that_agree_pass() {
     assert!(agreement.correlation > 0.99999, "{agreement:?}");
 }
 
+/// Rows and columns that only come again are computed once, and stand everywhere.
+#[test]
+fn inputs_that_are_broadcast_last_agree() {
+    let text = product("").text().replace(
+        "inputs: [a, b],",
+        "inputs: [a, b], input_0_tms: [broadcast: {r: 3}], input_1_tms: [broadcast: {c: 2}],",
+    );
+    let text = text.replace(
+        "mblock: [1, 1], ublock: [1, 1]",
+        "mblock: [3, 2], ublock: [1, 1]",
+    );
+    let queues = tested(&Source::new("product.yaml", text), &Control::new()).unwrap();
+    assert_eq!(queues[0].shape, [1, 1, 96, 64]);
+    assert!(queues[0].passed(), "{queues:?}");
+}
+
 /// Sums in another order are close but not equal: who asks for equality is told where they differ.
 #[test]
 fn two_ways_that_differ_fail_and_say_where() {

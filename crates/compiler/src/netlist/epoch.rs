@@ -1,6 +1,7 @@
 //! The function of an epoch: queues are read, ops hand tensors to each other, queues are written.
 
 use super::epochs::Schedule;
+use super::repeats::Repeats;
 use super::value::Value;
 use super::{NumericMode, Scope, error_at};
 use std::collections::HashMap;
@@ -129,11 +130,18 @@ impl<'n> EpochBuilder<'n> {
 
     fn op(&mut self, op: &'n Op) -> Result<()> {
         let mut inputs = Vec::with_capacity(op.inputs.len());
-        for input in &op.inputs {
+        let repeats = Repeats::of(op);
+        for (index, input) in op.inputs.iter().enumerate() {
             let value = self.value(input)?;
-            inputs.push(self.arriving(op, input, value)?);
+            inputs.push(self.arriving(op, input, value, repeats.of_input(index))?);
         }
         let mut value = self.compute(op, &inputs)?;
+        let (steps, [rows, columns]) = repeats.made_up();
+        if !steps.is_empty() {
+            let [t, own_rows, own_columns] = value.tiles;
+            let after = [t, own_rows * rows, own_columns * columns];
+            value = self.moved(&op.name.value, op.name.span, &value, &steps, after);
+        }
         if op.gradient_op.is_some_and(|gradient| gradient.value) {
             value = self.accumulated(op, value);
         }
@@ -150,16 +158,30 @@ impl<'n> EpochBuilder<'n> {
         Ok(())
     }
 
-    /// An input on its way to an op: unpad, TMs, pad (facts 3.8), then the format of the op.
-    fn arriving(&mut self, op: &Op, input: &Input, mut value: Value) -> Result<Value> {
-        let steps = super::steps::steps(input);
+    /// An input on its way to an op: unpad, TMs, pad (facts 3.8), then the format of the op. So many
+    /// of the last steps are left out, without which there are so many times fewer rows and columns.
+    fn arriving(
+        &mut self,
+        op: &Op,
+        input: &Input,
+        mut value: Value,
+        (left_out, [rows, columns]): (usize, [usize; 2]),
+    ) -> Result<Value> {
+        let mut steps = super::steps::steps(input);
+        steps.truncate(steps.len().saturating_sub(left_out));
         if !steps.is_empty() {
-            let [t, rows, columns] = value.tiles.map(|size| size as u64);
-            let shape = TileShape { t, rows, columns };
+            let before = value.tiles.map(|size| size as u64);
+            let shape = TileShape {
+                t: before[0],
+                rows: before[1],
+                columns: before[2],
+            };
             let after = shape
                 .through(input)
                 .map_err(|finding| finding.to_error(self.scope.source))?;
-            let after = [after.t, after.rows, after.columns].map(|size| size as usize);
+            let [t, all_rows, all_columns] =
+                [after.t, after.rows, after.columns].map(|size| size as usize);
+            let after = [t, all_rows / rows, all_columns / columns];
             value = self.moved(&op.name.value, input.name.span, &value, &steps, after);
         }
         self.rounded_input(op, input, value)

@@ -7,6 +7,7 @@ mod fused;
 mod ops;
 mod package;
 mod program;
+mod repeats;
 mod replicas;
 mod steps;
 mod together;
