@@ -39,6 +39,9 @@ pub struct Options {
     /// Measure how fast netlists are checked and run instead.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "names"])]
     netlist: bool,
+    /// Measure calls of the C interface, and the pipelining of nodes, instead.
+    #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "names"])]
+    nrt: bool,
 }
 
 /// A measured model and the most its latency may be, as a multiple of onnxruntime's.
@@ -98,6 +101,9 @@ pub fn run(options: &Options) -> Result<()> {
     if options.netlist {
         return keep("Netlists", &netlist::section()?, options.write);
     }
+    if options.nrt {
+        return keep("Runtime", &nrt()?, options.write);
+    }
     crate::run(cargo().args(["build", "--release", "--package", "tenon-cli"]))?;
     let tenon = target().join("release/tenon");
     let python = python::for_tests()?;
@@ -132,9 +138,7 @@ fn keep(title: &str, text: &str, write: bool) -> Result<()> {
 
 /// Measures the executor.
 fn executor() -> Result<String> {
-    let mut command = cargo();
-    command.args(["bench", "--quiet", "--package", "tenon-executor"]);
-    let tables = output(command.args(["--bench", "graphs"]))?;
+    let tables = tables("tenon-executor", "graphs")?;
     let (date, cpu) = (date()?, cpu());
     Ok(format!(
         "Made by `cargo xtask bench --executor --write`. Date {date}, CPU {cpu}. A kernel takes \
@@ -145,19 +149,33 @@ fn executor() -> Result<String> {
 
 /// Measures placing graphs, and the border that loaded backends stand behind.
 fn placement() -> Result<String> {
-    let bench = |package: &str, name: &str| {
-        let mut command = cargo();
-        command.args(["bench", "--quiet", "--package", package, "--bench", name]);
-        output(&mut command)
-    };
-    let graphs = bench("tenon-compiler", "placement")?;
-    let border = bench("tenon-backend-kit", "border")?;
+    let graphs = tables("tenon-compiler", "placement")?;
+    let border = tables("tenon-backend-kit", "border")?;
     let (date, cpu) = (date()?, cpu());
     Ok(format!(
         "Made by `cargo xtask bench --placement --write`. Date {date}, CPU {cpu}. Every node is offered to \
          CpuAcc, then CpuRef; the subgraphs of both are found and handed to them; of each figure the best \
          run.\n\n{graphs}\nWhat the C interface of loaded backends costs:\n\n{border}"
     ))
+}
+
+/// Measures libnrt and the graph walker.
+fn nrt() -> Result<String> {
+    let calls = tables("tenon-nrt", "calls")?;
+    let pipeline = tables("tenon-runtime", "pipeline")?;
+    let (date, cpu) = (date()?, cpu());
+    Ok(format!(
+        "Made by `cargo xtask bench --nrt --write`. Date {date}, CPU {cpu}. What is compared is measured in \
+         turn; of each figure the median.\n\n{calls}\n\
+         A package of three nodes, executed by several threads on one core. {pipeline}"
+    ))
+}
+
+/// The tables that a bench prints.
+fn tables(package: &str, name: &str) -> Result<String> {
+    let mut command = cargo();
+    command.args(["bench", "--quiet", "--package", package, "--bench", name]);
+    output(&mut command)
 }
 
 fn date() -> Result<String> {

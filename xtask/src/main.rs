@@ -1,4 +1,4 @@
-//! Project chores: `cargo xtask test`, `bench`, `models`, `conformance`, `docs`, `install`, `fuzz`, `soak`, `miri`, `loom`, `python`.
+//! Project chores: `cargo xtask test`, `bench`, `models`, `conformance`, `docs`, `install`, `fuzz`, `soak`, `miri`, `sanitize`, `loom`, `python`.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -14,6 +14,7 @@ mod fuzz;
 mod install;
 mod kernel_page;
 mod python;
+mod sanitize;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -56,7 +57,8 @@ enum Chore {
     Install(install::Options),
     /// Fuzz one reader with libFuzzer.
     Fuzz(fuzz::Options),
-    /// Run the property tests with many more cases, and the long comparisons of netlists.
+    /// Run the property tests with many more cases, the long comparisons of netlists, and libnrt for a
+    /// million executions.
     Soak {
         /// Cases a property.
         #[arg(long, default_value_t = 20_000)]
@@ -71,6 +73,8 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
+    /// Run tests of memory and threads under the sanitizers of the compiler (nightly).
+    Sanitize(sanitize::Options),
     /// Check the lock-free parts of the executor in every interleaving (loom).
     Loom {
         /// Only models whose path contains this.
@@ -95,6 +99,7 @@ fn main() -> ExitCode {
         Chore::Fuzz(options) => fuzz::fuzz(&options),
         Chore::Soak { cases, rest } => soak(cases, &rest),
         Chore::Miri { rest } => miri(&rest),
+        Chore::Sanitize(options) => sanitize::sanitize(&options),
         Chore::Loom { filter } => loom(&filter),
         Chore::Python => python::for_tests().map(|path| println!("{}", path.display())),
     };
@@ -139,17 +144,16 @@ const PROPERTIES: [&str; 11] = [
 ];
 
 /// Runs the property tests, optimised, with `cases` a property; without a filter also the netlists
-/// that the plain implementation takes long for.
+/// that the plain implementation takes long for, and executions through libnrt from several threads,
+/// loading and unloading between, a million of them.
 fn soak(cases: u32, rest: &[String]) -> Result<()> {
     let mut command = cargo();
     command.args(["test", "--release"]);
-    if rest.is_empty() {
-        command.args(PROPERTIES.iter().flat_map(|name| ["-p", name]));
-    }
-    run(command.args(rest).env("PROPTEST_CASES", cases.to_string()))?;
+    command.env("PROPTEST_CASES", cases.to_string());
     if !rest.is_empty() {
-        return Ok(());
+        return run(command.args(rest));
     }
+    run(command.args(PROPERTIES.iter().flat_map(|name| ["-p", name])))?;
     let mut command = cargo();
     command.args([
         "test",
@@ -159,7 +163,18 @@ fn soak(cases: u32, rest: &[String]) -> Result<()> {
         "--test",
         "netlist_agreement",
     ]);
-    run(command.args(["--", "--ignored", "--nocapture"]))
+    run(command.args(["--", "--ignored", "--nocapture"]))?;
+    let mut command = cargo();
+    command.args([
+        "test",
+        "--release",
+        "-p",
+        "tenon-nrt",
+        "--test",
+        "interface",
+    ]);
+    command.args(["nothing_grows_and_nothing_is_lost", "--", "--nocapture"]);
+    run(command.env("TENON_SOAK", "1000000"))
 }
 
 /// Runs the tests of memory that is shared or lent, and of the numbers that stand for it, under

@@ -30,7 +30,7 @@ pub(crate) fn keep(model: &CoreModel, inputs: &Set, error: &Error) {
     }
     let function = "nrt_execute";
     match write(model, inputs) {
-        Ok(folder) => log().warning(
+        Ok(folder) => log().error(
             Component::Nrt,
             function,
             format_args!(

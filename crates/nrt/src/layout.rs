@@ -1,5 +1,5 @@
 //! Structs that callers and the library share, as the headers have them. Sizes and places are those
-//! of facts, neuron.md 1.4; the headers assert the same.
+//! of facts, neuron.md 1.4; `tests/c/layout.c` asserts the same of the headers.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::offset_of;

@@ -130,3 +130,42 @@ fn the_document_lists_every_function_with_its_test() {
         );
     }
 }
+
+/// Names and numbers of statuses but `NRT_SUCCESS`, as the header has them.
+fn statuses() -> BTreeMap<String, String> {
+    let header = repository().join("include/nrt/nrt_status.h");
+    let text = fs::read_to_string(header).unwrap();
+    let status = |line: &str| {
+        let (name, number) = line.trim().strip_prefix("NRT_")?.split_once(" = ")?;
+        let digits = number.split(|char: char| !char.is_ascii_digit()).next()?;
+        Some((format!("NRT_{name}"), digits.to_owned()))
+    };
+    let mut all: BTreeMap<_, _> = text.lines().filter_map(status).collect();
+    assert_eq!(all.remove("NRT_SUCCESS").as_deref(), Some("0"));
+    all
+}
+
+#[test]
+fn the_document_lists_every_status_with_its_test_or_why_there_is_none() {
+    let text = fs::read_to_string(repository().join("docs/nrt.md")).unwrap();
+    let (_, text) = text.split_once("\n## Statuses\n").unwrap();
+    let (text, _) = text.split_once("\n## ").unwrap();
+    let mut listed = BTreeSet::new();
+    let statuses = statuses();
+    for row in text.lines().filter(|line| line.starts_with("| `NRT_")) {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let named = cells[0].split(", ").map(|name| name.trim_matches('`'));
+        let named: Vec<&str> = named.collect();
+        if let [_, _, test] = cells[..] {
+            let path = repository().join("crates/nrt/tests");
+            let source = fs::read_to_string(path.join(test.trim_matches('`'))).unwrap();
+            for name in &named {
+                let number = format!("\"{}\"", statuses[*name]);
+                let there = source.contains(name) || source.contains(&number);
+                assert!(there, "{test} has no {name}");
+            }
+        }
+        listed.extend(named.into_iter().map(str::to_owned));
+    }
+    assert_eq!(listed, statuses.into_keys().collect());
+}

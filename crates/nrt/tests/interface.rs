@@ -71,6 +71,13 @@ fn tensors_and_sets() {
     let log = std::fs::read_to_string(place.path().join("memlog.csv")).unwrap();
     assert!(log.starts_with("seconds,core,event,bytes,used\n"), "{log}");
     assert!(log.contains(",1,allocate,1048576,"), "{log}");
+    let few = [
+        ("TENON_CORE_MEMORY", "67108864"),
+        ("NEURON_RT_DEBUG_MEMLOG_MAX_SIZE", "3"),
+    ];
+    place.run(&program, &[], &few).done();
+    let log = std::fs::read_to_string(place.path().join("memlog.csv")).unwrap();
+    assert_eq!(log.lines().count(), 4, "{log}");
 }
 
 #[test]
@@ -106,6 +113,22 @@ fn what_executions_make_is_shown() {
         "debug_stream",
         &[("NEURON_RT_DEBUG_STREAM_BUFFER_SIZE", "3")],
     );
+}
+
+#[test]
+fn those_tensors_are_shown_that_are_named() {
+    let place = Place::new();
+    let package = place.package(DIGITS, "digits.neff");
+    let program = place.build("taps");
+    let shown = |environment: &[(&str, &str)]| -> Vec<String> {
+        let ran = place.run(&program, &[package.to_str().unwrap()], environment);
+        ran.done().out.lines().map(str::to_owned).collect()
+    };
+    let all = shown(&[]);
+    assert!(all.len() > 3, "{all:?}");
+    let list = format!("{}, {},none", all[2], all[0]);
+    let some = shown(&[("TENON_DEBUG_TAPS", &list)]);
+    assert_eq!(some, [all[0].clone(), all[2].clone()]);
 }
 
 #[test]
@@ -368,6 +391,10 @@ fn the_environment_is_followed_or_refused() {
     each("TENON_CORE_MEMORY", &[("1000", "0 4"), ("0", "2 13")]);
     each("TENON_CORES", &[("1", "0 0"), ("none", "2 13")]);
     each(
+        "NEURON_RT_DEBUG_MEMLOG_MAX_SIZE",
+        &[("10", "0 0"), ("many", "2 13")],
+    );
+    each(
         "NEURON_RT_STOCHASTIC_ROUNDING_EN",
         &[("0", "0 0"), ("x", "0 2")],
     );
@@ -385,7 +412,7 @@ fn the_environment_is_followed_or_refused() {
     check(&package, &wrong_list, "2 13");
     let log = check(&package, &[("NEURON_RT_LOG_LEVEL", "LOUD")], "0 0");
     assert!(
-        log.contains("NEURON_RT_LOG_LEVEL") && log.contains("WARN"),
+        log.contains("NEURON_RT_LOG_LEVEL is 'LOUD'") && log.contains("WARN"),
         "{log}"
     );
     let log = check(&package, &[("NEURON_RT_LOG_LEVEL", "info")], "0 0");
@@ -393,6 +420,20 @@ fn the_environment_is_followed_or_refused() {
         log.contains("INFO") && log.contains("NRT:nrt_init") && log.contains("NMGR:nrt_load"),
         "{log}"
     );
+    let log = check(&package, &[("NEURON_RT_LOG_LEVEL_NMGR", "info")], "0 0");
+    assert!(
+        !log.contains("NRT:nrt_init") && log.contains("NMGR:nrt_load"),
+        "{log}"
+    );
+    let quiet = [
+        ("NEURON_RT_LOG_LEVEL", "QUIET"),
+        ("TENON_CORE_MEMORY", "1000"),
+    ];
+    assert_eq!(check(&package, &quiet, "0 4"), "");
+    let nowhere = [("NEURON_RT_LOG_LOCATION", "printer")];
+    let log = check(&package, &nowhere, "0 0");
+    assert!(log.contains("expected console or syslog"), "{log}");
+    check(&package, &[("NEURON_RT_LOG_LOCATION", "SYSLOG")], "0 0");
 }
 
 #[test]
@@ -652,7 +693,7 @@ fn executions_use_memory_as_they_should() {
         return;
     }
     let place = Place::new();
-    let package = place.package("models/small/mlp.onnx", "mlp.neff");
+    let package = place.package(DIGITS, "digits.neff");
     let package = package.to_str().unwrap();
     under_valgrind(&place, &place.build("environment"), &[package]);
     under_valgrind(

@@ -40,9 +40,9 @@ struct Inner {
 pub struct LogLevels([LogLevel; Component::ALL.len()]);
 
 impl Default for LogLevels {
-    /// Warnings and errors of every component.
+    /// Errors of every component (seed neuron-runtime-libnrt, `NEURON_RT_LOG_LEVEL`).
     fn default() -> Self {
-        Self::all(LogLevel::Warning)
+        Self::all(LogLevel::Error)
     }
 }
 
@@ -96,7 +96,7 @@ impl Log {
         let (sink, complaint) = location(variable("NEURON_RT_LOG_LOCATION").as_deref());
         let log = Self::new(levels, sink);
         for complaint in complaints.into_iter().chain(complaint) {
-            log.warning(Component::Nrt, "log", format_args!("{complaint}"));
+            log.error(Component::Nrt, "log", format_args!("{complaint}"));
         }
         log
     }

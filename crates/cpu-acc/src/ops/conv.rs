@@ -213,25 +213,33 @@ impl Workload for Bound {
         }
         let (taps, depth) = (self.conv.taps(), self.conv.depth());
         let (group_filters, packed) = (self.conv.group_filters(), self.conv.packed());
-        for group in 0..groups {
+        let pixels = shape.pixels();
+        let product = |group: usize| {
             let first = group * group_filters;
             let weights = &self.weights.numbers()[group * packed..][..packed];
-            let product = Product {
+            Product {
                 panels: Panels::new(weights, taps * depth, group_filters),
                 bias: bias.map(|bias| &bias[first..]),
                 addend: addend.map(|addend| &addend[first..]),
                 scale: 1.0,
                 limits: activation.limits,
                 curve: activation.curve,
-            };
-            let pixels = shape.pixels();
-            let output = MatrixMut::new(&mut output[first..], pixels, group_filters, filters);
-            if let Some(padded) = &self.padded {
-                let copy = super::scratch(&mut outputs, padded.input_len())?;
-                pad(input, &shape, padded, copy);
-                multiply(level, &Strips::new(copy, *padded), &product, output);
-            } else if shape.is_pointwise() && groups == 1 {
-                let a = Matrix::new(input, shape.pixels(), depth, depth);
+            }
+        };
+        // Of one group only.
+        if let Some(padded) = &self.padded {
+            let output = MatrixMut::new(output, pixels, filters, filters);
+            let copy = super::scratch(&mut outputs, padded.input_len())?;
+            pad(input, &shape, padded, copy);
+            multiply(level, &Strips::new(copy, *padded), &product(0), output);
+            return Ok(());
+        }
+        for group in 0..groups {
+            let output = &mut output[group * group_filters..];
+            let output = MatrixMut::new(output, pixels, group_filters, filters);
+            let product = product(group);
+            if shape.is_pointwise() && groups == 1 {
+                let a = Matrix::new(input, pixels, depth, depth);
                 multiply(level, &a, &product, output);
             } else {
                 let a = Windows::new(input, shape, group * depth, depth);

@@ -36,6 +36,8 @@ kinds! {
     Load = "nrt_load";
     Unload = "nrt_unload";
     Execute = "nrt_execute";
+    /// A subgraph, with all its nodes.
+    Function = "function";
     /// A node that a backend computes.
     Kernel = "kernel";
     /// A node that moves data.
@@ -68,7 +70,7 @@ impl Kind {
     pub fn is_inside_execution(self) -> bool {
         matches!(
             self,
-            Self::Kernel | Self::Dma | Self::CpuNode | Self::Loop | Self::Counter
+            Self::Function | Self::Kernel | Self::Dma | Self::CpuNode | Self::Loop | Self::Counter
         )
     }
 }

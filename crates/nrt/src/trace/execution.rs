@@ -21,8 +21,7 @@ impl TraceSink for ExecutionSink {
     fn scope(&self, category: &'static str, name: &str, start: Instant, end: Instant, bytes: u64) {
         let kind = match category {
             "execute" => Kind::Execute,
-            // A node of a package of several: its kernels are told.
-            "function" => return,
+            "function" => Kind::Function,
             "queue" => Kind::Queue,
             "dma" => Kind::Dma,
             "loop" => Kind::Loop,

@@ -56,13 +56,14 @@ static void system_trace(void) {
     OK(nrt_sys_trace_config_allocate(&config));
     nrt_sys_trace_config_set_defaults(config);
     nrt_sys_trace_config_set_max_events_per_nc(config, 1000);
-    const char *inside[] = {"kernel", "dma", "cpu_node", "loop", "queue", "counter"};
-    for (int i = 0; i < 6; i++) {
+    const char *inside[] = {"function", "kernel", "dma", "cpu_node", "loop", "queue", "counter"};
+    enum { INSIDE = sizeof inside / sizeof inside[0] };
+    for (int i = 0; i < INSIDE; i++) {
         OK(nrt_sys_trace_config_set_capture_enabled_for_event_type(config, inside[i], false));
     }
     IS(NRT_INVALID, nrt_sys_trace_config_set_capture_enabled_for_event_type(config, "none", true));
     OK(nrt_sys_trace_config_get_enabled_event_types(config, &types, &count));
-    CHECK(count == all - 6);
+    CHECK(count == all - INSIDE);
     nrt_sys_trace_free_event_types(types, count);
     char *text = NULL;
     size_t size;
@@ -114,6 +115,7 @@ static void profiles(void) {
     OK(nrt_profile_stop("one.json"));
     CHECK(in_file("one.json", "\"traceEvents\"") == 1);
     CHECK(in_file("one.json", "\"cat\":\"nrt_execute\"") == 1);
+    CHECK(in_file("one.json", "\"cat\":\"function\"") == 1);
     CHECK(in_file("one.json", "\"cat\":\"kernel\"") > 0);
     CHECK(in_file("one.json", "\"cat\":\"queue\"") == 1);
     CHECK(in_file("one.json", "\"thread_name\"") > 0);

@@ -7,9 +7,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tenon_base::{Error, Result};
 
-/// Entries that are kept unless `NEURON_RT_DEBUG_MEMLOG_MAX_SIZE` says otherwise.
-const ENTRIES: usize = 1 << 20;
-
 /// Says where the log goes when memory is used up.
 const FILE: &str = "TENON_MEMLOG_FILE";
 
@@ -39,15 +36,6 @@ impl AllocationLog {
             most,
             entries: Mutex::default(),
         }
-    }
-
-    /// A log of as many entries as the environment says.
-    pub fn from_environment() -> Self {
-        let most = std::env::var("NEURON_RT_DEBUG_MEMLOG_MAX_SIZE").ok();
-        Self::new(
-            most.and_then(|text| text.trim().parse().ok())
-                .unwrap_or(ENTRIES),
-        )
     }
 
     pub(super) fn add(&self, core: u32, allocated: bool, bytes: u64, used: u64) {

@@ -29,6 +29,9 @@ use tenon_base::{Error, ErrorKind, Result};
 /// Most cores of a machine: sequence numbers of requests have room for that many.
 pub const MAX_CORES: u32 = 2048;
 
+/// Allocations that are logged unless it is said otherwise.
+const LOGGED_ALLOCATIONS: usize = 1 << 20;
+
 /// How a process's cores are made.
 #[derive(Debug, Clone, Default)]
 pub struct CoreOptions {
@@ -42,18 +45,23 @@ pub struct CoreOptions {
     pub memory: Option<u64>,
     /// The folder of the locks by which processes own cores; nobody owns any when `None`.
     pub locks: Option<PathBuf>,
+    /// Allocations and deallocations that the log of them keeps; 1 048 576 when `None`.
+    pub logged_allocations: Option<usize>,
 }
 
 impl CoreOptions {
     /// What the environment says: `TENON_CORES`, `NEURON_LOGICAL_NC_CONFIG`, `TENON_CORE_MEMORY`,
-    /// `TENON_CORE_LOCKS` and the variables of [`CoreSelection::from_environment`].
+    /// `TENON_CORE_LOCKS`, `NEURON_RT_DEBUG_MEMLOG_MAX_SIZE` and the variables of
+    /// [`CoreSelection::from_environment`].
     pub fn from_environment() -> Result<Self> {
+        let logged = number("NEURON_RT_DEBUG_MEMLOG_MAX_SIZE", u64::from(u32::MAX))?;
         Ok(Self {
             total: Some(total_cores()?),
             logical_size: Some(logical_core_size()?),
             selection: CoreSelection::from_environment()?,
             memory: number("TENON_CORE_MEMORY", u64::MAX)?,
             locks: Some(lock_folder()),
+            logged_allocations: logged.map(|count| count as usize),
         })
     }
 }
@@ -135,7 +143,8 @@ impl Cores {
         let limit = options
             .memory
             .unwrap_or_else(|| machine_memory() / u64::from(total.max(1)));
-        let log = Arc::new(AllocationLog::from_environment());
+        let logged = options.logged_allocations.unwrap_or(LOGGED_ALLOCATIONS);
+        let log = Arc::new(AllocationLog::new(logged));
         let core = |index| {
             Arc::new(Core {
                 index,
@@ -311,10 +320,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cores = Cores::new(&CoreOptions {
             total: Some(8),
-            logical_size: None,
             selection: CoreSelection::These(3..5),
             memory: Some(1000),
             locks: Some(folder.path().to_owned()),
+            ..CoreOptions::default()
         })
         .unwrap();
         assert_eq!((cores.len(), cores.first()), (2, 3));
