@@ -7,18 +7,21 @@ use std::sync::Arc;
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_tensor::BufferMut;
 
+/// Inputs, and outputs, whose places need no memory of their own: most models have no more.
+const FEW: usize = 3;
+
 /// Memory of one port in one execution.
 pub(super) struct Port {
     pub storage: Arc<Storage>,
     pub range: Range<usize>,
 }
 
-pub(super) type Ports = SmallVec<[Port; 8]>;
+pub(super) type Ports = SmallVec<[Port; FEW]>;
 
 /// What one execution reads and writes, held for it.
 pub(super) struct Access {
-    inputs: SmallVec<[Input; 8]>,
-    outputs: SmallVec<[Borrow; 8]>,
+    inputs: SmallVec<[Input; FEW]>,
+    outputs: SmallVec<[Borrow; FEW]>,
 }
 
 /// Bytes that are read.
@@ -46,7 +49,7 @@ impl Access {
                 return Err(Error::new(ErrorKind::BadInput, text));
             }
         }
-        let mut held: SmallVec<[Option<Input>; 8]> = SmallVec::new();
+        let mut held: SmallVec<[Option<Input>; FEW]> = SmallVec::new();
         for input in &inputs {
             let copied = outputs.iter().any(|output| output.meets(input));
             held.push(match copied {
@@ -59,10 +62,10 @@ impl Access {
         }
         // In ascending order: see `Storage::borrow`.
         let count = inputs.len();
-        let all: SmallVec<[&Port; 16]> = inputs.iter().chain(&outputs).collect();
-        let mut order: SmallVec<[usize; 16]> = (0..all.len()).collect();
+        let all: SmallVec<[&Port; 2 * FEW]> = inputs.iter().chain(&outputs).collect();
+        let mut order: SmallVec<[usize; 2 * FEW]> = (0..all.len()).collect();
         order.sort_unstable_by_key(|&at| (Arc::as_ptr(&all[at].storage), all[at].range.start));
-        let mut written: SmallVec<[Option<Borrow>; 8]> = outputs.iter().map(|_| None).collect();
+        let mut written: SmallVec<[Option<Borrow>; FEW]> = outputs.iter().map(|_| None).collect();
         for at in order {
             match at.checked_sub(count) {
                 Some(output) => written[output] = Some(all[at].borrow(Use::Write, control)?),

@@ -2,27 +2,28 @@
 //!
 //! A core executes one thing at a time. Who comes when all cores of its model are busy waits in one
 //! line for all cores. A core that becomes free may be taken at once by the thread that just left
-//! it: that keeps its caches warm and wakes nobody for nothing. Who waits is woken at intervals, and
-//! one who has waited for long is handed the core.
+//! it: that keeps its caches warm and wakes nobody for nothing. While a core's thread comes back to it
+//! again and again, those who wait are woken at intervals only, and one who has waited for long is
+//! handed the core.
 
 use super::Core;
 use std::collections::VecDeque;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 use tenon_base::{Control, Error, ErrorKind, Result};
 
-/// Between two wakings for one core. Waking a thread costs some microseconds, which short executions
-/// must not pay each time.
-const WAKE_INTERVAL: Duration = Duration::from_micros(250);
+/// Between two wakings for one core whose thread comes back to it. Waking a thread costs some
+/// microseconds of two threads, which short executions must not pay each time.
+const WAKE_INTERVAL: Duration = Duration::from_millis(1);
 
 /// After that long the one that waits is handed the core.
 const HAND_OVER: Duration = Duration::from_millis(5);
 
 /// How often one that waits looks by itself, and whether it was cancelled.
-const PATIENCE: Duration = Duration::from_millis(1);
+const PATIENCE: Duration = Duration::from_millis(2);
 
 /// Executions that may wait at a time.
 const LONGEST: usize = 1 << 16;
@@ -59,6 +60,17 @@ pub struct Occupied<'a> {
     group: &'a CoreGroup,
     core: Arc<Core>,
     since: Instant,
+    /// Whether this thread was the last that had the core.
+    again: bool,
+}
+
+/// A number of this thread, from 1 on.
+fn this_thread() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    NUMBER.with(|number| *number)
 }
 
 impl CoreGroup {
@@ -89,10 +101,17 @@ impl CoreGroup {
             Some(core) => core,
             None => self.wait(control)?,
         };
+        let this = this_thread();
+        // Whose number it is changes only while the core is taken.
+        let again = core.holder.load(Ordering::Relaxed) == this;
+        if !again {
+            core.holder.store(this, Ordering::Relaxed);
+        }
         Ok(Occupied {
             group: self,
             core,
             since: Instant::now(),
+            again,
         })
     }
 
@@ -117,13 +136,13 @@ impl CoreGroup {
             if let Some(core) = self.try_take() {
                 // What was handed over meanwhile goes on to the next.
                 if let Some(other) = self.line.leave(ticket) {
-                    self.line.release(&other);
+                    self.line.release(&other, false);
                 }
                 return Ok(core);
             }
             if let Err(error) = control.check() {
                 if let Some(core) = self.line.leave(ticket) {
-                    self.line.release(&core);
+                    self.line.release(&core, false);
                 }
                 return Err(error);
             }
@@ -170,8 +189,9 @@ impl Line {
         waiting.remove(at)?.given
     }
 
-    /// Gives back a core: to everyone, or to the one who has waited too long.
-    fn release(&self, core: &Arc<Core>) {
+    /// Gives back a core: to everyone, or to the one who has waited too long. Whether its thread
+    /// had it `again` tells whether it may be expected back.
+    fn release(&self, core: &Arc<Core>, again: bool) {
         if self.length.load(Ordering::SeqCst) == 0 {
             core.busy.store(false, Ordering::SeqCst);
             // Who joined between the two finds the core by itself at its next look, at the latest
@@ -194,7 +214,7 @@ impl Line {
         }
         core.busy.store(false, Ordering::SeqCst);
         let mut last = core.waked.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.is_none_or(|last| now - last >= WAKE_INTERVAL) {
+        if !again || last.is_none_or(|last| now - last >= WAKE_INTERVAL) {
             *last = Some(now);
             drop(last);
             self.wake(core, &mut waiting);
@@ -226,7 +246,7 @@ impl Deref for Occupied<'_> {
 impl Drop for Occupied<'_> {
     fn drop(&mut self) {
         self.core.count(self.since.elapsed());
-        self.group.line.release(&self.core);
+        self.group.line.release(&self.core, self.again);
     }
 }
 

@@ -117,6 +117,8 @@ pub struct Core {
     busy: AtomicBool,
     /// When one that waits for it was last woken.
     waked: Mutex<Option<Instant>>,
+    /// The thread that executes on it, or did last; 0 before the first.
+    holder: AtomicU64,
     executions: AtomicU64,
     busy_nanos: AtomicU64,
     flops: AtomicU64,
@@ -151,6 +153,7 @@ impl Cores {
                 memory: Arc::new(CoreMemory::new(index, limit, log.clone())),
                 busy: AtomicBool::new(false),
                 waked: Mutex::default(),
+                holder: AtomicU64::new(0),
                 executions: AtomicU64::new(0),
                 busy_nanos: AtomicU64::new(0),
                 flops: AtomicU64::new(0),

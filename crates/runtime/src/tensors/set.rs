@@ -1,14 +1,14 @@
 //! Tensors by name: what one execution reads or writes.
 
 use super::{CoreTensor, WeakTensor};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Tensors by name. It does not keep them: who puts a tensor into a set keeps it while the set is
+/// Tensors by name, of which there are few. It does not keep them: who puts a tensor into a set keeps it while the set is
 /// used (seed neuron-runtime-libnrt, "The Tensorset API").
 #[derive(Default)]
-pub struct TensorSet(RwLock<HashMap<Box<str>, WeakTensor>>);
+pub struct TensorSet(RwLock<BTreeMap<Box<str>, WeakTensor>>);
 
 impl TensorSet {
     /// An empty set.
@@ -56,16 +56,14 @@ impl TensorSet {
     /// Its names, in order, for messages.
     pub(crate) fn names(&self) -> String {
         let all = self.read();
-        let mut names: Vec<&str> = all.keys().map(|name| &**name).collect();
-        if names.is_empty() {
+        if all.is_empty() {
             return "nothing (the set is empty)".to_owned();
         }
-        names.sort_unstable();
-        let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+        let quoted: Vec<String> = all.keys().map(|name| format!("'{name}'")).collect();
         quoted.join(", ")
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<Box<str>, WeakTensor>> {
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<Box<str>, WeakTensor>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
