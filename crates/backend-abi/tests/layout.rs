@@ -1,7 +1,6 @@
 //! Every struct and constant, as a C compiler sees the header and as these bindings have it.
 
 use std::fmt::Write;
-use std::process::Command;
 use tenon_backend_abi::{
     LAYOUTS, MAJOR, MINOR, NO_VALUE, TYPES, cpu, kind, reason, scope, status, value,
 };
@@ -74,18 +73,8 @@ fn the_header_and_the_bindings_are_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("layout.c");
     std::fs::write(&source, assertions()).unwrap();
-    for standard in ["-std=c11", "-std=c17"] {
-        let done = Command::new("cc")
-            .args([standard, "-Wall", "-Wextra", "-Werror", "-fsyntax-only"])
-            .arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../include"))
-            .arg(&source)
-            .output()
-            .expect("a C compiler called cc");
-        assert!(
-            done.status.success(),
-            "{}",
-            String::from_utf8_lossy(&done.stderr)
-        );
+    for standard in ["c11", "c17"] {
+        tenon_test_libraries::check_syntax(&source, "c", standard);
     }
 }
 

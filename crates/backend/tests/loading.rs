@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{example_in_c, variant};
+use common::variant;
 use std::path::Path;
 use tenon_backend::{
     Backend, BackendId, BackendLibrary, CpuLevel, InputSpec, LoadProblem, OptimisationViews,
@@ -12,6 +12,7 @@ use tenon_backend::{
 };
 use tenon_graph::{Attributes, Graph, operator::operator};
 use tenon_tensor::{DataType, Tensor, TensorType};
+use tenon_test_libraries::example_in_c;
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()

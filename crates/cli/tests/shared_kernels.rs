@@ -4,7 +4,6 @@ mod common;
 
 use common::{repository, tenon};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use tempfile::TempDir;
 
 /// Compiles C into a library in `folder`.
@@ -12,17 +11,7 @@ fn library(folder: &Path, name: &str, source: &str) -> PathBuf {
     let file = folder.join(format!("{name}.c"));
     std::fs::write(&file, source).unwrap();
     let made = folder.join(format!("lib{name}.so"));
-    let done = Command::new("cc")
-        .args([
-            "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-I",
-        ])
-        .arg(repository("include"))
-        .arg("-o")
-        .args([&made, &file])
-        .status()
-        .expect("a C compiler called cc");
-    assert!(done.success());
-    made
+    tenon_test_libraries::compiled(&file, &made, &[])
 }
 
 /// What the header's own example shows, taken from there.
@@ -227,23 +216,6 @@ fn the_header_is_enough() {
             typedef char kernel[sizeof(tenon_kernel) == 48 ? 1 : -1];\n\
             typedef char library[sizeof(tenon_kernel_library) == 32 ? 1 : -1];\n";
         std::fs::write(&file, source).unwrap();
-        let checked = Command::new("cc")
-            .args([
-                "-fsyntax-only",
-                "-Wall",
-                "-Wextra",
-                "-Wpedantic",
-                "-Werror",
-                "-x",
-                language,
-            ])
-            .arg(format!("-std={standard}"))
-            .args(["-I", &repository("include")])
-            .arg(&file)
-            .status();
-        assert!(
-            checked.expect("a C compiler called cc").success(),
-            "{language}"
-        );
+        tenon_test_libraries::check_syntax(&file, language, standard);
     }
 }

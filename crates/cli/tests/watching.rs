@@ -7,32 +7,12 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// A library with the function `twice`.
-fn library(folder: &Path) -> String {
-    let file = folder.join("libtwice.so").display().to_string();
-    let source = repository("crates/runtime/tests/data/cpu_nodes.c");
-    let status = Command::new("cc")
-        .args([
-            "-shared",
-            "-fPIC",
-            "-I",
-            &repository("include"),
-            &source,
-            "-lm",
-            "-o",
-            &file,
-        ])
-        .status()
-        .expect("a C compiler called cc");
-    assert!(status.success());
-    file
-}
-
 #[test]
 fn a_function_of_a_library_computes_a_node() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let flag = format!("twice={}:twice", library(folder));
+    let library = tenon_test_libraries::cpu_nodes(folder);
+    let flag = format!("twice={}:twice", library.display());
     let model = tiny("own");
     let compile = [
         "compile",
@@ -119,7 +99,9 @@ fn several_nodes_are_shown(folder: &Path) {
 fn cpu_nodes_that_cannot_be_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let library = library(folder);
+    let library = tenon_test_libraries::cpu_nodes(folder)
+        .display()
+        .to_string();
     let refusal = |flag: &str| {
         let answer = tenon(
             folder,

@@ -4,8 +4,6 @@
 mod common;
 
 use common::{execute, run};
-use std::path::Path;
-use std::process::Command;
 use tenon_backend::{BackendId, Registry};
 use tenon_compiler::{Options, compile};
 use tenon_cpu_ref::CpuRef;
@@ -13,18 +11,8 @@ use tenon_graph::{Graph, Tensor};
 
 #[test]
 fn three_nodes_are_placed_packed_loaded_and_executed_as_one() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = tempfile::tempdir().unwrap();
-    let library = folder.path().join("Example_C_backend.so");
-    let built = Command::new("cc")
-        .args(["-std=c11", "-O1", "-shared", "-fPIC", "-I"])
-        .arg(root.join("include"))
-        .arg(root.join("examples/backend-c/example_backend.c"))
-        .arg("-o")
-        .arg(&library)
-        .status();
-    assert!(built.expect("a C compiler called cc").success());
-
+    let library = tenon_test_libraries::example_in_c(folder.path(), "Example_C_backend.so");
     let mut registry = Registry::new();
     registry.load_backend(&library).unwrap();
     registry.register(std::sync::Arc::new(CpuRef)).unwrap();

@@ -5,8 +5,6 @@
 
 #![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
 
-use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 use tenon_compiler::{CpuNode, Options, compile, compile_nodes};
 use tenon_graph::{Attributes, Graph};
@@ -174,16 +172,7 @@ fn millis(time: Duration) -> f64 {
 
 /// The library of the tests.
 fn library() -> Vec<u8> {
-    let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("libnodes.so");
-    let status = Command::new("cc")
-        .args(["-shared", "-fPIC", "-O2", "-I"])
-        .arg(crate_folder.join("../../include"))
-        .arg(crate_folder.join("tests/data/cpu_nodes.c"))
-        .args(["-lm", "-o"])
-        .arg(&file)
-        .status();
-    assert!(status.expect("a C compiler called cc").success());
+    let file = tenon_test_libraries::cpu_nodes(folder.path());
     std::fs::read(file).expect("the library")
 }

@@ -3,8 +3,6 @@
 mod common;
 
 use common::{f32s, node, numbers, runtime};
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tenon_base::{Control, Error, ErrorKind, Result};
@@ -16,26 +14,12 @@ use tenon_runtime::{
 };
 use tenon_tensor::{Buffer, BufferMut, Tensor};
 
-fn include() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include")
-}
-
 /// The library of `tests/data/cpu_nodes.c`.
 fn library() -> Buffer {
     static LIBRARY: OnceLock<Vec<u8>> = OnceLock::new();
     let bytes = LIBRARY.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("libnodes.so");
-        let status = Command::new("cc")
-            .args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-I"])
-            .arg(include())
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cpu_nodes.c"))
-            .args(["-lm", "-o"])
-            .arg(&file)
-            .status()
-            .expect("a C compiler called cc");
-        assert!(status.success());
-        std::fs::read(file).unwrap()
+        std::fs::read(tenon_test_libraries::cpu_nodes(folder.path())).unwrap()
     });
     BufferMut::copy_of(bytes).unwrap().freeze()
 }
@@ -432,23 +416,15 @@ fn the_first_value_that_is_no_number_is_named() {
 
 #[test]
 fn the_header_is_c_and_c_plus_plus() {
+    let source = "#include <tenon/cpu_node.h>\n\
+        tenon_cpu_node_function function;\n\
+        typedef char call_size[sizeof(tenon_cpu_node_call) == 80 ? 1 : -1];\n\
+        typedef char attribute_size[sizeof(tenon_cpu_node_attribute) == 32 ? 1 : -1];\n\
+        typedef char tensor_size[sizeof(tenon_cpu_node_tensor) == 48 ? 1 : -1];\n";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("only.c");
+    std::fs::write(&file, source).unwrap();
     for (language, standard) in [("c", "c99"), ("c++", "c++11")] {
-        let mut check = Command::new("cc")
-            .args(["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror"])
-            .args(["-x", language, &format!("-std={standard}"), "-I"])
-            .arg(include())
-            .arg("-")
-            .stdin(std::process::Stdio::piped())
-            .spawn()
-            .expect("a C compiler called cc");
-        let source = "#include <tenon/cpu_node.h>\n\
-            tenon_cpu_node_function function;\n\
-            typedef char call_size[sizeof(tenon_cpu_node_call) == 80 ? 1 : -1];\n\
-            typedef char attribute_size[sizeof(tenon_cpu_node_attribute) == 32 ? 1 : -1];\n\
-            typedef char tensor_size[sizeof(tenon_cpu_node_tensor) == 48 ? 1 : -1];\n";
-        let mut stdin = check.stdin.take().unwrap();
-        std::io::Write::write_all(&mut stdin, source.as_bytes()).unwrap();
-        drop(stdin);
-        assert!(check.wait().unwrap().success(), "{language}");
+        tenon_test_libraries::check_syntax(&file, language, standard);
     }
 }

@@ -1,7 +1,6 @@
 //! The suites, on the backends that are built in and on those of libraries.
 
 use super::*;
-use std::process::Command;
 
 /// A suite on every built-in backend: no case fails, and the page says what passes.
 fn check(suite: &Suite) {
@@ -53,23 +52,9 @@ fn the_page_tells_of_onnx() {
 /// place of the built-in one, the example in Rust and the one in C.
 fn libraries() -> Registry {
     let folder = tempfile::tempdir().unwrap();
-    let program = std::env::current_exe().unwrap();
-    for (library, name) in [
-        ("libtenon_cpu_ref_backend.so", "Tenon_CpuRef_backend.so"),
-        ("libtenon_example_backend.so", "Example_Rust_backend.so"),
-    ] {
-        let path = program.with_file_name(library);
-        assert!(path.is_file(), "{} is not built", path.display());
-        std::os::unix::fs::symlink(path, folder.path().join(name)).unwrap();
-    }
-    let built = Command::new("cc")
-        .args(["-std=c11", "-O1", "-shared", "-fPIC", "-I"])
-        .arg(crate::root().join("include"))
-        .arg(crate::root().join("examples/backend-c/example_backend.c"))
-        .arg("-o")
-        .arg(folder.path().join("Example_C_backend.so"))
-        .status();
-    assert!(built.expect("a C compiler called cc").success());
+    tenon_test_libraries::cpu_ref(folder.path(), "Tenon_CpuRef_backend.so");
+    tenon_test_libraries::example_in_rust(folder.path(), "Example_Rust_backend.so");
+    tenon_test_libraries::example_in_c(folder.path(), "Example_C_backend.so");
     let registry = backends(Some(folder.path())).unwrap();
     assert_eq!(registry.names(), "ExampleC, ExampleRust, CpuRef, CpuAcc");
     registry

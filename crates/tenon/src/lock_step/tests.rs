@@ -3,7 +3,6 @@
 use super::*;
 use crate::{CompileOptions, OnnxModel, random_tensor};
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tenon_backend::{
@@ -192,17 +191,8 @@ fn the_package_may_be_of_either_backend() {
 
 /// x -> MatMul -> `twice`, a function of a library -> Sigmoid -> y
 fn of_several_nodes(registry: &Registry) -> Package {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("libtwice.so");
-    let built = Command::new("cc")
-        .args(["-shared", "-fPIC", "-I"])
-        .arg(root.join("include"))
-        .arg(root.join("crates/runtime/tests/data/cpu_nodes.c"))
-        .args(["-lm", "-o"])
-        .arg(&file)
-        .status();
-    assert!(built.expect("a C compiler called cc").success());
+    let file = tenon_test_libraries::cpu_nodes(folder.path());
     let library = std::fs::read(file).unwrap();
     let mut graph: Graph =
         r#"graph "cut" (%x: f32[2, 3], %w: f32[3, 3], %d: f32[2, 3]) -> (%y, %m) {
