@@ -58,7 +58,7 @@ fn main() {
                 time.as_secs_f64() * 1e3,
                 time.as_nanos() as f64 / f64::from(nodes),
                 subgraphs.map_or(0, |last| last + 1),
-                placement.crossings,
+                placement.crossings.len(),
             );
         }
     }

@@ -53,6 +53,7 @@ pub use netlist::{
     LoweredNetlist, LoweredProgram, NetlistOptions, NetlistOutput, NetlistPackage, NumericMode,
     lower_netlist,
 };
-pub use place::{Asked, Hint, NodePlacement, NodeRefusal, Placement, Target};
+pub use place::{Asked, Crossing, Hint, NodePlacement, NodeRefusal, Placement, Target, Way};
 pub use shape_inputs::shape_inputs;
 pub use single::{SingleNode, compile_single};
+pub use specialise::specialise;

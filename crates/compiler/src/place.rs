@@ -13,6 +13,7 @@ mod optimise;
 mod report;
 
 pub(crate) use ask::Asker;
+pub use crossings::{Crossing, Way};
 pub(crate) use groups::groups;
 
 use crate::memory;
@@ -112,10 +113,8 @@ pub struct Placement {
     pub backends: Vec<BackendId>,
     /// One entry a node, in the graph's order.
     pub nodes: Vec<NodePlacement>,
-    /// Number of values that one backend makes and another uses, once a user.
-    pub crossings: u64,
-    /// Their size in bytes.
-    pub crossing_bytes: u64,
+    /// Values that one backend makes and another uses, once a user, in the order of their first use.
+    pub crossings: Vec<Crossing>,
 }
 
 impl Placement {
@@ -132,6 +131,11 @@ impl Placement {
             .iter()
             .filter(|node| node.target == *target)
             .count()
+    }
+
+    /// Bytes that pass from one backend to another.
+    pub fn crossing_bytes(&self) -> u64 {
+        self.crossings.iter().map(|crossing| crossing.bytes).sum()
     }
 }
 
@@ -168,11 +172,10 @@ pub(crate) fn place(graph: &mut Graph, asker: &Asker<'_>, control: &Control) -> 
     let mut placement = Placement {
         backends: asker.preference(),
         nodes,
-        crossings: 0,
-        crossing_bytes: 0,
+        crossings: Vec::new(),
     };
     number_subgraphs(graph, &mut placement);
-    crossings::count(graph, &mut placement);
+    crossings::find(graph, &mut placement, asker);
     Ok(placement)
 }
 

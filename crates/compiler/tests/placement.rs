@@ -360,6 +360,6 @@ fn movement_between_backends_passes_on_who_made_it() {
     check(&graph, &compiled, &registry);
     assert_eq!(compiled.placement.nodes[2].target, Target::Dma);
     // `a` goes to Other, `c` with Other's half to CpuRef.
-    assert_eq!(compiled.placement.crossings, 2);
-    assert_eq!(compiled.placement.crossing_bytes, 32 + 64);
+    assert_eq!(compiled.placement.crossings.len(), 2);
+    assert_eq!(compiled.placement.crossing_bytes(), 32 + 64);
 }

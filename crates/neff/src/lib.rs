@@ -83,7 +83,9 @@ pub use name::Name;
 pub use nodes::{HeaderBlock, Node, NodeExecutor, NodePort, NodeTable};
 pub use object::Others;
 pub use package::{HashCheck, Limits, Package};
-pub use placement_report::{Converted, Crossings, NodePlacement, PlacementReport, RefusalReport};
+pub use placement_report::{
+    Converted, CrossingReport, Crossings, NodePlacement, PlacementReport, RefusalReport,
+};
 pub use rule::{Rule, Severity};
 pub use strip::{Stripped, strip};
 pub use structure::{EngineParts, NamedKelf, Structure, Subgraph};

@@ -67,11 +67,29 @@ pub struct RefusalReport {
 }
 
 /// Values that pass from one backend to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Crossings {
     /// How many.
     pub count: u64,
     /// Their bytes in all.
+    pub bytes: u64,
+    /// Each of them; none in packages that do not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<CrossingReport>,
+}
+
+/// One value that passes from one backend to another.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CrossingReport {
+    /// The value's name.
+    pub value: String,
+    /// Who made its bytes.
+    pub from: Vec<String>,
+    /// Who uses it.
+    pub to: String,
+    /// How it passes: `shared`, `import` or `copy`.
+    pub way: String,
+    /// Its bytes.
     pub bytes: u64,
 }
 
@@ -96,6 +114,8 @@ impl PlacementReport {
             }
             all.crossings.count += report.crossings.count;
             all.crossings.bytes += report.crossings.bytes;
+            let values = report.crossings.values.iter().cloned();
+            all.crossings.values.extend(values);
         }
         all
     }
@@ -226,6 +246,7 @@ mod tests {
         report.crossings = Crossings {
             count: 2,
             bytes: 1_200_000,
+            values: Vec::new(),
         };
         assert_eq!(
             report.to_string(),
@@ -248,5 +269,8 @@ mod tests {
         let text = r#"{"backend":"CpuAcc","reason":"other","text":"t"}"#;
         let read: RefusalReport = serde_json::from_str(text).unwrap();
         assert_eq!((read.asked.as_str(), read.text.as_str()), ("", "t"));
+        let text = r#"{"count":2,"bytes":9}"#;
+        let read: Crossings = serde_json::from_str(text).unwrap();
+        assert_eq!((read.count, read.bytes, read.values), (2, 9, Vec::new()));
     }
 }

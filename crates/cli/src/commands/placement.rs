@@ -1,10 +1,11 @@
 //! The placement report in full.
 
 use crate::output::say;
-use crate::table::Table;
+use crate::table::{Table, bytes};
 use tenon::{PlacementReport, Result};
 
-/// Prints a row for every node: where it runs, in which subgraph, why there and not elsewhere.
+/// Prints a row for every node: where it runs, in which subgraph, why there and not elsewhere; then
+/// what passes between backends.
 pub fn print(report: &PlacementReport) -> Result<()> {
     let mut table = Table::new(&["node", "operator", "backend", "subgraph", "why"]);
     for node in &report.nodes {
@@ -28,5 +29,25 @@ pub fn print(report: &PlacementReport) -> Result<()> {
             why.join("; "),
         ]);
     }
-    say!("{table}")
+    say!("{table}")?;
+    crossings(report)
+}
+
+/// Prints a row for every value that passes from one backend to another.
+fn crossings(report: &PlacementReport) -> Result<()> {
+    let crossings = &report.crossings.values;
+    if crossings.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(&["value", "from", "to", "passes by", "size"]);
+    for crossing in crossings {
+        table.row([
+            crossing.value.clone(),
+            crossing.from.join(", "),
+            crossing.to.clone(),
+            crossing.way.clone(),
+            bytes(crossing.bytes),
+        ]);
+    }
+    say!("\n{table}")
 }

@@ -128,6 +128,11 @@ impl<'a> Asker<'a> {
         self.backends.iter().map(|backend| backend.id()).collect()
     }
 
+    /// The backend of that name, when it may have nodes.
+    pub fn find(&self, id: &BackendId) -> Option<&'a Arc<dyn Backend>> {
+        self.all().into_iter().find(|backend| backend.id() == *id)
+    }
+
     /// All backends that may have nodes, the preferred ones first.
     pub fn all(&self) -> Vec<&'a Arc<dyn Backend>> {
         let mut seen = BTreeSet::new();

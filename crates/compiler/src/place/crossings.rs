@@ -1,37 +1,142 @@
 //! Values that pass from one backend to another.
 
-use super::{Placement, Target};
+use super::{Asker, Placement, Target};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use tenon_backend::{BackendId, EdgeStrategy, HandleFactory, edge_strategy};
 use tenon_graph::{Graph, TensorType, ValueId};
 
-/// Counts values that one backend makes and another uses, once a user, with their bytes. Views and
-/// data movement pass on who made what they show or move.
-pub(super) fn count(graph: &Graph, placement: &mut Placement) {
-    let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
-    // For each value the backends that made its bytes, a bit each; more than 64 share the last.
-    let mut makers: Vec<u64> = vec![0; graph.values.len()];
-    let mut crossed: BTreeSet<(ValueId, u32)> = BTreeSet::new();
+/// A value that one backend makes and another uses, once a user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Crossing {
+    /// The value's name.
+    pub value: String,
+    /// Who made its bytes; several where data movement put them together.
+    pub makers: Vec<BackendId>,
+    /// Who uses it.
+    pub user: BackendId,
+    /// How it passes.
+    pub way: Way,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// How a value passes from where it is made to who uses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// The user reads it where it lies.
+    Shared,
+    /// The user's tensor is made of the maker's memory.
+    Import,
+    /// The CPU copies it, or both sides do by way of plain memory.
+    Copy,
+}
+
+impl Way {
+    fn between(maker: &[HandleFactory], user: &[HandleFactory]) -> Self {
+        match edge_strategy(maker, user) {
+            Some(EdgeStrategy::Direct) => Way::Shared,
+            // Plain memory is not made of anything: exported tensors are read where they lie.
+            Some(EdgeStrategy::Export) if user.is_empty() => Way::Shared,
+            Some(EdgeStrategy::Export) => Way::Import,
+            Some(EdgeStrategy::Copy) | None => Way::Copy,
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Way::Shared => "shared",
+            Way::Import => "import",
+            Way::Copy => "copy",
+        })
+    }
+}
+
+/// A backend that has nodes.
+struct Side {
+    id: BackendId,
+    factories: Vec<HandleFactory>,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Default)]
+struct Origin {
+    /// The backends that made its bytes, a bit each; more than 64 share the last.
+    makers: u64,
+    /// The one in whose memory it lies; `None` for plain memory.
+    holder: Option<usize>,
+}
+
+/// Finds the values that one backend makes and another uses, once a user. Views and data movement
+/// pass on who made what they show or move; what is moved lies in plain memory.
+pub(super) fn find(graph: &Graph, placement: &mut Placement, asker: &Asker<'_>) {
+    let mut sides: Vec<Side> = Vec::new();
+    let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut origins = vec![Origin::default(); graph.values.len()];
+    let mut seen: BTreeSet<(ValueId, usize)> = BTreeSet::new();
+    let mut crossings = Vec::new();
     for (node, placed) in graph.nodes.iter().zip(&placement.nodes) {
-        let inputs = || node.inputs.iter().flatten();
+        let inputs = || node.inputs.iter().flatten().copied();
+        let joined = || inputs().fold(0, |all, input| all | origins[input.index()].makers);
         let made = match &placed.target {
-            Target::View | Target::Dma => {
-                inputs().fold(0, |all, input| all | makers[input.index()])
-            }
+            Target::View => Origin {
+                makers: joined(),
+                holder: inputs()
+                    .next()
+                    .and_then(|input| origins[input.index()].holder),
+            },
+            Target::Dma => Origin {
+                makers: joined(),
+                holder: None,
+            },
             Target::Backend(id) => {
-                let next = (numbers.len() as u32).min(63);
-                let number = *numbers.entry(id.as_str()).or_insert(next);
-                let own = 1 << number;
-                for input in inputs().filter(|input| makers[input.index()] & !own != 0) {
-                    crossed.insert((*input, number));
+                let own = *numbers.entry(id.as_str()).or_insert_with(|| {
+                    let factories = asker.find(id).map(|backend| backend.handle_factories());
+                    sides.push(Side {
+                        id: id.clone(),
+                        factories: factories.unwrap_or_default(),
+                    });
+                    sides.len() - 1
+                });
+                for input in inputs() {
+                    let origin = origins[input.index()];
+                    if origin.makers & !bit(own) != 0 && seen.insert((input, own)) {
+                        crossings.push(crossing(graph, input, origin, own, &sides));
+                    }
                 }
-                own
+                Origin {
+                    makers: bit(own),
+                    holder: Some(own),
+                }
             }
         };
         for output in node.outputs.iter().flatten() {
-            makers[output.index()] = made;
+            origins[output.index()] = made;
         }
     }
-    let bytes = |id: ValueId| graph.value(id).ty.as_ref().map_or(0, TensorType::bytes) as u64;
-    placement.crossings = crossed.len() as u64;
-    placement.crossing_bytes = crossed.iter().map(|(id, _)| bytes(*id)).sum();
+    placement.crossings = crossings;
+}
+
+fn bit(number: usize) -> u64 {
+    1 << number.min(63)
+}
+
+fn crossing(graph: &Graph, id: ValueId, origin: Origin, user: usize, sides: &[Side]) -> Crossing {
+    let value = graph.value(id);
+    let holder = origin
+        .holder
+        .map_or(&[][..], |holder| &sides[holder].factories);
+    let makers = sides
+        .iter()
+        .enumerate()
+        .filter(|&(number, _)| number != user && origin.makers & bit(number) != 0);
+    Crossing {
+        value: value.name.clone(),
+        makers: makers.map(|(_, side)| side.id.clone()).collect(),
+        user: sides[user].id.clone(),
+        way: Way::between(holder, &sides[user].factories),
+        bytes: value.ty.as_ref().map_or(0, TensorType::bytes) as u64,
+    }
 }

@@ -1,10 +1,12 @@
 //! The placement as the package keeps it (docs/package.md).
 
-use super::Placement;
+use super::{Crossing, Placement};
 use std::collections::BTreeMap;
 use tenon_backend::Reason;
 use tenon_graph::DataType;
-use tenon_neff::{Converted, Crossings, NodePlacement, PlacementReport, RefusalReport};
+use tenon_neff::{
+    Converted, CrossingReport, Crossings, NodePlacement, PlacementReport, RefusalReport,
+};
 
 impl Placement {
     /// The report that stands in the package.
@@ -32,10 +34,21 @@ impl Placement {
             backends: self.backends.iter().map(ToString::to_string).collect(),
             nodes: nodes.collect(),
             crossings: Crossings {
-                count: self.crossings,
-                bytes: self.crossing_bytes,
+                count: self.crossings.len() as u64,
+                bytes: self.crossing_bytes(),
+                values: self.crossings.iter().map(crossing).collect(),
             },
         }
+    }
+}
+
+fn crossing(crossing: &Crossing) -> CrossingReport {
+    CrossingReport {
+        value: crossing.value.clone(),
+        from: crossing.makers.iter().map(ToString::to_string).collect(),
+        to: crossing.user.to_string(),
+        way: crossing.way.to_string(),
+        bytes: crossing.bytes,
     }
 }
 
