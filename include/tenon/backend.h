@@ -351,7 +351,8 @@ typedef struct tenon_handle_factory {
     size_t size;
     tenon_text name;
     uint32_t import_sources; /* memory of others that its tensors can be made of */
-    uint32_t export_sources; /* memory that others can take its tensors for */
+    uint32_t export_sources; /* memory that others can take its tensors for; with TENON_MEMORY_MALLOC
+                              * the CPU reads them where they start */
     int32_t map;             /* whether the CPU can read and write its tensors */
     int32_t padding;         /* whether there is padding between elements */
 } tenon_handle_factory;
@@ -366,7 +367,8 @@ typedef struct tenon_tensor_handle {
     const tenon_failure *(*copy_out)(const struct tenon_tensor_handle *handle, void *bytes,
                                      size_t length);
     /* Where the tensor starts, aligned to 64 bytes: what the backend's workloads find in their
-     * operands. Nobody but them and the functions here touches it, unless it was imported. */
+     * operands. Nobody but them and the functions here touches it, unless it was imported or its
+     * factory exports it. */
     void *(*start)(const struct tenon_tensor_handle *handle);
     void (*release)(const struct tenon_tensor_handle *handle); /* optional */
 } tenon_tensor_handle;

@@ -2,6 +2,7 @@
 
 use crate::MemorySource;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 
 /// Where a backend takes its own memory from.
@@ -20,16 +21,24 @@ pub trait Allocator: Send + Sync {
 }
 
 /// Memory of an allocator, given back when dropped.
-pub struct Allocation<'a> {
-    allocator: &'a dyn Allocator,
+pub struct Allocation {
+    allocator: Arc<dyn Allocator>,
     start: NonNull<u8>,
+    len: usize,
 }
 
-impl<'a> Allocation<'a> {
-    /// Takes memory, and refuses what is not aligned as asked.
-    pub fn new(allocator: &'a dyn Allocator, bytes: usize, alignment: usize) -> Result<Self> {
+// SAFETY: the memory is this value's alone, and allocators may be called from any thread.
+unsafe impl Send for Allocation {}
+
+impl Allocation {
+    /// Takes memory, more than none, and refuses what is not aligned as asked.
+    pub fn new(allocator: Arc<dyn Allocator>, bytes: usize, alignment: usize) -> Result<Self> {
         let start = allocator.allocate(bytes, alignment)?;
-        let made = Self { allocator, start };
+        let made = Self {
+            allocator,
+            start,
+            len: bytes,
+        };
         if !made.address().is_multiple_of(alignment) {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
@@ -41,13 +50,36 @@ impl<'a> Allocation<'a> {
         Ok(made)
     }
 
+    /// The same of zeros, which only plain memory can be made of.
+    pub fn zeroed(allocator: Arc<dyn Allocator>, bytes: usize, alignment: usize) -> Result<Self> {
+        if allocator.source() != MemorySource::Malloc {
+            let text = "only plain memory can be written here";
+            return Err(Error::new(ErrorKind::InvalidArgument, text)
+                .found(format_args!("memory of source {:?}", allocator.source())));
+        }
+        let mut made = Self::new(allocator, bytes, alignment)?;
+        // SAFETY: as many bytes, this value's alone.
+        unsafe { made.as_mut_ptr().write_bytes(0, bytes) };
+        Ok(made)
+    }
+
     /// Where it starts.
     pub fn address(&self) -> usize {
         self.start.as_ptr() as usize
     }
+
+    /// The first byte; valid for as many as were asked for while it lives.
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// How many bytes were asked for.
+    pub fn bytes(&self) -> usize {
+        self.len
+    }
 }
 
-impl Drop for Allocation<'_> {
+impl Drop for Allocation {
     fn drop(&mut self) {
         // SAFETY: taken from this allocator in `new`, given back here alone.
         unsafe { self.allocator.free(self.start) }

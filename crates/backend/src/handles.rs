@@ -96,12 +96,28 @@ pub enum EdgeStrategy {
     Copy,
 }
 
+impl HandleFactory {
+    /// Whether tensors can pass from plain memory to its own and back.
+    fn is_reachable(&self) -> bool {
+        let plain = MemorySource::Malloc;
+        let lent = self.import.contains(plain) && self.export.contains(plain);
+        self.map || (lent && !self.padding)
+    }
+}
+
+/// The kind of memory that a backend with these preferences has its tensors in: the first that
+/// tensors can pass to and from. `None` when there is none, or when it works on plain memory.
+pub fn preferred_factory(factories: &[HandleFactory]) -> Option<&HandleFactory> {
+    factories.iter().find(|factory| factory.is_reachable())
+}
+
 /// How a tensor of the maker's memory passes to a user with these preferences: the first that holds
 /// of the same memory, export into import, and copying (facts, armnn.md 2). `None` when nothing
 /// does. No preferences stand for plain memory, which takes part in everything.
 pub fn edge_strategy(maker: &[HandleFactory], user: &[HandleFactory]) -> Option<EdgeStrategy> {
-    let Some(made) = maker.first() else {
-        return match user.first() {
+    let first = |factories| preferred_factory(factories).or(factories.first());
+    let Some(made) = first(maker) else {
+        return match first(user) {
             None => Some(EdgeStrategy::Direct),
             Some(first) if first.import.contains(MemorySource::Malloc) && !first.padding => {
                 Some(EdgeStrategy::Export)
@@ -119,7 +135,7 @@ pub fn edge_strategy(maker: &[HandleFactory], user: &[HandleFactory]) -> Option<
         map: true,
         padding: false,
     };
-    let taken = user.first().unwrap_or(&plain);
+    let taken = first(user).unwrap_or(&plain);
     if made.export.meets(taken.import) && !made.padding && !taken.padding {
         return Some(EdgeStrategy::Export);
     }
@@ -134,7 +150,7 @@ pub fn common_source(export: MemorySources, import: MemorySources) -> Option<Mem
 
 /// Whether tensors can pass from plain memory to a backend with these preferences and back.
 pub fn is_reachable(factories: &[HandleFactory]) -> bool {
-    edge_strategy(&[], factories).is_some() && edge_strategy(factories, &[]).is_some()
+    factories.is_empty() || preferred_factory(factories).is_some()
 }
 
 /// A tensor in a backend's memory.
@@ -143,7 +159,8 @@ pub fn is_reachable(factories: &[HandleFactory]) -> bool {
 /// `start` answers the same as long as the tensor is there: null for a tensor of no bytes, else an
 /// address aligned to 64 from which the backend's own workloads can read and write as many
 /// initialised bytes as the tensor has, and nobody else does meanwhile. The CPU reaches them there
-/// only where the backend's workloads run on it.
+/// only where the backend's workloads run on it, or its factory exports `Malloc`: kernels of others
+/// then read them where they lie.
 pub unsafe trait TensorHandle: Send {
     /// Writes its elements.
     fn copy_in(&mut self, bytes: &[u8]) -> Result<()>;

@@ -36,7 +36,7 @@ pub use evaluate::evaluate;
 pub use export::export;
 pub use handles::{
     EdgeStrategy, HandleFactory, ImportedMemory, MemorySource, MemorySources, TensorHandle,
-    common_source, edge_strategy, is_reachable,
+    common_source, edge_strategy, is_reachable, preferred_factory,
 };
 pub use identity::{BackendId, Capability, NamedValue};
 pub use library::{BackendLibrary, is_compatible};

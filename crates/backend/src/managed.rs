@@ -1,8 +1,8 @@
 //! Backends as one model sees them: their workloads share the model's memory.
 
 use crate::{
-    Backend, BackendId, Capability, CpuLevel, HandleFactory, ImportedMemory, MemoryManager,
-    NodeView, Refusal, Registry, TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
+    Allocator, Backend, BackendId, Capability, CpuLevel, HandleFactory, ImportedMemory,
+    MemoryManager, NodeView, Refusal, Registry, TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -44,6 +44,10 @@ impl Backend for Managed {
         self.backend.workload_in(spec, &self.memory)
     }
 
+    fn allocator(&self) -> Option<Arc<dyn Allocator>> {
+        self.backend.allocator()
+    }
+
     fn handle_factories(&self) -> Vec<HandleFactory> {
         self.backend.handle_factories()
     }
@@ -70,7 +74,7 @@ impl Registry {
     /// The backends for one model: those that manage memory have made some, which all workloads
     /// from here share.
     pub fn for_model(&self) -> Result<(Registry, ModelMemory)> {
-        let mut model = Registry::new();
+        let mut model = Registry::new().lent_as(self);
         let mut memories = Vec::new();
         for backend in self.iter() {
             let backend = backend.clone();

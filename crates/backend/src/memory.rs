@@ -24,6 +24,11 @@ impl RawOperand {
         Self { start, len }
     }
 
+    /// Where it starts.
+    pub fn start(self) -> *mut u8 {
+        self.start
+    }
+
     fn overlaps(self, other: RawOperand) -> bool {
         let (a, b) = (self.start as usize, other.start as usize);
         self.len > 0 && other.len > 0 && a < b + other.len && b < a + self.len

@@ -1,8 +1,8 @@
 //! Tensors as the operands of a workload that is executed by itself.
 
 use crate::{
-    Backend, EdgeStrategy, HandleFactory, ImportedMemory, MemorySource, Operands, RawOperand,
-    TensorHandle, Workload, edge_strategy,
+    Backend, EdgeStrategy, HandleFactory, ImportedMemory, InPlace, MemorySource, Operands,
+    RawOperand, TensorHandle, Workload, edge_strategy, preferred_factory,
 };
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{ALIGNMENT, BufferMut, Tensor, TensorType};
@@ -18,6 +18,8 @@ struct Input {
     /// Before the tensor, of whose memory it may be made.
     handle: Option<Handle>,
     tensor: Tensor,
+    /// The output whose memory it stands in.
+    place: Option<usize>,
 }
 
 struct Output {
@@ -61,9 +63,51 @@ impl OwnedOperands {
         outputs: &[Option<TensorType>],
         scratch_bytes: usize,
     ) -> Result<Self> {
+        Self::of_memory(backend, inputs, outputs, scratch_bytes, BufferMut::zeroed)
+    }
+
+    /// The same with memory of the caller's, whatever it holds.
+    pub fn of_memory(
+        backend: &dyn Backend,
+        inputs: &[Option<&Tensor>],
+        outputs: &[Option<TensorType>],
+        scratch_bytes: usize,
+        memory: impl FnMut(usize) -> Result<BufferMut>,
+    ) -> Result<Self> {
         let factories = backend.handle_factories();
         let handle = |ty: &TensorType, start| handle(backend, &factories, ty, start);
-        Self::made(inputs, outputs, scratch_bytes, handle, BufferMut::zeroed)
+        Self::made(inputs, outputs, scratch_bytes, handle, memory)
+    }
+
+    /// Has an input stand in the memory of an output of as many bytes, for one execution.
+    pub fn place(&mut self, InPlace { input, output }: InPlace) -> Result<()> {
+        let pair = (self.inputs.get_mut(input), self.outputs.get_mut(output));
+        let unfit = || {
+            Error::new(
+                ErrorKind::InvalidArgument,
+                "operands that cannot share memory",
+            )
+        };
+        let (Some(Some(input)), Some(Some(made))) = pair else {
+            return Err(unfit());
+        };
+        let bytes = input.tensor.bytes();
+        if bytes.len() != made.bytes.len() {
+            return Err(unfit().expected(made.bytes.len()).found(bytes.len()));
+        }
+        made.bytes.copy_from_slice(bytes);
+        if let Some(handle) = made.handle.as_mut().filter(|handle| handle.copied) {
+            handle.tensor.copy_in(bytes)?;
+        }
+        input.place = Some(output);
+        Ok(())
+    }
+
+    /// Leaves an input out, which the workload does not read.
+    pub fn leave_out(&mut self, input: usize) {
+        if let Some(input) = self.inputs.get_mut(input) {
+            *input = None;
+        }
     }
 
     /// `handle` makes the tensor of a backend for memory that outlives it.
@@ -81,7 +125,11 @@ impl OwnedOperands {
             if let Some(handle) = handle.as_mut().filter(|handle| handle.copied) {
                 handle.tensor.copy_in(tensor.bytes())?;
             }
-            Ok(Input { handle, tensor })
+            Ok(Input {
+                handle,
+                tensor,
+                place: None,
+            })
         };
         let mut output = |ty: &TensorType| {
             let mut bytes = memory(ty.bytes())?;
@@ -106,28 +154,32 @@ impl OwnedOperands {
 
     /// Executes `workload` on them; may be called again.
     pub fn execute(&mut self, workload: &dyn Workload) -> Result<()> {
-        let read = |input: &Input| {
-            let plain = input.tensor.bytes().as_ptr().cast_mut();
-            RawOperand::new(start(&input.handle, plain), input.tensor.bytes().len())
-        };
         let write = |output: &mut Output| {
             let plain = output.bytes.as_mut_ptr();
             RawOperand::new(start(&output.handle, plain), output.bytes.len())
+        };
+        let outputs: Vec<RawOperand> = self
+            .outputs
+            .iter_mut()
+            .map(|output| output.as_mut().map_or(RawOperand::NONE, write))
+            .collect();
+        let read = |input: &Input| {
+            let placed = input.place.and_then(|output| outputs.get(output));
+            placed.copied().unwrap_or_else(|| {
+                let plain = input.tensor.bytes().as_ptr().cast_mut();
+                RawOperand::new(start(&input.handle, plain), input.tensor.bytes().len())
+            })
         };
         let inputs: Vec<RawOperand> = self
             .inputs
             .iter()
             .map(|input| input.as_ref().map_or(RawOperand::NONE, read))
             .collect();
-        let outputs: Vec<RawOperand> = self
-            .outputs
-            .iter_mut()
-            .map(|output| output.as_mut().map_or(RawOperand::NONE, write))
-            .collect();
         let scratch = RawOperand::new(self.scratch.as_mut_ptr(), self.scratch.len());
         // SAFETY: inputs are shared tensors, which nobody writes; outputs and scratch are memory
-        // of this value alone, borrowed mutably for the call, and all of them apart. Where they are
-        // tensors of the backend, it vouches for them (`TensorHandle`).
+        // of this value alone, borrowed mutably for the call, and all of them apart, but for inputs
+        // that stand in an output. Where they are tensors of the backend, it vouches for them
+        // (`TensorHandle`).
         let mut operands = unsafe { Operands::new(&inputs, &outputs, scratch) };
         workload.execute(&mut operands)?;
         for output in self.outputs.iter_mut().flatten() {
@@ -171,7 +223,8 @@ fn handle(
     ty: &TensorType,
     start: *mut u8,
 ) -> Result<Option<Handle>> {
-    let (Some(factory), true) = (factories.first(), ty.bytes() > 0) else {
+    let factory = preferred_factory(factories).or(factories.first());
+    let Some(factory) = factory.filter(|_| ty.bytes() > 0) else {
         return Ok(None);
     };
     let memory = ImportedMemory {

@@ -16,8 +16,8 @@ pub struct Registry {
     backends: Vec<Arc<dyn Backend>>,
     registered: u64,
     deregistered: u64,
-    /// Whose memory comes from an allocator of the caller, and what memory that is.
-    lent: Vec<(BackendId, MemorySource)>,
+    /// Whose memory comes from an allocator of the caller, and which.
+    lent: Vec<(BackendId, Arc<dyn Allocator>)>,
 }
 
 /// The context of a backend in a runtime.
@@ -123,15 +123,35 @@ impl Registry {
 
     /// Has a backend take its memory, and that of what it makes from here on, from `allocator`.
     pub fn lend(&mut self, id: &BackendId, allocator: Arc<dyn Allocator>) -> Result<()> {
-        let source = allocator.source();
         let found = self.backends.iter_mut().find(|one| one.id() == *id);
         let Some(backend) = found else {
             return Err(self.unknown(id));
         };
-        *backend = backend.with_allocator(allocator)?;
+        *backend = backend.with_allocator(allocator.clone())?;
         self.lent.retain(|(known, _)| known != id);
-        self.lent.push((id.clone(), source));
+        self.lent.push((id.clone(), allocator));
         Ok(())
+    }
+
+    /// What the values between the nodes of a model that runs on these backends are allocated
+    /// with: the allocator of the first that was lent one, or has one of its own, of plain memory.
+    pub fn allocator<'a>(
+        &self,
+        used: impl IntoIterator<Item = &'a str>,
+    ) -> Option<Arc<dyn Allocator>> {
+        let of = |id: &str| {
+            let lent = self.lent.iter().find(|(known, _)| known.as_str() == id);
+            let backend = self.backends.iter().find(|one| one.id().as_str() == id)?;
+            lent.map_or_else(|| backend.allocator(), |(_, lent)| Some(lent.clone()))
+        };
+        let mut all = used.into_iter().filter_map(of);
+        all.find(|allocator| allocator.source() == MemorySource::Malloc)
+    }
+
+    /// Takes over which allocators backends of the same names were lent in `other`.
+    pub(crate) fn lent_as(mut self, other: &Registry) -> Self {
+        self.lent.clone_from(&other.lent);
+        self
     }
 
     /// Takes out the backends that cannot keep content from the reach of the CPU: because they say
@@ -156,7 +176,10 @@ impl Registry {
             return Some(refused.expected(capability));
         }
         let lent = self.lent.iter().find(|(known, _)| *known == id);
-        let (_, source) = lent.filter(|(_, source)| *source != MemorySource::DmaBufProtected)?;
+        let source = lent.map(|(_, lent)| lent.source())?;
+        if source == MemorySource::DmaBufProtected {
+            return None;
+        }
         let protected = format_args!("memory of source {:?}", MemorySource::DmaBufProtected);
         Some(
             refused

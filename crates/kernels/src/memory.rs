@@ -6,6 +6,7 @@
 //! holds pointers to the caller's memory only inside [`Memory::with`], which borrows all of it. And
 //! only one kernel at a time has operands, since making them borrows the one array they stand in.
 
+mod arena;
 mod binding;
 mod bound;
 mod tensors;
@@ -16,13 +17,14 @@ pub use bound::BoundPorts;
 
 use crate::places::Places;
 use crate::variables::{Span, Variables};
+use arena::Arena;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use tenon_backend::{Operands, RawOperand};
+use tenon_backend::{Allocator, Operands, RawOperand};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_dma::{MAX_SOURCES, VariableId};
 use tenon_tensor::{ALIGNMENT, BufferMut};
-use tensors::{Imported, Tensors, Touched};
+use tensors::{Imported, Tensors};
 
 /// The memory of one execution at a time: its arena, and while it runs the caller's inputs and
 /// outputs. Made once, used by many executions; using it again allocates nothing.
@@ -32,7 +34,7 @@ pub struct Memory {
     /// Before the arena, of which some are made.
     tensors: RefCell<Tensors>,
     /// Owns the arena; only touched through [`Memory::bases`].
-    arena: BufferMut,
+    arena: Arena,
     /// Aligned stand-ins for the caller's inputs, then outputs, that are not; made when first needed.
     staging: Vec<Option<BufferMut>>,
     /// Where outputs go that are staged; null for the others and outside of `with`.
@@ -51,12 +53,17 @@ unsafe impl Send for Memory {}
 impl Memory {
     /// Memory for executions of the program that `table` belongs to, all of it plain.
     pub fn new(table: Arc<Variables>) -> Result<Self> {
-        Self::with_places(table, Arc::default())
+        Self::with_places(table, Arc::default(), None)
     }
 
-    /// The same for a program some of whose tensors lie in memory of backends.
-    pub fn with_places(table: Arc<Variables>, places: Arc<Places>) -> Result<Self> {
-        let mut arena = BufferMut::zeroed(table.arena_bytes())?;
+    /// The same for a program some of whose tensors lie in memory of backends; the arena is of
+    /// `allocator`, whose memory is plain.
+    pub fn with_places(
+        table: Arc<Variables>,
+        places: Arc<Places>,
+        allocator: Option<&Arc<dyn Allocator>>,
+    ) -> Result<Self> {
+        let mut arena = Arena::of(table.arena_bytes(), allocator)?;
         let ports = table.input_bytes().len() + table.output_bytes().len();
         let mut bases = vec![Cell::new(arena.as_mut_ptr())];
         bases.extend((0..ports).map(|_| Cell::new(std::ptr::null_mut())));
@@ -92,7 +99,7 @@ impl Memory {
             .flatten()
             .map(|buffer| buffer.len())
             .sum();
-        self.arena.len() + staging
+        self.arena.bytes() + staging
     }
 
     /// Calls `run` with the caller's inputs and outputs in place, as many and as long as the table
@@ -197,23 +204,39 @@ impl Memory {
         let mut slots = self.slots.try_borrow_mut().map_err(|_| busy())?;
         slots.clear();
         let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
-        if !tensors.is_empty() {
-            let plain = |span: &Span| self.start(span);
-            // SAFETY: as below: the borrow of `slots` keeps any other kernel out.
-            unsafe { tensors.enter(binding.reads(), binding.writes(), &plain)? };
-        }
-        for operand in binding.operands() {
-            slots.push(match operand {
-                (None, _) => RawOperand::NONE,
-                (Some(span), None) => self.raw(span)?,
-                (Some(_), Some(position)) => tensors.operand(position)?,
+        let plain = |span: &Span| self.start(span);
+        // Inputs first: what is written takes the place of what was there.
+        for (index, (span, position)) in binding.operands().enumerate() {
+            let Some(span) = span else {
+                slots.push(RawOperand::NONE);
+                continue;
+            };
+            let touched = (span, position);
+            let placed = if tensors.is_empty() {
+                None
+            } else if index < binding.inputs.len() {
+                // SAFETY: as below: the borrow of `slots` keeps any other kernel out.
+                unsafe { tensors.read(touched, &plain)? }
+            } else {
+                // SAFETY: as above.
+                unsafe { tensors.write(touched, &plain)? }
+            };
+            slots.push(match placed {
+                Some(operand) => operand,
+                None => self.raw(span)?,
             });
         }
-        drop(tensors);
         let scratch = match &binding.scratch {
-            Some(span) => self.raw(span)?,
+            Some(span) => {
+                if !tensors.is_empty() {
+                    // SAFETY: as above.
+                    unsafe { tensors.write((span, None), &plain)? };
+                }
+                self.raw(span)?
+            }
             None => RawOperand::NONE,
         };
+        drop(tensors);
         let (inputs, outputs) = slots.split_at(binding.inputs.len());
         // SAFETY: the spans lie in their pieces of memory, written ones are writable and share
         // bytes only as allowed (checked when bound, for this same table). The pieces are valid and
@@ -234,13 +257,13 @@ impl Memory {
     ) -> Result<R> {
         self.check(&binding.table)?;
         let _alone = self.slots.try_borrow_mut().map_err(|_| busy())?;
-        let sources = binding.sources.iter().map(|span| (span, None));
-        self.enter(sources, [(&binding.target, None)].into_iter())?;
         let mut sources: [&[u8]; MAX_SOURCES] = [&[]; MAX_SOURCES];
         for (slot, span) in sources.iter_mut().zip(&binding.sources) {
+            let start = self.newest(span)?;
             // SAFETY: as in `operands`; the target shares no byte with a source.
-            *slot = unsafe { std::slice::from_raw_parts(self.start(span)?, span.len) };
+            *slot = unsafe { std::slice::from_raw_parts(start, span.len) };
         }
+        self.overwrite(&binding.target)?;
         let start = self.start(&binding.target)?;
         // SAFETY: as in `operands`; writable, and no other reference to these bytes exists.
         let target = unsafe { std::slice::from_raw_parts_mut(start, binding.target.len) };
@@ -252,9 +275,9 @@ impl Memory {
     pub fn look<R>(&self, id: VariableId, call: impl FnOnce(&[u8]) -> R) -> Result<R> {
         let span = self.table.span(id)?;
         let _alone = self.slots.try_borrow_mut().map_err(|_| busy())?;
-        self.enter([(&span, None)].into_iter(), std::iter::empty())?;
+        let start = self.newest(&span)?;
         // SAFETY: as in `operands`; only read, and nobody writes while `_alone` keeps kernels out.
-        let bytes = unsafe { std::slice::from_raw_parts(self.start(&span)?, span.len) };
+        let bytes = unsafe { std::slice::from_raw_parts(start, span.len) };
         Ok(call(bytes))
     }
 
@@ -292,18 +315,27 @@ impl Memory {
         }
     }
 
-    /// Before a kernel that reads and writes plain memory, which has no operands yet.
-    fn enter<'s>(
-        &self,
-        reads: impl Iterator<Item = Touched<'s>>,
-        writes: impl Iterator<Item = Touched<'s>>,
-    ) -> Result<()> {
+    /// Where the newest bytes of a span are that a kernel reads which has no operands.
+    fn newest(&self, span: &Span) -> Result<*mut u8> {
         let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
-        match tensors.is_empty() {
-            true => Ok(()),
+        if !tensors.is_empty() {
             // SAFETY: the caller holds the borrow of `slots`, which keeps kernels out.
-            false => unsafe { tensors.enter(reads, writes, &|span| self.start(span)) },
+            let shared = unsafe { tensors.read((span, None), &|span| self.start(span))? };
+            if let Some(shared) = shared {
+                return Ok(shared.start());
+            }
         }
+        self.start(span)
+    }
+
+    /// Before a kernel without operands writes a span.
+    fn overwrite(&self, span: &Span) -> Result<()> {
+        let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
+        if !tensors.is_empty() {
+            // SAFETY: as in `newest`.
+            unsafe { tensors.write((span, None), &|span| self.start(span))? };
+        }
+        Ok(())
     }
 
     fn check(&self, table: &Arc<Variables>) -> Result<()> {

@@ -4,7 +4,8 @@ use crate::variables::Span;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenon_backend::{
-    Backend, EdgeStrategy, HandleFactory, MemorySource, common_source, edge_strategy, is_reachable,
+    Backend, EdgeStrategy, HandleFactory, MemorySource, common_source, edge_strategy,
+    preferred_factory,
 };
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::TensorType;
@@ -51,7 +52,7 @@ impl Places {
         span: Span,
         ty: &TensorType,
     ) -> Result<usize> {
-        let Some(factory) = factories.first().filter(|_| is_reachable(factories)) else {
+        let Some(factory) = preferred_factory(factories) else {
             let text = format!(
                 "tensors cannot pass between plain memory and backend {}",
                 backend.id()
@@ -75,7 +76,7 @@ impl Places {
             }
             match edge_strategy(std::slice::from_ref(&place.factory), factories) {
                 Some(EdgeStrategy::Direct) => return Ok(position),
-                Some(EdgeStrategy::Export) if origin == Origin::Own => {
+                Some(EdgeStrategy::Export) if !matches!(origin, Origin::Tensor(..)) => {
                     let source = common_source(place.factory.export, factory.import);
                     origin = source.map_or(origin, |source| Origin::Tensor(position, source));
                 }

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tenon_backend::Allocator;
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_executor::{BoundFunction, Registers};
 use tenon_kernels::{Memory, Places, Variables};
@@ -17,10 +18,27 @@ pub(crate) struct Execution {
     pub registers: Registers,
 }
 
+/// What the memory of executions is made of.
+pub(crate) struct Source {
+    pub table: Arc<Variables>,
+    pub places: Arc<Places>,
+    /// Whose memory arenas are; plain memory of this process without one.
+    pub allocator: Option<Arc<dyn Allocator>>,
+}
+
+impl Source {
+    fn make(&self, main: &BoundFunction) -> Result<Execution> {
+        let (table, places) = (self.table.clone(), self.places.clone());
+        Ok(Execution {
+            memory: Memory::with_places(table, places, self.allocator.as_ref())?,
+            registers: main.registers(),
+        })
+    }
+}
+
 /// All executions of one model.
 pub(crate) struct Arenas {
-    table: Arc<Variables>,
-    places: Arc<Places>,
+    source: Source,
     limit: usize,
     state: Mutex<State>,
     returned: Condvar,
@@ -35,17 +53,11 @@ struct State {
 
 impl Arenas {
     /// `ready` executions at once, and up to `limit` when more are in flight.
-    pub fn new(
-        table: Arc<Variables>,
-        places: Arc<Places>,
-        main: &BoundFunction,
-        ready: usize,
-        limit: usize,
-    ) -> Result<Self> {
+    pub fn new(source: Source, main: &BoundFunction, ready: usize, limit: usize) -> Result<Self> {
         let limit = limit.max(ready).max(1);
         let mut free = Vec::with_capacity(limit);
         for _ in 0..ready {
-            free.push(make(&table, &places, main)?);
+            free.push(source.make(main)?);
         }
         let state = Mutex::new(State {
             made: free.len(),
@@ -53,8 +65,7 @@ impl Arenas {
             waiting: 0,
         });
         Ok(Self {
-            table,
-            places,
+            source,
             limit,
             state,
             returned: Condvar::new(),
@@ -86,7 +97,7 @@ impl Arenas {
             if state.made < self.limit {
                 state.made += 1;
                 drop(state);
-                return make(&self.table, &self.places, main).inspect_err(|_| self.returned(None));
+                return self.source.make(main).inspect_err(|_| self.returned(None));
             }
             control.check()?;
             state.waiting += 1;
@@ -124,13 +135,6 @@ impl Arenas {
         // A holder that panicked left a list of whole executions.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn make(table: &Arc<Variables>, places: &Arc<Places>, main: &BoundFunction) -> Result<Execution> {
-    Ok(Execution {
-        memory: Memory::with_places(table.clone(), places.clone())?,
-        registers: main.registers(),
-    })
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> Error {

@@ -1,6 +1,6 @@
 //! A subgraph of a package, ready to execute on a core.
 
-use crate::arenas::{Arenas, Execution};
+use crate::arenas::{Arenas, Execution, Source};
 use crate::model::Caller;
 use crate::profile::{LoopTrace, NodeWatch, Watch};
 use crate::tap::Written;
@@ -79,9 +79,13 @@ impl CoreNode {
         };
         let (program, main, written) = bind().map_err(|error| error.at(member("program.bef")))?;
         control.progress("memory", 0, 0)?;
-        let arenas = Arenas::new(
+        let source = Source {
             table,
             places,
+            allocator: runtime.backends.allocator(tenon.placement.used()),
+        };
+        let arenas = Arenas::new(
+            source,
             &program.functions()[main],
             options.in_flight,
             options.max_in_flight,

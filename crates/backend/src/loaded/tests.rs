@@ -201,9 +201,9 @@ fn allocators_pass_in_both_directions() {
     let (backend, seen) = loaded();
     let own = backend.allocator().unwrap();
     assert_eq!(own.source(), MemorySource::DmaBuf);
-    drop(Allocation::new(&*own, 200, 64).unwrap());
+    drop(Allocation::new(own.clone(), 200, 64).unwrap());
     assert_eq!(seen.taken(), ["200 bytes by 64", "free"]);
-    let error = Allocation::new(&*own, 1000, 64).err().unwrap();
+    let error = Allocation::new(own.clone(), 1000, 64).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     seen.taken();
 
@@ -214,7 +214,7 @@ fn allocators_pass_in_both_directions() {
     drop(backend);
     // The allocator that it lends is the one it was lent, over the border and back.
     let lent = other.allocator().unwrap();
-    drop(Allocation::new(&*lent, 10, 8).unwrap());
+    drop(Allocation::new(lent.clone(), 10, 8).unwrap());
     assert_eq!(mine.taken(), ["10 bytes by 8", "free"]);
     assert!(seen.taken().is_empty());
 }

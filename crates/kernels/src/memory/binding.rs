@@ -1,7 +1,6 @@
 //! The operands of kernels, checked when they are bound: [`Memory`](super::Memory) relies on that.
 
 use super::invalid;
-use super::tensors::Touched;
 use crate::variables::{Span, Variables, named};
 use std::sync::Arc;
 use tenon_base::Result;
@@ -84,17 +83,6 @@ impl WorkloadBinding {
         let tensors = self.tensors.iter().copied().chain(std::iter::repeat(None));
         let spans = self.inputs.iter().chain(&self.outputs);
         spans.map(Option::as_ref).zip(tensors)
-    }
-
-    pub(super) fn reads(&self) -> impl Iterator<Item = Touched<'_>> {
-        let inputs = self.operands().take(self.inputs.len());
-        inputs.filter_map(|(span, tensor)| Some((span?, tensor)))
-    }
-
-    pub(super) fn writes(&self) -> impl Iterator<Item = Touched<'_>> {
-        let outputs = self.operands().skip(self.inputs.len());
-        let outputs = outputs.filter_map(|(span, tensor)| Some((span?, tensor)));
-        outputs.chain(self.scratch.iter().map(|span| (span, None)))
     }
 
     /// What is written, in the order of outputs, then scratch.

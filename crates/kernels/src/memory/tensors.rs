@@ -2,9 +2,9 @@
 //! are.
 //!
 //! A tensor stands for a span of plain memory. What a workload of its backend writes stays there
-//! until a kernel of someone else reads one of the span's bytes; what others write is copied in when
-//! a workload of the backend reads it. Tensors that pass between workloads of one backend are never
-//! copied.
+//! until a kernel of someone else reads one of the span's bytes: where it lies when the backend
+//! exports it as plain memory, else copied out. What others write is copied in when a workload of the
+//! backend reads it. Tensors that pass between workloads of one backend are never copied.
 
 use crate::places::{Origin, Place};
 use crate::variables::Span;
@@ -124,40 +124,78 @@ impl Tensors {
         place.origin == Origin::Plain && chosen(&place.span)
     }
 
-    /// Before a kernel that reads and writes these operands.
+    /// A kernel is about to read an operand: where its newest bytes are, `None` for plain memory.
+    /// Tensors whose memory is exported to the CPU are read where they lie; what a kernel writes
+    /// afterwards changes nothing there.
     ///
     /// # Safety
     /// `plain` answers where the bytes of spans lie, which nobody else touches during the call.
-    pub unsafe fn enter<'s>(
+    pub unsafe fn read(
         &mut self,
-        reads: impl Iterator<Item = Touched<'s>>,
-        writes: impl Iterator<Item = Touched<'s>>,
+        (span, position): Touched<'_>,
         plain: Plain<'_>,
-    ) -> Result<()> {
+    ) -> Result<Option<RawOperand>> {
+        let Some(position) = position else {
+            let shared = self.shared(span);
+            if shared.is_none() {
+                // SAFETY: the caller vouches.
+                unsafe { self.settle(span, plain)? };
+            }
+            return Ok(shared);
+        };
+        // SAFETY: as above.
+        unsafe { self.refresh(position, plain)? };
+        self.operand(position).map(Some)
+    }
+
+    /// A kernel is about to write an operand: where, `None` for plain memory.
+    ///
+    /// # Safety
+    /// As for [`Tensors::read`].
+    pub unsafe fn write(
+        &mut self,
+        (span, position): Touched<'_>,
+        plain: Plain<'_>,
+    ) -> Result<Option<RawOperand>> {
+        let root = position.map(|position| self.root(position));
         // SAFETY: the caller vouches.
-        unsafe {
-            for (span, position) in reads {
-                match position {
-                    None => self.settle(span, plain)?,
-                    Some(position) => self.refresh(position, plain)?,
-                }
-            }
-            for (span, position) in writes {
-                let root = position.map(|position| self.root(position));
-                self.overwrite(span, root, plain)?;
-                if let (Some(position), Some(root)) = (position, root) {
-                    self.make(position, plain)?;
-                    self.hold(root, Newest::Backend);
-                }
-            }
-        }
-        Ok(())
+        unsafe { self.overwrite(span, root, plain)? };
+        let (Some(position), Some(root)) = (position, root) else {
+            return Ok(None);
+        };
+        // SAFETY: as above.
+        unsafe { self.make(position, plain)? };
+        self.hold(root, Newest::Backend);
+        self.operand(position).map(Some)
+    }
+
+    /// The newest bytes of a span, when they are in one tensor alone and the CPU may read them there.
+    fn shared(&self, span: &Span) -> Option<RawOperand> {
+        let newest =
+            |slot: &&Slot| slot.newest == Newest::Backend && slot.place.span.overlaps(span);
+        let mut slots = self
+            .held
+            .iter()
+            .map(|&index| &self.slots[index])
+            .filter(newest);
+        let (slot, None) = (slots.next()?, slots.next()) else {
+            return None;
+        };
+        let Place {
+            factory,
+            span: whole,
+            ..
+        } = &*slot.place;
+        let exported = factory.export.contains(MemorySource::Malloc) && !factory.padding;
+        let exported = exported && !slot.is_plain();
+        let handle = slot.handle.as_ref().filter(|_| exported && whole == span)?;
+        Some(RawOperand::new(handle.start(), span.len))
     }
 
     /// Has the newest bytes of a span in plain memory.
     ///
     /// # Safety
-    /// As for [`Tensors::enter`].
+    /// As for [`Tensors::read`].
     pub unsafe fn settle(&mut self, span: &Span, plain: Plain<'_>) -> Result<()> {
         // SAFETY: the caller vouches.
         unsafe { self.settle_all(|own| own.overlaps(span), plain) }
@@ -166,7 +204,7 @@ impl Tensors {
     /// Has the newest bytes of all spans that are `chosen` in plain memory.
     ///
     /// # Safety
-    /// As for [`Tensors::enter`].
+    /// As for [`Tensors::read`].
     pub unsafe fn settle_all(
         &mut self,
         chosen: impl Fn(&Span) -> bool,
@@ -184,7 +222,7 @@ impl Tensors {
     }
 
     /// Where the tensor of a position starts.
-    pub fn operand(&self, position: usize) -> Result<RawOperand> {
+    fn operand(&self, position: usize) -> Result<RawOperand> {
         let slot = self.slots.get(position);
         let made = slot.and_then(|slot| Some((slot, slot.handle.as_ref()?)));
         let (slot, handle) = made.ok_or_else(|| missing(position))?;
@@ -210,7 +248,7 @@ impl Tensors {
     /// Has the newest bytes in the tensor of a position.
     ///
     /// # Safety
-    /// As for [`Tensors::enter`].
+    /// As for [`Tensors::read`].
     unsafe fn refresh(&mut self, position: usize, plain: Plain<'_>) -> Result<()> {
         let root = self.root(position);
         // SAFETY: the caller vouches.
@@ -218,8 +256,15 @@ impl Tensors {
             self.make(position, plain)?;
             if self.slots[root].newest == Newest::Plain {
                 let span = self.slots[root].place.span;
-                self.settle(&span, plain)?;
-                self.slots[root].copy_in(plain)?;
+                let shared = match self.slots[root].is_plain() {
+                    true => None,
+                    false => self.shared(&span),
+                };
+                if shared.is_none() {
+                    self.settle(&span, plain)?;
+                }
+                let start = shared.map_or_else(|| plain(&span), |shared| Ok(shared.start()))?;
+                self.slots[root].copy_in(start)?;
                 self.hold(root, Newest::Both);
             }
         }
@@ -230,7 +275,7 @@ impl Tensors {
     /// bytes of it are old then, and give first what is not written.
     ///
     /// # Safety
-    /// As for [`Tensors::enter`].
+    /// As for [`Tensors::read`].
     unsafe fn overwrite(
         &mut self,
         span: &Span,
@@ -256,7 +301,7 @@ impl Tensors {
     /// Makes the tensor of a position, and those that it is made of.
     ///
     /// # Safety
-    /// As for [`Tensors::enter`]; the memory of the span outlives the tensor, or is told to leave.
+    /// As for [`Tensors::read`]; the memory of the span outlives the tensor, or is told to leave.
     unsafe fn make(&mut self, position: usize, plain: Plain<'_>) -> Result<()> {
         if self.slots[position].handle.is_some() {
             return Ok(());
@@ -302,20 +347,19 @@ impl Slot {
     }
 
     /// # Safety
-    /// As for [`Tensors::enter`].
-    unsafe fn copy_in(&mut self, plain: Plain<'_>) -> Result<()> {
+    /// The span's bytes are at `start`, and nobody writes them meanwhile.
+    unsafe fn copy_in(&mut self, start: *const u8) -> Result<()> {
         if !self.is_plain()
             && let Some(handle) = &mut self.handle
         {
-            let Span { len, .. } = self.place.span;
-            // SAFETY: the span's bytes, which nobody writes meanwhile (the caller vouches).
-            handle.copy_in(unsafe { std::slice::from_raw_parts(plain(&self.place.span)?, len) })?;
+            // SAFETY: the caller vouches.
+            handle.copy_in(unsafe { std::slice::from_raw_parts(start, self.place.span.len) })?;
         }
         Ok(())
     }
 
     /// # Safety
-    /// As for [`Tensors::enter`].
+    /// As for [`Tensors::read`].
     unsafe fn copy_out(&self, plain: Plain<'_>) -> Result<()> {
         if !self.is_plain()
             && let Some(handle) = &self.handle
