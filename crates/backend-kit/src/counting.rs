@@ -82,13 +82,14 @@ impl Drop for CountingAllocator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use tenon_backend::Allocation;
 
     #[test]
     fn what_is_kept_is_counted() {
-        let counting = CountingAllocator::default();
-        let one = Allocation::new(&counting, 10, 64).unwrap();
-        drop(Allocation::new(&counting, 20, 8).unwrap());
+        let counting = Arc::new(CountingAllocator::default());
+        let one = Allocation::new(counting.clone(), 10, 64).unwrap();
+        drop(Allocation::new(counting.clone(), 20, 8).unwrap());
         assert_eq!((counting.taken(), counting.outstanding()), (2, 1));
         drop(one);
         assert_eq!(counting.outstanding(), 0);

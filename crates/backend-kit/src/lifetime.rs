@@ -4,10 +4,7 @@ use crate::counting::CountingAllocator;
 use crate::report::Report;
 use crate::samples::{Sample, samples};
 use std::sync::Arc;
-use tenon_backend::{
-    Allocation, Backend, CreationOptions, NetworkId, OptionScope, OptionSetting, OwnedOperands,
-    WorkloadSpec, evaluate,
-};
+use tenon_backend::{Allocation, Backend, OptionScope, OptionSetting, OwnedOperands, evaluate};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::Tensor;
 
@@ -19,14 +16,15 @@ pub(crate) fn check(
     backend: &Arc<dyn Backend>,
     again: impl Fn() -> Option<Arc<dyn Backend>>,
 ) {
-    outlives(report, again);
+    outlives(report, &again);
     options(report, &**backend);
     memory_manager(report, &**backend);
-    context(report, &**backend);
+    crate::contexts::check(report, &**backend, &again);
     counters(report, &**backend);
     own_allocator(report, &**backend);
     lent_allocator(report, &**backend);
     crate::tensors::check(report, &**backend);
+    crate::leaks::check(report, backend, &again);
 }
 
 fn wrong(text: impl Into<String>) -> Error {
@@ -40,24 +38,8 @@ fn taken(backend: &dyn Backend) -> Option<Sample> {
         .find(|sample| sample.is_taken(backend))
 }
 
-fn spec(sample: &Sample) -> WorkloadSpec {
-    let inputs = sample.inputs.iter().map(|input| {
-        Some(tenon_backend::InputSpec {
-            ty: input.ty().clone(),
-            constant: Some(input.clone()),
-            prepared: None,
-        })
-    });
-    WorkloadSpec {
-        op: sample.node.op,
-        attributes: sample.node.attributes.clone(),
-        inputs: inputs.collect(),
-        outputs: sample.wanted(),
-    }
-}
-
 /// A workload must work when the backend that made it is gone.
-fn outlives(report: &mut Report, again: impl Fn() -> Option<Arc<dyn Backend>>) {
+fn outlives(report: &mut Report, again: &impl Fn() -> Option<Arc<dyn Backend>>) {
     const NAME: &str = "workloads outlive their backend";
     let Some(other) = again() else {
         return report.skipped(NAME, "it is made once");
@@ -70,7 +52,7 @@ fn outlives(report: &mut Report, again: impl Fn() -> Option<Arc<dyn Backend>>) {
 
 fn outlive(backend: Arc<dyn Backend>, sample: &Sample) -> Result<String> {
     let before = execute(&*backend, sample)?;
-    let spec = spec(sample);
+    let spec = sample.spec(true);
     let plan = backend.plan(&spec, tenon_backend::CpuLevel::Baseline)?;
     let workload = backend.workload(&spec)?;
     let (inputs, outputs) = (sample.operands(), sample.wanted());
@@ -147,7 +129,7 @@ fn memory_manager(report: &mut Report, backend: &dyn Backend) {
                 for _ in 0..2 {
                     memory.acquire()?;
                     if let Some(sample) = taken(backend) {
-                        let spec = spec(&sample);
+                        let spec = sample.spec(true);
                         let plan = backend.plan(&spec, tenon_backend::CpuLevel::Baseline)?;
                         let workload = backend.workload_in(&spec, &memory)?;
                         let scratch = plan.scratch_bytes;
@@ -160,26 +142,6 @@ fn memory_manager(report: &mut Report, backend: &dyn Backend) {
                 Ok("acquired and given back twice".into())
             };
             report.told(NAME, work());
-        }
-    }
-}
-
-fn context(report: &mut Report, backend: &dyn Backend) {
-    const NAME: &str = "context";
-    match backend.context(&CreationOptions::default()) {
-        Ok(None) => report.skipped(NAME, "it has none"),
-        Err(error) => report.failed(NAME, error.to_string()),
-        Ok(Some(context)) => {
-            let network = NetworkId(1);
-            let all = [
-                context.before_load(network),
-                context.after_load(network),
-                context.after_enqueue(network),
-                context.before_unload(network),
-                context.after_unload(network),
-            ];
-            let told: Result<Vec<()>> = all.into_iter().collect();
-            report.told(NAME, told.map(|_| "heard of a model".into()));
         }
     }
 }
@@ -218,7 +180,7 @@ fn own_allocator(report: &mut Report, backend: &dyn Backend) {
     let work = || -> Result<String> {
         let mut kept = Vec::new();
         for (bytes, alignment) in [(1, 1), (64, 64), (1000, 256), (1 << 20, 4096)] {
-            kept.push(Allocation::new(&*allocator, bytes, alignment)?);
+            kept.push(Allocation::new(allocator.clone(), bytes, alignment)?);
         }
         kept.sort_by_key(Allocation::address);
         let apart = kept

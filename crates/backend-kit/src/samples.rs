@@ -1,6 +1,6 @@
 //! Nodes to ask a backend about: one an operator and type, with inputs.
 
-use tenon_backend::{Backend, NodeView};
+use tenon_backend::{Backend, InputSpec, NodeView, WorkloadSpec};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::{Graph, Node};
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
@@ -80,6 +80,23 @@ impl Sample {
     /// The inputs, as operands are given.
     pub fn operands(&self) -> Vec<Option<&Tensor>> {
         self.inputs.iter().map(Some).collect()
+    }
+
+    /// What a workload of it is made of; the inputs are constants or not.
+    pub fn spec(&self, constant: bool) -> WorkloadSpec {
+        let inputs = self.inputs.iter().map(|input| {
+            Some(InputSpec {
+                ty: input.ty().clone(),
+                constant: constant.then(|| input.clone()),
+                prepared: None,
+            })
+        });
+        WorkloadSpec {
+            op: self.node.op,
+            attributes: self.node.attributes.clone(),
+            inputs: inputs.collect(),
+            outputs: self.wanted(),
+        }
     }
 
     /// The types of the outputs, as operands are given.

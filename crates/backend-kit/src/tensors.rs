@@ -1,7 +1,9 @@
 //! Tensors in memory of a backend's own: the way there and back, and of memory that is lent.
 
 use crate::report::Report;
-use tenon_backend::{Backend, HandleFactory, ImportedMemory, MemorySource, edge_strategy};
+use tenon_backend::{
+    Backend, HandleFactory, ImportedMemory, MemorySource, TensorHandle, edge_strategy,
+};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{BufferMut, Tensor};
 
@@ -34,6 +36,7 @@ pub(crate) fn check(report: &mut Report, backend: &dyn Backend) {
             if handle.copy_in(&back[1..]).is_ok() {
                 return Err(wrong(format!("{} takes too few bytes", factory.id)));
             }
+            exported(&*handle, factory, &sample)?;
             imported(backend, factory, &sample)?;
             told.push(format!(
                 "{} (imports {}, exports {})",
@@ -43,6 +46,19 @@ pub(crate) fn check(report: &mut Report, backend: &dyn Backend) {
         Ok(told.join(", "))
     };
     report.told(NAME, work());
+}
+
+/// What is exported as plain memory is read where it lies.
+fn exported(handle: &dyn TensorHandle, factory: &HandleFactory, sample: &Tensor) -> Result<()> {
+    if !factory.export.contains(MemorySource::Malloc) || factory.padding {
+        return Ok(());
+    }
+    // SAFETY: a tensor of this size in memory that the CPU may read, which nobody writes.
+    let lying = unsafe { std::slice::from_raw_parts(handle.start(), sample.bytes().len()) };
+    match lying == sample.bytes() {
+        true => Ok(()),
+        false => Err(wrong(format!("{} exports other elements", factory.id))),
+    }
 }
 
 /// A tensor made of memory that is lent, where the factory imports plain memory.

@@ -3,12 +3,10 @@
 use crate::compare::difference;
 use crate::report::Report;
 use crate::samples::{Sample, samples};
-use tenon_backend::{
-    Backend, CpuLevel, InputSpec, OwnedOperands, Workload, WorkloadPlan, WorkloadSpec, evaluate,
-};
+use tenon_backend::{Backend, CpuLevel, InPlace, OwnedOperands, Workload, WorkloadPlan, evaluate};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_cpu_ref::CpuRef;
-use tenon_tensor::Tensor;
+use tenon_tensor::{BufferMut, Tensor, TensorType};
 
 /// Threads that share a workload, and executions of each.
 const THREADS: usize = 8;
@@ -19,20 +17,23 @@ pub(crate) fn check(report: &mut Report, backend: &dyn Backend) {
         .into_iter()
         .filter(|sample| sample.is_taken(backend))
         .collect();
-    let mut all = |name, check: fn(&dyn Backend, &Sample) -> Result<()>| {
-        let problems: Vec<String> = taken
-            .iter()
-            .filter_map(|sample| {
-                let error = check(backend, sample).err()?;
-                Some(format!("{}: {error}", sample.name))
-            })
-            .collect();
-        report.problems(name, taken.len(), &problems);
+    let mut all = |name, check: fn(&dyn Backend, &Sample) -> Result<bool>| {
+        let (mut count, mut problems) = (0, Vec::new());
+        for sample in &taken {
+            match check(backend, sample) {
+                Ok(checked) => count += usize::from(checked),
+                Err(error) => problems.push(format!("{}: {error}", sample.name)),
+            }
+        }
+        report.problems(name, count, &problems);
     };
     all("results beside CpuRef", results);
     all("results with variable inputs", variable);
+    all("results whatever memory holds", over_anything);
+    all("results in place", in_place);
     all("plans are deterministic", deterministic);
     all("results with prepared constants", prepared);
+    all("results without inputs that are not read", unread);
     all("threads share a workload", threads);
 }
 
@@ -59,23 +60,6 @@ fn same(expected: &[Option<Tensor>], found: &[Option<Tensor>]) -> Result<()> {
     Ok(())
 }
 
-/// What the workload is made of; the inputs are constants or not.
-fn spec(sample: &Sample, constant: bool) -> WorkloadSpec {
-    let inputs = sample.inputs.iter().map(|input| {
-        Some(InputSpec {
-            ty: input.ty().clone(),
-            constant: constant.then(|| input.clone()),
-            prepared: None,
-        })
-    });
-    WorkloadSpec {
-        op: sample.node.op,
-        attributes: sample.node.attributes.clone(),
-        inputs: inputs.collect(),
-        outputs: sample.wanted(),
-    }
-}
-
 fn execute(
     backend: &dyn Backend,
     workload: &dyn Workload,
@@ -87,7 +71,7 @@ fn execute(
     operands.into_outputs()
 }
 
-fn results(backend: &dyn Backend, sample: &Sample) -> Result<()> {
+fn results(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
     let (op, attributes) = (sample.node.op, &sample.node.attributes);
     let found = evaluate(
         backend,
@@ -96,31 +80,80 @@ fn results(backend: &dyn Backend, sample: &Sample) -> Result<()> {
         &sample.operands(),
         &sample.wanted(),
     )?;
-    same(&expected(sample)?, &found)
+    same(&expected(sample)?, &found).map(|()| true)
 }
 
-fn variable(backend: &dyn Backend, sample: &Sample) -> Result<()> {
-    let spec = spec(sample, false);
+/// Whether the backend takes it with inputs that are only known when executing.
+fn is_taken_variable(backend: &dyn Backend, sample: &Sample) -> bool {
     let types: Vec<_> = sample.inputs.iter().map(|input| Some(input.ty())).collect();
     let outputs: Vec<_> = sample.outputs.iter().map(Some).collect();
-    let taken = backend.supports(&tenon_backend::NodeView {
+    let view = tenon_backend::NodeView {
         op: sample.node.op,
         attributes: &sample.node.attributes,
         inputs: &types,
         constants: &vec![None; types.len()],
         outputs: &outputs,
-    });
-    if taken.is_err() {
-        return Ok(());
+    };
+    backend.supports(&view).is_ok()
+}
+
+fn variable(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
+    let spec = sample.spec(false);
+    if !is_taken_variable(backend, sample) {
+        return Ok(false);
     }
     let plan = backend.plan(&spec, CpuLevel::Baseline)?;
     let workload = backend.workload(&spec)?;
     let found = execute(backend, &*workload, sample, plan.scratch_bytes)?;
-    same(&expected(sample)?, &found)
+    same(&expected(sample)?, &found).map(|()| true)
 }
 
-fn deterministic(backend: &dyn Backend, sample: &Sample) -> Result<()> {
-    let spec = spec(sample, true);
+/// With outputs and scratch memory full of bits that are no numbers.
+fn over_anything(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
+    let spec = sample.spec(true);
+    let plan = backend.plan(&spec, CpuLevel::Baseline)?;
+    let workload = backend.workload(&spec)?;
+    let full = |bytes| {
+        let mut memory = BufferMut::zeroed(bytes)?;
+        memory.fill(0xff);
+        Ok(memory)
+    };
+    let (inputs, outputs) = (sample.operands(), sample.wanted());
+    let scratch = plan.scratch_bytes;
+    let mut operands = OwnedOperands::of_memory(backend, &inputs, &outputs, scratch, full)?;
+    operands.execute(&*workload)?;
+    same(&expected(sample)?, &operands.into_outputs()?).map(|()| true)
+}
+
+/// With each input that an output may take the place of in the output's memory.
+fn in_place(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
+    let spec = sample.spec(false);
+    if !is_taken_variable(backend, sample) {
+        return Ok(false);
+    }
+    let plan = backend.plan(&spec, CpuLevel::Baseline)?;
+    let workload = backend.workload(&spec)?;
+    let (inputs, outputs) = (sample.operands(), sample.wanted());
+    let fits = |pair: &&InPlace| {
+        let made = sample.outputs.get(pair.output).map(TensorType::bytes);
+        sample
+            .inputs
+            .get(pair.input)
+            .map(|input| input.bytes().len())
+            == made
+    };
+    let pairs: Vec<InPlace> = plan.in_place.iter().filter(fits).copied().collect();
+    for &pair in &pairs {
+        let mut operands = OwnedOperands::of(backend, &inputs, &outputs, plan.scratch_bytes)?;
+        operands.place(pair)?;
+        operands.execute(&*workload)?;
+        same(&expected(sample)?, &operands.into_outputs()?)?;
+    }
+    Ok(!pairs.is_empty())
+}
+
+fn deterministic(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
+    let spec = sample.spec(true);
     let told = |plan: WorkloadPlan| {
         let prepared = plan.prepared.into_iter();
         let prepared: Vec<_> = prepared
@@ -130,7 +163,7 @@ fn deterministic(backend: &dyn Backend, sample: &Sample) -> Result<()> {
     };
     let first = told(backend.plan(&spec, CpuLevel::Baseline)?);
     match told(backend.plan(&spec, CpuLevel::Baseline)?) == first {
-        true => Ok(()),
+        true => Ok(true),
         false => Err(Error::new(
             ErrorKind::ExecutionFailed,
             "two plans of one node differ",
@@ -138,22 +171,52 @@ fn deterministic(backend: &dyn Backend, sample: &Sample) -> Result<()> {
     }
 }
 
-/// With the forms that the plan prepared.
-fn prepared(backend: &dyn Backend, sample: &Sample) -> Result<()> {
-    let mut spec = spec(sample, true);
+/// A workload with the forms that its plan prepared, and what it needs.
+fn with_forms(
+    backend: &dyn Backend,
+    sample: &Sample,
+) -> Result<Option<(Box<dyn Workload>, WorkloadPlan)>> {
+    let mut spec = sample.spec(true);
     let plan = backend.plan(&spec, CpuLevel::Baseline)?;
-    for form in plan.prepared {
+    if plan.prepared.is_empty() {
+        return Ok(None);
+    }
+    for form in &plan.prepared {
         if let Some(Some(input)) = spec.inputs.get_mut(form.input) {
-            input.prepared = Some((form.layout, form.data));
+            input.prepared = Some((form.layout.clone(), form.data.clone()));
         }
     }
-    let workload = backend.workload(&spec)?;
-    let found = execute(backend, &*workload, sample, plan.scratch_bytes)?;
-    same(&expected(sample)?, &found)
+    Ok(Some((backend.workload(&spec)?, plan)))
 }
 
-fn threads(backend: &dyn Backend, sample: &Sample) -> Result<()> {
-    let spec = spec(sample, true);
+fn prepared(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
+    let Some((workload, plan)) = with_forms(backend, sample)? else {
+        return Ok(false);
+    };
+    let found = execute(backend, &*workload, sample, plan.scratch_bytes)?;
+    same(&expected(sample)?, &found).map(|()| true)
+}
+
+/// Inputs that a workload says it does not read are left out, as in packages without plain forms.
+fn unread(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
+    let Some((workload, plan)) = with_forms(backend, sample)? else {
+        return Ok(false);
+    };
+    let (inputs, outputs) = (sample.operands(), sample.wanted());
+    let unread: Vec<usize> = (0..inputs.len())
+        .filter(|&input| !workload.reads(input))
+        .collect();
+    let mut operands = OwnedOperands::of(backend, &inputs, &outputs, plan.scratch_bytes)?;
+    for &input in &unread {
+        operands.leave_out(input);
+    }
+    operands.execute(&*workload)?;
+    same(&expected(sample)?, &operands.into_outputs()?)?;
+    Ok(!unread.is_empty())
+}
+
+fn threads(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
+    let spec = sample.spec(true);
     let plan = backend.plan(&spec, CpuLevel::Baseline)?;
     let workload = backend.workload(&spec)?;
     let expected = expected(sample)?;
@@ -172,6 +235,7 @@ fn threads(backend: &dyn Backend, sample: &Sample) -> Result<()> {
             let panicked = |_| Err(Error::new(ErrorKind::ExecutionFailed, "a thread panicked"));
             thread.join().unwrap_or_else(panicked)
         });
-        ended.collect()
-    })
+        ended.collect::<Result<()>>()
+    })?;
+    Ok(true)
 }

@@ -6,31 +6,29 @@ use common::{done, folder, repository, tenon, tiny};
 use std::path::Path;
 use std::process::Command;
 
-/// Builds a C file of the repository, or a text, as `name` in `folder`.
-fn build(folder: &Path, source: &str, name: &str) {
-    let done = Command::new("cc")
-        .args([
-            "-std=gnu11",
-            "-O1",
-            "-shared",
-            "-fPIC",
-            "-I",
-            &repository("include"),
-        ])
-        .args([source, "-o", name])
-        .current_dir(folder)
-        .output()
-        .expect("a C compiler called cc");
-    assert!(
-        done.status.success(),
-        "{}",
-        String::from_utf8_lossy(&done.stderr)
-    );
+fn example(folder: &Path) {
+    tenon_test_libraries::example_in_c(folder, "Example_C_backend.so");
 }
 
-fn example(folder: &Path) {
-    let source = repository("examples/backend-c/example_backend.c");
-    build(folder, &source, "Example_C_backend.so");
+/// The heap in use is told to the main thread, which the command checks on.
+#[test]
+fn what_stays_behind_is_found() {
+    let folder = folder();
+    let source = tenon_test_libraries::repository("crates/backend/tests/fixtures/variant.c");
+    for (definition, expected) in [
+        ("CLEAN", "passed  nothing leaks: of backends, "),
+        ("LEAKS", "FAILED  nothing leaks: workloads: 1"),
+    ] {
+        let library = folder.path().join("Test_Leak_backend.so");
+        tenon_test_libraries::compiled(&source, &library, &[definition]);
+        let answer = tenon(folder.path(), &["plugin", "check", "Test_Leak_backend.so"]);
+        let row = answer
+            .out
+            .lines()
+            .find(|line| line.contains("nothing leaks"));
+        let row = row.unwrap_or_else(|| panic!("{}{}", answer.out, answer.err));
+        assert!(row.contains(expected), "{row}");
+    }
 }
 
 #[test]
@@ -165,7 +163,8 @@ fn a_library_is_checked_and_a_crash_is_a_failed_check() {
         void GetVersion(uint32_t *a, uint32_t *b) { *a = 1; *b = 0; }\n\
         void *BackendFactory(void) { abort(); }\n";
     std::fs::write(folder.path().join("crash.c"), source).unwrap();
-    build(folder.path(), "crash.c", "Test_Crash_backend.so");
+    let library = folder.path().join("Test_Crash_backend.so");
+    tenon_test_libraries::compiled(&folder.path().join("crash.c"), &library, &[]);
     let answer = tenon(folder.path(), &["plugin", "check", "Test_Crash_backend.so"]);
     assert_eq!(answer.status, Some(1));
     assert!(
@@ -202,7 +201,8 @@ fn a_crash_on_a_thread_of_a_library_is_a_failed_check() {
         void GetVersion(uint32_t *a, uint32_t *b) { *a = 1; *b = 0; }\n\
         void *BackendFactory(void) { return (void *)&table; }\n";
     std::fs::write(folder.path().join("crash.c"), source).unwrap();
-    build(folder.path(), "crash.c", "Test_Crash_backend.so");
+    let library = folder.path().join("Test_Crash_backend.so");
+    tenon_test_libraries::compiled(&folder.path().join("crash.c"), &library, &[]);
     let check = ["plugin", "check", "Test_Crash_backend.so", "--json"];
     let answer = tenon(folder.path(), &check);
     assert_eq!(answer.status, Some(1));
