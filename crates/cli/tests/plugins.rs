@@ -10,6 +10,39 @@ fn example(folder: &Path) {
     tenon_test_libraries::example_in_c(folder, "Example_C_backend.so");
 }
 
+/// What the example takes as one is compared with the nodes it took.
+#[test]
+fn what_a_backend_took_as_one_is_compared() {
+    let folder = folder();
+    example(folder.path());
+    let here = folder.path().to_str().unwrap().to_owned();
+    let model = tiny("chain");
+    let loading = ["--backend-path", &here];
+    let pair = ["--backends", "ExampleC,CpuRef"];
+    let compare = [&["compare", &model, "--random", "0"], &loading[..], &pair].concat();
+    let agree = done(folder.path(), &compare);
+    assert!(agree.contains("1 operators agree"), "{agree}");
+
+    let wrong = [&compare[..], &["--backend-option", "ExampleC.Scale=2.0"]].concat();
+    let answer = tenon(folder.path(), &wrong);
+    assert_eq!(answer.status, Some(1), "{}", answer.err);
+    assert!(
+        answer.out.contains("chain (tenon.Precompiled) differs"),
+        "{}",
+        answer.out
+    );
+    let again = [
+        "run",
+        "chain.neff",
+        "--input",
+        "chain.npz",
+        "--compare",
+        "chain.npz",
+    ];
+    let again = tenon(folder.path(), &[&again[..], &loading].concat());
+    assert_eq!(again.status, Some(1), "{}{}", again.out, again.err);
+}
+
 /// The heap in use is told to the main thread, which the command checks on.
 #[test]
 fn what_stays_behind_is_found() {

@@ -19,6 +19,7 @@ pub(crate) use groups::groups;
 use crate::memory;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use tenon_backend::{BackendId, Refusal};
 use tenon_base::{Control, Error, ErrorKind, Pattern, Result};
 use tenon_graph::operator::OperatorClass;
@@ -104,6 +105,8 @@ pub struct NodePlacement {
     pub subgraph: Option<u32>,
     /// Who was asked before and why they did not take it.
     pub refusals: Vec<NodeRefusal>,
+    /// The nodes that its backend took as this one.
+    pub replaced: Option<Arc<Graph>>,
 }
 
 /// The placement report of a graph.

@@ -1,5 +1,6 @@
 //! From a model to a package, in one call.
 
+use crate::Originals;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tenon_backend::{BackendId, CpuLevel, Registry};
@@ -123,6 +124,17 @@ impl Compiled {
     /// The same of all subgraphs, as it stands in the package.
     pub fn placement_report(&self) -> &PlacementReport {
         &self.placement
+    }
+
+    /// The nodes that backends took as one, for comparing.
+    pub fn originals(&self) -> Originals {
+        let nodes = self
+            .compiled
+            .parts
+            .iter()
+            .flat_map(|part| &part.placement.nodes);
+        let pairs = nodes.filter_map(|node| Some((node.node.clone(), node.replaced.clone()?)));
+        pairs.collect()
     }
 
     /// The optimised graph in text, one after the other where there are several.

@@ -49,7 +49,7 @@ pub use disassembly::program_text;
 pub use image_input::{ImageLayout, ImageOptions, read_image};
 pub use loading::{backends, load, load_file, multiply_add_ceiling, native_cpu, program, threads};
 pub use lock_step::{
-    Compared, Comparison, Divergence, Reproduction, Skipped, Tolerance, compare_backends,
+    Compared, Comparison, Divergence, Originals, Reproduction, Skipped, Tolerance, compare_backends,
 };
 pub use memory_report::{MemoryReport, MemoryRow};
 pub use netlist_input::{netlist_device, netlist_source};

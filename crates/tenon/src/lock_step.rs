@@ -5,6 +5,7 @@
 //! that operator's own and not handed down by those before it.
 
 mod listener;
+mod original;
 mod reproduction;
 mod tolerance;
 mod values;
@@ -15,8 +16,11 @@ pub use tolerance::Tolerance;
 use crate::Difference;
 use listener::LockStep;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use tenon_backend::BackendId;
 use tenon_base::{Error, ErrorKind, Result};
+use tenon_graph::Graph;
 use tenon_kernels::WorkloadCall;
 use tenon_neff::Package;
 use tenon_runtime::{ExecuteOptions, LoadOptions, Model, Runtime};
@@ -79,11 +83,14 @@ pub struct Divergence {
     expected: Named,
 }
 
+/// The nodes that a backend took as one, by the name of that one; packages do not tell them.
+pub type Originals = BTreeMap<String, Arc<Graph>>;
+
 /// Operands with the names of their variables.
 type Named = Vec<Option<(String, Tensor)>>;
 
 /// Runs `package` on the backends of `runtime` and compares every workload of one of the two with
-/// the other. Stops inside the model where they differ: nothing behind runs.
+/// the other; where one has taken several nodes as one, with those of `originals` on the other. Stops inside the model where they differ: nothing behind runs.
 ///
 /// # Errors
 /// Backends that are not there or are one, inputs that do not fit, a package that does not load,
@@ -94,6 +101,7 @@ pub fn compare_backends(
     backends: [BackendId; 2],
     inputs: &[(&str, &Tensor)],
     tolerance: &Tolerance,
+    originals: &Originals,
     options: &LoadOptions,
 ) -> Result<Comparison> {
     let [first, second] = &backends;
@@ -110,7 +118,7 @@ pub fn compare_backends(
         }
     }
     let model = Model::load(runtime, package, options)?;
-    let lock_step = LockStep::of(package, &model, registry, backends, tolerance)?;
+    let lock_step = LockStep::of(package, &model, registry, originals, backends, tolerance)?;
     let options = ExecuteOptions {
         control: Some(&options.control),
         tap: Some(&lock_step),

@@ -37,7 +37,15 @@ pub fn run(flags: &Compare) -> Result<ExitCode> {
         control,
         ..LoadOptions::default()
     };
-    let found = tenon::compare_backends(package, runtime, backends, &inputs, &tolerance, &options)?;
+    let found = tenon::compare_backends(
+        package,
+        runtime,
+        backends,
+        &inputs,
+        &tolerance,
+        &loaded.originals,
+        &options,
+    )?;
     let written = match &found.divergence {
         Some(divergence) => Some(divergence.write(&flags.output, runtime.backends())?),
         None => None,

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tenon::{
     BackendId, CompileOptions, Compiled, Control, CpuLevel, CpuLibrary, Error, ErrorKind,
-    ImageOptions, LoadOptions, Location, Model, OnnxModel, Package, Registry, Result, Runtime,
-    Source, Tensor, TensorType,
+    ImageOptions, LoadOptions, Location, Model, OnnxModel, Originals, Package, Registry, Result,
+    Runtime, Source, Tensor, TensorType,
 };
 
 /// A model ready to run, and how long it took to get there.
@@ -16,6 +16,8 @@ pub struct Loaded {
     pub runtime: Runtime,
     pub model: Model,
     pub package: Package,
+    /// The nodes that backends took as one when this was compiled.
+    pub originals: Originals,
     /// `None` when the file was a package.
     pub compile_time: Option<Duration>,
     pub load_time: Duration,
@@ -57,10 +59,10 @@ pub fn load_with(
     let mut given = GivenFiles::read(inputs)?;
     let registry = backends(&compiling.loading)?;
     let runtime = runtime(registry, &compiling.loading);
-    let (package, compile_time) = match Source::open(file, control)? {
+    let (package, originals, compile_time) = match Source::open(file, control)? {
         Source::Package(package) => {
             no_compile_flags(compiling).map_err(|error| error.at(Location::file(file)))?;
-            (*package, None)
+            (*package, Originals::new(), None)
         }
         Source::Onnx(onnx) => {
             let start = Instant::now();
@@ -71,8 +73,9 @@ pub fn load_with(
                 runtime.backends(),
                 control,
             )?;
+            let originals = compiled.originals();
             let package = compiled.into_package()?;
-            (package, Some(start.elapsed()))
+            (package, originals, Some(start.elapsed()))
         }
     };
     let start = Instant::now();
@@ -88,6 +91,7 @@ pub fn load_with(
             runtime,
             model,
             package,
+            originals,
             compile_time,
             load_time,
         },

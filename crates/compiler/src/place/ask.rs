@@ -176,6 +176,7 @@ impl<'a> Asker<'a> {
             converted: None,
             subgraph: None,
             refusals: Vec::new(),
+            replaced: None,
         };
         let mut widened = None;
         if is_view(node.op.class) {

@@ -130,6 +130,7 @@ fn cast_placement(
                 converted: None,
                 subgraph: None,
                 refusals: Vec::new(),
+                replaced: None,
             }
         }
     }

@@ -79,6 +79,7 @@ fn apply(
         .apply(views, graph)
         .map_err(|error| wrong(backend, &part, &error))?;
     graph.infer_types()?;
+    let mut replaced = replaced(&part, views, &came);
     let new: HashSet<String> = came.into_iter().collect();
     for node in graph.nodes.iter().filter(|node| new.contains(&node.name)) {
         let target = match super::is_view(node.op.class) {
@@ -105,10 +106,34 @@ fn apply(
             converted: None,
             subgraph: None,
             refusals: Vec::new(),
+            replaced: replaced.remove(&node.name),
         };
         placed.insert(node.name.clone(), placement);
     }
     Ok(())
+}
+
+/// What each node that came stands for, where it came alone.
+fn replaced(
+    part: &Subgraph,
+    views: &OptimisationViews,
+    came: &[String],
+) -> HashMap<String, Arc<Graph>> {
+    let (mut names, mut groups) = (Vec::new(), Vec::new());
+    let mut came = came.iter();
+    for substitution in &views.substitutions {
+        let count = substitution.replacement.nodes.len();
+        let own: Vec<&String> = came.by_ref().take(count).collect();
+        if let [name] = own[..] {
+            let mut nodes = substitution.nodes.clone();
+            nodes.sort();
+            names.push(name.clone());
+            groups.push(nodes);
+        }
+    }
+    let graphs = Subgraph::all(&part.graph, &groups);
+    let graphs = graphs.into_iter().map(|original| Arc::new(original.graph));
+    names.into_iter().zip(graphs).collect()
 }
 
 /// Offers the nodes of rejected parts, and of no other, to the other backends.

@@ -126,6 +126,7 @@ fn compare(
         backends,
         &inputs,
         &Tolerance::default(),
+        &Originals::new(),
         &options,
     )
 }

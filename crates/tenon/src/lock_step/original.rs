@@ -1,0 +1,85 @@
+//! What a backend took as one node, computed node by node on the other.
+
+use super::Named;
+use std::collections::HashMap;
+use tenon_backend::{Backend, NodeView, evaluate};
+use tenon_base::Result;
+use tenon_graph::{Graph, Node};
+use tenon_tensor::{Tensor, TensorType};
+
+/// What `backend` makes of the inputs, for each output of that name, or why it cannot.
+pub(super) fn execute(
+    backend: &dyn Backend,
+    graph: &Graph,
+    inputs: &Named,
+    outputs: &Named,
+) -> Result<std::result::Result<Vec<Option<Tensor>>, String>> {
+    let given: HashMap<&str, &Tensor> = inputs
+        .iter()
+        .flatten()
+        .map(|(name, tensor)| (name.as_str(), tensor))
+        .collect();
+    let values = graph.values.iter();
+    let mut known: Vec<Option<Tensor>> = values
+        .map(|value| {
+            let given = given.get(value.name.as_str()).copied();
+            value.constant.as_ref().or(given).cloned()
+        })
+        .collect();
+    for node in &graph.nodes {
+        if let Err(reason) = step(backend, graph, node, &mut known)? {
+            return Ok(Err(format!("{}: {reason}", node.op.name)));
+        }
+    }
+    let made = |name: &str| {
+        let place = graph.values.iter().position(|value| value.name == name);
+        place.and_then(|place| known[place].clone())
+    };
+    let outputs = outputs.iter();
+    Ok(Ok(outputs
+        .map(|output| made(&output.as_ref()?.0))
+        .collect()))
+}
+
+/// One node; its outputs become known.
+fn step(
+    backend: &dyn Backend,
+    graph: &Graph,
+    node: &Node,
+    known: &mut [Option<Tensor>],
+) -> Result<std::result::Result<(), String>> {
+    let inputs: Vec<Option<&Tensor>> = node
+        .inputs
+        .iter()
+        .map(|id| id.and_then(|id| known[id.index()].as_ref()))
+        .collect();
+    let missing = |(id, tensor): (&Option<_>, &Option<_>)| id.is_some() && tensor.is_none();
+    if node.inputs.iter().zip(&inputs).any(missing) {
+        return Ok(Err("an input is not told apart in the package".into()));
+    }
+    let types: Vec<Option<&TensorType>> =
+        inputs.iter().map(|input| input.map(Tensor::ty)).collect();
+    let wanted: Vec<Option<TensorType>> = node
+        .outputs
+        .iter()
+        .map(|id| id.and_then(|id| graph.value(id).ty.clone()))
+        .collect();
+    let outputs: Vec<Option<&TensorType>> = wanted.iter().map(Option::as_ref).collect();
+    let view = NodeView {
+        op: node.op,
+        attributes: &node.attributes,
+        inputs: &types,
+        constants: &inputs,
+        outputs: &outputs,
+    };
+    if let Err(refusal) = backend.supports(&view) {
+        return Ok(Err(refusal.to_string()));
+    }
+    let made = evaluate(backend, node.op, &node.attributes, &inputs, &wanted)?;
+    for (id, tensor) in node.outputs.iter().zip(made) {
+        if let Some(id) = id {
+            known[id.index()] = tensor;
+        }
+    }
+    Ok(Ok(()))
+}
