@@ -23,23 +23,15 @@ fn what_a_backend_took_as_one_is_compared() {
     let agree = done(folder.path(), &compare);
     assert!(agree.contains("1 operators agree"), "{agree}");
 
-    let wrong = [&compare[..], &["--backend-option", "ExampleC.Scale=2.0"]].concat();
-    let answer = tenon(folder.path(), &wrong);
+    let twice = ["--backend-option", "ExampleC.Scale=2.0"];
+    let answer = tenon(folder.path(), &[&compare[..], &twice].concat());
     assert_eq!(answer.status, Some(1), "{}", answer.err);
-    assert!(
-        answer.out.contains("chain (tenon.Precompiled) differs"),
-        "{}",
-        answer.out
-    );
-    let again = [
-        "run",
-        "chain.neff",
-        "--input",
-        "chain.npz",
-        "--compare",
-        "chain.npz",
-    ];
-    let again = tenon(folder.path(), &[&again[..], &loading].concat());
+    let differs = "chain (tenon.Precompiled) differs";
+    assert!(answer.out.contains(differs), "{}", answer.out);
+    let arrays = ["--input", "chain.npz", "--compare", "chain.npz"];
+    let again = [&["run", "chain.neff"], &arrays[..], &loading].concat();
+    done(folder.path(), &again);
+    let again = tenon(folder.path(), &[&again[..], &twice].concat());
     assert_eq!(again.status, Some(1), "{}{}", again.out, again.err);
 }
 
