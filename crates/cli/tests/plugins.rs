@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{done, folder, repository, tenon, tiny};
+use common::{done, folder, tenon, tiny};
 use std::path::Path;
 use std::process::Command;
 
