@@ -47,8 +47,8 @@ impl BufferMut {
         };
         if len >= LARGE {
             let mut map = MmapMut::map_anon(len).map_err(|_| refused())?;
-            // A hint: where it is not known, pages stay small.
-            #[cfg(target_os = "linux")]
+            // A hint: where it is not known, pages stay small. Miri does not know it.
+            #[cfg(all(target_os = "linux", not(miri)))]
             let _ = map.advise(memmap2::Advice::HugePage);
             let start = NonNull::new(map.as_mut_ptr()).ok_or_else(refused)?;
             return Ok(Self {
