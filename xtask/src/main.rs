@@ -1,4 +1,5 @@
-//! Project chores: `cargo xtask test`, `bench`, `models`, `conformance`, `docs`, `install`, `fuzz`, `soak`, `miri`, `sanitize`, `loom`, `python`.
+//! Project chores: `cargo xtask test`, `bench`, `models`, `conformance`, `docs`, `install`, `fuzz`,
+//! `soak`, `miri`, `sanitize`, `loom`, `python`.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -49,7 +50,8 @@ enum Chore {
     },
     /// Measure Tenon beside onnxruntime and print the table (and write docs/benchmarks.md).
     Bench(bench::Options),
-    /// Run other projects' operator tests on the backends: a line for each failure, then the counts.
+    /// Run other projects' operator tests on the backends: a line for each failure, then the
+    /// counts.
     Conformance(conformance::Options),
     /// Write docs/operators.md and docs/kernels.md from the tables of the program.
     Docs,
@@ -57,8 +59,8 @@ enum Chore {
     Install(install::Options),
     /// Fuzz one reader with libFuzzer.
     Fuzz(fuzz::Options),
-    /// Run the property tests with many more cases, the long comparisons of netlists, and libnrt for a
-    /// million executions.
+    /// Run the property tests with many more cases, the long comparisons of netlists, and libnrt
+    /// for a million executions.
     Soak {
         /// Cases a property.
         #[arg(long, default_value_t = 20_000)]
@@ -144,8 +146,8 @@ const PROPERTIES: [&str; 11] = [
 ];
 
 /// Runs the property tests, optimised, with `cases` a property; without a filter also the netlists
-/// that the plain implementation takes long for, and executions through libnrt from several threads,
-/// loading and unloading between, a million of them.
+/// that the plain implementation takes long for, and executions through libnrt from several
+/// threads, loading and unloading between, a million of them.
 fn soak(cases: u32, rest: &[String]) -> Result<()> {
     let mut command = cargo();
     command.args(["test", "--release"]);

@@ -40,7 +40,8 @@ fn life(context: &dyn BackendContext, network: NetworkId) -> Result<()> {
     context.after_unload(network)
 }
 
-/// Two models of which the first leaves first, then many on threads, then one that was there before.
+/// Two models of which the first leaves first, then many on threads, then one that was there
+/// before.
 fn side_by_side(context: &dyn BackendContext) -> Result<String> {
     let [first, second] = [NetworkId(1), NetworkId(2)];
     context.before_load(first)?;

@@ -3,9 +3,9 @@
 //! [`check_library`] opens a library as a runtime does and [`check_backend`] asks a backend
 //! everything that it can be asked: support with reasons, wrong arguments, plans, workloads beside
 //! `CpuRef`, in place and over whatever memory holds, many threads, memory given back, what is made
-//! outliving its maker, subgraphs, options, contexts, counters, allocators, tensor memory. What a backend does not have is skipped and says
-//! so. A library that crashes takes the process with it: whoever checks strangers does it in a
-//! process of its own.
+//! outliving its maker, subgraphs, options, contexts, counters, allocators, tensor memory. What a
+//! backend does not have is skipped and says so. A library that crashes takes the process with it:
+//! whoever checks strangers does it in a process of its own.
 
 mod compare;
 mod contexts;

@@ -116,7 +116,8 @@ pub struct Placement {
     pub backends: Vec<BackendId>,
     /// One entry a node, in the graph's order.
     pub nodes: Vec<NodePlacement>,
-    /// Values that one backend makes and another uses, once a user, in the order of their first use.
+    /// Values that one backend makes and another uses, once a user, in the order of their first
+    /// use.
     pub crossings: Vec<Crossing>,
 }
 

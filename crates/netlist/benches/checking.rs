@@ -1,6 +1,7 @@
-//! How fast netlists are read and checked, on one core: a generated one of 1,466 ops and a megabyte,
-//! and the samples of the folder of extra data. Beside it in the same run, where they are installed,
-//! PyYAML (with libyaml and without) and yaml-cpp, which only parse. Prints a table in Markdown.
+//! How fast netlists are read and checked, on one core: a generated one of 1,466 ops and a
+//! megabyte, and the samples of the folder of extra data. Beside it in the same run, where they are
+//! installed, PyYAML (with libyaml and without) and yaml-cpp, which only parse. Prints a table in
+//! Markdown.
 #![allow(clippy::print_stdout, reason = "its table is what it is for")]
 
 use std::fmt::Write;
@@ -138,8 +139,8 @@ fn made(folder: &Path) -> Set {
 const OPS: usize = 1466;
 const BYTES: usize = 1_000_000;
 
-/// Layers of a product, a bias, a special function and two binary ops, as compilers print them: maps
-/// broken over several lines, comments, hexadecimal addresses.
+/// Layers of a product, a bias, a special function and two binary ops, as compilers print them:
+/// maps broken over several lines, comments, hexadecimal addresses.
 fn generated() -> String {
     let mut queues = String::new();
     let mut ops = String::new();

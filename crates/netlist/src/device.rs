@@ -72,8 +72,8 @@ impl Device {
     }
 
     /// Reads a description: `arch_name`, `functional_workers` as `x-y`, `dram` with a list a
-    /// channel, `dram_bank_size`, `worker_l1_size`, `eth` with a place a channel; other keys are not
-    /// looked at.
+    /// channel, `dram_bank_size`, `worker_l1_size`, `eth` with a place a channel; other keys are
+    /// not looked at.
     pub fn read(source: &Source) -> Result<Device, Finding> {
         let root = parse(source)?;
         let missing = |key: &str, what: &str| {

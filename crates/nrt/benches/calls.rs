@@ -1,8 +1,8 @@
-//! What calls of the C interface cost: executing a program that does next to nothing, slices, copies
-//! beside memcpy, loading, threads on two cores.
+//! What calls of the C interface cost: executing a program that does next to nothing, slices,
+//! copies beside memcpy, loading, threads on two cores.
 //!
-//! Prints the table of docs/benchmarks.md (`cargo xtask bench --nrt`). The functions are called as C
-//! calls them. A figure is the median of its samples; what is compared is measured in turn.
+//! Prints the table of docs/benchmarks.md (`cargo xtask bench --nrt`). The functions are called as
+//! C calls them. A figure is the median of its samples; what is compared is measured in turn.
 #![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
 
 use std::ffi::{CString, c_char, c_int, c_void};

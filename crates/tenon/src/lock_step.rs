@@ -90,7 +90,8 @@ pub type Originals = BTreeMap<String, Arc<Graph>>;
 type Named = Vec<Option<(String, Tensor)>>;
 
 /// Runs `package` on the backends of `runtime` and compares every workload of one of the two with
-/// the other; where one has taken several nodes as one, with those of `originals` on the other. Stops inside the model where they differ: nothing behind runs.
+/// the other; where one has taken several nodes as one, with those of `originals` on the other.
+/// Stops inside the model where they differ: nothing behind runs.
 ///
 /// # Errors
 /// Backends that are not there or are one, inputs that do not fit, a package that does not load,

@@ -101,8 +101,8 @@ fn counters_of_a_library_stand_in_profiles_and_traces() {
         .iter()
         .map(|counter| (&*counter.backend, &*counter.name, counter.change))
         .collect();
-    // Two workloads an execution, three tensors copied: x in, exp |x| in, y out; |x| is read where it
-    // lies. The model was loaded before, and executions are told of behind their profiles.
+    // Two workloads an execution, three tensors copied: x in, exp |x| in, y out; |x| is read where
+    // it lies. The model was loaded before, and executions are told of behind their profiles.
     assert_eq!(
         told,
         [

@@ -1,5 +1,5 @@
-//! Shared libraries that tests load: C, compiled by the system's compiler where a test runs, and the
-//! examples in Rust, which cargo builds beside the test.
+//! Shared libraries that tests load: C, compiled by the system's compiler where a test runs, and
+//! the examples in Rust, which cargo builds beside the test.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -29,7 +29,8 @@ pub fn compiled(source: &Path, library: &Path, definitions: &[&str]) -> PathBuf 
     library.to_owned()
 }
 
-/// Has the compiler read a file of a language (`c`, `c++`) and standard (`c11`), all warnings errors.
+/// Has the compiler read a file of a language (`c`, `c++`) and standard (`c11`), all warnings
+/// errors.
 pub fn check_syntax(source: &Path, language: &str, standard: &str) {
     let standard = format!("-std={standard}");
     cc(compiler(&["-fsyntax-only", "-Wpedantic", "-x", language, &standard]).arg(source));

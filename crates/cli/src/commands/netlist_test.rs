@@ -92,5 +92,6 @@ fn as_json(file: &Path, queues: &[QueueAgreement], seconds: f64) -> Value {
         })
     };
     let passed = queues.iter().all(QueueAgreement::passed);
-    json!({"file": file, "passed": passed, "seconds": seconds, "queues": queues.iter().map(queue).collect::<Vec<_>>()})
+    let queues: Vec<Value> = queues.iter().map(queue).collect();
+    json!({"file": file, "passed": passed, "seconds": seconds, "queues": queues})
 }

@@ -102,8 +102,8 @@ impl<'n> EpochBuilder<'n> {
         Ok(value)
     }
 
-    /// Whether an entry is read again and again, as parameters are: in a ram that the host fills, or
-    /// in a queue that is loaded before the first input.
+    /// Whether an entry is read again and again, as parameters are: in a ram that the host fills,
+    /// or in a queue that is loaded before the first input.
     fn comes_again(&self, queue: &Queue) -> bool {
         let name = &*queue.name.value;
         let is_ram = queue.kind.value == QueueKind::Ram;
@@ -158,8 +158,9 @@ impl<'n> EpochBuilder<'n> {
         Ok(())
     }
 
-    /// An input on its way to an op: unpad, TMs, pad (facts 3.8), then the format of the op. So many
-    /// of the last steps are left out, without which there are so many times fewer rows and columns.
+    /// An input on its way to an op: unpad, TMs, pad (facts 3.8), then the format of the op. So
+    /// many of the last steps are left out, without which there are so many times fewer rows and
+    /// columns.
     fn arriving(
         &mut self,
         op: &Op,

@@ -3,8 +3,8 @@
 //!
 //! A tensor stands for a span of plain memory. What a workload of its backend writes stays there
 //! until a kernel of someone else reads one of the span's bytes: where it lies when the backend
-//! exports it as plain memory, else copied out. What others write is copied in when a workload of the
-//! backend reads it. Tensors that pass between workloads of one backend are never copied.
+//! exports it as plain memory, else copied out. What others write is copied in when a workload of
+//! the backend reads it. Tensors that pass between workloads of one backend are never copied.
 
 use crate::places::{Origin, Place};
 use crate::variables::Span;
@@ -169,7 +169,8 @@ impl Tensors {
         self.operand(position).map(Some)
     }
 
-    /// The newest bytes of a span, when they are in one tensor alone and the CPU may read them there.
+    /// The newest bytes of a span, when they are in one tensor alone and the CPU may read them
+    /// there.
     fn shared(&self, span: &Span) -> Option<RawOperand> {
         let newest =
             |slot: &&Slot| slot.newest == Newest::Backend && slot.place.span.overlaps(span);

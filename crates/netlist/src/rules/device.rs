@@ -306,7 +306,8 @@ impl<'n> Strict<'n> {
         }
     }
 
-    /// What a core holds in any case: its overlay, the output's buffer, and of each input two ublocks.
+    /// What a core holds in any case: its overlay, the output's buffer, and of each input two
+    /// ublocks.
     fn core_memory(&mut self, op: &Op) {
         if matches!(op.kind.value, OpKind::EthernetDatacopy) {
             return;

@@ -2,9 +2,9 @@
 //!
 //! A core executes one thing at a time. Who comes when all cores of its model are busy waits in one
 //! line for all cores. A core that becomes free may be taken at once by the thread that just left
-//! it: that keeps its caches warm and wakes nobody for nothing. While a core's thread comes back to it
-//! again and again, those who wait are woken at intervals only, and one who has waited for long is
-//! handed the core.
+//! it: that keeps its caches warm and wakes nobody for nothing. While a core's thread comes back to
+//! it again and again, those who wait are woken at intervals only, and one who has waited for long
+//! is handed the core.
 
 use super::Core;
 use std::collections::VecDeque;

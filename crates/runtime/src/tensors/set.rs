@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Tensors by name, of which there are few. It does not keep them: who puts a tensor into a set keeps it while the set is
-/// used (seed neuron-runtime-libnrt, "The Tensorset API").
+/// Tensors by name, of which there are few. It does not keep them: who puts a tensor into a set
+/// keeps it while the set is used (seed neuron-runtime-libnrt, "The Tensorset API").
 #[derive(Default)]
 pub struct TensorSet(RwLock<BTreeMap<Box<str>, WeakTensor>>);
 

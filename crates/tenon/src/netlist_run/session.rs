@@ -194,7 +194,8 @@ impl NetlistSession {
             .map(|entry| entry.data().clone())
     }
 
-    /// Looks at the first entries of a queue, or those of a ram from its read pointer on, waiting for each.
+    /// Looks at the first entries of a queue, or those of a ram from its read pointer on, waiting
+    /// for each.
     pub fn peek_batch(&self, queue: &str, count: usize, wait: Duration) -> Result<Vec<Tensor>> {
         let peeked = (0..count).map(|behind| self.machine.peek(queue, behind, wait));
         peeked

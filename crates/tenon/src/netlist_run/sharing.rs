@@ -42,7 +42,8 @@ fn nanoseconds(op: &Op) -> f64 {
         OpKind::Matmul | OpKind::Depthwise => flops(op) as f64,
         _ => 0.0,
     };
-    // 100 GFLOP/s of products, half a nanosecond for each element of others, and what each op costs.
+    // 100 GFLOP/s of products, half a nanosecond for each element of others, and what each op
+    // costs.
     1_000.0 + arithmetic / 100.0 + elements / 2.0
 }
 
