@@ -3,7 +3,7 @@
 use crate::report::Report;
 use crate::samples::{Sample, samples, values};
 use std::collections::BTreeSet;
-use tenon_backend::{Backend, NodeView, Reason, Subgraph, WorkloadSpec, evaluate};
+use tenon_backend::{Backend, NodeView, Reason, Subgraph, WorkloadSpec, evaluate, takes};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_cpu_ref::CpuRef;
 use tenon_graph::operator::OperatorClass;
@@ -202,21 +202,13 @@ fn run(graph: &Graph, backend: &dyn Backend) -> Result<Vec<Tensor>> {
             .iter()
             .map(|id| id.and_then(|id| known[id.index()].as_ref()))
             .collect();
-        let types: Vec<_> = inputs.iter().map(|input| input.map(Tensor::ty)).collect();
         let wanted: Vec<Option<TensorType>> = node
             .outputs
             .iter()
             .map(|id| id.and_then(|id| graph.value(id).ty.clone()))
             .collect();
-        let outputs: Vec<_> = wanted.iter().map(Option::as_ref).collect();
-        let view = NodeView {
-            op: node.op,
-            attributes: &node.attributes,
-            inputs: &types,
-            constants: &inputs,
-            outputs: &outputs,
-        };
-        let chosen: &dyn Backend = match backend.supports(&view) {
+        let taken = takes(backend, node.op, &node.attributes, &inputs, &wanted);
+        let chosen: &dyn Backend = match taken {
             Ok(()) => backend,
             Err(_) => &CpuRef,
         };

@@ -32,7 +32,7 @@ pub use context::{BackendContext, CounterDef, MemoryManager, NetworkId, Profilin
 pub use discovery::{
     BACKEND_PATH_VARIABLE, Discovery, backend_folders, discover, is_backend_file_name,
 };
-pub use evaluate::evaluate;
+pub use evaluate::{evaluate, takes};
 pub use export::export;
 pub use handles::{
     EdgeStrategy, HandleFactory, ImportedMemory, MemorySource, MemorySources, TensorHandle,

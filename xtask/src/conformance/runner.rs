@@ -4,7 +4,7 @@ use super::Trial;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
-use tenon_backend::{Backend, BackendId, NodeView, Registry, evaluate};
+use tenon_backend::{Backend, BackendId, Registry, evaluate, takes};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_compiler::{Target, shape_inputs};
 use tenon_graph::{Graph, Node, infer};
@@ -152,15 +152,7 @@ impl Runner {
             .zip(inferred)
             .map(|(output, ty)| output.is_some().then_some(ty))
             .collect();
-        let outputs: Vec<Option<&TensorType>> = wanted.iter().map(Option::as_ref).collect();
-        let view = NodeView {
-            op: node.op,
-            attributes: &node.attributes,
-            inputs: &types,
-            constants: &inputs,
-            outputs: &outputs,
-        };
-        let backend = self.taking(&view)?;
+        let backend = self.taking(node, &inputs, &wanted)?;
         let made = evaluate(backend, node.op, &node.attributes, &inputs, &wanted)?;
         for (id, tensor) in node.outputs.iter().zip(made) {
             if let Some(id) = id {
@@ -171,13 +163,18 @@ impl Runner {
     }
 
     /// The first backend that takes a node.
-    fn taking(&self, view: &NodeView<'_>) -> Result<&dyn Backend> {
+    fn taking(
+        &self,
+        node: &Node,
+        inputs: &[Option<&Tensor>],
+        wanted: &[Option<TensorType>],
+    ) -> Result<&dyn Backend> {
         let mut refusals = BTreeMap::new();
         for id in &self.backends {
             let Some(backend) = self.registry.find(id) else {
                 continue;
             };
-            match backend.supports(view) {
+            match takes(&**backend, node.op, &node.attributes, inputs, wanted) {
                 Ok(()) => return Ok(&**backend),
                 Err(refusal) => refusals.insert(id.as_str(), refusal.to_string()),
             };

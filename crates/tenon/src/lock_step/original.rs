@@ -2,7 +2,7 @@
 
 use super::Named;
 use std::collections::HashMap;
-use tenon_backend::{Backend, NodeView, evaluate};
+use tenon_backend::{Backend, evaluate, takes};
 use tenon_base::Result;
 use tenon_graph::{Graph, Node};
 use tenon_tensor::{Tensor, TensorType};
@@ -57,22 +57,12 @@ fn step(
     if node.inputs.iter().zip(&inputs).any(missing) {
         return Ok(Err("an input is not told apart in the package".into()));
     }
-    let types: Vec<Option<&TensorType>> =
-        inputs.iter().map(|input| input.map(Tensor::ty)).collect();
     let wanted: Vec<Option<TensorType>> = node
         .outputs
         .iter()
         .map(|id| id.and_then(|id| graph.value(id).ty.clone()))
         .collect();
-    let outputs: Vec<Option<&TensorType>> = wanted.iter().map(Option::as_ref).collect();
-    let view = NodeView {
-        op: node.op,
-        attributes: &node.attributes,
-        inputs: &types,
-        constants: &inputs,
-        outputs: &outputs,
-    };
-    if let Err(refusal) = backend.supports(&view) {
+    if let Err(refusal) = takes(backend, node.op, &node.attributes, &inputs, &wanted) {
         return Ok(Err(refusal.to_string()));
     }
     let made = evaluate(backend, node.op, &node.attributes, &inputs, &wanted)?;
