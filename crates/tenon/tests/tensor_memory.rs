@@ -114,23 +114,27 @@ fn counted(neg: (u64, u64), abs: (u64, u64)) -> Vec<(String, u64, u64)> {
 
 const NEGATED: [f32; 6] = [-1.5, -2.0, -0.0, -4.0, -0.25, -3.0];
 
+/// `BOTH` on two libraries with these memories.
+fn both(neg: &Memory<'_>, abs: &Memory<'_>) -> (Model, Placement) {
+    let folder = tempfile::tempdir().unwrap();
+    library(folder.path(), "Neg", "-x", neg);
+    library(folder.path(), "Abs", "fabsf(x)", abs);
+    model(folder.path(), BOTH)
+}
+
+/// `WITH_REFERENCE` on a library with this memory.
+fn with_reference(neg: &Memory<'_>) -> (Model, Placement) {
+    let folder = tempfile::tempdir().unwrap();
+    library(folder.path(), "Neg", "-x", neg);
+    model(folder.path(), WITH_REFERENCE)
+}
+
 #[test]
 fn what_one_library_exports_the_other_imports() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    library(
-        folder,
-        "Neg",
-        "-x",
+    let (model, placement) = both(
         &Memory("NegHeap", DMA_BUF, DMA_BUF, &[]),
-    );
-    library(
-        folder,
-        "Abs",
-        "fabsf(x)",
         &Memory("AbsHeap", DMA_BUF, DMA_BUF, &[]),
     );
-    let (model, placement) = model(folder, BOTH);
     let expected = [("n", "OwnAbs", Way::Import), ("a", "OwnNeg", Way::Import)];
     assert_eq!(ways(&placement), expected);
     // x goes in and y comes out; what lies between was imported in the first execution.
@@ -140,29 +144,26 @@ fn what_one_library_exports_the_other_imports() {
 }
 
 #[test]
-fn memory_of_one_name_is_shared_and_of_no_kind_in_common_is_copied() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    library(folder, "Neg", "-x", &Memory("OneHeap", 0, 0, &[]));
-    library(folder, "Abs", "fabsf(x)", &Memory("OneHeap", 0, 0, &[]));
-    let (shared, placement) = model(folder, BOTH);
+fn memory_of_one_name_is_shared() {
+    let memory = Memory("OneHeap", 0, 0, &[]);
+    let (model, placement) = both(&memory, &memory);
     let expected = [("n", "OwnAbs", Way::Shared), ("a", "OwnNeg", Way::Shared)];
     assert_eq!(ways(&placement), expected);
-    let (y, counts) = execute(&shared);
+    let (y, counts) = execute(&model);
     assert_eq!(y, NEGATED);
     assert_eq!(counts, counted((2, 0), (0, 0)));
+}
 
-    // A library that is loaded is not written over.
-    let other = tempfile::tempdir().unwrap();
-    let folder = other.path();
-    library(folder, "Neg", "-x", &Memory("OneHeap", 0, 0, &[]));
-    let another = Memory("Another", DMA_BUF, 0, &[]);
-    library(folder, "Abs", "fabsf(x)", &another);
-    let (copied, placement) = model(folder, BOTH);
+#[test]
+fn memory_of_no_kind_in_common_is_copied() {
+    let (model, placement) = both(
+        &Memory("OneHeap", 0, 0, &[]),
+        &Memory("Another", DMA_BUF, 0, &[]),
+    );
     let expected = [("n", "OwnAbs", Way::Copy), ("a", "OwnNeg", Way::Copy)];
     assert_eq!(ways(&placement), expected);
     // n comes out of one and goes into the other, and a the other way.
-    let (y, counts) = execute(&copied);
+    let (y, counts) = execute(&model);
     assert_eq!(y, NEGATED);
     assert_eq!(counts, counted((4, 0), (2, 0)));
 }
@@ -170,10 +171,7 @@ fn memory_of_one_name_is_shared_and_of_no_kind_in_common_is_copied() {
 #[test]
 fn exported_plain_memory_is_read_where_it_lies() {
     for (exports, way, copies) in [(0, Way::Copy, 2), (MALLOC, Way::Shared, 1)] {
-        let folder = tempfile::tempdir().unwrap();
-        let memory = Memory("NegHeap", 0, exports, &[]);
-        library(folder.path(), "Neg", "-x", &memory);
-        let (model, placement) = model(folder.path(), WITH_REFERENCE);
+        let (model, placement) = with_reference(&Memory("NegHeap", 0, exports, &[]));
         assert_eq!(ways(&placement), [("n", "CpuRef", way)]);
         let (y, counts) = execute(&model);
         assert_eq!(y[1], 2f32.exp());
@@ -184,16 +182,10 @@ fn exported_plain_memory_is_read_where_it_lies() {
 /// A library that imports plain memory too has tensors made of the other's, not of the arena.
 #[test]
 fn a_tensor_that_is_exported_is_preferred_to_plain_memory() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    library(folder, "Neg", "-x", &Memory("NegHeap", 0, MALLOC, &[]));
-    library(
-        folder,
-        "Abs",
-        "fabsf(x)",
+    let (model, placement) = both(
+        &Memory("NegHeap", 0, MALLOC, &[]),
         &Memory("AbsHeap", MALLOC, MALLOC, &[]),
     );
-    let (model, placement) = model(folder, BOTH);
     let expected = [("n", "OwnAbs", Way::Import), ("a", "OwnNeg", Way::Copy)];
     assert_eq!(ways(&placement), expected);
     let (y, counts) = execute(&model);
@@ -205,15 +197,7 @@ fn a_tensor_that_is_exported_is_preferred_to_plain_memory() {
 /// The first kind of memory that tensors can get to is taken.
 #[test]
 fn memory_that_nothing_reaches_is_passed_over() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    library(
-        folder,
-        "Neg",
-        "-x",
-        &Memory("NegHeap", 0, MALLOC, &["DARK_FIRST"]),
-    );
-    let (model, placement) = model(folder, WITH_REFERENCE);
+    let (model, placement) = with_reference(&Memory("NegHeap", 0, MALLOC, &["DARK_FIRST"]));
     assert_eq!(ways(&placement), [("n", "CpuRef", Way::Shared)]);
     assert_eq!(execute(&model).0[1], 2f32.exp());
 }
