@@ -25,7 +25,9 @@ fuzz_target!(|bytes: &[u8]| {
     let functions: Vec<_> = functions.take(1000).collect();
     let offsets = (0..file.len() as u32).map(|id| file.attribute_offsets(FunctionId(id)));
     for offset in offsets.take(1000).flatten().flatten().flatten().take(100) {
-        CODES.map(|code| file.attribute(offset, code));
+        for code in CODES {
+            let _ = file.attribute(offset, code);
+        }
     }
     let Ok(module) = file.module() else { return };
     for (one, all) in functions.iter().zip(&module.functions) {
