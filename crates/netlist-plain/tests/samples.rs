@@ -1,42 +1,14 @@
 //! Real netlists run, where the folder of extra data has them.
 #![allow(clippy::print_stderr, reason = "a test says what it leaves out")]
 
-use std::path::{Path, PathBuf};
 use tenon_base::Control;
 use tenon_netlist::testing::TestConfig;
 use tenon_netlist::{AttributeKey, Netlist, OpKind, Source, check, read};
 use tenon_netlist_plain::{Machine, Options, entries_for};
+use tenon_test_data::good_netlists;
 
 /// Multiplications that one netlist may cost here: the plain way is slow, and this is a test.
 const MOST: u64 = 100_000_000;
-
-fn samples() -> Vec<PathBuf> {
-    let Some(folder) = std::env::var_os("TENON_EXTRA_DATA") else {
-        eprintln!("skipped: TENON_EXTRA_DATA does not name a folder of netlists");
-        return Vec::new();
-    };
-    let mut files = Vec::new();
-    collect(&Path::new(&folder).join("netlists"), &mut files);
-    files.retain(|path| !path.iter().any(|part| part == "error_tests"));
-    files.sort();
-    files
-}
-
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return;
-    };
-    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        if path.is_dir() {
-            collect(&path, files);
-        } else if path
-            .extension()
-            .is_some_and(|extension| extension == "yaml")
-        {
-            files.push(path);
-        }
-    }
-}
 
 /// Multiplications of all ops on all inputs of one execute of each graph.
 fn cost(netlist: &Netlist) -> u64 {
@@ -61,7 +33,7 @@ fn cost(netlist: &Netlist) -> u64 {
 #[test]
 fn samples_that_are_not_large_run() {
     let (mut ran, mut large, mut failures) = (0, 0, Vec::new());
-    for path in samples() {
+    for path in good_netlists() {
         let source = Source::new(&path, std::fs::read_to_string(&path).unwrap());
         let read = read(&source);
         if read.findings.has_errors() || check(&read.netlist, None).has_errors() {

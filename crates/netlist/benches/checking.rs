@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tenon_netlist::{Severity, Source, check, read};
+use tenon_test_data::netlists;
 
 /// Runs of which the best counts, ours and theirs in turn.
 const RUNS: usize = 7;
@@ -190,28 +191,10 @@ fn generated() -> String {
     text
 }
 
-/// Netlists under the folder of extra data; none without it.
+/// Real netlists; none where they are not.
 fn samples() -> Vec<(PathBuf, String)> {
-    let mut files = Vec::new();
-    if let Some(folder) = std::env::var_os("TENON_EXTRA_DATA") {
-        collect(&Path::new(&folder).join("netlists"), &mut files);
-    }
-    files
-}
-
-fn collect(folder: &Path, files: &mut Vec<(PathBuf, String)>) {
-    let entries = std::fs::read_dir(folder).into_iter().flatten();
-    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        if path.is_dir() {
-            collect(&path, files);
-        } else if let Ok(text) = std::fs::read_to_string(&path)
-            && path
-                .extension()
-                .is_some_and(|extension| extension == "yaml")
-        {
-            files.push((path, text));
-        }
-    }
+    let read = |path: PathBuf| Some((path.clone(), std::fs::read_to_string(path).ok()?));
+    netlists().into_iter().filter_map(read).collect()
 }
 
 /// A parser of others: a command that takes files and prints the seconds in which it has parsed

@@ -1,42 +1,14 @@
 //! Real netlists, where the folder of extra data has them.
-#![allow(clippy::print_stderr, reason = "a test says why it skips")]
+#![allow(clippy::print_stderr, reason = "a test says what it found")]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use tenon_netlist::{Device, Severity, Source, check, check_device, formatted, read};
-
-/// All netlists under the folder of extra data; none when it is not there.
-fn samples() -> Vec<PathBuf> {
-    let Some(folder) = std::env::var_os("TENON_EXTRA_DATA") else {
-        eprintln!("skipped: TENON_EXTRA_DATA does not name a folder of netlists");
-        return Vec::new();
-    };
-    let mut files = Vec::new();
-    collect(&Path::new(&folder).join("netlists"), &mut files);
-    files.sort();
-    files
-}
-
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return;
-    };
-    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        if path.is_dir() {
-            collect(&path, files);
-        } else if path
-            .extension()
-            .is_some_and(|extension| extension == "yaml")
-        {
-            files.push(path);
-        }
-    }
-}
+use tenon_test_data::netlists;
 
 #[test]
 fn every_sample_reads() {
     let mut failures = Vec::new();
-    for path in samples() {
+    for path in netlists() {
         let source = Source::new(&path, std::fs::read_to_string(&path).unwrap());
         // Files that are wrong on purpose may be wrong already in a word.
         if path.iter().any(|part| part == "error_tests") {
@@ -59,7 +31,7 @@ fn every_sample_reads() {
 
 #[test]
 fn every_sample_prints_and_reads_back_equal() {
-    for path in samples() {
+    for path in netlists() {
         let source = Source::new(&path, std::fs::read_to_string(&path).unwrap());
         let first = read(&source);
         if first.findings.has_errors() {
@@ -100,7 +72,7 @@ fn every_sample_prints_and_reads_back_equal() {
 #[test]
 fn every_good_sample_passes_the_rules_and_every_bad_one_fails() {
     let mut failures = Vec::new();
-    for path in samples() {
+    for path in netlists() {
         let source = Source::new(&path, std::fs::read_to_string(&path).unwrap());
         let read = read(&source);
         let mut findings = read.findings;
@@ -153,7 +125,7 @@ fn bad_samples_break_the_rule_they_were_written_for() {
             "rows are broadcast from one row",
         ),
     ];
-    for path in samples() {
+    for path in netlists() {
         let reason = reasons.iter().find(|(name, _)| path.ends_with(name));
         let Some((name, reason)) = reason else {
             continue;
@@ -175,7 +147,7 @@ fn bad_samples_break_the_rule_they_were_written_for() {
 fn most_good_samples_fit_their_device() {
     let mut rules: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let (mut all, mut fit) = (0, 0);
-    for path in samples() {
+    for path in netlists() {
         let source = Source::new(&path, std::fs::read_to_string(&path).unwrap());
         let read = read(&source);
         if read.findings.has_errors() {

@@ -4,13 +4,14 @@
 #![allow(clippy::print_stdout, reason = "its table is what it is for")]
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tenon::netlist::{AttributeKey, Netlist, OpKind, Source, read};
 use tenon::{
     Control, NetlistJob, NetlistLoad, NetlistOutcome, NetlistSession, OpRow, Result, Tensor,
     multiply_add_ceiling, netlist_params, run_netlist, threads,
 };
+use tenon_test_data::netlists;
 
 /// Runs of which the best counts, for noise only ever adds.
 const RUNS: usize = 10;
@@ -97,13 +98,11 @@ struct Sample {
 /// Real netlists, from the folder of extra data: those that are large dense products above all.
 /// A run is all programs once; what the host pushes has been made before.
 fn samples(part: Option<&str>) -> Result<()> {
-    let mut files = Vec::new();
-    match std::env::var_os("TENON_EXTRA_DATA") {
-        Some(folder) => collect(&Path::new(&folder).join("netlists"), &mut files),
-        None => println!("\nNo samples: TENON_EXTRA_DATA names no folder of netlists."),
+    let mut files = netlists();
+    if files.is_empty() {
+        println!("\nNo samples: TENON_EXTRA_DATA names no folder of netlists.");
     }
     files.retain(|path| part.is_none_or(|part| path.to_string_lossy().contains(part)));
-    files.sort();
     let measured: Vec<Sample> = files.iter().filter_map(|path| sample(path).ok()?).collect();
     if measured.is_empty() {
         return Ok(());
@@ -131,20 +130,6 @@ fn samples(part: Option<&str>) -> Result<()> {
         );
     }
     Ok(())
-}
-
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    let entries = std::fs::read_dir(folder).into_iter().flatten();
-    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        if path.is_dir() {
-            collect(&path, files);
-        } else if path
-            .extension()
-            .is_some_and(|extension| extension == "yaml")
-        {
-            files.push(path);
-        }
-    }
 }
 
 /// Whether a netlist is large dense products above all: those of one execute of each graph.

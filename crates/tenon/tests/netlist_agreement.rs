@@ -2,8 +2,6 @@
 //! ones.
 #![allow(clippy::print_stderr, reason = "a test says what it leaves out")]
 
-mod common;
-
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tenon::netlist::{AttributeKey, Netlist, Op, OpKind, Source, read};
@@ -11,6 +9,7 @@ use tenon::{
     Control, ErrorKind, NetlistJob, NetlistTest, QueueAgreement, Result, Tensor, run_netlist,
     test_netlist,
 };
+use tenon_test_data::good_netlists;
 
 /// A product of eight tiles a sum, whose two orders of adding differ in the last bits.
 fn product(config: &str) -> Source {
@@ -281,7 +280,7 @@ fn slow_samples_agree() {
 /// Tests the samples of a wanted cost; the others.
 fn agree(wanted: impl Fn(u64) -> bool, each: Duration) -> Vec<PathBuf> {
     let (mut left_out, mut failures) = (Vec::new(), Vec::new());
-    for path in common::samples() {
+    for path in good_netlists() {
         let source = Source::new(&path, std::fs::read_to_string(&path).unwrap());
         if !wanted(cost(&read(&source).netlist)) {
             left_out.push(path);

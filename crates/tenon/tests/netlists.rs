@@ -1,8 +1,6 @@
 //! Netlists that run: against arithmetic by hand and by NumPy, wrong programs, real netlists.
 #![allow(clippy::print_stderr, reason = "a test says why it skips")]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -12,6 +10,7 @@ use tenon::{
     Control, ErrorKind, LoadOptions, MachineLimits, NetlistJob, NetlistLoad, NetlistSession,
     NumericMode, Tensor, compile_netlist, load, npy, run_netlist,
 };
+use tenon_test_data::good_netlists;
 
 /// A queue of one buffer; `rest` says what differs.
 fn queue(name: &str, input: &str, entries: u32, shape: &str, rest: &str) -> String {
@@ -491,7 +490,7 @@ const KNOWN: &[(&str, &str)] = &[];
 
 fn run_samples(wanted: impl Fn(u64) -> bool) {
     let mut failures = Vec::new();
-    for path in common::samples() {
+    for path in good_netlists() {
         let size = path.metadata().unwrap().len();
         if !wanted(size) {
             continue;
