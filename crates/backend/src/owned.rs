@@ -192,20 +192,14 @@ impl OwnedOperands {
 
     /// The outputs, `None` where one was not wanted.
     pub fn into_outputs(self) -> Result<Vec<Option<Tensor>>> {
-        self.into_parts().map(|(outputs, _)| outputs)
-    }
-
-    /// The outputs, and the scratch memory, which is of no more use here.
-    pub fn into_parts(self) -> Result<(Vec<Option<Tensor>>, BufferMut)> {
         let tensor = |output: Output| {
             drop(output.handle);
             Tensor::new(output.ty, output.bytes.freeze())
         };
         let outputs = self.outputs.into_iter();
-        let outputs: Result<_> = outputs
+        outputs
             .map(|output| output.map(tensor).transpose())
-            .collect();
-        Ok((outputs?, self.scratch))
+            .collect()
     }
 }
 

@@ -26,6 +26,8 @@ pub struct BufferMut {
     len: usize,
     /// Of a large buffer, the mapping that `start` points into.
     map: Option<MmapMut>,
+    /// Who gets it instead of the system when it is dropped.
+    home: Option<fn(BufferMut)>,
 }
 
 // SAFETY: the memory is owned by this value alone.
@@ -55,6 +57,7 @@ impl BufferMut {
                 start,
                 len,
                 map: Some(map),
+                home: None,
             });
         }
         let layout = Layout::from_size_align(len, ALIGNMENT).map_err(|_| refused())?;
@@ -64,6 +67,7 @@ impl BufferMut {
             start: NonNull::new(start).ok_or_else(refused)?,
             len,
             map: None,
+            home: None,
         })
     }
 
@@ -72,6 +76,7 @@ impl BufferMut {
             start: NonNull::<Aligned>::dangling().cast(),
             len: 0,
             map: None,
+            home: None,
         }
     }
 
@@ -80,6 +85,14 @@ impl BufferMut {
         let mut buffer = Self::zeroed(bytes.len())?;
         buffer.copy_from_slice(bytes);
         Ok(buffer)
+    }
+
+    /// The same memory, which `home` gets when it is dropped, also as a [`Buffer`] whose last clone
+    /// is: memory that is needed again and again need not go back to the system.
+    #[must_use]
+    pub fn returning_to(mut self, home: fn(BufferMut)) -> Self {
+        self.home = Some(home);
+        self
     }
 
     /// Makes it shared and read-only.
@@ -110,7 +123,9 @@ struct Aligned;
 
 impl Drop for BufferMut {
     fn drop(&mut self) {
-        if self.len > 0 && self.map.is_none() {
+        if let Some(home) = self.home.take() {
+            home(std::mem::replace(self, Self::empty()));
+        } else if self.len > 0 && self.map.is_none() {
             // SAFETY: allocated in `zeroed` with this same, then valid, layout.
             unsafe {
                 let layout = Layout::from_size_align_unchecked(self.len, ALIGNMENT);
@@ -208,14 +223,6 @@ impl Buffer {
         })
     }
 
-    /// The memory to be written again, where it is owned, this is all of it, and nobody shares it.
-    pub fn into_mut(self) -> Option<BufferMut> {
-        match Arc::into_inner(self.memory)? {
-            Memory::Owned(owned) if self.range == (0..owned.len) => Some(owned),
-            _ => None,
-        }
-    }
-
     /// The elements, if aligned for them and a whole number of them.
     pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
         let count = whole::<T>(self)?;
@@ -278,6 +285,7 @@ pub(crate) fn bytes_of<T: Element>(elements: &[T]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
 
     #[test]
     fn slices_share_and_are_bounded() {
@@ -294,17 +302,21 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_nobody_shares_is_written_again() {
-        let mut buffer = BufferMut::zeroed(8).unwrap();
+    fn memory_goes_home_with_its_last_clone() {
+        static HOME: Mutex<Vec<BufferMut>> = Mutex::new(Vec::new());
+        let home = |buffer| HOME.lock().unwrap().push(buffer);
+        let mut buffer = BufferMut::zeroed(8).unwrap().returning_to(home);
         buffer[3] = 9;
         let buffer = buffer.freeze();
-        let part = buffer.slice(0..4).unwrap();
-        assert!(buffer.clone().into_mut().is_none());
+        let part = buffer.slice(2..4).unwrap();
         drop(buffer);
-        assert!(part.clone().into_mut().is_none());
-        assert!(part.into_mut().is_none());
-        let whole = BufferMut::copy_of(&[1, 2, 3]).unwrap().freeze();
-        assert_eq!(whole.into_mut().unwrap()[..], [1, 2, 3]);
+        assert!(HOME.lock().unwrap().is_empty());
+        drop(part);
+        let back = HOME.lock().unwrap().pop().unwrap();
+        assert_eq!(back[..], [0, 0, 0, 9, 0, 0, 0, 0]);
+        // It goes home once, not again and again.
+        drop(back);
+        assert!(HOME.lock().unwrap().is_empty());
     }
 
     #[test]

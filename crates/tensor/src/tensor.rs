@@ -81,11 +81,6 @@ impl Tensor {
         &self.buffer
     }
 
-    /// The bytes, without the type.
-    pub fn into_buffer(self) -> Buffer {
-        self.buffer
-    }
-
     /// The elements, if of type `T` and aligned.
     pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
         if self.dtype() != T::DATA_TYPE {

@@ -54,9 +54,7 @@ impl Operator {
         let mut operands =
             OwnedOperands::with_memory(&inputs, &outputs, bound.scratch, spare::take)?;
         operands.execute(&*bound.workload)?;
-        let (mut made, scratch) = operands.into_parts()?;
-        spare::give(scratch);
-        let made = made.pop().flatten();
+        let made = operands.into_outputs()?.pop().flatten();
         made.ok_or_else(|| Error::new(ErrorKind::Internal, "a workload without an output"))
     }
 

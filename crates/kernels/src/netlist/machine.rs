@@ -1,6 +1,7 @@
 //! What the programs of a netlist work on: queues and rams, accumulators, static variables.
 
 use super::queue::{Content, Feed, Queue, QueueSpec, Setting};
+use super::spare;
 use super::tensor::{TileTensor, wrong_shape, zip};
 use super::view::View;
 use std::collections::HashMap;
@@ -50,6 +51,13 @@ struct Shared {
     changed: Condvar,
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        *self.state.get_mut().unwrap_or_else(PoisonError::into_inner) = State::default();
+        spare::settle();
+    }
+}
+
 #[derive(Default)]
 struct State {
     queues: Vec<Queue>,
@@ -69,7 +77,8 @@ impl Machine {
     pub fn new(limits: MachineLimits) -> Self {
         Self(Arc::new(Shared {
             limits,
-            ..Shared::default()
+            state: Mutex::default(),
+            changed: Condvar::default(),
         }))
     }
 

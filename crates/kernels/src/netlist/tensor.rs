@@ -18,17 +18,7 @@ const GRAIN: usize = 1 << 14;
 pub struct TileTensor {
     tiles: [usize; 3],
     tile: [usize; 2],
-    /// There until it is dropped.
-    data: Option<Tensor>,
-}
-
-impl Drop for TileTensor {
-    fn drop(&mut self) {
-        let data = self.data.take();
-        if let Some(memory) = data.and_then(|data| data.into_buffer().into_mut()) {
-            spare::give(memory);
-        }
-    }
+    data: Tensor,
 }
 
 impl Opaque for TileTensor {
@@ -66,7 +56,7 @@ impl TileTensor {
         fill: impl FnOnce(&mut [f32]) -> Result<()>,
     ) -> Result<Self> {
         fill(buffer.as_slice_mut::<f32>().unwrap_or_default())?;
-        let data = Some(Tensor::new(ty, buffer.freeze())?);
+        let data = Tensor::new(ty, buffer.freeze())?;
         Ok(Self { tiles, tile, data })
     }
 
@@ -91,7 +81,6 @@ impl TileTensor {
             true => data.reshaped(ty.shape().clone())?,
             false => Tensor::new(ty, BufferMut::copy_of(data.bytes())?.freeze())?,
         };
-        let data = Some(data);
         Ok(Self { tiles, tile, data })
     }
 
@@ -118,8 +107,7 @@ impl TileTensor {
 
     /// The elements as a tensor.
     pub fn data(&self) -> &Tensor {
-        let data = self.data.as_ref();
-        data.expect("a tensor has its data until it is dropped")
+        &self.data
     }
 
     /// Whether both are the same memory, cut alike.
