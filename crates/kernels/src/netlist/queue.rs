@@ -337,7 +337,12 @@ impl Queue {
         if self.spec.is_ram {
             self.rd = to;
         } else if plain {
-            self.rd = to.rem_euclid(2 * self.entries());
+            let to = to.rem_euclid(2 * self.entries());
+            let count = (to - self.rd).rem_euclid(2 * self.entries());
+            if count <= self.occupancy() {
+                self.forget(count);
+            }
+            self.rd = to;
             self.refill();
         } else {
             self.advance_rd(to);
@@ -351,6 +356,7 @@ impl Queue {
         let to = to.rem_euclid(2 * n);
         let count = (to - self.rd).rem_euclid(2 * n);
         let occupancy = self.occupancy();
+        self.forget(count.min(occupancy));
         if count > occupancy {
             self.wr = match count - n {
                 0.. if count - n <= occupancy => (self.wr + n) % (2 * n),
@@ -359,6 +365,20 @@ impl Queue {
         }
         self.rd = to;
         self.refill();
+    }
+
+    /// Lets go of the first entries of a queue that an op fills: what is popped there is not read
+    /// again, and a ring of many large entries would come to hold more than the memory there is.
+    /// What the host pushes stays: forward and backward programs keep pointers of their own on it
+    /// (facts 10.3).
+    fn forget(&mut self, count: i64) {
+        if self.spec.source.is_none() {
+            return;
+        }
+        let n = self.entries();
+        for popped in self.rd..self.rd + count {
+            self.slots[(popped % n) as usize] = Slot::Empty;
+        }
     }
 
     pub fn setting_mut(&mut self) -> Option<&mut Setting> {

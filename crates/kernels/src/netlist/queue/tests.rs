@@ -124,3 +124,31 @@ fn a_drained_queue_is_never_full() {
     assert!(!queue.is_full());
     assert_eq!(queue.outputs.len(), 3);
 }
+
+#[test]
+fn what_an_op_has_pushed_is_let_go_of_when_it_is_popped() {
+    let mut queue = queue(4, false, false);
+    let held = |queue: &Queue| {
+        let held = queue
+            .slots
+            .iter()
+            .filter(|slot| matches!(slot, Slot::Held(_)));
+        held.count()
+    };
+    (0..3).for_each(|i| queue.push(number(i as f32)).unwrap());
+    queue.apply(streaming(0, 0), true).unwrap();
+    queue.set_rd(1, false);
+    assert_eq!(held(&queue), 2);
+    // The first setting of another run pops too, and goes back to what there still is.
+    queue.apply(streaming(2, 2), true).unwrap();
+    assert_eq!((held(&queue), read(&queue)), (1, Some(2.0)));
+    queue.apply(streaming(0, 0), true).unwrap();
+    assert_eq!((held(&queue), read(&queue)), (1, None));
+    queue.set_rd(8, false);
+    assert_eq!(held(&queue), 0);
+    // What the host pushes may be read by another program.
+    let mut fed = fed(4);
+    fed.push(number(9.0)).unwrap();
+    fed.set_rd(3, false);
+    assert_eq!(held(&fed), 1);
+}
