@@ -1,8 +1,7 @@
 //! The function of an epoch: queues are read, ops hand tensors to each other, queues are written.
 
 use super::epochs::Schedule;
-use super::repeats::Repeats;
-use super::value::Value;
+use super::value::{Value, Way};
 use super::{NumericMode, Scope, error_at};
 use std::collections::HashMap;
 use tenon_base::{Error, ErrorKind, Result};
@@ -97,6 +96,7 @@ impl<'n> EpochBuilder<'n> {
             tile: blocking.tile().map(|side| side as usize),
             rounded: self.rounded_queue(queue),
             constant: self.comes_again(queue),
+            way: None,
         };
         self.values.insert(name, value.clone());
         Ok(value)
@@ -130,18 +130,16 @@ impl<'n> EpochBuilder<'n> {
 
     fn op(&mut self, op: &'n Op) -> Result<()> {
         let mut inputs = Vec::with_capacity(op.inputs.len());
-        let repeats = Repeats::of(op);
         for (index, input) in op.inputs.iter().enumerate() {
             let value = self.value(input)?;
-            inputs.push(self.arriving(op, input, value, repeats.of_input(index))?);
+            let is_factor = index < 2 && super::ops::is_product(op);
+            let value = match is_factor {
+                true => self.factor(op, input, value)?,
+                false => self.arriving(op, input, value)?,
+            };
+            inputs.push(value);
         }
         let mut value = self.compute(op, &inputs)?;
-        let (steps, [rows, columns]) = repeats.made_up();
-        if !steps.is_empty() {
-            let [t, own_rows, own_columns] = value.tiles;
-            let after = [t, own_rows * rows, own_columns * columns];
-            value = self.moved(&op.name.value, op.name.span, &value, &steps, after);
-        }
         if op.gradient_op.is_some_and(|gradient| gradient.value) {
             value = self.accumulated(op, value);
         }
@@ -158,34 +156,44 @@ impl<'n> EpochBuilder<'n> {
         Ok(())
     }
 
-    /// An input on its way to an op: unpad, TMs, pad (facts 3.8), then the format of the op. So
-    /// many of the last steps are left out, without which there are so many times fewer rows and
-    /// columns.
-    fn arriving(
-        &mut self,
-        op: &Op,
-        input: &Input,
-        mut value: Value,
-        (left_out, [rows, columns]): (usize, [usize; 2]),
-    ) -> Result<Value> {
-        let mut steps = super::steps::steps(input);
-        steps.truncate(steps.len().saturating_sub(left_out));
+    /// An input on its way to an op: unpad, TMs, pad (facts 3.8), then the format of the op.
+    fn arriving(&mut self, op: &Op, input: &Input, mut value: Value) -> Result<Value> {
+        let steps = super::steps::steps(input);
         if !steps.is_empty() {
-            let before = value.tiles.map(|size| size as u64);
-            let shape = TileShape {
-                t: before[0],
-                rows: before[1],
-                columns: before[2],
-            };
-            let after = shape
-                .through(input)
-                .map_err(|finding| finding.to_error(self.scope.source))?;
-            let [t, all_rows, all_columns] =
-                [after.t, after.rows, after.columns].map(|size| size as usize);
-            let after = [t, all_rows / rows, all_columns / columns];
+            let after = self.after(input, &value)?;
             value = self.moved(&op.name.value, input.name.span, &value, &steps, after);
         }
         self.rounded_input(op, input, value)
+    }
+
+    /// The tiles of an input when it has arrived.
+    fn after(&self, input: &Input, value: &Value) -> Result<[usize; 3]> {
+        let [t, rows, columns] = value.tiles.map(|size| size as u64);
+        let after = TileShape { t, rows, columns }
+            .through(input)
+            .map_err(|finding| finding.to_error(self.scope.source))?;
+        Ok([after.t, after.rows, after.columns].map(|size| size as usize))
+    }
+
+    /// An input that a product brings together itself, as far as numbers can be rounded before: it
+    /// sees what repeats, and need not have it all in memory.
+    fn factor(&mut self, op: &Op, input: &Input, value: Value) -> Result<Value> {
+        let steps = super::steps::steps(input);
+        let apart = input.df.value.is_block() && super::steps::flips(&steps);
+        if steps.is_empty() || apart || super::steps::pads(&steps) {
+            return self.arriving(op, input, value);
+        }
+        let after = self.after(input, &value)?;
+        let value = self.rounded_input(op, input, value)?;
+        Ok(Value {
+            tiles: after,
+            tile: super::steps::tile(&steps, value.tile),
+            way: Some(Way {
+                from: value.tiles,
+                steps,
+            }),
+            ..value
+        })
     }
 
     /// Where golden rounds inputs (facts 5.6), and everywhere in `formats`.

@@ -125,7 +125,7 @@ impl EpochBuilder<'_> {
             let Some(right) = inputs.get(1) else {
                 return Err(self.unsupported(span, "a product of fewer than two inputs"));
             };
-            let mut given: Dictionary = Vec::new();
+            let mut given = super::ops::factors(first, right);
             let blocks = scheduled.attributes.integer(AttributeKey::MK);
             if self.scope.mode == NumericMode::Formats {
                 given.push(("m_k".into(), size(usize::try_from(blocks).unwrap_or(1))));

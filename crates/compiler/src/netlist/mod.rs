@@ -7,7 +7,6 @@ mod fused;
 mod ops;
 mod package;
 mod program;
-mod repeats;
 mod replicas;
 mod steps;
 mod together;

@@ -2,7 +2,7 @@
 
 use super::NumericMode;
 use super::epoch::{EpochBuilder, TENSOR};
-use super::value::{Value, constant, size, sizes, tiles_of};
+use super::value::{Value, size, sizes, tiles_of};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_bef::{Attribute, Dictionary};
 use tenon_netlist::{
@@ -41,6 +41,7 @@ impl EpochBuilder<'_> {
             tile,
             rounded: None,
             constant: false,
+            way: None,
         }
     }
 
@@ -147,7 +148,9 @@ impl EpochBuilder<'_> {
             given.push(("intermediate".into(), op.intermed_df.value.name().into()));
         }
         let depthwise = op.kind.value == OpKind::Depthwise;
-        given.extend(constant(b));
+        if !depthwise {
+            given.extend(factors(a, b));
+        }
         let tiles = [a.tiles[0] / z, a.tiles[1], b.tiles[2]];
         let call = Call {
             node: op.name.value.as_str(),
@@ -327,6 +330,27 @@ pub(super) fn scale(kind: OpKind, attributes: &Attributes) -> Dictionary {
         }
         _ => Vec::new(),
     }
+}
+
+/// Whether an op is a product of dense matrices.
+pub(super) fn is_product(op: &Op) -> bool {
+    op.kind.value == OpKind::Matmul && !op.attributes.is(AttributeKey::Identity)
+}
+
+/// How the two tensors of a product come to it, and which of them come again.
+pub(super) fn factors(a: &Value, b: &Value) -> Dictionary {
+    let mut given = Dictionary::new();
+    for (index, value) in [a, b].into_iter().enumerate() {
+        let from = value.way.as_ref().map_or(value.tiles, |way| way.from);
+        given.push((format!("tiles_{index}").into(), sizes(&from)));
+        if let Some(way) = &value.way {
+            given.push((format!("steps_{index}").into(), way.steps.join("; ").into()));
+        }
+        if value.constant {
+            given.push((format!("constant_{index}").into(), Attribute::I1(true)));
+        }
+    }
+    given
 }
 
 /// What is wrong with the netlist at a place.

@@ -18,6 +18,24 @@ pub(super) fn tms(tms: &[Spanned<Tm>]) -> Vec<String> {
     tms.iter().filter_map(|tm| step(&tm.value)).collect()
 }
 
+/// Whether tiles come out transposed.
+pub(super) fn flips(steps: &[String]) -> bool {
+    steps.iter().filter(|step| *step == "transpose").count() % 2 == 1
+}
+
+/// Whether tiles are added.
+pub(super) fn pads(steps: &[String]) -> bool {
+    steps.iter().any(|step| step.starts_with("pad"))
+}
+
+/// Height and width of a tile after steps.
+pub(super) fn tile(steps: &[String], [height, width]: [usize; 2]) -> [usize; 2] {
+    match flips(steps) {
+        true => [width, height],
+        false => [height, width],
+    }
+}
+
 fn step(tm: &Tm) -> Option<String> {
     Some(match tm {
         Tm::BroadcastRows(n) => format!("broadcast_r {n}"),

@@ -16,6 +16,17 @@ pub(super) struct Value {
     pub rounded: Option<DataFormat>,
     /// Whether it is the same in most runs, as parameters are.
     pub constant: bool,
+    /// What its op does to it itself on the way; `tiles` and `tile` are what comes of it.
+    pub way: Option<Way>,
+}
+
+/// The steps between the tensor in a register and an op.
+#[derive(Debug, Clone)]
+pub(super) struct Way {
+    /// Tiles of the tensor in the register.
+    pub from: [usize; 3],
+    /// In the words of `netlist.move`.
+    pub steps: Vec<String>,
 }
 
 /// The tiles of a blocking. What does not fit memory is refused where it is allocated.
@@ -86,20 +97,15 @@ impl EpochBuilder<'_> {
             .attribute("steps", steps.join("; "))
             .location(location)
             .result(TENSOR);
-        let flips = steps.iter().filter(|step| *step == "transpose").count() % 2 == 1;
-        let [height, width] = value.tile;
         // Blocks of sixteen stay together unless they are turned or something is added.
-        let kept = !flips && !steps.iter().any(|step| step.starts_with("pad"));
+        let kept = !super::steps::flips(steps) && !super::steps::pads(steps);
         Value {
             register,
             tiles: after,
-            tile: if flips {
-                [width, height]
-            } else {
-                [height, width]
-            },
+            tile: super::steps::tile(steps, value.tile),
             rounded: value.rounded.filter(|_| kept),
             constant: value.constant,
+            way: None,
         }
     }
 

@@ -1,7 +1,5 @@
 //! Backends' kernels under ops of netlists: a workload made when the shapes are first seen.
 
-use super::attributes::flag;
-use super::op::CONSTANT;
 use super::spare;
 use super::tensor::{TileTensor, wrong_shape};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,13 +9,14 @@ use tenon_backend::{
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_executor::Site;
 use tenon_graph::operator::operator;
-use tenon_graph::{Attributes, OperatorDef};
+use tenon_graph::{Attribute, Attributes, OperatorDef};
 use tenon_tensor::{DataType, Tensor, TensorType};
 
 /// An operator of the first backend that takes it, for one place in a program.
 struct Operator {
     backends: Arc<Registry>,
     op: &'static OperatorDef,
+    attributes: Attributes,
     /// The workload for the shapes of its last run: those of an op do not change.
     bound: Mutex<Option<Arc<Bound>>>,
 }
@@ -30,7 +29,7 @@ struct Bound {
 }
 
 impl Operator {
-    fn new(site: &Site<'_>, name: &str) -> Result<Self> {
+    fn new(site: &Site<'_>, name: &str, attributes: Attributes) -> Result<Self> {
         let unknown = || {
             Error::new(
                 ErrorKind::Internal,
@@ -40,6 +39,7 @@ impl Operator {
         Ok(Self {
             backends: site.service()?,
             op: operator(name).ok_or_else(unknown)?,
+            attributes,
             bound: Mutex::new(None),
         })
     }
@@ -92,7 +92,7 @@ impl Operator {
         };
         let mut spec = WorkloadSpec {
             op: self.op,
-            attributes: Attributes::new(),
+            attributes: self.attributes.clone(),
             inputs: types.iter().zip(&constants).map(input).collect(),
             outputs: vec![Some(output.clone())],
         };
@@ -131,13 +131,25 @@ impl Operator {
     }
 }
 
+fn attribute(name: &str, value: Attribute) -> Attributes {
+    let mut attributes = Attributes::new();
+    attributes.set(name, value);
+    attributes
+}
+
 /// An operator that takes one tensor and makes one of the same shape.
 pub(super) struct Elementwise(Operator);
 
 impl Elementwise {
     /// The operator of that name.
     pub(super) fn new(site: &Site<'_>, name: &str) -> Result<Self> {
-        Operator::new(site, name).map(Self)
+        Operator::new(site, name, Attributes::new()).map(Self)
+    }
+
+    /// The approximation of Gelu by tanh.
+    pub(super) fn gelu(site: &Site<'_>) -> Result<Self> {
+        let approximate = attribute("approximate", Attribute::String("tanh".into()));
+        Operator::new(site, "Gelu", approximate).map(Self)
     }
 
     /// Its result.
@@ -150,6 +162,8 @@ impl Elementwise {
 /// The product of slices of matrices.
 pub(super) struct Product {
     operator: Operator,
+    /// Whether the second comes as `[t, n, k]`.
+    turned: bool,
     /// What is multiplied with, where it is the same in most runs.
     weights: Option<Mutex<Weights>>,
 }
@@ -162,13 +176,19 @@ struct Weights {
 }
 
 impl Product {
-    pub(super) fn new(site: &Site<'_>) -> Result<Self> {
+    /// `constant` tells that the second is the same in most runs.
+    pub(super) fn new(site: &Site<'_>, turned: bool, constant: bool) -> Result<Self> {
+        let operator = match turned {
+            false => Operator::new(site, "MatMul", Attributes::new())?,
+            true => {
+                let turned = attribute("trans_b", Attribute::Int(1));
+                Operator::new(site, "tenon.MatMul", turned)?
+            }
+        };
         Ok(Self {
-            operator: Operator::new(site, "MatMul")?,
-            weights: match flag(site.attributes(), CONSTANT)? {
-                true => Some(Mutex::default()),
-                false => None,
-            },
+            operator,
+            turned,
+            weights: constant.then(Mutex::default),
         })
     }
 
@@ -201,56 +221,38 @@ impl Product {
         Ok(Some(bound))
     }
 
-    /// `a` times `b`, slice by slice: as many slices as `a` has; `b` has at least as many. Where
-    /// the width of a tile of `a` is not the height of one of `b`, the larger is cut: its tiles are
-    /// filled up with zeros in the original.
+    /// `a` times `b`, slice by slice; one slice is taken for all of the other. Where the width of a
+    /// tile of `a` is not the height of one of `b`, the larger is cut: its tiles are filled up with
+    /// zeros in the original.
     pub(super) fn run(&self, a: &TileTensor, b: &TileTensor) -> Result<TileTensor> {
-        let ([t, rows, depth], [b_t, b_rows, columns]) = (a.tiles(), b.tiles());
-        if depth != b_rows || b_t < t {
+        let ([a_t, rows, depth], [b_t, second, third]) = (a.tiles(), b.tiles());
+        let ([height, inner], [first_side, second_side]) = (a.tile(), b.tile());
+        let (b_depth, columns, b_inner, width) = match self.turned {
+            false => (second, third, first_side, second_side),
+            true => (third, second, second_side, first_side),
+        };
+        if depth != b_depth || a_t != b_t && a_t != 1 && b_t != 1 {
             return Err(wrong_shape("the operands of a product do not fit")
-                .expected(format!("[{t}, {depth}, any] tiles"))
+                .expected(format!("[{a_t}, {depth}, any] tiles"))
                 .found(b.describe()));
         }
-        let ([height, inner], [b_inner, width]) = (a.tile(), b.tile());
         if inner > b_inner {
             return self.run(&super::moves::resized(a, [height, b_inner])?, b);
         }
         if inner < b_inner {
-            return self.run(a, &super::moves::resized(b, [inner, width])?);
+            let cut = match self.turned {
+                false => [inner, width],
+                true => [width, inner],
+            };
+            return self.run(a, &super::moves::resized(b, cut)?);
         }
-        let shape = [t, rows * height, columns * width];
+        let (tiles, tile) = ([a_t.max(b_t), rows, columns], [height, width]);
+        let shape = [tiles[0], rows * height, columns * width];
         let output = TensorType::new(DataType::F32, shape)?;
-        let (tiles, tile) = ([t, rows, columns], [height, width]);
-        if b_t == t
-            && let Some(bound) = self.prepared(a, b, &output)?
-        {
-            let made = self.operator.run_bound(&bound, &[a.data(), b.data()])?;
-            return TileTensor::from_tensor(tiles, tile, &made);
-        }
-        let b = first_slices(b, t)?;
-        let made = self.operator.run(&[a.data(), b.data()], output)?;
+        let made = match self.prepared(a, b, &output)? {
+            Some(bound) => self.operator.run_bound(&bound, &[a.data(), b.data()])?,
+            None => self.operator.run(&[a.data(), b.data()], output)?,
+        };
         TileTensor::from_tensor(tiles, tile, &made)
     }
-}
-
-/// The first `t` slices.
-pub(super) fn first_slices(from: &TileTensor, t: usize) -> Result<TileTensor> {
-    let [slices, rows, columns] = from.tiles();
-    if slices == t {
-        return Ok(from.clone());
-    }
-    if slices < t {
-        return Err(wrong_shape("too few slices").expected(t).found(slices));
-    }
-    slices_of(from, 0, [t, rows, columns])
-}
-
-/// Slices from `first` on, of the shape `tiles`.
-pub(super) fn slices_of(from: &TileTensor, first: usize, tiles: [usize; 3]) -> Result<TileTensor> {
-    let [_, rows, columns] = from.shape();
-    let slice = rows * columns;
-    TileTensor::build_whole(tiles, from.tile(), |to| {
-        to.copy_from_slice(&from.values()[first * slice..][..tiles[0] * slice]);
-        Ok(())
-    })
 }

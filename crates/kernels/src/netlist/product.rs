@@ -1,13 +1,15 @@
 //! `netlist.matmul` and `netlist.depthwise` (facts 3.1).
 
-use super::attributes::{flag, number_or, optional_format, size_or, text_or_empty, wrong};
-use super::backend::{Product, slices_of};
+use super::attributes::{flag, number_or, optional_format, size_or, sizes, text_or_empty, wrong};
+use super::backend::{Elementwise, Product};
 use super::binary::to_int8;
 use super::convert::rounded;
+use super::factors::Factors;
 use super::moves::resized;
 use super::op::{Compute, tensor_kernel};
-use super::tensor::{TileTensor, for_each_chunk, map, same_shape, wrong_shape, zip};
-use super::unary::gelu;
+use super::table::Table;
+use super::tensor::{TileTensor, for_each_chunk, same_shape, wrong_shape, zip};
+use std::sync::{Mutex, PoisonError};
 use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
 use tenon_netlist::DataFormat;
@@ -17,7 +19,8 @@ pub(super) fn kernels() -> Vec<KernelDef> {
         tensor_kernel(
             "netlist.matmul",
             2,
-            "The product of each slice; then sums of `z` slices, bias, scale and curve.",
+            "The product of each slice of what `steps_0` and `steps_1` make of the first two, in the \
+             words of netlist.move; then sums of `z` slices, bias, scale and curve.",
             bind_matmul,
         ),
         tensor_kernel(
@@ -38,7 +41,7 @@ struct Finish {
     /// What the scale does, when there is one.
     scale: Option<Scale>,
     zero_point: f32,
-    gelu: bool,
+    gelu: Option<Elementwise>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -59,8 +62,8 @@ impl Finish {
             (true, true) => return Err(wrong("requant", "not dequant too")),
         };
         let gelu = match text_or_empty(attributes, "sfpu_op")? {
-            "" => false,
-            "gelu" => true,
+            "" => None,
+            "gelu" => Some(Elementwise::gelu(site)?),
             other => return Err(wrong("sfpu_op", "gelu").found(other)),
         };
         Ok(Self {
@@ -87,9 +90,9 @@ impl Finish {
                 Scale::Dequantize => zip(&product, by, |a, s| (a - zero_point) * s)?,
             };
         }
-        match self.gelu {
-            true => map(&product, |x| gelu(f64::from(x)) as f32),
-            false => Ok(product),
+        match &self.gelu {
+            Some(gelu) => gelu.run(&product),
+            None => Ok(product),
         }
     }
 }
@@ -139,21 +142,93 @@ impl Formats {
     }
 }
 
+/// The two factors on their way, and their product.
+struct Multiply {
+    factors: Factors,
+    product: Product,
+    /// Of each factor, where it comes again, what came and what was made of it.
+    kept: [Option<Mutex<Option<Kept>>>; 2],
+}
+
+type Kept = (TileTensor, TileTensor);
+
+impl Multiply {
+    /// `z` slices of both become one with the depth of all of them.
+    fn new(site: &Site<'_>, z: usize, stepwise: bool) -> Result<Self> {
+        let attributes = site.attributes();
+        let way = |tiles: &str, steps: &str| {
+            Table::through(sizes(attributes, tiles)?, text_or_empty(attributes, steps)?)
+        };
+        let mut a = way("tiles_0", "steps_0")?;
+        let mut b = way("tiles_1", "steps_1")?;
+        if z > 1 {
+            let [t, ..] = a.tiles();
+            b = b.first_slices(t)?;
+            a.apply(&format!("hstack {z}"))?;
+            b.apply(&format!("vstack {z}"))?;
+        }
+        let factors = Factors::new(&a, &b, stepwise)?;
+        let constants = [
+            flag(attributes, "constant_0")?,
+            flag(attributes, "constant_1")?,
+        ];
+        Ok(Self {
+            product: Product::new(site, factors.turned(), constants[1])?,
+            factors,
+            kept: constants.map(|constant| constant.then(Mutex::default)),
+        })
+    }
+
+    /// What is made of the factor of that number.
+    fn factor(&self, index: usize, came: &TileTensor) -> Result<TileTensor> {
+        let make = || match index {
+            0 => self.factors.first(came),
+            _ => self.factors.second(came),
+        };
+        let Some(kept) = &self.kept[index] else {
+            return make();
+        };
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((before, made)) = &*kept
+            && before.is_same(came)
+        {
+            return Ok(made.clone());
+        }
+        let made = make()?;
+        *kept = Some((came.clone(), made.clone()));
+        Ok(made)
+    }
+
+    fn run(
+        &self,
+        [a, b]: [&TileTensor; 2],
+        multiply: impl FnOnce(&Product, &TileTensor, &TileTensor) -> Result<TileTensor>,
+    ) -> Result<TileTensor> {
+        let (a, b) = (self.factor(0, a)?, self.factor(1, b)?);
+        self.factors.whole(&multiply(&self.product, &a, &b)?)
+    }
+}
+
 fn bind_matmul(site: &Site<'_>) -> Result<Compute> {
-    let product = Product::new(site)?;
     let finish = Finish::read(site)?;
     let z = size_or(site.attributes(), "z", 1)?.max(1);
     let blocks = size_or(site.attributes(), "m_k", 1)?.max(1);
     let formats = Formats::read(site)?;
+    let together = if formats.is_some() { 1 } else { z };
+    let multiply = Multiply::new(site, together, formats.is_some())?;
     Ok(Box::new(move |operands| {
         let [a, b, rest @ ..] = operands else {
             return Err(wrong_shape("a product of fewer than two operands"));
         };
         let made = match formats {
-            None => product.run(a, b)?,
-            Some(formats) => spilled(&product, a, b, blocks, formats)?,
+            None => multiply.run([a, b], Product::run)?,
+            Some(formats) => {
+                let spilled =
+                    |product: &Product, a: &_, b: &_| spilled(product, a, b, blocks, formats);
+                summed(&multiply.run([a, b], spilled)?, z)?
+            }
         };
-        finish.apply(summed(&made, z)?, rest)
+        finish.apply(made, rest)
     }))
 }
 
@@ -244,7 +319,7 @@ fn summed(from: &TileTensor, z: usize) -> Result<TileTensor> {
 }
 
 fn bind_depthwise(site: &Site<'_>) -> Result<Compute> {
-    let product = Product::new(site)?;
+    let product = Product::new(site, false, false)?;
     let finish = Finish::read(site)?;
     Ok(Box::new(move |operands| {
         let [a, b, rest @ ..] = operands else {
@@ -278,7 +353,7 @@ fn depthwise(product: &Product, a: &TileTensor, w: &TileTensor) -> Result<TileTe
             });
             Ok(())
         })?;
-        let right = columns_of(&slices_of(w, 0, [t, blocks, columns])?, column, 1)?;
+        let right = columns_of(&w.part(0, [t, blocks, columns])?, column, 1)?;
         parts.push(product.run(&left, &right)?);
     }
     let width = weights_tile[1];

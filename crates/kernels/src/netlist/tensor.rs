@@ -121,6 +121,18 @@ impl TileTensor {
         Self::from_tensor(tiles, tile, self.data())
     }
 
+    /// The tiles from a number on that begins a row of tiles, sharing the memory.
+    pub(super) fn part(&self, first: usize, tiles: [usize; 3]) -> Result<Self> {
+        if first == 0 && tiles == self.tiles {
+            return Ok(self.clone());
+        }
+        let ty = tensor_type(tiles, self.tile)?;
+        let start = first * self.tile[0] * self.tile[1] * size_of::<f32>();
+        let bytes = self.data.buffer().slice(start..start + ty.bytes());
+        let bytes = bytes.ok_or_else(|| wrong_shape("a part that lies outside of its tensor"))?;
+        Self::from_tensor(tiles, self.tile, &Tensor::new(ty, bytes)?)
+    }
+
     /// The shape in words.
     pub fn describe(&self) -> String {
         let [t, rows, columns] = self.tiles;

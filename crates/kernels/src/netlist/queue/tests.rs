@@ -32,7 +32,8 @@ fn fed(entries: usize) -> Queue {
 
 fn read(queue: &Queue) -> Option<f32> {
     let slot = queue.next_slot().unwrap()?;
-    Some(queue.content(slot).entry().unwrap().unwrap().values()[0])
+    let entry = queue.content(slot).entry().unwrap();
+    entry.map(|entry| entry.values()[0])
 }
 
 fn streaming(local: i64, global: i64) -> Setting {

@@ -1,0 +1,357 @@
+//! Tensors made of the tiles of others: where they lie already, copied, or added up.
+
+use super::table::Table;
+use super::tensor::{TileTensor, for_each_chunk, wrong_shape};
+use tenon_base::Result;
+
+/// How a tensor is made of the tiles of another.
+pub(super) struct Gather {
+    /// The tiles of the tensor that it is made of.
+    from: [usize; 3],
+    how: How,
+}
+
+enum How {
+    /// The tiles lie together already, from this one on, which begins a row.
+    Lie { first: usize, tiles: [usize; 3] },
+    /// They are copied.
+    Copied { table: Table, runs: Vec<Vec<Run>> },
+    /// Each is a sum.
+    Summed(Sums),
+}
+
+/// Tiles of one row of the result that lie side by side in the source too.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    column: usize,
+    count: usize,
+    source: u32,
+}
+
+/// The terms of each tile of a result.
+struct Sums {
+    tiles: [usize; 3],
+    /// The terms of tile `n` are those from `ends[n - 1]` to `ends[n]`.
+    terms: Vec<Term>,
+    ends: Vec<usize>,
+}
+
+/// A tile so many times.
+#[derive(Debug, Clone, Copy)]
+struct Term {
+    tile: Part,
+    times: f32,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    /// The tile of that number.
+    Tile(u32),
+    /// All elements are this.
+    Fill(f32),
+}
+
+impl Gather {
+    /// The tiles that a table tells.
+    pub(super) fn of(table: Table) -> Self {
+        let from = table.from();
+        let how = match lying(&table) {
+            Some(first) => How::Lie {
+                first,
+                tiles: table.tiles(),
+            },
+            None => How::Copied {
+                runs: runs(&table),
+                table,
+            },
+        };
+        Self { from, how }
+    }
+
+    /// Sums of the tiles that a table tells, which must not be flipped: `terms` are those of the
+    /// tile at a slice, row and column.
+    pub(super) fn summed(
+        table: &Table,
+        tiles: [usize; 3],
+        terms: impl Fn([usize; 3]) -> Vec<u32>,
+    ) -> Self {
+        let mut sums = Sums {
+            tiles,
+            terms: Vec::new(),
+            ends: Vec::with_capacity(tiles.iter().product()),
+        };
+        for z in 0..tiles[0] {
+            for r in 0..tiles[1] {
+                for c in 0..tiles[2] {
+                    let mut sources = terms([z, r, c]);
+                    sources.sort_unstable();
+                    let alike = sources.chunk_by(|a, b| a == b);
+                    sums.terms.extend(alike.map(|alike| {
+                        Term {
+                            tile: table
+                                .fill(alike[0])
+                                .map_or(Part::Tile(alike[0]), Part::Fill),
+                            times: alike.len() as f32,
+                        }
+                    }));
+                    sums.ends.push(sums.terms.len());
+                }
+            }
+        }
+        Self {
+            from: table.from(),
+            how: How::Summed(sums),
+        }
+    }
+
+    /// The tensor made of those tiles of `from`.
+    pub(super) fn gathered(&self, from: &TileTensor) -> Result<TileTensor> {
+        if from.tiles() != self.from {
+            let [t, rows, columns] = self.from;
+            return Err(
+                wrong_shape("the tensor is not of the shape that it is moved from")
+                    .expected(format_args!("[{t}, {rows}, {columns}] tiles"))
+                    .found(from.describe()),
+            );
+        }
+        match &self.how {
+            How::Lie { first, tiles } => from.part(*first, *tiles),
+            How::Copied { table, runs } => copied(table, runs, from),
+            How::Summed(sums) => sums.gathered(from),
+        }
+    }
+}
+
+/// The first of the tiles, where they lie together in the source as in the result.
+fn lying(table: &Table) -> Option<usize> {
+    let columns = table.from()[2];
+    let &first = table.sources().first()?;
+    let together = (first..)
+        .zip(table.sources())
+        .all(|(n, &source)| n == source);
+    let alike = !table.flipped() && table.tiles()[2] == columns && together;
+    let first = first as usize;
+    (alike && table.fill(table.sources()[0]).is_none() && first.is_multiple_of(columns))
+        .then_some(first)
+}
+
+/// For each row of tiles of the result its runs.
+fn runs(table: &Table) -> Vec<Vec<Run>> {
+    let columns = table.tiles()[2];
+    let rows = table.sources().chunks(columns.max(1));
+    rows.map(|row| {
+        let mut runs: Vec<Run> = Vec::new();
+        for (column, &source) in row.iter().enumerate() {
+            match runs.last_mut() {
+                Some(run) if continues(table, run, source) => run.count += 1,
+                _ => runs.push(Run {
+                    column,
+                    count: 1,
+                    source,
+                }),
+            }
+        }
+        runs
+    })
+    .collect()
+}
+
+fn continues(table: &Table, run: &Run, source: u32) -> bool {
+    if table.fill(run.source).is_some() {
+        return run.source == source;
+    }
+    // Transposed tiles are moved one by one. What follows the last tile of a row is the first of
+    // the next, which does not lie beside it.
+    let is_next = u64::from(source) == u64::from(run.source) + run.count as u64;
+    !table.flipped() && is_next && !(source as usize).is_multiple_of(table.from()[2])
+}
+
+/// The tensor after a move.
+fn copied(table: &Table, runs: &[Vec<Run>], from: &TileTensor) -> Result<TileTensor> {
+    let [height, width] = from.tile();
+    let tile = match table.flipped() {
+        true => [width, height],
+        false => [height, width],
+    };
+    let columns = from.tiles()[2];
+    let (values, stride) = (from.values(), columns * width);
+    let row = table.tiles()[2] * tile[0] * tile[1];
+    TileTensor::build_whole(table.tiles(), tile, |to| {
+        for_each_chunk(to, row, |index, to| {
+            let line = to.len() / tile[0].max(1);
+            for run in &runs[index] {
+                let at = run.column * tile[1];
+                if let Some(fill) = table.fill(run.source) {
+                    let lines = to.chunks_mut(line);
+                    lines.for_each(|to| to[at..][..run.count * tile[1]].fill(fill));
+                    continue;
+                }
+                let start = place(run.source, columns, from.tile());
+                if table.flipped() {
+                    let (from, to) = (&values[start..], &mut to[at..]);
+                    transposed(from, stride, [height, width], to, line);
+                    continue;
+                }
+                for (y, to) in to.chunks_mut(line).enumerate() {
+                    let from = &values[start + y * stride..][..run.count * width];
+                    to[at..][..run.count * width].copy_from_slice(from);
+                }
+            }
+        });
+        Ok(())
+    })
+}
+
+/// The first element of a tile of a tensor of so many columns of tiles.
+fn place(tile: u32, columns: usize, [height, width]: [usize; 2]) -> usize {
+    let tile = tile as usize;
+    (tile / columns * height * columns + tile % columns) * width
+}
+
+/// Writes a tile of `size` transposed; `stride` and `line` are the lengths of the rows they lie in.
+fn transposed(from: &[f32], stride: usize, size: [usize; 2], to: &mut [f32], line: usize) {
+    let [height, width] = size;
+    // Blocks of a line of memory: rows that lie a power of two apart push each other out of the
+    // cache, so that each line is read once.
+    const LINE: usize = 16;
+    let mut block = [[0.0; LINE]; LINE];
+    for top in (0..height).step_by(LINE) {
+        let rows = LINE.min(height - top);
+        for left in (0..width).step_by(LINE) {
+            let columns = LINE.min(width - left);
+            for (y, block) in block.iter_mut().take(rows).enumerate() {
+                let from = &from[(top + y) * stride + left..][..columns];
+                block[..columns].copy_from_slice(from);
+            }
+            for x in 0..columns {
+                let to = &mut to[(left + x) * line + top..][..rows];
+                let column = block.iter().map(|row| row[x]);
+                to.iter_mut()
+                    .zip(column)
+                    .for_each(|(to, value)| *to = value);
+            }
+        }
+    }
+}
+
+impl Sums {
+    fn terms(&self, tile: usize) -> &[Term] {
+        let start = tile.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.terms[start..self.ends[tile]]
+    }
+
+    fn gathered(&self, from: &TileTensor) -> Result<TileTensor> {
+        let tile @ [height, width] = from.tile();
+        let (own, columns) = (self.tiles[2], from.tiles()[2]);
+        let (values, stride) = (from.values(), columns * width);
+        TileTensor::build(self.tiles, tile, |to| {
+            for_each_chunk(to, own * height * width, |row, to| {
+                for column in 0..own {
+                    for term in self.terms(row * own + column) {
+                        let times = term.times;
+                        for (y, to) in to.chunks_mut(own * width).enumerate() {
+                            let to = &mut to[column * width..][..width];
+                            match term.tile {
+                                Part::Fill(value) => {
+                                    to.iter_mut().for_each(|to| *to += times * value);
+                                }
+                                Part::Tile(tile_number) => {
+                                    let start = place(tile_number, columns, tile) + y * stride;
+                                    let from = &values[start..][..width];
+                                    let pairs = to.iter_mut().zip(from);
+                                    pairs.for_each(|(to, &from)| *to += times * from);
+                                }
+                            }
+                        }
+                    }
+                }
+            });
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tensor whose elements are their own place, as NumPy's `arange`.
+    fn arange(tiles: [usize; 3], tile: [usize; 2]) -> TileTensor {
+        TileTensor::build(tiles, tile, |to| {
+            to.iter_mut().enumerate().for_each(|(i, v)| *v = i as f32);
+            Ok(())
+        })
+        .unwrap()
+    }
+
+    fn moved(from: &TileTensor, steps: &[&str]) -> TileTensor {
+        let table = Table::through(from.tiles(), &steps.join("; ")).unwrap();
+        Gather::of(table).gathered(from).unwrap()
+    }
+
+    /// The element of a row-major `[t, rows, columns]` of elements.
+    fn at(tensor: &TileTensor, z: usize, y: usize, x: usize) -> f32 {
+        let [_, rows, columns] = tensor.shape();
+        tensor.values()[(z * rows + y) * columns + x]
+    }
+
+    /// Each TM against its definition over elements: reshape, transpose and tile of NumPy.
+    #[test]
+    fn each_step_is_what_its_definition_says() {
+        let from = arange([2, 4, 6], [2, 3]);
+        let (rows, columns) = (8, 18);
+        type Definition = fn(usize, usize, usize) -> (usize, usize, usize);
+        let steps: [(&str, [usize; 3], Definition); 9] = [
+            ("broadcast_r 2", [2, 8, 6], |z, y, x| (z, y % 8, x)),
+            ("broadcast_c 3", [2, 4, 18], |z, y, x| (z, y, x % 18)),
+            ("broadcast_z 2", [4, 4, 6], |z, y, x| (z % 2, y, x)),
+            ("transpose", [2, 6, 4], |z, y, x| (z, x, y)),
+            ("hslice 3", [6, 4, 2], |z, y, x| (z / 3, y, z % 3 * 6 + x)),
+            ("vslice 2", [4, 2, 6], |z, y, x| (z / 2, z % 2 * 4 + y, x)),
+            ("hstack 2", [1, 4, 12], |z, y, x| {
+                (2 * z + x / 18, y, x % 18)
+            }),
+            ("vstack 0", [1, 8, 6], |z, y, x| (2 * z + y / 8, y % 8, x)),
+            ("unpad 1 2", [2, 3, 4], |z, y, x| (z, y, x)),
+        ];
+        for (step, tiles, definition) in steps {
+            let to = moved(&from, &[step]);
+            assert_eq!(to.tiles(), tiles, "{step}");
+            let [t, height, width] = to.shape();
+            for z in 0..t {
+                for y in 0..height {
+                    for x in 0..width {
+                        let (fz, fy, fx) = definition(z, y, x);
+                        let value = ((fz * rows + fy) * columns + fx) as f32;
+                        assert_eq!(at(&to, z, y, x), value, "{step} at {z} {y} {x}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// The numbers are NumPy's: `arange(48).reshape(3, 2, 8)`, its slices beside each other.
+    #[test]
+    fn slices_of_one_row_of_tiles_come_to_lie_beside_each_other() {
+        let from = arange([3, 1, 2], [2, 4]);
+        let to = moved(&from, &["hstack 3"]);
+        assert_eq!(to.tiles(), [1, 1, 6]);
+        let row = |z: usize, y: usize| (0..8).map(move |x| (16 * z + 8 * y + x) as f32);
+        let wanted: Vec<f32> = (0..2)
+            .flat_map(|y| (0..3).flat_map(move |z| row(z, y)))
+            .collect();
+        assert_eq!(to.values(), wanted);
+    }
+
+    #[test]
+    fn a_pad_fills_and_steps_follow_each_other() {
+        let from = arange([1, 1, 2], [1, 2]);
+        let to = moved(&from, &["pad 1 1 7.5", "transpose"]);
+        assert_eq!((to.tiles(), to.tile()), ([1, 3, 2], [2, 1]));
+        let pad = 7.5;
+        let wanted = [0.0, pad, 1.0, pad, 2.0, pad, 3.0, pad, pad, pad, pad, pad];
+        assert_eq!(to.values(), wanted);
+        let back = moved(&arange([2, 4, 6], [2, 2]), &["hslice 3", "hstack 3"]);
+        assert_eq!(back.values(), arange([2, 4, 6], [2, 2]).values());
+    }
+}

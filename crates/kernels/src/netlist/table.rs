@@ -1,0 +1,251 @@
+//! Where each tile of a tensor comes from on its way from its maker to an op (facts 4).
+
+use super::attributes::wrong;
+use super::tensor::wrong_shape;
+use tenon_base::{Error, ErrorKind, Result};
+
+/// Most tiles of a table; a netlist that asks for more has a broadcast too many.
+const MAX_TILES: usize = 1 << 24;
+
+/// The number that stands for the first fill; the next is one less.
+const FILLS: u32 = u32::MAX;
+
+/// For each tile of the result the tile it comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Table {
+    tiles: [usize; 3],
+    /// The tensor that is moved: its slices, rows and columns of tiles.
+    from: [usize; 3],
+    /// Numbers of tiles; from [`FILLS`] on downwards those of fills.
+    sources: Vec<u32>,
+    /// What padded tiles hold.
+    fills: Vec<f32>,
+    /// Whether each tile is transposed: an odd number of transposes.
+    flipped: bool,
+    /// Whether a tile may come more than once.
+    repeats: bool,
+}
+
+impl Table {
+    /// All tiles of a tensor where they are.
+    pub(super) fn new(tiles: [usize; 3]) -> Result<Self> {
+        let count = checked(tiles)?;
+        Ok(Self {
+            tiles,
+            from: tiles,
+            sources: (0..count as u32).collect(),
+            fills: Vec::new(),
+            flipped: false,
+            repeats: false,
+        })
+    }
+
+    /// The tiles of a tensor after steps in words, one after the other.
+    pub(super) fn through(tiles: [usize; 3], steps: &str) -> Result<Self> {
+        let mut table = Self::new(tiles)?;
+        for step in steps.split(';') {
+            table.apply(step.trim())?;
+        }
+        Ok(table)
+    }
+
+    pub(super) fn tiles(&self) -> [usize; 3] {
+        self.tiles
+    }
+
+    /// The tiles of the tensor that is moved.
+    pub(super) fn from(&self) -> [usize; 3] {
+        self.from
+    }
+
+    /// In the order of the result.
+    pub(super) fn sources(&self) -> &[u32] {
+        &self.sources
+    }
+
+    pub(super) fn flipped(&self) -> bool {
+        self.flipped
+    }
+
+    pub(super) fn repeats(&self) -> bool {
+        self.repeats
+    }
+
+    /// Where a tile comes from.
+    pub(super) fn at(&self, z: usize, r: usize, c: usize) -> u32 {
+        let [_, rows, columns] = self.tiles;
+        self.sources[(z * rows + r) * columns + c]
+    }
+
+    /// What the tile holds that a number stands for, where that is none of the tensor's.
+    pub(super) fn fill(&self, source: u32) -> Option<f32> {
+        self.fills.get((FILLS - source) as usize).copied()
+    }
+
+    /// The slices, rows and columns of those numbers.
+    pub(super) fn picked(&self, [zs, rows, columns]: [&[usize]; 3]) -> Result<Self> {
+        let mut picked = self.clone();
+        let tiles = [zs.len(), rows.len(), columns.len()];
+        picked.map(tiles, |z, r, c| Some([zs[z], rows[r], columns[c]]), 0)?;
+        Ok(picked)
+    }
+
+    /// The first slices, of which there are at least as many.
+    pub(super) fn first_slices(&self, count: usize) -> Result<Self> {
+        let [t, rows, columns] = self.tiles;
+        if count > t {
+            return Err(wrong_shape("too few slices").expected(count).found(t));
+        }
+        let mut first = self.clone();
+        first.map([count, rows, columns], |z, r, c| Some([z, r, c]), 0)?;
+        Ok(first)
+    }
+
+    /// The same with every tile looked up at another place.
+    fn map(
+        &mut self,
+        tiles: [usize; 3],
+        from: impl Fn(usize, usize, usize) -> Option<[usize; 3]>,
+        fill: u32,
+    ) -> Result<()> {
+        let mut sources = Vec::with_capacity(checked(tiles)?);
+        for z in 0..tiles[0] {
+            for r in 0..tiles[1] {
+                for c in 0..tiles[2] {
+                    sources.push(match from(z, r, c) {
+                        Some([z, r, c]) => self.at(z, r, c),
+                        None => fill,
+                    });
+                }
+            }
+        }
+        (self.tiles, self.sources) = (tiles, sources);
+        Ok(())
+    }
+
+    /// Applies one step in words.
+    pub(super) fn apply(&mut self, step: &str) -> Result<()> {
+        let mut words = step.split_whitespace();
+        let name = words.next().unwrap_or("");
+        let arguments: Vec<&str> = words.collect();
+        let bad = || wrong("steps", "a step and its numbers").found(format_args!("'{step}'"));
+        let size = |index: usize| -> Result<usize> {
+            let text = arguments.get(index).copied().ok_or_else(bad)?;
+            text.parse().map_err(|_| bad())
+        };
+        let [t, rows, columns] = self.tiles;
+        let parts = |whole: usize, n: usize| match n > 0 && whole.is_multiple_of(n) {
+            true => Ok(whole / n),
+            false => Err(wrong_shape(format!(
+                "{whole} does not fall into {n} equal parts"
+            ))),
+        };
+        let times = |a: usize, b: usize| a.checked_mul(b).ok_or_else(too_many);
+        match name {
+            "" => Ok(()),
+            "broadcast_r" => {
+                let all = times(rows, size(0)?)?;
+                self.repeats |= all > rows;
+                self.map([t, all, columns], |z, r, c| Some([z, r % rows, c]), 0)
+            }
+            "broadcast_c" => {
+                let all = times(columns, size(0)?)?;
+                self.repeats |= all > columns;
+                self.map([t, rows, all], |z, r, c| Some([z, r, c % columns]), 0)
+            }
+            "broadcast_z" => {
+                let all = times(t, size(0)?)?;
+                self.repeats |= all > t;
+                self.map([all, rows, columns], |z, r, c| Some([z % t, r, c]), 0)
+            }
+            "transpose" => {
+                self.flipped = !self.flipped;
+                self.map([t, columns, rows], |z, r, c| Some([z, c, r]), 0)
+            }
+            "hslice" => {
+                let n = size(0)?;
+                let part = parts(columns, n)?;
+                let from = |z: usize, r, c| Some([z / n, r, z % n * part + c]);
+                self.map([times(t, n)?, rows, part], from, 0)
+            }
+            "vslice" => {
+                let n = size(0)?;
+                let part = parts(rows, n)?;
+                let from = |z: usize, r, c| Some([z / n, z % n * part + r, c]);
+                self.map([times(t, n)?, part, columns], from, 0)
+            }
+            "hstack" => {
+                let n = stack(size(0)?, t);
+                let (left, all) = (parts(t, n)?, times(columns, n)?);
+                let from = |z, r, c: usize| Some([z * n + c / columns, r, c % columns]);
+                self.map([left, rows, all], from, 0)
+            }
+            "vstack" => {
+                let n = stack(size(0)?, t);
+                let (left, all) = (parts(t, n)?, times(rows, n)?);
+                let from = |z, r: usize, c| Some([z * n + r / rows, r % rows, c]);
+                self.map([left, all, columns], from, 0)
+            }
+            "unpad" => {
+                let (r, c) = (size(0)?, size(1)?);
+                if r >= rows || c >= columns {
+                    return Err(wrong_shape("nothing is left after an unpad"));
+                }
+                self.map([t, rows - r, columns - c], |z, r, c| Some([z, r, c]), 0)
+            }
+            "pad" => {
+                let value = arguments.get(2).and_then(|text| text.parse().ok());
+                let fill = FILLS - self.fills.len() as u32;
+                self.fills.push(value.ok_or_else(bad)?);
+                self.repeats = true;
+                let all = [
+                    t,
+                    rows.checked_add(size(0)?).ok_or_else(too_many)?,
+                    columns.checked_add(size(1)?).ok_or_else(too_many)?,
+                ];
+                let from = |z, r, c| (r < rows && c < columns).then_some([z, r, c]);
+                self.map(all, from, fill)
+            }
+            _ => Err(bad()),
+        }
+    }
+}
+
+/// A stack of 0 takes all slices (facts 4).
+fn stack(n: usize, slices: usize) -> usize {
+    if n == 0 { slices } else { n }
+}
+
+fn checked(tiles: [usize; 3]) -> Result<usize> {
+    let count = tiles.iter().try_fold(1usize, |all, &n| all.checked_mul(n));
+    count
+        .filter(|&count| count <= MAX_TILES)
+        .ok_or_else(too_many)
+}
+
+fn too_many() -> Error {
+    Error::new(ErrorKind::OutOfMemory, "TMs make too many tiles")
+        .expected(format_args!("at most {MAX_TILES}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_steps_are_errors() {
+        for step in [
+            "hslice 4",
+            "hslice 0",
+            "fly",
+            "broadcast_r",
+            "unpad 4 0",
+            "broadcast_r 99999999999",
+        ] {
+            assert!(
+                Table::new([1, 4, 6]).unwrap().apply(step).is_err(),
+                "{step}"
+            );
+        }
+    }
+}
