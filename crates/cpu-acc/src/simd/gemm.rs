@@ -122,6 +122,7 @@ impl<R: Rows> VectorOp for Start<'_, R> {
                 tiles,
                 tile: 0..tiles.count,
                 panel: 0..panels.count(),
+                after: None,
             };
             return part.eval(simd);
         }
@@ -137,14 +138,17 @@ impl<R: Rows> VectorOp for Start<'_, R> {
         let (whole, level) = (self.whole, self.level);
         pool::for_each(by_tile * by_pair, |piece| {
             let tile = share(tiles.count, by_tile, piece % by_tile);
-            let pair = share(pairs, by_pair, piece / by_tile);
-            let panel = pair.start * S::TILE_PANELS
-                ..(pair.end * S::TILE_PANELS).min(whole.product.panels.count());
+            let first =
+                |piece: usize| share(pairs, by_pair, piece / by_tile).start * S::TILE_PANELS;
+            let end = share(pairs, by_pair, piece / by_tile).end * S::TILE_PANELS;
+            // The threads take the pieces in turn, more or less.
+            let next = piece + threads;
             level.run(Part {
                 whole,
                 tiles,
                 tile,
-                panel,
+                panel: first(piece)..end.min(whole.product.panels.count()),
+                after: (next < by_tile * by_pair).then(|| first(next)),
             });
         });
     }
@@ -178,6 +182,18 @@ struct Part<'a, R> {
     tiles: Cut,
     tile: Range<usize>,
     panel: Range<usize>,
+    /// The first panel of the part that this thread is likely to compute next.
+    after: Option<usize>,
+}
+
+/// Where in B what is wanted next begins.
+#[derive(Clone, Copy)]
+struct Ahead {
+    panel: usize,
+    /// Numbers from the start of each panel.
+    offset: usize,
+    /// Lines of each panel.
+    lines: usize,
 }
 
 /// A part of the sum: some taps and of each a range of its depth.
@@ -185,6 +201,18 @@ struct Part<'a, R> {
 struct Section {
     taps: Range<usize>,
     depth: Range<usize>,
+}
+
+impl Section {
+    /// The first line of each panel, where taps are of `depth` lines.
+    fn first(&self, depth: usize) -> usize {
+        self.taps.start * depth + self.depth.start
+    }
+
+    /// Lines of each panel.
+    fn lines(&self) -> usize {
+        self.taps.len() * self.depth.len()
+    }
 }
 
 /// The sum over taps and depth, cut in sections short enough for the cache.
@@ -249,7 +277,13 @@ impl<R: Rows> VectorOp for Part<'_, R> {
                 first: index == 0,
                 last: index + 1 == sections.count(),
             };
-            self.section(simd, &sections.section(index), ends, &mut table);
+            let next = match ends.last {
+                false => Some(self.ahead(&sections.section(index + 1), self.panel.start)),
+                true => self
+                    .after
+                    .map(|panel| self.ahead(&sections.section(0), panel)),
+            };
+            self.section(simd, &sections.section(index), ends, next, &mut table);
         }
     }
 }
@@ -262,17 +296,26 @@ struct Ends {
 }
 
 impl<R: Rows> Part<'_, R> {
-    /// Adds one section of the sum to all tiles of the part.
+    /// A section of the panels from one on.
+    fn ahead(&self, section: &Section, panel: usize) -> Ahead {
+        Ahead {
+            panel,
+            offset: section.first(self.whole.a.depth()) * WIDTH,
+            lines: section.lines(),
+        }
+    }
+
+    /// Adds one section of the sum to all tiles of the part; `next` is what comes after it.
     #[inline(always)]
     fn section<S: Simd>(
         &self,
         simd: S,
         section: &Section,
         ends: Ends,
+        next: Option<Ahead>,
         table: &mut [RowPointers; MAX_TAPS],
     ) {
-        let section_depth = section.taps.len() * section.depth.len();
-        let panel_bytes = section_depth.max(1) * WIDTH * size_of::<f32>();
+        let panel_bytes = section.lines().max(1) * WIDTH * size_of::<f32>();
         let apart = self.whole.product.panels.depth() * WIDTH * size_of::<f32>();
         let most = match apart.is_multiple_of(WAY_BYTES) {
             true => ALIKE_PANELS,
@@ -283,6 +326,10 @@ impl<R: Rows> Part<'_, R> {
         let mut start = self.panel.start;
         while start < self.panel.end {
             let panels = start..(start + group).min(self.panel.end);
+            let ahead = match panels.end < self.panel.end {
+                true => Some(self.ahead(section, panels.end)),
+                false => next,
+            };
             for (index, tile) in self.tile.clone().enumerate() {
                 let rows = share(self.tiles.rows, self.tiles.count, tile);
                 let taps = section.taps.len();
@@ -293,7 +340,14 @@ impl<R: Rows> Part<'_, R> {
                     &mut table[..taps],
                 );
                 let table = &table[..taps];
-                self.row_of_tiles::<S>(section, rows.clone(), panels.clone(), index, ends, table);
+                self.row_of_tiles::<S>(
+                    section,
+                    rows.clone(),
+                    panels.clone(),
+                    (index, ahead),
+                    ends,
+                    table,
+                );
                 if let (true, Some(curve)) = (ends.last, self.whole.product.curve) {
                     self.bend(simd, curve, rows, panels.clone());
                 }
@@ -327,7 +381,7 @@ impl<R: Rows> Part<'_, R> {
         section: &Section,
         rows: Range<usize>,
         panels: Range<usize>,
-        index: usize,
+        (index, ahead): (usize, Option<Ahead>),
         ends: Ends,
         table: &[RowPointers],
     ) {
@@ -339,8 +393,7 @@ impl<R: Rows> Part<'_, R> {
         } = *self.whole;
         let all = &product.panels;
         let panel_stride = all.depth() * WIDTH;
-        let offset = (section.taps.start * a.depth() + section.depth.start) * WIDTH;
-        let lines = section.taps.len() * section.depth.len();
+        let offset = section.first(a.depth()) * WIDTH;
         let tiles = self.tile.len();
         let mut panel = panels.start;
         while panel < panels.end {
@@ -348,10 +401,16 @@ impl<R: Rows> Part<'_, R> {
             let column = panel * WIDTH;
             let at = rows.start * stride + column;
             let numbers = all.numbers().as_ptr();
-            // The next group's panels come into the cache while this one's are used, each tile
+            // What comes next comes into the cache while this group's panels are used, each tile
             // fetching its share.
-            let (from, to) = (index * lines / tiles, (index + 1) * lines / tiles);
-            let next = panel + panels.len();
+            let within = panel - panels.start;
+            let next = ahead.filter(|ahead| ahead.panel + within < all.count());
+            let (ahead, ahead_lines) = next.map_or((std::ptr::null(), 0), |next| {
+                let share = |index: usize| index * next.lines / tiles;
+                let first = (next.panel + within) * panel_stride + next.offset;
+                let from = numbers.wrapping_add(first + share(index) * WIDTH);
+                (from, share(index + 1) - share(index))
+            });
             let tile = Tile {
                 rows: table,
                 depth: section.depth.len(),
@@ -372,9 +431,9 @@ impl<R: Rows> Part<'_, R> {
                 high: product.limits[1],
                 first: ends.first,
                 last: ends.last,
-                ahead: numbers.wrapping_add(next * panel_stride + offset + from * WIDTH),
+                ahead,
                 ahead_stride: panel_stride,
-                ahead_lines: if next < self.panel.end { to - from } else { 0 },
+                ahead_lines,
             };
             // SAFETY: the CPU has the instructions of `S`, whose code this is. `point` made the
             // rows valid for the section; `Panels` holds `depth` rows in each panel; `multiply`
