@@ -6,7 +6,9 @@ use super::{NumericMode, Scope, error_at};
 use std::collections::HashMap;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_bef::{Function, FunctionBuilder, FunctionKind, KernelLocation, RegisterId};
-use tenon_netlist::{DataFormat, Graph, Input, Op, Queue, QueueKind, Span, TileShape};
+use tenon_netlist::{
+    AttributeKey, DataFormat, Graph, Input, Op, Queue, QueueKind, Span, TileShape, Tm,
+};
 
 pub(super) const MACHINE: &str = "!netlist.machine";
 pub(super) const TENSOR: &str = "!netlist.tensor";
@@ -129,15 +131,15 @@ impl<'n> EpochBuilder<'n> {
     }
 
     fn op(&mut self, op: &'n Op) -> Result<()> {
-        let mut inputs = Vec::with_capacity(op.inputs.len());
+        let mut inputs: Vec<Value> = Vec::with_capacity(op.inputs.len());
         for (index, input) in op.inputs.iter().enumerate() {
             let value = self.value(input)?;
-            let is_factor = index < 2 && super::ops::is_product(op);
-            let value = match is_factor {
-                true => self.factor(op, input, value)?,
-                false => self.arriving(op, input, value)?,
+            let arrived = match (super::ops::is_product(op), index, &inputs[..]) {
+                (true, 0 | 1, _) => self.factor(op, input, value)?,
+                (true, 2, [a, ..]) => self.third(op, input, value, a.tiles[1])?,
+                _ => self.arriving(op, input, value)?,
             };
-            inputs.push(value);
+            inputs.push(arrived);
         }
         let mut value = self.compute(op, &inputs)?;
         if op.gradient_op.is_some_and(|gradient| gradient.value) {
@@ -194,6 +196,28 @@ impl<'n> EpochBuilder<'n> {
             }),
             ..value
         })
+    }
+
+    /// The third input of a product of so many rows of tiles. Of a bias whose one row of tiles is
+    /// broadcast that row will do.
+    fn third(&mut self, op: &Op, input: &Input, value: Value, rows: usize) -> Result<Value> {
+        let is_bias = op.attributes.is(AttributeKey::Bias) && !super::ops::is_integer(op);
+        let broadcast = |tm: &Tm| matches!(tm, Tm::BroadcastRows(_));
+        if let Some((last, before)) = input.tms.split_last()
+            && is_bias
+            && broadcast(&last.value)
+            && input.pad.is_none()
+        {
+            let row = Input {
+                tms: before.to_vec(),
+                ..input.clone()
+            };
+            let whole = self.after(input, &value)?;
+            if whole[1] == rows && self.after(&row, &value)?[..2] == [1, 1] {
+                return self.arriving(op, &row, value);
+            }
+        }
+        self.arriving(op, input, value)
     }
 
     /// Where golden rounds inputs (facts 5.6), and everywhere in `formats`.

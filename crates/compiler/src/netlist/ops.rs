@@ -114,13 +114,9 @@ impl EpochBuilder<'_> {
         };
         let attributes = &op.attributes;
         let count = |key| usize::try_from(attributes.integer(key)).unwrap_or(0);
-        let integer = matches!(
-            op.inputs.first().map(|input| input.df.value),
-            Some(DataFormat::Int8 | DataFormat::UInt8 | DataFormat::Int32)
-        );
         let mut given: Dictionary = vec![
             ("m_k".into(), size(count(AttributeKey::MK))),
-            ("integer".into(), Attribute::I1(integer)),
+            ("integer".into(), Attribute::I1(is_integer(op))),
         ];
         let switches = [
             ("bias", AttributeKey::Bias),
@@ -335,6 +331,13 @@ pub(super) fn scale(kind: OpKind, attributes: &Attributes) -> Dictionary {
 /// Whether an op is a product of dense matrices.
 pub(super) fn is_product(op: &Op) -> bool {
     op.kind.value == OpKind::Matmul && !op.attributes.is(AttributeKey::Identity)
+}
+
+/// Whether a product is one of integers.
+pub(super) fn is_integer(op: &Op) -> bool {
+    let format = op.inputs.first().map(|input| input.df.value);
+    use DataFormat::{Int8, Int32, UInt8};
+    matches!(format, Some(Int8 | UInt8 | Int32))
 }
 
 /// How the two tensors of a product come to it, and which of them come again.

@@ -62,7 +62,9 @@ impl Operator {
         let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |bound: &Arc<Bound>| {
             let types = bound.inputs.iter().zip(inputs);
-            bound.output == output && types.into_iter().all(|(ty, input)| ty == input.ty())
+            bound.output == output
+                && bound.inputs.len() == inputs.len()
+                && types.into_iter().all(|(ty, input)| ty == input.ty())
         };
         if let Some(known) = bound.as_ref().filter(|bound| fits(bound)) {
             return Ok(known.clone());
@@ -176,12 +178,12 @@ struct Weights {
 }
 
 impl Product {
-    /// `constant` tells that the second is the same in most runs.
-    pub(super) fn new(site: &Site<'_>, turned: bool, constant: bool) -> Result<Self> {
-        let operator = match turned {
+    /// `turned` and `constant` are about the second factor, `bias` tells whether there may be one.
+    pub(super) fn new(site: &Site<'_>, turned: bool, constant: bool, bias: bool) -> Result<Self> {
+        let operator = match turned || bias {
             false => Operator::new(site, "MatMul", Attributes::new())?,
             true => {
-                let turned = attribute("trans_b", Attribute::Int(1));
+                let turned = attribute("trans_b", Attribute::Int(turned.into()));
                 Operator::new(site, "tenon.MatMul", turned)?
             }
         };
@@ -195,7 +197,7 @@ impl Product {
     /// The workload with `b` prepared for it; `None` where it does not come again.
     fn prepared(
         &self,
-        a: &TileTensor,
+        inputs: &[&Tensor],
         b: &TileTensor,
         output: &TensorType,
     ) -> Result<Option<Arc<Bound>>> {
@@ -210,21 +212,28 @@ impl Product {
             };
             return Ok(None);
         }
-        let fits =
-            |bound: &&Arc<Bound>| bound.output == *output && bound.inputs[0] == *a.data().ty();
+        let fits = |bound: &&Arc<Bound>| {
+            let others = bound.inputs.len() == inputs.len();
+            bound.output == *output && bound.inputs[0] == *inputs[0].ty() && others
+        };
         if let Some(bound) = weights.bound.as_ref().filter(fits) {
             return Ok(Some(bound.clone()));
         }
-        let inputs = [a.data(), b.data()];
-        let bound = Arc::new(self.operator.bind(&inputs, output.clone(), Some(1))?);
+        let bound = Arc::new(self.operator.bind(inputs, output.clone(), Some(1))?);
         weights.bound = Some(bound.clone());
         Ok(Some(bound))
     }
 
-    /// `a` times `b`, slice by slice; one slice is taken for all of the other. Where the width of a
+    /// `a` times `b`, slice by slice; one slice is taken for all of the other. A bias has a number
+    /// for each column. Where the width of a
     /// tile of `a` is not the height of one of `b`, the larger is cut: its tiles are filled up with
     /// zeros in the original.
-    pub(super) fn run(&self, a: &TileTensor, b: &TileTensor) -> Result<TileTensor> {
+    pub(super) fn run(
+        &self,
+        a: &TileTensor,
+        b: &TileTensor,
+        bias: Option<&Tensor>,
+    ) -> Result<TileTensor> {
         let ([a_t, rows, depth], [b_t, second, third]) = (a.tiles(), b.tiles());
         let ([height, inner], [first_side, second_side]) = (a.tile(), b.tile());
         let (b_depth, columns, b_inner, width) = match self.turned {
@@ -237,21 +246,22 @@ impl Product {
                 .found(b.describe()));
         }
         if inner > b_inner {
-            return self.run(&super::moves::resized(a, [height, b_inner])?, b);
+            return self.run(&super::moves::resized(a, [height, b_inner])?, b, bias);
         }
         if inner < b_inner {
             let cut = match self.turned {
                 false => [inner, width],
                 true => [width, inner],
             };
-            return self.run(a, &super::moves::resized(b, cut)?);
+            return self.run(a, &super::moves::resized(b, cut)?, bias);
         }
         let (tiles, tile) = ([a_t.max(b_t), rows, columns], [height, width]);
         let shape = [tiles[0], rows * height, columns * width];
         let output = TensorType::new(DataType::F32, shape)?;
-        let made = match self.prepared(a, b, &output)? {
-            Some(bound) => self.operator.run_bound(&bound, &[a.data(), b.data()])?,
-            None => self.operator.run(&[a.data(), b.data()], output)?,
+        let inputs: Vec<&Tensor> = [a.data(), b.data()].into_iter().chain(bias).collect();
+        let made = match self.prepared(&inputs, b, &output)? {
+            Some(bound) => self.operator.run_bound(&bound, &inputs)?,
+            None => self.operator.run(&inputs, output)?,
         };
         TileTensor::from_tensor(tiles, tile, &made)
     }

@@ -153,6 +153,17 @@ impl Factors {
         self.turned
     }
 
+    /// The width of a tile of the product, of the second as it comes.
+    pub(super) fn width(&self, b: &TileTensor) -> usize {
+        let [height, width] = b.tile();
+        if self.turned { height } else { width }
+    }
+
+    /// Whether nothing is left out of the product of the two.
+    pub(super) fn is_whole(&self) -> bool {
+        self.whole.lies()
+    }
+
     /// The product as it is wanted, of that of the two.
     pub(super) fn whole(&self, product: &TileTensor) -> Result<TileTensor> {
         self.whole.gathered(product)

@@ -104,6 +104,11 @@ impl Gather {
         }
     }
 
+    /// Whether the tiles lie together already.
+    pub(super) fn lies(&self) -> bool {
+        matches!(self.how, How::Lie { .. })
+    }
+
     /// The tensor made of those tiles of `from`.
     pub(super) fn gathered(&self, from: &TileTensor) -> Result<TileTensor> {
         if from.tiles() != self.from {

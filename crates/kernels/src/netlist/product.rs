@@ -13,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
 use tenon_netlist::DataFormat;
+use tenon_tensor::{DataType, Tensor, TensorType};
 
 pub(super) fn kernels() -> Vec<KernelDef> {
     vec![
@@ -75,12 +76,27 @@ impl Finish {
         })
     }
 
-    /// The tensors after the two that are multiplied: bias, then scale.
-    fn apply(&self, mut product: TileTensor, mut rest: &[&TileTensor]) -> Result<TileTensor> {
-        if self.bias {
-            let (bias, more) = rest.split_first().ok_or_else(|| wrong_shape("no bias"))?;
+    /// Of the tensors after the two that are multiplied the bias, and those after it.
+    fn split<'a>(
+        &self,
+        rest: &'a [&'a TileTensor],
+    ) -> Result<(Option<&'a TileTensor>, &'a [&'a TileTensor])> {
+        match (self.bias, rest) {
+            (false, _) => Ok((None, rest)),
+            (true, [bias, more @ ..]) => Ok((Some(bias), more)),
+            (true, []) => Err(wrong_shape("no bias")),
+        }
+    }
+
+    /// Bias, then scale, which is the next tensor, then the curve.
+    fn apply(
+        &self,
+        mut product: TileTensor,
+        bias: Option<&TileTensor>,
+        rest: &[&TileTensor],
+    ) -> Result<TileTensor> {
+        if let Some(bias) = bias {
             product = biased(&product, bias, self.integer)?;
-            rest = more;
         }
         if let Some(scale) = self.scale {
             let by = rest.first().ok_or_else(|| wrong_shape("no scale"))?;
@@ -97,20 +113,25 @@ impl Finish {
     }
 }
 
-/// Row 0 of each tile of the bias is added to all rows of the tile; integers are added one by one
-/// (facts 3.1).
+/// Row 0 of each tile of the bias is added to all rows of the tile, of a bias of one row of tiles to
+/// all rows; integers are added one by one (facts 3.1).
 pub(super) fn biased(product: &TileTensor, bias: &TileTensor, integer: bool) -> Result<TileTensor> {
     let bias = &resized(bias, product.tile())?;
     if integer {
         return zip(product, bias, |a, b| a + b);
     }
-    same_shape(product, bias)?;
+    let columns = product.tiles()[2];
+    let is_one = bias.tiles() == [1, 1, columns];
+    if !is_one {
+        same_shape(product, bias)?;
+    }
     let (height, line) = (product.tile()[0], product.shape()[2]);
     let (values, bias) = (product.values(), bias.values());
     TileTensor::build_whole(product.tiles(), product.tile(), |to| {
         for_each_chunk(to, line, |y, to| {
             let values = &values[y * line..][..line];
-            let bias = &bias[(y - y % height) * line..][..line];
+            let row = if is_one { 0 } else { y - y % height };
+            let bias = &bias[row * line..][..line];
             let pairs = values.iter().zip(bias);
             to.iter_mut()
                 .zip(pairs)
@@ -118,6 +139,17 @@ pub(super) fn biased(product: &TileTensor, bias: &TileTensor, integer: bool) -> 
         });
         Ok(())
     })
+}
+
+/// The numbers for each column of a bias of one row of tiles, as it is added to a product of tiles
+/// of that width.
+fn line(bias: &TileTensor, width: usize) -> Result<Option<Tensor>> {
+    if bias.tiles()[..2] != [1, 1] || bias.tile()[1] != width {
+        return Ok(None);
+    }
+    let ty = TensorType::new(DataType::F32, [bias.shape()[2]])?;
+    let bytes = bias.data().buffer().slice(0..ty.bytes());
+    bytes.map(|bytes| Tensor::new(ty, bytes)).transpose()
 }
 
 /// The formats of what a product spills, where numbers are rounded between ops.
@@ -154,7 +186,7 @@ type Kept = (TileTensor, TileTensor);
 
 impl Multiply {
     /// `z` slices of both become one with the depth of all of them.
-    fn new(site: &Site<'_>, z: usize, stepwise: bool) -> Result<Self> {
+    fn new(site: &Site<'_>, z: usize, stepwise: bool, bias: bool) -> Result<Self> {
         let attributes = site.attributes();
         let way = |tiles: &str, steps: &str| {
             Table::through(sizes(attributes, tiles)?, text_or_empty(attributes, steps)?)
@@ -173,7 +205,7 @@ impl Multiply {
             flag(attributes, "constant_1")?,
         ];
         Ok(Self {
-            product: Product::new(site, factors.turned(), constants[1])?,
+            product: Product::new(site, factors.turned(), constants[1], bias)?,
             factors,
             kept: constants.map(|constant| constant.then(Mutex::default)),
         })
@@ -215,20 +247,31 @@ fn bind_matmul(site: &Site<'_>) -> Result<Compute> {
     let blocks = size_or(site.attributes(), "m_k", 1)?.max(1);
     let formats = Formats::read(site)?;
     let together = if formats.is_some() { 1 } else { z };
-    let multiply = Multiply::new(site, together, formats.is_some())?;
+    let joins = formats.is_none() && finish.bias && !finish.integer;
+    let multiply = Multiply::new(site, together, formats.is_some(), joins)?;
+    let joins = joins && multiply.factors.is_whole();
     Ok(Box::new(move |operands| {
         let [a, b, rest @ ..] = operands else {
             return Err(wrong_shape("a product of fewer than two operands"));
         };
+        let (mut bias, rest) = finish.split(rest)?;
         let made = match formats {
-            None => multiply.run([a, b], Product::run)?,
+            None => {
+                // A bias for each column is added while the product is made.
+                let line = match bias.filter(|_| joins) {
+                    Some(bias) => line(bias, multiply.factors.width(b))?,
+                    None => None,
+                };
+                bias = bias.filter(|_| line.is_none());
+                multiply.run([a, b], |product, a, b| product.run(a, b, line.as_ref()))?
+            }
             Some(formats) => {
                 let spilled =
                     |product: &Product, a: &_, b: &_| spilled(product, a, b, blocks, formats);
                 summed(&multiply.run([a, b], spilled)?, z)?
             }
         };
-        finish.apply(made, rest)
+        finish.apply(made, bias, rest)
     }))
 }
 
@@ -243,14 +286,14 @@ fn spilled(
 ) -> Result<TileTensor> {
     let depth = a.tiles()[2];
     if blocks == 1 || !depth.is_multiple_of(blocks) || b.tiles()[1] != depth {
-        return rounded(&product.run(a, b)?, formats.accumulate);
+        return rounded(&product.run(a, b, None)?, formats.accumulate);
     }
     let part = depth / blocks;
     let mut sum: Option<TileTensor> = None;
     for block in 0..blocks {
         let a = columns_of(a, block * part, part)?;
         let b = rows_of(b, block * part, part)?;
-        let mut partial = product.run(&a, &b)?;
+        let mut partial = product.run(&a, &b, None)?;
         if let Some(sum) = sum {
             let spilled = rounded(&sum, formats.intermediate)?;
             partial = zip(&partial, &spilled, |a, b| a + b)?;
@@ -319,13 +362,14 @@ fn summed(from: &TileTensor, z: usize) -> Result<TileTensor> {
 }
 
 fn bind_depthwise(site: &Site<'_>) -> Result<Compute> {
-    let product = Product::new(site, false, false)?;
+    let product = Product::new(site, false, false, false)?;
     let finish = Finish::read(site)?;
     Ok(Box::new(move |operands| {
         let [a, b, rest @ ..] = operands else {
             return Err(wrong_shape("a product of fewer than two operands"));
         };
-        finish.apply(depthwise(&product, a, b)?, rest)
+        let (bias, rest) = finish.split(rest)?;
+        finish.apply(depthwise(&product, a, b)?, bias, rest)
     }))
 }
 
@@ -354,7 +398,7 @@ fn depthwise(product: &Product, a: &TileTensor, w: &TileTensor) -> Result<TileTe
             Ok(())
         })?;
         let right = columns_of(&w.part(0, [t, blocks, columns])?, column, 1)?;
-        parts.push(product.run(&left, &right)?);
+        parts.push(product.run(&left, &right, None)?);
     }
     let width = weights_tile[1];
     TileTensor::build([t, rows, columns], [tile[0], width], |to| {

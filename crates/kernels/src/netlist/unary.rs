@@ -167,8 +167,8 @@ fn reciprocal(x: f32) -> f32 {
 /// Half of the derivative of gelu's tanh form and half of the exact one's, as the original has it:
 /// `(1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 + x exp(-x^2 / 2) / sqrt(2 pi)` (facts 3.1).
 fn gelu_derivative(a: &TileTensor, exp: &Elementwise, tanh: &Elementwise) -> Result<TileTensor> {
-    const ROOT: f32 = 0.797_884_56;
-    const DENSITY: f32 = 0.398_942_28;
+    const ROOT: f32 = 0.797_884_6;
+    const DENSITY: f32 = 0.398_942_3;
     let tanh = tanh.run(&map(a, |x| ROOT * (x + 0.044715 * x * x * x))?)?;
     let exp = exp.run(&map(a, |x| -0.5 * x * x)?)?;
     let part = zip(a, &exp, |x, exp| x * DENSITY * exp)?;
