@@ -238,6 +238,9 @@ fn large_products_use_all_threads() {
         (300, 128, 200, true),
         (3, 900, 1200, true),
         (64, 200, 500, false),
+        // Rows that share their places in the cache, of more tiles than are copied at a time.
+        (150, 1024, 100, true),
+        (29, 3072, 260, false),
     ] {
         let (a, b) = (
             random.numbers(rows * depth),

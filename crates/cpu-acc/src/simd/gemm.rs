@@ -1,21 +1,16 @@
 //! The matrix product: tiles of the output computed by the micro-kernels, in an order that keeps the
 //! panels of B near, on as many threads as the work is worth.
 
+use super::copies::{Copies, places_come_again};
 use super::disjoint::MatrixMut;
 use super::math::{Curve, curve_in_place};
-use super::rows::{MAX_DEPTH, Rows};
+use super::rows::Rows;
+use super::sections::{MAX_TAPS, Section, Sections, share};
 use super::tile::{MAX_ROWS, RowPointers, Tile};
 use super::{Level, Simd, VectorOp};
 use crate::panels::{Panels, WIDTH};
 use std::ops::Range;
 use tenon_base::pool;
-
-/// Taps in one part of the sum.
-const MAX_TAPS: usize = 32;
-
-/// Depth of one part of the sum: two panels of it stay in the second level cache, beside the rows.
-const PART_DEPTH: usize = 768;
-const _: () = assert!(PART_DEPTH <= MAX_DEPTH);
 
 /// Bytes of the panels that stay in the second level cache while all rows pass.
 const GROUP_BYTES: usize = 256 << 10;
@@ -23,6 +18,9 @@ const GROUP_BYTES: usize = 256 << 10;
 /// Bytes of one of the 16 ways of the second level cache: what lies a multiple of it apart shares
 /// its places.
 const WAY_BYTES: usize = 64 << 10;
+
+/// Panels from which on rows pass often enough to be copied.
+const OFTEN: usize = 4;
 
 /// Panels that stay where they share their places: as many of the next group come beside them.
 const ALIKE_PANELS: usize = 4;
@@ -154,12 +152,6 @@ impl<R: Rows> VectorOp for Start<'_, R> {
     }
 }
 
-/// Part `index` of `count` things cut in `parts` parts as equal as can be.
-fn share(count: usize, parts: usize, index: usize) -> Range<usize> {
-    let start = |index: usize| count / parts * index + (count % parts).min(index);
-    start(index)..start(index + 1)
-}
-
 /// Rows cut in tiles as equal as can be.
 #[derive(Clone, Copy)]
 struct Cut {
@@ -194,75 +186,6 @@ struct Ahead {
     offset: usize,
     /// Lines of each panel.
     lines: usize,
-}
-
-/// A part of the sum: some taps and of each a range of its depth.
-#[derive(Clone)]
-struct Section {
-    taps: Range<usize>,
-    depth: Range<usize>,
-}
-
-impl Section {
-    /// The first line of each panel, where taps are of `depth` lines.
-    fn first(&self, depth: usize) -> usize {
-        self.taps.start * depth + self.depth.start
-    }
-
-    /// Lines of each panel.
-    fn lines(&self) -> usize {
-        self.taps.len() * self.depth.len()
-    }
-}
-
-/// The sum over taps and depth, cut in sections short enough for the cache.
-struct Sections {
-    taps: usize,
-    depth: usize,
-    /// Pieces of each tap's depth, when that alone is long; else 0.
-    depth_pieces: usize,
-    /// Pieces of the taps, when their depth is short; else 0.
-    tap_pieces: usize,
-}
-
-impl Sections {
-    fn new(taps: usize, depth: usize) -> Self {
-        if depth > PART_DEPTH {
-            return Self {
-                taps,
-                depth,
-                depth_pieces: depth.div_ceil(PART_DEPTH),
-                tap_pieces: 0,
-            };
-        }
-        let most = (PART_DEPTH / depth.max(1)).clamp(1, MAX_TAPS);
-        Self {
-            taps,
-            depth,
-            depth_pieces: 0,
-            tap_pieces: taps.div_ceil(most).max(1),
-        }
-    }
-
-    fn count(&self) -> usize {
-        self.taps * self.depth_pieces + self.tap_pieces
-    }
-
-    fn section(&self, index: usize) -> Section {
-        if self.tap_pieces > 0 {
-            let taps = share(self.taps, self.tap_pieces, index);
-            return Section {
-                taps,
-                depth: 0..self.depth,
-            };
-        }
-        let tap = index / self.depth_pieces;
-        let depth = share(self.depth, self.depth_pieces, index % self.depth_pieces);
-        Section {
-            taps: tap..tap + 1,
-            depth,
-        }
-    }
 }
 
 impl<R: Rows> VectorOp for Part<'_, R> {
@@ -323,36 +246,85 @@ impl<R: Rows> Part<'_, R> {
         };
         let fitting = (GROUP_BYTES / panel_bytes).min(most).max(S::TILE_PANELS);
         let group = fitting - fitting % S::TILE_PANELS;
-        let mut start = self.panel.start;
-        while start < self.panel.end {
-            let panels = start..(start + group).min(self.panel.end);
-            let ahead = match panels.end < self.panel.end {
-                true => Some(self.ahead(section, panels.end)),
-                false => next,
-            };
-            for (index, tile) in self.tile.clone().enumerate() {
-                let rows = share(self.tiles.rows, self.tiles.count, tile);
-                let taps = section.taps.len();
-                self.whole.a.point(
-                    rows.clone(),
-                    section.taps.clone(),
-                    section.depth.clone(),
-                    &mut table[..taps],
-                );
-                let table = &table[..taps];
-                self.row_of_tiles::<S>(
-                    section,
-                    rows.clone(),
-                    panels.clone(),
-                    (index, ahead),
-                    ends,
-                    table,
-                );
-                if let (true, Some(curve)) = (ends.last, self.whole.product.curve) {
-                    self.bend(simd, curve, rows, panels.clone());
-                }
+        let mut copies = self.copies(section, table);
+        let most = match copies {
+            Some(_) => Copies::TILES,
+            None => usize::MAX,
+        };
+        let mut first = self.tile.start;
+        while first < self.tile.end {
+            let tiles = first..self.tile.end.min(first.saturating_add(most));
+            if let Some(copies) = &mut copies {
+                self.copy(section, tiles.clone(), table, copies);
             }
-            start = panels.end;
+            let mut start = self.panel.start;
+            while start < self.panel.end {
+                let panels = start..(start + group).min(self.panel.end);
+                let ahead = match (panels.end < self.panel.end, tiles.end < self.tile.end) {
+                    (true, _) => Some(self.ahead(section, panels.end)),
+                    (false, true) => Some(self.ahead(section, self.panel.start)),
+                    (false, false) => next,
+                };
+                for tile in tiles.clone() {
+                    let table = &mut table[..section.taps.len()];
+                    match &copies {
+                        Some(copies) => copies.point(tile - first, &mut table[0]),
+                        None => self.point(section, tile, table),
+                    }
+                    let (rows, share) = (self.rows(tile), [tile - first, tiles.len()]);
+                    let part = (rows.clone(), panels.clone());
+                    self.row_of_tiles::<S>(section, part, (share, ahead), ends, table);
+                    if let (true, Some(curve)) = (ends.last, self.whole.product.curve) {
+                        self.bend(simd, curve, rows, panels.clone());
+                    }
+                }
+                start = panels.end;
+            }
+            first = tiles.end;
+        }
+    }
+
+    /// The rows of a tile.
+    fn rows(&self, tile: usize) -> Range<usize> {
+        share(self.tiles.rows, self.tiles.count, tile)
+    }
+
+    /// Points at a section of the rows of a tile.
+    #[inline(always)]
+    fn point(&self, section: &Section, tile: usize, table: &mut [RowPointers]) {
+        let (taps, depth) = (section.taps.clone(), section.depth.clone());
+        self.whole.a.point(self.rows(tile), taps, depth, table);
+    }
+
+    /// Room for copies, where the rows of a section push each other out of the cache and pass often
+    /// enough.
+    fn copies(&self, section: &Section, table: &mut [RowPointers]) -> Option<Copies> {
+        let rows = self.rows(self.tile.start).len();
+        let often = self.panel.len() >= OFTEN;
+        if !often || section.taps.len() != 1 || section.depth.len() > Copies::DEPTH {
+            return None;
+        }
+        self.point(section, self.tile.start, &mut table[..1]);
+        places_come_again(&table[0][..rows]).then(Copies::lend)
+    }
+
+    /// Copies a section of the rows of tiles.
+    fn copy(
+        &self,
+        section: &Section,
+        tiles: Range<usize>,
+        table: &mut [RowPointers],
+        copies: &mut Copies,
+    ) {
+        let depth = section.depth.len();
+        for (place, tile) in tiles.enumerate() {
+            self.point(section, tile, &mut table[..1]);
+            let rows = table[0].iter().take(self.rows(tile).len());
+            for (&row, to) in rows.zip(copies.rows(place)) {
+                // SAFETY: `point` made the row valid for the section.
+                let row = unsafe { std::slice::from_raw_parts(row, depth) };
+                to[..depth].copy_from_slice(row);
+            }
         }
     }
 
@@ -374,14 +346,13 @@ impl<R: Rows> Part<'_, R> {
         }
     }
 
-    /// Computes one tile in each of `panels`.
+    /// Computes one tile in each of `panels`, and fetches its share of what comes next.
     #[inline(always)]
     fn row_of_tiles<S: Simd>(
         &self,
         section: &Section,
-        rows: Range<usize>,
-        panels: Range<usize>,
-        (index, ahead): (usize, Option<Ahead>),
+        (rows, panels): (Range<usize>, Range<usize>),
+        ([index, tiles], ahead): ([usize; 2], Option<Ahead>),
         ends: Ends,
         table: &[RowPointers],
     ) {
@@ -394,7 +365,6 @@ impl<R: Rows> Part<'_, R> {
         let all = &product.panels;
         let panel_stride = all.depth() * WIDTH;
         let offset = section.first(a.depth()) * WIDTH;
-        let tiles = self.tile.len();
         let mut panel = panels.start;
         while panel < panels.end {
             let count = (panels.end - panel).min(S::TILE_PANELS);

@@ -10,6 +10,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod copies;
 pub(crate) mod depthwise;
 pub(crate) mod disjoint;
 pub(crate) mod gemm;
@@ -18,6 +19,7 @@ pub(crate) mod math;
 mod neon;
 mod portable;
 pub(crate) mod rows;
+mod sections;
 pub(crate) mod tile;
 
 pub(crate) use portable::Portable;
