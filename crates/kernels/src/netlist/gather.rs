@@ -250,22 +250,16 @@ impl Sums {
         let (own, columns) = (self.tiles[2], from.tiles()[2]);
         let (values, stride) = (from.values(), columns * width);
         TileTensor::build(self.tiles, tile, |to| {
-            for_each_chunk(to, own * height * width, |row, to| {
-                for column in 0..own {
-                    for term in self.terms(row * own + column) {
-                        let times = term.times;
-                        for (y, to) in to.chunks_mut(own * width).enumerate() {
-                            let to = &mut to[column * width..][..width];
-                            match term.tile {
-                                Part::Fill(value) => {
-                                    to.iter_mut().for_each(|to| *to += times * value);
-                                }
-                                Part::Tile(tile_number) => {
-                                    let start = place(tile_number, columns, tile) + y * stride;
-                                    let from = &values[start..][..width];
-                                    let pairs = to.iter_mut().zip(from);
-                                    pairs.for_each(|(to, &from)| *to += times * from);
-                                }
+            for_each_chunk(to, own * width, |line, to| {
+                let (row, y) = (line / height, line % height);
+                for (column, to) in to.chunks_mut(width).enumerate() {
+                    for &Term { tile: part, times } in self.terms(row * own + column) {
+                        match part {
+                            Part::Fill(value) => to.iter_mut().for_each(|to| *to += times * value),
+                            Part::Tile(number) => {
+                                let start = place(number, columns, tile) + y * stride;
+                                let pairs = to.iter_mut().zip(&values[start..][..width]);
+                                pairs.for_each(|(to, &from)| *to += times * from);
                             }
                         }
                     }
