@@ -145,7 +145,7 @@ fn what_an_op_has_pushed_is_let_go_of_when_it_is_popped() {
     assert_eq!((held(&queue), read(&queue)), (1, Some(2.0)));
     queue.apply(streaming(0, 0), true).unwrap();
     assert_eq!((held(&queue), read(&queue)), (1, None));
-    queue.set_rd(8, false);
+    queue.set_rd(3, false);
     assert_eq!(held(&queue), 0);
     // What the host pushes may be read by another program.
     let mut fed = fed(4);
