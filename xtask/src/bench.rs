@@ -166,7 +166,7 @@ fn nrt() -> Result<String> {
     let (date, cpu) = (date()?, cpu());
     Ok(format!(
         "Made by `cargo xtask bench --nrt --write`. Date {date}, CPU {cpu}. What is compared is measured in \
-         turn; of each figure the median.\n\n{calls}\n\
+         turn; of each call the median.\n\n{calls}\n\
          A package of three nodes, executed by several threads on one core. {pipeline}"
     ))
 }

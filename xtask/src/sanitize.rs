@@ -23,11 +23,11 @@ enum Sanitizer {
     Thread,
 }
 
-/// What is tested: the library of C has a test of its own, for C programs of another compiler
-/// cannot use a library with a sanitizer.
+/// What is tested, but no examples of documentation, which are built without a sanitizer. The library
+/// of C has a test of its own, for C programs of another compiler cannot use one with a sanitizer.
 const TESTS: [&[&str]; 3] = [
     &["-p", "tenon-base", "-p", "tenon-tensor", "--lib"],
-    &["-p", "tenon-runtime"],
+    &["-p", "tenon-runtime", "--tests"],
     &["-p", "tenon-nrt", "--lib", "--test", "threads"],
 ];
 

@@ -2,19 +2,26 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tenon_base::{Error, Result};
 
-/// Says where the log goes when memory is used up.
-const FILE: &str = "TENON_MEMLOG_FILE";
+/// Where the log goes when memory is used up: the file of `TENON_MEMLOG_FILE`, or one in the folder
+/// for temporary files.
+pub(super) fn memory_log_file() -> PathBuf {
+    std::env::var_os("TENON_MEMLOG_FILE").map_or_else(
+        || std::env::temp_dir().join(format!("tenon-memlog-{}.csv", std::process::id())),
+        PathBuf::from,
+    )
+}
 
 /// The last allocations and deallocations.
 #[derive(Debug)]
 pub struct AllocationLog {
     started: Instant,
     most: usize,
+    file: Option<PathBuf>,
     entries: Mutex<VecDeque<Entry>>,
 }
 
@@ -29,11 +36,12 @@ struct Entry {
 }
 
 impl AllocationLog {
-    /// A log of at most `most` entries.
-    pub fn new(most: usize) -> Self {
+    /// A log of at most `most` entries, written to `file` when memory is used up.
+    pub fn new(most: usize, file: Option<PathBuf>) -> Self {
         Self {
             started: Instant::now(),
             most,
+            file,
             entries: Mutex::default(),
         }
     }
@@ -68,15 +76,13 @@ impl AllocationLog {
         text
     }
 
-    /// Writes it to the file of `TENON_MEMLOG_FILE`, or one in the folder for temporary files;
-    /// answers where.
-    pub fn dump(&self) -> Result<PathBuf> {
-        let path = std::env::var_os(FILE).map_or_else(
-            || std::env::temp_dir().join(format!("tenon-memlog-{}.csv", std::process::id())),
-            PathBuf::from,
-        );
-        std::fs::write(&path, self.csv()).map_err(|error| Error::io(&path, "write", error))?;
-        Ok(path)
+    /// Writes it to its file, if it has one; answers which.
+    pub fn dump(&self) -> Result<Option<&Path>> {
+        let Some(path) = &self.file else {
+            return Ok(None);
+        };
+        std::fs::write(path, self.csv()).map_err(|error| Error::io(path, "write", error))?;
+        Ok(Some(path))
     }
 }
 
@@ -86,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_last_entries_are_kept() {
-        let log = AllocationLog::new(2);
+        let log = AllocationLog::new(2, None);
         log.add(0, true, 10, 10);
         log.add(1, true, 20, 20);
         log.add(0, false, 10, 0);
@@ -96,7 +102,7 @@ mod tests {
         assert!(lines[1].ends_with(",1,allocate,20,20"), "{text}");
         assert!(lines[2].ends_with(",0,free,10,0"), "{text}");
         assert_eq!(lines.len(), 3);
-        let none = AllocationLog::new(0);
+        let none = AllocationLog::new(0, None);
         none.add(0, true, 1, 1);
         assert_eq!(none.csv().lines().count(), 1);
     }

@@ -3,8 +3,8 @@
 //! A core executes one thing at a time. Who comes when all cores of its model are busy waits in one
 //! line for all cores. A core that becomes free may be taken at once by the thread that just left
 //! it: that keeps its caches warm and wakes nobody for nothing. While a core's thread comes back to
-//! it again and again, those who wait are woken at intervals only, and one who has waited for long
-//! is handed the core.
+//! it again and again, those who wait are woken at intervals only. One who has waited for long sleeps
+//! until it is handed the core.
 
 use super::Core;
 use std::collections::VecDeque;
@@ -22,8 +22,12 @@ const WAKE_INTERVAL: Duration = Duration::from_millis(1);
 /// After that long the one that waits is handed the core.
 const HAND_OVER: Duration = Duration::from_millis(5);
 
-/// How often one that waits looks by itself, and whether it was cancelled.
+/// How often one that waits looks by itself, as long as nobody hands it a core.
 const PATIENCE: Duration = Duration::from_millis(2);
+
+/// How often one who will be handed the core looks whether it was cancelled: each look takes time
+/// from those that execute.
+const CANCELLED: Duration = Duration::from_millis(20);
 
 /// Executions that may wait at a time.
 const LONGEST: usize = 1 << 16;
@@ -129,7 +133,12 @@ impl CoreGroup {
 
     fn wait(&self, control: &Control) -> Result<Arc<Core>> {
         let ticket = self.line.join(self.cores.clone())?;
+        let since = Instant::now();
         loop {
+            // Before the look: a release that did not find it old enough ends before the look does,
+            // which takes the lock.
+            let long = since.elapsed() >= HAND_OVER;
+            let patience = if long { CANCELLED } else { PATIENCE };
             if let Some(core) = self.line.given(ticket) {
                 return Ok(core);
             }
@@ -146,7 +155,7 @@ impl CoreGroup {
                 }
                 return Err(error);
             }
-            std::thread::park_timeout(PATIENCE);
+            std::thread::park_timeout(patience);
         }
     }
 }
@@ -295,9 +304,11 @@ mod tests {
         let cores = cores(1);
         let group = cores.group(0..1).unwrap();
         let held = group.occupy(&Control::new()).unwrap();
-        let deadline = Instant::now() + Duration::from_millis(5);
-        let error = group.occupy(&Control::with_deadline(deadline)).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+        for waits in [HAND_OVER / 5, HAND_OVER * 3] {
+            let deadline = Instant::now() + waits;
+            let error = group.occupy(&Control::with_deadline(deadline)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+        }
         drop(held);
         group.occupy(&Control::new()).unwrap();
     }

@@ -62,7 +62,8 @@ impl CoreMemory {
     /// Counts `bytes` as used until the reservation is dropped.
     ///
     /// # Errors
-    /// `OutOfMemory` when they would pass the limit; the allocation log is written then.
+    /// `OutOfMemory` when they would pass the limit; the allocation log is written
+    /// then, where it has a file.
     pub fn reserve(self: &Arc<Self>, what: MemoryUse, bytes: u64) -> Result<Reservation> {
         let limit = self.limit;
         let more = |used: u64| used.checked_add(bytes).filter(|&used| used <= limit);
@@ -96,11 +97,11 @@ impl CoreMemory {
         .found(format_args!("{bytes} bytes"));
         let help = "free tensors or models, or raise TENON_CORE_MEMORY (bytes a core)";
         match self.log.dump() {
-            Ok(path) => error.help(format!(
+            Ok(Some(path)) => error.help(format!(
                 "{help}; the last allocations stand in {}",
                 path.display()
             )),
-            Err(_) => error.help(help),
+            Ok(None) | Err(_) => error.help(help),
         }
     }
 }
@@ -137,7 +138,9 @@ mod tests {
 
     #[test]
     fn memory_is_counted_to_its_limit_and_given_back() {
-        let log = Arc::new(AllocationLog::new(8));
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("log.csv");
+        let log = Arc::new(AllocationLog::new(8, Some(file.clone())));
         let memory = Arc::new(CoreMemory::new(3, 100, log.clone()));
         let first = memory.reserve(MemoryUse::Tensors, 60).unwrap();
         let error = memory.reserve(MemoryUse::Constants, 41).unwrap_err();
@@ -149,6 +152,8 @@ mod tests {
             ),
             "{error}"
         );
+        let written = std::fs::read_to_string(&file).unwrap();
+        assert!(written.ends_with(",3,allocate,60,60\n"), "{written}");
         assert!(memory.reserve(MemoryUse::Tensors, u64::MAX).is_err());
         let second = memory.reserve(MemoryUse::Constants, 40).unwrap();
         assert_eq!(memory.used(), 100);

@@ -18,6 +18,7 @@ pub use selection::CoreSelection;
 
 use crate::ModelReport;
 use crate::counters::{Counters, Histogram};
+use allocation_log::memory_log_file;
 use line::Line;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -47,12 +48,14 @@ pub struct CoreOptions {
     pub locks: Option<PathBuf>,
     /// Allocations and deallocations that the log of them keeps; 1 048 576 when `None`.
     pub logged_allocations: Option<usize>,
+    /// The file that gets the log when memory is used up; none does when `None`.
+    pub memory_log: Option<PathBuf>,
 }
 
 impl CoreOptions {
     /// What the environment says: `TENON_CORES`, `NEURON_LOGICAL_NC_CONFIG`, `TENON_CORE_MEMORY`,
-    /// `TENON_CORE_LOCKS`, `NEURON_RT_DEBUG_MEMLOG_MAX_SIZE` and the variables of
-    /// [`CoreSelection::from_environment`].
+    /// `TENON_CORE_LOCKS`, `NEURON_RT_DEBUG_MEMLOG_MAX_SIZE`, `TENON_MEMLOG_FILE` and the variables
+    /// of [`CoreSelection::from_environment`].
     pub fn from_environment() -> Result<Self> {
         let logged = number("NEURON_RT_DEBUG_MEMLOG_MAX_SIZE", u64::from(u32::MAX))?;
         Ok(Self {
@@ -62,6 +65,7 @@ impl CoreOptions {
             memory: number("TENON_CORE_MEMORY", u64::MAX)?,
             locks: Some(lock_folder()),
             logged_allocations: logged.map(|count| count as usize),
+            memory_log: Some(memory_log_file()),
         })
     }
 }
@@ -146,7 +150,7 @@ impl Cores {
             .memory
             .unwrap_or_else(|| machine_memory() / u64::from(total.max(1)));
         let logged = options.logged_allocations.unwrap_or(LOGGED_ALLOCATIONS);
-        let log = Arc::new(AllocationLog::new(logged));
+        let log = Arc::new(AllocationLog::new(logged, options.memory_log.clone()));
         let core = |index| {
             Arc::new(Core {
                 index,
