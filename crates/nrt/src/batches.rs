@@ -3,6 +3,7 @@
 use crate::arguments::{invalid, slice, slice_mut};
 use crate::call::entry;
 use crate::layout::Batch;
+use crate::process;
 use crate::tensors::tensor;
 use std::ffi::c_void;
 use tenon_base::{Location, Result};
@@ -17,6 +18,7 @@ unsafe fn operations(
     count: u64,
     mut each: impl FnMut(&CoreTensor, *mut c_void, usize, usize) -> Result<()>,
 ) -> Result<()> {
+    process::check()?;
     let count = usize::try_from(count).map_err(|_| invalid("too many batches"))?;
     // SAFETY: the caller vouches.
     for (index, batch) in unsafe { slice(batches, count, "batches")? }

@@ -4,7 +4,7 @@ use crate::arguments::invalid;
 use crate::call::entry;
 use crate::debug_stream::{self, StreamTap};
 use crate::models::model;
-use crate::process::process;
+use crate::process::{self, process};
 use crate::tensor_sets::{Set, set};
 use crate::trace::{self, ExecutionSink};
 use crate::{asynchronous, failed_inputs};
@@ -71,6 +71,7 @@ entry! {
     fn nrt_execute_repeat(
         model: *mut c_void, input_set: *const c_void, output_set: *mut c_void, repeat_count: c_int,
     ) {
+        process::check()?;
         let count = u32::try_from(repeat_count).ok().filter(|&count| count > 0);
         let count = count.ok_or_else(|| {
             invalid("repeat_count is no number of times").expected("1 or more").found(repeat_count)

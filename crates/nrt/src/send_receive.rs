@@ -46,6 +46,7 @@ entry! {
     fn nrt_async_sendrecv_connect(
         _peer_ip: *const c_char, _peer_lnc: c_int, _lnc: c_int, send_comm: *mut *mut c_void,
     ) {
+        process::check()?;
         check(send_comm, "send_comm")?;
         absent()
     }
@@ -53,6 +54,7 @@ entry! {
     fn nrt_async_sendrecv_accept(
         _peer_ip: *const c_char, _peer_lnc: c_int, _lnc: c_int, recv_comm: *mut *mut c_void,
     ) {
+        process::check()?;
         check(recv_comm, "recv_comm")?;
         absent()
     }

@@ -77,6 +77,45 @@ fn every_declared_function_is_exported_and_found_by_name() {
     place.run(&program, &names, &[]).done();
 }
 
+/// Functions that answer a status.
+fn answering_a_status() -> BTreeSet<String> {
+    let folder = repository().join("include/nrt");
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        let lines = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("NRT_STATUS "));
+        found.extend(lines.filter_map(|line| Some(line.split_once('(')?.0.to_owned())));
+    }
+    found
+}
+
+/// What every function answers to nothing at all, in each state of the process, is written down in
+/// a file; `TENON_BLESS=1` writes it anew.
+#[test]
+fn every_function_bears_null() {
+    let statuses = answering_a_status();
+    let mut headers = headers();
+    // It would end what the others are to be called in.
+    assert!(headers.remove("nrt_close"));
+    let name = |name: &String| match statuses.contains(name) {
+        true => name.clone(),
+        false => format!("-{name}"),
+    };
+    let names: Vec<String> = headers.iter().map(name).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let place = Place::new();
+    let program = place.build("nothing");
+    let ran = place.run(&program, &names, &[]).done();
+    let path = repository().join("crates/nrt/tests/data/nothing.txt");
+    if std::env::var_os("TENON_BLESS").is_some() {
+        fs::write(&path, &ran.out).unwrap();
+    }
+    let expected = fs::read_to_string(&path).expect("a golden file; TENON_BLESS=1 makes it");
+    assert_eq!(ran.out, expected);
+}
+
 #[test]
 fn the_library_has_its_name_and_no_versions() {
     let bytes = fs::read(library()).unwrap();
