@@ -181,7 +181,9 @@ impl<'n> EpochBuilder<'n> {
     /// sees what repeats, and need not have it all in memory.
     fn factor(&mut self, op: &Op, input: &Input, value: Value) -> Result<Value> {
         let steps = super::steps::steps(input);
-        let apart = input.df.value.is_block() && super::steps::flips(&steps);
+        // Blocks of sixteen are others when tiles are transposed.
+        let df = input.df.value;
+        let apart = df.is_block() && self.rounds_inputs(df) && super::steps::flips(&steps);
         if steps.is_empty() || apart || super::steps::pads(&steps) {
             return self.arriving(op, input, value);
         }
@@ -220,20 +222,25 @@ impl<'n> EpochBuilder<'n> {
         self.arriving(op, input, value)
     }
 
-    /// Where golden rounds inputs (facts 5.6), and everywhere in `formats`.
-    fn rounded_input(&mut self, op: &Op, input: &Input, value: Value) -> Result<Value> {
-        use DataFormat::*;
-        let df = input.df.value;
+    /// Whether inputs of a format are rounded to it: those that golden rounds (facts 5.6), and all
+    /// in `formats`.
+    fn rounds_inputs(&self, df: DataFormat) -> bool {
+        use DataFormat::{Bfp2, Bfp2B, Bfp4, Bfp4B};
         let formats = self.scope.mode == NumericMode::Formats;
-        let small = matches!(df, Bfp4 | Bfp4B | Bfp2 | Bfp2B);
+        formats || matches!(df, Bfp4 | Bfp4B | Bfp2 | Bfp2B)
+    }
+
+    /// An input in its format.
+    fn rounded_input(&mut self, op: &Op, input: &Input, value: Value) -> Result<Value> {
+        let df = input.df.value;
         let (node, span) = (&*op.name.value, input.name.span);
-        if df == Float32 {
+        if df == DataFormat::Float32 {
             return Ok(match self.scope.is_wormhole() {
                 true => self.simple("netlist.tf32", node, span, value),
                 false => value,
             });
         }
-        Ok(match (formats || small) && value.rounded != Some(df) {
+        Ok(match self.rounds_inputs(df) && value.rounded != Some(df) {
             true => self.round(node, span, value, df),
             false => value,
         })
