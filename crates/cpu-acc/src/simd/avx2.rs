@@ -95,6 +95,17 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn stream_ptr(self, v: __m256, to: *mut f32) {
+        unsafe { _mm256_stream_ps(to, v) }
+    }
+
+    #[inline(always)]
+    fn settle(self) {
+        // SAFETY: SSE is part of x86-64.
+        unsafe { _mm_sfence() }
+    }
+
+    #[inline(always)]
     unsafe fn store_part_ptr(self, v: __m256, to: *mut f32, count: usize) {
         unsafe { _mm256_maskstore_ps(to, first(count), v) }
     }

@@ -99,6 +99,17 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn stream_ptr(self, v: __m512, to: *mut f32) {
+        unsafe { _mm512_stream_ps(to, v) }
+    }
+
+    #[inline(always)]
+    fn settle(self) {
+        // SAFETY: SSE is part of x86-64.
+        unsafe { _mm_sfence() }
+    }
+
+    #[inline(always)]
     unsafe fn store_part_ptr(self, v: __m512, to: *mut f32, count: usize) {
         unsafe { _mm512_mask_storeu_ps(to, first(count), v) }
     }

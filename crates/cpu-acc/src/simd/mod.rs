@@ -60,6 +60,19 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// # Safety
     /// `to` is valid for writing [`Simd::LANES`] numbers.
     unsafe fn store_ptr(self, v: Self::V, to: *mut f32);
+    /// Writes past the caches, for what does not fit them, where there is a way; [`Simd::settle`]
+    /// comes after the last of such writes.
+    ///
+    /// # Safety
+    /// `to` is valid for writing [`Simd::LANES`] numbers, and a multiple of their bytes.
+    #[inline(always)]
+    unsafe fn stream_ptr(self, v: Self::V, to: *mut f32) {
+        // SAFETY: as the caller vouches.
+        unsafe { self.store_ptr(v, to) }
+    }
+    /// Has other threads see what was written past the caches as they see other writes.
+    #[inline(always)]
+    fn settle(self) {}
     /// # Safety
     /// `to` is valid for writing `count` numbers, at most [`Simd::LANES`].
     unsafe fn store_part_ptr(self, v: Self::V, to: *mut f32, count: usize);

@@ -49,6 +49,9 @@ pub(crate) struct Tile<'a> {
     pub(crate) first: bool,
     /// Whether it is the last: scale, bias, addend and limits are applied.
     pub(crate) last: bool,
+    /// Whether the output, which has the alignment of a vector in each row, is written past the
+    /// caches.
+    pub(crate) stream: bool,
     /// What is wanted next of the memory of B, in panels too: fetched ahead while the sum runs. Any
     /// address will do.
     pub(crate) ahead: *const f32,
@@ -239,6 +242,7 @@ unsafe fn write<S: Simd, const ROWS: usize, const VECTORS: usize, const WHOLE: b
             // SAFETY: the columns that the tile has, for which the caller vouches.
             unsafe {
                 match (WHOLE, count(v)) {
+                    (true, _) if tile.stream => s.stream_ptr(sum, output.add(v * S::LANES)),
                     (true, _) => s.store_ptr(sum, output.add(v * S::LANES)),
                     (false, 0) => {}
                     (false, count) => s.store_part_ptr(sum, output.add(v * S::LANES), count),
