@@ -289,7 +289,7 @@ fn large_products_use_all_threads() {
 #[test]
 fn products_larger_than_the_caches() {
     let mut random = Random::new(5);
-    for (rows, depth, columns) in [(2048, 8, 2048), (2047, 8, 2048)] {
+    for (rows, depth, columns) in [(2048, 2, 2048), (2047, 2, 2048)] {
         let (a, b) = (
             random.numbers(rows * depth),
             random.numbers(depth * columns),
@@ -306,7 +306,7 @@ fn products_larger_than_the_caches() {
             columns,
             transposed: false,
         };
-        for level in LEVELS {
+        for level in [CpuLevel::Avx2, CpuLevel::Avx512] {
             let found = case.run(level);
             for _ in 0..2000 {
                 let (row, column) = (random.below(rows), random.below(columns));
