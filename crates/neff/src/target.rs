@@ -1,9 +1,9 @@
 //! Where a package is written: a file beside its final name, or memory.
 
 use std::io::{self, Cursor, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
+use std::path::Path;
 use tenon_base::{Error, Result};
+use tenon_tensor::whole_file::WholeFile;
 
 /// Where a package is written: a file beside its final name, or memory.
 pub trait Target: Write + Seek + Send {
@@ -18,50 +18,31 @@ pub trait Target: Write + Seek + Send {
 }
 
 /// A file beside its final name.
-pub struct FileTarget {
-    file: NamedTempFile,
-    path: PathBuf,
-}
+pub struct FileTarget(WholeFile);
 
 impl FileTarget {
     /// A file that is to be `path`, which is replaced when it is done.
     pub(crate) fn beside(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".tenon-").suffix(".part");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            // Narrowed by the user's mask, as for any new file.
-            builder.permissions(std::fs::Permissions::from_mode(0o666));
-        }
-        let file = builder
-            .tempfile_in(folder)
-            .map_err(|error| Error::io(path, "write", error))?;
-        Ok(Self {
-            file,
-            path: path.to_owned(),
-        })
+        let file = WholeFile::beside(path);
+        file.map(Self)
+            .map_err(|error| Error::io(path, "write", error))
     }
 }
 
 impl Write for FileTarget {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        self.0.file().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.0.file().flush()
     }
 }
 
 impl Seek for FileTarget {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.file.seek(to)
+        self.0.file().seek(to)
     }
 }
 
@@ -69,12 +50,11 @@ impl Target for FileTarget {
     type Done = ();
 
     fn done(self) -> io::Result<()> {
-        self.file.persist(&self.path).map_err(|error| error.error)?;
-        Ok(())
+        self.0.done()
     }
 
     fn path(&self) -> Option<&Path> {
-        Some(&self.path)
+        Some(self.0.path())
     }
 }
 

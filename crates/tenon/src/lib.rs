@@ -89,4 +89,4 @@ pub use tenon_runtime::{
     Bindings, CounterProfile, DescriptorRow, ExecuteOptions, KernelProfile, LoadOptions, Model,
     NanCheck, PackageTransfers, Profile, Runtime, Signature, Tap, Tapped, TransferOutcome,
 };
-pub use tenon_tensor::{DataType, Shape, Tensor, TensorType, npy};
+pub use tenon_tensor::{DataType, Shape, Tensor, TensorType, npy, whole_file};

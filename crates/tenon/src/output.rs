@@ -2,8 +2,8 @@
 
 use std::io::Write;
 use std::path::Path;
-use tempfile::Builder;
 use tenon_base::{Error, Result};
+use tenon_tensor::whole_file::WholeFile;
 
 /// Writes a file as a whole or not at all: beside its name first, then renamed. `-` is standard
 /// output; a device or pipe is written to as it stands.
@@ -14,30 +14,12 @@ pub fn write_output(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
         let written = out.write_all(bytes).and_then(|()| out.flush());
         return written.map_err(|error| Error::io("standard output", "write", error));
     }
-    write_whole(path, bytes).map_err(|error| Error::io(path, "write", error))
-}
-
-fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    if path.metadata().is_ok_and(|found| !found.is_file()) {
-        return std::fs::write(path, bytes);
-    }
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
+    let written = || {
+        let mut file = WholeFile::beside(path)?;
+        file.file().write_all(bytes)?;
+        file.done()
     };
-    let mut builder = Builder::new();
-    builder.prefix(".tenon-").suffix(".part");
-    #[cfg(unix)]
-    {
-        use std::fs::Permissions;
-        use std::os::unix::fs::PermissionsExt;
-        // Narrowed by the user's mask, as for any new file.
-        builder.permissions(Permissions::from_mode(0o666));
-    }
-    let mut file = builder.tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    written().map_err(|error| Error::io(path, "write", error))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod shape;
 mod small_float;
 mod tensor;
 mod view;
+pub mod whole_file;
 
 pub use buffer::{ALIGNMENT, Buffer, BufferMut};
 pub use convert::{Convert, convert, converter};

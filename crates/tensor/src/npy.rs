@@ -5,6 +5,7 @@
 //! stored as ml_dtypes does: `bf16` as `V2`; the float8 types all as `V1`, which does not tell them
 //! apart and is therefore only written. `tf32` and `f32r` are stored as `f4`.
 
+use crate::whole_file::WholeFile;
 use crate::{Buffer, BufferMut, DataType, Shape, Tensor, TensorType, View};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -69,23 +70,10 @@ pub fn write_npz(path: impl AsRef<Path>, arrays: &[(&str, &Tensor)]) -> Result<(
 
 /// Writes beside `path` and renames.
 fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".tenon-").suffix(".part");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // Narrowed by the user's mask, as for any new file.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
     let written = || {
-        let mut file = builder.tempfile_in(folder)?;
-        write(file.as_file_mut())?;
-        file.persist(path).map_err(|error| error.error)?;
-        Ok(())
+        let mut file = WholeFile::beside(path)?;
+        write(file.file())?;
+        file.done()
     };
     written().map_err(|error| Error::io(path, "write", error))
 }
