@@ -106,7 +106,7 @@ impl Packing<'_> {
             let variable = self.variable(queue, *entries, Role::Input)?;
             let port = self.port(variable, queue, *entries)?;
             self.member.inputs.push(port);
-            self.load(&mut main, machine, queue, variable)?;
+            self.load(&mut main, machine, queue, (variable, true))?;
         }
         for (queue, array) in &package.constants {
             let entries = array.shape().first().copied().unwrap_or(0);
@@ -120,7 +120,7 @@ impl Packing<'_> {
                 shape: port.shape,
                 prepared: None,
             });
-            self.load(&mut main, machine, queue, variable)?;
+            self.load(&mut main, machine, queue, (variable, false))?;
         }
         let named = |drained| {
             let queues = package.outputs.iter().filter(move |output| !output.ram);
@@ -150,17 +150,22 @@ impl Packing<'_> {
         Ok(main.returns([]))
     }
 
+    /// Loads a queue from a variable; `is_given` by the caller, it is not in the queue's format yet.
     fn load(
         &self,
         main: &mut FunctionBuilder,
         machine: RegisterId,
         queue: &str,
-        variable: VariableId,
+        (variable, is_given): (VariableId, bool),
     ) -> Result<()> {
         let declared = self.netlist.queue(queue)?;
         let tile = declared.blocking.tile().map(|side| side as usize);
         let ram = declared.kind.value == tenon_netlist::QueueKind::Ram;
-        main.kernel("netlist.load")
+        let mut kernel = main.kernel("netlist.load");
+        if is_given {
+            kernel = kernel.attribute("format", declared.df.value.name());
+        }
+        kernel
             .operands([machine])
             .attribute("queue", queue)
             .attribute("ram", Attribute::I1(ram))

@@ -1,7 +1,8 @@
 //! The kernels of a netlist inside a package: variables become what the host pushes, what it would
 //! pop becomes variables (docs/package.md, "Netlists").
 
-use super::attributes::{flag, names, size_or, sizes};
+use super::attributes::{flag, names, optional_format, size_or, sizes};
+use super::convert::rounded;
 use super::machine::Machine;
 use super::program::{Body, control};
 use super::queue::Feed;
@@ -11,7 +12,8 @@ use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_dma::VariableId;
 use tenon_executor::{KernelDef, Opaque, Request, Signature, Site, Value};
-use tenon_tensor::Tensor;
+use tenon_netlist::DataFormat;
+use tenon_tensor::{Tensor, TensorType};
 
 pub(super) fn kernels() -> Vec<KernelDef> {
     let signature = |functions| Signature {
@@ -72,33 +74,70 @@ fn variable(site: &Site<'_>) -> Result<VariableId> {
         .ok_or_else(|| Error::new(ErrorKind::InvalidProgram, "'variable' is negative"))
 }
 
+/// The shape of the entries of a queue.
+struct Entry {
+    queue: String,
+    tiles: [usize; 3],
+    tile: [usize; 2],
+}
+
+impl Entry {
+    /// The entries that an array holds one behind the other; they share its memory.
+    fn all_of(&self, array: &Tensor) -> Result<Vec<TileTensor>> {
+        let mut sizes = self.tiles.iter().chain(&self.tile);
+        let size = sizes.try_fold(1usize, |all, &size| all.checked_mul(size));
+        let size = size.unwrap_or(usize::MAX);
+        let found = array.shape().elements();
+        if size == 0 || found == 0 || !found.is_multiple_of(size) {
+            let text = format!("the entries of '{}' do not fill its variable", self.queue);
+            return Err(Error::new(ErrorKind::InvalidPackage, text)
+                .expected(format_args!("a multiple of {size} numbers"))
+                .found(found));
+        }
+        let bytes = size * size_of::<f32>();
+        let starts = (0..found / size).map(|index| index * bytes);
+        starts
+            .filter_map(|start| array.buffer().slice(start..start + bytes))
+            .map(|part| {
+                let data = Tensor::new(TensorType::new(array.dtype(), [size])?, part)?;
+                TileTensor::from_tensor(self.tiles, self.tile, &data)
+            })
+            .collect()
+    }
+}
+
 fn load(site: &Site<'_>) -> Result<Body> {
     let attributes = site.attributes();
-    let queue = attributes.string("queue")?.to_owned();
     let ram = flag(attributes, "ram")?;
-    let (tiles, tile): ([usize; 3], [usize; 2]) =
-        (sizes(attributes, "tiles")?, sizes(attributes, "tile")?);
+    let entry = Entry {
+        queue: attributes.string("queue")?.to_owned(),
+        tiles: sizes(attributes, "tiles")?,
+        tile: sizes(attributes, "tile")?,
+    };
     let table = site.service::<Variables>()?;
-    let binding = WorkloadBinding::new(&table, &[Some(variable(site)?)], &[], None)?;
+    let id = variable(site)?;
+    // What a package holds is rounded already.
+    let format = optional_format(attributes, "format")?.unwrap_or(DataFormat::Float32);
+    let binding = WorkloadBinding::new(&table, &[Some(id)], &[], None)?;
+    // Entries of a constant are the same memory in every execution, so that what kernels make of
+    // them alone is kept from one to the next.
+    let constant = table.constant(id).map(|bytes| {
+        let array = Tensor::new(table.ty(id)?.clone(), bytes.clone())?;
+        entry.all_of(&array).map(Arc::<[TileTensor]>::from)
+    });
+    let constant = constant.transpose()?;
     Ok(Box::new(move |frame| {
-        let memory = frame.context::<Memory>()?;
-        let entries = memory.operands(&binding, |operands| {
-            let values: &[f32] = operands.input(0)?;
-            let size = tiles.iter().chain(&tile).product::<usize>();
-            if size == 0 || values.is_empty() || !values.len().is_multiple_of(size) {
-                let text = format!("the entries of '{queue}' do not fill its variable");
-                return Err(Error::new(ErrorKind::InvalidPackage, text)
-                    .expected(format_args!("a multiple of {size} numbers"))
-                    .found(values.len()));
-            }
-            let entry = |values: &[f32]| {
-                let data = Tensor::from_slice([values.len()], values)?;
-                TileTensor::from_tensor(tiles, tile, &data)
-            };
-            values.chunks(size).map(entry).collect::<Result<Vec<_>>>()
-        })?;
+        let entries = match &constant {
+            Some(entries) => entries.clone(),
+            None => frame.context::<Memory>()?.operands(&binding, |operands| {
+                let values: &[f32] = operands.input(0)?;
+                let array = Tensor::from_slice([values.len()], values)?;
+                let entries = entry.all_of(&array)?;
+                entries.iter().map(|entry| rounded(entry, format)).collect()
+            })?,
+        };
         let count = entries.len() as u64;
-        let zeros = TileTensor::zeroed(tiles, tile)?;
+        let zeros = TileTensor::zeroed(entry.tiles, entry.tile)?;
         let feed: Feed = Arc::new(move |number| {
             // Slots of a ram that were not given are zeros; a host pushes from the start again.
             Ok(match ram && number >= count {
@@ -106,7 +145,7 @@ fn load(site: &Site<'_>) -> Result<Body> {
                 false => entries[(number % count) as usize].clone(),
             })
         });
-        frame.object::<Machine>(0)?.feed(&queue, feed)
+        frame.object::<Machine>(0)?.feed(&entry.queue, feed)
     }))
 }
 
@@ -157,4 +196,33 @@ fn store(site: &Site<'_>) -> Result<Body> {
             Ok(())
         })
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_the_memory_of_their_array() {
+        let entry = Entry {
+            queue: "q".to_owned(),
+            tiles: [1, 1, 2],
+            tile: [32, 32],
+        };
+        let numbers: Vec<f32> = (0..3 * 2048).map(|number| number as f32).collect();
+        let array = Tensor::from_slice([3, 1, 32, 64], &numbers).unwrap();
+        let entries = entry.all_of(&array).unwrap();
+        assert_eq!(entries.len(), 3);
+        for (index, found) in entries.iter().enumerate() {
+            let start = array.bytes()[index * 8192..].as_ptr();
+            assert_eq!(found.data().bytes().as_ptr(), start);
+            assert_eq!(found.values()[0], index as f32 * 2048.0);
+        }
+        let short = Tensor::from_slice([100], &numbers[..100]).unwrap();
+        let error = entry.all_of(&short).unwrap_err().to_string();
+        assert!(
+            error.contains("the entries of 'q' do not fill its variable"),
+            "{error}"
+        );
+    }
 }
