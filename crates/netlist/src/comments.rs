@@ -36,7 +36,7 @@ pub fn formatted(source: &Source, netlist: &Netlist) -> String {
         return printed.text().to_owned();
     };
     let mut places: HashMap<Path, u32> = HashMap::new();
-    for leaf in leaves(&new) {
+    for leaf in leaves(&new.root) {
         let (line, _) = printed.line_column(leaf.span.start);
         // Whatever contains it begins there at the latest.
         for length in (1..=leaf.path.len()).rev() {
@@ -54,7 +54,7 @@ pub fn formatted(source: &Source, netlist: &Netlist) -> String {
     };
     let (mut before, mut behind) = (ByLine::new(), ByLine::new());
     let mut last = Vec::new();
-    for comment in comments(source, &old) {
+    for comment in comments(source, &old.root) {
         match (comment.by.and_then(line_of), comment.is_behind) {
             (Some(line), true) => behind.entry(line).or_default().push(comment.text),
             (Some(line), false) => before.entry(line).or_default().push(comment.text),

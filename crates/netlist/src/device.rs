@@ -39,6 +39,7 @@ const BUILT_IN: &[(&str, Arch, u32, u32, u32, u64)] = &[
     ("wormhole_b0_4x6", Arch::WormholeB0, 6, 4, 6, 2),
     ("wormhole_b0_1x1", Arch::WormholeB0, 1, 1, 6, 2),
     ("blackhole", Arch::Blackhole, 10, 8, 6, 2),
+    ("blackhole_80", Arch::Blackhole, 10, 8, 6, 2),
     ("blackhole_8x10", Arch::Blackhole, 10, 8, 6, 2),
     ("blackhole_10x14", Arch::Blackhole, 10, 14, 8, 4),
 ];
@@ -55,10 +56,10 @@ impl Device {
             channels,
             channel_bytes: gib * GIB,
             l1_bytes: L1[usize::from(arch != Arch::Grayskull)],
-            ethernet: match arch {
-                Arch::Grayskull => 0,
-                Arch::Wormhole | Arch::WormholeB0 => 16,
-                Arch::Blackhole => 14,
+            ethernet: match (arch, columns) {
+                (Arch::Grayskull, _) => 0,
+                (Arch::Blackhole, 14) => 14,
+                _ => 16,
             },
         })
         .collect()
@@ -75,7 +76,7 @@ impl Device {
     /// channel, `dram_bank_size`, `worker_l1_size`, `eth` with a place a channel; other keys are
     /// not looked at.
     pub fn read(source: &Source) -> Result<Device, Finding> {
-        let root = parse(source)?;
+        let root = parse(source)?.root;
         let missing = |key: &str, what: &str| {
             let message = format!("the device description has no {key}");
             Finding::new(Rule::MissingField, root.span.first(), message).expected(what)
@@ -160,6 +161,11 @@ mod tests {
         assert_eq!(
             Device::find("blackhole_10x14").unwrap().channel_bytes,
             4 << 30
+        );
+        let ethernet = |name| Device::find(name).unwrap().ethernet;
+        assert_eq!(
+            ["blackhole_80", "blackhole_10x14", "wormhole_b0"].map(ethernet),
+            [16, 14, 16]
         );
         assert_eq!(Device::find("none"), None);
     }

@@ -52,7 +52,7 @@ impl Finding {
             rule,
             severity: rule.severity(),
             span,
-            message: message.into(),
+            message: shown(message.into()),
             expected: None,
             found: None,
             help: None,
@@ -61,19 +61,19 @@ impl Finding {
 
     /// Says what would be right.
     pub fn expected(mut self, expected: impl fmt::Display) -> Self {
-        self.expected = Some(expected.to_string());
+        self.expected = Some(shown(expected.to_string()));
         self
     }
 
     /// Says what stands there.
     pub fn found(mut self, found: impl fmt::Display) -> Self {
-        self.found = Some(found.to_string());
+        self.found = Some(shown(found.to_string()));
         self
     }
 
     /// Says what to do.
     pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = Some(shown(help.into()));
         self
     }
 
@@ -117,6 +117,14 @@ impl Finding {
     }
 }
 
+/// A text that goes to terminals: what would move the cursor or end the line is told as U+FFFD.
+fn shown(text: String) -> String {
+    match text.contains(char::is_control) {
+        true => text.replace(char::is_control, "\u{fffd}"),
+        false => text,
+    }
+}
+
 struct Shown<'a> {
     finding: &'a Finding,
     source: &'a Source,
@@ -135,14 +143,14 @@ impl fmt::Display for Shown<'_> {
             rule,
             ..
         } = self.finding;
-        let (line, column) = self.source.line_column(span.start);
+        let (number, column) = self.source.line_column(span.start);
         writeln!(
             f,
-            "{}:{line}:{column}: {severity}: {} [{rule}]",
+            "{}:{number}:{column}: {severity}: {} [{rule}]",
             self.source.path().display(),
             self.finding.sentence(),
         )?;
-        let text = self.source.line(line);
+        let text = self.source.line(number);
         let column = column as usize - 1;
         let length = text.chars().count();
         let first = if length > SHOWN {
@@ -150,16 +158,16 @@ impl fmt::Display for Shown<'_> {
         } else {
             0
         };
-        let shown: String = text.chars().skip(first).take(SHOWN).collect();
+        let line: String = text.chars().skip(first).take(SHOWN).collect();
         let width = self
             .source
             .slice(*span)
             .lines()
             .next()
             .map_or(1, |part| part.chars().count());
-        let room = shown.chars().count().saturating_sub(column - first);
+        let room = line.chars().count().saturating_sub(column - first);
         let mark = "^".repeat(width.clamp(1, room.max(1)));
-        writeln!(f, "    {}", shown.replace('\t', " "))?;
+        writeln!(f, "    {}", self::shown(line.replace('\t', " ")))?;
         write!(f, "    {}{mark}", " ".repeat(column - first))?;
         match &self.finding.help {
             Some(help) => write!(f, "\n    {help}"),
@@ -239,6 +247,17 @@ mod tests {
              \x20 q: {entries: -3}\n    \
              \x20              ^^"
         );
+    }
+
+    #[test]
+    fn what_would_steer_a_terminal_is_not_printed() {
+        let source = Source::new("a.yaml", "a: \"\u{1b}[2J\"\n");
+        let finding =
+            Finding::new(Rule::ValueWord, Span { start: 3, end: 4 }, "x\u{1b}y").found("a\nb");
+        let shown = finding.display(&source).to_string();
+        assert!(!shown.contains('\u{1b}'), "{shown:?}");
+        assert_eq!(shown.lines().count(), 3);
+        assert!(shown.contains("x\u{fffd}y: found a\u{fffd}b"), "{shown}");
     }
 
     #[test]

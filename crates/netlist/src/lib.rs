@@ -29,6 +29,7 @@ pub mod data;
 mod device;
 mod finding;
 mod links;
+mod nearest;
 mod netlist;
 mod performance;
 mod print;

@@ -83,9 +83,18 @@ fn is_null_word(text: &str) -> bool {
     text.eq_ignore_ascii_case("null") || text.eq_ignore_ascii_case("none")
 }
 
-/// Reads the one document of a source. What is wrong with the YAML itself ends the reading: its
+/// The first document of a source, and where a second begins.
+#[derive(Debug)]
+pub struct Document {
+    /// What it holds.
+    pub root: Node,
+    /// Where another document begins, which nobody reads.
+    pub next: Option<Span>,
+}
+
+/// Reads the first document of a source. What is wrong with the YAML itself ends the reading: its
 /// place and cause are the finding.
-pub fn parse(source: &Source) -> Result<Node, Finding> {
+pub fn parse(source: &Source) -> Result<Document, Finding> {
     if u32::try_from(source.text().len()).is_err() {
         let size = format!("{} bytes", source.text().len());
         let finding = Finding::new(Rule::YamlSyntax, Span::default(), "the file is too large");
@@ -95,6 +104,7 @@ pub fn parse(source: &Source) -> Result<Node, Finding> {
     options.flow_nesting_limit = MAX_NESTING;
     options.block_nesting_limit = MAX_NESTING;
     let mut builder = Builder::default();
+    let mut next = None;
     for event in Parser::new_from_str_with_options(source.text(), options) {
         let (event, at) = event.map_err(|error| {
             let byte = error.marker().byte_offset().unwrap_or_default() as u32;
@@ -102,21 +112,31 @@ pub fn parse(source: &Source) -> Result<Node, Finding> {
                 start: byte,
                 end: byte,
             };
-            Finding::new(Rule::YamlSyntax, span, error.info().to_string())
+            match error.info() {
+                text if text.contains("recursion limit") => {
+                    let finding =
+                        Finding::new(Rule::YamlSyntax, span, "lists and maps nest too deep");
+                    finding.expected(format!("at most {MAX_NESTING} levels"))
+                }
+                text => Finding::new(Rule::YamlSyntax, span, text.to_string()),
+            }
         })?;
         let byte = |marker: granit_parser::Marker| marker.byte_offset().unwrap_or_default() as u32;
         let span = Span {
             start: byte(at.start),
             end: byte(at.end),
         };
-        if builder.add(event, span)? {
+        if builder.is_whole {
+            next = matches!(event, Event::DocumentStart(..)).then_some(span);
             break;
         }
+        builder.add(event, span)?;
     }
-    builder.root.ok_or_else(|| {
+    let root = builder.root.ok_or_else(|| {
         Finding::new(Rule::YamlSyntax, Span::default(), "the file is empty")
             .expected("a map of sections: devices, queues, graphs, programs")
-    })
+    })?;
+    Ok(Document { root, next })
 }
 
 /// A collection that is open.
@@ -129,11 +149,13 @@ enum Open {
 struct Builder {
     open: Vec<Open>,
     root: Option<Node>,
+    /// Whether the document has ended.
+    is_whole: bool,
 }
 
 impl Builder {
-    /// Takes an event; says whether the document is whole.
-    fn add(&mut self, event: Event<'_>, span: Span) -> Result<bool, Finding> {
+    /// Takes an event.
+    fn add(&mut self, event: Event<'_>, span: Span) -> Result<(), Finding> {
         match event {
             Event::Scalar(text, style, ..) => {
                 let plain = style == ScalarStyle::Plain;
@@ -151,10 +173,10 @@ impl Builder {
                 return Err(Finding::new(Rule::YamlSyntax, span, message)
                     .help("write the value out where it is used"));
             }
-            Event::DocumentEnd => return Ok(true),
+            Event::DocumentEnd => self.is_whole = true,
             _ => {}
         }
-        Ok(false)
+        Ok(())
     }
 
     fn close(&mut self, end: Span) {

@@ -50,6 +50,31 @@ programs:
 /// A rule, and the change that breaks it: what stands there, and what is put in its place.
 const BROKEN: &[(&str, &str, &str)] = &[
     ("yaml-syntax", "queues:\n", "queues: ]\n"),
+    (
+        "documents",
+        "      - endloop\n",
+        "      - endloop\n---\nqueues: {}\n",
+    ),
+    (
+        "tensor-size",
+        "t: 2, mblock: [1, 2]",
+        "t: 2000000, mblock: [1, 2]",
+    ),
+    (
+        "op-circle",
+        "inputs: [m], in_df: [Float16_b], out_df: Float16_b, intermed_df: Float16_b, acc_df: Float16_b, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, gradient_op",
+        "inputs: [sum], in_df: [Float16_b], out_df: Float16_b, intermed_df: Float16_b, acc_df: Float16_b, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, gradient_op",
+    ),
+    (
+        "queue-shape",
+        "input: soft, entries: 4, grid_size: [1, 1], t: 2",
+        "input: soft, entries: 4, grid_size: [1, 1], t: 1",
+    ),
+    (
+        "device-pipe",
+        "sum: {type: datacopy, grid_loc: [1, 0], grid_size: [1, 1]",
+        "sum: {type: datacopy, grid_loc: [1, 0], grid_size: [1, 2]",
+    ),
     ("template", "entries: 4", "entries: $TEMPLATE_entries"),
     (
         "structure",

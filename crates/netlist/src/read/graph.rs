@@ -58,7 +58,8 @@ fn read_op(reader: &mut Reader, key: &Node, node: &Node) -> Option<Op> {
     let mut fields = Fields::new(reader, node, format!("op '{}'", name.value));
     let f = &mut fields;
     let kind: Option<Spanned<OpKind>> = f.require(reader, "type", &name, |r, node| r.word(node));
-    let grid_loc = f.optional(reader, "grid_loc", |reader, node| reader.pair(node, 0));
+    let place = f.take(reader, "grid_loc");
+    let grid_loc = place.and_then(|node| reader.pair(node, 0));
     let grid_transpose = f.optional(reader, "grid_transpose", |r, node| r.boolean(node));
     let blocking = read_blocking(reader, f, &name);
     let inputs = read_inputs(reader, f, &name);
@@ -90,7 +91,7 @@ fn read_op(reader: &mut Reader, key: &Node, node: &Node) -> Option<Op> {
         .unwrap_or_default();
     fields.finish(reader);
     let kind = kind?;
-    if grid_loc.is_none() && kind.value != OpKind::EthernetDatacopy {
+    if place.is_none() && kind.value != OpKind::EthernetDatacopy {
         reader.missing::<()>("grid_loc", &name);
     }
     Some(Op {

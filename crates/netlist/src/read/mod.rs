@@ -12,6 +12,7 @@ mod tms;
 
 use crate::netlist::Netlist;
 use crate::source::{Source, Spanned};
+use crate::words::{Arch, Word};
 use crate::yaml::{Node, NodeKind, parse};
 use crate::{Finding, Findings, Rule};
 use reader::Reader;
@@ -40,7 +41,13 @@ pub fn read(source: &Source) -> Read {
         };
     }
     match parse(source) {
-        Ok(root) => read_sections(&mut reader, &root, &mut netlist),
+        Ok(document) => {
+            read_sections(&mut reader, &document.root, &mut netlist);
+            if let Some(span) = document.next {
+                let finding = Finding::new(Rule::Documents, span, "another document begins here");
+                reader.report(finding.help("write it to a file of its own: nothing reads it here"));
+            }
+        }
         Err(finding) => reader.report(finding),
     }
     Read {
@@ -95,10 +102,10 @@ fn read_sections(reader: &mut Reader, root: &Node, netlist: &mut Netlist) {
             }
         }
     }
-    let place = Spanned::new("the netlist".to_owned(), root.span.first());
     for section in ["devices", "queues", "graphs", "programs"] {
         if !seen.contains(&section) {
-            reader.missing::<()>(&format!("section '{section}'"), &place);
+            let message = format!("there is no section '{section}'");
+            reader.report(Finding::new(Rule::MissingField, root.span.first(), message));
         }
     }
 }
@@ -118,7 +125,7 @@ fn named<T>(
 }
 
 fn read_devices(reader: &mut Reader, node: &Node, netlist: &mut Netlist) {
-    let owner = Spanned::new("the section devices".to_owned(), node.span.first());
+    let owner = Spanned::new("devices".to_owned(), node.span.first());
     let mut fields = fields::Fields::new(reader, node, "devices");
     let arch = fields.require(reader, "arch", &owner, |reader, node| {
         let nodes = reader.one_or_list(node, "architectures");
@@ -126,7 +133,15 @@ fn read_devices(reader: &mut Reader, node: &Node, netlist: &mut Netlist) {
             .iter()
             .map(|node| reader.word(node))
             .collect::<Option<Vec<_>>>()
+            .map(|words| (words, node.span))
     });
     fields.finish(reader);
+    let arch = arch.map(|(words, span)| {
+        if words.is_empty() {
+            let finding = Finding::new(Rule::MissingField, span, "no architecture is named");
+            reader.report(finding.expected(format!("one of {}", Arch::choices())));
+        }
+        words
+    });
     netlist.arch = arch.unwrap_or_default();
 }

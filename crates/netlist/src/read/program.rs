@@ -2,7 +2,7 @@
 
 use super::fields::Fields;
 use super::reader::{Reader, parse_bool, parse_integer};
-use crate::netlist::{Instruction, Operand, Program, QueueSetting, SettingKey};
+use crate::netlist::{Instruction, Operand, Operation, Program, QueueSetting, SettingKey};
 use crate::source::{Span, Spanned};
 use crate::words::Word;
 use crate::yaml::{Node, NodeKind};
@@ -199,6 +199,17 @@ fn read_varinst(reader: &mut Reader, node: &Node, span: Span) -> Option<Instruct
         let message = format!("wrong number of operands of {}", operation.value);
         let finding = Finding::new(Rule::Structure, span, message);
         reader.report(finding.expected(operation.operands()).found(operands.len()));
+        return None;
+    }
+    if let (Operation::IncWrap, [_, wrap]) = (operation.value, operands.as_slice())
+        && let Operand::Immediate(at @ ..=0) = wrap.value
+    {
+        let finding = Finding::new(
+            Rule::ValueRange,
+            wrap.span,
+            "incwrap wraps at a number above 0",
+        );
+        reader.report(finding.found(at));
         return None;
     }
     Some(Instruction::VarInst {

@@ -1,5 +1,6 @@
 //! Typed values from nodes. What does not fit becomes a finding, and reading goes on.
 
+use crate::nearest::nearest;
 use crate::source::Spanned;
 use crate::words::Word;
 use crate::yaml::{Node, NodeKind};
@@ -67,8 +68,14 @@ impl Reader {
 
     /// An integer, decimal or hexadecimal (facts 1).
     pub(super) fn integer(&mut self, node: &Node) -> Option<Spanned<i64>> {
-        match node.text().and_then(parse_integer) {
+        let text = node.text().unwrap_or_default();
+        match parse_integer(text) {
             Some(value) => Some(Spanned::new(value, node.span)),
+            None if is_integer(text) => {
+                let finding = Finding::new(Rule::ValueRange, node.span, "number out of range");
+                self.report(finding.expected("a number below 2^63").found(text));
+                None
+            }
             None => self.wrong_type(node, "an integer"),
         }
     }
@@ -80,11 +87,11 @@ impl Reader {
             Ok(count) if count >= least => Some(Spanned::new(count, node.span)),
             _ => {
                 let finding = Finding::new(Rule::ValueRange, node.span, "number out of range");
-                self.report(
-                    finding
-                        .expected(format!("at least {least}"))
-                        .found(value.value),
-                );
+                let expected = match value.value > i64::from(u32::MAX) {
+                    true => format!("at most {}", u32::MAX),
+                    false => format!("at least {least}"),
+                };
+                self.report(finding.expected(expected).found(value.value));
                 None
             }
         }
@@ -184,7 +191,7 @@ impl Reader {
             format!("unknown field of {owner}"),
         )
         .found(quoted(name));
-        let near = nearest(name, known);
+        let near = nearest(name, known.iter().copied());
         let help = near.map(|near| format!("did you mean '{near}'?"));
         self.report(match help {
             Some(help) => finding.help(help),
@@ -207,33 +214,10 @@ fn quoted(text: &str) -> String {
 /// All choices, or the nearest one when there are many.
 fn choices(all: &str, found: &str) -> String {
     let words: Vec<&str> = all.split(", ").collect();
-    match nearest(found, &words) {
+    match nearest(found, words.iter().copied()) {
         Some(near) if words.len() > 8 => format!("one of {all}; did you mean '{near}'?"),
         _ => format!("one of {all}"),
     }
-}
-
-/// The known word that `name` is probably a slip of.
-fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
-    let distances = known.iter().map(|&word| (distance(name, word), word));
-    let (distance, word) = distances.min()?;
-    (distance <= 2 && distance < name.chars().count()).then_some(word)
-}
-
-/// Letters to insert, drop or change to get from one word to the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, letter) in a.chars().take(64).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for j in 0..b.len() {
-            let change = diagonal + usize::from(letter != b[j]);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// An integer as YAML and netlists write them: decimal or `0x`, with a sign.
@@ -252,6 +236,14 @@ pub(super) fn parse_integer(text: &str) -> Option<i64> {
         None => return None,
     };
     Some(sign * value)
+}
+
+/// Whether a text is an integer of any size.
+fn is_integer(text: &str) -> bool {
+    let digits = text.trim_start_matches(['-', '+']);
+    let hexadecimal = digits.strip_prefix("0x").or(digits.strip_prefix("0X"));
+    let (digits, radix) = hexadecimal.map_or((digits, 10), |digits| (digits, 16));
+    !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix))
 }
 
 /// true or false in any case, as YAML 1.1 has it.
@@ -276,15 +268,7 @@ mod tests {
         assert_eq!(parse_integer("1.5"), None);
         assert_eq!(parse_integer(""), None);
         assert_eq!(parse_integer("99999999999999999999"), None);
-    }
-
-    #[test]
-    fn a_slip_finds_its_word() {
-        assert_eq!(
-            nearest("gird_size", &["grid_size", "grid_loc"]),
-            Some("grid_size")
-        );
-        assert_eq!(nearest("x", &["t", "df"]), None);
-        assert_eq!(distance("kitten", "sitting"), 3);
+        assert!(is_integer("-99999999999999999999") && is_integer("0xffffffffffffffffff"));
+        assert!(!is_integer("0x") && !is_integer("1.5") && !is_integer("f"));
     }
 }

@@ -1,6 +1,6 @@
 //! All rules over one netlist.
 
-use super::{fused, names, ops, programs, queues, shapes};
+use super::{Rule, circles, fused, names, ops, programs, queues, shapes};
 use crate::links::Links;
 use crate::netlist::Netlist;
 use crate::testing;
@@ -14,6 +14,8 @@ pub(super) struct Checker<'n> {
     /// The architectures it is checked for.
     pub(super) arch: Vec<Arch>,
     findings: Findings,
+    /// Names that stood for nothing so far.
+    pub(super) unknown_names: usize,
 }
 
 impl Checker<'_> {
@@ -38,11 +40,25 @@ pub fn check(netlist: &Netlist, arch: Option<Arch>) -> Findings {
         links: Links::new(netlist),
         arch: arch.map_or_else(given, |arch| vec![arch]),
         findings: Findings::default(),
+        unknown_names: 0,
     };
+    if let (Some(arch), Some(first)) = (arch, netlist.arch.first())
+        && netlist.arch.iter().all(|named| named.value != arch)
+    {
+        let named: Vec<&str> = netlist
+            .arch
+            .iter()
+            .map(|named| named.value.name())
+            .collect();
+        let message = format!("the netlist is not for {arch}");
+        let finding = Finding::new(Rule::DeviceArch, first.span, message);
+        checker.report(finding.expected(arch).found(named.join(", ")));
+    }
     names::check(&mut checker);
     queues::check(&mut checker);
     ops::check(&mut checker);
     shapes::check(&mut checker);
+    circles::check(&mut checker);
     fused::check(&mut checker);
     programs::check(&mut checker);
     checker.findings.extend(testing::check(netlist));

@@ -17,7 +17,6 @@ pub const NOT_CHECKED: &[&str] = &[
     "granularity of scattering TMs through pipes",
     "forks and joins beyond 8 streams a core",
     "multicast inputs of fused ops",
-    "buffers of queues that several cores fill through one pipe",
     "unique ids of entries",
     "sizes of overlays that are not declared",
     "the area of each channel that is kept for the device itself",
@@ -61,6 +60,7 @@ pub fn check_device(netlist: &Netlist, device: &Device) -> Findings {
         strict.buffer(op);
         strict.core_memory(op);
         strict.outputs(op);
+        strict.pipes(op);
     }
     strict.settings();
     strict
@@ -370,6 +370,31 @@ impl<'n> Strict<'n> {
                         .expected(format!("{wanted:?}"))
                         .found(format!("{found:?}")),
                 );
+            }
+        }
+    }
+
+    /// Each buffer of a queue is filled by one core; data out of tiles are gathered, and what TMs do
+    /// to the way there is not followed.
+    fn pipes(&mut self, op: &Op) {
+        if op.untilize_output.is_some_and(|flag| flag.value) {
+            return;
+        }
+        let [rows, columns] = op.blocking.grid_size.value;
+        for queue in self.links.filled(&op.name.value).to_vec() {
+            let grid = queue.blocking.grid_size;
+            let [own_rows, own_columns] = grid.value;
+            let is_own = own_rows.is_multiple_of(rows) && own_columns.is_multiple_of(columns);
+            if queue.input_tms.is_empty() && !is_own {
+                let name = &queue.name.value;
+                let message = format!("a buffer of '{name}' is filled by several cores");
+                let finding = Finding::new(Rule::DevicePipe, grid.span, message);
+                let expected = format!(
+                    "a multiple of the {rows}x{columns} cores of op '{}'",
+                    op.name.value
+                );
+                let found = format!("{own_rows}x{own_columns}");
+                self.report(finding.expected(expected).found(found));
             }
         }
     }

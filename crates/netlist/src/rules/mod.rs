@@ -1,6 +1,7 @@
 //! The rules of a netlist: one table of ids (facts 2, 6 and 7).
 
 mod check;
+mod circles;
 mod device;
 mod formats;
 mod fused;
@@ -60,6 +61,7 @@ rules! {
     MissingField "missing-field" Error "Required fields are there." "facts 2";
     DuplicateField "duplicate-field" Warning "A field stands once; of several the last counts." "facts 1";
     InputFormats "input-formats" Warning "An op has one format for each input; the last stands for those that lack one." "facts 2";
+    Documents "documents" Warning "A file holds one netlist; nothing reads another document behind it." "facts 1";
     ValueType "value-type" Error "A value is of its field's type." "facts 2";
     ValueRange "value-range" Error "A number is in its field's range." "facts 2";
     ValueWord "value-word" Error "A word is one its field knows." "facts 2";
@@ -83,6 +85,9 @@ rules! {
     UntilizeFormat "untilize-format" Error "Untilized data are floats of 16 or 32 bits." "facts 7.1";
     Shape "shape" Error "Inputs have the shape the op needs." "facts 3.1";
     ShapeDeclared "shape-declared" Warning "The shape computed is the one declared." "facts 1";
+    TensorSize "tensor-size" Error "An entry, and what an op reads or makes, has at most 2^31 elements." "docs/netlists.md";
+    OpCircle "op-circle" Error "No op waits for what is made of its own output." "facts 6.5";
+    QueueShape "queue-shape" Error "A queue has the shape of what fills it." "facts 1";
     TmShape "tm-shape" Error "A TM divides what it cuts." "facts 4";
     TmTranspose "tm-transpose" Error "Transposing stands where the kernels can do it." "facts 4";
     TmPlace "tm-place" Error "A TM stands where it is allowed." "facts 4";
@@ -111,6 +116,7 @@ rules! {
     DeviceStreams "device-streams" Error "A core reads and writes at most 8 queues in memory." "facts 7.2";
     DeviceSettings "device-settings" Error "Prologue and epilogue stand where the hardware has them." "facts 7.2";
     DeviceOutput "device-output" Error "A gradient is blocked as its ram; nothing is done on the way to it or out of tiles." "facts 7.2";
+    DevicePipe "device-pipe" Error "Each buffer of a queue is filled by one core." "facts 7.2";
     DeviceDynamic "device-dynamic" Error "What programs allocate lies in the device's memory." "facts 7.2";
     DeviceArch "device-arch" Error "The netlist is for the device's architecture." "facts 2";
     DeviceL1 "device-l1" Error "What an op's core must hold at least fits its memory." "facts 7.2";

@@ -4,6 +4,7 @@ use super::Rule;
 use super::check::Checker;
 use crate::Finding;
 use crate::links::Node;
+use crate::nearest::nearest;
 use crate::source::{Span, Spanned};
 use std::collections::HashSet;
 
@@ -105,18 +106,30 @@ fn unique<'n>(
     }
 }
 
+/// Names that are looked for among all others; with more of them in one netlist that would take
+/// long, and help nobody.
+const SOUGHT: usize = 64;
+
 /// Reports a name that stands for nothing.
 pub(super) fn unknown(checker: &mut Checker<'_>, name: &Spanned<String>, what: &str) {
     let message = format!("there is no {what} '{}'", name.value);
     let finding = Finding::new(Rule::UnknownName, name.span, message);
-    let lower = name.value.to_ascii_lowercase();
-    let near = checker
-        .links
-        .names()
-        .find(|known| known.to_ascii_lowercase() == lower);
-    let help = near.map(|near| format!("did you mean '{near}'?"));
-    checker.report(match help {
-        Some(help) => finding.help(help),
+    let netlist = checker.netlist;
+    let graphs = netlist.graphs.iter().map(|graph| &*graph.name.value);
+    let known: Vec<&str> = match what {
+        _ if checker.unknown_names >= SOUGHT => Vec::new(),
+        "graph" => graphs.collect(),
+        _ => checker.links.names().collect(),
+    };
+    checker.unknown_names += 1;
+    let same = |known: &&&str| known.eq_ignore_ascii_case(&name.value);
+    let near = known.iter().find(same).copied();
+    let near = near.or_else(|| nearest(&name.value, known.iter().copied()));
+    checker.report(match near {
+        Some(near) => finding.help(format!("did you mean '{near}'?")),
+        None if what == "graph" && !known.is_empty() && known.len() <= 8 => {
+            finding.expected(format!("one of {}", known.join(", ")))
+        }
         None => finding,
     });
 }

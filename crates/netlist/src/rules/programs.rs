@@ -8,7 +8,7 @@ use crate::links::Node;
 use crate::netlist::{Graph, Instruction, Operand, Program, Queue, QueueSetting, SettingKey};
 use crate::source::{Span, Spanned};
 use crate::words::QueueKind;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 pub(super) fn check(checker: &mut Checker<'_>) {
     for program in &checker.netlist.programs {
@@ -184,6 +184,7 @@ fn execute(
         };
         one(checker, graph, queue, setting);
     }
+    let mut told = HashSet::new();
     for op in &graph.ops {
         for input in &op.inputs {
             let Some(Node::Queue(queue)) = checker.links.find(&input.name.value) else {
@@ -191,7 +192,7 @@ fn execute(
             };
             let needs = queue.is_host_fed() && queue.kind.value == QueueKind::Queue;
             let has = settings.iter().any(|setting| names(setting, queue));
-            if needs && !has {
+            if needs && !has && told.insert(&queue.name.value) {
                 let message = format!(
                     "no settings for '{}', which the host fills",
                     queue.name.value

@@ -4,14 +4,27 @@
 use super::Rule;
 use super::check::Checker;
 use super::ops::report;
+use crate::Finding;
 use crate::attributes::AttributeKey as Key;
-use crate::netlist::{Input, Op, Tm};
+use crate::links::Node;
+use crate::netlist::{Blocking, Input, Op, Queue, Tm};
 use crate::shape::TileShape;
+use crate::source::Spanned;
 use crate::words::OpKind;
 
 pub(super) fn check(checker: &mut Checker<'_>) {
     let netlist = checker.netlist;
+    for queue in &netlist.queues {
+        size(
+            checker,
+            &queue.name,
+            &queue.blocking,
+            TileShape::of(&queue.blocking),
+        );
+        filled(checker, queue);
+    }
     for (_, op) in netlist.ops() {
+        size(checker, &op.name, &op.blocking, TileShape::of(&op.blocking));
         let shapes: Vec<Option<TileShape>> = op
             .inputs
             .iter()
@@ -20,6 +33,45 @@ pub(super) fn check(checker: &mut Checker<'_>) {
         if let Some(shapes) = shapes.into_iter().collect::<Option<Vec<_>>>() {
             needs(checker, op, &shapes);
         }
+    }
+}
+
+/// Elements of one tensor at most: 8 GiB of f32.
+const MOST_ELEMENTS: u64 = 1 << 31;
+
+/// No memory holds what has more elements.
+fn size(checker: &mut Checker<'_>, name: &Spanned<String>, blocking: &Blocking, shape: TileShape) {
+    let [height, width] = blocking.tile().map(u64::from);
+    let sizes = [shape.t, shape.rows, shape.columns, height * width];
+    let elements = sizes
+        .iter()
+        .fold(1u64, |all, &size| all.saturating_mul(size));
+    if elements > MOST_ELEMENTS {
+        let message = format!("'{}' is too large for any memory", name.value);
+        let finding = Finding::new(Rule::TensorSize, name.span, message);
+        let expected = format!("at most {MOST_ELEMENTS} elements");
+        checker.report(finding.expected(expected).found(format!("{shape} tiles")));
+    }
+}
+
+/// A queue takes what the op that fills it makes, after the queue's own TMs.
+fn filled(checker: &mut Checker<'_>, queue: &Queue) {
+    let Some(Node::Op(_, op)) = checker.links.find(&queue.input.value) else {
+        return;
+    };
+    let mut made = TileShape::of(&op.blocking);
+    for tm in &queue.input_tms {
+        made = match made.manipulated(tm.value, tm.span) {
+            Ok(shape) => shape,
+            Err(finding) => return checker.report(finding),
+        };
+    }
+    let taken = TileShape::of(&queue.blocking);
+    if made != taken {
+        let (op, name) = (&op.name.value, &queue.name.value);
+        let message = format!("'{name}' has another shape than op '{op}' fills it with");
+        let finding = Finding::new(Rule::QueueShape, queue.name.span, message);
+        checker.report(finding.expected(format!("{made} tiles")).found(taken));
     }
 }
 
@@ -41,7 +93,10 @@ fn input_shape(checker: &mut Checker<'_>, op: &Op, input: &Input) -> Option<Tile
     }
     let source = checker.links.find(&input.name.value)?;
     match TileShape::of(source.blocking()).through(input) {
-        Ok(shape) => Some(shape),
+        Ok(shape) => {
+            size(checker, &input.name, source.blocking(), shape);
+            Some(shape)
+        }
         Err(finding) => {
             checker.report(finding);
             None

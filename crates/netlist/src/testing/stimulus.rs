@@ -188,7 +188,9 @@ pub fn entry(
     };
     let (height, width) = (rows.checked_mul(tile[0])?, columns.checked_mul(tile[1])?);
     let length = t.checked_mul(height)?.checked_mul(width)?;
-    let mut values = vec![0.0f32; length];
+    let mut values = Vec::new();
+    values.try_reserve_exact(length).ok()?;
+    values.resize(length, 0.0f32);
     let user = netlist.ops().find_map(|(_, op)| {
         let input = op
             .inputs
