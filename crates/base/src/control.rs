@@ -59,6 +59,18 @@ impl Control {
         }))
     }
 
+    /// A handle whose work must end by `deadline`, and that tells `listener` of each step.
+    pub fn with_deadline_and_listener(
+        deadline: Instant,
+        listener: impl Fn(Progress<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            deadline: Some(deadline),
+            listener: Some(Box::new(listener)),
+            ..Inner::default()
+        }))
+    }
+
     /// Asks the work to stop at its next check.
     pub fn cancel(&self) {
         self.0.cancelled.store(true, Ordering::Relaxed);
@@ -132,5 +144,11 @@ mod tests {
         control.progress("read", 1, 2).unwrap();
         control.progress("read", 2, 2).unwrap();
         assert_eq!(sum.load(Ordering::Relaxed), 3);
+        let (heard, past) = (sum.clone(), Instant::now() - Duration::from_millis(1));
+        let late = Control::with_deadline_and_listener(past, move |progress| {
+            heard.fetch_add(progress.done, Ordering::Relaxed);
+        });
+        assert!(late.progress("read", 4, 4).is_err());
+        assert_eq!(sum.load(Ordering::Relaxed), 7);
     }
 }

@@ -32,8 +32,8 @@ Examples:
   tenon netlist check bert.yaml --strict board.yaml --json
   tenon netlist check --rules                       what is checked, and where it comes from
 
-Devices: grayskull, wormhole, wormhole_b0 (also _harvested, _n300, _4x6, _1x1), blackhole, blackhole_8x10,
-blackhole_10x14, or a file that describes one. Exit status: 0 no errors, 1 errors, 2 wrong usage.")]
+Devices: grayskull, wormhole, wormhole_b0 (also _harvested, _n300, _4x6, _1x1), blackhole (also _80,
+_8x10, _10x14), or a file that describes one. Exit status: 0 no errors, 1 errors, 2 wrong usage.")]
 pub struct NetlistCheck {
     /// The netlists.
     #[arg(value_name = "FILE", required_unless_present = "rules")]
@@ -94,13 +94,18 @@ pub struct NetlistRun {
     #[arg(long, value_enum, default_value_t = NetlistMode::Golden)]
     pub mode: NetlistMode,
     /// What made data follow from.
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(
+        long,
+        default_value_t = 0,
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
     pub seed: u64,
     /// Run all programs so many times.
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub loops: u32,
     /// Give up after so many seconds.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub timeout: Option<f64>,
     /// Give up after so many instructions and inputs of one program.
     #[arg(long, value_name = "N")]
@@ -146,13 +151,18 @@ pub struct NetlistTest {
     #[arg(long = "param", value_name = "$NAME=N", value_parser = param)]
     pub params: Vec<(String, i32)>,
     /// What the inputs follow from.
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(
+        long,
+        default_value_t = 0,
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
     pub seed: u64,
     /// Run all programs so many times.
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub loops: u32,
     /// Give up on a netlist after so many seconds.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub timeout: Option<f64>,
     /// Run for this architecture, of those that the netlists name.
     #[arg(long, value_name = "ARCH")]
@@ -177,6 +187,9 @@ pub struct NetlistCompile {
     /// Where numbers of a netlist are rounded.
     #[arg(long, value_enum, default_value_t = NetlistMode::Golden, help_heading = "Netlists")]
     pub mode: NetlistMode,
+    /// Give up after so many seconds: a netlist's programs are run once to learn what they push.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true, help_heading = "Netlists")]
+    pub timeout: Option<f64>,
     /// Compile a netlist for this architecture, of those that it names.
     #[arg(long, value_name = "ARCH", help_heading = "Netlists")]
     pub arch: Option<String>,
@@ -195,9 +208,11 @@ fn param(text: &str) -> Result<(String, i32), String> {
     let (name, value) = text.split_once('=').ok_or("expected $NAME=N")?;
     let value = value
         .parse()
-        .map_err(|_| format!("'{value}' is no number"))?;
-    let name = name.trim_start_matches('$');
-    Ok((format!("${name}"), value))
+        .map_err(|_| format!("'{value}' is no integer of 32 bits"))?;
+    match name.trim_start_matches('$') {
+        "" => Err("expected a name before '='".to_owned()),
+        name => Ok((format!("${name}"), value)),
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -3,16 +3,30 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tenon::{Control, Progress};
 
 /// A control whose steps are drawn as a bar on stderr; silent when that is no terminal.
 pub fn control() -> Control {
-    if !std::io::stderr().is_terminal() {
-        return Control::new();
+    control_within(None)
+}
+
+/// The same for work that must end within so many seconds, if any.
+pub fn control_within(seconds: Option<f64>) -> Control {
+    let deadline = seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
+    let is_drawn = std::io::stderr().is_terminal();
+    match (deadline, is_drawn) {
+        (Some(deadline), true) => Control::with_deadline_and_listener(deadline, drawn()),
+        (Some(deadline), false) => Control::with_deadline(deadline),
+        (None, true) => Control::with_listener(drawn()),
+        (None, false) => Control::new(),
     }
+}
+
+/// Draws steps as bars.
+fn drawn() -> impl Fn(Progress<'_>) + Send + Sync + 'static {
     let bar = Mutex::new(None::<(String, ProgressBar)>);
-    Control::with_listener(move |Progress { step, done, total }| {
+    move |Progress { step, done, total }| {
         let Ok(mut bar) = bar.lock() else { return };
         if bar.as_ref().is_none_or(|(drawn, _)| drawn != step) {
             if let Some((_, old)) = bar.take() {
@@ -26,7 +40,7 @@ pub fn control() -> Control {
                 drawn.finish_and_clear();
             }
         }
-    })
+    }
 }
 
 /// A bar that counts things, the one at hand beside it with the time so far; hidden where stderr is
@@ -48,5 +62,6 @@ fn new_bar(step: &str, total: u64) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template("{msg:>20} [{bar:30}] {pos}/{len} {elapsed}") {
         bar.set_style(style.progress_chars("=> "));
     }
+    bar.enable_steady_tick(Duration::from_millis(500));
     bar
 }

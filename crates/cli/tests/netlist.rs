@@ -49,6 +49,44 @@ fn a_good_one_passes_and_a_bad_one_is_told_line_by_line() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_keeps_no_other_from_being_checked() {
+    let folder = folder();
+    std::fs::write(folder.path().join("good.yaml"), GOOD).unwrap();
+    let check = ["netlist", "check", "none.yaml", "good.yaml"];
+    let answer = tenon(folder.path(), &check);
+    assert_eq!(answer.status, Some(1));
+    assert!(
+        answer.err.starts_with("error: none.yaml: cannot read: "),
+        "{}",
+        answer.err
+    );
+    assert_eq!(answer.out, "2 netlists: 1 errors, 0 warnings\n");
+    let answer = tenon(folder.path(), &[&check[..], &["--json"]].concat());
+    let reports: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
+    assert!(
+        reports[0]["error"]
+            .as_str()
+            .unwrap()
+            .contains("cannot read")
+    );
+    assert_eq!((&reports[1]["errors"], answer.status), (&0.into(), Some(1)));
+}
+
+#[test]
+fn an_architecture_is_one_of_the_netlist() {
+    let folder = folder();
+    std::fs::write(folder.path().join("n.yaml"), GOOD).unwrap();
+    let answer = tenon(
+        folder.path(),
+        &["netlist", "check", "n.yaml", "--arch", "blackhole"],
+    );
+    let first =
+        "n.yaml:1:17: error: the netlist is not for blackhole: expected blackhole, found grayskull";
+    assert!(answer.out.starts_with(first), "{}", answer.out);
+    assert_eq!(answer.status, Some(1));
+}
+
+#[test]
 fn strict_asks_the_device() {
     let folder = folder();
     std::fs::write(folder.path().join("n.yaml"), GOOD).unwrap();

@@ -158,6 +158,70 @@ fn a_netlist_becomes_a_package() {
 }
 
 #[test]
+fn a_package_rounds_what_it_is_given() {
+    let folder = folder();
+    let text = SQUARES.replace("df: Float16,", "df: Bfp8_b,");
+    std::fs::write(folder.path().join("squares.yaml"), text).unwrap();
+    done(
+        folder.path(),
+        &["compile", "squares.yaml", "-o", "squares.neff"],
+    );
+    // As in the vector of facts 5.2: sixteen numbers share the exponent of 100.
+    let given = [
+        1.0, -0.5, 0.3, 3.999, -2.75, 100.0, 7.0, 2.5, 1.5, -3.5, 64.4, 0.0, 0.0, 0.0, 0.0, 0.0f32,
+    ];
+    let held = [
+        1.0, -1.0, 0.0, 4.0, -3.0, 100.0, 7.0, 3.0, 2.0, -4.0, 64.0, 0.0, 0.0, 0.0, 0.0, 0.0f32,
+    ];
+    let entry: Vec<f32> = given.iter().copied().cycle().take(1024).collect();
+    let input = tenon::Tensor::from_slice([1, 1, 32, 32], &entry).unwrap();
+    tenon::npy::write_npy(folder.path().join("x.npy"), &input).unwrap();
+    let run = [
+        "run",
+        "squares.neff",
+        "--input",
+        "x=x.npy",
+        "--output",
+        "out",
+    ];
+    done(folder.path(), &run);
+    let output = tenon::npy::read_npy(folder.path().join("out/y.npy")).unwrap();
+    let squares: Vec<f32> = held.iter().map(|value| value * value).collect();
+    assert_eq!(output.as_slice::<f32>().unwrap()[..16], squares);
+}
+
+#[test]
+fn a_package_does_not_replace_its_netlist() {
+    let folder = written();
+    let compile = ["compile", "squares.yaml", "-o", "./squares.yaml"];
+    let answer = tenon(folder.path(), &compile);
+    assert_eq!(answer.status, Some(2));
+    assert!(
+        answer.err.contains("would replace its own model"),
+        "{}",
+        answer.err
+    );
+    let kept = std::fs::read_to_string(folder.path().join("squares.yaml")).unwrap();
+    assert_eq!(kept, SQUARES);
+}
+
+#[test]
+fn what_is_no_plain_file_is_not_replaced_by_outputs() {
+    let folder = written();
+    std::fs::create_dir(folder.path().join("dir.npz")).unwrap();
+    for path in ["dir.npz", "none/out.npz", "squares.yaml/out.npz"] {
+        let run = ["netlist", "run", "squares.yaml", "--outputs", path];
+        let answer = tenon(folder.path(), &run);
+        assert_eq!(answer.status, Some(1));
+        // Before anything has run.
+        assert_eq!(answer.out, "");
+        let start = format!("error: {path}: cannot write: ");
+        assert!(answer.err.starts_with(&start), "{}", answer.err);
+        assert!(!answer.err.contains(".part"), "{}", answer.err);
+    }
+}
+
+#[test]
 fn wrong_flags_and_endless_programs_are_told() {
     let folder = written();
     let refused = |arguments: &[&str]| {
@@ -170,7 +234,7 @@ fn wrong_flags_and_endless_programs_are_told() {
     let (status, err) = refused(&["--param", "$p_other=1"]);
     assert_eq!(status, Some(2), "{err}");
     assert!(
-        err.contains("no program has a parameter '$p_other'"),
+        err.contains("no program has a parameter '$p_other': expected one of $p_loop_count"),
         "{err}"
     );
     let (status, err) = refused(&["--program", "other"]);
@@ -187,6 +251,22 @@ fn wrong_flags_and_endless_programs_are_told() {
     assert!(err.contains("program 'run' did not end in time"), "{err}");
     let (_, err) = refused(&["--arch", "toaster"]);
     assert!(err.contains("unknown architecture"), "{err}");
+    let (_, err) = refused(&["--arch", "blackhole"]);
+    assert!(err.contains("the netlist is not for blackhole"), "{err}");
+    for (flag, value, told) in [
+        ("--loops", "0", "0 is not in 1.."),
+        ("--timeout", "-1", "expected seconds, 0 to 1e9"),
+        (
+            "--param",
+            "$p_loop_count=99999999999",
+            "no integer of 32 bits",
+        ),
+        ("--param", "=3", "expected a name before '='"),
+    ] {
+        let (status, err) = refused(&[flag, value]);
+        assert_eq!(status, Some(2), "{err}");
+        assert!(err.contains(told), "{err}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::output::say;
 use crate::progress;
 use crate::table::{bytes, duration};
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tenon::{Error, ErrorKind, Location, Result, Source};
 
@@ -14,7 +14,7 @@ pub fn run(flags: &Compile) -> Result<()> {
     if super::netlist_run::is_netlist(&flags.model) {
         return netlist(flags);
     }
-    let control = progress::control();
+    let control = progress::control_within(flags.netlist.timeout);
     let start = Instant::now();
     let Source::Onnx(onnx) = Source::open(&flags.model, &control)? else {
         return Err(Error::new(ErrorKind::Usage, "this is a package already")
@@ -27,17 +27,7 @@ pub fn run(flags: &Compile) -> Result<()> {
         say!("{}", compiled.graph_text())?;
         return Ok(());
     }
-    let output = flags
-        .output
-        .clone()
-        .unwrap_or_else(|| flags.model.with_extension("neff"));
-    if same_file(&output, &flags.model) {
-        return Err(
-            Error::new(ErrorKind::Usage, "the package would replace its own model")
-                .help("give another file with --output")
-                .at(Location::file(&output)),
-        );
-    }
+    let output = output(flags)?;
     compiled.write(&output)?;
     let written = std::fs::metadata(&output).map_err(|error| Error::io(&output, "read", error))?;
     if flags.json {
@@ -71,9 +61,9 @@ fn netlist(flags: &Compile) -> Result<()> {
     let start = Instant::now();
     let source = tenon::netlist_source(&flags.model)?;
     let job = super::netlist_run::compile_job(&flags.netlist)?;
-    let compiled = tenon::compile_netlist(&source, &job, &progress::control())?;
-    let default = || flags.model.with_extension("neff");
-    let output = flags.output.clone().unwrap_or_else(default);
+    let control = progress::control_within(flags.netlist.timeout);
+    let compiled = tenon::compile_netlist(&source, &job, &control)?;
+    let output = output(flags)?;
     compiled.write(&output)?;
     let written = std::fs::metadata(&output).map_err(|error| Error::io(&output, "read", error))?;
     let took = start.elapsed();
@@ -96,6 +86,20 @@ fn netlist(flags: &Compile) -> Result<()> {
         member.outputs.len(),
         duration(took)
     )
+}
+
+/// Where the package goes.
+fn output(flags: &Compile) -> Result<PathBuf> {
+    let default = || flags.model.with_extension("neff");
+    let output = flags.output.clone().unwrap_or_else(default);
+    if same_file(&output, &flags.model) {
+        return Err(
+            Error::new(ErrorKind::Usage, "the package would replace its own model")
+                .help("give another file with --output")
+                .at(Location::file(&output)),
+        );
+    }
+    Ok(output)
 }
 
 /// Whether both paths are there and lead to one file.

@@ -54,7 +54,19 @@ fn check_all(flags: &NetlistCheck) -> Result<ExitCode> {
     let mut reports = Vec::new();
     let (mut errors, mut warnings) = (0, 0);
     for path in &flags.files {
-        let source = netlist_source(path)?;
+        let source = match netlist_source(path) {
+            Ok(source) => source,
+            Err(error) => {
+                errors += 1;
+                match flags.json {
+                    true => {
+                        reports.push(json!({"file": path, "errors": 1, "error": error.to_string()}))
+                    }
+                    false => eprintln!("error: {error}"),
+                }
+                continue;
+            }
+        };
         let findings = findings(&source, arch, device.as_ref());
         errors += findings.count(Severity::Error);
         warnings += findings.count(Severity::Warning);
@@ -97,10 +109,10 @@ fn findings(source: &Source, arch: Option<Arch>, device: Option<&Device>) -> Fin
     let read = tenon::netlist::read(source);
     let mut findings = read.findings;
     if !findings.has_errors() {
-        findings.extend(check(
-            &read.netlist,
-            arch.or(device.map(|device| device.arch)),
-        ));
+        // A device that the netlist is not for is told with what else it asks of the device.
+        let named = |arch: &Arch| read.netlist.arch.iter().any(|named| named.value == *arch);
+        let arch = arch.or(device.map(|device| device.arch).filter(named));
+        findings.extend(check(&read.netlist, arch));
         if let Some(device) = device {
             findings.extend(check_device(&read.netlist, device));
         }

@@ -2,6 +2,7 @@
 
 use crate::netlist_flags::{NetlistCompile, NetlistMode, NetlistRun};
 use crate::output::say;
+use crate::progress;
 use crate::table::{Table, duration};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -10,16 +11,17 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tenon::netlist::Arch;
 use tenon::{
-    Control, GraphRow, MachineLimits, MetricRow, NetlistJob, NetlistLoad, NetlistOutcome,
-    NumericMode, OpRow, Result, Tensor, netlist_device, netlist_source, npy, run_netlist,
+    GraphRow, MachineLimits, MetricRow, NetlistJob, NetlistLoad, NetlistOutcome, NumericMode,
+    OpRow, Result, Tensor, netlist_device, netlist_source, npy, run_netlist, whole_file,
 };
 
 pub fn run(flags: &NetlistRun) -> Result<ExitCode> {
     let source = netlist_source(&flags.file)?;
-    let control = match flags.timeout {
-        Some(seconds) => Control::with_deadline(Instant::now() + Duration::from_secs_f64(seconds)),
-        None => Control::new(),
-    };
+    let control = progress::control_within(flags.timeout);
+    flags
+        .outputs
+        .as_ref()
+        .map_or(Ok(()), whole_file::can_write)?;
     let start = Instant::now();
     let outcome = run_netlist(&source, &job(flags)?, &control)?;
     let took = start.elapsed();

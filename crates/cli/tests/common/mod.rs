@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 /// What a run of the program answered.
+#[derive(Debug)]
 pub struct Answer {
     pub status: Option<i32>,
     pub out: String,

@@ -11,6 +11,8 @@ use tenon_tensor::{BufferMut, DataType, Tensor, TensorType, convert};
 
 /// Bytes of generated entries of one queue that are kept to be pushed again.
 const KEPT_BYTES: usize = 64 << 20;
+/// Names of queues that an error lists.
+const SHOWN: usize = 16;
 /// Entries that are generated for a queue before they are pushed from the start again.
 const MOST_ENTRIES: u64 = 16;
 
@@ -83,22 +85,30 @@ pub fn run_netlist(source: &Source, job: &NetlistJob, control: &Control) -> Resu
     for (name, value) in &job.params {
         if params.insert(name.clone(), *value).is_none() {
             let text = format!("no program has a parameter '{name}'");
-            return Err(Error::new(ErrorKind::Usage, text));
+            let error = Error::new(ErrorKind::Usage, text);
+            params.remove(name);
+            let known: Vec<&str> = params.keys().map(String::as_str).collect();
+            return Err(match known.is_empty() {
+                true => error.expected("none: the programs take no parameters"),
+                false => error.expected(format_args!("one of {}", known.join(", "))),
+            });
         }
     }
-    let all = session
+    let own = session
         .programs()
         .iter()
         .map(|program| program.name.clone());
-    let programs = match job.programs.is_empty() {
-        true => all.collect(),
+    let programs: Vec<String> = match job.programs.is_empty() {
+        true => own.collect(),
         false => job.programs.clone(),
     };
-    for _ in 0..job.loops.max(1) {
-        for program in &programs {
-            session.run(program, &params, control)?;
-        }
+    let total = u64::from(job.loops.max(1)) * programs.len() as u64;
+    let all = (0..job.loops.max(1)).flat_map(|_| &programs);
+    for (done, program) in (0..).zip(all) {
+        control.progress(&format!("run '{program}'"), done, total)?;
+        session.run(program, &params, control)?;
     }
+    control.progress("run", total, total)?;
     let mut arrays = BTreeMap::new();
     for name in &outputs.queues {
         let entries = session.collected(name)?;
@@ -206,7 +216,17 @@ fn feed(session: &NetlistSession, job: &NetlistJob, config: &TestConfig) -> Resu
     let is_known = |name: &str| queues.contains_key(name) || bases.contains(name);
     if let Some(unknown) = job.inputs.keys().find(|name| !is_known(name)) {
         let text = format!("the netlist has no queue '{unknown}'");
-        return Err(Error::new(ErrorKind::InvalidArgument, text));
+        let takes = |queue: &&&Queue| queue.is_host_fed() || queue.kind.value == QueueKind::Ram;
+        let mut names: Vec<&str> = queues
+            .values()
+            .filter(takes)
+            .map(|queue| &*queue.name.value)
+            .collect();
+        names.sort_unstable();
+        let more = if names.len() > SHOWN { ", .." } else { "" };
+        names.truncate(SHOWN);
+        return Err(Error::new(ErrorKind::InvalidArgument, text)
+            .expected(format_args!("one of {}{more}", names.join(", "))));
     }
     for queue in queues.values() {
         let name = &queue.name.value;
@@ -349,12 +369,14 @@ pub(super) fn entries(
     array: &Tensor,
 ) -> Result<Vec<Tensor>> {
     let entry = session.entry_type(queue)?;
+    let sizes: Vec<String> = entry.shape().iter().map(usize::to_string).collect();
+    let sizes = sizes.join(", ");
     let wrong = || {
         Error::new(
             ErrorKind::InvalidArgument,
             format!("an array that does not fit '{queue}'"),
         )
-        .expected(format_args!("[n, {}] of numbers", entry.shape()))
+        .expected(format_args!("numbers [n, {sizes}], n at least 1"))
         .found(array.ty())
     };
     let [n, rest @ ..] = &array.shape()[..] else {

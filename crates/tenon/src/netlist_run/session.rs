@@ -320,6 +320,7 @@ impl NetlistSession {
             ErrorKind::DeadlineExceeded => {
                 Error::new(error.kind(), format!("{what} did not end in time"))
                     .at(error.location().clone())
+                    .help("give it more time, or smaller loop counts")
             }
             _ => error,
         })
