@@ -89,7 +89,7 @@ impl NetlistSession {
     pub fn load(source: &Source, load: &NetlistLoad) -> Result<Self> {
         let found = read(source);
         found.findings.to_result(source)?;
-        let arch = load.arch.or_else(arch_of_environment);
+        let arch = load.arch.or_else(|| arch_of_environment(&found.netlist));
         check(&found.netlist, arch).to_result(source)?;
         Self::of(&found.netlist, source, load)
     }
@@ -98,7 +98,7 @@ impl NetlistSession {
     pub fn of(netlist: &Netlist, source: &Source, load: &NetlistLoad) -> Result<Self> {
         let options = NetlistOptions {
             mode: load.mode,
-            arch: load.arch.or_else(arch_of_environment),
+            arch: load.arch.or_else(|| arch_of_environment(netlist)),
         };
         let lowered = lower_netlist(netlist, source, options)?;
         let registry = tenon_builtin::kernels();
@@ -361,10 +361,12 @@ pub(super) fn stored(spec: &QueueSpec, entry: &Tensor) -> Result<TileTensor> {
     rounded(&entry, spec.format)
 }
 
-/// The architecture that `ARCH_NAME` names, as in the original.
-fn arch_of_environment() -> Option<Arch> {
+/// The architecture that `ARCH_NAME` names, which chooses among several of a netlist (facts 10.8).
+fn arch_of_environment(netlist: &Netlist) -> Option<Arch> {
     use tenon_netlist::Word;
-    Arch::from_word(&std::env::var("ARCH_NAME").ok()?)
+    let name = std::env::var("ARCH_NAME").ok()?;
+    let arch = Arch::from_word(&name)?;
+    (netlist.arch.len() > 1).then_some(arch)
 }
 
 /// Where ops run: beside each other on threads of a queue of their own, or one after the other on
