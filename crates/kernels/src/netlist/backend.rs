@@ -178,13 +178,19 @@ struct Weights {
 }
 
 impl Product {
-    /// `turned` and `constant` are about the second factor, `bias` tells whether there may be one.
-    pub(super) fn new(site: &Site<'_>, turned: bool, constant: bool, bias: bool) -> Result<Self> {
-        let operator = match turned || bias {
+    /// `turned` and `constant` are about the second factor, `bias` tells whether there may be one;
+    /// each product is multiplied with `scale`.
+    pub(super) fn new(
+        site: &Site<'_>,
+        [turned, constant, bias]: [bool; 3],
+        scale: f32,
+    ) -> Result<Self> {
+        let operator = match turned || bias || scale != 1.0 {
             false => Operator::new(site, "MatMul", Attributes::new())?,
             true => {
-                let turned = attribute("trans_b", Attribute::Int(turned.into()));
-                Operator::new(site, "tenon.MatMul", turned)?
+                let mut attributes = attribute("trans_b", Attribute::Int(turned.into()));
+                attributes.set("scale", Attribute::Float(scale));
+                Operator::new(site, "tenon.MatMul", attributes)?
             }
         };
         Ok(Self {

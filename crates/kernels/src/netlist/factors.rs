@@ -15,6 +15,9 @@ pub(super) struct Factors {
     b: Gather,
     /// Whether the second comes as `[t, n, k]`.
     turned: bool,
+    /// What the product is multiplied with: what was added up was made so much smaller, for sums of
+    /// numbers whose products are finite to be finite too. A power of two, so that it is exact.
+    scale: f32,
     /// Makes the whole of what was computed.
     whole: Gather,
 }
@@ -123,17 +126,18 @@ impl Factors {
         };
         let left = [slices.first.len(), a.lines.len(), b.lines.len()];
         let whole = Table::new(left)?.picked([&slices.of, &rows.of, &columns.of])?;
-        let (a, b, turned) = match repeats && !stepwise {
+        let (a, b, turned, scale) = match repeats && !stepwise {
             true => shortened(&a, &b, k)?,
             false => {
                 let (right, turned) = second(&b, k, !stepwise)?;
-                (first(&a, k)?, right, turned)
+                (first(&a, k)?, right, turned, 1.0)
             }
         };
         Ok(Self {
             a,
             b,
             turned,
+            scale,
             whole: Gather::of(whole),
         })
     }
@@ -151,6 +155,11 @@ impl Factors {
     /// Whether the second comes as `[t, n, k]`.
     pub(super) fn turned(&self) -> bool {
         self.turned
+    }
+
+    /// What the product of the two is to be multiplied with.
+    pub(super) fn scale(&self) -> f32 {
+        self.scale
     }
 
     /// The width of a tile of the product, of the second as it comes.
@@ -195,7 +204,7 @@ fn second(b: &Left<'_>, k: usize, may_turn: bool) -> Result<(Gather, bool)> {
 }
 
 /// Both factors with the depth as short as it may be.
-fn shortened(a: &Left<'_>, b: &Left<'_>, k: usize) -> Result<(Gather, Gather, bool)> {
+fn shortened(a: &Left<'_>, b: &Left<'_>, k: usize) -> Result<(Gather, Gather, bool, f32)> {
     let of_a = Kinds::new(k, |step| a.step(|table, z, r| table.at(z, r, step)));
     let of_b = Kinds::new(k, |step| b.step(|table, z, c| table.at(z, step, c)));
     let worth = |kinds: &Kinds| 2 * kinds.first.len() <= k;
@@ -203,6 +212,7 @@ fn shortened(a: &Left<'_>, b: &Left<'_>, k: usize) -> Result<(Gather, Gather, bo
     if worth(&of_a) && of_a.first.len() <= of_b.first.len() {
         let left = a.table.picked([&a.slices, &a.lines, &of_a.first])?;
         let members = of_a.members();
+        let scale = scale(&members);
         let (slices, depth, columns) = (b.slices.len(), members.len(), b.lines.len());
         let sum = |z: usize, step: usize, c: usize| {
             let steps = members[step].iter();
@@ -210,19 +220,20 @@ fn shortened(a: &Left<'_>, b: &Left<'_>, k: usize) -> Result<(Gather, Gather, bo
             tiles.collect()
         };
         let right = match turned {
-            false => Gather::summed(b.table, [slices, depth, columns], |[z, step, c]| {
+            false => Gather::summed(b.table, [slices, depth, columns], scale, |[z, step, c]| {
                 sum(z, step, c)
             }),
-            true => Gather::summed(b.table, [slices, columns, depth], |[z, c, step]| {
+            true => Gather::summed(b.table, [slices, columns, depth], scale, |[z, c, step]| {
                 sum(z, step, c)
             }),
         };
-        return Ok((Gather::of(left), right, turned));
+        return Ok((Gather::of(left), right, turned, scale));
     }
     if worth(&of_b) && !a.table.flipped() {
         let members = of_b.members();
+        let scale = scale(&members);
         let tiles = [a.slices.len(), a.lines.len(), members.len()];
-        let left = Gather::summed(a.table, tiles, |[z, r, step]| {
+        let left = Gather::summed(a.table, tiles, scale, |[z, r, step]| {
             let steps = members[step].iter();
             let tiles = steps.map(|&step| a.table.at(a.slices[z], a.lines[r], step));
             tiles.collect()
@@ -231,14 +242,21 @@ fn shortened(a: &Left<'_>, b: &Left<'_>, k: usize) -> Result<(Gather, Gather, bo
         if turned {
             right.apply("transpose")?;
         }
-        return Ok((left, Gather::of(right), turned));
+        return Ok((left, Gather::of(right), turned, scale));
     }
     let (right, turned) = second(b, k, true)?;
-    Ok((first(a, k)?, right, turned))
+    Ok((first(a, k)?, right, turned, 1.0))
+}
+
+/// The power of two that is no less than there are members of a kind.
+fn scale(members: &[Vec<usize>]) -> f32 {
+    let most = members.iter().map(Vec::len).max();
+    most.unwrap_or(1).next_power_of_two() as f32
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tensor::map;
     use super::*;
 
     /// Small whole numbers, whose products f32 holds exactly.
@@ -325,6 +343,7 @@ mod tests {
                 let factors = Factors::new(&left, &right, stepwise).unwrap();
                 let (first, second) = (factors.first(&a).unwrap(), factors.second(&b).unwrap());
                 let part = multiplied(&first, &second, factors.turned());
+                let part = map(&part, |x| x * factors.scale()).unwrap();
                 let made = factors.whole(&part).unwrap();
 
                 let all = |table: Table, of: &TileTensor| Gather::of(table).gathered(of).unwrap();
@@ -337,6 +356,20 @@ mod tests {
                 assert_eq!(made.values(), wanted.values(), "{a_steps} and {b_steps}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_added_up_stays_finite() {
+        let left = Table::through([1, 1, 3], "broadcast_c 2").unwrap();
+        let right = Table::through([1, 1, 1], "broadcast_r 6").unwrap();
+        let factors = Factors::new(&left, &right, false).unwrap();
+        let largest = TileTensor::build([1, 1, 3], [1, 1], |to| {
+            to.fill(f32::MAX);
+            Ok(())
+        });
+        let sum = factors.first(&largest.unwrap()).unwrap();
+        assert_eq!((sum.tiles(), factors.scale()), ([1, 1, 1], 8.0));
+        assert_eq!(sum.values(), [f32::MAX / 8.0 * 6.0]);
     }
 
     #[test]

@@ -68,11 +68,12 @@ impl Gather {
         Self { from, how }
     }
 
-    /// Sums of the tiles that a table tells, which must not be flipped: `terms` are those of the
-    /// tile at a slice, row and column.
+    /// Sums of the tiles that a table tells, which must not be flipped, each divided by `divisor`:
+    /// `terms` are those of the tile at a slice, row and column.
     pub(super) fn summed(
         table: &Table,
         tiles: [usize; 3],
+        divisor: f32,
         terms: impl Fn([usize; 3]) -> Vec<u32>,
     ) -> Self {
         let mut sums = Sums {
@@ -91,7 +92,7 @@ impl Gather {
                             tile: table
                                 .fill(alike[0])
                                 .map_or(Part::Tile(alike[0]), Part::Fill),
-                            times: alike.len() as f32,
+                            times: alike.len() as f32 / divisor,
                         }
                     }));
                     sums.ends.push(sums.terms.len());

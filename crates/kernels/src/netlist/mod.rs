@@ -9,6 +9,7 @@ mod convert;
 mod declare;
 mod epoch;
 mod factors;
+mod finish;
 mod gather;
 mod lookup;
 mod machine;

@@ -1,19 +1,17 @@
 //! `netlist.matmul` and `netlist.depthwise` (facts 3.1).
 
-use super::attributes::{flag, number_or, optional_format, size_or, sizes, text_or_empty, wrong};
-use super::backend::{Elementwise, Product};
-use super::binary::to_int8;
+use super::attributes::{flag, optional_format, size_or, sizes, text_or_empty};
+use super::backend::Product;
 use super::convert::rounded;
 use super::factors::Factors;
-use super::moves::resized;
+use super::finish::{Finish, line};
 use super::op::{Compute, tensor_kernel};
 use super::table::Table;
-use super::tensor::{TileTensor, for_each_chunk, same_shape, wrong_shape, zip};
+use super::tensor::{TileTensor, for_each_chunk, wrong_shape, zip};
 use std::sync::{Mutex, PoisonError};
 use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
 use tenon_netlist::DataFormat;
-use tenon_tensor::{DataType, Tensor, TensorType};
 
 pub(super) fn kernels() -> Vec<KernelDef> {
     vec![
@@ -32,124 +30,6 @@ pub(super) fn kernels() -> Vec<KernelDef> {
             bind_depthwise,
         ),
     ]
-}
-
-/// What follows a product, the same for both kernels.
-struct Finish {
-    bias: bool,
-    /// Whether numbers are integers, whose bias is added whole.
-    integer: bool,
-    /// What the scale does, when there is one.
-    scale: Option<Scale>,
-    zero_point: f32,
-    gelu: Option<Elementwise>,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Scale {
-    /// To Int8.
-    Requantize,
-    /// To float.
-    Dequantize,
-}
-
-impl Finish {
-    fn read(site: &Site<'_>) -> Result<Self> {
-        let attributes = site.attributes();
-        let scale = match (flag(attributes, "requant")?, flag(attributes, "dequant")?) {
-            (false, false) => None,
-            (true, false) => Some(Scale::Requantize),
-            (false, true) => Some(Scale::Dequantize),
-            (true, true) => return Err(wrong("requant", "not dequant too")),
-        };
-        let gelu = match text_or_empty(attributes, "sfpu_op")? {
-            "" => None,
-            "gelu" => Some(Elementwise::gelu(site)?),
-            other => return Err(wrong("sfpu_op", "gelu").found(other)),
-        };
-        Ok(Self {
-            bias: flag(attributes, "bias")?,
-            integer: flag(attributes, "integer")?,
-            scale,
-            zero_point: number_or(attributes, "zero_point", 0.0)?,
-            gelu,
-        })
-    }
-
-    /// Of the tensors after the two that are multiplied the bias, and those after it.
-    fn split<'a>(
-        &self,
-        rest: &'a [&'a TileTensor],
-    ) -> Result<(Option<&'a TileTensor>, &'a [&'a TileTensor])> {
-        match (self.bias, rest) {
-            (false, _) => Ok((None, rest)),
-            (true, [bias, more @ ..]) => Ok((Some(bias), more)),
-            (true, []) => Err(wrong_shape("no bias")),
-        }
-    }
-
-    /// Bias, then scale, which is the next tensor, then the curve.
-    fn apply(
-        &self,
-        mut product: TileTensor,
-        bias: Option<&TileTensor>,
-        rest: &[&TileTensor],
-    ) -> Result<TileTensor> {
-        if let Some(bias) = bias {
-            product = biased(&product, bias, self.integer)?;
-        }
-        if let Some(scale) = self.scale {
-            let by = rest.first().ok_or_else(|| wrong_shape("no scale"))?;
-            let zero_point = self.zero_point;
-            product = match scale {
-                Scale::Requantize => to_int8(&zip(&product, by, |a, s| a * s + zero_point)?)?,
-                Scale::Dequantize => zip(&product, by, |a, s| (a - zero_point) * s)?,
-            };
-        }
-        match &self.gelu {
-            Some(gelu) => gelu.run(&product),
-            None => Ok(product),
-        }
-    }
-}
-
-/// Row 0 of each tile of the bias is added to all rows of the tile, of a bias of one row of tiles to
-/// all rows; integers are added one by one (facts 3.1).
-pub(super) fn biased(product: &TileTensor, bias: &TileTensor, integer: bool) -> Result<TileTensor> {
-    let bias = &resized(bias, product.tile())?;
-    if integer {
-        return zip(product, bias, |a, b| a + b);
-    }
-    let columns = product.tiles()[2];
-    let is_one = bias.tiles() == [1, 1, columns];
-    if !is_one {
-        same_shape(product, bias)?;
-    }
-    let (height, line) = (product.tile()[0], product.shape()[2]);
-    let (values, bias) = (product.values(), bias.values());
-    TileTensor::build_whole(product.tiles(), product.tile(), |to| {
-        for_each_chunk(to, line, |y, to| {
-            let values = &values[y * line..][..line];
-            let row = if is_one { 0 } else { y - y % height };
-            let bias = &bias[row * line..][..line];
-            let pairs = values.iter().zip(bias);
-            to.iter_mut()
-                .zip(pairs)
-                .for_each(|(to, (a, b))| *to = a + b);
-        });
-        Ok(())
-    })
-}
-
-/// The numbers for each column of a bias of one row of tiles, as it is added to a product of tiles
-/// of that width.
-fn line(bias: &TileTensor, width: usize) -> Result<Option<Tensor>> {
-    if bias.tiles()[..2] != [1, 1] || bias.tile()[1] != width {
-        return Ok(None);
-    }
-    let ty = TensorType::new(DataType::F32, [bias.shape()[2]])?;
-    let bytes = bias.data().buffer().slice(0..ty.bytes());
-    bytes.map(|bytes| Tensor::new(ty, bytes)).transpose()
 }
 
 /// The formats of what a product spills, where numbers are rounded between ops.
@@ -205,7 +85,11 @@ impl Multiply {
             flag(attributes, "constant_1")?,
         ];
         Ok(Self {
-            product: Product::new(site, factors.turned(), constants[1], bias)?,
+            product: Product::new(
+                site,
+                [factors.turned(), constants[1], bias],
+                factors.scale(),
+            )?,
             factors,
             kept: constants.map(|constant| constant.then(Mutex::default)),
         })
@@ -362,7 +246,7 @@ fn summed(from: &TileTensor, z: usize) -> Result<TileTensor> {
 }
 
 fn bind_depthwise(site: &Site<'_>) -> Result<Compute> {
-    let product = Product::new(site, false, false, false)?;
+    let product = Product::new(site, [false; 3], 1.0)?;
     let finish = Finish::read(site)?;
     Ok(Box::new(move |operands| {
         let [a, b, rest @ ..] = operands else {

@@ -150,7 +150,7 @@ fn bind(site: &Site<'_>) -> Result<Compute> {
         ([sparse, activations, encodings], false) => cores.run(sparse, activations, encodings),
         ([sparse, activations, encodings, bias], true) => {
             let made = cores.run(sparse, activations, encodings)?;
-            super::product::biased(&made, bias, false)
+            super::finish::biased(&made, bias, false)
         }
         _ => Err(wrong_shape(
             "a sparse product of three operands, and a bias if it has one",
