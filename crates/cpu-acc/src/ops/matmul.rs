@@ -11,11 +11,17 @@ use crate::simd::disjoint::{MatrixMut, for_each_chunk, for_each_chunk2};
 use crate::simd::gemm::{Product, multiply};
 use crate::simd::rows::Matrix;
 use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan, WorkloadSpec};
-use tenon_base::Result;
+use tenon_base::{Result, pool};
 use tenon_tensor::Shape;
 
 /// Places for packed matrices when there are many: more threads than that do not help.
 const SLOTS: usize = 16;
+
+/// Operations of a product that is worth several threads by itself.
+const ALONE_OPERATIONS: usize = 16 << 20;
+
+/// So many products keep threads busy however they are dealt out.
+const EVEN: usize = 16;
 
 /// Numbers below which packing is not shared with other threads.
 const PARALLEL_PACKING: usize = 1 << 16;
@@ -304,15 +310,25 @@ impl Run<'_> {
         if size == 0 {
             return;
         }
-        if let [(_, _)] = product.batches[..] {
-            let parallel = b_size >= PARALLEL_PACKING;
-            self.pack_in_parallel(b, scratch, parallel);
-            return self.one(0, scratch, output);
+        let count = product.batches.len();
+        let each = 2 * product.depth * size;
+        let uneven = !count.is_multiple_of(pool::threads()) && count < EVEN;
+        if count == 1 || uneven && each >= ALONE_OPERATIONS {
+            let place = &mut scratch[..packed];
+            for (index, output) in output.chunks_exact_mut(size).enumerate() {
+                let (_, matrix) = product.batches[index];
+                let before = index.checked_sub(1).map(|before| product.batches[before].1);
+                if before != Some(matrix) {
+                    let b = &b[matrix * b_size..][..b_size];
+                    self.pack_in_parallel(b, place, b_size >= PARALLEL_PACKING);
+                }
+                self.one(index, place, output);
+            }
+            return;
         }
         // The slots' matrices lie together, so that a chunk of the output is a slot's.
-        let each = product.batches.len().div_ceil(SLOTS);
-        let operations = size.saturating_mul(2 * product.depth * product.batches.len());
-        let parallel = operations >= 1 << 20;
+        let parallel = each.saturating_mul(count) >= 1 << 20;
+        let each = count.div_ceil(SLOTS);
         for_each_chunk2(
             (output, each * size),
             (scratch, packed),

@@ -134,7 +134,7 @@ impl<R: Rows> VectorOp for Start<'_, R> {
             };
             return part.eval(simd);
         }
-        let pieces = (operations / GRAIN_OPERATIONS).clamp(threads, 4 * threads);
+        let pieces = (operations / GRAIN_OPERATIONS).clamp(threads, 8 * threads);
         // What all threads read is what is not split: let it be the smaller of A and B.
         let (by_tile, by_pair) = if panels.numbers().len() > a.footprint() {
             let by_pair = pieces.min(pairs);
