@@ -134,7 +134,10 @@ impl<R: Rows> VectorOp for Start<'_, R> {
             };
             return part.eval(simd);
         }
-        let pieces = (operations / GRAIN_OPERATIONS).clamp(threads, 8 * threads);
+        let grains = operations / GRAIN_OPERATIONS;
+        // The finer the pieces the less one thread waits for another, where they stay large.
+        let fine = (grains / 8).min(8 * threads);
+        let pieces = grains.clamp(threads, 4 * threads).max(fine);
         // What all threads read is what is not split: let it be the smaller of A and B.
         let (by_tile, by_pair) = if panels.numbers().len() > a.footprint() {
             let by_pair = pieces.min(pairs);
