@@ -32,6 +32,19 @@ impl Product<'_> {
             })
             .sum()
     }
+
+    /// Looks at some of the results, each of which is `after` of the exact one.
+    fn check_some(&self, found: &[f32], random: &mut Random, after: impl Fn(f64) -> f64) {
+        for _ in 0..2000 {
+            let (row, column) = (random.below(self.rows), random.below(self.columns));
+            check(
+                &[found[row * self.columns + column]],
+                &[after(self.exact(row, column))],
+                |_| tolerance(self.depth),
+                "large",
+            );
+        }
+    }
 }
 
 fn tolerance(depth: usize) -> f64 {
@@ -267,16 +280,9 @@ fn large_products_use_all_threads() {
             transposed: false,
         };
         let found = case.run(CpuLevel::Avx512);
-        for _ in 0..2000 {
-            let (row, column) = (random.below(rows), random.below(columns));
-            let exact = activate("gelu", 0.0, 0.0, product.exact(row, column));
-            check(
-                &[found[row * columns + column]],
-                &[exact],
-                |_| tolerance(depth),
-                "large",
-            );
-        }
+        product.check_some(&found, &mut random, |exact| {
+            activate("gelu", 0.0, 0.0, exact)
+        });
         let alone = tenon_base::pool::with_thread_limit(1, || case.run(CpuLevel::Avx512));
         assert_eq!(
             alone, found,
@@ -308,14 +314,6 @@ fn products_larger_than_the_caches() {
     };
     for level in [CpuLevel::Avx2, CpuLevel::Avx512] {
         let found = case.run(level);
-        for _ in 0..2000 {
-            let (row, column) = (random.below(rows), random.below(columns));
-            check(
-                &[found[row * columns + column]],
-                &[product.exact(row, column)],
-                |_| tolerance(depth),
-                "larger than the caches",
-            );
-        }
+        product.check_some(&found, &mut random, |exact| exact);
     }
 }

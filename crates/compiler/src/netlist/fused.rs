@@ -12,17 +12,6 @@ use tenon_netlist::{
     Tm,
 };
 
-/// What happens inside of tiles before tiles are moved about, where that is the same and there may
-/// be fewer of them.
-fn inner_first(tms: &[Spanned<Tm>]) -> Vec<Spanned<Tm>> {
-    let mut tms = tms.to_vec();
-    let apart = |tm: &Spanned<Tm>| matches!(tm.value, Tm::Transpose | Tm::Pad(_));
-    if !tms.iter().any(apart) {
-        tms.sort_by_key(|tm| !matches!(tm.value, Tm::TileBroadcast(_)));
-    }
-    tms
-}
-
 impl EpochBuilder<'_> {
     /// The ops of all schedules, one after the other.
     pub(super) fn fused(&mut self, op: &Op, inputs: &[Value]) -> Result<Value> {
@@ -88,7 +77,7 @@ impl EpochBuilder<'_> {
 
     /// TMs between buffers.
     fn inside(&mut self, op: &Op, mut value: Value, tms: &[Spanned<Tm>]) -> Result<Value> {
-        for tm in &inner_first(tms) {
+        for tm in tms {
             let node = op.name.value.as_str();
             if let Tm::TileBroadcast(what) = tm.value {
                 let dim = match what {

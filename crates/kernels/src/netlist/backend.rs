@@ -28,6 +28,14 @@ struct Bound {
     workload: Box<dyn Workload>,
 }
 
+impl Bound {
+    /// Whether it was made for operands of those types.
+    fn fits(&self, inputs: &[&Tensor], output: &TensorType) -> bool {
+        let types = inputs.iter().map(|input| input.ty());
+        self.output == *output && self.inputs.iter().eq(types)
+    }
+}
+
 impl Operator {
     fn new(site: &Site<'_>, name: &str, attributes: Attributes) -> Result<Self> {
         let unknown = || {
@@ -60,13 +68,8 @@ impl Operator {
 
     fn bound(&self, inputs: &[&Tensor], output: TensorType) -> Result<Arc<Bound>> {
         let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |bound: &Arc<Bound>| {
-            let types = bound.inputs.iter().zip(inputs);
-            bound.output == output
-                && bound.inputs.len() == inputs.len()
-                && types.into_iter().all(|(ty, input)| ty == input.ty())
-        };
-        if let Some(known) = bound.as_ref().filter(|bound| fits(bound)) {
+        let fits = |bound: &&Arc<Bound>| bound.fits(inputs, &output);
+        if let Some(known) = bound.as_ref().filter(fits) {
             return Ok(known.clone());
         }
         let made = Arc::new(self.bind(inputs, output, None)?);
@@ -218,10 +221,7 @@ impl Product {
             };
             return Ok(None);
         }
-        let fits = |bound: &&Arc<Bound>| {
-            let others = bound.inputs.len() == inputs.len();
-            bound.output == *output && bound.inputs[0] == *inputs[0].ty() && others
-        };
+        let fits = |bound: &&Arc<Bound>| bound.fits(inputs, output);
         if let Some(bound) = weights.bound.as_ref().filter(fits) {
             return Ok(Some(bound.clone()));
         }
@@ -231,9 +231,8 @@ impl Product {
     }
 
     /// `a` times `b`, slice by slice; one slice is taken for all of the other. A bias has a number
-    /// for each column. Where the width of a
-    /// tile of `a` is not the height of one of `b`, the larger is cut: its tiles are filled up with
-    /// zeros in the original.
+    /// for each column. Where the width of a tile of `a` is not the height of one of `b`, the
+    /// larger is cut: its tiles are filled up with zeros in the original.
     pub(super) fn run(
         &self,
         a: &TileTensor,

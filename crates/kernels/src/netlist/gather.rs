@@ -273,16 +273,8 @@ impl Sums {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tensor::arange;
     use super::*;
-
-    /// A tensor whose elements are their own place, as NumPy's `arange`.
-    fn arange(tiles: [usize; 3], tile: [usize; 2]) -> TileTensor {
-        TileTensor::build(tiles, tile, |to| {
-            to.iter_mut().enumerate().for_each(|(i, v)| *v = i as f32);
-            Ok(())
-        })
-        .unwrap()
-    }
 
     fn moved(from: &TileTensor, steps: &[&str]) -> TileTensor {
         let table = Table::through(from.tiles(), &steps.join("; ")).unwrap();

@@ -118,16 +118,8 @@ pub(super) fn resized(from: &TileTensor, tile: [usize; 2]) -> Result<TileTensor>
 
 #[cfg(test)]
 mod tests {
+    use super::super::tensor::arange;
     use super::*;
-
-    /// A tensor whose elements are their own place, as NumPy's `arange`.
-    fn arange(tiles: [usize; 3], tile: [usize; 2]) -> TileTensor {
-        TileTensor::build(tiles, tile, |to| {
-            to.iter_mut().enumerate().for_each(|(i, v)| *v = i as f32);
-            Ok(())
-        })
-        .unwrap()
-    }
 
     #[test]
     fn tiles_are_cut_and_filled_up() {

@@ -32,18 +32,38 @@ pub(super) fn tensor_kernel(
             node: node.and_then(|node| node.as_str()).unwrap_or("").to_owned(),
             operator: name,
             told: AtomicBool::new(false),
-            kept: match flag(site.attributes(), CONSTANT)? {
-                true => Some(Mutex::default()),
-                false => None,
-            },
+            kept: flag(site.attributes(), CONSTANT)?.then(Kept::default),
         }))
     })
     .doc(doc)
 }
 
 /// The attribute of kernels whose operand is the same in most runs, such as a parameter: what was
-/// made of it is kept. Of a product it is about what is multiplied with.
-pub(super) const CONSTANT: &str = "constant";
+/// made of it is kept.
+const CONSTANT: &str = "constant";
+
+/// An operand that comes again in most runs, with what was made of it last.
+#[derive(Default)]
+pub(super) struct Kept(Mutex<Option<(TileTensor, TileTensor)>>);
+
+impl Kept {
+    /// What is made of an operand that was seen last time is what was made then.
+    pub(super) fn made(
+        &self,
+        operand: &TileTensor,
+        make: impl FnOnce() -> Result<TileTensor>,
+    ) -> Result<TileTensor> {
+        let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((before, made)) = &*kept()
+            && before.is_same(operand)
+        {
+            return Ok(made.clone());
+        }
+        let made = make()?;
+        *kept() = Some((operand.clone(), made.clone()));
+        Ok(made)
+    }
+}
 
 struct TensorKernel {
     compute: Compute,
@@ -51,8 +71,8 @@ struct TensorKernel {
     operator: &'static str,
     /// Whether its first fault was told.
     told: AtomicBool,
-    /// The last operand with what was made of it, where it comes again.
-    kept: Option<Mutex<Option<(TileTensor, TileTensor)>>>,
+    /// Where its operand comes again.
+    kept: Option<Kept>,
 }
 
 impl Kernel for TensorKernel {
@@ -79,26 +99,9 @@ impl TensorKernel {
             .map(|index| frame.object(index))
             .collect::<Result<_>>()?;
         match (&self.kept, &operands[..]) {
-            (Some(kept), [operand]) => self.made_once(kept, operand),
+            (Some(kept), [operand]) => kept.made(operand, || (self.compute)(&operands)),
             _ => (self.compute)(&operands),
         }
-    }
-
-    /// What is made of an operand that was seen last time is what was made then.
-    fn made_once(
-        &self,
-        kept: &Mutex<Option<(TileTensor, TileTensor)>>,
-        operand: &TileTensor,
-    ) -> Result<TileTensor> {
-        let kept = || kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((before, made)) = &*kept()
-            && before.is_same(operand)
-        {
-            return Ok(made.clone());
-        }
-        let made = (self.compute)(&[operand])?;
-        *kept() = Some((operand.clone(), made.clone()));
-        Ok(made)
     }
 
     /// Logs the first element that is outside of what the op is defined for; the run goes on

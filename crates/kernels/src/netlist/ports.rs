@@ -13,7 +13,7 @@ use tenon_base::{Error, ErrorKind, Result};
 use tenon_dma::VariableId;
 use tenon_executor::{KernelDef, Opaque, Request, Signature, Site, Value};
 use tenon_netlist::DataFormat;
-use tenon_tensor::{Tensor, TensorType};
+use tenon_tensor::{DataType, Tensor, TensorType};
 
 pub(super) fn kernels() -> Vec<KernelDef> {
     let signature = |functions| Signature {
@@ -88,11 +88,12 @@ impl Entry {
         let size = sizes.try_fold(1usize, |all, &size| all.checked_mul(size));
         let size = size.unwrap_or(usize::MAX);
         let found = array.shape().elements();
-        if size == 0 || found == 0 || !found.is_multiple_of(size) {
+        let is_whole = size > 0 && found > 0 && found.is_multiple_of(size);
+        if !is_whole || array.dtype() != DataType::F32 {
             let text = format!("the entries of '{}' do not fill its variable", self.queue);
             return Err(Error::new(ErrorKind::InvalidPackage, text)
-                .expected(format_args!("a multiple of {size} numbers"))
-                .found(found));
+                .expected(format_args!("a multiple of {size} numbers of f32"))
+                .found(array.ty()));
         }
         let bytes = size * size_of::<f32>();
         let starts = (0..found / size).map(|index| index * bytes);
@@ -219,10 +220,13 @@ mod tests {
             assert_eq!(found.values()[0], index as f32 * 2048.0);
         }
         let short = Tensor::from_slice([100], &numbers[..100]).unwrap();
-        let error = entry.all_of(&short).unwrap_err().to_string();
-        assert!(
-            error.contains("the entries of 'q' do not fill its variable"),
-            "{error}"
-        );
+        let other = Tensor::from_slice([2048], &[1u8; 2048]).unwrap();
+        for wrong in [short, other] {
+            let error = entry.all_of(&wrong).unwrap_err().to_string();
+            assert!(
+                error.contains("the entries of 'q' do not fill its variable"),
+                "{error}"
+            );
+        }
     }
 }

@@ -5,10 +5,9 @@ use super::backend::Product;
 use super::convert::rounded;
 use super::factors::Factors;
 use super::finish::{Finish, line};
-use super::op::{Compute, tensor_kernel};
+use super::op::{Compute, Kept, tensor_kernel};
 use super::table::Table;
 use super::tensor::{TileTensor, for_each_chunk, wrong_shape, zip};
-use std::sync::{Mutex, PoisonError};
 use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
 use tenon_netlist::DataFormat;
@@ -58,11 +57,9 @@ impl Formats {
 struct Multiply {
     factors: Factors,
     product: Product,
-    /// Of each factor, where it comes again, what came and what was made of it.
-    kept: [Option<Mutex<Option<Kept>>>; 2],
+    /// Of each factor, where it comes again.
+    kept: [Option<Kept>; 2],
 }
-
-type Kept = (TileTensor, TileTensor);
 
 impl Multiply {
     /// `z` slices of both become one with the depth of all of them.
@@ -91,7 +88,7 @@ impl Multiply {
                 factors.scale(),
             )?,
             factors,
-            kept: constants.map(|constant| constant.then(Mutex::default)),
+            kept: constants.map(|constant| constant.then(Kept::default)),
         })
     }
 
@@ -101,18 +98,10 @@ impl Multiply {
             0 => self.factors.first(came),
             _ => self.factors.second(came),
         };
-        let Some(kept) = &self.kept[index] else {
-            return make();
-        };
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((before, made)) = &*kept
-            && before.is_same(came)
-        {
-            return Ok(made.clone());
+        match &self.kept[index] {
+            Some(kept) => kept.made(came, make),
+            None => make(),
         }
-        let made = make()?;
-        *kept = Some((came.clone(), made.clone()));
-        Ok(made)
     }
 
     fn run(

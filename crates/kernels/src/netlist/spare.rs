@@ -40,25 +40,23 @@ fn spare() -> MutexGuard<'static, Option<Spare>> {
 
 /// Memory of a length, whatever it holds.
 pub(super) fn take(bytes: usize) -> Result<BufferMut> {
-    if bytes < LEAST {
-        return BufferMut::zeroed(bytes);
-    }
-    let buffer = match kept(bytes) {
-        Some(buffer) => buffer,
-        None => BufferMut::zeroed(bytes)?,
-    };
-    Ok(buffer.returning_to(give))
+    taken(bytes, |_| {})
 }
 
 /// Memory of zeros.
 pub(super) fn take_zeroed(bytes: usize) -> Result<BufferMut> {
+    taken(bytes, |used| used.fill(0))
+}
+
+/// Memory of zeros, or some that was used before and has been cleaned.
+fn taken(bytes: usize, clean: impl FnOnce(&mut [u8])) -> Result<BufferMut> {
     if bytes < LEAST {
         return BufferMut::zeroed(bytes);
     }
     let buffer = match kept(bytes) {
-        Some(mut buffer) => {
-            buffer.fill(0);
-            buffer
+        Some(mut used) => {
+            clean(&mut used);
+            used
         }
         None => BufferMut::zeroed(bytes)?,
     };

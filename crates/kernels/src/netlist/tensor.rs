@@ -232,6 +232,16 @@ pub(super) fn wrong_shape(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
+/// A tensor of tests whose elements are their own place, as NumPy's `arange`.
+#[cfg(test)]
+pub(super) fn arange(tiles: [usize; 3], tile: [usize; 2]) -> TileTensor {
+    TileTensor::build(tiles, tile, |to| {
+        to.iter_mut().enumerate().for_each(|(i, v)| *v = i as f32);
+        Ok(())
+    })
+    .unwrap()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
