@@ -115,9 +115,14 @@ impl Binder<'_> {
             bound: Vec::new(),
             positions: Vec::with_capacity(slots.len()),
         };
-        for (slot, first) in slots.into_iter().zip(first) {
+        for (index, (slot, first)) in slots.into_iter().zip(first).enumerate() {
             match slot.into_inner() {
-                Some(Ok(Some(kernel))) => {
+                Some(Ok(Some(mut kernel))) => {
+                    let settled = kernel.settle();
+                    let settled = settled.map_err(|error| {
+                        error.at(place(function, index, &function.kernels[index]))
+                    });
+                    errors.extend(settled.err());
                     kernels.positions.push(kernels.bound.len() as u32);
                     kernels.bound.push(kernel);
                 }

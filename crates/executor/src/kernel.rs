@@ -15,6 +15,12 @@ pub trait Kernel: Send + Sync {
     /// Runs once: reads operands, sets every result. An error becomes that of all results not set.
     fn run(&self, frame: &mut Frame<'_>) -> Result<()>;
 
+    /// Called once when all kernels of the function are made, in the order of the function: for what
+    /// depends on those before it, since they are made several at a time.
+    fn settle(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// What a profile shows besides the kernel's name.
     fn label(&self) -> Label<'_> {
         Label::default()

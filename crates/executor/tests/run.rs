@@ -70,6 +70,21 @@ impl Kernel for Use {
     }
 }
 
+/// `t.ordered`: remembers where it stands among its like, in the order that they were settled.
+struct After(Arc<Mutex<Vec<i32>>>, i32);
+impl Kernel for After {
+    fn run(&self, _: &mut Frame<'_>) -> Result<()> {
+        Ok(())
+    }
+    fn settle(&mut self) -> Result<()> {
+        self.0.lock().unwrap().push(self.1);
+        match self.1 % 1000 {
+            999 => Err(Error::new(ErrorKind::Unsupported, "no place for it")),
+            _ => Ok(()),
+        }
+    }
+}
+
 fn registry() -> Registry {
     let def = |name: &'static str, signature, bind: fn(&Site<'_>) -> Result<Box<dyn Kernel>>| {
         KernelDef::new(name, signature, bind)
@@ -93,6 +108,10 @@ fn registry() -> Registry {
             def("t.share", signature(&[], &["?"]), |_| Ok(Box::new(Share))),
             def("t.use", signature(&["?"], &[]), |_| Ok(Box::new(Use))),
             def("t.fail", signature(&[], &[]), |_| Ok(Box::new(Fail))),
+            def("t.ordered", signature(&[], &[]), |site| {
+                let value = site.attributes().i32("value")?;
+                Ok(Box::new(After(site.service()?, value)))
+            }),
         ])
         .unwrap();
     registry
@@ -345,4 +364,23 @@ fn a_name_is_registered_once() {
         ErrorKind::InvalidArgument
     );
     assert_eq!(registry.names()[0], "t.constant");
+}
+
+/// Kernels are made by several threads, and settled in the order of the function.
+#[test]
+fn kernels_are_settled_in_order() {
+    let after = |value| tenon_bef::Kernel {
+        attributes: vec![("value".into(), Attribute::I32(value))],
+        ..kernel("t.ordered", &[], &[])
+    };
+    let settled = Arc::new(Mutex::new(Vec::<i32>::new()));
+    let services = Services::new().with(settled.clone());
+    let decode = |count| {
+        let module = module(&[], &[], (0..count).map(after).collect());
+        Program::decode(&module, &registry(), &services)
+    };
+    decode(900).unwrap();
+    assert_eq!(*settled.lock().unwrap(), Vec::from_iter(0..900));
+    let refused = decode(2000).err().unwrap();
+    assert_eq!(refused.to_string().matches("no place for it").count(), 2);
 }

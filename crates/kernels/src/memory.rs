@@ -11,7 +11,6 @@ mod binding;
 mod bound;
 mod tensors;
 
-pub(crate) use binding::Operand;
 pub use binding::{MoveBinding, WorkloadBinding};
 pub use bound::BoundPorts;
 

@@ -1,10 +1,9 @@
 //! `tenon.workload`: one operator of a backend, bound to its buffers at load.
 
 use crate::attributes::operator_attributes;
-use crate::memory::Operand;
 use crate::{Memory, Places, Variables, WorkloadBinding};
 use std::sync::Arc;
-use tenon_backend::{BackendId, InputSpec, NodeView, Registry, Workload, WorkloadSpec};
+use tenon_backend::{Backend, BackendId, InputSpec, NodeView, Registry, Workload, WorkloadSpec};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_dma::VariableId;
 use tenon_executor::{Frame, Kernel, KernelAttributes, KernelDef, Label, Signature, Site};
@@ -78,13 +77,40 @@ fn variable(name: &str, id: i32) -> Result<Option<VariableId>> {
 struct BoundWorkload {
     workload: Box<dyn Workload>,
     binding: WorkloadBinding,
+    /// Until it is settled.
+    wanted: Option<Wanted>,
     node: String,
     operator: &'static str,
     backend: String,
     bytes: u64,
 }
 
+/// Tensors that a backend wants in memory of its own.
+struct Wanted {
+    places: Arc<Places>,
+    backend: Arc<dyn Backend>,
+    /// Inputs, then outputs; `None` where there is none, or it is not read.
+    types: Vec<Option<TensorType>>,
+}
+
 impl Kernel for BoundWorkload {
+    /// Where a tensor lies depends on who had it before, so that it is decided in order.
+    fn settle(&mut self) -> Result<()> {
+        let Some(Wanted {
+            places,
+            backend,
+            types,
+        }) = self.wanted.take()
+        else {
+            return Ok(());
+        };
+        let factories = backend.handle_factories();
+        let place = |span, ty: &TensorType| places.of(&backend, &factories, span, ty);
+        self.binding
+            .place(&types, place)
+            .map_err(|error| error.at(Location::node(self.node.as_str())))
+    }
+
     fn run(&self, frame: &mut Frame<'_>) -> Result<()> {
         let memory = frame.context::<Memory>()?;
         memory
@@ -144,20 +170,19 @@ fn make(site: &Site<'_>, call: &Call<'_>) -> Result<BoundWorkload> {
     if !needed.is_empty() {
         return Err(unusable(&needed, call.backend, "it reads the plain form"));
     }
-    let factories = backend.handle_factories();
-    let binding = match factories.is_empty() {
-        true => binding,
+    let wanted = match backend.handle_factories().is_empty() {
+        true => None,
         false => {
-            let places = site.service::<Places>()?;
-            binding.placed(|operand, span| {
-                let ty = match operand {
-                    Operand::Input(index) if !workload.reads(index) => None,
-                    Operand::Input(index) => spec.inputs[index].as_ref().map(|input| &input.ty),
-                    Operand::Output(index) => spec.outputs[index].as_ref(),
-                };
-                ty.map(|ty| places.of(backend, &factories, span, ty))
-                    .transpose()
-            })?
+            let inputs = spec.inputs.iter().enumerate();
+            let inputs = inputs.map(|(index, input)| {
+                let read = input.as_ref().filter(|_| workload.reads(index));
+                read.map(|input| input.ty.clone())
+            });
+            Some(Wanted {
+                places: site.service()?,
+                backend: backend.clone(),
+                types: inputs.chain(spec.outputs.iter().cloned()).collect(),
+            })
         }
     };
     Ok(BoundWorkload {
@@ -169,6 +194,7 @@ fn make(site: &Site<'_>, call: &Call<'_>) -> Result<BoundWorkload> {
             .map(|ty| ty.bytes() as u64)
             .sum(),
         binding,
+        wanted,
         node: call.node.to_owned(),
         operator: op.name,
         backend: call.backend.to_owned(),

@@ -5,6 +5,7 @@ use crate::variables::{Span, Variables, named};
 use std::sync::Arc;
 use tenon_base::Result;
 use tenon_dma::{MAX_SOURCES, VariableId};
+use tenon_tensor::TensorType;
 
 /// Operands of a workload, checked.
 #[derive(Debug)]
@@ -15,13 +16,6 @@ pub struct WorkloadBinding {
     pub(super) scratch: Option<Span>,
     /// Where the backend has inputs and outputs, when that is not plain memory.
     tensors: Vec<Option<usize>>,
-}
-
-/// An input or output of a workload, by its number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operand {
-    Input(usize),
-    Output(usize),
 }
 
 /// Sources and target of a movement, checked; they share no byte.
@@ -60,22 +54,23 @@ impl WorkloadBinding {
         Ok(binding)
     }
 
-    /// The same with inputs and outputs where a backend has them: `place` answers the position in
-    /// [`Places`](crate::Places) of an input or output by its number, `None` for plain memory.
-    pub(crate) fn placed(
-        mut self,
-        mut place: impl FnMut(Operand, Span) -> Result<Option<usize>>,
-    ) -> Result<Self> {
-        let inputs = (0..).map(Operand::Input).zip(&self.inputs);
-        let outputs = (0..).map(Operand::Output).zip(&self.outputs);
-        self.tensors = inputs
-            .chain(outputs)
-            .map(|(operand, span)| match span.filter(|span| span.len > 0) {
-                Some(span) => place(operand, span),
-                None => Ok(None),
-            })
-            .collect::<Result<_>>()?;
-        Ok(self)
+    /// Says where the backend has inputs and outputs: `place` answers the position in
+    /// [`Places`](crate::Places) of each that has a type in `types`, inputs first; the others are in
+    /// plain memory.
+    pub(crate) fn place(
+        &mut self,
+        types: &[Option<TensorType>],
+        mut place: impl FnMut(Span, &TensorType) -> Result<usize>,
+    ) -> Result<()> {
+        let spans = self.inputs.iter().chain(&self.outputs);
+        let placed = spans.zip(types).map(|(span, ty)| {
+            let span = span.filter(|span| span.len > 0);
+            span.zip(ty.as_ref())
+                .map(|(span, ty)| place(span, ty))
+                .transpose()
+        });
+        self.tensors = placed.collect::<Result<_>>()?;
+        Ok(())
     }
 
     /// Inputs, then outputs, each with its tensor of a backend.
