@@ -79,6 +79,45 @@ fn inputs_that_are_broadcast_last_agree() {
     assert!(queues[0].passed(), "{queues:?}");
 }
 
+/// Tiles are in their format before they are transposed: blocks of sixteen share an exponent as
+/// they were stored.
+#[test]
+fn blocks_are_rounded_before_they_are_turned() {
+    let queue = "type: queue, entries: 1, grid_size: [1, 1], t: 1, mblock: [1, 1], df: Bfp4, \
+                 target_device: 0, loc: dram";
+    let op = "grid_size: [1, 1], t: 1, mblock: [1, 1], acc_df: Float16, out_df: Bfp4, intermed_df: \
+              Bfp4, ublock_order: r, buf_size_mb: 2, math_fidelity: HiFi4";
+    let settings = "{prologue: false, epilogue: false, zero: false, rd_ptr_local: $zero, \
+                    rd_ptr_global: $zero}";
+    let text = format!(
+        "devices: {{arch: grayskull}}
+queues:
+  a: {{input: HOST, ublock: [1, 8], dram: [[0, 0x10000000]], {queue}}}
+  b: {{input: HOST, ublock: [1, 8], dram: [[0, 0x20000000]], {queue}}}
+  y: {{input: product, ublock: [1, 1], dram: [[0, 0x30000000]], {queue}}}
+  z: {{input: turned, ublock: [8, 1], dram: [[0, 0x40000000]], {queue}}}
+graphs:
+  g:
+    target_device: 0
+    input_count: 1
+    product: {{type: matmul, grid_loc: [0, 0], inputs: [a, b], in_df: [Bfp4, Bfp4], input_1_tms: \
+         [transpose], ublock: [1, 1], attributes: {{m_k: 1, u_kt: 8}}, {op}}}
+    turned: {{type: nop, grid_loc: [0, 1], inputs: [b], in_df: [Bfp4], input_0_tms: [transpose], \
+         ublock: [8, 1], {op}}}
+programs:
+  - run:
+    - var: {{$zero: 0}}
+    - execute: {{graph_name: g, queue_settings: {{a: {settings}, b: {settings}}}}}
+test-config:
+  stimulus-config: {{type: Normal, normal_mean: 0.0, normal_stddev: 1.0}}
+  comparison-config: {{type: AllClose, atol: 1.0e-4, rtol: 1.0e-4, check_pct: 1.0}}
+"
+    );
+    let queues = tested(&Source::new("turned.yaml", text), &Control::new()).unwrap();
+    assert_eq!(queues.len(), 2);
+    assert!(queues.iter().all(QueueAgreement::passed), "{queues:?}");
+}
+
 /// Sums in another order are close but not equal: who asks for equality is told where they differ.
 #[test]
 fn two_ways_that_differ_fail_and_say_where() {

@@ -158,14 +158,17 @@ impl<'n> EpochBuilder<'n> {
         Ok(())
     }
 
-    /// An input on its way to an op: unpad, TMs, pad (facts 3.8), then the format of the op.
-    fn arriving(&mut self, op: &Op, input: &Input, mut value: Value) -> Result<Value> {
+    /// An input on its way to an op: in the op's format, then unpad, TMs, pad (facts 3.8). Facts 5.6
+    /// do not say which comes first; tiles are stored in their format before they are moved, and
+    /// their blocks of sixteen are others where they are transposed.
+    fn arriving(&mut self, op: &Op, input: &Input, value: Value) -> Result<Value> {
+        let value = self.rounded_input(op, input, value)?;
         let steps = super::steps::steps(input);
-        if !steps.is_empty() {
-            let after = self.after(input, &value)?;
-            value = self.moved(&op.name.value, input.name.span, &value, &steps, after);
+        if steps.is_empty() {
+            return Ok(value);
         }
-        self.rounded_input(op, input, value)
+        let after = self.after(input, &value)?;
+        Ok(self.moved(&op.name.value, input.name.span, &value, &steps, after))
     }
 
     /// The tiles of an input when it has arrived.
@@ -177,18 +180,15 @@ impl<'n> EpochBuilder<'n> {
         Ok([after.t, after.rows, after.columns].map(|size| size as usize))
     }
 
-    /// An input that a product brings together itself, as far as numbers can be rounded before: it
-    /// sees what repeats, and need not have it all in memory.
+    /// An input that a product brings together itself: it sees what repeats, and need not have it
+    /// all in memory.
     fn factor(&mut self, op: &Op, input: &Input, value: Value) -> Result<Value> {
         let steps = super::steps::steps(input);
-        // Blocks of sixteen are others when tiles are transposed.
-        let df = input.df.value;
-        let apart = df.is_block() && self.rounds_inputs(df) && super::steps::flips(&steps);
-        if steps.is_empty() || apart || super::steps::pads(&steps) {
+        if steps.is_empty() || super::steps::pads(&steps) {
             return self.arriving(op, input, value);
         }
-        let after = self.after(input, &value)?;
         let value = self.rounded_input(op, input, value)?;
+        let after = self.after(input, &value)?;
         Ok(Value {
             tiles: after,
             tile: super::steps::tile(&steps, value.tile),
