@@ -35,7 +35,11 @@ struct Inner {
 /// assert_eq!(control.check().unwrap_err().kind(), ErrorKind::Cancelled);
 /// ```
 #[derive(Clone, Default)]
-pub struct Control(Arc<Inner>);
+pub struct Control {
+    shared: Arc<Inner>,
+    /// Whether the listener is not told.
+    silent: bool,
+}
 
 impl Control {
     /// A handle without deadline and listener.
@@ -43,20 +47,27 @@ impl Control {
         Self::default()
     }
 
+    fn of(inner: Inner) -> Self {
+        Self {
+            shared: Arc::new(inner),
+            silent: false,
+        }
+    }
+
     /// A handle whose work must end by `deadline`.
     pub fn with_deadline(deadline: Instant) -> Self {
-        Self(Arc::new(Inner {
+        Self::of(Inner {
             deadline: Some(deadline),
             ..Inner::default()
-        }))
+        })
     }
 
     /// A handle that tells `listener` of each step. It may be called from several threads.
     pub fn with_listener(listener: impl Fn(Progress<'_>) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(Inner {
+        Self::of(Inner {
             listener: Some(Box::new(listener)),
             ..Inner::default()
-        }))
+        })
     }
 
     /// A handle whose work must end by `deadline`, and that tells `listener` of each step.
@@ -64,28 +75,37 @@ impl Control {
         deadline: Instant,
         listener: impl Fn(Progress<'_>) + Send + Sync + 'static,
     ) -> Self {
-        Self(Arc::new(Inner {
+        Self::of(Inner {
             deadline: Some(deadline),
             listener: Some(Box::new(listener)),
             ..Inner::default()
-        }))
+        })
+    }
+
+    /// The handle of a small part of the work, whose steps nobody is told of: it stops with the
+    /// whole.
+    pub fn silent(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            silent: true,
+        }
     }
 
     /// Asks the work to stop at its next check.
     pub fn cancel(&self) {
-        self.0.cancelled.store(true, Ordering::Relaxed);
+        self.shared.cancelled.store(true, Ordering::Relaxed);
     }
 
     /// Whether somebody asked the work to stop.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
-        self.0.cancelled.load(Ordering::Relaxed)
+        self.shared.cancelled.load(Ordering::Relaxed)
     }
 
     /// Whether the work must end by some time.
     #[inline]
     pub fn has_deadline(&self) -> bool {
-        self.0.deadline.is_some()
+        self.shared.deadline.is_some()
     }
 
     /// Fails with `Cancelled` or `DeadlineExceeded` when the work should stop.
@@ -93,7 +113,7 @@ impl Control {
         if self.is_cancelled() {
             return Err(Error::new(ErrorKind::Cancelled, "the work was cancelled"));
         }
-        match self.0.deadline {
+        match self.shared.deadline {
             Some(deadline) if Instant::now() >= deadline => Err(Error::new(
                 ErrorKind::DeadlineExceeded,
                 "the work did not end by its deadline",
@@ -104,7 +124,7 @@ impl Control {
 
     /// Reports progress, then checks.
     pub fn progress(&self, step: &str, done: u64, total: u64) -> Result<()> {
-        if let Some(listener) = &self.0.listener {
+        if let (Some(listener), false) = (&self.shared.listener, self.silent) {
             listener(Progress { step, done, total });
         }
         self.check()

@@ -56,3 +56,4 @@ pub use netlist::{
 pub use place::{Asked, Crossing, Hint, NodePlacement, NodeRefusal, Placement, Target, Way};
 pub use shape_inputs::shape_inputs;
 pub use single::{SingleNode, compile_single};
+pub use specialise::specialise;

@@ -84,7 +84,7 @@ pub(crate) fn name_nodes(graph: &mut Graph) {
 
 /// Gives every value its type and replaces nodes of constants by their results. Errors of nodes
 /// that do not depend on each other are reported together.
-pub(crate) fn specialise(graph: &mut Graph, registry: &Registry, control: &Control) -> Result<()> {
+pub fn specialise(graph: &mut Graph, registry: &Registry, control: &Control) -> Result<()> {
     remove_unused(graph);
     let mut walk = Walk {
         registry,

@@ -4,9 +4,12 @@ mod constant;
 mod cpu_node;
 mod inline;
 mod interface;
+mod known;
 mod unroll;
 
 use self::cpu_node::CpuNodes;
+pub use self::known::Evaluator;
+use self::known::Findings;
 use crate::draft::{Draft, DraftNode, Known, Origin};
 use crate::external::ExternalFiles;
 use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto};
@@ -39,6 +42,7 @@ pub(crate) fn graph(
     let mut import = Import::new(model, graph, files, control);
     import.draft.graph.metadata = signature.metadata.clone();
     import.cpu_nodes = CpuNodes::new(graph, options);
+    import.findings.evaluator.clone_from(&options.evaluator);
     import.inputs(graph, signature, options, &mut scope);
     import.initialisers(graph, &options.constants, &mut scope)?;
     import.nodes(&graph.node, &mut scope)?;
@@ -56,6 +60,7 @@ pub(crate) struct Import<'m> {
     depth: usize,
     functions: HashMap<[&'m str; 3], &'m FunctionProto>,
     cpu_nodes: CpuNodes<'m>,
+    findings: Findings,
     unsupported: Unsupported,
     errors: Vec<Error>,
     files: &'m ExternalFiles,
@@ -104,6 +109,7 @@ impl<'m> Import<'m> {
             errors,
             functions,
             cpu_nodes: CpuNodes::default(),
+            findings: Findings::default(),
             calls: Vec::new(),
             depth: 0,
             files,

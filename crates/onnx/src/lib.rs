@@ -29,6 +29,7 @@ mod unsupported;
 mod upgrade;
 mod wire;
 
+pub use import::Evaluator;
 pub use model::{CpuCall, CutGraph, ImportOptions, Model};
 pub use signature::{Dimension, Signature, ValueSignature};
 pub use upgrade::{NEWEST, OLDEST};

@@ -2,7 +2,7 @@
 
 use crate::external::ExternalFiles;
 use crate::proto::{GraphProto, ModelProto};
-use crate::{Signature, import};
+use crate::{Evaluator, Signature, import};
 use bytes::Bytes;
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +22,8 @@ pub struct ImportOptions {
     /// Nodes that something outside of the graph computes, by name: their operators need not be
     /// known, but the types of their outputs must be declared.
     pub cpu_nodes: BTreeSet<String>,
+    /// Computes what branches and numbers of steps depend on; without one they must be constants.
+    pub evaluator: Option<Evaluator>,
 }
 
 /// A node that something outside of the graph computes.

@@ -50,6 +50,12 @@ fn used(draft: &Draft) -> HashSet<ValueId> {
     inputs.chain(&draft.graph.outputs).copied().collect()
 }
 
+/// The node as a row of the table, when all about it is supported.
+pub(crate) fn known(draft: &Draft, node: DraftNode, used: &HashSet<ValueId>) -> Option<Node> {
+    let resolved = resolve(draft, node, used, &mut Unsupported::default());
+    resolved.ok().flatten()
+}
+
 /// The node as a row of the table; `None` when something about it is unsupported.
 fn resolve(
     draft: &Draft,

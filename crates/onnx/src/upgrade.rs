@@ -10,6 +10,7 @@ mod microsoft;
 mod normalize;
 mod resample;
 mod simple;
+mod training;
 
 use crate::draft::{Draft, DraftNode};
 use tenon_base::Result;
@@ -37,6 +38,8 @@ const ADAPTERS: &[(&str, i64, Adapter)] = &[
     ("Hardmax",             13, normalize::flattened),
     ("LogSoftmax",          13, normalize::flattened),
     ("Softmax",             13, normalize::flattened),
+    ("OptionalGetElement",  GIVEN_UP, simple::optional_get_element),
+    ("OptionalHasElement",  GIVEN_UP, simple::optional_has_element),
     ("Pad",                 11, inputs::pad),
     ("ReduceSum",           13, inputs::reduction),
     ("ReduceL1",            18, inputs::reduction),
@@ -62,6 +65,12 @@ const ADAPTERS: &[(&str, i64, Adapter)] = &[
     ("Upsample",            GIVEN_UP, resample::upsample),
 ];
 
+/// Operators that make more when training; they pass these in every version.
+const IN_TRAINING: &[(&str, Adapter)] = &[
+    ("BatchNormalization", training::batch_normalization),
+    ("Dropout", training::dropout),
+];
+
 /// The node in its newest form.
 pub(crate) fn newest(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     if node.domain == microsoft::DOMAIN {
@@ -79,7 +88,10 @@ pub(crate) fn newest(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode
         node.version = version;
         node = adapter(draft, node)?;
     }
-    Ok(node)
+    match IN_TRAINING.iter().find(|row| row.0 == node.operator) {
+        Some((_, adapter)) => adapter(draft, node),
+        None => Ok(node),
+    }
 }
 
 #[cfg(test)]

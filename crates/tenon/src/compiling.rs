@@ -7,7 +7,7 @@ use tenon_backend::{BackendId, CpuLevel, Registry};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_compiler::{CompiledNodes, CpuNode, Hint, MEMORY_STRATEGIES, MemoryStrategy, Placement};
 use tenon_neff::{Limits, NodeGraph, Package, PlacementReport, WriteOptions};
-use tenon_onnx::{CpuCall, CutGraph, Dimension, ImportOptions, Model as OnnxModel};
+use tenon_onnx::{CpuCall, CutGraph, Dimension, Evaluator, ImportOptions, Model as OnnxModel};
 use tenon_tensor::{Buffer, BufferMut, Shape, Tensor, TensorType};
 
 /// How to compile a model.
@@ -175,6 +175,7 @@ pub fn compile_with(
         dims: options.dims.clone(),
         constants: options.constants.clone(),
         cpu_nodes: options.cpu_nodes.keys().cloned().collect(),
+        evaluator: Some(evaluator(registry)),
     };
     let CutGraph { graph, calls } = model.cut_graph(&import, control)?;
     let mut compiler = tenon_compiler::Options::new(registry);
@@ -204,6 +205,12 @@ pub fn compile_with(
     let cpu_nodes = calls.into_iter().filter_map(cpu_node).collect();
     let outputs = model.signature().outputs.len();
     tenon_compiler::compile_nodes(graph, cpu_nodes, outputs, &compiler).map(Compiled::from)
+}
+
+/// Computes with these backends what branches and numbers of steps depend on.
+fn evaluator(registry: &Registry) -> Evaluator {
+    let registry = registry.clone();
+    Evaluator::new(move |graph, control| tenon_compiler::specialise(graph, &registry, control))
 }
 
 /// Name and type of each input of a model, symbolic dimensions filled in from `dims`. All that are

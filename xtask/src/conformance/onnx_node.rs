@@ -12,7 +12,7 @@ use std::process::Command;
 use std::str::FromStr;
 use tenon_base::Control;
 use tenon_graph::Graph;
-use tenon_onnx::{ImportOptions, Model};
+use tenon_onnx::{Evaluator, ImportOptions, Model};
 use tenon_tensor::{Buffer, BufferMut, DataType, Tensor, TensorType, convert};
 
 /// Cases that do not pass: patterns of their whole names, below the reason.
@@ -124,10 +124,15 @@ fn trial(case: &NodeCase, set: &Set, data: &Buffer) -> Result<Trial> {
     let text = |error: tenon_base::Error| error.to_string().replace('\n', "; ");
     let control = Control::new();
     let model = part(data, set.model)?;
+    let evaluator = Evaluator::new(|graph, control| {
+        tenon_compiler::specialise(graph, &tenon_builtin::registry(), control)
+    });
+    let options = ImportOptions {
+        evaluator: Some(evaluator),
+        ..ImportOptions::default()
+    };
     let model = Model::from_bytes(&model[..], &control).map_err(text)?;
-    let mut graph = model
-        .graph(&ImportOptions::default(), &control)
-        .map_err(text)?;
+    let mut graph = model.graph(&options, &control).map_err(text)?;
     let inputs = give_inputs(&mut graph, &set.inputs);
     let mut expected = Vec::new();
     for output in &set.outputs {

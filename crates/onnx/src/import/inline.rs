@@ -150,14 +150,14 @@ impl<'m> Import<'m> {
         }
     }
 
-    /// The branch that an If takes; `None` when its condition is not a constant.
+    /// The branch that an If takes; `None` when its condition is not known.
     pub(super) fn branch(
         &mut self,
         node: &'m NodeProto,
         inputs: &[Option<ValueId>],
         scope: &Scope<'m, '_>,
     ) -> Result<Option<&'m GraphProto>> {
-        let Some(condition) = self.draft.constant(inputs.first().copied().flatten()) else {
+        let Some(condition) = self.known(inputs.first().copied().flatten()) else {
             return Ok(None);
         };
         let truth = match (condition.dtype(), condition.bytes()) {

@@ -35,7 +35,7 @@ impl<'m> Import<'m> {
         }
     }
 
-    /// Writes out a Loop: its number of steps is a constant, and its condition stays true.
+    /// Writes out a Loop: its number of steps is known, and its condition after each.
     fn unroll_loop(
         &mut self,
         node: &'m NodeProto,
@@ -46,15 +46,19 @@ impl<'m> Import<'m> {
         let body = body(node, scope)?;
         let step = self.step_node(node, label, scope)?;
         let input = |index: usize| inputs.get(index).copied().flatten();
-        let count = self.draft.constant(input(0)).and_then(Tensor::to_i64s);
+        let count = match input(0) {
+            Some(count) => self.known(Some(count)).and_then(|count| count.to_i64s()),
+            // As many as the condition lets.
+            None => Some(vec![i64::MAX]),
+        };
         let Some([count]) = count.as_deref() else {
             return self.refuse(&step.origin, unknown("number of steps"));
         };
         let before = self.draft.nodes.len();
-        let mut open = input(1).is_none_or(|condition| self.is_true(condition, before));
-        if !open && self.draft.constant(input(1)).is_none() {
+        let truth = input(1).map_or(Some(true), |condition| self.truth(condition, before));
+        let Some(mut open) = truth else {
             return self.refuse(&step.origin, unknown("condition"));
-        }
+        };
         let states = inputs.len().saturating_sub(2);
         expect_body(body, states + 2, states + 1, node.output.len() + 1)?;
         let mut state: Values = inputs.iter().skip(2).copied().collect();
@@ -70,10 +74,10 @@ impl<'m> Import<'m> {
             let mut made =
                 self.body_step(body, given.collect(), &format!("{label}/{at}/"), scope)?;
             let condition = made.remove(0);
-            open = self.is_true(condition, before);
-            if !open && self.draft.constant(Some(condition)).is_none() {
-                return self.refuse(&step.origin, unknown("condition after a step"));
-            }
+            open = match self.truth(condition, before) {
+                Some(open) => open,
+                None => return self.refuse(&step.origin, unknown("condition after a step")),
+            };
             let scanned = made.split_off(states);
             state = made.into_iter().map(Some).collect();
             rows.iter_mut()
@@ -234,6 +238,14 @@ impl<'m> Import<'m> {
         self.draft.constant_for(step, "step", tensor)
     }
 
+    /// A condition, where it is known; nodes from `first` on may hand it on.
+    fn truth(&mut self, value: ValueId, first: usize) -> Option<bool> {
+        if self.is_true(value, first) {
+            return Some(true);
+        }
+        self.known(Some(value)).map(|truth| truth.bytes() == [1])
+    }
+
     /// Whether a value is the constant true, itself or handed on by nodes from `first` on.
     fn is_true(&self, value: ValueId, first: usize) -> bool {
         let mut value = value;
@@ -252,8 +264,9 @@ impl<'m> Import<'m> {
     }
 
     /// The extent of what a Scan walks along, when its type is known.
-    fn extent(&self, value: Option<ValueId>, walk: Option<&Walk>) -> Option<usize> {
-        let shape = self.draft.graph.value(value?).ty.as_ref()?.shape();
+    fn extent(&mut self, value: Option<ValueId>, walk: Option<&Walk>) -> Option<usize> {
+        let ty = self.known_type(value?)?;
+        let shape = ty.shape();
         let axis = walk?.axis;
         let at = if axis < 0 {
             axis + shape.len() as i64

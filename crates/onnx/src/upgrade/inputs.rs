@@ -52,7 +52,7 @@ fn move_required(draft: &mut Draft, node: &mut DraftNode, name: &str, index: usi
 }
 
 /// A scalar of the type of input 0, f32 when that is not known.
-fn scalar_like(draft: &Draft, node: &DraftNode, number: f32) -> Result<Tensor> {
+pub(super) fn scalar_like(draft: &Draft, node: &DraftNode, number: f32) -> Result<Tensor> {
     let data = node.inputs.first().copied().flatten();
     match data.and_then(|value| draft.known(value).dtype) {
         Some(DataType::F32) | None => Tensor::scalar(number),

@@ -3,6 +3,7 @@
 use crate::draft::{Draft, DraftNode};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::Attribute;
+use tenon_tensor::Tensor;
 
 /// `spatial`, which had to be 1 to mean one mean for each channel.
 pub(super) fn batch_normalization_per_channel(
@@ -28,6 +29,23 @@ pub(super) fn grid_sample(_: &mut Draft, mut node: DraftNode) -> Result<DraftNod
     };
     let mode = Attribute::String(mode.to_owned());
     node.attributes.set("mode", mode);
+    Ok(node)
+}
+
+/// A tensor that may be missing is there, or the model is wrong.
+pub(super) fn optional_get_element(_: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
+    node.operator = "Identity".into();
+    node.version = super::NEWEST;
+    Ok(node)
+}
+
+/// Whether an input is given is known when importing.
+pub(super) fn optional_has_element(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
+    let given = node.inputs.first().copied().flatten().is_some();
+    let given = Tensor::from_bools([], &[given])?;
+    node.inputs = vec![Some(draft.constant_for(&node, "given", given))];
+    node.operator = "Identity".into();
+    node.version = super::NEWEST;
     Ok(node)
 }
 

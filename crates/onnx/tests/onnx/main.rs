@@ -3,6 +3,7 @@
 mod build;
 mod functions;
 mod hostile;
+mod known;
 mod loops;
 mod older_forms;
 mod python;
