@@ -57,6 +57,12 @@ pub struct GivenOption {
     pub text: String,
 }
 
+impl fmt::Display for GivenOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}={}", self.backend, self.name, self.text)
+    }
+}
+
 impl FromStr for GivenOption {
     type Err = Error;
 

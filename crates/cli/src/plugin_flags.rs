@@ -33,6 +33,21 @@ impl BackendFlags {
             protected_content: self.protected_content,
         }
     }
+
+    /// The same on a command line, a space before each word.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        if let Some(folder) = &self.backend_path {
+            text += &format!(" --backend-path {}", folder.display());
+        }
+        for option in &self.backend_options {
+            text += &format!(" --backend-option {option}");
+        }
+        if self.protected_content {
+            text += " --protected-content";
+        }
+        text
+    }
 }
 
 /// Find and check backends that are loaded from libraries.

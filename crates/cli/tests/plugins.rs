@@ -33,6 +33,12 @@ fn what_a_backend_took_as_one_is_compared() {
     done(folder.path(), &again);
     let again = tenon(folder.path(), &[&again[..], &twice].concat());
     assert_eq!(again.status, Some(1), "{}{}", again.out, again.err);
+    // The command that is told loads the same backend with the same option.
+    let told = answer.out.lines().last().unwrap().split_whitespace();
+    let told: Vec<&str> = told.skip(1).collect();
+    let told = tenon(folder.path(), &told);
+    assert_eq!(told.status, Some(1), "{}", told.err);
+    assert_eq!(told.out.lines().last(), again.out.lines().last());
 }
 
 /// The heap in use is told to the main thread, which the command checks on.

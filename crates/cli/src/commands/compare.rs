@@ -59,7 +59,8 @@ pub fn run(flags: &Compare) -> Result<ExitCode> {
     } else {
         print(&found, flags.all)?;
         if let (Some(divergence), Some(written)) = (&found.divergence, &written) {
-            print_divergence(&found, divergence, written)?;
+            let loading = flags.compiling.loading.text();
+            print_divergence(&found, divergence, written, &loading)?;
         }
     }
     Ok(status(found.divergence.is_none()))
@@ -138,6 +139,7 @@ fn print_divergence(
     found: &Comparison,
     divergence: &Divergence,
     written: &Reproduction,
+    loading: &str,
 ) -> Result<()> {
     let [first, second] = &found.backends;
     let [a, b] = divergence.worst;
@@ -155,5 +157,5 @@ fn print_divergence(
     say!(
         "written to {package}, its inputs and what {second} makes of them to {arrays}; see it with"
     )?;
-    say!("  tenon run {package} --input {arrays} --compare {arrays}")
+    say!("  tenon run {package} --input {arrays} --compare {arrays}{loading}")
 }
