@@ -118,6 +118,64 @@ test-config:
     assert!(queues.iter().all(QueueAgreement::passed), "{queues:?}");
 }
 
+/// Ops of two tensors see one of them through TMs, fused ops through `tile_broadcast` too.
+#[test]
+fn what_is_broadcast_to_an_op_of_two_agrees() {
+    let queue = "type: queue, entries: 1, grid_size: [1, 1], ublock: [1, 1], df: Float32, \
+                 target_device: 0, loc: dram";
+    let op = "grid_size: [1, 1], ublock: [1, 1], acc_df: Float16_b, out_df: Float32, intermed_df: \
+              Float32, ublock_order: r, buf_size_mb: 2, math_fidelity: HiFi4";
+    let settings = "{prologue: false, epilogue: false, zero: false, rd_ptr_local: $zero, \
+                    rd_ptr_global: $zero}";
+    let all = "t: 2, mblock: [3, 4]";
+    let part = "mblock: [3, 4], ublock: [1, 1]";
+    let text = format!(
+        "devices: {{arch: wormhole_b0}}
+queues:
+  x: {{input: HOST, {all}, dram: [[0, 0x10000000]], {queue}}}
+  w: {{input: HOST, t: 1, mblock: [1, 2], dram: [[0, 0x20000000]], {queue}}}
+  y: {{input: less, {all}, dram: [[0, 0x30000000]], {queue}}}
+  z: {{input: both, {all}, dram: [[0, 0x40000000]], {queue}}}
+graphs:
+  g:
+    target_device: 0
+    input_count: 1
+    less: {{type: subtract, grid_loc: [0, 0], inputs: [w, x], in_df: [Float32, Float32], input_0_tms: \
+         [broadcast: {{z: 2}}, broadcast: {{r: 3}}, broadcast: {{c: 2}}], {all}, {op}}}
+    both: {{type: fused_op, grid_loc: [0, 1], inputs: [x, w, less], in_df: [Float32, Float32, \
+         Float32], input_1_tms: [broadcast: {{c: 2}}, broadcast: {{z: 2}}, broadcast: {{r: 3}}], \
+         attributes: {{fused_op_id: 0}}, {all}, {op}}}
+programs:
+  - run:
+    - var: {{$zero: 0}}
+    - execute: {{graph_name: g, queue_settings: {{x: {settings}, w: {settings}}}}}
+fused_ops:
+  0:
+    inputs: 3
+    intermediates: 1
+    schedules:
+      -
+        - a: {{type: multiply, inputs: [input0, input1], input_1_tms: [tile_broadcast: r], {part}, \
+          output: dest}}
+        - b: {{type: abs, inputs: [dest], {part}, output: intermed0}}
+      -
+        - m: {{type: reduce, inputs: [intermed0], attributes: {{dim: c, type: max, m_k: 4, u_kt: 1}}, \
+          pop: [intermed0], mblock: [3, 1], ublock: [1, 1], output: intermed0}}
+      -
+        - c: {{type: subtract, inputs: [input2, intermed0], input_1_tms: [broadcast: {{c: 4}}, \
+          tile_broadcast: c], pop_last: [intermed0], {part}, output: output}}
+"
+    );
+    let queues = tested(&Source::new("seen.yaml", text), &Control::new()).unwrap();
+    assert_eq!(queues.len(), 2);
+    for queue in &queues {
+        assert!(
+            queue.passed() && queue.shape == [1, 2, 96, 128],
+            "{queue:?}"
+        );
+    }
+}
+
 /// Sums in another order are close but not equal: who asks for equality is told where they differ.
 #[test]
 fn two_ways_that_differ_fail_and_say_where() {

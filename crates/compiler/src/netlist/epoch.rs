@@ -135,8 +135,9 @@ impl<'n> EpochBuilder<'n> {
         for (index, input) in op.inputs.iter().enumerate() {
             let value = self.value(input)?;
             let arrived = match (super::ops::is_product(op), index, &inputs[..]) {
-                (true, 0 | 1, _) => self.factor(op, input, value)?,
+                (true, 0 | 1, _) => self.coming(op, input, value, true)?,
                 (true, 2, [a, ..]) => self.third(op, input, value, a.tiles[1])?,
+                _ if super::ops::sees(op) => self.coming(op, input, value, false)?,
                 _ => self.arriving(op, input, value)?,
             };
             inputs.push(arrived);
@@ -180,11 +181,12 @@ impl<'n> EpochBuilder<'n> {
         Ok([after.t, after.rows, after.columns].map(|size| size as usize))
     }
 
-    /// An input that a product brings together itself: it sees what repeats, and need not have it
-    /// all in memory.
-    fn factor(&mut self, op: &Op, input: &Input, value: Value) -> Result<Value> {
+    /// An input that the op sees through its TMs, transposed ones only where it `turns` them itself:
+    /// what only comes again need not be in memory.
+    fn coming(&mut self, op: &Op, input: &Input, value: Value, turns: bool) -> Result<Value> {
         let steps = super::steps::steps(input);
-        if steps.is_empty() || super::steps::pads(&steps) {
+        let turned = super::steps::flips(&steps) && !turns;
+        if steps.is_empty() || turned || super::steps::pads(&steps) {
             return self.arriving(op, input, value);
         }
         let value = self.rounded_input(op, input, value)?;
@@ -195,6 +197,7 @@ impl<'n> EpochBuilder<'n> {
             way: Some(Way {
                 from: value.tiles,
                 steps,
+                spread: [false; 2],
             }),
             ..value
         })

@@ -3,7 +3,7 @@
 use super::NumericMode;
 use super::epoch::EpochBuilder;
 use super::ops::{Call, curve, scale};
-use super::value::{Value, size};
+use super::value::{Value, Way, size};
 use std::collections::HashMap;
 use tenon_base::Result;
 use tenon_bef::{Attribute, Dictionary};
@@ -75,32 +75,36 @@ impl EpochBuilder<'_> {
         Ok(self.stored(op, scheduled, value))
     }
 
-    /// TMs between buffers.
+    /// TMs between buffers: the ops that can see through them, the others do not.
     fn inside(&mut self, op: &Op, mut value: Value, tms: &[Spanned<Tm>]) -> Result<Value> {
         for tm in tms {
-            let node = op.name.value.as_str();
-            if let Tm::TileBroadcast(what) = tm.value {
-                let dim = match what {
-                    TileBroadcast::Row => "r",
-                    TileBroadcast::Column => "c",
-                    TileBroadcast::Both => "rc",
-                };
-                let call = Call {
-                    node,
-                    span: tm.span,
-                    kernel: "netlist.tile_broadcast".to_owned(),
-                    attributes: vec![("dim".into(), dim.into())],
-                };
-                value = self.call(call, &[&value], value.tiles, value.tile);
-                continue;
-            }
+            let spread = match tm.value {
+                Tm::TileBroadcast(TileBroadcast::Row) => [true, false],
+                Tm::TileBroadcast(TileBroadcast::Column) => [false, true],
+                Tm::TileBroadcast(TileBroadcast::Both) => [true, true],
+                _ => [false; 2],
+            };
+            let steps = super::steps::tms(std::slice::from_ref(tm));
             let [t, rows, columns] = value.tiles.map(|size| size as u64);
             let after = TileShape { t, rows, columns }
                 .manipulated(tm.value, tm.span)
                 .map_err(|finding| finding.to_error(self.scope.source))?;
             let after = [after.t, after.rows, after.columns].map(|size| size as usize);
-            let steps = super::steps::tms(std::slice::from_ref(tm));
-            value = self.moved(node, tm.span, &value, &steps, after);
+            if super::steps::flips(&steps) || super::steps::pads(&steps) {
+                let node = op.name.value.as_str();
+                value = self.arrived(node, tm.span, value);
+                value = self.moved(node, tm.span, &value, &steps, after);
+                continue;
+            }
+            let from = value.tiles;
+            let way = value.way.get_or_insert_with(|| Way {
+                from,
+                steps: Vec::new(),
+                spread: [false; 2],
+            });
+            way.steps.extend(steps);
+            way.spread = [way.spread[0] || spread[0], way.spread[1] || spread[1]];
+            value.tiles = after;
         }
         Ok(value)
     }
@@ -108,14 +112,22 @@ impl EpochBuilder<'_> {
     fn applied(&mut self, op: &Op, scheduled: &ScheduledOp, inputs: Vec<Value>) -> Result<Value> {
         let (node, span) = (op.name.value.as_str(), scheduled.name.span);
         let kind = scheduled.kind.value;
-        let Some(first) = inputs.first() else {
-            return Err(self.unsupported(span, "an op without inputs"));
-        };
         let call = |kernel: String, attributes: Dictionary| Call {
             node,
             span,
             kernel,
             attributes,
+        };
+        if kind.is_binary() && !inputs.is_empty() {
+            let given = scale(kind, &scheduled.attributes);
+            return Ok(self.binary(call(format!("netlist.{kind}"), given), &inputs));
+        }
+        let inputs = inputs.into_iter();
+        let inputs: Vec<Value> = inputs
+            .map(|value| self.arrived(node, span, value))
+            .collect();
+        let Some(first) = inputs.first() else {
+            return Err(self.unsupported(span, "an op without inputs"));
         };
         let (tiles, tile) = (first.tiles, first.tile);
         if kind == OpKind::Reduce {
@@ -151,12 +163,6 @@ impl EpochBuilder<'_> {
                 tile,
             ));
         }
-        let kernel = format!("netlist.{kind}");
-        if kind.is_binary() {
-            let operands: Vec<&Value> = inputs.iter().collect();
-            let given = scale(kind, &scheduled.attributes);
-            return Ok(self.call(call(kernel, given), &operands, tiles, tile));
-        }
         if !kind.is_sfpu() {
             let text = format!("ops of type {kind} are not part of fused ops");
             return Err(self.unsupported(scheduled.kind.span, text));
@@ -167,7 +173,12 @@ impl EpochBuilder<'_> {
         let keeps = read.value == scheduled.output.value;
         given.push(("keeps".into(), Attribute::I1(keeps)));
         let operands: &[&Value] = if keeps { &[first, first] } else { &[first] };
-        Ok(self.call(call(kernel, given), operands, tiles, tile))
+        Ok(self.call(
+            call(format!("netlist.{kind}"), given),
+            operands,
+            tiles,
+            tile,
+        ))
     }
 
     /// The format of the buffer that is written: integers always, others in `formats`.

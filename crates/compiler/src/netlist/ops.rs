@@ -67,16 +67,21 @@ impl EpochBuilder<'_> {
     /// Element by element. Tiles of different sizes have in common what the smallest has; the
     /// rest is zeros (facts 3.8).
     fn elementwise(&mut self, op: &Op, inputs: &[Value]) -> Result<Value> {
-        let (node, span) = (op.name.value.as_str(), op.name.span);
+        let (node, span, kind) = (op.name.value.as_str(), op.name.span, op.kind.value);
         let own = op.blocking.tile().map(|side| side as usize);
         let common = inputs.iter().fold(own, |tile, value| {
             [tile[0].min(value.tile[0]), tile[1].min(value.tile[1])]
         });
         let inputs: Vec<Value> = inputs
             .iter()
-            .map(|value| self.resized(node, span, value.clone(), common))
+            .map(|value| match value.tile == common && kind.is_binary() {
+                true => value.clone(),
+                false => {
+                    let whole = self.arrived(node, span, value.clone());
+                    self.resized(node, span, whole, common)
+                }
+            })
             .collect();
-        let kind = op.kind.value;
         let attributes = match kind.is_sfpu() {
             // Golden computes whole tiles where they are tiny (facts 3.2).
             true if common[0] <= 16 || common[1] <= 16 => curve(kind, &op.attributes, false),
@@ -96,6 +101,9 @@ impl EpochBuilder<'_> {
         let first = inputs
             .first()
             .ok_or_else(|| self.unsupported(span, "an op without inputs"))?;
+        if kind.is_binary() {
+            return Ok(self.binary(call, &inputs));
+        }
         let mut made = self.call(
             call,
             &inputs.iter().collect::<Vec<_>>(),
@@ -106,6 +114,26 @@ impl EpochBuilder<'_> {
             made.rounded = first.rounded;
         }
         Ok(made)
+    }
+
+    /// An op of two tensors, one of which it may see through TMs.
+    pub(super) fn binary(&mut self, mut call: Call<'_>, inputs: &[Value]) -> Value {
+        let seen = inputs.iter().rposition(|value| value.way.is_some());
+        let mut operands = Vec::with_capacity(inputs.len());
+        for (index, value) in inputs.iter().enumerate() {
+            if let Some(way) = value.way.as_ref().filter(|_| seen == Some(index)) {
+                let given = &mut call.attributes;
+                given.push(("seen".into(), Attribute::I32(index as i32)));
+                given.push(("tiles".into(), sizes(&way.from)));
+                given.push(("steps".into(), way.steps.join("; ").into()));
+                given.extend(way.spread().map(|spread| ("spread".into(), spread.into())));
+                operands.push(value.clone());
+            } else {
+                operands.push(self.arrived(call.node, call.span, value.clone()));
+            }
+        }
+        let (tiles, tile) = (operands[0].tiles, operands[0].tile);
+        self.call(call, &operands.iter().collect::<Vec<_>>(), tiles, tile)
     }
 
     fn product(&mut self, op: &Op, inputs: &[Value]) -> Result<Value> {
@@ -331,6 +359,11 @@ pub(super) fn scale(kind: OpKind, attributes: &Attributes) -> Dictionary {
 /// Whether an op is a product of dense matrices.
 pub(super) fn is_product(op: &Op) -> bool {
     op.kind.value == OpKind::Matmul && !op.attributes.is(AttributeKey::Identity)
+}
+
+/// Whether an op sees its inputs through their TMs.
+pub(super) fn sees(op: &Op) -> bool {
+    op.kind.value.is_binary() || op.kind.value == OpKind::FusedOp
 }
 
 /// Whether a product is one of integers.

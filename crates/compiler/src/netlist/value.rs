@@ -1,6 +1,7 @@
 //! Tensors in registers, and the small kernels that every op may need around it.
 
 use super::epoch::{EpochBuilder, TENSOR};
+use super::ops::Call;
 use tenon_bef::{Attribute, Dictionary, RegisterId};
 use tenon_netlist::{AttributeKey, Attributes, Blocking, DataFormat, Span};
 
@@ -27,6 +28,20 @@ pub(super) struct Way {
     pub from: [usize; 3],
     /// In the words of `netlist.move`.
     pub steps: Vec<String>,
+    /// Whether the first row and the first column of each tile then stand for all of it.
+    pub spread: [bool; 2],
+}
+
+impl Way {
+    /// In the word of `netlist.tile_broadcast`.
+    pub fn spread(&self) -> Option<&'static str> {
+        match self.spread {
+            [true, true] => Some("rc"),
+            [true, false] => Some("r"),
+            [false, true] => Some("c"),
+            [false, false] => None,
+        }
+    }
 }
 
 /// The tiles of a blocking. What does not fit memory is refused where it is allocated.
@@ -107,6 +122,28 @@ impl EpochBuilder<'_> {
             constant: value.constant,
             way: None,
         }
+    }
+
+    /// The tensor that an op would see, in a register.
+    pub(super) fn arrived(&mut self, node: &str, span: Span, mut value: Value) -> Value {
+        let Some(way) = value.way.take() else {
+            return value;
+        };
+        let spread = way.spread();
+        if !way.steps.is_empty() {
+            let after = std::mem::replace(&mut value.tiles, way.from);
+            value = self.moved(node, span, &value, &way.steps, after);
+        }
+        let Some(spread) = spread else {
+            return value;
+        };
+        let call = Call {
+            node,
+            span,
+            kernel: "netlist.tile_broadcast".to_owned(),
+            attributes: vec![("dim".into(), spread.into())],
+        };
+        self.call(call, &[&value], value.tiles, value.tile)
     }
 
     /// Rounds to a format.

@@ -2,6 +2,7 @@
 
 use super::attributes::number_or;
 use super::op::{Compute, tensor_kernel};
+use super::seen::Seen;
 use super::tensor::{TileTensor, map, wrong_shape, zip};
 use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
@@ -48,12 +49,23 @@ fn plain(
     doc: &'static str,
     combine: impl Fn(f32, f32) -> f32 + Copy + Send + Sync + 'static,
 ) -> KernelDef {
-    tensor_kernel(name, 2, doc, move |_| {
-        Ok(Box::new(move |operands| {
-            let (a, b) = two(operands)?;
-            zip(a, b, combine)
-        }))
-    })
+    tensor_kernel(name, 2, doc, move |site| bind(site, combine))
+}
+
+/// One of the operands may be seen through TMs.
+fn bind(
+    site: &Site<'_>,
+    combine: impl Fn(f32, f32) -> f32 + Copy + Send + Sync + 'static,
+) -> Result<Compute> {
+    let seen = Seen::of(site.attributes())?;
+    Ok(Box::new(move |operands| {
+        let (a, b) = two(operands)?;
+        match &seen {
+            None => zip(a, b, combine),
+            Some((0, seen)) => seen.zip(b, a, |b, a| combine(a, b)),
+            Some((_, seen)) => seen.zip(a, b, combine),
+        }
+    }))
 }
 
 /// Exactly 0 if either operand is 0 (facts 3.1).
@@ -63,13 +75,10 @@ fn product(a: f32, b: f32) -> f32 {
 
 fn bind_scaled(site: &Site<'_>, back: bool) -> Result<Compute> {
     let zero_point = number_or(site.attributes(), "zero_point", 0.0)?;
-    Ok(Box::new(move |operands| {
-        let (a, scale) = two(operands)?;
-        match back {
-            true => zip(a, scale, |a, scale| (a - zero_point) * scale),
-            false => zip(a, scale, |a, scale| int8(a * scale + zero_point)),
-        }
-    }))
+    match back {
+        true => bind(site, move |a, scale| (a - zero_point) * scale),
+        false => bind(site, move |a, scale| int8(a * scale + zero_point)),
+    }
 }
 
 /// Halves away from zero, then clamped (facts 5.1).

@@ -22,10 +22,10 @@ enum How {
 
 /// Tiles of one row of the result that lie side by side in the source too.
 #[derive(Debug, Clone, Copy)]
-struct Run {
-    column: usize,
-    count: usize,
-    source: u32,
+pub(super) struct Run {
+    pub column: usize,
+    pub count: usize,
+    pub source: u32,
 }
 
 /// The terms of each tile of a result.
@@ -142,7 +142,7 @@ fn lying(table: &Table) -> Option<usize> {
 }
 
 /// For each row of tiles of the result its runs.
-fn runs(table: &Table) -> Vec<Vec<Run>> {
+pub(super) fn runs(table: &Table) -> Vec<Vec<Run>> {
     let columns = table.tiles()[2];
     let rows = table.sources().chunks(columns.max(1));
     rows.map(|row| {
@@ -209,7 +209,7 @@ fn copied(table: &Table, runs: &[Vec<Run>], from: &TileTensor) -> Result<TileTen
 }
 
 /// The first element of a tile of a tensor of so many columns of tiles.
-fn place(tile: u32, columns: usize, [height, width]: [usize; 2]) -> usize {
+pub(super) fn place(tile: u32, columns: usize, [height, width]: [usize; 2]) -> usize {
     let tile = tile as usize;
     (tile / columns * height * columns + tile % columns) * width
 }

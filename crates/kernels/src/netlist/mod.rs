@@ -22,6 +22,7 @@ mod program;
 mod queue;
 mod reduce;
 mod run;
+mod seen;
 mod spare;
 mod sparse;
 mod splice;

@@ -4,6 +4,7 @@
 use super::attributes::{sizes, text_or_empty, wrong};
 use super::gather::Gather;
 use super::op::{Compute, tensor_kernel};
+use super::seen::Spread;
 use super::table::Table;
 use super::tensor::{TileTensor, for_each_chunk, wrong_shape};
 use tenon_base::Result;
@@ -59,18 +60,13 @@ fn bind_move(site: &Site<'_>) -> Result<Compute> {
 }
 
 fn bind_tile_broadcast(site: &Site<'_>) -> Result<Compute> {
-    let (rows, columns) = match site.attributes().string("dim")? {
-        "r" => (true, false),
-        "c" => (false, true),
-        "rc" => (true, true),
-        other => return Err(wrong("dim", "r, c or rc").found(other)),
-    };
+    let Spread { rows, columns } = Spread::of(site.attributes().string("dim")?)?;
     Ok(Box::new(move |operands| {
         let from = operands[0];
         let [height, width] = from.tile();
         let line = from.shape()[2];
         let values = from.values();
-        TileTensor::build(from.tiles(), from.tile(), |to| {
+        TileTensor::build_whole(from.tiles(), from.tile(), |to| {
             for_each_chunk(to, line, |y, to| {
                 let source = if rows { y - y % height } else { y };
                 let source = &values[source * line..][..line];

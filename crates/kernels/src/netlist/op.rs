@@ -107,15 +107,18 @@ impl TensorKernel {
     /// Logs the first element that is outside of what the op is defined for; the run goes on
     /// (facts 10.12).
     fn tell_fault(&self, frame: &Frame<'_>, made: &TileTensor) {
-        let is_fault: fn(&f32) -> bool = match self.operator {
-            "netlist.sqrt" => |value| value.is_nan(),
-            "netlist.reciprocal" => |value| value.is_nan() || *value == f32::NEG_INFINITY,
-            _ => return,
-        };
         if self.told.load(Ordering::Relaxed) {
             return;
         }
-        let Some(at) = made.values().iter().position(is_fault) else {
+        let values = made.values();
+        let found = match self.operator {
+            "netlist.sqrt" => first(values, f32::is_nan),
+            "netlist.reciprocal" => first(values, |value| {
+                value.is_nan() | (value == f32::NEG_INFINITY)
+            }),
+            _ => None,
+        };
+        let Some(at) = found else {
             return;
         };
         self.told.store(true, Ordering::Relaxed);
@@ -130,6 +133,17 @@ impl TensorKernel {
     fn place(&self, error: Error, frame: &Frame<'_>) -> Error {
         at_op(error, frame.location(), &self.node)
     }
+}
+
+/// The first element that is `chosen`. Most tensors have none, which takes whole vectors to see.
+fn first(values: &[f32], chosen: impl Fn(f32) -> bool) -> Option<usize> {
+    const CHUNK: usize = 256;
+    let any = |chunk: &[f32]| chunk.iter().fold(false, |any, &value| any | chosen(value));
+    let chunk = values.chunks(CHUNK).position(any)?;
+    let within = values[chunk * CHUNK..]
+        .iter()
+        .position(|&value| chosen(value))?;
+    Some(chunk * CHUNK + within)
 }
 
 /// The error with the line of the netlist and the op that it happened in.
