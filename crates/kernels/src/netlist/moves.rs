@@ -60,7 +60,7 @@ fn bind_move(site: &Site<'_>) -> Result<Compute> {
 }
 
 fn bind_tile_broadcast(site: &Site<'_>) -> Result<Compute> {
-    let Spread { rows, columns } = Spread::of(site.attributes().string("dim")?)?;
+    let Spread { rows, columns } = Spread::of("dim", site.attributes().string("dim")?)?;
     Ok(Box::new(move |operands| {
         let from = operands[0];
         let [height, width] = from.tile();

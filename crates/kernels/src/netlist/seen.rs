@@ -34,14 +34,14 @@ enum Piece<'v> {
 }
 
 impl Spread {
-    /// In words: `r`, `c` or `rc`.
-    pub(super) fn of(word: &str) -> Result<Self> {
+    /// In the word of an attribute of that name: `r`, `c` or `rc`.
+    pub(super) fn of(name: &str, word: &str) -> Result<Self> {
         match word {
             "r" | "c" | "rc" => Ok(Self {
                 rows: word.starts_with('r'),
                 columns: word.ends_with('c'),
             }),
-            other => Err(wrong("dim", "r, c or rc").found(other)),
+            other => Err(wrong(name, "r, c or rc").found(other)),
         }
     }
 }
@@ -75,7 +75,7 @@ impl Seen {
         let table = Table::through(sizes(attributes, "tiles")?, steps)?;
         let spread = match text_or_empty(attributes, "spread")? {
             "" => Spread::default(),
-            word => Spread::of(word)?,
+            word => Spread::of("spread", word)?,
         };
         Ok(Some((index as usize, Self::new(table, spread)?)))
     }
@@ -194,7 +194,7 @@ mod tests {
             for word in ["", "r", "c", "rc"] {
                 let spread = match word {
                     "" => Spread::default(),
-                    word => Spread::of(word).unwrap(),
+                    word => Spread::of("spread", word).unwrap(),
                 };
                 let seen = Seen::new(table.clone(), spread).unwrap();
                 let made = seen.zip(&other, &from, |a, b| a - 3.0 * b).unwrap();
@@ -216,7 +216,7 @@ mod tests {
         let from = arange([1, 1, 2], [4, 4]);
         let table = |steps| Table::through([1, 1, 2], steps).unwrap();
         assert!(Seen::new(table("transpose"), Spread::default()).is_err());
-        assert!(Spread::of("x").is_err());
+        assert!(Spread::of("spread", "x").is_err());
         let seen = Seen::new(table("broadcast_r 2"), Spread::default()).unwrap();
         assert!(seen.zip(&from, &from, |a, _| a).is_err());
         let other = arange([1, 2, 2], [4, 4]);
