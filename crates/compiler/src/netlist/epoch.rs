@@ -5,7 +5,9 @@ use super::value::{Value, Way};
 use super::{NumericMode, Scope, error_at};
 use std::collections::HashMap;
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_bef::{Function, FunctionBuilder, FunctionKind, KernelLocation, RegisterId};
+use tenon_bef::{
+    Function, FunctionBuilder, FunctionKind, KernelBuilder, KernelLocation, RegisterId,
+};
 use tenon_netlist::{
     AttributeKey, DataFormat, Graph, Input, Op, Queue, QueueKind, Span, TileShape, Tm,
 };
@@ -142,10 +144,10 @@ impl<'n> EpochBuilder<'n> {
             };
             inputs.push(arrived);
         }
-        let mut value = self.compute(op, &inputs)?;
-        if op.gradient_op.is_some_and(|gradient| gradient.value) {
-            value = self.accumulated(op, value);
-        }
+        let value = match op.gradient_op.is_some_and(|gradient| gradient.value) {
+            true => self.gradient(op, &mut inputs)?,
+            false => self.compute(op, &inputs)?,
+        };
         let value = self.finished(op, value)?;
         self.values.insert(&op.name.value, value.clone());
         let filled = self.scope.filled.get(&*op.name.value);
@@ -265,22 +267,49 @@ impl<'n> EpochBuilder<'n> {
         Ok(self.resized(node, span, value, tile))
     }
 
-    /// The sum that a gradient op keeps.
-    fn accumulated(&mut self, op: &Op, value: Value) -> Value {
-        let location = self.location(op.name.span);
-        let register = self
-            .function
-            .kernel("netlist.accumulate")
-            .operands([self.machine, value.register])
-            .attribute("node", op.name.value.as_str())
-            .location(location)
-            .result(TENSOR);
-        Value {
-            register,
+    /// The sum that a gradient op keeps, with what it adds. A product is added to it while it is
+    /// made.
+    fn gradient(&mut self, op: &Op, inputs: &mut Vec<Value>) -> Result<Value> {
+        let machine = self.machine;
+        if !super::ops::is_product(op) {
+            let value = self.compute(op, inputs)?;
+            let adds = [machine, value.register];
+            let register = self.of_sum(op, "netlist.accumulate", adds).result(TENSOR);
+            return Ok(Value {
+                register,
+                rounded: None,
+                constant: false,
+                ..value
+            });
+        }
+        inputs.push(Value {
+            register: self.of_sum(op, "netlist.sum", [machine]).result(TENSOR),
+            tiles: super::value::tiles_of(&op.blocking),
+            tile: op.blocking.tile().map(|side| side as usize),
             rounded: None,
             constant: false,
-            ..value
-        }
+            way: None,
+        });
+        let sum = self.compute(op, inputs)?;
+        let keeps = [machine, sum.register];
+        let kept = self.of_sum(op, "netlist.keep", keeps).result(CHAIN);
+        self.results.push(kept);
+        Ok(sum)
+    }
+
+    /// A kernel about the sum of a gradient op.
+    fn of_sum<const N: usize>(
+        &mut self,
+        op: &Op,
+        kernel: &str,
+        operands: [RegisterId; N],
+    ) -> KernelBuilder<'_> {
+        let location = self.location(op.name.span);
+        self.function
+            .kernel(kernel)
+            .operands(operands)
+            .attribute("node", op.name.value.as_str())
+            .location(location)
     }
 
     /// Writes a queue: after all reads of the same memory, where those come first.

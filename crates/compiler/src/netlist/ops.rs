@@ -173,6 +173,8 @@ impl EpochBuilder<'_> {
         }
         let depthwise = op.kind.value == OpKind::Depthwise;
         if !depthwise {
+            let sums = op.gradient_op.is_some_and(|gradient| gradient.value);
+            given.push(("sums".into(), Attribute::I1(sums)));
             given.extend(factors(a, b));
         }
         let tiles = [a.tiles[0] / z, a.tiles[1], b.tiles[2]];

@@ -95,6 +95,13 @@ unsafe fn compute_chains<S: Simd, const ROWS: usize, const VECTORS: usize, const
     s: S,
     tile: &Tile<'_>,
 ) {
+    if tile.last && !tile.addend.is_null() {
+        // It is wanted when the sum is done.
+        for row in 0..ROWS {
+            let line = tile.addend.wrapping_add(row * tile.addend_stride);
+            (0..VECTORS * S::LANES / WIDTH).for_each(|at| prefetch(line.wrapping_add(at * WIDTH)));
+        }
+    }
     let mut sums = [[[s.splat(0.0); VECTORS]; ROWS]; CHAINS];
     let mut b = tile.panel;
     let mut ahead = tile.ahead;

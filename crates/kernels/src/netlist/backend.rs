@@ -22,7 +22,7 @@ struct Operator {
 }
 
 struct Bound {
-    inputs: Vec<TensorType>,
+    inputs: Vec<Option<TensorType>>,
     output: TensorType,
     scratch: usize,
     workload: Box<dyn Workload>,
@@ -30,9 +30,9 @@ struct Bound {
 
 impl Bound {
     /// Whether it was made for operands of those types.
-    fn fits(&self, inputs: &[&Tensor], output: &TensorType) -> bool {
-        let types = inputs.iter().map(|input| input.ty());
-        self.output == *output && self.inputs.iter().eq(types)
+    fn fits(&self, inputs: &[Option<&Tensor>], output: &TensorType) -> bool {
+        let types = inputs.iter().map(|input| input.map(Tensor::ty));
+        self.output == *output && self.inputs.iter().map(Option::as_ref).eq(types)
     }
 }
 
@@ -52,21 +52,20 @@ impl Operator {
         })
     }
 
-    fn run(&self, inputs: &[&Tensor], output: TensorType) -> Result<Tensor> {
+    fn run(&self, inputs: &[Option<&Tensor>], output: TensorType) -> Result<Tensor> {
         self.run_bound(&*self.bound(inputs, output)?, inputs)
     }
 
-    fn run_bound(&self, bound: &Bound, inputs: &[&Tensor]) -> Result<Tensor> {
-        let inputs: Vec<Option<&Tensor>> = inputs.iter().map(|&tensor| Some(tensor)).collect();
+    fn run_bound(&self, bound: &Bound, inputs: &[Option<&Tensor>]) -> Result<Tensor> {
         let outputs = [Some(bound.output.clone())];
         let mut operands =
-            OwnedOperands::with_memory(&inputs, &outputs, bound.scratch, spare::take)?;
+            OwnedOperands::with_memory(inputs, &outputs, bound.scratch, spare::take)?;
         operands.execute(&*bound.workload)?;
         let made = operands.into_outputs()?.pop().flatten();
         made.ok_or_else(|| Error::new(ErrorKind::Internal, "a workload without an output"))
     }
 
-    fn bound(&self, inputs: &[&Tensor], output: TensorType) -> Result<Arc<Bound>> {
+    fn bound(&self, inputs: &[Option<&Tensor>], output: TensorType) -> Result<Arc<Bound>> {
         let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |bound: &&Arc<Bound>| bound.fits(inputs, &output);
         if let Some(known) = bound.as_ref().filter(fits) {
@@ -80,17 +79,20 @@ impl Operator {
     /// The workload for such inputs, of which one may stay what it is.
     fn bind(
         &self,
-        inputs: &[&Tensor],
+        inputs: &[Option<&Tensor>],
         output: TensorType,
         constant: Option<usize>,
     ) -> Result<Bound> {
-        let types: Vec<TensorType> = inputs.iter().map(|input| input.ty().clone()).collect();
-        let constants: Vec<Option<&Tensor>> = (0..inputs.len())
-            .map(|index| (constant == Some(index)).then_some(inputs[index]))
+        let types: Vec<Option<TensorType>> = inputs
+            .iter()
+            .map(|input| input.map(|tensor| tensor.ty().clone()))
             .collect();
-        let input = |(ty, constant): (&TensorType, &Option<&Tensor>)| {
+        let constants: Vec<Option<&Tensor>> = (0..inputs.len())
+            .map(|index| inputs[index].filter(|_| constant == Some(index)))
+            .collect();
+        let input = |(ty, constant): (&Option<TensorType>, &Option<&Tensor>)| {
             Some(InputSpec {
-                ty: ty.clone(),
+                ty: ty.clone()?,
                 constant: constant.cloned(),
                 prepared: None,
             })
@@ -104,7 +106,7 @@ impl Operator {
         let view = NodeView {
             op: spec.op,
             attributes: &spec.attributes,
-            inputs: &types.iter().map(Some).collect::<Vec<_>>(),
+            inputs: &types.iter().map(Option::as_ref).collect::<Vec<_>>(),
             constants: &constants,
             outputs: &[Some(&output)],
         };
@@ -159,9 +161,18 @@ impl Elementwise {
 
     /// Its result.
     pub(super) fn run(&self, a: &TileTensor) -> Result<TileTensor> {
-        let made = self.0.run(&[a.data()], a.data().ty().clone())?;
+        let made = self.0.run(&[Some(a.data())], a.data().ty().clone())?;
         TileTensor::from_tensor(a.tiles(), a.tile(), &made)
     }
+}
+
+/// What is added to a product while it is made.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Added<'a> {
+    /// A number for each column.
+    pub bias: Option<&'a Tensor>,
+    /// A tensor that is cut as the product is.
+    pub sum: Option<&'a TileTensor>,
 }
 
 /// The product of slices of matrices.
@@ -181,14 +192,14 @@ struct Weights {
 }
 
 impl Product {
-    /// `turned` and `constant` are about the second factor, `bias` tells whether there may be one;
-    /// each product is multiplied with `scale`.
+    /// `turned` and `constant` are about the second factor, `adds` tells whether something may be
+    /// added; each product is multiplied with `scale`.
     pub(super) fn new(
         site: &Site<'_>,
-        [turned, constant, bias]: [bool; 3],
+        [turned, constant, adds]: [bool; 3],
         scale: f32,
     ) -> Result<Self> {
-        let operator = match turned || bias || scale != 1.0 {
+        let operator = match turned || adds || scale != 1.0 {
             false => Operator::new(site, "MatMul", Attributes::new())?,
             true => {
                 let mut attributes = attribute("trans_b", Attribute::Int(turned.into()));
@@ -206,7 +217,7 @@ impl Product {
     /// The workload with `b` prepared for it; `None` where it does not come again.
     fn prepared(
         &self,
-        inputs: &[&Tensor],
+        inputs: &[Option<&Tensor>],
         b: &TileTensor,
         output: &TensorType,
     ) -> Result<Option<Arc<Bound>>> {
@@ -230,14 +241,13 @@ impl Product {
         Ok(Some(bound))
     }
 
-    /// `a` times `b`, slice by slice; one slice is taken for all of the other. A bias has a number
-    /// for each column. Where the width of a tile of `a` is not the height of one of `b`, the
+    /// `a` times `b`, slice by slice; one slice is taken for all of the other. Where the width of a tile of `a` is not the height of one of `b`, the
     /// larger is cut: its tiles are filled up with zeros in the original.
     pub(super) fn run(
         &self,
         a: &TileTensor,
         b: &TileTensor,
-        bias: Option<&Tensor>,
+        added: Added<'_>,
     ) -> Result<TileTensor> {
         let ([a_t, rows, depth], [b_t, second, third]) = (a.tiles(), b.tiles());
         let ([height, inner], [first_side, second_side]) = (a.tile(), b.tile());
@@ -251,19 +261,28 @@ impl Product {
                 .found(b.describe()));
         }
         if inner > b_inner {
-            return self.run(&super::moves::resized(a, [height, b_inner])?, b, bias);
+            return self.run(&super::moves::resized(a, [height, b_inner])?, b, added);
         }
         if inner < b_inner {
             let cut = match self.turned {
                 false => [inner, width],
                 true => [width, inner],
             };
-            return self.run(a, &super::moves::resized(b, cut)?, bias);
+            return self.run(a, &super::moves::resized(b, cut)?, added);
         }
         let (tiles, tile) = ([a_t.max(b_t), rows, columns], [height, width]);
+        if let Some(sum) = added.sum
+            && (sum.tiles(), sum.tile()) != (tiles, tile)
+        {
+            return Err(wrong_shape("a sum that a product does not fit").found(sum.describe()));
+        }
         let shape = [tiles[0], rows * height, columns * width];
         let output = TensorType::new(DataType::F32, shape)?;
-        let inputs: Vec<&Tensor> = [a.data(), b.data()].into_iter().chain(bias).collect();
+        let inputs = match (added.bias, added.sum.map(TileTensor::data)) {
+            (None, None) => vec![Some(a.data()), Some(b.data())],
+            (bias, None) => vec![Some(a.data()), Some(b.data()), bias],
+            (bias, sum) => vec![Some(a.data()), Some(b.data()), bias, sum],
+        };
         let made = match self.prepared(&inputs, b, &output)? {
             Some(bound) => self.operator.run_bound(&bound, &inputs)?,
             None => self.operator.run(&inputs, output)?,

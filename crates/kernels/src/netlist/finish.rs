@@ -63,6 +63,11 @@ impl Finish {
         }
     }
 
+    /// Whether nothing but a bias follows the product.
+    pub fn only_adds(&self) -> bool {
+        self.scale.is_none() && self.gelu.is_none()
+    }
+
     /// Bias, then scale, which is the next tensor, then the curve.
     pub fn apply(
         &self,

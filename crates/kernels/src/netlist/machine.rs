@@ -301,13 +301,22 @@ impl Machine {
 
     /// Adds to the sum of a gradient op; the sum is the result.
     pub(super) fn accumulate(&self, op: &str, new: &TileTensor) -> Result<TileTensor> {
-        let before = self.state().accumulators.get(op).cloned();
-        let sum = match before {
+        let sum = match self.sum(op) {
             Some(before) => zip(&before, new, |a, b| a + b)?,
             None => new.clone(),
         };
-        self.state().accumulators.insert(op.to_owned(), sum.clone());
+        self.keep(op, &sum);
         Ok(sum)
+    }
+
+    /// What a gradient op has summed, if anything.
+    pub(super) fn sum(&self, op: &str) -> Option<TileTensor> {
+        self.state().accumulators.get(op).cloned()
+    }
+
+    /// Keeps what a gradient op has summed.
+    pub(super) fn keep(&self, op: &str, sum: &TileTensor) {
+        self.state().accumulators.insert(op.to_owned(), sum.clone());
     }
 
     /// Applies the setting of an execute; what a gradient op has summed is forgotten where the ram

@@ -1,7 +1,7 @@
 //! `netlist.matmul` and `netlist.depthwise` (facts 3.1).
 
 use super::attributes::{flag, optional_format, size_or, sizes, text_or_empty};
-use super::backend::Product;
+use super::backend::{Added, Product};
 use super::convert::rounded;
 use super::factors::Factors;
 use super::finish::{Finish, line};
@@ -18,7 +18,8 @@ pub(super) fn kernels() -> Vec<KernelDef> {
             "netlist.matmul",
             2,
             "The product of each slice of what `steps_0` and `steps_1` make of the first two, in the \
-             words of netlist.move; then sums of `z` slices, bias, scale and curve.",
+             words of netlist.move; then sums of `z` slices, bias, scale and curve. With `sums` it \
+             is added to the last operand, a sum of netlist.sum.",
             bind_matmul,
         ),
         tensor_kernel(
@@ -63,7 +64,7 @@ struct Multiply {
 
 impl Multiply {
     /// `z` slices of both become one with the depth of all of them.
-    fn new(site: &Site<'_>, z: usize, stepwise: bool, bias: bool) -> Result<Self> {
+    fn new(site: &Site<'_>, z: usize, stepwise: bool, adds: bool) -> Result<Self> {
         let attributes = site.attributes();
         let way = |tiles: &str, steps: &str| {
             Table::through(sizes(attributes, tiles)?, text_or_empty(attributes, steps)?)
@@ -84,7 +85,7 @@ impl Multiply {
         Ok(Self {
             product: Product::new(
                 site,
-                [factors.turned(), constants[1], bias],
+                [factors.turned(), constants[1], adds],
                 factors.scale(),
             )?,
             factors,
@@ -120,23 +121,33 @@ fn bind_matmul(site: &Site<'_>) -> Result<Compute> {
     let blocks = size_or(site.attributes(), "m_k", 1)?.max(1);
     let formats = Formats::read(site)?;
     let together = if formats.is_some() { 1 } else { z };
-    let joins = formats.is_none() && finish.bias && !finish.integer;
+    let sums = flag(site.attributes(), "sums")?;
+    let joins = formats.is_none() && !finish.integer && (finish.bias || sums);
     let multiply = Multiply::new(site, together, formats.is_some(), joins)?;
     let joins = joins && multiply.factors.is_whole();
     Ok(Box::new(move |operands| {
+        let (mut sum, operands) = match operands.split_last() {
+            Some((sum, operands)) if sums => (sum.is_any(), operands),
+            _ => (None, operands),
+        };
         let [a, b, rest @ ..] = operands else {
             return Err(wrong_shape("a product of fewer than two operands"));
         };
         let (mut bias, rest) = finish.split(rest)?;
         let made = match formats {
             None => {
-                // A bias for each column is added while the product is made.
+                // A bias for each column is added while the product is made, then the sum.
                 let line = match bias.filter(|_| joins) {
                     Some(bias) => line(bias, multiply.factors.width(b))?,
                     None => None,
                 };
                 bias = bias.filter(|_| line.is_none());
-                multiply.run([a, b], |product, a, b| product.run(a, b, line.as_ref()))?
+                let joined = sum.take_if(|_| joins && bias.is_none() && finish.only_adds());
+                let added = Added {
+                    bias: line.as_ref(),
+                    sum: joined.as_deref(),
+                };
+                multiply.run([a, b], |product, a, b| product.run(a, b, added))?
             }
             Some(formats) => {
                 let spilled =
@@ -144,7 +155,11 @@ fn bind_matmul(site: &Site<'_>) -> Result<Compute> {
                 summed(&multiply.run([a, b], spilled)?, z)?
             }
         };
-        finish.apply(made, bias, rest)
+        let made = finish.apply(made, bias, rest)?;
+        match sum {
+            Some(sum) => zip(sum, &made, |sum, new| sum + new),
+            None => Ok(made),
+        }
     }))
 }
 
@@ -159,14 +174,14 @@ fn spilled(
 ) -> Result<TileTensor> {
     let depth = a.tiles()[2];
     if blocks == 1 || !depth.is_multiple_of(blocks) || b.tiles()[1] != depth {
-        return rounded(&product.run(a, b, None)?, formats.accumulate);
+        return rounded(&product.run(a, b, Added::default())?, formats.accumulate);
     }
     let part = depth / blocks;
     let mut sum: Option<TileTensor> = None;
     for block in 0..blocks {
         let a = columns_of(a, block * part, part)?;
         let b = rows_of(b, block * part, part)?;
-        let mut partial = product.run(&a, &b, None)?;
+        let mut partial = product.run(&a, &b, Added::default())?;
         if let Some(sum) = sum {
             let spilled = rounded(&sum, formats.intermediate)?;
             partial = zip(&partial, &spilled, |a, b| a + b)?;
@@ -271,7 +286,7 @@ fn depthwise(product: &Product, a: &TileTensor, w: &TileTensor) -> Result<TileTe
             Ok(())
         })?;
         let right = columns_of(&w.part(0, [t, blocks, columns])?, column, 1)?;
-        parts.push(product.run(&left, &right, None)?);
+        parts.push(product.run(&left, &right, Added::default())?);
     }
     let width = weights_tile[1];
     TileTensor::build([t, rows, columns], [tile[0], width], |to| {

@@ -267,6 +267,18 @@ pub(super) fn queue_kernels() -> Vec<KernelDef> {
             accumulate,
             "Adds to the sum that a gradient op keeps.",
         ),
+        control(
+            "netlist.sum",
+            machine(&[], vec![tensor]),
+            sum,
+            "The sum that a gradient op keeps; without any, a tensor of nothing.",
+        ),
+        control(
+            "netlist.keep",
+            machine(&[tensor], vec![chain]),
+            keep,
+            "Keeps a sum that a gradient op has added to.",
+        ),
     ]
 }
 
@@ -303,6 +315,26 @@ fn accumulate(site: &Site<'_>) -> Result<Body> {
         let sum = frame.object::<Machine>(0)?.accumulate(&node, new);
         let sum = sum.map_err(|error| at_op(error, frame.location(), &node))?;
         frame.set(0, Value::opaque(sum));
+        Ok(())
+    }))
+}
+
+fn sum(site: &Site<'_>) -> Result<Body> {
+    let node = site.attributes().string("node")?.to_owned();
+    Ok(Box::new(move |frame| {
+        let sum = frame.object::<Machine>(0)?.sum(&node);
+        let sum = sum.map_or_else(TileTensor::none, Ok)?;
+        frame.set(0, Value::opaque(sum));
+        Ok(())
+    }))
+}
+
+fn keep(site: &Site<'_>) -> Result<Body> {
+    let node = site.attributes().string("node")?.to_owned();
+    Ok(Box::new(move |frame| {
+        let sum = frame.object::<TileTensor>(1)?;
+        frame.object::<Machine>(0)?.keep(&node, sum);
+        frame.set(0, Value::Chain);
         Ok(())
     }))
 }

@@ -110,6 +110,16 @@ impl TileTensor {
         &self.data
     }
 
+    /// A tensor of nothing, which stands for none.
+    pub(super) fn none() -> Result<Self> {
+        Self::zeroed([0; 3], [0; 2])
+    }
+
+    /// None where there is nothing in it.
+    pub(super) fn is_any(&self) -> Option<&Self> {
+        (self.tiles != [0; 3]).then_some(self)
+    }
+
     /// Whether both are the same memory, cut alike.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let start = |tensor: &Self| tensor.data().bytes().as_ptr();
