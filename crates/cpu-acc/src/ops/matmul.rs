@@ -4,10 +4,10 @@
 use super::Kernel;
 use super::prepared::{Preparation, Weights};
 use crate::activation::Activation;
-use crate::panels::{LAYOUT, Panels, pack_columns, pack_rows, packed_len};
+use crate::panels::{LAYOUT, Panels, WIDTH, pack_columns, pack_rows, packed_len};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::Level;
-use crate::simd::disjoint::{MatrixMut, for_each_chunk, for_each_chunk2};
+use crate::simd::disjoint::{Blocks, MatrixMut, for_each_block, for_each_chunk, for_each_chunk2};
 use crate::simd::gemm::{Product, multiply};
 use crate::simd::rows::Matrix;
 use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan, WorkloadSpec};
@@ -25,6 +25,9 @@ const EVEN: usize = 16;
 
 /// Numbers below which packing is not shared with other threads.
 const PARALLEL_PACKING: usize = 1 << 16;
+
+/// Columns of a tile of the output at least.
+const PART_COLUMNS: usize = 2 * WIDTH;
 
 /// A product of stacks of matrices, `[batch, M, K] x [batch, K, N]`.
 #[derive(Debug, Clone)]
@@ -172,6 +175,17 @@ impl MatMul {
             pack_columns(from, self.depth, self.depth, self.columns, to);
         } else {
             pack_rows(from, self.columns, self.depth, self.columns, to);
+        }
+    }
+
+    /// Packs at most `width` columns of a matrix of B from `first` on.
+    fn pack_panels(&self, from: &[f32], first: usize, width: usize, to: &mut [f32]) {
+        let (depth, columns) = (self.depth, self.columns);
+        let count = (columns - first).min(width);
+        if self.transposed {
+            pack_columns(&from[first * depth..], depth, depth, count, to);
+        } else {
+            pack_rows(&from[first..], columns, depth, count, to);
         }
     }
 
@@ -326,8 +340,26 @@ impl Run<'_> {
             }
             return;
         }
-        // The slots' matrices lie together, so that a chunk of the output is a slot's.
         let parallel = each.saturating_mul(count) >= 1 << 20;
+        if let (true, true, Some(parts)) = (uneven && count <= SLOTS, parallel, self.parts()) {
+            // Of few small products one thread would have one more than another: each is cut, and
+            // every thread packs what it multiplies with.
+            let blocks = Blocks {
+                stacks: count,
+                rows: product.rows,
+                blocks: parts,
+                width: product.columns / parts,
+            };
+            let memory = (scratch, packed / parts, count * parts);
+            for_each_block(output, blocks, memory, true, |block, output, place| {
+                let (index, first) = (block / parts, block % parts * blocks.width);
+                let b = &b[product.batches[index].1 * b_size..][..b_size];
+                product.pack_panels(b, first, blocks.width, place);
+                self.columns_of_one(index, first, place, output);
+            });
+            return;
+        }
+        // The slots' matrices lie together, so that a chunk of the output is a slot's.
         let each = count.div_ceil(SLOTS);
         for_each_chunk2(
             (output, each * size),
@@ -350,23 +382,17 @@ impl Run<'_> {
 
     /// Packs the only matrix of B, a few panels a thread.
     fn pack_in_parallel(&self, b: &[f32], to: &mut [f32], parallel: bool) {
-        let MatMul {
-            depth,
-            columns,
-            transposed,
-            ..
-        } = *self.product;
-        let panels = 4;
-        let width = panels * crate::panels::WIDTH;
-        for_each_chunk(to, width * depth, parallel, |index, to| {
-            let first = index * width;
-            let count = (columns - first).min(width);
-            if transposed {
-                pack_columns(&b[first * depth..], depth, depth, count, to);
-            } else {
-                pack_rows(&b[first..], columns, depth, count, to);
-            }
+        let width = 4 * WIDTH;
+        for_each_chunk(to, width * self.product.depth, parallel, |index, to| {
+            self.product.pack_panels(b, index * width, width, to);
         });
+    }
+
+    /// Into how many parts of whole tiles the columns of a matrix are cut, one for each thread or
+    /// fewer.
+    fn parts(&self) -> Option<usize> {
+        let columns = self.product.columns;
+        (2..=pool::threads()).rfind(|parts| columns.is_multiple_of(parts * PART_COLUMNS))
     }
 
     /// Numbers of a matrix of the output.
@@ -376,28 +402,33 @@ impl Run<'_> {
 
     /// One matrix of the output.
     fn one(&self, index: usize, b: &[f32], output: &mut [f32]) {
+        let MatMul { rows, columns, .. } = *self.product;
+        let output = MatrixMut::new(output, rows, columns, columns);
+        self.columns_of_one(index, 0, b, output);
+    }
+
+    /// The columns from `first` on of one matrix of the output, as many as `output` has.
+    fn columns_of_one(&self, index: usize, first: usize, b: &[f32], output: MatrixMut<'_>) {
         let MatMul {
             level,
             rows,
             depth,
-            columns,
             scale,
             activation,
             ..
         } = *self.product;
         let (a, _) = self.product.batches[index];
         let product = Product {
-            panels: Panels::new(b, depth, columns),
-            bias: self.bias,
+            panels: Panels::new(b, depth, output.columns()),
+            bias: self.bias.map(|bias| &bias[first..]),
             addend: self
                 .addend
-                .map(|addend| &addend[index * self.size()..][..self.size()]),
+                .map(|addend| &addend[index * self.size()..][first..self.size()]),
             scale,
             limits: activation.limits,
             curve: activation.curve,
         };
         let a = &self.a[a * rows * depth..][..rows * depth];
-        let output = MatrixMut::new(output, rows, columns, columns);
         multiply(level, &Matrix::new(a, rows, depth, depth), &product, output);
     }
 }
