@@ -95,13 +95,12 @@ unsafe fn compute_chains<S: Simd, const ROWS: usize, const VECTORS: usize, const
     s: S,
     tile: &Tile<'_>,
 ) {
-    if tile.last && !tile.addend.is_null() {
-        // It is wanted when the sum is done.
-        for row in 0..ROWS {
-            let line = tile.addend.wrapping_add(row * tile.addend_stride);
-            (0..VECTORS * S::LANES / WIDTH).for_each(|at| prefetch(line.wrapping_add(at * WIDTH)));
-        }
-    }
+    // What is added when the sum is done comes line by line meanwhile.
+    let panels = VECTORS * S::LANES / WIDTH;
+    let mut addend_lines = match tile.last && !tile.addend.is_null() {
+        true => 0..ROWS * panels,
+        false => 0..0,
+    };
     let mut sums = [[[s.splat(0.0); VECTORS]; ROWS]; CHAINS];
     let mut b = tile.panel;
     let mut ahead = tile.ahead;
@@ -113,13 +112,17 @@ unsafe fn compute_chains<S: Simd, const ROWS: usize, const VECTORS: usize, const
             // SAFETY: the caller vouches for rows and panels of `depth`.
             unsafe {
                 if ahead_lines > 0 {
-                    for panel in 0..(VECTORS * S::LANES / WIDTH) {
+                    for panel in 0..panels {
                         let line = ahead.wrapping_add(panel * tile.ahead_stride);
                         prefetch(line);
                         prefetch(line.wrapping_add(WIDTH));
                     }
                     ahead = ahead.wrapping_add(2 * WIDTH);
                     ahead_lines = ahead_lines.saturating_sub(2);
+                }
+                if let Some(line) = addend_lines.next() {
+                    let row = tile.addend.wrapping_add(line / panels * tile.addend_stride);
+                    prefetch(row.wrapping_add(line % panels * WIDTH));
                 }
                 step(s, rows, k, b, tile.panel_stride, &mut sums[0]);
                 step(
