@@ -83,8 +83,8 @@ const LARGE_PRODUCT: u64 = 20_000_000;
 /// Arithmetic of products for each element that other ops make.
 const HEAVY: u64 = 300;
 /// How long runs of one sample are repeated, and how often in any case.
-const REPEATED: Duration = Duration::from_secs(3);
-const REPEATS: usize = 4;
+const REPEATED: Duration = Duration::from_secs(6);
+const REPEATS: usize = 8;
 /// How long runs are repeated between two looks at what the cores multiply and add.
 const BETWEEN_CEILINGS: Duration = Duration::from_millis(500);
 

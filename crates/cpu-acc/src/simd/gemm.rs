@@ -4,6 +4,7 @@
 use super::copies::{Copies, places_come_again};
 use super::disjoint::MatrixMut;
 use super::math::{Curve, curve_in_place};
+use super::pieces::Pieces;
 use super::rows::Rows;
 use super::sections::{MAX_TAPS, Section, Sections, share};
 use super::tile::{MAX_ROWS, RowPointers, Tile};
@@ -39,6 +40,9 @@ const PARALLEL_NUMBERS: usize = 1 << 18;
 
 /// Operations of a piece of work that one thread takes at a time, where there are that many.
 const GRAIN_OPERATIONS: usize = 8 << 20;
+
+/// Operations of the last pieces, when the threads come to their end.
+const LEAST_OPERATIONS: usize = 1 << 20;
 
 /// `C = activation(scale * (A x B) + bias + addend)`: all but A.
 pub(crate) struct Product<'a> {
@@ -134,32 +138,46 @@ impl<R: Rows> VectorOp for Start<'_, R> {
             };
             return part.eval(simd);
         }
-        let grains = operations / GRAIN_OPERATIONS;
-        // The finer the pieces the less one thread waits for another, where they stay large.
-        let fine = (grains / 8).min(8 * threads);
-        let pieces = grains.clamp(threads, 4 * threads).max(fine);
-        // What all threads read is what is not split: let it be the smaller of A and B.
-        let (by_tile, by_pair) = if panels.numbers().len() > a.footprint() {
-            let by_pair = pieces.min(pairs);
-            (pieces.div_ceil(by_pair).min(tiles.count), by_pair)
-        } else {
-            let by_tile = pieces.min(tiles.count);
-            (by_tile, pieces.div_ceil(by_tile).min(pairs))
+        let pieces = (operations / GRAIN_OPERATIONS).clamp(threads, 4 * threads);
+        // What all threads read is what is not split: let it be the smaller of A and B, and split
+        // only where the other has too few parts.
+        let by_pair = panels.numbers().len() > a.footprint();
+        let (things, others) = match by_pair {
+            true => (pairs, tiles.count),
+            false => (tiles.count, pairs),
         };
+        let parts = pieces.div_ceil(things).min(others);
+        let cut = match parts {
+            1 => {
+                let least = things.saturating_mul(LEAST_OPERATIONS) / operations;
+                Pieces::new(things, threads, least.min(things.div_ceil(threads)))
+            }
+            _ => Pieces::new(things, things, 1),
+        };
+        let ranges = |piece: usize| {
+            let (split, other) = (
+                cut.piece(piece / parts),
+                share(others, parts, piece % parts),
+            );
+            if by_pair {
+                (other, split)
+            } else {
+                (split, other)
+            }
+        };
+        let count = cut.count() * parts;
         let (whole, level) = (self.whole, self.level);
-        pool::for_each(by_tile * by_pair, |piece| {
-            let tile = share(tiles.count, by_tile, piece % by_tile);
-            let first =
-                |piece: usize| share(pairs, by_pair, piece / by_tile).start * S::TILE_PANELS;
-            let end = share(pairs, by_pair, piece / by_tile).end * S::TILE_PANELS;
+        pool::for_each(count, |piece| {
+            let (tile, pair) = ranges(piece);
+            let end = (pair.end * S::TILE_PANELS).min(whole.product.panels.count());
             // The threads take the pieces in turn, more or less.
-            let next = piece + threads;
+            let next = Some(piece + threads).filter(|&next| next < count);
             level.run(Part {
                 whole,
                 tiles,
                 tile,
-                panel: first(piece)..end.min(whole.product.panels.count()),
-                after: (next < by_tile * by_pair).then(|| first(next)),
+                panel: pair.start * S::TILE_PANELS..end,
+                after: next.map(|next| ranges(next).1.start * S::TILE_PANELS),
             });
         });
     }

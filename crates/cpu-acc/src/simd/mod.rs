@@ -17,6 +17,7 @@ pub(crate) mod gemm;
 pub(crate) mod math;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+mod pieces;
 mod portable;
 pub(crate) mod rows;
 mod sections;
