@@ -41,8 +41,9 @@ const PARALLEL_NUMBERS: usize = 1 << 18;
 /// Operations of a piece of work that one thread takes at a time, where there are that many.
 const GRAIN_OPERATIONS: usize = 8 << 20;
 
-/// Operations of the last pieces, when the threads come to their end.
-const LEAST_OPERATIONS: usize = 1 << 20;
+/// Operations of the last pieces, when the threads come to their end: a piece begins with memory that
+/// nobody has asked for yet.
+const LEAST_OPERATIONS: usize = 4 << 20;
 
 /// `C = activation(scale * (A x B) + bias + addend)`: all but A.
 pub(crate) struct Product<'a> {
@@ -147,12 +148,10 @@ impl<R: Rows> VectorOp for Start<'_, R> {
             false => (tiles.count, pairs),
         };
         let parts = pieces.div_ceil(things).min(others);
-        let cut = match parts {
-            1 => {
-                let least = things.saturating_mul(LEAST_OPERATIONS) / operations;
-                Pieces::new(things, threads, least.min(things.div_ceil(threads)))
-            }
-            _ => Pieces::new(things, things, 1),
+        let least = (things.saturating_mul(LEAST_OPERATIONS) / operations).max(1);
+        let cut = match parts == 1 && things / least >= 4 * threads {
+            true => Pieces::shrinking(things, threads, least),
+            false => Pieces::alike(things, pieces),
         };
         let ranges = |piece: usize| {
             let (split, other) = (
