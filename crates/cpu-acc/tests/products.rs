@@ -209,6 +209,54 @@ fn stacks_broadcast() {
     }
 }
 
+/// Few matrices, which no number of threads can share as they are: each is cut by its columns.
+#[test]
+fn few_products_that_are_cut() {
+    let mut random = Random::new(7);
+    let [rows, depth, columns] = [65, 48, 192];
+    for (count, transposed) in [(3, false), (5, true), (7, false)] {
+        let a = random.numbers(count * rows * depth);
+        let b = random.numbers(count * depth * columns);
+        let bias = random.numbers(columns);
+        let addend = random.numbers(count * rows * columns);
+        let b_shape = match transposed {
+            true => [count, columns, depth],
+            false => [count, depth, columns],
+        };
+        let case = Case::new("tenon.MatMul")
+            .input(&[count, rows, depth], &a)
+            .input(&b_shape, &b)
+            .input(&[columns], &bias)
+            .input(&[count, rows, columns], &addend)
+            .numbers(&[count, rows, columns])
+            .int("trans_b", transposed.into());
+        let mut exact = Vec::new();
+        for index in 0..count {
+            let product = Product {
+                a: &a[index * rows * depth..],
+                b: &b[index * depth * columns..],
+                rows,
+                depth,
+                columns,
+                transposed,
+            };
+            for place in 0..rows * columns {
+                let added = bias[place % columns] + addend[exact.len()];
+                exact.push(product.exact(place / columns, place % columns) + f64::from(added));
+            }
+        }
+        for level in LEVELS {
+            let slack = |i: usize| tolerance(depth) + exact[i].abs() * 1e-6;
+            check(
+                &case.run(level),
+                &exact,
+                slack,
+                &format!("{count} {level:?}"),
+            );
+        }
+    }
+}
+
 #[test]
 fn gemm_scales_and_adds() {
     let mut random = Random::new(3);

@@ -79,6 +79,50 @@ fn inputs_that_are_broadcast_last_agree() {
     assert!(queues[0].passed(), "{queues:?}");
 }
 
+/// Products are added to the sum of their op, over the inputs of an execute and over executes, until
+/// the ram is cleared; what follows a product comes before.
+#[test]
+fn products_that_gradient_ops_sum_agree() {
+    let text = product("").text().replace("entries: 1", "entries: 2");
+    let text = text.replace("input_count: 1", "input_count: 2");
+    let text = text.replace("y: {type: queue", "y: {type: ram");
+    let text = text.replace("inputs: [a, b]", "gradient_op: true, inputs: [a, b]");
+    let execute = text.find("    - execute").unwrap();
+    let settings = |zero| {
+        let y = format!(
+            "$zero}}, y: {{prologue: true, epilogue: true, zero: {zero}, rd_ptr_global: $zero, \
+             wr_ptr_global: $zero}}}}}}"
+        );
+        text[execute..].replace("$zero}}}", &y)
+    };
+    let steps = [settings(true), settings(false), settings(true)];
+    let moves = "    - varinst: [$at, incwrap, 2, 4]\n";
+    // What repeats in a product is left out of it until it is added.
+    let broadcast = text.replace(
+        "inputs: [a, b]",
+        "input_0_tms: [broadcast: {r: 3}], inputs: [a, b]",
+    );
+    let broadcast = broadcast.replace(
+        "mblock: [1, 1], ublock: [1, 1]",
+        "mblock: [3, 1], ublock: [1, 1]",
+    );
+    let bent = text.replace("u_kt: 8}", "u_kt: 8, sfpu_op: gelu}");
+    for text in [&text, &bent, &broadcast] {
+        for count in 1..=3 {
+            let head = text.split("    - execute").next().unwrap();
+            let all = format!("{head}{}", steps[..count].join(moves));
+            let all = all.replace("{$zero: 0}", "{$zero: 0, $at: 0}");
+            let all = all.replace(
+                "rd_ptr_local: $zero, rd_ptr_global: $zero",
+                "rd_ptr_local: $at, rd_ptr_global: $at",
+            );
+            let source = Source::new("product.yaml", all);
+            let queues = tested(&source, &Control::new()).unwrap();
+            assert!(queues[0].name == "y" && queues[0].passed(), "{queues:?}");
+        }
+    }
+}
+
 /// Tiles are in their format before they are transposed: blocks of sixteen share an exponent as
 /// they were stored.
 #[test]

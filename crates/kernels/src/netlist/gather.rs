@@ -1,7 +1,7 @@
 //! Tensors made of the tiles of others: where they lie already, copied, or added up.
 
 use super::table::Table;
-use super::tensor::{TileTensor, for_each_chunk, wrong_shape};
+use super::tensor::{TileTensor, for_each_chunk, for_each_chunk_of_terms, wrong_shape};
 use tenon_base::Result;
 
 /// How a tensor is made of the tiles of another.
@@ -250,8 +250,9 @@ impl Sums {
         let tile @ [height, width] = from.tile();
         let (own, columns) = (self.tiles[2], from.tiles()[2]);
         let (values, stride) = (from.values(), columns * width);
+        let terms = self.terms.len() / self.ends.len().max(1);
         TileTensor::build(self.tiles, tile, |to| {
-            for_each_chunk(to, own * width, |line, to| {
+            for_each_chunk_of_terms(to, own * width, terms, |line, to| {
                 let (row, y) = (line / height, line % height);
                 for (column, to) in to.chunks_mut(width).enumerate() {
                     for &Term { tile: part, times } in self.terms(row * own + column) {

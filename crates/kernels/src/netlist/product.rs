@@ -127,7 +127,7 @@ fn bind_matmul(site: &Site<'_>) -> Result<Compute> {
     let joins = joins && multiply.factors.is_whole();
     Ok(Box::new(move |operands| {
         let (mut sum, operands) = match operands.split_last() {
-            Some((sum, operands)) if sums => (sum.is_any(), operands),
+            Some((sum, operands)) if sums => (sum.any(), operands),
             _ => (None, operands),
         };
         let [a, b, rest @ ..] = operands else {
@@ -145,7 +145,7 @@ fn bind_matmul(site: &Site<'_>) -> Result<Compute> {
                 let joined = sum.take_if(|_| joins && bias.is_none() && finish.only_adds());
                 let added = Added {
                     bias: line.as_ref(),
-                    sum: joined.as_deref(),
+                    sum: joined,
                 };
                 multiply.run([a, b], |product, a, b| product.run(a, b, added))?
             }

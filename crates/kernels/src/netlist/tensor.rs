@@ -116,7 +116,7 @@ impl TileTensor {
     }
 
     /// None where there is nothing in it.
-    pub(super) fn is_any(&self) -> Option<&Self> {
+    pub(super) fn any(&self) -> Option<&Self> {
         (self.tiles != [0; 3]).then_some(self)
     }
 
@@ -174,11 +174,22 @@ pub(super) fn for_each_chunk(
     chunk: usize,
     body: impl Fn(usize, &mut [f32]) + Sync,
 ) {
+    for_each_chunk_of_terms(to, chunk, 1, body);
+}
+
+/// The same where each number is made of so many.
+pub(super) fn for_each_chunk_of_terms(
+    to: &mut [f32],
+    chunk: usize,
+    terms: usize,
+    body: impl Fn(usize, &mut [f32]) + Sync,
+) {
     if chunk == 0 {
         return;
     }
-    let group = (GRAIN / chunk).max(1);
-    if to.len() <= 2 * GRAIN {
+    let grain = GRAIN / terms.max(1);
+    let group = (grain / chunk).max(1);
+    if to.len() <= 2 * grain {
         to.chunks_mut(chunk)
             .enumerate()
             .for_each(|(index, chunk)| body(index, chunk));
