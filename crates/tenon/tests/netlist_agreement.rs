@@ -79,8 +79,8 @@ fn inputs_that_are_broadcast_last_agree() {
     assert!(queues[0].passed(), "{queues:?}");
 }
 
-/// Products are added to the sum of their op, over the inputs of an execute and over executes, until
-/// the ram is cleared; what follows a product comes before.
+/// Products are added to the sum of their op, over the inputs of an execute and over executes,
+/// until the ram is cleared; what follows a product comes before.
 #[test]
 fn products_that_gradient_ops_sum_agree() {
     let text = product("").text().replace("entries: 1", "entries: 2");

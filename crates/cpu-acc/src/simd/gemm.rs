@@ -41,8 +41,8 @@ const PARALLEL_NUMBERS: usize = 1 << 18;
 /// Operations of a piece of work that one thread takes at a time, where there are that many.
 const GRAIN_OPERATIONS: usize = 8 << 20;
 
-/// Operations of the last pieces, when the threads come to their end: a piece begins with memory that
-/// nobody has asked for yet.
+/// Operations of the last pieces, when the threads come to their end: a piece begins with memory
+/// that nobody has asked for yet.
 const LEAST_OPERATIONS: usize = 4 << 20;
 
 /// `C = activation(scale * (A x B) + bias + addend)`: all but A.

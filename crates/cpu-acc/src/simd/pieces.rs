@@ -1,5 +1,5 @@
-//! Pieces of a loop for threads that take them in turn: large ones first, which cost less, small ones
-//! in the end, so that no thread waits long for another.
+//! Pieces of a loop for threads that take them in turn: large ones first, which cost less, small
+//! ones in the end, so that no thread waits long for another.
 
 use std::ops::Range;
 

@@ -241,8 +241,9 @@ impl Product {
         Ok(Some(bound))
     }
 
-    /// `a` times `b`, slice by slice; one slice is taken for all of the other. Where the width of a tile of `a` is not the height of one of `b`, the
-    /// larger is cut: its tiles are filled up with zeros in the original.
+    /// `a` times `b`, slice by slice; one slice is taken for all of the other. Where the width of a
+    /// tile of `a` is not the height of one of `b`, the larger is cut: its tiles are filled up with
+    /// zeros in the original.
     pub(super) fn run(
         &self,
         a: &TileTensor,
