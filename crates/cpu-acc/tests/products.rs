@@ -51,6 +51,14 @@ fn tolerance(depth: usize) -> f64 {
     (depth as f64 + 8.0) * 2f64.powi(-24) * 2.0
 }
 
+/// Runs a case of sums of `depth` products at all levels.
+fn check_levels(case: &Case, exact: &[f64], depth: usize, what: &str) {
+    for level in LEVELS {
+        let slack = |i: usize| tolerance(depth) + exact[i].abs() * 1e-6;
+        check(&case.run(level), exact, slack, &format!("{what} {level:?}"));
+    }
+}
+
 fn shapes(random: &mut Random) -> Vec<(usize, usize, usize)> {
     let mut shapes = vec![
         (1, 1, 1),
@@ -133,15 +141,7 @@ fn fused_products_of_any_shape() {
             }
         }
         let what = format!("{rows}x{depth}x{columns} {activation}");
-        for level in LEVELS {
-            let slack = |i: usize| tolerance(depth) + exact[i].abs() * 1e-6;
-            check(
-                &case.run(level),
-                &exact,
-                slack,
-                &format!("{what} {level:?}"),
-            );
-        }
+        check_levels(&case, &exact, depth, &what);
     }
 }
 
@@ -209,7 +209,7 @@ fn stacks_broadcast() {
     }
 }
 
-/// Few matrices, which no number of threads can share as they are: each is cut by its columns.
+/// Few matrices, of which two threads would have one left over: each is cut by its columns.
 #[test]
 fn few_products_that_are_cut() {
     let mut random = Random::new(7);
@@ -245,15 +245,7 @@ fn few_products_that_are_cut() {
                 exact.push(product.exact(place / columns, place % columns) + f64::from(added));
             }
         }
-        for level in LEVELS {
-            let slack = |i: usize| tolerance(depth) + exact[i].abs() * 1e-6;
-            check(
-                &case.run(level),
-                &exact,
-                slack,
-                &format!("{count} {level:?}"),
-            );
-        }
+        check_levels(&case, &exact, depth, &format!("{count}"));
     }
 }
 

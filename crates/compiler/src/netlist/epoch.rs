@@ -271,26 +271,27 @@ impl<'n> EpochBuilder<'n> {
     /// made.
     fn gradient(&mut self, op: &Op, inputs: &mut Vec<Value>) -> Result<Value> {
         let machine = self.machine;
-        if !super::ops::is_product(op) {
-            let value = self.compute(op, inputs)?;
-            let adds = [machine, value.register];
-            let register = self.of_sum(op, "netlist.accumulate", adds).result(TENSOR);
-            return Ok(Value {
-                register,
-                rounded: None,
-                constant: false,
-                ..value
-            });
-        }
-        inputs.push(Value {
+        let before = Value {
             register: self.of_sum(op, "netlist.sum", [machine]).result(TENSOR),
             tiles: super::value::tiles_of(&op.blocking),
             tile: op.blocking.tile().map(|side| side as usize),
             rounded: None,
             constant: false,
             way: None,
-        });
-        let sum = self.compute(op, inputs)?;
+        };
+        let sum = if super::ops::is_product(op) {
+            inputs.push(before);
+            self.compute(op, inputs)?
+        } else {
+            let value = self.compute(op, inputs)?;
+            let both = [before.register, value.register];
+            Value {
+                register: self.of_sum(op, "netlist.accumulate", both).result(TENSOR),
+                rounded: None,
+                constant: false,
+                ..value
+            }
+        };
         let keeps = [machine, sum.register];
         let kept = self.of_sum(op, "netlist.keep", keeps).result(CHAIN);
         self.results.push(kept);

@@ -22,6 +22,8 @@ const ALONE_OPERATIONS: usize = 16 << 20;
 
 /// So many products keep threads busy however they are dealt out.
 const EVEN: usize = 16;
+// There is a place for each of fewer.
+const _: () = assert!(EVEN <= SLOTS);
 
 /// Numbers below which packing is not shared with other threads.
 const PARALLEL_PACKING: usize = 1 << 16;
@@ -341,7 +343,7 @@ impl Run<'_> {
             return;
         }
         let parallel = each.saturating_mul(count) >= 1 << 20;
-        if let (true, true, Some(parts)) = (uneven && count <= SLOTS, parallel, self.parts()) {
+        if let (true, true, Some(parts)) = (uneven, parallel, self.parts()) {
             // Of few small products one thread would have one more than another: each is cut, and
             // every thread packs what it multiplies with.
             let blocks = Blocks {

@@ -3,7 +3,7 @@
 use super::attributes::number_or;
 use super::op::{Compute, tensor_kernel};
 use super::seen::Seen;
-use super::tensor::{TileTensor, map, wrong_shape, zip};
+use super::tensor::{TileTensor, added_to, map, wrong_shape, zip};
 use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
 
@@ -35,6 +35,17 @@ pub(super) fn kernels() -> Vec<KernelDef> {
         ),
         ("netlist.dequantization", "(a - zero_point) * b.", true),
     ];
+    kernels.push(tensor_kernel(
+        "netlist.accumulate",
+        2,
+        "A sum of netlist.sum with what a gradient op adds.",
+        |_| {
+            Ok(Box::new(|operands| {
+                let (sum, new) = two(operands)?;
+                added_to(sum.any(), new.clone())
+            }))
+        },
+    ));
     kernels.extend(
         scaled.map(|(name, doc, back)| {
             tensor_kernel(name, 2, doc, move |site| bind_scaled(site, back))

@@ -2,7 +2,7 @@
 
 use super::queue::{Content, Feed, Queue, QueueSpec, Setting};
 use super::spare;
-use super::tensor::{TileTensor, wrong_shape, zip};
+use super::tensor::{TileTensor, wrong_shape};
 use super::view::View;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -297,16 +297,6 @@ impl Machine {
         }
         self.0.changed.notify_all();
         Ok(())
-    }
-
-    /// Adds to the sum of a gradient op; the sum is the result.
-    pub(super) fn accumulate(&self, op: &str, new: &TileTensor) -> Result<TileTensor> {
-        let sum = match self.sum(op) {
-            Some(before) => zip(&before, new, |a, b| a + b)?,
-            None => new.clone(),
-        };
-        self.keep(op, &sum);
-        Ok(sum)
     }
 
     /// What a gradient op has summed, if anything.

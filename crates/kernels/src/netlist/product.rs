@@ -7,7 +7,7 @@ use super::factors::Factors;
 use super::finish::{Finish, line};
 use super::op::{Compute, Kept, tensor_kernel};
 use super::table::Table;
-use super::tensor::{TileTensor, for_each_chunk, wrong_shape, zip};
+use super::tensor::{TileTensor, added_to, for_each_chunk, wrong_shape, zip};
 use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
 use tenon_netlist::DataFormat;
@@ -155,11 +155,7 @@ fn bind_matmul(site: &Site<'_>) -> Result<Compute> {
                 summed(&multiply.run([a, b], spilled)?, z)?
             }
         };
-        let made = finish.apply(made, bias, rest)?;
-        match sum {
-            Some(sum) => zip(sum, &made, |sum, new| sum + new),
-            None => Ok(made),
-        }
+        added_to(sum, finish.apply(made, bias, rest)?)
     }))
 }
 

@@ -262,12 +262,6 @@ pub(super) fn queue_kernels() -> Vec<KernelDef> {
             "Writes an entry to a queue or ram.",
         ),
         control(
-            "netlist.accumulate",
-            machine(&[tensor], vec![tensor]),
-            accumulate,
-            "Adds to the sum that a gradient op keeps.",
-        ),
-        control(
             "netlist.sum",
             machine(&[], vec![tensor]),
             sum,
@@ -304,17 +298,6 @@ fn push(site: &Site<'_>) -> Result<Body> {
         let written = machine.write(&queue, entry, frame.request().control());
         written.map_err(|error| at_op(error, frame.location(), &node))?;
         frame.set(0, Value::Chain);
-        Ok(())
-    }))
-}
-
-fn accumulate(site: &Site<'_>) -> Result<Body> {
-    let node = site.attributes().string("node")?.to_owned();
-    Ok(Box::new(move |frame| {
-        let new = frame.object::<TileTensor>(1)?;
-        let sum = frame.object::<Machine>(0)?.accumulate(&node, new);
-        let sum = sum.map_err(|error| at_op(error, frame.location(), &node))?;
-        frame.set(0, Value::opaque(sum));
         Ok(())
     }))
 }

@@ -238,6 +238,14 @@ pub(super) fn zip(
     })
 }
 
+/// What a gradient op has summed, if anything, with what it adds.
+pub(super) fn added_to(sum: Option<&TileTensor>, new: TileTensor) -> Result<TileTensor> {
+    match sum {
+        Some(sum) => zip(sum, &new, |sum, new| sum + new),
+        None => Ok(new),
+    }
+}
+
 /// An error unless both are cut alike.
 pub(super) fn same_shape(a: &TileTensor, b: &TileTensor) -> Result<()> {
     match a.tiles() == b.tiles() && a.tile() == b.tile() {

@@ -107,7 +107,7 @@ fn kernels_of_ops(module: &Module) -> HashMap<&str, u64> {
     {
         let timed = !matches!(
             &*kernel.name,
-            "netlist.read" | "netlist.push" | "netlist.accumulate" | "netlist.sum" | "netlist.keep"
+            "netlist.read" | "netlist.push" | "netlist.sum" | "netlist.keep"
         );
         if let Some(node) = kernel.attribute("node").and_then(|node| node.as_str())
             && timed

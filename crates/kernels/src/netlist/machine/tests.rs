@@ -1,3 +1,4 @@
+use super::super::tensor::added_to;
 use super::*;
 use tenon_netlist::data::QueueLayout;
 use tenon_netlist::{DataFormat, UblockOrder};
@@ -110,19 +111,18 @@ fn sums_start_anew_where_their_ram_is_cleared() {
     let mut ram = spec("sum", true, 1, 1, None);
     ram.source = Some("op".into());
     machine.declare(ram).unwrap();
-    machine.accumulate("op", &entry(&[2.0])).unwrap();
-    assert_eq!(
-        machine.accumulate("op", &entry(&[3.0])).unwrap().values(),
-        [5.0]
-    );
+    let accumulate = |value| {
+        let sum = added_to(machine.sum("op").as_ref(), entry(&[value])).unwrap();
+        machine.keep("op", &sum);
+        sum
+    };
+    accumulate(2.0);
+    assert_eq!(accumulate(3.0).values(), [5.0]);
     let zero = Setting {
         zero: true,
         prologue: true,
         ..Setting::default()
     };
     machine.apply("sum", zero, true).unwrap();
-    assert_eq!(
-        machine.accumulate("op", &entry(&[3.0])).unwrap().values(),
-        [3.0]
-    );
+    assert_eq!(accumulate(3.0).values(), [3.0]);
 }
