@@ -2,7 +2,7 @@
 
 use crate::arena::{MEMORY_STRATEGIES, MemoryStrategy};
 use crate::place::{Asker, Hint, Placement};
-use crate::{layout, lower, memory, optimise, outputs, pack, pads, place, specialise};
+use crate::{lower, memory, optimise, outputs, pack, pads, place, specialise};
 use std::collections::BTreeMap;
 use tenon_backend::{BackendId, CpuLevel, Registry};
 use tenon_base::{Control, Result};
@@ -80,12 +80,7 @@ pub fn compile(mut graph: Graph, options: &Options<'_>) -> Result<Compiled> {
     specialise::name_nodes(&mut graph);
     specialise::give_constants(&mut graph, &options.constants)?;
     specialise::specialise(&mut graph, options.registry, control)?;
-    optimise::optimise(
-        &mut graph,
-        options.registry,
-        layout::preference(asker.preferred()),
-        control,
-    )?;
+    optimise::optimise(&mut graph, options.registry, &asker, control)?;
     pads::give_fill(&mut graph)?;
     outputs::restore(&mut graph, &names)?;
     finish(graph, &names, options)

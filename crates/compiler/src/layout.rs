@@ -1,4 +1,4 @@
-//! Layout: images with channels last, for backends that compute on them so.
+//! Layout: images with channels last, for the nodes whose backend prefers them so.
 //!
 //! Each rule rewrites one node to work on [N, H, W, C] and puts a transpose back to [N, C, H, W]
 //! behind it. The next node finds that transpose in front of it and does the same, so that
@@ -20,11 +20,12 @@ const TO_NHWC: [usize; 4] = [0, 2, 3, 1];
 /// [N, H, W, C] to [N, C, H, W].
 const TO_NCHW: [usize; 4] = [0, 3, 1, 2];
 
-/// The rules that bring images into channels-last order.
+/// Operators with a channels-last form of their own.
+pub(crate) const IMAGES: &[Rule] = &[images::convolution, images::pool];
+
+/// Operators that take over the layout of their inputs.
 pub(crate) const RULES: &[Rule] = &[
     images::global_pool,
-    images::convolution,
-    images::pool,
     travel::elementwise,
     travel::along_axes,
     travel::reduction,
@@ -33,28 +34,11 @@ pub(crate) const RULES: &[Rule] = &[
     flatten::flattened,
 ];
 
-/// How images are best laid out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Preference {
-    /// As the model has them: channels before rows.
-    AsIs,
-    /// Channels last.
-    Nhwc,
-}
-
-/// What the first choice of backends prefers.
-pub(crate) fn preference(backends: &[&Arc<dyn Backend>]) -> Preference {
-    let prefers =
-        backends
-            .first()
-            .is_some_and(|backend| match backend.capability("PreferredLayout") {
-                Some(NamedValue::String(layout)) => layout.eq_ignore_ascii_case("nhwc"),
-                _ => false,
-            });
-    if prefers {
-        Preference::Nhwc
-    } else {
-        Preference::AsIs
+/// Whether a backend computes best on images with channels last.
+pub(crate) fn prefers_channels_last(backend: &Arc<dyn Backend>) -> bool {
+    match backend.capability("PreferredLayout") {
+        Some(NamedValue::String(layout)) => layout.eq_ignore_ascii_case("nhwc"),
+        _ => false,
     }
 }
 

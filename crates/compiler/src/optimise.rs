@@ -1,7 +1,8 @@
 //! The passes between specialising and placing, and the order they run in.
 
-use crate::layout::{self, Preference};
-use crate::rewrite::{Rule, rewrite};
+use crate::layout;
+use crate::place::Asker;
+use crate::rewrite::{Guard, RuleSet, rewrite};
 use crate::specialise::{remove_unused, specialise};
 use crate::{clean, fuse};
 use tenon_backend::Registry;
@@ -12,18 +13,19 @@ use tenon_graph::Graph;
 /// time, only not as short as it could be.
 const MAX_ROUNDS: usize = 20;
 
-/// Brings the graph into the form that backends are fast at.
+/// Brings the graph into the form that backends are fast at. Layouts, and what is fused into
+/// products, follow the backend that would execute a node, so that no node moves to a less preferred
+/// one for it.
 pub(crate) fn optimise(
     graph: &mut Graph,
     registry: &Registry,
-    preference: Preference,
+    asker: &Asker<'_>,
     control: &Control,
 ) -> Result<()> {
-    let mut run = |step: &str, rules: &[&[Rule]]| -> Result<()> {
-        let rules = rules.concat();
+    let mut run = |step: &str, rules: &[RuleSet]| -> Result<()> {
         for _ in 0..MAX_ROUNDS {
             control.progress(step, 0, 1)?;
-            let changed = rewrite(graph, &rules)?;
+            let changed = rewrite(graph, rules, asker)?;
             specialise(graph, registry, control)?;
             let merged = clean::merge_equal(graph);
             remove_unused(graph);
@@ -36,10 +38,13 @@ pub(crate) fn optimise(
         }
         Ok(())
     };
-    run("clean", &[clean::RULES])?;
-    run("fuse", &[clean::RULES, fuse::PATTERNS])?;
-    if preference == Preference::Nhwc {
-        run("lay out", &[clean::RULES, layout::RULES])?;
+    let clean = (clean::RULES, Guard::None);
+    run("clean", &[clean])?;
+    run("fuse", &[clean, (fuse::PATTERNS, Guard::None)])?;
+    if asker.all().into_iter().any(layout::prefers_channels_last) {
+        let images = (layout::IMAGES, Guard::Layout);
+        run("lay out", &[clean, images, (layout::RULES, Guard::Backend)])?;
     }
-    run("fuse products", &[clean::VIEW_RULES, fuse::PRODUCTS])
+    let views = (clean::VIEW_RULES, Guard::None);
+    run("fuse products", &[views, (fuse::PRODUCTS, Guard::Backend)])
 }

@@ -5,7 +5,9 @@
 //! goes away by itself, and order holds because a new node stands where the old one stood.
 
 use crate::infer::infer_node;
+use crate::place::{Asker, Taker};
 use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_graph::operator::OperatorClass;
 use tenon_graph::{Attribute, Attributes, Graph, Names, Node, OperatorDef, ValueId, operator};
 use tenon_tensor::{DataType, Shape, Tensor, TensorType};
 
@@ -22,6 +24,20 @@ pub(crate) enum Outcome {
 /// A rule; see the module.
 pub(crate) type Rule = fn(&mut Rewriter<'_>, &Node) -> Result<Outcome>;
 
+/// Which backends a rule's results are held against.
+#[derive(Clone, Copy)]
+pub(crate) enum Guard {
+    /// The result is kept on every backend.
+    None,
+    /// The result is undone when a less preferred backend would execute it than what it replaces.
+    Backend,
+    /// The same, and the backend that executes it prefers channels-last images.
+    Layout,
+}
+
+/// Rules of one guard.
+pub(crate) type RuleSet = (&'static [Rule], Guard);
+
 /// A graph while rules change it.
 pub(crate) struct Rewriter<'g> {
     graph: &'g mut Graph,
@@ -37,16 +53,24 @@ pub(crate) struct Rewriter<'g> {
     changed: bool,
 }
 
+/// The state to return to when a rule's result is undone.
+struct Checkpoint {
+    nodes: usize,
+    values: usize,
+    changed: bool,
+}
+
 /// Rules that make each other applicable for ever would be a defect; this bounds them.
 const MAX_REPLACEMENTS: usize = 100;
 
-/// Applies `rules` to every node of `graph` once; answers whether anything changed.
-pub(crate) fn rewrite(graph: &mut Graph, rules: &[Rule]) -> Result<bool> {
+/// Applies rules to every node of `graph` once; answers whether anything changed. `asker` knows
+/// which backend would execute a node.
+pub(crate) fn rewrite(graph: &mut Graph, sets: &[RuleSet], asker: &Asker<'_>) -> Result<bool> {
     let names = Names::of(graph);
     let todo = std::mem::take(&mut graph.nodes);
     let mut rewriter = Rewriter::new(graph, &todo, names);
     for node in todo {
-        rewriter.visit(node, rules)?;
+        rewriter.visit(node, sets, asker)?;
     }
     Ok(rewriter.finish())
 }
@@ -71,17 +95,26 @@ impl<'g> Rewriter<'g> {
         }
     }
 
-    fn visit(&mut self, mut node: Node, rules: &[Rule]) -> Result<()> {
+    fn visit(&mut self, mut node: Node, sets: &[RuleSet], asker: &Asker<'_>) -> Result<()> {
         for index in 0..node.inputs.len() {
             if let Some(value) = node.inputs[index] {
                 node.inputs[index] = Some(self.resolve(value));
             }
         }
+        let rules = || {
+            let all = sets.iter();
+            all.flat_map(|(rules, guard)| rules.iter().map(move |rule| (rule, *guard)))
+        };
         let mut replacements = 0;
         'again: loop {
-            for rule in rules {
+            for (rule, guard) in rules() {
+                let before = self.checkpoint();
                 let outcome =
                     rule(self, &node).map_err(|e| e.at(Location::node(node.name.as_str())))?;
+                if !self.is_allowed(guard, &node, &outcome, &before, asker) {
+                    self.undo(before);
+                    continue;
+                }
                 match outcome {
                     Outcome::Keep => {}
                     Outcome::Replace(new) => {
@@ -108,6 +141,66 @@ impl<'g> Rewriter<'g> {
         }
         self.push(node);
         Ok(())
+    }
+
+    fn checkpoint(&self) -> Checkpoint {
+        Checkpoint {
+            nodes: self.nodes.len(),
+            values: self.graph.values.len(),
+            changed: self.changed,
+        }
+    }
+
+    /// Takes back what a rule emitted since `checkpoint`.
+    fn undo(&mut self, checkpoint: Checkpoint) {
+        for node in self.nodes.drain(checkpoint.nodes..).flatten() {
+            for input in node.inputs.iter().flatten() {
+                self.uses[input.index()] = self.uses[input.index()].saturating_sub(1);
+            }
+        }
+        self.graph.values.truncate(checkpoint.values);
+        self.grow();
+        self.changed = checkpoint.changed;
+    }
+
+    /// Whether the guard of a rule allows its result: the node that takes over the work of `node`
+    /// (its name, or its outputs) must not fall to a less preferred backend than `node` and the
+    /// nodes that it absorbs.
+    fn is_allowed(
+        &self,
+        guard: Guard,
+        node: &Node,
+        outcome: &Outcome,
+        before: &Checkpoint,
+        asker: &Asker<'_>,
+    ) -> bool {
+        let new = match outcome {
+            Outcome::Keep => return true,
+            Outcome::Replace(new) => Some(new),
+            Outcome::Forward(_) => None,
+        };
+        if matches!(guard, Guard::None) {
+            return true;
+        }
+        let mut emitted = self.nodes[before.nodes..].iter().flatten().chain(new);
+        let Some(main) = emitted.find(|emitted| emitted.name == node.name).or(new) else {
+            return true;
+        };
+        let taker = asker.taker(self.graph, main);
+        let rank = Taker::rank(taker.as_ref());
+        let absorbed = node
+            .inputs
+            .iter()
+            .flatten()
+            .filter(|input| self.uses(**input) == 1 && !main.inputs.contains(&Some(**input)));
+        let absorbed = absorbed.filter_map(|&input| self.producer(input));
+        let absorbed = absorbed.filter(|node| node.op.class == OperatorClass::Compute);
+        let mut replaced = std::iter::once(node).chain(absorbed);
+        replaced.all(|node| rank <= Taker::rank(asker.taker(self.graph, node).as_ref()))
+            && match guard {
+                Guard::Layout => taker.is_some_and(|taker| taker.prefers_channels_last()),
+                Guard::None | Guard::Backend => true,
+            }
     }
 
     fn resolve(&self, mut value: ValueId) -> ValueId {
@@ -251,6 +344,12 @@ impl Rewriter<'_> {
     /// Whether a value's elements are f32, what the fused operators are made for.
     pub fn is_f32(&self, value: ValueId) -> bool {
         self.ty(value).is_ok_and(|ty| ty.dtype() == DataType::F32)
+    }
+
+    /// Whether a value's elements are f32, or of a type that a backend may compute in f32.
+    pub fn is_float(&self, value: ValueId) -> bool {
+        let types = [DataType::F32, DataType::F16, DataType::BF16];
+        self.ty(value).is_ok_and(|ty| types.contains(&ty.dtype()))
     }
 
     /// The number that a constant of one f32 element holds.

@@ -3,66 +3,11 @@
 
 mod common;
 
-use std::sync::Arc;
-use tenon_backend::{
-    Backend, BackendId, CpuLevel, FailedPart, NodeView, OptimisationViews, Reason, Refusal,
-    Registry, Substitution, Workload, WorkloadPlan, WorkloadSpec,
-};
-use tenon_base::Result;
+use common::{OTHER, Other, with_other as registry};
+use tenon_backend::{BackendId, FailedPart, OptimisationViews, Reason, Registry, Substitution};
 use tenon_compiler::{Compiled, Hint, Options, Target, compile};
-use tenon_cpu_ref::CpuRef;
 use tenon_graph::{DataType, Graph, NodeId, Tensor};
 use tenon_tensor::convert;
-
-/// CpuRef with what a test wants to be different.
-struct Other {
-    id: &'static str,
-    /// Why it refuses a node.
-    refuses: fn(&NodeView<'_>) -> Option<Reason>,
-    /// What it makes of a subgraph.
-    optimises: fn(&Graph) -> OptimisationViews,
-}
-
-impl Backend for Other {
-    fn id(&self) -> BackendId {
-        BackendId::new(self.id)
-    }
-
-    fn description(&self) -> String {
-        "CpuRef with a difference".into()
-    }
-
-    fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
-        match (self.refuses)(node) {
-            Some(reason) => Err(reason.into()),
-            None => CpuRef.supports(node),
-        }
-    }
-
-    fn optimise(&self, subgraph: &Graph) -> Result<OptimisationViews> {
-        Ok((self.optimises)(subgraph))
-    }
-
-    fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan> {
-        CpuRef.plan(spec, cpu)
-    }
-
-    fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
-        CpuRef.workload(spec)
-    }
-}
-
-const OTHER: Other = Other {
-    id: "Other",
-    refuses: |_| None,
-    optimises: OptimisationViews::untouched,
-};
-
-fn registry(other: Other) -> Registry {
-    let mut registry = tenon_builtin::registry();
-    registry.register(Arc::new(other)).unwrap();
-    registry
-}
 
 fn options<'a>(
     registry: &'a Registry,

@@ -266,6 +266,38 @@ fn bytes_quantise_and_back() {
 }
 
 #[test]
+fn integers_of_16_bits_quantise_and_back() {
+    let mut random = Random::new(11);
+    let x: Vec<f32> = (0..300)
+        .map(|_| random.number() * 20_000.0)
+        .chain([1e30, -1e30, 0.75, -0.25])
+        .collect();
+    let (scale, zero) = (0.5f32, 1000u16);
+    let case = Case::new("QuantizeLinear")
+        .input(&[304], &x)
+        .constant(&[], &[scale]);
+    let unsigned = case.constant(&[], &[zero]).output(DataType::U16, &[304]);
+    let expected: Vec<u16> = x
+        .iter()
+        .map(|x| ((x / scale).round_ties_even() + f32::from(zero)).clamp(0.0, 65535.0) as u16)
+        .collect();
+    let integers: Vec<i16> = (0..304).map(|i| (i * 211) as i16).collect();
+    let back = Case::new("DequantizeLinear")
+        .input(&[304], &integers)
+        .constant(&[], &[scale])
+        .constant(&[], &[-5i16])
+        .numbers(&[304]);
+    let numbers: Vec<f32> = integers
+        .iter()
+        .map(|&i| (f32::from(i) + 5.0) * scale)
+        .collect();
+    for level in LEVELS {
+        assert_eq!(unsigned.run_as::<u16>(level), expected, "{level:?}");
+        assert_eq!(back.run(level), numbers, "{level:?}");
+    }
+}
+
+#[test]
 fn refusals_say_why() {
     let attributes = Attributes::new();
     let wide = TensorType::new(DataType::F64, [3]).unwrap();

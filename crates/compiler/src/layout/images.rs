@@ -11,7 +11,7 @@ pub(crate) fn convolution(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Ou
     let (Some(x), Some(w)) = (rewriter.input(node, 0), rewriter.input(node, 1)) else {
         return Ok(Outcome::Keep);
     };
-    if node.op.name != "Conv" || !rewriter.is_f32(x) || rewriter.shape(x)?.len() != 4 {
+    if node.op.name != "Conv" || !rewriter.is_float(x) || rewriter.shape(x)?.len() != 4 {
         return Ok(Outcome::Keep);
     }
     let (input, kernel) = (
@@ -35,7 +35,7 @@ pub(crate) fn pool(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> 
     let Some(x) = rewriter.input(node, 0) else {
         return Ok(Outcome::Keep);
     };
-    if !rewriter.is_f32(x) || rewriter.shape(x)?.len() != 4 {
+    if !rewriter.is_float(x) || rewriter.shape(x)?.len() != 4 {
         return Ok(Outcome::Keep);
     }
     let kernel: Vec<usize> = node

@@ -284,7 +284,7 @@ pub(crate) fn softmax(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcom
     let Ok(axis) = usize::try_from(axis) else {
         return Ok(Outcome::Keep);
     };
-    if axis + 1 >= rank || !rewriter.is_f32(x) {
+    if axis + 1 >= rank || !rewriter.is_float(x) {
         return Ok(Outcome::Keep);
     }
     // Swapping is its own inverse.

@@ -1,7 +1,7 @@
 //! Who is asked for a node, in which order, and what they answer.
 
 use super::{Asked, Hint, NodePlacement, NodeRefusal, Target, is_view};
-use crate::movement;
+use crate::{layout, movement};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tenon_backend::{Backend, BackendId, NodeView, Reason, Refusal, Registry, is_reachable};
@@ -89,6 +89,25 @@ impl Operands {
     }
 }
 
+/// The backend that would execute a node.
+pub(crate) struct Taker<'a> {
+    /// How many are asked before.
+    rank: usize,
+    backend: &'a Arc<dyn Backend>,
+}
+
+impl Taker<'_> {
+    /// How many backends are preferred to it; more than any where there is none.
+    pub fn rank(taker: Option<&Self>) -> usize {
+        taker.map_or(usize::MAX, |taker| taker.rank)
+    }
+
+    /// Whether it computes best on images with channels last.
+    pub fn prefers_channels_last(&self) -> bool {
+        layout::prefers_channels_last(self.backend)
+    }
+}
+
 /// Who takes a node, and with which operands when not with its own.
 pub(super) struct Decision {
     pub placement: NodePlacement,
@@ -116,11 +135,6 @@ impl<'a> Asker<'a> {
         };
         let hints = known;
         Error::from_all(problems).map_or(Ok(Self { backends, hints }), Err)
-    }
-
-    /// The preferred backends.
-    pub fn preferred(&self) -> &[&'a Arc<dyn Backend>] {
-        &self.backends
     }
 
     /// Their names.
@@ -157,6 +171,26 @@ impl<'a> Asker<'a> {
                 .help("the names of the nodes that are left after optimising: --emit-graph")
         });
         Error::from_all(problems).map_or(Ok(()), Err)
+    }
+
+    /// The backend that would execute a node of `graph`, also in a wider type; `None` for data
+    /// movement that becomes descriptors, views, and nodes that no backend takes.
+    pub fn taker(&self, graph: &Graph, node: &Node) -> Option<Taker<'a>> {
+        if is_view(node.op.class) {
+            return None;
+        }
+        let operands = Operands::of(graph, node);
+        let mut candidates = self.candidates(node, &[]).into_iter().enumerate();
+        candidates.find_map(|(rank, candidate)| match candidate {
+            // What comes after descriptors is asked only where they cannot do it.
+            Candidate::Dma => Some(None),
+            Candidate::Backend(backend, _) => {
+                let takes = operands.asked(&**backend, node).is_ok()
+                    || node.op.class == OperatorClass::Compute
+                        && super::convert::wider(node, &operands, &**backend).is_some();
+                takes.then_some(Some(Taker { rank, backend }))
+            }
+        })?
     }
 
     /// Finds who takes `node`, those of `without` not asked. `widen` offers the node in wider types
@@ -205,7 +239,7 @@ impl<'a> Asker<'a> {
                 Ok(()) => {}
                 Err(refusal) => {
                     let wider = match widen && node.op.class == OperatorClass::Compute {
-                        true => super::convert::wider(node, &operands, &refusal, &**backend),
+                        true => super::convert::wider(node, &operands, &**backend),
                         false => None,
                     };
                     placement.refusals.push(NodeRefusal {

@@ -4,7 +4,7 @@ use super::ask::{Asker, Operands};
 use super::{NodePlacement, Target};
 use crate::rewrite::operator_of;
 use std::collections::HashMap;
-use tenon_backend::{Backend, Reason, Refusal};
+use tenon_backend::Backend;
 use tenon_base::{Error, Result};
 use tenon_graph::{
     Attribute, Attributes, DataType, Graph, Names, Node, Tensor, TensorType, ValueId, infer,
@@ -18,18 +18,16 @@ const WIDER: [(DataType, DataType); 2] = [
     (DataType::BF16, DataType::F32),
 ];
 
-/// The operands of `node` in the wider type, when that is all that `refusal` is about, and
-/// `backend` then takes the node.
+/// The operands of a node that `backend` refuses, in the wider type, when it takes them.
 pub(super) fn wider(
     node: &Node,
     operands: &Operands,
-    refusal: &Refusal,
     backend: &dyn Backend,
 ) -> Option<((DataType, DataType), Operands)> {
-    let Reason::InputType { found, .. } = &refusal.reason else {
-        return None;
-    };
-    let (narrow, wide) = *WIDER.iter().find(|(narrow, _)| narrow == found)?;
+    let inputs = || operands.inputs.iter().flatten();
+    let (narrow, wide) = *WIDER
+        .iter()
+        .find(|(narrow, _)| inputs().any(|ty| ty.dtype() == *narrow))?;
     let widened = |ty: &TensorType| match ty.dtype() == narrow {
         true => TensorType::new(wide, ty.shape().clone()),
         false => Ok(ty.clone()),

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 use tenon_backend::{
-    Backend, BackendId, Capability, CpuLevel, NamedValue, NodeView, Refusal, Registry, Workload,
-    WorkloadPlan, WorkloadSpec, evaluate,
+    Backend, BackendId, Capability, CpuLevel, NamedValue, NodeView, OptimisationViews, Reason,
+    Refusal, Registry, Workload, WorkloadPlan, WorkloadSpec, evaluate,
 };
 use tenon_base::{Control, Result};
 use tenon_compiler::Compiled;
@@ -55,6 +55,59 @@ pub fn registry() -> Registry {
     let mut registry = Registry::new();
     registry.register(Arc::new(ChannelsLast(CpuRef))).unwrap();
     registry.register(Arc::new(CpuRef)).unwrap();
+    registry
+}
+
+/// CpuRef with what a test wants to be different.
+pub struct Other {
+    /// Its name.
+    pub id: &'static str,
+    /// Why it refuses a node.
+    pub refuses: fn(&NodeView<'_>) -> Option<Reason>,
+    /// What it makes of a subgraph.
+    pub optimises: fn(&Graph) -> OptimisationViews,
+}
+
+impl Backend for Other {
+    fn id(&self) -> BackendId {
+        BackendId::new(self.id)
+    }
+
+    fn description(&self) -> String {
+        "CpuRef with a difference".into()
+    }
+
+    fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
+        match (self.refuses)(node) {
+            Some(reason) => Err(reason.into()),
+            None => CpuRef.supports(node),
+        }
+    }
+
+    fn optimise(&self, subgraph: &Graph) -> Result<OptimisationViews> {
+        Ok((self.optimises)(subgraph))
+    }
+
+    fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan> {
+        CpuRef.plan(spec, cpu)
+    }
+
+    fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+        CpuRef.workload(spec)
+    }
+}
+
+/// Takes all that CpuRef takes.
+pub const OTHER: Other = Other {
+    id: "Other",
+    refuses: |_| None,
+    optimises: OptimisationViews::untouched,
+};
+
+/// The built-in backends and another.
+pub fn with_other(other: Other) -> Registry {
+    let mut registry = tenon_builtin::registry();
+    registry.register(Arc::new(other)).unwrap();
     registry
 }
 

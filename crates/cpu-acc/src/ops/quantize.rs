@@ -1,4 +1,5 @@
-//! QuantizeLinear and DequantizeLinear between f32 and bytes, one scale for all or one a channel.
+//! QuantizeLinear and DequantizeLinear between f32 and integers of 8 or 16 bits, one scale for all
+//! or one a channel.
 
 use super::{Kernel, Plain};
 use crate::signature::{Signature, refuse, refuse_attribute};
@@ -11,42 +12,36 @@ use tenon_tensor::{DataType, Element};
 /// Numbers below which a second thread is not worth it.
 const PARALLEL: usize = 1 << 16;
 
-/// A byte that stands for a number.
-trait Byte: Element + Default {
-    fn to_number(self) -> f32;
-    /// The byte of an integer, the nearest one when there is none.
-    fn of_number(number: f32) -> Self;
+/// An integer that a real number is quantised to.
+trait Quantized: Element + Default {
+    fn to_f32(self) -> f32;
+    /// Rounds towards zero; numbers beyond the range become its ends.
+    fn saturating(number: f32) -> Self;
 }
 
-impl Byte for u8 {
-    #[inline(always)]
-    fn to_number(self) -> f32 {
-        self.into()
-    }
+macro_rules! quantized {
+    ($($integer:ty),*) => {$(
+        impl Quantized for $integer {
+            #[inline(always)]
+            fn to_f32(self) -> f32 {
+                self.into()
+            }
 
-    #[inline(always)]
-    fn of_number(number: f32) -> Self {
-        number as u8
-    }
+            #[inline(always)]
+            fn saturating(number: f32) -> Self {
+                number as $integer
+            }
+        }
+    )*};
 }
 
-impl Byte for i8 {
-    #[inline(always)]
-    fn to_number(self) -> f32 {
-        self.into()
-    }
-
-    #[inline(always)]
-    fn of_number(number: f32) -> Self {
-        number as i8
-    }
-}
+quantized!(u8, i8, u16, i16);
 
 /// Either direction, over `[outer, channels, inner]`.
 struct Linear {
     level: Level,
     quantize: bool,
-    signed: bool,
+    integer: DataType,
     zero_point: bool,
     channels: usize,
     inner: usize,
@@ -57,21 +52,20 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     let quantize = signature.op.name == "QuantizeLinear";
     let x = signature.input(0)?;
     let scale = signature.numbers(1)?;
-    let bytes = if quantize {
+    let integer = if quantize {
         signature.numbers(0)?;
         signature.output(0)?.dtype()
     } else {
         signature.only_output()?;
         x.dtype()
     };
-    let signed = match bytes {
-        DataType::I8 => true,
-        DataType::U8 => false,
+    match integer {
+        DataType::I8 | DataType::U8 | DataType::I16 | DataType::U16 => {}
         found if quantize => {
             return Err(refuse(format!("no kernel for an output of type {found}")));
         }
         found => return Err(Reason::InputType { input: 0, found }.into()),
-    };
+    }
     let block = signature.int("block_size", 0)?;
     if block != 0 {
         return Err(refuse_attribute("block_size", block));
@@ -84,7 +78,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     }
     let shape = x.shape();
     let zero = signature.optional(2);
-    if signature.output(0)?.shape() != shape || zero.is_some_and(|zero| zero.dtype() != bytes) {
+    if signature.output(0)?.shape() != shape || zero.is_some_and(|zero| zero.dtype() != integer) {
         return Err(refuse("the types do not fit"));
     }
     let (channels, inner) = if scale.elements() == 1 {
@@ -101,7 +95,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     Ok(Box::new(Linear {
         level,
         quantize,
-        signed,
+        integer,
         zero_point,
         channels,
         inner,
@@ -112,17 +106,24 @@ impl Plain for Linear {}
 
 impl Workload for Linear {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
-        match (self.quantize, self.signed) {
-            (true, true) => self.quantize::<i8>(operands),
-            (true, false) => self.quantize::<u8>(operands),
-            (false, true) => self.dequantize::<i8>(operands),
-            (false, false) => self.dequantize::<u8>(operands),
+        match self.integer {
+            DataType::I8 => self.run::<i8>(operands),
+            DataType::I16 => self.run::<i16>(operands),
+            DataType::U16 => self.run::<u16>(operands),
+            _ => self.run::<u8>(operands),
         }
     }
 }
 
 impl Linear {
-    fn quantize<T: Byte>(&self, operands: &mut Operands<'_>) -> Result<()> {
+    fn run<T: Quantized>(&self, operands: &mut Operands<'_>) -> Result<()> {
+        match self.quantize {
+            true => self.quantize::<T>(operands),
+            false => self.dequantize::<T>(operands),
+        }
+    }
+
+    fn quantize<T: Quantized>(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (inputs, mut outputs) = operands.split();
         let parameters = Parameters::<T>::of(self, &inputs)?;
         let from = inputs.slice::<f32>(0)?;
@@ -138,7 +139,7 @@ impl Linear {
         Ok(())
     }
 
-    fn dequantize<T: Byte>(&self, operands: &mut Operands<'_>) -> Result<()> {
+    fn dequantize<T: Quantized>(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (inputs, mut outputs) = operands.split();
         let parameters = Parameters::<T>::of(self, &inputs)?;
         let from = inputs.slice::<T>(0)?;
@@ -180,7 +181,7 @@ struct Parameters<'a, T> {
     zeros: Option<&'a [T]>,
 }
 
-impl<'a, T: Byte> Parameters<'a, T> {
+impl<'a, T: Quantized> Parameters<'a, T> {
     fn of(linear: &Linear, inputs: &Inputs<'a>) -> Result<Self> {
         let zeros = if linear.zero_point {
             Some(inputs.slice(2)?)
@@ -194,7 +195,7 @@ impl<'a, T: Byte> Parameters<'a, T> {
     }
 
     fn at(&self, channel: usize) -> (f32, f32) {
-        let zero = self.zeros.map_or(0.0, |zeros| zeros[channel].to_number());
+        let zero = self.zeros.map_or(0.0, |zeros| zeros[channel].to_f32());
         (self.scales[channel], zero)
     }
 }
@@ -206,21 +207,21 @@ struct Quantize<'a, T> {
     to: &'a mut [T],
 }
 
-impl<T: Byte> VectorOp for Quantize<'_, T> {
+impl<T: Quantized> VectorOp for Quantize<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn eval<S: Simd>(self, s: S) {
         let (scale, zero) = (s.splat(self.scale), s.splat(self.zero));
-        // Beyond these all bytes are the same, and the sum below stays exact.
-        let (low, high) = (s.splat(-1024.0), s.splat(1024.0));
+        // Beyond these all integers are the same, and the sum below stays exact.
+        let (low, high) = (s.splat(-131_072.0), s.splat(131_072.0));
         for (to, from) in self.to.chunks_mut(S::LANES).zip(self.from.chunks(S::LANES)) {
             let quotient = s.div(s.load_part(from), scale);
             let nearest = s.round(s.min(high, s.max(low, quotient)));
             let mut lanes = [0.0; 16];
             s.store(s.add(nearest, zero), &mut lanes);
             for (to, &number) in to.iter_mut().zip(&lanes) {
-                *to = T::of_number(number);
+                *to = T::saturating(number);
             }
         }
     }
@@ -233,13 +234,13 @@ struct Dequantize<'a, T> {
     to: &'a mut [f32],
 }
 
-impl<T: Byte> VectorOp for Dequantize<'_, T> {
+impl<T: Quantized> VectorOp for Dequantize<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn eval<S: Simd>(self, _: S) {
         for (to, from) in self.to.iter_mut().zip(self.from) {
-            *to = (from.to_number() - self.zero) * self.scale;
+            *to = (from.to_f32() - self.zero) * self.scale;
         }
     }
 }
