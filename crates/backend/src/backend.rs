@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::Graph;
-use tenon_tensor::TensorType;
+use tenon_tensor::{Tensor, TensorType};
 
 /// Who computes. Stateless and cheap to make; what it makes may outlive it.
 ///
@@ -60,6 +60,14 @@ pub trait Backend: Send + Sync {
     /// form is missing, or of a layout unknown here, is prepared again; when its plain form is left
     /// out that is an error of kind `Unsupported`.
     fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>>;
+
+    /// The elements of the constant input `input` of `spec`, from the prepared form that
+    /// [`Backend::plan`] made of it for the same operator; `None` for layouts that are unknown here
+    /// or have no exact inverse.
+    fn plain(&self, spec: &WorkloadSpec, input: usize) -> Result<Option<Tensor>> {
+        let _ = (spec, input);
+        Ok(None)
+    }
 
     /// The memory that the workloads of one model share; asked once a model, before its workloads.
     fn memory_manager(&self) -> Result<Option<Arc<dyn MemoryManager>>> {
@@ -133,6 +141,26 @@ impl dyn Backend + '_ {
         let mut all = self.capabilities().into_iter();
         all.find(|capability| capability.name == name)
             .map(|capability| capability.value)
+    }
+
+    /// `spec` with the plain form of every constant, and no prepared one: what other backends
+    /// compute with. Where a constant cannot be turned back, its input and layout.
+    pub fn with_plain_constants(
+        &self,
+        spec: &WorkloadSpec,
+    ) -> Result<std::result::Result<WorkloadSpec, (usize, String)>> {
+        let mut plain = spec.clone();
+        for (index, input) in plain.inputs.iter_mut().enumerate() {
+            let Some(input) = input else { continue };
+            let prepared = input.prepared.take();
+            if let (None, Some((layout, _))) = (&input.constant, prepared) {
+                match self.plain(spec, index)? {
+                    Some(constant) => input.constant = Some(constant),
+                    None => return Ok(Err((index, layout))),
+                }
+            }
+        }
+        Ok(Ok(plain))
     }
 
     /// Whether a capability is listed with exactly this value.

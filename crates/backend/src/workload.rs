@@ -26,7 +26,8 @@ pub struct InputSpec {
     /// Its elements, when it is a constant whose plain form is there.
     pub constant: Option<Tensor>,
     /// Its prepared form, as [`WorkloadPlan::prepared`] made it: the layout's tag and the bytes.
-    /// Only constants have one; it may be all that is left of them (`--prepared-only`).
+    /// Only constants have one; it may be all that a package keeps of them
+    /// ([`Prepared::invertible`]).
     pub prepared: Option<(String, Buffer)>,
 }
 
@@ -61,6 +62,9 @@ pub struct Prepared {
     pub layout: String,
     /// The bytes.
     pub data: Buffer,
+    /// Whether [`Backend::plain`](crate::Backend::plain) computes the constant from it, to the bit:
+    /// a package need not keep the plain form then.
+    pub invertible: bool,
 }
 
 /// What a workload needs, decided when compiling.

@@ -83,9 +83,9 @@ pub struct CompileFlags {
     /// What prepared constants may rely on.
     #[arg(long, value_enum, default_value_t = Cpu::Baseline, help_heading = "Compiling")]
     pub cpu: Cpu,
-    /// Leave out the plain copy of constants that a backend has prepared.
+    /// Keep the plain copy of constants beside the form that a backend has prepared (twice the size).
     #[arg(long, help_heading = "Compiling")]
-    pub prepared_only: bool,
+    pub keep_plain: bool,
     /// How intermediate values share memory: packed (along both axes, the default),
     /// single-axis-priority (one value at a time in each range) or constant (nothing shared).
     #[arg(long, value_name = "NAME", value_parser = memory_strategy, help_heading = "Compiling")]

@@ -399,7 +399,7 @@ fn completions_and_manual_name_every_command() {
         assert!(script.contains(&format!("tenon,{command})")), "{command}");
         assert!(manual.contains(&format!("tenon\\-{command}")), "{command}");
     }
-    for flag in ["--tolerance", "--ceiling", "--prepared-only"] {
+    for flag in ["--tolerance", "--ceiling", "--keep-plain"] {
         assert!(script.contains(flag), "{flag}");
         assert!(manual.contains(&flag.replace('-', "\\-")), "{flag}");
     }

@@ -29,9 +29,9 @@ pub struct Options<'a> {
     pub memory_strategy: &'a dyn MemoryStrategy,
     /// Values of inputs that are known when compiling, by name.
     pub constants: BTreeMap<String, Tensor>,
-    /// Leaves the plain form of constants out of the package where all their users read a
-    /// prepared one.
-    pub prepared_only: bool,
+    /// Keeps the plain form of constants in the package where all their users read a prepared one
+    /// that has an exact inverse, too.
+    pub keep_plain: bool,
     /// The model's name in the package, instead of the graph's.
     pub name: Option<String>,
     /// Progress, cancel, deadline.
@@ -48,7 +48,7 @@ impl<'a> Options<'a> {
             cpu: CpuLevel::default(),
             memory_strategy: MEMORY_STRATEGIES[0],
             constants: BTreeMap::new(),
-            prepared_only: false,
+            keep_plain: false,
             name: None,
             control: Control::new(),
         }
@@ -116,7 +116,7 @@ pub(crate) fn finish(
         options.memory_strategy,
         control,
     )?;
-    if options.prepared_only {
+    if !options.keep_plain {
         memory.leave_out_plain(&graph);
     }
     let (module, movements) = lower::lower(&graph, &placement, &memory)?;

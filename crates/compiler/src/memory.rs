@@ -59,6 +59,8 @@ pub(crate) struct PreparedConstant {
     pub backend: String,
     /// The layout's tag.
     pub layout: String,
+    /// Whether the plain form follows from it.
+    pub invertible: bool,
     /// The bytes.
     pub data: Buffer,
 }
@@ -86,8 +88,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Leaves out the plain form of each constant that has prepared forms and whose every use is an
-    /// input of a workload that has one.
+    /// Leaves out the plain form of each constant whose every use is an input of a workload that has
+    /// a prepared form of it, where the plain form follows from one of them.
     pub(crate) fn leave_out_plain(&mut self, graph: &Graph) {
         let of_value = |id: ValueId| self.of_value.get(id.index()).copied().flatten();
         let outputs = graph.outputs.iter().filter_map(|&id| of_value(id));
@@ -104,10 +106,14 @@ impl Memory {
                 };
                 let form = own.prepared.get(index).copied().flatten();
                 let decides = node.op.input(index).is_some_and(|row| row.compile_time);
-                match form.is_some() && !decides {
-                    true => prepared.insert(variable),
-                    false => plain.insert(variable),
-                };
+                match form {
+                    Some(form) if !decides => {
+                        if self.is_invertible(form) {
+                            prepared.insert(variable);
+                        }
+                    }
+                    _ => drop(plain.insert(variable)),
+                }
             }
         }
         for &index in prepared.difference(&plain) {
@@ -117,6 +123,11 @@ impl Memory {
                 variable.home = Home::Absent;
             }
         }
+    }
+
+    fn is_invertible(&self, form: u32) -> bool {
+        let form = self.variables.get(form as usize);
+        form.is_some_and(|form| matches!(&form.home, Home::Prepared(form) if form.invertible))
     }
 }
 

@@ -104,11 +104,11 @@ fn plain_forms_that_nobody_reads_are_left_out_when_asked() {
         .unwrap();
     let registry = tenon_builtin::registry();
     let options = Options::new(&registry);
-    let whole = compile(graph.clone(), &options).unwrap();
-    let options = Options {
-        prepared_only: true,
-        ..options
+    let keep_plain = Options {
+        keep_plain: true,
+        ..options.clone()
     };
+    let whole = compile(graph.clone(), &keep_plain).unwrap();
     let compiled = compile(graph.clone(), &options).unwrap();
     let absent = compiled.contents.variables.iter();
     let absent: Vec<_> = absent

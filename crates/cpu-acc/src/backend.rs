@@ -9,6 +9,7 @@ use tenon_backend::{
     WorkloadPlan, WorkloadSpec,
 };
 use tenon_base::{Error, ErrorKind, Result};
+use tenon_tensor::Tensor;
 
 /// The fast backend for CPUs: the heavy operators on f32.
 ///
@@ -76,6 +77,10 @@ impl Backend for CpuAcc {
     /// Prepared constants are of one layout for all CPUs, so that `cpu` changes nothing.
     fn plan(&self, spec: &WorkloadSpec, _cpu: CpuLevel) -> Result<WorkloadPlan> {
         self.kernel(spec)?.plan(spec)
+    }
+
+    fn plain(&self, spec: &WorkloadSpec, input: usize) -> Result<Option<Tensor>> {
+        self.kernel(spec)?.plain(spec, input)
     }
 
     fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {

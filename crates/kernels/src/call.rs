@@ -15,8 +15,8 @@ pub struct WorkloadCall {
     pub backend: BackendId,
     /// The graph node.
     pub node: String,
-    /// The operator, its attributes, the types of operands, and the constants among them. What
-    /// that backend prepared of them is left out.
+    /// The operator, its attributes, the types of operands, and the constants among them; of those
+    /// whose plain form is left out of the package, the prepared form.
     pub spec: WorkloadSpec,
     /// The variables that it reads; `None` where one is left out.
     pub inputs: Vec<Option<VariableId>>,
@@ -35,7 +35,9 @@ pub fn workload_call(kernel: &Kernel, table: &Variables) -> Result<Option<Worklo
         let op = operator_of(&call)?;
         let mut spec = specification(table, &call, op, operator_attributes(op, attributes)?)?;
         for input in spec.inputs.iter_mut().flatten() {
-            input.prepared = None;
+            if input.constant.is_some() {
+                input.prepared = None;
+            }
         }
         Ok(spec)
     };

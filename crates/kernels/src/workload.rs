@@ -309,7 +309,7 @@ fn unusable(absent: &[AbsentConstant<'_>], backend: &str, reason: &str) -> Error
             "constant '{name}' is only there in the layout '{layout}', which backend {backend} \
              cannot use here: {reason}"
         );
-        Error::new(ErrorKind::Unsupported, text).help("compile the model without --prepared-only")
+        Error::new(ErrorKind::Unsupported, text).help("compile the model with --keep-plain")
     });
     let internal = || Error::new(ErrorKind::Internal, "no constant is absent");
     Error::from_all(errors).unwrap_or_else(internal)

@@ -161,8 +161,7 @@ fn unknown_names_and_kinds_are_refused() {
 /// A package whose weights are there in prepared form alone.
 fn prepared_only() -> Compiled {
     let registry = tenon_builtin::registry();
-    let mut options = tenon_compiler::Options::new(&registry);
-    options.prepared_only = true;
+    let options = tenon_compiler::Options::new(&registry);
     tenon_compiler::compile(perceptron(&[12, 9, 5]), &options).unwrap()
 }
 
@@ -195,7 +194,7 @@ fn a_foreign_layout_is_refused_where_plain_constants_are_left_out() {
         );
         assert!(text.contains(&sentence), "{text}");
     }
-    let help = "compile the model without --prepared-only";
+    let help = "compile the model with --keep-plain";
     assert!(text.contains(help), "{text}");
 
     let mut short = compiled.clone();

@@ -25,8 +25,8 @@ pub struct CompileOptions {
     pub hints: Vec<Hint>,
     /// What prepared constants may rely on.
     pub cpu: CpuLevel,
-    /// Leaves the plain form of prepared constants out.
-    pub prepared_only: bool,
+    /// Keeps the plain form of constants beside a prepared one from which it follows.
+    pub keep_plain: bool,
     /// How intermediate values share memory.
     pub memory_strategy: &'static dyn MemoryStrategy,
     /// Nodes of the model that functions of libraries compute, by name.
@@ -63,7 +63,7 @@ impl Default for CompileOptions {
             backends: tenon_compiler::DEFAULT_BACKENDS.to_vec(),
             hints: Vec::new(),
             cpu: CpuLevel::default(),
-            prepared_only: false,
+            keep_plain: false,
             memory_strategy: MEMORY_STRATEGIES[0],
             cpu_nodes: BTreeMap::new(),
         }
@@ -182,7 +182,7 @@ pub fn compile_with(
     compiler.backends.clone_from(&options.backends);
     compiler.hints.clone_from(&options.hints);
     compiler.cpu = options.cpu;
-    compiler.prepared_only = options.prepared_only;
+    compiler.keep_plain = options.keep_plain;
     compiler.memory_strategy = options.memory_strategy;
     compiler.control = control.clone();
     for name in tenon_compiler::shape_inputs(&graph) {

@@ -181,6 +181,8 @@ unsafe fn prepared_of(told: &abi::Prepared, spec: &WorkloadSpec) -> Result<Prepa
             input,
             layout: text(told.layout, "the layout of a prepared form")?,
             data: BufferMut::copy_of(bytes(told.data, "a prepared form")?)?.freeze(),
+            // The C interface has no call for the inverse.
+            invertible: false,
         })
     }
 }

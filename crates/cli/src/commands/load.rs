@@ -129,7 +129,7 @@ fn no_compile_flags(flags: &CompileFlags) -> Result<()> {
         ("--const", !flags.constants.is_empty()),
         ("--backends", !flags.backends.is_empty()),
         ("--place", !flags.place.is_empty()),
-        ("--prepared-only", flags.prepared_only),
+        ("--keep-plain", flags.keep_plain),
         ("--cpu-node", !flags.cpu_nodes.is_empty()),
         ("--memory-strategy", flags.memory_strategy.is_some()),
     ];
@@ -166,7 +166,7 @@ pub fn compile(
             Cpu::Native => tenon::native_cpu(),
         },
         hints: flags.place.clone(),
-        prepared_only: flags.prepared_only,
+        keep_plain: flags.keep_plain,
         ..CompileOptions::default()
     };
     if !flags.backends.is_empty() {

@@ -331,6 +331,7 @@ impl<'a> Planner<'a> {
                             ty: tensor_type,
                             backend,
                             layout: form.layout.clone(),
+                            invertible: form.invertible,
                             data: form.data.clone(),
                         }),
                         ty: None,

@@ -13,6 +13,7 @@ use crate::simd::gemm::{Product, multiply};
 use crate::simd::rows::{Geometry, Matrix, Strips, Windows};
 use tenon_backend::{Operands, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::Result;
+use tenon_tensor::Tensor;
 
 /// Images of fewer channels are read a kernel row at a time, from a copy with the padding around it.
 const FEW_CHANNELS: usize = 12;
@@ -164,6 +165,15 @@ impl Kernel for Conv {
                     .prepare(spec)?,
             ],
         })
+    }
+
+    fn plain(&self, spec: &WorkloadSpec, input: usize) -> Result<Option<Tensor>> {
+        match input {
+            1 => self
+                .preparation(&|from, to| self.fill(from, to))
+                .plain(spec),
+            _ => Ok(None),
+        }
     }
 
     fn bind(self: Box<Self>, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {

@@ -7,6 +7,7 @@ use crate::simd::depthwise::Depthwise;
 use crate::simd::disjoint::for_each_chunk;
 use tenon_backend::{Operands, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::{Result, pool};
+use tenon_tensor::Tensor;
 
 /// The tag of the prepared layout: `[taps][channels]`.
 const LAYOUT: &str = "taps_c:f32";
@@ -47,6 +48,15 @@ impl Kernel for DepthwiseConv {
             prepared: vec![prepared],
             ..WorkloadPlan::default()
         })
+    }
+
+    fn plain(&self, spec: &WorkloadSpec, input: usize) -> Result<Option<Tensor>> {
+        match input {
+            1 => self
+                .preparation(&|from, to| self.fill(from, to))
+                .plain(spec),
+            _ => Ok(None),
+        }
     }
 
     fn bind(self: Box<Self>, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {

@@ -13,6 +13,7 @@ use crate::simd::rows::Matrix;
 use crate::simd::{Level, Simd, VectorOp};
 use tenon_backend::{Operands, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::Result;
+use tenon_tensor::Tensor;
 
 /// Input, output, forget and cell gates, in this order in weights and biases.
 const GATES: usize = 4;
@@ -175,6 +176,15 @@ impl Kernel for Lstm {
             in_place: Vec::new(),
             prepared: vec![prepare(1)?, prepare(2)?],
         })
+    }
+
+    fn plain(&self, spec: &WorkloadSpec, input: usize) -> Result<Option<Tensor>> {
+        match input {
+            1 | 2 => self
+                .preparation(input, &|from, to| self.fill(input, from, to))
+                .plain(spec),
+            _ => Ok(None),
+        }
     }
 
     fn bind(self: Box<Self>, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {

@@ -12,7 +12,7 @@ use crate::simd::gemm::{Product, multiply};
 use crate::simd::rows::Matrix;
 use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::{Result, pool};
-use tenon_tensor::Shape;
+use tenon_tensor::{Shape, Tensor};
 
 /// Places for packed matrices when there are many: more threads than that do not help.
 const SLOTS: usize = 16;
@@ -239,6 +239,15 @@ impl Kernel for MatMul {
             ];
         }
         Ok(plan)
+    }
+
+    fn plain(&self, spec: &WorkloadSpec, input: usize) -> Result<Option<Tensor>> {
+        match input {
+            1 => self
+                .preparation(&|from, to| self.fill(from, to))
+                .plain(spec),
+            _ => Ok(None),
+        }
     }
 
     fn bind(self: Box<Self>, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {

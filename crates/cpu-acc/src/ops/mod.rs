@@ -19,11 +19,19 @@ mod unary;
 use crate::signature::Signature;
 use tenon_backend::{Outputs, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::{Error, ErrorKind, Result};
+use tenon_tensor::Tensor;
 
 /// An operator that was found to be supported, for certain types and attributes.
 pub(crate) trait Kernel {
     /// What its workload needs.
     fn plan(&self, spec: &WorkloadSpec) -> Result<WorkloadPlan>;
+
+    /// The plain form of a constant that [`Kernel::plan`] prepares; `None` where it prepares none,
+    /// or in another layout.
+    fn plain(&self, spec: &WorkloadSpec, input: usize) -> Result<Option<Tensor>> {
+        let _ = (spec, input);
+        Ok(None)
+    }
 
     /// Makes the workload.
     fn bind(self: Box<Self>, spec: &WorkloadSpec) -> Result<Box<dyn Workload>>;

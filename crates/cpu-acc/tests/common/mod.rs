@@ -109,9 +109,20 @@ impl Case {
         let mut spec = self.spec.clone();
         for prepared in &plan.prepared {
             let input = spec.inputs[prepared.input].as_mut().unwrap();
-            // With `--prepared-only` nothing else is left.
+            // A package keeps nothing else of it.
+            assert!(prepared.invertible);
             input.constant = None;
             input.prepared = Some((prepared.layout.clone(), prepared.data.clone()));
+        }
+        let plain = <dyn Backend>::with_plain_constants(&backend, &spec)
+            .unwrap()
+            .unwrap();
+        for (input, plain) in self.spec.inputs.iter().zip(&plain.inputs) {
+            let constants = [input, plain].map(|input| input.as_ref()?.constant.as_ref());
+            assert_eq!(
+                constants[0], constants[1],
+                "the plain form of a prepared constant"
+            );
         }
         let workload = backend.workload(&spec).unwrap();
         let absent: Vec<usize> = plan.prepared.iter().map(|form| form.input).collect();

@@ -165,6 +165,27 @@ impl Tap for LockStep<'_> {
 }
 
 impl LockStep<'_> {
+    /// The call with the plain form of its constants, or why there is none.
+    fn with_plain_constants(
+        &self,
+        call: &WorkloadCall,
+    ) -> Result<std::result::Result<WorkloadCall, String>> {
+        let Some(maker) = self.registry.find(&call.backend) else {
+            return Ok(Err(format!("backend {} is unavailable", call.backend)));
+        };
+        Ok(match maker.with_plain_constants(&call.spec)? {
+            Ok(spec) => Ok(WorkloadCall {
+                spec,
+                ..call.clone()
+            }),
+            Err((input, layout)) => Err(format!(
+                "input {input} is only there in the layout '{layout}', whose plain form backend \
+                 {} does not compute",
+                call.backend
+            )),
+        })
+    }
+
     /// Computes a call on the backend that did not, and compares.
     fn compare(&self, call: &WorkloadCall, values: &Values, found: &mut Comparison) -> Result<()> {
         let [first, second] = found.backends.clone();
@@ -178,13 +199,14 @@ impl LockStep<'_> {
         let Some(backend) = self.registry.find(id) else {
             return Ok(());
         };
-        let inputs = match values.inputs(call)? {
-            Ok(inputs) => inputs,
+        let call = &match self.with_plain_constants(call)? {
+            Ok(call) => call,
             Err(reason) => {
                 found.skipped.push(skip(reason));
                 return Ok(());
             }
         };
+        let inputs = values.inputs(call)?;
         let ran = values.outputs(call)?;
         let again = match (refusal(&**backend, call), self.originals.get(&call.node)) {
             (None, _) => Ok(execute(&**backend, call, &inputs)?),

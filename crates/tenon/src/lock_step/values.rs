@@ -2,10 +2,11 @@
 
 use super::Named;
 use std::collections::HashMap;
+use tenon_backend::InputSpec;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_dma::VariableId;
 use tenon_kernels::WorkloadCall;
-use tenon_neff::{Contents, Role};
+use tenon_neff::Contents;
 use tenon_tensor::{Buffer, BufferMut, Tensor, TensorType};
 
 /// The bytes of variables that calls read and write. A view is the variable whose bytes it is.
@@ -14,8 +15,6 @@ pub(super) struct Values {
     ids: HashMap<String, VariableId>,
     /// For each view the variable whose bytes it is.
     base: HashMap<VariableId, VariableId>,
-    /// Constants without plain bytes.
-    absent: Vec<bool>,
     /// The last call that reads a variable, or the one that makes it.
     last: HashMap<VariableId, usize>,
     bytes: HashMap<VariableId, Buffer>,
@@ -33,10 +32,6 @@ impl Values {
             names,
             base: views
                 .filter_map(|info| Some((info.var_id, info.view_of?)))
-                .collect(),
-            absent: variables
-                .iter()
-                .map(|variable| matches!(variable.role, Role::Absent))
                 .collect(),
             last: HashMap::new(),
             bytes: HashMap::new(),
@@ -72,27 +67,20 @@ impl Values {
             .retain(|id, _| last.get(id).is_some_and(|&last| last > index));
     }
 
-    /// The inputs of a call, or why they are not there.
-    pub fn inputs(
-        &self,
-        call: &WorkloadCall,
-    ) -> Result<std::result::Result<Vec<Option<Tensor>>, String>> {
-        let mut inputs = Vec::new();
-        for (id, spec) in call.inputs.iter().zip(&call.spec.inputs) {
-            let (Some(id), Some(spec)) = (id, spec) else {
-                inputs.push(None);
-                continue;
-            };
-            if self.absent.get(id.index()).copied().unwrap_or(false) {
-                let name = self.name(*id);
-                return Ok(Err(format!("constant '{name}' is left out of the package")));
-            }
-            inputs.push(Some(match &spec.constant {
-                Some(constant) => constant.clone(),
-                None => self.tensor(*id, &spec.ty)?,
-            }));
-        }
-        Ok(Ok(inputs))
+    /// The inputs of a call whose constants are there in plain form.
+    pub fn inputs(&self, call: &WorkloadCall) -> Result<Vec<Option<Tensor>>> {
+        let input = |(id, spec): (&Option<VariableId>, &Option<InputSpec>)| match (id, spec) {
+            (Some(id), Some(spec)) => match &spec.constant {
+                Some(constant) => Ok(Some(constant.clone())),
+                None => self.tensor(*id, &spec.ty).map(Some),
+            },
+            _ => Ok(None),
+        };
+        call.inputs
+            .iter()
+            .zip(&call.spec.inputs)
+            .map(input)
+            .collect()
     }
 
     /// The outputs of a call that has just run.

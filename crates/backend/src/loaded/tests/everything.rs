@@ -155,6 +155,7 @@ impl Backend for Everything {
                 output: 0,
             }],
             prepared: vec![Prepared {
+                invertible: false,
                 input: 1,
                 layout: format!("{cpu:?}"),
                 data: BufferMut::copy_of(&reversed(constant.bytes()))?.freeze(),
