@@ -1,7 +1,7 @@
 //! Looking for libraries with backends: which folders, which files, in which order (seed: Arm NN
 //! backend guide, "Dynamic backend loading paths" and "file naming convention").
 
-use crate::{BackendLibrary, LoadProblem, LoadWarning, Registry};
+use crate::{BackendId, BackendLibrary, LoadProblem, LoadWarning, Registry};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -95,6 +95,13 @@ pub fn is_backend_file_name(name: &str) -> bool {
     word(vendor) && word(id) && versioned
 }
 
+/// The name that a backend has by custom, from its library's: `AcmeNpu` of `Acme_Npu_backend.so`.
+fn named_by_file(path: &Path) -> Option<BackendId> {
+    let mut parts = path.file_name()?.to_str()?.splitn(3, '_');
+    let (vendor, name) = (parts.next()?, parts.next()?);
+    Some(BackendId::from(format!("{vendor}{name}")))
+}
+
 /// The libraries in folders, each file once however many names lead to it. The first folder comes
 /// first; in a folder names are sorted.
 pub fn discover(folders: &[PathBuf]) -> Discovery {
@@ -137,6 +144,9 @@ impl Registry {
         warnings.extend(found.warnings);
         for path in found.libraries {
             if let Err(problem) = self.load_backend(&path) {
+                if let Some(id) = named_by_file(&path) {
+                    self.set_unavailable(id, problem.to_string());
+                }
                 warnings.push(LoadWarning { path, problem });
             }
         }
@@ -153,7 +163,9 @@ impl Registry {
         if self.find(&id.to_owned().into()).is_some() {
             return Err(LoadProblem::DuplicateId(id.to_owned()));
         }
-        let backend = library.backend()?;
+        let backend = library.backend().inspect_err(|problem| {
+            self.set_unavailable(id.to_owned().into(), problem.to_string());
+        })?;
         self.register(backend).map_err(LoadProblem::BadBackend)
     }
 }

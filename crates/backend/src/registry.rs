@@ -18,6 +18,16 @@ pub struct Registry {
     deregistered: u64,
     /// Whose memory comes from an allocator of the caller, and which.
     lent: Vec<(BackendId, Arc<dyn Allocator>)>,
+    unavailable: Vec<UnavailableBackend>,
+}
+
+/// A backend that is known, but cannot compute here.
+#[derive(Clone)]
+struct UnavailableBackend {
+    id: BackendId,
+    reason: String,
+    /// For turning back what it prepared; `None` when its library did not load.
+    backend: Option<Arc<dyn Backend>>,
 }
 
 /// The context of a backend in a runtime.
@@ -61,6 +71,34 @@ impl Registry {
     /// The backend of that name.
     pub fn find(&self, id: &BackendId) -> Option<&Arc<dyn Backend>> {
         self.backends.iter().find(|backend| backend.id() == *id)
+    }
+
+    /// Why the backend of that name cannot compute here; `None` for one that can, and for names that
+    /// nothing is known of.
+    pub fn unavailable(&self, id: &BackendId) -> Option<&str> {
+        let mut known = self.unavailable.iter().filter(|known| known.id == *id);
+        match self.find(id) {
+            Some(_) => None,
+            None => known.next().map(|known| known.reason.as_str()),
+        }
+    }
+
+    /// The backend of that name, also when it cannot compute here: it may still turn back constants
+    /// that it prepared ([`Backend::plain`]).
+    pub fn find_even_unavailable(&self, id: &BackendId) -> Option<&Arc<dyn Backend>> {
+        let mut known = self.unavailable.iter().filter(|known| known.id == *id);
+        self.find(id)
+            .or_else(|| known.find_map(|known| known.backend.as_ref()))
+    }
+
+    /// Records that a backend is known, but cannot compute here.
+    pub(crate) fn set_unavailable(&mut self, id: BackendId, reason: String) {
+        let backend = None;
+        self.unavailable.push(UnavailableBackend {
+            id,
+            reason,
+            backend,
+        });
     }
 
     /// All, in order of registration.
@@ -151,6 +189,7 @@ impl Registry {
     /// Takes over which allocators backends of the same names were lent in `other`.
     pub(crate) fn lent_as(mut self, other: &Registry) -> Self {
         self.lent.clone_from(&other.lent);
+        self.unavailable.clone_from(&other.unavailable);
         self
     }
 
@@ -189,15 +228,33 @@ impl Registry {
     }
 
     fn take_out(&mut self, refused: &[(BackendId, Error)]) {
+        for (id, error) in refused {
+            self.unavailable.push(UnavailableBackend {
+                id: id.clone(),
+                reason: error.to_string(),
+                backend: self.find(id).cloned(),
+            });
+        }
         let leaves = |backend: &Arc<dyn Backend>| refused.iter().any(|(id, _)| *id == backend.id());
         self.backends.retain(|backend| !leaves(backend));
         self.deregistered += refused.len() as u64;
     }
 
-    fn unknown(&self, id: &BackendId) -> Error {
-        Error::new(ErrorKind::NotFound, "no backend has this name")
+    /// The error about a name that no backend has, with the nearest one that there is.
+    pub fn unknown(&self, id: &BackendId) -> Error {
+        let error = Error::new(ErrorKind::NotFound, "no backend has this name")
             .expected(self.names())
-            .found(id)
+            .found(id);
+        let wrong = id.as_str().to_lowercase();
+        let all = self.backends.iter().map(|backend| backend.id());
+        let all = all.chain(self.unavailable.iter().map(|known| known.id.clone()));
+        let distance =
+            |name: &BackendId| strsim::damerau_levenshtein(&name.as_str().to_lowercase(), &wrong);
+        let nearest = all.min_by_key(distance);
+        match nearest.filter(|name| distance(name) <= 1 + name.as_str().len() / 3) {
+            Some(nearest) => error.help(format!("did you mean {nearest}?")),
+            None => error,
+        }
     }
 
     /// The contexts of the backends in a new runtime. A backend whose hardware is not there, or that

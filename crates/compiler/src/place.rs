@@ -114,6 +114,8 @@ pub struct NodePlacement {
 pub struct Placement {
     /// Backends in order of preference.
     pub backends: Vec<BackendId>,
+    /// Backends that were named, but cannot compute here, each with the reason.
+    pub unavailable: Vec<(BackendId, String)>,
     /// One entry a node, in the graph's order.
     pub nodes: Vec<NodePlacement>,
     /// Values that one backend makes and another uses, once a user, in the order of their first
@@ -175,6 +177,7 @@ pub(crate) fn place(graph: &mut Graph, asker: &Asker<'_>, control: &Control) -> 
     }
     let mut placement = Placement {
         backends: asker.preference(),
+        unavailable: asker.unavailable().to_vec(),
         nodes,
         crossings: Vec::new(),
     };

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{OTHER, Other, with_other as registry};
+use std::sync::Arc;
 use tenon_backend::{BackendId, FailedPart, OptimisationViews, Reason, Registry, Substitution};
 use tenon_compiler::{Compiled, Hint, Options, Target, compile};
 use tenon_graph::{DataType, Graph, NodeId, Tensor};
@@ -307,4 +308,80 @@ fn movement_between_backends_passes_on_who_made_it() {
     // `a` goes to Other, `c` with Other's half to CpuRef.
     assert_eq!(compiled.placement.crossings.len(), 2);
     assert_eq!(compiled.placement.crossing_bytes(), 32 + 64);
+}
+
+/// A backend whose device is not on this machine.
+struct Absent;
+
+impl tenon_backend::Backend for Absent {
+    fn id(&self) -> BackendId {
+        BackendId::new("AcmeNpu")
+    }
+
+    fn description(&self) -> String {
+        "a device that is not there".into()
+    }
+
+    fn supports(&self, _: &tenon_backend::NodeView<'_>) -> Result<(), tenon_backend::Refusal> {
+        Ok(())
+    }
+
+    fn plan(
+        &self,
+        _: &tenon_backend::WorkloadSpec,
+        _: tenon_backend::CpuLevel,
+    ) -> tenon_base::Result<tenon_backend::WorkloadPlan> {
+        Ok(tenon_backend::WorkloadPlan::default())
+    }
+
+    fn workload(
+        &self,
+        _: &tenon_backend::WorkloadSpec,
+    ) -> tenon_base::Result<Box<dyn tenon_backend::Workload>> {
+        unreachable!("it is never placed on")
+    }
+
+    fn context(
+        &self,
+        _: &tenon_backend::CreationOptions,
+    ) -> tenon_base::Result<Option<Box<dyn tenon_backend::BackendContext>>> {
+        let text = "no device /dev/npu0";
+        Err(tenon_base::Error::new(
+            tenon_base::ErrorKind::Unsupported,
+            text,
+        ))
+    }
+}
+
+#[test]
+fn a_preferred_backend_that_is_unavailable_gives_way_to_the_next() {
+    let mut registry = registry(OTHER);
+    registry.register(Arc::new(Absent)).unwrap();
+    let (_, refused) = registry.start(&[], false);
+    assert_eq!(refused.len(), 1);
+    let all = options(&registry, &["AcmeNpu", "Other"], &[("first", "AcmeNpu")]);
+    let compiled = compile(chain(), &all).unwrap();
+    assert_eq!(
+        compiled
+            .placement
+            .count(&Target::Backend("Other".to_owned().into())),
+        4
+    );
+    let [(id, reason)] = &compiled.placement.unavailable[..] else {
+        panic!("{:?}", compiled.placement.unavailable);
+    };
+    assert_eq!(id.as_str(), "AcmeNpu");
+    assert!(reason.contains("no device /dev/npu0"), "{reason}");
+
+    let error = compile(chain(), &options(&registry, &["AcmeNpu"], &[])).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("AcmeNpu: ") && text.contains("no device /dev/npu0"),
+        "{text}"
+    );
+
+    let error = compile(chain(), &options(&registry, &["cpuacc", "Gpu"], &[])).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("did you mean CpuAcc?"), "{text}");
+    assert!(text.contains("Gpu"), "{text}");
 }

@@ -24,6 +24,22 @@ pub struct WorkloadCall {
     pub outputs: Vec<Option<VariableId>>,
 }
 
+impl WorkloadCall {
+    /// Checks the operands against the operator table: backends rely on what shape inference says, and
+    /// a package may say anything.
+    pub fn check(&self) -> Result<()> {
+        workload::check(&self.spec)
+    }
+}
+
+/// The name of the backend that `kernel` is a workload of; `None` when it is no workload.
+pub fn workload_backend(kernel: &Kernel) -> Result<Option<&str>> {
+    match kernel.name == workload::NAME {
+        true => KernelAttributes::of(kernel).string("backend").map(Some),
+        false => Ok(None),
+    }
+}
+
 /// What `kernel` calls; `None` when it is no workload.
 pub fn workload_call(kernel: &Kernel, table: &Variables) -> Result<Option<WorkloadCall>> {
     if kernel.name != workload::NAME {

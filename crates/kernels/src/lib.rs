@@ -26,7 +26,7 @@ mod variables;
 mod workload;
 
 pub use access::{Access, accesses, written};
-pub use call::{WorkloadCall, workload_call};
+pub use call::{WorkloadCall, workload_backend, workload_call};
 pub use dma::Movements;
 pub use dma_engines::{Engine, EngineProgram, Engines, engine_library};
 pub use memory::{BoundPorts, Memory, MoveBinding, WorkloadBinding};

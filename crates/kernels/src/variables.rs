@@ -187,7 +187,7 @@ impl Variables {
                         .expected(format_args!("a multiple of {ALIGNMENT}"))
                         .found(start));
                 }
-                let end = bytes(*offset + variable.size)?;
+                let end = bytes(offset.saturating_add(variable.size))?;
                 self.arena_bytes = self.arena_bytes.max(end);
                 (0, start)
             }

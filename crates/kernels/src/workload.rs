@@ -315,6 +315,11 @@ fn unusable(absent: &[AbsentConstant<'_>], backend: &str, reason: &str) -> Error
     Error::from_all(errors).unwrap_or_else(internal)
 }
 
+/// Checks a specification against the operator table.
+pub(crate) fn check(spec: &WorkloadSpec) -> Result<()> {
+    Node::of(spec).check(spec)
+}
+
 /// The types and constants of a specification, as the operator table and backends look at them.
 struct Node<'a> {
     inputs: Vec<Option<&'a TensorType>>,

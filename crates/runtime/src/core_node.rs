@@ -3,6 +3,7 @@
 use crate::arenas::{Arenas, Execution, Source};
 use crate::model::Caller;
 use crate::profile::{LoopTrace, NodeWatch, Watch};
+use crate::substitute::{Parts, Substitution, substitute};
 use crate::tap::Written;
 use crate::{LoadOptions, Runtime, Signature};
 use std::collections::BTreeMap;
@@ -30,6 +31,8 @@ pub(crate) struct CoreNode {
     main: usize,
     pub arenas: Arenas,
     pub written: Written,
+    /// Backends of the package that are unavailable.
+    pub substitutions: Vec<Substitution>,
 }
 
 impl CoreNode {
@@ -44,22 +47,33 @@ impl CoreNode {
         let member = |file: &str| Location::member(format!("{name}/{file}"));
         let Contents {
             variables,
-            movements,
+            mut movements,
             program,
-            tenon,
+            mut tenon,
             ..
         } = contents;
         control.progress("variables", 0, 0)?;
         let types = || -> Result<_> {
             let inputs = signatures("inputs", &tenon.inputs)?;
             let outputs = signatures("outputs", &tenon.outputs)?;
-            Ok((inputs, outputs, Arc::new(table(variables, &tenon)?)))
+            Ok((inputs, outputs, self::variables(variables, &tenon)?))
         };
-        let (inputs, outputs, table) = types().map_err(|error| error.at(member("tenon.json")))?;
+        let (inputs, outputs, mut variables) =
+            types().map_err(|error| error.at(member("tenon.json")))?;
         control.progress("program", 0, 0)?;
+        let in_program = |error: Error| error.at(member("program.bef"));
+        let mut module = decode(&program).map_err(in_program)?;
+        let parts = Parts {
+            module: &mut module,
+            variables: &mut variables,
+            movements: &mut movements,
+            placement: &mut tenon.placement,
+        };
+        let substitutions = substitute(parts, &runtime.backends).map_err(in_program)?;
+        let table = Variables::new(variables).map_err(|error| error.at(member("tenon.json")))?;
+        let table = Arc::new(table);
         let places = Arc::new(Places::default());
         let bind = || -> Result<_> {
-            let module = decode(&program)?;
             let movements = movements
                 .into_iter()
                 .map(|movement| (movement.id, movement.descriptors));
@@ -77,7 +91,7 @@ impl CoreNode {
             let written = Written::of(name, function, table.clone(), &movements)?;
             Ok((bound, main, written))
         };
-        let (program, main, written) = bind().map_err(|error| error.at(member("program.bef")))?;
+        let (program, main, written) = bind().map_err(in_program)?;
         control.progress("memory", 0, 0)?;
         let source = Source {
             table,
@@ -103,6 +117,7 @@ impl CoreNode {
             main,
             arenas,
             written,
+            substitutions,
         })
     }
 
@@ -179,9 +194,9 @@ fn main(program: &Program) -> Result<usize> {
     Ok(main)
 }
 
-/// The table of variables: those of `def.json` with the types of `tenon.json`. That ports and
-/// variables fit each other was checked when the package was read.
-fn table(variables: Vec<PackageVariable>, member: &TenonMember) -> Result<Variables> {
+/// The variables of `def.json` with the types of `tenon.json`. That ports and variables fit each
+/// other was checked when the package was read.
+fn variables(variables: Vec<PackageVariable>, member: &TenonMember) -> Result<Vec<Variable>> {
     let place = Location::field;
     let mut errors = Vec::new();
     let mut types = BTreeMap::new();
@@ -246,8 +261,7 @@ fn table(variables: Vec<PackageVariable>, member: &TenonMember) -> Result<Variab
             Err(error) => errors.push(error),
         }
     }
-    Error::from_all(errors).map_or(Ok(()), Err)?;
-    Variables::new(all)
+    Error::from_all(errors).map_or(Ok(all), Err)
 }
 
 /// The type of an input or output, which workloads need not name.

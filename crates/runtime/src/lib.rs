@@ -26,6 +26,7 @@ mod profile;
 mod requests;
 mod residence;
 mod runtime;
+mod substitute;
 mod tap;
 mod tensors;
 mod transfers;
@@ -49,6 +50,7 @@ pub use profile::{KernelProfile, OperatorProfile, Profile};
 pub use requests::{Ended, ErrorTracker, RequestQueues, Sequence, Unit, Work};
 pub use residence::RuntimeCounters;
 pub use runtime::Runtime;
+pub use substitute::Substitution;
 pub use tap::{Tap, Tapped};
 pub use tensors::{CoreTensor, MAX_HOST_BYTES, Placement, TensorSet};
 pub use transfers::{

@@ -5,6 +5,7 @@ use crate::integrity::Integrity;
 use crate::numbers::Checked;
 use crate::profile::Watch;
 use crate::residence::Residence;
+use crate::substitute::Substitution;
 use crate::walker::{Node, Walker};
 use crate::{Bindings, CoreGroup, Profile, Tap, inputs};
 use std::collections::BTreeMap;
@@ -123,6 +124,13 @@ impl Model {
     /// Which backend each node runs on, and why not on others.
     pub fn placement(&self) -> &PlacementReport {
         &self.0.placement
+    }
+
+    /// Backends that the package was compiled for and that are unavailable: their nodes run on
+    /// others, which is usually slower.
+    pub fn substitutions(&self) -> Vec<&Substitution> {
+        let cores = self.0.nodes.cores();
+        cores.flat_map(|core| &core.substitutions).collect()
     }
 
     /// Where values lie in the arena; of the largest one when the package has several subgraphs.

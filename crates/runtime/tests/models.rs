@@ -277,9 +277,9 @@ fn a_missing_backend_is_named() {
     let package = open(&bytes(&compiled(perceptron(&WIDTHS)).contents)).unwrap();
     let bare = Runtime::new(tenon_backend::Registry::new(), tenon_builtin::kernels());
     let error = Model::load(&bare, &package, &LoadOptions::default()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(
-        error.to_string().contains("backend 'CpuAcc' is not there"),
+        error.to_string().contains("backend CpuAcc is unavailable"),
         "{error}"
     );
     let empty = Runtime::new(tenon_builtin::registry(), tenon_executor::Registry::new());

@@ -113,9 +113,13 @@ pub fn compare_backends(
     let registry = runtime.backends();
     for id in &backends {
         if registry.find(id).is_none() {
-            return Err(Error::new(ErrorKind::NotFound, "no backend has this name")
-                .expected(registry.names())
-                .found(id));
+            return Err(match registry.unavailable(id) {
+                Some(reason) => {
+                    let text = format!("backend {id} is unavailable: {reason}");
+                    Error::new(ErrorKind::Unsupported, text)
+                }
+                None => registry.unknown(id),
+            });
         }
     }
     let model = Model::load(runtime, package, options)?;

@@ -82,6 +82,18 @@ pub fn load_with(
     let model = Model::load(&runtime, &package, options);
     let model = model.map_err(|error| error.at(Location::file(file)))?;
     let load_time = start.elapsed();
+    for substitution in model.substitutions() {
+        let nodes = substitution.nodes.iter();
+        let nodes: Vec<String> = nodes
+            .map(|(id, count)| format!("{count} on {id}"))
+            .collect();
+        eprintln!(
+            "warning: backend {} is unavailable ({}): of its nodes {} run",
+            substitution.backend,
+            substitution.reason,
+            nodes.join(", ")
+        );
+    }
     if compile_time.is_some() {
         // Those that decided shapes are constants by now; unknown names were refused before.
         given.keep(|name| model.inputs().iter().any(|input| input.name == name));

@@ -9,36 +9,49 @@ use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::operator::OperatorClass;
 use tenon_graph::{Graph, Node, Tensor, TensorType, ValueId};
 
-/// The backends of `ids`, in that order; all unknown names are reported together.
-fn preferred<'r>(registry: &'r Registry, ids: &[BackendId]) -> Result<Vec<&'r Arc<dyn Backend>>> {
-    let mut problems = Vec::new();
-    let mut backends = Vec::new();
-    let mut seen = BTreeSet::new();
-    for id in ids.iter().filter(|id| seen.insert(*id)) {
-        match registry.find(id) {
-            Some(backend) => backends.push(backend),
-            None => problems.push(unknown(registry, id)),
-        }
-    }
-    if ids.is_empty() {
-        problems.push(Error::new(
-            ErrorKind::InvalidArgument,
-            "no backend to place the model on",
-        ));
-    }
-    Error::from_all(problems).map_or(Ok(backends), Err)
+/// Backends that were named, sorted by whether they can compute here.
+#[derive(Default)]
+struct Named<'r> {
+    available: Vec<&'r Arc<dyn Backend>>,
+    /// Those that cannot, each with the reason.
+    unavailable: Vec<(BackendId, String)>,
+    /// An error a name that nothing is known of.
+    unknown: Vec<Error>,
 }
 
-fn unknown(registry: &Registry, id: &BackendId) -> Error {
-    Error::new(ErrorKind::NotFound, "no backend has this name")
-        .expected(registry.names())
-        .found(id)
+impl<'r> Named<'r> {
+    fn of(registry: &'r Registry, ids: &[BackendId]) -> Self {
+        let mut named = Self::default();
+        let mut seen = BTreeSet::new();
+        for id in ids.iter().filter(|id| seen.insert(*id)) {
+            match (registry.find(id), registry.unavailable(id)) {
+                (Some(backend), _) => named.available.push(backend),
+                (None, Some(reason)) => named.unavailable.push((id.clone(), reason.to_owned())),
+                (None, None) => named.unknown.push(registry.unknown(id)),
+            }
+        }
+        named
+    }
+}
+
+/// The error about a model for which no backend is left.
+fn none_left(unavailable: &[(BackendId, String)]) -> Error {
+    let error = Error::new(ErrorKind::Unsupported, "no backend to place the model on");
+    let reasons = unavailable.iter();
+    let reasons: Vec<String> = reasons
+        .map(|(id, reason)| format!("{id}: {reason}"))
+        .collect();
+    match reasons.is_empty() {
+        true => error,
+        false => error.found(reasons.join("; ")),
+    }
 }
 
 /// Asks backends: those that hints name, then the preferred ones.
 pub(crate) struct Asker<'a> {
     backends: Vec<&'a Arc<dyn Backend>>,
     hints: Vec<(&'a Hint, &'a Arc<dyn Backend>)>,
+    unavailable: Vec<(BackendId, String)>,
 }
 
 /// Whom a node is offered to.
@@ -115,26 +128,32 @@ pub(super) struct Decision {
 }
 
 impl<'a> Asker<'a> {
-    /// Asks `backends` in this order, and before them those of `hints`; unknown names are reported
-    /// together.
+    /// Asks `backends` in this order, and before them those of `hints`. Unknown names are reported
+    /// together; backends that cannot compute here are left out.
     pub fn new(registry: &'a Registry, backends: &[BackendId], hints: &'a [Hint]) -> Result<Self> {
-        let mut problems = Vec::new();
-        let mut known = Vec::new();
-        for hint in hints {
-            match registry.find(&hint.backend) {
-                Some(backend) => known.push((hint, backend)),
-                None => problems.push(unknown(registry, &hint.backend)),
-            }
+        let hinted = hints.iter().map(|hint| hint.backend.clone());
+        let hinted: Vec<BackendId> = hinted.filter(|id| !backends.contains(id)).collect();
+        let hinted = Named::of(registry, &hinted);
+        let mut named = Named::of(registry, backends);
+        named.unavailable.extend(hinted.unavailable);
+        let mut problems = hinted.unknown;
+        problems.append(&mut named.unknown);
+        if problems.is_empty() && named.available.is_empty() {
+            problems.push(none_left(&named.unavailable));
         }
-        let backends = match preferred(registry, backends) {
-            Ok(backends) => backends,
-            Err(error) => {
-                problems.push(error);
-                Vec::new()
-            }
+        let hints = hints.iter();
+        let hints = hints.filter_map(|hint| Some((hint, registry.find(&hint.backend)?)));
+        let asker = Self {
+            backends: named.available,
+            hints: hints.collect(),
+            unavailable: named.unavailable,
         };
-        let hints = known;
-        Error::from_all(problems).map_or(Ok(Self { backends, hints }), Err)
+        Error::from_all(problems).map_or(Ok(asker), Err)
+    }
+
+    /// Backends that were named, but cannot compute here, each with the reason.
+    pub fn unavailable(&self) -> &[(BackendId, String)] {
+        &self.unavailable
     }
 
     /// Their names.

@@ -1,0 +1,336 @@
+//! Workloads of a backend that is unavailable, made workloads of another when a package is loaded.
+//!
+//! The program, its variables and its data movements are changed before they are bound: constants
+//! that are there in prepared form alone are turned back, and scratch memory is added behind the
+//! arena. Data types and layouts stay as they were compiled, so that compiling again for the backends
+//! that there are may give a faster program.
+
+use std::collections::BTreeMap;
+use tenon_backend::{Backend, BackendId, CpuLevel, NodeView, Registry, WorkloadPlan, WorkloadSpec};
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_bef::{Attribute, Kernel, Module};
+use tenon_dma::{Access, Descriptor};
+use tenon_kernels::{
+    Storage, Variable, VariableId, Variables, WorkloadCall, workload_backend, workload_call,
+};
+use tenon_neff::{Movement, PlacementReport, RefusalReport};
+use tenon_tensor::{ALIGNMENT, Tensor, TensorType};
+
+/// A backend that a package was compiled for and that is unavailable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Substitution {
+    /// The backend.
+    pub backend: String,
+    /// Why it is unavailable.
+    pub reason: String,
+    /// How many of its nodes run on each other backend.
+    pub nodes: BTreeMap<String, usize>,
+}
+
+/// What a program is made of, before it is bound.
+pub(crate) struct Parts<'a> {
+    pub module: &'a mut Module,
+    pub variables: &'a mut Vec<Variable>,
+    pub movements: &'a mut Vec<Movement>,
+    pub placement: &'a mut PlacementReport,
+}
+
+/// Gives the workloads of backends that `backends` lacks to others; all that nothing else takes are
+/// reported together.
+pub(crate) fn substitute(parts: Parts<'_>, backends: &Registry) -> Result<Vec<Substitution>> {
+    let mut missing = false;
+    let kernels = parts.module.functions.iter();
+    for kernel in kernels.flat_map(|function| &function.kernels) {
+        let backend = workload_backend(kernel)?;
+        missing |= backend.is_some_and(|id| backends.find(&id.to_owned().into()).is_none());
+    }
+    if !missing {
+        return Ok(Vec::new());
+    }
+    let table = Variables::new(parts.variables.clone())?;
+    let mut substituter = Substituter {
+        backends,
+        arena_end: (table.arena_bytes() as u64).next_multiple_of(ALIGNMENT as u64),
+        table,
+        parts,
+        done: BTreeMap::new(),
+    };
+    substituter.run()?;
+    Ok(substituter.done.into_values().collect())
+}
+
+struct Substituter<'a> {
+    backends: &'a Registry,
+    parts: Parts<'a>,
+    table: Variables,
+    /// Where memory that is added begins. Kernels run one after the other, so that all use the same.
+    arena_end: u64,
+    done: BTreeMap<String, Substitution>,
+}
+
+impl Substituter<'_> {
+    fn run(&mut self) -> Result<()> {
+        let mut problems = Vec::new();
+        for function in 0..self.parts.module.functions.len() {
+            let kernels = std::mem::take(&mut self.parts.module.functions[function].kernels);
+            let mut changed = Vec::with_capacity(kernels.len());
+            for kernel in kernels {
+                if let Err(error) = self.kernel(kernel, &mut changed) {
+                    problems.push(error);
+                }
+            }
+            self.parts.module.functions[function].kernels = changed;
+        }
+        Error::from_all(problems).map_or(Ok(()), Err)
+    }
+
+    /// Pushes the kernel, or what takes its place.
+    fn kernel(&mut self, mut kernel: Kernel, to: &mut Vec<Kernel>) -> Result<()> {
+        let call = workload_call(&kernel, &self.table)?;
+        let call = call.filter(|call| self.backends.find(&call.backend).is_none());
+        let Some(call) = call else {
+            to.push(kernel);
+            return Ok(());
+        };
+        let at = |error: Error| error.at(Location::node(call.node.as_str()));
+        call.check().map_err(at)?;
+        let spec = self.plain(&call).map_err(at)?;
+        let (backend, plan) = self.taker(&call, &spec).map_err(at)?;
+        let (inputs, mut end) = self.apart(&call, &plan, to).map_err(at)?;
+        let scratch = match plan.scratch_bytes as u64 {
+            0 => None,
+            bytes => Some(
+                self.add(&call.node, "scratch", &mut end, bytes, None)
+                    .map_err(at)?,
+            ),
+        };
+        let ids = |ids: &[Option<VariableId>]| {
+            let ids = ids.iter().map(|id| id.map_or(-1, |id| id.0 as i32));
+            Attribute::Array(ids.map(Attribute::I32).collect())
+        };
+        set(&mut kernel, "backend", backend.as_str().into());
+        set(&mut kernel, "prepared", ids(&vec![None; inputs.len()]));
+        set(&mut kernel, "inputs", ids(&inputs));
+        let scratch = scratch.map_or(-1, |id| id.0 as i32);
+        set(&mut kernel, "scratch", Attribute::I32(scratch));
+        to.push(kernel);
+        self.report(&call, &backend);
+        Ok(())
+    }
+
+    fn reason(&self, id: &BackendId) -> String {
+        let reason = self.backends.unavailable(id);
+        reason.map_or_else(|| format!("no backend is called {id}"), str::to_owned)
+    }
+
+    /// The operator with the plain form of its constants, which become constants of the program.
+    fn plain(&mut self, call: &WorkloadCall) -> Result<WorkloadSpec> {
+        let spec = &call.spec;
+        let prepared = spec
+            .inputs
+            .iter()
+            .flatten()
+            .any(|input| input.prepared.is_some());
+        if !prepared {
+            return Ok(spec.clone());
+        }
+        let maker = self.backends.find_even_unavailable(&call.backend);
+        let plain = maker
+            .map(|maker| maker.with_plain_constants(spec))
+            .transpose()?;
+        let Some(Ok(plain)) = plain else {
+            let text = format!(
+                "backend {} is unavailable ({}), and constants are only there in the form that it \
+                 prepared",
+                call.backend,
+                self.reason(&call.backend)
+            );
+            return Err(Error::new(ErrorKind::Unsupported, text).help(INSTALL));
+        };
+        for (id, input) in call.inputs.iter().zip(&plain.inputs) {
+            let constant = input.as_ref().and_then(|input| input.constant.as_ref());
+            if let (Some(id), Some(constant)) = (id, constant)
+                && self.table.is_absent(*id)
+            {
+                self.parts.variables[id.index()].storage =
+                    Storage::Constant(constant.buffer().clone());
+            }
+        }
+        Ok(plain)
+    }
+
+    /// The first backend that takes the operator: those of the package in their order, then the
+    /// others.
+    fn taker(&self, call: &WorkloadCall, spec: &WorkloadSpec) -> Result<(BackendId, WorkloadPlan)> {
+        let preferred = self.parts.placement.backends.iter();
+        let preferred = preferred.filter_map(|id| self.backends.find(&id.clone().into()));
+        let mut reasons = Vec::new();
+        let mut asked = Vec::new();
+        for backend in preferred.chain(self.backends.iter()) {
+            let id = backend.id();
+            if asked.contains(&id) {
+                continue;
+            }
+            match takes(&**backend, spec) {
+                Ok(()) => return Ok((id, backend.plan(spec, CpuLevel::default())?)),
+                Err(refusal) => reasons.push(format!("{id}: {refusal}")),
+            }
+            asked.push(id);
+        }
+        let text = format!(
+            "backend {} is unavailable ({}), and no other takes {}",
+            call.backend,
+            self.reason(&call.backend),
+            spec.op.name
+        );
+        let error = Error::new(ErrorKind::Unsupported, text).help(INSTALL);
+        Err(match reasons.is_empty() {
+            true => error,
+            false => error.found(reasons.join("; ")),
+        })
+    }
+
+    /// The inputs, those copied whose memory is that of an output although the workload does not
+    /// compute in place; and where memory behind the copies begins.
+    fn apart(
+        &mut self,
+        call: &WorkloadCall,
+        plan: &WorkloadPlan,
+        to: &mut Vec<Kernel>,
+    ) -> Result<(Vec<Option<VariableId>>, u64)> {
+        let mut inputs = call.inputs.clone();
+        let mut end = self.arena_end;
+        for (index, input) in inputs.iter_mut().enumerate() {
+            let (Some(id), Some(Some(spec))) = (*input, call.spec.inputs.get(index)) else {
+                continue;
+            };
+            let Some(output) = self.shares_with(call, id) else {
+                continue;
+            };
+            let mut in_place = plan.in_place.iter();
+            if in_place.any(|pair| (pair.input, pair.output) == (index, output)) {
+                continue;
+            }
+            let bytes = spec.ty.bytes() as u64;
+            let copy = self.add(&call.node, "copy", &mut end, bytes, Some(spec.ty.clone()))?;
+            to.push(self.copy(&call.node, id, copy, bytes));
+            *input = Some(copy);
+        }
+        Ok((inputs, end))
+    }
+
+    /// The output that lies in the memory of an input.
+    fn shares_with(&self, call: &WorkloadCall, input: VariableId) -> Option<usize> {
+        let input = self.table.span(input).ok()?;
+        let mut outputs = call.outputs.iter();
+        outputs.position(|output| {
+            let output = output.and_then(|output| self.table.span(output).ok());
+            output.is_some_and(|output| output.overlaps(&input))
+        })
+    }
+
+    /// A kernel that copies all bytes of a variable.
+    fn copy(&mut self, node: &str, from: VariableId, to: VariableId, bytes: u64) -> Kernel {
+        let last = self
+            .parts
+            .movements
+            .iter()
+            .map(|movement| movement.id)
+            .max();
+        let id = last.map_or(0, |last| last.saturating_add(1));
+        let all = |variable| Access::bytes(variable, 0, bytes);
+        self.parts.movements.push(Movement {
+            id,
+            descriptors: vec![Descriptor::copy(all(from), all(to))],
+        });
+        Kernel {
+            name: "tenon.dma".into(),
+            attributes: vec![
+                ("bytes".into(), Attribute::I64(bytes as i64)),
+                ("id".into(), Attribute::I32(id as i32)),
+                ("node".into(), format!("{node}.copy").as_str().into()),
+                ("queue".into(), "qTenon".into()),
+            ],
+            ..Kernel::default()
+        }
+    }
+
+    /// A variable in the arena at `end`, which moves behind it.
+    fn add(
+        &mut self,
+        node: &str,
+        what: &str,
+        end: &mut u64,
+        size: u64,
+        ty: Option<TensorType>,
+    ) -> Result<VariableId> {
+        let offset = *end;
+        let too_large = || Error::new(ErrorKind::OutOfMemory, "the arena is too large");
+        let next = offset
+            .checked_add(size)
+            .filter(|&next| next < i64::MAX as u64);
+        *end = next
+            .ok_or_else(too_large)?
+            .next_multiple_of(ALIGNMENT as u64);
+        let id = VariableId(self.parts.variables.len() as u32);
+        self.parts.variables.push(Variable {
+            name: format!("{node}.{what}"),
+            size,
+            storage: Storage::Arena { offset },
+            ty,
+            prepared: None,
+        });
+        Ok(id)
+    }
+
+    /// Says in the placement report where the node runs now.
+    fn report(&mut self, call: &WorkloadCall, backend: &BackendId) {
+        let reason = self.reason(&call.backend);
+        let mut nodes = self.parts.placement.nodes.iter_mut();
+        if let Some(node) = nodes.find(|node| node.node == call.node) {
+            node.backend = backend.to_string();
+            node.refusals.push(RefusalReport {
+                backend: call.backend.to_string(),
+                asked: "preference".into(),
+                reason: "other".into(),
+                text: format!("unavailable when the package was loaded: {reason}"),
+                ..RefusalReport::default()
+            });
+        }
+        let id = call.backend.to_string();
+        let done = self.done.entry(id.clone()).or_insert_with(|| Substitution {
+            backend: id,
+            reason,
+            nodes: BTreeMap::new(),
+        });
+        *done.nodes.entry(backend.to_string()).or_default() += 1;
+    }
+}
+
+/// What to do about a backend that is unavailable.
+const INSTALL: &str = "install its library in a folder of --backend-path or TENON_BACKEND_PATH, or \
+                       compile the model again for the backends that there are";
+
+fn takes(backend: &dyn Backend, spec: &WorkloadSpec) -> Result<(), tenon_backend::Refusal> {
+    let inputs = || spec.inputs.iter().map(Option::as_ref);
+    let types: Vec<Option<&TensorType>> = inputs().map(|input| Some(&input?.ty)).collect();
+    let constants: Vec<Option<&Tensor>> = inputs().map(|input| input?.constant.as_ref()).collect();
+    let outputs: Vec<Option<&TensorType>> = spec.outputs.iter().map(Option::as_ref).collect();
+    backend.supports(&NodeView {
+        op: spec.op,
+        attributes: &spec.attributes,
+        inputs: &types,
+        constants: &constants,
+        outputs: &outputs,
+    })
+}
+
+fn set(kernel: &mut Kernel, name: &str, value: Attribute) {
+    let found = kernel
+        .attributes
+        .iter_mut()
+        .find(|(known, _)| *known == name);
+    if let Some((_, attribute)) = found {
+        *attribute = value;
+    }
+}
