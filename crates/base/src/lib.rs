@@ -5,10 +5,12 @@
 
 mod control;
 mod error;
+mod escape;
 mod pattern;
 pub mod pool;
 pub mod trace;
 
 pub use control::{Control, Progress};
 pub use error::{Error, ErrorKind, Location, Result};
+pub use escape::escape_controls;
 pub use pattern::Pattern;
