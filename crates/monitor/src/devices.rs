@@ -2,7 +2,9 @@
 
 use crate::Machine;
 use crate::system::Process;
+use crate::units::bytes;
 use serde_json::{Value, json};
+use tenon_base::escape_controls;
 use tenon_runtime::ProcessReport;
 
 /// The one device, and the processes that own cores of it.
@@ -41,13 +43,15 @@ impl Devices {
     pub fn text(&self, wide: bool, all: bool) -> String {
         let mut text = format!(
             "instance-type: {}\ninstance-id: {}\nlogical-neuroncore-config: {}\n",
-            self.machine.processor, self.machine.host, self.machine.logical_size
+            escape_controls(&self.machine.processor),
+            escape_controls(&self.machine.host),
+            self.machine.logical_size
         );
         let device = [
             "0".to_owned(),
             self.machine.cores.to_string(),
             self.core_ids(),
-            format!("{} GB", self.machine.memory >> 30),
+            bytes(self.machine.memory),
             String::new(),
             "cpu".to_owned(),
             self.machine.cpus.clone(),
@@ -68,9 +72,10 @@ impl Devices {
         let shown = self.processes.iter();
         let shown = shown.filter(|(pid, ..)| all || self.owners.contains(&Some(*pid)));
         let rows = shown.map(|(pid, command, version)| {
+            let command = escape_controls(command);
             let whole = wide || command.chars().count() <= SHOWN;
             let command = match whole {
-                true => command.clone(),
+                true => command.into_owned(),
                 false => command
                     .chars()
                     .take(SHOWN - 3)
@@ -81,7 +86,7 @@ impl Devices {
                 self.cores_of(*pid),
                 pid.to_string(),
                 command,
-                version.clone(),
+                escape_controls(version).into_owned(),
             ]
         });
         let head = [
@@ -190,7 +195,7 @@ mod tests {
                 host: "here".into(),
                 cores: 4,
                 logical_size: 1,
-                memory: 8 << 30,
+                memory: 8_000_000_000,
                 cpus: "0-3".into(),
                 folder: "/none".into(),
             },
@@ -215,7 +220,7 @@ mod tests {
                 "| NEURON | NEURON |  NEURON  | NEURON | CONNECTED | PCI |   CPU    | NUMA |",
                 "| DEVICE | CORES  | CORE IDS | MEMORY |  DEVICES  | BDF | AFFINITY | NODE |",
                 "+--------+--------+----------+--------+-----------+-----+----------+------+",
-                "| 0      | 4      | 0-3      | 8 GB   |           | cpu | 0-3      | -1   |",
+                "| 0      | 4      | 0-3      | 8.0 GB |           | cpu | 0-3      | -1   |",
             ]
         );
         assert!(
@@ -225,6 +230,20 @@ mod tests {
         assert!(lines[13].contains("... |"), "{text}");
         assert!(!devices().text(true, false).contains("..."));
         assert!(!text.contains("idle") && devices().text(false, true).contains("idle"));
+    }
+
+    #[test]
+    fn commands_cannot_drive_the_terminal() {
+        let mut devices = devices();
+        devices.processes[0].1 = "a\x1b[2J\nb".into();
+        devices.processes[0].2 = "0\u{9b}".into();
+        let text = devices.text(false, false);
+        assert!(text.contains("| a\\u{1b}[2J\\u{a}b |"), "{text}");
+        assert!(text.contains("| 0\\u{9b} |"), "{text}");
+        assert_eq!(
+            devices.json()[0]["neuron_processes"][0]["command"],
+            "a\x1b[2J\nb"
+        );
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod sample;
 mod screen;
 mod system;
 mod terminal;
+mod units;
 
 pub use config::{Config, MetricGroup};
 pub use devices::Devices;

@@ -1,7 +1,9 @@
 //! What `tenon top` draws: cores, executions, memory, latencies, by core and by process.
 
+use crate::units::{bytes, duration};
 use crate::{Machine, Metrics};
 use std::fmt::Write;
+use tenon_base::escape_controls;
 
 /// A page of text for a terminal.
 pub struct Screen<'a> {
@@ -41,8 +43,8 @@ impl<'a> Screen<'a> {
         let memory = &self.metrics.later.memory;
         format!(
             "tenon top  {}, {}, {} cores\nCPU {busy:5.1} %   memory {} of {}\n",
-            machine.host,
-            machine.processor,
+            escape_controls(&machine.host),
+            escape_controls(&machine.processor),
             machine.cores,
             bytes(memory.used),
             bytes(memory.total)
@@ -94,11 +96,11 @@ impl<'a> Screen<'a> {
                 + executions.failed_to_queue;
             let at = |share| {
                 let seconds = executions.total.percentile(share);
-                seconds.map_or_else(|| "-".to_owned(), time)
+                seconds.map_or_else(|| "-".to_owned(), duration)
             };
             let tag = match process.report.tag.as_str() {
                 "" => String::new(),
-                tag => format!(" ({tag})"),
+                tag => format!(" ({})", escape_controls(tag)),
             };
             // Writing to a String cannot fail.
             let _ = write!(
@@ -106,7 +108,7 @@ impl<'a> Screen<'a> {
                 "\n{}{tag}  {}\n  {:.1} executions/s, {failed} failed   latency p50 {} p99 {} max {}\n  \
                  CPU {:.0} %   resident {}\n",
                 process.report.pid,
-                printable(&process.process.command),
+                escape_controls(&process.process.command),
                 process.rate(),
                 at(0.5),
                 at(0.99),
@@ -120,7 +122,7 @@ impl<'a> Screen<'a> {
                     text,
                     "  model {} {} on core {}, {}",
                     model.id,
-                    printable(&model.name),
+                    escape_controls(&model.name),
                     cores.join(","),
                     bytes(model.bytes)
                 );
@@ -129,35 +131,12 @@ impl<'a> Screen<'a> {
     }
 }
 
-/// Names come from others: what would move the cursor is shown as a question mark.
-fn printable(text: &str) -> String {
-    let shown = |char: char| if char.is_control() { '?' } else { char };
-    text.chars().map(shown).collect()
-}
-
 fn cut(line: &str, width: usize) -> String {
     line.chars()
         .take(width)
         .collect::<String>()
         .trim_end()
         .to_owned()
-}
-
-fn bytes(count: u64) -> String {
-    let (value, unit) = match count as f64 {
-        count if count >= 1e9 => (count / 1e9, "GB"),
-        count if count >= 1e6 => (count / 1e6, "MB"),
-        count => (count / 1e3, "kB"),
-    };
-    format!("{value:.1} {unit}")
-}
-
-fn time(seconds: f64) -> String {
-    match seconds {
-        s if s >= 1.0 => format!("{s:.2} s"),
-        s if s >= 1e-3 => format!("{:.2} ms", s * 1e3),
-        s => format!("{:.1} us", s * 1e6),
-    }
 }
 
 #[cfg(test)]
@@ -181,7 +160,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("  model 1 digits on core 2, 0.1 kB\n"),
+            text.contains("  model 1 digits on core 2, 100 B\n"),
             "{text}"
         );
         let narrow = Screen::new(&metrics, 40).text();
@@ -191,9 +170,22 @@ mod tests {
     #[test]
     fn names_cannot_move_the_cursor() {
         let mut metrics = metrics();
-        metrics.later.processes[0].1.command = "a\x1b[2Jb".into();
+        let (report, process) = &mut metrics.later.processes[0];
+        process.command = "a\x1b[2Jb\nc".into();
+        report.tag = "t\u{9b}31m".into();
+        report.models[0].name = "m\u{202e}x".into();
+        metrics.machine.host = "h\x07".into();
         let text = Screen::new(&metrics, 100).text();
-        assert!(text.contains("a?[2Jb"), "{text}");
+        for shown in [
+            "a\\u{1b}[2Jb\\u{a}c",
+            "(t\\u{9b}31m)",
+            "model 1 m\\u{202e}x",
+            "h\\u{7}",
+        ] {
+            assert!(text.contains(shown), "{shown} is not in\n{text}");
+        }
+        let others = text.replace('\n', "");
+        assert_eq!(escape_controls(&others), others);
     }
 
     #[test]

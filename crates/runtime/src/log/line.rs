@@ -3,6 +3,7 @@
 use super::{Component, LogLevel};
 use std::fmt::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
+use tenon_base::escape_controls;
 
 /// A line. Display is the line without its end.
 pub(super) struct Line<'a> {
@@ -47,12 +48,7 @@ struct OneLine<'a, 'b>(&'a mut fmt::Formatter<'b>);
 
 impl Write for OneLine<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        for part in text.split_inclusive(char::is_control) {
-            let plain = part.trim_end_matches(char::is_control);
-            self.0.write_str(plain)?;
-            write!(self.0, "{}", part[plain.len()..].escape_debug())?;
-        }
-        Ok(())
+        self.0.write_str(&escape_controls(text))
     }
 }
 
