@@ -9,8 +9,10 @@ mod escape;
 mod pattern;
 pub mod pool;
 pub mod trace;
+mod unfinished;
 
 pub use control::{Control, Progress};
 pub use error::{Error, ErrorKind, Location, Result};
 pub use escape::escape_controls;
 pub use pattern::Pattern;
+pub use unfinished::{Unfinished, remove_unfinished};

@@ -13,6 +13,7 @@ mod package_flags;
 mod plugin_flags;
 mod program_flags;
 mod progress;
+mod signals;
 mod table;
 mod watch_flags;
 
@@ -22,6 +23,7 @@ use std::process::ExitCode;
 use tenon::Result;
 
 fn main() -> ExitCode {
+    signals::watch();
     let done = match Cli::parse_from(dashes::two::<Cli>(std::env::args_os())).command {
         Command::Compile(flags) => done(commands::compile::run(&flags)),
         Command::Run(flags) => done(commands::run::run(&flags)),

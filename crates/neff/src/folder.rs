@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
+use tenon_base::{Control, Error, ErrorKind, Location, Result, Unfinished, pool};
 use tenon_tensor::{Buffer, BufferMut};
 
 /// The file with the header, beside the members; packing does not make a member of it.
@@ -40,9 +40,15 @@ impl Package {
             use std::os::unix::fs::PermissionsExt;
             builder.permissions(fs::Permissions::from_mode(0o777));
         }
-        let aside = builder.tempdir_in(parent).map_err(failed)?;
+        let created = Unfinished::create(|| {
+            let aside = builder.tempdir_in(parent)?;
+            let path = aside.path().to_owned();
+            Ok((aside, path))
+        });
+        let (aside, unfinished) = created.map_err(failed)?;
         self.write_files(aside.path(), control)?;
-        fs::rename(aside.path(), folder).map_err(failed)?;
+        let renamed = unfinished.finish(|| fs::rename(aside.path(), folder));
+        renamed.map_err(failed)?;
         // It is no longer there to be removed.
         drop(aside.keep());
         Ok(())
