@@ -94,6 +94,50 @@ typedef struct nrt_instance_info {
     char device_revision[8];
 } nrt_instance_info_t;
 
+/*
+ * Element types, numbered as public headers number them since 2026. Define TENON_NRT_OLD_DTYPES
+ * before including the headers for the numbers of before: names and the functions that take or
+ * give types then change together. A program that was compiled with other headers that have the old
+ * numbers needs TENON_NRT_OLD_DTYPES=1 in its environment.
+ */
+#ifndef TENON_NRT_OLD_DTYPES
+typedef enum {
+    NRT_DTYPE_UNKNOWN = 0,
+    NRT_DTYPE_INVALID = 0,
+    NRT_DTYPE_UINT64 = 1,
+    NRT_DTYPE_INT8 = 2,
+    NRT_DTYPE_UINT8 = 3,
+    NRT_DTYPE_INT16 = 4,
+    NRT_DTYPE_UINT16 = 5,
+    NRT_DTYPE_BFLOAT16 = 6,
+    NRT_DTYPE_FLOAT16 = 7,
+    NRT_DTYPE_INT32 = 8,
+    NRT_DTYPE_UINT32 = 9,
+    NRT_DTYPE_FLOAT32 = 10,
+    NRT_DTYPE_FP32R = 11,
+    NRT_DTYPE_INT64 = 12,
+    NRT_DTYPE_FP8_E3 = 13,
+    NRT_DTYPE_FP8_E4 = 14,
+    NRT_DTYPE_FP8_E5 = 15
+} nrt_dtype_t;
+#else
+typedef enum {
+    NRT_DTYPE_UNKNOWN = 0,
+    NRT_DTYPE_INVALID = 0,
+    NRT_DTYPE_FLOAT32 = 1,
+    NRT_DTYPE_FLOAT16 = 2,
+    NRT_DTYPE_BFLOAT16 = 3,
+    NRT_DTYPE_INT8 = 4,
+    NRT_DTYPE_UINT8 = 5,
+    NRT_DTYPE_INT16 = 6,
+    NRT_DTYPE_UINT16 = 7,
+    NRT_DTYPE_INT32 = 8,
+    NRT_DTYPE_UINT32 = 9,
+    NRT_DTYPE_INT64 = 10,
+    NRT_DTYPE_UINT64 = 11
+} nrt_dtype_t;
+#endif
+
 /* Several reads or writes on one tensor. */
 typedef struct nrt_tensor_batch {
     const nrt_tensor_t *tensor;
@@ -237,6 +281,7 @@ NRT_STATUS nrt_cc_global_comm_init(uint32_t vnc, uint32_t g_device_id, uint32_t 
 
 /* What only an accelerator has: answered with a status. */
 NRT_STATUS nrt_get_dmabuf_fd(uint64_t va, uint64_t size, int *fd);
+NRT_STATUS nrt_get_dmabuf_fd_v2(uint64_t va, uint64_t size, int *fd, uint64_t *offset);
 NRT_STATUS nrt_host_device_id_get(int neuron_dev, uint32_t *host_device_id);
 NRT_STATUS nrt_host_device_id_rid_map_get(uint32_t *count, uint32_t *host_did_to_rid_map);
 NRT_STATUS nrt_get_hbm_mmap_va(int device_id, int hbm_idx, void **addr, size_t *size);

@@ -1,7 +1,13 @@
 /*
  * Asynchronous requests. Each is put on a queue of an execution unit of a core and gets a sequence
- * number; requests of one queue end in their order. A request ends by its number being complete,
- * and by an entry in the error tracker it was given, if it fails.
+ * number; the requests of one queue are executed one after the other, in their order. Requests of
+ * different queues are not ordered.
+ *
+ * This is version 3.0 of the interface: the status of a request is written to the caller's
+ * NRT_STATUS before the request is complete. Version 2 had error trackers instead, and other
+ * execution units: define TENON_NRT_ASYNC_API as 2 before including this header to get it. The
+ * functions whose arguments differ then have symbols of their own. docs/nrt.md, "Two versions of
+ * asynchronous requests", says how programs are treated that were compiled with other headers.
  */
 #ifndef NRT_ASYNC_H
 #define NRT_ASYNC_H
@@ -19,15 +25,31 @@
 extern "C" {
 #endif
 
+#if defined(TENON_NRT_ASYNC_API) && TENON_NRT_ASYNC_API == 2
+#define TENON_NRT_ASYNC_2
+#elif defined(TENON_NRT_ASYNC_API) && TENON_NRT_ASYNC_API != 3
+#error "TENON_NRT_ASYNC_API is 2 or 3"
+#endif
+
 /* Execution units of a core. */
+#ifndef TENON_NRT_ASYNC_2
+typedef enum {
+    NRTA_XU_TENSOR_OP = 0,
+    NRTA_XU_COMPUTE = 1,
+    NRTA_XU_COLLECTIVES = 2,
+    NRTA_XU_TYPE_NUM = 3
+} nrta_xu_t;
+#else
 typedef enum {
     NRTA_XU_TENSOR_READ = 0,
     NRTA_XU_TENSOR_WRITE = 1,
     NRTA_XU_TENSOR_OP = 2,
     NRTA_XU_COMPUTE = 3,
     NRTA_XU_COLLECTIVES = 4,
+    NRTA_XU_TYPE_NUM = 5,
     NRTA_XU_NUM = 5
 } nrta_xu_t;
+#endif
 
 /* Core, unit and queue in the high 16 bits, the number on its queue, from 1 on, in the low 48. */
 typedef uint64_t nrta_seq_t;
@@ -36,14 +58,6 @@ typedef uint16_t nrta_xu_id_t;
 #define NRTA_SEQ_NUM_MAX ((UINT64_C(1) << 48) - 1)
 #define NRTA_SEQ_GET_SEQ_NUM(seq) ((seq) & NRTA_SEQ_NUM_MAX)
 #define NRTA_SEQ_GET_XU_ID(seq) ((nrta_xu_id_t)((seq) >> 48))
-
-/* Requests of one core that failed. */
-typedef struct nrta_error_tracker nrta_error_tracker_t;
-
-typedef struct nrta_error {
-    nrta_seq_t seq_id;
-    uint64_t error_code; /* a NRT_STATUS */
-} nrta_error_t;
 
 typedef enum {
     NRT_OP_ADD = 0,
@@ -74,7 +88,53 @@ typedef struct nrt_tensor_list {
     size_t num_tensors;
 } nrt_tensor_list_t;
 
-/* Queue a copy into, out of, or between tensors. Buffers must live until the request ends. */
+#ifndef TENON_NRT_ASYNC_2
+
+/*
+ * Queue a copy into, out of, or between tensors, on a queue of NRTA_XU_TENSOR_OP (0 or 1) of core
+ * `lnc_idx`. `ret` receives the status of the request before its number is complete, and is not
+ * touched when the call itself fails; NULL for a status that nobody wants. Buffers and `ret` must
+ * live until the request is complete. NRT_QUEUE_FULL: nothing was queued.
+ */
+NRT_STATUS nrta_tensor_write(nrt_tensor_t *tensor, const void *buf, uint64_t offset, uint64_t size,
+                             int lnc_idx, int queue, NRT_STATUS *ret, nrta_seq_t *req_sequence);
+NRT_STATUS nrta_tensor_read(void *buf, nrt_tensor_t *tensor, uint64_t offset, uint64_t size,
+                            int lnc_idx, int queue, NRT_STATUS *ret, nrta_seq_t *req_sequence);
+NRT_STATUS nrta_tensor_copy(nrt_tensor_t *src, uint64_t src_offset, nrt_tensor_t *dst,
+                            uint64_t dst_offset, uint64_t size, int lnc_idx, int queue,
+                            NRT_STATUS *ret, nrta_seq_t *req_sequence);
+
+/* Queue an execution, on queue 0. */
+NRT_STATUS nrta_execute_schedule(nrt_model_t *model, const nrt_tensor_set_t *input,
+                                 nrt_tensor_set_t *output, int queue, NRT_STATUS *ret,
+                                 nrta_seq_t *req_sequence);
+
+/* Queue a prepared collective operation, on queue 0; frees the context. */
+NRT_STATUS nrta_cc_schedule(nrt_cc_context_t **cc_ctx, int queue, NRT_STATUS *ret,
+                            nrta_seq_t *req_sequence);
+
+/* The last request of a queue that is complete; number 0 before the first. */
+NRT_STATUS nrta_get_sequence(uint32_t lnc, nrta_xu_t xu, int queue, nrta_seq_t *seq);
+
+#else /* Version 2. */
+
+/* Requests of one core that failed. */
+typedef struct nrta_error_tracker nrta_error_tracker_t;
+
+typedef struct nrta_error {
+    nrta_seq_t seq_id;
+    uint64_t error_code; /* a NRT_STATUS */
+} nrta_error_t;
+
+#define nrta_tensor_write tenon_nrta_tensor_write_2
+#define nrta_tensor_read tenon_nrta_tensor_read_2
+#define nrta_tensor_copy tenon_nrta_tensor_copy_2
+#define nrta_execute_schedule tenon_nrta_execute_schedule_2
+#define nrta_cc_schedule tenon_nrta_cc_schedule_2
+#define nrta_get_sequence tenon_nrta_get_sequence_2
+
+/* As above. The core is that of the tensor, the unit the one for writing, reading or copying; a
+ * failure is added to the error tracker, which may be NULL. */
 NRT_STATUS nrta_tensor_write(nrt_tensor_t *tensor, const void *buf, uint64_t offset, uint64_t size,
                              int queue, nrta_error_tracker_t *err, nrta_seq_t *req_sequence);
 NRT_STATUS nrta_tensor_read(void *buf, nrt_tensor_t *tensor, uint64_t offset, uint64_t size,
@@ -82,25 +142,11 @@ NRT_STATUS nrta_tensor_read(void *buf, nrt_tensor_t *tensor, uint64_t offset, ui
 NRT_STATUS nrta_tensor_copy(nrt_tensor_t *src, uint64_t src_offset, nrt_tensor_t *dst,
                             uint64_t dst_offset, uint64_t size, int queue,
                             nrta_error_tracker_t *err, nrta_seq_t *req_sequence);
-
-/* Queue an execution. */
 NRT_STATUS nrta_execute_schedule(nrt_model_t *model, const nrt_tensor_set_t *input,
                                  nrt_tensor_set_t *output, int queue, nrta_error_tracker_t *err,
                                  nrta_seq_t *req_sequence);
-
-#ifdef TENON_NRT_NEW_DTYPES
-#define nrta_cc_prepare tenon_nrta_cc_prepare_new_dtypes
-#endif
-
-/* Prepare a collective operation, then queue it (queue 0), which frees the context. */
-NRT_STATUS nrta_cc_prepare(nrt_cc_comm_t *comm, nrt_tensor_list_t *input, nrt_tensor_list_t *output,
-                           nrt_dtype_t dtype, nrt_op_type_t op, nrt_cc_op_type_t cc_op,
-                           nrt_cc_context_t **cc_ctx);
 NRT_STATUS nrta_cc_schedule(nrt_cc_context_t **cc_ctx, int queue, nrta_error_tracker_t *err,
                             nrta_seq_t *req_sequence);
-
-/* Whether a request has ended; the last one of a queue that has. */
-NRT_STATUS nrta_is_completed(nrta_seq_t seq, bool *is_completed);
 NRT_STATUS nrta_get_sequence(uint32_t lnc, nrta_xu_t xu, int queue, nrta_seq_t *seq);
 
 /* A descriptor that becomes readable when the request ends; close() it. */
@@ -109,9 +155,33 @@ NRT_STATUS nrta_get_completion_handle(nrta_seq_t seq, int *fd);
 NRT_STATUS nrta_error_tracker_create(uint32_t lnc_idx, nrta_error_tracker_t **error_tracker);
 void nrta_error_tracker_destroy(nrta_error_tracker_t *error_tracker);
 
-/* The failures so far. The list is the tracker's, valid until it is asked again or destroyed. */
+/* The failures so far. The list is the tracker's, valid until the next such call or until the
+ * tracker is destroyed. */
 NRT_STATUS nrta_error_tracker_get_list(nrta_error_tracker_t *error_tracker,
                                        const nrta_error_t **list, size_t *error_count);
+
+#endif
+
+#ifdef TENON_NRT_OLD_DTYPES
+#define nrta_cc_prepare tenon_nrta_cc_prepare_old_dtypes
+#endif
+
+/* Prepare a collective operation. */
+NRT_STATUS nrta_cc_prepare(nrt_cc_comm_t *comm, nrt_tensor_list_t *input, nrt_tensor_list_t *output,
+                           nrt_dtype_t dtype, nrt_op_type_t op, nrt_cc_op_type_t cc_op,
+                           nrt_cc_context_t **cc_ctx);
+
+/* Whether a request is complete. */
+NRT_STATUS nrta_is_completed(nrta_seq_t seq, bool *is_completed);
+
+/*
+ * Signal an eventfd of the caller whenever a request of a queue is complete, or when one request
+ * is: at once if it already is. One eventfd for a queue and for a request; a second one takes the
+ * place of the first, a negative `fd` ends it. The library uses a duplicate of `fd`, which the
+ * caller may close at any time.
+ */
+NRT_STATUS nrta_event_register_xu_completion(int lnc, nrta_xu_t xu, int queue, int fd);
+NRT_STATUS nrta_event_register_seq_id_completion(nrta_seq_t seq, int fd);
 
 #ifdef __cplusplus
 }

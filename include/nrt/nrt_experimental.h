@@ -21,50 +21,6 @@ typedef enum {
     NRT_TENSOR_USAGE_OUTPUT = 1
 } nrt_tensor_usage_t;
 
-/*
- * Element types. Two numberings are in use: the one below, and another since 2026. Define
- * TENON_NRT_NEW_DTYPES before including this header for the second: names and the functions that
- * take or tell types then change together. A program that was compiled with other headers of the
- * second numbering is run with TENON_NRT_NEW_DTYPES=1 in its environment.
- */
-#ifndef TENON_NRT_NEW_DTYPES
-typedef enum {
-    NRT_DTYPE_UNKNOWN = 0,
-    NRT_DTYPE_INVALID = 0,
-    NRT_DTYPE_FLOAT32 = 1,
-    NRT_DTYPE_FLOAT16 = 2,
-    NRT_DTYPE_BFLOAT16 = 3,
-    NRT_DTYPE_INT8 = 4,
-    NRT_DTYPE_UINT8 = 5,
-    NRT_DTYPE_INT16 = 6,
-    NRT_DTYPE_UINT16 = 7,
-    NRT_DTYPE_INT32 = 8,
-    NRT_DTYPE_UINT32 = 9,
-    NRT_DTYPE_INT64 = 10,
-    NRT_DTYPE_UINT64 = 11
-} nrt_dtype_t;
-#else
-typedef enum {
-    NRT_DTYPE_UNKNOWN = 0,
-    NRT_DTYPE_INVALID = 0,
-    NRT_DTYPE_UINT64 = 1,
-    NRT_DTYPE_INT8 = 2,
-    NRT_DTYPE_UINT8 = 3,
-    NRT_DTYPE_INT16 = 4,
-    NRT_DTYPE_UINT16 = 5,
-    NRT_DTYPE_BFLOAT16 = 6,
-    NRT_DTYPE_FLOAT16 = 7,
-    NRT_DTYPE_INT32 = 8,
-    NRT_DTYPE_UINT32 = 9,
-    NRT_DTYPE_FLOAT32 = 10,
-    NRT_DTYPE_FP32R = 11,
-    NRT_DTYPE_INT64 = 12,
-    NRT_DTYPE_FP8_E3 = 13,
-    NRT_DTYPE_FP8_E4 = 14,
-    NRT_DTYPE_FP8_E5 = 15
-} nrt_dtype_t;
-#endif
-
 /* An input or output of a model. */
 typedef struct nrt_tensor_info {
     char name[NRT_TENSOR_NAME_MAX];
@@ -99,8 +55,8 @@ typedef struct nrt_ucode_info {
     nrt_ucode_img dram;
 } nrt_ucode_info;
 
-#ifdef TENON_NRT_NEW_DTYPES
-#define nrt_get_model_tensor_info tenon_nrt_get_model_tensor_info_new_dtypes
+#ifdef TENON_NRT_OLD_DTYPES
+#define nrt_get_model_tensor_info tenon_nrt_get_model_tensor_info_old_dtypes
 #endif
 
 /*
@@ -130,6 +86,8 @@ NRT_STATUS nrt_barrier(int32_t vnc, uint32_t g_device_id, uint32_t g_device_coun
 NRT_STATUS nrt_all_gather(int32_t vnc, uint32_t g_device_id, uint32_t g_device_count,
                           uint32_t rank_input_size, void *input, void *output);
 
+/* Copies into memory of a tensor, as nrt_tensor_get_va gives it, or into any other memory of the
+ * caller. A copy that starts in a tensor ends in it: else NRT_INVALID. */
 NRT_STATUS nrt_memcpy_to_device(void *dest, const void *src, size_t size);
 
 /* What only an accelerator has: answered with a status, or NULL and a text. */

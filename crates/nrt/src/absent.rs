@@ -22,6 +22,13 @@ entry! {
         Err(absent("device memory cannot be shared, there is none"))
     }
 
+    fn nrt_get_dmabuf_fd_v2(_va: u64, _size: u64, fd: *mut c_int, offset: *mut u64) {
+        process::check()?;
+        check(fd, "fd")?;
+        check(offset, "offset")?;
+        Err(absent("device memory cannot be shared, there is none"))
+    }
+
     fn nrt_host_device_id_get(neuron_dev: c_int, host_device_id: *mut u32) {
         process::check()?;
         // The machine is its one device, in a container and outside.

@@ -1,6 +1,7 @@
 //! Collective operations, in a world of one worker: what one gives is what all get.
 
 use crate::arguments::{check, give, invalid, slice, slice_mut, take};
+use crate::async_api::{Destination, Word};
 use crate::call::{attempt, entry};
 use crate::data_types::Numbering;
 use crate::handles::{Handle, Handles};
@@ -83,40 +84,29 @@ entry! {
         op: u32, cc_op: u32, cc_ctx: *mut Handle,
     ) {
         // SAFETY: the caller's structs and its place for a handle, here and below.
-        unsafe { prepare(comm, input, output, (Numbering::of_environment(), dtype), op, cc_op, cc_ctx) }
+        unsafe { prepare(comm, input, output, (Numbering::of_caller(), dtype), op, cc_op, cc_ctx) }
     }
 
-    fn tenon_nrta_cc_prepare_new_dtypes(
+    fn tenon_nrta_cc_prepare_old_dtypes(
         comm: *mut CollectiveComm, input: *mut TensorList, output: *mut TensorList, dtype: u32,
         op: u32, cc_op: u32, cc_ctx: *mut Handle,
     ) {
         // SAFETY: as above.
-        unsafe { prepare(comm, input, output, (Numbering::Second, dtype), op, cc_op, cc_ctx) }
+        unsafe { prepare(comm, input, output, (Numbering::Old, dtype), op, cc_op, cc_ctx) }
     }
 
     fn nrta_cc_schedule(
+        cc_ctx: *mut Handle, queue: c_int, report: Word, req_sequence: *mut u64,
+    ) {
+        // SAFETY: the caller's handle and its places, here and below.
+        unsafe { schedule(cc_ctx, Destination::of_work(queue, report, req_sequence)) }
+    }
+
+    fn tenon_nrta_cc_schedule_2(
         cc_ctx: *mut Handle, queue: c_int, err: *mut c_void, req_sequence: *mut u64,
     ) {
-        process::check()?;
-        // SAFETY: the caller's handle.
-        let handle = unsafe { *take(cc_ctx, "cc_ctx")? };
-        if queue != 0 {
-            return Err(invalid("collective operations go on queue 0").found(queue));
-        }
-        let context = CONTEXTS.find(handle)?;
-        let core = context.core;
-        let work: Work = Box::new(move || {
-            for (from, to) in &context.pairs {
-                from.copy_to(0, to, 0, from.size())?;
-            }
-            Ok(())
-        });
-        // SAFETY: the caller's place for a number; its handle, which is taken back.
-        unsafe {
-            requests::put(core, Unit::Collectives, queue, work, err, req_sequence)?;
-            CONTEXTS.take(handle)?;
-            give(cc_ctx, "cc_ctx", std::ptr::null_mut())
-        }
+        // SAFETY: as above.
+        unsafe { schedule(cc_ctx, Destination::two(queue, err, req_sequence)) }
     }
 
     fn nrt_get_libnccl_net(err: *mut c_int, err_msg: *mut c_char, err_msg_size: usize) -> *mut c_void {
@@ -137,6 +127,33 @@ entry! {
             Ok(())
         });
         std::ptr::null_mut()
+    }
+}
+
+/// Queues a prepared operation, which takes its handle back.
+///
+/// # Safety
+/// `cc_ctx` leads to a handle, unless it is null; `to` as for [`requests::put`].
+unsafe fn schedule(cc_ctx: *mut Handle, to: Destination) -> Result<()> {
+    process::check()?;
+    // SAFETY: the caller vouches.
+    let handle = unsafe { *take(cc_ctx, "cc_ctx")? };
+    if to.queue != 0 {
+        return Err(invalid("collective operations go on queue 0").found(to.queue));
+    }
+    let context = CONTEXTS.find(handle)?;
+    let core = context.core;
+    let work: Work = Box::new(move || {
+        for (from, to) in &context.pairs {
+            from.copy_to(0, to, 0, from.size())?;
+        }
+        Ok(())
+    });
+    // SAFETY: the caller vouches, here and below.
+    unsafe {
+        requests::put("nrta_cc_schedule", core, Unit::Collectives, work, to)?;
+        CONTEXTS.take(handle)?;
+        give(cc_ctx, "cc_ctx", std::ptr::null_mut())
     }
 }
 

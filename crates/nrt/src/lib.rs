@@ -19,6 +19,7 @@
 
 mod absent;
 mod arguments;
+mod async_api;
 mod asynchronous;
 mod batches;
 mod call;
@@ -26,6 +27,7 @@ mod collectives;
 mod cores;
 mod data_types;
 mod debug_stream;
+mod events;
 mod execution;
 mod failed_inputs;
 mod handles;

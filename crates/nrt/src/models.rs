@@ -122,17 +122,17 @@ entry! {
     fn nrt_get_model_tensor_info(model: *mut c_void, tensor_info: *mut *mut TensorInfoArray) {
         let model = self::model(model)?;
         check(tensor_info, "tensor_info")?;
-        let list = tensor_infos(&model, Numbering::of_environment())?;
+        let list = tensor_infos(&model, Numbering::of_caller())?;
         // SAFETY: the caller's place for a pointer, here and below.
         unsafe { give(tensor_info, "tensor_info", list) }
     }
 
-    fn tenon_nrt_get_model_tensor_info_new_dtypes(
+    fn tenon_nrt_get_model_tensor_info_old_dtypes(
         model: *mut c_void, tensor_info: *mut *mut TensorInfoArray,
     ) {
         let model = self::model(model)?;
         check(tensor_info, "tensor_info")?;
-        let list = tensor_infos(&model, Numbering::Second)?;
+        let list = tensor_infos(&model, Numbering::Old)?;
         // SAFETY: as above.
         unsafe { give(tensor_info, "tensor_info", list) }
     }

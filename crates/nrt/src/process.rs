@@ -2,8 +2,8 @@
 
 use crate::call::{self, attempt, entry};
 use crate::{
-    arguments, asynchronous, collectives, debug_stream, failed_inputs, inspect, models, requests,
-    tensor_sets, tensors, trace,
+    arguments, async_api, asynchronous, collectives, data_types, debug_stream, failed_inputs,
+    inspect, models, requests, tensor_sets, tensors, trace,
 };
 use std::ffi::c_char;
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
@@ -124,6 +124,8 @@ fn start() -> Result<()> {
     let cores = Cores::new(&CoreOptions::from_environment()?)?;
     let in_flight = in_flight()?;
     failed_inputs::set_by_environment()?;
+    async_api::set_by_environment()?;
+    data_types::set_by_environment()?;
     remember_locks(&cores);
     let queues = RequestQueues::new(cores.len() as u32, in_flight.unwrap_or(QUEUE_DEPTH));
     let process = Process {

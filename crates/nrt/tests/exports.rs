@@ -7,8 +7,8 @@ use object::{Object, ObjectSymbol};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// Functions of the published interface (facts, neuron.md 1.5).
-const FUNCTIONS: usize = 143;
+/// Functions of the published interface (facts, neuron.md 1.5; 3 of "Newer public interface").
+const FUNCTIONS: usize = 146;
 
 /// Names that are followed by a parenthesis: what a header declares.
 fn declared(text: &str) -> BTreeSet<String> {

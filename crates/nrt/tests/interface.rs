@@ -28,7 +28,8 @@ fn alone(name: &str, environment: &[(&str, &str)]) -> common::Ran {
 fn layouts_and_names_of_statuses() {
     alone("layout", &[]);
     let place = Place::new();
-    let flags = ["-std=c11", "-DTENON_NRT_NEW_DTYPES", "-lnrt"];
+    let older = ["-DTENON_NRT_OLD_DTYPES", "-DTENON_NRT_ASYNC_API=2"];
+    let flags = ["-std=c11", older[0], older[1], "-lnrt"];
     place.build_with("cc", &[&source("layout.c")], "layout", &flags);
 }
 
@@ -92,6 +93,29 @@ fn requests_are_queued() {
         "requests",
         &[("NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS", "4")],
     );
+}
+
+#[test]
+fn requests_have_statuses_and_events() {
+    let ran = on_digits("requests_3", &[]);
+    // The execution without inputs: its reason is in the log.
+    assert!(ran.err.contains("NRT:nrta_execute_schedule"), "{}", ran.err);
+}
+
+#[test]
+fn programs_of_both_versions_are_told_apart() {
+    let place = Place::new();
+    let package = place.package(DIGITS, "digits.neff");
+    let program = place.build("foreign_requests");
+    let name = "TENON_NRT_ASYNC_API";
+    for (client, environment) in [
+        ("tracker", &[][..]),
+        ("none", &[(name, "2")][..]),
+        ("three", &[(name, "3")][..]),
+    ] {
+        let arguments = [package.to_str().unwrap(), client];
+        place.run(&program, &arguments, environment).done();
+    }
 }
 
 #[test]
@@ -388,6 +412,8 @@ fn the_environment_is_followed_or_refused() {
         "NEURON_RT_INSPECT_ON_FAIL",
         &[("true", "0 0"), ("x", "2 13")],
     );
+    each("TENON_NRT_ASYNC_API", &[("3", "0 0"), ("4", "2 13")]);
+    each("TENON_NRT_OLD_DTYPES", &[("1", "0 0"), ("x", "2 13")]);
     each("TENON_CORE_MEMORY", &[("1000", "0 4"), ("0", "2 13")]);
     each("TENON_CORES", &[("1", "0 0"), ("none", "2 13")]);
     each(
@@ -545,7 +571,16 @@ fn what_is_absent_is_answered() {
 
 #[test]
 fn types_have_two_numberings() {
-    on_digits("dtypes", &[]);
+    let place = Place::new();
+    let package = place.package(DIGITS, "digits.neff");
+    let program = place.build("dtypes");
+    let run = |number: &str, environment: &[(&str, &str)]| {
+        let arguments = [package.to_str().unwrap(), number];
+        place.run(&program, &arguments, environment).done();
+    };
+    run("10", &[]);
+    run("10", &[("TENON_NRT_OLD_DTYPES", "0")]);
+    run("1", &[("TENON_NRT_OLD_DTYPES", "1")]);
 }
 
 #[test]

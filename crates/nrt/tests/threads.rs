@@ -50,8 +50,9 @@ unsafe extern "C" {
         from: *const c_void,
         offset: u64,
         size: u64,
+        core: c_int,
         queue: c_int,
-        errors: Pointer,
+        status: *mut c_int,
         sequence: *mut u64,
     ) -> c_int;
     fn nrta_execute_schedule(
@@ -59,7 +60,7 @@ unsafe extern "C" {
         inputs: Pointer,
         outputs: Pointer,
         queue: c_int,
-        errors: Pointer,
+        status: *mut c_int,
         sequence: *mut u64,
     ) -> c_int;
     fn nrta_is_completed(sequence: u64, is_completed: *mut bool) -> c_int;
@@ -209,29 +210,17 @@ fn shares(model: Handle, inputs: &Set, outputs: &Set, thread: usize) {
 fn requests(model: Handle, inputs: &Set, outputs: &Set) {
     let numbers = vec![2f32; COUNT];
     for _ in 0..10 {
-        let mut sequences = [0u64; 2];
-        // SAFETY: see `load`; the numbers stay until both are completed.
+        let (mut sequences, mut statuses) = ([0u64; 2], [-1; 2]);
+        let [wrote, executed] = statuses.each_mut().map(std::ptr::from_mut);
+        // SAFETY: see `load`; the numbers and the statuses stay until both are completed.
         unsafe {
             let from = numbers.as_ptr().cast();
             let [write, execute] = &mut sequences;
             let (tensor, size) = (inputs.tensor.0, BYTES as u64);
-            must(nrta_tensor_write(
-                tensor,
-                from,
-                0,
-                size,
-                0,
-                null_mut(),
-                write,
-            ));
+            must(nrta_tensor_write(tensor, from, 0, size, 0, 0, wrote, write));
             let (read, written) = (inputs.set.0, outputs.set.0);
             must(nrta_execute_schedule(
-                model.0,
-                read,
-                written,
-                0,
-                null_mut(),
-                execute,
+                model.0, read, written, 0, executed, execute,
             ));
         }
         for sequence in sequences {
@@ -242,6 +231,10 @@ fn requests(model: Handle, inputs: &Set, outputs: &Set) {
                 std::thread::yield_now();
             }
         }
+        // SAFETY: written before the requests were complete; nobody writes them any more.
+        must(unsafe { wrote.read() });
+        // SAFETY: as above.
+        must(unsafe { executed.read() });
     }
 }
 

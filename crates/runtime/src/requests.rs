@@ -111,6 +111,33 @@ impl RequestQueues {
         self.of(sequence)?.completion(sequence.place())
     }
 
+    /// Signals an eventfd whenever a request of a queue ends, in place of the one before; `None`
+    /// ends it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a queue that there is not.
+    pub fn signal_each(
+        &self,
+        core: u32,
+        unit: Unit,
+        queue: u32,
+        event: Option<OwnedFd>,
+    ) -> Result<()> {
+        self.queue(core, unit, queue)?.signal_each(event);
+        Ok(())
+    }
+
+    /// Signals an eventfd when a request ends, at once when it has; in place of the one before for
+    /// this request, `None` ends it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a number that was not given to a request.
+    pub fn signal_one(&self, sequence: Sequence, event: Option<OwnedFd>) -> Result<()> {
+        let queue = self.of(sequence)?;
+        queue.signal_one(sequence.place(), event);
+        Ok(())
+    }
+
     /// Waits until every request that is on a queue of the unit now has ended.
     pub fn drain(&self, core: u32, unit: Unit) -> Result<()> {
         for number in 0..unit.queues() {

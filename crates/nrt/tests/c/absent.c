@@ -10,6 +10,10 @@ int main(void) {
     bool done = false;
     OK(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""));
     IS(NRT_INVALID, nrt_get_dmabuf_fd(0, 4096, &number));
+    uint64_t offset = 7;
+    IS(NRT_INVALID, nrt_get_dmabuf_fd_v2((uintptr_t)text, sizeof text, &number, &offset));
+    IS(NRT_INVALID, nrt_get_dmabuf_fd_v2(0, 4096, &number, NULL));
+    CHECK(offset == 7);
     IS(NRT_INVALID, nrt_host_device_id_rid_map_get(&count, ids));
     IS(NRT_INVALID, nrt_get_hbm_mmap_va(0, 0, &address, &size));
     IS(NRT_INVALID, nrt_get_attached_efa_bdf(text, text, &size));

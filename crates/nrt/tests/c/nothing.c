@@ -9,7 +9,7 @@
 
 /* No function of the interface has more arguments, and arguments too many are nobody's. */
 typedef intptr_t (*any_function)(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t,
-                                 intptr_t, intptr_t);
+                                 intptr_t, intptr_t, intptr_t);
 
 enum { STATES = 3, MOST = 200 };
 
@@ -21,7 +21,7 @@ static void call_all(int state, int count, char **names) {
         any_function function;
         *(void **)&function = dlsym(RTLD_DEFAULT, name);
         CHECK(function != NULL);
-        statuses[i][state] = (NRT_STATUS)function(0, 0, 0, 0, 0, 0, 0, 0);
+        statuses[i][state] = (NRT_STATUS)function(0, 0, 0, 0, 0, 0, 0, 0, 0);
     }
 }
 

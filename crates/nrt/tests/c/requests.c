@@ -1,4 +1,6 @@
-/* Asynchronous requests: numbers, completion, descriptors, error trackers, full queues. */
+/* Asynchronous requests of version 2: numbers, completion, descriptors, error trackers, full
+ * queues. */
+#define TENON_NRT_ASYNC_API 2
 #include "check.h"
 
 #include <poll.h>

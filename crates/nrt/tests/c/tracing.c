@@ -132,12 +132,12 @@ static void profiles(void) {
     nrta_seq_t sequence;
     nrt_tensor_t *input = first_of(model, inputs, NRT_TENSOR_USAGE_INPUT);
     OK(nrt_trace_start(true));
-    OK(nrta_tensor_write(input, "abcd", 0, 4, 0, NULL, &sequence));
+    OK(nrta_tensor_write(input, "abcd", 0, 4, 0, 0, NULL, &sequence));
     while (!done) OK(nrta_is_completed(sequence, &done));
     OK(nrt_trace_stop("queued.json"));
-    CHECK(in_file("queued.json", "\"name\":\"tensor write, queue 0\"") == 1);
+    CHECK(in_file("queued.json", "\"name\":\"tensor operation, queue 0\"") == 1);
     CHECK(in_file("queued.json", "\"cat\":\"nrt_tensor_write\"") == 1);
-    CHECK(in_file("queued.json", "\"args\":{\"name\":\"nrt 0.1.0\"}") == 1);
+    CHECK(in_file("queued.json", "\"args\":{\"name\":\"nrt 0.2.0\"}") == 1);
 
     nrt_profile_continuous_options_t *options;
     OK(nrt_profile_continuous_options_allocate(&options));

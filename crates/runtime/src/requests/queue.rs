@@ -2,7 +2,7 @@
 
 use super::{Ended, ErrorTracker, Sequence, Unit, Work};
 use rustix::event::{EventfdFlags, eventfd};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +35,10 @@ struct State {
     closed: bool,
     /// Descriptors to make readable when a place has ended.
     watched: Vec<(u64, OwnedFd)>,
+    /// Eventfds of callers: signalled when the place has ended, one for a place.
+    signalled: BTreeMap<u64, OwnedFd>,
+    /// Signalled whenever a request has ended.
+    signalled_each: Option<OwnedFd>,
 }
 
 /// What is to be done, and who hears of it.
@@ -121,6 +125,25 @@ impl Queue {
         Ok(event)
     }
 
+    /// Signals an eventfd whenever a request ends, in place of the one before; `None` ends it.
+    pub fn signal_each(&self, event: Option<OwnedFd>) {
+        self.lock().signalled_each = event;
+    }
+
+    /// Signals an eventfd when the request of a place ends, at once when it has; in place of the
+    /// one before, `None` ends it.
+    pub fn signal_one(&self, place: u64, event: Option<OwnedFd>) {
+        let mut state = self.lock();
+        state.signalled.remove(&place);
+        match event {
+            Some(event) if self.completed() >= place => signal(&event),
+            Some(event) => {
+                state.signalled.insert(place, event);
+            }
+            None => {}
+        }
+    }
+
     /// Waits until every request that is here now has ended.
     pub fn drain(&self) {
         let mut state = self.lock();
@@ -196,6 +219,12 @@ impl Queue {
             }
             waits
         });
+        if let Some(event) = state.signalled.remove(&place) {
+            signal(&event);
+        }
+        if let Some(event) = &state.signalled_each {
+            signal(event);
+        }
         drop(state);
         self.ended.notify_all();
     }
@@ -221,6 +250,6 @@ impl Queue {
 
 /// Makes a descriptor readable.
 fn signal(event: &OwnedFd) {
-    // A counter of 64 bits that is set once has room.
+    // Fails or waits only when the counter of 64 bits is full.
     let _ = rustix::io::write(event, &1u64.to_ne_bytes());
 }

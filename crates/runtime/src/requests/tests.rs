@@ -49,6 +49,53 @@ fn requests_end_in_order_and_say_so() {
 }
 
 #[test]
+fn eventfds_of_callers_are_signalled() {
+    use rustix::event::{EventfdFlags, eventfd};
+    let new = || eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+    let copy = |event: &OwnedFd| Some(event.try_clone().unwrap());
+    let count = |event: &OwnedFd| {
+        let mut bytes = [0; 8];
+        rustix::io::read(event, &mut bytes).unwrap();
+        u64::from_ne_bytes(bytes)
+    };
+    let queues = RequestQueues::new(1, 9);
+    let (each, replaced, ended, one) = (new(), new(), new(), new());
+    let signal_each = |event| {
+        queues
+            .signal_each(0, Unit::TensorOperation, 0, event)
+            .unwrap()
+    };
+    let put = |work| {
+        queues
+            .put(0, Unit::TensorOperation, 0, work, None, None)
+            .unwrap()
+    };
+    signal_each(copy(&replaced));
+    signal_each(copy(&each));
+    let (sender, receiver) = mpsc::channel();
+    let first = put(waiting(receiver));
+    let second = put(Box::new(|| Ok(())));
+    queues.signal_one(first, copy(&replaced)).unwrap();
+    queues.signal_one(first, copy(&one)).unwrap();
+    queues.signal_one(second, copy(&ended)).unwrap();
+    queues.signal_one(second, None).unwrap();
+    assert!(!readable(&one, Duration::ZERO) && !readable(&each, Duration::ZERO));
+    sender.send(()).unwrap();
+    queues.drain(0, Unit::TensorOperation).unwrap();
+    assert_eq!((count(&each), count(&one)), (2, 1));
+    assert!(!readable(&replaced, Duration::ZERO) && !readable(&ended, Duration::ZERO));
+    // At once for one that has ended; none after the end of the registration.
+    queues.signal_one(first, copy(&one)).unwrap();
+    assert_eq!(count(&one), 1);
+    signal_each(None);
+    put(Box::new(|| Ok(())));
+    queues.drain(0, Unit::TensorOperation).unwrap();
+    assert!(!readable(&each, Duration::ZERO));
+    let unknown = Sequence(second.0 + 9);
+    assert!(queues.signal_one(unknown, copy(&one)).is_err());
+}
+
+#[test]
 fn a_full_queue_takes_no_more() {
     let queues = RequestQueues::new(1, 2);
     let (sender, receiver) = mpsc::channel();

@@ -1,0 +1,156 @@
+//! Which version of the asynchronous interface a caller was compiled for (facts, neuron.md, "Newer
+//! public interface").
+//!
+//! Versions 2 and 3.0 have functions of the same names with different arguments, so a call alone
+//! does not say which it is. A program of version 2 creates an error tracker before its first
+//! request; version 3.0 has none. The caller's arguments are therefore read only after the version
+//! is known: a sequence number of 8 bytes written where 3.0 passes a status of 4 would overwrite
+//! memory that was not given.
+
+use crate::arguments::invalid;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use tenon_base::Result;
+use tenon_runtime::Unit;
+
+/// A version of the asynchronous interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AsyncApi {
+    /// Error trackers; a unit for each direction of a copy.
+    Two = 2,
+    /// 3.0: a status for each request; one unit for all copies, on a core that the caller chooses.
+    Three = 3,
+}
+
+/// What `TENON_NRT_ASYNC_API` says; 0 when it is not set.
+static FORCED: AtomicU8 = AtomicU8::new(0);
+
+/// Whether this process has created an error tracker.
+static HAS_TRACKERS: AtomicBool = AtomicBool::new(false);
+
+/// Reads the environment, when the runtime starts.
+pub(crate) fn set_by_environment() -> Result<()> {
+    const NAME: &str = "TENON_NRT_ASYNC_API";
+    let text = std::env::var(NAME).unwrap_or_default();
+    let forced = match text.trim() {
+        "" => 0,
+        "2" => AsyncApi::Two as u8,
+        "3" => AsyncApi::Three as u8,
+        _ => {
+            return Err(invalid(format!(
+                "{NAME} is no version of the asynchronous interface"
+            ))
+            .expected("2 or 3")
+            .found(format_args!("'{text}'")));
+        }
+    };
+    FORCED.store(forced, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Notes that an error tracker was created.
+pub(crate) fn note_tracker() {
+    HAS_TRACKERS.store(true, Ordering::Relaxed);
+}
+
+impl AsyncApi {
+    /// The version of a call of a function that both have.
+    pub fn of_caller() -> Self {
+        match FORCED.load(Ordering::Relaxed) {
+            2 => Self::Two,
+            3 => Self::Three,
+            _ if HAS_TRACKERS.load(Ordering::Relaxed) => Self::Two,
+            _ => Self::Three,
+        }
+    }
+
+    /// The execution unit of a number.
+    pub fn unit(self, number: u32) -> Result<Unit> {
+        let units = match self {
+            Self::Two => &Unit::ALL[..],
+            Self::Three => &Unit::ALL[Unit::TensorOperation as usize..],
+        };
+        units.get(number as usize).copied().ok_or_else(|| {
+            invalid("there is no such execution unit")
+                .expected(format_args!("0 to {}", units.len() - 1))
+                .found(number)
+        })
+    }
+}
+
+/// An argument whose type depends on the version: a pointer, or a number in its low 32 bits (those
+/// above are not defined).
+pub(crate) type Word = *mut c_void;
+
+/// The number in an argument.
+fn number(word: Word) -> c_int {
+    word.addr() as c_int
+}
+
+/// How the caller learns that a request failed.
+#[derive(Clone, Copy)]
+pub(crate) enum Report {
+    /// The handle of an error tracker, or NULL.
+    Tracker(*const c_void),
+    /// A place for a status, or NULL.
+    Status(*mut i32),
+}
+
+/// Where a request goes, and where its number and its status are written.
+#[derive(Clone, Copy)]
+pub(crate) struct Destination {
+    /// The core, where the caller chooses it.
+    pub core: Option<c_int>,
+    pub queue: c_int,
+    pub report: Report,
+    pub sequence: *mut u64,
+}
+
+impl Destination {
+    /// That of a version 2 call.
+    pub fn two(queue: c_int, tracker: *const c_void, sequence: *mut u64) -> Self {
+        Self {
+            core: None,
+            queue,
+            report: Report::Tracker(tracker),
+            sequence,
+        }
+    }
+
+    /// That of a copy: the arguments behind `size`. Version 2 has three, the last is then not the
+    /// caller's and is not used.
+    pub fn of_copy([first, second, third, fourth]: [Word; 4]) -> Self {
+        match AsyncApi::of_caller() {
+            AsyncApi::Two => Self::two(number(first), second, third.cast()),
+            AsyncApi::Three => Self {
+                core: Some(number(first)),
+                queue: number(second),
+                report: Report::Status(third.cast()),
+                sequence: fourth.cast(),
+            },
+        }
+    }
+
+    /// That of an execution or a collective operation, which has the same count of arguments in
+    /// both versions.
+    pub fn of_work(queue: c_int, report: Word, sequence: *mut u64) -> Self {
+        let report = match AsyncApi::of_caller() {
+            AsyncApi::Two => Report::Tracker(report),
+            AsyncApi::Three => Report::Status(report.cast()),
+        };
+        Self {
+            core: None,
+            queue,
+            report,
+            sequence,
+        }
+    }
+
+    /// The unit of a copy that version 2 gives `unit`.
+    pub fn unit(&self, unit: Unit) -> Unit {
+        match self.report {
+            Report::Tracker(_) => unit,
+            Report::Status(_) => Unit::TensorOperation,
+        }
+    }
+}
