@@ -1,6 +1,33 @@
-//! Gives the library the name that clients look for (facts, neuron.md 1.6).
+//! Gives the library the name that clients look for (facts, neuron.md 1.6), and the commit that it is
+//! built of.
+
+use std::process::Command;
 
 fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libnrt.so.1");
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=TENON_GIT_HASH");
+    println!("cargo::rustc-env=TENON_GIT_HASH={}", commit());
+}
+
+/// The commit: that of the environment, as packagers without a repository give it, else of the
+/// repository; `unknown` where there is neither.
+fn commit() -> String {
+    let given = std::env::var("TENON_GIT_HASH").ok();
+    if let Some(given) = given.filter(|text| !text.is_empty()) {
+        return given;
+    }
+    // The first changes with the branch, the second with each commit.
+    for file in ["HEAD", "logs/HEAD"] {
+        if let Some(path) = git(&["rev-parse", "--path-format=absolute", "--git-path", file]) {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+    git(&["rev-parse", "HEAD"]).unwrap_or_else(|| "unknown".to_owned())
+}
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
 }

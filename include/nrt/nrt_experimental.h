@@ -60,8 +60,9 @@ typedef struct nrt_ucode_info {
 #endif
 
 /*
- * Lists a model's inputs and outputs; free the list below. Names are unique, at most 251 bytes and
- * fit for files: where the model's own are not, they are changed. Sets take both.
+ * Lists a model's inputs and outputs; free the list below, a second time is NRT_INVALID_HANDLE.
+ * Names are unique, at most 251 bytes and fit for files: where the model's own are not, they are
+ * changed. Sets take both.
  */
 NRT_STATUS nrt_get_model_tensor_info(nrt_model_t *model, nrt_tensor_info_array_t **tensor_info);
 NRT_STATUS nrt_free_model_tensor_info(nrt_tensor_info_array_t *tensor_info);

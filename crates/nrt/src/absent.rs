@@ -4,6 +4,7 @@ use crate::arguments::{check, give, invalid, slice, slice_mut, take};
 use crate::call::entry;
 use crate::layout::UcodeInfo;
 use crate::process;
+use crate::tensors::check_range;
 use std::ffi::{c_char, c_int, c_void};
 use tenon_base::{Error, ErrorKind};
 
@@ -75,6 +76,8 @@ entry! {
 
     fn nrt_memcpy_to_device(dest: *mut c_void, src: *const c_void, size: usize) {
         process::check()?;
+        check_range(dest, size, "dest")?;
+        check_range(src, size, "src")?;
         // SAFETY: the caller's memory on both sides; it may overlap.
         unsafe {
             let to = slice_mut::<u8>(dest.cast(), size, "dest")?.as_mut_ptr();

@@ -7,7 +7,7 @@ use crate::data_types::Numbering;
 use crate::handles::{Handle, Handles};
 use crate::layout::{CollectiveComm, TensorList};
 use crate::process::{self, process};
-use crate::tensors::tensor;
+use crate::tensors::{check_range, tensor};
 use crate::{cores, requests};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -70,6 +70,8 @@ entry! {
     ) {
         meet(vnc, g_device_id, g_device_count)?;
         let size = rank_input_size as usize;
+        check_range(input, size, "input")?;
+        check_range(output, size, "output")?;
         // SAFETY: the caller's buffers of that many bytes; they may be the same.
         unsafe {
             let from = slice::<u8>(input.cast(), size, "input")?.as_ptr();

@@ -4,14 +4,14 @@ use crate::arguments::{give, give_sized};
 use crate::call::entry;
 use crate::layout::MemoryStats;
 use crate::process::process;
-use tenon_base::{ErrorKind, Result};
+use tenon_base::Result;
 use tenon_runtime::{CoreSelection, total_cores};
 
 /// Cores that the process has, or would have.
 fn visible() -> Result<u32> {
     match process() {
         Ok(process) => Ok(process.cores.len() as u32),
-        Err(error) if error.kind() == ErrorKind::Closed => Err(error),
+        // Not started, or ended: what `nrt_init` would take.
         Err(_) => Ok(CoreSelection::from_environment()?.count(total_cores()?)),
     }
 }

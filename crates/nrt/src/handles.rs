@@ -106,6 +106,13 @@ impl<T: Clone> Handles<T> {
         taken.ok_or_else(|| self.wrong(handle.addr()))
     }
 
+    /// Every value that has a handle.
+    pub fn values(&self) -> Vec<T> {
+        let slots = self.read();
+        let values = slots.all.iter().filter_map(|slot| slot.value.clone());
+        values.collect()
+    }
+
     /// Takes all handles back.
     pub fn clear(&self) -> Vec<T> {
         let mut slots = self.write();

@@ -1,7 +1,7 @@
 //! A recording of the whole process, in a folder for each session.
 
 use crate::arguments::{check, give, invalid, path, text};
-use crate::call::entry;
+use crate::call::{attempt, entry, log};
 use crate::handles::{Handle, Handles};
 use crate::lists::{free_texts, give_texts};
 use crate::models::flag;
@@ -10,11 +10,13 @@ use crate::profile::{FOLDER, is_of_device, make_folder, write};
 use crate::sys_trace::{events, lock};
 use crate::trace::{self, Filter, Kind, Purpose};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tenon_base::Result;
+use tenon_runtime::Component;
 
 /// What sessions record.
 static CONFIGS: Handles<Arc<Mutex<Config>>> = Handles::new(0x69, "inspect configuration");
@@ -83,13 +85,7 @@ impl Config {
             config.filter.without_cores = others.collect();
         }
         if let Ok(list) = std::env::var("NEURON_RT_INSPECT_EVENT_FILTER_TYPE") {
-            let wanted: Result<Vec<Kind>> = list
-                .split(',')
-                .map(|name| Kind::named(name.trim()))
-                .collect();
-            let wanted = wanted?;
-            let others = Kind::ALL.into_iter().filter(|kind| !wanted.contains(kind));
-            config.filter.without_kinds = others.collect();
+            config.filter.without_kinds = kinds_left_out(&list);
         }
         Ok(config)
     }
@@ -98,6 +94,50 @@ impl Config {
         let all = ACTIVITIES.iter().zip(self.activities);
         all.filter(|(_, on)| *on).map(|(name, _)| *name).collect()
     }
+}
+
+/// The kinds of events that a list leaves out: words are kinds, `hardware` (what happens inside of
+/// executions) or `software` (all else), and `^` before a word leaves it out. A list of other
+/// runtimes has words that mean nothing here: they are named in the log and change nothing.
+fn kinds_left_out(list: &str) -> BTreeSet<Kind> {
+    let mut left_out = BTreeSet::new();
+    let mut is_first = true;
+    for word in list
+        .split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
+    {
+        let (name, wanted) = match word.strip_prefix('^') {
+            Some(name) => (name.trim(), false),
+            None => (word, true),
+        };
+        let meant = |kind: &Kind| match name {
+            "hardware" => kind.is_inside_execution(),
+            "software" => !kind.is_inside_execution(),
+            _ => kind.name() == name,
+        };
+        let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(meant).collect();
+        if kinds.is_empty() {
+            log().warning(Component::Nrt, "nrt_inspect", format_args!(
+                "NEURON_RT_INSPECT_EVENT_FILTER_TYPE: no event type is called '{name}': it is left \
+                 aside; expected {}, hardware or software",
+                Kind::ALL.map(Kind::name).join(", ")
+            ));
+            continue;
+        }
+        // A list that begins with what is wanted wants nothing else.
+        if is_first && wanted {
+            left_out = Kind::ALL.into_iter().collect();
+        }
+        is_first = false;
+        for kind in kinds {
+            match wanted {
+                true => left_out.remove(&kind),
+                false => left_out.insert(kind),
+            };
+        }
+    }
+    left_out
 }
 
 struct Session {
@@ -325,10 +365,9 @@ entry! {
     }
 
     fn nrt_inspect_config_free_activity_types(
-        activity_types: *mut *mut c_char, count: usize,
+        activity_types: *mut *mut c_char, _count: usize,
     ) -> () {
-        // SAFETY: a list of the two functions above, as the header asks.
-        unsafe { free_texts(activity_types, count) };
+        let _ = attempt("nrt_inspect_config_free_activity_types", || free_texts(activity_types));
     }
 
     fn nrt_inspect_config_set_activity(
@@ -347,5 +386,36 @@ entry! {
             }
             Ok(())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_has_kinds_groups_and_exceptions() {
+        let wanted = |list: &str| -> Vec<&str> {
+            let left_out = kinds_left_out(list);
+            let wanted = Kind::ALL
+                .into_iter()
+                .filter(|kind| !left_out.contains(kind));
+            wanted.map(Kind::name).collect()
+        };
+        let all = Kind::ALL.map(Kind::name);
+        let inside = ["function", "kernel", "dma", "cpu_node", "loop", "counter"];
+        assert_eq!(wanted("kernel, dma"), ["kernel", "dma"]);
+        assert_eq!(wanted("hardware"), inside);
+        assert_eq!(wanted("hardware,^loop,^counter"), inside[..4]);
+        assert_eq!(
+            wanted("software,kernel").len(),
+            all.len() - inside.len() + 1
+        );
+        assert_eq!(wanted("^hardware"), wanted("software"));
+        assert_eq!(wanted("^kernel").len(), all.len() - 1);
+        for meaningless in ["", ",", "nc_exec_running", "^"] {
+            assert_eq!(wanted(meaningless), all, "{meaningless}");
+        }
+        assert_eq!(wanted("nc_exec_running,kernel"), ["kernel"]);
     }
 }

@@ -30,6 +30,7 @@ mod debug_stream;
 mod events;
 mod execution;
 mod failed_inputs;
+mod given;
 mod handles;
 mod inspect;
 mod layout;

@@ -1,8 +1,12 @@
 //! Lists of texts that callers free.
 
 use crate::arguments::{check, give};
+use crate::given::Given;
 use std::ffi::c_char;
 use tenon_base::{Error, ErrorKind, Result};
+
+/// Lists that callers have.
+static LISTS: Given = Given::new("list");
 
 /// Gives a list of texts: an array and each text in memory of `malloc`.
 ///
@@ -26,32 +30,42 @@ pub(crate) unsafe fn give_texts(
         for (index, text) in texts.iter().enumerate() {
             let start = libc::malloc(text.len() + 1).cast::<u8>();
             if start.is_null() {
-                free_texts(array, index);
+                free(array, index);
                 return Err(exhausted());
             }
             start.copy_from_nonoverlapping(text.as_ptr(), text.len());
             start.add(text.len()).write(0);
             array.add(index).write(start.cast());
         }
+        LISTS.note(array, texts.len());
         give(list, "the list", array)?;
         give(count, "count", texts.len())
     }
 }
 
-/// Frees a list.
+/// Frees a list, whose length is known; NULL is harmless.
 ///
-/// # Safety
-/// It was given by [`give_texts`] with this length, or is null.
-pub(crate) unsafe fn free_texts(list: *mut *mut c_char, count: usize) {
+/// # Errors
+/// `InvalidHandle` for one that was not given, or was freed before.
+pub(crate) fn free_texts(list: *mut *mut c_char) -> Result<()> {
     if list.is_null() {
-        return;
+        return Ok(());
     }
+    let count = LISTS.take(list)?;
+    // SAFETY: given by `give_texts` with this many texts, and just taken back.
+    unsafe { free(list, count) };
+    Ok(())
+}
+
+/// # Safety
+/// An array of `malloc` with `count` texts of `malloc`, which nobody uses any more.
+unsafe fn free(array: *mut *mut c_char, count: usize) {
     // SAFETY: the caller vouches.
     unsafe {
         for index in 0..count {
-            libc::free((*list.add(index)).cast());
+            libc::free((*array.add(index)).cast());
         }
-        libc::free(list.cast());
+        libc::free(array.cast());
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::arguments::{check, fill_text, give, give_sized, invalid, path, slice};
 use crate::call::{entry, log};
 use crate::data_types::Numbering;
+use crate::given::Given;
 use crate::handles::{Handle, Handles};
 use crate::layout::{ModelInfo, NAME_BYTES, TensorInfo, TensorInfoArray};
 use crate::process::{self, process};
@@ -19,6 +20,9 @@ use tenon_tensor::BufferMut;
 
 /// Every model.
 pub(crate) static MODELS: Handles<Arc<CoreModel>> = Handles::new(0x4d, "model");
+
+/// Lists of inputs and outputs that callers have.
+static INFOS: Given = Given::new("list of tensors");
 
 /// The model of a handle.
 #[inline]
@@ -139,8 +143,8 @@ entry! {
 
     fn nrt_free_model_tensor_info(tensor_info: *mut TensorInfoArray) {
         if !tensor_info.is_null() {
-            check(tensor_info, "tensor_info")?;
-            // SAFETY: made by `tensor_infos` in one allocation, as the header asks.
+            INFOS.take(tensor_info)?;
+            // SAFETY: made by `tensor_infos` in one allocation, and just taken back.
             unsafe { libc::free(tensor_info.cast()) };
         }
         Ok(())
@@ -289,6 +293,7 @@ fn tensor_infos(model: &CoreModel, numbering: Numbering) -> Result<*mut TensorIn
                 shape = shape.add(1);
             }
         }
+        INFOS.note(start, 0);
         Ok(start.cast())
     }
 }

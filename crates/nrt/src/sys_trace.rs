@@ -2,6 +2,7 @@
 
 use crate::arguments::{check, give, invalid, text};
 use crate::call::{attempt, entry};
+use crate::given::Given;
 use crate::handles::{Handle, Handles};
 use crate::lists::{free_texts, give_texts};
 use crate::process;
@@ -15,6 +16,9 @@ static CONFIGS: Handles<Arc<Mutex<Filter>>> = Handles::new(0x72, "trace configur
 
 /// What will be fetched.
 static OPTIONS: Handles<Arc<Mutex<Fetch>>> = Handles::new(0x66, "fetch options");
+
+/// Texts of events that callers have.
+static BUFFERS: Given = Given::new("buffer");
 
 /// What is fetched: of all cores, or of one.
 #[derive(Debug, Clone, Copy)]
@@ -120,9 +124,8 @@ entry! {
         unsafe { give_texts(&names, event_types, count) }
     }
 
-    fn nrt_sys_trace_free_event_types(event_types: *mut *mut c_char, count: usize) -> () {
-        // SAFETY: a list of the two functions above, as the header asks.
-        unsafe { free_texts(event_types, count) };
+    fn nrt_sys_trace_free_event_types(event_types: *mut *mut c_char, _count: usize) -> () {
+        let _ = attempt("nrt_sys_trace_free_event_types", || free_texts(event_types));
     }
 
     fn nrt_sys_trace_start(options: *mut c_void) {
@@ -192,13 +195,20 @@ entry! {
             }
             start.copy_from_nonoverlapping(text.as_ptr(), text.len());
             start.add(text.len()).write(0);
+            BUFFERS.note(start, 0);
             give(buffer, "buffer", start.cast())?;
             give(written_size, "written_size", text.len())
         }
     }
 
     fn nrt_sys_trace_buffer_free(buffer: *mut c_char) -> () {
-        // SAFETY: made by `malloc` above, or NULL.
-        unsafe { libc::free(buffer.cast()) };
+        let _ = attempt("nrt_sys_trace_buffer_free", || {
+            if !buffer.is_null() {
+                BUFFERS.take(buffer)?;
+                // SAFETY: made by `malloc` above, and just taken back.
+                unsafe { libc::free(buffer.cast()) };
+            }
+            Ok(())
+        });
     }
 }

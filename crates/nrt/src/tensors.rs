@@ -41,6 +41,27 @@ pub(crate) fn told(
     )
 }
 
+/// Checks a caller's range of memory that starts in a tensor: it must end in it, too. Memory that
+/// is of no tensor is the caller's own business.
+pub(crate) fn check_range(start: *const c_void, size: usize, name: &str) -> Result<()> {
+    let start = start.addr();
+    let room = TENSORS.values().into_iter().filter_map(|tensor| {
+        let address = tensor.address()?.addr();
+        let offset = start.checked_sub(address)?;
+        Some((tensor.size().checked_sub(offset)?, tensor)).filter(|(room, _)| *room > 0)
+    });
+    // A tensor and its slices share memory: the largest counts.
+    match room.max_by_key(|(room, _)| *room) {
+        Some((room, tensor)) if size > room => Err(invalid(format!(
+            "{name} would go past the end of tensor '{}'",
+            tensor.name()
+        ))
+        .expected(format_args!("at most {room} bytes"))
+        .found(size)),
+        _ => Ok(()),
+    }
+}
+
 fn placement(number: u32) -> Result<Placement> {
     match number {
         0 => Ok(Placement::Device),

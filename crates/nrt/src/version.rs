@@ -20,7 +20,7 @@ entry! {
             patch: 0,
             maintenance: 0,
             detail: fill_text(concat!("tenon ", env!("CARGO_PKG_VERSION"))),
-            git_hash: fill_text(""),
+            git_hash: fill_text(env!("TENON_GIT_HASH")),
         };
         // SAFETY: the caller's struct, `size` bytes long.
         unsafe { give_sized(ver, "ver", &version, size, 4 * size_of::<u64>())? };

@@ -42,6 +42,15 @@ fn the_runtime_is_started_ended_and_not_carried_over_a_fork() {
             ("NEURON_RT_NUM_CORES", "1"),
         ],
     );
+    let hash = |hash: &str| hash.len() == 40 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let given = std::env::var("TENON_GIT_HASH").unwrap_or_default();
+    let there = common::repository().join(".git").exists();
+    let found = ran.out.trim();
+    let expected = if there { "the commit" } else { "unknown" };
+    assert!(
+        found == given || found == expected || there && hash(found),
+        "{found}"
+    );
     assert!(ran.err.contains("nrt_init was not called"), "{}", ran.err);
     assert!(
         ran.err.contains("the runtime was ended by nrt_close"),
@@ -436,6 +445,29 @@ fn the_environment_is_followed_or_refused() {
         ("NEURON_RT_INSPECT_EVENT_FILTER_NC", "x"),
     ];
     check(&package, &wrong_list, "2 13");
+    // Words of other runtimes are named, and nothing is refused.
+    let filter = "NEURON_RT_INSPECT_EVENT_FILTER_TYPE";
+    for words in [
+        "hardware",
+        "software",
+        "^kernel,^dma",
+        "hardware,^kernel",
+        "x",
+        ",",
+        "^",
+    ] {
+        let variables = [
+            ("NEURON_RT_INSPECT_ENABLE", "1"),
+            ("NEURON_RT_LOG_LEVEL", "WARNING"),
+            (filter, words),
+        ];
+        let log = check(&package, &variables, "0 0");
+        assert_eq!(
+            log.contains(filter),
+            ["x", "^"].contains(&words),
+            "{words}: {log}"
+        );
+    }
     let log = check(&package, &[("NEURON_RT_LOG_LEVEL", "LOUD")], "0 0");
     assert!(
         log.contains("NEURON_RT_LOG_LEVEL is 'LOUD'") && log.contains("WARN"),

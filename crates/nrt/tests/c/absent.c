@@ -28,6 +28,23 @@ int main(void) {
     OK(nrt_memcpy_to_device(text + 2, text, 4));
     CHECK(strcmp(text, "ununchged") == 0);
     IS(NRT_INVALID, nrt_memcpy_to_device(NULL, text, 4));
+    nrt_tensor_t *tensor, *slice;
+    char bytes[96] = "", back[8] = "";
+    OK(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, 64, "t", &tensor));
+    OK(nrt_tensor_allocate_slice(tensor, 0, 8, "s", &slice));
+    char *inside = nrt_tensor_get_va(tensor);
+    OK(nrt_memcpy_to_device(inside, bytes, 64));
+    OK(nrt_memcpy_to_device(inside + 60, "abcd", 4));
+    OK(nrt_tensor_read(tensor, back, 60, 4));
+    CHECK(memcmp(back, "abcd", 4) == 0);
+    IS(NRT_INVALID, nrt_memcpy_to_device(inside, bytes, 65));
+    IS(NRT_INVALID, nrt_memcpy_to_device(inside + 60, bytes, 5));
+    IS(NRT_INVALID, nrt_memcpy_to_device(inside + 60, bytes, SIZE_MAX));
+    IS(NRT_INVALID, nrt_memcpy_to_device(bytes, inside + 60, 5));
+    IS(NRT_INVALID, nrt_all_gather(0, 0, 1, 65, bytes, inside));
+    IS(NRT_INVALID, nrt_all_gather(0, 0, 1, 65, inside, bytes));
+    nrt_tensor_free(&slice);
+    nrt_tensor_free(&tensor);
 
     nrt_async_sendrecv_comm_t *comm = NULL;
     nrt_async_sendrecv_request_t *request = NULL;

@@ -47,6 +47,8 @@ int main(int argc, char **argv) {
     nrt_version_t version;
     OK(nrt_get_version(&version, sizeof version));
     CHECK(version.rt_major == NRT_MAJOR_VERSION && strncmp(version.rt_detail, "tenon ", 6) == 0);
+    CHECK(version.git_hash[0] != 0 && memchr(version.git_hash, 0, GIT_HASH_LEN) != NULL);
+    printf("%s\n", version.git_hash);
     IS(NRT_INVALID, nrt_get_version(NULL, sizeof version));
     IS(NRT_INVALID, nrt_get_version(&version, 8));
     nrt_instance_info_t info;
@@ -87,7 +89,15 @@ int main(int argc, char **argv) {
 
     nrt_close();
     every_call_is(NRT_CLOSED, model, inputs, output);
-    IS(NRT_CLOSED, nrt_get_visible_nc_count(&count));
+    /* Counts may be asked for at any time. */
+    count = 0;
+    OK(nrt_get_visible_nc_count(&count));
+    CHECK(count == 2);
+    count = 0;
+    OK(nrt_get_visible_vnc_count(&count));
+    CHECK(count == 2);
+    OK(nrt_get_total_vnc_count(&count));
+    CHECK(count == 4);
     nrt_close();
     OK(nrt_init(NRT_FRAMEWORK_TYPE_PYTORCH, "2.0", "1.0"));
     /* What was made before is gone. */

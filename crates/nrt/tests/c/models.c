@@ -20,6 +20,8 @@ static void describes(nrt_model_t *model) {
     CHECK(output->ndim == 2 && output->shape[0] == 1 && output->shape[1] == 10);
     CHECK(output->size == 40);
     OK(nrt_free_model_tensor_info(infos));
+    IS(NRT_INVALID_HANDLE, nrt_free_model_tensor_info(infos));
+    IS(NRT_INVALID_HANDLE, nrt_free_model_tensor_info((nrt_tensor_info_array_t *)&infos));
     OK(nrt_free_model_tensor_info(NULL));
     OK(nrt_get_model_nc_count(model, &count));
     OK(nrt_get_model_vnc_count(model, &count));

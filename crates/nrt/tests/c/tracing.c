@@ -52,6 +52,8 @@ static void system_trace(void) {
     OK(nrt_sys_trace_get_event_types(&types, &count));
     CHECK(count > 5);
     size_t all = count;
+    /* A second time, and a wrong count, are harmless. */
+    nrt_sys_trace_free_event_types(types, count + 1000);
     nrt_sys_trace_free_event_types(types, count);
     OK(nrt_sys_trace_config_allocate(&config));
     nrt_sys_trace_config_set_defaults(config);
@@ -89,6 +91,8 @@ static void system_trace(void) {
     text = fetch(NULL);
     CHECK(strcmp(text, "{\"events\":[]}") == 0);
     nrt_sys_trace_buffer_free(text);
+    nrt_sys_trace_buffer_free(text);
+    nrt_sys_trace_buffer_free(NULL);
     OK(nrt_sys_trace_stop());
     IS(NRT_INVALID, nrt_sys_trace_stop());
     nrt_sys_trace_config_set_capture_enabled_for_nc(config, 0, false);
@@ -169,6 +173,7 @@ static void inspection(void) {
     OK(nrt_inspect_config_set_defaults(config));
     OK(nrt_inspect_config_get_all_activity_types(&types, &count));
     CHECK(count == 5 && strcmp(types[0], "system_profile") == 0 && strcmp(types[4], "all") == 0);
+    nrt_inspect_config_free_activity_types(types, count);
     nrt_inspect_config_free_activity_types(types, count);
     OK(nrt_inspect_config_set_activity(config, "all", false));
     OK(nrt_inspect_config_get_enabled_activity_types(config, &types, &count));
