@@ -1,5 +1,6 @@
 //! Flags of the commands that open packages up, put them together and check them.
 
+use crate::plugin_flags::BackendFlags;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -83,7 +84,8 @@ pub struct Strip {
     pub limits: LimitFlags,
 }
 
-/// Check a package against every rule: all findings at once, each with its place.
+/// Check a package against every rule, and whether it can be loaded here: all findings at once, each
+/// with its place.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -114,6 +116,8 @@ pub struct Verify {
     pub json: bool,
     #[command(flatten)]
     pub limits: LimitFlags,
+    #[command(flatten)]
+    pub backends: BackendFlags,
 }
 
 /// Tell what differs between two packages.

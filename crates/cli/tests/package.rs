@@ -90,6 +90,64 @@ fn members_are_listed_and_printed() {
 }
 
 #[test]
+fn what_cannot_be_loaded_is_found() {
+    let folder = folder();
+    let here = folder.path();
+    package(here, "models/digits/digits.onnx");
+    done(here, &["unpack", "model.neff", "-o", "parts"]);
+    let program = here.join("parts/sg00/program.bef");
+    let bytes = std::fs::read(&program).unwrap();
+    let report = |file: &str| {
+        let answer = tenon(here, &["verify", file, "--json"]);
+        (answer.status, json(&answer.out))
+    };
+    let first = |report: &serde_json::Value| report["findings"][0]["rule"].clone();
+    // Packed anew, the digests are those of the damaged program.
+    for (length, rule) in [
+        (0, "tenon.load"),
+        (7, "tenon.load"),
+        (bytes.len() - 9, "tenon.load"),
+    ] {
+        std::fs::write(&program, &bytes[..length]).unwrap();
+        done(here, &["pack", "-i", "parts", "-o", "cut.neff"]);
+        let (status, report) = report("cut.neff");
+        assert_eq!(
+            (status, first(&report)),
+            (Some(1), rule.into()),
+            "{length}: {report:#}"
+        );
+        assert_eq!(report["findings"][0]["member"], "sg00/program.bef");
+        assert_ne!(
+            tenon(here, &["run", "cut.neff", "--random", "1"]).status,
+            Some(0)
+        );
+    }
+    std::fs::remove_file(&program).unwrap();
+    done(here, &["pack", "-i", "parts", "-o", "none.neff"]);
+    let (status, missing) = report("none.neff");
+    assert_eq!(status, Some(1), "{missing:#}");
+    assert_ne!(
+        tenon(here, &["run", "none.neff", "--random", "1"]).status,
+        Some(0)
+    );
+    // Without digests it runs, but nobody would see that a constant changed.
+    let mut whole = std::fs::read(here.join("model.neff")).unwrap();
+    let name = b"digests.json\0";
+    let at = whole.windows(name.len()).position(|window| window == name);
+    // The sum of the entry's header stays the same.
+    let at = at.unwrap();
+    whole[at..at + name.len()].copy_from_slice(b"digests.jsno\0");
+    std::fs::write(here.join("plain.neff"), &whole).unwrap();
+    let (status, plain) = report("plain.neff");
+    assert_eq!(
+        (status, first(&plain)),
+        (Some(0), "digest.none".into()),
+        "{plain:#}"
+    );
+    done(here, &["run", "plain.neff", "--random", "1", "--quiet"]);
+}
+
+#[test]
 fn a_changed_byte_is_found() {
     let folder = folder();
     let here = folder.path();

@@ -97,5 +97,5 @@ pub use tenon_member::{
     TENON_FORMAT, TenonMember, VariableInfo,
 };
 pub use tensor_map::{MappedTensor, TensorMap};
-pub use verify::{Architecture, VerifyOptions, verify, verify_file};
+pub use verify::{Architecture, VerifyOptions, not_opened, verify, verify_file};
 pub use writer::PackageWriter;

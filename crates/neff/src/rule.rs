@@ -108,6 +108,12 @@ rules! {
     ARCHIVE_ENTRY, "archive.entry", Error,
         "an archive holds whole regular files with names of their own inside the package",
         "facts 2.2";
+    ARCHIVE_FOLDER, "archive.folder", Error,
+        "no member has the name of a folder of another",
+        "facts 2.2";
+    DIGEST_NONE, "digest.none", Warning,
+        "a package of Tenon has digests.json; without it damage to constants stays unseen",
+        "docs/package.md";
     DIGEST_TABLE, "digest.table", Error,
         "digests.json can be read, and is whole",
         "docs/package.md";
@@ -368,6 +374,9 @@ rules! {
         "facts 2.6";
     TENON_CONTENTS, "tenon.contents", Error,
         "a package of Tenon keeps the rules of its own members",
+        "docs/package.md";
+    TENON_LOAD, "tenon.load", Error,
+        "a runtime loads a package of Tenon",
         "docs/package.md";
 }
 

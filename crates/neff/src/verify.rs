@@ -8,6 +8,8 @@ mod digests;
 mod engine;
 mod graph;
 
+pub use container::not_opened;
+
 use crate::finding::{Finding, Findings};
 use crate::structure::Subgraph;
 use crate::{KeyPath, Limits, NodeGraph, Package, Structure, locate};
@@ -128,6 +130,7 @@ pub fn verify(package: &Package, options: &VerifyOptions, control: &Control) -> 
         findings: Findings::with_limit(options.findings),
     };
     container::header(&mut check)?;
+    container::folders(&mut check);
     read.list
         .into_iter()
         .for_each(|finding| check.findings.add(finding));

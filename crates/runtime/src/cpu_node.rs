@@ -69,23 +69,36 @@ impl CpuNode {
                     "if you trust the package, set {ALLOWED}=1 or allow native nodes when loading"
                 )));
             }
+            let (c_name, attributes, [inputs, outputs]) =
+                arguments(name, function, [inputs, outputs])?;
             let library = libraries.library(&function.library)?;
             Ok(Self {
                 function: library.function(&function.symbol)?,
                 name: name.to_owned(),
                 operator: function.operator.clone(),
-                bytes: outputs.iter().map(|output| output.ty.bytes() as u64).sum(),
-                c_name: text(name)?,
-                attributes: function
-                    .attributes
+                bytes: outputs
                     .iter()
-                    .map(attribute)
-                    .collect::<Result<_>>()?,
-                inputs: inputs.iter().map(Form::of).collect::<Result<_>>()?,
-                outputs: outputs.iter().map(Form::of).collect::<Result<_>>()?,
+                    .map(|output| output.signature.ty.bytes() as u64)
+                    .sum(),
+                c_name,
+                attributes,
+                inputs,
+                outputs,
             })
         };
         open().map_err(|error: Error| error.at(Location::node(name)))
+    }
+
+    /// Checks all that [`CpuNode::open`] does, but opens no library: that would run its code.
+    pub fn check(
+        name: &str,
+        function: &CpuFunction,
+        inputs: &[Signature],
+        outputs: &[Signature],
+    ) -> Result<()> {
+        arguments(name, function, [inputs, outputs])
+            .and_then(|_| elf::check_whole(&function.library))
+            .map_err(|error| error.at(Location::node(name)))
     }
 
     /// Calls the function in this thread. Memory that is not aligned is copied to or from memory
@@ -222,6 +235,21 @@ impl Form {
             shape: &self.shape,
         }
     }
+}
+
+/// What C is given of a node: its name, attributes, inputs and outputs.
+fn arguments(
+    name: &str,
+    function: &CpuFunction,
+    ports: [&[Signature]; 2],
+) -> Result<(CString, Vec<AttributeForm>, [Vec<Form>; 2])> {
+    let forms = |signatures: &[Signature]| signatures.iter().map(Form::of).collect::<Result<_>>();
+    let attributes = function.attributes.iter().map(attribute);
+    Ok((
+        text(name)?,
+        attributes.collect::<Result<_>>()?,
+        [forms(ports[0])?, forms(ports[1])?],
+    ))
 }
 
 fn attribute((name, value): &(String, NodeAttribute)) -> Result<AttributeForm> {

@@ -8,7 +8,7 @@ use crate::residence::Residence;
 use crate::walker::Walker;
 use crate::{Model, Runtime, Signature, numbers};
 use std::sync::Arc;
-use tenon_base::{Control, Location, Result, pool};
+use tenon_base::{Control, Error, Location, Result, pool};
 use tenon_neff::{GraphPort, NodeGraph, Package, PlacementReport, TenonMember};
 use tenon_tensor::TensorType;
 
@@ -73,10 +73,34 @@ impl Model {
             Some(limit) => pool::with_thread_limit(limit, load),
             None => load(),
         };
-        loaded.map_err(|error| match package.path() {
-            Some(path) => error.at(Location::file(path)),
-            None => error,
-        })
+        loaded.map_err(|error| located(error, package))
+    }
+
+    /// Checks that a package can be loaded: what [`Model::load`] refuses is refused, the same way.
+    /// No memory is made for executions, no library of a CPU node is opened, and constants are not
+    /// compared with their digests.
+    ///
+    /// # Errors
+    /// As [`Model::load`].
+    pub fn check(runtime: &Runtime, package: &Package, control: &Control) -> Result<()> {
+        let check = || {
+            let graph = NodeGraph::read(package)?;
+            let (backends, _) = runtime.backends.for_model()?;
+            let options = LoadOptions {
+                control: control.clone(),
+                in_flight: 0,
+                ..LoadOptions::default()
+            };
+            Walker::check(graph, &runtime.with_backends(backends), &options)
+        };
+        check().map_err(|error| located(error, package))
+    }
+}
+
+fn located(error: Error, package: &Package) -> Error {
+    match package.path() {
+        Some(path) => error.at(Location::file(path)),
+        None => error,
     }
 }
 

@@ -87,19 +87,22 @@ impl Written<'_> {
     }
 }
 
+/// What each node reads, and what each makes.
+fn signatures(graph: &NodeGraph) -> Result<[Vec<Vec<Signature>>; 2]> {
+    let made = graph.nodes.iter();
+    let made = made.map(|node| node.work.outputs().map(|port| signature(&port)).collect());
+    let read = |node: &PackageNode| -> Result<Vec<Signature>> {
+        let ports = node.inputs.iter().filter_map(|&wire| graph.port(wire));
+        ports.map(|port| signature(&port)).collect()
+    };
+    let read = graph.nodes.iter().map(read);
+    Ok([read.collect::<Result<_>>()?, made.collect::<Result<_>>()?])
+}
+
 impl Walker {
     /// Loads every node; all problems of nodes together.
     pub fn load(graph: NodeGraph, runtime: &Runtime, options: &LoadOptions) -> Result<Self> {
-        let types: Vec<Vec<Signature>> = graph
-            .nodes
-            .iter()
-            .map(|node| node.work.outputs().map(|port| signature(&port)).collect())
-            .collect::<Result<_>>()?;
-        let read = |node: &PackageNode| -> Result<Vec<Signature>> {
-            let ports = node.inputs.iter().filter_map(|&wire| graph.port(wire));
-            ports.map(|port| signature(&port)).collect()
-        };
-        let read: Vec<Vec<Signature>> = graph.nodes.iter().map(read).collect::<Result<_>>()?;
+        let [read, types] = signatures(&graph)?;
         let Plan {
             inputs,
             outputs,
@@ -139,6 +142,22 @@ impl Walker {
             copied,
             spare: Mutex::default(),
         })
+    }
+
+    /// Checks all that [`Walker::load`] does, but opens no library of a CPU node.
+    pub fn check(graph: NodeGraph, runtime: &Runtime, options: &LoadOptions) -> Result<()> {
+        let [read, made] = signatures(&graph)?;
+        let nodes = graph.nodes.into_iter().zip(&read).zip(&made);
+        let problems = nodes.filter_map(|((node, read), made)| {
+            let checked = match node.work {
+                NodeWork::Core(contents) => {
+                    CoreNode::load(&node.name, *contents, runtime, options).map(drop)
+                }
+                NodeWork::Cpu(function) => CpuNode::check(&node.name, &function, read, made),
+            };
+            checked.err()
+        });
+        Error::from_all(problems).map_or(Ok(()), Err)
     }
 
     /// The nodes in the order they run.

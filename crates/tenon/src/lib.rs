@@ -38,6 +38,7 @@ pub mod plugins;
 mod profiling;
 mod source;
 mod tapping;
+mod verifying;
 
 pub use answer::{Class, LABELS, labels, numbers, topmost};
 pub use array_input::{fit, random_tensor, read_input, read_npz_inputs, read_npz_outputs};
@@ -64,6 +65,7 @@ pub use plugins::{BackendSetup, FoundBackends, backends_with, runtime_with};
 pub use profiling::{Ceiling, ProfileRow, profile_rows};
 pub use source::Source;
 pub use tapping::{Taps, file_name};
+pub use verifying::{verify, verify_file};
 
 pub use tenon_neff as neff;
 pub use tenon_netlist as netlist;

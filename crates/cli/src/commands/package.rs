@@ -1,5 +1,6 @@
 //! `tenon unpack`, `pack`, `strip`, `verify`, `diff`, `ls` and `cat`
 
+use super::load::{backends, runtime};
 use crate::output::{self, say};
 use crate::package_flags::{Cat, Diff, LimitFlags, Ls, Pack, Strip, Unpack, Verify};
 use crate::progress;
@@ -94,7 +95,8 @@ pub fn verify(flags: &Verify) -> Result<ExitCode> {
         limits: flags.limits.limits(),
         ..VerifyOptions::default()
     };
-    let findings = neff::verify_file(file, &options, &progress::control())?;
+    let runtime = runtime(backends(&flags.backends)?, &flags.backends);
+    let findings = tenon::verify_file(file, &runtime, &options, &progress::control())?;
     let (errors, warnings) = (
         findings.count(Severity::Error),
         findings.count(Severity::Warning),

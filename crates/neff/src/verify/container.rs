@@ -2,7 +2,8 @@
 
 use super::{Check, VerifyOptions};
 use crate::finding::{Finding, Findings};
-use crate::{FeatureBits, HashCheck, KeyPath, NodeGraph, rule};
+use crate::{FeatureBits, HashCheck, KeyPath, NodeGraph, Rule, rule};
+use std::collections::{BTreeSet, HashSet};
 use tenon_base::{Error, ErrorKind, Result};
 
 fn field(name: &str) -> KeyPath {
@@ -65,8 +66,27 @@ fn hash(check: &mut Check<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Members that are folders of others: such an archive cannot be unpacked.
+pub(super) fn folders(check: &mut Check<'_>) {
+    let names: HashSet<&str> = check.package.members().map(|(name, _)| name).collect();
+    let folders = |name: &'_ str| {
+        let ends = name.match_indices('/').map(|(end, _)| end);
+        ends.filter_map(|end| names.get(&name[..end]).copied())
+            .collect::<Vec<_>>()
+    };
+    let found: BTreeSet<&str> = names.iter().flat_map(|name| folders(name)).collect();
+    for name in found {
+        check
+            .findings
+            .add(Finding::new(&rule::ARCHIVE_FOLDER, "").member(name));
+    }
+}
+
 /// What keeps a file from being opened, as findings. Errors of the system stay errors.
-pub(super) fn not_opened(error: Error, options: &VerifyOptions) -> Result<Findings> {
+///
+/// # Errors
+/// That of opening, where it is the system's, or the work was stopped.
+pub fn not_opened(error: Error, options: &VerifyOptions) -> Result<Findings> {
     let stopped = matches!(
         error.kind(),
         ErrorKind::Io | ErrorKind::NotFound | ErrorKind::Cancelled | ErrorKind::DeadlineExceeded
@@ -100,15 +120,45 @@ pub(super) fn not_opened(error: Error, options: &VerifyOptions) -> Result<Findin
 
 /// The rules of Tenon's own members.
 pub(super) fn contents(read: Result<NodeGraph>, findings: &mut Findings) {
-    let Err(error) = read else { return };
+    if let Err(error) = read {
+        problems(&rule::TENON_CONTENTS, &error, findings);
+    }
+}
+
+/// The problems of an error as findings of a rule, at their places.
+fn problems(rule: &'static Rule, error: &Error, findings: &mut Findings) {
     for problem in error.all() {
         let place = problem.location();
-        let mut finding = Finding::new(&rule::TENON_CONTENTS, problem.without_place().to_string());
+        let mut finding = Finding::new(rule, problem.without_place().to_string());
         finding.member = place.member.clone();
         finding.offset = place.offset;
-        if let Some(name) = &place.field {
+        if let Some(name) = place.field.as_ref().or(place.node.as_ref()) {
             finding.path = field(name);
         }
         findings.add(finding);
     }
+}
+
+impl Findings {
+    /// Adds why a runtime refuses to load the package, or answers that it does: a check of what a
+    /// package holds cannot know kernels and backends. Work that was stopped, and what the system
+    /// refused, are errors.
+    pub fn add_load(&mut self, loaded: Result<()>) -> Result<()> {
+        match loaded {
+            Ok(()) => Ok(()),
+            Err(error) if is_of_system(&error) => Err(error),
+            Err(error) => {
+                problems(&rule::TENON_LOAD, &error, self);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Whether it says nothing about the package.
+fn is_of_system(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Io | ErrorKind::OutOfMemory | ErrorKind::Cancelled | ErrorKind::DeadlineExceeded
+    )
 }

@@ -10,7 +10,12 @@ pub(super) fn digests(check: &mut Check<'_>) -> Result<()> {
     let package = check.package;
     let digests = match Digests::read(package) {
         Ok(Some(digests)) => digests,
-        Ok(None) => return Ok(()),
+        Ok(None) => {
+            if package.header().is_tenon() {
+                check.findings.add(Finding::new(&rule::DIGEST_NONE, ""));
+            }
+            return Ok(());
+        }
         Err(error) if error.kind() == ErrorKind::InvalidPackage => {
             let detail = error.without_place().to_string();
             check

@@ -7,6 +7,7 @@ use crate::{DIGESTS_JSON, Header, PackageWriter, Rule, Severity};
 use sample::Sample;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use tenon_base::Location;
 use tenon_tensor::BufferMut;
 
 fn open(bytes: &[u8]) -> Package {
@@ -300,6 +301,12 @@ fn rules_of_the_container() {
     sample.members.insert("sg00/PE.bin".into(), vec![0; 65]);
     told(&sample, "engine.program");
     let mut sample = Sample::new();
+    sample.members.insert("sg00".into(), vec![0; 5]);
+    told(&sample, "archive.folder");
+    let mut sample = Sample::new();
+    sample.header = Header::tenon("sample", 1);
+    told(&sample, "digest.none");
+    let mut sample = Sample::new();
     sample
         .members
         .insert("sg00/a.npy".into(), b"\x93NUMPY\x01".to_vec());
@@ -486,6 +493,36 @@ fn any_changed_byte_is_told() {
         }
     }
     assert!(inside > 500, "{inside}");
+}
+
+#[test]
+fn what_a_runtime_refuses_is_a_finding() {
+    let mut found = Findings::with_limit(9);
+    found.add_load(Ok(())).unwrap();
+    assert!(found.is_good());
+    let stopped = Error::new(ErrorKind::Cancelled, "stopped");
+    assert_eq!(
+        found.add_load(Err(stopped)).unwrap_err().kind(),
+        ErrorKind::Cancelled
+    );
+    let problem = |text: &str, field: &str| {
+        let place = Location {
+            field: Some(field.into()),
+            ..Location::member("sg00/program.bef")
+        };
+        Error::new(ErrorKind::InvalidProgram, text).at(place)
+    };
+    let both = Error::from_all([problem("one", "a"), problem("two", "b")]).unwrap();
+    found.add_load(Err(both)).unwrap();
+    let told = found.list.iter().map(|finding| {
+        assert_eq!(finding.rule.id, "tenon.load");
+        (finding.member.as_deref(), finding.path.to_string())
+    });
+    let member = Some("sg00/program.bef");
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [(member, "a".into()), (member, "b".into())]
+    );
 }
 
 /// No rule without a test.
