@@ -18,7 +18,7 @@ func.func @types(%x: i32) -> !tfrt.chain {
 // -----
 
 func.func @if(%c: i1, %x: i32) -> i32 {
-  // expected-error @+1 {{'tfrt.return' op operand types don't match 'tfrt.if' result}}
+  // expected-error @+2 {{'tfrt.return' op operand types don't match 'tfrt.if' result}}
   %0 = tfrt.if %c, %x : (i32) -> (i32) {
     tfrt.return
   } else {

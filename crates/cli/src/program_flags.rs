@@ -1,13 +1,42 @@
 //! Flags of the commands for host programs. The original tools' flags keep their names, and may
 //! have one dash or two ([`crate::dashes`]).
 
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{Arg, ArgAction, ArgGroup, Args, ValueEnum};
 use std::path::PathBuf;
+
+/// The original's directions are modes, which take no value.
+const MODES: [&str; 2] = ["mlir_to_bef", "bef_to_mlir"];
+
+/// Boolean flags take `=true` and `=false` as well, as those of the original tools do.
+fn boolean(flag: Arg) -> Arg {
+    let is_mode = MODES.contains(&flag.get_id().as_str());
+    if is_mode || !matches!(flag.get_action(), ArgAction::SetTrue) {
+        return flag;
+    }
+    flag.action(ArgAction::Set)
+        .num_args(0..=1)
+        .require_equals(true)
+        .value_name("true|false")
+        .value_parser(boolean_value)
+        .default_value("false")
+        .default_missing_value("true")
+        .hide_default_value(true)
+}
+
+/// The values that the original tools know.
+fn boolean_value(text: &str) -> Result<bool, &'static str> {
+    match text {
+        "true" | "TRUE" | "True" | "1" => Ok(true),
+        "false" | "FALSE" | "False" | "0" => Ok(false),
+        _ => Err("expected true or false"),
+    }
+}
 
 /// Translate a host program: MLIR text to BEF bytes, or back.
 #[derive(Args)]
 #[command(
-    group(ArgGroup::new("direction").required(true).args(["mlir_to_bef", "bef_to_mlir"])),
+    group(ArgGroup::new("direction").required(true).args(MODES)),
+    mut_args(boolean),
     after_help = "\
 Examples:
   tenon translate -mlir-to-bef program.mlir -o program.bef
@@ -15,8 +44,8 @@ Examples:
   tenon translate -mlir-to-bef program.mlir | tenon exec
   tenon translate -mlir-to-bef -split-input-file -verify-diagnostics mistakes.mlir
 
-Flags may have one dash or two. Exit status: 0 translated, or failed as the text expected; 1 failed;
-2 wrong usage."
+Flags may have one dash or two; boolean flags take =true and =false. Exit status: 0 translated, or
+failed as the text expected; 1 failed; 2 wrong usage."
 )]
 pub struct Translate {
     /// The program; - is standard input.
@@ -33,26 +62,65 @@ pub struct Translate {
     pub output: PathBuf,
     /// Take each part of the text between lines `// -----` for an input of its own; their results
     /// follow each other.
-    #[arg(long = "split-input-file", conflicts_with = "bef_to_mlir")]
+    #[arg(long = "split-input-file")]
     pub split_input_file: bool,
     /// Compare what is wrong with the text's own comments `// expected-error {{words}}`.
-    #[arg(long = "verify-diagnostics", conflicts_with = "bef_to_mlir")]
+    #[arg(long = "verify-diagnostics")]
     pub verify_diagnostics: bool,
     /// Write no types and names of attributes and no types of registers. Such a file is smaller, and
     /// does not come back whole.
-    #[arg(long = "disable-optional-sections", conflicts_with = "bef_to_mlir")]
+    #[arg(long = "disable-optional-sections")]
     pub disable_optional_sections: bool,
     /// Print every operation in the generic form.
-    #[arg(long = "mlir-print-op-generic", conflicts_with = "mlir_to_bef")]
+    #[arg(long = "mlir-print-op-generic")]
     pub generic: bool,
     /// Print where every function and operation stands in its source.
-    #[arg(long = "mlir-print-debuginfo", conflicts_with = "mlir_to_bef")]
+    #[arg(long = "mlir-print-debuginfo")]
     pub locations: bool,
+}
+
+impl Translate {
+    /// Refuses flags that mean nothing in the direction that was chosen.
+    pub fn check(&self) -> tenon::Result<()> {
+        let optional = self.disable_optional_sections;
+        let (direction, others) = if self.bef_to_mlir {
+            let split = ("--split-input-file", self.split_input_file);
+            let compare = ("--verify-diagnostics", self.verify_diagnostics);
+            let shorten = ("--disable-optional-sections", optional);
+            ("--bef-to-mlir", vec![split, compare, shorten])
+        } else {
+            let generic = ("--mlir-print-op-generic", self.generic);
+            (
+                "--mlir-to-bef",
+                vec![generic, ("--mlir-print-debuginfo", self.locations)],
+            )
+        };
+        let set = others.into_iter().find(|(_, is_set)| *is_set);
+        set.map_or(Ok(()), |(flag, _)| Err(conflict(flag, direction)))
+    }
+}
+
+impl Exec {
+    /// Refuses drivers that exclude each other.
+    pub fn check(&self) -> tenon::Result<()> {
+        match self.lite && self.code_size {
+            true => Err(conflict("--code_size", "--lite")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The words of clap, whose own check sees that a flag is present and not that it is `=false`.
+fn conflict(one: &str, other: &str) -> tenon::Error {
+    let message = format!("the argument '{one}' cannot be used with '{other}'");
+    tenon::Error::new(tenon::ErrorKind::Usage, message)
 }
 
 /// Check a host program's MLIR text, rewrite and print it.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(
+    mut_args(boolean),
+    after_help = "\
 Examples:
   tenon opt program.mlir
   tenon opt -inline -canonicalize program.mlir -o simpler.mlir
@@ -60,8 +128,9 @@ Examples:
   tenon opt -split-input-file -verify-diagnostics mistakes.mlir
 
 Calls are inlined first, then the program is simplified, then streams are told, whatever the order
-of the flags. Flags may have one dash or two. Exit status: 0 right, or wrong as the text expected;
-1 wrong; 2 wrong usage.")]
+of the flags. Flags may have one dash or two; boolean flags take =true and =false. Exit status: 0
+right, or wrong as the text expected; 1 wrong; 2 wrong usage."
+)]
 pub struct Opt {
     /// The text; - is standard input.
     #[arg(value_name = "FILE", default_value = "-")]
@@ -97,7 +166,9 @@ pub struct Opt {
 
 /// Run the functions of a host program, BEF bytes or MLIR text, and print their results.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(
+    mut_args(boolean),
+    after_help = "\
 Examples:
   tenon exec program.mlir
   tenon translate -mlir-to-bef program.mlir | tenon exec
@@ -106,10 +177,12 @@ Examples:
   tenon exec --shared_libs libmine.so program.mlir
 
 Functions that take arguments are named and not run. An error of a kernel must be expected by a
-comment `// expected-error {{words}}` at its line. Flags may have one dash or two.
+comment `// expected-error {{words}}` at its line. Flags may have one dash or two; boolean flags
+take =true and =false.
 
 Exit status: 0 every error was expected and came, 1 not so, or memory leaked, or the program cannot
-be read; 2 wrong usage.")]
+be read; 2 wrong usage."
+)]
 pub struct Exec {
     /// The program; - is standard input.
     #[arg(value_name = "FILE", default_value = "-")]
@@ -148,7 +221,7 @@ pub struct Exec {
     pub lite: bool,
     /// Behave as the original's smallest driver: know integers and control flow alone, announce
     /// nothing, expect nothing, share nothing between kernels.
-    #[arg(long = "code_size", conflicts_with = "lite")]
+    #[arg(long = "code_size")]
     pub code_size: bool,
 }
 

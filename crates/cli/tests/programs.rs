@@ -161,6 +161,97 @@ fn flags_have_one_dash_or_two() {
     }
 }
 
+/// The original's boolean flags take a value behind `=`.
+#[test]
+fn boolean_flags_take_true_and_false() {
+    let folder = folder();
+    let folder = folder.path();
+    let translated = |flags: &[&str]| {
+        let mut arguments = vec!["translate", "-mlir-to-bef", PROGRAM, "-o", "out.bef"];
+        arguments.extend(flags);
+        assert_eq!(done(folder, &arguments), "");
+        fs::read(folder.join("out.bef")).unwrap()
+    };
+    let whole = translated(&[]);
+    let short = translated(&["-disable-optional-sections"]);
+    assert!(short.len() < whole.len());
+    for on in ["true", "TRUE", "True", "1"] {
+        assert_eq!(
+            translated(&[&format!("--disable-optional-sections={on}")]),
+            short
+        );
+    }
+    for off in ["false", "FALSE", "False", "0"] {
+        assert_eq!(
+            translated(&[&format!("-disable-optional-sections={off}")]),
+            whole
+        );
+    }
+    // A flag that is off conflicts with nothing; one that is on is not followed by its value.
+    for arguments in [
+        &[
+            "translate",
+            "-bef-to-mlir",
+            "out.bef",
+            "-split-input-file=false",
+            "-verify-diagnostics=0",
+            "-mlir-print-op-generic=1",
+            "-mlir-print-debuginfo=true",
+        ][..],
+        &[
+            "opt",
+            "-inline=true",
+            "-canonicalize=true",
+            "-allow-unregistered-dialect=true",
+            "-split-input-file=false",
+            "-verify-diagnostics=false",
+            "-tfrt-print-stream=false",
+            "-mlir-print-op-generic=false",
+            "-mlir-print-debuginfo=false",
+            PROGRAM,
+        ],
+        &[
+            "exec",
+            "--lite=true",
+            "--code_size=false",
+            "--print_error_code=true",
+            "--enable_tracing=false",
+            "empty.mlir",
+        ],
+    ] {
+        fs::write(folder.join("empty.mlir"), "func.func @f() { tfrt.return }").unwrap();
+        let answer = tenon(folder, arguments);
+        assert_eq!(answer.status, Some(0), "{arguments:?}: {}", answer.err);
+    }
+    for arguments in [
+        &["translate", "-mlir-to-bef=true", PROGRAM][..],
+        &[
+            "translate",
+            "-mlir-to-bef",
+            "-split-input-file=yes",
+            PROGRAM,
+        ],
+        &[
+            "translate",
+            "-bef-to-mlir",
+            "-split-input-file=true",
+            "out.bef",
+        ],
+        &[
+            "translate",
+            "-mlir-to-bef",
+            "-mlir-print-op-generic",
+            PROGRAM,
+        ],
+        &["opt", "-inline=true", "-inline=false", PROGRAM],
+        &["exec", "--lite=true", "--code_size=true", PROGRAM],
+    ] {
+        let answer = tenon(folder, arguments);
+        assert_eq!(answer.status, Some(2), "{arguments:?}: {}", answer.err);
+        assert!(answer.err.contains("error: "), "{}", answer.err);
+    }
+}
+
 #[test]
 fn a_trace_is_a_file_of_scopes() {
     let folder = folder();

@@ -5,13 +5,21 @@ use super::forms::{CHAIN, Form, Types, form};
 use crate::streams::COST_ATTRIBUTE;
 use crate::{Attribute, DType, Function, Kernel, Name, RegisterId};
 
+/// What is wrong with an operation.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    pub(crate) message: String,
+    /// The region whose `tfrt.return` is wrong; `None` for the operation itself.
+    pub(crate) region: Option<usize>,
+}
+
 /// What is wrong with a kernel of `function` as an operation, if anything. Its regions are among
 /// `functions`.
 pub(crate) fn kernel_problems(
     functions: &[Function],
     function: &Function,
     kernel: &Kernel,
-) -> Vec<String> {
+) -> Vec<Problem> {
     let mut check = Check {
         functions,
         function,
@@ -33,13 +41,14 @@ struct Check<'a> {
     functions: &'a [Function],
     function: &'a Function,
     kernel: &'a Kernel,
-    problems: Vec<String>,
+    problems: Vec<Problem>,
 }
 
 impl<'a> Check<'a> {
     fn report(&mut self, message: impl AsRef<str>) {
         let message = format!("'{}' op {}", self.kernel.name, message.as_ref());
-        self.problems.push(message);
+        let region = None;
+        self.problems.push(Problem { message, region });
     }
 
     fn form(&mut self, form: Form) {
@@ -209,10 +218,13 @@ impl<'a> Check<'a> {
         {
             self.report("operand types don't match the arguments of its region");
         }
-        if returning && regions.iter().any(|region| region.result_types != made) {
-            let name = &kernel.name;
-            let message = format!("'tfrt.return' op operand types don't match '{name}' result");
-            self.problems.push(message);
+        for (index, region) in regions.iter().enumerate() {
+            if returning && region.result_types != made {
+                let name = &kernel.name;
+                let message = format!("'tfrt.return' op operand types don't match '{name}' result");
+                let region = Some(index);
+                self.problems.push(Problem { message, region });
+            }
         }
     }
 

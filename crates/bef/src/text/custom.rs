@@ -3,7 +3,7 @@
 use super::attributes::{dictionary, literal, value};
 use super::cursor::Cursor;
 use super::forms::{CHAIN, Form, Types, form};
-use super::operations::Operation;
+use super::operations::{Operation, Region};
 use super::parser::Parser;
 use super::types::Type;
 use super::values::ValueUse;
@@ -265,9 +265,13 @@ impl<'a> Parser<'a> {
             self.named_region(&uses, types)?
         } else if operation.result_types.is_empty() && !has_results {
             // An absent else returns nothing.
-            Function {
+            let function = Function {
                 kind: FunctionKind::Async,
                 ..Function::native("", self.names_of(types), Vec::new())
+            };
+            Region {
+                function,
+                return_place: None,
             }
         } else {
             let message = "'tfrt.if' op with results needs an else";
@@ -365,11 +369,11 @@ impl<'a> Parser<'a> {
     }
 
     /// `{ .. }` whose arguments have the names of operands.
-    fn named_region(&mut self, uses: &[ValueUse<'a>], types: Vec<Type<'a>>) -> Result<Function> {
+    fn named_region(&mut self, uses: &[ValueUse<'a>], types: Vec<Type<'a>>) -> Result<Region<'a>> {
         self.cursor.expect("{")?;
         let current = self.current;
-        let (region, _) = self.region_body(uses.to_vec(), types)?;
+        let region = self.region_body(uses.to_vec(), types)?;
         self.current = current;
-        Ok(region)
+        Ok(region.into())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::attributes::{Entry, Value, dictionary};
 use super::blocks::Returned;
-use super::check::kernel_problems;
+use super::check::{Problem, kernel_problems};
 use super::cursor::Cursor;
 use super::forms::is_known_dialect;
 use super::parser::{Current, Parser, Purpose, sort_entries};
@@ -20,8 +20,25 @@ pub(crate) struct Operation<'a> {
     pub(crate) attributes: Dictionary,
     /// By name, elements of lists under the name of the list.
     pub(crate) functions: Vec<(Name, FunctionId)>,
-    pub(crate) regions: Vec<Function>,
+    pub(crate) regions: Vec<Region<'a>>,
     pub(crate) result_types: Vec<Type<'a>>,
+}
+
+/// A region that has been read.
+#[derive(Debug)]
+pub(crate) struct Region<'a> {
+    pub(crate) function: Function,
+    /// Where its `tfrt.return` stands; `None` when that could not be read.
+    pub(crate) return_place: Option<Cursor<'a>>,
+}
+
+impl<'a> From<(Function, Returned<'a>)> for Region<'a> {
+    fn from((function, returned): (Function, Returned<'a>)) -> Self {
+        Region {
+            function,
+            return_place: returned.registers.is_some().then_some(returned.place),
+        }
+    }
 }
 
 impl<'a> Operation<'a> {
@@ -150,9 +167,9 @@ impl<'a> Parser<'a> {
         let mut operation = Operation::default();
         if self.cursor.eat("(") {
             let current = self.current;
-            operation.regions.push(self.labelled_region()?.0);
+            operation.regions.push(self.labelled_region()?.into());
             while self.cursor.eat(",") {
-                operation.regions.push(self.labelled_region()?.0);
+                operation.regions.push(self.labelled_region()?.into());
             }
             self.cursor.expect(")")?;
             self.current = current;
@@ -303,9 +320,11 @@ impl<'a> Parser<'a> {
             .functions
             .sort_by(|(one, _), (two, _)| base(one).cmp(base(two)));
         let mut functions = operation.functions;
+        let mut return_places = Vec::with_capacity(operation.regions.len());
         for mut region in operation.regions {
-            region.location = location.clone();
-            functions.push((Name::default(), self.module.add(region)));
+            region.function.location = location.clone();
+            functions.push((Name::default(), self.module.add(region.function)));
+            return_places.push(region.return_place);
         }
         let result_types = self.names_of(operation.result_types);
         let name = self.name(&name);
@@ -325,8 +344,13 @@ impl<'a> Parser<'a> {
         };
         let problems = kernel_problems(&self.module.functions, &scope.function, &kernel);
         scope.function.kernels.push(kernel);
-        for problem in problems {
-            self.report(start.error(problem));
+        for Problem { message, region } in problems {
+            // What a return that could not be read returns is unknown.
+            let region = region.and_then(|region| return_places.get(region).copied());
+            let place = region.unwrap_or(Some(start));
+            if let Some(place) = place {
+                self.report(place.error(message));
+            }
         }
         let mut next = first;
         for group in groups {

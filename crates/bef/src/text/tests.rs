@@ -231,7 +231,19 @@ fn each_problem_has_its_sentence() {
         inside(
             "%c = tfrt.constant.i1 true\n  %r = tfrt.if %c, %a : (i32) -> i32 {\n  tfrt.return\n  } else {\n  tfrt.return %a : i32\n  }\n  tfrt.return"
         ),
-        "f.mlir:3:3: 'tfrt.return' op operand types don't match 'tfrt.if' result"
+        "f.mlir:4:3: 'tfrt.return' op operand types don't match 'tfrt.if' result"
+    );
+    // Each return that does not match, in the generic form too; nothing of one with a problem of
+    // its own.
+    assert_eq!(
+        errors(
+            "func.func @f(%a: i32) {\n  %r = \"tfrt_test.do.async\"(%a) ({\n  ^bb0(%a: i32):\n    tfrt.return\n  }) : (i32) -> i32\n  %s = tfrt.repeat.i32 %a, %a : i32 {\n    %b = tfrt.new.chain\n    tfrt.return %b : !tfrt.chain\n  }\n  %t = tfrt.repeat.i32 %a, %a : i32 {\n    tfrt.return %c : i32\n  }\n  tfrt.return\n}"
+        ),
+        [
+            "f.mlir:4:5: 'tfrt.return' op operand types don't match 'tfrt_test.do.async' result",
+            "f.mlir:8:5: 'tfrt.return' op operand types don't match 'tfrt.repeat.i32' result",
+            "f.mlir:11:17: use of undeclared SSA value name '%c'"
+        ]
     );
     assert_eq!(
         inside("tfrt.return %a : i32"),

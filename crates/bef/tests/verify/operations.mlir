@@ -16,17 +16,17 @@ func.func @types() -> !tfrt.chain {
 // -----
 
 func.func @regions(%c: i1, %a: i32) {
-  // expected-error @+1 {{'tfrt.return' op operand types don't match 'tfrt.if' result}}
+  // expected-error @+2 {{'tfrt.return' op operand types don't match 'tfrt.if' result}}
   %0 = tfrt.if %c, %a : (i32) -> (i32) {
     tfrt.return
   } else {
     tfrt.return %a : i32
   }
-  // expected-error @+1 {{'tfrt.return' op operand types don't match 'tfrt.repeat.i32' result}}
+  // expected-error @+2 {{'tfrt.return' op operand types don't match 'tfrt.repeat.i32' result}}
   %1 = tfrt.repeat.i32 %a, %c : i1 {
     tfrt.return %c, %c : i1, i1
   }
-  // expected-error @+1 {{'tfrt.return' op operand types don't match 'tfrt_test.do.async' result}}
+  // expected-error @+2 {{'tfrt.return' op operand types don't match 'tfrt_test.do.async' result}}
   %2 = tfrt_test.do.async %a : (i32) -> (i32) {
     tfrt.return
   }

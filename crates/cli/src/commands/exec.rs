@@ -10,6 +10,7 @@ use tenon::host_program::{
 use tenon::{Location, Result};
 
 pub fn run(flags: &Exec) -> Result<ExitCode> {
+    flags.check()?;
     let options = ExecOptions {
         functions: flags.functions.clone(),
         init_function: flags.init_function.clone(),

@@ -7,6 +7,7 @@ use tenon::host_program::{Direction, PrintOptions, ProgramInput, TranslateOption
 use tenon::{Result, write_output};
 
 pub fn run(flags: &Translate) -> Result<ExitCode> {
+    flags.check()?;
     let input = ProgramInput::open(&flags.input)?;
     let direction = if flags.bef_to_mlir {
         Direction::BefToMlir
