@@ -33,7 +33,8 @@ Examples:
   tenon netlist check --rules                       what is checked, and where it comes from
 
 Devices: grayskull, wormhole, wormhole_b0 (also _harvested, _n300, _4x6, _1x1), blackhole (also _80,
-_8x10, _10x14), or a file that describes one. Exit status: 0 no errors, 1 errors, 2 wrong usage.")]
+_8x10, _10x14), or a file that describes one. ARCH_NAME names the architecture where --arch and --strict
+do not and a netlist has several. Exit status: 0 no errors, 1 errors, 2 wrong usage.")]
 pub struct NetlistCheck {
     /// The netlists.
     #[arg(value_name = "FILE", required_unless_present = "rules")]
@@ -74,7 +75,10 @@ Examples:
 Arrays are [n, t, rows, columns] of f32, in elements, one a queue. Entries of a host queue are pushed in
 order whenever it has room, from the start again when they are used up; slots of rams are set before. What
 is not given follows the netlist's stimulus-config, else it is uniform from .001 to 1. Outputs are every
-entry pushed to a queue that no op reads, and the last contents of rams that ops fill.")]
+entry pushed to a queue that no op reads, and the last contents of rams that ops fill.
+
+Exit status: 0 ran, 1 failed, or a number of the netlist's performance-check that is measured here is not
+met; 2 wrong usage. ARCH_NAME names the architecture where --arch does not and the netlist has several.")]
 pub struct NetlistRun {
     /// The netlist.
     pub file: PathBuf,
@@ -90,7 +94,7 @@ pub struct NetlistRun {
     /// Where to write the outputs.
     #[arg(long, value_name = "FILE.npz")]
     pub outputs: Option<PathBuf>,
-    /// Where numbers are rounded: as the original's golden model does, or to every declared format.
+    /// Where numbers are rounded.
     #[arg(long, value_enum, default_value_t = NetlistMode::Golden)]
     pub mode: NetlistMode,
     /// What made data follow from.
@@ -198,9 +202,10 @@ pub struct NetlistCompile {
 /// Where numbers are rounded.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum NetlistMode {
-    /// f32, but where the original's golden model rounds.
+    /// As the original's golden model does: f32, which acc_df and math_fidelity have no effect on.
     Golden,
-    /// Every tensor to the format that is declared for it.
+    /// Every tensor to its declared format, what is computed to acc_df first; math_fidelity has no
+    /// effect.
     Formats,
 }
 

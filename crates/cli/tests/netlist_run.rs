@@ -120,6 +120,88 @@ fn what_performance_check_expects_is_held_against_this_machine() {
 }
 
 #[test]
+fn a_performance_check_that_fails_exits_1_and_writes_the_outputs() {
+    let folder = folder();
+    let text = SQUARES.to_owned()
+        + "performance-check:
+  squares-0:
+    graph-name: squares
+    tensors-per-second: {expected: 1000000000000, rtol: 0.1}
+    cycles-per-tensor: {expected: 24, rtol: 0.1}
+  host: {backend-samples-per-second: {expected: 1, rtol: 1000000000}}
+";
+    std::fs::write(folder.path().join("squares.yaml"), text).unwrap();
+    for form in [&[][..], &["--json"], &["--quiet"]] {
+        let run = ["netlist", "run", "squares.yaml", "--outputs", "out.npz"];
+        let answer = tenon(folder.path(), &[&run[..], form].concat());
+        assert_eq!(answer.status, Some(1), "{form:?}: {}", answer.out);
+        assert_eq!(
+            answer.err,
+            "error: squares.yaml: performance-check: 1 of 2 metrics not met: \
+             squares-0.tensors-per-second\n"
+        );
+        assert!(!answer.out.is_empty());
+        std::fs::remove_file(folder.path().join("out.npz")).unwrap();
+    }
+}
+
+#[test]
+fn formats_say_that_math_fidelity_has_no_effect() {
+    let folder = written();
+    let run = ["netlist", "run", "squares.yaml", "--mode"];
+    let answer = tenon(folder.path(), &[&run[..], &["formats"]].concat());
+    assert_eq!(answer.status, Some(0));
+    assert_eq!(
+        answer.err,
+        "warning: math_fidelity has no effect: 1 op of less than HiFi4 multiply with all bits of \
+         their operands\n"
+    );
+    assert_eq!(
+        tenon(folder.path(), &[&run[..], &["golden"]].concat()).err,
+        ""
+    );
+}
+
+/// ARCH_NAME chooses among the architectures of a netlist; `--arch` comes first.
+#[test]
+fn the_environment_names_the_architecture() {
+    let folder = folder();
+    // Sixteen tiles: too many for any but wormhole a0.
+    let text = SQUARES
+        .replace("[grayskull, wormhole_b0]", "[grayskull, wormhole]")
+        .replace(
+            "mblock: [1, 1], ublock: [1, 1]",
+            "mblock: [1, 1], ublock: [4, 4]",
+        );
+    std::fs::write(folder.path().join("squares.yaml"), text).unwrap();
+    let run = |command: &str, name: &str, flags: &[&str]| {
+        std::process::Command::new(env!("CARGO_BIN_EXE_tenon"))
+            .args(["netlist", command, "squares.yaml"])
+            .args(flags)
+            .env("ARCH_NAME", name)
+            .current_dir(folder.path())
+            .output()
+            .unwrap()
+    };
+    for command in ["check", "run", "test"] {
+        let status = |name, flags: &[&str]| run(command, name, flags).status.code();
+        assert_eq!(status("", &[]), Some(0), "{command}");
+        assert_eq!(status("WORMHOLE", &[]), Some(0), "{command}");
+        assert_eq!(status("grayskull", &[]), Some(1), "{command}");
+        assert_eq!(status("blackhole", &[]), Some(1), "{command}");
+        assert_eq!(
+            status("grayskull", &["--arch", "wormhole"]),
+            Some(0),
+            "{command}"
+        );
+        assert_ne!(status("tiger", &[]), Some(0), "{command}");
+    }
+    let answer = run("check", "tiger", &[]);
+    let err = String::from_utf8(answer.stderr).unwrap();
+    assert!(err.contains("ARCH_NAME names no architecture"), "{err}");
+}
+
+#[test]
 fn a_netlist_becomes_a_package() {
     let folder = written();
     let compile = [

@@ -95,8 +95,8 @@ attributes! {
     ReluEn "relu_en" Bool;
     /// Its threshold.
     ReluThreshold "relu_threshold" Number;
-    /// Which side is cut.
-    ReluMode "relu_mode" Word(&["min", "max", "Min", "Max"]);
+    /// Which side is cut; none is min where there is a relu.
+    ReluMode "relu_mode" Word(&["min", "max", "none", "Min", "Max", "None"]);
     /// Stochastic rounding, its old name; no effect on numbers here.
     SrndFpuEn "srnd_fpu_en" Bool;
     /// Stochastic rounding; no effect on numbers here.

@@ -2,6 +2,7 @@
 
 use crate::words::{Arch, Word};
 use crate::yaml::{Node, NodeKind, parse};
+use crate::yaml_scalar::parse_integer;
 use crate::{Finding, Rule, Source};
 
 /// A device, as far as a netlist depends on it.
@@ -65,8 +66,10 @@ impl Device {
         .collect()
     }
 
-    /// The built-in device of a name.
+    /// The built-in device of a name; an architecture stands for its usual device.
     pub fn find(name: &str) -> Option<Device> {
+        let arch = Arch::from_word(name);
+        let name = arch.map_or(name, |arch| arch.name());
         Self::built_in()
             .into_iter()
             .find(|device| device.name.eq_ignore_ascii_case(name))
@@ -101,7 +104,10 @@ impl Device {
         if rows.is_empty() {
             return Err(missing("functional_workers", "a list of cores, 'x-y'"));
         }
-        let integer = |key: &str| field(&root, key).and_then(Node::text)?.parse::<u64>().ok();
+        let integer = |key: &str| {
+            let value = parse_integer(field(&root, key).and_then(Node::text)?)?;
+            u64::try_from(value).ok()
+        };
         let channels = field(&root, "dram").and_then(list).unwrap_or_default();
         let size = "a number of bytes";
         Ok(Device {
@@ -167,6 +173,7 @@ mod tests {
             ["blackhole_80", "blackhole_10x14", "wormhole_b0"].map(ethernet),
             [16, 14, 16]
         );
+        assert_eq!(Device::find("wormhole_b"), Device::find("wormhole_b0"));
         assert_eq!(Device::find("none"), None);
     }
 }

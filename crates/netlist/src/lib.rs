@@ -42,6 +42,7 @@ pub mod testing;
 mod usage;
 mod words;
 mod yaml;
+mod yaml_scalar;
 mod yaml_text;
 
 pub use attributes::{AttributeKey, AttributeType, AttributeValue, Attributes};

@@ -36,7 +36,7 @@ pub struct Blocking {
     pub mblock: Spanned<[u32; 2]>,
     /// Rows and columns of tiles in a ublock.
     pub ublock: Spanned<[u32; 2]>,
-    /// The order of ublocks.
+    /// The order of ublocks; by rows unless said.
     pub ublock_order: Option<Spanned<UblockOrder>>,
     /// Rows and columns of elements in a tile; 32 by 32 unless said.
     pub tile_dim: Option<Spanned<[u32; 2]>>,
@@ -64,6 +64,12 @@ impl Blocking {
     /// Rows and columns of elements in a tile.
     pub fn tile(&self) -> [u32; 2] {
         self.tile_dim.map_or([32, 32], |tile| tile.value)
+    }
+
+    /// The order of ublocks.
+    pub fn order(&self) -> UblockOrder {
+        self.ublock_order
+            .map_or(UblockOrder::Row, |order| order.value)
     }
 
     /// Tiles in one core's slice.
@@ -160,7 +166,7 @@ pub struct Op {
     pub acc_df: Option<Spanned<DataFormat>>,
     /// How exactly it multiplies.
     pub math_fidelity: Spanned<MathFidelity>,
-    /// Size of the output buffer, in mblocks.
+    /// Size of the output buffer, in mblocks; 1 unless said.
     pub buf_size_mb: Spanned<u32>,
     /// Whether its output is put row by row.
     pub untilize_output: Option<Spanned<bool>>,

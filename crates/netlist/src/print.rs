@@ -7,6 +7,7 @@ use crate::netlist::{
 };
 use crate::source::Spanned;
 use crate::words::Memory;
+use crate::yaml_scalar::number_text;
 use crate::yaml_text::{Entry, List, Map, Name, YamlText};
 use std::fmt::{self, Display};
 
@@ -222,7 +223,8 @@ fn input(text: &mut YamlText, index: usize, input: &Input) {
         value,
     }) = input.pad.map(|pad| pad.value)
     {
-        let pad = format!("{{rt: {rows}, ct: {columns}, pad_value: {value:?}}}");
+        let value = number_text(value);
+        let pad = format!("{{rt: {rows}, ct: {columns}, pad_value: {value}}}");
         text.field(&format!("input_{index}_pad"), pad);
     }
 }
@@ -241,7 +243,7 @@ fn tm(tm: &Spanned<Tm>) -> String {
             rows,
             columns,
             value,
-        }) => format!("pad: [{rows}, {columns}, {value:?}]"),
+        }) => format!("pad: [{rows}, {columns}, {}]", number_text(value)),
         Tm::TileBroadcast(broadcast) => {
             let word = match broadcast {
                 TileBroadcast::Row => "r",
@@ -260,7 +262,7 @@ fn attributes(attributes: &Attributes) -> Fields {
         match &value.value {
             AttributeValue::Integer(value) => fields.add(name, value),
             AttributeValue::Bool(value) => fields.add(name, value),
-            AttributeValue::Number(value) => fields.add(name, format!("{value:?}")),
+            AttributeValue::Number(value) => fields.add(name, number_text(*value)),
             AttributeValue::Word(value) => fields.add(name, Name(value)),
             AttributeValue::List(values) => fields.add(name, List(values.clone())),
             AttributeValue::PerInput(values) => {

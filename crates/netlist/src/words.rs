@@ -1,7 +1,7 @@
 //! The words of a netlist: types of ops, formats, architectures. One table each.
 
 /// A word that a field takes one of.
-pub trait Word: Copy + 'static {
+pub trait Word: Copy + PartialEq + 'static {
     /// Every value with its spelling; a value's first spelling is the one that is printed.
     const SPELLINGS: &'static [(&'static str, Self)];
     /// Whether upper and lower case are told apart.
@@ -19,13 +19,11 @@ pub trait Word: Copy + 'static {
         found.map(|&(_, value)| value)
     }
 
-    /// All spellings, for messages.
+    /// The first spelling of each value, for messages.
     fn choices() -> String {
-        let all: Vec<&str> = Self::SPELLINGS
-            .iter()
-            .map(|&(spelling, _)| spelling)
-            .collect();
-        all.join(", ")
+        let all = Self::SPELLINGS.chunk_by(|(_, one), (_, two)| one == two);
+        let first: Vec<&str> = all.map(|spellings| spellings[0].0).collect();
+        first.join(", ")
     }
 }
 
@@ -71,8 +69,8 @@ words! {
     Grayskull "grayskull";
     /// Wormhole, revision a0.
     Wormhole "wormhole";
-    /// Wormhole, revision b0.
-    WormholeB0 "wormhole_b0";
+    /// Wormhole, revision b0; the specification's own word is the second.
+    WormholeB0 "wormhole_b0" | "wormhole_b";
     /// Blackhole.
     Blackhole "blackhole";
 }
@@ -292,6 +290,11 @@ impl OpKind {
         )
     }
 
+    /// Whether its tiles pass through the registers of the math unit.
+    pub fn uses_registers(self) -> bool {
+        !matches!(self, OpKind::EthernetDatacopy | OpKind::Embedding)
+    }
+
     /// Whether it copies its one input.
     pub fn is_copy(self) -> bool {
         matches!(
@@ -343,6 +346,11 @@ mod tests {
         assert_eq!(Arch::from_word("GraySkull"), Some(Arch::Grayskull));
         assert_eq!(Memory::from_word("DRAM"), None);
         assert_eq!(OpKind::from_word("sub"), None);
+        assert_eq!(Arch::from_word("wormhole_b"), Some(Arch::WormholeB0));
+        assert_eq!(
+            Arch::choices(),
+            "grayskull, wormhole, wormhole_b0, blackhole"
+        );
     }
 
     #[test]

@@ -84,8 +84,8 @@ const BROKEN: &[(&str, &str, &str)] = &[
     ("unknown-field", "grid_loc: [0, 0]", "grid_locs: [0, 0]"),
     (
         "missing-field",
+        "math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, t: 2, mblock: [1, 1], ublock: [2, 2], attributes: {m_k",
         "buf_size_mb: 2, ublock_order: r, t: 2, mblock: [1, 1], ublock: [2, 2], attributes: {m_k",
-        "ublock_order: r, t: 2, mblock: [1, 1], ublock: [2, 2], attributes: {m_k",
     ),
     (
         "duplicate-field",
@@ -322,6 +322,95 @@ fn every_change_breaks_its_rule() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// Changes of the fused op, and what is reported of each when the architecture is known.
+const FUSED: &[(&str, &str, &str)] = &[
+    (
+        "ublock: [2, 2], output: intermed0",
+        "ublock: [4, 4], output: intermed0",
+        "scheduled op 'exp': ublock is larger than the registers: expected at most 8 tiles, found 16",
+    ),
+    (
+        "ublock: [2, 2], output: dest",
+        "ublock: [3, 3], output: dest",
+        "scheduled op 'sub': ublock is larger than the registers: expected at most 8 tiles, found 9",
+    ),
+    (
+        "input_1_tms: [tile_broadcast: c]",
+        "input_1_tms: [broadcast: {c: 2}]",
+        "scheduled op 'sub': only intermediates are broadcast",
+    ),
+    (
+        "inputs: [intermed0], pop",
+        "inputs: [intermed0], input_0_tms: [broadcast: {r: 2}, broadcast: {c: 2}], pop",
+        "scheduled op 'put': rows and columns of one buffer cannot both be broadcast",
+    ),
+    (
+        "{type: nop, inputs: [intermed0], pop",
+        "{type: matmul, attributes: {m_k: 1, u_kt: 4}, inputs: [input0, intermed0], input_1_tms: [broadcast: {r: 2}], pop",
+        "scheduled op 'put': a matmul broadcasts the columns of input 0 only",
+    ),
+    (
+        "{type: nop, inputs: [intermed0], pop",
+        "{type: matmul, attributes: {m_k: 1, u_kt: 3}, inputs: [intermed0, input0], input_0_tms: [broadcast: {c: 2}], pop",
+        "scheduled op 'put': m_k and u_kt are 1 and 3, but intermed0 is broadcast to 4 tiles",
+    ),
+    (
+        "mblock: [1, 1], ublock: [2, 2], output: output",
+        "mblock: [3, 1], ublock: [2, 2], output: output",
+        "scheduled op 'put': intermed0 has 2x2 tiles, the op 6x2",
+    ),
+    (
+        "{type: nop, inputs: [intermed0], pop: [intermed0], mblock: [1, 1]",
+        "{type: matmul, attributes: {m_k: 1, u_kt: 2}, inputs: [intermed0, input0], pop: [intermed0], mblock: [2, 1]",
+        "scheduled op 'put': intermed0 has 2 rows of tiles, the op 4",
+    ),
+];
+
+#[test]
+fn fused_ops_fit_the_registers_and_the_blocks_of_their_schedule() {
+    for (from, to, message) in FUSED {
+        assert!(GOOD.contains(from), "'{from}' does not stand there");
+        let source = Source::new("n.yaml", GOOD.replacen(from, to, 1));
+        let netlist = read(&source).netlist;
+        let found = check(&netlist, None);
+        let sentences: Vec<_> = found.iter().map(|finding| finding.sentence()).collect();
+        let hit = sentences.iter().any(|text| text.starts_with(message));
+        assert!(hit && found.has_errors(), "{message}: {sentences:#?}");
+    }
+}
+
+#[test]
+fn the_registers_are_those_of_the_architecture_and_the_accumulator() {
+    let sizes = |text: &str, arch| {
+        let found = check(&read(&Source::new("n.yaml", text)).netlist, arch);
+        let sizes = found.iter().filter(|found| found.rule == Rule::DestSize);
+        sizes
+            .filter_map(|found| found.expected.clone())
+            .collect::<Vec<_>>()
+    };
+    let text = GOOD
+        .replace("arch: [wormhole_b0]", "arch: [wormhole, wormhole_b0]")
+        .replace(
+            "ublock: [2, 2], output: dest",
+            "ublock: [2, 6], output: dest",
+        );
+    // Wormhole a0 has four times the registers.
+    assert!(sizes(&text, None).is_empty());
+    assert!(sizes(&text, Some(Arch::Wormhole)).is_empty());
+    assert_eq!(sizes(&text, Some(Arch::WormholeB0)), ["at most 8 tiles"]);
+    // Registers of 32 bits are half as many, of all ops that run the fused op.
+    let wide = GOOD.replace(
+        "acc_df: Float16_b, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, untilize",
+        "acc_df: Float32, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, untilize",
+    );
+    assert!(sizes(&wide, None).is_empty());
+    let wide = wide.replace(
+        "ublock: [2, 2], output: dest",
+        "ublock: [2, 3], output: dest",
+    );
+    assert_eq!(sizes(&wide, None), ["at most 4 tiles"]);
 }
 
 /// Netlists that break a rule by more than one change.

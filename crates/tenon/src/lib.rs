@@ -53,7 +53,7 @@ pub use lock_step::{
     Compared, Comparison, Divergence, Originals, Reproduction, Skipped, Tolerance, compare_backends,
 };
 pub use memory_report::{MemoryReport, MemoryRow};
-pub use netlist_input::{netlist_device, netlist_source};
+pub use netlist_input::{netlist_arch, netlist_device, netlist_source};
 pub use netlist_picture::netlist_pictures;
 pub use netlist_run::{
     CompiledNetlist, GraphRow, MetricRow, NetlistJob, NetlistLoad, NetlistOutcome, NetlistSession,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_netlist::{Device, Source};
+use tenon_netlist::{Arch, Device, Netlist, Source, Word};
 
 /// The text of the netlist in a file.
 pub fn netlist_source(path: impl AsRef<Path>) -> Result<Source> {
@@ -18,6 +18,26 @@ pub fn netlist_source(path: impl AsRef<Path>) -> Result<Source> {
             })
     })?;
     Ok(Source::new(path, text))
+}
+
+/// The architecture that a netlist runs on: the one given, else of several the one that the variable
+/// `ARCH_NAME` names (facts 10.8); `None` for the netlist's first.
+pub fn netlist_arch(netlist: &Netlist, given: Option<Arch>) -> Result<Option<Arch>> {
+    let named = std::env::var_os("ARCH_NAME").filter(|name| !name.is_empty());
+    let named = named.filter(|_| given.is_none() && netlist.arch.len() > 1);
+    let Some(name) = named else {
+        return Ok(given);
+    };
+    let unknown = || {
+        Error::new(
+            ErrorKind::Usage,
+            "the variable ARCH_NAME names no architecture",
+        )
+        .expected(Arch::choices())
+        .found(name.to_string_lossy())
+    };
+    let arch = name.to_str().and_then(Arch::from_word);
+    arch.map(Some).ok_or_else(unknown)
 }
 
 /// The device of a name, or the one that a file describes.

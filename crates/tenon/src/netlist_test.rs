@@ -1,6 +1,6 @@
 //! A netlist run twice on the same data: by the kernels, and plainly, element by element.
 
-use crate::{NetlistJob, NetlistLoad, run_netlist};
+use crate::{NetlistJob, NetlistLoad, netlist_arch, run_netlist};
 use std::collections::BTreeMap;
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_netlist::testing::{Agreement, Comparison, TestConfig};
@@ -67,7 +67,7 @@ pub fn test_netlist(
         (fast.outputs, fast.session.netlist().clone())
     };
     let options = Options {
-        arch: test.arch,
+        arch: netlist_arch(&netlist, test.arch)?,
         params: (test.params.iter())
             .map(|(name, value)| (name.clone(), i64::from(*value)))
             .collect(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tenon::netlist::Source;
 use tenon::{
     Control, ErrorKind, LoadOptions, MachineLimits, NetlistJob, NetlistLoad, NetlistSession,
-    NumericMode, Tensor, compile_netlist, load, npy, run_netlist,
+    NetlistTest, NumericMode, Tensor, compile_netlist, load, npy, run_netlist, test_netlist,
 };
 use tenon_test_data::good_netlists;
 
@@ -351,6 +351,57 @@ fn formats_round_what_is_stored() {
         let y = outcome.outputs["y"].as_slice::<f32>().unwrap();
         assert_eq!(y[..11], wanted, "{mode:?}");
     }
+}
+
+/// A netlist of one op on `x` that fills `y`.
+fn one_op(kind: &str, inputs: &str, rest: &str) -> Source {
+    let text = format!(
+        "devices: {{arch: grayskull}}\nqueues:\n{}{}graphs:\n  g:\n    target_device: 0\n    \
+         input_count: 1\n{}programs:\n  - run:\n    - var: {{$at: 0}}\n    - execute: {{graph_name: g, \
+         queue_settings: {{x: {{rd_ptr_local: $at, rd_ptr_global: $at}}}}}}\n",
+        queue("x", "HOST", 1, TILE, ""),
+        queue("y", "made", 1, TILE, ""),
+        op("made", kind, inputs, TILE, 0, rest),
+    );
+    Source::new("one.yaml", text)
+}
+
+/// In `formats` what is computed lies in registers of the format of acc_df.
+#[test]
+fn the_accumulation_format_rounds_what_is_computed() {
+    // x + x is 2 + 2^-10: a half has 10 bits of mantissa, so that this last one is cut.
+    let x = 1.0 + f32::EPSILON * 4096.0;
+    let run = |mode, rest: &str| {
+        let mut job = job(vec![("x", array(1, 32, 32, |_| x))], 1);
+        job.params.clear();
+        job.load.mode = mode;
+        let outcome = run_netlist(&one_op("add", "x, x", rest), &job, &Control::new()).unwrap();
+        outcome.outputs["y"].as_slice::<f32>().unwrap()[0]
+    };
+    assert_eq!(run(NumericMode::Golden, ""), x + x);
+    assert_eq!(run(NumericMode::Formats, ""), 2.0);
+    let relu = ", attributes: {relu_en: true, relu_threshold: 3}";
+    assert_eq!(run(NumericMode::Formats, relu), 0.0);
+}
+
+/// A relu without a mode cuts what is below its threshold, as one of mode min does.
+#[test]
+fn relu_mode_none_is_min() {
+    let source = |mode: &str| {
+        let relu = format!(", attributes: {{relu_en: true, relu_threshold: 2, relu_mode: {mode}}}");
+        one_op("nop", "x", &relu)
+    };
+    let run = |mode: &str| {
+        let mut job = job(vec![("x", array(1, 32, 32, |i| (i % 4) as f32))], 1);
+        job.params.clear();
+        let outcome = run_netlist(&source(mode), &job, &Control::new()).unwrap();
+        outcome.outputs["y"].as_slice::<f32>().unwrap()[..4].to_vec()
+    };
+    assert_eq!(run("none"), [0.0, 0.0, 2.0, 3.0]);
+    assert_eq!(run("none"), run("min"));
+    assert_ne!(run("none"), run("max"));
+    let test = test_netlist(&source("none"), &NetlistTest::default(), &Control::new()).unwrap();
+    assert!(test.iter().all(tenon::QueueAgreement::passed));
 }
 
 /// Every op of one or two tensors, TMs, reduce, splice: against NumPy.

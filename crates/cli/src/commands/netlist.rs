@@ -9,7 +9,7 @@ use tenon::netlist::{
     Arch, Device, Finding, Findings, NOT_CHECKED, Rule, Severity, Source, Word, check,
     check_device, formatted,
 };
-use tenon::{Error, ErrorKind, Result, netlist_device, netlist_source};
+use tenon::{Error, ErrorKind, Result, netlist_arch, netlist_device, netlist_source};
 
 pub fn run(flags: &Netlist) -> Result<ExitCode> {
     match &flags.command {
@@ -67,7 +67,7 @@ fn check_all(flags: &NetlistCheck) -> Result<ExitCode> {
                 continue;
             }
         };
-        let findings = findings(&source, arch, device.as_ref());
+        let findings = findings(&source, arch, device.as_ref())?;
         errors += findings.count(Severity::Error);
         warnings += findings.count(Severity::Warning);
         let shown = findings
@@ -105,19 +105,20 @@ pub(super) fn architecture(name: &str) -> Result<Arch> {
     })
 }
 
-fn findings(source: &Source, arch: Option<Arch>, device: Option<&Device>) -> Findings {
+fn findings(source: &Source, arch: Option<Arch>, device: Option<&Device>) -> Result<Findings> {
     let read = tenon::netlist::read(source);
     let mut findings = read.findings;
     if !findings.has_errors() {
         // A device that the netlist is not for is told with what else it asks of the device.
         let named = |arch: &Arch| read.netlist.arch.iter().any(|named| named.value == *arch);
         let arch = arch.or(device.map(|device| device.arch).filter(named));
+        let arch = netlist_arch(&read.netlist, arch)?;
         findings.extend(check(&read.netlist, arch));
         if let Some(device) = device {
             findings.extend(check_device(&read.netlist, device));
         }
     }
-    findings.sorted()
+    Ok(findings.sorted())
 }
 
 fn as_json(finding: &Finding, source: &Source) -> Value {

@@ -1,7 +1,7 @@
 //! `tenon netlist run`
 
 use crate::netlist_flags::{NetlistCompile, NetlistMode, NetlistRun};
-use crate::output::say;
+use crate::output::{self, say};
 use crate::progress;
 use crate::table::{Table, duration};
 use serde_json::{Value, json};
@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use tenon::netlist::Arch;
 use tenon::{
     GraphRow, MachineLimits, MetricRow, NetlistJob, NetlistLoad, NetlistOutcome, NumericMode,
-    OpRow, Result, Tensor, netlist_device, netlist_source, npy, run_netlist, whole_file,
+    OpRow, Result, Tensor, netlist_arch, netlist_device, netlist_source, npy, run_netlist,
+    whole_file,
 };
 
 pub fn run(flags: &NetlistRun) -> Result<ExitCode> {
@@ -36,12 +37,26 @@ pub fn run(flags: &NetlistRun) -> Result<ExitCode> {
             .collect();
         npy::write_npz(path, &arrays)?;
     }
-    let told = Told::of(&outcome, flags.arch.as_deref(), took)?;
+    let told = Told::of(&outcome, arch(flags.arch.as_deref())?, took)?;
     match flags.json {
         true => say!("{}", as_json(&outcome, &told))?,
         false => print(&outcome, &told, flags.quiet)?,
     }
-    Ok(ExitCode::SUCCESS)
+    let missed = told.missed();
+    if !missed.is_empty() {
+        let checked = told
+            .metrics
+            .iter()
+            .filter(|row| row.outcome.within.is_some());
+        eprintln!(
+            "error: {}: performance-check: {} of {} metrics not met: {}",
+            flags.file.display(),
+            missed.len(),
+            checked.count(),
+            missed.join(", ")
+        );
+    }
+    Ok(output::status(missed.is_empty()))
 }
 
 /// What is told of a run.
@@ -55,10 +70,11 @@ struct Told {
 }
 
 impl Told {
-    fn of(outcome: &NetlistOutcome, arch: Option<&str>, took: Duration) -> Result<Self> {
+    fn of(outcome: &NetlistOutcome, arch: Option<Arch>, took: Duration) -> Result<Self> {
         let session = &outcome.session;
-        let own = session.netlist().arch.first().map(|arch| arch.value.name());
-        let device = netlist_device(arch.or(own).unwrap_or("grayskull"))?;
+        let own = session.netlist().arch.first().map(|arch| arch.value);
+        let arch = netlist_arch(session.netlist(), arch)?.or(own);
+        let device = netlist_device(arch.unwrap_or(Arch::Grayskull).name())?;
         Ok(Self {
             took,
             ops: session.op_rows(),
@@ -66,6 +82,14 @@ impl Told {
             metrics: session.metric_rows(),
             device: device.name,
         })
+    }
+
+    /// The metrics of performance-check that this machine does not meet.
+    fn missed(&self) -> Vec<String> {
+        let missed = |row: &&MetricRow| row.outcome.within == Some(false);
+        let rows = self.metrics.iter().filter(missed);
+        rows.map(|row| format!("{}.{}", row.block, row.outcome.metric.name))
+            .collect()
     }
 }
 

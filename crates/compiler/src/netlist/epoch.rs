@@ -9,7 +9,7 @@ use tenon_bef::{
     Function, FunctionBuilder, FunctionKind, KernelBuilder, KernelLocation, RegisterId,
 };
 use tenon_netlist::{
-    AttributeKey, DataFormat, Graph, Input, Op, Queue, QueueKind, Span, TileShape, Tm,
+    AttributeKey, DataFormat, Graph, Input, Op, OpKind, Queue, QueueKind, Span, TileShape, Tm,
 };
 
 pub(super) const MACHINE: &str = "!netlist.machine";
@@ -255,7 +255,17 @@ impl<'n> EpochBuilder<'n> {
     fn finished(&mut self, op: &Op, mut value: Value) -> Result<Value> {
         use DataFormat::*;
         let (node, span) = (&*op.name.value, op.name.span);
-        if op.kind.value != tenon_netlist::OpKind::FusedOp {
+        // What is computed lies in the registers before it is packed; fused ops say themselves
+        // what does.
+        let acc = op.acc_df.map(|format| format.value);
+        let acc = acc.filter(|&acc| !acc.is_integer() && value.rounded != Some(acc));
+        if let Some(acc) = acc.filter(|_| self.scope.mode == NumericMode::Formats)
+            && op.kind.value.uses_registers()
+            && op.kind.value != OpKind::FusedOp
+        {
+            value = self.round(node, span, value, acc);
+        }
+        if op.kind.value != OpKind::FusedOp {
             value = self.relu(node, span, &op.attributes, value);
         }
         let out = op.out_df.value;

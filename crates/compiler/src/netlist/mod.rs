@@ -168,7 +168,6 @@ fn setup(scope: &Scope<'_>) -> tenon_bef::Function {
 
 /// How the elements of a queue lie in its buffers.
 fn blocked<'k>(kernel: KernelBuilder<'k>, blocking: &Blocking) -> KernelBuilder<'k> {
-    let order = blocking.ublock_order.map(|order| order.value);
     let sizes = |pair: [u32; 2]| value::sizes(&pair.map(|size| size as usize));
     kernel
         .attribute("grid", sizes(blocking.grid_size.value))
@@ -176,7 +175,7 @@ fn blocked<'k>(kernel: KernelBuilder<'k>, blocking: &Blocking) -> KernelBuilder<
         .attribute("ublock", sizes(blocking.ublock.value))
         .attribute(
             "column_order",
-            Attribute::I1(order == Some(UblockOrder::Column)),
+            Attribute::I1(blocking.order() == UblockOrder::Column),
         )
 }
 

@@ -5,9 +5,7 @@ use super::epoch::{EpochBuilder, TENSOR};
 use super::value::{Value, size, sizes, tiles_of};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_bef::{Attribute, Dictionary};
-use tenon_netlist::{
-    AttributeKey, AttributeValue, Attributes, DataFormat, Op, OpKind, Span, UblockOrder,
-};
+use tenon_netlist::{AttributeKey, AttributeValue, Attributes, DataFormat, Op, OpKind, Span};
 
 /// What a kernel is given.
 pub(super) struct Call<'a> {
@@ -232,11 +230,7 @@ impl EpochBuilder<'_> {
             .word(AttributeKey::Granularity)
             .unwrap_or("ublock");
         given.push(("granularity".into(), granularity.into()));
-        let order = match op.blocking.ublock_order.map(|order| order.value) {
-            Some(UblockOrder::Column) => "c",
-            _ => "r",
-        };
-        given.push(("order".into(), order.into()));
+        given.push(("order".into(), op.blocking.order().name().into()));
         let tile = inputs.first().map_or([32, 32], |value| value.tile);
         self.whole(op, "netlist.splice", given, inputs, tile)
     }

@@ -213,7 +213,11 @@ impl EpochBuilder<'_> {
         if !attributes.is(AttributeKey::ReluEn) {
             return value;
         }
-        let mode = attributes.word(AttributeKey::ReluMode).unwrap_or("min");
+        // Without a mode, and with none, numbers below the threshold are cut (facts 3.8).
+        let mode = match attributes.word(AttributeKey::ReluMode) {
+            Some(mode) if mode.eq_ignore_ascii_case("max") => "max",
+            _ => "min",
+        };
         let threshold = attributes
             .number(AttributeKey::ReluThreshold)
             .unwrap_or(0.0);
@@ -223,7 +227,7 @@ impl EpochBuilder<'_> {
             .kernel("netlist.relu")
             .operands([value.register])
             .attribute("node", node)
-            .attribute("mode", mode.to_ascii_lowercase())
+            .attribute("mode", mode)
             .attribute("threshold", threshold as f32)
             .location(location)
             .result(TENSOR);

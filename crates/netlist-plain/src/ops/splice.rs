@@ -84,9 +84,7 @@ pub fn splice<T: Borrow<Tensor>>(op: &Op, parts: &[Part], inputs: &[T]) -> Resul
     let blocking = &op.blocking;
     let size = |pair: [u32; 2]| pair.map(|size| size as usize);
     let (grid, ublock) = (size(blocking.grid_size.value), size(blocking.ublock.value));
-    let order = blocking
-        .ublock_order
-        .map_or(UblockOrder::Row, |order| order.value);
+    let order = blocking.order();
     let by_slice = op.attributes.word(Key::Granularity) == Some("t");
     let unit = (!by_slice).then_some((ublock, order));
     let mut output = Tensor::zeros(

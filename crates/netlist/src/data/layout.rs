@@ -38,7 +38,6 @@ impl QueueLayout {
             .layout
             .is_some_and(|layout| layout.value == Layout::Flat);
         let format = queue.df.value;
-        let order = blocking.ublock_order.map(|order| order.value);
         let sizes = |pair: [u32; 2]| pair.map(|size| size as usize);
         let arrangement = match (flat || untilized) && !format.is_block() {
             true => Arrangement::Rows,
@@ -54,7 +53,7 @@ impl QueueLayout {
             mblock: sizes(blocking.mblock.value),
             ublock: sizes(blocking.ublock.value),
             tile: sizes(blocking.tile()),
-            column_order: order == Some(UblockOrder::Column),
+            column_order: blocking.order() == UblockOrder::Column,
         }
     }
 

@@ -103,7 +103,7 @@ fn read_buffers(reader: &mut Reader, node: &Node) -> Option<Vec<Spanned<Buffer>>
     nodes.iter().map(|node| read_buffer(reader, node)).collect()
 }
 
-/// `inputN`, `intermedN`, `dest` or `output`. The seed's word `interm` is not what files have
+/// `inputN`, `intermedN`, `dest` or `output`. The specification writes `interm`, files `intermed`
 /// (facts 2).
 fn read_buffer(reader: &mut Reader, node: &Node) -> Option<Spanned<Buffer>> {
     let text = node.text().unwrap_or_default();
@@ -112,6 +112,7 @@ fn read_buffer(reader: &mut Reader, node: &Node) -> Option<Spanned<Buffer>> {
         "dest" => Some(Buffer::Dest),
         "output" => Some(Buffer::Output),
         _ => numbered("intermed")
+            .or_else(|| numbered("interm"))
             .map(Buffer::Intermediate)
             .or_else(|| numbered("input").map(Buffer::Input)),
     };

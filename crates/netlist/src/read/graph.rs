@@ -69,9 +69,7 @@ fn read_op(reader: &mut Reader, key: &Node, node: &Node) -> Option<Op> {
     });
     let acc_df = f.optional(reader, "acc_df", |reader, node| reader.word(node));
     let math_fidelity = f.require(reader, "math_fidelity", &name, |r, node| r.word(node));
-    let buf_size_mb = f.require(reader, "buf_size_mb", &name, |reader, node| {
-        reader.count(node, 1)
-    });
+    let buf_size_mb = f.optional(reader, "buf_size_mb", |reader, node| reader.count(node, 1));
     let untilize_output = f.optional(reader, "untilize_output", |r, node| r.boolean(node));
     let gradient_op = f.optional(reader, "gradient_op", |reader, node| reader.boolean(node));
     let attributes = f.take(reader, "attributes");
@@ -90,6 +88,7 @@ fn read_op(reader: &mut Reader, key: &Node, node: &Node) -> Option<Op> {
         .map(|node| read_forked(reader, node))
         .unwrap_or_default();
     fields.finish(reader);
+    let one_mblock = Spanned::new(1, name.span);
     let kind = kind?;
     if place.is_none() && kind.value != OpKind::EthernetDatacopy {
         reader.missing::<()>("grid_loc", &name);
@@ -105,7 +104,7 @@ fn read_op(reader: &mut Reader, key: &Node, node: &Node) -> Option<Op> {
         intermed_df: intermed_df?,
         acc_df,
         math_fidelity: math_fidelity?,
-        buf_size_mb: buf_size_mb?,
+        buf_size_mb: buf_size_mb.unwrap_or(one_mblock),
         untilize_output,
         gradient_op,
         attributes,

@@ -1,11 +1,12 @@
 //! The section of programs (facts 6.3 and 6.4).
 
 use super::fields::Fields;
-use super::reader::{Reader, parse_bool, parse_integer};
+use super::reader::Reader;
 use crate::netlist::{Instruction, Operand, Operation, Program, QueueSetting, SettingKey};
 use crate::source::{Span, Spanned};
 use crate::words::Word;
 use crate::yaml::{Node, NodeKind};
+use crate::yaml_scalar::{parse_bool, parse_integer};
 use crate::{Finding, Rule};
 
 /// The instructions, for messages.

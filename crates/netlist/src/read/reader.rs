@@ -4,6 +4,7 @@ use crate::nearest::nearest;
 use crate::source::Spanned;
 use crate::words::Word;
 use crate::yaml::{Node, NodeKind};
+use crate::yaml_scalar::{is_integer, parse_bool, parse_integer, parse_number};
 use crate::{Finding, Findings, Rule};
 
 /// Collects what is wrong while values are read.
@@ -66,7 +67,7 @@ impl Reader {
         }
     }
 
-    /// An integer, decimal or hexadecimal (facts 1).
+    /// An integer, in any of YAML's forms (facts 1).
     pub(super) fn integer(&mut self, node: &Node) -> Option<Spanned<i64>> {
         let text = node.text().unwrap_or_default();
         match parse_integer(text) {
@@ -120,13 +121,7 @@ impl Reader {
 
     /// A number.
     pub(super) fn number(&mut self, node: &Node) -> Option<Spanned<f64>> {
-        let number = node.text().and_then(|text| text.parse::<f64>().ok());
-        let integer = || {
-            node.text()
-                .and_then(parse_integer)
-                .map(|value| value as f64)
-        };
-        match number.or_else(integer) {
+        match node.text().and_then(parse_number) {
             Some(value) => Some(Spanned::new(value, node.span)),
             None => self.wrong_type(node, "a number"),
         }
@@ -217,58 +212,5 @@ fn choices(all: &str, found: &str) -> String {
     match nearest(found, words.iter().copied()) {
         Some(near) if words.len() > 8 => format!("one of {all}; did you mean '{near}'?"),
         _ => format!("one of {all}"),
-    }
-}
-
-/// An integer as YAML and netlists write them: decimal or `0x`, with a sign.
-pub(super) fn parse_integer(text: &str) -> Option<i64> {
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(digits) => (-1, digits),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let hexadecimal = digits
-        .strip_prefix("0x")
-        .or_else(|| digits.strip_prefix("0X"));
-    let value = match hexadecimal {
-        Some(digits) if !digits.starts_with(['+', '-']) => i64::from_str_radix(digits, 16).ok()?,
-        Some(_) => return None,
-        None if digits.starts_with(|first: char| first.is_ascii_digit()) => digits.parse().ok()?,
-        None => return None,
-    };
-    Some(sign * value)
-}
-
-/// Whether a text is an integer of any size.
-fn is_integer(text: &str) -> bool {
-    let digits = text.trim_start_matches(['-', '+']);
-    let hexadecimal = digits.strip_prefix("0x").or(digits.strip_prefix("0X"));
-    let (digits, radix) = hexadecimal.map_or((digits, 10), |digits| (digits, 16));
-    !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix))
-}
-
-/// true or false in any case, as YAML 1.1 has it.
-pub(super) fn parse_bool(text: &str) -> Option<bool> {
-    let is = |words: &[&str]| words.iter().any(|word| word.eq_ignore_ascii_case(text));
-    match () {
-        () if is(&["true", "yes", "on", "1"]) => Some(true),
-        () if is(&["false", "no", "off", "0"]) => Some(false),
-        () => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn integers_are_decimal_or_hexadecimal() {
-        assert_eq!(parse_integer("0x30000000"), Some(0x3000_0000));
-        assert_eq!(parse_integer("-12"), Some(-12));
-        assert_eq!(parse_integer("0x-1"), None);
-        assert_eq!(parse_integer("1.5"), None);
-        assert_eq!(parse_integer(""), None);
-        assert_eq!(parse_integer("99999999999999999999"), None);
-        assert!(is_integer("-99999999999999999999") && is_integer("0xffffffffffffffffff"));
-        assert!(!is_integer("0x") && !is_integer("1.5") && !is_integer("f"));
     }
 }

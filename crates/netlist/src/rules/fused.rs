@@ -2,10 +2,11 @@
 
 use super::Rule;
 use super::check::Checker;
+use super::ops::dest_tiles;
 use crate::Finding;
 use crate::attributes::AttributeKey as Key;
-use crate::netlist::{Buffer, FusedOp, Op, ScheduledOp, Tm};
-use crate::source::Span;
+use crate::netlist::{Buffer, FusedOp, Netlist, Op, ScheduledOp, Tm};
+use crate::source::{Span, Spanned};
 use crate::words::OpKind;
 use std::collections::HashMap;
 
@@ -30,15 +31,41 @@ pub(super) fn check(checker: &mut Checker<'_>) {
         for (position, op) in ops(fused) {
             one(checker, fused, op, position);
         }
-    }
-    let netlist = checker.netlist;
-    for (_, op) in netlist
-        .ops()
-        .filter(|(_, op)| op.kind.value == OpKind::FusedOp)
-    {
-        let id = op.attributes.word(Key::FusedOpId).unwrap_or_default();
-        if let Some(fused) = netlist.fused_op(id) {
+        let bases: Vec<&Op> = bases(checker.netlist, fused).collect();
+        registers(checker, fused, &bases);
+        for op in bases {
             base(checker, op, fused);
+        }
+    }
+}
+
+/// The ops that run a fused op.
+fn bases<'n>(netlist: &'n Netlist, fused: &'n FusedOp) -> impl Iterator<Item = &'n Op> {
+    let all = netlist.ops().map(|(_, op)| op);
+    all.filter(|op| {
+        op.kind.value == OpKind::FusedOp
+            && op.attributes.word(Key::FusedOpId).unwrap_or_default() == fused.id.value
+    })
+}
+
+/// The ublock of each scheduled op, and so each intermediate that it writes, passes through the
+/// registers, in the accumulation format of the base op. Of several base ops that with the least
+/// room counts.
+fn registers(checker: &mut Checker<'_>, fused: &FusedOp, bases: &[&Op]) {
+    let room = |op: &&Op| dest_tiles(checker, op.acc_df.map(|format| format.value));
+    let least = bases.iter().map(room).min();
+    let most = least.unwrap_or_else(|| dest_tiles(checker, None));
+    for (_, op) in ops(fused) {
+        let [rows, columns] = op.ublock.value.map(u64::from);
+        let tiles = rows.saturating_mul(columns);
+        if tiles > most {
+            let message = format!(
+                "scheduled op '{}': ublock is larger than the registers",
+                op.name.value
+            );
+            let finding = Finding::new(Rule::DestSize, op.ublock.span, message);
+            let expected = format!("at most {most} tiles");
+            checker.report(finding.expected(expected).found(tiles));
         }
     }
 }
@@ -95,7 +122,7 @@ fn one(checker: &mut Checker<'_>, fused: &FusedOp, op: &ScheduledOp, position: P
         wrong(checker, Rule::InputNumber, op.kind.span, op, &message);
     }
     if kind == OpKind::Matmul {
-        let from_intermediate = |input: Option<&(crate::Spanned<Buffer>, _)>| {
+        let from_intermediate = |input: Option<&(Spanned<Buffer>, _)>| {
             input
                 .filter(|(buffer, _)| matches!(buffer.value, Buffer::Intermediate(_)))
                 .map(|(b, _)| b.span)
@@ -119,10 +146,11 @@ fn input(
     fused: &FusedOp,
     op: &ScheduledOp,
     index: usize,
-    buffer: crate::Spanned<Buffer>,
-    tms: &[crate::Spanned<Tm>],
+    buffer: Spanned<Buffer>,
+    tms: &[Spanned<Tm>],
 ) {
     let kind = op.kind.value;
+    let is_intermediate = matches!(buffer.value, Buffer::Intermediate(_));
     match buffer.value {
         Buffer::Input(number) if number >= fused.inputs.value => {
             let message = format!(
@@ -151,10 +179,31 @@ fn input(
             Tm::TileBroadcast(_) if index != 1 || !kind.is_binary() => {
                 "tile_broadcast is for input 1 of a binary op"
             }
-            Tm::BroadcastRows(_) | Tm::BroadcastColumns(_) | Tm::TileBroadcast(_) => continue,
+            Tm::TileBroadcast(_) => continue,
+            Tm::BroadcastRows(_) | Tm::BroadcastColumns(_) if !is_intermediate => {
+                "only intermediates are broadcast"
+            }
+            Tm::BroadcastRows(_) if kind == OpKind::Matmul => MATMUL_BROADCAST,
+            Tm::BroadcastColumns(_) if kind == OpKind::Matmul && index != 0 => MATMUL_BROADCAST,
+            Tm::BroadcastRows(_) | Tm::BroadcastColumns(_) => continue,
             _ => "only broadcasts stand inside a fused op",
         };
         wrong(checker, Rule::TmPlace, tm.span, op, message);
+    }
+    both_ways(checker, op, tms);
+}
+
+/// What a product can broadcast (facts 7.1).
+const MATMUL_BROADCAST: &str = "a matmul broadcasts the columns of input 0 only";
+
+/// A buffer is broadcast by rows or by columns.
+fn both_ways(checker: &mut Checker<'_>, op: &ScheduledOp, tms: &[Spanned<Tm>]) {
+    let find = |wanted: fn(&Tm) -> bool| tms.iter().find(|tm| wanted(&tm.value));
+    let rows = find(|tm| matches!(tm, Tm::BroadcastRows(_)));
+    let columns = find(|tm| matches!(tm, Tm::BroadcastColumns(_)));
+    if let (Some(_), Some(columns)) = (rows, columns) {
+        let message = "rows and columns of one buffer cannot both be broadcast";
+        wrong(checker, Rule::TmPlace, columns.span, op, message);
     }
 }
 
@@ -294,9 +343,9 @@ impl Life {
 fn shapes(
     checker: &mut Checker<'_>,
     op: &ScheduledOp,
-    buffer: crate::Spanned<Buffer>,
+    buffer: Spanned<Buffer>,
     held: &Held,
-    tms: &[crate::Spanned<Tm>],
+    tms: &[Spanned<Tm>],
 ) {
     let [mut rows, mut columns] =
         [0, 1].map(|axis| u64::from(held.mblock[axis]) * u64::from(held.ublock[axis]));
@@ -321,7 +370,7 @@ fn shapes(
         }
     }
     if is_inner(op.kind.value) {
-        return inner_shape(checker, op, buffer, held);
+        return inner_shape(checker, op, buffer, held, [rows, columns]);
     }
     let wanted =
         [0, 1].map(|axis| u64::from(op.mblock.value[axis]) * u64::from(op.ublock.value[axis]));
@@ -334,12 +383,14 @@ fn shapes(
     }
 }
 
-/// The inner dimension of a product or reduction of a buffer is blocked as the buffer is.
+/// The inner dimension of a product or reduction of a buffer is blocked as the buffer is, or is
+/// what one column of tiles is broadcast to; the other dimension is that of the op.
 fn inner_shape(
     checker: &mut Checker<'_>,
     op: &ScheduledOp,
-    buffer: crate::Spanned<Buffer>,
+    buffer: Spanned<Buffer>,
     held: &Held,
+    tiles: [u64; 2],
 ) {
     let is_input = |index: usize| {
         op.inputs
@@ -357,13 +408,33 @@ fn inner_shape(
         op.attributes.integer(Key::MK),
         op.attributes.integer(Key::UKt),
     ];
+    let inner = declared.map(i64::unsigned_abs);
     let blocked = [i64::from(held.mblock[axis]), i64::from(held.ublock[axis])];
+    let is_broadcast = tiles[axis] != blocked[0].unsigned_abs() * blocked[1].unsigned_abs();
+    let fits = match is_broadcast {
+        true => inner[0].saturating_mul(inner[1]) == tiles[axis],
+        false => declared == blocked,
+    };
     // A reduction that says nothing takes the buffer as it is blocked.
     let is_silent = op.kind.value == OpKind::Reduce && declared == [0, 0];
-    if declared != blocked && !is_silent {
+    if !fits && !is_silent {
+        let held = match is_broadcast {
+            true => format!("broadcast to {} tiles", tiles[axis]),
+            false => format!("blocked by {} and {}", blocked[0], blocked[1]),
+        };
         let message = format!(
-            "m_k and u_kt are {} and {}, but {} is blocked by {} and {}",
-            declared[0], declared[1], buffer.value, blocked[0], blocked[1]
+            "m_k and u_kt are {} and {}, but {} is {held}",
+            declared[0], declared[1], buffer.value
+        );
+        wrong(checker, Rule::FusedShape, buffer.span, op, &message);
+    }
+    let outer = 1 - axis;
+    let wanted = u64::from(op.mblock.value[outer]) * u64::from(op.ublock.value[outer]);
+    if tiles[outer] != wanted {
+        let what = ["rows", "columns"][outer];
+        let message = format!(
+            "{} has {} {what} of tiles, the op {wanted}",
+            buffer.value, tiles[outer]
         );
         wrong(checker, Rule::FusedShape, buffer.span, op, &message);
     }

@@ -128,16 +128,15 @@ fn inputs(checker: &mut Checker<'_>, op: &Op) {
 }
 
 fn blocking(checker: &mut Checker<'_>, op: &Op) {
-    let Some(order) = op.blocking.ublock_order else {
-        let message = format!("'{}' has no ublock_order", op.name.value);
-        return checker.report(Finding::new(Rule::MissingField, op.name.span, message));
-    };
     let by_rows = matches!(
         op.kind.value,
         OpKind::Matmul | OpKind::Reduce | OpKind::Depthwise
     );
     let untilized = op.untilize_output.is_some_and(|untilize| untilize.value);
-    if order.value != UblockOrder::Row && (by_rows || untilized) {
+    if let Some(order) = op.blocking.ublock_order
+        && order.value != UblockOrder::Row
+        && (by_rows || untilized)
+    {
         let what = if by_rows {
             op.kind.value.name()
         } else {
@@ -168,10 +167,9 @@ fn blocking(checker: &mut Checker<'_>, op: &Op) {
     }
 }
 
-/// The tiles that fit the registers of an op.
-pub(super) fn dest_tiles(checker: &Checker<'_>, op: &Op) -> u64 {
-    let wide = [DataFormat::Float32, DataFormat::Int32];
-    let is_wide = op.acc_df.is_some_and(|format| wide.contains(&format.value));
+/// The tiles that fit the registers of an op that accumulates in `acc_df`.
+pub(super) fn dest_tiles(checker: &Checker<'_>, acc_df: Option<DataFormat>) -> u64 {
+    let is_wide = matches!(acc_df, Some(DataFormat::Float32 | DataFormat::Int32));
     let tiles = if is_wide { DEST_TILES / 2 } else { DEST_TILES };
     // The registers of wormhole a0 are four times as large.
     if checker.arch.contains(&Arch::Wormhole) {
@@ -185,11 +183,10 @@ fn dest(checker: &mut Checker<'_>, op: &Op) {
     let [rows, columns] = op.blocking.ublock.value.map(u64::from);
     let tiles = match op.kind.value {
         OpKind::Topk => rows.saturating_mul(op.attributes.integer(Key::UKt).unsigned_abs()),
-        // They do not pass through the registers.
-        OpKind::EthernetDatacopy | OpKind::Embedding => return,
+        kind if !kind.uses_registers() => return,
         _ => rows.saturating_mul(columns),
     };
-    let most = dest_tiles(checker, op);
+    let most = dest_tiles(checker, op.acc_df.map(|format| format.value));
     if tiles > most {
         let message = "ublock is larger than the registers";
         let expected = format!("at most {most} tiles");

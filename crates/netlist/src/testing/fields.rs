@@ -2,6 +2,7 @@
 
 use crate::netlist::Netlist;
 use crate::yaml::{Node, NodeKind};
+use crate::yaml_scalar::parse_number;
 use crate::{Finding, Findings, Rule};
 
 /// A section of a netlist by name.
@@ -37,7 +38,7 @@ pub(crate) fn texts(node: &Node) -> Vec<String> {
 /// A number, or a finding.
 pub(crate) fn number(node: &Node, findings: &mut Findings) -> Option<f64> {
     let text = node.text().unwrap_or_default();
-    let value = text.trim().parse::<f64>().ok();
+    let value = parse_number(text.trim());
     if value.is_none() {
         wrong(node, "a number", findings);
     }

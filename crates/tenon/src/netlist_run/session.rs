@@ -2,6 +2,7 @@
 
 use super::sharing;
 use super::table::{OpRow, OpTimes};
+use crate::netlist_arch;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,7 @@ use tenon_base::{Control, Error, ErrorKind, Result, pool};
 use tenon_compiler::{LoweredNetlist, LoweredProgram, NetlistOptions, NumericMode, lower_netlist};
 use tenon_executor::{Host, Log, Program, QueueSelection, Request, Services, Trace, Value};
 use tenon_kernels::netlist::{Feed, Machine, MachineLimits, QueueSpec, TileTensor, rounded};
-use tenon_netlist::{Arch, Netlist, Source, check, read};
+use tenon_netlist::{Arch, MathFidelity, Netlist, Op, Source, check, read};
 use tenon_tensor::{Tensor, TensorType};
 
 /// How a netlist is loaded.
@@ -89,7 +90,7 @@ impl NetlistSession {
     pub fn load(source: &Source, load: &NetlistLoad) -> Result<Self> {
         let found = read(source);
         found.findings.to_result(source)?;
-        let arch = load.arch.or_else(|| arch_of_environment(&found.netlist));
+        let arch = netlist_arch(&found.netlist, load.arch)?;
         check(&found.netlist, arch).to_result(source)?;
         Self::of(&found.netlist, source, load)
     }
@@ -98,7 +99,7 @@ impl NetlistSession {
     pub fn of(netlist: &Netlist, source: &Source, load: &NetlistLoad) -> Result<Self> {
         let options = NetlistOptions {
             mode: load.mode,
-            arch: load.arch.or_else(|| arch_of_environment(netlist)),
+            arch: netlist_arch(netlist, load.arch)?,
         };
         let lowered = lower_netlist(netlist, source, options)?;
         let registry = tenon_builtin::kernels();
@@ -106,6 +107,9 @@ impl NetlistSession {
         let program = Program::decode(&lowered.module, &registry, &services)?;
         let times = Arc::new(OpTimes::default());
         let warnings = Warnings::default();
+        if load.mode == NumericMode::Formats {
+            lock(&warnings).extend(fidelity_warning(&lowered.netlist));
+        }
         let beside = sharing::beside_each_other(&lowered.netlist);
         let host = host(load.threads, beside, times.clone(), warnings.clone())?;
         let machine = Machine::new(load.limits);
@@ -361,12 +365,19 @@ pub(super) fn stored(spec: &QueueSpec, entry: &Tensor) -> Result<TileTensor> {
     rounded(&entry, spec.format)
 }
 
-/// The architecture that `ARCH_NAME` names, which chooses among several of a netlist (facts 10.8).
-fn arch_of_environment(netlist: &Netlist) -> Option<Arch> {
-    use tenon_netlist::Word;
-    let name = std::env::var("ARCH_NAME").ok()?;
-    let arch = Arch::from_word(&name)?;
-    (netlist.arch.len() > 1).then_some(arch)
+/// That ops ask for fewer passes of the multiplier than compute all bits of their operands, which
+/// has no effect here: no specification says which bits a device leaves out.
+fn fidelity_warning(netlist: &Netlist) -> Option<String> {
+    let ops = netlist.ops().map(|(_, op)| op);
+    let is_less = |op: &&Op| op.math_fidelity.value != MathFidelity::HiFi4;
+    let count = ops.filter(is_less).count();
+    let plural = if count == 1 { "op" } else { "ops" };
+    (count > 0).then(|| {
+        format!(
+            "math_fidelity has no effect: {count} {plural} of less than HiFi4 multiply with all bits \
+             of their operands"
+        )
+    })
 }
 
 /// Where ops run: beside each other on threads of a queue of their own, or one after the other on
