@@ -44,7 +44,7 @@ extern "C" {
 #endif
 
 #define TENON_BACKEND_MAJOR 1
-#define TENON_BACKEND_MINOR 0
+#define TENON_BACKEND_MINOR 1
 
 /* ------------------------------------------------------------------ texts and memory (frozen) -- */
 
@@ -92,7 +92,8 @@ enum {
     TENON_STATUS_UNSUPPORTED = 2,   /* well-formed, but not something this backend does */
     TENON_STATUS_INVALID = 3,       /* an argument is wrong */
     TENON_STATUS_OUT_OF_MEMORY = 4,
-    TENON_STATUS_UNAVAILABLE = 5    /* what it needs is not on this machine */
+    TENON_STATUS_UNAVAILABLE = 5,   /* what it needs is not on this machine */
+    TENON_STATUS_STOPPED = 6        /* is_stopped answered 1 (since 1.1) */
 };
 
 /* Why a node is refused, as data; for TENON_STATUS_UNSUPPORTED. */
@@ -264,6 +265,16 @@ typedef struct tenon_plan {
 
 /* --------------------------------------------------------------------------------- workloads -- */
 
+/* Says when an execution is cancelled or past its time limit (since 1.1). */
+typedef struct tenon_control {
+    size_t size;
+    /* 1 when the execution should end now, else 0; once it is 1 it stays 1. May be called from any
+     * thread until execute returns. It costs about 50 ns where there is a time limit: a workload
+     * that runs long calls it about once a millisecond and, on 1, returns a failure of status
+     * TENON_STATUS_STOPPED. What its outputs hold does not matter then. */
+    int32_t (*is_stopped)(const struct tenon_control *control);
+} tenon_control;
+
 /* The memory of one execution. Inputs may share bytes; an output shares them only with an input
  * that the plan lets it take the place of. Everything is aligned to 64 bytes. Inputs and outputs of a
  * backend that has handle factories are tensors of the first one; scratch is plain memory. */
@@ -274,6 +285,8 @@ typedef struct tenon_operands {
     size_t output_count;
     const tenon_operand *outputs;
     tenon_operand scratch;
+    /* Since 1.1: NULL where nothing stops the execution. A reader checks that `size` covers it. */
+    const tenon_control *control;
 } tenon_operands;
 
 /* One operator, ready to execute; several executions may be in flight. */

@@ -15,7 +15,7 @@ pub use tables::*;
 /// The version of the interface.
 pub const MAJOR: u32 = 1;
 /// Counts additions to it.
-pub const MINOR: u32 = 0;
+pub const MINOR: u32 = 1;
 
 /// The position of an operand that is left out.
 pub const NO_VALUE: u32 = u32::MAX;
@@ -28,6 +28,7 @@ pub mod status {
     pub const INVALID: i32 = 3;
     pub const OUT_OF_MEMORY: i32 = 4;
     pub const UNAVAILABLE: i32 = 5;
+    pub const STOPPED: i32 = 6;
 }
 
 /// Reasons of refusals, `TENON_REASON_*`.

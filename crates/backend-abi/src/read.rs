@@ -8,7 +8,7 @@ use std::fmt;
 /// # Safety
 /// `#[repr(C)]`, its first member is `size: usize`, and all bytes zero are a value of it.
 pub unsafe trait Prefixed: Copy {
-    /// Its size in version 1.0: no maker has less.
+    /// Its size in the version that introduced it: no maker has less.
     const FIRST: usize;
 }
 
@@ -22,9 +22,15 @@ macro_rules! prefixed {
 }
 
 prefixed! {
-    Failure Tensor Attribute Node Graph NamedValue BackendOption Prepared Plan Operands Workload
+    Failure Tensor Attribute Node Graph NamedValue BackendOption Prepared Plan Control Workload
     MemoryManager Substitution FailedPart Views Allocator HandleFactory TensorHandle Context
     Counter Profiling Host Backend
+}
+
+// SAFETY: as above.
+unsafe impl Prefixed for Operands {
+    /// `control` is there since 1.1.
+    const FIRST: usize = std::mem::offset_of!(Operands, control);
 }
 
 /// No struct is larger: a greater size is a lie.

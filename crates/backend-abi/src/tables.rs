@@ -146,6 +146,10 @@ structs! {
         prepared: List<Prepared>,
         release: Release<Plan>,
     }
+    Control, "tenon_control" {
+        size: usize,
+        is_stopped: Option<unsafe extern "C" fn(*const Control) -> i32>,
+    }
     Operands, "tenon_operands" {
         size: usize,
         input_count: usize,
@@ -153,6 +157,7 @@ structs! {
         output_count: usize,
         outputs: *const Operand,
         scratch: Operand,
+        control: *const Control,
     }
     Workload, "tenon_workload" {
         size: usize,

@@ -39,6 +39,7 @@ fn assertions() -> String {
         ("STATUS_INVALID", status::INVALID.into()),
         ("STATUS_OUT_OF_MEMORY", status::OUT_OF_MEMORY.into()),
         ("STATUS_UNAVAILABLE", status::UNAVAILABLE.into()),
+        ("STATUS_STOPPED", status::STOPPED.into()),
         ("REASON_OTHER", reason::OTHER.into()),
         ("REASON_UNKNOWN_OPERATOR", reason::UNKNOWN_OPERATOR.into()),
         ("REASON_INPUT_TYPE", reason::INPUT_TYPE.into()),

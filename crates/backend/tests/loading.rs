@@ -6,10 +6,12 @@ mod common;
 
 use common::variant;
 use std::path::Path;
+use std::time::{Duration, Instant};
 use tenon_backend::{
     Backend, BackendId, BackendLibrary, CpuLevel, InputSpec, LoadProblem, OptimisationViews,
     Refusal, Registry, WorkloadSpec, discover, evaluate,
 };
+use tenon_base::{Control, ErrorKind};
 use tenon_graph::{Attributes, Graph, operator::operator};
 use tenon_tensor::{DataType, Tensor, TensorType};
 use tenon_test_libraries::example_in_c;
@@ -72,7 +74,7 @@ fn a_valid_library_is_opened_used_and_closed() {
     let folder = folder();
     let path = variant(folder.path(), "Test_Valid_backend.so", &[]);
     let library = BackendLibrary::open(&path).unwrap();
-    assert_eq!((library.id(), library.version()), ("Valid", (1, 0)));
+    assert_eq!((library.id(), library.version()), ("Valid", (1, 1)));
     let backend = library.backend().unwrap();
     drop(library);
     assert_eq!(backend.id(), BackendId::new("Valid"));
@@ -146,7 +148,7 @@ fn refusals_are_sentences() {
     };
     assert_eq!(
         told("a.so", &["MAJOR=2", "MINOR=3"]),
-        "built with version 2.3 of the interface, which 1.0 cannot load"
+        "built with version 2.3 of the interface, which 1.1 cannot load"
     );
     assert_eq!(
         told("b.so", &["NO_FACTORY"]),
@@ -161,6 +163,43 @@ fn refusals_are_sentences() {
         told("d.so", &["REFUSES_HOST"]),
         "backend Valid: the device is asleep"
     );
+}
+
+/// A library of version 1.0 ends its operands before the control.
+#[test]
+fn a_library_of_an_older_minor_computes_under_a_control() {
+    let folder = folder();
+    let path = variant(folder.path(), "Test_Older_backend.so", &["MINOR=0"]);
+    let backend = BackendLibrary::open(path).unwrap().backend().unwrap();
+    let done = Control::new().watch(|| Ok(negated(&*backend)));
+    assert_eq!(done.unwrap(), [-1.0, 2.0, -0.5]);
+}
+
+#[test]
+fn a_workload_learns_that_its_execution_is_stopped() {
+    let folder = folder();
+    let path = variant(folder.path(), "Test_Endless_backend.so", &["ENDLESS"]);
+    let backend = BackendLibrary::open(path).unwrap().backend().unwrap();
+    let x = Tensor::from_slice([1], &[1.0f32]).unwrap();
+    let run = || {
+        let (neg, outputs) = (operator("Neg").unwrap(), [Some(x.ty().clone())]);
+        evaluate(&*backend, neg, &Attributes::new(), &[Some(&x)], &outputs)
+    };
+    let late = Control::with_deadline(Instant::now() + Duration::from_millis(30));
+    let stopped = late.watch(run).unwrap_err();
+    assert_eq!(stopped.kind(), ErrorKind::DeadlineExceeded);
+    let control = Control::new();
+    let stopped = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(30));
+            control.cancel();
+        });
+        control.watch(run).unwrap_err()
+    });
+    assert_eq!(stopped.kind(), ErrorKind::Cancelled);
+    // Nothing stops it here, so that there is no control.
+    let failed = run().unwrap_err().to_string();
+    assert!(failed.contains("no control"), "{failed}");
 }
 
 /// A tail that this Tenon does not know is ignored.

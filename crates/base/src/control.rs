@@ -1,5 +1,6 @@
 //! One handle through every long operation: progress out, cancel and deadline in.
 
+use crate::stop::{self, Stop};
 use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -122,12 +123,32 @@ impl Control {
         }
     }
 
+    /// Runs `work`, which stops at its next [`stop::checkpoint`] once it should: loops of the thread
+    /// pool have one before each iteration. Fails if the work ends after the deadline.
+    pub fn watch<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        stop::watch(self, work)
+    }
+
     /// Reports progress, then checks.
     pub fn progress(&self, step: &str, done: u64, total: u64) -> Result<()> {
         if let (Some(listener), false) = (&self.shared.listener, self.silent) {
             listener(Progress { step, done, total });
         }
         self.check()
+    }
+}
+
+impl Stop for Control {
+    fn is_cancelled(&self) -> bool {
+        Control::is_cancelled(self)
+    }
+
+    fn is_timed(&self) -> bool {
+        self.has_deadline()
+    }
+
+    fn check(&self) -> Result<()> {
+        Control::check(self)
     }
 }
 

@@ -8,6 +8,7 @@ mod error;
 mod escape;
 mod pattern;
 pub mod pool;
+pub mod stop;
 pub mod trace;
 mod unfinished;
 

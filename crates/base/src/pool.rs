@@ -5,11 +5,15 @@
 //! all CPUs; when several offer loops at once, one has the workers and the others run theirs
 //! alone, which shares the CPUs between them. A loop inside a loop runs on its own thread.
 //!
+//! Inside [`stop::watch`] each iteration begins with a checkpoint, which ends the loop when the work
+//! was cancelled or is past its deadline.
+//!
 //! Inside [`with_trace`] workers tell a sink what they did.
 //!
 //! Workers spin for a moment after each loop, since the next one of a model follows within
 //! microseconds, then sleep. Offering a loop allocates nothing.
 
+use crate::stop::{self, Watched};
 use crate::trace::TraceSink;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -34,6 +38,8 @@ struct Job {
     /// Workers that may join: the caller's thread limit less itself.
     seats: usize,
     trace: Option<Told>,
+    /// What may stop the caller's work; valid as long as the body.
+    watched: Option<Watched>,
 }
 
 /// A sink that hears what workers do.
@@ -78,6 +84,7 @@ static POOL: Pool = Pool {
         count: 0,
         seats: 0,
         trace: None,
+        watched: None,
     }),
     panicked: Mutex::new(None),
     sleepers: AtomicUsize::new(0),
@@ -154,7 +161,8 @@ pub fn with_trace<S: TraceSink, R>(sink: &S, work: impl FnOnce() -> R) -> R {
 }
 
 /// Calls `body(0)` to `body(count - 1)`, each once, in any order, on the calling thread and on free
-/// workers; returns when all calls have ended. A panic in a call is raised again here.
+/// workers; returns when all calls have ended. A panic in a call is raised again here. Inside
+/// [`stop::watch`] the loop ends early, by unwinding, when the work is stopped.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -167,15 +175,20 @@ pub fn with_trace<S: TraceSink, R>(sink: &S, work: impl FnOnce() -> R) -> R {
 pub fn for_each<F: Fn(usize) + Sync>(count: usize, body: F) {
     let seats = threads().min(count).saturating_sub(1);
     if seats == 0 || POOL.offering.swap(true, Ordering::Acquire) {
-        (0..count).for_each(body);
+        for index in 0..count {
+            stop::checkpoint();
+            body(index);
+        }
         return;
     }
+    stop::pace_anew();
     POOL.offer(Job {
         call: call_body::<F>,
         body: std::ptr::from_ref(&body).cast(),
         count,
         seats,
         trace: TRACE.get(),
+        watched: stop::watched(),
     });
 }
 
@@ -225,8 +238,11 @@ impl Pool {
                 break;
             }
             some = true;
-            // SAFETY: the body lives until `offer` returns, which waits for every thread here.
-            let call = AssertUnwindSafe(|| unsafe { (job.call)(job.body, index) });
+            let call = AssertUnwindSafe(|| {
+                stop::checkpoint();
+                // SAFETY: the body lives until `offer` returns, which waits for every thread here.
+                unsafe { (job.call)(job.body, index) }
+            });
             if let Err(panic) = catch_unwind(call) {
                 self.next.store(job.count, Ordering::Relaxed);
                 lock(&self.panicked).get_or_insert(panic);
@@ -238,12 +254,13 @@ impl Pool {
 
     /// What a worker does of a loop that it has entered.
     fn join(&self, job: &Job) {
+        let take = || stop::with_watched(job.watched, || self.take_iterations(job));
         let Some(Told { scope, sink }) = job.trace else {
-            self.take_iterations(job);
+            take();
             return;
         };
         let start = Instant::now();
-        if self.take_iterations(job) {
+        if take() {
             // SAFETY: the sink lives until `with_trace` returns, which is after `offer` has, which
             // waits for every thread here.
             let tell = AssertUnwindSafe(|| unsafe { scope(sink, start, Instant::now()) });

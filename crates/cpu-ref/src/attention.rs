@@ -5,7 +5,7 @@ use crate::kernel::{Build, Kernel, Node, Stop, floats, length, other, position, 
 use crate::nest::broadcast;
 use crate::number::{Number, Wide};
 use tenon_backend::Inputs;
-use tenon_base::Result;
+use tenon_base::{Result, stop};
 use tenon_tensor::{DataType, Shape};
 
 pub(crate) static KERNELS: &[(&str, Build)] = &[
@@ -57,6 +57,7 @@ fn fused(node: &Node<'_>) -> Result<Kernel, Stop> {
             let (batch, query, head) = (nth / heads / queries, nth / heads % queries, nth % heads);
             let q = &q[nth * depth..(nth + 1) * depth];
             for (key, score) in scores.iter_mut().enumerate() {
+                stop::checkpoint();
                 let at = (batch * keys + key) * heads + head;
                 let mask = mask.map_or(0.0, |mask| mask[mask_at([batch, head, query, key])].to_f64());
                 *score = scale * crate::matmul::dot(q, &k[at * depth..(at + 1) * depth]) + mask;
@@ -64,6 +65,7 @@ fn fused(node: &Node<'_>) -> Result<Kernel, Stop> {
             softmax(scores);
             sums.fill(0.0);
             for (key, &weight) in scores.iter().enumerate() {
+                stop::checkpoint();
                 let at = (batch * keys + key) * heads + head;
                 let v = &v[at * width..(at + 1) * width];
                 sums.iter_mut().zip(v).for_each(|(sum, v)| *sum += weight * v.to_f64());
@@ -335,6 +337,7 @@ fn attention(node: &Node<'_>) -> Result<Kernel, Stop> {
                 }
             };
             for (key, score) in scores.iter_mut().enumerate() {
+                stop::checkpoint();
                 let (k, start) = keys.row(batch, group, key);
                 let dot: f64 = (0..width).map(|at| q[at].to_f64() * k.at(start + at)).sum();
                 show(0, key, dot * attention.scale);

@@ -5,7 +5,7 @@ use crate::kernel::{Build, Kernel, Node, Stop, floats, no_type, other, scratch};
 use crate::matmul::bytes;
 use crate::number::{Number, Sum};
 use tenon_backend::Reason;
-use tenon_base::Result;
+use tenon_base::{Result, stop};
 use tenon_graph::geometry::Window;
 use tenon_tensor::DataType;
 
@@ -46,6 +46,22 @@ impl Slide {
     pub(crate) fn source(&self, output: usize, element: usize) -> Option<usize> {
         let at = output * self.stride + element * self.dilation;
         at.checked_sub(self.before).filter(|&at| at < self.input)
+    }
+
+    /// The kernel's elements that look inside the input for an output's element.
+    pub(crate) fn seen(&self, output: usize) -> std::ops::Range<usize> {
+        let start = output * self.stride;
+        let first = self.before.saturating_sub(start).div_ceil(self.dilation);
+        let room = (self.input + self.before).saturating_sub(start);
+        let end = room.div_ceil(self.dilation).min(self.kernel);
+        first.min(end)..end
+    }
+
+    /// The kernel's elements that lie inside the input or its padding for an output's element.
+    pub(crate) fn padded(&self, output: usize) -> usize {
+        let room = self.before + self.input + self.after;
+        let room = room.saturating_sub(output * self.stride);
+        room.div_ceil(self.dilation).min(self.kernel)
     }
 
     /// The outputs for which the kernel's element looks inside the input.
@@ -213,6 +229,7 @@ impl Convolution {
             for (d, h) in pairs(depths.output, heights.output) {
                 row.fill(S::default());
                 for channel in 0..self.depth {
+                    stop::checkpoint();
                     let start = batch * from.batch + (first + channel) * from.channel;
                     let weights = (filter * self.depth + channel) * taps;
                     for (tap, [kd, kh, kw]) in self.images.kernel().enumerate() {
@@ -240,9 +257,14 @@ impl Convolution {
     }
 }
 
-/// All pairs of numbers below `a` and `b`.
+/// All pairs of numbers below `a` and `b`, for loops that may be stopped before each.
 pub(crate) fn pairs(a: usize, b: usize) -> impl Iterator<Item = (usize, usize)> {
-    (0..a).flat_map(move |i| (0..b).map(move |j| (i, j)))
+    (0..a).flat_map(move |i| {
+        (0..b).map(move |j| {
+            stop::checkpoint();
+            (i, j)
+        })
+    })
 }
 
 fn conv(node: &Node<'_>) -> Result<Kernel, Stop> {

@@ -5,7 +5,7 @@ use crate::elements::Elements;
 use crate::kernel::{Build, Kernel, Node, Stop, floats, no_type, numbers, other, scratch};
 use crate::nest::{Nest, broadcast, strides};
 use crate::number::{Number, Sum, Wide};
-use tenon_base::Result;
+use tenon_base::{Result, stop};
 use tenon_graph::geometry::{Equation, Label};
 use tenon_tensor::{DataType, Element, Shape};
 
@@ -96,10 +96,12 @@ impl Products {
         let ([a_row, a_column], [b_row, b_column]) = (self.left, self.right);
         self.batches.for_each(|[out, a_start, b_start]| {
             for i in 0..self.m {
+                stop::checkpoint();
                 let a_start = a_start + i * a_row;
                 row.fill(S::default());
                 if b_column == 1 {
                     for k in 0..self.k {
+                        stop::checkpoint();
                         let x = a(a_start + k * a_column, i);
                         let b_start = b_start + k * b_row;
                         for (j, sum) in row.iter_mut().enumerate() {
@@ -108,6 +110,7 @@ impl Products {
                     }
                 } else {
                     for (j, sum) in row.iter_mut().enumerate() {
+                        stop::checkpoint();
                         let b_start = b_start + j * b_column;
                         for k in 0..self.k {
                             let x = a(a_start + k * a_column, i);
@@ -391,6 +394,7 @@ fn determinant(matrix: &mut [f64], size: usize) -> f64 {
             return 0.0;
         }
         for row in column + 1..size {
+            stop::checkpoint();
             let factor = matrix[row * size + column] / pivot;
             for at in column..size {
                 matrix[row * size + at] -= factor * matrix[column * size + at];

@@ -1,8 +1,11 @@
 //! Nested loops over a shape with strided operands: how every kernel walks memory.
 
 use crate::kernel::invalid;
-use tenon_base::Result;
+use tenon_base::{Result, stop};
 use tenon_tensor::Shape;
+
+/// Elements of an innermost loop after which it may be stopped.
+pub(crate) const STOP_ELEMENTS: usize = 1 << 16;
 
 /// The positions of `N` operands for each element of a shape, in row-major order. Neighbouring
 /// dimensions that all operands walk alike are one loop.
@@ -68,11 +71,16 @@ impl<const N: usize> Nest<N> {
     pub(crate) fn for_each(&self, mut body: impl FnMut([usize; N])) {
         let (count, strides) = self.inner;
         for row in 0..self.rows() {
-            let mut at = self.row(row);
-            for _ in 0..count {
-                body(at.map(|position| position as usize));
-                for n in 0..N {
-                    at[n] += strides[n];
+            let (mut at, mut left) = (self.row(row), count);
+            while left > 0 {
+                stop::checkpoint();
+                let now = left.min(STOP_ELEMENTS);
+                left -= now;
+                for _ in 0..now {
+                    body(at.map(|position| position as usize));
+                    for n in 0..N {
+                        at[n] += strides[n];
+                    }
                 }
             }
         }
@@ -101,6 +109,7 @@ impl Nest<2> {
             return self.for_each(|[to, from]| target[to] = source[from]);
         }
         for row in 0..self.rows() {
+            stop::checkpoint();
             let [to, from] = self.row(row).map(|position| position as usize);
             target[to..to + count].copy_from_slice(&source[from..from + count]);
         }
@@ -212,6 +221,7 @@ impl Maps {
             return;
         }
         for (row, to) in to.chunks_exact_mut(inner.len()).enumerate() {
+            stop::checkpoint();
             let mut rest = row;
             let mut start = 0;
             for map in outer.iter().rev() {

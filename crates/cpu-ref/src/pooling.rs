@@ -1,11 +1,11 @@
 //! Pools: one number for each window, or for each whole channel.
 
-use crate::convolution::{Images, Slide, pairs};
+use crate::convolution::{Images, pairs};
 use crate::kernel::{Build, Kernel, Node, Stop, floats, invalid, no_value, numbers};
 use crate::nest::Lanes;
 use crate::number::{Number, Wide};
 use tenon_backend::Reason;
-use tenon_base::{Error, ErrorKind, Result};
+use tenon_base::{Error, ErrorKind, Result, stop};
 use tenon_graph::geometry::Window;
 
 pub(crate) static KERNELS: &[(&str, Build)] = &[
@@ -75,6 +75,7 @@ impl Pool {
             let to = batch * y.batch + channel * y.channel;
             for (d, h) in pairs(depths.output, heights.output) {
                 for w in 0..widths.output {
+                    stop::checkpoint();
                     let at = [d, h, w];
                     body(to + y.at(at), from, batch * channels + channel, at);
                 }
@@ -85,28 +86,23 @@ impl Pool {
     /// The places in the input's image that a window sees.
     fn seen(&self, [d, h, w]: [usize; 3]) -> impl Iterator<Item = [usize; 3]> {
         let [depths, heights, widths] = self.0.slides;
-        self.0.kernel().filter_map(move |[kd, kh, kw]| {
-            Some([
-                depths.source(d, kd)?,
-                heights.source(h, kh)?,
-                widths.source(w, kw)?,
-            ])
+        let inside = [depths.seen(d), heights.seen(h), widths.seen(w)];
+        let [ds, hs, ws] = inside.map(|range| (range.start, range.len()));
+        pairs(ds.1, hs.1).flat_map(move |(kd, kh)| {
+            (0..ws.1).filter_map(move |kw| {
+                Some([
+                    depths.source(d, ds.0 + kd)?,
+                    heights.source(h, hs.0 + kh)?,
+                    widths.source(w, ws.0 + kw)?,
+                ])
+            })
         })
     }
 
     /// Elements of a window, padding included; what lies behind the padding is not.
     fn padded(&self, at: [usize; 3]) -> usize {
-        let count = |slide: &Slide, at: usize| {
-            let end = slide.input + slide.before + slide.after;
-            let inside = |element: &usize| at * slide.stride + element * slide.dilation < end;
-            (0..slide.kernel).filter(inside).count()
-        };
-        self.0
-            .slides
-            .iter()
-            .zip(at)
-            .map(|(slide, at)| count(slide, at))
-            .product()
+        let slides = self.0.slides.iter().zip(at);
+        slides.map(|(slide, at)| slide.padded(at)).product()
     }
 }
 

@@ -5,7 +5,7 @@ use crate::kernel::{Build, Kernel, Node, Stop, floats, length, no_type, no_value
 use crate::matmul::dot;
 use crate::number::{Number, Wide};
 use tenon_backend::Inputs;
-use tenon_base::Result;
+use tenon_base::{Result, stop};
 use tenon_graph::Attributes;
 use tenon_tensor::DataType;
 
@@ -261,6 +261,7 @@ impl<'a> State<'a> {
     fn step<T: Number>(&mut self, layer: &Layer, weights: &Weights<'_, T>, x: &[T]) {
         let rows = self.gates.len();
         for (row, gate) in self.gates.iter_mut().enumerate() {
+            stop::checkpoint();
             let w = &weights.w[row * layer.features..(row + 1) * layer.features];
             *gate = dot(x, w) + weights.bias(0, row, rows);
         }
@@ -273,6 +274,7 @@ impl<'a> State<'a> {
 
     /// The product of row `row` of R with the state.
     fn recurrence<T: Number>(h: &[f64], r: &[T], row: usize) -> f64 {
+        stop::checkpoint();
         let r = &r[row * h.len()..(row + 1) * h.len()];
         h.iter().zip(r).map(|(h, r)| h * r.to_f64()).sum()
     }

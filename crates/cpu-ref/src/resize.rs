@@ -3,7 +3,7 @@
 use crate::kernel::{Build, Kernel, Node, Stop, no_value, numbers, scratch, sized};
 use crate::nest::{Along, Maps};
 use crate::number::Number;
-use tenon_base::Result;
+use tenon_base::{Result, stop};
 use tenon_graph::geometry::{ResizeAxis, resize_axes};
 use tenon_tensor::DataType;
 
@@ -180,6 +180,7 @@ impl Pass {
         } = *self;
         for row in 0..outer {
             for (at, taps) in taps.iter().enumerate() {
+                stop::checkpoint();
                 let to = &mut to[(row * self.taps.len() + at) * inner..][..inner];
                 let Some(taps) = taps else {
                     to.fill(extrapolation);

@@ -7,7 +7,7 @@ use crate::kernel::{
 use crate::nest::{Along, Lanes, Nest, broadcast, strides};
 use crate::number::{Index, Number, Sum, Wide};
 use std::cmp::Ordering;
-use tenon_base::Result;
+use tenon_base::{Result, stop};
 use tenon_graph::geometry::{distinct, unsuppressed};
 use tenon_tensor::DataType;
 
@@ -102,6 +102,7 @@ fn top_k(node: &Node<'_>) -> Result<Kernel, Stop> {
         let (mut values, mut places) = (outputs.optional::<T>(0)?, outputs.optional::<i64>(1)?);
         let positions = scratch::<u64>(&mut outputs, extent)?;
         for lane in 0..outer * inner {
+            stop::checkpoint();
             let (above, below) = (lane / inner, lane % inner);
             let value = |at: u64| from[(above * extent + at as usize) * inner + below];
             positions.iter_mut().zip(0..).for_each(|(to, at)| *to = at);

@@ -5,7 +5,7 @@ use crate::kernel::{Build, Kernel, Node, Stop, axis, floats, no_type, numbers, s
 use crate::nest::Along;
 use crate::number::Number;
 use std::f64::consts::TAU;
-use tenon_base::{Error, ErrorKind, Result};
+use tenon_base::{Error, ErrorKind, Result, stop};
 
 pub(crate) static KERNELS: &[(&str, Build)] =
     &[("DFT", dft), ("STFT", stft), ("MelWeightMatrix", mel)];
@@ -95,6 +95,7 @@ fn dft(node: &Node<'_>) -> Result<Kernel, Stop> {
                 }
             };
             for frequency in 0..frequencies {
+                stop::checkpoint();
                 let sum = if mirrored {
                     transform(table, count, frequency, !inverse, half)
                 } else {
@@ -140,6 +141,7 @@ fn stft(node: &Node<'_>) -> Result<Kernel, Stop> {
                 [part(0), if parts == 2 { part(1) } else { 0.0 }]
             };
             for frequency in 0..frequencies {
+                stop::checkpoint();
                 let sum = transform(table, length, frequency, true, sample);
                 let at = (row * frequencies + frequency) * 2;
                 to[at] = T::from_f64(sum[0]);

@@ -3,7 +3,7 @@
 use crate::activation::sigmoid;
 use crate::kernel::{Build, Kernel, Node, Stop, floats, no_value, scratch};
 use crate::number::Number;
-use tenon_base::Result;
+use tenon_base::{Result, stop};
 
 pub(crate) static KERNELS: &[(&str, Build)] = &[
     ("CausalConvWithState", causal_convolution),
@@ -35,6 +35,7 @@ fn causal_convolution(node: &Node<'_>) -> Result<Kernel, Stop> {
             };
             let channel = line % channels;
             for at in 0..length {
+                stop::checkpoint();
                 let mut sum = bias.map_or(0.0, |bias| bias[channel].to_f64());
                 for tap in 0..kernel {
                     sum += weight[channel * kernel + tap].to_f64() * element(at + tap).to_f64();
@@ -178,6 +179,7 @@ fn linear_attention(node: &Node<'_>) -> Result<Kernel, Stop> {
                 let key = extents.part(key, place, groups, group);
                 memory.learn(key, extents.part(value, place, groups, group), rate, delta);
                 let shared = queries / groups;
+                stop::checkpoint();
                 for asking in group * shared..(group + 1) * shared {
                     let asked = extents.part(query, place, queries, asking);
                     let to = &mut to[(place * queries + asking) * rows..][..rows];

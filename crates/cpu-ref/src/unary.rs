@@ -1,9 +1,10 @@
 //! Elementwise operators of one input.
 
 use crate::kernel::{Build, Kernel, Node, Stop, floats, integers, no_type, numbers};
+use crate::nest::STOP_ELEMENTS;
 use crate::number::{Number, Wide};
 use tenon_backend::Pair;
-use tenon_base::Result;
+use tenon_base::{Result, stop};
 use tenon_tensor::{DataType, Element};
 
 pub(crate) static KERNELS: &[(&str, Build)] = &[
@@ -39,11 +40,18 @@ pub(crate) static KERNELS: &[(&str, Build)] = &[
 pub(crate) fn map<T: Element>(apply: impl Fn(T) -> T + Send + Sync + 'static) -> Kernel {
     Kernel::new(move |operands| {
         match operands.pair::<T>(0, 0)? {
-            Pair::InPlace(values) => values.iter_mut().for_each(|value| *value = apply(*value)),
+            Pair::InPlace(values) => {
+                for values in values.chunks_mut(STOP_ELEMENTS) {
+                    stop::checkpoint();
+                    values.iter_mut().for_each(|value| *value = apply(*value));
+                }
+            }
             Pair::Apart(from, to) => {
-                to.iter_mut()
-                    .zip(from)
-                    .for_each(|(to, &from)| *to = apply(from));
+                for (to, from) in to.chunks_mut(STOP_ELEMENTS).zip(from.chunks(STOP_ELEMENTS)) {
+                    stop::checkpoint();
+                    let pairs = to.iter_mut().zip(from);
+                    pairs.for_each(|(to, &from)| *to = apply(from));
+                }
             }
         }
         Ok(())

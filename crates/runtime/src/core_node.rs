@@ -168,10 +168,10 @@ impl CoreNode {
                     node.finish();
                     Ok(())
                 };
-                match caller {
+                control.watch(|| match caller {
                     Caller::Lists(inputs, outputs) => memory.with(inputs, outputs, run),
                     Caller::Bound(ports) => memory.with_bound(ports, run),
-                }
+                })
             })
     }
 }

@@ -276,6 +276,8 @@ impl Model {
             Some(limit) => pool::with_thread_limit(limit, work)?,
             None => work()?,
         }
+        // A CPU node, or copying outputs, may have ended late.
+        control.check()?;
         self.0.residence.executed()
     }
 

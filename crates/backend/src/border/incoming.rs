@@ -228,6 +228,7 @@ pub(crate) unsafe fn error_of(outcome: Outcome, who: &str) -> Result<()> {
         abi::status::UNSUPPORTED | abi::status::UNAVAILABLE => ErrorKind::Unsupported,
         abi::status::INVALID => ErrorKind::InvalidArgument,
         abi::status::OUT_OF_MEMORY => ErrorKind::OutOfMemory,
+        abi::status::STOPPED => ErrorKind::Cancelled,
         _ => ErrorKind::ExecutionFailed,
     };
     Err(Error::new(

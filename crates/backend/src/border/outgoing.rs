@@ -273,6 +273,7 @@ pub(crate) fn outcome_of(error: &Error) -> Outcome {
         ErrorKind::Unsupported => abi::status::UNSUPPORTED,
         ErrorKind::InvalidArgument | ErrorKind::InvalidModel => abi::status::INVALID,
         ErrorKind::OutOfMemory => abi::status::OUT_OF_MEMORY,
+        ErrorKind::Cancelled | ErrorKind::DeadlineExceeded => abi::status::STOPPED,
         _ => abi::status::FAILED,
     };
     abi::failure(status, error.to_string())

@@ -12,6 +12,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 use tenon_backend_abi as abi;
 use tenon_backend_abi::Outcome;
+use tenon_base::stop::{self, Stop};
 use tenon_base::{Error, ErrorKind, Result};
 
 /// A struct of the header, and what is behind it.
@@ -117,9 +118,51 @@ unsafe extern "C" fn execute(this: *const abi::Workload, told: *const abi::Opera
                 operands(told.outputs, told.output_count),
                 scratch,
             );
-            workload.execute(&mut operands)
+            if told.control.is_null() {
+                return workload.execute(&mut operands);
+            }
+            let control = ControlIn {
+                table: structure(told.control, "a control")?,
+                this: told.control,
+            };
+            stop::watch(&control, || workload.execute(&mut operands))
         }
     })
+}
+
+/// What the host may stop an execution with.
+struct ControlIn {
+    table: abi::Control,
+    this: *const abi::Control,
+}
+
+// SAFETY: the function of a control may be called from any thread (header).
+unsafe impl Sync for ControlIn {}
+
+impl Stop for ControlIn {
+    /// Every look is a call of the host, so that all are paced as those at a clock.
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+
+    fn is_timed(&self) -> bool {
+        true
+    }
+
+    fn check(&self) -> Result<()> {
+        // SAFETY: a function of the control with itself, before `execute` returns.
+        match self
+            .table
+            .is_stopped
+            .map(|function| unsafe { function(self.this) })
+        {
+            None | Some(0) => Ok(()),
+            Some(_) => Err(Error::new(
+                ErrorKind::Cancelled,
+                "the execution was stopped",
+            )),
+        }
+    }
 }
 
 unsafe extern "C" fn reads(this: *const abi::Workload, input: u32) -> i32 {

@@ -8,7 +8,8 @@ use super::core::Core;
 use crate::*;
 use everything::*;
 use std::sync::Arc;
-use tenon_base::{ErrorKind, Result};
+use std::time::{Duration, Instant};
+use tenon_base::{Control, ErrorKind, Result, pool};
 use tenon_graph::{Attribute, Attributes, Graph, NodeId, ValueId, operator::operator};
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
 
@@ -23,6 +24,53 @@ fn loaded() -> (LoadedBackend, Arc<Seen>) {
     // SAFETY: a table of `export`, whose functions lie in this program.
     let core = unsafe { Core::new(table, "Everything".into(), None, Vec::new()) };
     (LoadedBackend::new(core.unwrap()).unwrap(), seen)
+}
+
+/// A backend whose workload ends only when it is stopped.
+struct Endless;
+
+impl Backend for Endless {
+    fn id(&self) -> BackendId {
+        BackendId::new("Endless")
+    }
+
+    fn description(&self) -> String {
+        "does not end".into()
+    }
+
+    fn supports(&self, _node: &NodeView<'_>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn plan(&self, _spec: &WorkloadSpec, _cpu: CpuLevel) -> Result<WorkloadPlan> {
+        Ok(WorkloadPlan::default())
+    }
+
+    fn workload(&self, _spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+        Ok(Box::new(Endless))
+    }
+}
+
+impl Workload for Endless {
+    fn execute(&self, _operands: &mut Operands<'_>) -> Result<()> {
+        pool::for_each(usize::MAX, |_| std::hint::spin_loop());
+        Ok(())
+    }
+}
+
+#[test]
+fn loops_of_an_exported_backend_are_stopped_with_the_execution() {
+    let table = export(Arc::new(Endless));
+    // SAFETY: a table of `export`, whose functions lie in this program.
+    let core = unsafe { Core::new(table, "Endless".into(), None, Vec::new()) };
+    let backend = LoadedBackend::new(core.unwrap()).unwrap();
+    let x = Tensor::from_slice([1], &[1.0f32]).unwrap();
+    let control = Control::with_deadline(Instant::now() + Duration::from_millis(30));
+    let stopped = control.watch(|| {
+        let (neg, outputs) = (operator("Neg").unwrap(), [Some(x.ty().clone())]);
+        evaluate(&backend, neg, &Attributes::new(), &[Some(&x)], &outputs)
+    });
+    assert_eq!(stopped.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
 }
 
 fn f32s(shape: &[usize]) -> TensorType {

@@ -6,6 +6,7 @@ use crate::{MemoryManager, Operands, Workload, WorkloadSpec};
 use std::sync::Arc;
 use tenon_backend_abi as abi;
 use tenon_backend_abi::Outcome;
+use tenon_base::stop::{self, Stop};
 use tenon_base::{Error, ErrorKind, Result};
 
 type Execute = unsafe extern "C" fn(*const abi::Workload, *const abi::Operands) -> Outcome;
@@ -54,16 +55,22 @@ impl LoadedWorkload {
 impl Workload for LoadedWorkload {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (inputs, outputs, scratch) = operands.raw();
-        let told = abi::Operands {
-            size: size_of::<abi::Operands>(),
-            input_count: inputs.len(),
-            inputs: inputs.as_ptr().cast(),
-            output_count: outputs.len(),
-            outputs: outputs.as_ptr().cast(),
-            scratch: scratch.into(),
-        };
-        // SAFETY: a function of the workload with itself; raw operands lie as the header's do.
-        let outcome = unsafe { (self.execute)(self.this, &raw const told) };
+        let outcome = stop::with_current(|stop| {
+            let control = stop.map(ControlOut::new);
+            let told = abi::Operands {
+                size: size_of::<abi::Operands>(),
+                input_count: inputs.len(),
+                inputs: inputs.as_ptr().cast(),
+                output_count: outputs.len(),
+                outputs: outputs.as_ptr().cast(),
+                scratch: scratch.into(),
+                control: control
+                    .as_ref()
+                    .map_or(std::ptr::null(), |control| (&raw const *control).cast()),
+            };
+            // SAFETY: a function of the workload with itself; raw operands lie as the header's do.
+            unsafe { (self.execute)(self.this, &raw const told) }
+        });
         if outcome.is_null() {
             return Ok(());
         }
@@ -78,6 +85,32 @@ impl Workload for LoadedWorkload {
         // SAFETY: a function of the workload with itself.
         unsafe { function(self.this, input as u32) != 0 }
     }
+}
+
+/// What may stop the running execution, as the struct of the header.
+#[repr(C)]
+struct ControlOut<'a> {
+    /// First, so that a pointer to it is one to the whole.
+    table: abi::Control,
+    stop: &'a dyn Stop,
+}
+
+impl<'a> ControlOut<'a> {
+    fn new(stop: &'a dyn Stop) -> Self {
+        let table = abi::Control {
+            size: size_of::<abi::Control>(),
+            is_stopped: Some(is_stopped),
+        };
+        Self { table, stop }
+    }
+}
+
+/// # Safety
+/// `control` is the table of a [`ControlOut`] that is still there.
+unsafe extern "C" fn is_stopped(control: *const abi::Control) -> i32 {
+    // SAFETY: the table is the first member; the caller vouches.
+    let stop = unsafe { (*control.cast::<ControlOut<'_>>()).stop };
+    (stop.is_cancelled() || stop.is_timed() && stop.check().is_err()).into()
 }
 
 impl Drop for LoadedWorkload {

@@ -2,13 +2,13 @@
 
 use super::{Kernel, Plain};
 use crate::signature::{Signature, refuse};
-use crate::simd::depthwise::taps_inside;
+use crate::simd::depthwise::{LONG_ROW, STOP_ROWS, taps_inside};
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::rows::Geometry;
 use crate::simd::{Level, Simd, VectorOp};
 use std::ops::Range;
 use tenon_backend::{Operands, Refusal, Workload};
-use tenon_base::{Result, pool};
+use tenon_base::{Result, pool, stop};
 
 /// Numbers read below which a second thread is not worth it.
 const PARALLEL: usize = 1 << 16;
@@ -101,6 +101,9 @@ impl VectorOp for Rows<'_> {
         let shape = &pool.shape;
         let line = shape.out_width * shape.channels;
         for (row, output) in output.chunks_exact_mut(line).enumerate() {
+            if row % STOP_ROWS == 0 {
+                stop::checkpoint();
+            }
             let (image, y) = (
                 (first + row) / shape.out_height,
                 (first + row) % shape.out_height,
@@ -181,6 +184,9 @@ impl Pool {
             for ky in window.vertical.clone() {
                 let y = window.y * shape.strides[0] + ky * shape.dilations[0] - shape.before[0];
                 let line = (window.image * shape.height + y) * shape.width;
+                if window.horizontal.len() >= LONG_ROW {
+                    stop::checkpoint();
+                }
                 for kx in window.horizontal.clone() {
                     let x = window.x * shape.strides[1] + kx * shape.dilations[1] - shape.before[1];
                     let at = (line + x) * shape.channels + first;

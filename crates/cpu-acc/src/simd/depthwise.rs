@@ -4,6 +4,12 @@
 use super::math::{Curve, curve_in_place};
 use super::rows::Geometry;
 use super::{Simd, VectorOp};
+use tenon_base::stop;
+
+/// Kernel columns from which a kernel row is long enough to be a place to stop.
+pub(crate) const LONG_ROW: usize = 256;
+/// Rows of the output between two places to stop.
+pub(crate) const STOP_ROWS: usize = 32;
 
 /// Some rows of the output.
 pub(crate) struct Depthwise<'a> {
@@ -58,6 +64,9 @@ impl VectorOp for Depthwise<'_> {
                 count: (channels - at).min(2 * S::LANES),
             };
             for row in 0..rows {
+                if row % STOP_ROWS == 0 {
+                    stop::checkpoint();
+                }
                 let start = row * line + at;
                 let to = output.wrapping_add(start);
                 let addend = self
@@ -194,6 +203,9 @@ impl Depthwise<'_> {
         let step = shape.strides[1] * channels;
         for ky in row.vertical.clone() {
             let y = row.y + ky * shape.dilations[0] - shape.before[0];
+            if horizontal.len() >= LONG_ROW {
+                stop::checkpoint();
+            }
             for kx in horizontal.clone() {
                 let column = x * shape.strides[1] + kx * shape.dilations[1] - shape.before[1];
                 let at = row.base + (y * shape.width + column) * channels;

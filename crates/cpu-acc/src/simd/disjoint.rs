@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
-use tenon_base::pool;
+use tenon_base::{pool, stop};
 
 /// A slice cut in chunks, each of which one iteration of a loop has for itself.
 struct Chunks<'a, T> {
@@ -56,6 +56,7 @@ pub(crate) fn for_each_chunk<T: Send>(
 ) {
     if !parallel {
         for (index, part) in slice.chunks_mut(chunk.max(1)).enumerate() {
+            stop::checkpoint();
             body(index, part);
         }
         return;
@@ -192,6 +193,7 @@ pub(crate) fn for_each_block(
         let own = unsafe { scratch.take(index) };
         let start = |index: usize| count / slots * index + (count % slots).min(index);
         for block in start(index)..start(index + 1) {
+            stop::checkpoint();
             let (stack, column) = (block / blocks, block % blocks);
             let first = whole.at(stack * rows * stride + column * width);
             // Each block comes once, over all indices; blocks share no numbers, and all are inside

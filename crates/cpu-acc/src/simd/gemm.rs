@@ -11,7 +11,7 @@ use super::tile::{MAX_ROWS, RowPointers, Tile};
 use super::{Level, Simd, VectorOp};
 use crate::panels::{Panels, WIDTH};
 use std::ops::Range;
-use tenon_base::pool;
+use tenon_base::{pool, stop};
 
 /// Bytes of the panels that stay in the second level cache while all rows pass.
 const GROUP_BYTES: usize = 256 << 10;
@@ -44,6 +44,9 @@ const GRAIN_OPERATIONS: usize = 8 << 20;
 /// Operations of the last pieces, when the threads come to their end: a piece begins with memory
 /// that nobody has asked for yet.
 const LEAST_OPERATIONS: usize = 4 << 20;
+
+/// Tiles of a group of panels between two places to stop.
+const STOP_TILES: usize = 64;
 
 /// `C = activation(scale * (A x B) + bias + addend)`: all but A.
 pub(crate) struct Product<'a> {
@@ -299,6 +302,9 @@ impl<R: Rows> Part<'_, R> {
                     (false, false) => next,
                 };
                 for tile in tiles.clone() {
+                    if (tile - first) % STOP_TILES == 0 {
+                        stop::checkpoint();
+                    }
                     let table = &mut table[..section.taps.len()];
                     match &copies {
                         Some(copies) => copies.point(tile - first, &mut table[0]),

@@ -77,7 +77,8 @@ struct TensorKernel {
 
 impl Kernel for TensorKernel {
     fn run(&self, frame: &mut Frame<'_>) -> Result<()> {
-        let made = self.made(frame).map_err(|error| self.place(error, frame))?;
+        let made = frame.control().watch(|| self.made(frame));
+        let made = made.map_err(|error| self.place(error, frame))?;
         self.tell_fault(frame, &made);
         frame.set(0, Value::opaque(made));
         Ok(())
