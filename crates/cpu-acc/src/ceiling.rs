@@ -2,32 +2,52 @@
 
 use crate::simd::{Level, Simd, VectorOp};
 use std::hint::black_box;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use tenon_backend::CpuLevel;
 use tenon_base::pool;
 
 /// Sums kept at once: more than two multiply-adds a cycle with a latency of four need.
 const SUMS: usize = 12;
-/// Rounds of one measurement: some 20 ms.
-const ROUNDS: usize = 10_000_000;
-/// Measurements, of which the best counts.
-const TRIES: usize = 5;
+/// Rounds of one sample: a quarter of a millisecond, less than the time slice of a scheduler, so that
+/// many samples are whole on a machine with other work too.
+const ROUNDS: usize = 100_000;
+/// Samples of each thread, of which the best counts.
+const SAMPLES: usize = 400;
 
 /// GFLOP/s of f32 multiply-adds (two operations each) on up to `threads` threads at once: registers
 /// only, no memory.
 pub fn multiply_add_ceiling(threads: usize) -> f64 {
     let level = Level::detect(CpuLevel::Avx512);
-    let threads = threads.clamp(1, pool::threads());
-    let mut best = 0.0f64;
-    for _ in 0..TRIES {
-        let start = Instant::now();
-        pool::for_each(threads, |_| {
+    let operations = (ROUNDS * SUMS * 2 * lanes(level)) as f64;
+    best_rates(threads, |_| {
+        (0..SAMPLES).map(move |_| {
             black_box(level.run(Burn));
-        });
-        let operations = (threads * ROUNDS * SUMS * 2 * lanes(level)) as f64;
-        best = best.max(operations / start.elapsed().as_secs_f64() / 1e9);
-    }
-    best
+            operations
+        })
+    }) / 1e9
+}
+
+/// The sum over up to `threads` threads of each one's best rate: `work` answers the samples of a
+/// thread, each of which does its work when it is taken, and answers how much that was. Threads run
+/// at the same time.
+pub fn best_rates<I>(threads: usize, work: impl Fn(usize) -> I + Sync) -> f64
+where
+    I: Iterator<Item = f64>,
+{
+    let threads = threads.clamp(1, pool::threads());
+    let sum = Mutex::new(0.0);
+    pool::for_each(threads, |thread| {
+        let mut samples = work(thread);
+        let mut best = 0.0f64;
+        let mut start = Instant::now();
+        while let Some(amount) = samples.next() {
+            best = best.max(amount / start.elapsed().as_secs_f64().max(1e-9));
+            start = Instant::now();
+        }
+        *sum.lock().unwrap_or_else(PoisonError::into_inner) += best;
+    });
+    sum.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Numbers in a vector of the level.
@@ -60,5 +80,30 @@ impl VectorOp for Burn {
             }
         }
         sums.into_iter().map(|sum| simd.sum(sum)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn other_work_on_the_machine_hardly_lowers_the_ceiling() {
+        let quiet = multiply_add_ceiling(1);
+        let done = AtomicBool::new(false);
+        let loaded = std::thread::scope(|scope| {
+            for _ in 0..4 * pool::threads() {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            let loaded = multiply_add_ceiling(1);
+            done.store(true, Ordering::Relaxed);
+            loaded
+        });
+        assert!(loaded > 0.5 * quiet, "{loaded} under load, {quiet} without");
     }
 }

@@ -17,7 +17,7 @@ mod signature;
 mod simd;
 
 pub use backend::CpuAcc;
-pub use ceiling::multiply_add_ceiling;
+pub use ceiling::{best_rates, multiply_add_ceiling};
 
 /// The vector instructions of this machine's CPU.
 pub fn native_cpu() -> tenon_backend::CpuLevel {

@@ -78,7 +78,18 @@ impl Subgraph {
 
     /// The member of a name in its JSON.
     pub fn file(&self, name: &str) -> String {
-        format!("{}{name}", self.folder())
+        member_of(self.folder(), name)
+    }
+}
+
+/// The member that a name in the JSON of `folder` (with its slash) means; `../` leads out of it once.
+pub(crate) fn member_of(folder: &str, name: &str) -> String {
+    match name.strip_prefix("../") {
+        None => format!("{folder}{name}"),
+        Some(rest) => {
+            let outer = folder.trim_end_matches('/').rfind('/');
+            format!("{}{rest}", outer.map_or("", |end| &folder[..=end]))
+        }
     }
 }
 

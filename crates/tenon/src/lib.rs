@@ -76,7 +76,9 @@ pub use tenon_backend::{
 };
 pub use tenon_backend_kit::{Check, Outcome as CheckOutcome, Report as CheckReport};
 pub use tenon_base::trace::{Recording, TraceSink};
-pub use tenon_base::{Control, Error, ErrorKind, Location, Pattern, Progress, Result, remove_unfinished};
+pub use tenon_base::{
+    Control, Error, ErrorKind, Location, Pattern, Progress, Result, remove_unfinished,
+};
 pub use tenon_bef::Module;
 pub use tenon_compiler::{
     Hint, LoweredProgram, MEMORY_STRATEGIES, MemoryStrategy, NumericMode, memory_strategy,

@@ -1,14 +1,17 @@
 //! Profiles beside what the machine could do.
 
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use tenon_base::pool;
 use tenon_runtime::{KernelProfile, Profile};
 
 /// Bytes that a copy moves when the speed of memory is measured: far more than caches hold.
 const COPIED: usize = 64 << 20;
 
-/// The best of so many copies counts.
+/// Words that one sample copies: more than the second cache of a core holds.
+const PIECE: usize = (4 << 20) / size_of::<u64>();
+
+/// How often each thread copies its memory.
 const COPIES: usize = 4;
 
 /// What this machine does at most, measured.
@@ -87,27 +90,32 @@ pub fn profile_rows(profile: &Profile, ceiling: &Ceiling) -> Vec<ProfileRow> {
     profile.kernels.iter().map(row).collect()
 }
 
+/// Each thread copies its own memory, piece by piece.
 fn copied_gigabytes(threads: usize) -> f64 {
     let threads = threads.clamp(1, pool::threads());
     let words = COPIED / size_of::<u64>();
     let from: Vec<u64> = (0..words as u64).collect();
     let mut to = vec![0u64; words];
     let part = words.div_ceil(threads);
-    let pairs: Vec<_> = from.chunks(part).zip(to.chunks_mut(part)).collect();
-    let pairs: Vec<_> = pairs.into_iter().map(Mutex::new).collect();
-    let mut best = 0.0f64;
-    for _ in 0..COPIES {
-        let start = Instant::now();
-        pool::for_each(pairs.len(), |index| {
-            if let Ok(mut pair) = pairs[index].lock() {
-                let (from, to) = &mut *pair;
-                to.copy_from_slice(from);
-            }
-        });
-        let moved = 2.0 * COPIED as f64;
-        best = best.max(moved / start.elapsed().as_secs_f64() / 1e9);
-    }
-    best
+    let pairs = from.chunks(part).zip(to.chunks_mut(part));
+    let pairs: Vec<_> = pairs.map(|pair| Mutex::new(Some(pair))).collect();
+    tenon_builtin::best_rates(pairs.len(), |thread| {
+        let pair = pairs[thread]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let (from, to) = pair.unwrap_or_default();
+        let pieces = from.len() / PIECE;
+        let mut sample = 0;
+        std::iter::from_fn(move || {
+            let piece = sample % pieces.max(1) * PIECE..sample % pieces.max(1) * PIECE + PIECE;
+            sample += 1;
+            let (from, to) = (from.get(piece.clone())?, to.get_mut(piece)?);
+            to.copy_from_slice(from);
+            std::hint::black_box(to);
+            (sample <= COPIES * pieces).then_some(2.0 * (PIECE * size_of::<u64>()) as f64)
+        })
+    }) / 1e9
 }
 
 #[cfg(test)]

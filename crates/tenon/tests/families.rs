@@ -108,3 +108,53 @@ fn packages_are_as_large_as_their_models_and_outputs_do_not_depend_on_it() {
     let ratio = small as f64 / whole as f64;
     assert!((0.4..0.65).contains(&ratio), "{small} of {whole} bytes");
 }
+
+#[test]
+fn packages_are_hardly_larger_than_their_models() {
+    // The other families have channels that fill no vector here: their padding weighs more than it
+    // does at full size.
+    for name in ["resnet50", "bert", "gpt2", "lstm", "mlp"] {
+        let path = folder().join(name).with_extension("onnx");
+        let model = std::fs::metadata(&path).unwrap().len() as f64;
+        let options = CompileOptions::default();
+        let compiled = tenon::compile_file(&path, &options, &Control::new()).unwrap();
+        let package = compiled.bytes().unwrap().len() as f64;
+        assert!(
+            package <= 1.05 * model + 65536.0,
+            "{name}: {package} of {model} bytes"
+        );
+    }
+}
+
+#[test]
+fn nodes_whose_constants_are_prepared_are_compared() {
+    let path = folder().join("gpt2");
+    let inputs = tenon::read_npz_inputs(&path.with_extension("npz")).unwrap();
+    let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
+    let model = path.with_extension("onnx");
+    let control = Control::new();
+    let compiled = tenon::compile_file(model, &CompileOptions::default(), &control).unwrap();
+    let originals = compiled.originals();
+    let package = compiled.into_package().unwrap();
+    let runtime = tenon::Runtime::new(tenon::backends(), tenon_builtin::kernels());
+    let backends = ["CpuAcc", "CpuRef"].map(tenon::BackendId::new);
+    let compared = tenon::compare_backends(
+        &package,
+        &runtime,
+        backends,
+        &inputs,
+        &tenon::Tolerance::default(),
+        &originals,
+        &LoadOptions::default(),
+    )
+    .unwrap();
+    assert!(compared.divergence.is_none());
+    assert!(compared.skipped.is_empty(), "{:?}", compared.skipped);
+    let products = compared.compared.iter();
+    assert!(
+        products
+            .filter(|node| node.operator == "tenon.MatMul")
+            .count()
+            > 8
+    );
+}

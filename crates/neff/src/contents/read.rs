@@ -4,6 +4,7 @@ use super::check::newer_format;
 use super::write::TENON_JSON;
 use super::{Contents, Movement, PackageVariable, Role};
 use crate::package::invalid;
+use crate::structure::member_of;
 use crate::{
     Definition, Engine, EngineName, FeatureBits, Kelf, NEFF_JSON, NeffGraph, Package, TENON_FORMAT,
     TenonMember, Trigger, Variable, VariableKind,
@@ -199,7 +200,7 @@ fn variable(
         },
         VariableKind::File => match &stored.file_name {
             Some(file) => {
-                let file = format!("{folder}{file}");
+                let file = member_of(folder, file);
                 let bytes = package.member(&file).ok_or_else(|| {
                     invalid("the package has no such member").found(format_args!("'{file}'"))
                 })?;

@@ -2,11 +2,13 @@
 
 use super::{Contents, PackageVariable, Role};
 use crate::{
-    Definition, Engine, EngineName, FileTarget, Header, INFO_JSON, Info, Kelf, KelfGraph,
+    Definition, Digest, Engine, EngineName, FileTarget, Header, INFO_JSON, Info, Kelf, KelfGraph,
     NEFF_JSON, NeffGraph, PackageWriter, Port, QueueSet, StoredDescriptor, Table, Target, Trigger,
     Variable, VariableKind,
 };
 use serde::Serialize;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::Path;
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_tensor::{ALIGNMENT, DataType};
@@ -78,7 +80,7 @@ impl Contents {
         let mut add = |name: String, bytes: Vec<u8>| writer.add(&name, &bytes);
         let member = |name: &str| format!("{}{name}", files.folder);
         add(files.kelf.clone(), encode(&files.stored())?)?;
-        add(member(DEFINITION), encode(&self.definition())?)?;
+        add(member(DEFINITION), encode(&self.definition(files))?)?;
         add(member(ENGINE), encode(&self.engine())?)?;
         add(member(PROGRAM), self.program.to_vec())?;
         add(member(TENSOR_MAP), encode(&Table(self.tensor_map()))?)?;
@@ -91,6 +93,7 @@ impl Contents {
                     Role::Constant(buffer) => Some((id, buffer)),
                     _ => None,
                 })
+                .filter(|(id, _)| !files.shared.contains_key(id))
         };
         let total: u64 = constants().map(|(_, buffer)| buffer.len() as u64).sum();
         let mut done = 0;
@@ -116,7 +119,7 @@ impl Contents {
         )
     }
 
-    fn definition(&self) -> Definition {
+    fn definition(&self, files: &NodeFiles) -> Definition {
         let mut definition = Definition {
             name: Some("definition".into()),
             version: Some("0.6".into()),
@@ -133,14 +136,20 @@ impl Contents {
             },
         );
         for (id, variable) in self.variables.iter().enumerate() {
-            definition
-                .var
-                .push(variable.name.clone(), self.stored_variable(id, variable));
+            definition.var.push(
+                variable.name.clone(),
+                self.stored_variable(id, variable, files),
+            );
         }
         definition
     }
 
-    fn stored_variable(&self, id: usize, variable: &PackageVariable) -> Variable {
+    fn stored_variable(
+        &self,
+        id: usize,
+        variable: &PackageVariable,
+        files: &NodeFiles,
+    ) -> Variable {
         let kind = match &variable.role {
             Role::Input => VariableKind::Input,
             Role::Output => VariableKind::Output,
@@ -151,7 +160,7 @@ impl Contents {
         let mut stored = Variable::new(kind, id as u32, variable.size);
         stored.alignment = Some(ALIGNMENT as u64);
         match &variable.role {
-            Role::Constant(_) => stored.file_name = Some(constant_file(id).into()),
+            Role::Constant(_) => stored.file_name = Some(files.constant(id).into()),
             Role::Arena { offset } => stored.backing_variable_off = Some(*offset),
             Role::View => {
                 let info = self
@@ -202,6 +211,8 @@ pub(super) struct NodeFiles {
     pub kelf: String,
     /// The folder of its other members, with its slash.
     pub folder: String,
+    /// Constants that are members of an earlier subgraph: the file of each, by `var_id`.
+    pub shared: HashMap<usize, String>,
 }
 
 impl NodeFiles {
@@ -210,7 +221,42 @@ impl NodeFiles {
         Self {
             kelf: format!("kelf-{index}.json"),
             folder: format!("sg{index:02}/"),
+            shared: HashMap::new(),
         }
+    }
+
+    /// Those of all subgraphs of a package, of which equal constants are stored once.
+    pub fn all<'a>(cores: impl Iterator<Item = &'a Contents>) -> Vec<Self> {
+        let mut known: HashMap<Digest, String> = HashMap::new();
+        let mut all = Vec::new();
+        for (index, contents) in cores.enumerate() {
+            let mut files = Self::of(index);
+            for (id, variable) in contents.variables.iter().enumerate() {
+                let Role::Constant(buffer) = &variable.role else {
+                    continue;
+                };
+                let file = format!("../{}{}", files.folder, constant_file(id));
+                match known.entry(Digest::of(buffer)) {
+                    Entry::Vacant(entry) => drop(entry.insert(file)),
+                    // Equal constants of one subgraph are one variable already.
+                    Entry::Occupied(entry) if entry.get().starts_with(&files.outside()) => {}
+                    Entry::Occupied(entry) => drop(files.shared.insert(id, entry.get().clone())),
+                }
+            }
+            all.push(files);
+        }
+        all
+    }
+
+    /// How the other subgraphs name the folder.
+    fn outside(&self) -> String {
+        format!("../{}", self.folder)
+    }
+
+    /// The file of a constant, as its variable names it.
+    fn constant(&self, id: usize) -> String {
+        let shared = self.shared.get(&id).cloned();
+        shared.unwrap_or_else(|| constant_file(id))
     }
 
     /// The subgraph's name.

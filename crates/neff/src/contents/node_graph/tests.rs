@@ -123,6 +123,26 @@ fn a_package_of_several_nodes_keeps_the_rules() {
 }
 
 #[test]
+fn equal_constants_of_subgraphs_are_stored_once() {
+    let package = package(&several());
+    let constants = |folder: &str| {
+        let folder = format!("{folder}/constants/");
+        let names = package.members().map(|(name, _)| name);
+        names.filter(|name| name.starts_with(&folder)).count()
+    };
+    assert_eq!((constants("sg00"), constants("sg01")), (2, 0));
+    let definition = package.member("sg01/def.json").unwrap();
+    let definition = String::from_utf8(definition.to_vec()).unwrap();
+    assert!(definition.contains("../sg00/constants/"), "{definition}");
+    let read = NodeGraph::read(&package).unwrap();
+    let constants = read.cores().map(|core| core.constant_bytes());
+    assert_eq!(
+        constants.collect::<Vec<_>>(),
+        [sample().constant_bytes(); 2]
+    );
+}
+
+#[test]
 fn one_subgraph_is_what_it_was() {
     let contents = sample();
     let graph = NodeGraph::from(contents.clone());

@@ -58,8 +58,12 @@ impl NodeGraph {
             .map(|node| stored(node, &mut cores, &mut libraries))
             .collect();
         write_head(&mut writer, &self.name, &self.graph(&stored))?;
-        for (index, contents) in self.cores().enumerate() {
-            contents.write_node(&mut writer, &NodeFiles::of(index), control)?;
+        let files = match self.is_one_core() {
+            true => vec![NodeFiles::of(0)],
+            false => NodeFiles::all(self.cores()),
+        };
+        for (contents, files) in self.cores().zip(&files) {
+            contents.write_node(&mut writer, files, control)?;
         }
         for (name, library) in libraries.0 {
             writer.add(&name, library)?;
