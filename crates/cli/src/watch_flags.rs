@@ -3,7 +3,7 @@
 use clap::Args;
 use std::path::PathBuf;
 
-/// List this machine's device, its cores, and the processes that own them.
+/// List this machine's device, its cores, and the processes that own them or run models.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -11,13 +11,13 @@ Examples:
   tenon devices --topology
   tenon devices --json-output       the list that clients of neuron-ls parse
 
-Cores belong to processes that use libnrt. TENON_CORES says how many cores there are, TENON_CORE_LOCKS
-in which folder processes share them.")]
+Processes that use libnrt own cores; tenon commands run models without. TENON_CORES says how many cores
+there are, TENON_CORE_LOCKS in which folder processes share them and are found.")]
 pub struct Devices {
     /// Show commands whole.
     #[arg(long, short)]
     pub wide: bool,
-    /// Show processes that own no core too.
+    /// Show processes that neither own a core nor have a model too.
     #[arg(long = "show-all-procs", short)]
     pub all: bool,
     /// Show how devices lie to each other.

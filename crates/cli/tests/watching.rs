@@ -3,9 +3,12 @@
 mod common;
 
 use common::{done, repository, tenon, tiny};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_function_of_a_library_computes_a_node() {
@@ -183,6 +186,76 @@ fn a_profile_tells_every_node() {
     let has = |key: &str, value: &str| events.iter().any(|event| event[key] == value);
     assert!(has("cat", "kernel") && has("cat", "function") && has("cat", "execute"));
     assert!(has("ph", "C") && has("name", "thread_name"));
+}
+
+#[test]
+fn a_command_that_runs_a_model_is_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let command = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tenon"));
+        command
+            .args(arguments)
+            .env("TENON_CORE_LOCKS", folder.join("shared"));
+        command
+    };
+    let model = repository("models/digits/digits.onnx");
+    let bench = ["bench", &model, "--seconds", "60"];
+    let mut bench = command(&bench)
+        .env("TENON_MONITOR_TAG", "bench\x1b[31m")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = bench.id();
+    let watch = |arguments: &[&str]| {
+        let output = command(arguments).output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let began = Instant::now();
+    let json = loop {
+        let line = watch(&["monitor", "--period", "0.6", "--count", "1"]);
+        let json: Value = serde_json::from_str(&line).unwrap();
+        let process = &json["neuron_runtime_data"][0]["report"];
+        let completed = &process["execution_stats"]["execution_summary"]["completed"];
+        if completed.as_u64() > Some(0) {
+            break json["neuron_runtime_data"][0].clone();
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{json:#}");
+    };
+    assert_eq!(json["pid"], pid);
+    let report = &json["report"];
+    let latency = &report["execution_stats"]["latency_stats"]["total_latency"]["p50"];
+    assert!(latency.as_f64().unwrap() > 0.0, "{json:#}");
+    let model = &report["memory_used"]["loaded_models"][0];
+    assert_eq!(model["name"], "digits");
+    let page = watch(&["top", "--once", "--period", "0.6"]);
+    assert!(
+        page.contains(&format!("{pid} (bench\\u{{1b}}[31m)")),
+        "{page}"
+    );
+    assert!(page.contains("model 1 digits, "), "{page}");
+    assert!(watch(&["devices"]).contains(&format!("| {pid} ")));
+    // Ended by a signal it leaves no report.
+    kill_process(Pid::from_child(&bench), Signal::TERM).unwrap();
+    assert_eq!(bench.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
+    assert_eq!(folder.join("shared").read_dir().unwrap().count(), 0);
+    assert!(!watch(&["devices", "--show-all-procs"]).contains(&format!("| {pid} ")));
+}
+
+#[test]
+fn a_command_that_ends_soon_writes_no_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let model = repository("models/digits/digits.onnx");
+    let output = Command::new(env!("CARGO_BIN_EXE_tenon"))
+        .args(["run", &model, "--random", "1"])
+        .env("TENON_CORE_LOCKS", folder.join("shared"))
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let slow = folder.join("shared").exists();
+    assert!(!slow || folder.join("shared").read_dir().unwrap().count() == 0);
 }
 
 #[test]

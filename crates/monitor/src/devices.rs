@@ -13,15 +13,24 @@ pub struct Devices {
     machine: Machine,
     /// The owner of each core.
     owners: Vec<Option<u32>>,
-    /// Command and version of every process that owns cores or tells of itself.
-    processes: Vec<(u32, String, String)>,
+    /// Every process that owns cores or reports itself.
+    processes: Vec<Listed>,
+}
+
+#[derive(Debug, Clone)]
+struct Listed {
+    pid: u32,
+    command: String,
+    version: String,
+    /// Whether it owns a core or has a model.
+    in_use: bool,
 }
 
 impl Devices {
     /// As they are now.
     pub fn now(machine: Machine) -> Self {
         let owners: Vec<Option<u32>> = (0..machine.cores).map(|core| machine.owner(core)).collect();
-        let reports = ProcessReport::read_all(&machine.folder);
+        let reports = ProcessReport::read_all(&machine.folders);
         let mut pids: Vec<u32> = owners.iter().flatten().copied().collect();
         pids.extend(reports.iter().map(|report| report.pid));
         pids.sort_unstable();
@@ -29,17 +38,24 @@ impl Devices {
         let process = |pid: u32| {
             let report = reports.iter().find(|report| report.pid == pid);
             let version = report.map(|report| report.tenon_version.clone());
-            (pid, Process::now(pid).command, version.unwrap_or_default())
+            let has_model = report.is_some_and(|report| !report.models.is_empty());
+            Listed {
+                pid,
+                command: Process::now(pid).command,
+                version: version.unwrap_or_default(),
+                in_use: has_model || owners.contains(&Some(pid)),
+            }
         };
+        let processes = pids.into_iter().map(process).collect();
         Self {
-            processes: pids.into_iter().map(process).collect(),
+            processes,
             machine,
             owners,
         }
     }
 
     /// The lines above the table and the table; `wide` shows commands whole, `all` also processes
-    /// that own no core.
+    /// that neither own a core nor have a model.
     pub fn text(&self, wide: bool, all: bool) -> String {
         let mut text = format!(
             "instance-type: {}\ninstance-id: {}\nlogical-neuroncore-config: {}\n",
@@ -70,9 +86,9 @@ impl Devices {
         framed(&mut text, &head, &[device]);
         const SHOWN: usize = 60;
         let shown = self.processes.iter();
-        let shown = shown.filter(|(pid, ..)| all || self.owners.contains(&Some(*pid)));
-        let rows = shown.map(|(pid, command, version)| {
-            let command = escape_controls(command);
+        let shown = shown.filter(|process| all || process.in_use);
+        let rows = shown.map(|process| {
+            let command = escape_controls(&process.command);
             let whole = wide || command.chars().count() <= SHOWN;
             let command = match whole {
                 true => command.into_owned(),
@@ -83,10 +99,10 @@ impl Devices {
                     .collect(),
             };
             [
-                self.cores_of(*pid),
-                pid.to_string(),
+                self.cores_of(process.pid),
+                process.pid.to_string(),
                 command,
-                escape_controls(version).into_owned(),
+                escape_controls(&process.version).into_owned(),
             ]
         });
         let head = [
@@ -115,7 +131,13 @@ impl Devices {
         let processes: Vec<Value> = self
             .processes
             .iter()
-            .map(|(pid, command, version)| {
+            .map(|process| {
+                let Listed {
+                    pid,
+                    command,
+                    version,
+                    ..
+                } = process;
                 json!({"pid": pid, "command": command, "neuron_runtime_version": version})
             })
             .collect();
@@ -188,6 +210,15 @@ fn framed<const N: usize>(text: &mut String, head: &[[&str; 2]; N], rows: &[[Str
 mod tests {
     use super::*;
 
+    fn listed(pid: u32, command: &str, in_use: bool) -> Listed {
+        Listed {
+            pid,
+            command: command.into(),
+            version: "0.1.0".into(),
+            in_use,
+        }
+    }
+
     fn devices() -> Devices {
         Devices {
             machine: Machine {
@@ -197,12 +228,13 @@ mod tests {
                 logical_size: 1,
                 memory: 8_000_000_000,
                 cpus: "0-3".into(),
-                folder: "/none".into(),
+                folders: Vec::new(),
             },
             owners: vec![Some(71), None, Some(71), None],
             processes: vec![
-                (71, "client ".repeat(12), "0.1.0".into()),
-                (72, "idle".into(), "0.1.0".into()),
+                listed(71, &"client ".repeat(12), true),
+                listed(72, "idle", false),
+                listed(73, "tenon bench", true),
             ],
         }
     }
@@ -228,6 +260,11 @@ mod tests {
             "{text}"
         );
         assert!(lines[13].contains("... |"), "{text}");
+        // One without cores that runs a model.
+        assert!(
+            lines[14].starts_with("|        | 73  | tenon bench"),
+            "{text}"
+        );
         assert!(!devices().text(true, false).contains("..."));
         assert!(!text.contains("idle") && devices().text(false, true).contains("idle"));
     }
@@ -235,8 +272,8 @@ mod tests {
     #[test]
     fn commands_cannot_drive_the_terminal() {
         let mut devices = devices();
-        devices.processes[0].1 = "a\x1b[2J\nb".into();
-        devices.processes[0].2 = "0\u{9b}".into();
+        devices.processes[0].command = "a\x1b[2J\nb".into();
+        devices.processes[0].version = "0\u{9b}".into();
         let text = devices.text(false, false);
         assert!(text.contains("| a\\u{1b}[2J\\u{a}b |"), "{text}");
         assert!(text.contains("| 0\\u{9b} |"), "{text}");

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use tenon_base::Result;
-use tenon_runtime::{core_owner, lock_folder, logical_core_size, total_cores};
+use tenon_runtime::{core_owner, logical_core_size, total_cores, watched_folders};
 
 /// This machine, as clients of the accelerator's tools see it: one device with virtual cores.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub struct Machine {
     pub memory: u64,
     /// Numbers of the CPUs, as ranges.
     pub cpus: String,
-    /// The folder of locks and reports.
-    pub folder: PathBuf,
+    /// The folders of locks and reports.
+    pub folders: Vec<PathBuf>,
 }
 
 impl Machine {
@@ -35,14 +35,19 @@ impl Machine {
             logical_size: logical_core_size()?,
             memory: crate::system::Memory::now().total,
             cpus: text("/sys/devices/system/cpu/online").trim().to_owned(),
-            folder: lock_folder(),
+            folders: watched_folders(),
         })
     }
 
     /// The process that owns a core, or a part of it.
     pub fn owner(&self, core: u32) -> Option<u32> {
         let mut parts = core * self.logical_size..(core + 1) * self.logical_size;
-        parts.find_map(|part| core_owner(&self.folder, part))
+        let owner = |part| {
+            self.folders
+                .iter()
+                .find_map(|folder| core_owner(folder, part))
+        };
+        parts.find_map(owner)
     }
 }
 

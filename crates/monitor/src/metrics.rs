@@ -278,7 +278,8 @@ impl Watched<'_> {
 
     fn model(&self, model: &tenon_runtime::ModelReport) -> Value {
         let is_on = |core: &&CoreReport| model.cores.contains(&core.core);
-        let running = self.report.cores.iter().filter(is_on).any(|core| core.busy);
+        let on_cores = self.report.cores.iter().filter(is_on).any(|core| core.busy);
+        let running = on_cores || (model.cores.is_empty() && model.running);
         let subgraphs: BTreeMap<String, Value> = model
             .cores
             .iter()

@@ -18,7 +18,7 @@ pub struct Sample {
 impl Sample {
     /// Of this moment.
     pub fn now(machine: &Machine) -> Self {
-        let reports = ProcessReport::read_all(&machine.folder);
+        let reports = ProcessReport::read_all(&machine.folders);
         Self {
             at: Instant::now(),
             processors: Processors::now(),

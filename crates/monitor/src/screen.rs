@@ -118,12 +118,15 @@ impl<'a> Screen<'a> {
             );
             for model in &process.report.models {
                 let cores: Vec<String> = model.cores.iter().map(u32::to_string).collect();
+                let on = match cores.is_empty() {
+                    true => String::new(),
+                    false => format!(" on core {}", cores.join(",")),
+                };
+                let name = escape_controls(&model.name);
                 let _ = writeln!(
                     text,
-                    "  model {} {} on core {}, {}",
+                    "  model {} {name}{on}, {}",
                     model.id,
-                    escape_controls(&model.name),
-                    cores.join(","),
                     bytes(model.bytes)
                 );
             }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, RwLock};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_runtime::{
-    Component, CoreOptions, Cores, MAX_CORES, Publisher, RequestQueues, Runtime, lock_folder,
+    Component, CoreOptions, Cores, MAX_CORES, Publisher, RequestQueues, Runtime, SharedFolder,
 };
 
 /// What the process has while it is started.
@@ -121,7 +121,14 @@ entry! {
 }
 
 fn start() -> Result<()> {
-    let cores = Cores::new(&CoreOptions::from_environment()?)?;
+    let (folder, refused) = SharedFolder::find();
+    if let Some(error) = refused {
+        call::log().warning(Component::Nrt, "nrt_init", format_args!("{error}"));
+    }
+    let cores = Cores::new(&CoreOptions {
+        locks: folder.clone(),
+        ..CoreOptions::from_environment()?
+    })?;
     let in_flight = in_flight()?;
     failed_inputs::set_by_environment()?;
     async_api::set_by_environment()?;
@@ -129,7 +136,7 @@ fn start() -> Result<()> {
     remember_locks(&cores);
     let queues = RequestQueues::new(cores.len() as u32, in_flight.unwrap_or(QUEUE_DEPTH));
     let process = Process {
-        _publisher: publish(&cores),
+        _publisher: publish(&cores, folder),
         runtime: Runtime::new(tenon_builtin::registry(), tenon_builtin::kernels()),
         cores,
         queues,
@@ -142,9 +149,9 @@ fn start() -> Result<()> {
 
 /// Starts telling those who watch from outside (docs/monitoring.md). A process that cannot be
 /// watched still works.
-fn publish(cores: &Cores) -> Option<Publisher> {
+fn publish(cores: &Cores, folder: Option<SharedFolder>) -> Option<Publisher> {
     let told = cores.clone();
-    match Publisher::start(&lock_folder(), move || told.report()) {
+    match Publisher::start(move || folder, move || told.report(), call::log()) {
         Ok(publisher) => Some(publisher),
         Err(error) => {
             let text = format_args!("it will not be seen by tenon monitor: {error}");

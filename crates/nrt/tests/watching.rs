@@ -4,7 +4,8 @@ mod common;
 
 use common::Place;
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tenon_monitor::{Config, Devices, Machine, Metrics, Sample, Screen};
@@ -47,7 +48,7 @@ fn a_process_that_executes_is_seen_from_outside() {
     assert_eq!(line, "ready\n");
     let machine = Machine {
         cores: 4,
-        folder: place.path().join("locks"),
+        folders: vec![place.path().join("locks")],
         ..Machine::this().unwrap()
     };
 
@@ -128,4 +129,51 @@ fn a_process_that_executes_is_seen_from_outside() {
     let now = Sample::now(&machine);
     let ended = Metrics::between(&machine, now.clone(), now).json(&Config::default());
     assert!(ended["neuron_runtime_data"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_folder_that_others_can_change_is_not_used() {
+    let place = Place::new();
+    let package = place.package("models/digits/digits.onnx", "digits.neff");
+    let program = place.build("watched");
+    let shared = place.path().join("locks");
+    std::fs::create_dir(&shared).unwrap();
+    std::fs::set_permissions(&shared, PermissionsExt::from_mode(0o777)).unwrap();
+    let own = place.path().join("own");
+    let mut child = place
+        .command(&program)
+        .arg(&package)
+        .env("NEURON_RT_VISIBLE_CORES", "1-2")
+        .env("NEURON_RT_LOG_LEVEL", "WARNING")
+        .env("XDG_RUNTIME_DIR", &own)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n", "nrt_init must not fail");
+    let machine = Machine {
+        cores: 4,
+        folders: vec![own.join("tenon-cores")],
+        ..Machine::this().unwrap()
+    };
+    assert_eq!(machine.owner(1), Some(child.id()));
+    metrics(&machine);
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+    let mut log = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut log)
+        .unwrap();
+    let warnings = log.lines().filter(|line| line.contains("  WARN "));
+    assert_eq!(warnings.count(), 1, "{log}");
+    assert!(log.contains("others may replace files in it"), "{log}");
+    assert!(log.contains("own/tenon-cores is used instead"), "{log}");
+    assert_eq!(shared.read_dir().unwrap().count(), 0);
 }

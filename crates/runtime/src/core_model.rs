@@ -6,12 +6,11 @@ mod feeds;
 use crate::cores::{CoreGroup, Cores, MemoryUse, Reservation};
 use crate::tensors::{CoreTensor, TensorSet};
 use crate::{
-    ExecuteOptions, LoadOptions, Model, ModelReport, Outcome, Runtime, Signature, port_names,
+    ActiveModel, ExecuteOptions, LoadOptions, Model, ModelReport, Runtime, Signature, port_names,
 };
 use access::{Access, Port, Ports};
 use feeds::feeds;
 use smallvec::SmallVec;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_neff::Package;
@@ -31,11 +30,10 @@ pub struct CoreLoad {
 
 /// A model on cores. Threads may execute it at the same time.
 pub struct CoreModel {
-    id: u32,
     model: Model,
     group: CoreGroup,
-    /// Those of the process, which count what happens.
-    of_process: Cores,
+    /// Counts what happens, for those who watch the process.
+    active: ActiveModel,
     /// Cores of all copies together.
     cores: u32,
     timeout: Option<Duration>,
@@ -65,7 +63,6 @@ impl CoreModel {
         package: &Package,
         load: &CoreLoad,
     ) -> Result<Self> {
-        static IDS: AtomicU32 = AtomicU32::new(1);
         let needs = package.header().num_tpb.max(1);
         let count = load.count.unwrap_or(needs);
         if count == 0 || !count.is_multiple_of(needs) {
@@ -110,21 +107,19 @@ impl CoreModel {
         let mut inputs: Vec<CorePort> = names.into_iter().zip(all).map(port).collect();
         let outputs = inputs.split_off(model.inputs().len());
         group.cores().iter().for_each(|core| core.model_came());
-        let id = IDS.fetch_add(1, Ordering::Relaxed);
         let on = group
             .cores()
             .iter()
             .map(|core| cores.first() + core.index());
-        cores.loaded(ModelReport {
+        let active = cores.activity().model(ModelReport {
             name: model.name().to_owned(),
             uuid: package.header().uuid_text(),
-            id,
             cores: on.collect(),
             bytes: memory.iter().map(Reservation::bytes).sum(),
+            ..ModelReport::default()
         });
         Ok(Self {
-            id,
-            of_process: cores.clone(),
+            active,
             group,
             cores: count,
             timeout: load.timeout,
@@ -137,7 +132,7 @@ impl CoreModel {
 
     /// A number that no other model of the process has had.
     pub fn id(&self) -> u32 {
-        self.id
+        self.active.id()
     }
 
     /// The model itself.
@@ -201,10 +196,8 @@ impl CoreModel {
         options: ExecuteOptions<'_>,
     ) -> Result<()> {
         let started = Instant::now();
-        let done = self.execute_counted(inputs, outputs, count, started, options);
-        let ended = Outcome::from(&done);
-        self.of_process.ended(ended, started.elapsed());
-        done
+        self.active
+            .execute(|| self.execute_counted(inputs, outputs, count, started, options))
     }
 
     fn execute_counted(
@@ -317,14 +310,13 @@ impl CoreModel {
 impl Drop for CoreModel {
     fn drop(&mut self) {
         self.group.cores().iter().for_each(|core| core.model_left());
-        self.of_process.unloaded(self.id);
     }
 }
 
 impl std::fmt::Debug for CoreModel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CoreModel")
-            .field("id", &self.id)
+            .field("id", &self.id())
             .field("model", &self.model)
             .field("cores", &self.cores)
             .finish_non_exhaustive()

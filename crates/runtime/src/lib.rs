@@ -6,6 +6,7 @@
 //! nothing: see [`Model::execute`] and [`Bindings`].
 #![deny(unsafe_code)]
 
+mod activity;
 mod arenas;
 mod backend_counters;
 mod bindings;
@@ -26,19 +27,21 @@ mod profile;
 mod requests;
 mod residence;
 mod runtime;
+mod shared_folder;
 mod substitute;
 mod tap;
 mod tensors;
 mod transfers;
 mod walker;
 
+pub use activity::{ActiveModel, Activity};
 pub use backend_counters::CounterProfile;
 pub use bindings::Bindings;
 pub use core_model::{CoreLoad, CoreModel, CorePort};
 pub use cores::{
     AllocationLog, Core, CoreClaim, CoreGroup, CoreMemory, CoreOptions, CoreSelection, Cores,
-    LOCK_FOLDER, MAX_CORES, MemoryUse, Occupied, Reservation, core_owner, lock_folder,
-    logical_core_size, total_cores,
+    MAX_CORES, MemoryLogFile, MemoryUse, Occupied, Reservation, core_owner, logical_core_size,
+    total_cores,
 };
 pub use counters::{Counters, ExecutionReport, Latencies, Outcome};
 pub use load::LoadOptions;
@@ -50,6 +53,7 @@ pub use profile::{KernelProfile, OperatorProfile, Profile};
 pub use requests::{Ended, ErrorTracker, RequestQueues, Sequence, Unit, Work};
 pub use residence::RuntimeCounters;
 pub use runtime::Runtime;
+pub use shared_folder::{LOCK_FOLDER, SharedFolder, watched_folders};
 pub use substitute::Substitution;
 pub use tap::{Tap, Tapped};
 pub use tensors::{CoreTensor, MAX_HOST_BYTES, Placement, TensorSet};

@@ -6,7 +6,7 @@ use crate::integrity::Integrity;
 use crate::model::{Inner, Nodes};
 use crate::residence::Residence;
 use crate::walker::Walker;
-use crate::{Model, Runtime, Signature, numbers};
+use crate::{Activity, Model, ModelReport, Runtime, Signature, numbers};
 use std::sync::Arc;
 use tenon_base::{Control, Error, Location, Result, pool};
 use tenon_neff::{GraphPort, NodeGraph, Package, PlacementReport, TenonMember};
@@ -35,6 +35,9 @@ pub struct LoadOptions {
     /// Whether the package is compared with its digests: what loading reads now, constants when
     /// the model is first executed.
     pub check_digests: bool,
+    /// Where the model and its executions are listed for those who watch the process; nowhere when
+    /// `None`. Models on cores are listed by their cores.
+    pub activity: Option<Activity>,
 }
 
 impl Default for LoadOptions {
@@ -51,6 +54,7 @@ impl Default for LoadOptions {
             nan_check: numbers::asked_for_by_environment(),
             stochastic_rounding: None,
             check_digests: false,
+            activity: None,
         }
     }
 }
@@ -73,7 +77,20 @@ impl Model {
             Some(limit) => pool::with_thread_limit(limit, load),
             None => load(),
         };
-        loaded.map_err(|error| located(error, package))
+        let listed = loaded.map(|mut model| {
+            let bytes = model.idle_bytes() as u64;
+            if let (Some(activity), Some(inner)) = (&options.activity, Arc::get_mut(&mut model.0)) {
+                let header = package.header();
+                inner.active = Some(activity.model(ModelReport {
+                    name: inner.name.clone(),
+                    uuid: header.uuid_text(),
+                    bytes: header.data_size.saturating_add(bytes),
+                    ..ModelReport::default()
+                }));
+            }
+            model
+        });
+        listed.map_err(|error| located(error, package))
     }
 
     /// Checks that a package can be loaded: what [`Model::load`] refuses is refused, the same way.
@@ -148,6 +165,7 @@ fn load_graph(
         threads: options.threads,
         nan_check: options.nan_check,
         integrity,
+        active: None,
         uncontrolled: Control::new(),
         residence,
     })))

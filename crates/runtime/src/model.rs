@@ -7,7 +7,7 @@ use crate::profile::Watch;
 use crate::residence::Residence;
 use crate::substitute::Substitution;
 use crate::walker::{Node, Walker};
-use crate::{Bindings, CoreGroup, Profile, Tap, inputs};
+use crate::{ActiveModel, Bindings, CoreGroup, Profile, Tap, inputs};
 use std::collections::BTreeMap;
 use std::iter::Empty;
 use std::sync::Arc;
@@ -44,6 +44,8 @@ pub(crate) struct Inner {
     pub nan_check: bool,
     /// What is still to be compared with the package's digests.
     pub integrity: Option<Integrity>,
+    /// Lists it for those who watch the process.
+    pub active: Option<ActiveModel>,
     /// For executions without a control of their own; made once, for it takes memory.
     pub uncontrolled: Control,
     /// Last, so that it is dropped when nothing of the backends is left.
@@ -272,13 +274,19 @@ impl Model {
                 Ok(())
             }
         };
-        match self.0.threads {
-            Some(limit) => pool::with_thread_limit(limit, work)?,
-            None => work()?,
+        let work = || {
+            match self.0.threads {
+                Some(limit) => pool::with_thread_limit(limit, work)?,
+                None => work()?,
+            }
+            // A CPU node, or copying outputs, may have ended late.
+            control.check()?;
+            self.0.residence.executed()
+        };
+        match &self.0.active {
+            Some(active) => active.execute(work),
+            None => work(),
         }
-        // A CPU node, or copying outputs, may have ended late.
-        control.check()?;
-        self.0.residence.executed()
     }
 
     fn execute_nodes<'a, I, O, T>(

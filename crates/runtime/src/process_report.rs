@@ -1,20 +1,22 @@
 //! What a process that runs models tells those who watch: a file of its own in a shared folder
 //! (docs/monitoring.md).
 
+mod publisher;
+
+pub use publisher::Publisher;
+
 use crate::ExecutionReport;
+use crate::shared_folder::open_plain;
+use rustix::fs::{CWD, OFlags};
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
-use tenon_base::{Error, ErrorKind, Result};
 
 /// The newest `format` that this build reads, and the one it writes.
 pub const REPORT_FORMAT: u32 = 1;
-
-/// How often a process writes its report.
-const PERIOD: Duration = Duration::from_millis(500);
 
 /// A report is larger than this only when somebody else wrote it.
 const LARGEST: u64 = 4 << 20;
@@ -75,6 +77,9 @@ pub struct ModelReport {
     pub cores: Vec<u32>,
     /// Bytes that it takes.
     pub bytes: u64,
+    /// Whether it executes now, where it has no cores, which tell that otherwise.
+    #[serde(default)]
+    pub running: bool,
 }
 
 impl ProcessReport {
@@ -91,45 +96,67 @@ impl ProcessReport {
         }
     }
 
-    /// The reports of processes that are alive, by process. Files that are no reports, of this
-    /// format, are left out: anybody may write into the folder.
-    pub fn read_all(folder: &Path) -> Vec<Self> {
-        let Ok(entries) = std::fs::read_dir(folder) else {
-            return Vec::new();
-        };
-        let report = |entry: std::io::Result<std::fs::DirEntry>| {
-            let path = entry.ok()?.path();
-            let pid: u32 = path
-                .file_name()?
-                .to_str()?
-                .strip_prefix(PREFIX)?
-                .parse()
-                .ok()?;
-            let metadata = std::fs::symlink_metadata(&path).ok()?;
-            if !metadata.is_file() || metadata.len() > LARGEST {
-                return None;
-            }
-            let report: Self = serde_json::from_slice(&std::fs::read(&path).ok()?).ok()?;
-            let alive = report.pid == pid && process_start(pid) == Some(report.started);
-            (alive && report.format <= REPORT_FORMAT).then_some(report)
-        };
-        let mut reports: Vec<Self> = entries.filter_map(report).collect();
+    /// The reports of processes that are alive, by process. Files that are no reports of this
+    /// format, and those of another user than the process's, are left out: anybody may write into
+    /// a shared folder. Only root reads reports of others.
+    pub fn read_all(folders: &[PathBuf]) -> Vec<Self> {
+        let entries = folders.iter().filter_map(|folder| folder.read_dir().ok());
+        let paths = entries
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()));
+        let mut reports: Vec<Self> = paths.filter_map(|path| Self::read(&path)).collect();
         reports.sort_by_key(|report| report.pid);
+        reports.dedup_by_key(|report| report.pid);
         reports
     }
 
-    fn write(&self, path: &Path) -> Result<()> {
-        let text = serde_json::to_vec(self).map_err(|error| {
-            Error::new(ErrorKind::Internal, "cannot write a report as JSON").source(error)
-        })?;
-        let aside = path.with_extension("part");
-        let written = std::fs::write(&aside, text).and_then(|()| std::fs::rename(&aside, path));
-        written.map_err(|error| Error::io(path, "write", error))
+    fn read(path: &Path) -> Option<Self> {
+        let pid = reported_process(path.file_name()?.to_str()?)?;
+        let process = Status::of(pid)?;
+        let file = open_plain(CWD, path, OFlags::RDONLY, 0).ok()?;
+        let found = file.metadata().ok()?;
+        let is_its_own = found.uid() == process.user || found.uid() == 0;
+        let is_shown = geteuid().is_root() || process.user == geteuid().as_raw();
+        if !(is_its_own && is_shown) || found.len() > LARGEST {
+            return None;
+        }
+        let mut text = Vec::new();
+        file.take(LARGEST).read_to_end(&mut text).ok()?;
+        let report: Self = serde_json::from_slice(&text).ok()?;
+        let is_alive = report.pid == pid && process.started == report.started;
+        (is_alive && report.format <= REPORT_FORMAT).then_some(report)
     }
 }
 
 /// What files of reports begin with; the process's number follows.
 const PREFIX: &str = "process-";
+
+/// The process that a file of this name reports.
+fn reported_process(name: &str) -> Option<u32> {
+    name.strip_prefix(PREFIX)?.parse().ok()
+}
+
+/// What tells a process from others.
+struct Status {
+    /// In ticks since the machine started.
+    started: u64,
+    /// The user as whom it creates files.
+    user: u32,
+}
+
+impl Status {
+    /// That of a process; `None` when there is none.
+    fn of(pid: u32) -> Option<Self> {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+        // Real, effective, saved, of the file system (proc(5)).
+        let user = users.split_whitespace().nth(3)?.parse().ok()?;
+        Some(Self {
+            started: process_start(pid)?,
+            user,
+        })
+    }
+}
 
 /// When a process started (field 22 of `/proc/PID/stat`, proc(5)); `None` when there is none.
 fn process_start(pid: u32) -> Option<u64> {
@@ -139,114 +166,5 @@ fn process_start(pid: u32) -> Option<u64> {
     fields.split_whitespace().nth(22 - 3)?.parse().ok()
 }
 
-/// Writes the report of this process again and again, until it is dropped; then the file goes.
-#[derive(Debug)]
-pub struct Publisher {
-    path: PathBuf,
-    stop: Arc<(Mutex<bool>, Condvar)>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Publisher {
-    /// Writes what `collect` says into `folder`, now and then twice a second.
-    pub fn start(
-        folder: &Path,
-        collect: impl Fn() -> ProcessReport + Send + 'static,
-    ) -> Result<Self> {
-        let path = folder.join(format!("{PREFIX}{}", std::process::id()));
-        std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, "make", error))?;
-        collect().write(&path)?;
-        let stop: Arc<(Mutex<bool>, Condvar)> = Arc::default();
-        let (file, stopped) = (path.clone(), stop.clone());
-        let publish = move || {
-            let (flag, told) = &*stopped;
-            let mut stop = flag.lock().unwrap_or_else(PoisonError::into_inner);
-            while !*stop {
-                let waited = told.wait_timeout(stop, PERIOD);
-                stop = waited.unwrap_or_else(PoisonError::into_inner).0;
-                // A folder that is full now may have room later.
-                let _ = collect().write(&file);
-            }
-        };
-        let thread = std::thread::Builder::new()
-            .name("tenon report".into())
-            .spawn(publish)
-            .map_err(|error| Error::io(&path, "start a thread for", error))?;
-        Ok(Self {
-            path,
-            stop,
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for Publisher {
-    fn drop(&mut self) {
-        let (flag, told) = &*self.stop;
-        *flag.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        told.notify_all();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    #[test]
-    fn who_watches_reads_what_a_process_writes() {
-        let folder = tempfile::tempdir().unwrap();
-        let count = Arc::new(AtomicU64::new(7));
-        let counted = count.clone();
-        let publisher = Publisher::start(folder.path(), move || {
-            let mut report = ProcessReport::of_this_process();
-            report.executions.completed = counted.load(Ordering::Relaxed);
-            report
-        })
-        .unwrap();
-        let read = || ProcessReport::read_all(folder.path());
-        assert_eq!(read()[0].executions.completed, 7);
-        assert_eq!(read()[0].pid, std::process::id());
-        count.store(8, Ordering::Relaxed);
-        while read()[0].executions.completed == 7 {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        drop(publisher);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn files_of_others_and_of_the_dead_are_left_out() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        let own = ProcessReport::of_this_process();
-        let name = format!("process-{}", own.pid);
-        let read = || ProcessReport::read_all(folder.path());
-        let write = |report: &ProcessReport| {
-            std::fs::write(path(&name), serde_json::to_vec(report).unwrap()).unwrap();
-        };
-        write(&own);
-        std::fs::write(path("process-1x"), "{}").unwrap();
-        std::fs::write(path("process-2"), "no JSON").unwrap();
-        std::fs::write(path("core-0"), "1").unwrap();
-        assert_eq!(read(), std::slice::from_ref(&own));
-        // The same number, but another process.
-        write(&ProcessReport {
-            started: own.started + 1,
-            ..own.clone()
-        });
-        assert!(read().is_empty());
-        write(&ProcessReport {
-            format: REPORT_FORMAT + 1,
-            ..own.clone()
-        });
-        assert!(read().is_empty());
-        std::fs::remove_file(path(&name)).unwrap();
-        std::os::unix::fs::symlink("/dev/zero", path(&name)).unwrap();
-        assert!(read().is_empty());
-    }
-}
+mod tests;

@@ -90,7 +90,8 @@ pub use tenon_onnx::{
     Dimension, Model as OnnxModel, Signature as OnnxSignature, ValueSignature as OnnxValue,
 };
 pub use tenon_runtime::{
-    Bindings, CounterProfile, DescriptorRow, ExecuteOptions, KernelProfile, LoadOptions, Model,
-    NanCheck, PackageTransfers, Profile, Runtime, Signature, Tap, Tapped, TransferOutcome,
+    ActiveModel, Activity, Bindings, CounterProfile, DescriptorRow, ExecuteOptions, KernelProfile,
+    LoadOptions, Model, ModelReport, NanCheck, PackageTransfers, Profile, Runtime, Signature, Tap,
+    Tapped, TransferOutcome,
 };
 pub use tenon_tensor::{DataType, Shape, Tensor, TensorType, npy, whole_file};

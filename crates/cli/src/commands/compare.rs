@@ -35,6 +35,7 @@ pub fn run(flags: &Compare) -> Result<ExitCode> {
     };
     let options = LoadOptions {
         control,
+        activity: Some(loaded.activity.clone()),
         ..LoadOptions::default()
     };
     let found = tenon::compare_backends(

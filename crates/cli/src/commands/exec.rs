@@ -1,5 +1,6 @@
 //! `tenon exec`
 
+use super::load;
 use crate::output;
 use crate::program_flags::{Allocator, Exec, TracingLevel};
 use std::process::ExitCode;
@@ -7,7 +8,7 @@ use tenon::host_program::{
     AllocatorKind, Driver, ExecOptions, Kernels, Log, ProgramInput, execute, kernels,
     shared_library,
 };
-use tenon::{Location, Result};
+use tenon::{Activity, Location, Result};
 
 pub fn run(flags: &Exec) -> Result<ExitCode> {
     flags.check()?;
@@ -46,7 +47,9 @@ pub fn run(flags: &Exec) -> Result<ExitCode> {
     let input = ProgramInput::open(&flags.input)?;
     let log = Log::standard_error();
     // What the command itself cannot do is said as the original says it (facts 5.1).
-    let done = match execute(&input, &registry, &options, std::io::stdout(), log) {
+    let program = load::active_program(&Activity::published(), &flags.input);
+    let executed = || execute(&input, &registry, &options, std::io::stdout(), log);
+    let done = match program.execute(executed) {
         Ok(done) => done,
         Err(error) => {
             eprintln!("tenon exec: {error}");

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tenon::{
-    BackendId, CompileOptions, Compiled, Control, CpuLevel, CpuLibrary, Error, ErrorKind,
-    ImageOptions, LoadOptions, Location, Model, OnnxModel, Originals, Package, Registry, Result,
-    Runtime, Source, Tensor, TensorType,
+    ActiveModel, Activity, BackendId, CompileOptions, Compiled, Control, CpuLevel, CpuLibrary,
+    Error, ErrorKind, ImageOptions, LoadOptions, Location, Model, ModelReport, OnnxModel,
+    Originals, Package, Registry, Result, Runtime, Source, Tensor, TensorType,
 };
 
 /// A model ready to run, and how long it took to get there.
@@ -21,6 +21,8 @@ pub struct Loaded {
     /// `None` when the file was a package.
     pub compile_time: Option<Duration>,
     pub load_time: Duration,
+    /// Where it is listed for those who watch the process.
+    pub activity: Activity,
 }
 
 /// The inputs given on the command line, by file.
@@ -78,8 +80,13 @@ pub fn load_with(
             (package, originals, Some(start.elapsed()))
         }
     };
+    let activity = Activity::published();
+    let options = LoadOptions {
+        activity: Some(activity.clone()),
+        ..options.clone()
+    };
     let start = Instant::now();
-    let model = Model::load(&runtime, &package, options);
+    let model = Model::load(&runtime, &package, &options);
     let model = model.map_err(|error| error.at(Location::file(file)))?;
     let load_time = start.elapsed();
     for substitution in model.substitutions() {
@@ -106,9 +113,18 @@ pub fn load_with(
             originals,
             compile_time,
             load_time,
+            activity,
         },
         given,
     ))
+}
+
+/// A program that is about to run, listed for those who watch the process.
+pub fn active_program(activity: &Activity, file: &Path) -> ActiveModel {
+    activity.model(ModelReport {
+        name: file.display().to_string(),
+        ..ModelReport::default()
+    })
 }
 
 /// The built-in backends and those that are loaded; what is passed over is told.

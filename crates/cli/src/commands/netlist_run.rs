@@ -1,5 +1,6 @@
 //! `tenon netlist run`
 
+use super::load;
 use crate::netlist_flags::{NetlistCompile, NetlistMode, NetlistRun};
 use crate::output::{self, say};
 use crate::progress;
@@ -11,9 +12,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tenon::netlist::Arch;
 use tenon::{
-    GraphRow, MachineLimits, MetricRow, NetlistJob, NetlistLoad, NetlistOutcome, NumericMode,
-    OpRow, Result, Tensor, netlist_arch, netlist_device, netlist_source, npy, run_netlist,
-    whole_file,
+    Activity, GraphRow, MachineLimits, MetricRow, NetlistJob, NetlistLoad, NetlistOutcome,
+    NumericMode, OpRow, Result, Tensor, netlist_arch, netlist_device, netlist_source, npy,
+    run_netlist, whole_file,
 };
 
 pub fn run(flags: &NetlistRun) -> Result<ExitCode> {
@@ -24,7 +25,9 @@ pub fn run(flags: &NetlistRun) -> Result<ExitCode> {
         .as_ref()
         .map_or(Ok(()), whole_file::can_write)?;
     let start = Instant::now();
-    let outcome = run_netlist(&source, &job(flags)?, &control)?;
+    let job = job(flags)?;
+    let program = load::active_program(&Activity::published(), &flags.file);
+    let outcome = program.execute(|| run_netlist(&source, &job, &control))?;
     let took = start.elapsed();
     for warning in outcome.session.warnings() {
         eprintln!("warning: {warning}");

@@ -1,5 +1,6 @@
 //! `tenon netlist test`
 
+use super::load;
 use super::netlist_run::arch;
 use crate::netlist_flags::NetlistTest;
 use crate::output::{self, say};
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use tenon::{Control, QueueAgreement, Result, netlist_source, test_netlist};
+use tenon::{Activity, Control, QueueAgreement, Result, netlist_source, test_netlist};
 
 /// Tests every file; one that cannot be run does not keep the others from it.
 pub fn run(flags: &NetlistTest) -> Result<ExitCode> {
@@ -19,6 +20,7 @@ pub fn run(flags: &NetlistTest) -> Result<ExitCode> {
         loops: flags.loops,
         arch: arch(flags.arch.as_deref())?,
     };
+    let activity = Activity::published();
     let mut answers = Vec::new();
     let mut all_pass = true;
     let bar = progress::counting(flags.files.len() as u64);
@@ -29,7 +31,9 @@ pub fn run(flags: &NetlistTest) -> Result<ExitCode> {
             Some(limit) => Control::with_deadline(Instant::now() + Duration::from_secs_f64(limit)),
             None => Control::new(),
         };
-        let tested = netlist_source(file).and_then(|source| test_netlist(&source, &test, &control));
+        let tested = netlist_source(file).and_then(|source| {
+            load::active_program(&activity, file).execute(|| test_netlist(&source, &test, &control))
+        });
         all_pass &= tested
             .as_ref()
             .is_ok_and(|queues| queues.iter().all(QueueAgreement::passed));

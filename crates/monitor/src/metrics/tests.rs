@@ -28,6 +28,7 @@ pub(crate) fn metrics() -> Metrics {
             id: 1,
             cores: vec![2],
             bytes: 100,
+            running: false,
         }],
         executions: ExecutionReport {
             on_core: counters.report().total,
@@ -72,7 +73,7 @@ pub(crate) fn metrics() -> Metrics {
         logical_size: 1,
         memory: 10,
         cpus: "0-3".into(),
-        folder: "/none".into(),
+        folders: Vec::new(),
     };
     Metrics::between(&machine, earlier, later)
 }

@@ -1,19 +1,55 @@
 //! The last allocations and deallocations of a process, for the time when memory is used up.
 
+use crate::SharedFolder;
 use std::collections::VecDeque;
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tenon_base::{Error, Result};
+use tenon_tensor::whole_file::WholeFile;
 
-/// Where the log goes when memory is used up: the file of `TENON_MEMLOG_FILE`, or one in the folder
-/// for temporary files.
-pub(super) fn memory_log_file() -> PathBuf {
-    std::env::var_os("TENON_MEMLOG_FILE").map_or_else(
-        || std::env::temp_dir().join(format!("tenon-memlog-{}.csv", std::process::id())),
-        PathBuf::from,
-    )
+/// Where the log goes when memory is used up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MemoryLogFile {
+    /// A file that the user names; a device or pipe is written to.
+    Named(PathBuf),
+    /// `tenon-memlog-PID.csv` in the folder for temporary files. Its name can be predicted: it is
+    /// never written through a link, and only its user can read it.
+    Temporary,
+}
+
+impl MemoryLogFile {
+    /// The file of `TENON_MEMLOG_FILE`, else the temporary one.
+    pub fn from_environment() -> Self {
+        std::env::var_os("TENON_MEMLOG_FILE")
+            .map_or(Self::Temporary, |file| Self::Named(file.into()))
+    }
+
+    /// Replaces it; answers where it is.
+    fn write(&self, text: &str) -> Result<PathBuf> {
+        let write = |path: &Path| {
+            let mut file = WholeFile::beside(path)?;
+            file.file().write_all(text.as_bytes())?;
+            file.done()
+        };
+        match self {
+            Self::Named(path) => {
+                write(path).map_err(|error| Error::io(path, "write", error))?;
+                Ok(path.clone())
+            }
+            Self::Temporary => {
+                let name = format!("tenon-memlog-{}.csv", std::process::id());
+                let temporary = SharedFolder::open(&std::env::temp_dir());
+                let folder = temporary.or_else(|_| SharedFolder::own())?;
+                let path = folder.path().join(&name);
+                let written = folder.write(&name, text.as_bytes());
+                written.map_err(|error| Error::io(&path, "write", error))?;
+                Ok(path)
+            }
+        }
+    }
 }
 
 /// The last allocations and deallocations.
@@ -21,7 +57,7 @@ pub(super) fn memory_log_file() -> PathBuf {
 pub struct AllocationLog {
     started: Instant,
     most: usize,
-    file: Option<PathBuf>,
+    file: Option<MemoryLogFile>,
     entries: Mutex<VecDeque<Entry>>,
 }
 
@@ -37,7 +73,7 @@ struct Entry {
 
 impl AllocationLog {
     /// A log of at most `most` entries, written to `file` when memory is used up.
-    pub fn new(most: usize, file: Option<PathBuf>) -> Self {
+    pub fn new(most: usize, file: Option<MemoryLogFile>) -> Self {
         Self {
             started: Instant::now(),
             most,
@@ -77,18 +113,32 @@ impl AllocationLog {
     }
 
     /// Writes it to its file, if it has one; answers which.
-    pub fn dump(&self) -> Result<Option<&Path>> {
-        let Some(path) = &self.file else {
-            return Ok(None);
-        };
-        std::fs::write(path, self.csv()).map_err(|error| Error::io(path, "write", error))?;
-        Ok(Some(path))
+    pub fn dump(&self) -> Result<Option<PathBuf>> {
+        let file = self.file.as_ref();
+        file.map(|file| file.write(&self.csv())).transpose()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_in_place_of_the_log_is_not_followed() {
+        let place = tempfile::tempdir().unwrap();
+        let target = place.path().join("target");
+        std::fs::write(&target, "untouched").unwrap();
+        let name = format!("tenon-memlog-{}.csv", std::process::id());
+        let link = std::env::temp_dir().join(name);
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let log = AllocationLog::new(2, Some(MemoryLogFile::Temporary));
+        let written = log.dump().unwrap().unwrap();
+        assert!(!written.is_symlink());
+        assert_eq!(std::fs::read_to_string(&written).unwrap(), log.csv());
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "untouched");
+        let _ = std::fs::remove_file(&written);
+        let _ = std::fs::remove_file(&link);
+    }
 
     #[test]
     fn the_last_entries_are_kept() {

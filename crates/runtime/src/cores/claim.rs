@@ -5,24 +5,17 @@
 //! owner is, for messages and for `tenon devices`.
 
 use super::CoreSelection;
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use crate::SharedFolder;
+use crate::shared_folder::open_plain;
+use rustix::fs::{CWD, FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::{self, Read, Seek, Write};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use tenon_base::{Error, ErrorKind, Result};
-
-/// Names the folder of the locks.
-pub const LOCK_FOLDER: &str = "TENON_CORE_LOCKS";
-
-/// Where the locks are unless the variable says otherwise: one folder for the whole machine.
-pub fn lock_folder() -> PathBuf {
-    std::env::var_os(LOCK_FOLDER)
-        .map_or_else(|| std::env::temp_dir().join("tenon-cores"), PathBuf::from)
-}
 
 /// Cores that this process owns until the value is dropped.
 #[derive(Debug)]
@@ -38,7 +31,12 @@ impl CoreClaim {
     /// # Errors
     /// `NotEnoughCores` when the machine has fewer, or fewer are free one beside the other;
     /// `OutOfMemory` (a resource that is used up) when a core asked for by number has an owner.
-    pub fn take(folder: &Path, selection: &CoreSelection, total: u32, size: u32) -> Result<Self> {
+    pub fn take(
+        folder: &SharedFolder,
+        selection: &CoreSelection,
+        total: u32,
+        size: u32,
+    ) -> Result<Self> {
         let wanted = selection.count(total);
         let last = match selection {
             CoreSelection::These(range) => range.end,
@@ -54,7 +52,6 @@ impl CoreClaim {
             ))
             .found(selection));
         }
-        make_folder(folder)?;
         let starts = match selection {
             CoreSelection::All => 0..1,
             CoreSelection::Count(_) => 0..total - wanted + 1,
@@ -118,26 +115,34 @@ impl std::fmt::Display for Busy {
 
 /// The process that owns core `core`, for those who only look.
 pub fn core_owner(folder: &Path, core: u32) -> Option<u32> {
-    let mut file = open_lock(folder, core, OFlags::RDONLY).ok()?;
+    let name = lock_name(core);
+    let mut file = open_plain(CWD, &folder.join(name), OFlags::RDONLY, 0).ok()?;
     match flock(&file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => None,
         Err(_) => read_owner(&mut file),
     }
 }
 
-fn take_all(folder: &Path, cores: Range<u32>, size: u32) -> Result<Result<CoreClaim, Busy>> {
+fn take_all(
+    folder: &SharedFolder,
+    cores: Range<u32>,
+    size: u32,
+) -> Result<Result<CoreClaim, Busy>> {
     let mut claim = CoreClaim {
         cores: cores.clone(),
         locks: Vec::with_capacity(cores.len() * size as usize),
     };
     for core in cores.start * size..cores.end * size {
-        let mut file = open_lock(folder, core, OFlags::RDWR | OFlags::CREATE)?;
+        let failed = |what: &str, error: io::Error| {
+            Error::io(folder.path().join(lock_name(core)), what, error)
+        };
+        let mut file = open_lock(folder, core).map_err(|error| failed("open", error))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
                 let told = file
                     .set_len(0)
                     .and_then(|()| writeln!(file, "{}", std::process::id()));
-                told.map_err(|error| Error::io(lock_path(folder, core), "write", error))?;
+                told.map_err(|error| failed("write", error))?;
                 claim.locks.push(file);
             }
             Err(Errno::WOULDBLOCK) => {
@@ -145,9 +150,7 @@ fn take_all(folder: &Path, cores: Range<u32>, size: u32) -> Result<Result<CoreCl
                 let core = core / size;
                 return Ok(Err(Busy { core, owner }));
             }
-            Err(error) => {
-                return Err(Error::io(lock_path(folder, core), "lock", error.into()));
-            }
+            Err(error) => return Err(failed("lock", error.into())),
         }
     }
     Ok(Ok(claim))
@@ -160,35 +163,32 @@ fn read_owner(file: &mut File) -> Option<u32> {
     text.trim().parse().ok()
 }
 
-fn lock_path(folder: &Path, core: u32) -> PathBuf {
-    folder.join(format!("core-{core}"))
+fn lock_name(core: u32) -> String {
+    format!("core-{core}")
 }
 
-/// Opens a lock that every user may take; never through a link that somebody laid there.
-fn open_lock(folder: &Path, core: u32, flags: OFlags) -> Result<File> {
-    let path = lock_path(folder, core);
-    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let failed = |error: Errno| Error::io(&path, "open", error.into());
-    let file = File::from(open(&path, flags, Mode::from_raw_mode(0o666)).map_err(failed)?);
-    if flags.contains(OFlags::CREATE) {
-        // Against the mask of the process; only the owner of the file can, and needs to.
-        let _ = file.set_permissions(PermissionsExt::from_mode(0o666));
+/// Opens a lock that every user may take, and makes it when there is none.
+fn open_lock(folder: &SharedFolder, core: u32) -> io::Result<File> {
+    let name = lock_name(core);
+    // A lock that is there is not opened for creation, which Linux refuses for files of others in
+    // folders with the sticky bit (`fs.protected_regular`).
+    let open = |flags| folder.open_file(&name, OFlags::RDWR | flags, 0o666);
+    loop {
+        match open(OFlags::empty()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return opened,
+        }
+        match open(OFlags::CREATE | OFlags::EXCL) {
+            Ok(file) => {
+                // Against the mask of the process.
+                file.set_permissions(PermissionsExt::from_mode(0o666))?;
+                return Ok(file);
+            }
+            // Another process was faster.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
     }
-    Ok(file)
-}
-
-fn make_folder(folder: &Path) -> Result<()> {
-    if folder.is_dir() {
-        return Ok(());
-    }
-    let made = std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o777)
-        .create(folder);
-    made.map_err(|error| Error::io(folder, "make the folder of core locks", error))?;
-    // Every user's processes share it, and nobody removes another's files.
-    let _ = std::fs::set_permissions(folder, PermissionsExt::from_mode(0o1777));
-    Ok(())
 }
 
 #[cfg(test)]
@@ -197,7 +197,7 @@ mod tests {
 
     fn take(folder: &Path, visible: Option<&str>, count: Option<&str>) -> Result<CoreClaim> {
         let selection = CoreSelection::from_variables(visible, count).unwrap();
-        CoreClaim::take(folder, &selection, 4, 1)
+        CoreClaim::take(&SharedFolder::open(folder)?, &selection, 4, 1)
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
         let folder = folder.path();
         let take_pair = |list| {
             let selection = CoreSelection::from_variables(Some(list), None).unwrap();
-            CoreClaim::take(folder, &selection, 2, 2)
+            CoreClaim::take(&SharedFolder::open(folder)?, &selection, 2, 2)
         };
         let pair = take_pair("1").unwrap();
         assert_eq!((pair.cores(), pair.descriptors().count()), (1..2, 2));
@@ -243,6 +243,25 @@ mod tests {
         assert!(error.message().contains("core 0 belongs to"), "{error}");
         drop(small);
         assert_eq!(take_pair("0").unwrap().cores(), 0..1);
+    }
+
+    #[test]
+    fn a_planted_lock_is_not_written_through() {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, target) = (place.path().join("shared"), place.path().join("target"));
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(&target, "untouched").unwrap();
+        let lock = folder.join("core-0");
+        for plant in [std::fs::hard_link, |from: &Path, to: &Path| {
+            std::os::unix::fs::symlink(from, to)
+        }] {
+            plant(&target, &lock).unwrap();
+            let error = take(&folder, Some("0"), None).unwrap_err();
+            assert!(error.to_string().contains("core-0"), "{error}");
+            assert_eq!(core_owner(&folder, 0), None);
+            assert_eq!(std::fs::read_to_string(&target).unwrap(), "untouched");
+            std::fs::remove_file(&lock).unwrap();
+        }
     }
 
     #[test]

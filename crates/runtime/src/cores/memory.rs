@@ -135,12 +135,16 @@ impl Drop for Reservation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MemoryLogFile;
 
     #[test]
     fn memory_is_counted_to_its_limit_and_given_back() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("log.csv");
-        let log = Arc::new(AllocationLog::new(8, Some(file.clone())));
+        let log = Arc::new(AllocationLog::new(
+            8,
+            Some(MemoryLogFile::Named(file.clone())),
+        ));
         let memory = Arc::new(CoreMemory::new(3, 100, log.clone()));
         let first = memory.reserve(MemoryUse::Tensors, 60).unwrap();
         let error = memory.reserve(MemoryUse::Constants, 41).unwrap_err();

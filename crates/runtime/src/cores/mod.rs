@@ -10,18 +10,16 @@ mod memory;
 mod report;
 mod selection;
 
-pub use allocation_log::AllocationLog;
-pub use claim::{CoreClaim, LOCK_FOLDER, core_owner, lock_folder};
+pub use allocation_log::{AllocationLog, MemoryLogFile};
+pub use claim::{CoreClaim, core_owner};
 pub use line::{CoreGroup, Occupied};
 pub use memory::{CoreMemory, MemoryUse, Reservation};
 pub use selection::CoreSelection;
 
-use crate::ModelReport;
-use crate::counters::{Counters, Histogram};
-use allocation_log::memory_log_file;
+use crate::counters::Histogram;
+use crate::{Activity, SharedFolder};
 use line::Line;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -45,17 +43,18 @@ pub struct CoreOptions {
     /// Bytes that a core may use; its share of the machine's memory when `None`.
     pub memory: Option<u64>,
     /// The folder of the locks by which processes own cores; nobody owns any when `None`.
-    pub locks: Option<PathBuf>,
+    pub locks: Option<SharedFolder>,
     /// Allocations and deallocations that the log of them keeps; 1 048 576 when `None`.
     pub logged_allocations: Option<usize>,
     /// The file that gets the log when memory is used up; none does when `None`.
-    pub memory_log: Option<PathBuf>,
+    pub memory_log: Option<MemoryLogFile>,
 }
 
 impl CoreOptions {
     /// What the environment says: `TENON_CORES`, `NEURON_LOGICAL_NC_CONFIG`, `TENON_CORE_MEMORY`,
-    /// `TENON_CORE_LOCKS`, `NEURON_RT_DEBUG_MEMLOG_MAX_SIZE`, `TENON_MEMLOG_FILE` and the variables
-    /// of [`CoreSelection::from_environment`].
+    /// `NEURON_RT_DEBUG_MEMLOG_MAX_SIZE`, `TENON_MEMLOG_FILE` and the variables of
+    /// [`CoreSelection::from_environment`]. Locks are those of [`SharedFolder::find`], which answers
+    /// also why it cannot be the folder that is asked for.
     pub fn from_environment() -> Result<Self> {
         let logged = number("NEURON_RT_DEBUG_MEMLOG_MAX_SIZE", u64::from(u32::MAX))?;
         Ok(Self {
@@ -63,9 +62,9 @@ impl CoreOptions {
             logical_size: Some(logical_core_size()?),
             selection: CoreSelection::from_environment()?,
             memory: number("TENON_CORE_MEMORY", u64::MAX)?,
-            locks: Some(lock_folder()),
+            locks: None,
             logged_allocations: logged.map(|count| count as usize),
-            memory_log: Some(memory_log_file()),
+            memory_log: Some(MemoryLogFile::from_environment()),
         })
     }
 }
@@ -109,8 +108,7 @@ struct Inner {
     claim: Option<CoreClaim>,
     /// Number on the machine of core 0.
     first: u32,
-    counters: Counters,
-    models: Mutex<Vec<ModelReport>>,
+    activity: Activity,
 }
 
 /// One core.
@@ -170,8 +168,7 @@ impl Cores {
             line: Arc::default(),
             claim,
             first: range.start,
-            counters: Counters::default(),
-            models: Mutex::default(),
+            activity: Activity::default(),
         })))
     }
 
@@ -329,7 +326,7 @@ mod tests {
             total: Some(8),
             selection: CoreSelection::These(3..5),
             memory: Some(1000),
-            locks: Some(folder.path().to_owned()),
+            locks: Some(SharedFolder::open(folder.path()).unwrap()),
             ..CoreOptions::default()
         })
         .unwrap();

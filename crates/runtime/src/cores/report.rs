@@ -1,40 +1,24 @@
 //! What the cores of a process tell those who watch.
 
 use super::{Core, Cores, MemoryUse};
-use crate::counters::{Latencies, Outcome};
-use crate::{CoreReport, ModelReport, ProcessReport};
+use crate::counters::Latencies;
+use crate::{Activity, CoreReport, ProcessReport};
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
-use std::time::Duration;
 
 impl Cores {
-    /// An execution of a model ended; for those who watch.
-    pub(crate) fn ended(&self, outcome: Outcome, time: Duration) {
-        self.0.counters.ended(outcome, time);
-    }
-
-    /// A model was loaded.
-    pub(crate) fn loaded(&self, model: ModelReport) {
-        self.models().push(model);
-    }
-
-    /// A model is gone.
-    pub(crate) fn unloaded(&self, id: u32) {
-        self.models().retain(|model| model.id != id);
+    /// The models on them, and their executions.
+    pub(crate) fn activity(&self) -> &Activity {
+        &self.0.activity
     }
 
     /// What this process did so far.
     pub fn report(&self) -> ProcessReport {
-        let mut executions = self.0.counters.report();
+        let mut report = self.0.activity.report();
         for core in self.iter() {
-            executions.on_core += &core.latencies.report();
+            report.executions.on_core += &core.latencies.report();
         }
-        ProcessReport {
-            cores: self.iter().map(|core| self.core_report(core)).collect(),
-            models: self.models().clone(),
-            executions,
-            ..ProcessReport::of_this_process()
-        }
+        report.cores = self.iter().map(|core| self.core_report(core)).collect();
+        report
     }
 
     fn core_report(&self, core: &Core) -> CoreReport {
@@ -56,11 +40,6 @@ impl Cores {
             memory: memory.into(),
             memory_limit: core.memory().limit(),
         }
-    }
-
-    fn models(&self) -> MutexGuard<'_, Vec<ModelReport>> {
-        // A holder that panicked left a whole list.
-        self.0.models.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,0 +1,178 @@
+//! What the models of a process do, for those who watch it (docs/monitoring.md).
+
+use crate::counters::Counters;
+use crate::{Component, Log, ModelReport, Outcome, ProcessReport, Publisher, SharedFolder};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tenon_base::Result;
+
+/// Models of this process and their executions. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Activity(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    counters: Counters,
+    models: Mutex<Vec<Listed>>,
+    publisher: Mutex<Option<Publisher>>,
+}
+
+#[derive(Debug)]
+struct Listed {
+    report: ModelReport,
+    running: Arc<AtomicU32>,
+}
+
+impl Activity {
+    /// An activity that `tenon top`, `tenon devices` and `tenon monitor` show while this value, or
+    /// a model loaded with it, is there: the report of the process, of which there should be one.
+    /// What goes wrong is a line in the log of the environment ([`Log::from_environment`]).
+    pub fn published() -> Self {
+        let log = Log::from_environment();
+        let activity = Self::default();
+        let watched = Arc::downgrade(&activity.0);
+        let collect = move || {
+            let activity = watched.upgrade().map(Self);
+            activity.map_or_else(ProcessReport::default, |activity| activity.report())
+        };
+        let find = {
+            let log = log.clone();
+            move || {
+                let (folder, error) = SharedFolder::find();
+                if let Some(error) = error {
+                    log.warning(Component::Nmgr, "report", format_args!("{error}"));
+                }
+                folder
+            }
+        };
+        match Publisher::start(find, collect, log.clone()) {
+            Ok(publisher) => *lock(&activity.0.publisher) = Some(publisher),
+            Err(error) => log.warning(Component::Nmgr, "report", format_args!("{error}")),
+        }
+        activity
+    }
+
+    /// A model was loaded, or a program is about to run; listed until the value is dropped. The
+    /// number of the report is chosen here.
+    pub fn model(&self, report: ModelReport) -> ActiveModel {
+        static IDS: AtomicU32 = AtomicU32::new(1);
+        let id = IDS.fetch_add(1, Ordering::Relaxed);
+        let running = Arc::new(AtomicU32::new(0));
+        let listed = Listed {
+            report: ModelReport { id, ..report },
+            running: running.clone(),
+        };
+        lock(&self.0.models).push(listed);
+        ActiveModel {
+            id,
+            running,
+            activity: self.clone(),
+        }
+    }
+
+    /// An execution ended.
+    pub(crate) fn ended(&self, outcome: Outcome, time: Duration) {
+        self.0.counters.ended(outcome, time);
+    }
+
+    /// What there is so far; cores report themselves.
+    pub fn report(&self) -> ProcessReport {
+        let model = |listed: &Listed| ModelReport {
+            running: listed.running.load(Ordering::Relaxed) > 0,
+            ..listed.report.clone()
+        };
+        ProcessReport {
+            models: lock(&self.0.models).iter().map(model).collect(),
+            executions: self.0.counters.report(),
+            ..ProcessReport::of_this_process()
+        }
+    }
+}
+
+/// A model, or a program, that is listed in an [`Activity`].
+#[derive(Debug)]
+pub struct ActiveModel {
+    id: u32,
+    running: Arc<AtomicU32>,
+    activity: Activity,
+}
+
+impl ActiveModel {
+    /// A number that no other model of the process has had.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Executes it, and counts how that ended. Allocates nothing.
+    pub fn execute<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let _running = Running::begin(&self.running);
+        let started = Instant::now();
+        let done = work();
+        self.activity.ended(Outcome::from(&done), started.elapsed());
+        done
+    }
+}
+
+/// An execution in flight, also one that panics.
+struct Running<'a>(&'a AtomicU32);
+
+impl<'a> Running<'a> {
+    fn begin(count: &'a AtomicU32) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for ActiveModel {
+    fn drop(&mut self) {
+        lock(&self.activity.0.models).retain(|listed| listed.report.id != self.id);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A holder that panicked left a whole list.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tenon_base::{Error, ErrorKind};
+
+    #[test]
+    fn models_are_listed_and_executions_counted() {
+        let activity = Activity::default();
+        let model = activity.model(ModelReport {
+            name: "digits".into(),
+            ..ModelReport::default()
+        });
+        let listed = || activity.report().models;
+        assert_eq!(
+            (listed()[0].name.as_str(), listed()[0].id),
+            ("digits", model.id())
+        );
+        model
+            .execute(|| {
+                assert!(listed()[0].running);
+                Ok(())
+            })
+            .unwrap();
+        let late = Error::new(ErrorKind::DeadlineExceeded, "late");
+        model.execute(|| Err::<(), _>(late)).unwrap_err();
+        assert!(!listed()[0].running);
+        let executions = activity.report().executions;
+        assert_eq!((executions.completed, executions.timed_out), (1, 1));
+        assert_eq!(executions.total.count(), 1);
+        let other = activity.model(ModelReport::default());
+        assert_ne!(other.id(), model.id());
+        drop(model);
+        assert_eq!(listed().len(), 1);
+    }
+}
