@@ -5,6 +5,8 @@ mod common;
 use common::{done, repository, tenon, tiny};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -310,4 +312,33 @@ fn this_machine_is_one_device() {
     let answer = tenon(folder, &["monitor", "-c", &config]);
     assert_eq!(answer.status, Some(2));
     assert!(answer.err.contains("no such metric"), "{}", answer.err);
+}
+
+#[test]
+fn the_page_for_prometheus_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tenon"));
+    command
+        .args(["monitor", "--prometheus", "0"])
+        .env("TENON_CORE_LOCKS", folder.path());
+    let mut server = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let mut out = BufReader::new(server.stdout.take().unwrap());
+    out.read_line(&mut line).unwrap();
+    let address = line
+        .trim()
+        .strip_prefix("http://")
+        .unwrap()
+        .strip_suffix("/metrics")
+        .unwrap();
+    let mut client = TcpStream::connect(address).unwrap();
+    write!(client, "GET /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut page = String::new();
+    client.read_to_string(&mut page).unwrap();
+    assert!(
+        page.starts_with("HTTP/1.1 200") && page.contains("system_memory_total_bytes "),
+        "{page}"
+    );
+    server.kill().unwrap();
+    server.wait().unwrap();
 }

@@ -1,106 +1,174 @@
-//! The endpoint that Prometheus asks: one page, over HTTP/1.1, on loopback only.
+//! The endpoint that Prometheus reads: one page, over HTTP/1.1, on loopback only.
 
-use crate::prometheus::CONTENT_TYPE;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{self, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 use tenon_base::{Error, Result};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
-/// Longest request that is read.
-const LONGEST: u64 = 16 << 10;
+/// What the text format of Prometheus is called.
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// How long a client may take.
+/// Longest head of a request that is read.
+const LONGEST: usize = 16 << 10;
+
+/// How long a request may take, from the connection to the end of the answer. There is one request
+/// a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Connections that are served at a time; others wait to be accepted.
+const CONNECTIONS: usize = 64;
+
+/// Waits after a connection that could not be accepted, as when there are too many open files.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers `GET /metrics` on 127.0.0.1.
 #[derive(Debug)]
-pub struct MetricsServer(TcpListener);
+pub struct MetricsServer {
+    runtime: Runtime,
+    listener: TcpListener,
+    patience: Duration,
+}
 
 impl MetricsServer {
     /// Listens on `port`; 0 is any that is free.
     pub fn listen(port: u16) -> Result<Self> {
+        Self::with_patience(port, PATIENCE)
+    }
+
+    fn with_patience(port: u16, patience: Duration) -> Result<Self> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let listener = TcpListener::bind(address);
-        let listener = listener.map_err(|error| Error::io(address.to_string(), "listen", error))?;
-        Ok(Self(listener))
+        let failed = |error| Error::io(address.to_string(), "listen", error);
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(failed)?;
+        let listener = runtime
+            .block_on(TcpListener::bind(address))
+            .map_err(failed)?;
+        Ok(Self {
+            runtime,
+            listener,
+            patience,
+        })
     }
 
     /// Where it listens.
     pub fn address(&self) -> Result<SocketAddr> {
-        let address = self.0.local_addr();
+        let address = self.listener.local_addr();
         address.map_err(|error| Error::io("the socket", "read the address of", error))
     }
 
-    /// Answers one client with what `page` says. A client that misbehaves is its own concern.
-    pub fn answer(&self, page: impl FnOnce() -> String) -> Result<()> {
-        let (client, _) = self
-            .0
-            .accept()
-            .map_err(|error| Error::io("the socket", "accept a client on", error))?;
-        let _ = serve(client, page);
-        Ok(())
+    /// Answers requests with what `page` says, and does not return.
+    pub fn serve(self, page: impl Fn() -> String + Send + Sync + 'static) -> ! {
+        let Self {
+            runtime,
+            listener,
+            patience,
+        } = self;
+        let page: Arc<Page> = Arc::new(page);
+        let free = Arc::new(Semaphore::new(CONNECTIONS));
+        runtime.block_on(async move {
+            loop {
+                // The semaphore is never closed.
+                let Ok(permit) = free.clone().acquire_owned().await else {
+                    continue;
+                };
+                let Ok((client, _)) = listener.accept().await else {
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                };
+                let page = page.clone();
+                tokio::spawn(async move {
+                    // A client that misbehaves or is too slow is its own concern.
+                    let _ = timeout(patience, connection(client, page)).await;
+                    drop(permit);
+                });
+            }
+        })
     }
 }
 
-fn serve(mut client: TcpStream, page: impl FnOnce() -> String) -> std::io::Result<()> {
-    client.set_read_timeout(Some(PATIENCE))?;
-    client.set_write_timeout(Some(PATIENCE))?;
-    let mut lines = BufReader::new(client.try_clone()?.take(LONGEST)).lines();
-    let request = lines.next().transpose()?.unwrap_or_default();
-    // The rest of the head, up to the empty line.
-    for line in lines {
-        if line?.is_empty() {
-            break;
+type Page = dyn Fn() -> String + Send + Sync;
+
+async fn connection(client: TcpStream, page: Arc<Page>) -> hyper::Result<()> {
+    let port = client.local_addr().map_or(0, |address| address.port());
+    let answer = |request: Request<Incoming>| {
+        let page = page.clone();
+        async move { Ok::<_, Infallible>(answer(&request, port, &*page)) }
+    };
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .keep_alive(false)
+        .max_buf_size(LONGEST)
+        .serve_connection(TokioIo::new(client), service_fn(answer))
+        .await
+}
+
+fn answer<B>(request: &Request<B>, port: u16, page: &Page) -> Response<Full<Bytes>> {
+    if !is_local(request, port) {
+        // A page of another site, whose name was made to mean 127.0.0.1, must not read this one.
+        let text = "ask for 127.0.0.1 or localhost\n";
+        return text_answer(StatusCode::MISDIRECTED_REQUEST, "text/plain", text);
+    }
+    match (request.method(), request.uri().path()) {
+        (&Method::GET, "/metrics") => text_answer(StatusCode::OK, CONTENT_TYPE, page()),
+        (&Method::GET, _) => text_answer(StatusCode::NOT_FOUND, "text/plain", "see /metrics\n"),
+        _ => {
+            let status = StatusCode::METHOD_NOT_ALLOWED;
+            let mut response = text_answer(status, "text/plain", "only GET\n");
+            let methods = HeaderValue::from_static("GET");
+            response.headers_mut().insert(header::ALLOW, methods);
+            response
         }
     }
-    let mut words = request.split_whitespace();
-    let target = (words.next(), words.next());
-    let (status, kind, body) = match target {
-        (Some("GET"), Some("/metrics")) => ("200 OK", CONTENT_TYPE, page()),
-        (Some("GET"), Some(_)) => ("404 Not Found", "text/plain", "see /metrics\n".to_owned()),
-        _ => (
-            "405 Method Not Allowed",
-            "text/plain",
-            "only GET\n".to_owned(),
-        ),
+}
+
+fn text_answer(
+    status: StatusCode,
+    kind: &'static str,
+    text: impl Into<Bytes>,
+) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(text.into()));
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static(kind);
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// Whether a request names this server: the one `Host` of HTTP/1.1 is a name of the loopback
+/// interface with this port, as is the authority of an absolute target (RFC 9112, 3.2).
+fn is_local<B>(request: &Request<B>, port: u16) -> bool {
+    let names_this = |text: &str| {
+        let (name, given) = match text.strip_prefix("[::1]") {
+            Some(rest) => ("[::1]", rest.strip_prefix(':')),
+            None => match text.split_once(':') {
+                Some((name, given)) => (name, Some(given)),
+                None => (text, None),
+            },
+        };
+        let is_loopback = ["127.0.0.1", "localhost", "[::1]"]
+            .iter()
+            .any(|known| name.eq_ignore_ascii_case(known));
+        // Without a port it is that of the scheme.
+        is_loopback && given.unwrap_or("80").parse() == Ok(port)
     };
-    write!(
-        client,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
-    )
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let host = hosts.next().and_then(|host| host.to_str().ok());
+    let authority = request.uri().authority();
+    host.is_some_and(names_this)
+        && hosts.next().is_none()
+        && authority.is_none_or(|authority| names_this(authority.as_str()))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ask(server: &MetricsServer, request: &str) -> String {
-        let address = server.address().unwrap();
-        std::thread::scope(|scope| {
-            scope.spawn(|| server.answer(|| "some_total 1\n".to_owned()).unwrap());
-            let mut client = TcpStream::connect(address).unwrap();
-            client.write_all(request.as_bytes()).unwrap();
-            let mut text = String::new();
-            client.read_to_string(&mut text).unwrap();
-            text
-        })
-    }
-
-    #[test]
-    fn one_page_is_served_on_loopback() {
-        let server = MetricsServer::listen(0).unwrap();
-        assert!(server.address().unwrap().ip().is_loopback());
-        let text = ask(&server, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
-        assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
-        assert!(
-            text.contains("Content-Type: text/plain; version=0.0.4"),
-            "{text}"
-        );
-        assert!(text.ends_with("\r\n\r\nsome_total 1\n"), "{text}");
-        let text = ask(&server, "GET / HTTP/1.1\r\n\r\n");
-        assert!(text.starts_with("HTTP/1.1 404"), "{text}");
-        let text = ask(&server, "POST /metrics HTTP/1.1\r\n\r\n");
-        assert!(text.starts_with("HTTP/1.1 405"), "{text}");
-    }
-}
+mod tests;

@@ -9,6 +9,7 @@
 
 mod config;
 mod devices;
+#[cfg_attr(not(feature = "prometheus"), path = "http_absent.rs")]
 mod http;
 mod latency;
 mod machine;

@@ -156,13 +156,24 @@ impl Watched<'_> {
             incorrect_input: since(|report| report.incorrect_input),
             failed_to_queue: since(|report| report.failed_to_queue),
             total: now.total.since(&before.total),
+            total_nanos: since(|report| report.total_nanos),
             on_core: now.on_core.since(&before.on_core),
+            on_core_nanos: since(|report| report.on_core_nanos),
         }
     }
 
     /// Executions of a second, completed ones.
     pub fn rate(&self) -> f64 {
         self.executions().completed as f64 / self.seconds
+    }
+
+    /// Bytes of its cores.
+    pub fn device_bytes(&self) -> u64 {
+        let cores = self.report.cores.iter();
+        // What others report may be any number.
+        cores
+            .flat_map(|core| core.memory.values())
+            .fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 
     /// Percent of one processor, in programs and in the system.
@@ -216,7 +227,7 @@ impl Watched<'_> {
                 "numerical": executions.completed_with_num_err,
                 "transient": 0,
                 "model": executions.incorrect_input,
-                "runtime": executions.timed_out + executions.failed_to_queue,
+                "runtime": executions.timed_out.saturating_add(executions.failed_to_queue),
                 "hardware": 0,
             },
             "execution_summary": {
@@ -236,11 +247,7 @@ impl Watched<'_> {
 
     fn memory_used(&self) -> Value {
         let report = self.report;
-        let device: u64 = report
-            .cores
-            .iter()
-            .flat_map(|core| core.memory.values())
-            .sum();
+        let device = self.device_bytes();
         let core = |core: &CoreReport| {
             let used = |name: &str| core.memory.get(name).copied().unwrap_or(0);
             let told = json!({

@@ -1,13 +1,10 @@
 //! Metrics in the text format of Prometheus (exposition format 0.0.4).
 
 use crate::Metrics;
-use crate::latency::PERCENTILES;
 use crate::metrics::Watched;
-use std::fmt::Write;
-use tenon_runtime::{CoreReport, Latencies};
-
-/// What the format is called in HTTP.
-pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+use std::fmt::{Display, Write};
+use std::ops::RangeInclusive;
+use tenon_runtime::CoreReport;
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -70,18 +67,45 @@ impl Metrics {
             self.of_processes(ended),
         );
         family(
-            "execution_latency_seconds",
-            "gauge",
-            "Latency of the last period by percentile.",
-            self.of_processes(latencies),
-        );
-        family(
             "neuron_runtime_memory_used_bytes",
             "gauge",
             "Memory of a process.",
             self.of_processes(memory_used),
         );
+        self.latency_histograms(&mut page);
         page
+    }
+
+    /// Times of completed executions from the beginning of each process.
+    fn latency_histograms(&self, page: &mut String) {
+        const NAME: &str = "execution_latency_seconds";
+        let _ = write!(
+            page,
+            "# HELP {NAME} Time of completed executions, in all and on cores.\n\
+             # TYPE {NAME} histogram\n"
+        );
+        for process in self.processes() {
+            let executions = &process.report.executions;
+            for (kind, times, nanos) in [
+                ("total", &executions.total, executions.total_nanos),
+                ("device", &executions.on_core, executions.on_core_nanos),
+            ] {
+                let labels = [process.labels(), vec![("latency", kind.to_owned())]].concat();
+                let mut line = |suffix: &str, labels: &Labels, value: &dyn Display| {
+                    let _ = writeln!(page, "{NAME}_{suffix}{} {value}", shown(labels));
+                };
+                let mut bucket = |bound: String, count: u64| {
+                    let labels = [labels.clone(), vec![("le", bound)]].concat();
+                    line("bucket", &labels, &count);
+                };
+                for power in POWERS {
+                    bucket(bound(power), times.below_power(power));
+                }
+                bucket("+Inf".to_owned(), times.count());
+                line("sum", &labels, &(nanos as f64 * 1e-9));
+                line("count", &labels, &times.count());
+            }
+        }
     }
 
     /// Samples of every process, with its labels before their own.
@@ -90,10 +114,7 @@ impl Metrics {
         samples: impl Fn(&Watched<'_>) -> Vec<(Labels, f64)>,
     ) -> Vec<(Labels, f64)> {
         let of_process = |process: Watched<'_>| {
-            let labels = vec![
-                ("pid", process.report.pid.to_string()),
-                ("runtime_tag", process.report.tag.clone()),
-            ];
+            let labels = process.labels();
             let samples = samples(&process).into_iter();
             samples
                 .map(|(own, value)| ([labels.clone(), own].concat(), value))
@@ -135,34 +156,32 @@ fn ended(process: &Watched<'_>) -> Vec<(Labels, f64)> {
     counts.map(sample).into()
 }
 
-fn latencies(process: &Watched<'_>) -> Vec<(Labels, f64)> {
-    let executions = process.executions();
-    let of_kind = |(kind, latencies): (&'static str, &Latencies)| -> Vec<(Labels, f64)> {
-        let sample = |(name, share): (&'static str, f64)| {
-            let labels = vec![
-                ("latency", kind.to_owned()),
-                ("percentile", name.to_owned()),
-            ];
-            Some((labels, latencies.percentile(share)?))
-        };
-        PERCENTILES.into_iter().filter_map(sample).collect()
-    };
-    let kinds = [
-        ("total", &executions.total),
-        ("device", &executions.on_core),
-    ];
-    kinds.into_iter().flat_map(of_kind).collect()
-}
-
 fn memory_used(process: &Watched<'_>) -> Vec<(Labels, f64)> {
-    let cores = process.report.cores.iter();
-    let device: u64 = cores.flat_map(|core| core.memory.values()).sum();
+    let device = process.device_bytes();
     let of =
         |location: &str, bytes: u64| (vec![("memory_location", location.to_owned())], bytes as f64);
     vec![
         of("host", process.report.host_bytes),
         of("neuron_device", device),
     ]
+}
+
+impl Watched<'_> {
+    fn labels(&self) -> Labels {
+        vec![
+            ("pid", self.report.pid.to_string()),
+            ("runtime_tag", self.report.tag.clone()),
+        ]
+    }
+}
+
+/// Bounds of the histogram's buckets: powers of two of nanoseconds, 1 us to 69 s.
+const POWERS: RangeInclusive<u32> = 10..=36;
+
+/// The longest time below 2^`power` nanoseconds, in seconds: bounds belong to their buckets.
+fn bound(power: u32) -> String {
+    let nanos = (1u64 << power) - 1;
+    format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
 }
 
 fn shown(labels: &Labels) -> String {
@@ -210,6 +229,35 @@ mod tests {
                 "{line}"
             );
         }
+    }
+
+    #[test]
+    fn latencies_are_histograms() {
+        // Seven executions that completed: one of 9 s and six of 20 ms.
+        let page = metrics().exposition();
+        let labels = "{pid=\"77\",runtime_tag=\"server-1\",latency=\"total\"";
+        let sample = |suffix: &str, more: &str| -> f64 {
+            let start = format!("execution_latency_seconds_{suffix}{labels}{more}}} ");
+            let mut lines = page.lines().filter_map(|line| line.strip_prefix(&start));
+            let value = lines
+                .next()
+                .unwrap_or_else(|| panic!("no {start}in\n{page}"));
+            assert_eq!(lines.next(), None);
+            value.parse().unwrap()
+        };
+        assert!(page.contains("# TYPE execution_latency_seconds histogram\n"));
+        assert_eq!(sample("count", ""), 7.0);
+        assert!((sample("sum", "") - 9.12).abs() < 1e-9);
+        let bucket = |bound: &str| sample("bucket", &format!(",le=\"{bound}\""));
+        assert_eq!(bucket("0.016777215"), 0.0);
+        assert_eq!(bucket("0.033554431"), 6.0);
+        assert_eq!(bucket("8.589934591"), 6.0);
+        assert_eq!(bucket("17.179869183"), 7.0);
+        assert_eq!(bucket("+Inf"), 7.0);
+        let bounds = POWERS.map(bound).collect::<Vec<_>>();
+        assert_eq!((bounds[0].as_str(), bounds.len()), ("0.000001023", 27));
+        let counts: Vec<f64> = bounds.iter().map(|bound| bucket(bound)).collect();
+        assert!(counts.is_sorted(), "{counts:?}");
     }
 
     #[test]

@@ -59,7 +59,10 @@ impl<'a> Screen<'a> {
                 let (utilization, flops) = process.core(core);
                 let filled = (utilization / 100.0 * BAR as f64).round() as usize;
                 let bar: String = "#".repeat(filled) + &" ".repeat(BAR - filled.min(BAR));
-                let used: u64 = core.memory.values().sum();
+                let used = core
+                    .memory
+                    .values()
+                    .fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
                 let line = format!(
                     "{:>4} [{bar}] {utilization:5.1} % {:>9} {:>10} of {:<10} {:>7}",
                     core.core,
@@ -89,11 +92,14 @@ impl<'a> Screen<'a> {
         for process in self.metrics.processes() {
             let executions = process.executions();
             let (user, system) = process.vcpu();
-            let failed = executions.completed_with_err
-                + executions.completed_with_num_err
-                + executions.timed_out
-                + executions.incorrect_input
-                + executions.failed_to_queue;
+            let failed = [
+                executions.completed_with_err,
+                executions.completed_with_num_err,
+                executions.timed_out,
+                executions.incorrect_input,
+                executions.failed_to_queue,
+            ];
+            let failed = failed.into_iter().fold(0, u64::saturating_add);
             let at = |share| {
                 let seconds = executions.total.percentile(share);
                 seconds.map_or_else(|| "-".to_owned(), duration)
@@ -189,6 +195,31 @@ mod tests {
         }
         let others = text.replace('\n', "");
         assert_eq!(escape_controls(&others), others);
+    }
+
+    #[test]
+    fn any_numbers_that_a_process_reports_are_shown() {
+        let mut metrics = metrics();
+        let report = &mut metrics.later.processes[0].0;
+        let core = &mut report.cores[0];
+        (core.core, core.busy_nanos, core.flops, core.memory_limit) =
+            (u32::MAX, u64::MAX, u64::MAX, u64::MAX);
+        core.memory = ["a", "b"].map(|name| (name.to_owned(), u64::MAX)).into();
+        let executions = &mut report.executions;
+        executions.completed = u64::MAX;
+        executions.timed_out = u64::MAX;
+        executions.failed_to_queue = u64::MAX;
+        executions.total_nanos = u64::MAX;
+        let buckets = r#"{"0":18446744073709551615,"7":18446744073709551615,"4294967295":1}"#;
+        executions.total = serde_json::from_str(buckets).unwrap();
+        (report.host_bytes, report.models[0].bytes) = (u64::MAX, u64::MAX);
+        let text = Screen::new(&metrics, 100).text();
+        assert!(
+            text.contains("4294967295 [####################] 100.0 %"),
+            "{text}"
+        );
+        assert!(metrics.exposition().contains("le=\"+Inf\""));
+        assert!(metrics.json(&crate::Config::default()).is_object());
     }
 
     #[test]

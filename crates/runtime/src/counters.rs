@@ -62,6 +62,7 @@ impl<T> From<&Result<T>> for Outcome {
 pub struct Counters {
     outcomes: [AtomicU64; Outcome::ALL.len()],
     total: Histogram,
+    total_nanos: AtomicU64,
 }
 
 impl Counters {
@@ -71,6 +72,8 @@ impl Counters {
         self.outcomes[outcome as usize].fetch_add(1, Ordering::Relaxed);
         if outcome == Outcome::Completed {
             self.total.add(time);
+            let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+            self.total_nanos.fetch_add(nanos, Ordering::Relaxed);
         }
     }
 
@@ -85,7 +88,9 @@ impl Counters {
             incorrect_input: count(Outcome::IncorrectInput),
             failed_to_queue: count(Outcome::FailedToQueue),
             total: self.total.report(),
+            total_nanos: self.total_nanos.load(Ordering::Relaxed),
             on_core: Latencies::default(),
+            on_core_nanos: 0,
         }
     }
 }
@@ -107,8 +112,14 @@ pub struct ExecutionReport {
     pub failed_to_queue: u64,
     /// Times of whole executions.
     pub total: Latencies,
+    /// Their sum, in nanoseconds.
+    #[serde(default)]
+    pub total_nanos: u64,
     /// Times on cores.
     pub on_core: Latencies,
+    /// Their sum, in nanoseconds.
+    #[serde(default)]
+    pub on_core_nanos: u64,
 }
 
 /// How many executions took how long: buckets that hold some, by number.
@@ -143,6 +154,14 @@ impl Latencies {
         self.0
             .values()
             .fold(0, |sum, &count| sum.saturating_add(count))
+    }
+
+    /// How many took less than 2^`power` nanoseconds. Exact: powers of two, from 8 ns on, are where
+    /// buckets begin.
+    pub fn below_power(&self, power: u32) -> u64 {
+        let last = bucket((1u64 << power.min(63)) - 1) as u32;
+        let counts = self.0.range(..=last).map(|(_, count)| *count);
+        counts.fold(0, u64::saturating_add)
     }
 
     /// The time that a share (0 to 1) of them do not pass, in seconds, to one part in 16; `None`
@@ -253,6 +272,10 @@ mod tests {
         near(report.total.percentile(0.5), 50e-6);
         near(report.total.percentile(0.99), 99e-6);
         near(report.total.percentile(1.0), 100e-6);
+        assert_eq!(report.total_nanos, 5_050_000);
+        // 2^14 ns are 16.384 us, 2^17 ns are 131 us.
+        let below = [9, 14, 15, 17, 63].map(|power| report.total.below_power(power));
+        assert_eq!(below, [0, 16, 32, 100, 100]);
         counters.ended(Outcome::Completed, Duration::from_secs(1));
         let later = counters.report().total.since(&report.total);
         assert_eq!(later.count(), 1);

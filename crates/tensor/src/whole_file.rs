@@ -179,6 +179,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
     fn a_file_has_no_name_until_it_is_done() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");

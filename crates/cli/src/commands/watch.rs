@@ -56,16 +56,15 @@ fn stream(machine: &Machine, config: &Config, count: Option<u64>) -> Result<()> 
 fn serve(machine: &Machine, port: u16) -> Result<()> {
     let server = MetricsServer::listen(port)?;
     say!("http://{}/metrics", server.address()?)?;
-    let last = Mutex::new(Sample::now(machine));
+    let machine = machine.clone();
+    let last = Mutex::new(Sample::now(&machine));
     std::thread::sleep(FIRST);
-    loop {
-        server.answer(|| {
-            let later = Sample::now(machine);
-            let mut last = last.lock().unwrap_or_else(|lock| lock.into_inner());
-            let earlier = std::mem::replace(&mut *last, later.clone());
-            Metrics::between(machine, earlier, later).exposition()
-        })?;
-    }
+    server.serve(move || {
+        let later = Sample::now(&machine);
+        let mut last = last.lock().unwrap_or_else(|lock| lock.into_inner());
+        let earlier = std::mem::replace(&mut *last, later.clone());
+        Metrics::between(&machine, earlier, later).exposition()
+    })
 }
 
 pub fn top(flags: &Top) -> Result<()> {

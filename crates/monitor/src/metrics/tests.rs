@@ -32,6 +32,7 @@ pub(crate) fn metrics() -> Metrics {
         }],
         executions: ExecutionReport {
             on_core: counters.report().total,
+            on_core_nanos: counters.report().total_nanos,
             ..counters.report()
         },
         host_bytes: 9,

@@ -16,6 +16,8 @@ impl Cores {
         let mut report = self.0.activity.report();
         for core in self.iter() {
             report.executions.on_core += &core.latencies.report();
+            let nanos = core.busy_nanos.load(Ordering::Relaxed);
+            report.executions.on_core_nanos = report.executions.on_core_nanos.saturating_add(nanos);
         }
         report.cores = self.iter().map(|core| self.core_report(core)).collect();
         report
