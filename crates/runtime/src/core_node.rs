@@ -12,6 +12,7 @@ use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
 use tenon_bef::decode;
 use tenon_dma::{StochasticRounding, VariableId};
 use tenon_executor::{BoundFunction, Program, Services};
+use tenon_kernels::netlist::DeclaredQueues;
 use tenon_kernels::{
     Memory, Movements, Places, PreparedForm, Storage, Variable, Variables, accesses, verify_order,
 };
@@ -83,6 +84,7 @@ impl CoreNode {
                 .with(table.clone())
                 .with(movements.clone())
                 .with(places.clone())
+                .with(Arc::new(DeclaredQueues::default()))
                 .with(runtime.backends.clone());
             let bound = Program::decode(&module, &runtime.kernels, &services)?;
             verify_order(&module, |kernel| accesses(kernel, &table, &movements))?;

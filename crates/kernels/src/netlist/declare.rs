@@ -1,13 +1,55 @@
-//! `netlist.queue`: what a machine is told of a queue.
+//! `netlist.queue`: what a machine is told of a queue; and what other kernels of a package are checked
+//! against when it is loaded.
 
 use super::attributes::{flag, format, size_or, sizes, text_or_empty};
 use super::machine::Machine;
 use super::program::Body;
 use super::queue::QueueSpec;
-use tenon_base::Result;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use tenon_base::{Error, ErrorKind, Result};
 use tenon_executor::Site;
 use tenon_netlist::UblockOrder;
 use tenon_netlist::data::QueueLayout;
+
+/// The queues that a program declares, as its kernels are bound: those that read and write variables
+/// of the package come after.
+#[derive(Default)]
+pub struct DeclaredQueues(Mutex<HashMap<String, DeclaredQueue>>);
+
+/// What a variable that holds entries of a queue must fit.
+#[derive(Clone, Copy)]
+pub(super) struct DeclaredQueue {
+    pub is_ram: bool,
+    pub entries: usize,
+    pub tiles: [usize; 3],
+    pub tile: [usize; 2],
+    /// Of an entry.
+    pub elements: usize,
+}
+
+impl DeclaredQueues {
+    fn add(&self, spec: &QueueSpec, elements: usize) {
+        let declared = DeclaredQueue {
+            is_ram: spec.is_ram,
+            entries: spec.entries,
+            tiles: spec.tiles,
+            tile: spec.tile,
+            elements,
+        };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(spec.name.clone(), declared);
+    }
+
+    /// The queue of a name.
+    pub(super) fn find(&self, name: &str) -> Result<DeclaredQueue> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(name).copied().ok_or_else(|| {
+            let text = format!("no queue '{name}' is declared before");
+            Error::new(ErrorKind::InvalidProgram, text)
+        })
+    }
+}
 
 pub(super) fn bind(site: &Site<'_>) -> Result<Body> {
     let attributes = site.attributes();
@@ -23,6 +65,11 @@ pub(super) fn bind(site: &Site<'_>) -> Result<Body> {
         view_of: name(text_or_empty(attributes, "view_of")?),
         layout: layout(site)?,
     };
+    let ty = spec.check()?;
+    // A program by itself has no variables that are held against its queues.
+    if let Ok(declared) = site.service::<DeclaredQueues>() {
+        declared.add(&spec, ty.elements());
+    }
     Ok(Box::new(move |frame| {
         frame.object::<Machine>(0)?.declare(spec.clone())
     }))

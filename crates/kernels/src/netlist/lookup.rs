@@ -2,7 +2,7 @@
 
 use super::attributes::{flag, size_or, sizes, wrong};
 use super::op::{Compute, tensor_kernel};
-use super::tensor::{TileTensor, for_each_chunk, wrong_shape};
+use super::tensor::{TileTensor, checked_shape, for_each_chunk, wrong_shape};
 use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
 
@@ -32,7 +32,8 @@ fn bind_embedding(site: &Site<'_>) -> Result<Compute> {
     let count = size_or(attributes, "num_indices", 0)?;
     let tiles: [usize; 3] = sizes(attributes, "tiles")?;
     let [grid_rows, _]: [usize; 2] = sizes(attributes, "grid")?;
-    if grid_rows == 0 || tiles[1] * 32 != grid_rows * count {
+    checked_shape(tiles, [32, 32])?;
+    if grid_rows == 0 || Some(tiles[1] * 32) != grid_rows.checked_mul(count) {
         return Err(wrong("num_indices", "32 for each row of tiles of a core"));
     }
     Ok(Box::new(move |operands| {
@@ -110,7 +111,9 @@ fn bind_topk(site: &Site<'_>) -> Result<Compute> {
         other => return Err(wrong("sort", "max or argmax").found(other)),
     };
     let sorted = flag(attributes, "kreduce")?;
-    if !k.is_power_of_two() || cores == 0 || tiles[2] != cores * k.div_ceil(32) {
+    checked_shape(tiles, [1, 32])?;
+    let columns = cores.checked_mul(k.div_ceil(32));
+    if !k.is_power_of_two() || cores == 0 || Some(tiles[2]) != columns {
         return Err(wrong(
             "k",
             "a power of two that fits the columns of the result",
@@ -150,6 +153,11 @@ impl Topk {
         super::tensor::same_shape(values, indices)?;
         let line = values.shape()[2];
         let share = line / self.cores;
+        if values.tiles()[..2] != tiles[..2] {
+            return Err(wrong_shape("topk has as many rows as its operands")
+                .expected(format_args!("{:?}", &tiles[..2]))
+                .found(values.describe()));
+        }
         if !line.is_multiple_of(self.cores) || !share.is_power_of_two() || share < self.k {
             return Err(
                 wrong_shape("topk sorts a power of two of numbers in each core").found(share),

@@ -200,6 +200,7 @@ impl Machine {
     /// What a slot holds; `None` where nothing was written. Pointers stay.
     pub fn slot(&self, queue: &str, slot: usize) -> Result<Option<TileTensor>> {
         let view = self.state().view(queue)?;
+        self.with(queue, |queue| queue.has_slot(slot))?;
         match view {
             None => self.with(queue, |queue| Ok(queue.content(slot)))?.entry(),
             Some(view) => self.read_view(&view, slot).map(Some),

@@ -31,7 +31,11 @@ mod tensor;
 mod unary;
 mod view;
 
+#[cfg(test)]
+mod hostile;
+
 pub use convert::rounded;
+pub use declare::DeclaredQueues;
 pub use epoch::GRAPH_SCOPE;
 pub use machine::{Machine, MachineLimits};
 pub use queue::{Feed, QueueSpec};

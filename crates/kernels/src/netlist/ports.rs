@@ -3,6 +3,7 @@
 
 use super::attributes::{flag, names, optional_format, size_or, sizes};
 use super::convert::rounded;
+use super::declare::DeclaredQueues;
 use super::machine::Machine;
 use super::program::{Body, control};
 use super::queue::Feed;
@@ -82,19 +83,26 @@ struct Entry {
 }
 
 impl Entry {
-    /// The entries that an array holds one behind the other; they share its memory.
-    fn all_of(&self, array: &Tensor) -> Result<Vec<TileTensor>> {
+    /// Checks that an array holds whole entries and at least one; answers the elements of an entry.
+    fn check(&self, ty: &TensorType) -> Result<usize> {
         let mut sizes = self.tiles.iter().chain(&self.tile);
         let size = sizes.try_fold(1usize, |all, &size| all.checked_mul(size));
         let size = size.unwrap_or(usize::MAX);
-        let found = array.shape().elements();
+        let found = ty.elements();
         let is_whole = size > 0 && found > 0 && found.is_multiple_of(size);
-        if !is_whole || array.dtype() != DataType::F32 {
+        if !is_whole || ty.dtype() != DataType::F32 {
             let text = format!("the entries of '{}' do not fill its variable", self.queue);
             return Err(Error::new(ErrorKind::InvalidPackage, text)
                 .expected(format_args!("a multiple of {size} numbers of f32"))
-                .found(array.ty()));
+                .found(ty));
         }
+        Ok(size)
+    }
+
+    /// The entries that an array holds one behind the other; they share its memory.
+    fn all_of(&self, array: &Tensor) -> Result<Vec<TileTensor>> {
+        let size = self.check(array.ty())?;
+        let found = array.shape().elements();
         let bytes = size * size_of::<f32>();
         let starts = (0..found / size).map(|index| index * bytes);
         starts
@@ -117,6 +125,17 @@ fn load(site: &Site<'_>) -> Result<Body> {
     };
     let table = site.service::<Variables>()?;
     let id = variable(site)?;
+    let declared = site.service::<DeclaredQueues>()?.find(&entry.queue)?;
+    if (ram, entry.tiles, entry.tile) != (declared.is_ram, declared.tiles, declared.tile) {
+        let text = format!("what is loaded into '{}' is not of its shape", entry.queue);
+        return Err(Error::new(ErrorKind::InvalidProgram, text)
+            .expected(format_args!(
+                "{:?} tiles of {:?}",
+                declared.tiles, declared.tile
+            ))
+            .found(format_args!("{:?} tiles of {:?}", entry.tiles, entry.tile)));
+    }
+    entry.check(table.ty(id)?)?;
     // What a package holds is rounded already.
     let format = optional_format(attributes, "format")?.unwrap_or(DataFormat::Float32);
     let binding = WorkloadBinding::new(&table, &[Some(id)], &[], None)?;
@@ -168,7 +187,26 @@ fn store(site: &Site<'_>) -> Result<Body> {
     let queue = attributes.string("queue")?.to_owned();
     let slots = size_or(attributes, "slots", 0)?;
     let table = site.service::<Variables>()?;
-    let binding = WorkloadBinding::new(&table, &[], &[Some(variable(site)?)], None)?;
+    let id = variable(site)?;
+    let declared = site.service::<DeclaredQueues>()?.find(&queue)?;
+    let elements = table.ty(id)?.shape().elements();
+    let of_ram = slots > 0;
+    let slots_fit = !of_ram || slots <= declared.entries && slots == elements / declared.elements;
+    if of_ram != declared.is_ram || !slots_fit || !elements.is_multiple_of(declared.elements) {
+        let text = format!("the variable of queue '{queue}' does not hold entries of it");
+        let kind = if declared.is_ram {
+            "slots of a ram"
+        } else {
+            "entries of a queue"
+        };
+        return Err(Error::new(ErrorKind::InvalidProgram, text)
+            .expected(format_args!(
+                "at most {} {kind} of {} elements",
+                declared.entries, declared.elements
+            ))
+            .found(format_args!("{slots} slots, {elements} elements")));
+    }
+    let binding = WorkloadBinding::new(&table, &[], &[Some(id)], None)?;
     Ok(Box::new(move |frame| {
         let machine = frame.object::<Machine>(0)?;
         let entries = match slots {

@@ -169,7 +169,8 @@ fn spilled(
     formats: Formats,
 ) -> Result<TileTensor> {
     let depth = a.tiles()[2];
-    if blocks == 1 || !depth.is_multiple_of(blocks) || b.tiles()[1] != depth {
+    let is_cut = (2..=depth).contains(&blocks) && depth.is_multiple_of(blocks);
+    if !is_cut || b.tiles()[1] != depth {
         return rounded(&product.run(a, b, Added::default())?, formats.accumulate);
     }
     let part = depth / blocks;

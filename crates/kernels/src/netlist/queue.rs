@@ -1,10 +1,11 @@
 //! One queue or ram: slots, pointers, and what the host pushes (facts 6.1, 6.2).
 
-use super::tensor::TileTensor;
+use super::tensor::{TileTensor, checked_shape};
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_netlist::DataFormat;
 use tenon_netlist::data::QueueLayout;
+use tenon_tensor::TensorType;
 
 /// Most entries of a queue.
 pub(super) const MAX_ENTRIES: usize = 1 << 20;
@@ -31,6 +32,33 @@ pub struct QueueSpec {
     /// How its elements lie in memory, where that matters: of a ram that others are views of, and
     /// of those.
     pub layout: Option<QueueLayout>,
+}
+
+impl QueueSpec {
+    /// Checks its sizes; answers the type of an entry.
+    pub(super) fn check(&self) -> Result<TensorType> {
+        if self.entries == 0 || self.entries > MAX_ENTRIES {
+            let text = format!("queue '{}' has too many entries, or none", self.name);
+            return Err(Error::new(ErrorKind::OutOfMemory, text)
+                .expected(format_args!("1 to {MAX_ENTRIES}"))
+                .found(self.entries));
+        }
+        let ty = checked_shape(self.tiles, self.tile)?;
+        let [t, rows, columns] = self.tiles;
+        let shape = [t, rows * self.tile[0], columns * self.tile[1]];
+        if self
+            .layout
+            .is_some_and(|layout| layout.shape() != Some(shape))
+        {
+            let text = format!("the blocks of queue '{}' do not make its tiles", self.name);
+            return Err(
+                Error::new(ErrorKind::InvalidProgram, text).expected(format_args!(
+                    "grid, mblock and ublock of {shape:?} elements"
+                )),
+            );
+        }
+        Ok(ty)
+    }
 }
 
 /// Makes the entry of a number that the host pushes, or that a slot of a ram holds at first.
@@ -100,12 +128,7 @@ pub(super) struct Queue {
 
 impl Queue {
     pub fn new(spec: QueueSpec) -> Result<Self> {
-        if spec.entries == 0 || spec.entries > MAX_ENTRIES {
-            let text = format!("queue '{}' has too many entries, or none", spec.name);
-            return Err(Error::new(ErrorKind::OutOfMemory, text)
-                .expected(format_args!("1 to {MAX_ENTRIES}"))
-                .found(spec.entries));
-        }
+        spec.check()?;
         Ok(Self {
             slots: vec![Slot::Empty; spec.entries],
             feed: None,
@@ -199,13 +222,22 @@ impl Queue {
 
     /// Puts an entry into a slot; pointers stay.
     pub fn put(&mut self, slot: usize, entry: TileTensor) -> Result<()> {
-        let count = self.slots.len();
-        let place = self.slots.get_mut(slot).ok_or_else(|| {
-            let text = format!("'{}' has no slot {slot}", self.spec.name);
-            Error::new(ErrorKind::OutOfBounds, text).expected(format_args!("less than {count}"))
-        })?;
-        *place = Slot::Held(entry);
+        self.has_slot(slot)?;
+        self.slots[slot] = Slot::Held(entry);
         Ok(())
+    }
+
+    /// An error for the number of a slot that there is not.
+    pub fn has_slot(&self, slot: usize) -> Result<()> {
+        let count = self.slots.len();
+        match slot < count {
+            true => Ok(()),
+            false => {
+                let text = format!("'{}' has no slot {slot}", self.spec.name);
+                let error = Error::new(ErrorKind::OutOfBounds, text);
+                Err(error.expected(format_args!("less than {count}")))
+            }
+        }
     }
 
     /// Slot of a ram's pointer, which nothing bounds before it is used.

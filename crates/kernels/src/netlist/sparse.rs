@@ -3,9 +3,9 @@
 
 use super::attributes::{size_or, sizes, wrong};
 use super::op::{Compute, tensor_kernel};
-use super::tensor::{TileTensor, wrong_shape};
+use super::tensor::{TileTensor, checked_shape, wrong_shape};
 use std::sync::Mutex;
-use tenon_base::{Error, Result, pool};
+use tenon_base::{Error, ErrorKind, Result, pool};
 use tenon_executor::{KernelDef, Site};
 use tenon_netlist::DataFormat;
 
@@ -122,6 +122,12 @@ fn bind(site: &Site<'_>) -> Result<Compute> {
     let [grid_rows, grid_columns]: [usize; 2] = sizes(attributes, "grid")?;
     let [ublock_rows, _]: [usize; 2] = sizes(attributes, "ublock")?;
     let fracture = size_or(attributes, "fracture_factor", 1)?.max(1);
+    checked_shape([t, rows, columns], [32, 1])?;
+    let u_kt = size("u_kt")?.max(1);
+    // A position in a ublock has at most 16 bits, those of the depth among them.
+    if u_kt > 1 << 16 {
+        return Err(wrong("u_kt", "at most 65536"));
+    }
     let format = super::attributes::format(attributes, "encoding")?;
     if grid_rows == 0 || grid_columns == 0 || rows % grid_rows != 0 || columns % grid_columns != 0 {
         return Err(wrong("grid", "a divisor of the tiles"));
@@ -134,7 +140,7 @@ fn bind(site: &Site<'_>) -> Result<Compute> {
     }
     let cores = Cores {
         encoding: Encoding {
-            u_kt: size("u_kt")?.max(1),
+            u_kt,
             tile_bits: tile_bits as u32,
             ublock_bits: ublock_bits as u32,
             t,
@@ -185,6 +191,7 @@ impl Cores {
                     .found(activations.tiles()[2]),
             );
         }
+        checked_shape(self.tiles, [32, tile[1]])?;
         let count = self.grid[0] * self.grid[1];
         let results: Vec<Mutex<Result<Vec<f32>>>> =
             (0..count).map(|_| Mutex::new(Ok(Vec::new()))).collect();
@@ -243,7 +250,7 @@ impl Cores {
         let (rows, columns) = (rows / self.grid[0], columns / self.grid[1]);
         let [slices, act_rows, _] = activations.tiles();
         let (line, width) = (activations.shape()[2], columns * activations.tile()[1]);
-        let mut out = vec![0.0; self.tiles[0] * rows * 32 * width];
+        let mut out = zeros(self.tiles[0] * rows * 32 * width)?;
         for entry in entries {
             let problem = |what: &str, found: usize, limit: usize| -> Error {
                 wrong_shape(format!(
@@ -279,6 +286,17 @@ impl Cores {
         }
         Ok(out)
     }
+}
+
+/// Zeros of a size that a program names.
+fn zeros(count: usize) -> Result<Vec<f32>> {
+    let mut zeros = Vec::new();
+    zeros.try_reserve_exact(count).map_err(|_| {
+        let text = format!("no memory for {count} elements of a sparse product");
+        Error::new(ErrorKind::OutOfMemory, text)
+    })?;
+    zeros.resize(count, 0.0);
+    Ok(zeros)
 }
 
 /// A core's part of a tensor: rows and columns of tiles divided among cores.

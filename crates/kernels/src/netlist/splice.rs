@@ -2,6 +2,7 @@
 
 use super::attributes::{sizes, wrong};
 use super::op::{Compute, tensor_kernel};
+use super::table::Table;
 use super::tensor::{TileTensor, wrong_shape};
 use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
@@ -57,8 +58,12 @@ fn bind(site: &Site<'_>) -> Result<Compute> {
         mblock: sizes(attributes, "mblock")?,
         ublock: sizes(attributes, "ublock")?,
     };
-    let whole = [0, 1].map(|axis| blocks.grid[axis] * blocks.mblock[axis] * blocks.ublock[axis]);
-    if whole != [tiles[1], tiles[2]] || whole.contains(&0) {
+    Table::check(tiles)?;
+    let whole = [0, 1].map(|axis| {
+        let core = blocks.mblock[axis].checked_mul(blocks.ublock[axis]);
+        core.and_then(|core| core.checked_mul(blocks.grid[axis]))
+    });
+    if whole != [Some(tiles[1]), Some(tiles[2])] {
         return Err(wrong("tiles", "the product of grid, mblock and ublock"));
     }
     let by_slice = attributes.string("granularity")? == "t";

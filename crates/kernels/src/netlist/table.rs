@@ -49,6 +49,11 @@ impl Table {
         Ok(table)
     }
 
+    /// Checks how many tiles a tensor has.
+    pub(super) fn check(tiles: [usize; 3]) -> Result<()> {
+        checked(tiles).map(drop)
+    }
+
     pub(super) fn tiles(&self) -> [usize; 3] {
         self.tiles
     }
@@ -217,6 +222,13 @@ fn stack(n: usize, slices: usize) -> usize {
 }
 
 fn checked(tiles: [usize; 3]) -> Result<usize> {
+    // Without any, a loop over two large sizes would still have no end.
+    if tiles.contains(&0) {
+        let error = Error::new(ErrorKind::InvalidProgram, "TMs leave no tiles");
+        return Err(error
+            .expected("sizes from 1 on")
+            .found(format_args!("{tiles:?}")));
+    }
     let count = tiles.iter().try_fold(1usize, |all, &n| all.checked_mul(n));
     count
         .filter(|&count| count <= MAX_TILES)

@@ -154,6 +154,17 @@ impl TileTensor {
     }
 }
 
+/// Checks the shape that an attribute says a tensor has, when a kernel is bound: something in each
+/// direction, and no more than a tensor may have. What is made of it later, sizes of lists among
+/// it, is bounded by that.
+pub(super) fn checked_shape(tiles: [usize; 3], tile: [usize; 2]) -> Result<TensorType> {
+    if tiles.contains(&0) || tile.contains(&0) {
+        let text = format!("a tensor of {tiles:?} tiles of {tile:?} elements has none");
+        return Err(Error::new(ErrorKind::InvalidProgram, text).expected("sizes from 1 on"));
+    }
+    tensor_type(tiles, tile)
+}
+
 fn tensor_type(tiles: [usize; 3], tile: [usize; 2]) -> Result<TensorType> {
     let [t, rows, columns] = tiles;
     let sizes = [t, rows, columns, tile[0], tile[1]];
