@@ -249,6 +249,32 @@ fn an_execution_that_takes_too_long_is_told() {
 }
 
 #[test]
+fn a_long_kernel_is_stopped_at_the_limit() {
+    let place = Place::new();
+    // 2^35 products, of which the plain backend makes some 2^30 a second.
+    let graph: tenon_graph::Graph = "graph \"long\" (%a: f32[1024, 8192], %b: f32[8192, 4096]) -> \
+                                     (%y) {\n  %y = MatMul(%a, %b)\n}"
+        .parse()
+        .unwrap();
+    let backends = tenon::backends();
+    let options = tenon_compiler::Options {
+        backends: vec![tenon::BackendId::new("CpuRef")],
+        ..tenon_compiler::Options::new(&backends)
+    };
+    let compiled = tenon_compiler::compile(graph, &options).unwrap();
+    let package = place.path().join("long.neff");
+    let (options, control) = (tenon::neff::WriteOptions::default(), tenon::Control::new());
+    let contents = compiled.contents;
+    contents.write(&package, options, &control).unwrap();
+    let program = place.build("timeouts");
+    let environment = [("NEURON_RT_EXEC_TIMEOUT", "1")];
+    let ran = place
+        .run(&program, &[package.to_str().unwrap()], &environment)
+        .done();
+    assert!(ran.err.contains("NRT:nrt_execute"), "{}", ran.err);
+}
+
+#[test]
 fn the_insides_of_failures_alone_are_inspected() {
     let place = Place::new();
     let package = place.package_with_cpu_nodes("twice", "refuses_what_is_below_zero");
