@@ -1,16 +1,16 @@
 //! Netlists as pictures: a graph of ops from left to right, and the grid of cores below it.
 
+mod layout;
+
 use crate::file_name;
-use std::collections::HashMap;
+use layout::{BOX, Drawn, Layout, MARGIN};
 use tenon_draw::{Anchor, Color, Picture, Shape};
 use tenon_netlist::{Device, Graph, Netlist, Op, OpKind, Queue, temporal_graphs};
 
-/// Width and height of the box of a node, and the room around it, in pixels.
-const BOX: [f64; 2] = [150.0, 34.0];
-const GAP: [f64; 2] = [50.0, 14.0];
 /// Side of a core, in pixels.
 const CORE: f64 = 64.0;
-const MARGIN: f64 = 30.0;
+/// Edges: dark enough beside the outlines of boxes.
+const EDGE: Color = Color::new(0x44, 0x44, 0x44);
 /// Characters of a name that fit a box, and a core.
 const LETTERS: usize = 24;
 
@@ -26,127 +26,11 @@ pub fn netlist_pictures(netlist: &Netlist, device: &Device) -> Vec<(String, Pict
     groups.into_iter().map(picture).collect()
 }
 
-/// A node of the drawn graph.
-enum Drawn<'n> {
-    Queue(&'n Queue),
-    Op(&'n Op),
-}
-
-/// Nodes with their columns, and edges between them.
-struct Layout<'n> {
-    nodes: Vec<(Drawn<'n>, usize)>,
-    edges: Vec<(usize, usize)>,
-    /// Corner of each node's box.
-    corners: Vec<[f64; 2]>,
-    size: [f64; 2],
-}
-
-impl<'n> Layout<'n> {
-    fn of(netlist: &'n Netlist, graphs: &[&'n Graph]) -> Self {
-        let queues: HashMap<&str, &Queue> = netlist
-            .queues
-            .iter()
-            .map(|queue| (queue.name.value.as_str(), queue))
-            .collect();
-        let mut layout = Self {
-            nodes: Vec::new(),
-            edges: Vec::new(),
-            corners: Vec::new(),
-            size: [0.0; 2],
-        };
-        let mut places: HashMap<&str, usize> = HashMap::new();
-        for op in graphs.iter().flat_map(|graph| &graph.ops) {
-            places.insert(&op.name.value, layout.nodes.len());
-            layout.nodes.push((Drawn::Op(op), 0));
-        }
-        for op in graphs.iter().flat_map(|graph| &graph.ops) {
-            let reader = places[op.name.value.as_str()];
-            for input in &op.inputs {
-                let name = input.name.value.as_str();
-                let source = places.get(name).copied().or_else(|| {
-                    let queue = queues.get(name)?;
-                    places.insert(name, layout.nodes.len());
-                    layout.nodes.push((Drawn::Queue(queue), 0));
-                    Some(layout.nodes.len() - 1)
-                });
-                layout.edges.extend(source.map(|source| (source, reader)));
-            }
-        }
-        // Queues that are written stand behind their ops, even if an op here reads them too.
-        for queue in &netlist.queues {
-            if let Some(&op) = places.get(queue.input.value.as_str()) {
-                layout.edges.push((op, layout.nodes.len()));
-                layout.nodes.push((Drawn::Queue(queue), 0));
-            }
-        }
-        layout.columns();
-        layout.places();
-        layout
-    }
-
-    /// Each node behind all it reads; edges of a circle are followed once around at most.
-    fn columns(&mut self) {
-        for _ in 0..self.nodes.len() {
-            let mut moved = false;
-            for &(from, to) in &self.edges {
-                let least = self.nodes[from].1 + 1;
-                if self.nodes[to].1 < least && least < self.nodes.len() {
-                    self.nodes[to].1 = least;
-                    moved = true;
-                }
-            }
-            if !moved {
-                break;
-            }
-        }
-        // A queue that is only read stands right before its first reader.
-        for node in 0..self.nodes.len() {
-            let is_source = self.edges.iter().all(|&(_, to)| to != node);
-            let readers = self.edges.iter().filter(|&&(from, _)| from == node);
-            if let Some(first) = readers.map(|&(_, to)| self.nodes[to].1).min()
-                && is_source
-            {
-                self.nodes[node].1 = first.saturating_sub(1);
-            }
-        }
-    }
-
-    /// Nodes of a column one below the other, in the order of what they read.
-    fn places(&mut self) {
-        let columns = self
-            .nodes
-            .iter()
-            .map(|(_, column)| column + 1)
-            .max()
-            .unwrap_or(0);
-        self.corners = vec![[0.0; 2]; self.nodes.len()];
-        for column in 0..columns {
-            let all = 0..self.nodes.len();
-            let mut members: Vec<usize> =
-                all.filter(|&node| self.nodes[node].1 == column).collect();
-            let height = |node: usize| {
-                let sources = self.edges.iter().filter(|&&(_, to)| to == node);
-                let heights: Vec<f64> = sources.map(|&(from, _)| self.corners[from][1]).collect();
-                heights.iter().sum::<f64>() / heights.len().max(1) as f64
-            };
-            let mut keyed: Vec<(f64, usize)> =
-                members.iter().map(|&node| (height(node), node)).collect();
-            keyed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            members = keyed.into_iter().map(|(_, node)| node).collect();
-            for (row, node) in members.into_iter().enumerate() {
-                let x = MARGIN + column as f64 * (BOX[0] + GAP[0]);
-                let y = MARGIN + row as f64 * (BOX[1] + GAP[1]);
-                self.corners[node] = [x, y];
-                self.size = [self.size[0].max(x + BOX[0]), self.size[1].max(y + BOX[1])];
-            }
-        }
-    }
-
+impl Layout<'_> {
     fn draw(&self, picture: &mut Picture) {
-        for &(from, to) in &self.edges {
-            let ([x, y], [u, v]) = (self.corners[from], self.corners[to]);
-            let line = Shape::line((x + BOX[0], y + BOX[1] / 2.0), (u, v + BOX[1] / 2.0));
-            picture.add(line.stroke(Color::GRAY, 1.0).arrow());
+        for points in self.routes() {
+            let line = Shape::polyline(points);
+            picture.add(line.stroke(EDGE, 1.2).arrow());
         }
         for ((node, _), [x, y]) in self.nodes.iter().zip(&self.corners) {
             let (name, below, color, round, title) = match node {
