@@ -90,9 +90,7 @@ fn package(definition: &[u8], engine: &[u8]) -> Package {
 
 fn open(bytes: &[u8]) -> Option<Package> {
     let buffer = BufferMut::copy_of(bytes).ok()?.freeze();
-    let limits = Limits {
-        unpacked_bytes: 1 << 24,
-    };
+    let limits = Limits::of_bytes(1 << 24);
     Package::from_buffer(buffer, &limits, &Control::new()).ok()
 }
 

@@ -9,9 +9,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(buffer) = BufferMut::copy_of(bytes) else {
         return;
     };
-    let limits = Limits {
-        unpacked_bytes: 1 << 24,
-    };
+    let limits = Limits::of_bytes(1 << 24);
     if let Ok(package) = Package::from_buffer(buffer.freeze(), &limits, &Control::new()) {
         let _ = tenon::program_text(&package);
         let _ = tenon::load(&package, &LoadOptions::default());

@@ -21,5 +21,6 @@ pub mod run;
 pub mod translate;
 pub mod watch;
 
+mod given;
 mod load;
 mod placement;

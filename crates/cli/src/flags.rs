@@ -1,11 +1,11 @@
 //! Every flag of the command, once: help, man page and shell completions are made from these.
 
-use crate::package_flags::{Cat, Diff, Dma, Ls, Pack, Strip, Unpack, Verify};
+use crate::model_flags::{CompileFlags, InputFlags};
+use crate::package_flags::{Cat, Diff, Dma, LimitFlags, Ls, Pack, Strip, Unpack, Verify};
 use crate::plugin_flags::{BackendFlags, Plugin};
 use crate::program_flags::{Exec, Opt, Translate};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
-use tenon::{BackendId, Hint, MemoryStrategy, Pattern};
 
 /// Compile a machine-learning model into one file, and run it.
 #[derive(Parser)]
@@ -15,11 +15,11 @@ use tenon::{BackendId, Hint, MemoryStrategy, Pattern};
     max_term_width = 100,
     after_help = "\
 Examples:
-  tenon run model.onnx --input picture.png          compile and run in one go
-  tenon compile model.onnx -o model.neff            compile into one package
-  tenon run model.neff --input x=x.npy --output out run it, write each output as out/NAME.npy
-  tenon bench model.neff --threads 2                measure it
-  tenon info model.neff                             what is inside
+  tenon run model.onnx --input picture.png    compile and run in one go
+  tenon compile model.onnx -o model.neff      compile into one package
+  tenon run model.neff -i x=x.npy -o out      run it, write out/NAME.npy
+  tenon bench model.neff --threads 2          measure it
+  tenon info model.neff                       what is inside
 
 Exit status: 0 done, 1 failed, 2 wrong usage."
 )]
@@ -58,104 +58,6 @@ pub enum Command {
     Man(Man),
 }
 
-/// How a model becomes a package; read when the file is an ONNX model.
-#[derive(Args, Clone)]
-pub struct CompileFlags {
-    /// Give a symbolic dimension its size; repeat for several.
-    #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension, help_heading = "Compiling")]
-    pub dims: Vec<(String, usize)>,
-    /// Give an input its value when compiling (needed where it decides shapes); it is no input of
-    /// the package then. FILE as for --input.
-    #[arg(long = "const", value_name = "NAME=FILE", value_parser = named_file, help_heading = "Compiling")]
-    pub constants: Vec<(String, PathBuf)>,
-    /// Backends in order of preference.
-    #[arg(
-        long,
-        value_name = "A,B",
-        value_delimiter = ',',
-        help_heading = "Compiling"
-    )]
-    pub backends: Vec<String>,
-    /// Offer the nodes of this name to a backend before all others; * stands for any characters,
-    /// ? for one. Repeat for several; the first one of a node's name counts.
-    #[arg(long, value_name = "PATTERN=BACKEND", value_parser = hint, help_heading = "Compiling")]
-    pub place: Vec<Hint>,
-    /// What prepared constants may rely on.
-    #[arg(long, value_enum, default_value_t = Cpu::Baseline, help_heading = "Compiling")]
-    pub cpu: Cpu,
-    /// Keep the plain copy of constants beside the form that a backend has prepared (twice the size).
-    #[arg(long, help_heading = "Compiling")]
-    pub keep_plain: bool,
-    /// How intermediate values share memory: packed (along both axes, the default),
-    /// single-axis-priority (one value at a time in each range) or constant (nothing shared).
-    #[arg(long, value_name = "NAME", value_parser = memory_strategy, help_heading = "Compiling")]
-    pub memory_strategy: Option<&'static dyn MemoryStrategy>,
-    /// Let a function of a library compute a node, in the thread that runs the model; the library
-    /// becomes part of the package (include/tenon/cpu_node.h). Repeat for several.
-    #[arg(long = "cpu-node", value_name = "NODE=LIB.so:SYMBOL", value_parser = cpu_node, help_heading = "Compiling")]
-    pub cpu_nodes: Vec<CpuNode>,
-    #[command(flatten)]
-    pub loading: BackendFlags,
-}
-
-/// A node that a function of a library computes.
-#[derive(Clone)]
-pub struct CpuNode {
-    pub node: String,
-    pub library: PathBuf,
-    pub symbol: String,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Cpu {
-    /// What every CPU of the architecture has.
-    Baseline,
-    /// AVX2 and FMA.
-    Avx2,
-    /// AVX-512 F, BW, DQ, VL.
-    Avx512,
-    /// What this machine has.
-    Native,
-}
-
-/// What a run is fed with.
-#[derive(Args, Clone)]
-pub struct InputFlags {
-    /// An input's file: .npy, .npz, .bin (raw little-endian), .csv, .png or .jpg. Without NAME=,
-    /// the only input that is left; an .npz names its own.
-    #[arg(
-        long = "input",
-        short = 'i',
-        value_name = "[NAME=]FILE",
-        help_heading = "Inputs"
-    )]
-    pub inputs: Vec<String>,
-    /// Fill inputs that are not given with random numbers from this seed: floats in 0..1,
-    /// integers 0 or 1.
-    #[arg(long, value_name = "SEED", help_heading = "Inputs")]
-    pub random: Option<u64>,
-    /// For pictures: subtracted from each value 0..255; one number or one a channel. Without it the
-    /// model's own, else 0.
-    #[arg(
-        long,
-        value_name = "M[,M,M]",
-        value_delimiter = ',',
-        help_heading = "Inputs",
-        allow_hyphen_values = true
-    )]
-    pub mean: Vec<f32>,
-    /// For pictures: what the difference is multiplied by; one number or one a channel. Without it
-    /// the model's own, else 1.
-    #[arg(
-        long,
-        value_name = "S[,S,S]",
-        value_delimiter = ',',
-        help_heading = "Inputs",
-        allow_hyphen_values = true
-    )]
-    pub scale: Vec<f32>,
-}
-
 /// Compile a model into one package.
 #[derive(Args)]
 #[command(after_help = "\
@@ -163,20 +65,23 @@ Examples:
   tenon compile model.onnx -o model.neff
   tenon compile bert.onnx -o bert.neff --dim batch=1 --dim sequence=128
   tenon compile model.onnx -o model.neff --backends CpuRef   plain and exact
-  tenon compile model.onnx --place 'head/*=CpuRef' --placement   where each node runs, and why
+  tenon compile model.onnx --place 'head/*=CpuRef' --placement
   tenon compile model.onnx --cpu-node Resize_7=libown.so:resize
-  tenon compile matmul.yaml -o matmul.neff --param '$p_loop_count=4'   a netlist")]
+  tenon compile snapshots/1/model.onnx --allow-links blobs
+  tenon compile matmul.yaml -o matmul.neff --param '$p_loop_count=4'")]
 pub struct Compile {
-    /// The ONNX model, or a netlist (.yaml).
+    /// The ONNX model, or a netlist (.yaml); - is standard input, an ONNX model.
     pub model: PathBuf,
-    /// Where the package goes; replaced as a whole or not at all. Default: MODEL.neff.
+    /// Where the package goes; replaced as a whole or not at all; - is standard output. Default:
+    /// MODEL.neff.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub compiling: CompileFlags,
     #[command(flatten)]
     pub netlist: crate::netlist_flags::NetlistCompile,
-    /// Print the graph after all passes instead of writing a package.
+    /// Print the graph after all passes instead of writing a package; with --json as the field
+    /// graph.
     #[arg(long)]
     pub emit_graph: bool,
     /// Print every node's backend, and why others refused it.
@@ -195,13 +100,18 @@ Examples:
   tenon run model.neff --input ids=ids.npy --input mask=mask.npy --output out
   tenon run model.onnx --dim batch=1 --random 0 --profile
   tenon run model.neff --input data.npz --compare data.npz
-  tenon run model.neff --random 0 --tap 'layer1*' --tap-dir taps   values inside of the model")]
+  tenon run model.neff --random 0 --tap 'layer1*' --tap-dir taps
+  tenon compile model.onnx -o - | tenon run - --random 0
+
+In JSON the numbers of outputs have the digits that their type needs, and booleans are true or \
+false; JSON has no NaN and no infinities: they are the texts \"NaN\", \"inf\" and \"-inf\".")]
 pub struct Run {
-    /// The ONNX model or package.
+    /// The ONNX model or package; - is standard input.
     pub file: PathBuf,
     #[command(flatten)]
     pub inputs: InputFlags,
-    /// Write each output as DIR/NAME.npy.
+    /// Write each output as DIR/NAME.npy; characters that a file name cannot have become _, and
+    /// names that are taken get a number. With - all of them go to standard output as one .npz.
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Compare outputs with the arrays of this .npz (named as the outputs, or `out.NAME`).
@@ -220,9 +130,10 @@ pub struct Run {
     /// Print time and bytes of every kernel.
     #[arg(long)]
     pub profile: bool,
-    /// How many classes to print.
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub top: usize,
+    /// How many classes to print: 5 of an output that scores classes, which has labels or
+    /// probabilities. When given, every vector is printed so, the largest first.
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
     /// Compare the package with its digests: what loading reads, and constants before they are used.
     #[arg(long)]
     pub check_digests: bool,
@@ -236,6 +147,8 @@ pub struct Run {
     #[arg(long, conflicts_with = "quiet")]
     pub json: bool,
     #[command(flatten)]
+    pub limits: LimitFlags,
+    #[command(flatten)]
     pub compiling: CompileFlags,
 }
 
@@ -245,16 +158,16 @@ pub struct Run {
 Examples:
   tenon compare model.onnx --backends CpuAcc,CpuRef --random 0
   tenon compare model.neff --input x.npz --tolerance 1e-5
-  tenon compare model.onnx --random 0 --output found   where NODE.neff and NODE.npz go
+  tenon compare model.onnx --random 0 --output found
 
-Every operator runs on both backends with the same inputs; the second one's results are what is
-expected. At the first operator that differs too much it stops and writes a package of that one
-operator, and its exact inputs. A package is compared as it is: where it runs one of the two, the
-other computes too.
+Every operator runs on both backends with the same inputs; the second one's results are what is \
+expected. At the first operator that differs too much it stops and writes a package of that one \
+operator, and its exact inputs. A package is compared as it is: where it runs one of the two, \
+the other computes too.
 
 Exit status: 0 they agree, 1 they differ, 2 wrong usage.")]
 pub struct Compare {
-    /// The ONNX model or package.
+    /// The ONNX model or package; - is standard input.
     pub file: PathBuf,
     #[command(flatten)]
     pub inputs: InputFlags,
@@ -277,6 +190,8 @@ pub struct Compare {
     #[arg(long, conflicts_with = "all")]
     pub json: bool,
     #[command(flatten)]
+    pub limits: LimitFlags,
+    #[command(flatten)]
     pub compiling: CompileFlags,
 }
 
@@ -288,10 +203,10 @@ Examples:
   tenon bench model.neff --threads 1 --seconds 10 --json
   tenon bench --ceiling          what the CPU can do at most
 
-Inputs that are not given are random. JSON fields: load_ms, first_ms, median_us, p99_us, min_us,
+Inputs that are not given are random. JSON fields: load_ms, first_ms, median_us, p99_us, min_us, \
 runs, threads, peak_rss_kb.")]
 pub struct Bench {
-    /// The ONNX model or package.
+    /// The ONNX model or package; - is standard input.
     #[arg(required_unless_present = "ceiling")]
     pub file: Option<PathBuf>,
     #[command(flatten)]
@@ -309,6 +224,8 @@ pub struct Bench {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
+    pub limits: LimitFlags,
+    #[command(flatten)]
     pub compiling: CompileFlags,
 }
 
@@ -321,20 +238,21 @@ Examples:
   tenon profile model.neff --trace model.json   open the file at ui.perfetto.dev
   tenon profile model.neff --json
 
-GFLOP/s and GB/s are those that the node's shapes need: a multiply-add is two operations, operands
-pass once. The ceiling is measured on the spot: multiply-adds of f32, and copies in memory. A node's
-share of it is the least time that either allows, divided by its time; more than 100 % means that its
-data came from caches. JSON fields of a node: node, operator, backend, us, share, flops, bytes,
-gflops, gigabytes, of_ceiling.")]
+GFLOP/s and GB/s are those that the node's shapes need: a multiply-add is two operations, \
+operands pass once. The ceiling is measured on the spot: multiply-adds of f32, and copies in \
+memory. A node's share of it is the least time that either allows, divided by its time; more \
+than 100 % means that its data came from caches. JSON fields of a node: node, operator, backend, \
+us, share, flops, bytes, gflops, gigabytes, of_ceiling.")]
 pub struct Profile {
-    /// The ONNX model or package.
+    /// The ONNX model or package; - is standard input.
     pub file: PathBuf,
     #[command(flatten)]
     pub inputs: InputFlags,
     /// Executions to take the mean of, after some to warm up.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
-    /// Write one execution as a trace: functions, nodes, data movement, threads, memory.
+    /// Write one execution as a trace: functions, nodes, data movement, threads, memory; - is
+    /// standard output.
     #[arg(long, value_name = "OUT.json")]
     pub trace: Option<PathBuf>,
     /// How many nodes to print, the longest first.
@@ -347,6 +265,8 @@ pub struct Profile {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
+    pub limits: LimitFlags,
+    #[command(flatten)]
     pub compiling: CompileFlags,
 }
 
@@ -355,13 +275,13 @@ pub struct Profile {
 #[command(after_help = "\
 Examples:
   tenon info model.neff
-  tenon info model.onnx          inputs with their symbolic dimensions, operators and counts
-  tenon info model.neff --wide   also the NEFF header and the table of nodes
-  tenon info model.neff --placement     the backend of each node, and why others refused it
-  tenon info model.neff --memory --svg memory.svg   lifetimes and places of intermediate values
+  tenon info model.onnx                 inputs, dimensions, operators and counts
+  tenon info model.neff --wide          also the NEFF header, the table of nodes
+  tenon info model.neff --placement     each node's backend, and why not others
+  tenon info model.neff --memory --svg memory.svg   the memory plan, drawn
   tenon info model.neff --json")]
 pub struct Info {
-    /// The ONNX model or package.
+    /// The ONNX model or package; - is standard input.
     pub file: PathBuf,
     /// Of a package, show the whole NEFF header and the table of nodes too, as packagers do; of
     /// another compiler's package they are shown always.
@@ -375,20 +295,24 @@ pub struct Info {
     /// arena and the kernels between which it is alive.
     #[arg(long)]
     pub memory: bool,
-    /// Write the memory plan as a picture.
+    /// Write the memory plan as a picture; - is standard output.
     #[arg(long, value_name = "FILE", requires = "memory")]
     pub svg: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub limits: LimitFlags,
 }
 
 /// Print the host program of a package as MLIR text.
 #[derive(Args)]
 #[command(after_help = "Example:\n  tenon disasm model.neff")]
 pub struct Disasm {
-    /// The package.
+    /// The package; - is standard input.
     pub file: PathBuf,
+    #[command(flatten)]
+    pub limits: LimitFlags,
 }
 
 /// List the backends and what they can do.
@@ -415,40 +339,6 @@ pub struct Completions {
 #[command(after_help = "Example:\n  tenon man | man -l -")]
 pub struct Man {}
 
-fn dimension(text: &str) -> Result<(String, usize), String> {
-    let (name, size) = text.split_once('=').ok_or("expected NAME=N")?;
-    let size = size
-        .parse()
-        .map_err(|_| format!("'{size}' is not a size"))?;
-    Ok((name.to_owned(), size))
-}
-
-fn cpu_node(text: &str) -> Result<CpuNode, String> {
-    let parts = || {
-        let (node, rest) = text.split_once('=')?;
-        let (library, symbol) = rest.rsplit_once(':')?;
-        Some(CpuNode {
-            node: node.to_owned(),
-            library: library.into(),
-            symbol: symbol.to_owned(),
-        })
-    };
-    parts().ok_or_else(|| "expected NODE=LIB.so:SYMBOL".into())
-}
-
-fn hint(text: &str) -> Result<Hint, String> {
-    // A node's name may hold '=', a backend's hardly ever.
-    let (pattern, backend) = text.rsplit_once('=').ok_or("expected PATTERN=BACKEND")?;
-    Ok(Hint {
-        pattern: Pattern::new(pattern),
-        backend: BackendId::from(backend.to_owned()),
-    })
-}
-
-fn memory_strategy(name: &str) -> Result<&'static dyn MemoryStrategy, String> {
-    tenon::memory_strategy(name).map_err(|error| error.to_string())
-}
-
 fn threads(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("at least one thread is needed".into()),
@@ -468,7 +358,5 @@ fn tolerance(text: &str) -> Result<f64, String> {
     }
 }
 
-fn named_file(text: &str) -> Result<(String, PathBuf), String> {
-    let (name, file) = text.split_once('=').ok_or("expected NAME=FILE")?;
-    Ok((name.to_owned(), file.into()))
-}
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,11 @@
 //! The `tenon` command: flags and glue; the work is in the crate `tenon`.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stderr, reason = "errors are told there")]
 
 mod commands;
 mod dashes;
 mod flags;
+mod model_flags;
 mod netlist_flags;
 mod netlist_view_flags;
 mod output;
@@ -55,10 +55,10 @@ fn main() -> ExitCode {
     match done {
         Ok(status) => status,
         // A reader such as `head` that has enough is no failure.
-        Err(error) if broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             for problem in error.all() {
-                eprintln!("error: {}", problem.alone());
+                output::complain(format_args!("error: {}", problem.alone()));
             }
             ExitCode::from(error.kind().exit_status())
         }
@@ -67,10 +67,4 @@ fn main() -> ExitCode {
 
 fn done(result: Result<()>) -> Result<ExitCode> {
     result.map(|()| ExitCode::SUCCESS)
-}
-
-fn broken_pipe(error: &tenon::Error) -> bool {
-    std::error::Error::source(error)
-        .and_then(|source| source.downcast_ref::<std::io::Error>())
-        .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

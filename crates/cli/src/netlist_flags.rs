@@ -27,16 +27,16 @@ pub enum NetlistCommand {
 #[command(after_help = "\
 Examples:
   tenon netlist check matmul.yaml
-  tenon netlist check tests/*.yaml --quiet          only what is wrong, no notes and warnings
-  tenon netlist check bert.yaml --strict grayskull  also whether the device can hold it
+  tenon netlist check tests/*.yaml --quiet           errors alone
+  tenon netlist check bert.yaml --strict grayskull   can the device hold it
   tenon netlist check bert.yaml --strict board.yaml --json
-  tenon netlist check --rules                       what is checked, and where it comes from
+  tenon netlist check --rules                        what is checked
 
-Devices: grayskull, wormhole, wormhole_b0 (also _harvested, _n300, _4x6, _1x1), blackhole (also _80,
-_8x10, _10x14), or a file that describes one. ARCH_NAME names the architecture where --arch and --strict
-do not and a netlist has several. Exit status: 0 no errors, 1 errors, 2 wrong usage.")]
+Devices: grayskull, wormhole, wormhole_b0 (also _harvested, _n300, _4x6, _1x1), blackhole (also \
+_80, _8x10, _10x14), or a file that describes one. ARCH_NAME names the architecture where --arch \
+and --strict do not and a netlist has several. Exit status: 0 no errors, 1 errors, 2 wrong usage.")]
 pub struct NetlistCheck {
-    /// The netlists.
+    /// The netlists; - is standard input.
     #[arg(value_name = "FILE", required_unless_present = "rules")]
     pub files: Vec<PathBuf>,
     /// Check too whether this device can hold and run them.
@@ -60,7 +60,7 @@ pub struct NetlistCheck {
 #[derive(Args)]
 #[command(after_help = "Example:\n  tenon netlist fmt matmul.yaml > tidy.yaml")]
 pub struct NetlistFmt {
-    /// The netlist.
+    /// The netlist; - is standard input.
     pub file: PathBuf,
 }
 
@@ -68,19 +68,21 @@ pub struct NetlistFmt {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  tenon netlist run matmul.yaml                             on made data, all programs
+  tenon netlist run matmul.yaml          on made data, all programs
   tenon netlist run bert.yaml --program run_fwd --param '$p_loop_count=4'
   tenon netlist run matmul.yaml --inputs in.npz --outputs out.npz
 
-Arrays are [n, t, rows, columns] of f32, in elements, one a queue. Entries of a host queue are pushed in
-order whenever it has room, from the start again when they are used up; slots of rams are set before. What
-is not given follows the netlist's stimulus-config, else it is uniform from .001 to 1. Outputs are every
-entry pushed to a queue that no op reads, and the last contents of rams that ops fill.
+Arrays are [n, t, rows, columns] of f32, in elements, one a queue. Entries of a host queue are \
+pushed in order whenever it has room, from the start again when they are used up; slots of rams \
+are set before. What is not given follows the netlist's stimulus-config, else it is uniform from \
+.001 to 1. Outputs are every entry pushed to a queue that no op reads, and the last contents of \
+rams that ops fill.
 
-Exit status: 0 ran, 1 failed, or a number of the netlist's performance-check that is measured here is not
-met; 2 wrong usage. ARCH_NAME names the architecture where --arch does not and the netlist has several.")]
+Exit status: 0 ran, 1 failed, or a number of the netlist's performance-check that is measured \
+here is not met; 2 wrong usage. ARCH_NAME names the architecture where --arch does not and the \
+netlist has several.")]
 pub struct NetlistRun {
-    /// The netlist.
+    /// The netlist; - is standard input.
     pub file: PathBuf,
     /// Run this program only; repeat for several.
     #[arg(long, value_name = "NAME")]
@@ -91,7 +93,7 @@ pub struct NetlistRun {
     /// Arrays of host queues and of rams, by name.
     #[arg(long, value_name = "FILE.npz")]
     pub inputs: Option<PathBuf>,
-    /// Where to write the outputs.
+    /// Where to write the outputs; - is standard output.
     #[arg(long, value_name = "FILE.npz")]
     pub outputs: Option<PathBuf>,
     /// Where numbers are rounded.
@@ -142,10 +144,10 @@ Examples:
   tenon netlist test matmul.yaml
   tenon netlist test netlists/*.yaml --timeout 60 --json
 
-Compared is as the netlist's comparison-config says, else by AllCloseHw with atol 0.01 and rtol 0.15. The exit
-status is 1 when something differs or cannot be run.")]
+Compared is as the netlist's comparison-config says, else by AllCloseHw with atol 0.01 and rtol \
+0.15. The exit status is 1 when something differs or cannot be run.")]
 pub struct NetlistTest {
-    /// The netlists.
+    /// The netlists; - is standard input.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// Run this program only; repeat for several.

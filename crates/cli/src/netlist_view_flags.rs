@@ -11,10 +11,11 @@ Examples:
   tenon netlist show bert.yaml --device wormhole_b0_n300
   tenon netlist show bert.yaml --json | jq '.graphs[].ops | length'
 
-The cycles are an estimate of an ideal device that never waits for data: 16 cycles a product of two tiles
-and pass of the math fidelity, 8 a tile element by element, 128 a tile of a special function.")]
+The cycles are an estimate of an ideal device that never waits for data: 16 cycles a product of \
+two tiles and pass of the math fidelity, 8 a tile element by element, 128 a tile of a special \
+function.")]
 pub struct NetlistShow {
-    /// The netlist.
+    /// The netlist; - is standard input.
     pub file: PathBuf,
     /// The device whose memories and cores it is shown on; that of its first architecture otherwise.
     #[arg(long, value_name = "DEVICE")]
@@ -29,7 +30,7 @@ pub struct NetlistShow {
 #[derive(Args)]
 #[command(after_help = "Example:\n  tenon netlist draw bert.yaml --output pictures")]
 pub struct NetlistDraw {
-    /// The netlist.
+    /// The netlist; - is standard input.
     pub file: PathBuf,
     /// Where the pictures go, each as GRAPH.svg; made when it is not there.
     #[arg(long, short, value_name = "DIR", default_value = ".")]

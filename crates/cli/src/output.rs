@@ -1,22 +1,125 @@
-//! Standard output, where a failure is an error and no panic: a full disk, a reader that went away.
+//! The one place where text leaves for the terminal. Names in it come from files that others made:
+//! control characters are escaped here. What is exact (JSON, files that `-` stands for) passes by.
+//! A failure to write is an error and no panic: a full disk, a reader that went away.
 
+use std::borrow::Cow;
 use std::fmt::{Arguments, Display};
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tenon::neff::Severity;
-use tenon::{Error, Result};
+use tenon::{Error, ErrorKind, Location, Result, escape_text};
+
+/// Whether standard output takes the bytes of a file, and no text.
+static HOLDS_FILE: AtomicBool = AtomicBool::new(false);
+
+/// Keeps text away from standard output where `path` says that a file goes there (`-`).
+///
+/// # Errors
+/// When JSON is to go there as well.
+pub fn reserve(path: &Path, json: bool) -> Result<()> {
+    if !tenon::is_standard(path) {
+        return Ok(());
+    }
+    if json {
+        let text = "standard output cannot take both a file (-) and JSON";
+        return Err(Error::new(ErrorKind::Usage, text).help("name a file, or leave --json out"));
+    }
+    HOLDS_FILE.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// A folder that files are written into, which standard output cannot be.
+pub fn folder(path: &Path) -> Result<&Path> {
+    if tenon::is_standard(path) {
+        return Err(
+            Error::new(ErrorKind::Usage, "a folder cannot be standard output (-)")
+                .expected("the name of a folder")
+                .help("a folder of that name is ./-")
+                .at(Location::file(path)),
+        );
+    }
+    Ok(path)
+}
 
 /// Prints a line.
 pub fn line(text: Arguments<'_>) -> Result<()> {
-    writeln!(std::io::stdout(), "{text}").map_err(failed)
+    print(&format!("{}\n", escape_text(&text.to_string())))
 }
 
-/// Prints bytes as they are.
+/// Prints lines.
+pub fn text(text: &str) -> Result<()> {
+    print(&escape_text(text))
+}
+
+/// Prints JSON, exactly: control characters that its strings hold as they are become `\u....`,
+/// which reads back equal.
+pub fn json(value: impl Display) -> Result<()> {
+    let text = value.to_string();
+    let is_raw = |c: char| matches!(c, '\u{7f}'..='\u{9f}');
+    let mut shown = Cow::Borrowed(text.as_str());
+    if text.contains(is_raw) {
+        let escape = |c: char| match is_raw(c) {
+            true => format!("\\u{:04x}", u32::from(c)),
+            false => c.to_string(),
+        };
+        shown = text.chars().map(escape).collect::<String>().into();
+    }
+    print(&format!("{shown}\n"))
+}
+
+/// Prints bytes as they are; on a terminal as text.
 pub fn bytes(bytes: &[u8]) -> Result<()> {
-    let mut out = std::io::stdout();
-    out.write_all(bytes)
-        .and_then(|()| out.flush())
-        .map_err(failed)
+    tenon::write_output("-", bytes)
+}
+
+/// Standard output for what programs print: exact, but on a terminal.
+pub struct ProgramOutput {
+    is_terminal: bool,
+}
+
+impl ProgramOutput {
+    pub fn new() -> Self {
+        Self {
+            is_terminal: io::stdout().is_terminal(),
+        }
+    }
+}
+
+impl Write for ProgramOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.is_terminal {
+            return io::stdout().write(bytes);
+        }
+        let text = String::from_utf8_lossy(bytes);
+        io::stdout().write_all(escape_text(&text).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush()
+    }
+}
+
+fn print(text: &str) -> Result<()> {
+    if HOLDS_FILE.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let written = io::stdout().write_all(text.as_bytes());
+    written.map_err(|error| Error::io("standard output", "write", error))
+}
+
+/// Prints a line on standard error, where nobody can be told of a failure.
+pub fn complain(text: impl Display) {
+    let _ = writeln!(io::stderr(), "{}", escape_text(&text.to_string()));
+}
+
+/// Whether a reader that has enough, such as `head`, has gone away: that is no failure.
+pub fn is_broken_pipe(error: &Error) -> bool {
+    std::error::Error::source(error)
+        .and_then(|source| source.downcast_ref::<io::Error>())
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// The exit status of a command that says itself what went wrong.
@@ -28,48 +131,49 @@ pub fn status(succeeded: bool) -> ExitCode {
     }
 }
 
-/// Tells what is to be told about a program, on standard error.
+/// Prints the diagnostics of a program, on standard error.
 pub fn diagnostics(diagnostics: &[impl Display]) {
-    for diagnostic in diagnostics {
-        eprintln!("{diagnostic}");
-    }
+    diagnostics.iter().for_each(complain);
 }
 
-/// A line that says how bad something is: coloured on a terminal.
-pub fn severity(severity: Severity, text: &str) -> String {
-    match severity {
-        Severity::Error => painted("31", text),
-        Severity::Warning => painted("33", text),
-        Severity::Note => text.to_owned(),
-    }
+/// Prints a finding, coloured by its severity on a terminal.
+pub fn finding(severity: Severity, finding: impl Display) -> Result<()> {
+    let color = match severity {
+        Severity::Error => Some("31"),
+        Severity::Warning => Some("33"),
+        Severity::Note => None,
+    };
+    print(&format!("{}\n", painted(color, &finding.to_string())))
 }
 
-/// Lines of a difference: on a terminal what is gone is red, what is new green.
-pub fn changes(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for line in text.lines() {
+/// Prints lines of a difference: on a terminal what is gone is red, what is new green.
+pub fn changes(text: &str) -> Result<()> {
+    text.lines().try_for_each(|line| {
         let color = match () {
             () if line.contains(": -") => Some("31"),
             () if line.contains(": +") => Some("32"),
             () => None,
         };
-        shown.push_str(&color.map_or(line.to_owned(), |color| painted(color, line)));
-        shown.push('\n');
-    }
-    shown
+        print(&format!("{}\n", painted(color, line)))
+    })
 }
 
 /// Text in a colour, where standard output is a terminal that wants colours (NO_COLOR).
-fn painted(color: &str, text: &str) -> String {
+fn painted<'a>(color: Option<&str>, text: &'a str) -> Cow<'a, str> {
+    let text = escape_text(text);
     let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    match wanted && std::io::stdout().is_terminal() {
-        true => format!("\x1b[{color}m{text}\x1b[0m"),
-        false => text.to_owned(),
+    match color {
+        Some(color) if wanted && io::stdout().is_terminal() => {
+            format!("\x1b[{color}m{text}\x1b[0m").into()
+        }
+        _ => text,
     }
 }
 
-fn failed(error: std::io::Error) -> Error {
-    Error::io("standard output", "write", error)
+/// A number and its noun: `1 error`, `2 errors`.
+pub fn count(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
 }
 
 /// `println!` that answers a [`Result`].

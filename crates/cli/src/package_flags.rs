@@ -7,9 +7,10 @@ use std::path::PathBuf;
 /// How much a package may unpack to.
 #[derive(Args)]
 pub struct LimitFlags {
-    /// Refuse a package that unpacks to more bytes; K, M, G and T may follow the number.
-    #[arg(long, value_name = "BYTES", default_value = "16G", value_parser = byte_count)]
-    pub max_unpacked: u64,
+    /// Refuse a compressed package that unpacks to more bytes; K, M, G and T may follow the
+    /// number. Without it 2G, or 8 times the file where that is more.
+    #[arg(long, value_name = "BYTES", value_parser = byte_count)]
+    pub max_unpacked: Option<u64>,
 }
 
 /// Write the members of a package into a folder, and its header as neff.header.
@@ -19,7 +20,7 @@ Examples:
   tenon unpack model.neff                  into the folder model
   tenon unpack model.neff -o parts && ls parts/sg00")]
 pub struct Unpack {
-    /// The package.
+    /// The package; - is standard input.
     pub file: PathBuf,
     /// The folder; it must not exist or be empty. Default: the package's name without .neff.
     #[arg(long, short, value_name = "DIR")]
@@ -32,14 +33,14 @@ pub struct Unpack {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  tenon pack -i parts -o model.neff        a plain package, the header as unpack left it
+  tenon pack -i parts -o model.neff        a plain package
   tenon pack -i parts -o small.neff -r 2   compressed, for shipping
   tenon pack -i parts -o model.neff -n resnet -k 0.4 -t 1 -e bin-weights")]
 pub struct Pack {
     /// The folder.
     #[arg(long, short, value_name = "DIR")]
     pub input: PathBuf,
-    /// The package; replaced as a whole or not at all. Default: DIR.neff.
+    /// The package; replaced as a whole or not at all; - is standard output. Default: DIR.neff.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// The header version: 1 plain, 2 compressed.
@@ -72,9 +73,9 @@ Examples:
   tenon strip shipped.neff -o plain.neff --keep-debug   only unpack the payload"
 )]
 pub struct Strip {
-    /// The package.
+    /// The package; - is standard input.
     pub file: PathBuf,
-    /// Where the other one goes; replaced as a whole or not at all.
+    /// Where the other one goes; replaced as a whole or not at all; - is standard output.
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
     /// Keep the members for debuggers.
@@ -92,11 +93,11 @@ Examples:
   tenon verify model.neff
   tenon verify model.neff --hash --json
   tenon verify other.neff --arch trn2
-  tenon verify --rules                     what is checked, and where it comes from
+  tenon verify --rules                     what is checked
 
 Exit status: 0 no errors, 1 errors, 2 wrong usage.")]
 pub struct Verify {
-    /// The package.
+    /// The package; - is standard input.
     #[arg(required_unless_present = "rules")]
     pub file: Option<PathBuf>,
     /// Check for this device generation; without it the package's own.
@@ -129,9 +130,9 @@ Examples:
 
 Exit status: 0 nothing differs, 1 something does or a package cannot be read, 2 wrong usage.")]
 pub struct Diff {
-    /// The one.
+    /// The one; - is standard input.
     pub a: PathBuf,
-    /// The other.
+    /// The other; - is standard input.
     pub b: PathBuf,
     /// Print JSON.
     #[arg(long)]
@@ -144,7 +145,7 @@ pub struct Diff {
 #[derive(Args)]
 #[command(after_help = "Examples:\n  tenon ls model.neff\n  tenon ls model.neff --json")]
 pub struct Ls {
-    /// The package.
+    /// The package; - is standard input.
     pub file: PathBuf,
     /// Print JSON.
     #[arg(long)]
@@ -160,7 +161,7 @@ Examples:
   tenon cat model.neff neff.json
   tenon cat model.neff sg00/def.json | jq .var")]
 pub struct Cat {
-    /// The package.
+    /// The package; - is standard input.
     pub file: PathBuf,
     /// The member, as `tenon ls` names it.
     pub member: String,
@@ -177,11 +178,11 @@ Examples:
   tenon dma model.neff --run --variables in.npz --output out.npz
   tenon dma model.neff --run --engine act
 
-With --run every transfer is triggered once, engine by engine in the order of its list. Arrays of
---variables are taken as bytes, by the variable's name or CORE/NAME; what is not given is zero,
-constants have their data. The output has each variable as bytes, CORE/NAME.")]
+With --run every transfer is triggered once, engine by engine in the order of its list. Arrays \
+of --variables are taken as bytes, by the variable's name or CORE/NAME; what is not given is \
+zero, constants have their data. The output has each variable as bytes, CORE/NAME.")]
 pub struct Dma {
-    /// The package.
+    /// The package; - is standard input.
     pub file: PathBuf,
     /// Only those of these engines: pe, act, pool, dve, sp.
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
@@ -192,7 +193,7 @@ pub struct Dma {
     /// Contents of variables.
     #[arg(long, value_name = "FILE.npz", requires = "run")]
     pub variables: Option<PathBuf>,
-    /// Where all variables go after the run.
+    /// Where all variables go after the run; - is standard output.
     #[arg(long, short, value_name = "FILE.npz", requires = "run")]
     pub output: Option<PathBuf>,
     /// Print JSON.

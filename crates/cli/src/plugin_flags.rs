@@ -85,8 +85,8 @@ Examples:
   tenon plugin check ./Acme_Npu_backend.so
   tenon plugin check ./Acme_Npu_backend.so --json
 
-The library is checked in a process of its own: a crash is a failed check. Its numbers are compared
-with CpuRef.
+The library is checked in a process of its own: a crash is a failed check. Its numbers are \
+compared with CpuRef.
 
 Exit status: 0 nothing failed, 1 something did, 2 wrong usage.")]
 pub struct PluginCheck {

@@ -42,10 +42,10 @@ Examples:
   tenon translate -mlir-to-bef program.mlir -o program.bef
   tenon translate -bef-to-mlir program.bef
   tenon translate -mlir-to-bef program.mlir | tenon exec
-  tenon translate -mlir-to-bef -split-input-file -verify-diagnostics mistakes.mlir
+  tenon translate -mlir-to-bef -verify-diagnostics mistakes.mlir
 
-Flags may have one dash or two; boolean flags take =true and =false. Exit status: 0 translated, or
-failed as the text expected; 1 failed; 2 wrong usage."
+Flags may have one dash or two; boolean flags take =true and =false. Exit status: 0 translated, \
+or failed as the text expected; 1 failed; 2 wrong usage."
 )]
 pub struct Translate {
     /// The program; - is standard input.
@@ -124,12 +124,12 @@ fn conflict(one: &str, other: &str) -> tenon::Error {
 Examples:
   tenon opt program.mlir
   tenon opt -inline -canonicalize program.mlir -o simpler.mlir
-  tenon opt -tfrt-print-stream program.mlir      which stream each kernel gets, as remarks
+  tenon opt -tfrt-print-stream program.mlir      the stream of each kernel
   tenon opt -split-input-file -verify-diagnostics mistakes.mlir
 
-Calls are inlined first, then the program is simplified, then streams are told, whatever the order
-of the flags. Flags may have one dash or two; boolean flags take =true and =false. Exit status: 0
-right, or wrong as the text expected; 1 wrong; 2 wrong usage."
+Calls are inlined first, then the program is simplified, then streams are told, whatever the \
+order of the flags. Flags may have one dash or two; boolean flags take =true and =false. Exit \
+status: 0 right, or wrong as the text expected; 1 wrong; 2 wrong usage."
 )]
 pub struct Opt {
     /// The text; - is standard input.
@@ -176,12 +176,12 @@ Examples:
   tenon exec --trace trace.json program.mlir      open trace.json in Perfetto
   tenon exec --shared_libs libmine.so program.mlir
 
-Functions that take arguments are named and not run. An error of a kernel must be expected by a
-comment `// expected-error {{words}}` at its line. Flags may have one dash or two; boolean flags
+Functions that take arguments are named and not run. An error of a kernel must be expected by a \
+comment `// expected-error {{words}}` at its line. Flags may have one dash or two; boolean flags \
 take =true and =false.
 
-Exit status: 0 every error was expected and came, 1 not so, or memory leaked, or the program cannot
-be read; 2 wrong usage."
+Exit status: 0 every error was expected and came, 1 not so, or memory leaked, or the program \
+cannot be read; 2 wrong usage."
 )]
 pub struct Exec {
     /// The program; - is standard input.
@@ -209,7 +209,7 @@ pub struct Exec {
     /// Which scopes are traced.
     #[arg(long = "tracing_level", value_enum, default_value_t = TracingLevel::Default)]
     pub tracing_level: TracingLevel,
-    /// Write the scopes that were traced as JSON that Perfetto opens.
+    /// Write the scopes that were traced as JSON that Perfetto opens; - is standard output.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Libraries of kernels to load, made by include/tenon/kernels.h; their code runs in this

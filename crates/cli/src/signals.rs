@@ -23,7 +23,7 @@ pub fn watch() {
     };
     let thread = std::thread::Builder::new().name("tenon signals".into());
     if thread.spawn(wait).is_err() {
-        eprintln!("warning: no thread for signals: they may leave unfinished files");
+        crate::output::complain("warning: no thread for signals: they may leave unfinished files");
     }
 }
 

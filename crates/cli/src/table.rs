@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::time::Duration;
+use tenon::escape_controls;
 
 /// A table whose columns are as wide as their longest cell; the first row is the head.
 pub struct Table(Vec<Vec<String>>);
@@ -12,9 +13,12 @@ impl Table {
         Self(vec![head.iter().map(|&cell| cell.to_owned()).collect()])
     }
 
-    /// Adds a row.
+    /// Adds a row. Control characters in its cells are escaped here, where a cell cannot pass for
+    /// several lines.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.0.push(cells.into_iter().collect());
+        let cells = cells.into_iter();
+        let escaped = cells.map(|cell| escape_controls(&cell).into_owned());
+        self.0.push(escaped.collect());
     }
 }
 

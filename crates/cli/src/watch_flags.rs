@@ -11,8 +11,8 @@ Examples:
   tenon devices --topology
   tenon devices --json-output       the list that clients of neuron-ls parse
 
-Processes that use libnrt own cores; tenon commands run models without. TENON_CORES says how many cores
-there are, TENON_CORE_LOCKS in which folder processes share them and are found.")]
+Processes that use libnrt own cores; tenon commands run models without. TENON_CORES says how \
+many cores there are, TENON_CORE_LOCKS in which folder processes share them and are found.")]
 pub struct Devices {
     /// Show commands whole.
     #[arg(long, short)]

@@ -60,7 +60,7 @@ fn a_file_that_cannot_be_read_keeps_no_other_from_being_checked() {
         "{}",
         answer.err
     );
-    assert_eq!(answer.out, "2 netlists: 1 errors, 0 warnings\n");
+    assert_eq!(answer.out, "2 netlists: 1 error, 0 warnings\n");
     let answer = tenon(folder.path(), &[&check[..], &["--json"]].concat());
     let reports: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
     assert!(

@@ -214,7 +214,7 @@ fn a_netlist_becomes_a_package() {
     ];
     let out = done(folder.path(), &compile);
     assert!(out.starts_with("squares.neff: "), "{out}");
-    assert!(out.contains("1 inputs, 1 outputs"), "{out}");
+    assert!(out.contains("1 input, 1 output"), "{out}");
     let input = tenon::Tensor::from_slice([2, 1, 32, 32], &[4.0f32; 2048]).unwrap();
     tenon::npy::write_npy(folder.path().join("x.npy"), &input).unwrap();
     done(
@@ -228,6 +228,14 @@ fn a_netlist_becomes_a_package() {
             "out",
         ],
     );
+    // Its ops are no nodes of a graph: none are counted.
+    for command in [
+        &["info", "squares.neff"][..],
+        &["run", "squares.neff", "--random", "1"],
+    ] {
+        let text = done(folder.path(), command);
+        assert!(!text.contains("0 ops"), "{text}");
+    }
     let output = tenon::npy::read_npy(folder.path().join("out/y.npy")).unwrap();
     assert_eq!(output.shape()[..], [2, 1, 32, 32]);
     assert!(

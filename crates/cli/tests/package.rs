@@ -173,6 +173,55 @@ fn a_changed_byte_is_found() {
 }
 
 #[test]
+fn every_command_that_unpacks_has_a_limit() {
+    let folder = folder();
+    let folder = folder.path();
+    package(folder, "models/digits/digits.onnx");
+    done(folder, &["unpack", "model.neff", "-o", "parts"]);
+    std::fs::write(folder.join("parts/zeros"), vec![0; 8 << 20]).unwrap();
+    done(
+        folder,
+        &["pack", "-i", "parts", "-o", "bomb.neff", "-r", "2"],
+    );
+    assert!(folder.join("bomb.neff").metadata().unwrap().len() < 1 << 20);
+    for command in [
+        &["ls"][..],
+        &["info"],
+        &["disasm"],
+        &["verify"],
+        &["unpack", "-o", "new"],
+        &["strip", "-o", "new.neff"],
+        &["dma"],
+        &["run", "--random", "1"],
+        &["bench", "--seconds", "0"],
+        &["profile", "--runs", "1"],
+        &["compare", "--random", "1"],
+    ] {
+        let limited = [command, &["bomb.neff", "--max-unpacked", "1M"]].concat();
+        let answer = tenon(folder, &limited);
+        assert_eq!(answer.status, Some(1), "{command:?}: {}", answer.err);
+        let text = answer.out + &answer.err;
+        assert!(
+            text.contains("at most 1048576 bytes"),
+            "{command:?}: {text}"
+        );
+        let enough = [command, &["bomb.neff", "--max-unpacked", "64M"]].concat();
+        done(folder, &enough);
+    }
+    for more in [
+        &["cat", "bomb.neff", "neff.json"],
+        &["diff", "bomb.neff", "bomb.neff"],
+    ] {
+        let answer = tenon(folder, &[&more[..], &["--max-unpacked", "1M"]].concat());
+        assert!(
+            answer.err.contains("at most 1048576 bytes"),
+            "{}",
+            answer.err
+        );
+    }
+}
+
+#[test]
 fn the_header_and_the_nodes_are_shown() {
     let folder = folder();
     let here = folder.path();

@@ -21,7 +21,7 @@ fn what_a_backend_took_as_one_is_compared() {
     let pair = ["--backends", "ExampleC,CpuRef"];
     let compare = [&["compare", &model, "--random", "0"], &loading[..], &pair].concat();
     let agree = done(folder.path(), &compare);
-    assert!(agree.contains("1 operators agree"), "{agree}");
+    assert!(agree.contains("1 operator agrees"), "{agree}");
 
     let twice = ["--backend-option", "ExampleC.Scale=2.0"];
     let answer = tenon(folder.path(), &[&compare[..], &twice].concat());
@@ -101,7 +101,7 @@ fn a_model_runs_on_a_loaded_backend() {
     let answer = tenon(folder.path(), &run);
     assert_eq!(answer.status, Some(1));
     assert!(
-        answer.err.contains("backend 'ExampleC' is not there"),
+        answer.err.contains("backend ExampleC is unavailable"),
         "{}",
         answer.err
     );
@@ -268,7 +268,7 @@ fn protected_content_does_without_backends_that_cannot_keep_it() {
         assert!(answer.err.contains(&told), "{}", answer.err);
     }
     assert!(
-        answer.err.contains("no backend has this name"),
+        answer.err.contains("no backend to place the model on"),
         "{}",
         answer.err
     );
@@ -292,6 +292,6 @@ fn a_loaded_backend_is_compared_with_another() {
         "ExampleC,CpuRef",
     ];
     let text = done(folder.path(), &flags);
-    let expected = "1 operators agree on ExampleC and CpuRef; the largest difference is 0";
+    let expected = "1 operator agrees on ExampleC and CpuRef; the largest difference is 0";
     assert!(text.contains(expected), "{text}");
 }

@@ -133,6 +133,18 @@ fn a_result_is_written_as_a_whole_or_not_at_all() {
 }
 
 #[test]
+fn an_empty_file_is_no_program() {
+    let folder = folder();
+    for name in ["x.mlir", "x.bef"] {
+        fs::write(folder.path().join(name), "").unwrap();
+        let answer = tenon(folder.path(), &["exec", name]);
+        assert_eq!(answer.status, Some(1), "{}", answer.err);
+        let part = format!("{name}: the file is empty: expected MLIR text or BEF");
+        assert!(answer.err.contains(&part), "{}", answer.err);
+    }
+}
+
+#[test]
 fn flags_have_one_dash_or_two() {
     let folder = folder();
     let folder = folder.path();

@@ -244,7 +244,7 @@ fn names_that_nobody_knows() {
     let backends = ["found Npu", "found Gpu"];
     compile(&["--backends", "Npu,Gpu"], FAILED, &backends);
     let batch = ["run", &tiny("batch"), "--random", "1"];
-    let size = "dimension 'batch' has no size: found f32[batch, 6]; give it with --dim batch=N";
+    let size = "dimension 'batch' is not given; input 'x' uses it; give it with --dim batch=N";
     refused(folder, &batch, USAGE, &[size]);
 }
 

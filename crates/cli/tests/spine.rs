@@ -25,7 +25,7 @@ fn the_readme_command_sees_a_seven() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "probabilities:");
     let (probability, label) = lines[1].trim().split_once("  ").unwrap();
-    assert_eq!(label, "seven");
+    assert_eq!(label.trim(), "seven");
     assert!(probability.parse::<f64>().unwrap() > 0.9, "{text}");
     assert!(lines.contains(&"8 ops: 8 CpuAcc"), "{text}");
     let times = lines.last().unwrap();
@@ -78,6 +78,14 @@ fn compile_shows_graph_and_placement() {
     let graph = done(folder.path(), &["compile", &model, "--emit-graph"]);
     assert!(graph.contains("tenon.Conv("), "{graph}");
     assert_eq!(graph.matches("tenon.Conv(").count(), 3, "{graph}");
+    let told = done(
+        folder.path(),
+        &["compile", &model, "--emit-graph", "--json"],
+    );
+    assert_eq!(
+        json(&told)["graph"],
+        graph.trim_end_matches('\n').to_owned() + "\n"
+    );
     assert_eq!(folder.path().read_dir().unwrap().count(), 0);
     let flags = ["--placement", "-o", "m.neff", "--backends", "CpuRef"];
     let arguments = [&["compile", model.as_str()], &flags[..]].concat();
@@ -133,7 +141,7 @@ fn a_difference_is_a_failure() {
     assert!(
         answer
             .err
-            .starts_with("error: output 'y' differs: expected"),
+            .starts_with("error: other.npz: output 'y': the model's output differs: expected"),
         "{}",
         answer.err
     );
@@ -335,7 +343,7 @@ fn bench_prints_its_fields() {
     assert_eq!(fields["threads"], 1);
     let text = done(folder.path(), &flags);
     assert!(
-        text.contains("median") && text.contains("runs on 1 threads"),
+        text.contains("median") && text.contains("runs on 1 thread,"),
         "{text}"
     );
 }

@@ -74,7 +74,7 @@ fn several_nodes_are_shown(folder: &Path) {
         "input   x     f32[2, 3]",
         "own.Twice by twice {factor = 2.0, names = [\"a\",\"b\"]}",
         "CPU",
-        "kernels",
+        "kernel",
     ] {
         assert!(info.contains(line), "{line} is not in\n{info}");
     }
@@ -98,6 +98,40 @@ fn several_nodes_are_shown(folder: &Path) {
     );
     let wide = done(folder, &["info", "own.neff", "--wide"]);
     assert!(wide.contains("NEFF Nodes:"), "{wide}");
+}
+
+#[test]
+fn a_library_that_is_named_runs_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let library = tenon_test_libraries::cpu_nodes(folder);
+    let flag = format!("twice={}:twice", library.display());
+    std::fs::write(folder.join("x.csv"), "0,1,-1\n0.5,2,-0.5\n").unwrap();
+    let model = tiny("own");
+    let given = ["--dim", "batch=2", "--cpu-node", &flag];
+    let run = ["run", &model, "-i", "x.csv"];
+    let text = done(folder, &[&run[..], &given].concat());
+    assert!(text.contains("y: f32[2, 3] [1.0, 0.13533"), "{text}");
+    assert!(text.contains("\n2 ops: 2 CpuAcc; 1 CPU node\n"), "{text}");
+    for command in ["bench", "profile"] {
+        let seconds = match command {
+            "bench" => ["--seconds", "0"],
+            _ => ["--runs", "1"],
+        };
+        done(folder, &[&[command, &model], &given[..], &seconds].concat());
+    }
+    let placement = ["compile", &model, "--placement", "-o", "own.neff"];
+    let text = done(folder, &[&placement[..], &given].concat());
+    assert!(text.contains("2 ops: 2 CpuAcc; 1 CPU node"), "{text}");
+    let row = text.lines().find(|line| line.starts_with("twice"));
+    assert!(row.is_some_and(|row| row.contains("cpu node")), "{text}");
+    // A package carries libraries that somebody else may have chosen.
+    let answer = tenon(folder, &["run", "own.neff", "-i", "x.csv"]);
+    assert!(
+        answer.err.contains("TENON_ALLOW_NATIVE_NODES"),
+        "{}",
+        answer.err
+    );
 }
 
 #[test]

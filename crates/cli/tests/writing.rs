@@ -107,6 +107,31 @@ fn standard_output_that_is_full() {
 }
 
 #[test]
+fn a_program_whose_output_is_lost_fails() {
+    let Ok(full) = fs::OpenOptions::new().write(true).open("/dev/full") else {
+        eprintln!("skipped: there is no /dev/full");
+        return;
+    };
+    let program = repository("tests/bef/arithmetic.mlir");
+    for flags in [&[][..], &["--work_queue_type=mstd:2"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tenon"));
+        command.arg("exec").args(flags).arg(&program);
+        let output = command.stdout(full.try_clone().unwrap()).output().unwrap();
+        let answer = Answer::from(output);
+        assert_eq!(answer.status, Some(1), "{flags:?}: {}", answer.err);
+        let part = "standard output: cannot write: ";
+        assert!(answer.err.contains(part), "{flags:?}: {}", answer.err);
+    }
+    // A reader that went away is none.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tenon"));
+    let output = command.args(["exec", &program]).stdout(writer).output();
+    let answer = Answer::from(output.unwrap());
+    assert_eq!((answer.status, answer.err.as_str()), (Some(0), ""));
+}
+
+#[test]
 fn a_reader_that_went_away_is_no_failure() {
     let folder = folder();
     package(folder.path(), DIGITS);
@@ -138,7 +163,7 @@ fn folders_that_cannot_hold_the_file() {
     };
     failed(
         &["compile", &model, "-o", "none/m.neff"],
-        "none/m.neff: cannot write: ",
+        "none/m.neff: cannot write: No such file or directory",
     );
     failed(
         &["compile", &model, "-o", "file/m.neff"],

@@ -15,15 +15,35 @@ const STEP: usize = 16 << 20;
 /// What a reader accepts at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes that a compressed payload may unpack to.
+    /// Bytes that a compressed payload may unpack to, whatever its own size.
     pub unpacked_bytes: u64,
+    /// How many times its own size it may unpack to, where that is more.
+    pub unpacked_ratio: u64,
+}
+
+impl Limits {
+    /// At most so many bytes unpacked.
+    pub fn of_bytes(unpacked_bytes: u64) -> Self {
+        Self {
+            unpacked_bytes,
+            unpacked_ratio: 0,
+        }
+    }
+
+    /// What a payload of so many bytes may unpack to.
+    pub(crate) fn unpacked(&self, payload: usize) -> u64 {
+        let by_ratio = self.unpacked_ratio.saturating_mul(payload as u64);
+        self.unpacked_bytes.max(by_ratio)
+    }
 }
 
 impl Default for Limits {
-    /// 16 GiB unpacked.
+    /// 2 GiB unpacked, and of larger payloads 8 times their size: weights compress to a half or a
+    /// quarter, a gzip bomb to a thousandth.
     fn default() -> Self {
         Self {
-            unpacked_bytes: 16 << 30,
+            unpacked_bytes: 2 << 30,
+            unpacked_ratio: 8,
         }
     }
 }
@@ -272,4 +292,19 @@ fn payload_range(header: &Header, len: usize) -> Result<std::ops::Range<usize>> 
 
 pub(crate) fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidPackage, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_grows_with_the_payload_unless_it_is_given() {
+        let limits = Limits::default();
+        assert_eq!(limits.unpacked(0), 2 << 30);
+        assert_eq!(limits.unpacked(16 << 20), 2 << 30);
+        assert_eq!(limits.unpacked(1 << 30), 8 << 30);
+        assert_eq!(limits.unpacked(usize::MAX), u64::MAX);
+        assert_eq!(Limits::of_bytes(5).unpacked(1 << 30), 5);
+    }
 }

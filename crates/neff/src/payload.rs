@@ -23,21 +23,17 @@ pub(crate) fn is_compressed(payload: &[u8]) -> bool {
 /// Unpacks gzip members that may be followed by zeros. Memory grows with what was unpacked, never
 /// with what a stream claims.
 pub(crate) fn unpack(payload: &[u8], limits: &Limits, control: &Control) -> Result<Buffer> {
+    let limit = limits.unpacked(payload.len());
     let unpacked = match gzip::blocks(payload) {
-        Some(blocks) => in_blocks(payload, &blocks, limits, control),
-        None => streaming(payload, limits, control),
+        Some(blocks) => in_blocks(payload, &blocks, limit, control),
+        None => streaming(payload, limit, control),
     };
     unpacked.map_err(|error| error.at(Location::member("payload")))
 }
 
-fn in_blocks(
-    payload: &[u8],
-    blocks: &[Block],
-    limits: &Limits,
-    control: &Control,
-) -> Result<Buffer> {
+fn in_blocks(payload: &[u8], blocks: &[Block], limit: u64, control: &Control) -> Result<Buffer> {
     let total: usize = blocks.iter().map(|block| block.unpacked).sum();
-    within(total, limits)?;
+    within(total, limit)?;
     let mut archive = BufferMut::zeroed(total)?;
     let mut rest = &mut archive[..];
     let mut parts = Vec::with_capacity(blocks.len());
@@ -75,7 +71,7 @@ fn in_blocks(
     }
 }
 
-fn streaming(payload: &[u8], limits: &Limits, control: &Control) -> Result<Buffer> {
+fn streaming(payload: &[u8], limit: u64, control: &Control) -> Result<Buffer> {
     let mut chunks: Vec<Vec<u8>> = Vec::new();
     let mut total = 0usize;
     let mut rest = payload;
@@ -92,7 +88,7 @@ fn streaming(payload: &[u8], limits: &Limits, control: &Control) -> Result<Buffe
                 break;
             }
             total += chunk.len();
-            within(total, limits)?;
+            within(total, limit)?;
             chunks.push(chunk);
         }
         rest = decoder.into_inner();
@@ -111,12 +107,12 @@ fn streaming(payload: &[u8], limits: &Limits, control: &Control) -> Result<Buffe
     Ok(archive.freeze())
 }
 
-fn within(total: usize, limits: &Limits) -> Result<()> {
-    if total as u64 <= limits.unpacked_bytes {
+fn within(total: usize, limit: u64) -> Result<()> {
+    if total as u64 <= limit {
         return Ok(());
     }
     let error = Error::new(ErrorKind::OutOfMemory, "the payload unpacks to too much");
     Err(error
-        .expected(format_args!("at most {} bytes", limits.unpacked_bytes))
-        .help("raise the limit if the package is trusted"))
+        .expected(format_args!("at most {limit} bytes"))
+        .help("raise the limit (--max-unpacked) if the package is trusted"))
 }

@@ -23,7 +23,7 @@ pub struct NodePlacement {
     pub node: String,
     /// Its operator.
     pub operator: String,
-    /// A backend's name, `dma` or `view`.
+    /// A backend's name, `dma`, `view` or `cpu node`.
     pub backend: String,
     /// The pattern of the hint that chose the backend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,6 +93,9 @@ pub struct CrossingReport {
     pub bytes: u64,
 }
 
+/// What stands for a backend where a function of a library computes a node.
+const CPU_NODE: &str = "cpu node";
+
 /// Operators told with their reason before the rest is only counted.
 const REASONS: usize = 2;
 
@@ -120,6 +123,19 @@ impl PlacementReport {
         all
     }
 
+    /// Adds a CPU node, which no backend computes.
+    pub fn add_cpu_node(&mut self, node: &str, operator: &str) {
+        self.nodes.push(NodePlacement {
+            node: node.to_owned(),
+            operator: operator.to_owned(),
+            backend: CPU_NODE.to_owned(),
+            hint: None,
+            converted: None,
+            subgraph: None,
+            refusals: Vec::new(),
+        });
+    }
+
     /// Number of nodes that a backend (or `dma`, or `view`) executes.
     pub fn count(&self, backend: &str) -> usize {
         let nodes = self.nodes.iter();
@@ -130,7 +146,9 @@ impl PlacementReport {
     pub fn used(&self) -> Vec<&str> {
         let mut used: Vec<&str> = self.backends.iter().map(String::as_str).collect();
         for node in &self.nodes {
-            if !used.contains(&&*node.backend) && !matches!(&*node.backend, "dma" | "view") {
+            if !used.contains(&&*node.backend)
+                && !matches!(&*node.backend, "dma" | "view" | CPU_NODE)
+            {
                 used.push(&node.backend);
             }
         }
@@ -156,7 +174,8 @@ impl PlacementReport {
 impl fmt::Display for PlacementReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let moves = self.count("dma");
-        let total = self.nodes.len() - moves - self.count("view");
+        let cpu_nodes = self.count(CPU_NODE);
+        let total = self.nodes.len() - moves - cpu_nodes - self.count("view");
         write!(f, "{total} {}", if total == 1 { "op" } else { "ops" })?;
         for (index, backend) in self.used().into_iter().enumerate() {
             let before = if index == 0 { ":" } else { "," };
@@ -174,8 +193,14 @@ impl fmt::Display for PlacementReport {
             write!(f, " ({}", shown.join("; "))?;
             match reasons.len().saturating_sub(REASONS) {
                 0 => write!(f, ")")?,
+                1 => write!(f, "; and 1 more operator)")?,
                 more => write!(f, "; and {more} more operators)")?,
             }
+        }
+        match cpu_nodes {
+            0 => {}
+            1 => write!(f, "; 1 CPU node")?,
+            _ => write!(f, "; {cpu_nodes} CPU nodes")?,
         }
         match moves {
             0 => {}
@@ -259,9 +284,13 @@ mod tests {
         assert_eq!(
             report.to_string(),
             "6 ops: 1 CpuAcc, 4 CpuRef (Unique: no kernel for this operator; Det: no kernel for \
-             this operator; and 1 more operators), 1 Other; 1 move by dma; 1 crossing, 1.2 MB"
+             this operator; and 1 more operator), 1 Other; 1 move by dma; 1 crossing, 1.2 MB"
         );
         assert_eq!(PlacementReport::default().to_string(), "0 ops");
+        let mut report = PlacementReport::default();
+        report.nodes.push(node("Neg", "CpuAcc", None));
+        report.add_cpu_node("twice", "own.Twice");
+        assert_eq!(report.to_string(), "1 op: 1 CpuAcc; 1 CPU node");
     }
 
     #[test]

@@ -226,9 +226,7 @@ fn damage_is_told() {
     let bytes = std::fs::read(package.path().unwrap()).unwrap();
     let check = |bytes: &[u8]| {
         let buffer = BufferMut::copy_of(bytes).unwrap().freeze();
-        let limits = Limits {
-            unpacked_bytes: 1 << 22,
-        };
+        let limits = Limits::of_bytes(1 << 22);
         let opened = Package::from_buffer(buffer, &limits, &Control::new());
         opened.map(|package| {
             let _ = verify(&package, &VerifyOptions::default(), &Control::new()).unwrap();

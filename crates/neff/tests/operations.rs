@@ -212,9 +212,7 @@ fn bombs_stop_at_the_limit() {
     assert!(blocks.len() < 1 << 20 && stream.len() < 1 << 20);
     for bytes in [blocks, stream] {
         let buffer = BufferMut::copy_of(&bytes).unwrap().freeze();
-        let limits = Limits {
-            unpacked_bytes: 32 << 20,
-        };
+        let limits = Limits::of_bytes(32 << 20);
         let error = Package::from_buffer(buffer.clone(), &limits, &Control::new()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
         let package = Package::from_buffer(buffer, &Limits::default(), &Control::new()).unwrap();

@@ -16,7 +16,9 @@ pub(crate) fn input_types(
     let mut errors = names.superfluous();
     for input in inputs {
         if let Some(constant) = options.constants.get(&input.name) {
-            errors.extend(names.bind(input, constant));
+            errors.extend(names.bind_constant(input, constant));
+        } else if let Some(array) = options.given.get(&input.name) {
+            errors.extend(names.bind_array(input, array));
         }
     }
     let mut types = Vec::with_capacity(inputs.len());
@@ -34,6 +36,13 @@ pub(crate) fn input_types(
         Some(error) => Err(error),
         None => Ok(types),
     }
+}
+
+fn does_not_fit(message: &str, input: &ValueSignature, found: &TensorType) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+        .expected(input)
+        .found(found)
+        .at(Location::field(place(&input.name)))
 }
 
 /// The place of an input in an error.
@@ -106,22 +115,55 @@ impl<'a> Extents<'a> {
     }
 
     /// Takes the extents of a constant given for `input`; an error where they contradict.
-    fn bind(&mut self, input: &ValueSignature, constant: &Tensor) -> Option<Error> {
-        let refused = |message: &str, expected: String, found: String| {
-            let error = Error::new(ErrorKind::InvalidArgument, message).expected(expected);
-            Some(error.found(found).at(Location::field(place(&input.name))))
-        };
-        let message = "the constant does not fit the input";
-        if input.dtype.is_some_and(|dtype| dtype != constant.dtype()) {
-            return refused(message, input.to_string(), constant.ty().to_string());
+    fn bind_constant(&mut self, input: &ValueSignature, constant: &Tensor) -> Vec<Error> {
+        let is_other = input.dtype.is_some_and(|dtype| dtype != constant.dtype());
+        let rank = input.shape.as_ref().map(Vec::len);
+        if is_other || rank.is_some_and(|rank| rank != constant.shape().len()) {
+            let message = "the constant does not fit the input";
+            return vec![does_not_fit(message, input, constant.ty())];
         }
         let Some(shape) = &input.shape else {
-            return None;
+            return Vec::new();
         };
-        if shape.len() != constant.shape().len() {
-            return refused(message, input.to_string(), constant.ty().to_string());
+        self.bind(input, shape, constant.shape(), "constant")
+    }
+
+    /// Takes the extents of an array that `input` will be given; an error where they contradict.
+    /// Leading extents of 1 may be missing or added.
+    fn bind_array(&mut self, input: &ValueSignature, array: &TensorType) -> Vec<Error> {
+        let is_fixed = |dimension: &Dimension| matches!(dimension, Dimension::Fixed(_));
+        let shape = input.shape.as_ref();
+        // Whether it fits a shape that is fixed is checked when it is given.
+        let Some(shape) = shape.filter(|shape| !shape.iter().all(is_fixed)) else {
+            return Vec::new();
+        };
+        let extra = array.shape().len().saturating_sub(shape.len());
+        let missing = shape.len().saturating_sub(array.shape().len());
+        let (leading, rest) = array.shape().split_at(extra);
+        let extents: Vec<usize> = std::iter::repeat_n(1, missing)
+            .chain(rest.iter().copied())
+            .collect();
+        let mut pairs = shape.iter().zip(&extents);
+        let fits = |(dimension, &extent): (&Dimension, &usize)| {
+            !is_fixed(dimension) || *dimension == Dimension::Fixed(extent)
+        };
+        if leading.iter().any(|&extent| extent != 1) || !pairs.all(fits) {
+            let message = "an array that does not fit the input";
+            return vec![does_not_fit(message, input, array)];
         }
-        for (axis, (dimension, &extent)) in shape.iter().zip(constant.shape().iter()).enumerate() {
+        self.bind(input, shape, &extents, "array given")
+    }
+
+    /// Takes the extents of what is given for an input of as many dimensions.
+    fn bind(
+        &mut self,
+        input: &ValueSignature,
+        shape: &[Dimension],
+        extents: &[usize],
+        given: &str,
+    ) -> Vec<Error> {
+        let mut errors = Vec::new();
+        for (axis, (dimension, &extent)) in shape.iter().zip(extents).enumerate() {
             let expected = match name(input, axis, dimension) {
                 Some(name) => *self.known.entry(name).or_insert(extent),
                 None => match dimension {
@@ -130,11 +172,12 @@ impl<'a> Extents<'a> {
                 },
             };
             if expected != extent {
-                let message = format!("dimension {axis} ({dimension}) of the constant");
-                return refused(&message, expected.to_string(), extent.to_string());
+                let message = format!("dimension {axis} ({dimension}) of the {given}");
+                let error = Error::new(ErrorKind::InvalidArgument, message).expected(expected);
+                errors.push(error.found(extent).at(Location::field(place(&input.name))));
             }
         }
-        None
+        errors
     }
 
     /// The type of an input that is not a constant; `None` when a dimension of it is missing.
@@ -187,7 +230,7 @@ impl<'a> Extents<'a> {
                 ("inputs", "use")
             };
             Error::new(
-                ErrorKind::InvalidArgument,
+                ErrorKind::Usage,
                 format!("dimension '{name}' is not given; {noun} {inputs} {verb} it"),
             )
             .help(format!("give it with --dim {name}=N"))
@@ -278,6 +321,37 @@ mod tests {
                 .contains("expected f32[batch, ?], found i32[]"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn arrays_give_their_dimensions() {
+        let ty = |shape: &[usize]| TensorType::new(DataType::F32, shape).unwrap();
+        let given = |x: &[usize], y: &[usize], dims: &[(&str, usize)]| {
+            let mut options = options(dims);
+            options.given.insert("x".into(), ty(x));
+            options.given.insert("y".into(), ty(y));
+            let types = input_types(&two(), &options).map_err(|error| error.to_string())?;
+            Ok(types
+                .iter()
+                .map(TensorType::to_string)
+                .collect::<Vec<_>>()
+                .join(" "))
+        };
+        let fits: Result<String, String> = Ok("f32[4, 3, 7] f32[4, 9]".into());
+        assert_eq!(given(&[4, 3, 7], &[4, 9], &[("batch", 4)]), fits);
+        // Leading extents of 1 may be missing or added.
+        let fits: Result<String, String> = Ok("f32[1, 3, 7] f32[1, 9]".into());
+        assert_eq!(given(&[3, 7], &[1, 1, 9], &[]), fits);
+        let refused = given(&[4, 3, 7], &[5, 9], &[]).unwrap_err();
+        let contradiction = "dimension 0 (batch) of the array given: expected 4, found 5";
+        assert_eq!(refused, format!("input 'y': {contradiction}"));
+        let refused = given(&[4, 3, 7], &[4, 9], &[("batch", 5)]).unwrap_err();
+        let contradiction = "dimension 0 (batch) of the array given: expected 5, found 4";
+        assert_eq!(refused.matches(contradiction).count(), 2, "{refused}");
+        let refused = given(&[2, 4, 3, 7], &[4, 9], &[("length", 7)]).unwrap_err();
+        assert!(refused.contains("does not fit the input: expected f32[batch, 3, length]"));
+        let refused = given(&[4, 5, 7], &[4, 9], &[("length", 7)]).unwrap_err();
+        assert!(refused.contains("expected f32[batch, 3, length], found f32[4, 5, 7]"));
     }
 
     #[test]

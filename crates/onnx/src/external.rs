@@ -11,22 +11,29 @@ use tenon_tensor::Buffer;
 /// The files beside a model, each mapped once, when first asked for.
 pub(crate) struct ExternalFiles {
     folder: Option<PathBuf>,
+    /// Where links may lead besides, without links themselves.
+    linked: Vec<PathBuf>,
     mapped: RefCell<HashMap<String, Buffer>>,
 }
 
 impl ExternalFiles {
-    /// Those in `folder`.
-    pub fn in_folder(folder: PathBuf) -> Self {
-        Self {
+    /// Those in `folder`, and those in `linked` that links in it lead to.
+    pub fn in_folder(folder: PathBuf, linked: &[PathBuf]) -> Result<Self> {
+        Ok(Self {
             folder: Some(folder),
+            linked: linked
+                .iter()
+                .map(|folder| real(folder))
+                .collect::<Result<_>>()?,
             mapped: RefCell::default(),
-        }
+        })
     }
 
     /// Those of a model that does not come from a file: none can be read.
     pub fn none() -> Self {
         Self {
             folder: None,
+            linked: Vec::new(),
             mapped: RefCell::default(),
         }
     }
@@ -105,24 +112,36 @@ impl ExternalFiles {
         } else {
             folder
         };
-        let real = |path: &Path| {
-            path.canonicalize()
-                .map_err(|error| Error::io(path, "read", error))
-        };
         let (folder, path) = (real(folder)?, real(&folder.join(relative))?);
-        if path.starts_with(&folder) {
-            Ok(path)
-        } else {
-            Err(outside(location))
+        let mut allowed = std::iter::once(&folder).chain(&self.linked);
+        match allowed.any(|folder| path.starts_with(folder)) {
+            true => Ok(path),
+            false => Err(behind_link(location, &path)),
         }
     }
+}
+
+/// A path without links.
+fn real(path: &Path) -> Result<PathBuf> {
+    path.canonicalize()
+        .map_err(|error| Error::io(path, "read", error))
+}
+
+/// A link out of the folder, as in snapshots of model hubs, whose files lie in a folder of blobs.
+fn behind_link(location: &str, path: &Path) -> Error {
+    let folder = path.parent().unwrap_or(path).display();
+    invalid(format!(
+        "external data in '{location}', behind a link out of the model's folder"
+    ))
+    .found(format_args!("a link to {}", path.display()))
+    .help(format!("where that is right, give --allow-links {folder}"))
 }
 
 fn outside(location: &str) -> Error {
     invalid(format!(
         "external data in '{location}', which is not inside the model's folder"
     ))
-    .help("data must stand in the folder of the model or below it, not behind a link out of it")
+    .help("data must stand in the folder of the model or below it")
 }
 
 fn invalid(message: impl Into<String>) -> Error {
@@ -146,7 +165,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("sub")).unwrap();
         std::fs::write(folder.path().join("sub/weights.bin"), [1u8, 2, 3, 4]).unwrap();
-        let files = ExternalFiles::in_folder(folder.path().to_owned());
+        let files = ExternalFiles::in_folder(folder.path().to_owned(), &[]).unwrap();
         let data = |offset, length, len| {
             let entries = entries(&[
                 ("location", "sub/weights.bin"),
@@ -174,9 +193,9 @@ mod tests {
         let folder = outer.path().join("model");
         std::fs::create_dir(&folder).unwrap();
         let absolute = outer.path().join("secret").to_str().unwrap().to_owned();
-        let files = ExternalFiles::in_folder(folder.clone());
+        let files = |linked: &[PathBuf]| ExternalFiles::in_folder(folder.clone(), linked).unwrap();
         let refused = |location: &str| {
-            files
+            files(&[])
                 .data(&entries(&[("location", location)]), 4)
                 .unwrap_err()
                 .to_string()
@@ -190,7 +209,19 @@ mod tests {
         #[cfg(unix)]
         {
             std::os::unix::fs::symlink(outer.path(), folder.join("link")).unwrap();
-            assert!(refused("link/secret").contains("not inside the model's folder"));
+            let error = refused("link/secret");
+            let real = outer.path().canonicalize().unwrap();
+            let help = format!("give --allow-links {}", real.display());
+            assert!(
+                error.contains("behind a link") && error.ends_with(&help),
+                "{error}"
+            );
+            let linked = files(&[outer.path().to_owned()]);
+            let data = |location| linked.data(&entries(&[("location", location)]), 4);
+            assert_eq!(*data("link/secret").unwrap(), [0; 4]);
+            // What is allowed is behind links alone.
+            assert!(data("../secret").is_err());
+            assert!(ExternalFiles::in_folder(folder.clone(), &[folder.join("none")]).is_err());
         }
         assert!(refused(".").contains("not a plain file"));
         assert!(refused("missing").contains("cannot read"));

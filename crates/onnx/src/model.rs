@@ -2,7 +2,7 @@
 
 use crate::external::ExternalFiles;
 use crate::proto::{GraphProto, ModelProto};
-use crate::{Evaluator, Signature, import};
+use crate::{Evaluator, Signature, dimension, import};
 use bytes::Bytes;
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_graph::{Attributes, Graph};
-use tenon_tensor::{Buffer, Tensor};
+use tenon_tensor::{Buffer, Tensor, TensorType};
 
 /// What the caller decides about a model before it becomes a graph.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +19,10 @@ pub struct ImportOptions {
     pub dims: BTreeMap<String, usize>,
     /// Inputs that become constants of the graph, by name.
     pub constants: BTreeMap<String, Tensor>,
+    /// Types of arrays that inputs will be given, by name: symbolic dimensions get their extents.
+    pub given: BTreeMap<String, TensorType>,
+    /// Folders besides the model's own that links to external data may lead into.
+    pub linked_folders: Vec<PathBuf>,
     /// Nodes that something outside of the graph computes, by name: their operators need not be
     /// known, but the types of their outputs must be declared.
     pub cpu_nodes: BTreeSet<String>,
@@ -113,6 +117,16 @@ impl Model {
         &self.signature
     }
 
+    /// Name and type of each input, with the extents of `options`; those given as constants have
+    /// their constant's type. All dimensions that lack an extent are reported together, and so is
+    /// what contradicts.
+    pub fn input_types(&self, options: &ImportOptions) -> Result<Vec<(String, TensorType)>> {
+        let inputs = &self.signature.inputs;
+        let types = dimension::input_types(inputs, options).map_err(|error| self.here(error))?;
+        let names = inputs.iter().map(|input| input.name.clone());
+        Ok(names.zip(types).collect())
+    }
+
     /// The model as a graph of the newest operators: symbolic dimensions filled in, functions
     /// inlined, older operators upgraded, constants read. Inner values have no types yet. All
     /// problems of the model are reported together. Of [`ImportOptions::cpu_nodes`] there must be
@@ -136,7 +150,10 @@ impl Model {
             .as_deref()
             .and_then(Path::parent)
             .map(Path::to_owned);
-        let files = folder.map_or_else(ExternalFiles::none, ExternalFiles::in_folder);
+        let files = match folder {
+            Some(folder) => ExternalFiles::in_folder(folder, &options.linked_folders)?,
+            None => ExternalFiles::none(),
+        };
         let graph = graph(&self.proto).and_then(|graph| {
             import::graph(
                 &self.proto,
@@ -147,9 +164,13 @@ impl Model {
                 control,
             )
         });
+        graph.map_err(|error| self.here(error))
+    }
+
+    fn here(&self, error: Error) -> Error {
         match &self.path {
-            Some(path) => graph.map_err(|error| error.at(Location::file(path))),
-            None => graph,
+            Some(path) => error.at(Location::file(path)),
+            None => error,
         }
     }
 }

@@ -191,7 +191,11 @@ fn dimensions(ty: &TensorTypeProto) -> Option<Vec<Dimension>> {
         Some(DimensionValue::Value(extent)) => {
             usize::try_from(*extent).map_or(Dimension::Unnamed, Dimension::Fixed)
         }
-        Some(DimensionValue::Parameter(name)) if !name.is_empty() => Dimension::Named(name.clone()),
+        // Some writers call all that they do not know by this one name: it says of no two that
+        // they are equal.
+        Some(DimensionValue::Parameter(name)) if !matches!(name.trim(), "" | "?") => {
+            Dimension::Named(name.clone())
+        }
         _ => Dimension::Unnamed,
     };
     Some(shape.dim.iter().map(|dim| dimension(&dim.value)).collect())

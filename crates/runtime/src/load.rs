@@ -130,6 +130,10 @@ fn load_graph(
     let (backends, memories) = runtime.backends.for_model()?;
     let mut residence = Residence::begin(runtime, memories)?;
     let runtime = &runtime.with_backends(backends);
+    let cpu_nodes: Vec<(String, String)> = graph
+        .cpu_nodes()
+        .map(|(name, function)| (name.to_owned(), function.operator.clone()))
+        .collect();
     let (nodes, inputs, outputs) = match graph.into_one_core() {
         Ok((name, contents)) => {
             let core = CoreNode::load(&name, contents, runtime, options)?;
@@ -149,7 +153,10 @@ fn load_graph(
     let members: Vec<&TenonMember> = nodes.cores().map(|core| &core.member).collect();
     let model = members.first().map(|member| member.model.clone());
     let model = model.unwrap_or_default();
-    let placement = PlacementReport::of_all(members.iter().map(|member| &member.placement));
+    let mut placement = PlacementReport::of_all(members.iter().map(|member| &member.placement));
+    for (node, operator) in cpu_nodes {
+        placement.add_cpu_node(&node, &operator);
+    }
     let plans = members.iter().map(|member| &member.plan);
     let plan = plans.max_by_key(|plan| plan.arena_bytes).cloned();
     let used = placement.nodes.iter().map(|node| node.backend.clone());

@@ -1,7 +1,8 @@
-//! Outputs for people: the first numbers, and the topmost classes with their labels.
+//! Outputs of classifiers: the topmost classes with their labels.
 
+use crate::{Element, elements};
 use std::collections::BTreeMap;
-use tenon_base::{Error, ErrorKind, Result};
+use tenon_base::Result;
 use tenon_tensor::{DataType, Tensor, convert};
 
 /// Metadata key of the class labels, joined by newlines (docs/package.md).
@@ -15,7 +16,7 @@ pub struct Class {
     /// Its label, or its position in text.
     pub label: String,
     /// Its score.
-    pub value: f64,
+    pub value: Element,
 }
 
 /// The model's class labels, when it has some.
@@ -25,48 +26,57 @@ pub fn labels(metadata: &BTreeMap<String, String>) -> Option<Vec<String>> {
         .map(|text| text.lines().map(str::to_owned).collect())
 }
 
-/// The `count` largest elements of an output that scores classes: floats of shape `[N]` or
-/// `[1, N]`, with N at least 2, and as many as there are labels when there are some. `None` for
-/// other outputs.
+/// How far the sum of probabilities may be from 1: that of many numbers of few bits.
+const SUM_TOLERANCE: f64 = 1e-2;
+
+/// Whether an output scores classes: floats of shape `[N]` or `[1, N]` with N at least 2, and
+/// either as many labels or probabilities, of which none is negative and the sum is 1.
+pub fn is_classification(output: &Tensor, labels: Option<&[String]>) -> Result<bool> {
+    let Some(classes) = scores(output) else {
+        return Ok(false);
+    };
+    if let Some(labels) = labels {
+        return Ok(labels.len() == classes);
+    }
+    let wide = convert(output, DataType::F64)?;
+    let values = wide.as_slice::<f64>().unwrap_or_default();
+    let sum: f64 = values.iter().sum();
+    Ok(values.iter().all(|&value| value >= 0.0) && (sum - 1.0).abs() <= SUM_TOLERANCE)
+}
+
+/// The `count` largest elements of a vector of floats, the largest first; `None` for other
+/// outputs. Labels count when there is one for each element.
 pub fn topmost(
     output: &Tensor,
     labels: Option<&[String]>,
     count: usize,
 ) -> Result<Option<Vec<Class>>> {
-    let classes = match output.shape()[..] {
-        [n] | [1, n] if n >= 2 => n,
-        _ => return Ok(None),
-    };
-    if !output.dtype().is_float() || labels.is_some_and(|labels| labels.len() != classes) {
+    let Some(classes) = scores(output) else {
         return Ok(None);
-    }
-    let values = numbers(output, usize::MAX)?;
-    let mut order: Vec<usize> = (0..classes).collect();
+    };
+    let labels = labels.filter(|labels| labels.len() == classes);
+    let wide = convert(output, DataType::F64)?;
+    let values = wide.as_slice::<f64>().unwrap_or_default();
+    let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[b].total_cmp(&values[a]).then(a.cmp(&b)));
-    let class = |index: usize| Class {
+    order.truncate(count);
+    let largest: Vec<f64> = order.iter().map(|&index| values[index]).collect();
+    let largest = Tensor::from_slice([largest.len()], &largest)?;
+    let largest = elements(&convert(&largest, output.dtype())?, usize::MAX)?;
+    let class = |(index, value): (usize, Element)| Class {
         index,
         label: labels.map_or_else(|| index.to_string(), |labels| labels[index].clone()),
-        value: values[index],
+        value,
     };
-    Ok(Some(order.into_iter().take(count).map(class).collect()))
+    Ok(Some(order.into_iter().zip(largest).map(class).collect()))
 }
 
-/// The first `most` elements as f64.
-pub fn numbers(tensor: &Tensor, most: usize) -> Result<Vec<f64>> {
-    let count = tensor.ty().elements().min(most);
-    let part = if count == tensor.ty().elements() {
-        tensor.reshaped([count])?
-    } else {
-        let bytes = tensor.dtype().bytes(count).unwrap_or(0);
-        let ty = tenon_tensor::TensorType::new(tensor.dtype(), [count])?;
-        let buffer = tensor.buffer().slice(0..bytes);
-        Tensor::new(
-            ty,
-            buffer.ok_or_else(|| Error::new(ErrorKind::Internal, "a short tensor"))?,
-        )?
-    };
-    let wide = convert(&part, DataType::F64)?;
-    Ok(wide.as_slice::<f64>().unwrap_or_default().to_vec())
+/// How many classes an output can score by its type.
+fn scores(output: &Tensor) -> Option<usize> {
+    match output.shape()[..] {
+        [n] | [1, n] if n >= 2 && output.dtype().is_float() => Some(n),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -79,14 +89,22 @@ mod tests {
         let names = ["a".to_owned(), "b".to_owned(), "c".to_owned()];
         let top = topmost(&scores, Some(&names), 2).unwrap().unwrap();
         assert_eq!((top[0].label.as_str(), top[1].index), ("b", 2));
-        assert!(topmost(&scores, Some(&names[..2]), 2).unwrap().is_none());
+        assert_eq!(top[0].value.to_string(), "0.7");
         let picture = Tensor::from_slice([2, 3], &[0.0f32; 6]).unwrap();
         assert!(topmost(&picture, None, 2).unwrap().is_none());
     }
 
     #[test]
-    fn numbers_widen() {
-        let tensor = Tensor::from_slice([3], &[1i8, -2, 3]).unwrap();
-        assert_eq!(numbers(&tensor, 2).unwrap(), [1.0, -2.0]);
+    fn a_vector_is_a_classification_when_it_has_labels_or_probabilities() {
+        let names = ["a".to_owned(), "b".to_owned(), "c".to_owned()];
+        let is = |values: [f32; 3], labels: Option<&[String]>| {
+            is_classification(&Tensor::from_slice([1, 3], &values).unwrap(), labels).unwrap()
+        };
+        assert!(is([0.1, 0.7, 0.2], None));
+        assert!(is([3.0, -7.0, 2.0], Some(&names)));
+        assert!(!is([3.0, -7.0, 2.0], None));
+        assert!(!is([0.5, 0.7, -0.2], None));
+        assert!(!is([f32::NAN, 0.5, 0.5], None));
+        assert!(!is([0.1, 0.7, 0.2], Some(&names[..2])));
     }
 }

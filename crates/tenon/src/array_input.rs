@@ -10,30 +10,40 @@ use tenon_tensor::{DataType, Tensor, TensorType, convert, npy};
 /// a leading extent of 1 may be missing or added, text numbers are rounded to the type.
 pub fn read_input(path: &Path, ty: &TensorType, image: &ImageOptions) -> Result<Tensor> {
     let here = |error: Error| error.at(Location::file(path));
+    if let Some(array) = read_array(path)? {
+        return fit(array, ty).map_err(here);
+    }
     match extension(path).as_str() {
-        "npy" => fit(npy::read_npy(path)?, ty).map_err(here),
+        "bin" => read_raw(path, ty),
+        "csv" => read_csv(path, ty).map_err(here),
+        _ => read_image(path, ty, image),
+    }
+}
+
+/// The array of a file that says its own type: `.npy`, and `.npz` with one array; `None` of the
+/// other kinds of files that can be inputs.
+pub fn read_array(path: &Path) -> Result<Option<Tensor>> {
+    match extension(path).as_str() {
+        "npy" => npy::read_npy(path).map(Some),
         "npz" => {
             let mut arrays = npy::read_npz(path)?;
             match (arrays.pop(), arrays.is_empty()) {
-                (Some((_, array)), true) => fit(array, ty).map_err(here),
-                _ => Err(here(Error::new(
+                (Some((_, array)), true) => Ok(Some(array)),
+                _ => Err(Error::new(
                     ErrorKind::InvalidArgument,
                     "an .npz given for one input must hold one array",
-                ))),
+                )
+                .at(Location::file(path))),
             }
         }
-        "bin" => read_raw(path, ty),
-        "csv" => read_csv(path, ty).map_err(here),
-        "png" | "jpg" | "jpeg" => read_image(path, ty, image),
-        other => Err(here(
-            Error::new(ErrorKind::Usage, "an input of unknown kind")
-                .expected(".npy, .npz, .bin, .csv, .png or .jpg")
-                .found(if other.is_empty() {
-                    "no extension".into()
-                } else {
-                    format!(".{other}")
-                }),
-        )),
+        "bin" | "csv" | "png" | "jpg" | "jpeg" => Ok(None),
+        other => Err(Error::new(ErrorKind::Usage, "an input of unknown kind")
+            .expected(".npy, .npz, .bin, .csv, .png or .jpg")
+            .found(match other {
+                "" => "no extension".into(),
+                other => format!(".{other}"),
+            })
+            .at(Location::file(path))),
     }
 }
 

@@ -1,5 +1,6 @@
 //! How far two answers are apart.
 
+use crate::{Element, elements};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{DataType, Tensor, convert};
 
@@ -27,12 +28,15 @@ impl Difference {
                     .found(found.ty()),
             );
         }
+        let exact = integers(found)?.zip(integers(expected)?);
         let wide = |tensor: &Tensor| convert(tensor, DataType::F64);
         let (found, expected) = (wide(found)?, wide(expected)?);
         let (a, b) = (numbers(&found)?, numbers(&expected)?);
         let (mut absolute, mut worst, mut largest) = (0.0f64, 0, 0.0f64);
         for (index, (&a, &b)) in a.iter().zip(b).enumerate() {
+            let exact = exact.as_ref().map(|(a, b)| a[index].abs_diff(b[index]));
             let difference = match (a.is_nan(), b.is_nan()) {
+                _ if exact.is_some() => exact.unwrap_or(0) as f64,
                 (true, true) => 0.0,
                 (false, false) if a == b => 0.0,
                 (false, false) => (a - b).abs(),
@@ -67,6 +71,18 @@ impl Difference {
     }
 }
 
+/// The elements of a tensor whose integers f64 does not tell apart; `None` of other types.
+fn integers(tensor: &Tensor) -> Result<Option<Vec<i128>>> {
+    if !matches!(tensor.dtype(), DataType::I64 | DataType::U64) {
+        return Ok(None);
+    }
+    let number = |element: &Element| match *element {
+        Element::Integer(number) => Some(number),
+        _ => None,
+    };
+    Ok(elements(tensor, usize::MAX)?.iter().map(number).collect())
+}
+
 fn numbers(tensor: &Tensor) -> Result<&[f64]> {
     tensor
         .as_slice()
@@ -90,6 +106,16 @@ mod tests {
         let b = Tensor::from_slice([3], &[1.0f32, 10.0, 0.0]).unwrap();
         let difference = Difference::between(&a, &b).unwrap();
         assert!(difference.relative < 1.1e-4 && difference.same_top && difference.worst == 2);
+    }
+
+    #[test]
+    fn wide_integers_are_compared_exactly() {
+        let a = Tensor::from_slice([2], &[(1i64 << 53) + 1, 7]).unwrap();
+        let b = Tensor::from_slice([2], &[1i64 << 53, 7]).unwrap();
+        let difference = Difference::between(&a, &b).unwrap();
+        assert!(difference.absolute == 1.0 && difference.relative > 0.0);
+        let c = Tensor::from_slice([2], &[u64::MAX, 7]).unwrap();
+        assert!(Difference::between(&c, &b).unwrap().absolute > 1e19);
     }
 
     #[test]

@@ -2,23 +2,27 @@
 
 use crate::Originals;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tenon_backend::{BackendId, CpuLevel, Registry};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_compiler::{CompiledNodes, CpuNode, Hint, MEMORY_STRATEGIES, MemoryStrategy, Placement};
 use tenon_neff::{Limits, NodeGraph, Package, PlacementReport, WriteOptions};
-use tenon_onnx::{CpuCall, CutGraph, Dimension, Evaluator, ImportOptions, Model as OnnxModel};
-use tenon_tensor::{Buffer, BufferMut, Shape, Tensor, TensorType};
+use tenon_onnx::{
+    CpuCall, CutGraph, Dimension, Evaluator, ImportOptions, Model as OnnxModel, ValueSignature,
+};
+use tenon_tensor::{Buffer, BufferMut, Tensor, TensorType};
 
 /// How to compile a model.
 #[derive(Clone)]
 pub struct CompileOptions {
-    /// Extents of symbolic dimensions, by name.
+    /// Extents of symbolic dimensions, by name; others are those of [`Self::available`].
     pub dims: BTreeMap<String, usize>,
     /// Inputs that become constants of the package.
     pub constants: BTreeMap<String, Tensor>,
     /// Inputs whose values are at hand: those of them that decide shapes become constants.
     pub available: BTreeMap<String, Tensor>,
+    /// Folders besides the model's own that links to external data may lead into.
+    pub linked_folders: Vec<PathBuf>,
     /// Who computes, first choice first.
     pub backends: Vec<BackendId>,
     /// Which backends certain nodes are offered to before.
@@ -60,6 +64,7 @@ impl Default for CompileOptions {
             dims: BTreeMap::new(),
             constants: BTreeMap::new(),
             available: BTreeMap::new(),
+            linked_folders: Vec::new(),
             backends: tenon_compiler::DEFAULT_BACKENDS.to_vec(),
             hints: Vec::new(),
             cpu: CpuLevel::default(),
@@ -80,9 +85,8 @@ pub struct Compiled {
 
 impl From<CompiledNodes> for Compiled {
     fn from(compiled: CompiledNodes) -> Self {
-        let reports = compiled.nodes.cores().map(|core| &core.tenon.placement);
         Self {
-            placement: PlacementReport::of_all(reports),
+            placement: compiled.nodes.placement(),
             compiled,
         }
     }
@@ -171,9 +175,14 @@ pub fn compile_with(
     registry: &Registry,
     control: &Control,
 ) -> Result<Compiled> {
+    let available = options.available.iter();
     let import = ImportOptions {
         dims: options.dims.clone(),
         constants: options.constants.clone(),
+        given: available
+            .map(|(name, tensor)| (name.clone(), tensor.ty().clone()))
+            .collect(),
+        linked_folders: options.linked_folders.clone(),
         cpu_nodes: options.cpu_nodes.keys().cloned().collect(),
         evaluator: Some(evaluator(registry)),
     };
@@ -203,8 +212,36 @@ pub fn compile_with(
         })
     };
     let cpu_nodes = calls.into_iter().filter_map(cpu_node).collect();
-    let outputs = model.signature().outputs.len();
-    tenon_compiler::compile_nodes(graph, cpu_nodes, outputs, &compiler).map(Compiled::from)
+    let outputs = &model.signature().outputs;
+    let compiled = tenon_compiler::compile_nodes(graph, cpu_nodes, outputs.len(), &compiler)?;
+    check_outputs(outputs, &compiled.nodes)?;
+    Ok(Compiled::from(compiled))
+}
+
+/// Whether outputs have the types and extents that the model declares for them.
+fn check_outputs(declared: &[ValueSignature], nodes: &NodeGraph) -> Result<()> {
+    let made = nodes.outputs.iter().filter_map(|&wire| nodes.port(wire));
+    let made: BTreeMap<String, _> = made.map(|port| (port.name.clone(), port)).collect();
+    let contradiction = |declared: &ValueSignature| {
+        let made = made.get(&declared.name)?;
+        let extent = |(dimension, &extent): (&Dimension, &usize)| match dimension {
+            Dimension::Fixed(declared) => *declared == extent,
+            Dimension::Named(_) | Dimension::Unnamed => true,
+        };
+        let extents = |shape: &Vec<Dimension>| {
+            shape.len() == made.shape.len() && shape.iter().zip(&made.shape).all(extent)
+        };
+        let fits = declared.dtype.is_none_or(|dtype| dtype == made.dtype)
+            && declared.shape.as_ref().is_none_or(extents);
+        let text = "the model declares another type for this output than its nodes make";
+        (!fits).then(|| {
+            Error::new(ErrorKind::InvalidModel, text)
+                .expected(declared)
+                .found(format_args!("{}{:?}", made.dtype, made.shape))
+                .at(Location::field(format!("output '{}'", declared.name)))
+        })
+    };
+    Error::from_all(declared.iter().filter_map(contradiction)).map_or(Ok(()), Err)
 }
 
 /// Computes with these backends what branches and numbers of steps depend on.
@@ -213,48 +250,17 @@ fn evaluator(registry: &Registry) -> Evaluator {
     Evaluator::new(move |graph, control| tenon_compiler::specialise(graph, &registry, control))
 }
 
-/// Name and type of each input of a model, symbolic dimensions filled in from `dims`. All that are
-/// missing are named together.
+/// Name and type of each input of a model. Symbolic dimensions get their extents from `dims` and
+/// from the types of arrays that inputs will be `given`; all that are missing, unknown or
+/// contradictory are reported together.
 pub fn input_types(
     model: &OnnxModel,
     dims: &BTreeMap<String, usize>,
+    given: &BTreeMap<String, TensorType>,
 ) -> Result<Vec<(String, TensorType)>> {
-    let mut problems = Vec::new();
-    let mut types = Vec::new();
-    for input in &model.signature().inputs {
-        match input_type(input, dims) {
-            Ok(ty) => types.push((input.name.clone(), ty)),
-            Err(error) => {
-                problems.push(error.at(Location::field(format!("input '{}'", input.name))))
-            }
-        }
-    }
-    Error::from_all(problems).map_or(Ok(types), Err)
-}
-
-fn input_type(
-    input: &tenon_onnx::ValueSignature,
-    dims: &BTreeMap<String, usize>,
-) -> Result<TensorType> {
-    let refused = |what: &str| Error::new(ErrorKind::Unsupported, what.to_owned()).found(input);
-    let dtype = input
-        .dtype
-        .ok_or_else(|| refused("an input that is no tensor of a known type"))?;
-    let shape = input
-        .shape
-        .as_ref()
-        .ok_or_else(|| refused("an input without a shape"))?;
-    let extents = shape.iter().enumerate().map(|(axis, dimension)| {
-        let name = match dimension {
-            Dimension::Fixed(extent) => return Ok(*extent),
-            Dimension::Named(name) => name.clone(),
-            Dimension::Unnamed => format!("{}[{axis}]", input.name),
-        };
-        dims.get(&name).copied().ok_or_else(|| {
-            Error::new(ErrorKind::Usage, format!("dimension '{name}' has no size"))
-                .found(input)
-                .help(format!("give it with --dim {name}=N"))
-        })
-    });
-    TensorType::new(dtype, Shape::new(extents.collect::<Result<Vec<_>>>()?))
+    model.input_types(&ImportOptions {
+        dims: dims.clone(),
+        given: given.clone(),
+        ..ImportOptions::default()
+    })
 }

@@ -9,6 +9,7 @@ mod rewrite;
 mod trace;
 mod translate;
 mod verifier;
+mod watched_output;
 
 pub use execute::{Driver, ExecOptions, Execution, execute};
 pub use input::ProgramInput;

@@ -24,6 +24,8 @@ mod array_input;
 mod compare;
 mod compiling;
 mod disassembly;
+mod element;
+mod file_name;
 pub mod host_program;
 mod image_input;
 mod loading;
@@ -37,16 +39,21 @@ mod output;
 pub mod plugins;
 mod profiling;
 mod source;
+mod standard_input;
 mod tapping;
 mod verifying;
 
-pub use answer::{Class, LABELS, labels, numbers, topmost};
-pub use array_input::{fit, random_tensor, read_input, read_npz_inputs, read_npz_outputs};
+pub use answer::{Class, LABELS, is_classification, labels, topmost};
+pub use array_input::{
+    fit, random_tensor, read_array, read_input, read_npz_inputs, read_npz_outputs,
+};
 pub use compare::Difference;
 pub use compiling::{
     CompileOptions, Compiled, CpuLibrary, compile, compile_file, compile_with, input_types,
 };
 pub use disassembly::program_text;
+pub use element::{Decimal, Element, elements};
+pub use file_name::{file_name, file_names};
 pub use image_input::{ImageLayout, ImageOptions, read_image};
 pub use loading::{backends, load, load_file, multiply_add_ceiling, native_cpu, program, threads};
 pub use lock_step::{
@@ -60,12 +67,13 @@ pub use netlist_run::{
     OpRow, compile_netlist, netlist_params, run_netlist,
 };
 pub use netlist_test::{NetlistTest, QueueAgreement, test_netlist};
-pub use output::write_output;
+pub use output::{escape_text, write_output, write_through};
 pub use plugins::{BackendSetup, FoundBackends, backends_with, runtime_with};
 pub use profiling::{Ceiling, ProfileRow, profile_rows};
-pub use source::Source;
-pub use tapping::{Taps, file_name};
-pub use verifying::{verify, verify_file};
+pub use source::{Source, open_package};
+pub use standard_input::{is_standard, standard_input};
+pub use tapping::Taps;
+pub use verifying::{verify, verify_file, verify_opened};
 
 pub use tenon_neff as neff;
 pub use tenon_netlist as netlist;
@@ -77,7 +85,8 @@ pub use tenon_backend::{
 pub use tenon_backend_kit::{Check, Outcome as CheckOutcome, Report as CheckReport};
 pub use tenon_base::trace::{Recording, TraceSink};
 pub use tenon_base::{
-    Control, Error, ErrorKind, Location, Pattern, Progress, Result, remove_unfinished,
+    Control, Error, ErrorKind, Location, Pattern, Progress, Result, escape_controls,
+    remove_unfinished,
 };
 pub use tenon_bef::Module;
 pub use tenon_compiler::{
@@ -94,4 +103,4 @@ pub use tenon_runtime::{
     LoadOptions, Model, ModelReport, NanCheck, PackageTransfers, Profile, Runtime, Signature, Tap,
     Tapped, TransferOutcome,
 };
-pub use tenon_tensor::{DataType, Shape, Tensor, TensorType, npy, whole_file};
+pub use tenon_tensor::{DataType, Shape, Tensor, TensorType, convert, npy, whole_file};

@@ -13,7 +13,7 @@ mod values;
 pub use reproduction::Reproduction;
 pub use tolerance::Tolerance;
 
-use crate::Difference;
+use crate::{Decimal, Difference, Element};
 use listener::LockStep;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -74,8 +74,8 @@ pub struct Divergence {
     pub output: String,
     /// How far apart the two are.
     pub difference: Difference,
-    /// The two numbers of the worst element, of the first backend and the second.
-    pub worst: [f64; 2],
+    /// The worst element, of the first backend and the second.
+    pub worst: [Element; 2],
     backends: [BackendId; 2],
     call: WorkloadCall,
     inputs: Named,
@@ -174,17 +174,13 @@ impl Divergence {
             "absolute": number(self.difference.absolute),
             "relative": number(self.difference.relative),
             "element": self.difference.worst,
-            "values": self.worst.map(number),
+            "values": self.worst.map(|element| element.json()),
         })
     }
 }
 
-/// JSON has no infinity and no NaN: they become text.
 fn number(value: f64) -> Value {
-    match value.is_finite() {
-        true => json!(value),
-        false => json!(value.to_string()),
-    }
+    Decimal::from(value).json()
 }
 
 #[cfg(test)]

@@ -1,13 +1,21 @@
 //! Netlists and device descriptions from files.
 
+use crate::{is_standard, standard_input};
 use std::path::Path;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_netlist::{Arch, Device, Netlist, Source, Word};
 
-/// The text of the netlist in a file.
+/// The text of the netlist in a file; `-` is standard input.
 pub fn netlist_source(path: impl AsRef<Path>) -> Result<Source> {
-    let path = path.as_ref();
-    let bytes = std::fs::read(path).map_err(|error| Error::io(path, "read", error))?;
+    let mut path = path.as_ref();
+    let bytes = match is_standard(path) {
+        true => {
+            let (bytes, name) = standard_input()?;
+            path = Path::new(name);
+            bytes
+        }
+        false => std::fs::read(path).map_err(|error| Error::io(path, "read", error))?,
+    };
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to() as u64;
         Error::new(ErrorKind::InvalidModel, "this is no text")

@@ -1,6 +1,6 @@
 //! Keeping intermediate tensors of an execution, to be written as files.
 
-use std::collections::HashSet;
+use crate::file_names;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use tenon_base::{Error, ErrorKind, Pattern, Result};
@@ -53,16 +53,9 @@ impl Taps {
     pub fn write(self, folder: &Path) -> Result<Vec<(String, PathBuf)>> {
         let tensors = self.tensors()?;
         std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, "create", error))?;
-        let mut taken = HashSet::new();
+        let files = file_names(tensors.iter().map(|(name, _)| name.as_str()));
         let mut written = Vec::new();
-        for (name, tensor) in tensors {
-            let stem = file_name(&name);
-            let mut file = stem.clone();
-            let mut number = 1;
-            while !taken.insert(file.clone()) {
-                number += 1;
-                file = format!("{stem}.{number}");
-            }
+        for ((name, tensor), file) in tensors.into_iter().zip(files) {
             let path = folder.join(format!("{file}.npy"));
             npy::write_npy(&path, &tensor)?;
             written.push((name, path));
@@ -97,19 +90,5 @@ impl Tap for Taps {
             None => found.tensors.push((tapped.value.to_owned(), tensor)),
         }
         Ok(())
-    }
-}
-
-/// A name as a file can have it: characters that not every file system has become `_`.
-pub fn file_name(name: &str) -> String {
-    let safe = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ' ');
-    let name: String = name
-        .chars()
-        .map(|c| if safe(c) { c } else { '_' })
-        .take(200)
-        .collect();
-    match name.trim_matches('.').is_empty() {
-        true => format!("value{name}"),
-        false => name,
     }
 }

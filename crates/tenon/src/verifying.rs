@@ -34,7 +34,21 @@ pub fn verify_file(
     options: &VerifyOptions,
     control: &Control,
 ) -> Result<Findings> {
-    match Package::open_with(path, &options.limits, control) {
+    let opened = Package::open_with(path, &options.limits, control);
+    verify_opened(opened, runtime, options, control)
+}
+
+/// The same of what opening a file gave.
+///
+/// # Errors
+/// As [`verify_file`].
+pub fn verify_opened(
+    opened: Result<Package>,
+    runtime: &Runtime,
+    options: &VerifyOptions,
+    control: &Control,
+) -> Result<Findings> {
+    match opened {
         Ok(package) => verify(&package, runtime, options, control),
         Err(error) => not_opened(error, options),
     }

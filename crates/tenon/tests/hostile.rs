@@ -41,9 +41,7 @@ fn is_reported(package: &Package) -> bool {
 fn try_package(bytes: &[u8]) {
     let control = Control::new();
     let buffer = BufferMut::copy_of(bytes).unwrap().freeze();
-    let limits = Limits {
-        unpacked_bytes: 1 << 24,
-    };
+    let limits = Limits::of_bytes(1 << 24);
     let Ok(package) = Package::from_buffer(buffer, &limits, &control) else {
         return;
     };

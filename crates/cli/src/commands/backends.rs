@@ -1,7 +1,7 @@
 //! `tenon backends`
 
 use crate::flags::Backends;
-use crate::output::say;
+use crate::output::{self, say};
 use crate::table::Table;
 use serde_json::json;
 use tenon::{NamedValue, OptionDef, Result};
@@ -30,7 +30,7 @@ pub fn run(flags: &Backends) -> Result<()> {
                 })
             })
             .collect();
-        say!("{}", json!(list))?;
+        output::json(json!(list))?;
         return Ok(());
     }
     let mut table = Table::new(&["backend", "description", "capabilities"]);

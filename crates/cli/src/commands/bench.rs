@@ -1,13 +1,13 @@
 //! `tenon bench`
 
-use super::load;
+use super::load::{self, ModelFlags};
 use crate::flags::Bench;
-use crate::output::say;
+use crate::output::{self, say};
 use crate::progress;
 use crate::table::duration;
 use serde_json::json;
 use std::time::{Duration, Instant};
-use tenon::{Error, ErrorKind, ExecuteOptions, Result};
+use tenon::{Error, ErrorKind, ExecuteOptions, Location, Result};
 
 /// Runs before measuring.
 const WARM_UP: usize = 5;
@@ -15,9 +15,15 @@ const WARM_UP: usize = 5;
 const LEAST_RUNS: usize = 5;
 
 pub fn run(flags: &Bench) -> Result<()> {
+    if !(flags.seconds >= 0.0 && flags.seconds < 1e6) {
+        return Err(Error::new(
+            ErrorKind::Usage,
+            "--seconds is no length of time",
+        ));
+    }
     match &flags.file {
         None => ceiling(flags.json),
-        Some(file) => model(file, flags),
+        Some(file) => model(file, flags).map_err(|error| error.at(Location::file(file))),
     }
 }
 
@@ -25,10 +31,7 @@ fn ceiling(json: bool) -> Result<()> {
     let one = tenon::multiply_add_ceiling(1);
     let all = tenon::multiply_add_ceiling(usize::MAX);
     if json {
-        say!(
-            "{}",
-            json!({"one_thread_gflops": one, "all_threads_gflops": all})
-        )?;
+        output::json(json!({"one_thread_gflops": one, "all_threads_gflops": all}))?;
     } else {
         say!("f32 multiply-adds: {one:.0} GFLOP/s on one thread, {all:.0} on all")?;
     }
@@ -36,25 +39,16 @@ fn ceiling(json: bool) -> Result<()> {
 }
 
 fn model(file: &std::path::Path, flags: &Bench) -> Result<()> {
-    if !(flags.seconds >= 0.0 && flags.seconds < 1e6) {
-        return Err(Error::new(
-            ErrorKind::Usage,
-            "--seconds is no length of time",
-        ));
-    }
     let control = progress::control();
-    let (loaded, mut given) = load::load(
+    let model = ModelFlags {
         file,
-        &flags.compiling,
-        &flags.inputs,
-        flags.threads,
-        &control,
-    )?;
-    let model = &loaded.model;
-    let mut inputs = crate::flags::InputFlags {
-        inputs: Vec::new(),
-        ..flags_of(flags)
+        compiling: &flags.compiling,
+        inputs: &flags.inputs,
+        limits: &flags.limits,
     };
+    let (loaded, mut given) = load::load(&model, flags.threads, &control)?;
+    let model = &loaded.model;
+    let mut inputs = flags.inputs.clone();
     inputs.random.get_or_insert(0);
     let image = load::image_options(model.metadata(), &inputs)?;
     let tensors = given.tensors(&load::signature(model), &inputs, &image)?;
@@ -84,19 +78,16 @@ fn model(file: &std::path::Path, flags: &Bench) -> Result<()> {
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
     let peak = peak_rss_kb();
     if flags.json {
-        say!(
-            "{}",
-            json!({
-                "load_ms": loaded.load_time.as_secs_f64() * 1e3,
-                "first_ms": first.as_secs_f64() * 1e3,
-                "median_us": micros(at(0.5)),
-                "p99_us": micros(at(0.99)),
-                "min_us": micros(times[0]),
-                "runs": times.len(),
-                "threads": threads,
-                "peak_rss_kb": peak,
-            })
-        )?;
+        output::json(json!({
+            "load_ms": loaded.load_time.as_secs_f64() * 1e3,
+            "first_ms": first.as_secs_f64() * 1e3,
+            "median_us": micros(at(0.5)),
+            "p99_us": micros(at(0.99)),
+            "min_us": micros(times[0]),
+            "runs": times.len(),
+            "threads": threads,
+            "peak_rss_kb": peak,
+        }))?;
     } else {
         say!("load    {}", duration(loaded.load_time))?;
         say!("first   {}", duration(first))?;
@@ -104,21 +95,13 @@ fn model(file: &std::path::Path, flags: &Bench) -> Result<()> {
         say!("p99     {}", duration(at(0.99)))?;
         say!("min     {}", duration(times[0]))?;
         say!(
-            "{} runs on {threads} threads, peak memory {} MB",
-            times.len(),
+            "{} on {}, peak memory {} MB",
+            output::count(times.len(), "run"),
+            output::count(threads, "thread"),
             peak / 1024
         )?;
     }
     Ok(())
-}
-
-fn flags_of(flags: &Bench) -> crate::flags::InputFlags {
-    crate::flags::InputFlags {
-        inputs: flags.inputs.inputs.clone(),
-        random: flags.inputs.random,
-        mean: flags.inputs.mean.clone(),
-        scale: flags.inputs.scale.clone(),
-    }
 }
 
 /// Peak resident memory of this process in kB, 0 where the system does not tell.

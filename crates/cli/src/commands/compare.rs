@@ -1,8 +1,9 @@
 //! `tenon compare`
 
+use super::given::GivenFiles;
 use super::load::{self, Loaded};
 use crate::flags::Compare;
-use crate::output::{say, status};
+use crate::output::{self, say, status};
 use crate::progress;
 use crate::table::Table;
 use serde_json::json;
@@ -13,8 +14,13 @@ use tenon::{
 };
 
 pub fn run(flags: &Compare) -> Result<ExitCode> {
-    let control = progress::control();
     let backends = backends(flags)?;
+    output::folder(&flags.output)?;
+    compare(flags, backends).map_err(|error| error.at(Location::file(&flags.file)))
+}
+
+fn compare(flags: &Compare, backends: [BackendId; 2]) -> Result<ExitCode> {
+    let control = progress::control();
     let (loaded, mut given) = open(flags, &control)?;
     let Loaded {
         model,
@@ -56,7 +62,7 @@ pub fn run(flags: &Compare) -> Result<ExitCode> {
         if let Some(Reproduction { package, arrays }) = &written {
             text["reproduction"] = json!({"package": package, "arrays": arrays});
         }
-        say!("{text}")?;
+        output::json(text)?;
     } else {
         print(&found, flags.all)?;
         if let (Some(divergence), Some(written)) = (&found.divergence, &written) {
@@ -82,9 +88,10 @@ fn backends(flags: &Compare) -> Result<[BackendId; 2]> {
 }
 
 /// Loads the file; of a package the backends choose what is compared, not what it is.
-fn open(flags: &Compare, control: &Control) -> Result<(Loaded, load::GivenFiles)> {
+fn open(flags: &Compare, control: &Control) -> Result<(Loaded, GivenFiles)> {
     let mut compiling = flags.compiling.clone();
-    if let Source::Package(package) = Source::open(&flags.file, control)? {
+    let source = Source::open(&flags.file, &flags.limits.limits(), control)?;
+    if let Source::Package(package) = &source {
         if !package.header().is_tenon() {
             let text =
                 "this package was made by another compiler: its operators are not known here";
@@ -92,7 +99,17 @@ fn open(flags: &Compare, control: &Control) -> Result<(Loaded, load::GivenFiles)
         }
         compiling.backends.clear();
     }
-    load::load(&flags.file, &compiling, &flags.inputs, None, control)
+    let model = load::ModelFlags {
+        file: &flags.file,
+        compiling: &compiling,
+        inputs: &flags.inputs,
+        limits: &flags.limits,
+    };
+    let options = LoadOptions {
+        control: control.clone(),
+        ..LoadOptions::default()
+    };
+    load::load_source(source, &model, options)
 }
 
 fn print(found: &Comparison, all: bool) -> Result<()> {
@@ -119,11 +136,15 @@ fn print(found: &Comparison, all: bool) -> Result<()> {
     let [first, second] = &found.backends;
     let rest = match found.others {
         0 => String::new(),
+        1 => ", 1 kernel is of neither".to_owned(),
         others => format!(", {others} kernels are of neither"),
     };
     let agree = format!(
-        "{} operators agree on {first} and {second}{rest}",
-        found.compared.len()
+        "{} on {first} and {second}{rest}",
+        match found.compared.len() {
+            1 => "1 operator agrees".to_owned(),
+            count => format!("{count} operators agree"),
+        }
     );
     match found.largest() {
         Some(node) => say!(

@@ -2,13 +2,13 @@
 
 use super::{load, placement};
 use crate::flags::Compile;
-use crate::output::say;
+use crate::output::{self, say};
 use crate::progress;
 use crate::table::{bytes, duration};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use tenon::{Error, ErrorKind, Location, Result, Source};
+use tenon::{Error, ErrorKind, Limits, Location, Result, Source, write_through};
 
 pub fn run(flags: &Compile) -> Result<()> {
     if super::netlist_run::is_netlist(&flags.model) {
@@ -16,31 +16,35 @@ pub fn run(flags: &Compile) -> Result<()> {
     }
     let control = progress::control_within(flags.netlist.timeout);
     let start = Instant::now();
-    let Source::Onnx(onnx) = Source::open(&flags.model, &control)? else {
+    let limits = Limits::default();
+    let Source::Onnx(onnx) = Source::open(&flags.model, &limits, &control)? else {
         return Err(Error::new(ErrorKind::Usage, "this is a package already")
             .expected("an ONNX model")
             .at(Location::file(&flags.model)));
     };
     let registry = load::backends(&flags.compiling.loading)?;
-    let compiled = load::compile(&onnx, &flags.compiling, None, &registry, &control)?;
+    let compiled = load::compile(&onnx, &flags.compiling, None, &registry, &control);
+    let compiled = compiled.map_err(|error| error.at(Location::file(&flags.model)))?;
     if flags.emit_graph {
-        say!("{}", compiled.graph_text())?;
-        return Ok(());
+        let graph = compiled.graph_text();
+        return match flags.json {
+            true => output::json(json!({ "graph": graph })),
+            false => output::text(&(graph + "\n")),
+        };
     }
     let output = output(flags)?;
-    compiled.write(&output)?;
-    let written = std::fs::metadata(&output).map_err(|error| Error::io(&output, "read", error))?;
+    let written = write_through(&output, |path| {
+        compiled.write(path)?;
+        size(path)
+    })?;
     if flags.json {
-        say!(
-            "{}",
-            json!({
-                "package": output,
-                "bytes": written.len(),
-                "compile_ms": start.elapsed().as_secs_f64() * 1e3,
-                "summary": compiled.placement_report().to_string(),
-                "placement": compiled.placement_report(),
-            })
-        )?;
+        output::json(json!({
+            "package": output,
+            "bytes": written,
+            "compile_ms": start.elapsed().as_secs_f64() * 1e3,
+            "summary": compiled.placement_report().to_string(),
+            "placement": compiled.placement_report(),
+        }))?;
         return Ok(());
     }
     if flags.placement {
@@ -49,7 +53,7 @@ pub fn run(flags: &Compile) -> Result<()> {
     say!(
         "{}: {}, {}, compiled in {}",
         output.display(),
-        bytes(written.len()),
+        bytes(written),
         compiled.placement_report(),
         duration(start.elapsed())
     )?;
@@ -64,34 +68,44 @@ fn netlist(flags: &Compile) -> Result<()> {
     let control = progress::control_within(flags.netlist.timeout);
     let compiled = tenon::compile_netlist(&source, &job, &control)?;
     let output = output(flags)?;
-    compiled.write(&output)?;
-    let written = std::fs::metadata(&output).map_err(|error| Error::io(&output, "read", error))?;
+    let written = write_through(&output, |path| {
+        compiled.write(path)?;
+        size(path)
+    })?;
     let took = start.elapsed();
     let member = &compiled.contents().tenon;
     if flags.json {
         let (inputs, outputs) = (&member.inputs, &member.outputs);
-        return say!(
-            "{}",
-            json!({
-                "package": output, "bytes": written.len(), "compile_ms": took.as_secs_f64() * 1e3,
-                "inputs": inputs, "outputs": outputs,
-            })
-        );
+        return output::json(json!({
+            "package": output, "bytes": written, "compile_ms": took.as_secs_f64() * 1e3,
+            "inputs": inputs, "outputs": outputs,
+        }));
     }
     say!(
-        "{}: {}, {} inputs, {} outputs, compiled in {}",
+        "{}: {}, {}, {}, compiled in {}",
         output.display(),
-        bytes(written.len()),
-        member.inputs.len(),
-        member.outputs.len(),
+        bytes(written),
+        output::count(member.inputs.len(), "input"),
+        output::count(member.outputs.len(), "output"),
         duration(took)
     )
+}
+
+/// Bytes of a file.
+fn size(path: &Path) -> Result<u64> {
+    let written = std::fs::metadata(path).map_err(|error| Error::io(path, "read", error))?;
+    Ok(written.len())
 }
 
 /// Where the package goes.
 fn output(flags: &Compile) -> Result<PathBuf> {
     let default = || flags.model.with_extension("neff");
+    if flags.output.is_none() && tenon::is_standard(&flags.model) {
+        let text = "a model from standard input has no name for its package";
+        return Err(Error::new(ErrorKind::Usage, text).help("give one with --output"));
+    }
     let output = flags.output.clone().unwrap_or_else(default);
+    output::reserve(&output, flags.json)?;
     if same_file(&output, &flags.model) {
         return Err(
             Error::new(ErrorKind::Usage, "the package would replace its own model")

@@ -1,7 +1,7 @@
 //! `tenon dma`
 
 use super::package;
-use crate::output::say;
+use crate::output::{self, say};
 use crate::package_flags::Dma;
 use crate::progress;
 use crate::table::Table;
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tenon::{
     Access, DescriptorRow, Error, Location, PackageTransfers, Result, Tensor, TransferOutcome, npy,
+    write_through,
 };
 
 pub fn run(flags: &Dma) -> Result<()> {
@@ -33,6 +34,7 @@ pub fn run(flags: &Dma) -> Result<()> {
         .map(|core| core.name.to_owned())
         .collect();
     if let Some(path) = &flags.output {
+        output::reserve(path, flags.json)?;
         write(path, &names, &outcome)?;
     }
     told(flags, &names, &outcome)
@@ -60,7 +62,7 @@ fn write(path: &std::path::Path, names: &[String], outcome: &TransferOutcome) ->
         .iter()
         .map(|(name, it)| (name.as_str(), it))
         .collect();
-    npy::write_npz(path, &named)
+    write_through(path, |path| npy::write_npz(path, &named))
 }
 
 fn table(flags: &Dma, rows: &[DescriptorRow]) -> Result<()> {
@@ -68,7 +70,7 @@ fn table(flags: &Dma, rows: &[DescriptorRow]) -> Result<()> {
         |row: &&DescriptorRow| flags.engine.is_empty() || flags.engine.contains(&row.engine);
     let rows: Vec<&DescriptorRow> = rows.iter().filter(wanted).collect();
     if flags.json {
-        return say!("{}", Value::from_iter(rows.iter().map(|row| row_json(row))));
+        return output::json(Value::from_iter(rows.iter().map(|row| row_json(row))));
     }
     let mut table = Table::new(&["core", "engine", "id", "queue", "movement", "then"]);
     for row in &rows {
@@ -82,7 +84,7 @@ fn table(flags: &Dma, rows: &[DescriptorRow]) -> Result<()> {
         ]);
     }
     say!("{table}")?;
-    say!("{} descriptors", rows.len())
+    say!("{}", output::count(rows.len(), "descriptor"))
 }
 
 fn row_json(row: &DescriptorRow) -> Value {
@@ -166,7 +168,7 @@ fn told(flags: &Dma, names: &[String], outcome: &TransferOutcome) -> Result<()> 
             .map(|race| format!("{} and {}", race.first, race.second))
             .collect();
         let cores = Value::from_iter(names.iter().enumerate().map(core));
-        return say!("{}", json!({"cores": cores, "races": races}));
+        return output::json(json!({"cores": cores, "races": races}));
     }
     for (index, name) in names.iter().enumerate() {
         let list = |numbers: Vec<String>| match numbers.is_empty() {

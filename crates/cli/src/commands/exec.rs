@@ -1,7 +1,7 @@
 //! `tenon exec`
 
 use super::load;
-use crate::output;
+use crate::output::{self, ProgramOutput};
 use crate::program_flags::{Allocator, Exec, TracingLevel};
 use std::process::ExitCode;
 use tenon::host_program::{
@@ -48,11 +48,12 @@ pub fn run(flags: &Exec) -> Result<ExitCode> {
     let log = Log::standard_error();
     // What the command itself cannot do is said as the original says it (facts 5.1).
     let program = load::active_program(&Activity::published(), &flags.input);
-    let executed = || execute(&input, &registry, &options, std::io::stdout(), log);
+    let executed = || execute(&input, &registry, &options, ProgramOutput::new(), log);
     let done = match program.execute(executed) {
         Ok(done) => done,
+        Err(error) if output::is_broken_pipe(&error) => return Err(error),
         Err(error) => {
-            eprintln!("tenon exec: {error}");
+            output::complain(format_args!("tenon exec: {error}"));
             return Ok(ExitCode::FAILURE);
         }
     };

@@ -3,8 +3,9 @@
 mod memory;
 mod nodes;
 
+use super::placement;
 use crate::flags::Info;
-use crate::output::say;
+use crate::output::{self, say};
 use crate::table::{Table, bytes};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -19,9 +20,9 @@ pub fn run(flags: &Info) -> Result<()> {
         let text = "only packages that Tenon made have a placement report and a memory plan";
         here(tenon::Error::new(tenon::ErrorKind::Usage, text).help("compile the model first"))
     };
-    match Source::open(&flags.file, &Control::new())? {
+    match Source::open(&flags.file, &flags.limits.limits(), &Control::new())? {
         Source::Onnx(_) if flags.memory || flags.placement => return Err(plain()),
-        Source::Onnx(model) if flags.json => say!("{}", model_json(&model))?,
+        Source::Onnx(model) if flags.json => output::json(model_json(&model))?,
         Source::Onnx(model) => print_model(&flags.file, &model)?,
         Source::Package(package) => {
             let features = package.header().feature_bits;
@@ -39,7 +40,7 @@ pub fn run(flags: &Info) -> Result<()> {
             }
             let program = tenon::program(&contents).map_err(here)?;
             if flags.json {
-                say!("{}", package_json(&package, &contents, &program)?)?;
+                output::json(package_json(&package, &contents, &program)?)?;
             } else {
                 print_package(&flags.file, &package, &contents, &program)?;
                 if flags.wide {
@@ -54,11 +55,11 @@ pub fn run(flags: &Info) -> Result<()> {
 /// The parts of a package that were asked for.
 fn print_parts(flags: &Info, contents: &Contents) -> Result<()> {
     if flags.json {
-        return say!("{}", parts_json(flags, contents)?);
+        return output::json(parts_json(flags, contents)?);
     }
     let report = &contents.tenon.placement;
     if flags.placement {
-        super::placement::print(report)?;
+        placement::print(report)?;
         say!("\n{report}")?;
     }
     match flags.memory {
@@ -129,10 +130,10 @@ fn print_model(path: &Path, model: &OnnxModel) -> Result<()> {
     }
     say!("\n{table}\n")?;
     say!(
-        "{} constants, {}; {} nodes:",
-        signature.initialisers.len(),
+        "{}, {}; {}:",
+        output::count(signature.initialisers.len(), "constant"),
         bytes(signature.initialiser_bytes()),
-        signature.nodes
+        output::count(signature.nodes, "node")
     )?;
     let counted: Vec<_> = signature
         .operators
@@ -241,7 +242,7 @@ fn package_json(package: &Package, contents: &Contents, program: &tenon::Module)
         "inputs": ports(&contents.tenon.inputs),
         "outputs": ports(&contents.tenon.outputs),
         "functions": functions,
-        "placement": contents.tenon.placement.to_string(),
+        "placement": placement::line(&contents.tenon.placement),
         "constants": contents.tenon.constants,
         "metadata": contents.tenon.model.metadata,
         "sizes": {
@@ -272,19 +273,21 @@ fn print_package(
     say!("\n{table}\n")?;
     for function in &program.functions {
         say!(
-            "function @{}: {} kernels",
+            "function @{}: {}",
             function.name,
-            function.kernels.len()
+            output::count(function.kernels.len(), "kernel")
         )?;
     }
-    say!("{}", tenon.placement)?;
+    if let Some(line) = placement::line(&tenon.placement) {
+        say!("{line}")?;
+    }
     let sizes = Sizes::new(package, contents);
     say!(
-        "{} constants, {} ({} prepared forms, {} constants in prepared form alone; executing reads {})",
-        sizes.plain,
+        "{}, {} ({}, {} in prepared form alone; executing reads {})",
+        output::count(sizes.plain, "constant"),
         bytes(sizes.constants),
-        sizes.prepared,
-        sizes.absent,
+        output::count(sizes.prepared, "prepared form"),
+        output::count(sizes.absent, "constant"),
         bytes(sizes.used_constants)
     )?;
     say!("file {}, arena {}", bytes(sizes.file), bytes(sizes.arena))?;
@@ -324,10 +327,9 @@ fn print_members(path: &Path, package: &Package, as_json: bool) -> Result<()> {
             .members()
             .map(|(name, size)| json!({"name": name, "bytes": size}))
             .collect();
-        return say!(
-            "{}",
+        return output::json(
             json!({"kind": "foreign package", "header": header_json(package),
-                   "neff": neff_json(package)?, "members": members})
+                   "neff": neff_json(package)?, "members": members}),
         );
     }
     print_header(path, package)?;

@@ -1,14 +1,17 @@
 //! From a file and flags to a model and its inputs.
 
-use crate::flags::{CompileFlags, Cpu, CpuNode, InputFlags};
+use super::given::{GivenFiles, once, type_of};
+use crate::model_flags::{CompileFlags, Cpu, InputFlags};
+use crate::output;
+use crate::package_flags::LimitFlags;
 use crate::plugin_flags::BackendFlags;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tenon::{
     ActiveModel, Activity, BackendId, CompileOptions, Compiled, Control, CpuLevel, CpuLibrary,
     Error, ErrorKind, ImageOptions, LoadOptions, Location, Model, ModelReport, OnnxModel,
-    Originals, Package, Registry, Result, Runtime, Source, Tensor, TensorType,
+    Originals, Package, Registry, Result, Runtime, Source, TensorType,
 };
 
 /// A model ready to run, and how long it took to get there.
@@ -25,20 +28,17 @@ pub struct Loaded {
     pub activity: Activity,
 }
 
-/// The inputs given on the command line, by file.
-pub struct GivenFiles {
-    named: Vec<(String, PathBuf)>,
-    /// Given without a name: for the only input left.
-    unnamed: Vec<PathBuf>,
-    /// Arrays of .npz files, already read: they name themselves.
-    arrays: Vec<(String, Tensor)>,
+/// What a command says of a model and its inputs.
+pub struct ModelFlags<'a> {
+    pub file: &'a Path,
+    pub compiling: &'a CompileFlags,
+    pub inputs: &'a InputFlags,
+    pub limits: &'a LimitFlags,
 }
 
-/// Opens `file`, compiling it first if it is an ONNX model, and loads it.
+/// Opens a file, compiling it first if it is an ONNX model, and loads it.
 pub fn load(
-    file: &Path,
-    compiling: &CompileFlags,
-    inputs: &InputFlags,
+    flags: &ModelFlags<'_>,
     threads: Option<usize>,
     control: &Control,
 ) -> Result<(Loaded, GivenFiles)> {
@@ -47,23 +47,34 @@ pub fn load(
         control: control.clone(),
         ..LoadOptions::default()
     };
-    load_with(file, compiling, inputs, &options)
+    load_with(flags, options)
 }
 
 /// The same with more to choose.
-pub fn load_with(
-    file: &Path,
-    compiling: &CompileFlags,
-    inputs: &InputFlags,
-    options: &LoadOptions,
+pub fn load_with(flags: &ModelFlags<'_>, options: LoadOptions) -> Result<(Loaded, GivenFiles)> {
+    let source = Source::open(flags.file, &flags.limits.limits(), &options.control)?;
+    load_source(source, flags, options)
+}
+
+/// The same of an open file.
+pub fn load_source(
+    source: Source,
+    flags: &ModelFlags<'_>,
+    mut options: LoadOptions,
 ) -> Result<(Loaded, GivenFiles)> {
-    let control = &options.control;
-    let mut given = GivenFiles::read(inputs)?;
+    let ModelFlags {
+        file,
+        compiling,
+        inputs,
+        ..
+    } = *flags;
+    let here = |error: Error| error.at(Location::file(file));
+    let mut given = GivenFiles::read(file, inputs)?;
     let registry = backends(&compiling.loading)?;
     let runtime = runtime(registry, &compiling.loading);
-    let (package, originals, compile_time) = match Source::open(file, control)? {
+    let (package, originals, compile_time) = match source {
         Source::Package(package) => {
-            no_compile_flags(compiling).map_err(|error| error.at(Location::file(file)))?;
+            no_compile_flags(compiling).map_err(here)?;
             (*package, Originals::new(), None)
         }
         Source::Onnx(onnx) => {
@@ -73,33 +84,32 @@ pub fn load_with(
                 compiling,
                 Some((&mut given, inputs)),
                 runtime.backends(),
-                control,
-            )?;
+                &options.control,
+            );
+            let compiled = compiled.map_err(here)?;
             let originals = compiled.originals();
             let package = compiled.into_package()?;
+            // The only libraries in it are those that the user has just named.
+            options.native_nodes |= !compiling.cpu_nodes.is_empty();
             (package, originals, Some(start.elapsed()))
         }
     };
     let activity = Activity::published();
-    let options = LoadOptions {
-        activity: Some(activity.clone()),
-        ..options.clone()
-    };
+    options.activity = Some(activity.clone());
     let start = Instant::now();
-    let model = Model::load(&runtime, &package, &options);
-    let model = model.map_err(|error| error.at(Location::file(file)))?;
+    let model = Model::load(&runtime, &package, &options).map_err(here)?;
     let load_time = start.elapsed();
     for substitution in model.substitutions() {
         let nodes = substitution.nodes.iter();
         let nodes: Vec<String> = nodes
             .map(|(id, count)| format!("{count} on {id}"))
             .collect();
-        eprintln!(
+        output::complain(format_args!(
             "warning: backend {} is unavailable ({}): of its nodes {} run",
             substitution.backend,
             substitution.reason,
             nodes.join(", ")
-        );
+        ));
     }
     if compile_time.is_some() {
         // Those that decided shapes are constants by now; unknown names were refused before.
@@ -131,7 +141,7 @@ pub fn active_program(activity: &Activity, file: &Path) -> ActiveModel {
 pub fn backends(flags: &BackendFlags) -> Result<Registry> {
     let found = tenon::backends_with(&flags.setup())?;
     for warning in found.passed_over {
-        eprintln!("warning: {warning}");
+        output::complain(format_args!("warning: {warning}"));
     }
     tell_refused(found.refused);
     Ok(found.registry)
@@ -146,7 +156,7 @@ pub fn runtime(registry: Registry, flags: &BackendFlags) -> Runtime {
 
 fn tell_refused(refused: Vec<(BackendId, Error)>) {
     for (id, error) in refused {
-        eprintln!("warning: without backend {id}: {error}");
+        output::complain(format_args!("warning: without backend {id}: {error}"));
     }
 }
 
@@ -158,6 +168,7 @@ fn no_compile_flags(flags: &CompileFlags) -> Result<()> {
         ("--backends", !flags.backends.is_empty()),
         ("--place", !flags.place.is_empty()),
         ("--keep-plain", flags.keep_plain),
+        ("--allow-links", !flags.allow_links.is_empty()),
         ("--cpu-node", !flags.cpu_nodes.is_empty()),
         ("--memory-strategy", flags.memory_strategy.is_some()),
     ];
@@ -186,7 +197,8 @@ pub fn compile(
     control: &Control,
 ) -> Result<Compiled> {
     let mut options = CompileOptions {
-        dims: flags.dims.iter().cloned().collect(),
+        dims: once("--dim", &flags.dims)?,
+        linked_folders: flags.allow_links.clone(),
         cpu: match flags.cpu {
             Cpu::Baseline => CpuLevel::Baseline,
             Cpu::Avx2 => CpuLevel::Avx2,
@@ -208,179 +220,43 @@ pub fn compile(
     if let Some(strategy) = flags.memory_strategy {
         options.memory_strategy = strategy;
     }
-    for CpuNode {
-        node,
-        library,
-        symbol,
-    } in &flags.cpu_nodes
-    {
-        let given = CpuLibrary::open(library, symbol)?;
-        if options.cpu_nodes.insert(node.clone(), given).is_some() {
-            let text = format!("--cpu-node names '{node}' twice");
-            return Err(Error::new(ErrorKind::Usage, text));
+    for (node, (library, symbol)) in once("--cpu-node", &flags.cpu_nodes)? {
+        let library = CpuLibrary::open(&library, symbol)?;
+        options.cpu_nodes.insert(node, library);
+    }
+    let constants = once("--const", &flags.constants)?;
+    let inputs_of = onnx.signature().inputs.iter();
+    let declared: Vec<(String, String)> = inputs_of
+        .map(|input| (input.name.clone(), input.to_string()))
+        .collect();
+    let mut types = BTreeMap::new();
+    for (name, file) in &constants {
+        type_of(&declared, name)?;
+        if let Some(array) = tenon::read_array(file)? {
+            types.insert(name.clone(), array.ty().clone());
         }
     }
-    let signature = tenon::input_types(onnx, &options.dims)?;
-    for (name, file) in &flags.constants {
+    let mut given = given;
+    if let Some((given, _)) = &mut given {
+        let mut left = declared.clone();
+        left.retain(|(name, _)| !constants.contains_key(name));
+        given.name_the_rest(&left)?;
+        given.read_arrays(&left)?;
+        types.extend(given.types());
+    }
+    let signature = tenon::input_types(onnx, &options.dims, &types)?;
+    for (name, file) in &constants {
         let ty = type_of(&signature, name)?;
         let tensor = tenon::read_input(file, ty, &ImageOptions::default())?;
         options.constants.insert(name.clone(), tensor);
     }
     if let Some((given, inputs)) = given {
-        let missing = signature
-            .iter()
-            .filter(|(name, _)| !options.constants.contains_key(name))
-            .cloned()
-            .collect::<Vec<_>>();
-        given.name_the_rest(&missing)?;
+        let mut left = signature;
+        left.retain(|(name, _)| !constants.contains_key(name));
         let image = image_options(&onnx.signature().metadata, inputs)?;
-        options.available = given.read_all(&missing, &image)?;
+        options.available = given.read_all(&left, &image)?;
     }
     tenon::compile_with(onnx, &options, registry, control)
-}
-
-fn type_of<'a>(signature: &'a [(String, TensorType)], name: &str) -> Result<&'a TensorType> {
-    let found = signature.iter().find(|(known, _)| known == name);
-    found
-        .map(|(_, ty)| ty)
-        .ok_or_else(|| unknown_input(name, signature))
-}
-
-fn unknown_input(name: &str, signature: &[(String, TensorType)]) -> Error {
-    Error::new(ErrorKind::Usage, format!("the model has no input '{name}'")).expected(
-        signature
-            .iter()
-            .map(|(name, _)| name.as_str())
-            .collect::<Vec<_>>()
-            .join(", "),
-    )
-}
-
-impl GivenFiles {
-    fn read(flags: &InputFlags) -> Result<Self> {
-        let mut given = Self {
-            named: Vec::new(),
-            unnamed: Vec::new(),
-            arrays: Vec::new(),
-        };
-        for text in &flags.inputs {
-            // A path may hold '=', a name hardly ever a '/'.
-            match text.split_once('=').filter(|(name, _)| !name.contains('/')) {
-                Some((name, file)) => given.named.push((name.to_owned(), file.into())),
-                None if text.to_lowercase().ends_with(".npz") => {
-                    given
-                        .arrays
-                        .extend(tenon::read_npz_inputs(Path::new(text))?);
-                }
-                None => given.unnamed.push(text.into()),
-            }
-        }
-        Ok(given)
-    }
-
-    /// A tensor for each input of `signature`, given or random; every problem at once.
-    pub fn tensors(
-        &mut self,
-        signature: &[(String, TensorType)],
-        flags: &InputFlags,
-        image: &ImageOptions,
-    ) -> Result<BTreeMap<String, Tensor>> {
-        self.name_the_rest(signature)?;
-        let mut tensors = self.read_all(signature, image)?;
-        let mut missing = Vec::new();
-        for (index, input) in signature.iter().enumerate() {
-            let (name, ty) = input;
-            match flags.random {
-                _ if tensors.contains_key(name) => {}
-                Some(seed) => {
-                    let tensor = tenon::random_tensor(ty, seed.wrapping_add(index as u64))?;
-                    tensors.insert(name.clone(), tensor);
-                }
-                None => missing.push(input),
-            }
-        }
-        if missing.is_empty() {
-            return Ok(tensors);
-        }
-        let what = format!("inputs are missing: {}", list(missing.into_iter()));
-        Err(Error::new(ErrorKind::Usage, what)
-            .help("give each with --input NAME=FILE, or all with --random SEED"))
-    }
-
-    /// A tensor for each input that was given; every problem at once.
-    fn read_all(
-        &self,
-        signature: &[(String, TensorType)],
-        image: &ImageOptions,
-    ) -> Result<BTreeMap<String, Tensor>> {
-        let arrays = self.arrays.iter().map(|(name, array)| {
-            let read = type_of(signature, name).and_then(|ty| {
-                let here = |error: Error| error.at(Location::field(format!("input '{name}'")));
-                tenon::fit(array.clone(), ty).map_err(here)
-            });
-            (name, read)
-        });
-        let files = self.named.iter().map(|(name, file)| {
-            let read = type_of(signature, name).and_then(|ty| tenon::read_input(file, ty, image));
-            (name, read)
-        });
-        let mut tensors = BTreeMap::new();
-        let mut problems = Vec::new();
-        for (name, read) in arrays.chain(files) {
-            match read {
-                Ok(tensor) => {
-                    tensors.insert(name.clone(), tensor);
-                }
-                Err(error) => problems.push(error),
-            }
-        }
-        Error::from_all(problems).map_or(Ok(tensors), Err)
-    }
-
-    /// A file without a name is for the only input that has none.
-    fn name_the_rest(&mut self, signature: &[(String, TensorType)]) -> Result<()> {
-        let free: Vec<_> = signature
-            .iter()
-            .filter(|(name, _)| !self.names(name))
-            .collect();
-        match (self.unnamed.as_slice(), free.as_slice()) {
-            ([], _) => {}
-            ([file], [(name, _)]) => {
-                self.named.push((name.clone(), file.clone()));
-                self.unnamed.clear();
-            }
-            ([file, ..], free) => {
-                let what = format!("{} says not which input it is", file.display());
-                let left = match free {
-                    [] => "no input is left".into(),
-                    free => format!("the inputs left are: {}", list(free.iter().copied())),
-                };
-                return Err(Error::new(ErrorKind::Usage, what)
-                    .expected("--input NAME=FILE")
-                    .help(left));
-            }
-        }
-        Ok(())
-    }
-
-    /// Forgets what was given for other inputs.
-    fn keep(&mut self, known: impl Fn(&str) -> bool) {
-        self.named.retain(|(name, _)| known(name));
-        self.arrays.retain(|(name, _)| known(name));
-    }
-
-    /// Whether an input was given by this name.
-    fn names(&self, name: &str) -> bool {
-        self.named.iter().any(|(known, _)| known == name)
-            || self.arrays.iter().any(|(known, _)| known == name)
-    }
-}
-
-fn list<'a>(inputs: impl Iterator<Item = &'a (String, TensorType)>) -> String {
-    inputs
-        .map(|(name, ty)| format!("{name}: {ty}"))
-        .collect::<Vec<_>>()
-        .join(", ")
 }
 
 /// The model's own image options, the flags' where given.

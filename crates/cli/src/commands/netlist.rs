@@ -29,7 +29,7 @@ fn rules(as_json: bool) -> Result<ExitCode> {
             json!({"id": rule.id(), "severity": rule.severity().to_string(),
                    "rule": rule.sentence(), "source": rule.source()})
         };
-        say!("{}", Value::from_iter(Rule::ALL.iter().map(rule)))?;
+        output::json(Value::from_iter(Rule::ALL.iter().map(rule)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut table = Table::new(&["id", "severity", "rule"]);
@@ -62,7 +62,7 @@ fn check_all(flags: &NetlistCheck) -> Result<ExitCode> {
                     true => {
                         reports.push(json!({"file": path, "errors": 1, "error": error.to_string()}))
                     }
-                    false => eprintln!("error: {error}"),
+                    false => output::complain(format_args!("error: {error}")),
                 }
                 continue;
             }
@@ -79,16 +79,19 @@ fn check_all(flags: &NetlistCheck) -> Result<ExitCode> {
             reports.push(json!({"file": path, "errors": errors, "findings": shown}));
         } else {
             shown
-                .map(|finding| finding.display(&source).to_string())
-                .try_for_each(|text| output::line(format_args!("{text}")))?;
+                .map(|finding| finding.display(&source))
+                .try_for_each(|finding| say!("{finding}"))?;
         }
     }
     if flags.json {
-        say!("{}", json!(reports))?;
+        output::json(json!(reports))?;
     } else if !flags.quiet || errors > 0 {
-        let files = flags.files.len();
-        let plural = if files == 1 { "" } else { "s" };
-        say!("{files} netlist{plural}: {errors} errors, {warnings} warnings")?;
+        say!(
+            "{}: {}, {}",
+            output::count(flags.files.len(), "netlist"),
+            output::count(errors, "error"),
+            output::count(warnings, "warning")
+        )?;
     }
     Ok(if errors == 0 {
         ExitCode::SUCCESS

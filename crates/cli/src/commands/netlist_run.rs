@@ -1,5 +1,6 @@
 //! `tenon netlist run`
 
+use super::given::once;
 use super::load;
 use crate::netlist_flags::{NetlistCompile, NetlistMode, NetlistRun};
 use crate::output::{self, say};
@@ -14,23 +15,23 @@ use tenon::netlist::Arch;
 use tenon::{
     Activity, GraphRow, MachineLimits, MetricRow, NetlistJob, NetlistLoad, NetlistOutcome,
     NumericMode, OpRow, Result, Tensor, netlist_arch, netlist_device, netlist_source, npy,
-    run_netlist, whole_file,
+    run_netlist, whole_file, write_through,
 };
 
 pub fn run(flags: &NetlistRun) -> Result<ExitCode> {
     let source = netlist_source(&flags.file)?;
     let control = progress::control_within(flags.timeout);
-    flags
-        .outputs
-        .as_ref()
-        .map_or(Ok(()), whole_file::can_write)?;
+    if let Some(path) = &flags.outputs {
+        output::reserve(path, flags.json)?;
+        write_through(path, |path| whole_file::can_write(path))?;
+    }
     let start = Instant::now();
     let job = job(flags)?;
     let program = load::active_program(&Activity::published(), &flags.file);
     let outcome = program.execute(|| run_netlist(&source, &job, &control))?;
     let took = start.elapsed();
     for warning in outcome.session.warnings() {
-        eprintln!("warning: {warning}");
+        output::complain(format_args!("warning: {warning}"));
     }
     if let Some(path) = &flags.outputs {
         let arrays: Vec<(&str, &Tensor)> = outcome
@@ -38,11 +39,11 @@ pub fn run(flags: &NetlistRun) -> Result<ExitCode> {
             .iter()
             .map(|(name, array)| (name.as_str(), array))
             .collect();
-        npy::write_npz(path, &arrays)?;
+        write_through(path, |path| npy::write_npz(path, &arrays))?;
     }
     let told = Told::of(&outcome, arch(flags.arch.as_deref())?, took)?;
     match flags.json {
-        true => say!("{}", as_json(&outcome, &told))?,
+        true => output::json(as_json(&outcome, &told))?,
         false => print(&outcome, &told, flags.quiet)?,
     }
     let missed = told.missed();
@@ -51,13 +52,13 @@ pub fn run(flags: &NetlistRun) -> Result<ExitCode> {
             .metrics
             .iter()
             .filter(|row| row.outcome.within.is_some());
-        eprintln!(
+        output::complain(format_args!(
             "error: {}: performance-check: {} of {} metrics not met: {}",
             flags.file.display(),
             missed.len(),
             checked.count(),
             missed.join(", ")
-        );
+        ));
     }
     Ok(output::status(missed.is_empty()))
 }
@@ -113,7 +114,7 @@ pub fn compile_job(flags: &NetlistCompile) -> Result<NetlistJob> {
             ..NetlistLoad::default()
         },
         programs: flags.program.clone(),
-        params: flags.params.iter().cloned().collect(),
+        params: once("--param", &flags.params)?,
         inputs: arrays(flags.rams.as_deref())?,
         ..NetlistJob::default()
     })
@@ -148,7 +149,7 @@ fn job(flags: &NetlistRun) -> Result<NetlistJob> {
             threads: flags.threads,
         },
         programs: flags.program.clone(),
-        params: flags.params.iter().cloned().collect(),
+        params: once("--param", &flags.params)?,
         inputs: arrays(flags.inputs.as_deref())?,
         seed: flags.seed,
         loops: flags.loops,

@@ -1,7 +1,7 @@
 //! `tenon netlist show` and `tenon netlist draw`
 
 use crate::netlist_view_flags::{NetlistDraw, NetlistShow};
-use crate::output::say;
+use crate::output::{self, say};
 use crate::table::{Table, bytes};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -16,7 +16,7 @@ pub fn show(flags: &NetlistShow) -> Result<ExitCode> {
     let (netlist, device) = open(&flags.file, flags.device.as_deref())?;
     let memory = MemoryUse::of(&netlist, device.arch);
     match flags.json {
-        true => say!("{}", as_json(&netlist, &device, &memory))?,
+        true => output::json(as_json(&netlist, &device, &memory))?,
         false => print(&netlist, &device, &memory)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -24,7 +24,7 @@ pub fn show(flags: &NetlistShow) -> Result<ExitCode> {
 
 pub fn draw(flags: &NetlistDraw) -> Result<ExitCode> {
     let (netlist, device) = open(&flags.file, flags.device.as_deref())?;
-    let folder = &flags.output;
+    let folder = output::folder(&flags.output)?;
     std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, "make", error))?;
     for (name, picture) in netlist_pictures(&netlist, &device) {
         let path = folder.join(format!("{name}.svg"));

@@ -1,5 +1,6 @@
 //! `tenon netlist test`
 
+use super::given::once;
 use super::load;
 use super::netlist_run::arch;
 use crate::netlist_flags::NetlistTest;
@@ -15,7 +16,7 @@ use tenon::{Activity, Control, QueueAgreement, Result, netlist_source, test_netl
 pub fn run(flags: &NetlistTest) -> Result<ExitCode> {
     let test = tenon::NetlistTest {
         programs: flags.program.clone(),
-        params: flags.params.iter().cloned().collect(),
+        params: once("--param", &flags.params)?,
         seed: flags.seed,
         loops: flags.loops,
         arch: arch(flags.arch.as_deref())?,
@@ -25,7 +26,8 @@ pub fn run(flags: &NetlistTest) -> Result<ExitCode> {
     let mut all_pass = true;
     let bar = progress::counting(flags.files.len() as u64);
     for file in &flags.files {
-        bar.set_message(file.display().to_string());
+        let shown = file.display().to_string();
+        bar.set_message(tenon::escape_controls(&shown).into_owned());
         let begun = Instant::now();
         let control = match flags.timeout {
             Some(limit) => Control::with_deadline(Instant::now() + Duration::from_secs_f64(limit)),
@@ -45,12 +47,12 @@ pub fn run(flags: &NetlistTest) -> Result<ExitCode> {
             (Err(error), true) => {
                 answers.push(json!({"file": file, "passed": false, "error": error.to_string()}))
             }
-            (Err(error), false) => bar.suspend(|| eprintln!("error: {error}")),
+            (Err(error), false) => bar.suspend(|| output::complain(format_args!("error: {error}"))),
         }
     }
     bar.finish_and_clear();
     if flags.json {
-        say!("{}", Value::from(answers))?;
+        output::json(Value::from(answers))?;
     }
     Ok(output::status(all_pass))
 }

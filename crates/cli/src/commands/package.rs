@@ -9,20 +9,19 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
 use tenon::neff::{self, Limits, PackOptions, Package, Rule, Severity, VerifyOptions};
-use tenon::{Control, Error, ErrorKind, Location, Result};
+use tenon::{Control, Error, ErrorKind, Location, Result, open_package, write_through};
 
 impl LimitFlags {
     /// What opening accepts.
     pub fn limits(&self) -> Limits {
-        Limits {
-            unpacked_bytes: self.max_unpacked,
-        }
+        self.max_unpacked
+            .map_or(Limits::default(), Limits::of_bytes)
     }
 }
 
 /// Opens a package.
 pub fn open(file: &Path, limits: &LimitFlags, control: &Control) -> Result<Package> {
-    Package::open_with(file, &limits.limits(), control)
+    open_package(file, &limits.limits(), control)
 }
 
 pub fn unpack(flags: &Unpack) -> Result<()> {
@@ -41,6 +40,7 @@ pub fn unpack(flags: &Unpack) -> Result<()> {
             .help("name a folder with --output")
             .at(Location::file(&folder)));
     }
+    output::folder(&folder)?;
     say!("Unpacking NEFF in \"{}\" directory...", folder.display())?;
     package.unpack(&folder, &control)
 }
@@ -59,7 +59,11 @@ pub fn pack(flags: &Pack) -> Result<()> {
         num_tpb: flags.num_nc,
         feature_bits: features,
     };
-    let header = neff::pack(&flags.input, &output, &options, &progress::control())?;
+    output::reserve(&output, false)?;
+    let control = progress::control();
+    let header = write_through(&output, |output| {
+        neff::pack(&flags.input, output, &options, &control)
+    })?;
     let size = header.header_size + header.data_size;
     say!(
         "{}: {}, pkg_version {}",
@@ -72,14 +76,17 @@ pub fn pack(flags: &Pack) -> Result<()> {
 pub fn strip(flags: &Strip) -> Result<()> {
     let control = progress::control();
     let package = open(&flags.file, &flags.limits, &control)?;
-    let stripped = neff::strip(&package, &flags.output, flags.keep_debug, &control)?;
+    output::reserve(&flags.output, false)?;
+    let stripped = write_through(&flags.output, |output| {
+        neff::strip(&package, output, flags.keep_debug, &control)
+    })?;
     let gone: usize = stripped.removed.iter().map(|(_, size)| size).sum();
     let size = stripped.header.header_size + stripped.header.data_size;
     say!(
-        "{}: {}; {} members left out, {}",
+        "{}: {}; {} left out, {}",
         flags.output.display(),
         bytes(size),
-        stripped.removed.len(),
+        output::count(stripped.removed.len(), "member"),
         bytes(gone as u64)
     )
 }
@@ -96,28 +103,29 @@ pub fn verify(flags: &Verify) -> Result<ExitCode> {
         ..VerifyOptions::default()
     };
     let runtime = runtime(backends(&flags.backends)?, &flags.backends);
-    let findings = tenon::verify_file(file, &runtime, &options, &progress::control())?;
+    let control = progress::control();
+    let opened = open(file, &flags.limits, &control);
+    let findings = tenon::verify_opened(opened, &runtime, &options, &control)?;
     let (errors, warnings) = (
         findings.count(Severity::Error),
         findings.count(Severity::Warning),
     );
     if flags.json {
-        say!(
-            "{}",
-            json!({"file": file, "errors": errors, "warnings": warnings,
-                   "findings": findings.list, "left_out": findings.left_out})
-        )?;
+        output::json(json!({"file": file, "errors": errors, "warnings": warnings,
+                   "findings": findings.list, "left_out": findings.left_out}))?;
     } else {
         for finding in &findings.list {
-            say!(
-                "{}",
-                output::severity(finding.severity(), &finding.to_string())
-            )?;
+            output::finding(finding.severity(), finding)?;
         }
         if findings.left_out > 0 {
             say!("… and {} more", findings.left_out)?;
         }
-        say!("{}: {errors} errors, {warnings} warnings", file.display())?;
+        say!(
+            "{}: {}, {}",
+            file.display(),
+            output::count(errors, "error"),
+            output::count(warnings, "warning")
+        )?;
     }
     Ok(if findings.is_good() {
         ExitCode::SUCCESS
@@ -132,7 +140,7 @@ fn rules(as_json: bool) -> Result<ExitCode> {
             json!({"id": rule.id, "severity": rule.severity.to_string(),
                    "rule": rule.sentence, "source": rule.source})
         };
-        say!("{}", Value::from_iter(Rule::ALL.iter().map(rule)))?;
+        output::json(Value::from_iter(Rule::ALL.iter().map(rule)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut table = Table::new(&["id", "severity", "rule"]);
@@ -153,9 +161,9 @@ pub fn diff(flags: &Diff) -> Result<ExitCode> {
     let b = open(&flags.b, &flags.limits, &control)?;
     let diff = neff::diff(&a, &b, &control)?;
     if flags.json {
-        say!("{}", json!(diff))?;
+        output::json(json!(diff))?;
     } else if !diff.is_empty() {
-        output::bytes(output::changes(&diff.to_string()).as_bytes())?;
+        output::changes(&diff.to_string())?;
     }
     Ok(if diff.is_empty() {
         ExitCode::SUCCESS
@@ -168,7 +176,7 @@ pub fn ls(flags: &Ls) -> Result<()> {
     let package = open(&flags.file, &flags.limits, &progress::control())?;
     if flags.json {
         let member = |(name, size): (&str, usize)| json!({"name": name, "bytes": size});
-        return say!("{}", Value::from_iter(package.members().map(member)));
+        return output::json(Value::from_iter(package.members().map(member)));
     }
     let width = package
         .members()

@@ -4,6 +4,11 @@ use crate::output::say;
 use crate::table::{Table, bytes};
 use tenon::{PlacementReport, Result};
 
+/// A line about where nodes run; `None` of a netlist, whose ops no backend computes.
+pub fn line(report: &PlacementReport) -> Option<String> {
+    (!report.nodes.is_empty()).then(|| report.to_string())
+}
+
 /// Prints a row for every node: where it runs, in which subgraph, why there and not elsewhere; then
 /// what passes between backends.
 pub fn print(report: &PlacementReport) -> Result<()> {

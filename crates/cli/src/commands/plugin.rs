@@ -30,10 +30,9 @@ fn list(flags: &PluginList) -> Result<()> {
             json!({"path": warning.path, "problem": warning.problem.code(),
                    "text": warning.problem.to_string()})
         };
-        return say!(
-            "{}",
+        return output::json(
             json!({"libraries": Value::from_iter(found.iter().map(library)),
-                   "passed_over": Value::from_iter(warnings.iter().map(warning))})
+                   "passed_over": Value::from_iter(warnings.iter().map(warning))}),
         );
     }
     let mut table = Table::new(&["backend", "interface", "library"]);
@@ -66,6 +65,7 @@ fn check(flags: &PluginCheck) -> Result<ExitCode> {
     command.arg("--").arg(&flags.library);
     match check_apart(&flags.library, command)? {
         Checked::Ended { text, passed } => {
+            // Another process of this program made it: it is escaped, and JSON exact.
             output::bytes(&text)?;
             Ok(output::status(passed))
         }
@@ -90,15 +90,12 @@ fn print(report: &CheckReport, as_json: bool) -> Result<()> {
         json!({"check": check.name, "outcome": check.outcome.to_string().to_lowercase(),
                "text": check.text})
     };
-    say!(
-        "{}",
-        json!({
-            "library": report.subject,
-            "backend": report.backend,
-            "checks": Value::from_iter(report.checks.iter().map(check)),
-            "passed": report.count(CheckOutcome::Passed),
-            "failed": report.count(CheckOutcome::Failed),
-            "skipped": report.count(CheckOutcome::Skipped),
-        })
-    )
+    output::json(json!({
+        "library": report.subject,
+        "backend": report.backend,
+        "checks": Value::from_iter(report.checks.iter().map(check)),
+        "passed": report.count(CheckOutcome::Passed),
+        "failed": report.count(CheckOutcome::Failed),
+        "skipped": report.count(CheckOutcome::Skipped),
+    }))
 }

@@ -1,25 +1,33 @@
 //! `tenon profile`
 
-use super::load;
-use crate::flags::{InputFlags, Profile};
-use crate::output::say;
+use super::load::{self, ModelFlags};
+use crate::flags::Profile;
+use crate::model_flags::InputFlags;
+use crate::output::{self, say};
 use crate::progress;
 use crate::table::{Table, duration};
 use serde_json::json;
-use tenon::{Ceiling, ExecuteOptions, ProfileRow, Recording, Result, write_output};
+use tenon::{Ceiling, ExecuteOptions, Location, ProfileRow, Recording, Result, write_output};
 
 /// Executions before those that count.
 const WARM_UP: usize = 3;
 
 pub fn run(flags: &Profile) -> Result<()> {
+    profile(flags).map_err(|error| error.at(Location::file(&flags.file)))
+}
+
+fn profile(flags: &Profile) -> Result<()> {
     let control = progress::control();
-    let (loaded, mut given) = load::load(
-        &flags.file,
-        &flags.compiling,
-        &flags.inputs,
-        flags.threads,
-        &control,
-    )?;
+    if let Some(path) = &flags.trace {
+        output::reserve(path, flags.json)?;
+    }
+    let model = ModelFlags {
+        file: &flags.file,
+        compiling: &flags.compiling,
+        inputs: &flags.inputs,
+        limits: &flags.limits,
+    };
+    let (loaded, mut given) = load::load(&model, flags.threads, &control)?;
     let model = &loaded.model;
     let inputs = InputFlags {
         random: flags.inputs.random.or(Some(0)),
@@ -141,14 +149,11 @@ fn as_json(profile: &tenon::Profile, ceiling: &Ceiling, rows: &[ProfileRow]) -> 
             "doc": counter.doc, "change": counter.change, "value": counter.value,
         })
     };
-    say!(
-        "{}",
-        json!({
-            "executions": profile.executions,
-            "execution_us": micros(profile.elapsed) / profile.executions.max(1) as f64,
-            "ceiling": {"gflops": ceiling.gflops, "gigabytes": ceiling.gigabytes},
-            "nodes": rows.iter().map(row).collect::<Vec<_>>(),
-            "counters": profile.counters.iter().map(counter).collect::<Vec<_>>(),
-        })
-    )
+    output::json(json!({
+        "executions": profile.executions,
+        "execution_us": micros(profile.elapsed) / profile.executions.max(1) as f64,
+        "ceiling": {"gflops": ceiling.gflops, "gigabytes": ceiling.gigabytes},
+        "nodes": rows.iter().map(row).collect::<Vec<_>>(),
+        "counters": profile.counters.iter().map(counter).collect::<Vec<_>>(),
+    }))
 }

@@ -1,16 +1,17 @@
 //! `tenon run`
 
-use super::load::{self, Loaded};
+use super::load::{self, Loaded, ModelFlags};
+use super::placement;
 use crate::flags::Run;
-use crate::output::say;
+use crate::output::{self, say};
 use crate::progress;
 use crate::table::{Table, bytes, duration};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tenon::{
-    Difference, Error, ErrorKind, ExecuteOptions, LoadOptions, Location, Model, Pattern, Profile,
-    Result, Taps, Tensor, labels, npy, topmost,
+    Class, Difference, Element, Error, ErrorKind, ExecuteOptions, LoadOptions, Location, Model,
+    Pattern, Profile, Result, Taps, Tensor, is_classification, labels, npy, topmost, write_through,
 };
 
 pub fn run(flags: &Run) -> Result<()> {
@@ -21,10 +22,20 @@ pub fn run(flags: &Run) -> Result<()> {
         control: control.clone(),
         ..LoadOptions::default()
     };
-    let (loaded, mut given) =
-        load::load_with(&flags.file, &flags.compiling, &flags.inputs, &options)?;
+    if let Some(path) = &flags.output {
+        output::reserve(path, flags.json)?;
+    }
+    output::folder(&flags.tap_dir)?;
+    let model = ModelFlags {
+        file: &flags.file,
+        compiling: &flags.compiling,
+        inputs: &flags.inputs,
+        limits: &flags.limits,
+    };
+    let (loaded, mut given) = load::load_with(&model, options)?;
     let Loaded { model, .. } = &loaded;
-    let image = load::image_options(model.metadata(), &flags.inputs)?;
+    let here = |error: Error| error.at(Location::file(&flags.file));
+    let image = load::image_options(model.metadata(), &flags.inputs).map_err(here)?;
     let tensors = given.tensors(&load::signature(model), &flags.inputs, &image)?;
     let inputs: Vec<_> = tensors
         .iter()
@@ -42,22 +53,27 @@ pub fn run(flags: &Run) -> Result<()> {
         tap: taps.as_ref().map(|taps| taps as &dyn tenon::Tap),
         ..ExecuteOptions::default()
     };
-    let outputs = model.run_with(&inputs, options)?;
+    let outputs = model.run_with(&inputs, options).map_err(here)?;
     let run_time = start.elapsed();
-    if let Some(folder) = &flags.output {
-        write_outputs(folder, model, &outputs)?;
-    }
+    let written = match &flags.output {
+        Some(folder) => write_outputs(folder, model, &outputs)?,
+        None => Vec::new(),
+    };
     let tapped = match taps {
-        Some(taps) => taps.write(&flags.tap_dir)?,
+        Some(taps) => taps.write(&flags.tap_dir).map_err(here)?,
         None => Vec::new(),
     };
     if flags.json {
-        say!(
-            "{}",
-            as_json(&loaded, &outputs, run_time, profile.as_ref(), &tapped)?
-        )?;
+        let answer = Answer {
+            outputs: &outputs,
+            files: &written,
+            tapped: &tapped,
+            top: flags.top,
+        };
+        output::json(as_json(&loaded, &answer, run_time, profile.as_ref())?)?;
     } else if !flags.quiet {
         print_outputs(model, &outputs, flags.top)?;
+        print_files(model, &written)?;
         for (name, file) in &tapped {
             say!("{name} written to {}", file.display())?;
         }
@@ -72,24 +88,45 @@ pub fn run(flags: &Run) -> Result<()> {
     }
 }
 
-/// Each output as `DIR/NAME.npy`.
-fn write_outputs(folder: &Path, model: &Model, outputs: &[Tensor]) -> Result<()> {
+/// Each output as `DIR/NAME.npy`, or all as an `.npz` to standard output; answers the files.
+fn write_outputs(folder: &Path, model: &Model, outputs: &[Tensor]) -> Result<Vec<PathBuf>> {
+    if tenon::is_standard(folder) {
+        let names = model.outputs().iter().map(|output| output.name.as_str());
+        let arrays: Vec<(&str, &Tensor)> = names.zip(outputs).collect();
+        write_through(folder, |path| npy::write_npz(path, &arrays))?;
+        return Ok(Vec::new());
+    }
     std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, "create", error))?;
-    for (signature, output) in model.outputs().iter().zip(outputs) {
-        let name = tenon::file_name(&signature.name);
-        npy::write_npy(folder.join(format!("{name}.npy")), output)?;
+    let names = model.outputs().iter().map(|output| output.name.as_str());
+    let mut files = Vec::new();
+    for (name, output) in tenon::file_names(names).into_iter().zip(outputs) {
+        let file = folder.join(format!("{name}.npy"));
+        npy::write_npy(&file, output)?;
+        files.push(file);
+    }
+    Ok(files)
+}
+
+/// Tells the files of outputs that are not called as their output.
+fn print_files(model: &Model, files: &[PathBuf]) -> Result<()> {
+    for (output, file) in model.outputs().iter().zip(files) {
+        if file.file_stem().is_none_or(|stem| *stem != *output.name) {
+            say!("{} written to {}", output.name, file.display())?;
+        }
     }
     Ok(())
 }
 
-fn print_outputs(model: &Model, outputs: &[Tensor], top: usize) -> Result<()> {
+fn print_outputs(model: &Model, outputs: &[Tensor], top: Option<usize>) -> Result<()> {
     let labels = labels(model.metadata());
     for (signature, output) in model.outputs().iter().zip(outputs) {
-        match topmost(output, labels.as_deref(), top)? {
+        match classes(output, labels.as_deref(), top)? {
             Some(classes) => {
                 say!("{}:", signature.name)?;
-                for class in classes {
-                    say!("  {:>10.6}  {}", class.value, class.label)?;
+                let values: Vec<String> = classes.iter().map(|it| it.value.to_string()).collect();
+                let width = values.iter().map(String::len).max().unwrap_or(0);
+                for (class, value) in classes.iter().zip(values) {
+                    say!("  {value:<width$}  {}", class.label)?;
                 }
             }
             None => say!("{}: {} {}", signature.name, output.ty(), preview(output)?)?,
@@ -98,24 +135,35 @@ fn print_outputs(model: &Model, outputs: &[Tensor], top: usize) -> Result<()> {
     Ok(())
 }
 
+/// The topmost classes of an output that scores classes, or of any vector when `--top` is given.
+fn classes(
+    output: &Tensor,
+    labels: Option<&[String]>,
+    top: Option<usize>,
+) -> Result<Option<Vec<Class>>> {
+    const SHOWN: usize = 5;
+    match top.is_some() || is_classification(output, labels)? {
+        true => topmost(output, labels, top.unwrap_or(SHOWN)),
+        false => Ok(None),
+    }
+}
+
 /// The first elements in text.
 fn preview(tensor: &Tensor) -> Result<String> {
     const SHOWN: usize = 6;
-    let numbers = tenon::numbers(tensor, SHOWN)?;
-    let more = if tensor.ty().elements() > SHOWN {
-        ", ..."
-    } else {
-        ""
-    };
-    let text: Vec<_> = numbers
+    let mut shown: Vec<String> = tenon::elements(tensor, SHOWN)?
         .iter()
-        .map(|number| format!("{number:.6}"))
+        .map(Element::to_string)
         .collect();
-    Ok(format!("[{}{more}]", text.join(", ")))
+    if tensor.ty().elements() > SHOWN {
+        shown.push("...".into());
+    }
+    Ok(format!("[{}]", shown.join(", ")))
 }
 
 fn print_summary(loaded: &Loaded, run_time: Duration) -> Result<()> {
-    say!("\n{}", loaded.model.placement())?;
+    let placement = placement::line(loaded.model.placement());
+    say!("\n{}", placement.as_deref().unwrap_or("a netlist"))?;
     let compile = match loaded.compile_time {
         Some(time) => format!("compile {}, ", duration(time)),
         None => String::new(),
@@ -143,29 +191,41 @@ fn print_profile(profile: &Profile) -> Result<()> {
     say!("\n{table}")
 }
 
+/// What a run made.
+struct Answer<'a> {
+    outputs: &'a [Tensor],
+    /// Where they were written, if they were.
+    files: &'a [PathBuf],
+    tapped: &'a [(String, PathBuf)],
+    /// How many classes are shown, when the user says.
+    top: Option<usize>,
+}
+
 fn as_json(
     loaded: &Loaded,
-    outputs: &[Tensor],
+    answer: &Answer<'_>,
     run_time: Duration,
     profile: Option<&Profile>,
-    tapped: &[(String, PathBuf)],
 ) -> Result<String> {
     const MOST: usize = 1000;
     let labels = labels(loaded.model.metadata());
     let mut list = Vec::new();
-    for (signature, output) in loaded.model.outputs().iter().zip(outputs) {
-        let classes = topmost(output, labels.as_deref(), 5)?.map(|classes| {
+    let outputs = loaded.model.outputs().iter().zip(answer.outputs);
+    for (index, (signature, output)) in outputs.enumerate() {
+        let classes = classes(output, labels.as_deref(), answer.top)?.map(|classes| {
             let class =
-                |c: &tenon::Class| json!({"index": c.index, "label": c.label, "value": c.value});
+                |c: &Class| json!({"index": c.index, "label": c.label, "value": c.value.json()});
             classes.iter().map(class).collect::<Vec<_>>()
         });
+        let values = tenon::elements(output, MOST)?;
         list.push(json!({
             "name": signature.name,
             "dtype": output.dtype().name(),
             "shape": output.shape().to_vec(),
-            "values": tenon::numbers(output, MOST)?,
+            "values": values.iter().map(Element::json).collect::<Vec<_>>(),
             "truncated": output.ty().elements() > MOST,
             "top": classes,
+            "file": answer.files.get(index),
         }));
     }
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
@@ -178,12 +238,13 @@ fn as_json(
     });
     let text = json!({
         "outputs": list,
-        "placement": loaded.model.placement().to_string(),
+        "placement": placement::line(loaded.model.placement()),
         "compile_ms": loaded.compile_time.map(ms),
         "load_ms": ms(loaded.load_time),
         "run_ms": ms(run_time),
         "profile": kernels,
-        "taps": tapped
+        "taps": answer
+            .tapped
             .iter()
             .map(|(name, file)| json!({"name": name, "file": file}))
             .collect::<Vec<_>>(),
@@ -206,7 +267,17 @@ fn compare(
             continue;
         };
         compared += 1;
-        let difference = Difference::between(output, wanted)?;
+        let place = Location {
+            field: Some(format!("output '{}'", signature.name)),
+            ..Location::file(file)
+        };
+        let difference = match Difference::between(output, wanted) {
+            Ok(difference) => difference,
+            Err(error) => {
+                problems.push(error.at(place));
+                continue;
+            }
+        };
         if !quiet {
             say!(
                 "{}: largest difference {:.3e}, relative {:.3e} (at element {}), top {}",
@@ -223,14 +294,12 @@ fn compare(
         }
         if difference.relative > tolerance || !difference.same_top {
             problems.push(
-                Error::new(
-                    ErrorKind::ExecutionFailed,
-                    format!("output '{}' differs", signature.name),
-                )
-                .expected(format_args!(
-                    "a relative difference of at most {tolerance:e}, and the same top"
-                ))
-                .found(format_args!("{:.3e}", difference.relative)),
+                Error::new(ErrorKind::ExecutionFailed, "the model's output differs")
+                    .expected(format_args!(
+                        "a relative difference of at most {tolerance:e}, and the same top"
+                    ))
+                    .found(format_args!("{:.3e}", difference.relative))
+                    .at(place),
             );
         }
     }

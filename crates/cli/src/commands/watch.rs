@@ -1,6 +1,6 @@
 //! `tenon devices`, `tenon monitor`, `tenon top`
 
-use crate::output::say;
+use crate::output::{self, say};
 use crate::watch_flags::{Devices, Monitor, Top};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const FIRST: Duration = Duration::from_millis(200);
 pub fn devices(flags: &Devices) -> Result<()> {
     let devices = tenon_monitor::Devices::now(Machine::this()?);
     if flags.json {
-        return say!("{:#}", devices.json());
+        return output::json(format_args!("{:#}", devices.json()));
     }
     let text = devices.text(flags.wide, flags.all);
     match flags.topology {
@@ -45,7 +45,7 @@ fn stream(machine: &Machine, config: &Config, count: Option<u64>) -> Result<()> 
         std::thread::sleep(config.period);
         let later = Sample::now(machine);
         let metrics = Metrics::between(machine, earlier, later.clone());
-        say!("{}", metrics.json(config))?;
+        output::json(metrics.json(config))?;
         earlier = later;
         told += 1;
     }

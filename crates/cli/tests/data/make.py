@@ -8,8 +8,8 @@ from onnx import TensorProto, helper
 HERE = Path(__file__).parent
 
 
-def write(name, nodes, inputs, outputs, inner=()):
-    graph = helper.make_graph(nodes, name, inputs, outputs, value_info=inner)
+def write(name, nodes, inputs, outputs, inner=(), weights=()):
+    graph = helper.make_graph(nodes, name, inputs, outputs, weights, value_info=inner)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)][: 2 if inner else 1]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), HERE / f"{name}.onnx")
 
@@ -58,4 +58,71 @@ write(
     ],
     [value("a", [2, 6]), value("b", [2, 6]), value("c", [2, 6])],
     [value("y", [2, 6])],
+)
+# Outputs whose names become one file name: characters that files cannot have, names that are cut.
+LONG = "L" * 210
+write(
+    "names",
+    [
+        helper.make_node("Relu", ["x"], ["a/b"]),
+        helper.make_node("Neg", ["x"], ["a_b"]),
+        helper.make_node("Abs", ["x"], [LONG + "1"]),
+        helper.make_node("Exp", ["x"], [LONG + "2"]),
+        helper.make_node("Floor", ["x"], ["é" * 150]),
+    ],
+    [value("x", [1])],
+    [value(name, [1]) for name in ("a/b", "a_b", LONG + "1", LONG + "2", "é" * 150)],
+)
+# An output of each kind of number, the same as its input.
+KINDS = {
+    "bool": TensorProto.BOOL,
+    "i64": TensorProto.INT64,
+    "u64": TensorProto.UINT64,
+    "f16": TensorProto.FLOAT16,
+    "f32": TensorProto.FLOAT,
+    "f64": TensorProto.DOUBLE,
+}
+write(
+    "types",
+    [helper.make_node("Identity", [name], [f"out_{name}"]) for name in KINDS],
+    [value(name, [4], kind) for name, kind in KINDS.items()],
+    [value(f"out_{name}", [4], kind) for name, kind in KINDS.items()],
+)
+# Dimensions with a name, without one, and two that a writer calls "?".
+write(
+    "dims",
+    [
+        helper.make_node("Relu", ["x"], ["p"], "relu"),
+        helper.make_node("Neg", ["y"], ["q"], "neg"),
+    ],
+    [value("x", ["batch", "?", "length"]), value("y", ["batch", "?", None])],
+    [value("p", None), value("q", None)],
+)
+# Outputs that are declared as what they are not.
+write(
+    "wrong_outputs",
+    [helper.make_node("Relu", ["x"], ["y"], "relu"), helper.make_node("Neg", ["x"], ["z"], "neg")],
+    [value("x", [2, 3])],
+    [value("y", [2, 4]), value("z", [2, 3], TensorProto.INT64)],
+)
+# A weight in a file of its own.
+weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
+weight.external_data.add(key="location", value="external.bin")
+write(
+    "external",
+    [helper.make_node("Add", ["x", "w"], ["y"], "add")],
+    [value("x", [2])],
+    [value("y", [2])],
+    weights=[weight],
+)
+# Names that would drive a terminal.
+CLEAR = "\x1b[2J"
+write(
+    "escapes",
+    [
+        helper.make_node("Relu", [f"x{CLEAR}"], [f"r{CLEAR}"], f"relu{CLEAR}"),
+        helper.make_node("Exp", [f"r{CLEAR}"], [f"y{CLEAR}"], f"exp{CLEAR}"),
+    ],
+    [value(f"x{CLEAR}", [2, 3])],
+    [value(f"y{CLEAR}", [2, 3])],
 )

@@ -9,6 +9,7 @@ pub use attribute::NodeAttribute;
 
 use super::Contents;
 use super::write::NodeFiles;
+use crate::PlacementReport;
 use std::collections::HashSet;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::{Buffer, DataType, TensorType};
@@ -131,6 +132,24 @@ impl NodeGraph {
         self.nodes.iter().filter_map(|node| match &node.work {
             NodeWork::Core(contents) => Some(&**contents),
             NodeWork::Cpu(_) => None,
+        })
+    }
+
+    /// Where every node of the model runs, in all subgraphs and outside of them.
+    pub fn placement(&self) -> PlacementReport {
+        let cores = self.cores().map(|core| &core.tenon.placement);
+        let mut report = PlacementReport::of_all(cores);
+        for (name, function) in self.cpu_nodes() {
+            report.add_cpu_node(name, &function.operator);
+        }
+        report
+    }
+
+    /// The CPU nodes, with their names.
+    pub fn cpu_nodes(&self) -> impl Iterator<Item = (&str, &CpuFunction)> {
+        self.nodes.iter().filter_map(|node| match &node.work {
+            NodeWork::Cpu(function) => Some((node.name.as_str(), function)),
+            NodeWork::Core(_) => None,
         })
     }
 

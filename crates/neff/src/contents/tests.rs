@@ -106,13 +106,7 @@ fn bytes_of(contents: &Contents, pkg_version: u64) -> Vec<u8> {
 }
 
 fn open(bytes: &[u8]) -> Result<Package> {
-    Package::from_buffer(
-        buffer(bytes),
-        &Limits {
-            unpacked_bytes: 1 << 20,
-        },
-        &Control::new(),
-    )
+    Package::from_buffer(buffer(bytes), &Limits::of_bytes(1 << 20), &Control::new())
 }
 
 fn read(bytes: &[u8]) -> Result<Contents> {

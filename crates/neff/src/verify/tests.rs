@@ -424,9 +424,7 @@ fn files_that_do_not_open_are_findings() {
     packed.header.pkg_version = 2;
     let mut bytes = packed.bytes();
     let small = VerifyOptions {
-        limits: Limits {
-            unpacked_bytes: 999,
-        },
+        limits: Limits::of_bytes(999),
         ..usual
     };
     assert_eq!(check(&bytes, &small), "payload.limit");

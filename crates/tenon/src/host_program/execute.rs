@@ -2,6 +2,7 @@
 
 use super::report;
 use super::verifier::Verifier;
+use super::watched_output::WatchedOutput;
 use super::{ProgramInput, trace};
 use crate::write_output;
 use std::fmt::Arguments;
@@ -67,7 +68,8 @@ pub struct Execution {
 /// print, `log` the log.
 ///
 /// # Errors
-/// A function, queue or file that is not there. What is wrong with the program is a diagnostic;
+/// A function, queue or file that is not there, an empty file, output that cannot be written. What
+/// is wrong with the program is a diagnostic;
 /// one of kernels that nobody knows may be expected.
 pub fn execute(
     input: &ProgramInput,
@@ -76,6 +78,12 @@ pub fn execute(
     out: impl Write + Send + 'static,
     log: Log,
 ) -> Result<Execution> {
+    if input.bytes().is_empty() {
+        return Err(Error::new(ErrorKind::InvalidProgram, "the file is empty")
+            .expected("MLIR text or BEF")
+            .at(Location::file(input.name())));
+    }
+    let (out, failure) = WatchedOutput::new(out);
     let session = Session::start(input, options, out, log)?;
     let begun = Instant::now();
     match load(input, registry) {
@@ -91,7 +99,11 @@ pub fn execute(
     session
         .scopes
         .scope("program", "Bef Executor", begun, Instant::now(), 0);
-    session.finish()
+    let done = session.finish()?;
+    match failure.take() {
+        None => Ok(done),
+        Some(error) => Err(Error::io("standard output", "write", error)),
+    }
 }
 
 /// Why a program cannot be run.

@@ -1,7 +1,7 @@
 //! Where a host program comes from: a file, or standard input.
 
 use crate::source::is_package;
-use std::io::Read;
+use crate::{is_standard, standard_input};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
@@ -34,11 +34,9 @@ impl ProgramInput {
     /// when it is used.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        if path == Path::new("-") {
-            let mut bytes = Vec::new();
-            let read = std::io::stdin().lock().read_to_end(&mut bytes);
-            read.map_err(|error| Error::io("<stdin>", "read", error))?;
-            return Ok(Self::new("<stdin>", bytes));
+        if is_standard(path) {
+            let (bytes, name) = standard_input()?;
+            return Ok(Self::new(name, bytes));
         }
         let failed = |error| Error::io(path, "read", error);
         let name = path.to_string_lossy();

@@ -2,7 +2,7 @@
 
 use super::values::Values;
 use super::{Compared, Comparison, Divergence, Named, Originals, Skipped, Tolerance, original};
-use crate::Difference;
+use crate::{Difference, Element, elements};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tenon_backend::{Backend, BackendId, CpuLevel, NodeView, OwnedOperands, Registry};
@@ -10,7 +10,7 @@ use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_kernels::{Variables, WorkloadCall};
 use tenon_neff::{Contents, NodeGraph, NodeWork, Package};
 use tenon_runtime::{Model, Tap, Tapped};
-use tenon_tensor::{DataType, Tensor, TensorType};
+use tenon_tensor::{Tensor, TensorType};
 
 /// Hears every value that is made, and computes its node again.
 pub(super) struct LockStep<'a> {
@@ -313,9 +313,8 @@ fn difference(a: &Tensor, b: &Tensor) -> Result<Difference> {
     }
 }
 
-/// One number of a tensor.
-fn element(tensor: &Tensor, index: usize) -> Result<f64> {
-    let wide = tenon_tensor::convert(tensor, DataType::F64)?;
-    let number = wide.as_slice::<f64>().and_then(|list| list.get(index));
-    Ok(number.copied().unwrap_or(f64::NAN))
+/// One element of a tensor.
+fn element(tensor: &Tensor, index: usize) -> Result<Element> {
+    let last = elements(tensor, index + 1)?.pop();
+    last.ok_or_else(|| Error::new(ErrorKind::Internal, "a difference of nothing"))
 }

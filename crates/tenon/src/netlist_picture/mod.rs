@@ -2,7 +2,7 @@
 
 mod layout;
 
-use crate::file_name;
+use crate::file_names;
 use layout::{BOX, Drawn, Layout, MARGIN};
 use tenon_draw::{Anchor, Color, Picture, Shape};
 use tenon_netlist::{Device, Graph, Netlist, Op, OpKind, Queue, temporal_graphs};
@@ -14,16 +14,14 @@ const EDGE: Color = Color::new(0x44, 0x44, 0x44);
 /// Characters of a name that fit a box, and a core.
 const LETTERS: usize = 24;
 
-/// One picture for each set of graphs that run together, with the name of its first graph.
+/// One picture for each set of graphs that run together, with a file name after its first graph.
 pub fn netlist_pictures(netlist: &Netlist, device: &Device) -> Vec<(String, Picture)> {
     let groups = temporal_graphs(netlist);
-    let picture = |graphs: Vec<&Graph>| {
-        (
-            file_name(&graphs[0].name.value),
-            draw(netlist, &graphs, device),
-        )
-    };
-    groups.into_iter().map(picture).collect()
+    let names = file_names(groups.iter().map(|graphs| graphs[0].name.value.as_str()));
+    let pictures = groups
+        .into_iter()
+        .map(|graphs| draw(netlist, &graphs, device));
+    names.into_iter().zip(pictures).collect()
 }
 
 impl Layout<'_> {

@@ -2,7 +2,7 @@
 
 use super::{header_json, neff_json, print_header, print_metadata, print_neff, print_parts};
 use crate::flags::Info;
-use crate::output::say;
+use crate::output::{self, say};
 use crate::table::{Table, bytes};
 use serde_json::{Map, Value, json};
 use tenon::neff::{CpuFunction, GraphPort, NodeAttribute, NodeGraph, NodeWork, PackageNode};
@@ -16,7 +16,7 @@ pub fn run(flags: &Info, package: &Package) -> Result<()> {
         return parts(flags, &graph).map_err(here);
     }
     if flags.json {
-        return say!("{}", told(package, &graph).map_err(here)?);
+        return output::json(told(package, &graph).map_err(here)?);
     }
     print_header(&flags.file, package)?;
     print(package, &graph).map_err(here)?;
@@ -46,7 +46,7 @@ fn parts(flags: &Info, graph: &NodeGraph) -> Result<()> {
         }
     }
     match flags.json {
-        true => say!("{}", json!({ "subgraphs": all })),
+        true => output::json(json!({ "subgraphs": all })),
         false => Ok(()),
     }
 }
@@ -103,7 +103,7 @@ fn ty(port: &GraphPort) -> String {
 fn kernels(contents: &Contents) -> Result<String> {
     let program = tenon::program(contents)?;
     let kernels: usize = program.functions.iter().map(|it| it.kernels.len()).sum();
-    Ok(format!("{kernels} kernels"))
+    Ok(output::count(kernels, "kernel"))
 }
 
 /// A call as the function gets it.

@@ -1,0 +1,216 @@
+//! Inputs that are given on the command line.
+
+use crate::model_flags::InputFlags;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use tenon::{Error, ErrorKind, ImageOptions, Location, Result, Tensor, TensorType};
+
+/// The inputs given on the command line, by file.
+pub struct GivenFiles {
+    model: PathBuf,
+    named: Vec<(String, PathBuf)>,
+    /// Given without a name: for the only input left.
+    unnamed: Vec<PathBuf>,
+    /// Arrays that say their own type, already read.
+    arrays: Vec<GivenArray>,
+}
+
+/// An array of a file.
+struct GivenArray {
+    name: String,
+    file: PathBuf,
+    array: Tensor,
+}
+
+/// What a flag gives by name; a name that it gives twice is a mistake.
+pub fn once<T: Clone>(flag: &str, pairs: &[(String, T)]) -> Result<BTreeMap<String, T>> {
+    let mut all = BTreeMap::new();
+    for (name, value) in pairs {
+        if all.insert(name.clone(), value.clone()).is_some() {
+            let text = format!("{flag} gives '{name}' twice");
+            return Err(Error::new(ErrorKind::Usage, text).expected("one value for each name"));
+        }
+    }
+    Ok(all)
+}
+
+/// The type of an input, which must be there.
+pub fn type_of<'a, T>(signature: &'a [(String, T)], name: &str) -> Result<&'a T> {
+    let found = signature.iter().find(|(known, _)| known == name);
+    let names = || signature.iter().map(|(name, _)| name.as_str());
+    found.map(|(_, ty)| ty).ok_or_else(|| {
+        Error::new(ErrorKind::Usage, format!("the model has no input '{name}'"))
+            .expected(names().collect::<Vec<_>>().join(", "))
+    })
+}
+
+impl GivenFiles {
+    /// Those of the flags, for the model in a file.
+    pub fn read(model: &Path, flags: &InputFlags) -> Result<Self> {
+        let mut given = Self {
+            model: model.to_owned(),
+            named: Vec::new(),
+            unnamed: Vec::new(),
+            arrays: Vec::new(),
+        };
+        for text in &flags.inputs {
+            // A path may hold '=', a name hardly ever a '/'.
+            match text.split_once('=').filter(|(name, _)| !name.contains('/')) {
+                Some((name, file)) => given.named.push((name.to_owned(), file.into())),
+                None if text.to_lowercase().ends_with(".npz") => {
+                    let file = Path::new(text);
+                    let arrays = tenon::read_npz_inputs(file)?.into_iter();
+                    given.arrays.extend(arrays.map(|(name, array)| GivenArray {
+                        name,
+                        file: file.to_owned(),
+                        array,
+                    }));
+                }
+                None => given.unnamed.push(text.into()),
+            }
+        }
+        given.each_once()?;
+        Ok(given)
+    }
+
+    /// An input that is given twice is a mistake.
+    fn each_once(&self) -> Result<()> {
+        let arrays = self.arrays.iter().map(|it| (it.name.clone(), ()));
+        let files = self.named.iter().map(|(name, _)| (name.clone(), ()));
+        once("--input", &arrays.chain(files).collect::<Vec<_>>()).map(drop)
+    }
+
+    /// Reads those files for inputs of these names whose arrays say their own type.
+    pub fn read_arrays<T>(&mut self, signature: &[(String, T)]) -> Result<()> {
+        let mut problems = Vec::new();
+        for (name, file) in std::mem::take(&mut self.named) {
+            let read = type_of(signature, &name).and_then(|_| tenon::read_array(&file));
+            match read {
+                Ok(Some(array)) => self.arrays.push(GivenArray { name, file, array }),
+                Ok(None) => self.named.push((name, file)),
+                Err(error) => problems.push(error),
+            }
+        }
+        let arrays = self.arrays.iter();
+        problems.extend(arrays.filter_map(|it| type_of(signature, &it.name).err()));
+        Error::from_all(problems).map_or(Ok(()), Err)
+    }
+
+    /// The types of arrays that were read.
+    pub fn types(&self) -> impl Iterator<Item = (String, TensorType)> {
+        let arrays = self.arrays.iter();
+        arrays.map(|it| (it.name.clone(), it.array.ty().clone()))
+    }
+
+    /// A tensor for each input of `signature`, given or random; every problem at once.
+    pub fn tensors(
+        &mut self,
+        signature: &[(String, TensorType)],
+        flags: &InputFlags,
+        image: &ImageOptions,
+    ) -> Result<BTreeMap<String, Tensor>> {
+        self.name_the_rest(signature)?;
+        let mut tensors = self.read_all(signature, image)?;
+        let mut missing = Vec::new();
+        for (index, input) in signature.iter().enumerate() {
+            let (name, ty) = input;
+            match flags.random {
+                _ if tensors.contains_key(name) => {}
+                Some(seed) => {
+                    let tensor = tenon::random_tensor(ty, seed.wrapping_add(index as u64))?;
+                    tensors.insert(name.clone(), tensor);
+                }
+                None => missing.push(input),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(tensors);
+        }
+        let what = format!("inputs are missing: {}", list(missing.into_iter()));
+        let error = Error::new(ErrorKind::Usage, what)
+            .help("give each with --input NAME=FILE, or all with --random SEED");
+        Err(error.at(Location::file(&self.model)))
+    }
+
+    /// A tensor for each input that was given; every problem at once.
+    pub fn read_all(
+        &self,
+        signature: &[(String, TensorType)],
+        image: &ImageOptions,
+    ) -> Result<BTreeMap<String, Tensor>> {
+        let arrays = self.arrays.iter().map(|GivenArray { name, file, array }| {
+            let place = Location {
+                field: Some(format!("input '{name}'")),
+                ..Location::file(file)
+            };
+            let read = type_of(signature, name).and_then(|ty| {
+                let fitted = tenon::fit(array.clone(), ty);
+                fitted.map_err(|error| error.at(place))
+            });
+            (name, read)
+        });
+        let files = self.named.iter().map(|(name, file)| {
+            let read = type_of(signature, name).and_then(|ty| tenon::read_input(file, ty, image));
+            (name, read)
+        });
+        let mut tensors = BTreeMap::new();
+        let mut problems = Vec::new();
+        for (name, read) in arrays.chain(files) {
+            match read {
+                Ok(tensor) => {
+                    tensors.insert(name.clone(), tensor);
+                }
+                Err(error) => problems.push(error),
+            }
+        }
+        let model = Location::file(&self.model);
+        Error::from_all(problems).map_or(Ok(tensors), |error| Err(error.at(model)))
+    }
+
+    /// A file without a name is for the only input that has none.
+    pub fn name_the_rest<T: Display>(&mut self, signature: &[(String, T)]) -> Result<()> {
+        let free: Vec<_> = signature
+            .iter()
+            .filter(|(name, _)| !self.names(name))
+            .collect();
+        match (self.unnamed.as_slice(), free.as_slice()) {
+            ([], _) => {}
+            ([file], [(name, _)]) => {
+                self.named.push((name.clone(), file.clone()));
+                self.unnamed.clear();
+            }
+            ([file, ..], free) => {
+                let what = format!("{} says not which input it is", file.display());
+                let left = match free {
+                    [] => "no input is left".into(),
+                    free => format!("the inputs left are: {}", list(free.iter().copied())),
+                };
+                return Err(Error::new(ErrorKind::Usage, what)
+                    .expected("--input NAME=FILE")
+                    .help(left)
+                    .at(Location::file(&self.model)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets what was given for other inputs.
+    pub fn keep(&mut self, known: impl Fn(&str) -> bool) {
+        self.named.retain(|(name, _)| known(name));
+        self.arrays.retain(|it| known(&it.name));
+    }
+
+    /// Whether an input was given by this name.
+    fn names(&self, name: &str) -> bool {
+        self.named.iter().any(|(known, _)| known == name)
+            || self.arrays.iter().any(|it| it.name == name)
+    }
+}
+
+fn list<'a, T: Display + 'a>(inputs: impl Iterator<Item = &'a (String, T)>) -> String {
+    inputs
+        .map(|(name, ty)| format!("{name}: {ty}"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}

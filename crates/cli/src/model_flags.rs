@@ -1,0 +1,139 @@
+//! Flags of all commands that compile and run models.
+
+use crate::plugin_flags::BackendFlags;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use tenon::{BackendId, Hint, MemoryStrategy, Pattern};
+
+/// How a model becomes a package; read when the file is an ONNX model.
+#[derive(Args, Clone)]
+pub struct CompileFlags {
+    /// Give a symbolic dimension its size; repeat for several. Arrays that are given for inputs
+    /// (.npy, .npz) say theirs themselves.
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension, help_heading = "Compiling")]
+    pub dims: Vec<(String, usize)>,
+    /// Give an input its value when compiling (needed where it decides shapes); it is no input of
+    /// the package then. FILE as for --input.
+    #[arg(long = "const", value_name = "NAME=FILE", value_parser = named_file, help_heading = "Compiling")]
+    pub constants: Vec<(String, PathBuf)>,
+    /// Backends in order of preference.
+    #[arg(
+        long,
+        value_name = "A,B",
+        value_delimiter = ',',
+        help_heading = "Compiling"
+    )]
+    pub backends: Vec<String>,
+    /// Offer the nodes of this name to a backend before all others; * stands for any characters,
+    /// ? for one. Repeat for several; the first one of a node's name counts.
+    #[arg(long, value_name = "PATTERN=BACKEND", value_parser = hint, help_heading = "Compiling")]
+    pub place: Vec<Hint>,
+    /// What prepared constants may rely on.
+    #[arg(long, value_enum, default_value_t = Cpu::Baseline, help_heading = "Compiling")]
+    pub cpu: Cpu,
+    /// Keep the plain copy of constants beside the form that a backend has prepared (twice the size).
+    #[arg(long, help_heading = "Compiling")]
+    pub keep_plain: bool,
+    /// How intermediate values share memory: packed (along both axes, the default),
+    /// single-axis-priority (one value at a time in each range) or constant (nothing shared).
+    #[arg(long, value_name = "NAME", value_parser = memory_strategy, help_heading = "Compiling")]
+    pub memory_strategy: Option<&'static dyn MemoryStrategy>,
+    /// Let a function of a library compute a node, in the thread that runs the model; the library
+    /// becomes part of the package (include/tenon/cpu_node.h). Repeat for several.
+    #[arg(long = "cpu-node", value_name = "NODE=LIB.so:SYMBOL", value_parser = cpu_node, help_heading = "Compiling")]
+    pub cpu_nodes: Vec<CpuNode>,
+    /// Read external data of the model behind links into this folder, too: snapshots of model hubs
+    /// link to a folder of blobs. Repeat for several.
+    #[arg(long, value_name = "FOLDER", help_heading = "Compiling")]
+    pub allow_links: Vec<PathBuf>,
+    #[command(flatten)]
+    pub loading: BackendFlags,
+}
+
+/// A node, and the library and symbol of the function that computes it.
+pub type CpuNode = (String, (PathBuf, String));
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Cpu {
+    /// What every CPU of the architecture has.
+    Baseline,
+    /// AVX2 and FMA.
+    Avx2,
+    /// AVX-512 F, BW, DQ, VL.
+    Avx512,
+    /// What this machine has.
+    Native,
+}
+
+/// What a run is fed with.
+#[derive(Args, Clone)]
+pub struct InputFlags {
+    /// An input's file: .npy, .npz, .bin (raw little-endian), .csv, .png or .jpg. Without NAME=,
+    /// the only input that is left; an .npz names its own.
+    #[arg(
+        long = "input",
+        short = 'i',
+        value_name = "[NAME=]FILE",
+        help_heading = "Inputs"
+    )]
+    pub inputs: Vec<String>,
+    /// Fill inputs that are not given with random numbers from this seed: floats in 0..1,
+    /// integers 0 or 1.
+    #[arg(long, value_name = "SEED", help_heading = "Inputs")]
+    pub random: Option<u64>,
+    /// For pictures: subtracted from each value 0..255; one number or one a channel. Without it the
+    /// model's own, else 0.
+    #[arg(
+        long,
+        value_name = "M[,M,M]",
+        value_delimiter = ',',
+        help_heading = "Inputs",
+        allow_hyphen_values = true
+    )]
+    pub mean: Vec<f32>,
+    /// For pictures: what the difference is multiplied by; one number or one a channel. Without it
+    /// the model's own, else 1.
+    #[arg(
+        long,
+        value_name = "S[,S,S]",
+        value_delimiter = ',',
+        help_heading = "Inputs",
+        allow_hyphen_values = true
+    )]
+    pub scale: Vec<f32>,
+}
+
+fn dimension(text: &str) -> Result<(String, usize), String> {
+    let (name, size) = text.split_once('=').ok_or("expected NAME=N")?;
+    let size = size
+        .parse()
+        .map_err(|_| format!("'{size}' is not a size"))?;
+    Ok((name.to_owned(), size))
+}
+
+fn cpu_node(text: &str) -> Result<CpuNode, String> {
+    let parts = || {
+        let (node, rest) = text.split_once('=')?;
+        let (library, symbol) = rest.rsplit_once(':')?;
+        Some((node.to_owned(), (library.into(), symbol.to_owned())))
+    };
+    parts().ok_or_else(|| "expected NODE=LIB.so:SYMBOL".into())
+}
+
+fn hint(text: &str) -> Result<Hint, String> {
+    // A node's name may hold '=', a backend's hardly ever.
+    let (pattern, backend) = text.rsplit_once('=').ok_or("expected PATTERN=BACKEND")?;
+    Ok(Hint {
+        pattern: Pattern::new(pattern),
+        backend: BackendId::from(backend.to_owned()),
+    })
+}
+
+fn memory_strategy(name: &str) -> Result<&'static dyn MemoryStrategy, String> {
+    tenon::memory_strategy(name).map_err(|error| error.to_string())
+}
+
+fn named_file(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, file) = text.split_once('=').ok_or("expected NAME=FILE")?;
+    Ok((name.to_owned(), file.into()))
+}
