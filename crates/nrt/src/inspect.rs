@@ -96,8 +96,8 @@ impl Config {
     }
 }
 
-/// The kinds of events that a list leaves out: words are kinds, `hardware` (what happens inside of
-/// executions) or `software` (all else), and `^` before a word leaves it out. A list of other
+/// The kinds of events that a list leaves out: words are kinds, `hardware` (executions on
+/// their core, and what happens inside) or `software` (all else), and `^` before a word leaves it out. A list of other
 /// runtimes has words that mean nothing here: they are named in the log and change nothing.
 fn kinds_left_out(list: &str) -> BTreeSet<Kind> {
     let mut left_out = BTreeSet::new();
@@ -111,9 +111,10 @@ fn kinds_left_out(list: &str) -> BTreeSet<Kind> {
             Some(name) => (name.trim(), false),
             None => (word, true),
         };
+        let is_of_core = |kind: &Kind| kind.is_inside_execution() || *kind == Kind::Running;
         let meant = |kind: &Kind| match name {
-            "hardware" => kind.is_inside_execution(),
-            "software" => !kind.is_inside_execution(),
+            "hardware" => is_of_core(kind),
+            "software" => !is_of_core(kind),
             _ => kind.name() == name,
         };
         let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(meant).collect();
@@ -403,19 +404,28 @@ mod tests {
             wanted.map(Kind::name).collect()
         };
         let all = Kind::ALL.map(Kind::name);
-        let inside = ["function", "kernel", "dma", "cpu_node", "loop", "counter"];
+        let inside = [
+            "function",
+            "kernel",
+            "dma",
+            "cpu_node",
+            "loop",
+            "counter",
+            "nc_exec_running",
+        ];
         assert_eq!(wanted("kernel, dma"), ["kernel", "dma"]);
         assert_eq!(wanted("hardware"), inside);
-        assert_eq!(wanted("hardware,^loop,^counter"), inside[..4]);
+        let without = wanted("hardware,^loop,^counter,^nc_exec_running");
+        assert_eq!(without, inside[..4]);
         assert_eq!(
             wanted("software,kernel").len(),
             all.len() - inside.len() + 1
         );
         assert_eq!(wanted("^hardware"), wanted("software"));
         assert_eq!(wanted("^kernel").len(), all.len() - 1);
-        for meaningless in ["", ",", "nc_exec_running", "^"] {
+        for meaningless in ["", ",", "nc_model_switch", "^"] {
             assert_eq!(wanted(meaningless), all, "{meaningless}");
         }
-        assert_eq!(wanted("nc_exec_running,kernel"), ["kernel"]);
+        assert_eq!(wanted("nc_model_switch,kernel"), ["kernel"]);
     }
 }

@@ -52,6 +52,9 @@ kinds! {
     TensorRead = "nrt_tensor_read";
     TensorWrite = "nrt_tensor_write";
     TensorCopy = "nrt_tensor_copy";
+    /// An execution on its core, as public tools look for it: a pair of a start and a stop. The same
+    /// time as its `Execute`.
+    Running = "nc_exec_running";
 }
 
 impl Kind {
@@ -108,6 +111,8 @@ pub(crate) struct Event {
     pub name: Box<str>,
     pub start: Instant,
     pub end: Instant,
+    /// Of `Running` the number of the execution, by which its start and stop belong together; of
+    /// `Counter` the value.
     pub bytes: u64,
     /// Of the execution that it belongs to.
     pub status: Status,
@@ -140,6 +145,32 @@ impl Event {
         self.start.saturating_duration_since(origin())
     }
 
+    /// As callers fetch it: one record, or a start and a stop.
+    fn records(&self) -> Vec<Value> {
+        if self.kind != Kind::Running {
+            return vec![self.json()];
+        }
+        let record = |phase: &str, at: Instant| {
+            let timestamp = at.saturating_duration_since(origin()).as_nanos() as u64;
+            json!({
+                "event_type": self.kind.name(),
+                "phase": phase,
+                "tracking_id": self.bytes,
+                "nc_idx": self.core,
+                "timestamp_ns": timestamp,
+                "thread_id": self.track.number,
+                "data": {
+                    "nc_timestamp_ns": timestamp,
+                    "exec_id": self.bytes,
+                    "device_core_idx": self.core,
+                    "model_id": self.model,
+                    "status": self.status,
+                },
+            })
+        };
+        vec![record("start", self.start), record("stop", self.end)]
+    }
+
     fn json(&self) -> Value {
         json!({
             "event_type": self.kind.name(),
@@ -155,6 +186,10 @@ impl Event {
     }
 
     fn write(&self, file: &mut TraceFile) {
+        if self.kind == Kind::Running {
+            // The scope of the execution shows it.
+            return;
+        }
         if self.kind == Kind::Counter {
             file.counter(&self.name, self.since_origin(), self.bytes);
             return;
@@ -177,7 +212,7 @@ pub(crate) struct Events(pub(super) Vec<Event>);
 impl Events {
     /// A list of all, as `nrt_sys_trace_fetch_events` gives it.
     pub fn json(&self) -> String {
-        let events: Vec<Value> = self.0.iter().map(Event::json).collect();
+        let events: Vec<Value> = self.0.iter().flat_map(Event::records).collect();
         json!({ "events": events }).to_string()
     }
 

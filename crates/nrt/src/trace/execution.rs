@@ -3,10 +3,14 @@
 use super::event::{Event, Kind};
 use super::tell;
 use crate::status::NRT_SUCCESS;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use tenon_base::Result;
 use tenon_base::trace::TraceSink;
+
+/// The number of the next execution that is told.
+static EXECUTIONS: AtomicU64 = AtomicU64::new(1);
 
 /// Hears what happens in an execution, in whichever thread.
 pub(crate) struct ExecutionSink {
@@ -68,7 +72,14 @@ impl ExecutionSink {
         }
         let heard = self.heard.into_inner();
         for event in heard.unwrap_or_else(PoisonError::into_inner) {
+            let running = (event.kind == Kind::Execute).then(|| Event {
+                kind: Kind::Running,
+                bytes: EXECUTIONS.fetch_add(1, Ordering::Relaxed),
+                status,
+                ..event.clone()
+            });
             tell(Event { status, ..event });
+            running.into_iter().for_each(tell);
         }
     }
 }

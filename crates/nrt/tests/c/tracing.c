@@ -44,6 +44,26 @@ static void some_work(void) {
     OK(nrt_tensor_copy(output, 0, output, 0, 40));
 }
 
+/* Each execution has a start and a stop of one number, as public tools expect it. */
+static void running(const char *text, size_t executions) {
+    CHECK(count_of(text, "\"nc_exec_running\"") == 2 * executions);
+    CHECK(count_of(text, "\"phase\":\"start\"") == executions);
+    CHECK(count_of(text, "\"phase\":\"stop\"") == executions);
+    CHECK(count_of(text, "\"nc_timestamp_ns\"") == 2 * executions);
+    unsigned long long id = 0, stamp = 0, last = 0;
+    for (const char *at = text; (at = strstr(at, "\"nc_timestamp_ns\":")) != NULL; at++) {
+        CHECK(sscanf(at, "\"nc_timestamp_ns\":%llu", &stamp) == 1 && stamp >= last);
+        last = stamp;
+    }
+    for (const char *at = text; (at = strstr(at, "\"tracking_id\":")) != NULL; at++) {
+        unsigned long long start, stop;
+        CHECK(sscanf(at, "\"tracking_id\":%llu", &start) == 1 && start > id);
+        at = strstr(at + 1, "\"tracking_id\":");
+        CHECK(at != NULL && sscanf(at, "\"tracking_id\":%llu", &stop) == 1 && stop == start);
+        id = start;
+    }
+}
+
 static void system_trace(void) {
     const char **types = NULL;
     size_t count = 0;
@@ -85,7 +105,8 @@ static void system_trace(void) {
     CHECK(count_of(text, "\"event_type\"") == 0);
     nrt_sys_trace_buffer_free(text);
     text = fetch(NULL);
-    CHECK(count_of(text, "\"event_type\"") == 7 && count_of(text, "\"nrt_execute\"") == 1);
+    CHECK(count_of(text, "\"event_type\"") == 11 && count_of(text, "\"nrt_execute\"") == 1);
+    running(text, 2);
     CHECK(count_of(text, "\"nrt_tensor_read\"") == 2 && count_of(text, "\"kernel\"") == 0);
     nrt_sys_trace_buffer_free(text);
     text = fetch(NULL);
