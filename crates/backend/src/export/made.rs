@@ -150,12 +150,11 @@ impl Stop for ControlIn {
     }
 
     fn check(&self) -> Result<()> {
-        // SAFETY: a function of the control with itself, before `execute` returns.
-        match self
-            .table
-            .is_stopped
-            .map(|function| unsafe { function(self.this) })
-        {
+        let ask = |function: unsafe extern "C" fn(_) -> _| {
+            // SAFETY: a function of the control with itself, before `execute` returns.
+            unsafe { function(self.this) }
+        };
+        match self.table.is_stopped.map(ask) {
             None | Some(0) => Ok(()),
             Some(_) => Err(Error::new(
                 ErrorKind::Cancelled,
