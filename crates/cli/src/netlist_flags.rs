@@ -222,7 +222,7 @@ fn param(text: &str) -> Result<(String, i32), String> {
     }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub fn seconds(text: &str) -> Result<f64, String> {
     let seconds: Option<f64> = text.parse().ok();
     let seconds = seconds.filter(|seconds| (0.0..=1e9).contains(seconds));
     seconds.ok_or_else(|| "expected seconds, 0 to 1e9".to_owned())

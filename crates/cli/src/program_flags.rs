@@ -1,6 +1,7 @@
 //! Flags of the commands for host programs. The original tools' flags keep their names, and may
 //! have one dash or two ([`crate::dashes`]).
 
+use crate::netlist_flags::seconds;
 use clap::{Arg, ArgAction, ArgGroup, Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -181,7 +182,7 @@ comment `// expected-error {{words}}` at its line. Flags may have one dash or tw
 take =true and =false.
 
 Exit status: 0 every error was expected and came, 1 not so, or memory leaked, or the program \
-cannot be read; 2 wrong usage."
+cannot be read or did not end in time; 2 wrong usage."
 )]
 pub struct Exec {
     /// The program; - is standard input.
@@ -216,6 +217,9 @@ pub struct Exec {
     /// process.
     #[arg(long = "shared_libs", value_name = "A,B", value_delimiter = ',')]
     pub shared_libs: Vec<PathBuf>,
+    /// Give up after so many seconds: also a program that does not end by itself.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    pub timeout: Option<f64>,
     /// Know only the kernels of the dialect tfrt: no shapes, no tensors, no kernels for tests.
     #[arg(long)]
     pub lite: bool,

@@ -43,7 +43,8 @@ pub fn entries_for(netlist: &Netlist, config: &TestConfig, seed: u64) -> Feed {
             most
         };
         let n = (queue.entries.value as usize).min(most);
-        let mut values = Vec::with_capacity(n * size);
+        let mut values = Vec::new();
+        values.try_reserve_exact(n.checked_mul(size)?).ok()?;
         for number in 0..n as u64 {
             values.extend(entry(netlist, queue, config.stimulus(name), seed, number)?);
         }

@@ -84,7 +84,8 @@ fn by_the_driver(package: &Package) -> usize {
     };
     let input = ProgramInput::new("program.bef", program);
     let log = Log::new(|_, _| ());
-    let done = execute(&input, &registry, &options, std::io::sink(), log).unwrap();
+    let control = Control::new();
+    let done = execute(&input, &registry, &options, std::io::sink(), log, &control).unwrap();
     assert_eq!(done.diagnostics, []);
     assert!(done.succeeded);
     dispatched.load(Ordering::Relaxed)

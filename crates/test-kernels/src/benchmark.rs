@@ -77,6 +77,9 @@ impl Runs {
     fn end(mut self, start: Start) {
         let (wall, processor) = start.elapsed();
         self.statistics.record(wall, processor);
+        if let Some(cancelled) = self.request.cancelled() {
+            return self.done.set(cancelled);
+        }
         if self.statistics.more() {
             return self.next();
         }

@@ -2,6 +2,7 @@
 
 use super::diagnostic::Place;
 use super::source::Source;
+use std::cell::Cell;
 use tenon_base::{Error, ErrorKind, Location, Result};
 
 /// Longer source lines are shown in part.
@@ -12,6 +13,8 @@ const SHOWN: usize = 120;
 pub(crate) struct Cursor<'a> {
     source: Source<'a>,
     position: usize,
+    /// Bytes that splats of the text may still be expanded to; without, each has its own limit.
+    splats: Option<&'a Cell<usize>>,
 }
 
 impl<'a> Cursor<'a> {
@@ -19,7 +22,25 @@ impl<'a> Cursor<'a> {
         Self {
             source,
             position: 0,
+            splats: None,
         }
+    }
+
+    /// One whose splats share a limit.
+    pub(crate) fn with_splats(self, left: &'a Cell<usize>) -> Self {
+        Self {
+            splats: Some(left),
+            ..self
+        }
+    }
+
+    /// Takes bytes for a splat, if so many are left.
+    pub(crate) fn take_splat(&self, bytes: usize) -> bool {
+        let Some(left) = self.splats else {
+            return true;
+        };
+        let rest = left.get().checked_sub(bytes);
+        rest.inspect(|rest| left.set(*rest)).is_some()
     }
 
     /// A text of no file.

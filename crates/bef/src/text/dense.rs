@@ -10,6 +10,9 @@ use tenon_base::Result;
 /// memory than any machine has.
 const MAX_SPLAT: usize = 1 << 26;
 
+/// All splats of one text together.
+pub(super) const MAX_SPLATS: usize = 1 << 28;
+
 /// An element before its type is known.
 #[derive(Debug, Clone, Copy)]
 enum Element<'a> {
@@ -43,6 +46,9 @@ pub(crate) fn dense(cursor: &mut Cursor<'_>) -> Result<Option<Attribute>> {
         return Ok(None);
     };
     let wrong = |message: &str| start.error(message);
+    let too_large = || {
+        wrong("a splat too large: expected at most 64 MiB, and 256 MiB for all splats of a text")
+    };
     let mut dense = Dense {
         dtype,
         shape: expected,
@@ -55,7 +61,7 @@ pub(crate) fn dense(cursor: &mut Cursor<'_>) -> Result<Option<Attribute>> {
         dense.data = hex_bytes(&hex).ok_or_else(|| wrong("expected hexadecimal bytes"))?;
         // One element of bytes stands for all.
         if dense.data.len() == size && count > 1 {
-            dense.data = splat(&dense.data, count).ok_or_else(|| wrong("a splat too large"))?;
+            dense.data = splat(cursor, &dense.data, count).ok_or_else(too_large)?;
         }
     } else {
         for element in &elements {
@@ -63,7 +69,7 @@ pub(crate) fn dense(cursor: &mut Cursor<'_>) -> Result<Option<Attribute>> {
                 .ok_or_else(|| wrong("an element does not fit the element type"))?;
         }
         if shape.is_empty() && !empty {
-            dense.data = splat(&dense.data, count).ok_or_else(|| wrong("a splat too large"))?;
+            dense.data = splat(cursor, &dense.data, count).ok_or_else(too_large)?;
         } else if !empty && shape != dense.shape {
             return Err(wrong("the elements do not have the shape of the type"));
         }
@@ -74,9 +80,9 @@ pub(crate) fn dense(cursor: &mut Cursor<'_>) -> Result<Option<Attribute>> {
     Ok(Some(Attribute::Dense(dense)))
 }
 
-fn splat(element: &[u8], count: usize) -> Option<Vec<u8>> {
+fn splat(cursor: &Cursor<'_>, element: &[u8], count: usize) -> Option<Vec<u8>> {
     let bytes = element.len().checked_mul(count)?;
-    (bytes <= MAX_SPLAT).then(|| element.repeat(count))
+    (bytes <= MAX_SPLAT && cursor.take_splat(bytes)).then(|| element.repeat(count))
 }
 
 /// Reads nested lists into `elements`, and their extents into `shape`.

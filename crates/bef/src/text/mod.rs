@@ -29,7 +29,9 @@ mod types;
 mod values;
 
 use crate::Module;
+use dense::MAX_SPLATS;
 use parser::{Parser, Purpose};
+use std::cell::Cell;
 use std::fmt;
 use tenon_base::Result;
 
@@ -89,7 +91,7 @@ pub fn parse(text: &str, file: &str) -> Result<Module> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_source(source: Source<'_>) -> Result<Module> {
-    Parser::new(source, Purpose::Bef).parse()
+    Parser::new(source, Purpose::Bef, &Cell::new(MAX_SPLATS)).parse()
 }
 
 /// As [`parse_source`], for a text that is to be rewritten and printed, and not to become BEF:
@@ -100,7 +102,8 @@ pub fn parse_source(source: Source<'_>) -> Result<Module> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_for_rewriting(source: Source<'_>, allow_unregistered: bool) -> Result<Module> {
-    Parser::new(source, Purpose::Rewriting { allow_unregistered }).parse()
+    let purpose = Purpose::Rewriting { allow_unregistered };
+    Parser::new(source, purpose, &Cell::new(MAX_SPLATS)).parse()
 }
 
 impl fmt::Display for Module {

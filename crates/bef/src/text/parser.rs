@@ -9,6 +9,7 @@ use super::source::Source;
 use super::types::Type;
 use super::values::Scope;
 use crate::{Attribute, KernelLocation, Module, Name, verify};
+use std::cell::Cell;
 use std::collections::HashSet;
 use tenon_base::{Error, ErrorKind, Location, Result};
 
@@ -64,9 +65,10 @@ pub(crate) struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    pub(crate) fn new(source: Source<'a>, purpose: Purpose) -> Self {
+    /// A parser of a text whose splats may take what is `left`.
+    pub(crate) fn new(source: Source<'a>, purpose: Purpose, left: &'a Cell<usize>) -> Self {
         Self {
-            cursor: Cursor::new(source),
+            cursor: Cursor::new(source).with_splats(left),
             purpose,
             locations: LocationAliases::scan(source),
             module: Module::default(),

@@ -3,6 +3,7 @@
 use super::load;
 use crate::output::{self, ProgramOutput};
 use crate::program_flags::{Allocator, Exec, TracingLevel};
+use crate::progress;
 use std::process::ExitCode;
 use tenon::host_program::{
     AllocatorKind, Driver, ExecOptions, Kernels, Log, ProgramInput, execute, kernels,
@@ -48,7 +49,11 @@ pub fn run(flags: &Exec) -> Result<ExitCode> {
     let log = Log::standard_error();
     // What the command itself cannot do is said as the original says it (facts 5.1).
     let program = load::active_program(&Activity::published(), &flags.input);
-    let executed = || execute(&input, &registry, &options, ProgramOutput::new(), log);
+    let control = progress::control_within(flags.timeout);
+    let executed = || {
+        let out = ProgramOutput::new();
+        execute(&input, &registry, &options, out, log, &control)
+    };
     let done = match program.execute(executed) {
         Ok(done) => done,
         Err(error) if output::is_broken_pipe(&error) => return Err(error),

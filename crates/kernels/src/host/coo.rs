@@ -1,7 +1,7 @@
 //! Sparse host tensors in coordinate form.
 
 use super::element::name;
-use super::{DenseHostTensor, HostElement, TensorShape, failed};
+use super::{DenseHostTensor, HostElement, TensorShape, failed, reserved};
 use std::fmt;
 use tenon_base::Result;
 use tenon_bef::DType;
@@ -28,14 +28,18 @@ impl CooHostTensor {
         zero: T,
     ) -> Result<Self> {
         let rank = dense.shape().rank();
-        let mut values = Vec::new();
-        let mut indices = Vec::new();
-        for (flat, value) in dense.values::<T>()?.into_iter().enumerate() {
+        let mut count = 0usize;
+        dense.for_each(|value: T| count += usize::from(value != zero))?;
+        let mut values = reserved(count)?;
+        let mut indices = reserved(count.saturating_mul(rank))?;
+        let mut flat = 0;
+        dense.for_each(|value: T| {
             if value != zero {
                 values.push(value);
-                coordinates(flat as i64, dense.shape().dimensions(), &mut indices);
+                coordinates(flat, dense.shape().dimensions(), &mut indices);
             }
-        }
+            flat += 1;
+        })?;
         let rows = values.len() as i64;
         let value_tensor = allocate::<T>(allocator, &[rows], "value")?;
         let index_tensor = allocate::<i64>(allocator, &[rows, rank as i64], "index")?;

@@ -1,7 +1,7 @@
 //! Dense host tensors.
 
 use super::element::{name, print};
-use super::{HostBuffer, HostElement, TensorShape, failed};
+use super::{HostBuffer, HostElement, TensorShape, failed, reserved};
 use std::fmt;
 use tenon_base::Result;
 use tenon_bef::{DType, Dense};
@@ -93,13 +93,20 @@ impl DenseHostTensor {
         self.buffer.size() / size_of_element(self.dtype)
     }
 
-    /// Its elements; an error when they are of another type.
+    /// Its elements; an error when they are of another type, or the system has no memory for them.
     pub fn values<T: HostElement>(&self) -> Result<Vec<T>> {
+        let mut values = reserved(self.elements())?;
+        self.for_each(|value: T| values.push(value))?;
+        Ok(values)
+    }
+
+    /// Calls `visit` with each element; an error when they are of another type.
+    pub(super) fn for_each<T: HostElement>(&self, visit: impl FnMut(T)) -> Result<()> {
         self.check::<T>()?;
         let size = size_of_element(T::DTYPE);
-        Ok(self
-            .buffer
-            .read(|bytes| bytes.chunks_exact(size).map(T::read).collect()))
+        let read = |bytes: &[u8]| bytes.chunks_exact(size).map(T::read).for_each(visit);
+        self.buffer.read(read);
+        Ok(())
     }
 
     /// Makes all elements `value`.

@@ -18,11 +18,19 @@ pub use element::HostElement;
 pub use shape::{PartialShape, TensorShape};
 pub use string::StringHostTensor;
 
-use tenon_base::{Error, ErrorKind};
+use tenon_base::{Error, ErrorKind, Result};
 
 /// What a kernel says when it fails; the text is that of the original where facts give one.
 pub(crate) fn failed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::ExecutionFailed, message)
+}
+
+/// Room for so many elements; an error when the system refuses it.
+fn reserved<T>(count: usize) -> Result<Vec<T>> {
+    let mut elements = Vec::new();
+    let done = elements.try_reserve_exact(count);
+    done.map_err(|_| failed("Cannot allocate tensor").found(format!("{count} elements")))?;
+    Ok(elements)
 }
 
 /// `[1, 2, 3]`, as shapes, indices and values print.

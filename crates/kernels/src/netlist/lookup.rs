@@ -2,7 +2,7 @@
 
 use super::attributes::{flag, size_or, sizes, wrong};
 use super::op::{Compute, tensor_kernel};
-use super::tensor::{TileTensor, checked_shape, for_each_chunk, wrong_shape};
+use super::tensor::{TileTensor, checked_shape, for_each_chunk, reserved, wrong_shape};
 use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
 
@@ -59,7 +59,7 @@ fn embedding(
             .found(width));
     }
     // Indices lie tile by tile (facts 10.9); each row of cores takes the first of its slice.
-    let all = tile_by_tile(indices);
+    let all = tile_by_tile(indices)?;
     let share = all.len() / cores;
     if share < count {
         return Err(wrong_shape("too few indices").expected(count).found(share));
@@ -84,11 +84,11 @@ fn embedding(
 }
 
 /// The elements in the order of tiles.
-fn tile_by_tile(from: &TileTensor) -> Vec<f32> {
+fn tile_by_tile(from: &TileTensor) -> Result<Vec<f32>> {
     let [t, rows, columns] = from.tiles();
     let [height, width] = from.tile();
     let (values, line) = (from.values(), from.shape()[2]);
-    let mut all = Vec::with_capacity(values.len());
+    let mut all = reserved(values.len())?;
     for row in 0..t * rows {
         for column in 0..columns {
             for y in 0..height {
@@ -97,7 +97,7 @@ fn tile_by_tile(from: &TileTensor) -> Vec<f32> {
             }
         }
     }
-    all
+    Ok(all)
 }
 
 fn bind_topk(site: &Site<'_>) -> Result<Compute> {

@@ -1,6 +1,6 @@
 //! One queue or ram: slots, pointers, and what the host pushes (facts 6.1, 6.2).
 
-use super::tensor::{TileTensor, checked_shape};
+use super::tensor::{TileTensor, checked_shape, reserved};
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_netlist::DataFormat;
@@ -129,8 +129,10 @@ pub(super) struct Queue {
 impl Queue {
     pub fn new(spec: QueueSpec) -> Result<Self> {
         spec.check()?;
+        let mut slots = reserved(spec.entries)?;
+        slots.resize(spec.entries, Slot::Empty);
         Ok(Self {
-            slots: vec![Slot::Empty; spec.entries],
+            slots,
             feed: None,
             rd: 0,
             wr: 0,

@@ -3,7 +3,7 @@
 use super::attributes::{sizes, wrong};
 use super::op::{Compute, tensor_kernel};
 use super::table::Table;
-use super::tensor::{TileTensor, wrong_shape};
+use super::tensor::{TileTensor, reserved, wrong_shape};
 use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
 
@@ -89,7 +89,7 @@ fn bind(site: &Site<'_>) -> Result<Compute> {
 /// In which order units are taken: input and unit of each unit of the output. Every input is used
 /// up at the end.
 fn order(limits: &[usize], takings: &[Taking], wanted: usize) -> Result<Vec<(usize, usize)>> {
-    let mut order = Vec::with_capacity(wanted);
+    let mut order = reserved(wanted)?;
     let mut positions = vec![0; takings.len()];
     while order.len() < wanted {
         for (input, taking) in takings.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Where each tile of a tensor comes from on its way from its maker to an op (facts 4).
 
 use super::attributes::wrong;
-use super::tensor::wrong_shape;
+use super::tensor::{reserved, wrong_shape};
 use tenon_base::{Error, ErrorKind, Result};
 
 /// Most tiles of a table; a netlist that asks for more has a broadcast too many.
@@ -113,7 +113,7 @@ impl Table {
         from: impl Fn(usize, usize, usize) -> Option<[usize; 3]>,
         fill: u32,
     ) -> Result<()> {
-        let mut sources = Vec::with_capacity(checked(tiles)?);
+        let mut sources = reserved(checked(tiles)?)?;
         for z in 0..tiles[0] {
             for r in 0..tiles[1] {
                 for c in 0..tiles[2] {

@@ -267,6 +267,18 @@ pub(super) fn same_shape(a: &TileTensor, b: &TileTensor) -> Result<()> {
     }
 }
 
+/// Room for so many elements; an error when the system refuses it.
+pub(super) fn reserved<T>(count: usize) -> Result<Vec<T>> {
+    let mut elements = Vec::new();
+    let done = elements.try_reserve_exact(count);
+    let refused = || {
+        let text = format!("cannot allocate memory for {count} elements");
+        Error::new(ErrorKind::OutOfMemory, text)
+    };
+    done.map_err(|_| refused())?;
+    Ok(elements)
+}
+
 /// An operand of a shape that the op cannot take.
 pub(super) fn wrong_shape(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)

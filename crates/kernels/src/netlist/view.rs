@@ -1,7 +1,7 @@
 //! Dual views: rams that share the memory of another (facts 6.2).
 
 use super::queue::QueueSpec;
-use super::tensor::{TileTensor, wrong_shape};
+use super::tensor::{TileTensor, reserved, wrong_shape};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_netlist::data::QueueLayout;
 
@@ -90,7 +90,8 @@ impl View {
         let Some(places) = self.places()? else {
             return values.chunks(size).map(slot).collect();
         };
-        let mut slots = vec![0.0; values.len()];
+        let mut slots = reserved(values.len())?;
+        slots.resize(values.len(), 0.0);
         for (value, (entry, at)) in values.iter().zip(places) {
             slots[entry * size + at] = *value;
         }

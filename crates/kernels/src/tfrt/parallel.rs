@@ -75,6 +75,9 @@ struct Range {
 impl Range {
     /// Runs the blocks `first..end`: leaves the upper half to a task until one is left.
     fn run(self: Arc<Self>, first: usize, mut end: usize) {
+        if let Some(cancelled) = self.request.cancelled() {
+            return self.finish(Some(cancelled), end - first);
+        }
         while end - first > 1 {
             let middle = first + (end - first) / 2;
             let (range, upper) = (self.clone(), end);
@@ -83,7 +86,7 @@ impl Range {
         }
         let results = self.call(first as i64);
         let chain = results.first().cloned();
-        when_all_available(&results, move || self.finish(chain));
+        when_all_available(&results, move || self.finish(chain, 1));
     }
 
     fn call(&self, block: i64) -> Vec<Value> {
@@ -95,8 +98,8 @@ impl Range {
         self.body.execute(&self.request, arguments.collect())
     }
 
-    /// One block is done.
-    fn finish(&self, chain: Option<Value>) {
+    /// So many blocks are done, or never begin.
+    fn finish(&self, chain: Option<Value>, blocks: usize) {
         let lock = || {
             self.end_of_all
                 .lock()
@@ -105,7 +108,7 @@ impl Range {
         if let Some(error @ Value::Error(_)) = chain.map(Value::resolved) {
             lock().1 = error;
         }
-        if self.left.fetch_sub(1, Ordering::AcqRel) > 1 {
+        if self.left.fetch_sub(blocks, Ordering::AcqRel) > blocks {
             return;
         }
         let (promise, value) = {

@@ -68,8 +68,9 @@ pub struct Execution {
 /// print, `log` the log.
 ///
 /// # Errors
-/// A function, queue or file that is not there, an empty file, output that cannot be written. What
-/// is wrong with the program is a diagnostic;
+/// A function, queue or file that is not there, an empty file, output that cannot be written; `control`
+/// was cancelled or its deadline has passed, which ends a program of endless loops too. What is wrong
+/// with the program is a diagnostic;
 /// one of kernels that nobody knows may be expected.
 pub fn execute(
     input: &ProgramInput,
@@ -77,6 +78,7 @@ pub fn execute(
     options: &ExecOptions,
     out: impl Write + Send + 'static,
     log: Log,
+    control: &Control,
 ) -> Result<Execution> {
     if input.bytes().is_empty() {
         return Err(Error::new(ErrorKind::InvalidProgram, "the file is empty")
@@ -84,7 +86,7 @@ pub fn execute(
             .at(Location::file(input.name())));
     }
     let (out, failure) = WatchedOutput::new(out);
-    let session = Session::start(input, options, out, log)?;
+    let session = Session::start(input, options, out, log, control)?;
     let begun = Instant::now();
     match load(input, registry) {
         Ok(program) => session.run(&program)?,
@@ -166,6 +168,7 @@ struct Session<'a> {
     allocator: HostAllocator,
     verifier: Arc<Verifier>,
     scopes: Arc<Recording>,
+    control: Control,
 }
 
 impl<'a> Session<'a> {
@@ -174,6 +177,7 @@ impl<'a> Session<'a> {
         options: &'a ExecOptions,
         out: impl Write + Send + 'static,
         log: Log,
+        control: &Control,
     ) -> Result<Self> {
         let queue = work_queue(&options.work_queue)?;
         let allocator = HostAllocator::new(options.allocator, log.clone());
@@ -198,6 +202,7 @@ impl<'a> Session<'a> {
             allocator,
             verifier,
             scopes,
+            control: control.clone(),
         };
         session.announce();
         Ok(session)
@@ -269,12 +274,20 @@ impl<'a> Session<'a> {
         self.say(format_args!("--- Running '{name}':\n"));
         let begun = Instant::now();
         let resources = self.options.driver == Driver::Executor;
-        let request = Request::with(&self.host, Control::new(), resources);
+        let request = Request::with(&self.host, self.control.clone(), resources);
         if let Some(line) = self.executed(function, &request) {
             self.say(format_args!("'{name}' returned {line}\n"));
         }
         drop(request);
         self.host.queue().quiesce();
+        // What was not as expected of a program that was stopped says nothing.
+        self.control.check().map_err(|error| match error.kind() {
+            ErrorKind::DeadlineExceeded => {
+                Error::new(error.kind(), format!("'{name}' did not end in time"))
+                    .help("give it more time, or end its loops")
+            }
+            _ => error,
+        })?;
         let scope = format!("Function: {name}");
         self.scopes
             .scope("function", &scope, begun, Instant::now(), 0);
@@ -314,6 +327,7 @@ impl<'a> Session<'a> {
             allocator,
             verifier,
             scopes,
+            control: _,
         } = self;
         let verdict = allocator.verdict();
         host.print(format_args!("{}", verdict.text));
