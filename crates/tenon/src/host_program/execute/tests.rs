@@ -69,7 +69,8 @@ fn run_input(
     change(&mut options);
     let printed = Printed::default();
     let log = Log::new(|_, _| ());
-    let done = execute(input, &registry(), &options, printed.clone(), log);
+    let control = Control::new();
+    let done = execute(input, &registry(), &options, printed.clone(), log, &control);
     let printed = printed.0.lock().unwrap().clone();
     (String::from_utf8(printed).unwrap(), done)
 }
