@@ -16,6 +16,20 @@ pub trait TraceSink: Send + Sync {
     /// A scope of `category` called `name` ran from `start` to `end` and moved `bytes` of data.
     fn scope(&self, category: &'static str, name: &str, start: Instant, end: Instant, bytes: u64);
 
+    /// A scope with texts that belong to it by name, such as `operator`, `backend` and `shapes`;
+    /// empty ones say nothing. A sink that does not keep them hears the scope alone.
+    fn scope_with(
+        &self,
+        category: &'static str,
+        name: &str,
+        start: Instant,
+        end: Instant,
+        bytes: u64,
+        _texts: &[(&'static str, &str)],
+    ) {
+        self.scope(category, name, start, end, bytes);
+    }
+
     /// Something of `category` called `name` happened at one moment. Mostly only scopes are heard.
     fn event(&self, _category: &'static str, _name: &str, _moment: Instant) {}
 

@@ -222,6 +222,24 @@ fn a_profile_tells_every_node() {
     let has = |key: &str, value: &str| events.iter().any(|event| event[key] == value);
     assert!(has("cat", "kernel") && has("cat", "function") && has("cat", "execute"));
     assert!(has("ph", "C") && has("name", "thread_name"));
+    let texts = |category: &'static str| {
+        let of = events.iter().filter(move |event| event["cat"] == category);
+        of.map(|event| &event["args"])
+    };
+    let conv = texts("kernel").find(|texts| texts["operator"] == "tenon.Conv");
+    let conv = conv.expect("a convolution");
+    assert_eq!(conv["backend"], "CpuAcc");
+    let shapes = conv["shapes"].as_str().unwrap();
+    assert!(
+        shapes.starts_with("f32[1, 8, 8, 1] ") && shapes.contains(" -> f32[1, "),
+        "{shapes}"
+    );
+    for texts in texts("kernel").chain(texts("dma")) {
+        assert!(
+            texts["backend"].is_string() && texts["shapes"].is_string(),
+            "{texts}"
+        );
+    }
 }
 
 #[test]

@@ -171,6 +171,12 @@ impl BoundFunction {
         Some((&detail.name, kernel.label()))
     }
 
+    /// Types of the tensors that one kernel reads and writes, for traces.
+    pub fn shapes(&self, index: usize) -> String {
+        let kernel = self.body().ok().and_then(|body| body.code.kernel(index));
+        kernel.map_or_else(String::new, |kernel| kernel.shapes())
+    }
+
     /// What runs.
     #[inline]
     pub(crate) fn body(&self) -> Result<&Body> {

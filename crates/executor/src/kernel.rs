@@ -25,6 +25,12 @@ pub trait Kernel: Send + Sync {
     fn label(&self) -> Label<'_> {
         Label::default()
     }
+
+    /// Types of the tensors that it reads and writes, for traces, such as
+    /// `f32[1, 8] f32[8, 4] -> f32[1, 4]`; empty where they are not known before it runs.
+    fn shapes(&self) -> String {
+        String::new()
+    }
 }
 
 /// How a profile shows a kernel.
@@ -38,6 +44,17 @@ pub struct Label<'a> {
     pub backend: &'a str,
     /// Bytes that it writes.
     pub bytes: u64,
+}
+
+impl Label<'_> {
+    /// What a trace says of its kernel, with the shapes.
+    pub fn texts<'t>(&'t self, shapes: &'t str) -> [(&'static str, &'t str); 3] {
+        [
+            ("operator", self.operator),
+            ("backend", self.backend),
+            ("shapes", shapes),
+        ]
+    }
 }
 
 /// One run of one kernel: its operands and results, and the execution that it is part of.
@@ -78,7 +95,10 @@ fn run_traced(kernel: &dyn Kernel, frame: &mut Frame<'_>, trace: &dyn TraceSink)
         "" => &*frame.detail().name,
         node => node,
     };
-    trace.scope("kernel", name, start, Instant::now(), label.bytes);
+    let end = Instant::now();
+    let shapes = kernel.shapes();
+    let texts = label.texts(&shapes);
+    trace.scope_with("kernel", name, start, end, label.bytes, &texts);
     done
 }
 

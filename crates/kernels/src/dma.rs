@@ -60,6 +60,9 @@ struct BoundDma {
     plans: Vec<BoundPlan>,
     node: String,
     bytes: u64,
+    table: Arc<Variables>,
+    /// The variables that it reads, and the one that it writes, of each descriptor.
+    moved: Vec<(Vec<VariableId>, VariableId)>,
 }
 
 impl Kernel for BoundDma {
@@ -80,6 +83,14 @@ impl Kernel for BoundDma {
             backend: "dma",
             bytes: self.bytes,
         }
+    }
+
+    fn shapes(&self) -> String {
+        let moved = self.moved.iter().map(|(read, written)| {
+            let read = read.iter().map(|&id| Some(id));
+            self.table.shapes(read, [Some(*written)])
+        });
+        moved.collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -154,15 +165,21 @@ fn bind(site: &Site<'_>) -> Result<Box<dyn Kernel>> {
     let attributes = site.attributes();
     let node = attributes.string("node")?;
     let movements = site.service::<Movements>()?;
-    let plans = plans(attributes, &site.service()?, &movements)
-        .map_err(|error| error.at(Location::node(node)))?;
-    let written = descriptors(attributes, &movements)?
-        .iter()
-        .map(Descriptor::bytes_written);
+    let table: Arc<Variables> = site.service()?;
+    let plans =
+        plans(attributes, &table, &movements).map_err(|error| error.at(Location::node(node)))?;
+    let descriptors = descriptors(attributes, &movements)?;
+    let written = descriptors.iter().map(Descriptor::bytes_written);
     let bytes = written.fold(0, u64::saturating_add);
+    let moved = descriptors.iter().map(|descriptor| {
+        let read = descriptor.from.iter().map(|access| access.variable);
+        (read.collect(), descriptor.to.variable)
+    });
     Ok(Box::new(BoundDma {
         plans,
         node: node.to_owned(),
         bytes,
+        moved: moved.collect(),
+        table,
     }))
 }

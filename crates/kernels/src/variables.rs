@@ -271,6 +271,23 @@ impl Variables {
         span.base.0 as usize > ports
     }
 
+    /// Types as a trace shows them: `f32[1, 8] f32[8, 4] -> f32[1, 4]`; `_` stands for an operand
+    /// that is left out or has no type.
+    pub(crate) fn shapes(
+        &self,
+        read: impl IntoIterator<Item = Option<VariableId>>,
+        written: impl IntoIterator<Item = Option<VariableId>>,
+    ) -> String {
+        let ty = |id: Option<VariableId>| {
+            let ty = id.and_then(|id| self.variable(id).ok()?.ty.as_ref());
+            ty.map_or_else(|| "_".to_owned(), TensorType::to_string)
+        };
+        let read = read.into_iter().map(ty);
+        let written = written.into_iter().map(ty);
+        let all = read.chain(["->".to_owned()]).chain(written);
+        all.collect::<Vec<_>>().join(" ")
+    }
+
     /// Number of variables.
     pub fn len(&self) -> usize {
         self.variables.len()

@@ -83,6 +83,9 @@ struct BoundWorkload {
     operator: &'static str,
     backend: String,
     bytes: u64,
+    table: Arc<Variables>,
+    inputs: Vec<Option<VariableId>>,
+    outputs: Vec<Option<VariableId>>,
 }
 
 /// Tensors that a backend wants in memory of its own.
@@ -125,6 +128,11 @@ impl Kernel for BoundWorkload {
             backend: &self.backend,
             bytes: self.bytes,
         }
+    }
+
+    fn shapes(&self) -> String {
+        let (read, written) = (self.inputs.iter(), self.outputs.iter());
+        self.table.shapes(read.copied(), written.copied())
     }
 }
 
@@ -198,6 +206,9 @@ fn make(site: &Site<'_>, call: &Call<'_>) -> Result<BoundWorkload> {
         node: call.node.to_owned(),
         operator: op.name,
         backend: call.backend.to_owned(),
+        inputs: call.inputs.clone(),
+        outputs: call.outputs.clone(),
+        table,
     })
 }
 

@@ -114,7 +114,7 @@ impl CpuNode {
             let Some(watch) = watch else {
                 return Ok(());
             };
-            watch.cpu_node(&self.name, started, self.bytes);
+            watch.cpu_node(self, started);
             let Some(tap) = watch.tap.filter(|tap| tap.wants(&self.name)) else {
                 return Ok(());
             };
@@ -168,6 +168,15 @@ impl CpuNode {
             }
         }
         made(&mut outputs.iter().map(|bytes| &**bytes))
+    }
+
+    /// Types of what it reads and writes, for traces.
+    pub fn shapes(&self) -> String {
+        let types = |forms: &[Form]| {
+            let types = forms.iter().map(|form| form.signature.ty.to_string());
+            types.collect::<Vec<_>>().join(" ")
+        };
+        format!("{} -> {}", types(&self.inputs), types(&self.outputs))
     }
 
     /// How a profile shows it.

@@ -2,6 +2,7 @@
 
 use crate::backend_counters::{Counting, ModelCounters};
 use crate::core_node::CoreNode;
+use crate::cpu_node::CpuNode;
 use crate::residence::Residence;
 use crate::walker::Node;
 use crate::{CounterProfile, Tap};
@@ -197,7 +198,8 @@ impl<'a> Watch<'a> {
         name: &str,
         category: &'static str,
         started: Instant,
-        bytes: u64,
+        label: &Label<'_>,
+        shapes: impl FnOnce() -> String,
     ) {
         let now = Instant::now();
         let rows = self.profile.as_mut().map(|profile| &mut profile.kernels);
@@ -205,13 +207,15 @@ impl<'a> Watch<'a> {
             row.time += now - started;
         }
         if let Some(trace) = self.trace {
-            trace.scope(category, name, started, now, bytes);
+            let (bytes, shapes) = (label.bytes, shapes());
+            trace.scope_with(category, name, started, now, bytes, &label.texts(&shapes));
         }
     }
 
     /// A CPU node ran; the next node's rows follow.
-    pub fn cpu_node(&mut self, node: &str, started: Instant, bytes: u64) {
-        self.ran(0, node, "cpu node", started, bytes);
+    pub fn cpu_node(&mut self, node: &CpuNode, started: Instant) {
+        let label = node.label();
+        self.ran(0, label.node, "cpu node", started, &label, || node.shapes());
         self.rows += 1;
     }
 }
@@ -247,7 +251,8 @@ impl TraceSink for LoopTrace<'_> {
     fn scope(&self, category: &'static str, _: &str, start: Instant, end: Instant, bytes: u64) {
         if let Some((kernel, label)) = self.main.kernel(self.kernel.load(Ordering::Relaxed)) {
             let name = shown(kernel, &label);
-            self.trace.scope(category, name, start, end, bytes);
+            self.trace
+                .scope_with(category, name, start, end, bytes, &label.texts(""));
         }
     }
 }
@@ -323,7 +328,9 @@ impl Observer for NodeWatch<'_, '_> {
             _ => "kernel",
         };
         self.watch
-            .ran(index, name, category, self.started, label.bytes);
+            .ran(index, name, category, self.started, &label, || {
+                self.main.shapes(index)
+            });
         if let Some(trace) = self.watch.trace {
             trace.counter(ALIVE, self.started, self.core.alive(index));
             let now = Instant::now();

@@ -49,12 +49,30 @@ impl TraceFile {
         length: Duration,
         numbers: &[(&str, u64)],
     ) {
+        self.scope_with::<&str>(thread, category, name, start, length, numbers, &[]);
+    }
+
+    /// The same with texts that belong to it too.
+    pub fn scope_with<T: AsRef<str>>(
+        &mut self,
+        thread: u64,
+        category: &str,
+        name: &str,
+        start: Duration,
+        length: Duration,
+        numbers: &[(&str, u64)],
+        texts: &[(&str, T)],
+    ) {
         self.begin("X", Some(thread));
         self.category(category);
         self.name(name);
         self.time("ts", start);
         self.time("dur", length);
-        self.numbers(numbers);
+        let numbers = numbers.iter().map(|(key, value)| (*key, value.to_string()));
+        let texts = texts
+            .iter()
+            .map(|(key, text)| (*key, quoted(text.as_ref())));
+        self.arguments(numbers.chain(texts));
     }
 
     /// Something that happened to a thread at one moment.
@@ -71,7 +89,7 @@ impl TraceFile {
         self.begin("C", None);
         self.name(name);
         self.time("ts", at);
-        self.numbers(&[("value", value)]);
+        self.arguments([("value", value.to_string())]);
     }
 
     /// The whole file.
@@ -116,13 +134,15 @@ impl TraceFile {
         self.put(format_args!(",\"{key}\":{micros}.{rest:03}"));
     }
 
-    fn numbers(&mut self, numbers: &[(&str, u64)]) {
+    /// The end of an event, with values that are JSON.
+    fn arguments<'k>(&mut self, values: impl IntoIterator<Item = (&'k str, String)>) {
         let mut separator = ",\"args\":{";
-        for (key, value) in numbers {
+        let mut end = "}";
+        for (key, value) in values {
             self.put(format_args!("{separator}{}:{value}", quoted(key)));
-            separator = ",";
+            (separator, end) = (",", "}}");
         }
-        self.text += if numbers.is_empty() { "}" } else { "}}" };
+        self.text += end;
     }
 
     fn put(&mut self, text: std::fmt::Arguments<'_>) {

@@ -44,6 +44,8 @@ pub struct Recorded {
     pub end: Option<Instant>,
     /// Bytes that it moved.
     pub bytes: u64,
+    /// Texts that belong to it, by name.
+    pub texts: Vec<(&'static str, String)>,
 }
 
 #[derive(Debug)]
@@ -55,11 +57,39 @@ struct Counter {
 
 impl TraceSink for Recording {
     fn scope(&self, category: &'static str, name: &str, start: Instant, end: Instant, bytes: u64) {
-        self.lock().keep(category, name, start, Some(end), bytes);
+        self.scope_with(category, name, start, end, bytes, &[]);
+    }
+
+    fn scope_with(
+        &self,
+        category: &'static str,
+        name: &str,
+        start: Instant,
+        end: Instant,
+        bytes: u64,
+        texts: &[(&'static str, &str)],
+    ) {
+        let texts = texts.iter().filter(|(_, text)| !text.is_empty());
+        let texts = texts.map(|(name, text)| (*name, (*text).to_owned()));
+        self.lock().keep(Recorded {
+            category,
+            name: name.to_owned(),
+            start,
+            end: Some(end),
+            bytes,
+            texts: texts.collect(),
+        });
     }
 
     fn event(&self, category: &'static str, name: &str, moment: Instant) {
-        self.lock().keep(category, name, moment, None, 0);
+        self.lock().keep(Recorded {
+            category,
+            name: name.to_owned(),
+            start: moment,
+            end: None,
+            bytes: 0,
+            texts: Vec::new(),
+        });
     }
 
     fn counter(&self, name: &str, at: Instant, value: u64) {
@@ -112,7 +142,16 @@ impl Recording {
             match scope.end {
                 Some(end) => {
                     let numbers = [("bytes", scope.bytes)];
-                    file.scope(thread, category, name, start, end - scope.start, &numbers);
+                    let length = end - scope.start;
+                    file.scope_with(
+                        thread,
+                        category,
+                        name,
+                        start,
+                        length,
+                        &numbers,
+                        &scope.texts,
+                    );
                 }
                 None => file.event(thread, category, name, start),
             }
@@ -130,21 +169,7 @@ impl Recording {
 }
 
 impl State {
-    fn keep(
-        &mut self,
-        category: &'static str,
-        name: &str,
-        start: Instant,
-        end: Option<Instant>,
-        bytes: u64,
-    ) {
-        let scope = Recorded {
-            category,
-            name: name.to_owned(),
-            start,
-            end,
-            bytes,
-        };
+    fn keep(&mut self, scope: Recorded) {
         let thread = self.thread();
         self.scopes.push((thread, scope));
     }
@@ -171,7 +196,12 @@ mod tests {
         let recording = Recording::new();
         let start = Instant::now();
         let at = |micros| start + Duration::from_micros(micros);
-        recording.scope("kernel", "a \"quoted\"\n one\\", at(3), at(5), 7);
+        let texts = [
+            ("operator", "Conv"),
+            ("backend", ""),
+            ("shapes", "f32[1] -> \"f32\""),
+        ];
+        recording.scope_with("kernel", "a \"quoted\"\n one\\", at(3), at(5), 7, &texts);
         std::thread::scope(|scope| {
             let named = std::thread::Builder::new().name("other".into());
             let other = named.spawn_scoped(scope, || recording.scope("dma", "b", at(1), at(2), 0));
@@ -188,7 +218,7 @@ mod tests {
         assert!(lines[3].ends_with(r#""tid":1,"name":"thread_name","args":{"name":"other"}},"#));
         assert_eq!(
             lines[4],
-            r#"{"ph":"X","pid":1,"tid":0,"cat":"kernel","name":"a \"quoted\"\u000a one\\","ts":2.000,"dur":2.000,"args":{"bytes":7}},"#
+            r#"{"ph":"X","pid":1,"tid":0,"cat":"kernel","name":"a \"quoted\"\u000a one\\","ts":2.000,"dur":2.000,"args":{"bytes":7,"operator":"Conv","shapes":"f32[1] -> \\"f32\\""}},"#
         );
         assert!(lines[5].contains(r#""tid":1,"cat":"dma","name":"b","ts":0.000,"dur":1.000"#));
         assert_eq!(
