@@ -218,7 +218,7 @@ mod tests {
         assert!(lines[3].ends_with(r#""tid":1,"name":"thread_name","args":{"name":"other"}},"#));
         assert_eq!(
             lines[4],
-            r#"{"ph":"X","pid":1,"tid":0,"cat":"kernel","name":"a \"quoted\"\u000a one\\","ts":2.000,"dur":2.000,"args":{"bytes":7,"operator":"Conv","shapes":"f32[1] -> \\"f32\\""}},"#
+            r#"{"ph":"X","pid":1,"tid":0,"cat":"kernel","name":"a \"quoted\"\u000a one\\","ts":2.000,"dur":2.000,"args":{"bytes":7,"operator":"Conv","shapes":"f32[1] -> \"f32\""}},"#
         );
         assert!(lines[5].contains(r#""tid":1,"cat":"dma","name":"b","ts":0.000,"dur":1.000"#));
         assert_eq!(
