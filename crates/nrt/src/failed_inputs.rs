@@ -4,6 +4,8 @@ use crate::call::log;
 use crate::models::flag;
 use crate::profile::{FOLDER, make_folder};
 use crate::tensor_sets::Set;
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use tenon_base::{Error, ErrorKind, Result};
@@ -45,16 +47,19 @@ pub(crate) fn keep(model: &CoreModel, inputs: &Set, error: &Error) {
 /// Writes each input's bytes to a file of its name, in a folder of the failure.
 fn write(model: &CoreModel, inputs: &Set) -> Result<PathBuf> {
     static FAILURES: AtomicU32 = AtomicU32::new(1);
+    make_folder(Path::new(FOLDER))?;
     let (process, number) = (std::process::id(), FAILURES.fetch_add(1, Ordering::Relaxed));
     let folder = Path::new(FOLDER).join(format!("failed_inputs_pid_{process}_{number}"));
-    make_folder(&folder)?;
+    // Its name can be predicted: what is there already may be somebody else's link.
+    std::fs::create_dir(&folder).map_err(|error| Error::io(&folder, "make", error))?;
     for port in model.inputs() {
         let given = inputs.tensors.tensor(&port.name);
         let tensor = given.or_else(|_| inputs.tensors.tensor(&port.own.name))?;
         let mut bytes = vec![0; tensor.size()];
         tensor.read(0, &mut bytes)?;
         let path = folder.join(format!("{}.bin", port.name));
-        std::fs::write(&path, bytes).map_err(|error| Error::io(&path, "write", error))?;
+        let written = File::create_new(&path).and_then(|mut file| file.write_all(&bytes));
+        written.map_err(|error| Error::io(&path, "write", error))?;
     }
     Ok(folder)
 }

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Place, source};
+use std::path::Path;
 use std::process::Stdio;
 
 const DIGITS: &str = "models/digits/digits.onnx";
@@ -217,6 +218,22 @@ fn an_execution_fails_as_its_node_does() {
     assert!(ran.err.contains(says), "{}", ran.err);
     let inputs = output(&place, "failed_inputs_", "x.bin");
     assert_eq!(inputs, (-1.0f32).to_le_bytes().repeat(4));
+    // A link that was planted is neither followed nor written into.
+    let planted = place.path().join("planted");
+    std::fs::create_dir(&planted).unwrap();
+    let text = format!(
+        "ln -s {} output/failed_inputs_pid_$$_1; exec \"$@\"",
+        planted.display()
+    );
+    let mut shell = place.command(Path::new("sh"));
+    shell
+        .args(["-c", &text, "sh"])
+        .arg(&program)
+        .args(arguments);
+    let output = shell.envs([allowed, kept]).output().unwrap();
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(log.contains("cannot make"), "{log}");
+    assert_eq!(planted.read_dir().unwrap().count(), 0);
     let unset = place.run(&program, &arguments, &[allowed]).done();
     assert!(
         !unset.err.contains("inputs of the execution"),
