@@ -248,7 +248,10 @@ impl BoundFunction {
         }
         let body = call.body;
         for index in 0..body.code.len() {
-            call.control.check()?;
+            match call.request {
+                Some(request) => request.check()?,
+                None => call.control.check()?,
+            }
             observer.start(index);
             let instruction = body.code.instruction(index);
             let mut frame = Frame {

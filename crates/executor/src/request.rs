@@ -53,14 +53,27 @@ impl Request {
         &self.0.control
     }
 
-    /// Asks that no further kernels start. Kernels that run are not interrupted.
+    /// Asks that no further kernels of this request start; its control, which may be that of other
+    /// requests too, stays as it is. Kernels that run are not interrupted.
     pub fn cancel(&self) {
-        self.0.control.cancel();
+        self.0.cancelled.get_or_init(cancelled);
+    }
+
+    /// Fails when the request or its control was cancelled, or is too late.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.0.control.check()?;
+        match self.0.cancelled.get() {
+            Some(_) => Err(Error::new(ErrorKind::Cancelled, "the work was cancelled")),
+            None => Ok(()),
+        }
     }
 
     /// What results become once the request is cancelled or too late.
     #[inline]
     pub fn cancelled(&self) -> Option<Value> {
+        if let Some(cancelled) = self.0.cancelled.get() {
+            return Some(cancelled.clone());
+        }
         if !self.0.control.is_cancelled() && !self.0.control.has_deadline() {
             return None;
         }
@@ -70,11 +83,9 @@ impl Request {
     #[cold]
     fn stopped(&self) -> Option<Value> {
         let error = self.0.control.check().err()?;
-        let value = self.0.cancelled.get_or_init(|| {
-            Value::error(match error.kind() {
-                ErrorKind::Cancelled => Error::new(ErrorKind::Cancelled, "Cancelled"),
-                _ => error,
-            })
+        let value = self.0.cancelled.get_or_init(|| match error.kind() {
+            ErrorKind::Cancelled => cancelled(),
+            _ => Value::error(error),
         });
         Some(value.clone())
     }
@@ -122,6 +133,11 @@ impl Request {
     }
 }
 
+/// The original's words.
+fn cancelled() -> Value {
+    Value::error(Error::new(ErrorKind::Cancelled, "Cancelled"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,5 +166,18 @@ mod tests {
             ("Cancelled", ErrorKind::Cancelled)
         );
         assert_eq!(request.cancelled(), Some(Value::Error(error)));
+        assert_eq!(request.check().unwrap_err().kind(), ErrorKind::Cancelled);
+    }
+
+    #[test]
+    fn a_request_is_cancelled_alone_and_with_its_control() {
+        let control = Control::new();
+        let [one, two] = [(); 2].map(|()| Request::with(&Host::new(), control.clone(), false));
+        one.cancel();
+        assert!(one.cancelled().is_some() && one.check().is_err());
+        assert!(two.cancelled().is_none() && two.check().is_ok());
+        assert!(!control.is_cancelled());
+        control.cancel();
+        assert!(two.cancelled().is_some() && two.check().is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::failed;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tenon_executor::{
     Attr, Chain, FunctionHandle, Host, KernelDef, Later, Promise, Reporter, Request, Rest,
     Severity, Task, Value, kernel, later, pending,
@@ -79,15 +79,18 @@ pub(crate) fn sleep_a_little() {
 
 fn sleeping() -> Vec<KernelDef> {
     vec![
-        kernel("tfrt_test.usleep", |microseconds: i32, host: &Host| {
-            sleep_in_task(microseconds, host, None);
-        })
+        kernel(
+            "tfrt_test.usleep",
+            |microseconds: i32, request: &Request| {
+                sleep_in_task(microseconds, request, None);
+            },
+        )
         .doc("Sleeps in a blocking task, then prints how long."),
         kernel(
             "tfrt_test.blocking.usleep",
-            |microseconds: i32, host: &Host| {
+            |microseconds: i32, request: &Request| {
                 let (done, promise) = later::<Chain>();
-                sleep_in_task(microseconds, host, Some(promise));
+                sleep_in_task(microseconds, request, Some(promise));
                 done
             },
         )
@@ -100,13 +103,30 @@ fn sleeping() -> Vec<KernelDef> {
     ]
 }
 
-fn sleep_in_task(microseconds: i32, host: &Host, done: Option<Promise>) {
-    let printer = host.clone();
+/// How long a sleeping task may go without observing that its request was cancelled.
+const NAP: Duration = Duration::from_millis(50);
+
+fn sleep_in_task(microseconds: i32, request: &Request, done: Option<Promise>) {
+    let host = request.host();
+    let request = request.clone();
     let task = Task::new(move || {
-        sleep(Duration::from_micros(
-            u64::try_from(microseconds).unwrap_or(0),
-        ));
-        printer.print(format_args!("Slept for {microseconds} microseconds\n"));
+        let end = Instant::now() + Duration::from_micros(u64::try_from(microseconds).unwrap_or(0));
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            if let Some(cancelled) = request.cancelled() {
+                if let Some(done) = done {
+                    done.set(cancelled);
+                }
+                return;
+            }
+            sleep(left.min(NAP));
+        }
+        request
+            .host()
+            .print(format_args!("Slept for {microseconds} microseconds\n"));
         if let Some(done) = done {
             done.set(Value::Chain);
         }
