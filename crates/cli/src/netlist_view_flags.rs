@@ -17,7 +17,8 @@ function.")]
 pub struct NetlistShow {
     /// The netlist; - is standard input.
     pub file: PathBuf,
-    /// The device whose memories and cores it is shown on; that of its first architecture otherwise.
+    /// The device whose memories and cores it is shown on; that of its architecture otherwise (of several the one that
+    /// ARCH_NAME names, else the first).
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
     /// Print JSON.
@@ -35,7 +36,8 @@ pub struct NetlistDraw {
     /// Where the pictures go, each as GRAPH.svg; made when it is not there.
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub output: PathBuf,
-    /// The device whose grid is drawn; that of its first architecture otherwise.
+    /// The device whose grid is drawn; that of its architecture otherwise (of several the one that
+    /// ARCH_NAME names, else the first).
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
 }

@@ -196,6 +196,8 @@ fn the_environment_names_the_architecture() {
         );
         assert_ne!(status("tiger", &[]), Some(0), "{command}");
     }
+    let shown = String::from_utf8(run("show", "wormhole", &[]).stdout).unwrap();
+    assert!(shown.contains("shown on wormhole"), "{shown}");
     let answer = run("check", "tiger", &[]);
     let err = String::from_utf8(answer.stderr).unwrap();
     assert!(err.contains("ARCH_NAME names no architecture"), "{err}");

@@ -10,7 +10,9 @@ use tenon::netlist::{
     Blocking, ChannelUse, Code, Device, Graph, GraphEstimate, MemoryUse, Netlist, PerformanceCheck,
     Queue,
 };
-use tenon::{Error, Result, netlist_device, netlist_pictures, netlist_source, write_output};
+use tenon::{
+    Error, Result, netlist_arch, netlist_device, netlist_pictures, netlist_source, write_output,
+};
 
 pub fn show(flags: &NetlistShow) -> Result<ExitCode> {
     let (netlist, device) = open(&flags.file, flags.device.as_deref())?;
@@ -40,7 +42,10 @@ fn open(file: &Path, device: Option<&str>) -> Result<(Netlist, Device)> {
     let read = tenon::netlist::read(&source);
     read.findings.to_result(&source)?;
     let netlist = read.netlist;
-    let own = netlist.arch.first().map(|arch| arch.value.name());
+    let own = netlist.arch.first().map(|arch| arch.value);
+    let own = netlist_arch(&netlist, None)?
+        .or(own)
+        .map(|arch| arch.name());
     let device = netlist_device(device.or(own).unwrap_or("grayskull"))?;
     Ok((netlist, device))
 }
