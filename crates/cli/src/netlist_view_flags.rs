@@ -17,8 +17,8 @@ function.")]
 pub struct NetlistShow {
     /// The netlist; - is standard input.
     pub file: PathBuf,
-    /// The device whose memories and cores it is shown on; that of its architecture otherwise (of several the one that
-    /// ARCH_NAME names, else the first).
+    /// The device whose memories and cores it is shown on; that of its architecture otherwise (of
+    /// several the one that ARCH_NAME names, else the first).
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
     /// Print JSON.
