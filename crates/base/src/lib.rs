@@ -3,6 +3,7 @@
 //!
 //! Nothing here knows of models, packages or backends.
 
+pub mod bounded;
 mod control;
 mod error;
 mod escape;

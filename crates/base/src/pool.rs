@@ -174,6 +174,7 @@ pub fn with_trace<S: TraceSink, R>(sink: &S, work: impl FnOnce() -> R) -> R {
 /// ```
 pub fn for_each<F: Fn(usize) + Sync>(count: usize, body: F) {
     let seats = threads().min(count).saturating_sub(1);
+    stop::pace_anew();
     if seats == 0 || POOL.offering.swap(true, Ordering::Acquire) {
         for index in 0..count {
             stop::checkpoint();
@@ -181,7 +182,6 @@ pub fn for_each<F: Fn(usize) + Sync>(count: usize, body: F) {
         }
         return;
     }
-    stop::pace_anew();
     POOL.offer(Job {
         call: call_body::<F>,
         body: std::ptr::from_ref(&body).cast(),

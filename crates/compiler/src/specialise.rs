@@ -88,6 +88,7 @@ pub fn specialise(graph: &mut Graph, registry: &Registry, control: &Control) -> 
     remove_unused(graph);
     let mut walk = Walk {
         registry,
+        control,
         problems: Vec::new(),
         failed: BTreeSet::new(),
     };
@@ -100,6 +101,7 @@ pub fn specialise(graph: &mut Graph, registry: &Registry, control: &Control) -> 
         let kept = match walk.visit(graph, &node) {
             Ok(kept) => kept,
             Err(error) => {
+                control.check()?;
                 let place = Location::node(node.name.as_str());
                 walk.problems.push(error.at(place));
                 walk.failed.extend(node.outputs.iter().flatten());
@@ -119,6 +121,7 @@ pub fn specialise(graph: &mut Graph, registry: &Registry, control: &Control) -> 
 
 struct Walk<'a> {
     registry: &'a Registry,
+    control: &'a Control,
     problems: Vec<Error>,
     /// Values whose node failed: what depends on them is not reported again.
     failed: BTreeSet<ValueId>,
@@ -194,7 +197,9 @@ impl Walk<'_> {
         let Some(backend) = self.evaluator(node, &inputs, &outputs) else {
             return Ok(None);
         };
-        evaluate(backend, node.op, &node.attributes, &inputs, &outputs).map(Some)
+        let evaluated =
+            || evaluate(backend, node.op, &node.attributes, &inputs, &outputs).map(Some);
+        self.control.watch(evaluated)
     }
 
     /// The backend that folds the node: CpuRef, which is exact, before others.

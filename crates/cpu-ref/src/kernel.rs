@@ -1,7 +1,7 @@
 //! What every kernel is made from and what making one ends with.
 
 use std::ops::Deref;
-use tenon_backend::{InPlace, NodeView, Operands, Reason, Refusal, Workload};
+use tenon_backend::{InPlace, MAX_OUTPUTS, NodeView, Operands, Reason, Refusal, Workload};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::Inference;
 use tenon_tensor::{DataType, Shape, Tensor, TensorType};
@@ -62,8 +62,23 @@ struct Run<F>(F);
 
 impl<F: Fn(&mut Operands<'_>) -> Result<()> + Send + Sync> Workload for Run<F> {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
-        (self.0)(operands)
+        // Extents beside one of zero may be huge: loops over them would take for ever.
+        match writes_nothing(operands)? {
+            true => Ok(()),
+            false => (self.0)(operands),
+        }
     }
+}
+
+/// Whether no output has an element.
+fn writes_nothing(operands: &mut Operands<'_>) -> Result<bool> {
+    let mut outputs = operands.split().1;
+    for index in 0..MAX_OUTPUTS {
+        if outputs.wants(index) && !outputs.slice::<u8>(index)?.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Why no kernel was made.

@@ -277,7 +277,7 @@ fn pad(node: &Node<'_>) -> Result<Kernel, Stop> {
     let maps = Maps::new(shape, out, |axis, at| {
         let axis = &axes[axis];
         axis.skipped + place(at as i64 - axis.before as i64, axis.kept as i64) as usize
-    });
+    })?;
     sized!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         maps.copy(outputs.slice::<T>(0)?, inputs.slice::<T>(0)?);

@@ -1,7 +1,7 @@
 //! Nested loops over a shape with strided operands: how every kernel walks memory.
 
 use crate::kernel::invalid;
-use tenon_base::{Result, stop};
+use tenon_base::{Result, bounded, stop};
 use tenon_tensor::Shape;
 
 /// Elements of an innermost loop after which it may be stopped.
@@ -202,14 +202,15 @@ impl Maps {
         input: &Shape,
         output: &Shape,
         positions: impl Fn(usize, usize) -> usize,
-    ) -> Self {
+    ) -> Result<Self> {
         let strides = input.strides();
         let axis = |axis: usize| {
-            (0..output[axis])
-                .map(|at| positions(axis, at) * strides[axis])
-                .collect()
+            let at = 0..output[axis];
+            let positions = at.map(|at| positions(axis, at) * strides[axis]);
+            bounded::collected("positions of a dimension", positions)
         };
-        Self((0..output.len()).map(axis).collect())
+        let axes = 0..output.len();
+        Ok(Self(axes.map(axis).collect::<Result<_>>()?))
     }
 
     /// Fills the output.

@@ -3,9 +3,9 @@
 use crate::kernel::{Build, Kernel, Node, Stop, no_value, numbers, scratch, sized};
 use crate::nest::{Along, Maps};
 use crate::number::Number;
-use tenon_base::{Result, stop};
+use tenon_base::{Result, bounded, stop};
 use tenon_graph::geometry::{ResizeAxis, resize_axes};
-use tenon_tensor::DataType;
+use tenon_tensor::{DataType, TensorType};
 
 pub(crate) static KERNELS: &[(&str, Build)] = &[("Resize", resize)];
 
@@ -79,27 +79,28 @@ impl Rules {
 
     /// The weights of the elements around a position, the first of which lies `first` after the
     /// element below it; `ratio` is the distance from that one.
-    fn weights(&self, ratio: f64, scale: f64) -> (i64, Vec<f64>) {
+    fn weights(&self, ratio: f64, scale: f64) -> Result<(i64, Vec<f64>)> {
         let scale = if self.antialias { scale.min(1.0) } else { 1.0 };
         let reach = match self.mode {
-            Mode::Nearest => return (0, self.nearest(ratio).to_vec()),
+            Mode::Nearest => return Ok((0, self.nearest(ratio).to_vec())),
             Mode::Linear => 1.0,
             Mode::Cubic => 2.0,
         };
         let first = (-reach / scale).floor() as i64 + 1;
-        let weights = (first..2 - first).map(|at| {
+        let count = 2i64.saturating_sub(first).saturating_sub(first);
+        let mut weights = bounded::list("weights of a position", count as usize)?;
+        weights.extend((first..first.saturating_add(count)).map(|at| {
             let x = ((at as f64 - ratio) * scale).abs();
             if self.mode == Mode::Linear {
                 (1.0 - x).max(0.0)
             } else {
                 self.cubic(x)
             }
-        });
-        let mut weights: Vec<f64> = weights.collect();
+        }));
         if self.antialias {
             divide(&mut weights);
         }
-        (first, weights)
+        Ok((first, weights))
     }
 
     fn nearest(&self, ratio: f64) -> [f64; 2] {
@@ -126,36 +127,76 @@ impl Rules {
     }
 
     /// What every output of an axis is made of.
-    fn axis(&self, axis: &ResizeAxis, input: usize) -> Result<Vec<Option<Taps>>, Stop> {
-        (0..axis.output)
-            .map(|at| {
-                let Some(x) = self.coordinate(axis, input, at)? else {
-                    return Ok(None);
-                };
-                let x = f64::from(x);
-                // A whole position has itself as the upper neighbour.
-                let below = x.ceil() - 1.0;
-                let (first, weights) = self.weights(x - below, axis.scale.into());
-                let first = below as i64 + first;
-                let inside = |at: i64| (0..input as i64).contains(&at);
-                let mut weights = weights;
-                if self.exclude_outside {
-                    for (weight, at) in weights.iter_mut().zip(first..) {
-                        *weight = if inside(at) { *weight } else { 0.0 };
-                    }
-                    divide(&mut weights);
-                }
-                let held = |at: i64| at.clamp(0, (input as i64 - 1).max(0)) as usize;
-                let taps = weights.into_iter().zip(first..);
-                let taps = taps.filter(|&(weight, _)| weight != 0.0);
-                Ok(Some(taps.map(|(weight, at)| (held(at), weight)).collect()))
-            })
-            .collect()
+    fn axis(&self, axis: &ResizeAxis, input: usize) -> Result<Taps, Stop> {
+        let mut taps = Taps {
+            ends: bounded::list(POSITIONS, axis.output)?,
+            all: bounded::list(POSITIONS, axis.output)?,
+        };
+        for at in 0..axis.output {
+            stop::checkpoint();
+            if let Some(x) = self.coordinate(axis, input, at)? {
+                self.position(x.into(), axis.scale.into(), input, &mut taps.all)?;
+            }
+            taps.ends.push(taps.all.len());
+        }
+        Ok(taps)
+    }
+
+    /// Adds what the output at position `x` of the input is made of.
+    fn position(
+        &self,
+        x: f64,
+        scale: f64,
+        input: usize,
+        all: &mut Vec<(usize, f64)>,
+    ) -> Result<()> {
+        // A whole position has itself as the upper neighbour.
+        let below = x.ceil() - 1.0;
+        let (first, mut weights) = self.weights(x - below, scale)?;
+        let first = (below as i64).saturating_add(first);
+        if self.exclude_outside {
+            for (weight, at) in weights.iter_mut().zip(first..) {
+                let inside = (0..input as i64).contains(&at);
+                *weight = if inside { *weight } else { 0.0 };
+            }
+            divide(&mut weights);
+        }
+        let held = |at: i64| at.clamp(0, (input as i64 - 1).max(0)) as usize;
+        let taps = weights.into_iter().zip(first..);
+        for (weight, at) in taps.filter(|&(weight, _)| weight != 0.0) {
+            bounded::reserve(POSITIONS, all, 1)?;
+            all.push((held(at), weight));
+        }
+        Ok(())
     }
 }
 
-/// Positions and weights.
-type Taps = Vec<(usize, f64)>;
+const POSITIONS: &str = "positions of a resized dimension";
+
+/// Positions in the input and weights, for each output of an axis; none outside of what is cropped.
+struct Taps {
+    /// Where those of each output end.
+    ends: Vec<usize>,
+    all: Vec<(usize, f64)>,
+}
+
+impl Taps {
+    /// Outputs.
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// What the output at `at` is made of.
+    fn of(&self, at: usize) -> &[(usize, f64)] {
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.all[start..self.ends[at]]
+    }
+
+    /// What each output is made of.
+    fn iter(&self) -> impl Iterator<Item = &[(usize, f64)]> {
+        (0..self.len()).map(|at| self.of(at))
+    }
+}
 
 fn divide(weights: &mut [f64]) {
     let sum: f64 = weights.iter().sum();
@@ -167,7 +208,7 @@ struct Pass {
     outer: usize,
     input: usize,
     inner: usize,
-    taps: Vec<Option<Taps>>,
+    taps: Taps,
 }
 
 impl Pass {
@@ -182,10 +223,10 @@ impl Pass {
             for (at, taps) in taps.iter().enumerate() {
                 stop::checkpoint();
                 let to = &mut to[(row * self.taps.len() + at) * inner..][..inner];
-                let Some(taps) = taps else {
+                if taps.is_empty() {
                     to.fill(extrapolation);
                     continue;
-                };
+                }
                 to.fill(0.0);
                 for &(source, weight) in taps {
                     let from = &from[(row * input + source) * inner..][..inner];
@@ -202,26 +243,28 @@ fn resize(node: &Node<'_>) -> Result<Kernel, Stop> {
     let (shape, out) = (node.shape(0)?, node.output(0)?.shape());
     let axes = resize_axes(&node.inference())?;
     let rules = Rules::new(node)?;
-    let taps: Vec<Vec<Option<Taps>>> = axes
+    let taps: Vec<Taps> = axes
         .iter()
         .zip(&**shape)
         .map(|(axis, &n)| rules.axis(axis, n))
         .collect::<Result<_, _>>()?;
-    if rules.mode == Mode::Nearest && taps.iter().flatten().all(Option::is_some) {
+    if rules.mode == Mode::Nearest
+        && taps
+            .iter()
+            .flat_map(Taps::iter)
+            .all(|taps| !taps.is_empty())
+    {
         // Elements move unchanged.
         let maps = Maps::new(shape, out, |axis, at| {
-            taps[axis][at]
-                .as_ref()
-                .and_then(|taps| taps.first())
-                .map_or(0, |&(at, _)| at)
-        });
+            taps[axis].of(at).first().map_or(0, |&(at, _)| at)
+        })?;
         return sized!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
             let (inputs, mut outputs) = operands.split();
             maps.copy(outputs.slice::<T>(0)?, inputs.slice::<T>(0)?);
             Ok(())
         })));
     }
-    let (passes, room) = passes(shape, taps);
+    let (passes, room) = passes(shape, taps)?;
     match node.dtype(0)? {
         DataType::Bool => Err(no_value("mode", "linear or cubic of truth values")),
         dtype => numbers!(dtype, 0, T => interpolation::<T>(passes, room, rules.extrapolation)),
@@ -229,16 +272,16 @@ fn resize(node: &Node<'_>) -> Result<Kernel, Stop> {
 }
 
 /// The axes that change, the last first, and the most elements that stand between two passes.
-fn passes(shape: &[usize], taps: Vec<Vec<Option<Taps>>>) -> (Vec<Pass>, usize) {
+fn passes(shape: &[usize], taps: Vec<Taps>) -> Result<(Vec<Pass>, usize)> {
     let mut now = shape.to_vec();
-    let mut room: usize = now.iter().product();
+    let mut room = elements(&now)?;
     let mut passes = Vec::new();
     for (axis, taps) in taps.into_iter().enumerate().rev() {
         let same = taps.len() == now[axis]
             && taps
                 .iter()
                 .enumerate()
-                .all(|(at, taps)| taps.as_deref() == Some(&[(at, 1.0)]));
+                .all(|(at, taps)| taps == [(at, 1.0)]);
         if same {
             continue;
         }
@@ -248,7 +291,7 @@ fn passes(shape: &[usize], taps: Vec<Vec<Option<Taps>>>) -> (Vec<Pass>, usize) {
             inner,
         } = Along::new(&now, axis);
         now[axis] = taps.len();
-        room = room.max(now.iter().product());
+        room = room.max(elements(&now)?);
         passes.push(Pass {
             outer,
             input: extent,
@@ -256,7 +299,12 @@ fn passes(shape: &[usize], taps: Vec<Vec<Option<Taps>>>) -> (Vec<Pass>, usize) {
             taps,
         });
     }
-    (passes, room)
+    Ok((passes, room))
+}
+
+/// The number of elements between two passes, in f64.
+fn elements(shape: &[usize]) -> Result<usize> {
+    TensorType::new(DataType::F64, shape).map(|ty| ty.elements())
 }
 
 fn interpolation<T: Number>(

@@ -3,7 +3,7 @@
 use crate::image_input::{ImageOptions, read_image};
 use std::path::Path;
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_tensor::{DataType, Tensor, TensorType, convert, npy};
+use tenon_tensor::{BufferMut, DataType, Tensor, TensorType, convert, npy};
 
 /// Reads the file of one input. The extension says how: `.npy`, `.npz` (with one array), `.bin`,
 /// `.csv`, `.png`, `.jpg`. The elements come in the input's type and shape, or it is an error;
@@ -169,6 +169,9 @@ fn read_csv(path: &Path, ty: &TensorType) -> Result<Tensor> {
 
 /// A tensor of random elements: floats uniform in 0..1, integers and bools 0 or 1. The same seed
 /// gives the same elements.
+///
+/// # Errors
+/// `OutOfMemory` for a tensor that memory does not hold.
 pub fn random_tensor(ty: &TensorType, seed: u64) -> Result<Tensor> {
     let mut state = seed;
     // SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
@@ -179,20 +182,24 @@ pub fn random_tensor(ty: &TensorType, seed: u64) -> Result<Tensor> {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     };
-    let values: Vec<f32> = if ty.dtype().is_float() {
-        (0..ty.elements())
-            .map(|_| (next() >> 40) as f32 / (1u64 << 24) as f32)
-            .collect()
-    } else {
-        (0..ty.elements()).map(|_| (next() >> 63) as f32).collect()
+    let is_float = ty.dtype().is_float();
+    let mut element = move || match is_float {
+        true => (next() >> 40) as f32 / (1u64 << 24) as f32,
+        false => (next() >> 63) as f32,
     };
-    let values = Tensor::from_slice(ty.shape().clone(), &values)?;
-    if ty.dtype() == DataType::F32 {
-        Ok(values)
-    } else {
-        convert(&values, ty.dtype())
+    let mut buffer = BufferMut::zeroed(ty.bytes())?;
+    let place = |at: usize| (at * ty.dtype().bits()).div_ceil(8);
+    for first in (0..ty.elements()).step_by(PART) {
+        let count = PART.min(ty.elements() - first);
+        let values: Vec<f32> = (0..count).map(|_| element()).collect();
+        let values = convert(&Tensor::from_slice([count], &values)?, ty.dtype())?;
+        buffer[place(first)..place(first + count)].copy_from_slice(values.bytes());
     }
+    Tensor::new(ty.clone(), buffer.freeze())
 }
+
+/// Random elements that are made at a time; an even number, for types of four bits.
+const PART: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests {
@@ -254,6 +261,23 @@ mod tests {
         );
         assert!(fit(array.clone(), &ty(DataType::F32, &[2, 1])).is_err());
         assert!(fit(array, &ty(DataType::F64, &[2])).is_err());
+    }
+
+    #[test]
+    fn random_tensors_of_any_size() {
+        let error = random_tensor(&ty(DataType::F32, &[1 << 46]), 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+        assert_eq!(
+            random_tensor(&ty(DataType::F32, &[0, 9]), 1)
+                .unwrap()
+                .bytes()
+                .len(),
+            0
+        );
+        // Elements of four bits, made in parts.
+        let whole = random_tensor(&ty(DataType::I4, &[PART + 3]), 1).unwrap();
+        let wide = random_tensor(&ty(DataType::I64, &[PART + 3]), 1).unwrap();
+        assert_eq!(convert(&whole, DataType::I64).unwrap(), wide);
     }
 
     #[test]

@@ -108,56 +108,65 @@ pub fn convert(tensor: &Tensor, to: DataType) -> Result<Tensor> {
         return Ok(tensor.clone());
     }
     let ty = TensorType::new(to, tensor.shape().clone())?;
-    let unpacked;
-    let (from_bytes, source) = match from {
-        DataType::I4 | DataType::U4 => {
-            unpacked = unpack(tensor.bytes(), from, ty.elements());
-            let dtype = if from == DataType::I4 {
-                DataType::I8
-            } else {
-                DataType::U8
-            };
-            (dtype, &unpacked[..])
-        }
-        _ => (from, tensor.bytes()),
+    let is_packed = |dtype| matches!(dtype, DataType::I4 | DataType::U4);
+    // Elements of four bits pass through whole bytes, saturating from floating point through
+    // numbers that hold the range of four bits.
+    let read = match from {
+        DataType::I4 => DataType::I8,
+        DataType::U4 => DataType::U8,
+        _ => from,
     };
-    let refused = || {
+    let write = match is_packed(to) {
+        true if from.is_float() => DataType::F64,
+        true => DataType::I64,
+        false => to,
+    };
+    let convert = converter(read, write).ok_or_else(|| {
         let text = format!("elements of type {from} do not convert to {to}");
         Error::new(ErrorKind::Unsupported, text)
-    };
-    let mut target = BufferMut::zeroed(ty.bytes())?;
-    match to {
-        DataType::I4 | DataType::U4 => {
-            // Saturating from floating point needs the four bits' own range.
-            let number = if from_bytes.is_float() {
-                DataType::F64
-            } else {
-                DataType::I64
-            };
-            let convert = converter(from_bytes, number).ok_or_else(refused)?;
-            let mut wide = vec![0; ty.elements() * 8];
-            convert(source, &mut wide);
-            pack(&wide, number, to, &mut target);
+    })?;
+    let (source, mut target) = (tensor.bytes(), BufferMut::zeroed(ty.bytes())?);
+    if !is_packed(from) && !is_packed(to) {
+        convert(source, &mut target);
+        return Tensor::new(ty, target.freeze());
+    }
+    let (mut unpacked, mut wide) = ([0; PART], [0; 8 * PART]);
+    let place = |dtype: DataType, at: usize| at * dtype.bits() / 8;
+    for first in (0..ty.elements()).step_by(PART) {
+        let count = PART.min(ty.elements() - first);
+        let from_bytes = match is_packed(from) {
+            true => {
+                unpack(&source[first / 2..], from, &mut unpacked[..count]);
+                &unpacked[..count]
+            }
+            false => &source[place(from, first)..place(from, first + count)],
+        };
+        if is_packed(to) {
+            let wide = &mut wide[..8 * count];
+            convert(from_bytes, wide);
+            pack(wide, write, to, &mut target[first / 2..]);
+        } else {
+            convert(
+                from_bytes,
+                &mut target[place(to, first)..place(to, first + count)],
+            );
         }
-        _ => converter(from_bytes, to).ok_or_else(refused)?(source, &mut target),
     }
     Tensor::new(ty, target.freeze())
 }
 
+/// Elements of four bits converted at a time; an even number.
+const PART: usize = 4096;
+
 /// Each four-bit element in a byte.
-fn unpack(packed: &[u8], dtype: DataType, elements: usize) -> Vec<u8> {
-    let halves = packed
-        .iter()
-        .flat_map(|&byte| [byte & 15, byte >> 4])
-        .take(elements);
-    let sign = |half: u8| {
-        if dtype == DataType::I4 {
-            ((half << 4) as i8 >> 4) as u8
-        } else {
-            half
-        }
-    };
-    halves.map(sign).collect()
+fn unpack(packed: &[u8], dtype: DataType, elements: &mut [u8]) {
+    let halves = packed.iter().flat_map(|&byte| [byte & 15, byte >> 4]);
+    for (element, half) in elements.iter_mut().zip(halves) {
+        *element = match dtype {
+            DataType::I4 => ((half << 4) as i8 >> 4) as u8,
+            _ => half,
+        };
+    }
 }
 
 /// Packs elements of 64 bits into four each.

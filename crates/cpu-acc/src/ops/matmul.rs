@@ -11,7 +11,7 @@ use crate::simd::disjoint::{Blocks, MatrixMut, for_each_block, for_each_chunk, f
 use crate::simd::gemm::{Product, multiply};
 use crate::simd::rows::Matrix;
 use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan, WorkloadSpec};
-use tenon_base::{Result, pool};
+use tenon_base::{Result, bounded, pool};
 use tenon_tensor::{Shape, Tensor};
 
 /// Places for packed matrices when there are many: more threads than that do not help.
@@ -40,8 +40,10 @@ struct MatMul {
     columns: usize,
     /// Whether B is stored as `[N, K]`.
     transposed: bool,
-    /// For each matrix of the output that of A and that of B.
-    batches: Vec<(usize, usize)>,
+    /// Matrices of the output.
+    count: usize,
+    /// How those of the output, of A and of B are stacked.
+    stacks: [Shape; 3],
     /// Matrices of B.
     b_count: usize,
     /// Whether B is a constant.
@@ -128,18 +130,20 @@ impl MatMul {
             depth: *depth,
             columns,
             transposed,
-            batches: pair_batches(&batch, &a_batch, &b_batch),
+            count: batch.elements(),
             b_count: b_batch.elements(),
+            stacks: [batch, a_batch, b_batch],
             constant: signature.is_constant(1),
             scale: 1.0,
             activation: Activation::NONE,
             bias: None,
             addend: None,
         };
-        if product.b_count == 1 && a_batch.elements() == product.batches.len() {
+        if product.b_count == 1 && product.stacks[1].elements() == product.count {
             // One B for all: the matrices of A lie one below the other.
-            product.rows *= product.batches.len();
-            product.batches = vec![(0, 0)];
+            product.rows *= product.count;
+            product.count = 1;
+            product.stacks = std::array::from_fn(|_| Shape::default());
         }
         Ok(product)
     }
@@ -200,13 +204,13 @@ impl MatMul {
         if self.constant {
             0
         } else {
-            self.batches.len().min(SLOTS).saturating_mul(self.packed())
+            self.count.min(SLOTS).saturating_mul(self.packed())
         }
     }
 }
 
 /// For each matrix of the broadcast batch the matrix of either operand.
-fn pair_batches(batch: &Shape, a: &Shape, b: &Shape) -> Vec<(usize, usize)> {
+fn pair_batches([batch, a, b]: &[Shape; 3]) -> Result<Vec<(usize, usize)>> {
     let index = |shape: &Shape, flat: usize| {
         let (mut rest, mut stride, mut index) = (flat, 1, 0);
         for (axis, &extent) in batch.iter().enumerate().rev() {
@@ -221,9 +225,8 @@ fn pair_batches(batch: &Shape, a: &Shape, b: &Shape) -> Vec<(usize, usize)> {
         }
         index
     };
-    (0..batch.elements())
-        .map(|flat| (index(a, flat), index(b, flat)))
-        .collect()
+    let pairs = (0..batch.elements()).map(|flat| (index(a, flat), index(b, flat)));
+    bounded::collected("matrices of a product", pairs)
 }
 
 impl Kernel for MatMul {
@@ -260,6 +263,7 @@ impl Kernel for MatMul {
             None
         };
         Ok(Box::new(Bound {
+            batches: pair_batches(&self.stacks)?,
             product: *self,
             weights,
         }))
@@ -269,6 +273,8 @@ impl Kernel for MatMul {
 /// The workload.
 struct Bound {
     product: MatMul,
+    /// For each matrix of the output that of A and that of B.
+    batches: Vec<(usize, usize)>,
     weights: Option<Weights>,
 }
 
@@ -288,6 +294,7 @@ impl Workload for Bound {
         let output = outputs.slice::<f32>(0)?;
         let run = Run {
             product,
+            batches: &self.batches,
             a,
             bias,
             addend,
@@ -310,6 +317,7 @@ impl Workload for Bound {
 /// One execution.
 struct Run<'a> {
     product: &'a MatMul,
+    batches: &'a [(usize, usize)],
     a: &'a [f32],
     bias: Option<&'a [f32]>,
     addend: Option<&'a [f32]>,
@@ -323,7 +331,7 @@ impl Run<'_> {
             return;
         }
         for (index, output) in output.chunks_exact_mut(size).enumerate() {
-            let (_, b) = self.product.batches[index];
+            let (_, b) = self.batches[index];
             self.one(index, &weights[b * packed..][..packed], output);
         }
     }
@@ -335,14 +343,14 @@ impl Run<'_> {
         if size == 0 {
             return;
         }
-        let count = product.batches.len();
+        let count = self.batches.len();
         let each = 2 * product.depth * size;
         let uneven = !count.is_multiple_of(pool::threads()) && count < EVEN;
         if count == 1 || uneven && each >= ALONE_OPERATIONS {
             let place = &mut scratch[..packed];
             for (index, output) in output.chunks_exact_mut(size).enumerate() {
-                let (_, matrix) = product.batches[index];
-                let before = index.checked_sub(1).map(|before| product.batches[before].1);
+                let (_, matrix) = self.batches[index];
+                let before = index.checked_sub(1).map(|before| self.batches[before].1);
                 if before != Some(matrix) {
                     let b = &b[matrix * b_size..][..b_size];
                     self.pack_in_parallel(b, place, b_size >= PARALLEL_PACKING);
@@ -364,7 +372,7 @@ impl Run<'_> {
             let memory = (scratch, packed / parts, count * parts);
             for_each_block(output, blocks, memory, true, |block, output, place| {
                 let (index, first) = (block / parts, block % parts * blocks.width);
-                let b = &b[product.batches[index].1 * b_size..][..b_size];
+                let b = &b[self.batches[index].1 * b_size..][..b_size];
                 product.pack_panels(b, first, blocks.width, place);
                 self.columns_of_one(index, first, place, output);
             });
@@ -380,7 +388,7 @@ impl Run<'_> {
                 let mut held = None;
                 for (within, output) in output.chunks_exact_mut(size).enumerate() {
                     let index = slot * each + within;
-                    let (_, matrix) = product.batches[index];
+                    let (_, matrix) = self.batches[index];
                     if held != Some(matrix) {
                         product.pack(&b[matrix * b_size..][..b_size], place);
                         held = Some(matrix);
@@ -428,7 +436,7 @@ impl Run<'_> {
             activation,
             ..
         } = *self.product;
-        let (a, _) = self.product.batches[index];
+        let (a, _) = self.batches[index];
         let product = Product {
             panels: Panels::new(b, depth, output.columns()),
             bias: self.bias.map(|bias| &bias[first..]),

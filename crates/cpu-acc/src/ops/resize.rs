@@ -1,12 +1,12 @@
 //! Resize of images, nearest and linear, whichever way their channels lie: two neighbouring
 //! dimensions change, those before and behind stay.
 
-use super::{Kernel, Plain};
+use super::Kernel;
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::{Level, Simd, VectorOp};
-use tenon_backend::{Operands, Refusal, Workload};
-use tenon_base::{Result, pool};
+use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan, WorkloadSpec};
+use tenon_base::{Result, bounded, pool};
 use tenon_graph::geometry::{ResizeAxis, resize_axes};
 
 /// Numbers below which a second thread is not worth it.
@@ -20,15 +20,25 @@ struct Source {
     weight: f32,
 }
 
-/// A resize of `[outer, height, width, inner]`.
-struct Resize {
+/// How the output positions of a dimension read.
+#[derive(Clone, Copy)]
+struct Rule {
+    extent: usize,
+    axis: ResizeAxis,
+    linear: bool,
+    position: fn(f32, f32, f32, f32) -> f32,
+    nearest: fn(f32) -> f32,
+}
+
+/// A resize of `[outer, height, width, inner]`, with `T` for its rows and columns.
+struct Resize<T> {
     level: Level,
     linear: bool,
     height: usize,
     width: usize,
     inner: usize,
-    rows: Vec<Source>,
-    columns: Vec<Source>,
+    rows: T,
+    columns: T,
 }
 
 /// The kernel.
@@ -59,74 +69,99 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     if shape[first] == 0 || shape[second] == 0 {
         return Err(refuse("no kernel for an empty image"));
     }
-    let table = |axis: usize| sources(signature, shape[axis], axes[axis], linear);
+    let rule = |axis: usize| Rule::new(signature, shape[axis], axes[axis], linear);
     Ok(Box::new(Resize {
         level: signature.level,
         linear,
         height: shape[first],
         width: shape[second],
         inner: shape[second + 1..].iter().product(),
-        rows: table(first)?,
-        columns: table(second)?,
+        rows: rule(first)?,
+        columns: rule(second)?,
     }))
 }
 
-/// Where each output position of a dimension reads.
-fn sources(
-    signature: &Signature<'_>,
-    extent: usize,
-    axis: ResizeAxis,
-    linear: bool,
-) -> Result<Vec<Source>, Refusal> {
-    // Corners are aligned by the extent that the scale asks for, which may not be whole.
-    let (input, resized) = (extent as f32, extent as f32 * axis.scale);
-    let alone = axis.output == 1;
-    let position: fn(f32, f32, f32, f32) -> f32 =
-        match signature.string("coordinate_transformation_mode", "half_pixel")? {
-            "pytorch_half_pixel" | "align_corners" if alone => |_, _, _, _| 0.0,
-            "half_pixel" | "pytorch_half_pixel" => |x, scale, _, _| (x + 0.5) / scale - 0.5,
-            "asymmetric" => |x, scale, _, _| x / scale,
-            "align_corners" => |x, _, input, resized| x * (input - 1.0) / (resized - 1.0),
-            other => return Err(refuse_attribute("coordinate_transformation_mode", other)),
-        };
-    let nearest: fn(f32) -> f32 = match signature.string("nearest_mode", "round_prefer_floor")? {
-        "round_prefer_floor" => |x| (x - 0.5).ceil(),
-        "round_prefer_ceil" => |x| (x + 0.5).floor(),
-        "floor" => f32::floor,
-        "ceil" => f32::ceil,
-        other => return Err(refuse_attribute("nearest_mode", other)),
-    };
-    let last = extent - 1;
-    let unchanged = axis.output == extent && axis.scale == 1.0;
-    Ok((0..axis.output)
-        .map(|x| {
-            let at = if unchanged {
-                x as f32
-            } else {
-                position(x as f32, axis.scale, input, resized)
-            };
-            if !linear {
-                let low = (nearest(at).max(0.0) as usize).min(last);
-                return Source {
-                    low,
-                    high: low,
-                    weight: 0.0,
-                };
-            }
-            let at = at.clamp(0.0, last as f32);
-            let low = (at as usize).min(last);
-            Source {
-                low,
-                high: (low + 1).min(last),
-                weight: at - low as f32,
-            }
+impl Rule {
+    fn new(
+        signature: &Signature<'_>,
+        extent: usize,
+        axis: ResizeAxis,
+        linear: bool,
+    ) -> Result<Self, Refusal> {
+        let alone = axis.output == 1;
+        Ok(Self {
+            extent,
+            axis,
+            linear,
+            position: match signature.string("coordinate_transformation_mode", "half_pixel")? {
+                "pytorch_half_pixel" | "align_corners" if alone => |_, _, _, _| 0.0,
+                "half_pixel" | "pytorch_half_pixel" => |x, scale, _, _| (x + 0.5) / scale - 0.5,
+                "asymmetric" => |x, scale, _, _| x / scale,
+                "align_corners" => |x, _, input, resized| x * (input - 1.0) / (resized - 1.0),
+                other => return Err(refuse_attribute("coordinate_transformation_mode", other)),
+            },
+            nearest: match signature.string("nearest_mode", "round_prefer_floor")? {
+                "round_prefer_floor" => |x| (x - 0.5).ceil(),
+                "round_prefer_ceil" => |x| (x + 0.5).floor(),
+                "floor" => f32::floor,
+                "ceil" => f32::ceil,
+                other => return Err(refuse_attribute("nearest_mode", other)),
+            },
         })
-        .collect())
+    }
+
+    /// Where each output position reads.
+    fn sources(&self) -> Result<Vec<Source>> {
+        let positions = (0..self.axis.output).map(|x| self.source(x as f32));
+        bounded::collected("positions of a resized dimension", positions)
+    }
+
+    fn source(&self, x: f32) -> Source {
+        let Self { extent, axis, .. } = *self;
+        // Corners are aligned by the extent that the scale asks for, which may not be whole.
+        let (input, resized) = (extent as f32, extent as f32 * axis.scale);
+        let last = extent - 1;
+        let at = match axis.output == extent && axis.scale == 1.0 {
+            true => x,
+            false => (self.position)(x, axis.scale, input, resized),
+        };
+        if !self.linear {
+            let low = ((self.nearest)(at).max(0.0) as usize).min(last);
+            return Source {
+                low,
+                high: low,
+                weight: 0.0,
+            };
+        }
+        let at = at.clamp(0.0, last as f32);
+        let low = (at as usize).min(last);
+        Source {
+            low,
+            high: (low + 1).min(last),
+            weight: at - low as f32,
+        }
+    }
 }
 
-impl Plain for Resize {}
+impl Kernel for Resize<Rule> {
+    fn plan(&self, _spec: &WorkloadSpec) -> Result<WorkloadPlan> {
+        Ok(WorkloadPlan::default())
+    }
 
-impl Workload for Resize {
+    fn bind(self: Box<Self>, _spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+        Ok(Box::new(Resize {
+            level: self.level,
+            linear: self.linear,
+            height: self.height,
+            width: self.width,
+            inner: self.inner,
+            rows: self.rows.sources()?,
+            columns: self.columns.sources()?,
+        }))
+    }
+}
+
+impl Workload for Resize<Vec<Source>> {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (inputs, mut outputs) = operands.split();
         let input = inputs.slice::<f32>(0)?;
@@ -152,7 +187,7 @@ impl Workload for Resize {
 
 /// Some lines of the output.
 struct Lines<'a> {
-    resize: &'a Resize,
+    resize: &'a Resize<Vec<Source>>,
     input: &'a [f32],
     first: usize,
     output: &'a mut [f32],

@@ -1,0 +1,74 @@
+//! Lists whose length comes from outside: from a file, an option or a plug-in.
+//!
+//! A length is compared with a limit and the memory is reserved by a call that can fail, so that no
+//! input ends the process. Memory of tensors has no limit of its own: see `BufferMut::zeroed`,
+//! which fails as well.
+
+use crate::{Error, ErrorKind, Result};
+
+/// Most bytes of one list.
+pub const MOST_BYTES: usize = 1 << 30;
+
+/// Makes room for `more` elements behind those of `list`; `what` names it in the error.
+///
+/// # Errors
+/// `OutOfMemory` above [`MOST_BYTES`], or when the system has no memory.
+pub fn reserve<T>(what: &str, list: &mut Vec<T>, more: usize) -> Result<()> {
+    let most = MOST_BYTES / size_of::<T>().max(1);
+    let count = list.len().saturating_add(more);
+    if count > most || list.try_reserve(more).is_err() {
+        let text = format!("{what}: too many elements to keep in memory");
+        return Err(Error::new(ErrorKind::OutOfMemory, text)
+            .expected(format_args!("at most {most}"))
+            .found(count));
+    }
+    Ok(())
+}
+
+/// An empty list with room for `count` elements.
+///
+/// # Errors
+/// As [`reserve`].
+///
+/// ```
+/// assert!(tenon_base::bounded::list::<u64>("positions", 1 << 40).is_err());
+/// ```
+pub fn list<T>(what: &str, count: usize) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    reserve(what, &mut list, count)?;
+    Ok(list)
+}
+
+/// The elements of an iterator that knows how many they are.
+///
+/// # Errors
+/// As [`reserve`].
+pub fn collected<T>(what: &str, elements: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>> {
+    let mut all = list(what, elements.len())?;
+    all.extend(elements);
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_beyond_the_limit_are_errors() {
+        for count in [1usize << 31, 1 << 40, 1 << 61, usize::MAX] {
+            for made in [
+                list::<u8>("bytes", count).map(drop).err(),
+                collected("numbers", (0..count).map(|at| at as f32))
+                    .map(drop)
+                    .err(),
+                reserve("words", &mut vec![7u64], count).err(),
+            ] {
+                let error = made.unwrap();
+                assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+                assert!(error.to_string().contains("expected at most"), "{error}");
+            }
+        }
+        assert_eq!(collected("numbers", 0..3).unwrap(), [0, 1, 2]);
+        assert!(list::<()>("nothing", 5).is_ok());
+    }
+}
