@@ -5,6 +5,7 @@ use crate::{BackendId, BackendLibrary, LoadProblem, LoadWarning, Registry};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use tenon_base::expect_plain_file;
 
 /// The environment variable with the folders, separated by colons.
 pub const BACKEND_PATH_VARIABLE: &str = "TENON_BACKEND_PATH";
@@ -127,7 +128,13 @@ pub fn discover(folders: &[PathBuf]) -> Discovery {
                         found.libraries.push(file);
                     }
                 }
-                Ok(_) => {}
+                // A folder of such a name is none of ours.
+                Ok(file) if file.is_dir() => {}
+                Ok(file) => {
+                    if let Err(error) = expect_plain_file(&file) {
+                        found.warn(path, LoadProblem::NotAFile(error));
+                    }
+                }
                 Err(_) => found.warn(path, LoadProblem::BrokenLink),
             }
         }
@@ -153,8 +160,8 @@ impl Registry {
         warnings
     }
 
-    /// Loads the backend of one library and registers it.
-    pub fn load_backend(&mut self, path: &Path) -> Result<(), LoadProblem> {
+    /// Loads the backend of one library and registers it; answers the library.
+    pub fn load_backend(&mut self, path: &Path) -> Result<BackendLibrary, LoadProblem> {
         let library = BackendLibrary::open(path)?;
         let id = library.id();
         if id.is_empty() || id == "Unknown" {
@@ -166,7 +173,8 @@ impl Registry {
         let backend = library.backend().inspect_err(|problem| {
             self.set_unavailable(id.to_owned().into(), problem.to_string());
         })?;
-        self.register(backend).map_err(LoadProblem::BadBackend)
+        self.register(backend).map_err(LoadProblem::BadBackend)?;
+        Ok(library)
     }
 }
 

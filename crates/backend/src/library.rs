@@ -7,12 +7,14 @@ use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tenon_backend_abi::{MAJOR, MINOR};
+use tenon_base::expect_plain_file;
 
 type Id = unsafe extern "C" fn() -> *const c_char;
 type Version = unsafe extern "C" fn(*mut u32, *mut u32);
 type Factory = unsafe extern "C" fn() -> *mut c_void;
 
 /// A library that exports what a backend must, of a version that can be loaded.
+#[derive(Debug)]
 pub struct BackendLibrary {
     path: PathBuf,
     id: String,
@@ -40,6 +42,7 @@ impl BackendLibrary {
         }
         // A name without a folder would be looked for among the system's libraries.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        expect_plain_file(&path).map_err(LoadProblem::NotAFile)?;
         // SAFETY: whoever names a backend's library wants its code to run.
         let library = unsafe { Library::new(&path) }.map_err(LoadProblem::NotALibrary)?;
         // SAFETY: the header says what these names are.

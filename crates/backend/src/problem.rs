@@ -30,6 +30,8 @@ pub enum LoadProblem {
     UnreadableFolder(std::io::Error),
     /// A link leads to nothing.
     BrokenLink,
+    /// It is a folder, a pipe or a device.
+    NotAFile(std::io::Error),
     /// The system does not open it as a library.
     NotALibrary(libloading::Error),
     /// A function is not exported.
@@ -65,6 +67,7 @@ impl LoadProblem {
             LoadProblem::NotAFolder => "not-a-folder",
             LoadProblem::UnreadableFolder(_) => "unreadable-folder",
             LoadProblem::BrokenLink => "broken-link",
+            LoadProblem::NotAFile(_) => "not-a-file",
             LoadProblem::NotALibrary(_) => "not-a-library",
             LoadProblem::MissingExport(_) => "missing-export",
             LoadProblem::NullId => "null-id",
@@ -87,6 +90,7 @@ impl fmt::Display for LoadProblem {
             LoadProblem::NotAFolder => f.write_str("the path is not a folder"),
             LoadProblem::UnreadableFolder(error) => write!(f, "cannot read the folder: {error}"),
             LoadProblem::BrokenLink => f.write_str("the link leads to nothing"),
+            LoadProblem::NotAFile(error) => write!(f, "cannot be opened as a library: {error}"),
             LoadProblem::NotALibrary(error) => {
                 let why = std::error::Error::source(error).map(ToString::to_string);
                 let why = why.unwrap_or_else(|| error.to_string());

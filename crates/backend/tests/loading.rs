@@ -103,6 +103,8 @@ fn what_is_not_a_library_is_not_opened() {
         assert_eq!(problem(path), "not-a-library", "{}", path.display());
     }
     assert_eq!(problem(Path::new("")), "empty-path");
+    assert_eq!(problem(Path::new("/dev/null")), "not-a-file");
+    assert_eq!(problem(folder.path()), "not-a-file");
 }
 
 /// GetNameMangledEntryPoint, GetNoExternEntryPoint, GetNotExistingEntryPoint,

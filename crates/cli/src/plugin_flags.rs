@@ -68,7 +68,9 @@ pub enum PluginCommand {
 #[command(after_help = "\
 Examples:
   tenon plugin list
-  tenon plugin list --backend-path /opt/backends --json")]
+  tenon plugin list --backend-path /opt/backends --json
+
+The libraries are loaded as a runtime loads them, in a process of their own.")]
 pub struct PluginList {
     /// The only folder to look in, an absolute path.
     #[arg(long, value_name = "DIR")]
@@ -76,6 +78,12 @@ pub struct PluginList {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    /// Seconds after which a library that does not answer is passed over.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub time_limit: u64,
+    /// Load these libraries in this process and print a line of JSON for each.
+    #[arg(long, hide = true, num_args = 1.., value_name = "LIBRARY")]
+    pub in_process: Vec<PathBuf>,
 }
 
 /// Check that a library keeps what the backend interface promises.
@@ -85,8 +93,8 @@ Examples:
   tenon plugin check ./Acme_Npu_backend.so
   tenon plugin check ./Acme_Npu_backend.so --json
 
-The library is checked in a process of its own: a crash is a failed check. Its numbers are \
-compared with CpuRef.
+The library is checked in a process of its own: a crash is a failed check, and so is one that \
+takes longer than --time-limit. Its numbers are compared with CpuRef.
 
 Exit status: 0 nothing failed, 1 something did, 2 wrong usage.")]
 pub struct PluginCheck {
@@ -95,6 +103,9 @@ pub struct PluginCheck {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    /// Seconds that the whole check may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub time_limit: u64,
     /// Check it in this process.
     #[arg(long, hide = true)]
     pub in_process: bool,

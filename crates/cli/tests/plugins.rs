@@ -214,6 +214,150 @@ fn a_library_is_checked_and_a_crash_is_a_failed_check() {
     assert_eq!(report["checks"][0]["check"], "exports and version");
 }
 
+/// The fixture of the loader's tests, with these definitions.
+fn variant(folder: &Path, name: &str, definitions: &[&str]) {
+    let source = tenon_test_libraries::repository("crates/backend/tests/fixtures/variant.c");
+    tenon_test_libraries::compiled(&source, &folder.join(name), definitions);
+}
+
+/// Docs/backends.md, "Where libraries are looked for": what is refused when loading is listed so.
+#[test]
+fn the_list_has_the_reason_of_each_library_that_is_not_loaded() {
+    let folder = folder();
+    let libraries = [
+        ("Test_A_backend.so", "ID=\"Valid\"", "Valid"),
+        (
+            "Test_B_backend.so",
+            "ID=\"Valid\"",
+            "backend Valid is there already",
+        ),
+        (
+            "Test_C_backend.so",
+            "ID=\"CpuRef\"",
+            "backend CpuRef is there already",
+        ),
+        (
+            "Test_D_backend.so",
+            "ID=\"\"",
+            "the id '' stands for no backend",
+        ),
+        (
+            "Test_E_backend.so",
+            "ID=\"Unknown\"",
+            "the id 'Unknown' stands for no backend",
+        ),
+        (
+            "Test_F_backend.so",
+            "NULL_FACTORY ID=\"F\"",
+            "BackendFactory answers null",
+        ),
+        (
+            "Test_G_backend.so",
+            "SIZE=16 ID=\"G\"",
+            "says a size of 16 bytes",
+        ),
+        (
+            "Test_H_backend.so",
+            "CRASHES ID=\"H\"",
+            "the library ended its process",
+        ),
+        ("Test_I_backend.so", "ID=\"Last\"", "Last"),
+    ];
+    for (name, definition, _) in libraries {
+        let definitions: Vec<&str> = definition.split(' ').collect();
+        variant(folder.path(), name, &definitions);
+    }
+    let here = folder.path().to_str().unwrap();
+    let list = ["plugin", "list", "--backend-path", here];
+    let text = done(folder.path(), &list);
+    for (name, _, expected) in libraries {
+        let row = text.lines().find(|line| line.contains(name));
+        assert!(
+            row.is_some_and(|row| row.contains(expected)),
+            "{name}: {text}"
+        );
+    }
+    let text = done(folder.path(), &[&list[..], &["--json"]].concat());
+    let list: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let codes = list["libraries"].as_array().unwrap().iter();
+    let codes: Vec<&str> = codes.filter_map(|one| one["problem"].as_str()).collect();
+    let expected = [
+        "duplicate-id",
+        "duplicate-id",
+        "reserved-id",
+        "reserved-id",
+        "no-backend",
+        "bad-backend",
+        "crash",
+    ];
+    assert_eq!(codes, expected);
+}
+
+#[test]
+fn libraries_that_do_not_answer_are_passed_over() {
+    let folder = folder();
+    variant(folder.path(), "Test_Sleeps_backend.so", &["SLEEPS"]);
+    variant(folder.path(), "Test_Valid_backend.so", &[]);
+    let pipe = folder.path().join("Test_Pipe_backend.so");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let here = folder.path().to_str().unwrap();
+    let list = [
+        "plugin",
+        "list",
+        "--backend-path",
+        here,
+        "--time-limit",
+        "1",
+    ];
+    let text = done(folder.path(), &list);
+    let has = |name: &str, expected: &str| {
+        let mut lines = text.lines().filter(|line| line.contains(name));
+        assert!(lines.any(|line| line.contains(expected)), "{name}: {text}");
+    };
+    has("Test_Sleeps", "no answer within 1s");
+    has("Test_Valid", "Valid");
+    has("Test_Pipe", "not a plain file");
+
+    let check = [
+        "plugin",
+        "check",
+        "Test_Sleeps_backend.so",
+        "--time-limit",
+        "1",
+    ];
+    let answer = tenon(folder.path(), &check);
+    assert_eq!(answer.status, Some(1));
+    let ended = "FAILED  the process survives: the check did not end within 1s";
+    assert!(answer.out.contains(ended), "{}", answer.out);
+
+    // A pipe is not opened, whatever library it is named as.
+    let answer = tenon(folder.path(), &["plugin", "check", "Test_Pipe_backend.so"]);
+    assert_eq!(answer.status, Some(1));
+    assert!(answer.out.contains("not a plain file"), "{}", answer.out);
+    let pipe = pipe.to_str().unwrap();
+    let node = format!("relu={pipe}:function");
+    for command in [
+        &[
+            "compile",
+            &tiny("chain"),
+            "-o",
+            "x.neff",
+            "--cpu-node",
+            &node,
+        ][..],
+        &["exec", "none.mlir", "--shared_libs", pipe],
+    ] {
+        let answer = tenon(folder.path(), command);
+        assert_ne!(answer.status, Some(0), "{command:?}");
+    }
+    // Nothing waits for a pipe in a folder of backends either.
+    std::fs::remove_file(folder.path().join("Test_Sleeps_backend.so")).unwrap();
+    let answer = tenon(folder.path(), &["backends", "--backend-path", here]);
+    assert_eq!(answer.status, Some(0));
+    assert!(answer.err.contains("not a plain file"), "{}", answer.err);
+}
+
 /// A crash in a callback on a thread of the library's own.
 #[test]
 fn a_crash_on_a_thread_of_a_library_is_a_failed_check() {

@@ -4,9 +4,14 @@ use crate::output::{self, say};
 use crate::plugin_flags::{Plugin, PluginCheck, PluginCommand, PluginList};
 use crate::table::Table;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use tenon::plugins::{Checked, FoundLibrary, check_apart, check_library, find_libraries};
-use tenon::{CheckOutcome, CheckReport, Error, Location, Result};
+use std::time::Duration;
+use tenon::plugins::{
+    Checked, FoundLibrary, check_apart, check_library, discover_libraries, load_libraries,
+    load_libraries_apart,
+};
+use tenon::{CheckOutcome, CheckReport, Error, Result};
 
 pub fn run(flags: &Plugin) -> Result<ExitCode> {
     match &flags.command {
@@ -17,21 +22,25 @@ pub fn run(flags: &Plugin) -> Result<ExitCode> {
 }
 
 fn list(flags: &PluginList) -> Result<()> {
-    let (found, warnings) = find_libraries(flags.backend_path.as_deref());
+    if !flags.in_process.is_empty() {
+        return load_libraries(flags.in_process.iter().cloned(), |library| {
+            say!("{}", library.line())
+        });
+    }
+    let (paths, warnings) = discover_libraries(flags.backend_path.as_deref());
+    let program = this_program()?;
+    let found = load_libraries_apart(&paths, Duration::from_secs(flags.time_limit), |paths| {
+        let mut command = Command::new(&program);
+        command.args(["plugin", "list", "--in-process"]).args(paths);
+        command
+    })?;
     if flags.json {
-        let library = |found: &FoundLibrary| match &found.backend {
-            Ok((id, (major, minor))) => {
-                json!({"path": found.path, "id": id, "interface": format!("{major}.{minor}")})
-            }
-            Err(problem) => json!({"path": found.path, "problem": problem.code(),
-                                   "text": problem.to_string()}),
-        };
         let warning = |warning: &tenon::LoadWarning| {
             json!({"path": warning.path, "problem": warning.problem.code(),
                    "text": warning.problem.to_string()})
         };
         return output::json(
-            json!({"libraries": Value::from_iter(found.iter().map(library)),
+            json!({"libraries": Value::from_iter(found.iter().map(FoundLibrary::json)),
                    "passed_over": Value::from_iter(warnings.iter().map(warning))}),
         );
     }
@@ -39,7 +48,7 @@ fn list(flags: &PluginList) -> Result<()> {
     for library in &found {
         let (id, interface) = match &library.backend {
             Ok((id, (major, minor))) => (id.clone(), format!("{major}.{minor}")),
-            Err(problem) => ("-".into(), problem.to_string()),
+            Err(refused) => ("-".into(), refused.text.clone()),
         };
         table.row([id, interface, library.path.display().to_string()]);
     }
@@ -54,16 +63,14 @@ fn list(flags: &PluginList) -> Result<()> {
 }
 
 fn check(flags: &PluginCheck) -> Result<ExitCode> {
-    let here = Location::file(&flags.library);
-    let program = std::env::current_exe();
-    let program = program.map_err(|error| Error::io("tenon", "find", error).at(here))?;
-    let mut command = Command::new(program);
+    let mut command = Command::new(this_program()?);
     command.args(["plugin", "check", "--in-process"]);
     if flags.json {
         command.arg("--json");
     }
     command.arg("--").arg(&flags.library);
-    match check_apart(&flags.library, command)? {
+    let limit = Duration::from_secs(flags.time_limit);
+    match check_apart(&flags.library, command, limit)? {
         Checked::Ended { text, passed } => {
             // Another process of this program made it: it is escaped, and JSON exact.
             output::bytes(&text)?;
@@ -74,6 +81,10 @@ fn check(flags: &PluginCheck) -> Result<ExitCode> {
             Ok(ExitCode::FAILURE)
         }
     }
+}
+
+fn this_program() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|error| Error::io("tenon", "find", error))
 }
 
 fn check_here(flags: &PluginCheck) -> Result<ExitCode> {
