@@ -150,13 +150,13 @@ impl Stop for ControlIn {
     }
 
     fn check(&self) -> Result<()> {
-        let ask = |function: unsafe extern "C" fn(_) -> _| {
-            // SAFETY: a function of the control with itself, before `execute` returns.
-            unsafe { function(self.this) }
+        let Some(function) = self.table.is_stopped else {
+            return Ok(());
         };
-        match self.table.is_stopped.map(ask) {
-            None | Some(0) => Ok(()),
-            Some(_) => Err(Error::new(
+        // SAFETY: a function of the control with itself, before `execute` returns.
+        match unsafe { function(self.this) } {
+            0 => Ok(()),
+            _ => Err(Error::new(
                 ErrorKind::Cancelled,
                 "the execution was stopped",
             )),

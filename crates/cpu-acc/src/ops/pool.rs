@@ -101,7 +101,7 @@ impl VectorOp for Rows<'_> {
         let shape = &pool.shape;
         let line = shape.out_width * shape.channels;
         for (row, output) in output.chunks_exact_mut(line).enumerate() {
-            if row % STOP_ROWS == 0 {
+            if row.is_multiple_of(STOP_ROWS) {
                 stop::checkpoint();
             }
             let (image, y) = (

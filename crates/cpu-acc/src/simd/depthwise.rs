@@ -64,7 +64,7 @@ impl VectorOp for Depthwise<'_> {
                 count: (channels - at).min(2 * S::LANES),
             };
             for row in 0..rows {
-                if row % STOP_ROWS == 0 {
+                if row.is_multiple_of(STOP_ROWS) {
                     stop::checkpoint();
                 }
                 let start = row * line + at;

@@ -302,7 +302,7 @@ impl<R: Rows> Part<'_, R> {
                     (false, false) => next,
                 };
                 for tile in tiles.clone() {
-                    if (tile - first) % STOP_TILES == 0 {
+                    if (tile - first).is_multiple_of(STOP_TILES) {
                         stop::checkpoint();
                     }
                     let table = &mut table[..section.taps.len()];

@@ -3,7 +3,7 @@
 
 use super::attributes::{size_or, sizes, wrong};
 use super::op::{Compute, tensor_kernel};
-use super::tensor::{TileTensor, checked_shape, wrong_shape};
+use super::tensor::{TileTensor, checked_shape, reserved, wrong_shape};
 use std::sync::Mutex;
 use tenon_base::{Error, ErrorKind, Result, pool};
 use tenon_executor::{KernelDef, Site};
@@ -250,7 +250,9 @@ impl Cores {
         let (rows, columns) = (rows / self.grid[0], columns / self.grid[1]);
         let [slices, act_rows, _] = activations.tiles();
         let (line, width) = (activations.shape()[2], columns * activations.tile()[1]);
-        let mut out = zeros(self.tiles[0] * rows * 32 * width)?;
+        let count = self.tiles[0] * rows * 32 * width;
+        let mut out = reserved(count)?;
+        out.resize(count, 0.0);
         for entry in entries {
             let problem = |what: &str, found: usize, limit: usize| -> Error {
                 wrong_shape(format!(
@@ -286,17 +288,6 @@ impl Cores {
         }
         Ok(out)
     }
-}
-
-/// Zeros of a size that a program names.
-fn zeros(count: usize) -> Result<Vec<f32>> {
-    let mut zeros = Vec::new();
-    zeros.try_reserve_exact(count).map_err(|_| {
-        let text = format!("no memory for {count} elements of a sparse product");
-        Error::new(ErrorKind::OutOfMemory, text)
-    })?;
-    zeros.resize(count, 0.0);
-    Ok(zeros)
 }
 
 /// A core's part of a tensor: rows and columns of tiles divided among cores.
