@@ -38,10 +38,10 @@ where
     let threads = threads.clamp(1, pool::threads());
     let sum = Mutex::new(0.0);
     pool::for_each(threads, |thread| {
-        let mut samples = work(thread);
         let mut best = 0.0f64;
         let mut start = Instant::now();
-        while let Some(amount) = samples.next() {
+        // A sample does its work when the loop takes it.
+        for amount in work(thread) {
             best = best.max(amount / start.elapsed().as_secs_f64().max(1e-9));
             start = Instant::now();
         }

@@ -206,6 +206,9 @@ fn load(function: &'static str, package: &Package, vnc: i32, vnc_count: i32) -> 
             model.core_count()
         ),
     );
+    for substitution in model.model().substitutions() {
+        call::log().warning(Component::Nmgr, function, format_args!("{substitution}"));
+    }
     let handle = MODELS.insert(Arc::new(model))?;
     // Ended meanwhile: nobody would take the model back.
     if let Err(error) = process::check() {

@@ -6,6 +6,7 @@
 //! that there are may give a faster program.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use tenon_backend::{Backend, BackendId, CpuLevel, NodeView, Registry, WorkloadPlan, WorkloadSpec};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_bef::{Attribute, Kernel, Module};
@@ -25,6 +26,22 @@ pub struct Substitution {
     pub reason: String,
     /// How many of its nodes run on each other backend.
     pub nodes: BTreeMap<String, usize>,
+}
+
+impl fmt::Display for Substitution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = self.nodes.iter();
+        let nodes: Vec<String> = nodes
+            .map(|(id, count)| format!("{count} on {id}"))
+            .collect();
+        write!(
+            f,
+            "backend {} is unavailable ({}): of its nodes {} run",
+            self.backend,
+            self.reason,
+            nodes.join(", ")
+        )
+    }
 }
 
 /// What a program is made of, before it is bound.

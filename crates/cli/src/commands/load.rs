@@ -100,16 +100,7 @@ pub fn load_source(
     let model = Model::load(&runtime, &package, &options).map_err(here)?;
     let load_time = start.elapsed();
     for substitution in model.substitutions() {
-        let nodes = substitution.nodes.iter();
-        let nodes: Vec<String> = nodes
-            .map(|(id, count)| format!("{count} on {id}"))
-            .collect();
-        output::complain(format_args!(
-            "warning: backend {} is unavailable ({}): of its nodes {} run",
-            substitution.backend,
-            substitution.reason,
-            nodes.join(", ")
-        ));
+        output::complain(format_args!("warning: {substitution}"));
     }
     if compile_time.is_some() {
         // Those that decided shapes are constants by now; unknown names were refused before.

@@ -5,7 +5,7 @@ use super::attributes::{size_or, sizes, wrong};
 use super::op::{Compute, tensor_kernel};
 use super::tensor::{TileTensor, checked_shape, reserved, wrong_shape};
 use std::sync::Mutex;
-use tenon_base::{Error, ErrorKind, Result, pool};
+use tenon_base::{Error, Result, pool};
 use tenon_executor::{KernelDef, Site};
 use tenon_netlist::DataFormat;
 
