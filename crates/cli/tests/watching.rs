@@ -113,6 +113,11 @@ fn a_library_that_is_named_runs_at_once() {
     let text = done(folder, &[&run[..], &given].concat());
     assert!(text.contains("y: f32[2, 3] [1.0, 0.13533"), "{text}");
     assert!(text.contains("\n2 ops: 2 CpuAcc; 1 CPU node\n"), "{text}");
+    // An array says the size of the batch, of what the function makes too.
+    let x = tenon::Tensor::from_slice([2, 3], &[0.5f32; 6]).unwrap();
+    tenon::npy::write_npy(folder.join("x.npy"), &x).unwrap();
+    let run = ["run", &model, "-i", "x.npy", "--cpu-node", &flag];
+    assert!(done(folder, &run).contains("y: f32[2, 3]"));
     for command in ["bench", "profile"] {
         let seconds = match command {
             "bench" => ["--seconds", "0"],

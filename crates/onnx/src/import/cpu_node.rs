@@ -36,6 +36,16 @@ impl<'m> CpuNodes<'m> {
         }
     }
 
+    /// Takes the extents of named dimensions from the type of an input.
+    pub fn size_dimensions(&mut self, input: &ValueSignature, ty: &TensorType) {
+        let shape = input.shape.iter().flatten().zip(ty.shape().iter());
+        for (dimension, &extent) in shape {
+            if let Dimension::Named(name) = dimension {
+                self.dims.entry(name.clone()).or_insert(extent);
+            }
+        }
+    }
+
     /// Whether the node called `label` is one of them.
     pub fn wants(&self, label: &str) -> bool {
         self.asked.contains(label)

@@ -27,6 +27,9 @@ impl<'m> Import<'m> {
             self.report(error);
             Vec::new()
         });
+        for (input, ty) in signature.inputs.iter().zip(&types) {
+            self.cpu_nodes.size_dimensions(input, ty);
+        }
         let mut types = types.into_iter();
         let given: HashSet<&str> = graph.initializer.iter().map(|t| t.name.as_str()).collect();
         let inputs = graph

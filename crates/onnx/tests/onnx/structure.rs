@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tenon_base::Control;
 use tenon_onnx::proto::*;
 use tenon_onnx::{ImportOptions, Model};
-use tenon_tensor::Tensor;
+use tenon_tensor::{DataType, Tensor, TensorType};
 
 #[test]
 fn a_small_model_becomes_a_graph() {
@@ -379,4 +379,33 @@ fn the_caller_can_stop_an_import() {
     control.cancel();
     let error = model.graph(&Default::default(), &control).unwrap_err();
     assert_eq!(error.kind(), tenon_base::ErrorKind::Cancelled);
+}
+
+/// An array given for an input sizes what a CPU node makes, too.
+#[test]
+fn cpu_nodes_take_the_sizes_of_arrays() {
+    let mut build = model(17)
+        .input("x", &["batch", "3"])
+        .node(node("Relu", &["x"], &["r"], &[]))
+        .node(NodeProto {
+            name: "twice".into(),
+            ..node("Twice", &["r"], &["y"], &[])
+        })
+        .output("y");
+    build.graph().output[0] = info("y", data_type::FLOAT, &["batch", "3"]);
+    let control = Control::new();
+    let model = Model::from_bytes(build.bytes(), &control).unwrap();
+    let cut = |given: &[usize]| {
+        let ty = TensorType::new(DataType::F32, given).unwrap();
+        let options = ImportOptions {
+            given: [("x".to_owned(), ty)].into(),
+            cpu_nodes: ["twice".to_owned()].into(),
+            ..ImportOptions::default()
+        };
+        model.cut_graph(&options, &control).unwrap().graph
+    };
+    let graph = cut(&[2, 3]);
+    let made = graph.inputs.iter().map(|&id| graph.value(id));
+    let made: Vec<String> = made.map(|it| it.ty.as_ref().unwrap().to_string()).collect();
+    assert_eq!(made, ["f32[2, 3]", "f32[2, 3]"]);
 }
