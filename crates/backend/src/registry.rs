@@ -251,7 +251,7 @@ impl Registry {
         let distance =
             |name: &BackendId| strsim::damerau_levenshtein(&name.as_str().to_lowercase(), &wrong);
         let nearest = all.min_by_key(distance);
-        match nearest.filter(|name| distance(name) <= 1 + name.as_str().len() / 3) {
+        match nearest.filter(|name| 3 * distance(name) <= name.as_str().len()) {
             Some(nearest) => error.help(format!("did you mean {nearest}?")),
             None => error,
         }
