@@ -73,7 +73,7 @@ pub struct FoundLibrary {
 /// Why a library is not loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedLibrary {
-    /// The reason in a word ([`LoadProblem::code`]), or `no-answer` or `crash` of a library that
+    /// The reason in a word ([`tenon_backend::LoadProblem::code`]), or `no-answer` or `crash` of a library that
     /// was opened in a process of its own.
     pub code: String,
     /// The reason in a sentence.
