@@ -9,7 +9,7 @@
 //! is the reason why no kernel ever continues after a loop that was left early.
 //!
 //! A checkpoint costs a thread-local read and a relaxed load. The clock is read only where there is
-//! a deadline, and about every [`PACE`]: in between, calls are counted.
+//! a deadline, and about every 100 µs: in between, calls are counted.
 
 use crate::{Error, ErrorKind, Result};
 use std::cell::Cell;
