@@ -144,7 +144,7 @@ impl dyn Backend + '_ {
     }
 
     /// `spec` with the plain form of every constant, and no prepared one: what other backends
-    /// compute with. Where a constant cannot be turned back, its input and layout.
+    /// compute with. Where the layout of a constant has no inverse, its input and layout.
     pub fn with_plain_constants(
         &self,
         spec: &WorkloadSpec,

@@ -83,8 +83,8 @@ impl Registry {
         }
     }
 
-    /// The backend of that name, also when it cannot compute here: it may still turn back constants
-    /// that it prepared ([`Backend::plain`]).
+    /// The backend of that name, also when it cannot compute here: it may still convert constants
+    /// that it prepared to plain form ([`Backend::plain`]).
     pub fn find_even_unavailable(&self, id: &BackendId) -> Option<&Arc<dyn Backend>> {
         let mut known = self.unavailable.iter().filter(|known| known.id == *id);
         self.find(id)

@@ -35,7 +35,7 @@ Examples:
   tenon monitor
   tenon monitor --period 1 --count 10
   tenon monitor -c monitor.json
-  tenon monitor --prometheus 9100   the feature prometheus serves /metrics
+  tenon monitor --prometheus 9100   /metrics; a build with feature prometheus
 
 The objects have the shape of neuron-monitor's; docs/monitoring.md says what each number is.")]
 pub struct Monitor {

@@ -12,7 +12,7 @@ mod groups;
 mod optimise;
 mod report;
 
-pub(crate) use ask::{Asker, Taker};
+pub(crate) use ask::{Asker, Assignment};
 pub use crossings::{Crossing, Way};
 pub(crate) use groups::groups;
 

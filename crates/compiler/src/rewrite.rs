@@ -5,7 +5,7 @@
 //! goes away by itself, and order holds because a new node stands where the old one stood.
 
 use crate::infer::infer_node;
-use crate::place::{Asker, Taker};
+use crate::place::{Asker, Assignment};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::operator::OperatorClass;
 use tenon_graph::{Attribute, Attributes, Graph, Names, Node, OperatorDef, ValueId, operator};
@@ -186,8 +186,8 @@ impl<'g> Rewriter<'g> {
         let Some(main) = emitted.find(|emitted| emitted.name == node.name).or(new) else {
             return true;
         };
-        let taker = asker.taker(self.graph, main);
-        let rank = Taker::rank(taker.as_ref());
+        let assignment = asker.assignment(self.graph, main);
+        let rank = Assignment::rank(assignment.as_ref());
         let absorbed = node
             .inputs
             .iter()
@@ -196,9 +196,12 @@ impl<'g> Rewriter<'g> {
         let absorbed = absorbed.filter_map(|&input| self.producer(input));
         let absorbed = absorbed.filter(|node| node.op.class == OperatorClass::Compute);
         let mut replaced = std::iter::once(node).chain(absorbed);
-        replaced.all(|node| rank <= Taker::rank(asker.taker(self.graph, node).as_ref()))
+        let before = |node| Assignment::rank(asker.assignment(self.graph, node).as_ref());
+        replaced.all(|node| rank <= before(node))
             && match guard {
-                Guard::Layout => taker.is_some_and(|taker| taker.prefers_channels_last()),
+                Guard::Layout => {
+                    assignment.is_some_and(|assignment| assignment.prefers_channels_last())
+                }
                 Guard::None | Guard::Backend => true,
             }
     }

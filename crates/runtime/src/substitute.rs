@@ -1,11 +1,11 @@
 //! Workloads of a backend that is unavailable, made workloads of another when a package is loaded.
 //!
 //! The program, its variables and its data movements are changed before they are bound: constants
-//! that are there in prepared form alone are turned back, and scratch memory is added behind the
+//! that are stored in prepared form alone are converted to plain form, and scratch memory is added behind the
 //! arena. Data types and layouts stay as they were compiled, so that compiling again for the backends
 //! that there are may give a faster program.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use tenon_backend::{Backend, BackendId, CpuLevel, NodeView, Registry, WorkloadPlan, WorkloadSpec};
 use tenon_base::{Error, ErrorKind, Location, Result};
@@ -55,13 +55,13 @@ pub(crate) struct Parts<'a> {
 /// Gives the workloads of backends that `backends` lacks to others; all that nothing else takes are
 /// reported together.
 pub(crate) fn substitute(parts: Parts<'_>, backends: &Registry) -> Result<Vec<Substitution>> {
-    let mut missing = false;
+    let mut used = BTreeSet::new();
     let kernels = parts.module.functions.iter();
     for kernel in kernels.flat_map(|function| &function.kernels) {
-        let backend = workload_backend(kernel)?;
-        missing |= backend.is_some_and(|id| backends.find(&id.to_owned().into()).is_none());
+        used.extend(workload_backend(kernel)?);
     }
-    if !missing {
+    let is_available = |id: &str| backends.find(&id.to_owned().into()).is_some();
+    if used.into_iter().all(is_available) {
         return Ok(Vec::new());
     }
     let table = Variables::new(parts.variables.clone())?;
@@ -112,8 +112,8 @@ impl Substituter<'_> {
         let at = |error: Error| error.at(Location::node(call.node.as_str()));
         call.check().map_err(at)?;
         let spec = self.plain(&call).map_err(at)?;
-        let (backend, plan) = self.taker(&call, &spec).map_err(at)?;
-        let (inputs, mut end) = self.apart(&call, &plan, to).map_err(at)?;
+        let (backend, plan) = self.next_backend(&call, &spec).map_err(at)?;
+        let (inputs, mut end) = self.copied_inputs(&call, &plan, to).map_err(at)?;
         let scratch = match plan.scratch_bytes as u64 {
             0 => None,
             bytes => Some(
@@ -178,7 +178,11 @@ impl Substituter<'_> {
 
     /// The first backend that takes the operator: those of the package in their order, then the
     /// others.
-    fn taker(&self, call: &WorkloadCall, spec: &WorkloadSpec) -> Result<(BackendId, WorkloadPlan)> {
+    fn next_backend(
+        &self,
+        call: &WorkloadCall,
+        spec: &WorkloadSpec,
+    ) -> Result<(BackendId, WorkloadPlan)> {
         let preferred = self.parts.placement.backends.iter();
         let preferred = preferred.filter_map(|id| self.backends.find(&id.clone().into()));
         let mut reasons = Vec::new();
@@ -209,7 +213,7 @@ impl Substituter<'_> {
 
     /// The inputs, those copied whose memory is that of an output although the workload does not
     /// compute in place; and where memory behind the copies begins.
-    fn apart(
+    fn copied_inputs(
         &mut self,
         call: &WorkloadCall,
         plan: &WorkloadPlan,

@@ -386,7 +386,7 @@ fn what_a_library_prepared_is_kept_in_the_package() {
         .filter_map(|constant| Some(constant.prepared.as_ref()?.layout.clone()))
         .collect();
     assert_eq!(layouts, ["padded16:f32"]);
-    // A library does not say how its layout is turned back, so the plain form stays.
+    // The C interface has no inverse of prepared layouts, so the plain form stays.
     let absent = contents.variables.iter();
     let absent = absent.filter(|variable| matches!(variable.role, tenon::Role::Absent));
     assert_eq!(absent.count(), 0);

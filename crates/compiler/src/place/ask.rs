@@ -103,16 +103,16 @@ impl Operands {
 }
 
 /// The backend that would execute a node.
-pub(crate) struct Taker<'a> {
+pub(crate) struct Assignment<'a> {
     /// How many are asked before.
     rank: usize,
     backend: &'a Arc<dyn Backend>,
 }
 
-impl Taker<'_> {
+impl Assignment<'_> {
     /// How many backends are preferred to it; more than any where there is none.
-    pub fn rank(taker: Option<&Self>) -> usize {
-        taker.map_or(usize::MAX, |taker| taker.rank)
+    pub fn rank(assignment: Option<&Self>) -> usize {
+        assignment.map_or(usize::MAX, |assignment| assignment.rank)
     }
 
     /// Whether it computes best on images with channels last.
@@ -194,7 +194,7 @@ impl<'a> Asker<'a> {
 
     /// The backend that would execute a node of `graph`, also in a wider type; `None` for data
     /// movement that becomes descriptors, views, and nodes that no backend takes.
-    pub fn taker(&self, graph: &Graph, node: &Node) -> Option<Taker<'a>> {
+    pub fn assignment(&self, graph: &Graph, node: &Node) -> Option<Assignment<'a>> {
         if is_view(node.op.class) {
             return None;
         }
@@ -207,7 +207,7 @@ impl<'a> Asker<'a> {
                 let takes = operands.asked(&**backend, node).is_ok()
                     || node.op.class == OperatorClass::Compute
                         && super::convert::wider(node, &operands, &**backend).is_some();
-                takes.then_some(Some(Taker { rank, backend }))
+                takes.then_some(Some(Assignment { rank, backend }))
             }
         })?
     }
