@@ -1,7 +1,7 @@
 //! Descriptors of any numbers: checked, run by the engine, and copies compared byte by byte.
 #![no_main]
 
-#[path = "../../crates/dma/tests/hostile/descriptors.rs"]
+#[path = "../../crates/formats/dma/tests/hostile/descriptors.rs"]
 mod descriptors;
 
 use libfuzzer_sys::fuzz_target;

@@ -22,7 +22,7 @@ const TARGETS: &[(&str, &str, &[&str])] = &[
     (
         "onnx",
         "an ONNX model: read, imported, compiled",
-        &["models/digits", "crates/cli/tests/data"],
+        &["models/digits", "crates/frontends/cli/tests/data"],
     ),
     ("package", "a package: opened, printed, loaded", &[]),
     ("header", "the header of a package", &["fuzz/seeds/header"]),
@@ -50,9 +50,9 @@ const TARGETS: &[(&str, &str, &[&str])] = &[
         "mlir",
         "MLIR text: parsed, printed, encoded, and back",
         &[
-            "crates/bef/tests/golden",
-            "crates/bef/tests/verify",
-            "crates/bef/tests/hostile",
+            "crates/formats/bef/tests/golden",
+            "crates/formats/bef/tests/verify",
+            "crates/formats/bef/tests/hostile",
         ],
     ),
     (

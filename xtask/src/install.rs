@@ -30,7 +30,7 @@ fn lay_out(library: &Path, prefix: &Path) -> Result<()> {
         fs::remove_file(&link).map_err(|error| told(&link, &error))?;
     }
     std::os::unix::fs::symlink("libnrt.so.1", &link).map_err(|error| told(&link, &error))?;
-    let template = root().join("crates/nrt/nrt.pc.in");
+    let template = root().join("crates/frontends/nrt/nrt.pc.in");
     let text = fs::read_to_string(&template).map_err(|error| told(&template, &error))?;
     let text = text
         .replace("@PREFIX@", &prefix.display().to_string())

@@ -25,7 +25,7 @@ pub(crate) fn kernel_page() -> String {
 
 const HEAD: &str = "# Kernels
 
-<!-- Written from the kernels' registration in crates/kernels and crates/test-kernels; change it there. -->
+<!-- Written from the kernels' registration in crates/run/kernels and crates/testing/test-kernels; change it there. -->
 
 What a program may name. A kernel runs when all its operands are there; one chain more than it
 declares only makes it wait. Attributes are read in the order of their names. Where a name has

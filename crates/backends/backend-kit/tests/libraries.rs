@@ -1,0 +1,128 @@
+//! The kit on the three example libraries, on broken ones, and on the built-in backends.
+
+use std::sync::Arc;
+use tenon_backend::{Backend, Registry};
+use tenon_backend_kit::{Outcome, Report, check_backend, check_library};
+use tenon_test_libraries::{compiled, cpu_ref, example_in_c, example_in_rust, repository};
+
+/// The backend with one thing wrong that loading is tested with.
+const VARIANT: &str = "crates/backends/backend/tests/fixtures/variant.c";
+
+fn check(report: &Report, name: &str) -> (Outcome, String) {
+    let found = report.checks.iter().find(|check| check.name == name);
+    let found = found.unwrap_or_else(|| panic!("no check '{name}':\n{report}"));
+    (found.outcome, found.text.clone())
+}
+
+fn passes(report: &Report) {
+    assert_eq!(report.count(Outcome::Failed), 0, "{report}");
+}
+
+/// CreateReferenceDynamicBackend (facts, armnn.md 5): `CpuRef` as a library.
+#[test]
+fn cpu_ref_as_a_library_conforms() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = cpu_ref(folder.path(), "Tenon_CpuRef_backend.so");
+    let report = check_library(&path);
+    passes(&report);
+    assert_eq!(report.backend, "CpuRef");
+    let (_, text) = check(&report, "support, and reasons of refusals");
+    assert!(text.contains("Conv, Equal"), "{text}");
+    assert_eq!(
+        check(&report, "workloads outlive their backend").0,
+        Outcome::Passed
+    );
+}
+
+#[test]
+fn the_example_in_rust_conforms() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = example_in_rust(folder.path(), "Example_Rust_backend.so.1.0");
+    let report = check_library(&path);
+    passes(&report);
+    let (_, counters) = check(&report, "counters");
+    assert!(counters.starts_with("executions ") && counters.contains(", models 0, "));
+    assert_eq!(check(&report, "tensors pass").1, "to it by Copy");
+    let memory = "ExampleHeap (imports none, exports Malloc)";
+    assert_eq!(check(&report, "tensor memory").1, memory);
+    for name in [
+        "memory manager",
+        "context",
+        "context of another runtime",
+        "context outlives its backend",
+        "threads share a workload",
+    ] {
+        assert_eq!(check(&report, name).0, Outcome::Passed, "{name}");
+    }
+}
+
+#[test]
+fn the_example_in_c_conforms() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = example_in_c(folder.path(), "Example_Elementwise_backend.so");
+    let report = check_library(&path);
+    passes(&report);
+    assert_eq!(
+        check(&report, "an optimised subgraph"),
+        (Outcome::Passed, "3 nodes became 1".into())
+    );
+    assert_eq!(check(&report, "options").1, "Scale");
+    assert_eq!(check(&report, "its allocator").1, "Malloc memory");
+    assert!(
+        check(&report, "memory given back")
+            .1
+            .ends_with("all given back")
+    );
+}
+
+#[test]
+fn the_three_are_registered_by_the_loader() {
+    let folder = tempfile::tempdir().unwrap();
+    cpu_ref(folder.path(), "Tenon_CpuRef_backend.so");
+    example_in_rust(folder.path(), "Example_Rust_backend.so");
+    example_in_c(folder.path(), "Example_C_backend.so");
+    let mut registry = Registry::new();
+    let warnings = registry.load_backends(Some(folder.path()));
+    assert!(warnings.is_empty(), "{warnings:?}");
+    assert_eq!(registry.names(), "ExampleC, ExampleRust, CpuRef");
+}
+
+#[test]
+fn built_in_backends_conform_as_libraries_do() {
+    let backends: [Arc<dyn Backend>; 2] = [
+        Arc::new(tenon_cpu_ref::CpuRef),
+        Arc::new(tenon_cpu_acc::CpuAcc::new()),
+    ];
+    for backend in backends {
+        passes(&check_backend(&backend, || Some(backend.clone())));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_library_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text.so");
+    std::fs::write(&text, "text").unwrap();
+    let report = check_library(&text);
+    assert_eq!(check(&report, "exports and version").0, Outcome::Failed);
+    for (definition, name) in [
+        ("MINOR=9", "exports and version"),
+        ("ID=\"Unknown\"", "id"),
+        ("SIZE=9", "table"),
+        ("BAD_VIEWS=0", "an optimised subgraph"),
+        ("NULL_WORKLOAD", "results beside CpuRef"),
+        ("BAD_PLAN=0", "plans are deterministic"),
+        ("ADDS_UP", "results whatever memory holds"),
+        ("WRONG_IN_PLACE", "results in place"),
+        ("ONE_MODEL", "context"),
+    ] {
+        let library = folder.path().join(format!("{name}.so"));
+        let path = compiled(&repository(VARIANT), &library, &[definition]);
+        let report = check_library(&path);
+        assert_eq!(
+            check(&report, name).0,
+            Outcome::Failed,
+            "{definition}:\n{report}"
+        );
+    }
+}

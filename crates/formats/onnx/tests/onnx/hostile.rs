@@ -1,0 +1,141 @@
+//! Arbitrary bytes, and real models cut and changed: an error or a graph, never a panic, and no
+//! more memory than a file of that length can need.
+
+use crate::build::*;
+use proptest::prelude::*;
+use tenon_base::Control;
+use tenon_onnx::proto::*;
+use tenon_onnx::{ImportOptions, Model};
+
+/// A model with some of everything.
+fn rich() -> Build {
+    let branch = GraphProto {
+        node: vec![node("Add", &["h", "w"], &["r"], &[])],
+        output: vec![info("r", data_type::FLOAT, &["2"])],
+        ..Default::default()
+    };
+    let function = FunctionProto {
+        name: "F".into(),
+        domain: "local".into(),
+        input: vec!["a".into()],
+        output: vec!["b".into()],
+        attribute_proto: vec![float("slope", 0.5)],
+        node: vec![node(
+            "LeakyRelu",
+            &["a"],
+            &["b"],
+            &[reference("alpha", attribute_type::FLOAT, "slope")],
+        )],
+        opset_import: vec![OperatorSetIdProto {
+            domain: String::new(),
+            version: 12,
+        }],
+        ..Default::default()
+    };
+    let mut build = model(11)
+        .opset("local", 1)
+        .opset("com.microsoft", 1)
+        .input("x", &["2", "2"])
+        .floats("w", &[2], &[1.0, 2.0])
+        .node(node("Unsqueeze", &["x"], &["u"], &[ints("axes", &[0])]))
+        .node(node("Softmax", &["u"], &["s"], &[int("axis", 1)]))
+        .node(node("Slice", &["s", "at", "at"], &["t"], &[]))
+        .node(node("Constant", &[], &["at"], &[ints("value_ints", &[1])]))
+        .node(within("local", node("F", &["s"], &["h"], &[])))
+        .node(node(
+            "If",
+            &["cond"],
+            &["i"],
+            &[graph("then_branch", branch)],
+        ))
+        .node(within(
+            "com.microsoft",
+            node("FastGelu", &["i"], &["y"], &[]),
+        ))
+        .output("y");
+    build.graph().initializer.push(bools("cond", &[], &[1]));
+    build.0.functions.push(function);
+    build
+}
+
+/// Opens and imports; every dimension that is asked for is given once more.
+fn survives(bytes: &[u8]) {
+    let control = Control::new();
+    let Ok(model) = Model::from_bytes(bytes, &control) else {
+        return;
+    };
+    let mut options = ImportOptions::default();
+    for input in &model.signature().inputs {
+        for dimension in input.shape.iter().flatten() {
+            if let tenon_onnx::Dimension::Named(name) = dimension {
+                options.dims.insert(name.clone(), 1);
+            }
+        }
+    }
+    if let Ok(graph) = model.graph(&options, &control) {
+        // What the importer hands out keeps the graph's own rules, types aside.
+        for node in &graph.nodes {
+            for value in node.inputs.iter().chain(&node.outputs).flatten() {
+                assert!(value.index() < graph.values.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_model_itself_is_fine() {
+    rich().import().unwrap();
+}
+
+#[test]
+fn every_cut_is_survived() {
+    let bytes = rich().bytes();
+    (0..bytes.len()).for_each(|length| survives(&bytes[..length]));
+}
+
+#[test]
+fn every_changed_byte_is_survived() {
+    let bytes = rich().bytes();
+    for at in 0..bytes.len() {
+        for change in [0x01, 0x80, 0xff, bytes[at]] {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= change;
+            survives(&bytes);
+        }
+    }
+}
+
+/// The digits model of this repository.
+fn digits() -> Vec<u8> {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../models/digits/digits.onnx"
+    );
+    std::fs::read(path).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
+        survives(&bytes);
+    }
+
+    #[test]
+    fn several_changes_are_survived(changes in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..6)) {
+        for mut bytes in [rich().bytes(), digits()] {
+            for &(at, value) in &changes {
+                let at = usize::from(at) % bytes.len();
+                bytes[at] = value;
+            }
+            survives(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_real_model_cut_anywhere_is_refused(cut in 0.0..1.0f64) {
+        let bytes = digits();
+        let length = (bytes.len() as f64 * cut) as usize;
+        survives(&bytes[..length]);
+        prop_assert!(Model::from_bytes(&bytes[..length], &Control::new()).is_err());
+    }
+}

@@ -1,0 +1,441 @@
+//! Backends that are loaded from libraries, through the command line.
+
+mod common;
+
+use common::{done, folder, tenon, tiny};
+use std::path::Path;
+use std::process::Command;
+
+fn example(folder: &Path) {
+    tenon_test_libraries::example_in_c(folder, "Example_C_backend.so");
+}
+
+/// What the example takes as one is compared with the nodes it took.
+#[test]
+fn what_a_backend_took_as_one_is_compared() {
+    let folder = folder();
+    example(folder.path());
+    let here = folder.path().to_str().unwrap().to_owned();
+    let model = tiny("chain");
+    let loading = ["--backend-path", &here];
+    let pair = ["--backends", "ExampleC,CpuRef"];
+    let compare = [&["compare", &model, "--random", "0"], &loading[..], &pair].concat();
+    let agree = done(folder.path(), &compare);
+    assert!(agree.contains("1 operator agrees"), "{agree}");
+
+    let twice = ["--backend-option", "ExampleC.Scale=2.0"];
+    let answer = tenon(folder.path(), &[&compare[..], &twice].concat());
+    assert_eq!(answer.status, Some(1), "{}", answer.err);
+    let differs = "chain (tenon.Precompiled) differs";
+    assert!(answer.out.contains(differs), "{}", answer.out);
+    let arrays = ["--input", "chain.npz", "--compare", "chain.npz"];
+    let again = [&["run", "chain.neff"], &arrays[..], &loading].concat();
+    done(folder.path(), &again);
+    let again = tenon(folder.path(), &[&again[..], &twice].concat());
+    assert_eq!(again.status, Some(1), "{}{}", again.out, again.err);
+    // The command that is told loads the same backend with the same option.
+    let told = answer.out.lines().last().unwrap().split_whitespace();
+    let told: Vec<&str> = told.skip(1).collect();
+    let told = tenon(folder.path(), &told);
+    assert_eq!(told.status, Some(1), "{}", told.err);
+    assert_eq!(told.out.lines().last(), again.out.lines().last());
+}
+
+/// The heap in use is told to the main thread, which the command checks on.
+#[test]
+fn what_stays_behind_is_found() {
+    let folder = folder();
+    let source = tenon_test_libraries::repository("crates/backends/backend/tests/fixtures/variant.c");
+    for (definition, expected) in [
+        ("CLEAN", "passed  nothing leaks: of backends, "),
+        ("LEAKS", "FAILED  nothing leaks: workloads: 1"),
+    ] {
+        let library = folder.path().join("Test_Leak_backend.so");
+        tenon_test_libraries::compiled(&source, &library, &[definition]);
+        let answer = tenon(folder.path(), &["plugin", "check", "Test_Leak_backend.so"]);
+        let row = answer
+            .out
+            .lines()
+            .find(|line| line.contains("nothing leaks"));
+        let row = row.unwrap_or_else(|| panic!("{}{}", answer.out, answer.err));
+        assert!(row.contains(expected), "{row}");
+    }
+}
+
+#[test]
+fn a_model_runs_on_a_loaded_backend() {
+    let folder = folder();
+    example(folder.path());
+    let here = folder.path().to_str().unwrap().to_owned();
+    let model = tiny("chain");
+    let loading = [
+        "--backend-path",
+        &here,
+        "--backends",
+        "ExampleC,CpuAcc,CpuRef",
+    ];
+    let run = ["run", &model, "--random", "1", "--json"];
+    let answer = |flags: &[&str]| {
+        let all: Vec<&str> = run.iter().chain(flags).copied().collect();
+        let text = done(folder.path(), &all);
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()
+    };
+    let (plain, loaded) = (answer(&[]), answer(&loading));
+    let placement = loaded["placement"].as_str().unwrap();
+    assert!(placement.contains("ExampleC"), "{placement}");
+    let values = |answer: &serde_json::Value| -> Vec<f64> {
+        let list = answer["outputs"][0]["values"].as_array().unwrap();
+        list.iter().map(|value| value.as_f64().unwrap()).collect()
+    };
+    for (plain, loaded) in values(&plain).iter().zip(values(&loaded)) {
+        assert!(
+            (plain - loaded).abs() <= 1e-4 * plain.abs().max(1.0),
+            "{plain} {loaded}"
+        );
+    }
+
+    let mut compile = vec!["compile", &model, "-o", "chain.neff"];
+    compile.extend(loading);
+    done(folder.path(), &compile);
+    let run = ["run", "chain.neff", "--random", "1", "--quiet"];
+    let answer = tenon(folder.path(), &run);
+    assert_eq!(answer.status, Some(1));
+    assert!(
+        answer.err.contains("backend ExampleC is unavailable"),
+        "{}",
+        answer.err
+    );
+    let found: Vec<&str> = run.into_iter().chain(["--backend-path", &here]).collect();
+    done(folder.path(), &found);
+}
+
+#[test]
+fn options_are_listed_taken_and_refused() {
+    let folder = folder();
+    example(folder.path());
+    let here = folder.path().to_str().unwrap().to_owned();
+    let text = done(folder.path(), &["backends", "--backend-path", &here]);
+    assert!(
+        text.contains("ExampleC.Scale: factor of what a chain makes (model, float, default 1)"),
+        "{text}"
+    );
+    let flags = ["backends", "--backend-path", &here, "--backend-option"];
+    let with = |option: &str| {
+        let flags: Vec<&str> = flags.into_iter().chain([option]).collect();
+        tenon(folder.path(), &flags)
+    };
+    assert_eq!(with("ExampleC.Scale=2.5").status, Some(0));
+    let wrong = with("ExampleC.Scale=big");
+    assert_eq!(wrong.status, Some(1));
+    let expected = "option ExampleC.Scale: the value is of another kind: expected float, found big";
+    assert!(wrong.err.contains(expected), "{}", wrong.err);
+    assert_eq!(with("Scale").status, Some(2));
+}
+
+#[test]
+fn libraries_are_listed_and_what_is_passed_over() {
+    let folder = folder();
+    example(folder.path());
+    std::fs::write(folder.path().join("Broken_Text_backend.so"), "text").unwrap();
+    let here = folder.path().to_str().unwrap().to_owned();
+    let text = done(folder.path(), &["plugin", "list", "--backend-path", &here]);
+    assert!(
+        text.contains("ExampleC") && text.contains("cannot be opened"),
+        "{text}"
+    );
+    let text = done(
+        folder.path(),
+        &["plugin", "list", "--backend-path", &here, "--json"],
+    );
+    let list: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(list["libraries"][0]["problem"], "not-a-library");
+    assert_eq!(list["libraries"][1]["id"], "ExampleC");
+    let text = done(folder.path(), &["plugin", "list", "--backend-path", "here"]);
+    assert!(
+        text.contains("passed over: here: the path is not absolute"),
+        "{text}"
+    );
+
+    let listed = tenon(folder.path(), &["backends", "--backend-path", &here]);
+    assert_eq!(listed.status, Some(0));
+    assert!(listed.err.contains("warning: ") && listed.out.contains("ExampleC"));
+}
+
+#[test]
+fn the_folders_of_the_environment_are_looked_in() {
+    let folder = folder();
+    example(folder.path());
+    let listed = Command::new(env!("CARGO_BIN_EXE_tenon"))
+        .args(["backends", "--json"])
+        .env("TENON_BACKEND_PATH", folder.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(listed.stdout).unwrap();
+    let list: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let ids: Vec<&str> = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|b| b["id"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids, ["CpuAcc", "CpuRef", "ExampleC"]);
+}
+
+#[test]
+fn a_library_is_checked_and_a_crash_is_a_failed_check() {
+    let folder = folder();
+    example(folder.path());
+    let text = done(folder.path(), &["plugin", "check", "Example_C_backend.so"]);
+    assert!(text.contains("passed  results beside CpuRef: "), "{text}");
+    assert!(text.contains(" 0 failed, "), "{text}");
+
+    let source = "#include <stdlib.h>\n#include <stdint.h>\n\
+        const char *GetBackendId(void) { return \"Crash\"; }\n\
+        void GetVersion(uint32_t *a, uint32_t *b) { *a = 1; *b = 0; }\n\
+        void *BackendFactory(void) { abort(); }\n";
+    std::fs::write(folder.path().join("crash.c"), source).unwrap();
+    let library = folder.path().join("Test_Crash_backend.so");
+    tenon_test_libraries::compiled(&folder.path().join("crash.c"), &library, &[]);
+    let answer = tenon(folder.path(), &["plugin", "check", "Test_Crash_backend.so"]);
+    assert_eq!(answer.status, Some(1));
+    assert!(
+        answer.out.contains("FAILED  the process survives: "),
+        "{}",
+        answer.out
+    );
+    let check = ["plugin", "check", "Test_Crash_backend.so", "--json"];
+    let answer = tenon(folder.path(), &check);
+    let report: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
+    assert_eq!(report["failed"], 1);
+
+    let answer = tenon(folder.path(), &["plugin", "check", "none.so", "--json"]);
+    assert_eq!(answer.status, Some(1));
+    let report: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
+    assert_eq!(report["checks"][0]["check"], "exports and version");
+}
+
+/// The fixture of the loader's tests, with these definitions.
+fn variant(folder: &Path, name: &str, definitions: &[&str]) {
+    let source = tenon_test_libraries::repository("crates/backends/backend/tests/fixtures/variant.c");
+    tenon_test_libraries::compiled(&source, &folder.join(name), definitions);
+}
+
+/// Docs/backends.md, "Where libraries are looked for": what is refused when loading is listed so.
+#[test]
+fn the_list_has_the_reason_of_each_library_that_is_not_loaded() {
+    let folder = folder();
+    let libraries = [
+        ("Test_A_backend.so", "ID=\"Valid\"", "Valid"),
+        (
+            "Test_B_backend.so",
+            "ID=\"Valid\"",
+            "backend Valid is there already",
+        ),
+        (
+            "Test_C_backend.so",
+            "ID=\"CpuRef\"",
+            "backend CpuRef is there already",
+        ),
+        (
+            "Test_D_backend.so",
+            "ID=\"\"",
+            "the id '' stands for no backend",
+        ),
+        (
+            "Test_E_backend.so",
+            "ID=\"Unknown\"",
+            "the id 'Unknown' stands for no backend",
+        ),
+        (
+            "Test_F_backend.so",
+            "NULL_FACTORY ID=\"F\"",
+            "BackendFactory answers null",
+        ),
+        (
+            "Test_G_backend.so",
+            "SIZE=16 ID=\"G\"",
+            "says a size of 16 bytes",
+        ),
+        (
+            "Test_H_backend.so",
+            "CRASHES ID=\"H\"",
+            "the library ended its process",
+        ),
+        ("Test_I_backend.so", "ID=\"Last\"", "Last"),
+    ];
+    for (name, definition, _) in libraries {
+        let definitions: Vec<&str> = definition.split(' ').collect();
+        variant(folder.path(), name, &definitions);
+    }
+    let here = folder.path().to_str().unwrap();
+    let list = ["plugin", "list", "--backend-path", here];
+    let text = done(folder.path(), &list);
+    for (name, _, expected) in libraries {
+        let row = text.lines().find(|line| line.contains(name));
+        assert!(
+            row.is_some_and(|row| row.contains(expected)),
+            "{name}: {text}"
+        );
+    }
+    let text = done(folder.path(), &[&list[..], &["--json"]].concat());
+    let list: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let codes = list["libraries"].as_array().unwrap().iter();
+    let codes: Vec<&str> = codes.filter_map(|one| one["problem"].as_str()).collect();
+    let expected = [
+        "duplicate-id",
+        "duplicate-id",
+        "reserved-id",
+        "reserved-id",
+        "no-backend",
+        "bad-backend",
+        "crash",
+    ];
+    assert_eq!(codes, expected);
+}
+
+#[test]
+fn libraries_that_do_not_answer_are_passed_over() {
+    let folder = folder();
+    variant(folder.path(), "Test_Sleeps_backend.so", &["SLEEPS"]);
+    variant(folder.path(), "Test_Valid_backend.so", &[]);
+    let pipe = folder.path().join("Test_Pipe_backend.so");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let here = folder.path().to_str().unwrap();
+    let list = [
+        "plugin",
+        "list",
+        "--backend-path",
+        here,
+        "--time-limit",
+        "1",
+    ];
+    let text = done(folder.path(), &list);
+    let has = |name: &str, expected: &str| {
+        let mut lines = text.lines().filter(|line| line.contains(name));
+        assert!(lines.any(|line| line.contains(expected)), "{name}: {text}");
+    };
+    has("Test_Sleeps", "no answer within 1s");
+    has("Test_Valid", "Valid");
+    has("Test_Pipe", "not a plain file");
+
+    let check = [
+        "plugin",
+        "check",
+        "Test_Sleeps_backend.so",
+        "--time-limit",
+        "1",
+    ];
+    let answer = tenon(folder.path(), &check);
+    assert_eq!(answer.status, Some(1));
+    let ended = "FAILED  the process survives: the check did not end within 1s";
+    assert!(answer.out.contains(ended), "{}", answer.out);
+
+    // A pipe is not opened, whatever library it is named as.
+    let answer = tenon(folder.path(), &["plugin", "check", "Test_Pipe_backend.so"]);
+    assert_eq!(answer.status, Some(1));
+    assert!(answer.out.contains("not a plain file"), "{}", answer.out);
+    let pipe = pipe.to_str().unwrap();
+    let node = format!("relu={pipe}:function");
+    for command in [
+        &[
+            "compile",
+            &tiny("chain"),
+            "-o",
+            "x.neff",
+            "--cpu-node",
+            &node,
+        ][..],
+        &["exec", "none.mlir", "--shared_libs", pipe],
+    ] {
+        let answer = tenon(folder.path(), command);
+        assert_ne!(answer.status, Some(0), "{command:?}");
+    }
+    // Nothing waits for a pipe in a folder of backends either.
+    std::fs::remove_file(folder.path().join("Test_Sleeps_backend.so")).unwrap();
+    let answer = tenon(folder.path(), &["backends", "--backend-path", here]);
+    assert_eq!(answer.status, Some(0));
+    assert!(answer.err.contains("not a plain file"), "{}", answer.err);
+}
+
+/// A crash in a callback on a thread of the library's own.
+#[test]
+fn a_crash_on_a_thread_of_a_library_is_a_failed_check() {
+    let folder = folder();
+    let source = "#include <pthread.h>\n#include <stdlib.h>\n#include <tenon/backend.h>\n\
+        static void *crash(void *x) { (void)x; abort(); }\n\
+        static const tenon_failure *supports(const tenon_backend *b, const tenon_node *n) {\n\
+            pthread_t t; (void)b; (void)n;\n\
+            pthread_create(&t, NULL, crash, NULL); pthread_join(t, NULL); return NULL; }\n\
+        static const tenon_failure *workload(const tenon_backend *b, const tenon_node *n,\n\
+            const tenon_memory_manager *m, const tenon_workload **w) {\n\
+            (void)m; (void)w; return supports(b, n); }\n\
+        static const tenon_backend table = {.size = sizeof table, .supports = supports,\n\
+            .workload = workload};\n\
+        const char *GetBackendId(void) { return \"Crash\"; }\n\
+        void GetVersion(uint32_t *a, uint32_t *b) { *a = 1; *b = 0; }\n\
+        void *BackendFactory(void) { return (void *)&table; }\n";
+    std::fs::write(folder.path().join("crash.c"), source).unwrap();
+    let library = folder.path().join("Test_Crash_backend.so");
+    tenon_test_libraries::compiled(&folder.path().join("crash.c"), &library, &[]);
+    let check = ["plugin", "check", "Test_Crash_backend.so", "--json"];
+    let answer = tenon(folder.path(), &check);
+    assert_eq!(answer.status, Some(1));
+    let report: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
+    assert_eq!(report["checks"][0]["check"], "the process survives");
+    // Whoever does not use it is not concerned.
+    let here = folder.path().to_str().unwrap();
+    let flags = [
+        "run",
+        &tiny("chain"),
+        "--random",
+        "1",
+        "--quiet",
+        "--backend-path",
+        here,
+    ];
+    done(folder.path(), &flags);
+}
+
+#[test]
+fn protected_content_does_without_backends_that_cannot_keep_it() {
+    let folder = folder();
+    let model = tiny("chain");
+    let flags = ["run", &model, "--random", "1", "--protected-content"];
+    let answer = tenon(folder.path(), &flags);
+    assert_eq!(answer.status, Some(1), "{}", answer.err);
+    for id in ["CpuAcc", "CpuRef"] {
+        let told = format!(
+            "warning: without backend {id}: backend {id} cannot keep protected content: \
+             expected capability ProtectedContentAllocation = true"
+        );
+        assert!(answer.err.contains(&told), "{}", answer.err);
+    }
+    assert!(
+        answer.err.contains("no backend to place the model on"),
+        "{}",
+        answer.err
+    );
+}
+
+#[test]
+fn a_loaded_backend_is_compared_with_another() {
+    let folder = folder();
+    example(folder.path());
+    let here = folder.path().to_str().unwrap();
+    let flags = [
+        "compare",
+        &tiny("batch"),
+        "--dim",
+        "batch=2",
+        "--random",
+        "1",
+        "--backend-path",
+        here,
+        "--backends",
+        "ExampleC,CpuRef",
+    ];
+    let text = done(folder.path(), &flags);
+    let expected = "1 operator agrees on ExampleC and CpuRef; the largest difference is 0";
+    assert!(text.contains(expected), "{text}");
+}

@@ -1,0 +1,210 @@
+//! What the library exports, what the headers declare and what the document lists are the same.
+
+mod common;
+
+use common::{Place, library, repository};
+use object::{Object, ObjectSymbol};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+/// Functions of the published interface (facts, neuron.md 1.5; 3 of "Newer public interface").
+const FUNCTIONS: usize = 146;
+
+/// Names that are followed by a parenthesis: what a header declares.
+fn declared(text: &str) -> BTreeSet<String> {
+    let name = |text: &str| {
+        let start = text.rfind(|char: char| !char.is_ascii_alphanumeric() && char != '_');
+        text[start.map_or(0, |at| at + 1)..].to_owned()
+    };
+    let code = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with(['#', '*', '/']));
+    let code = code.collect::<Vec<_>>().join("\n");
+    let names = code.match_indices('(').map(|(at, _)| name(&code[..at]));
+    names
+        .filter(|name| {
+            ["nrt_", "nrta_", "nec_"]
+                .iter()
+                .any(|start| name.starts_with(start))
+        })
+        .collect()
+}
+
+fn headers() -> BTreeSet<String> {
+    let folder = repository().join("include/nrt");
+    let texts = fs::read_dir(folder).unwrap();
+    texts
+        .flat_map(|entry| declared(&fs::read_to_string(entry.unwrap().path()).unwrap()))
+        .collect()
+}
+
+fn exported() -> BTreeSet<String> {
+    let bytes = fs::read(library()).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    file.dynamic_symbols()
+        .filter(|symbol| symbol.is_definition() && symbol.is_global())
+        .map(|symbol| symbol.name().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn nothing_else_is_exported() {
+    let exported = exported();
+    let foreign = |name: &&String| {
+        !["nrt_", "nrta_", "nec_", "tenon_"]
+            .iter()
+            .any(|start| name.starts_with(start))
+    };
+    let others: Vec<_> = exported.iter().filter(foreign).collect();
+    assert!(others.is_empty(), "{others:?}");
+    let ours: BTreeSet<_> = exported
+        .iter()
+        .filter(|name| name.starts_with("tenon_"))
+        .collect();
+    assert_eq!(ours.len() + FUNCTIONS, exported.len());
+}
+
+#[test]
+fn every_declared_function_is_exported_and_found_by_name() {
+    let headers = headers();
+    assert_eq!(headers.len(), FUNCTIONS);
+    let exported = exported();
+    let missing: Vec<_> = headers.difference(&exported).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    let place = Place::new();
+    let program = place.build("by_name");
+    let names: Vec<&str> = headers.iter().map(String::as_str).collect();
+    place.run(&program, &names, &[]).done();
+}
+
+/// Functions that answer a status.
+fn answering_a_status() -> BTreeSet<String> {
+    let folder = repository().join("include/nrt");
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        let lines = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("NRT_STATUS "));
+        found.extend(lines.filter_map(|line| Some(line.split_once('(')?.0.to_owned())));
+    }
+    found
+}
+
+/// What every function answers to nothing at all, in each state of the process, is written down in
+/// a file; `TENON_BLESS=1` writes it anew.
+#[test]
+fn every_function_bears_null() {
+    let statuses = answering_a_status();
+    let mut headers = headers();
+    // It would end what the others are to be called in.
+    assert!(headers.remove("nrt_close"));
+    let name = |name: &String| match statuses.contains(name) {
+        true => name.clone(),
+        false => format!("-{name}"),
+    };
+    let names: Vec<String> = headers.iter().map(name).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let place = Place::new();
+    let program = place.build("nothing");
+    let ran = place.run(&program, &names, &[]).done();
+    let path = repository().join("crates/frontends/nrt/tests/data/nothing.txt");
+    if std::env::var_os("TENON_BLESS").is_some() {
+        fs::write(&path, &ran.out).unwrap();
+    }
+    let expected = fs::read_to_string(&path).expect("a golden file; TENON_BLESS=1 makes it");
+    assert_eq!(ran.out, expected);
+}
+
+#[test]
+fn the_library_has_its_name_and_no_versions() {
+    let bytes = fs::read(library()).unwrap();
+    let text = |needle: &[u8]| bytes.windows(needle.len()).any(|part| part == needle);
+    assert!(text(b"\0libnrt.so.1\0"));
+    let file = object::File::parse(&*bytes).unwrap();
+    use object::ObjectSection;
+    let sections: Vec<&str> = file
+        .sections()
+        .filter_map(|section| section.name().ok())
+        .collect();
+    // Definitions of versions would be refused by clients that expect others.
+    assert!(!sections.contains(&".gnu.version_d"), "{sections:?}");
+}
+
+/// Rows of the document: function, status, test.
+fn document() -> BTreeMap<String, (String, String)> {
+    let text = fs::read_to_string(repository().join("docs/nrt.md")).unwrap();
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let name = cells.first()?.strip_prefix('`')?.strip_suffix('`')?;
+        let [_, status, _, test] = cells[..] else {
+            return None;
+        };
+        Some((
+            name.to_owned(),
+            (status.to_owned(), test.trim_matches('`').to_owned()),
+        ))
+    };
+    text.lines()
+        .filter(|line| line.starts_with('|'))
+        .filter_map(row)
+        .collect()
+}
+
+#[test]
+fn the_document_lists_every_function_with_its_test() {
+    let document = document();
+    let listed: BTreeSet<String> = document.keys().cloned().collect();
+    assert_eq!(listed, headers());
+    for (name, (status, test)) in &document {
+        assert!(
+            ["real", "answered", "not applicable"].contains(&status.as_str()),
+            "{name}: {status}"
+        );
+        let path = repository().join("crates/frontends/nrt/tests").join(test);
+        let source = fs::read_to_string(&path).unwrap_or_else(|_| panic!("{name}: no {test}"));
+        assert!(
+            source.contains(&format!("{name}(")),
+            "{test} does not call {name}"
+        );
+    }
+}
+
+/// Names and numbers of statuses but `NRT_SUCCESS`, as the header has them.
+fn statuses() -> BTreeMap<String, String> {
+    let header = repository().join("include/nrt/nrt_status.h");
+    let text = fs::read_to_string(header).unwrap();
+    let status = |line: &str| {
+        let (name, number) = line.trim().strip_prefix("NRT_")?.split_once(" = ")?;
+        let digits = number.split(|char: char| !char.is_ascii_digit()).next()?;
+        Some((format!("NRT_{name}"), digits.to_owned()))
+    };
+    let mut all: BTreeMap<_, _> = text.lines().filter_map(status).collect();
+    assert_eq!(all.remove("NRT_SUCCESS").as_deref(), Some("0"));
+    all
+}
+
+#[test]
+fn the_document_lists_every_status_with_its_test_or_why_there_is_none() {
+    let text = fs::read_to_string(repository().join("docs/nrt.md")).unwrap();
+    let (_, text) = text.split_once("\n## Statuses\n").unwrap();
+    let (text, _) = text.split_once("\n## ").unwrap();
+    let mut listed = BTreeSet::new();
+    let statuses = statuses();
+    for row in text.lines().filter(|line| line.starts_with("| `NRT_")) {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let named = cells[0].split(", ").map(|name| name.trim_matches('`'));
+        let named: Vec<&str> = named.collect();
+        if let [_, _, test] = cells[..] {
+            let path = repository().join("crates/frontends/nrt/tests");
+            let source = fs::read_to_string(path.join(test.trim_matches('`'))).unwrap();
+            for name in &named {
+                let number = format!("\"{}\"", statuses[*name]);
+                let there = source.contains(name) || source.contains(&number);
+                assert!(there, "{test} has no {name}");
+            }
+        }
+        listed.extend(named.into_iter().map(str::to_owned));
+    }
+    assert_eq!(listed, statuses.into_keys().collect());
+}

@@ -1,0 +1,72 @@
+//! The digits model: its accuracy over all unseen images, measured by Tenon.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test tells what it measured or skips"
+)]
+
+use std::path::Path;
+use std::process::Command;
+use tenon::{CompileOptions, Control, LoadOptions, Model, Tensor, labels, topmost};
+
+fn model() -> Model {
+    let control = Control::new();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/digits/digits.onnx");
+    let compiled = tenon::compile_file(path, &CompileOptions::default(), &control).unwrap();
+    tenon::load(&compiled.into_package().unwrap(), &LoadOptions::default()).unwrap()
+}
+
+#[test]
+fn the_picture_is_a_seven() {
+    let model = model();
+    let options = tenon::ImageOptions::from_metadata(model.metadata()).unwrap();
+    let picture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/digits/seven.png");
+    let image = tenon::read_input(&picture, &model.inputs()[0].ty, &options).unwrap();
+    let outputs = model.run(&[("image", &image)]).unwrap();
+    let labels = labels(model.metadata()).unwrap();
+    let top = topmost(&outputs[0], Some(&labels), 1).unwrap().unwrap();
+    assert_eq!(top[0].label, "seven");
+    let score: f64 = top[0].value.to_string().parse().unwrap();
+    assert!(score > 0.9, "{top:?}");
+}
+
+#[test]
+fn unseen_images_are_recognised() {
+    let Some(python) = std::env::var_os("TENON_PYTHON") else {
+        eprintln!("skipped: TENON_PYTHON is not set");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("unseen.npz");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/digits/train.py");
+    let status = Command::new(python)
+        .arg(script)
+        .arg("--test-images")
+        .arg(&file)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let arrays = tenon::npy::read_npz(&file).unwrap();
+    let array = |name: &str| &arrays.iter().find(|(known, _)| known == name).unwrap().1;
+    let (images, labels) = (array("images"), array("labels"));
+    let (pixels, labels) = (
+        images.as_slice::<f32>().unwrap(),
+        labels.as_slice::<i64>().unwrap(),
+    );
+    let model = model();
+    let mut right = 0;
+    for (pixels, &label) in pixels.chunks_exact(64).zip(labels) {
+        let image = Tensor::from_slice([1, 1, 8, 8], pixels).unwrap();
+        let outputs = model.run(&[("image", &image)]).unwrap();
+        let top = topmost(&outputs[0], None, 1).unwrap().unwrap();
+        right += usize::from(top[0].index as i64 == label);
+    }
+    println!("{right} of {} right", labels.len());
+    assert_eq!(labels.len(), 599);
+    assert!(
+        right as f64 / labels.len() as f64 >= 0.97,
+        "{right} of {}",
+        labels.len()
+    );
+}

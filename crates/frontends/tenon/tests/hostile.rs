@@ -1,0 +1,150 @@
+//! Cut, flipped and invented bytes: an error or an answer, never a panic.
+
+use proptest::prelude::*;
+use std::sync::OnceLock;
+use tenon::neff::VerifyOptions;
+use tenon::{
+    BackendSetup, CompileOptions, Control, ErrorKind, Limits, LoadOptions, OnnxModel, Package,
+    Runtime, random_tensor,
+};
+use tenon_tensor::BufferMut;
+
+fn onnx() -> &'static [u8] {
+    include_bytes!("../../../../models/digits/digits.onnx")
+}
+
+fn package() -> &'static [u8] {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    BYTES.get_or_init(|| {
+        let model = OnnxModel::from_bytes(onnx(), &Control::new()).unwrap();
+        let compiled = tenon::compile(&model, &CompileOptions::default(), &Control::new()).unwrap();
+        compiled.bytes().unwrap()
+    })
+}
+
+/// Whether `verify` finds an error. The digests are left out: they tell all damage apart, and this is
+/// about packages that somebody made so.
+fn is_reported(package: &Package) -> bool {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    let runtime =
+        RUNTIME.get_or_init(|| tenon::runtime_with(tenon::backends(), &BackendSetup::default()).0);
+    let options = VerifyOptions {
+        digests: false,
+        ..VerifyOptions::default()
+    };
+    !tenon::verify(package, runtime, &options, &Control::new())
+        .unwrap()
+        .is_good()
+}
+
+/// Opens, loads and runs; the answer does not matter, but that what loading refuses is reported.
+fn try_package(bytes: &[u8]) {
+    let control = Control::new();
+    let buffer = BufferMut::copy_of(bytes).unwrap().freeze();
+    let limits = Limits::of_bytes(1 << 24);
+    let Ok(package) = Package::from_buffer(buffer, &limits, &control) else {
+        return;
+    };
+    let model = match tenon::load(&package, &LoadOptions::default()) {
+        Ok(model) => model,
+        // Memory of this machine is not looked at; a package of another compiler may be sound.
+        Err(error) if error.kind() == ErrorKind::OutOfMemory => return,
+        Err(_) if !package.header().is_tenon() => return,
+        Err(error) => {
+            assert!(is_reported(&package), "load alone refuses: {error}");
+            return;
+        }
+    };
+    let small = |ty: &tenon::TensorType| ty.bytes() < 1 << 24;
+    if !model
+        .inputs()
+        .iter()
+        .chain(model.outputs())
+        .all(|port| small(&port.ty))
+    {
+        return;
+    }
+    let inputs: Vec<_> = model
+        .inputs()
+        .iter()
+        .filter_map(|port| Some((port.name.as_str(), random_tensor(&port.ty, 1).ok()?)))
+        .collect();
+    let inputs: Vec<_> = inputs
+        .iter()
+        .map(|(name, tensor)| (*name, tensor))
+        .collect();
+    let _ = model.run(&inputs);
+}
+
+fn try_model(bytes: &[u8]) {
+    let control = Control::new();
+    let Ok(model) = OnnxModel::from_bytes(bytes, &control) else {
+        return;
+    };
+    let _ = tenon::compile(&model, &CompileOptions::default(), &control);
+}
+
+/// Where structure stands: before the constants.
+const STRUCTURE: usize = 40 << 10;
+
+#[test]
+fn a_package_cut_anywhere_is_an_error() {
+    let bytes = package();
+    let control = Control::new();
+    for cut in (0..bytes.len()).step_by(509).chain(0..1100) {
+        let buffer = BufferMut::copy_of(&bytes[..cut]).unwrap().freeze();
+        let opened = Package::from_buffer(buffer, &Limits::default(), &control);
+        assert!(opened.is_err(), "cut at {cut}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(400), ..ProptestConfig::default() })]
+
+    #[test]
+    fn flipped_packages(flips in prop::collection::vec((0..STRUCTURE, any::<u8>()), 1..4)) {
+        let mut bytes = package().to_vec();
+        for (at, value) in flips {
+            let at = at % bytes.len();
+            bytes[at] = value;
+        }
+        try_package(&bytes);
+    }
+
+    #[test]
+    fn digits_in_the_json_changed(flips in prop::collection::vec((any::<prop::sample::Index>(), b'0'..=b'9'), 1..3)) {
+        // Numbers of the JSON members: offsets, sizes, ids, shapes.
+        let mut bytes = package().to_vec();
+        let end = STRUCTURE.min(bytes.len());
+        let digits: Vec<usize> = (1024..end)
+            .filter(|&at| bytes[at].is_ascii_digit() && matches!(bytes[at - 1], b':' | b',' | b'[' | b'0'..=b'9' | b' '))
+            .collect();
+        for (at, value) in flips {
+            bytes[*at.get(&digits)] = value;
+        }
+        try_package(&bytes);
+    }
+
+    #[test]
+    fn flipped_models(flips in prop::collection::vec((0..onnx().len(), any::<u8>()), 1..4), from_end in any::<bool>()) {
+        let mut bytes = onnx().to_vec();
+        let length = bytes.len();
+        for (at, value) in flips {
+            // The structure stands at both ends of the file, around the weights.
+            let at = if from_end { length - 1 - at % 1200 } else { at % 1500 };
+            bytes[at] = value;
+        }
+        try_model(&bytes);
+    }
+
+    #[test]
+    fn cut_models(cut in 0..onnx().len()) {
+        try_model(&onnx()[..cut]);
+    }
+
+    #[test]
+    fn invented_bytes(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+        try_package(&bytes);
+        try_model(&bytes);
+    }
+}

@@ -1,0 +1,81 @@
+//! Shared libraries that tests load: C, compiled by the system's compiler where a test runs, and
+//! the examples in Rust, which cargo builds beside the test.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::panic,
+    reason = "a test ends where its library cannot be built"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A file of the repository.
+pub fn repository(path: impl AsRef<Path>) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    root.canonicalize().unwrap_or(root).join(path)
+}
+
+/// The library of a C file with these definitions (`NAME` or `NAME=VALUE`), which sees the
+/// repository's headers; answers where it is.
+pub fn compiled(source: &Path, library: &Path, definitions: &[&str]) -> PathBuf {
+    let definitions = definitions.iter().map(|one| format!("-D{one}"));
+    cc(compiler(&["-std=gnu11", "-O1", "-shared", "-fPIC"])
+        .args(definitions)
+        .arg(source)
+        .arg("-o")
+        .arg(library)
+        .arg("-lm"));
+    library.to_owned()
+}
+
+/// Has the compiler read a file of a language (`c`, `c++`) and standard (`c11`), all warnings
+/// errors.
+pub fn check_syntax(source: &Path, language: &str, standard: &str) {
+    let standard = format!("-std={standard}");
+    cc(compiler(&["-fsyntax-only", "-Wpedantic", "-x", language, &standard]).arg(source));
+}
+
+fn compiler(flags: &[&str]) -> Command {
+    let mut command = Command::new("cc");
+    command.args(["-Wall", "-Wextra", "-Werror", "-I"]);
+    command.arg(repository("include")).args(flags);
+    command
+}
+
+fn cc(command: &mut Command) {
+    let done = command.output().expect("a C compiler called cc");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{command:?}: {said}");
+}
+
+/// The example in C, as `name` in `folder`.
+pub fn example_in_c(folder: &Path, name: &str) -> PathBuf {
+    let source = repository("examples/backend-c/example_backend.c");
+    compiled(&source, &folder.join(name), &[])
+}
+
+/// The example in Rust, as `name` in `folder`. The test depends on `tenon-example-backend`.
+pub fn example_in_rust(folder: &Path, name: &str) -> PathBuf {
+    beside("libtenon_example_backend.so", &folder.join(name))
+}
+
+/// `CpuRef` as a library, as `name` in `folder`. The test depends on `tenon-cpu-ref-backend`.
+pub fn cpu_ref(folder: &Path, name: &str) -> PathBuf {
+    beside("libtenon_cpu_ref_backend.so", &folder.join(name))
+}
+
+/// The functions of `crates/run/runtime/tests/data/cpu_nodes.c` as a library in `folder`.
+pub fn cpu_nodes(folder: &Path) -> PathBuf {
+    let source = repository("crates/run/runtime/tests/data/cpu_nodes.c");
+    compiled(&source, &folder.join("libnodes.so"), &[])
+}
+
+/// A library that cargo built beside the test's program, under another name.
+fn beside(library: &str, link: &Path) -> PathBuf {
+    let program = std::env::current_exe().expect("the test's program");
+    let built = program.with_file_name(library);
+    assert!(built.is_file(), "{} is not built", built.display());
+    std::os::unix::fs::symlink(built, link).expect("a link");
+    link.to_owned()
+}
