@@ -31,7 +31,7 @@ pub fn kernels() -> tenon_executor::Registry {
     let mut registry = tenon_executor::Registry::new();
     registry
         .register_all(tenon_kernels::package_library())
-        .and_then(|()| registry.register_all(tenon_kernels::netlist::library()))
+        .and_then(|()| registry.register_all(tenon_netlist_kernels::library()))
         .expect("each kernel of a library has a name of its own");
     registry
 }

@@ -91,7 +91,7 @@ impl fmt::Display for Line<'_> {
                 operation,
                 operands,
             } => {
-                use crate::netlist::Operation;
+                use tenon_tile::Operation;
                 let output = &output.value;
                 let value = |index: usize| {
                     operands

@@ -1,9 +1,9 @@
 //! Devices: what the strict rules hold a netlist against (facts 7.3).
 
-use crate::words::{Arch, Word};
 use crate::yaml::{Node, NodeKind, parse};
 use crate::yaml_scalar::parse_integer;
 use crate::{Finding, Rule, Source};
+use tenon_tile::{Arch, Word};
 
 /// A device, as far as a netlist depends on it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@
 //! * [`testing`] reads what a netlist says about testing itself: data to run on, how answers compare.
 //! * [`MemoryUse`] counts what it takes of memories, [`GraphEstimate`] and [`PerformanceCheck`] ask how
 //!   fast it ought to be; [`Code`] shows a program, [`temporal_graphs`] what runs together.
-//! * [`data`] has the bytes of its numbers: formats, tiles, buffers of queues.
+//! * The bytes of its data, tiles and buffers of queues, are `tenon-tile`'s.
 //! * [`Rule`] lists what may be wrong; a [`Finding`] says where, with the line and a mark under it.
 //!
 //! ```
@@ -25,7 +25,6 @@
 mod attributes;
 mod code;
 mod comments;
-pub mod data;
 mod device;
 mod finding;
 mod links;
@@ -52,8 +51,8 @@ pub use device::Device;
 pub use finding::{Finding, Findings, Severity};
 pub use links::{Links, Node as LinkedNode};
 pub use netlist::{
-    Address, Blocking, Buffer, FusedOp, Graph, Input, Instruction, Netlist, Op, Operand, Operation,
-    Pad, Program, Queue, QueueSetting, ScheduledOp, SettingKey, TileBroadcast, Tm,
+    Address, Blocking, Buffer, FusedOp, Graph, Input, Instruction, Netlist, Op, Operand, Pad,
+    Program, Queue, QueueSetting, ScheduledOp, TileBroadcast, Tm,
 };
 pub use performance::{
     GraphEstimate, Measured, Metric, MetricOutcome, OpEstimate, PerformanceCheck,
@@ -63,8 +62,7 @@ pub use rules::{NOT_CHECKED, Rule, check, check_device};
 pub use shape::TileShape;
 pub use source::{Source, Span, Spanned};
 pub use temporal::temporal_graphs;
+pub use tenon_tile::{Arch, DataFormat, Layout, Operation, SettingKey, UblockOrder, Word};
 pub use usage::{ChannelUse, CoreUse, MemoryUse};
-pub use words::{
-    Arch, DataFormat, Layout, MathFidelity, Memory, OpKind, QueueKind, UblockOrder, Word,
-};
+pub use words::{MathFidelity, Memory, OpKind, QueueKind};
 pub use yaml::{MAX_NESTING, Node, NodeKind};

@@ -2,10 +2,11 @@
 
 use crate::attributes::Attributes;
 use crate::source::Spanned;
-use crate::words::{
-    Arch, DataFormat, Layout, MathFidelity, Memory, OpKind, QueueKind, UblockOrder,
-};
+use crate::words::{MathFidelity, Memory, OpKind, QueueKind};
 use crate::yaml::Node;
+use tenon_tile::{
+    Arch, DataFormat, Layout, Operation, QueueLayout, SettingKey, TensorBlocking, UblockOrder,
+};
 
 /// A netlist (facts 2). Two are equal when they say the same, wherever it stands.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -363,31 +364,6 @@ pub enum Operand {
     Variable(String),
 }
 
-crate::words::words! {
-    /// What `varinst` does.
-    Operation, "operation", exact case true;
-    /// out = a.
-    Set "set";
-    /// out = a + b.
-    Add "add";
-    /// out = a * b.
-    Mul "mul";
-    /// out = out + a.
-    Inc "inc";
-    /// out = (out + a) mod b.
-    IncWrap "incwrap";
-}
-
-impl Operation {
-    /// How many operands it takes.
-    pub fn operands(self) -> usize {
-        match self {
-            Operation::Set | Operation::Inc => 1,
-            Operation::Add | Operation::Mul | Operation::IncWrap => 2,
-        }
-    }
-}
-
 /// How one queue is read and written by an execute (facts 6.3).
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueSetting {
@@ -397,29 +373,23 @@ pub struct QueueSetting {
     pub fields: Vec<(Spanned<SettingKey>, Spanned<Operand>)>,
 }
 
-crate::words::words! {
-    /// A field of a queue setting.
-    SettingKey, "queue setting", exact case true;
-    /// Whether data are loaded once, before.
-    Prologue "prologue";
-    /// Whether data are stored once, after.
-    Epilogue "epilogue";
-    /// Whether the memory is cleared before.
-    Zero "zero";
-    /// Where the consumer reads.
-    RdPtrLocal "rd_ptr_local";
-    /// Where everyone reads.
-    RdPtrGlobal "rd_ptr_global";
-    /// Where the producer writes.
-    WrPtrGlobal "wr_ptr_global";
-    /// How far the local pointer moves.
-    RdPtrAutoinc "rd_ptr_autoinc";
-    /// How far the global read pointer moves.
-    GlobalRdptrAutoinc "global_rdptr_autoinc";
-    /// How far the global write pointer moves.
-    GlobalWrptrAutoinc "global_wrptr_autoinc";
-    /// Whether only the reader's view is meant.
-    ReadOnly "read_only";
+impl Queue {
+    /// The layout of its memory on `arch`; `untilized` when the op that writes it stores rows.
+    pub fn memory_layout(&self, arch: Arch, untilized: bool) -> QueueLayout {
+        let flat = matches!(&self.layout, Some(layout) if layout.value == Layout::Flat);
+        let blocking = &self.blocking;
+        let sizes = |pair: [u32; 2]| pair.map(|size| size as usize);
+        let tensor = TensorBlocking {
+            grid: sizes(blocking.grid_size.value),
+            t: blocking.t.value as usize,
+            mblock: sizes(blocking.mblock.value),
+            ublock: sizes(blocking.ublock.value),
+            tile: sizes(blocking.tile()),
+            order: blocking.order(),
+        };
+        let entries = self.entries.value as usize;
+        QueueLayout::new(self.df.value, arch, flat || untilized, entries, tensor)
+    }
 }
 
 impl QueueSetting {

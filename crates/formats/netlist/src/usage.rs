@@ -1,10 +1,11 @@
 //! What a netlist takes of a device's memories (facts 5.4 and 7.2).
 
-use crate::data::{QueueLayout, TileLayout};
 use crate::links::{Links, Node};
 use crate::netlist::{Graph, Netlist, Op, Queue};
-use crate::words::{Arch, Memory, OpKind};
+use crate::words::{Memory, OpKind};
 use std::collections::{BTreeMap, HashSet};
+use tenon_tile::Arch;
+use tenon_tile::TileLayout;
 
 /// What one op takes of the memory of each of its cores.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,7 +64,7 @@ pub fn buffer_bytes(links: &Links<'_>, queue: &Queue, arch: Arch) -> Option<u64>
         Some(Node::Op(_, op)) => op.untilize_output.is_some_and(|flag| flag.value),
         _ => false,
     };
-    let bytes = QueueLayout::new(queue, arch, untilized).buffer_bytes()?;
+    let bytes = queue.memory_layout(arch, untilized).buffer_bytes()?;
     Some(bytes as u64)
 }
 

@@ -45,7 +45,8 @@ fn what_a_backend_took_as_one_is_compared() {
 #[test]
 fn what_stays_behind_is_found() {
     let folder = folder();
-    let source = tenon_test_libraries::repository("crates/backends/backend/tests/fixtures/variant.c");
+    let source =
+        tenon_test_libraries::repository("crates/backends/backend/tests/fixtures/variant.c");
     for (definition, expected) in [
         ("CLEAN", "passed  nothing leaks: of backends, "),
         ("LEAKS", "FAILED  nothing leaks: workloads: 1"),
@@ -216,7 +217,8 @@ fn a_library_is_checked_and_a_crash_is_a_failed_check() {
 
 /// The fixture of the loader's tests, with these definitions.
 fn variant(folder: &Path, name: &str, definitions: &[&str]) {
-    let source = tenon_test_libraries::repository("crates/backends/backend/tests/fixtures/variant.c");
+    let source =
+        tenon_test_libraries::repository("crates/backends/backend/tests/fixtures/variant.c");
     tenon_test_libraries::compiled(&source, &folder.join(name), definitions);
 }
 

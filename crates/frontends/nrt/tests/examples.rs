@@ -19,7 +19,8 @@ fn install(place: &Place) -> PathBuf {
     symlink(library(), libraries.join("libnrt.so.1")).unwrap();
     symlink("libnrt.so.1", libraries.join("libnrt.so")).unwrap();
     symlink(repository().join("include"), prefix.join("include")).unwrap();
-    let template = std::fs::read_to_string(repository().join("crates/frontends/nrt/nrt.pc.in")).unwrap();
+    let template =
+        std::fs::read_to_string(repository().join("crates/frontends/nrt/nrt.pc.in")).unwrap();
     let text = template
         .replace("@PREFIX@", prefix.to_str().unwrap())
         .replace("@VERSION@", "1");

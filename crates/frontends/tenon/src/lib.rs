@@ -93,8 +93,8 @@ pub use tenon_compiler::{
     Hint, LoweredProgram, MEMORY_STRATEGIES, MemoryStrategy, NumericMode, memory_strategy,
 };
 pub use tenon_dma::Access;
-pub use tenon_kernels::netlist::{MachineLimits, QueueSpec};
 pub use tenon_neff::{Contents, Limits, Package, PackageVariable, PlacementReport, Port, Role};
+pub use tenon_netlist_kernels::{MachineLimits, QueueSpec};
 pub use tenon_onnx::{
     Dimension, Model as OnnxModel, Signature as OnnxSignature, ValueSignature as OnnxValue,
 };

@@ -15,7 +15,6 @@ mod dma;
 mod dma_engines;
 pub mod host;
 mod memory;
-pub mod netlist;
 mod order;
 mod places;
 #[allow(unsafe_code, reason = "functions and texts of C libraries")]

@@ -2,8 +2,8 @@
 
 use crate::bands::in_bands;
 use crate::tensor::Tensor;
-use tenon_netlist::data::{BLOCK, decode, decode_block, encode, encode_block, tf32};
 use tenon_netlist::{Arch, DataFormat};
+use tenon_tile::{BLOCK, decode, decode_block, encode, encode_block, tf32};
 
 /// What rounding costs an element, in additions.
 const STEPS: usize = 8;

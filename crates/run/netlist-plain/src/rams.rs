@@ -5,7 +5,6 @@ use crate::tensor::{TILE, Tensor};
 use std::rc::Rc;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_netlist::Queue;
-use tenon_netlist::data::QueueLayout;
 
 impl<'n> Machine<'n> {
     /// The ram of which another is a view, and how many of its entries make one of the view's
@@ -62,7 +61,7 @@ impl<'n> Machine<'n> {
         if (rows, columns) == (base_rows, base_columns) && t == n * base_t {
             return Ok(None);
         }
-        let layout = |queue| QueueLayout::new(queue, self.arch, false);
+        let layout = |queue| Queue::memory_layout(queue, self.arch, false);
         let places = layout(base).seen_through(&layout(view), n);
         places.map(Some).ok_or_else(|| mismatch(view, base))
     }

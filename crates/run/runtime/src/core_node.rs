@@ -12,11 +12,11 @@ use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
 use tenon_bef::decode;
 use tenon_dma::{StochasticRounding, VariableId};
 use tenon_executor::{BoundFunction, Program, Services};
-use tenon_kernels::netlist::DeclaredQueues;
 use tenon_kernels::{
     Memory, Movements, Places, PreparedForm, Storage, Variable, Variables, accesses, verify_order,
 };
 use tenon_neff::{Contents, PackageVariable, Port, Role, TenonMember};
+use tenon_netlist_kernels::DeclaredQueues;
 use tenon_tensor::{DataType, TensorType};
 
 /// A program bound to its variables, and the memory of its executions.

@@ -12,10 +12,10 @@ mod tms;
 
 use crate::netlist::Netlist;
 use crate::source::{Source, Spanned};
-use crate::words::{Arch, Word};
 use crate::yaml::{Node, NodeKind, parse};
 use crate::{Finding, Findings, Rule};
 use reader::Reader;
+use tenon_tile::{Arch, Word};
 
 /// What was read of a source.
 #[derive(Debug, Clone)]

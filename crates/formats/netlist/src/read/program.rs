@@ -2,12 +2,13 @@
 
 use super::fields::Fields;
 use super::reader::Reader;
-use crate::netlist::{Instruction, Operand, Operation, Program, QueueSetting, SettingKey};
+use crate::netlist::{Instruction, Operand, Program, QueueSetting};
 use crate::source::{Span, Spanned};
-use crate::words::Word;
 use crate::yaml::{Node, NodeKind};
 use crate::yaml_scalar::{parse_bool, parse_integer};
 use crate::{Finding, Rule};
+use tenon_tile::Word;
+use tenon_tile::{Operation, SettingKey};
 
 /// The instructions, for messages.
 const NAMES: &[&str] = &[
@@ -190,7 +191,7 @@ fn read_varinst(reader: &mut Reader, node: &Node, span: Span) -> Option<Instruct
         return None;
     };
     let output = read_variable(reader, output);
-    let operation: Option<Spanned<crate::netlist::Operation>> = reader.word(operation);
+    let operation: Option<Spanned<tenon_tile::Operation>> = reader.word(operation);
     let operands: Option<Vec<_>> = operands
         .iter()
         .map(|node| read_operand(reader, node))

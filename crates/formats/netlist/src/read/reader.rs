@@ -2,10 +2,10 @@
 
 use crate::nearest::nearest;
 use crate::source::Spanned;
-use crate::words::Word;
 use crate::yaml::{Node, NodeKind};
 use crate::yaml_scalar::{is_integer, parse_bool, parse_integer, parse_number};
 use crate::{Finding, Findings, Rule};
+use tenon_tile::Word;
 
 /// Collects what is wrong while values are read.
 #[derive(Default)]

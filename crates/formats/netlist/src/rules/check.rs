@@ -4,8 +4,8 @@ use super::{Rule, circles, fused, names, ops, programs, queues, shapes};
 use crate::links::Links;
 use crate::netlist::Netlist;
 use crate::testing;
-use crate::words::Arch;
 use crate::{Finding, Findings};
+use tenon_tile::Arch;
 
 /// What a rule needs: the netlist, its names, and where findings go.
 pub(super) struct Checker<'n> {

@@ -4,12 +4,14 @@
 use super::{Rule, remote};
 use crate::device::Device;
 use crate::links::{Links, Node};
-use crate::netlist::{Blocking, Instruction, Netlist, Op, Operand, Queue, SettingKey};
+use crate::netlist::{Blocking, Instruction, Netlist, Op, Operand, Queue};
 use crate::source::{Span, Spanned};
 use crate::usage;
-use crate::words::{Arch, Memory, OpKind, QueueKind};
+use crate::words::{Memory, OpKind, QueueKind};
 use crate::{Finding, Findings};
 use std::collections::HashSet;
+use tenon_tile::Arch;
+use tenon_tile::SettingKey;
 
 /// What the facts do not define far enough to check.
 pub const NOT_CHECKED: &[&str] = &[

@@ -5,7 +5,8 @@ use super::check::Checker;
 use super::ops::report;
 use crate::attributes::AttributeKey as Key;
 use crate::netlist::{Op, Tm};
-use crate::words::{DataFormat, MathFidelity, OpKind};
+use crate::words::{MathFidelity, OpKind};
+use tenon_tile::DataFormat;
 
 pub(super) fn check(checker: &mut Checker<'_>, op: &Op) {
     transposes(checker, op);

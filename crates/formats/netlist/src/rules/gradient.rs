@@ -4,7 +4,8 @@ use super::Rule;
 use super::check::Checker;
 use super::ops::report;
 use crate::netlist::{Op, Tm};
-use crate::words::{DataFormat, OpKind, QueueKind};
+use crate::words::{OpKind, QueueKind};
+use tenon_tile::DataFormat;
 
 pub(super) fn check(checker: &mut Checker<'_>, op: &Op) {
     let Some(flag) = op.gradient_op.filter(|gradient| gradient.value) else {

@@ -6,7 +6,8 @@ use crate::Finding;
 use crate::attributes::AttributeKey as Key;
 use crate::netlist::{Graph, Op};
 use crate::source::Span;
-use crate::words::{Arch, DataFormat, OpKind, UblockOrder};
+use crate::words::OpKind;
+use tenon_tile::{Arch, DataFormat, UblockOrder};
 
 /// Tiles of the registers that a ublock is computed in (facts 7.1): half of sixteen.
 const DEST_TILES: u64 = 8;

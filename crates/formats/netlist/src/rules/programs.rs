@@ -5,10 +5,11 @@ use super::check::Checker;
 use super::names::unknown;
 use crate::Finding;
 use crate::links::Node;
-use crate::netlist::{Graph, Instruction, Operand, Program, Queue, QueueSetting, SettingKey};
+use crate::netlist::{Graph, Instruction, Operand, Program, Queue, QueueSetting};
 use crate::source::{Span, Spanned};
 use crate::words::QueueKind;
 use std::collections::{HashMap, HashSet};
+use tenon_tile::SettingKey;
 
 pub(super) fn check(checker: &mut Checker<'_>) {
     for program in &checker.netlist.programs {

@@ -4,7 +4,8 @@ use super::Rule;
 use super::check::Checker;
 use crate::Finding;
 use crate::netlist::Queue;
-use crate::words::{Arch, QueueKind};
+use crate::words::QueueKind;
+use tenon_tile::Arch;
 
 pub(super) fn check(checker: &mut Checker<'_>) {
     for queue in &checker.netlist.queues {

@@ -5,8 +5,9 @@ use crate::attributes::AttributeKey;
 use crate::device::Device;
 use crate::links::Links;
 use crate::netlist::{Graph, Netlist, Op, Queue};
-use crate::words::{Arch, Memory, OpKind};
+use crate::words::{Memory, OpKind};
 use crate::{Finding, Findings};
+use tenon_tile::Arch;
 
 /// Where other devices reach the memory of a grayskull: behind this byte of channel 0.
 const SHARED: (u32, u64) = (0, 0x3000_0000);

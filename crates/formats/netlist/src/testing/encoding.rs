@@ -3,7 +3,7 @@
 use super::random::Random;
 use crate::attributes::AttributeKey as Key;
 use crate::netlist::Op;
-use crate::words::DataFormat;
+use tenon_tile::DataFormat;
 
 /// Elements of a tile of encodings.
 const TILE: usize = 32 * 32;

@@ -7,8 +7,9 @@ use crate::Findings;
 use crate::attributes::AttributeKey as Key;
 use crate::netlist::{Netlist, Op, Queue};
 use crate::shape::TileShape;
-use crate::words::{DataFormat, OpKind};
+use crate::words::OpKind;
 use crate::yaml::Node;
+use tenon_tile::DataFormat;
 
 /// How numbers are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

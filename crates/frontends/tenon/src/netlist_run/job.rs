@@ -4,9 +4,9 @@ use super::session::{NetlistLoad, NetlistSession, stored};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tenon_base::{Control, Error, ErrorKind, Result};
-use tenon_kernels::netlist::QueueSpec;
 use tenon_netlist::testing::{TestConfig, entry};
 use tenon_netlist::{Instruction, Netlist, Queue, QueueKind, Source};
+use tenon_netlist_kernels::QueueSpec;
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType, convert};
 
 /// Bytes of generated entries of one queue that are kept to be pushed again.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use tenon_base::{Control, Error, ErrorKind, Result, pool};
 use tenon_compiler::{LoweredNetlist, LoweredProgram, NetlistOptions, NumericMode, lower_netlist};
 use tenon_executor::{Host, Log, Program, QueueSelection, Request, Services, Trace, Value};
-use tenon_kernels::netlist::{Feed, Machine, MachineLimits, QueueSpec, TileTensor, rounded};
 use tenon_netlist::{Arch, MathFidelity, Netlist, Op, Source, check, read};
+use tenon_netlist_kernels::{Feed, Machine, MachineLimits, QueueSpec, TileTensor, rounded};
 use tenon_tensor::{Tensor, TensorType};
 
 /// How a netlist is loaded.

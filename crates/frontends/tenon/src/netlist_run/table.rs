@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tenon_base::trace::TraceSink;
 use tenon_bef::Module;
-use tenon_kernels::netlist::GRAPH_SCOPE;
 use tenon_netlist::{AttributeKey, Graph, Netlist, Op, OpKind};
+use tenon_netlist_kernels::GRAPH_SCOPE;
 
 /// How often something has run, and for how long altogether.
 type Times = Mutex<HashMap<String, (u64, Duration)>>;

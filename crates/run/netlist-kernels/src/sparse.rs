@@ -7,7 +7,7 @@ use super::tensor::{TileTensor, checked_shape, reserved, wrong_shape};
 use std::sync::Mutex;
 use tenon_base::{Error, Result, pool};
 use tenon_executor::{KernelDef, Site};
-use tenon_netlist::DataFormat;
+use tenon_tile::DataFormat;
 
 /// Bytes after which a strip that is the last of its tile lets the next one start.
 const ENCODING_TILE: usize = 32 * 32 * 4;

@@ -1,7 +1,7 @@
 //! Tiles in memory: header, shared exponents, faces, padding (facts 5.3).
 
-use super::block::{BLOCK, decode_block, encode_block};
-use super::scalar::{decode, encode};
+use crate::block::{BLOCK, decode_block, encode_block};
+use crate::scalar::{decode, encode};
 use crate::words::{Arch, DataFormat};
 
 /// Bytes before the data: the tile's size in units of 16 bytes, then zeros.
@@ -148,7 +148,7 @@ impl TileLayout {
 }
 
 /// The boundary at which a device's memory wants tiles and queues to start, in bytes.
-pub(super) fn alignment(arch: Arch) -> usize {
+pub(crate) fn alignment(arch: Arch) -> usize {
     match arch {
         Arch::Blackhole => 64,
         _ => 32,
@@ -156,7 +156,7 @@ pub(super) fn alignment(arch: Arch) -> usize {
 }
 
 /// Bits of one element of a format, without what it shares.
-pub(super) fn element_bits(format: DataFormat) -> usize {
+pub(crate) fn element_bits(format: DataFormat) -> usize {
     use DataFormat::*;
     match format {
         Float32 | Int32 | RawUInt32 => 32,
@@ -168,7 +168,7 @@ pub(super) fn element_bits(format: DataFormat) -> usize {
 }
 
 /// Appends the codes of numbers, little-endian.
-pub(super) fn pack_scalars(
+pub(crate) fn pack_scalars(
     format: DataFormat,
     values: impl Iterator<Item = f32>,
     out: &mut Vec<u8>,
@@ -181,7 +181,7 @@ pub(super) fn pack_scalars(
 }
 
 /// The numbers of `count` codes; `None` when there are too few bytes.
-pub(super) fn unpack_scalars(format: DataFormat, data: &[u8], count: usize) -> Option<Vec<f32>> {
+pub(crate) fn unpack_scalars(format: DataFormat, data: &[u8], count: usize) -> Option<Vec<f32>> {
     let bytes = element_bits(format) / 8;
     let codes = data.get(..count * bytes)?.chunks_exact(bytes);
     let number = |code: &[u8]| {

@@ -3,7 +3,7 @@
 use super::queue::QueueSpec;
 use super::tensor::{TileTensor, reserved, wrong_shape};
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_netlist::data::QueueLayout;
+use tenon_tile::QueueLayout;
 
 /// A ram that is another view of a ram with more entries.
 pub(super) struct View {

@@ -1,7 +1,7 @@
 use super::super::tensor::added_to;
 use super::*;
-use tenon_netlist::data::QueueLayout;
-use tenon_netlist::{DataFormat, UblockOrder};
+use tenon_tile::{DataFormat, UblockOrder};
+use tenon_tile::{QueueLayout, TensorBlocking};
 
 fn spec(name: &str, is_ram: bool, entries: usize, t: usize, of: Option<&str>) -> QueueSpec {
     QueueSpec {
@@ -73,12 +73,19 @@ fn views_share_the_memory_of_the_ram_with_most_entries() {
 fn a_view_of_another_shape_sees_the_tiles_of_memory() {
     let machine = Machine::new(MachineLimits::default());
     let shaped = |name: &str, rows: usize, columns: usize, of: Option<&str>| {
-        let pairs = [[1, 1], [rows, columns], [1, 1], [1, 2]];
+        let blocking = TensorBlocking {
+            grid: [1, 1],
+            t: 1,
+            mblock: [rows, columns],
+            ublock: [1, 1],
+            tile: [1, 2],
+            order: UblockOrder::Row,
+        };
         machine
             .declare(QueueSpec {
                 tiles: [1, rows, columns],
                 tile: [1, 2],
-                layout: Some(QueueLayout::of_tiles(pairs, 1, UblockOrder::Row)),
+                layout: Some(QueueLayout::of_tiles(blocking)),
                 ..spec(name, true, 1, 1, of)
             })
             .unwrap();

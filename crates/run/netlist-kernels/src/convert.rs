@@ -5,8 +5,8 @@ use super::op::{Compute, tensor_kernel};
 use super::tensor::{TileTensor, for_each_chunk, map};
 use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
-use tenon_netlist::DataFormat;
-use tenon_netlist::data::{BLOCK, decode, decode_block, encode, encode_block, tf32};
+use tenon_tile::DataFormat;
+use tenon_tile::{BLOCK, decode, decode_block, encode, encode_block, tf32};
 
 pub(super) fn kernels() -> Vec<KernelDef> {
     vec![

@@ -3,9 +3,9 @@
 use super::tensor::{TileTensor, checked_shape, reserved};
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_netlist::DataFormat;
-use tenon_netlist::data::QueueLayout;
 use tenon_tensor::TensorType;
+use tenon_tile::DataFormat;
+use tenon_tile::QueueLayout;
 
 /// Most entries of a queue.
 pub(super) const MAX_ENTRIES: usize = 1 << 20;

@@ -3,7 +3,7 @@
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_bef::Attribute;
 use tenon_executor::KernelAttributes;
-use tenon_netlist::{DataFormat, Word};
+use tenon_tile::{DataFormat, Word};
 
 /// A number of a program: itself, or the variable that holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]

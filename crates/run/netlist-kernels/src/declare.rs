@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_executor::Site;
-use tenon_netlist::UblockOrder;
-use tenon_netlist::data::QueueLayout;
+use tenon_tile::UblockOrder;
+use tenon_tile::{QueueLayout, TensorBlocking};
 
 /// The queues that a program declares, as its kernels are bound: those that read and write variables
 /// of the package come after.
@@ -82,15 +82,17 @@ fn layout(site: &Site<'_>) -> Result<Option<QueueLayout>> {
         return Ok(None);
     }
     let [t, ..]: [usize; 3] = sizes(attributes, "tiles")?;
-    let pairs = [
-        sizes(attributes, "grid")?,
-        sizes(attributes, "mblock")?,
-        sizes(attributes, "ublock")?,
-        sizes(attributes, "tile")?,
-    ];
-    let order = match flag(attributes, "column_order")? {
-        true => UblockOrder::Column,
-        false => UblockOrder::Row,
+    let order = if flag(attributes, "column_order")? {
+        UblockOrder::Column
+    } else {
+        UblockOrder::Row
     };
-    Ok(Some(QueueLayout::of_tiles(pairs, t, order)))
+    Ok(Some(QueueLayout::of_tiles(TensorBlocking {
+        grid: sizes(attributes, "grid")?,
+        t,
+        mblock: sizes(attributes, "mblock")?,
+        ublock: sizes(attributes, "ublock")?,
+        tile: sizes(attributes, "tile")?,
+        order,
+    })))
 }

@@ -10,7 +10,7 @@ use super::table::Table;
 use super::tensor::{TileTensor, added_to, for_each_chunk, wrong_shape, zip};
 use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
-use tenon_netlist::DataFormat;
+use tenon_tile::DataFormat;
 
 pub(super) fn kernels() -> Vec<KernelDef> {
     vec![

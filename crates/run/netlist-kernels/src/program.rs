@@ -9,7 +9,7 @@ use super::tensor::TileTensor;
 use std::collections::HashMap;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_executor::{Frame, Kernel, KernelDef, Opaque, Signature, Site, Value, kernel};
-use tenon_netlist::{Operation, SettingKey, Word};
+use tenon_tile::{Operation, SettingKey, Word};
 
 const RUN: &str = Run::TYPE;
 const MACHINE: &str = Machine::TYPE;

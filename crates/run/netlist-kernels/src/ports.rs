@@ -8,13 +8,13 @@ use super::machine::Machine;
 use super::program::{Body, control};
 use super::queue::Feed;
 use super::tensor::TileTensor;
-use crate::{Memory, Variables, WorkloadBinding};
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_dma::VariableId;
 use tenon_executor::{KernelDef, Opaque, Request, Signature, Site, Value};
-use tenon_netlist::DataFormat;
+use tenon_kernels::{Memory, Variables, WorkloadBinding};
 use tenon_tensor::{DataType, Tensor, TensorType};
+use tenon_tile::DataFormat;
 
 pub(super) fn kernels() -> Vec<KernelDef> {
     let signature = |functions| Signature {

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_executor::Opaque;
-use tenon_netlist::{Operation, SettingKey};
+use tenon_tile::{Operation, SettingKey};
 
 /// The state of one run of a program.
 pub(super) struct Run {

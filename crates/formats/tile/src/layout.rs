@@ -1,8 +1,7 @@
 //! The buffers of a queue: header, entries, blocks (facts 5.4).
 
-use super::tile::{TileLayout, alignment, element_bits, pack_scalars, unpack_scalars};
-use crate::netlist::Queue;
-use crate::words::{Arch, DataFormat, Layout, UblockOrder};
+use crate::tile::{TileLayout, alignment, element_bits, pack_scalars, unpack_scalars};
+use crate::words::{Arch, DataFormat, UblockOrder};
 
 /// How the elements of an entry lie in a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +13,24 @@ enum Arrangement {
     Rows,
 }
 
+/// How a tensor is divided: over a grid of cores, there into mblocks of ublocks of tiles.
+/// Pairs are `[rows, columns]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TensorBlocking {
+    /// Cores.
+    pub grid: [usize; 2],
+    /// Matrices of the tensor, one after the other.
+    pub t: usize,
+    /// Ublocks of a core.
+    pub mblock: [usize; 2],
+    /// Tiles of a ublock.
+    pub ublock: [usize; 2],
+    /// Elements of a tile.
+    pub tile: [usize; 2],
+    /// The order of the ublocks of an mblock.
+    pub order: UblockOrder,
+}
+
 /// The layout of one queue's memory. A tensor of an entry is `[t, rows, columns]` elements,
 /// row-major.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,61 +39,37 @@ pub struct QueueLayout {
     arrangement: Arrangement,
     header: usize,
     entries: usize,
-    grid: [usize; 2],
-    t: usize,
-    mblock: [usize; 2],
-    ublock: [usize; 2],
-    tile: [usize; 2],
-    column_order: bool,
+    blocking: TensorBlocking,
 }
 
 impl QueueLayout {
-    /// The layout of `queue` on `arch`; `untilized` when the op that fills it says so.
-    pub fn new(queue: &Queue, arch: Arch, untilized: bool) -> Self {
-        let blocking = &queue.blocking;
-        let flat = queue
-            .layout
-            .is_some_and(|layout| layout.value == Layout::Flat);
-        let format = queue.df.value;
-        let sizes = |pair: [u32; 2]| pair.map(|size| size as usize);
-        let arrangement = match (flat || untilized) && !format.is_block() {
-            true => Arrangement::Rows,
-            false => Arrangement::Tiles(TileLayout::new(format, blocking.tile(), arch)),
+    /// The layout of a queue of `entries` tensors on `arch`. With `rows`, elements are stored row by
+    /// row without tiles; formats of blocks are always tiled.
+    pub fn new(
+        format: DataFormat,
+        arch: Arch,
+        rows: bool,
+        entries: usize,
+        blocking: TensorBlocking,
+    ) -> Self {
+        let tile = blocking.tile.map(|side| side as u32);
+        let arrangement = if rows && !format.is_block() {
+            Arrangement::Rows
+        } else {
+            Arrangement::Tiles(TileLayout::new(format, tile, arch))
         };
         Self {
             format,
             arrangement,
             header: alignment(arch),
-            entries: queue.entries.value as usize,
-            grid: sizes(blocking.grid_size.value),
-            t: blocking.t.value as usize,
-            mblock: sizes(blocking.mblock.value),
-            ublock: sizes(blocking.ublock.value),
-            tile: sizes(blocking.tile()),
-            column_order: blocking.order() == UblockOrder::Column,
+            entries,
+            blocking,
         }
     }
 
-    /// The layout of tiles in this blocking, of f32 and one entry.
-    pub fn of_tiles(
-        [grid, mblock, ublock, tile]: [[usize; 2]; 4],
-        t: usize,
-        order: UblockOrder,
-    ) -> Self {
-        let sides = tile.map(|side| side as u32);
-        let format = DataFormat::Float32;
-        Self {
-            format,
-            arrangement: Arrangement::Tiles(TileLayout::new(format, sides, Arch::Grayskull)),
-            header: alignment(Arch::Grayskull),
-            entries: 1,
-            grid,
-            t,
-            mblock,
-            ublock,
-            tile,
-            column_order: order == UblockOrder::Column,
-        }
+    /// The layout of one entry of tiles of f32.
+    pub fn of_tiles(blocking: TensorBlocking) -> Self {
+        Self::new(DataFormat::Float32, Arch::Grayskull, false, 1, blocking)
     }
 
     /// For each element of an entry of `view`, a ram on the same buffers, the entry and the element
@@ -102,7 +95,10 @@ impl QueueLayout {
     /// The elements of an entry that a buffer holds, in the order in which they lie there, as
     /// indices into the tensor; buffers are numbered row by row.
     fn order(&self, buffer: usize) -> Vec<usize> {
-        let (row, column) = (buffer / self.grid[1], buffer % self.grid[1]);
+        let (row, column) = (
+            buffer / self.blocking.grid[1],
+            buffer % self.blocking.grid[1],
+        );
         let mut order = Vec::new();
         match self.arrangement {
             Arrangement::Tiles(_) => self.tiles(row, column, |indices| order.extend(indices)),
@@ -114,11 +110,11 @@ impl QueueLayout {
     /// `[t, rows, columns]` of an entry, in elements; `None` when they do not fit memory.
     pub fn shape(&self) -> Option<[usize; 3]> {
         let side = |axis: usize| {
-            let core = self.mblock[axis].checked_mul(self.ublock[axis])?;
-            core.checked_mul(self.tile[axis])?
-                .checked_mul(self.grid[axis])
+            let core = self.blocking.mblock[axis].checked_mul(self.blocking.ublock[axis])?;
+            core.checked_mul(self.blocking.tile[axis])?
+                .checked_mul(self.blocking.grid[axis])
         };
-        Some([self.t, side(0)?, side(1)?])
+        Some([self.blocking.t, side(0)?, side(1)?])
     }
 
     /// Elements of an entry; `None` when they do not fit memory.
@@ -130,7 +126,7 @@ impl QueueLayout {
 
     /// Buffers of the grid.
     pub fn buffers(&self) -> usize {
-        self.grid[0].saturating_mul(self.grid[1])
+        self.blocking.grid[0].saturating_mul(self.blocking.grid[1])
     }
 
     /// Bytes of an entry in one buffer.
@@ -208,7 +204,10 @@ impl QueueLayout {
     /// The elements of a buffer's part, row by row, as indices into the tensor.
     fn rows(&self, row: usize, column: usize) -> impl Iterator<Item = usize> + use<> {
         let [t, rows, columns] = self.shape().unwrap_or_default();
-        let (height, width) = (rows / self.grid[0], columns / self.grid[1]);
+        let (height, width) = (
+            rows / self.blocking.grid[0],
+            columns / self.blocking.grid[1],
+        );
         (0..t).flat_map(move |z| {
             (row * height..(row + 1) * height).flat_map(move |y| {
                 let start = (z * rows + y) * columns;
@@ -221,25 +220,29 @@ impl QueueLayout {
     /// the tensor, row by row: slice by slice, ublock by ublock, tile by tile (facts 5.4).
     fn tiles(&self, row: usize, column: usize, mut each: impl FnMut(TileIndices)) {
         let [t, rows, columns] = self.shape().unwrap_or_default();
-        let [m, n] = self.mblock;
-        let [height, width] = [0, 1].map(|axis| self.ublock[axis] * self.tile[axis]);
+        let [m, n] = self.blocking.mblock;
+        let [height, width] =
+            [0, 1].map(|axis| self.blocking.ublock[axis] * self.blocking.tile[axis]);
         let origin = [row * m * height, column * n * width];
         for z in 0..t {
             for ublock in 0..m * n {
-                let (i, j) = match self.column_order {
-                    false => (ublock / n, ublock % n),
-                    true => (ublock % m, ublock / m),
+                let (i, j) = match self.blocking.order {
+                    UblockOrder::Row => (ublock / n, ublock % n),
+                    UblockOrder::Column => (ublock % m, ublock / m),
                 };
-                for tile in 0..self.ublock[0] * self.ublock[1] {
-                    let (r, c) = (tile / self.ublock[1], tile % self.ublock[1]);
-                    let y = origin[0] + i * height + r * self.tile[0];
-                    let x = origin[1] + j * width + c * self.tile[1];
+                for tile in 0..self.blocking.ublock[0] * self.blocking.ublock[1] {
+                    let (r, c) = (
+                        tile / self.blocking.ublock[1],
+                        tile % self.blocking.ublock[1],
+                    );
+                    let y = origin[0] + i * height + r * self.blocking.tile[0];
+                    let x = origin[1] + j * width + c * self.blocking.tile[1];
                     each(TileIndices {
                         start: (z * rows + y) * columns + x,
                         stride: columns,
-                        width: self.tile[1],
+                        width: self.blocking.tile[1],
                         next: 0,
-                        count: self.tile[0] * self.tile[1],
+                        count: self.blocking.tile[0] * self.blocking.tile[1],
                     });
                 }
             }
@@ -271,22 +274,32 @@ impl Iterator for TileIndices {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Source, read};
+    fn blocking(
+        grid: [usize; 2],
+        t: usize,
+        mblock: [usize; 2],
+        ublock: [usize; 2],
+    ) -> TensorBlocking {
+        TensorBlocking {
+            grid,
+            t,
+            mblock,
+            ublock,
+            tile: [32, 32],
+            order: UblockOrder::Row,
+        }
+    }
 
-    fn queue(fields: &str) -> Queue {
-        let text = format!(
-            "devices: {{arch: grayskull}}\nqueues:\n  q: {{type: queue, input: HOST, entries: 2, \
-             target_device: 0, loc: dram, dram: [[0, 0x100], [0, 0x200]], {fields}}}\n"
-        );
-        read(&Source::new("q.yaml", text)).netlist.queues.remove(0)
+    fn layout(format: DataFormat, rows: bool, blocking: TensorBlocking) -> QueueLayout {
+        QueueLayout::new(format, Arch::Grayskull, rows, 2, blocking)
     }
 
     #[test]
     fn ublocks_follow_their_order() {
-        let shape = "grid_size: [1, 1], t: 1, mblock: [2, 2], ublock: [1, 1], df: Float32";
-        let layout = |order: &str| {
-            let queue = queue(&format!("{shape}, ublock_order: {order}"));
-            QueueLayout::new(&queue, Arch::Grayskull, false)
+        let in_order = |order: UblockOrder| {
+            let blocking = blocking([1, 1], 1, [2, 2], [1, 1]);
+            let blocking = TensorBlocking { order, ..blocking };
+            layout(DataFormat::Float32, false, blocking)
         };
         let first = |layout: QueueLayout| {
             let tensor: Vec<f32> = (0..4096u16).map(f32::from).collect();
@@ -299,59 +312,79 @@ mod tests {
             [at(0), at(1), at(2), at(3)]
         };
         // The tensor is 64 by 64: tiles start at 0, 32, 64 * 32 and 64 * 32 + 32.
-        assert_eq!(first(layout("r")), [0.0, 32.0, 2048.0, 2080.0]);
-        assert_eq!(first(layout("c")), [0.0, 2048.0, 32.0, 2080.0]);
+        assert_eq!(
+            first(in_order(UblockOrder::Row)),
+            [0.0, 32.0, 2048.0, 2080.0]
+        );
+        assert_eq!(
+            first(in_order(UblockOrder::Column)),
+            [0.0, 2048.0, 32.0, 2080.0]
+        );
     }
 
     #[test]
     fn every_buffer_comes_back() {
+        let column_order = TensorBlocking {
+            order: UblockOrder::Column,
+            ..blocking([2, 1], 1, [1, 3], [2, 1])
+        };
         let all = [
-            "grid_size: [1, 2], t: 2, mblock: [2, 1], ublock: [1, 2], df: Float16_b",
-            "grid_size: [2, 1], t: 1, mblock: [1, 3], ublock: [2, 1], df: Float32, ublock_order: c",
-            "grid_size: [1, 2], t: 1, mblock: [1, 1], ublock: [1, 1], df: Float32, layout: flat",
+            layout(
+                DataFormat::Float16B,
+                false,
+                blocking([1, 2], 2, [2, 1], [1, 2]),
+            ),
+            layout(DataFormat::Float32, false, column_order),
+            layout(
+                DataFormat::Float32,
+                true,
+                blocking([1, 2], 1, [1, 1], [1, 1]),
+            ),
         ];
-        for fields in all {
-            let layout = QueueLayout::new(&queue(fields), Arch::Grayskull, false);
+        for layout in all {
             let count = layout.elements().unwrap();
             let tensor: Vec<f32> = (0..count).map(|index| (index % 128) as f32).collect();
             let mut back = vec![-1.0; count];
-            for row in 0..layout.grid[0] {
-                for column in 0..layout.grid[1] {
+            for row in 0..layout.blocking.grid[0] {
+                for column in 0..layout.blocking.grid[1] {
                     let bytes = layout.pack(&tensor, row, column);
                     assert_eq!(Some(bytes.len()), layout.entry_bytes());
                     assert!(!layout.unpack(&bytes[1..], row, column, &mut back));
                     assert!(layout.unpack(&bytes, row, column, &mut back));
                 }
             }
-            assert_eq!(back, tensor, "{fields}");
+            assert_eq!(back, tensor, "{layout:?}");
         }
     }
 
     /// Two views of 2 by 2 tiles: what is a column of two ublocks in the one is a row in the other.
     #[test]
     fn a_view_sees_memory_in_its_own_blocking() {
-        let layout = |fields: &str| {
-            let fields = format!("{fields}, df: Float32");
-            QueueLayout::new(&queue(&fields), Arch::Grayskull, false)
+        let layout = |grid, mblock| {
+            layout(
+                DataFormat::Float32,
+                false,
+                blocking(grid, 1, mblock, [1, 1]),
+            )
         };
-        let tall = layout("grid_size: [1, 1], t: 1, mblock: [4, 1], ublock: [1, 1]");
-        let wide = layout("grid_size: [1, 1], t: 1, mblock: [1, 4], ublock: [1, 1]");
+        let tall = layout([1, 1], [4, 1]);
+        let wide = layout([1, 1], [1, 4]);
         let places = tall.seen_through(&wide, 1).unwrap();
         // Row 2, column 37 of the wide one is in its second tile, which is the tall one's second.
         assert_eq!(places[2 * 128 + 37], (0, (32 + 2) * 32 + 5));
-        let one = layout("grid_size: [1, 1], t: 1, mblock: [2, 1], ublock: [1, 1]");
+        let one = layout([1, 1], [2, 1]);
         let places = one.seen_through(&wide, 2).unwrap();
         assert_eq!(places[2 * 128 + 37], (0, (32 + 2) * 32 + 5));
         assert_eq!(places[2 * 128 + 101], (1, (32 + 2) * 32 + 5));
-        let split = layout("grid_size: [1, 2], t: 1, mblock: [1, 2], ublock: [1, 1]");
+        let split = layout([1, 2], [1, 2]);
         assert!(one.seen_through(&wide, 1).is_none());
         assert!(split.seen_through(&wide, 1).is_none());
     }
 
     #[test]
     fn untilized_data_are_plain_rows() {
-        let queue = queue("grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [1, 2], df: Float16_b");
-        let layout = QueueLayout::new(&queue, Arch::WormholeB0, true);
+        let blocking = blocking([1, 1], 1, [1, 1], [1, 2]);
+        let layout = QueueLayout::new(DataFormat::Float16B, Arch::WormholeB0, true, 2, blocking);
         assert_eq!(layout.entry_bytes(), Some(32 * 64 * 2));
         assert_eq!(layout.buffer_bytes(), Some(2 * 32 * 64 * 2 + 32));
         let tensor: Vec<f32> = (0..32 * 64).map(|index| (index % 8) as f32).collect();

@@ -1,0 +1,27 @@
+//! The bytes of netlist data: element formats, blocks that share an exponent, tiles, and the
+//! buffers of queues. Encoding and decoding are exact, but for the rounding of a format.
+//!
+//! * [`encode`] and [`decode`] convert one element, [`encode_block`] and [`decode_block`] sixteen.
+//! * [`TileLayout`] is the layout of one tile, [`QueueLayout`] of a queue's whole memory.
+//! * The words of formats, architectures and programs are enumerations with a table of spellings
+//!   ([`Word`]).
+//!
+//! ```
+//! use tenon_tile::{Arch, DataFormat, TileLayout};
+//!
+//! let tile = TileLayout::new(DataFormat::Bfp8, [32, 32], Arch::Grayskull);
+//! assert_eq!(tile.bytes(), 1088 + 16);
+//! ```
+#![forbid(unsafe_code)]
+
+mod block;
+mod layout;
+mod scalar;
+mod tile;
+mod words;
+
+pub use block::{BLOCK, decode_block, encode_block};
+pub use layout::{QueueLayout, TensorBlocking};
+pub use scalar::{decode, encode, tf32};
+pub use tile::TileLayout;
+pub use words::{Arch, DataFormat, Layout, Operation, SettingKey, UblockOrder, Word};

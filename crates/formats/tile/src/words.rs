@@ -1,0 +1,241 @@
+//! Words: enumerations with one table of spellings each.
+
+/// A word that a field takes one of.
+pub trait Word: Copy + PartialEq + 'static {
+    /// Every value with its spelling; a value's first spelling is the one that is printed.
+    const SPELLINGS: &'static [(&'static str, Self)];
+    /// Whether upper and lower case are told apart.
+    const EXACT_CASE: bool;
+    /// What the word is, for messages.
+    const NOUN: &'static str;
+
+    /// The value that `text` spells.
+    fn from_word(text: &str) -> Option<Self> {
+        let same = |spelling: &str| match Self::EXACT_CASE {
+            true => spelling == text,
+            false => spelling.eq_ignore_ascii_case(text),
+        };
+        let found = Self::SPELLINGS.iter().find(|(spelling, _)| same(spelling));
+        found.map(|&(_, value)| value)
+    }
+
+    /// The first spelling of each value, for messages.
+    fn choices() -> String {
+        let all = Self::SPELLINGS.chunk_by(|(_, one), (_, two)| one == two);
+        let first: Vec<&str> = all.map(|spellings| spellings[0].0).collect();
+        first.join(", ")
+    }
+}
+
+/// Defines an enumeration from its table of spellings: the type, its [`Word`] and its `Display`.
+#[macro_export]
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident, $noun:literal, exact case $exact:literal;
+     $($(#[$value_doc:meta])* $value:ident $spelling:literal $(| $alias:literal)*;)*) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $name { $($(#[$value_doc])* $value,)* }
+
+        impl $crate::Word for $name {
+            const SPELLINGS: &'static [(&'static str, Self)] = &[
+                $(($spelling, $name::$value), $(($alias, $name::$value),)*)*
+            ];
+            const EXACT_CASE: bool = $exact;
+            const NOUN: &'static str = $noun;
+        }
+
+        impl $name {
+            /// Every value, in table order.
+            pub const ALL: &'static [$name] = &[$($name::$value,)*];
+
+            /// How it is spelled.
+            pub fn name(self) -> &'static str {
+                match self { $($name::$value => $spelling,)* }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
+words! {
+    /// An architecture (facts 2, devices).
+    Arch, "architecture", exact case false;
+    /// Grayskull.
+    Grayskull "grayskull";
+    /// Wormhole, revision a0.
+    Wormhole "wormhole";
+    /// Wormhole, revision b0; the specification's own word is the second.
+    WormholeB0 "wormhole_b0" | "wormhole_b";
+    /// Blackhole.
+    Blackhole "blackhole";
+}
+
+words! {
+    /// How the data of a queue lie in memory.
+    Layout, "layout", exact case true;
+    /// In tiles.
+    Tilized "tilized";
+    /// Row by row.
+    Flat "flat";
+}
+
+words! {
+    /// The order of ublocks inside an mblock.
+    UblockOrder, "order of ublocks", exact case true;
+    /// Row by row.
+    Row "r";
+    /// Column by column.
+    Column "c";
+}
+
+words! {
+    /// The format of stored numbers (facts 5).
+    DataFormat, "data format", exact case true;
+    /// IEEE binary32.
+    Float32 "Float32";
+    /// 5 bits of exponent, 10 of mantissa.
+    Float16 "Float16";
+    /// 8 bits of exponent, 7 of mantissa.
+    Float16B "Float16_b";
+    /// 16 numbers share a 5-bit exponent; 7 bits of mantissa.
+    Bfp8 "Bfp8";
+    /// 16 numbers share an 8-bit exponent; 7 bits of mantissa.
+    Bfp8B "Bfp8_b";
+    /// 16 numbers share a 5-bit exponent; 3 bits of mantissa.
+    Bfp4 "Bfp4";
+    /// 16 numbers share an 8-bit exponent; 3 bits of mantissa.
+    Bfp4B "Bfp4_b";
+    /// 16 numbers share a 5-bit exponent; 1 bit of mantissa.
+    Bfp2 "Bfp2";
+    /// 16 numbers share an 8-bit exponent; 1 bit of mantissa.
+    Bfp2B "Bfp2_b";
+    /// 5 bits of exponent, 2 of mantissa.
+    Lf8 "Lf8";
+    /// 4 bits of exponent, 3 of mantissa.
+    Fp8E4m3 "Fp8_e4m3";
+    /// Sign and 31 bits of magnitude.
+    Int32 "Int32";
+    /// Sign and 7 bits of magnitude.
+    Int8 "Int8";
+    /// 0 to 65535.
+    UInt16 "UInt16";
+    /// 0 to 255.
+    UInt8 "UInt8";
+    /// 32 bits as they are.
+    RawUInt32 "RawUInt32";
+    /// 16 bits as they are.
+    RawUInt16 "RawUInt16";
+    /// 8 bits as they are.
+    RawUInt8 "RawUInt8";
+}
+
+words! {
+    /// What `varinst` does.
+    Operation, "operation", exact case true;
+    /// out = a.
+    Set "set";
+    /// out = a + b.
+    Add "add";
+    /// out = a * b.
+    Mul "mul";
+    /// out = out + a.
+    Inc "inc";
+    /// out = (out + a) mod b.
+    IncWrap "incwrap";
+}
+
+impl Operation {
+    /// How many operands it takes.
+    pub fn operands(self) -> usize {
+        match self {
+            Operation::Set | Operation::Inc => 1,
+            Operation::Add | Operation::Mul | Operation::IncWrap => 2,
+        }
+    }
+}
+
+words! {
+    /// A field of a queue setting.
+    SettingKey, "queue setting", exact case true;
+    /// Whether data are loaded once, before.
+    Prologue "prologue";
+    /// Whether data are stored once, after.
+    Epilogue "epilogue";
+    /// Whether the memory is cleared before.
+    Zero "zero";
+    /// Where the consumer reads.
+    RdPtrLocal "rd_ptr_local";
+    /// Where everyone reads.
+    RdPtrGlobal "rd_ptr_global";
+    /// Where the producer writes.
+    WrPtrGlobal "wr_ptr_global";
+    /// How far the local pointer moves.
+    RdPtrAutoinc "rd_ptr_autoinc";
+    /// How far the global read pointer moves.
+    GlobalRdptrAutoinc "global_rdptr_autoinc";
+    /// How far the global write pointer moves.
+    GlobalWrptrAutoinc "global_wrptr_autoinc";
+    /// Whether only the reader's view is meant.
+    ReadOnly "read_only";
+}
+
+impl DataFormat {
+    /// Whether 16 numbers share an exponent.
+    pub fn is_block(self) -> bool {
+        use DataFormat::*;
+        matches!(self, Bfp8 | Bfp8B | Bfp4 | Bfp4B | Bfp2 | Bfp2B)
+    }
+
+    /// Whether it holds bits that are no numbers.
+    pub fn is_raw(self) -> bool {
+        matches!(
+            self,
+            DataFormat::RawUInt32 | DataFormat::RawUInt16 | DataFormat::RawUInt8
+        )
+    }
+
+    /// Whether it holds integers.
+    pub fn is_integer(self) -> bool {
+        use DataFormat::*;
+        matches!(self, Int32 | Int8 | UInt16 | UInt8)
+    }
+
+    /// Bits of exponent of a floating-point format, shared or not.
+    pub fn exponent_bits(self) -> Option<u32> {
+        use DataFormat::*;
+        match self {
+            Float32 | Float16B | Bfp8B | Bfp4B | Bfp2B => Some(8),
+            Float16 | Bfp8 | Bfp4 | Bfp2 | Lf8 => Some(5),
+            Fp8E4m3 => Some(4),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_words_with_exact_case_distinguish_upper_and_lower_case() {
+        assert_eq!(Arch::from_word("GraySkull"), Some(Arch::Grayskull));
+        assert_eq!(DataFormat::from_word("float32"), None);
+        assert_eq!(Arch::from_word("wormhole_b"), Some(Arch::WormholeB0));
+        assert_eq!(
+            Arch::choices(),
+            "grayskull, wormhole, wormhole_b0, blackhole"
+        );
+    }
+
+    #[test]
+    fn every_format_parses_from_its_name() {
+        for &format in DataFormat::ALL {
+            assert_eq!(DataFormat::from_word(format.name()), Some(format));
+        }
+    }
+}
