@@ -1,5 +1,5 @@
 //! Project chores: `cargo xtask test`, `bench`, `models`, `conformance`, `docs`, `install`, `fuzz`,
-//! `soak`, `miri`, `sanitize`, `loom`, `python`.
+//! `soak`, `miri`, `sanitize`, `loom`, `words`, `python`.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -16,6 +16,7 @@ mod install;
 mod kernel_page;
 mod python;
 mod sanitize;
+mod words;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -83,6 +84,11 @@ enum Chore {
         #[arg(default_value = "model")]
         filter: String,
     },
+    /// Print every use of a word that the project avoids (xtask/words.txt).
+    Words {
+        /// Only these files and folders.
+        paths: Vec<String>,
+    },
     /// Print the path of the Python interpreter that the tests use, preparing it first.
     Python,
 }
@@ -103,6 +109,7 @@ fn main() -> ExitCode {
         Chore::Miri { rest } => miri(&rest),
         Chore::Sanitize(options) => sanitize::sanitize(&options),
         Chore::Loom { filter } => loom(&filter),
+        Chore::Words { paths } => words::words(&paths),
         Chore::Python => python::for_tests().map(|path| println!("{}", path.display())),
     };
     match done {
