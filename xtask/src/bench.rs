@@ -9,6 +9,7 @@ use serde::Deserialize;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
+use tenon_base::{CPU_VARIABLE, CpuLevel};
 
 /// What to measure.
 #[derive(clap::Args)]
@@ -24,6 +25,9 @@ pub struct Options {
     /// Rounds; the sides take turns, the best median of each counts.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
+    /// Use vector instructions up to this level on Tenon's side: baseline, avx2, avx512 or native.
+    #[arg(long, value_name = "LEVEL", conflicts_with = "write")]
+    cpu: Option<CpuLevel>,
     /// Write the table to docs/benchmarks.md as well.
     #[arg(long)]
     write: bool,
@@ -222,6 +226,9 @@ fn measure(
             .arg("--json")
             .args(["--input".as_ref(), arrays.as_os_str()]);
         ours.args(["--threads", &threads, "--seconds", &seconds]);
+        if let Some(level) = options.cpu {
+            ours.env(CPU_VARIABLE, level.name());
+        }
         let mut theirs = Command::new(python);
         theirs
             .arg(root().join("xtask/python/ort_bench.py"))

@@ -17,7 +17,7 @@ use report::{Report, Verdict};
 use runner::Runner;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tenon_backend::{BackendId, Registry};
+use tenon_backend::{BackendId, CpuLevel, Registry};
 use tenon_graph::Graph;
 use tenon_tensor::Tensor;
 
@@ -37,6 +37,9 @@ pub struct Options {
     /// place.
     #[arg(long, value_name = "DIR")]
     backend_path: Option<PathBuf>,
+    /// Use vector instructions up to this level: baseline, avx2, avx512 or native.
+    #[arg(long, value_name = "LEVEL", conflicts_with = "write")]
+    cpu: Option<CpuLevel>,
     /// Print the reports as JSON.
     #[arg(long, conflicts_with = "write")]
     json: bool,
@@ -124,6 +127,9 @@ impl Suite {
 
 /// Runs what `options` name; fails when a case fails.
 pub fn run(options: &Options) -> Result<()> {
+    if let Some(level) = options.cpu {
+        level.limit_to();
+    }
     let mut suites = Vec::new();
     if let Some(file) = &options.armnn {
         suites.push(armnn::suite(file)?);

@@ -48,8 +48,9 @@ pub use problem::{LoadProblem, LoadWarning};
 pub use registry::{NamedContext, PROTECTED_CONTENT, Registry};
 pub use subgraph::Subgraph;
 pub use support::{NodeView, Reason, Refusal};
+pub use tenon_base::CpuLevel;
 pub use views::{FailedPart, OptimisationViews, Substitution};
-pub use workload::{CpuLevel, InPlace, InputSpec, Prepared, Workload, WorkloadPlan, WorkloadSpec};
+pub use workload::{InPlace, InputSpec, Prepared, Workload, WorkloadPlan, WorkloadSpec};
 
 /// The structs of `include/tenon/backend.h`, for [`export_backend`].
 pub use tenon_backend_abi as abi;

@@ -5,19 +5,6 @@ use tenon_base::Result;
 use tenon_graph::{Attributes, OperatorDef};
 use tenon_tensor::{Buffer, Tensor, TensorType};
 
-/// Vector instructions that prepared constants may rely on. Recorded in the package, never
-/// detected when compiling unless asked (architecture, decision 6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum CpuLevel {
-    /// What every CPU of the architecture has.
-    #[default]
-    Baseline,
-    /// x86-64 with AVX2 and FMA.
-    Avx2,
-    /// x86-64 with AVX-512 F, BW, DQ and VL.
-    Avx512,
-}
-
 /// One input of a workload to be planned or made.
 #[derive(Debug, Clone)]
 pub struct InputSpec {

@@ -6,7 +6,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub use tenon_cpu_acc::{best_rates, multiply_add_ceiling, native_cpu};
+pub use tenon_cpu_acc::{best_rates, multiply_add_ceiling};
 
 use std::sync::Arc;
 use tenon_backend::Backend;

@@ -23,7 +23,7 @@ pub struct CpuAcc {
 }
 
 impl CpuAcc {
-    /// With the best vector instructions that this CPU has.
+    /// With the highest CPU level that the process uses ([`CpuLevel::in_use`]).
     pub fn new() -> Self {
         Self::at_most(CpuLevel::Avx512)
     }

@@ -18,8 +18,3 @@ mod simd;
 
 pub use backend::CpuAcc;
 pub use ceiling::{best_rates, multiply_add_ceiling};
-
-/// The vector instructions of this machine's CPU.
-pub fn native_cpu() -> tenon_backend::CpuLevel {
-    simd::Level::native()
-}

@@ -4,14 +4,13 @@ use crate::compile::Options;
 use crate::memory::{Home, Memory, Variable};
 use crate::place::{Placement, Target};
 use std::collections::BTreeSet;
-use tenon_backend::CpuLevel;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_bef::{Attribute, EncodeOptions, Module, encode};
 use tenon_dma::VariableId;
 use tenon_graph::{Cost, Graph, Node, ValueId};
 use tenon_neff::{
-    ConstantInfo, Contents, CpuTarget, LiveRange, MemoryPlan, ModelInfo, Movement, NodeCost,
-    PackageVariable, Port, PreparedForm, Role, TenonMember, VariableInfo,
+    ConstantInfo, Contents, LiveRange, MemoryPlan, ModelInfo, Movement, NodeCost, PackageVariable,
+    Port, PreparedForm, Role, TenonMember, VariableInfo,
 };
 use tenon_tensor::{BufferMut, TensorType};
 
@@ -30,11 +29,7 @@ pub(crate) fn pack(
         name: name.clone(),
         metadata: graph.metadata.clone(),
     });
-    tenon.cpu = match options.cpu {
-        CpuLevel::Baseline => CpuTarget::Baseline,
-        CpuLevel::Avx2 => CpuTarget::Avx2,
-        CpuLevel::Avx512 => CpuTarget::Avx512,
-    };
+    tenon.cpu = options.cpu;
     let input_names: Vec<String> = graph
         .inputs
         .iter()

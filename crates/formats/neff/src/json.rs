@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
+use tenon_base::CpuLevel;
 use tenon_dma::VariableId;
 use tenon_tensor::DataType;
 
@@ -20,6 +21,21 @@ pub(crate) mod dtype {
         let name = std::borrow::Cow::<'de, str>::deserialize(from)?;
         name.parse()
             .map_err(|_| D::Error::custom(format_args!("unknown data type '{name}'")))
+    }
+}
+
+/// A CPU level by its name.
+pub(crate) mod cpu_level {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(level: &CpuLevel, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(level.name())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<CpuLevel, D::Error> {
+        let name = std::borrow::Cow::<'de, str>::deserialize(from)?;
+        let level = CpuLevel::ALL.into_iter().find(|level| level.name() == name);
+        level.ok_or_else(|| D::Error::custom(format_args!("unknown CPU level '{name}'")))
     }
 }
 

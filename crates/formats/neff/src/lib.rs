@@ -93,8 +93,8 @@ pub use target::{FileTarget, Target};
 pub use tenon_base::{Control, Error, Result};
 pub use tenon_dma::{Extents, Steps, VariableId};
 pub use tenon_member::{
-    ConstantInfo, CpuTarget, LiveRange, MemoryPlan, ModelInfo, NodeCost, Port, PreparedForm,
-    TENON_FORMAT, TenonMember, VariableInfo,
+    ConstantInfo, LiveRange, MemoryPlan, ModelInfo, NodeCost, Port, PreparedForm, TENON_FORMAT,
+    TenonMember, VariableInfo,
 };
 pub use tensor_map::{MappedTensor, TensorMap};
 pub use verify::{Architecture, VerifyOptions, not_opened, verify, verify_file};

@@ -1,10 +1,10 @@
 //! `sg00/tenon.json`: what Tenon keeps beside NEFF's own members (docs/package.md).
 
 use crate::PlacementReport;
-use crate::json::{dtype, optional_variable, variable};
+use crate::json::{cpu_level, dtype, optional_variable, variable};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
+use tenon_base::CpuLevel;
 use tenon_dma::VariableId;
 use tenon_tensor::DataType;
 
@@ -21,7 +21,8 @@ pub struct TenonMember {
     /// The model.
     pub model: ModelInfo,
     /// What prepared constants may rely on.
-    pub cpu: CpuTarget,
+    #[serde(with = "cpu_level")]
+    pub cpu: CpuLevel,
     /// The model's inputs, in its order.
     pub inputs: Vec<Port>,
     /// The model's outputs, in its order.
@@ -47,7 +48,7 @@ impl TenonMember {
             format: TENON_FORMAT,
             tenon_version: env!("CARGO_PKG_VERSION").to_owned(),
             model,
-            cpu: CpuTarget::Baseline,
+            cpu: CpuLevel::Baseline,
             inputs: Vec::new(),
             outputs: Vec::new(),
             variables: Vec::new(),
@@ -67,29 +68,6 @@ pub struct ModelInfo {
     /// Its metadata, text to text.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
-}
-
-/// The CPU features that prepared constants may rely on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CpuTarget {
-    /// What every CPU of the architecture has.
-    #[default]
-    Baseline,
-    /// x86-64 with AVX2 and FMA.
-    Avx2,
-    /// x86-64 with AVX-512 F, BW, DQ and VL.
-    Avx512,
-}
-
-impl fmt::Display for CpuTarget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            CpuTarget::Baseline => "baseline",
-            CpuTarget::Avx2 => "avx2",
-            CpuTarget::Avx512 => "avx512",
-        })
-    }
 }
 
 /// An input or output of the model.

@@ -5,6 +5,7 @@
 
 pub mod bounded;
 mod control;
+mod cpu;
 mod error;
 mod escape;
 mod pattern;
@@ -15,6 +16,7 @@ pub mod trace;
 mod unfinished;
 
 pub use control::{Control, Progress};
+pub use cpu::{CPU_VARIABLE, CpuLevel};
 pub use error::{Error, ErrorKind, Location, Result};
 pub use escape::escape_controls;
 pub use pattern::Pattern;

@@ -1,7 +1,7 @@
 //! Flags of all commands that compile and run models.
 
 use crate::plugin_flags::BackendFlags;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use std::path::PathBuf;
 use tenon::{BackendId, Hint, MemoryStrategy, Pattern};
 
@@ -28,9 +28,6 @@ pub struct CompileFlags {
     /// ? for one. Repeat for several; the first one of a node's name counts.
     #[arg(long, value_name = "PATTERN=BACKEND", value_parser = hint, help_heading = "Compiling")]
     pub place: Vec<Hint>,
-    /// What prepared constants may rely on.
-    #[arg(long, value_enum, default_value_t = Cpu::Baseline, help_heading = "Compiling")]
-    pub cpu: Cpu,
     /// Keep the plain copy of constants beside the form that a backend has prepared (twice the size).
     #[arg(long, help_heading = "Compiling")]
     pub keep_plain: bool,
@@ -52,18 +49,6 @@ pub struct CompileFlags {
 
 /// A node, and the library and symbol of the function that computes it.
 pub type CpuNode = (String, (PathBuf, String));
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Cpu {
-    /// What every CPU of the architecture has.
-    Baseline,
-    /// AVX2 and FMA.
-    Avx2,
-    /// AVX-512 F, BW, DQ, VL.
-    Avx512,
-    /// What this machine has.
-    Native,
-}
 
 /// What a run is fed with.
 #[derive(Args, Clone)]

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
-use tenon::{BackendSetup, GivenOption};
+use tenon::{BackendSetup, CpuLevel, GivenOption};
 
 /// Which backends there are besides the built-in ones.
 #[derive(Args, Clone)]
@@ -22,6 +22,11 @@ pub struct BackendFlags {
     /// (ProtectedContentAllocation); each is told with the reason.
     #[arg(long, help_heading = "Backends")]
     pub protected_content: bool,
+    /// Use vector instructions up to this level: baseline, avx2, avx512 or native, all that the CPU
+    /// has, which is the default (or TENON_CPU). A package that is compiled records the level, if
+    /// it is given, as what its constants may rely on.
+    #[arg(long, value_name = "LEVEL", help_heading = "Backends")]
+    pub cpu: Option<CpuLevel>,
 }
 
 impl BackendFlags {
@@ -45,6 +50,9 @@ impl BackendFlags {
         }
         if self.protected_content {
             text += " --protected-content";
+        }
+        if let Some(level) = self.cpu {
+            text += &format!(" --cpu {level}");
         }
         text
     }

@@ -55,7 +55,7 @@ pub use disassembly::program_text;
 pub use element::{Decimal, Element, elements};
 pub use file_name::{file_name, file_names};
 pub use image_input::{ImageLayout, ImageOptions, read_image};
-pub use loading::{backends, load, load_file, multiply_add_ceiling, native_cpu, program, threads};
+pub use loading::{backends, load, load_file, multiply_add_ceiling, program, threads};
 pub use lock_step::{
     Compared, Comparison, Divergence, Originals, Reproduction, Skipped, Tolerance, compare_backends,
 };

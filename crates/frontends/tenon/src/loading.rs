@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::OnceLock;
-use tenon_backend::{CpuLevel, Registry};
+use tenon_backend::Registry;
 use tenon_base::{Error, Result};
 use tenon_bef::Module;
 use tenon_neff::{Contents, Package};
@@ -31,11 +31,6 @@ pub fn load_file(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Model>
 /// The host program of a package.
 pub fn program(contents: &Contents) -> Result<Module> {
     tenon_bef::decode(&contents.program)
-}
-
-/// What this machine's CPU has.
-pub fn native_cpu() -> CpuLevel {
-    tenon_builtin::native_cpu()
 }
 
 /// Threads that an execution uses unless told otherwise.

@@ -9,19 +9,15 @@ use std::arch::x86_64::*;
 #[derive(Clone, Copy)]
 pub(super) struct Avx2(());
 
-pub(super) fn available() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
-}
-
 /// # Safety
-/// The CPU has the instructions of [`available`].
+/// The CPU has the instructions of [`CpuLevel::Avx2`](tenon_base::CpuLevel::Avx2).
 #[target_feature(enable = "avx2,fma")]
 pub(super) unsafe fn run<O: VectorOp>(op: O) -> O::Output {
     op.eval(Avx2(()))
 }
 
 /// # Safety
-/// The CPU has the instructions of [`available`]; see [`compute`] for the tile.
+/// The CPU has the instructions of [`CpuLevel::Avx2`](tenon_base::CpuLevel::Avx2); see [`compute`] for the tile.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn tile<const ROWS: usize>(tile: &Tile<'_>) {
     // SAFETY: the caller vouches.
@@ -29,7 +25,7 @@ unsafe fn tile<const ROWS: usize>(tile: &Tile<'_>) {
 }
 
 /// # Safety
-/// The CPU has the instructions of [`available`]; see [`math::bend`] for the pointers.
+/// The CPU has the instructions of [`CpuLevel::Avx2`](tenon_base::CpuLevel::Avx2); see [`math::bend`] for the pointers.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn bend(curve: Curve, from: *const f32, to: *mut f32, len: usize) {
     // SAFETY: the caller vouches.

@@ -143,62 +143,23 @@ pub(crate) trait VectorOp {
     fn eval<S: Simd>(self, simd: S) -> Self::Output;
 }
 
-/// The vector instructions in use, found out when the backend is made.
+/// A level whose instructions the CPU has, chosen when the backend is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Level(Kind);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-    #[cfg(target_arch = "aarch64")]
-    Neon,
-}
+pub(crate) struct Level(CpuLevel);
 
 impl Level {
-    /// The best level that this CPU has and `limit` allows.
+    /// The highest level that this process uses and `limit` allows.
     pub(crate) fn detect(limit: CpuLevel) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        {
-            if limit >= CpuLevel::Avx512 && avx512::available() {
-                return Self(Kind::Avx512);
-            }
-            if limit >= CpuLevel::Avx2 && avx2::available() {
-                return Self(Kind::Avx2);
-            }
-        }
-        #[cfg(target_arch = "aarch64")]
-        if limit > CpuLevel::Baseline {
-            return Self(Kind::Neon);
-        }
-        let _ = limit;
-        Self(Kind::Portable)
+        Self(CpuLevel::in_use().min(limit))
     }
 
-    /// The highest level of prepared constants that this CPU can use.
-    pub(crate) fn native() -> CpuLevel {
-        match Self::detect(CpuLevel::Avx512).0 {
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => CpuLevel::Avx512,
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => CpuLevel::Avx2,
-            _ => CpuLevel::Baseline,
-        }
-    }
-
-    /// Its name, for `tenon backends`.
+    /// Its instructions, for `tenon backends`.
     pub(crate) fn name(self) -> &'static str {
         match self.0 {
-            Kind::Portable => "portable vectors",
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => "AVX2",
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => "AVX-512",
-            #[cfg(target_arch = "aarch64")]
-            Kind::Neon => "NEON",
+            CpuLevel::Baseline if cfg!(target_arch = "aarch64") => "NEON",
+            CpuLevel::Baseline => "portable vectors",
+            CpuLevel::Avx2 => "AVX2",
+            CpuLevel::Avx512 => "AVX-512",
         }
     }
 
@@ -206,16 +167,17 @@ impl Level {
     #[inline]
     pub(crate) fn run<O: VectorOp>(self, op: O) -> O::Output {
         match self.0 {
-            Kind::Portable => op.eval(Portable),
-            // SAFETY: a level of this kind is made only where the CPU has the instructions.
+            // SAFETY: `detect` returns at most the level that the CPU was found to support.
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => unsafe { avx2::run(op) },
-            // SAFETY: as above.
+            CpuLevel::Avx512 => unsafe { avx512::run(op) },
+            // SAFETY: `detect` returns at most the level that the CPU was found to support.
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => unsafe { avx512::run(op) },
+            CpuLevel::Avx2 => unsafe { avx2::run(op) },
             // SAFETY: every aarch64 CPU that Rust's std targets has NEON.
             #[cfg(target_arch = "aarch64")]
-            Kind::Neon => unsafe { neon::run(op) },
+            _ => unsafe { neon::run(op) },
+            #[cfg(not(target_arch = "aarch64"))]
+            _ => op.eval(Portable),
         }
     }
 }
@@ -274,7 +236,8 @@ mod tests {
 
     #[test]
     fn vectors_compute_what_numbers_do() {
-        for limit in [CpuLevel::Baseline, CpuLevel::Avx2, CpuLevel::Avx512] {
+        Arithmetic.eval(Portable);
+        for limit in CpuLevel::ALL {
             Level::detect(limit).run(Arithmetic);
         }
     }

@@ -1,5 +1,7 @@
 //! Casts between `f32` and the types of two bytes, a register at a time.
 
+#[cfg(target_arch = "x86_64")]
+use tenon_base::CpuLevel;
 use tenon_tensor::{Convert, DataType};
 
 /// The vector form of a cast, where there is one and the processor has the instructions. The
@@ -7,8 +9,9 @@ use tenon_tensor::{Convert, DataType};
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn converter(from: DataType, to: DataType) -> Option<Convert> {
     use DataType::{BF16, F16, F32, F32r};
-    let wide = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
-    let narrow = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c");
+    let level = CpuLevel::in_use();
+    let wide = level >= CpuLevel::Avx512;
+    let narrow = level >= CpuLevel::Avx2;
     Some(match (from, to) {
         (F32 | F32r, BF16) if wide => x86::f32_to_bf16_avx512,
         (F32 | F32r, BF16) if narrow => x86::f32_to_bf16_avx2,
@@ -199,6 +202,7 @@ mod x86 {
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::x86::*;
+    use tenon_base::CpuLevel;
     use tenon_tensor::{Convert, DataType};
 
     fn check(name: &str, vector: Convert, from: DataType, to: DataType, source: &[u8]) {
@@ -230,13 +234,13 @@ mod tests {
         use DataType::{BF16, F16, F32};
         let singles = singles();
         let halves: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c") {
+        if CpuLevel::in_use() >= CpuLevel::Avx2 {
             check("avx2", f32_to_bf16_avx2, F32, BF16, &singles);
             check("f16c", f32_to_f16_f16c, F32, F16, &singles);
             check("avx2", bf16_to_f32_avx2, BF16, F32, &halves);
             check("f16c", f16_to_f32_f16c, F16, F32, &halves);
         }
-        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
+        if CpuLevel::in_use() >= CpuLevel::Avx512 {
             check("avx512", f32_to_bf16_avx512, F32, BF16, &singles);
             check("avx512", f32_to_f16_avx512, F32, F16, &singles);
             check("avx512", bf16_to_f32_avx512, BF16, F32, &halves);

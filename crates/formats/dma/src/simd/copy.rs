@@ -1,5 +1,8 @@
 //! Long runs of bytes past the caches.
 
+#[cfg(target_arch = "x86_64")]
+use tenon_base::CpuLevel;
+
 /// Bytes written by one movement from which on streaming stores pay: they do not read what they
 /// overwrite, but leave nothing in the caches for the next reader.
 pub(crate) const STREAM_BYTES: usize = 8 << 20;
@@ -10,7 +13,7 @@ pub(crate) const STREAM_BYTES: usize = 8 << 20;
 /// Both sides are valid for `len` bytes and do not overlap.
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx") {
+    if CpuLevel::in_use() >= CpuLevel::Avx2 {
         // SAFETY: the instructions are there; the caller vouches for the memory.
         return unsafe { copy_avx(from, to, len) };
     }

@@ -2,6 +2,8 @@
 
 use crate::mover::LINE;
 use std::mem::MaybeUninit;
+#[cfg(target_arch = "x86_64")]
+use tenon_base::CpuLevel;
 
 /// Transposes 64 bytes of each of 64 / N rows of elements of `N` bytes. Rows lie `from_row` and
 /// `to_row` bytes apart. `streams`: the target had better not come into the caches; [`fence`]
@@ -22,7 +24,7 @@ pub(crate) unsafe fn transpose_block<const N: usize>(
     // SAFETY: the caller vouches for the memory; the instructions are there.
     unsafe {
         let streams = streams && to.align_offset(LINE) == 0 && to_row % LINE as isize == 0;
-        if N == 4 && is_x86_feature_detected!("avx512f") {
+        if N == 4 && CpuLevel::in_use() >= CpuLevel::Avx512 {
             return x86::words_avx512(from, from_row, to, to_row, streams);
         }
         if N == 4 {
@@ -34,7 +36,7 @@ pub(crate) unsafe fn transpose_block<const N: usize>(
         if N == 1 {
             return x86::narrow::<1, 64>(from, from_row, to, to_row);
         }
-        if N == 8 && is_x86_feature_detected!("avx512f") {
+        if N == 8 && CpuLevel::in_use() >= CpuLevel::Avx512 {
             return x86::doubles_avx512(from, from_row, to, to_row, streams);
         }
     }

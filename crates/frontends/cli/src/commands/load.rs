@@ -1,7 +1,7 @@
 //! From a file and flags to a model and its inputs.
 
 use super::given::{GivenFiles, once, type_of};
-use crate::model_flags::{CompileFlags, Cpu, InputFlags};
+use crate::model_flags::{CompileFlags, InputFlags};
 use crate::output;
 use crate::package_flags::LimitFlags;
 use crate::plugin_flags::BackendFlags;
@@ -130,6 +130,10 @@ pub fn active_program(activity: &Activity, file: &Path) -> ActiveModel {
 
 /// The built-in backends and those that are loaded; what is passed over is told.
 pub fn backends(flags: &BackendFlags) -> Result<Registry> {
+    CpuLevel::from_environment()?;
+    if let Some(level) = flags.cpu {
+        level.limit_to();
+    }
     let found = tenon::backends_with(&flags.setup())?;
     for warning in found.passed_over {
         output::complain(format_args!("warning: {warning}"));
@@ -190,12 +194,7 @@ pub fn compile(
     let mut options = CompileOptions {
         dims: once("--dim", &flags.dims)?,
         linked_folders: flags.allow_links.clone(),
-        cpu: match flags.cpu {
-            Cpu::Baseline => CpuLevel::Baseline,
-            Cpu::Avx2 => CpuLevel::Avx2,
-            Cpu::Avx512 => CpuLevel::Avx512,
-            Cpu::Native => tenon::native_cpu(),
-        },
+        cpu: flags.loading.cpu.unwrap_or_default(),
         hints: flags.place.clone(),
         keep_plain: flags.keep_plain,
         ..CompileOptions::default()
