@@ -1,5 +1,6 @@
 //! Project chores: `cargo xtask test`, `bench`, `models`, `conformance`, `docs`, `install`, `fuzz`,
-//! `soak`, `miri`, `sanitize`, `loom`, `words`, `python`.
+//! `soak`, `miri`, `sanitize`, `loom`, `words`, `deny`,
+//! `python`.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -10,6 +11,7 @@
 
 mod bench;
 mod conformance;
+mod deny;
 mod docs;
 mod fuzz;
 mod install;
@@ -84,6 +86,9 @@ enum Chore {
         #[arg(default_value = "model")]
         filter: String,
     },
+    /// Check licences, duplicate versions, sources and advisories of the dependencies (cargo-deny), and
+    /// write the list of those that were checked.
+    Deny,
     /// Print every use of a word that the project avoids (xtask/words.txt).
     Words {
         /// Only these files and folders.
@@ -109,6 +114,7 @@ fn main() -> ExitCode {
         Chore::Miri { rest } => miri(&rest),
         Chore::Sanitize(options) => sanitize::sanitize(&options),
         Chore::Loom { filter } => loom(&filter),
+        Chore::Deny => deny::deny(),
         Chore::Words { paths } => words::words(&paths),
         Chore::Python => python::for_tests().map(|path| println!("{}", path.display())),
     };
