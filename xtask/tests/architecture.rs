@@ -22,10 +22,17 @@ fn package(name: &str) -> String {
     }
 }
 
-/// The rows of the table in their order.
-fn rows() -> Vec<(String, Row)> {
+/// A section of ARCHITECTURE.md.
+fn section(title: &str) -> String {
     let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let rows = page.lines().filter(|line| line.starts_with("| `tenon"));
+    let (_, section) = page.split_once(&format!("\n## {title}\n")).unwrap();
+    section.split("\n## ").next().unwrap().to_owned()
+}
+
+/// The rows of the crate table in their order.
+fn rows() -> Vec<(String, Row)> {
+    let section = section("Crates");
+    let rows = section.lines().filter(|line| line.starts_with("| `tenon"));
     let rows: Vec<_> = rows
         .map(|line| {
             let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
@@ -102,6 +109,96 @@ fn each_manifest_imports_only_what_its_row_names() {
             wrong.push(format!("{name}: its manifest does not use {unused:?}"));
         }
         reachable.insert(name, allowed);
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+/// The rows of the table of unsafe code: a crate, and its files and folders below `src`.
+fn rows_of_unsafe_code() -> Vec<(String, Vec<String>)> {
+    let section = section("Unsafe code");
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|line| {
+        let words: Vec<_> = line.split('`').skip(1).step_by(2).collect();
+        let (name, files) = words.split_first().unwrap();
+        let all = line.contains("| all |").then(String::new);
+        let files = files.iter().map(|file| file.to_string()).chain(all);
+        (name.to_string(), files.collect())
+    })
+    .collect()
+}
+
+/// Every Rust source below `folder`, relative to it.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|name| name == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Whether a source has unsafe code, comments left out.
+fn has_unsafe_code(text: &str) -> bool {
+    const FORMS: [&str; 6] = [
+        "unsafe {",
+        "unsafe fn",
+        "unsafe impl",
+        "unsafe extern",
+        "unsafe trait",
+        "#[unsafe(",
+    ];
+    let code = text.lines().map(|line| line.split("//").next().unwrap());
+    code.into_iter()
+        .any(|line| FORMS.iter().any(|form| line.contains(form)))
+}
+
+#[test]
+fn unsafe_code_is_only_where_the_table_names_it() {
+    let table = rows_of_unsafe_code();
+    let mut used = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for (name, row) in rows() {
+        let folder = root().join(row.folder).join("src");
+        let allowed: Vec<&String> = table
+            .iter()
+            .filter(|(of, _)| *of == name)
+            .flat_map(|(_, files)| files)
+            .collect();
+        let mut crate_has_unsafe_code = false;
+        for path in sources(&folder) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            if !has_unsafe_code(&text) {
+                continue;
+            }
+            crate_has_unsafe_code = true;
+            let file = path.strip_prefix(&folder).unwrap().to_str().unwrap();
+            let is_test = file.contains("tests");
+            let place = allowed
+                .iter()
+                .find(|place| file.starts_with(place.as_str()));
+            match place {
+                Some(place) => drop(used.insert((name.clone(), place.to_string()))),
+                None if is_test => {}
+                None => wrong.push(format!("{name}: {file} has no row")),
+            }
+        }
+        let root_file = ["lib.rs", "main.rs"].map(|file| folder.join(file));
+        let root_file = root_file.iter().find(|path| path.exists()).unwrap();
+        let forbids = std::fs::read_to_string(root_file).unwrap();
+        if !crate_has_unsafe_code && !forbids.contains("#![forbid(unsafe_code)]") {
+            wrong.push(format!("{name}: has no unsafe code and does not forbid it"));
+        }
+    }
+    for (name, files) in table {
+        for file in files {
+            if !used.contains(&(name.clone(), file.clone())) {
+                wrong.push(format!("{name}: {file} has no unsafe code"));
+            }
+        }
     }
     assert_eq!(wrong, Vec::<String>::new());
 }

@@ -2,6 +2,8 @@
 //! ops that hand tensors to each other, its programs functions of variables, loops and executes;
 //! what outlives an op is in a [`Machine`].
 
+#![forbid(unsafe_code)]
+
 mod attributes;
 mod backend;
 mod binary;
