@@ -5,7 +5,7 @@ use crate::{BackendId, BackendLibrary, LoadProblem, LoadWarning, Registry};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use tenon_base::expect_plain_file;
+use tenon_base::expect_regular_file;
 
 /// The environment variable with the folders, separated by colons.
 pub const BACKEND_PATH_VARIABLE: &str = "TENON_BACKEND_PATH";
@@ -131,7 +131,7 @@ pub fn discover(folders: &[PathBuf]) -> Discovery {
                 // A folder of such a name is none of ours.
                 Ok(file) if file.is_dir() => {}
                 Ok(file) => {
-                    if let Err(error) = expect_plain_file(&file) {
+                    if let Err(error) = expect_regular_file(&file) {
                         found.warn(path, LoadProblem::NotAFile(error));
                     }
                 }

@@ -7,7 +7,7 @@ use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tenon_backend_abi::{MAJOR, MINOR};
-use tenon_base::expect_plain_file;
+use tenon_base::expect_regular_file;
 
 type Id = unsafe extern "C" fn() -> *const c_char;
 type Version = unsafe extern "C" fn(*mut u32, *mut u32);
@@ -42,7 +42,7 @@ impl BackendLibrary {
         }
         // A name without a folder would be looked for among the system's libraries.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        expect_plain_file(&path).map_err(LoadProblem::NotAFile)?;
+        expect_regular_file(&path).map_err(LoadProblem::NotAFile)?;
         // SAFETY: whoever names a backend's library wants its code to run.
         let library = unsafe { Library::new(&path) }.map_err(LoadProblem::NotALibrary)?;
         // SAFETY: the header says what these names are.

@@ -173,7 +173,7 @@ fn a_library_of_an_older_minor_computes_under_a_control() {
     let folder = folder();
     let path = variant(folder.path(), "Test_Older_backend.so", &["MINOR=0"]);
     let backend = BackendLibrary::open(path).unwrap().backend().unwrap();
-    let done = Control::new().watch(|| Ok(negated(&*backend)));
+    let done = Control::new().run(|| Ok(negated(&*backend)));
     assert_eq!(done.unwrap(), [-1.0, 2.0, -0.5]);
 }
 
@@ -188,7 +188,7 @@ fn a_workload_learns_that_its_execution_is_stopped() {
         evaluate(&*backend, neg, &Attributes::new(), &[Some(&x)], &outputs)
     };
     let late = Control::with_deadline(Instant::now() + Duration::from_millis(30));
-    let stopped = late.watch(run).unwrap_err();
+    let stopped = late.run(run).unwrap_err();
     assert_eq!(stopped.kind(), ErrorKind::DeadlineExceeded);
     let control = Control::new();
     let stopped = std::thread::scope(|scope| {
@@ -196,7 +196,7 @@ fn a_workload_learns_that_its_execution_is_stopped() {
             std::thread::sleep(Duration::from_millis(30));
             control.cancel();
         });
-        control.watch(run).unwrap_err()
+        control.run(run).unwrap_err()
     });
     assert_eq!(stopped.kind(), ErrorKind::Cancelled);
     // Nothing stops it here, so that there is no control.

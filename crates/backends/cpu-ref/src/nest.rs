@@ -207,7 +207,7 @@ impl Maps {
         let axis = |axis: usize| {
             let at = 0..output[axis];
             let positions = at.map(|at| positions(axis, at) * strides[axis]);
-            bounded::collected("positions of a dimension", positions)
+            bounded::collect("positions of a dimension", positions)
         };
         let axes = 0..output.len();
         Ok(Self(axes.map(axis).collect::<Result<_>>()?))

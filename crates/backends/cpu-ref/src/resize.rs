@@ -88,7 +88,7 @@ impl Rules {
         };
         let first = (-reach / scale).floor() as i64 + 1;
         let count = 2i64.saturating_sub(first).saturating_sub(first);
-        let mut weights = bounded::list("weights of a position", count as usize)?;
+        let mut weights = bounded::with_capacity("weights of a position", count as usize)?;
         weights.extend((first..first.saturating_add(count)).map(|at| {
             let x = ((at as f64 - ratio) * scale).abs();
             if self.mode == Mode::Linear {
@@ -129,8 +129,8 @@ impl Rules {
     /// What every output of an axis is made of.
     fn axis(&self, axis: &ResizeAxis, input: usize) -> Result<Taps, Stop> {
         let mut taps = Taps {
-            ends: bounded::list(POSITIONS, axis.output)?,
-            all: bounded::list(POSITIONS, axis.output)?,
+            ends: bounded::with_capacity(POSITIONS, axis.output)?,
+            all: bounded::with_capacity(POSITIONS, axis.output)?,
         };
         for at in 0..axis.output {
             stop::checkpoint();

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use tenon_base::{Control, Error, ErrorKind, Location, Result, Unfinished, pool};
+use tenon_base::{Control, Error, ErrorKind, Location, Result, UnfinishedFile, pool};
 use tenon_tensor::{Buffer, BufferMut};
 
 /// The file with the header, beside the members; packing does not make a member of it.
@@ -40,7 +40,7 @@ impl Package {
             use std::os::unix::fs::PermissionsExt;
             builder.permissions(fs::Permissions::from_mode(0o777));
         }
-        let created = Unfinished::create(|| {
+        let created = UnfinishedFile::create(|| {
             let aside = builder.tempdir_in(parent)?;
             let path = aside.path().to_owned();
             Ok((aside, path))

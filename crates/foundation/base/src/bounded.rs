@@ -7,14 +7,14 @@
 use crate::{Error, ErrorKind, Result};
 
 /// Most bytes of one list.
-pub const MOST_BYTES: usize = 1 << 30;
+pub const MAX_BYTES: usize = 1 << 30;
 
 /// Makes room for `more` elements behind those of `list`; `what` names it in the error.
 ///
 /// # Errors
-/// `OutOfMemory` above [`MOST_BYTES`], or when the system has no memory.
+/// `OutOfMemory` above [`MAX_BYTES`], or when the system has no memory.
 pub fn reserve<T>(what: &str, list: &mut Vec<T>, more: usize) -> Result<()> {
-    let most = MOST_BYTES / size_of::<T>().max(1);
+    let most = MAX_BYTES / size_of::<T>().max(1);
     let count = list.len().saturating_add(more);
     if count > most || list.try_reserve(more).is_err() {
         let text = format!("{what}: too many elements to keep in memory");
@@ -31,9 +31,9 @@ pub fn reserve<T>(what: &str, list: &mut Vec<T>, more: usize) -> Result<()> {
 /// As [`reserve`].
 ///
 /// ```
-/// assert!(tenon_base::bounded::list::<u64>("positions", 1 << 40).is_err());
+/// assert!(tenon_base::bounded::with_capacity::<u64>("positions", 1 << 40).is_err());
 /// ```
-pub fn list<T>(what: &str, count: usize) -> Result<Vec<T>> {
+pub fn with_capacity<T>(what: &str, count: usize) -> Result<Vec<T>> {
     let mut list = Vec::new();
     reserve(what, &mut list, count)?;
     Ok(list)
@@ -43,8 +43,8 @@ pub fn list<T>(what: &str, count: usize) -> Result<Vec<T>> {
 ///
 /// # Errors
 /// As [`reserve`].
-pub fn collected<T>(what: &str, elements: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>> {
-    let mut all = list(what, elements.len())?;
+pub fn collect<T>(what: &str, elements: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>> {
+    let mut all = with_capacity(what, elements.len())?;
     all.extend(elements);
     Ok(all)
 }
@@ -57,8 +57,8 @@ mod tests {
     fn lengths_beyond_the_limit_are_errors() {
         for count in [1usize << 31, 1 << 40, 1 << 61, usize::MAX] {
             for made in [
-                list::<u8>("bytes", count).map(drop).err(),
-                collected("numbers", (0..count).map(|at| at as f32))
+                with_capacity::<u8>("bytes", count).map(drop).err(),
+                collect("numbers", (0..count).map(|at| at as f32))
                     .map(drop)
                     .err(),
                 reserve("words", &mut vec![7u64], count).err(),
@@ -68,7 +68,7 @@ mod tests {
                 assert!(error.to_string().contains("expected at most"), "{error}");
             }
         }
-        assert_eq!(collected("numbers", 0..3).unwrap(), [0, 1, 2]);
-        assert!(list::<()>("nothing", 5).is_ok());
+        assert_eq!(collect("numbers", 0..3).unwrap(), [0, 1, 2]);
+        assert!(with_capacity::<()>("nothing", 5).is_ok());
     }
 }

@@ -1,6 +1,6 @@
 //! One handle through every long operation: progress out, cancel and deadline in.
 
-use crate::stop::{self, Stop};
+use crate::stop::{self, StopToken};
 use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,7 +85,7 @@ impl Control {
 
     /// The handle of a small part of the work, whose steps nobody is told of: it stops with the
     /// whole.
-    pub fn silent(&self) -> Self {
+    pub fn without_listener(&self) -> Self {
         Self {
             shared: self.shared.clone(),
             silent: true,
@@ -125,8 +125,8 @@ impl Control {
 
     /// Runs `work`, which stops at its next [`stop::checkpoint`] once it should: loops of the thread
     /// pool have one before each iteration. Fails if the work ends after the deadline.
-    pub fn watch<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
-        stop::watch(self, work)
+    pub fn run<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        stop::with_token(self, work)
     }
 
     /// Reports progress, then checks.
@@ -138,7 +138,7 @@ impl Control {
     }
 }
 
-impl Stop for Control {
+impl StopToken for Control {
     fn is_cancelled(&self) -> bool {
         Control::is_cancelled(self)
     }

@@ -341,7 +341,7 @@ impl Error {
     }
 
     /// The text of this problem without those of [`Error::all`] that came with it.
-    pub fn alone(&self) -> impl fmt::Display {
+    pub fn single(&self) -> impl fmt::Display {
         struct Alone<'a>(&'a Error);
         impl fmt::Display for Alone<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -352,7 +352,7 @@ impl Error {
     }
 
     /// The text of this problem alone and without its place, for those who tell that themselves.
-    pub fn without_place(&self) -> impl fmt::Display {
+    pub fn without_location(&self) -> impl fmt::Display {
         struct WithoutPlace<'a>(&'a Error);
         impl fmt::Display for WithoutPlace<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -426,7 +426,7 @@ mod tests {
             error.to_string(),
             "a.neff: neff.json: nodes[3].shape: not a number"
         );
-        assert_eq!(error.without_place().to_string(), "not a number");
+        assert_eq!(error.without_location().to_string(), "not a number");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! all CPUs; when several offer loops at once, one has the workers and the others run theirs
 //! alone, which shares the CPUs between them. A loop inside a loop runs on its own thread.
 //!
-//! Inside [`stop::watch`] each iteration begins with a checkpoint, which ends the loop when the work
+//! Inside [`stop::with_token`] each iteration begins with a checkpoint, which ends the loop when the work
 //! was cancelled or is past its deadline.
 //!
 //! Inside [`with_trace`] workers tell a sink what they did.
@@ -162,7 +162,7 @@ pub fn with_trace<S: TraceSink, R>(sink: &S, work: impl FnOnce() -> R) -> R {
 
 /// Calls `body(0)` to `body(count - 1)`, each once, in any order, on the calling thread and on free
 /// workers; returns when all calls have ended. A panic in a call is raised again here. Inside
-/// [`stop::watch`] the loop ends early, by unwinding, when the work is stopped.
+/// [`stop::with_token`] the loop ends early, by unwinding, when the work is stopped.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};

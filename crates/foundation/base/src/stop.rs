@@ -1,11 +1,11 @@
 //! Cancellation of running computations.
 //!
-//! [`watch`] makes a [`Stop`] (usually a [`Control`](crate::Control)) current on the calling thread
+//! [`with_token`] makes a [`StopToken`] (usually a [`Control`](crate::Control)) current on the calling thread
 //! while it runs a closure. The thread pool calls [`checkpoint`] before each iteration of a loop,
 //! on the caller and on the workers, so that kernels need no code of their own; serial loops that
 //! may run long call it themselves, about once a millisecond or more often.
 //!
-//! A checkpoint that finds the work stopped unwinds to `watch`, which returns the error. Unwinding
+//! A checkpoint that finds the work stopped unwinds to `with_token`, which returns the error. Unwinding
 //! is the reason why no kernel ever continues after a loop that was left early.
 //!
 //! A checkpoint costs a thread-local read and a relaxed load. The clock is read only where there is
@@ -23,11 +23,11 @@ const PACE: Duration = Duration::from_micros(100);
 const MOST_SKIPPED: u32 = 255;
 
 /// What may stop a computation.
-pub trait Stop: Sync {
+pub trait StopToken: Sync {
     /// Whether it was stopped, as far as that is known without reading a clock.
     fn is_cancelled(&self) -> bool;
 
-    /// Whether [`Stop::check`] may find more than [`Stop::is_cancelled`].
+    /// Whether [`StopToken::check`] may find more than [`StopToken::is_cancelled`].
     fn is_timed(&self) -> bool;
 
     /// Fails when the work should stop. Once it has failed it fails for ever.
@@ -36,7 +36,7 @@ pub trait Stop: Sync {
 
 /// A pointer to what stops the work of a thread.
 #[derive(Clone, Copy)]
-pub(crate) struct Watched(*const dyn Stop);
+pub(crate) struct Watched(*const dyn StopToken);
 
 /// What a checkpoint unwinds with.
 struct Stopped;
@@ -63,7 +63,7 @@ impl Drop for Restore {
 /// ```
 /// use tenon_base::{Control, ErrorKind, pool};
 /// let control = Control::new();
-/// let stopped = control.watch(|| {
+/// let stopped = control.run(|| {
 ///     pool::for_each(1000, |index| {
 ///         if index == 5 {
 ///             control.cancel();
@@ -73,10 +73,11 @@ impl Drop for Restore {
 /// });
 /// assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Cancelled);
 /// ```
-pub fn watch<R>(stop: &dyn Stop, work: impl FnOnce() -> Result<R>) -> Result<R> {
-    // SAFETY: only the lifetime is dropped. `Restore` removes the pointer before `watch` returns or
+pub fn with_token<R>(stop: &dyn StopToken, work: impl FnOnce() -> Result<R>) -> Result<R> {
+    // SAFETY: only the lifetime is dropped. `Restore` removes the pointer before `with_token` returns or
     // unwinds, and the pool removes it from its workers before a loop ends.
-    let watched = Watched(unsafe { std::mem::transmute::<&dyn Stop, *const dyn Stop>(stop) });
+    let watched =
+        Watched(unsafe { std::mem::transmute::<&dyn StopToken, *const dyn StopToken>(stop) });
     let done = with_watched(Some(watched), || catch_unwind(AssertUnwindSafe(work)));
     let done = match done {
         Ok(done) => done,
@@ -109,8 +110,8 @@ pub(crate) fn pace_anew() {
     SKIP.set((0, 0));
 }
 
-/// Ends the work of this thread, by unwinding to [`watch`], if it was stopped. Does nothing outside
-/// of `watch`.
+/// Ends the work of this thread, by unwinding to [`with_token`], if it was stopped. Does nothing outside
+/// of `with_token`.
 #[inline]
 pub fn checkpoint() {
     if let Some(watched) = WATCHED.get() {
@@ -119,13 +120,13 @@ pub fn checkpoint() {
 }
 
 /// Calls `with` with what may stop the work of this thread, for code that cannot unwind.
-pub fn with_current<R>(with: impl FnOnce(Option<&dyn Stop>) -> R) -> R {
+pub fn with_current<R>(with: impl FnOnce(Option<&dyn StopToken>) -> R) -> R {
     // SAFETY: as in `look`; the reference does not leave `with`.
     with(WATCHED.get().map(|watched| unsafe { &*watched.0 }))
 }
 
 fn look(watched: Watched) {
-    // SAFETY: the pointer is current on this thread, so that `watch` has not returned yet.
+    // SAFETY: the pointer is current on this thread, so that `with_token` has not returned yet.
     let stop = unsafe { &*watched.0 };
     if stop.is_cancelled() || stop.is_timed() && is_due() && stop.check().is_err() {
         resume_unwind(Box::new(Stopped));
@@ -165,7 +166,7 @@ mod tests {
     fn a_loop_ends_at_its_deadline_on_every_thread() {
         for threads in [1, usize::MAX] {
             let (started, runs) = (Instant::now(), AtomicUsize::new(0));
-            let stopped = deadline(30).watch(|| {
+            let stopped = deadline(30).run(|| {
                 pool::with_thread_limit(threads, || {
                     pool::for_each(20_000, |_| {
                         runs.fetch_add(1, Ordering::Relaxed);
@@ -182,7 +183,7 @@ mod tests {
 
     #[test]
     fn loops_inside_loops_and_serial_loops_end() {
-        let stopped = deadline(20).watch(|| {
+        let stopped = deadline(20).run(|| {
             pool::for_each(4, |_| {
                 pool::for_each(usize::MAX, |_| ());
             });
@@ -190,7 +191,7 @@ mod tests {
         });
         assert_eq!(stopped.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
         let control = Control::new();
-        let stopped: Result<()> = control.watch(|| {
+        let stopped: Result<()> = control.run(|| {
             control.cancel();
             loop {
                 checkpoint();
@@ -202,7 +203,7 @@ mod tests {
     #[test]
     fn a_loop_after_many_short_iterations_is_stopped_soon() {
         let started = Instant::now();
-        let stopped = deadline(50).watch(|| {
+        let stopped = deadline(50).run(|| {
             pool::for_each(100_000, |_| ());
             pool::for_each(100, |_| std::thread::sleep(Duration::from_millis(40)));
             Ok(())
@@ -212,7 +213,7 @@ mod tests {
 
     #[test]
     fn late_work_does_not_succeed_and_the_rest_goes_on() {
-        let late = deadline(1).watch(|| {
+        let late = deadline(1).run(|| {
             std::thread::sleep(Duration::from_millis(5));
             Ok(7)
         });
@@ -224,14 +225,14 @@ mod tests {
             runs.fetch_add(1, Ordering::Relaxed);
         });
         assert_eq!(runs.into_inner(), 100);
-        assert_eq!(Control::new().watch(|| Ok(3)).unwrap(), 3);
+        assert_eq!(Control::new().run(|| Ok(3)).unwrap(), 3);
     }
 
     #[test]
     fn inner_work_is_watched_alone_and_panics_pass() {
         let outer = Control::new();
-        let done = outer.watch(|| {
-            let inner: Result<()> = deadline(1).watch(|| {
+        let done = outer.run(|| {
+            let inner: Result<()> = deadline(1).run(|| {
                 loop {
                     checkpoint();
                 }
@@ -241,7 +242,7 @@ mod tests {
             Ok(1)
         });
         assert_eq!(done.unwrap(), 1);
-        let panicked = catch_unwind(|| Control::new().watch::<()>(|| panic!("a fault")));
+        let panicked = catch_unwind(|| Control::new().run::<()>(|| panic!("a fault")));
         let panic = panicked.unwrap_err();
         assert_eq!(panic.downcast_ref::<&str>(), Some(&"a fault"));
     }

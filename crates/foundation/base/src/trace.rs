@@ -7,7 +7,7 @@ mod file;
 mod recording;
 
 pub use file::TraceFile;
-pub use recording::{Recorded, Recording};
+pub use recording::{Recording, TraceRecord};
 
 use std::time::Instant;
 

@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
-use tenon_base::{Error, Result, Unfinished};
+use tenon_base::{Error, Result, UnfinishedFile};
 
 /// A file that is to replace what has its name, or to become it. Dropped before it is
 /// [`done`](Self::done), it leaves nothing behind; where the file system has files without a name,
@@ -24,7 +24,7 @@ enum Written {
     /// A file without a name, in the folder of the one that is to be.
     Unnamed(File),
     /// A file of another name in the same folder.
-    Named(NamedTempFile, Unfinished),
+    Named(NamedTempFile, UnfinishedFile),
     /// A file without a name in the folder for temporary files: the target is a device or pipe,
     /// which is written to and stays.
     Copied(File),
@@ -118,7 +118,7 @@ fn link(file: &File, path: &Path) -> io::Result<()> {
         done => return Ok(done?),
     }
     // A link does not replace a file, renaming does.
-    let (linked, unfinished) = Unfinished::create(|| {
+    let (linked, unfinished) = UnfinishedFile::create(|| {
         let linked = aside().make_in(folder(path), |path| Ok(link(path)?))?;
         let path = linked.path().to_owned();
         Ok((linked, path))
@@ -129,7 +129,7 @@ fn link(file: &File, path: &Path) -> io::Result<()> {
 fn named(folder: &Path) -> io::Result<Written> {
     let mut builder = aside();
     builder.permissions(fs::Permissions::from_mode(PERMISSIONS));
-    let created = Unfinished::create(|| {
+    let created = UnfinishedFile::create(|| {
         let file = builder.tempfile_in(folder)?;
         let path = file.path().to_owned();
         Ok((file, path))

@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             for problem in error.all() {
-                output::complain(format_args!("error: {}", problem.alone()));
+                output::complain(format_args!("error: {}", problem.single()));
             }
             ExitCode::from(error.kind().exit_status())
         }

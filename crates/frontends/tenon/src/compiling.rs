@@ -4,7 +4,7 @@ use crate::Originals;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tenon_backend::{BackendId, CpuLevel, Registry};
-use tenon_base::{Control, Error, ErrorKind, Location, Result, expect_plain_file};
+use tenon_base::{Control, Error, ErrorKind, Location, Result, expect_regular_file};
 use tenon_compiler::{CompiledNodes, CpuNode, Hint, MEMORY_STRATEGIES, MemoryStrategy, Placement};
 use tenon_neff::{Limits, NodeGraph, Package, PlacementReport, WriteOptions};
 use tenon_onnx::{
@@ -50,7 +50,7 @@ impl CpuLibrary {
     /// The function `symbol` of the library in a file.
     pub fn open(path: impl AsRef<Path>, symbol: impl Into<String>) -> Result<Self> {
         let path = path.as_ref();
-        let read = || expect_plain_file(path).and_then(|()| std::fs::read(path));
+        let read = || expect_regular_file(path).and_then(|()| std::fs::read(path));
         let bytes = read().map_err(|error| Error::io(path, "read", error))?;
         Ok(Self {
             library: BufferMut::copy_of(&bytes)?.freeze(),

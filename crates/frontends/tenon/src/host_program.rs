@@ -26,7 +26,7 @@ use tenon_base::Error;
 
 /// What an error says behind its place.
 fn words(error: &Error) -> String {
-    let all = error.alone().to_string();
+    let all = error.single().to_string();
     let place = format!("{}: ", error.location());
     all.strip_prefix(&place).map_or(all.clone(), str::to_owned)
 }

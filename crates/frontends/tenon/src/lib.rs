@@ -86,7 +86,7 @@ pub use tenon_backend_kit::{Check, Outcome as CheckOutcome, Report as CheckRepor
 pub use tenon_base::trace::{Recording, TraceSink};
 pub use tenon_base::{
     Control, Error, ErrorKind, Location, Pattern, Progress, Result, escape_controls,
-    remove_unfinished,
+    remove_unfinished_files,
 };
 pub use tenon_bef::Module;
 pub use tenon_compiler::{

@@ -49,7 +49,10 @@ fn what_is_wrong_with_a_function_is_told_before_it_runs() {
     let journal = Journal::default();
     let program = load(&parse(TEXT, "t.mlir").unwrap(), &registry(&journal)).unwrap();
     let error = program.function("bad").unwrap().bind().unwrap_err();
-    let texts: Vec<String> = error.all().map(|error| error.alone().to_string()).collect();
+    let texts: Vec<String> = error
+        .all()
+        .map(|error| error.single().to_string())
+        .collect();
     assert_eq!(
         texts,
         [

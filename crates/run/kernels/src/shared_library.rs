@@ -4,7 +4,7 @@ use libloading::Library;
 use std::ffi::{CStr, c_char};
 use std::path::Path;
 use std::ptr;
-use tenon_base::{Error, ErrorKind, Location, Result, expect_plain_file};
+use tenon_base::{Error, ErrorKind, Location, Result, expect_regular_file};
 use tenon_bef::{Attribute, COST_ATTRIBUTE};
 use tenon_executor::{Frame, Kernel, KernelDef, Signature, Site, Value};
 
@@ -87,7 +87,7 @@ const _: () = assert!(size_of::<usize>() != 8 || size_of::<RawLibrary>() == 32);
 /// with kernels that are told wrongly: all of these together.
 pub fn shared_library(path: &Path) -> Result<Vec<KernelDef>> {
     let at = |error: Error| error.at(Location::file(path));
-    expect_plain_file(path).map_err(|error| Error::io(path, "read", error))?;
+    expect_regular_file(path).map_err(|error| Error::io(path, "read", error))?;
     // SAFETY: opening runs the library's initialisers, which the caller asks for.
     let library = unsafe { Library::new(path) }.map_err(|error| {
         let error = Error::new(ErrorKind::Unsupported, format!("cannot be opened: {error}"));

@@ -115,7 +115,7 @@ fn one_input(frame: &Frame<'_>, epoch: &FunctionHandle, machine: &Machine) -> Re
     let results = epoch.execute(request, vec![Value::opaque(machine.clone())]);
     for value in request.host().wait(results) {
         if let Value::Error(error) = value {
-            let text = error.without_place().to_string();
+            let text = error.without_location().to_string();
             return Err(Error::new(error.kind(), text).at(error.location().clone()));
         }
     }

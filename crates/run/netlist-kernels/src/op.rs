@@ -77,7 +77,7 @@ struct TensorKernel {
 
 impl Kernel for TensorKernel {
     fn run(&self, frame: &mut Frame<'_>) -> Result<()> {
-        let made = frame.control().watch(|| self.made(frame));
+        let made = frame.control().run(|| self.made(frame));
         let made = made.map_err(|error| self.place(error, frame))?;
         self.tell_fault(frame, &made);
         frame.set(0, Value::opaque(made));

@@ -170,7 +170,7 @@ impl CoreNode {
                     node.finish();
                     Ok(())
                 };
-                control.watch(|| match caller {
+                control.run(|| match caller {
                     Caller::Lists(inputs, outputs) => memory.with(inputs, outputs, run),
                     Caller::Bound(ports) => memory.with_bound(ports, run),
                 })

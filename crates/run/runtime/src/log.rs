@@ -159,7 +159,7 @@ impl Log {
     /// Every problem of an error as a line of level `ERROR`.
     pub fn problems(&self, component: Component, function: &str, error: &Error) {
         for problem in error.all() {
-            self.error(component, function, format_args!("{}", problem.alone()));
+            self.error(component, function, format_args!("{}", problem.single()));
         }
     }
 }

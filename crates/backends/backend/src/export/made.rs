@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 use tenon_backend_abi as abi;
 use tenon_backend_abi::Outcome;
-use tenon_base::stop::{self, Stop};
+use tenon_base::stop::{self, StopToken};
 use tenon_base::{Error, ErrorKind, Result};
 
 /// A struct of the header, and what is behind it.
@@ -125,7 +125,7 @@ unsafe extern "C" fn execute(this: *const abi::Workload, told: *const abi::Opera
                 table: structure(told.control, "a control")?,
                 this: told.control,
             };
-            stop::watch(&control, || workload.execute(&mut operands))
+            stop::with_token(&control, || workload.execute(&mut operands))
         }
     })
 }
@@ -139,7 +139,7 @@ struct ControlIn {
 // SAFETY: the function of a control may be called from any thread (header).
 unsafe impl Sync for ControlIn {}
 
-impl Stop for ControlIn {
+impl StopToken for ControlIn {
     /// Every look is a call of the host, so that all are paced as those at a clock.
     fn is_cancelled(&self) -> bool {
         false

@@ -66,7 +66,7 @@ fn loops_of_an_exported_backend_are_stopped_with_the_execution() {
     let backend = LoadedBackend::new(core.unwrap()).unwrap();
     let x = Tensor::from_slice([1], &[1.0f32]).unwrap();
     let control = Control::with_deadline(Instant::now() + Duration::from_millis(30));
-    let stopped = control.watch(|| {
+    let stopped = control.run(|| {
         let (neg, outputs) = (operator("Neg").unwrap(), [Some(x.ty().clone())]);
         evaluate(&backend, neg, &Attributes::new(), &[Some(&x)], &outputs)
     });

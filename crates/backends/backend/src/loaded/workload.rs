@@ -6,7 +6,7 @@ use crate::{MemoryManager, Operands, Workload, WorkloadSpec};
 use std::sync::Arc;
 use tenon_backend_abi as abi;
 use tenon_backend_abi::Outcome;
-use tenon_base::stop::{self, Stop};
+use tenon_base::stop::{self, StopToken};
 use tenon_base::{Error, ErrorKind, Result};
 
 type Execute = unsafe extern "C" fn(*const abi::Workload, *const abi::Operands) -> Outcome;
@@ -92,11 +92,11 @@ impl Workload for LoadedWorkload {
 struct ControlOut<'a> {
     /// First, so that a pointer to it is one to the whole.
     table: abi::Control,
-    stop: &'a dyn Stop,
+    stop: &'a dyn StopToken,
 }
 
 impl<'a> ControlOut<'a> {
-    fn new(stop: &'a dyn Stop) -> Self {
+    fn new(stop: &'a dyn StopToken) -> Self {
         let table = abi::Control {
             size: size_of::<abi::Control>(),
             is_stopped: Some(is_stopped),

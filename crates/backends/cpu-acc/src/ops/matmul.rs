@@ -226,7 +226,7 @@ fn pair_batches([batch, a, b]: &[Shape; 3]) -> Result<Vec<(usize, usize)>> {
         index
     };
     let pairs = (0..batch.elements()).map(|flat| (index(a, flat), index(b, flat)));
-    bounded::collected("matrices of a product", pairs)
+    bounded::collect("matrices of a product", pairs)
 }
 
 impl Kernel for MatMul {

@@ -113,7 +113,7 @@ impl Rule {
     /// Where each output position reads.
     fn sources(&self) -> Result<Vec<Source>> {
         let positions = (0..self.axis.output).map(|x| self.source(x as f32));
-        bounded::collected("positions of a resized dimension", positions)
+        bounded::collect("positions of a resized dimension", positions)
     }
 
     fn source(&self, x: f32) -> Source {

@@ -88,7 +88,7 @@ impl Diagnostic {
             _ => None,
         };
         if place.is_none() {
-            return Self::new(Severity::Error, None, error.alone().to_string());
+            return Self::new(Severity::Error, None, error.single().to_string());
         }
         let (message, snippet) = match error.message().split_once('\n') {
             Some((message, snippet)) => (message, Some(snippet.to_owned())),

@@ -21,7 +21,7 @@ pub(super) fn constants(check: &mut Check<'_>, part: &Part<'_>) -> Result<()> {
         let constant = match Constant::read(&file, &bytes) {
             Ok(constant) => constant,
             Err(error) => {
-                let detail = error.without_place().to_string();
+                let detail = error.without_location().to_string();
                 check.broken(&rule::VAR_NPY, &file, KeyPath::default(), detail);
                 continue;
             }

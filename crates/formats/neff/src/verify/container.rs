@@ -56,7 +56,7 @@ fn hash(check: &mut Check<'_>) -> Result<()> {
         Ok(HashCheck::Equal) => return Ok(()),
         Ok(HashCheck::ForeignDiffers) => Finding::new(&rule::HEADER_HASH_FOREIGN, ""),
         Err(error) if error.kind() == ErrorKind::InvalidPackage => {
-            Finding::new(&rule::HEADER_HASH, error.without_place().to_string())
+            Finding::new(&rule::HEADER_HASH, error.without_location().to_string())
         }
         Err(error) => return Err(error),
     };
@@ -109,7 +109,7 @@ pub fn not_opened(error: Error, options: &VerifyOptions) -> Result<Findings> {
             (_, Some(_)) => (&rule::ARCHIVE_ENTRY, place.offset),
             _ => (&rule::HEADER_LENGTH, place.offset),
         };
-        let mut finding = Finding::new(rule, problem.without_place().to_string()).offset(offset);
+        let mut finding = Finding::new(rule, problem.without_location().to_string()).offset(offset);
         if let Some(name) = &place.field {
             finding = finding.path(field(name));
         }
@@ -129,7 +129,7 @@ pub(super) fn contents(read: Result<NodeGraph>, findings: &mut Findings) {
 fn problems(rule: &'static Rule, error: &Error, findings: &mut Findings) {
     for problem in error.all() {
         let place = problem.location();
-        let mut finding = Finding::new(rule, problem.without_place().to_string());
+        let mut finding = Finding::new(rule, problem.without_location().to_string());
         finding.member = place.member.clone();
         finding.offset = place.offset;
         if let Some(name) = place.field.as_ref().or(place.node.as_ref()) {

@@ -307,7 +307,7 @@ fn movement<P: Fn() -> KeyPath>(
         Some(Err(error)) => {
             for problem in error.all() {
                 let key = problem.location().field.clone().unwrap_or_default();
-                place.broken(&rule::DESC_OP, &key, problem.without_place().to_string());
+                place.broken(&rule::DESC_OP, &key, problem.without_location().to_string());
             }
             return;
         }
@@ -317,7 +317,7 @@ fn movement<P: Fn() -> KeyPath>(
         for problem in error.all() {
             let key = problem.location().field.clone().unwrap_or_default();
             let rule = rule_of(&key, &parsed, problem);
-            place.broken(rule, &key, problem.without_place().to_string());
+            place.broken(rule, &key, problem.without_location().to_string());
         }
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn digests(check: &mut Check<'_>) -> Result<()> {
             return Ok(());
         }
         Err(error) if error.kind() == ErrorKind::InvalidPackage => {
-            let detail = error.without_place().to_string();
+            let detail = error.without_location().to_string();
             check
                 .findings
                 .add(Finding::new(&rule::DIGEST_TABLE, detail).member(DIGESTS_JSON));

@@ -79,7 +79,7 @@ impl Import<'_> {
         let found = &mut self.findings.found;
         let mut part = Part::before(&self.draft, found, value)?;
         // What does not work, or comes too late, is told where the value is needed.
-        evaluate(&mut part.graph, &self.control.silent()).ok()?;
+        evaluate(&mut part.graph, &self.control.without_listener()).ok()?;
         part.tell(found);
         found.get(&value).cloned()
     }

@@ -27,13 +27,13 @@ struct State {
     /// Number of each thread, in the order they are first heard of.
     numbers: HashMap<ThreadId, usize>,
     names: Vec<String>,
-    scopes: Vec<(usize, Recorded)>,
+    scopes: Vec<(usize, TraceRecord)>,
     counters: Vec<Counter>,
 }
 
 /// A scope that ended, or an event.
 #[derive(Debug, Clone)]
-pub struct Recorded {
+pub struct TraceRecord {
     /// What kind of thing it is.
     pub category: &'static str,
     /// What it is called.
@@ -71,7 +71,7 @@ impl TraceSink for Recording {
     ) {
         let texts = texts.iter().filter(|(_, text)| !text.is_empty());
         let texts = texts.map(|(name, text)| (*name, (*text).to_owned()));
-        self.lock().keep(Recorded {
+        self.lock().keep(TraceRecord {
             category,
             name: name.to_owned(),
             start,
@@ -82,7 +82,7 @@ impl TraceSink for Recording {
     }
 
     fn event(&self, category: &'static str, name: &str, moment: Instant) {
-        self.lock().keep(Recorded {
+        self.lock().keep(TraceRecord {
             category,
             name: name.to_owned(),
             start: moment,
@@ -106,13 +106,13 @@ impl Recording {
 
     /// The scopes and events of each thread in the order they began, outer ones first; the thread
     /// that began first is first.
-    pub fn threads(&self) -> Vec<Vec<Recorded>> {
+    pub fn threads(&self) -> Vec<Vec<TraceRecord>> {
         let mut scopes = self.lock().scopes.clone();
         // Of two that took the same time the outer one ended last.
         scopes.reverse();
         scopes.sort_by_key(|(_, scope)| (scope.start, Reverse(scope.end)));
         let mut places = HashMap::new();
-        let mut threads: Vec<Vec<Recorded>> = Vec::new();
+        let mut threads: Vec<Vec<TraceRecord>> = Vec::new();
         for (thread, scope) in scopes {
             let place = *places.entry(thread).or_insert(threads.len());
             match threads.get_mut(place) {
@@ -169,7 +169,7 @@ impl Recording {
 }
 
 impl State {
-    fn keep(&mut self, scope: Recorded) {
+    fn keep(&mut self, scope: TraceRecord) {
         let thread = self.thread();
         self.scopes.push((thread, scope));
     }

@@ -358,7 +358,7 @@ pub(super) fn stored(spec: &QueueSpec, entry: &Tensor) -> Result<TileTensor> {
         let text = format!(
             "an entry that does not fit '{}': {}",
             spec.name,
-            error.without_place()
+            error.without_location()
         );
         Error::new(error.kind(), text)
     })?;

@@ -161,7 +161,10 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         }
         let error = parse("mstd:0,+4").unwrap_err();
-        let lines: Vec<String> = error.all().map(|error| error.alone().to_string()).collect();
+        let lines: Vec<String> = error
+            .all()
+            .map(|error| error.single().to_string())
+            .collect();
         assert_eq!(
             lines,
             [

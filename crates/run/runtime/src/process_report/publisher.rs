@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tenon_base::{Error, Result, Unfinished};
+use tenon_base::{Error, Result, UnfinishedFile};
 
 /// How often a process writes its report.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -91,7 +91,7 @@ struct ReportFile {
     log: Log,
     has_failed: bool,
     /// From the first time it was written on: a signal removes it too.
-    listed: Option<Unfinished>,
+    listed: Option<UnfinishedFile>,
 }
 
 impl ReportFile {
@@ -140,7 +140,7 @@ impl ReportFile {
         if self.listed.is_some() {
             return self.folder.write(&self.name, &text);
         }
-        let written = Unfinished::create(|| {
+        let written = UnfinishedFile::create(|| {
             self.folder.write(&self.name, &text)?;
             Ok(((), self.folder.path().join(&self.name)))
         });

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{fs, io, mem};
 
-/// What [`remove_unfinished`] would remove.
+/// What [`remove_unfinished_files`] would remove.
 static PATHS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// A file or folder that [`remove_unfinished`] removes until this value is finished or dropped.
+/// A file or folder that [`remove_unfinished_files`] removes until this value is finished or dropped.
 /// Dropping it leaves the file as it is.
 #[derive(Debug)]
-pub struct Unfinished(PathBuf);
+pub struct UnfinishedFile(PathBuf);
 
-impl Unfinished {
+impl UnfinishedFile {
     /// Calls `create`, which answers what it made and its path. No signal comes between the file's
-    /// creation and its entry in the list: [`remove_unfinished`] waits for both.
+    /// creation and its entry in the list: [`remove_unfinished_files`] waits for both.
     pub fn create<T>(create: impl FnOnce() -> io::Result<(T, PathBuf)>) -> io::Result<(T, Self)> {
         let mut paths = paths();
         let (created, path) = create()?;
@@ -24,7 +24,7 @@ impl Unfinished {
         Ok((created, Self(path)))
     }
 
-    /// Calls `rename`, which puts it in place: before [`remove_unfinished`] begins or, in a process
+    /// Calls `rename`, which puts it in place: before [`remove_unfinished_files`] begins or, in a process
     /// that is about to end, never.
     pub fn finish<T>(self, rename: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let mut paths = paths();
@@ -35,7 +35,7 @@ impl Unfinished {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedFile {
     fn drop(&mut self) {
         paths().remove(&self.0);
     }
@@ -43,7 +43,7 @@ impl Drop for Unfinished {
 
 /// Removes every unfinished file and folder. For a process that is about to end: threads that create
 /// or finish such files afterwards block.
-pub fn remove_unfinished() {
+pub fn remove_unfinished_files() {
     let paths = paths();
     for path in paths.iter() {
         remove(path);
@@ -88,17 +88,18 @@ mod tests {
             let file = fs::File::create_new(&aside)?;
             Ok((file, aside.clone()))
         };
-        let (_, unfinished) = Unfinished::create(create).unwrap();
+        let (_, unfinished) = UnfinishedFile::create(create).unwrap();
         assert!(listed(&aside));
         drop(unfinished);
         assert!(!listed(&aside) && aside.exists());
         fs::remove_file(&aside).unwrap();
-        let (_, unfinished) = Unfinished::create(create).unwrap();
+        let (_, unfinished) = UnfinishedFile::create(create).unwrap();
         unfinished.finish(|| fs::rename(&aside, &placed)).unwrap();
         assert!(!listed(&aside) && !aside.exists());
         fs::remove_file(&placed).unwrap();
         let missing = name("none").join("x");
-        let failed = Unfinished::create(|| Ok((fs::File::create_new(&missing)?, missing.clone())));
+        let failed =
+            UnfinishedFile::create(|| Ok((fs::File::create_new(&missing)?, missing.clone())));
         assert!(failed.is_err() && !listed(&missing));
     }
 }
