@@ -4,7 +4,7 @@ use super::Trial;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
-use tenon_backend::{Backend, BackendId, Registry, evaluate, takes};
+use tenon_backend::{Backend, BackendId, Registry, evaluate, supports};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_compiler::{Target, shape_inputs};
 use tenon_graph::{Graph, Node, infer};
@@ -174,7 +174,7 @@ impl Runner {
             let Some(backend) = self.registry.find(id) else {
                 continue;
             };
-            match takes(&**backend, node.op, &node.attributes, inputs, wanted) {
+            match supports(&**backend, node.op, &node.attributes, inputs, wanted) {
                 Ok(()) => return Ok(&**backend),
                 Err(refusal) => refusals.insert(id.as_str(), refusal.to_string()),
             };

@@ -9,7 +9,7 @@ mod read;
 mod tables;
 
 pub use failure::{failed, failure, guarded, refusal};
-pub use read::{Misfit, Prefixed, read};
+pub use read::{LayoutError, Prefixed, read};
 pub use tables::*;
 
 /// The version of the interface.

@@ -38,7 +38,7 @@ const LARGEST: usize = 1 << 16;
 
 /// Why a struct cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Misfit {
+pub enum LayoutError {
     /// The pointer is null.
     Null,
     /// The pointer is not aligned.
@@ -52,12 +52,12 @@ pub enum Misfit {
     },
 }
 
-impl fmt::Display for Misfit {
+impl fmt::Display for LayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Misfit::Null => f.write_str("is null"),
-            Misfit::Unaligned => f.write_str("is not aligned"),
-            Misfit::Size { expected, found } => {
+            LayoutError::Null => f.write_str("is null"),
+            LayoutError::Unaligned => f.write_str("is not aligned"),
+            LayoutError::Size { expected, found } => {
                 write!(
                     f,
                     "says a size of {found} bytes, where {expected} are the least"
@@ -71,18 +71,18 @@ impl fmt::Display for Misfit {
 ///
 /// # Safety
 /// `start` is null or points to a `size`, and to that many bytes where the size is within reason.
-pub unsafe fn read<T: Prefixed>(start: *const T) -> Result<T, Misfit> {
+pub unsafe fn read<T: Prefixed>(start: *const T) -> Result<T, LayoutError> {
     if start.is_null() {
-        return Err(Misfit::Null);
+        return Err(LayoutError::Null);
     }
     if !start.is_aligned() {
-        return Err(Misfit::Unaligned);
+        return Err(LayoutError::Unaligned);
     }
     // SAFETY: not null, aligned, and the caller vouches for a size there.
     let found = unsafe { start.cast::<usize>().read() };
     let expected = T::FIRST;
     if found < expected || found > LARGEST {
-        return Err(Misfit::Size { expected, found });
+        return Err(LayoutError::Size { expected, found });
     }
     let mut value = std::mem::MaybeUninit::<T>::zeroed();
     let known = found.min(size_of::<T>());
@@ -122,13 +122,19 @@ mod tests {
             // SAFETY: a struct whose size is beyond reason is not read.
             let misfit = unsafe { read(&counter(found)) }.err();
             let expected = size_of::<Counter>();
-            assert_eq!(misfit, Some(Misfit::Size { expected, found }));
+            assert_eq!(misfit, Some(LayoutError::Size { expected, found }));
         }
         // SAFETY: null and unaligned pointers are not followed.
         unsafe {
-            assert_eq!(read::<Counter>(std::ptr::null()).err(), Some(Misfit::Null));
+            assert_eq!(
+                read::<Counter>(std::ptr::null()).err(),
+                Some(LayoutError::Null)
+            );
             let odd = (&raw const longer).cast::<u8>().wrapping_add(1);
-            assert_eq!(read::<Counter>(odd.cast()).err(), Some(Misfit::Unaligned));
+            assert_eq!(
+                read::<Counter>(odd.cast()).err(),
+                Some(LayoutError::Unaligned)
+            );
         }
     }
 }

@@ -40,7 +40,7 @@ pub type Outcome = *const Failure;
 /// What frees a struct that its maker owns.
 pub type Release<T> = Option<unsafe extern "C" fn(*const T)>;
 /// A function of a context.
-pub type Notice = Option<unsafe extern "C" fn(*const Context, u64) -> Outcome>;
+pub type NetworkCallback = Option<unsafe extern "C" fn(*const Context, u64) -> Outcome>;
 /// An array of pointers to structs.
 pub type List<T> = *const *const T;
 
@@ -217,11 +217,11 @@ structs! {
     }
     Context, "tenon_context" {
         size: usize,
-        before_load: Notice,
-        after_load: Notice,
-        before_unload: Notice,
-        after_unload: Notice,
-        after_enqueue: Notice,
+        before_load: NetworkCallback,
+        after_load: NetworkCallback,
+        before_unload: NetworkCallback,
+        after_unload: NetworkCallback,
+        after_enqueue: NetworkCallback,
         release: Release<Context>,
     }
     Counter, "tenon_counter" {

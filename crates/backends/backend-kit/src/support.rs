@@ -3,7 +3,7 @@
 use crate::report::Report;
 use crate::samples::{Sample, samples, values};
 use std::collections::BTreeSet;
-use tenon_backend::{Backend, NodeView, Reason, Subgraph, WorkloadSpec, evaluate, takes};
+use tenon_backend::{Backend, NodeView, Reason, Subgraph, WorkloadSpec, evaluate, supports};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_cpu_ref::CpuRef;
 use tenon_graph::operator::OperatorClass;
@@ -30,7 +30,7 @@ pub(crate) fn check(report: &mut Report, backend: &dyn Backend) {
     subgraphs(report, backend);
 }
 
-/// How much of the samples it takes, and whether every refusal says why.
+/// How much of the samples it supports, and whether every refusal says why.
 fn support(report: &mut Report, backend: &dyn Backend) {
     let all = samples();
     let mut taken = BTreeSet::new();
@@ -207,7 +207,7 @@ fn run(graph: &Graph, backend: &dyn Backend) -> Result<Vec<Tensor>> {
             .iter()
             .map(|id| id.and_then(|id| graph.value(id).ty.clone()))
             .collect();
-        let taken = takes(backend, node.op, &node.attributes, &inputs, &wanted);
+        let taken = supports(backend, node.op, &node.attributes, &inputs, &wanted);
         let chosen: &dyn Backend = match taken {
             Ok(()) => backend,
             Err(_) => &CpuRef,

@@ -208,7 +208,7 @@ fn unread(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
         .collect();
     let mut operands = OwnedOperands::of(backend, &inputs, &outputs, plan.scratch_bytes)?;
     for &input in &unread {
-        operands.leave_out(input);
+        operands.omit_input(input);
     }
     operands.execute(&*workload)?;
     same(&expected(sample)?, &operands.into_outputs()?)?;

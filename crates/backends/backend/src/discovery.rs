@@ -1,7 +1,7 @@
 //! Looking for libraries with backends: which folders, which files, in which order (seed: Arm NN
 //! backend guide, "Dynamic backend loading paths" and "file naming convention").
 
-use crate::{BackendId, BackendLibrary, LoadProblem, LoadWarning, Registry};
+use crate::{BackendId, BackendLibrary, LoadError, LoadWarning, Registry};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    fn warn(&mut self, path: impl Into<PathBuf>, problem: LoadProblem) {
+    fn warn(&mut self, path: impl Into<PathBuf>, problem: LoadError) {
         let path = path.into();
         self.warnings.push(LoadWarning { path, problem });
     }
@@ -63,15 +63,15 @@ fn folders_in(list: &OsStr) -> Vec<PathBuf> {
         .collect()
 }
 
-fn folder_problem(path: &Path) -> Option<LoadProblem> {
+fn folder_problem(path: &Path) -> Option<LoadError> {
     if path.as_os_str().is_empty() {
-        Some(LoadProblem::EmptyPath)
+        Some(LoadError::EmptyPath)
     } else if !path.is_absolute() {
-        Some(LoadProblem::RelativePath)
+        Some(LoadError::RelativePath)
     } else if !path.exists() {
-        Some(LoadProblem::MissingPath)
+        Some(LoadError::MissingPath)
     } else if !path.is_dir() {
-        Some(LoadProblem::NotAFolder)
+        Some(LoadError::NotAFolder)
     } else {
         None
     }
@@ -112,7 +112,7 @@ pub fn discover(folders: &[PathBuf]) -> Discovery {
         let mut entries: Vec<PathBuf> = match std::fs::read_dir(folder) {
             Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
             Err(error) => {
-                found.warn(folder, LoadProblem::UnreadableFolder(error));
+                found.warn(folder, LoadError::UnreadableFolder(error));
                 continue;
             }
         };
@@ -132,10 +132,10 @@ pub fn discover(folders: &[PathBuf]) -> Discovery {
                 Ok(file) if file.is_dir() => {}
                 Ok(file) => {
                     if let Err(error) = expect_regular_file(&file) {
-                        found.warn(path, LoadProblem::NotAFile(error));
+                        found.warn(path, LoadError::NotAFile(error));
                     }
                 }
-                Err(_) => found.warn(path, LoadProblem::BrokenLink),
+                Err(_) => found.warn(path, LoadError::BrokenLink),
             }
         }
     }
@@ -161,19 +161,19 @@ impl Registry {
     }
 
     /// Loads the backend of one library and registers it; answers the library.
-    pub fn load_backend(&mut self, path: &Path) -> Result<BackendLibrary, LoadProblem> {
+    pub fn load_backend(&mut self, path: &Path) -> Result<BackendLibrary, LoadError> {
         let library = BackendLibrary::open(path)?;
         let id = library.id();
         if id.is_empty() || id == "Unknown" {
-            return Err(LoadProblem::ReservedId(id.to_owned()));
+            return Err(LoadError::ReservedId(id.to_owned()));
         }
         if self.find(&id.to_owned().into()).is_some() {
-            return Err(LoadProblem::DuplicateId(id.to_owned()));
+            return Err(LoadError::DuplicateId(id.to_owned()));
         }
         let backend = library.backend().inspect_err(|problem| {
             self.set_unavailable(id.to_owned().into(), problem.to_string());
         })?;
-        self.register(backend).map_err(LoadProblem::BadBackend)?;
+        self.register(backend).map_err(LoadError::BadBackend)?;
         Ok(library)
     }
 }

@@ -6,7 +6,7 @@ use tenon_graph::{Attributes, OperatorDef};
 use tenon_tensor::{Tensor, TensorType};
 
 /// Whether `backend` takes `op` on `inputs`, as [`evaluate`] would apply it.
-pub fn takes(
+pub fn supports(
     backend: &dyn Backend,
     op: &'static OperatorDef,
     attributes: &Attributes,

@@ -50,7 +50,7 @@ impl MemorySources {
     }
 
     /// Whether there are some that `other` has too.
-    pub fn meets(self, other: MemorySources) -> bool {
+    pub fn intersects(self, other: MemorySources) -> bool {
         self.0 & other.0 != 0
     }
 }
@@ -136,7 +136,7 @@ pub fn edge_strategy(maker: &[HandleFactory], user: &[HandleFactory]) -> Option<
         padding: false,
     };
     let taken = first(user).unwrap_or(&plain);
-    if made.export.meets(taken.import) && !made.padding && !taken.padding {
+    if made.export.intersects(taken.import) && !made.padding && !taken.padding {
         return Some(EdgeStrategy::Export);
     }
     (made.map && taken.map).then_some(EdgeStrategy::Copy)

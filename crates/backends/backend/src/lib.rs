@@ -32,7 +32,7 @@ pub use context::{BackendContext, CounterDef, MemoryManager, NetworkId, Profilin
 pub use discovery::{
     BACKEND_PATH_VARIABLE, Discovery, backend_folders, discover, is_backend_file_name,
 };
-pub use evaluate::{evaluate, takes};
+pub use evaluate::{evaluate, supports};
 pub use export::export;
 pub use handles::{
     EdgeStrategy, HandleFactory, ImportedMemory, MemorySource, MemorySources, TensorHandle,
@@ -41,10 +41,12 @@ pub use handles::{
 pub use identity::{BackendId, Capability, NamedValue};
 pub use library::{BackendLibrary, is_compatible};
 pub use managed::ModelMemory;
-pub use memory::{Inputs, MAX_OUTPUTS, Operands, Outputs, Pair, RawOperand};
-pub use options::{CreationOptions, GivenOption, OptionDef, OptionScope, OptionSetting, settings};
+pub use memory::{Inputs, MAX_OUTPUTS, OperandPair, Operands, Outputs, RawOperand};
+pub use options::{
+    CreationOptions, OptionAssignment, OptionDef, OptionScope, OptionSetting, settings,
+};
 pub use owned::OwnedOperands;
-pub use problem::{LoadProblem, LoadWarning};
+pub use problem::{LoadError, LoadWarning};
 pub use registry::{NamedContext, PROTECTED_CONTENT, Registry};
 pub use subgraph::Subgraph;
 pub use support::{NodeView, Reason, Refusal};

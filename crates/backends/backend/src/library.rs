@@ -1,7 +1,7 @@
 //! A shared library with a backend: opened, asked for its id and version, and for the backend.
 
 use crate::loaded::{Core, LoadedBackend};
-use crate::{Backend, LoadProblem};
+use crate::{Backend, LoadError};
 use libloading::Library;
 use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::path::{Path, PathBuf};
@@ -35,16 +35,16 @@ impl BackendLibrary {
     ///
     /// Opening runs the library's own initialisers, and its functions are trusted to be what their
     /// names say: what runs here is the library's choice. A crash in it is a crash of this process.
-    pub fn open(path: impl AsRef<OsStr>) -> Result<Self, LoadProblem> {
+    pub fn open(path: impl AsRef<OsStr>) -> Result<Self, LoadError> {
         let path = Path::new(path.as_ref());
         if path.as_os_str().is_empty() {
-            return Err(LoadProblem::EmptyPath);
+            return Err(LoadError::EmptyPath);
         }
         // A name without a folder would be looked for among the system's libraries.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        expect_regular_file(&path).map_err(LoadProblem::NotAFile)?;
+        expect_regular_file(&path).map_err(LoadError::NotAFile)?;
         // SAFETY: whoever names a backend's library wants its code to run.
-        let library = unsafe { Library::new(&path) }.map_err(LoadProblem::NotALibrary)?;
+        let library = unsafe { Library::new(&path) }.map_err(LoadError::NotALibrary)?;
         // SAFETY: the header says what these names are.
         let (id, version, factory) = unsafe {
             (
@@ -57,16 +57,16 @@ impl BackendLibrary {
         let id = unsafe {
             let id = id();
             if id.is_null() {
-                return Err(LoadProblem::NullId);
+                return Err(LoadError::NullId);
             }
             CStr::from_ptr(id)
         };
-        let id = id.to_str().map_err(|_| LoadProblem::IdIsNoText)?.to_owned();
+        let id = id.to_str().map_err(|_| LoadError::IdIsNoText)?.to_owned();
         let (mut major, mut minor) = (0, 0);
         // SAFETY: as the header declares it, with two places for a number.
         unsafe { version(&raw mut major, &raw mut minor) };
         if !is_compatible((major, minor), (MAJOR, MINOR)) {
-            return Err(LoadProblem::Version { major, minor });
+            return Err(LoadError::Version { major, minor });
         }
         Ok(Self {
             path,
@@ -88,28 +88,28 @@ impl BackendLibrary {
     }
 
     /// The backend. Whatever it makes keeps the library open.
-    pub fn backend(&self) -> Result<Arc<dyn Backend>, LoadProblem> {
+    pub fn backend(&self) -> Result<Arc<dyn Backend>, LoadError> {
         // SAFETY: as the header declares it.
         let made = unsafe { (self.factory)() };
         if made.is_null() {
-            return Err(LoadProblem::NoBackend);
+            return Err(LoadError::NoBackend);
         }
         let (id, path) = (self.id.clone(), Some(self.path.clone()));
         // SAFETY: a library of this version answers a table, whose functions lie in it.
         let core = unsafe { Core::new(made.cast(), id, path, vec![self.library.clone()]) };
         let backend = core.and_then(LoadedBackend::new);
-        Ok(Arc::new(backend.map_err(LoadProblem::BadBackend)?))
+        Ok(Arc::new(backend.map_err(LoadError::BadBackend)?))
     }
 }
 
 /// # Safety
 /// `T` is the type of the function of that name.
-unsafe fn export<T: Copy>(library: &Library, name: &'static str) -> Result<T, LoadProblem> {
+unsafe fn export<T: Copy>(library: &Library, name: &'static str) -> Result<T, LoadError> {
     // SAFETY: the caller vouches; a symbol at null is none.
     unsafe {
         let symbol = library.get::<Option<T>>(name.as_bytes());
-        let symbol = symbol.map_err(|_| LoadProblem::MissingExport(name))?;
-        (*symbol).ok_or(LoadProblem::MissingExport(name))
+        let symbol = symbol.map_err(|_| LoadError::MissingExport(name))?;
+        (*symbol).ok_or(LoadError::MissingExport(name))
     }
 }
 

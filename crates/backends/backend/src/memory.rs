@@ -64,7 +64,7 @@ pub struct Operands<'a> {
 }
 
 /// An input and an output of the same element type that may be the same memory.
-pub enum Pair<'a, T> {
+pub enum OperandPair<'a, T> {
     /// The output takes the input's place.
     InPlace(&'a mut [T]),
     /// They share nothing.
@@ -147,7 +147,7 @@ impl<'a> Operands<'a> {
     }
 
     /// Input and output of an elementwise operator, which may be the same memory.
-    pub fn pair<T: Element>(&mut self, input: usize, output: usize) -> Result<Pair<'_, T>> {
+    pub fn pair<T: Element>(&mut self, input: usize, output: usize) -> Result<OperandPair<'_, T>> {
         let source = *self
             .inputs
             .get(input)
@@ -158,7 +158,7 @@ impl<'a> Operands<'a> {
             .ok_or_else(|| missing("output", output))?;
         if source.start == target.start && source.len == target.len {
             // SAFETY: vouched for in `new`; borrowed mutably for as long as `self`.
-            return Ok(Pair::InPlace(unsafe {
+            return Ok(OperandPair::InPlace(unsafe {
                 elements_mut(target, "output", output)?
             }));
         }
@@ -170,7 +170,7 @@ impl<'a> Operands<'a> {
         }
         // SAFETY: vouched for in `new`; they share nothing (checked above).
         unsafe {
-            Ok(Pair::Apart(
+            Ok(OperandPair::Apart(
                 elements(source, "input", input)?,
                 elements_mut(target, "output", output)?,
             ))
@@ -233,7 +233,7 @@ pub struct Outputs<'a> {
 
 impl<'a> Outputs<'a> {
     /// Whether an output is wanted.
-    pub fn wants(&self, index: usize) -> bool {
+    pub fn is_requested(&self, index: usize) -> bool {
         self.outputs
             .get(index)
             .is_some_and(|operand| !operand.start.is_null())
@@ -377,7 +377,7 @@ mod tests {
         assert!(operands.split().0.slice::<u64>(0).is_err());
         assert!(matches!(
             operands.pair::<u64>(0, 0),
-            Ok(Pair::InPlace([1, 2]))
+            Ok(OperandPair::InPlace([1, 2]))
         ));
     }
 

@@ -48,7 +48,7 @@ pub struct OptionSetting {
 
 /// An option as the caller wrote it: `MyAcc.Threads=4`. Its kind is what the backend says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GivenOption {
+pub struct OptionAssignment {
     /// For which backend.
     pub backend: BackendId,
     /// Its name.
@@ -57,13 +57,13 @@ pub struct GivenOption {
     pub text: String,
 }
 
-impl fmt::Display for GivenOption {
+impl fmt::Display for OptionAssignment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}={}", self.backend, self.name, self.text)
     }
 }
 
-impl FromStr for GivenOption {
+impl FromStr for OptionAssignment {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -100,7 +100,7 @@ pub struct CreationOptions {
 /// are reported together.
 pub fn settings(
     backend: &dyn Backend,
-    given: &[GivenOption],
+    given: &[OptionAssignment],
     scope: OptionScope,
 ) -> Result<Vec<OptionSetting>> {
     let (id, known) = (backend.id(), backend.options());
@@ -119,7 +119,7 @@ pub fn settings(
 fn setting(
     id: &BackendId,
     known: &[OptionDef],
-    given: &GivenOption,
+    given: &OptionAssignment,
 ) -> Result<(OptionScope, OptionSetting)> {
     let place = || Location::field(format!("option {id}.{}", given.name));
     let Some(def) = known.iter().find(|def| def.name == given.name) else {

@@ -104,7 +104,7 @@ impl OwnedOperands {
     }
 
     /// Leaves an input out, which the workload does not read.
-    pub fn leave_out(&mut self, input: usize) {
+    pub fn omit_input(&mut self, input: usize) {
         if let Some(input) = self.inputs.get_mut(input) {
             *input = None;
         }

@@ -11,13 +11,13 @@ pub struct LoadWarning {
     /// The folder or file.
     pub path: PathBuf,
     /// Why.
-    pub problem: LoadProblem,
+    pub problem: LoadError,
 }
 
 /// Why a folder or library is passed over (facts, armnn.md 1.6).
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum LoadProblem {
+pub enum LoadError {
     /// The path of a folder is empty.
     EmptyPath,
     /// The path of a folder is not absolute.
@@ -57,57 +57,57 @@ pub enum LoadProblem {
     BadBackend(Error),
 }
 
-impl LoadProblem {
+impl LoadError {
     /// The problem in a word, for reports that programs read.
     pub fn code(&self) -> &'static str {
         match self {
-            LoadProblem::EmptyPath => "empty-path",
-            LoadProblem::RelativePath => "relative-path",
-            LoadProblem::MissingPath => "missing-path",
-            LoadProblem::NotAFolder => "not-a-folder",
-            LoadProblem::UnreadableFolder(_) => "unreadable-folder",
-            LoadProblem::BrokenLink => "broken-link",
-            LoadProblem::NotAFile(_) => "not-a-file",
-            LoadProblem::NotALibrary(_) => "not-a-library",
-            LoadProblem::MissingExport(_) => "missing-export",
-            LoadProblem::NullId => "null-id",
-            LoadProblem::IdIsNoText => "id-is-no-text",
-            LoadProblem::ReservedId(_) => "reserved-id",
-            LoadProblem::Version { .. } => "version",
-            LoadProblem::DuplicateId(_) => "duplicate-id",
-            LoadProblem::NoBackend => "no-backend",
-            LoadProblem::BadBackend(_) => "bad-backend",
+            LoadError::EmptyPath => "empty-path",
+            LoadError::RelativePath => "relative-path",
+            LoadError::MissingPath => "missing-path",
+            LoadError::NotAFolder => "not-a-folder",
+            LoadError::UnreadableFolder(_) => "unreadable-folder",
+            LoadError::BrokenLink => "broken-link",
+            LoadError::NotAFile(_) => "not-a-file",
+            LoadError::NotALibrary(_) => "not-a-library",
+            LoadError::MissingExport(_) => "missing-export",
+            LoadError::NullId => "null-id",
+            LoadError::IdIsNoText => "id-is-no-text",
+            LoadError::ReservedId(_) => "reserved-id",
+            LoadError::Version { .. } => "version",
+            LoadError::DuplicateId(_) => "duplicate-id",
+            LoadError::NoBackend => "no-backend",
+            LoadError::BadBackend(_) => "bad-backend",
         }
     }
 }
 
-impl fmt::Display for LoadProblem {
+impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LoadProblem::EmptyPath => f.write_str("the path is empty"),
-            LoadProblem::RelativePath => f.write_str("the path is not absolute"),
-            LoadProblem::MissingPath => f.write_str("the folder does not exist"),
-            LoadProblem::NotAFolder => f.write_str("the path is not a folder"),
-            LoadProblem::UnreadableFolder(error) => write!(f, "cannot read the folder: {error}"),
-            LoadProblem::BrokenLink => f.write_str("the link leads to nothing"),
-            LoadProblem::NotAFile(error) => write!(f, "cannot be opened as a library: {error}"),
-            LoadProblem::NotALibrary(error) => {
+            LoadError::EmptyPath => f.write_str("the path is empty"),
+            LoadError::RelativePath => f.write_str("the path is not absolute"),
+            LoadError::MissingPath => f.write_str("the folder does not exist"),
+            LoadError::NotAFolder => f.write_str("the path is not a folder"),
+            LoadError::UnreadableFolder(error) => write!(f, "cannot read the folder: {error}"),
+            LoadError::BrokenLink => f.write_str("the link leads to nothing"),
+            LoadError::NotAFile(error) => write!(f, "cannot be opened as a library: {error}"),
+            LoadError::NotALibrary(error) => {
                 let why = std::error::Error::source(error).map(ToString::to_string);
                 let why = why.unwrap_or_else(|| error.to_string());
                 write!(f, "cannot be opened as a library: {why}")
             }
-            LoadProblem::MissingExport(name) => write!(f, "does not export {name}"),
-            LoadProblem::NullId => f.write_str("GetBackendId answers null"),
-            LoadProblem::IdIsNoText => f.write_str("GetBackendId does not answer UTF-8"),
-            LoadProblem::ReservedId(id) => write!(f, "the id '{id}' stands for no backend"),
-            LoadProblem::Version { major, minor } => write!(
+            LoadError::MissingExport(name) => write!(f, "does not export {name}"),
+            LoadError::NullId => f.write_str("GetBackendId answers null"),
+            LoadError::IdIsNoText => f.write_str("GetBackendId does not answer UTF-8"),
+            LoadError::ReservedId(id) => write!(f, "the id '{id}' stands for no backend"),
+            LoadError::Version { major, minor } => write!(
                 f,
                 "built with version {major}.{minor} of the interface, which {MAJOR}.{MINOR} \
                  cannot load"
             ),
-            LoadProblem::DuplicateId(id) => write!(f, "backend {id} is there already"),
-            LoadProblem::NoBackend => f.write_str("BackendFactory answers null"),
-            LoadProblem::BadBackend(error) => error.fmt(f),
+            LoadError::DuplicateId(id) => write!(f, "backend {id} is there already"),
+            LoadError::NoBackend => f.write_str("BackendFactory answers null"),
+            LoadError::BadBackend(error) => error.fmt(f),
         }
     }
 }

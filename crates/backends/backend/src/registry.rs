@@ -1,8 +1,8 @@
 //! The backends a runtime has, by name, in order of registration.
 
 use crate::{
-    Allocator, Backend, BackendContext, BackendId, CreationOptions, GivenOption, MemorySource,
-    NamedValue, OptionScope, settings,
+    Allocator, Backend, BackendContext, BackendId, CreationOptions, MemorySource, NamedValue,
+    OptionAssignment, OptionScope, settings,
 };
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
@@ -122,7 +122,7 @@ impl Registry {
 
     /// Gives backends the model options among `given`. Options for backends that are not there,
     /// unknown names and values of the wrong kind are reported together; then nothing is changed.
-    pub fn configure(&mut self, given: &[GivenOption]) -> Result<()> {
+    pub fn configure(&mut self, given: &[OptionAssignment]) -> Result<()> {
         let mut problems: Vec<Error> = given
             .iter()
             .filter(|option| self.find(&option.backend).is_none())
@@ -160,7 +160,7 @@ impl Registry {
     }
 
     /// Has a backend take its memory, and that of what it makes from here on, from `allocator`.
-    pub fn lend(&mut self, id: &BackendId, allocator: Arc<dyn Allocator>) -> Result<()> {
+    pub fn set_allocator(&mut self, id: &BackendId, allocator: Arc<dyn Allocator>) -> Result<()> {
         let found = self.backends.iter_mut().find(|one| one.id() == *id);
         let Some(backend) = found else {
             return Err(self.unknown(id));
@@ -195,7 +195,7 @@ impl Registry {
 
     /// Takes out the backends that cannot keep content from the reach of the CPU: because they say
     /// so, or because of the memory that they were lent. Answers each with the reason.
-    pub fn protect(&mut self) -> Vec<(BackendId, Error)> {
+    pub fn remove_unprotected(&mut self) -> Vec<(BackendId, Error)> {
         let all = self.backends.clone();
         let refused = all.iter().filter_map(|backend| {
             let error = self.unprotected(&**backend)?;
@@ -262,11 +262,11 @@ impl Registry {
     /// whose options are wrong.
     pub fn start(
         &mut self,
-        given: &[GivenOption],
+        given: &[OptionAssignment],
         protected_content: bool,
     ) -> (Vec<NamedContext>, Vec<(BackendId, Error)>) {
         let mut refused = match protected_content {
-            true => self.protect(),
+            true => self.remove_unprotected(),
             false => Vec::new(),
         };
         let (mut contexts, mut absent) = (Vec::new(), Vec::new());
@@ -285,7 +285,7 @@ impl Registry {
 
 fn context(
     backend: &dyn Backend,
-    given: &[GivenOption],
+    given: &[OptionAssignment],
     protected_content: bool,
 ) -> Result<Option<Box<dyn BackendContext>>> {
     let settings = settings(backend, given, OptionScope::Creation)?;

@@ -8,8 +8,8 @@ use common::variant;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tenon_backend::{
-    Backend, BackendId, BackendLibrary, CpuLevel, InputSpec, LoadProblem, OptimisationViews,
-    Refusal, Registry, WorkloadSpec, discover, evaluate,
+    Backend, BackendId, BackendLibrary, CpuLevel, InputSpec, LoadError, OptimisationViews, Refusal,
+    Registry, WorkloadSpec, discover, evaluate,
 };
 use tenon_base::{Control, ErrorKind};
 use tenon_graph::{Attributes, Graph, operator::operator};
@@ -305,7 +305,7 @@ fn duplicates_are_loaded_once() {
     assert!(registry.load_backends(Some(folder.path())).is_empty());
     assert_eq!(registry.names(), "Valid");
     let again = registry.load_backend(&path).unwrap_err();
-    assert!(matches!(again, LoadProblem::DuplicateId(id) if id == "Valid"));
+    assert!(matches!(again, LoadError::DuplicateId(id) if id == "Valid"));
 }
 
 #[test]

@@ -302,7 +302,7 @@ fn attention(node: &Node<'_>) -> Result<Kernel, Stop> {
         let keys = Cached::new(&inputs, [1, 4], k_type, attention.k, past)?;
         let values = Cached::new(&inputs, [2, 5], v_type, attention.v, past)?;
         for (index, cached, dtype) in [(1, &keys, k_type), (2, &values, v_type)] {
-            if outputs.wants(index) {
+            if outputs.is_requested(index) {
                 let mut to = ElementsMut::new(&mut outputs, index, dtype)?;
                 cached.store(attention.batches, &mut to);
             }

@@ -4,7 +4,7 @@ use crate::elements::{Elements, ElementsMut, known};
 use crate::kernel::{Build, Kernel, Node, Stop, no_type, other};
 use tenon_backend::Operands;
 use tenon_base::Result;
-use tenon_tensor::{Convert, DataType, converter};
+use tenon_tensor::{ConvertFn, DataType, converter};
 
 pub(crate) static KERNELS: &[(&str, Build)] = &[
     ("Cast", cast),
@@ -54,7 +54,7 @@ pub(crate) fn greatest(dtype: DataType) -> Option<f64> {
 const CHUNK: usize = 64;
 
 /// Through f64, which is exact where it matters: what does not fit it is beyond `greatest`.
-fn held(size: usize, read: Convert, write: Convert, greatest: f64) -> Kernel {
+fn held(size: usize, read: ConvertFn, write: ConvertFn, greatest: f64) -> Kernel {
     Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<u8>(0)?, outputs.slice::<u8>(0)?);

@@ -74,7 +74,7 @@ impl<F: Fn(&mut Operands<'_>) -> Result<()> + Send + Sync> Workload for Run<F> {
 fn writes_nothing(operands: &mut Operands<'_>) -> Result<bool> {
     let mut outputs = operands.split().1;
     for index in 0..MAX_OUTPUTS {
-        if outputs.wants(index) && !outputs.slice::<u8>(index)?.is_empty() {
+        if outputs.is_requested(index) && !outputs.slice::<u8>(index)?.is_empty() {
             return Ok(false);
         }
     }

@@ -3,7 +3,7 @@
 use crate::kernel::{Build, Kernel, Node, Stop, floats, integers, no_type, numbers};
 use crate::nest::STOP_ELEMENTS;
 use crate::number::{Number, Wide};
-use tenon_backend::Pair;
+use tenon_backend::OperandPair;
 use tenon_base::{Result, stop};
 use tenon_tensor::{DataType, Element};
 
@@ -40,13 +40,13 @@ pub(crate) static KERNELS: &[(&str, Build)] = &[
 pub(crate) fn map<T: Element>(apply: impl Fn(T) -> T + Send + Sync + 'static) -> Kernel {
     Kernel::new(move |operands| {
         match operands.pair::<T>(0, 0)? {
-            Pair::InPlace(values) => {
+            OperandPair::InPlace(values) => {
                 for values in values.chunks_mut(STOP_ELEMENTS) {
                     stop::checkpoint();
                     values.iter_mut().for_each(|value| *value = apply(*value));
                 }
             }
-            Pair::Apart(from, to) => {
+            OperandPair::Apart(from, to) => {
                 for (to, from) in to.chunks_mut(STOP_ELEMENTS).zip(from.chunks(STOP_ELEMENTS)) {
                     stop::checkpoint();
                     let pairs = to.iter_mut().zip(from);

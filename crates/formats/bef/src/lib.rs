@@ -38,8 +38,8 @@ pub use name::Name;
 pub use rewrite::{canonicalize, inline};
 pub use streams::{COST_ATTRIBUTE, StreamOptions, Streams, assign_streams, stream_remarks};
 pub use text::{
-    Diagnostic, Expectations, Place, PrintOptions, Severity, Source, parse, parse_for_rewriting,
-    parse_source, print,
+    Diagnostic, ExpectedDiagnostics, PrintOptions, Severity, Source, SourcePosition, parse,
+    parse_for_rewriting, parse_source, print,
 };
 pub use uses::Uses;
 pub use verify::verify;

@@ -1,6 +1,6 @@
 //! The Module: functions made of kernels. The only executable thing in Tenon.
 
-use crate::{Name, Place};
+use crate::{Name, SourcePosition};
 use smallvec::SmallVec;
 use std::fmt;
 
@@ -137,19 +137,19 @@ pub enum KernelLocation {
 impl KernelLocation {
     /// The first place in a file: that of what is named, of what is called, of the first of
     /// several.
-    pub fn place(&self) -> Option<Place> {
+    pub fn position(&self) -> Option<SourcePosition> {
         match self {
             KernelLocation::Unknown => None,
-            KernelLocation::FileLineCol { file, line, column } => Some(Place {
+            KernelLocation::FileLineCol { file, line, column } => Some(SourcePosition {
                 file: file.to_string(),
                 line: *line,
                 column: *column,
             }),
-            KernelLocation::Name { child, .. } => child.place(),
+            KernelLocation::Name { child, .. } => child.position(),
             KernelLocation::CallSite { callee, caller } => {
-                callee.place().or_else(|| caller.place())
+                callee.position().or_else(|| caller.position())
             }
-            KernelLocation::Fused(parts) => parts.iter().find_map(KernelLocation::place),
+            KernelLocation::Fused(parts) => parts.iter().find_map(KernelLocation::position),
         }
     }
 }

@@ -15,8 +15,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tenon_base::Result;
 use tenon_bef::{
-    Diagnostic, EncodeOptions, Expectations, Module, PrintOptions, Source, canonicalize, decode,
-    encode, inline, parse_for_rewriting, parse_source, print, verify,
+    Diagnostic, EncodeOptions, ExpectedDiagnostics, Module, PrintOptions, Source, canonicalize,
+    decode, encode, inline, parse_for_rewriting, parse_source, print, verify,
 };
 
 const DIVIDER: &str = "\n----\n";
@@ -140,11 +140,11 @@ fn expected_diagnostics() {
     for (path, text) in files("verify") {
         let name = path.file_name().unwrap().to_str().unwrap();
         for part in Source::new(&text, name).split() {
-            let mut expectations = Expectations::collect(part);
+            let mut expectations = ExpectedDiagnostics::collect(part);
             if let Err(error) = parse_source(part) {
                 Diagnostic::all_of(&error)
                     .iter()
-                    .for_each(|d| expectations.meet(d));
+                    .for_each(|d| expectations.observe(d));
             }
             let failures: Vec<String> = expectations
                 .finish()

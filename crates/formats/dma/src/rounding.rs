@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tenon_tensor::{Convert, DataType, converter};
+use tenon_tensor::{ConvertFn, DataType, converter};
 
 /// Numbers that are rounded at once.
 const BLOCK: usize = 128;
@@ -81,11 +81,11 @@ fn mixed(mut bits: u64) -> u64 {
 pub(crate) struct RoundedCast {
     rounding: Arc<StochasticRounding>,
     /// From the source to binary64, which holds all its numbers.
-    widen: Convert,
+    widen: ConvertFn,
     /// From binary64 to the nearest of the target.
-    narrow: Convert,
+    narrow: ConvertFn,
     /// From the target to binary64.
-    decode: Convert,
+    decode: ConvertFn,
     from: usize,
     to: usize,
     /// The bit of the sign.

@@ -5,7 +5,7 @@ use crate::walk::Walk;
 use crate::{Access, Constant, Descriptor, Operation, StochasticRounding, mover, simd};
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_tensor::{Convert, DataType, converter};
+use tenon_tensor::{ConvertFn, DataType, converter};
 
 /// Elements that pass through the stack at once.
 const BLOCK: usize = 256;
@@ -29,7 +29,7 @@ pub(crate) struct Typed {
 struct Side {
     walk: Walk,
     bytes: usize,
-    convert: Convert,
+    convert: ConvertFn,
 }
 
 #[derive(Debug, Clone)]

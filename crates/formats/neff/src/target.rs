@@ -3,7 +3,7 @@
 use std::io::{self, Cursor, Seek, SeekFrom, Write};
 use std::path::Path;
 use tenon_base::{Error, Result};
-use tenon_tensor::whole_file::WholeFile;
+use tenon_tensor::atomic_file::AtomicFile;
 
 /// Where a package is written: a file beside its final name, or memory.
 pub trait Target: Write + Seek + Send {
@@ -18,13 +18,13 @@ pub trait Target: Write + Seek + Send {
 }
 
 /// A file beside its final name.
-pub struct FileTarget(WholeFile);
+pub struct FileTarget(AtomicFile);
 
 impl FileTarget {
     /// A file that is to be `path`, which is replaced when it is done.
     pub(crate) fn beside(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let file = WholeFile::beside(path);
+        let file = AtomicFile::create(path);
         file.map(Self)
             .map_err(|error| Error::io(path, "write", error))
     }
@@ -50,7 +50,7 @@ impl Target for FileTarget {
     type Done = ();
 
     fn done(self) -> io::Result<()> {
-        self.0.done()
+        self.0.commit()
     }
 
     fn path(&self) -> Option<&Path> {

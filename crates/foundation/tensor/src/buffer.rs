@@ -90,7 +90,7 @@ impl BufferMut {
     /// The same memory, which `home` gets when it is dropped, also as a [`Buffer`] whose last clone
     /// is: memory that is needed again and again need not go back to the system.
     #[must_use]
-    pub fn returning_to(mut self, home: fn(BufferMut)) -> Self {
+    pub fn recycled_by(mut self, home: fn(BufferMut)) -> Self {
         self.home = Some(home);
         self
     }
@@ -202,7 +202,11 @@ impl Buffer {
     /// # Safety
     /// Until `keeper` is dropped, `start` is valid for reads of `len` initialised bytes that nobody
     /// writes.
-    pub unsafe fn foreign(start: NonNull<u8>, len: usize, keeper: impl Any + Send + Sync) -> Self {
+    pub unsafe fn from_owner(
+        start: NonNull<u8>,
+        len: usize,
+        keeper: impl Any + Send + Sync,
+    ) -> Self {
         let foreign = Foreign {
             start,
             len,
@@ -249,7 +253,7 @@ impl Deref for Buffer {
         let all: &[u8] = match &*self.memory {
             Memory::Owned(owned) => owned,
             Memory::Mapped(map) => map,
-            // SAFETY: vouched for in `Buffer::foreign`, and the keeper lives as long as this.
+            // SAFETY: vouched for in `Buffer::from_owner`, and the keeper lives as long as this.
             Memory::Foreign(foreign) => unsafe {
                 std::slice::from_raw_parts(foreign.start.as_ptr(), foreign.len)
             },
@@ -305,7 +309,7 @@ mod tests {
     fn memory_goes_home_with_its_last_clone() {
         static HOME: Mutex<Vec<BufferMut>> = Mutex::new(Vec::new());
         let home = |buffer| HOME.lock().unwrap().push(buffer);
-        let mut buffer = BufferMut::zeroed(8).unwrap().returning_to(home);
+        let mut buffer = BufferMut::zeroed(8).unwrap().recycled_by(home);
         buffer[3] = 9;
         let buffer = buffer.freeze();
         let part = buffer.slice(2..4).unwrap();

@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 use tenon_base::{Error, ErrorKind, Result};
 
 /// Converts packed elements: as many as both slices hold, in little-endian bytes of any alignment.
-pub type Convert = fn(&[u8], &mut [u8]);
+pub type ConvertFn = fn(&[u8], &mut [u8]);
 
 /// The conversion between two types of whole bytes; `None` where there is none.
 ///
@@ -26,10 +26,10 @@ pub type Convert = fn(&[u8], &mut [u8]);
 /// convert(&1.5f32.to_le_bytes(), &mut out);
 /// assert_eq!(out, 0x3fc0u16.to_le_bytes());
 /// ```
-pub fn converter(from: DataType, to: DataType) -> Option<Convert> {
+pub fn converter(from: DataType, to: DataType) -> Option<ConvertFn> {
     use DataType::*;
     if from == to {
-        return (from.bits() >= 8).then_some(copy as Convert);
+        return (from.bits() >= 8).then_some(copy as ConvertFn);
     }
     match (from, to) {
         (F32 | F32r, F16) => return Some(f32_to_f16),
@@ -63,7 +63,7 @@ pub fn converter(from: DataType, to: DataType) -> Option<Convert> {
     }
 }
 
-fn to_type<S: Number>(to: DataType) -> Option<Convert> {
+fn to_type<S: Number>(to: DataType) -> Option<ConvertFn> {
     use DataType::*;
     Some(match to {
         F32 | F32r => each::<S, f32>,

@@ -6,14 +6,14 @@ mod convert;
 mod dtype;
 pub mod npy;
 
+pub mod atomic_file;
 mod shape;
 mod small_float;
 mod tensor;
 mod view;
-pub mod whole_file;
 
 pub use buffer::{ALIGNMENT, Buffer, BufferMut};
-pub use convert::{Convert, convert, converter};
+pub use convert::{ConvertFn, convert, converter};
 pub use dtype::{DataType, Element};
 pub use shape::{Shape, TensorType};
 pub use tensor::Tensor;

@@ -5,7 +5,7 @@
 //! stored as ml_dtypes does: `bf16` as `V2`; the float8 types all as `V1`, which does not tell them
 //! apart and is therefore only written. `tf32` and `f32r` are stored as `f4`.
 
-use crate::whole_file::WholeFile;
+use crate::atomic_file::AtomicFile;
 use crate::{Buffer, BufferMut, DataType, Shape, Tensor, TensorType, View};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -71,9 +71,9 @@ pub fn write_npz(path: impl AsRef<Path>, arrays: &[(&str, &Tensor)]) -> Result<(
 /// Writes beside `path` and renames.
 fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
     let written = || {
-        let mut file = WholeFile::beside(path)?;
+        let mut file = AtomicFile::create(path)?;
         write(file.file())?;
-        file.done()
+        file.commit()
     };
     written().map_err(|error| Error::io(path, "write", error))
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
-use tenon::{BackendSetup, CpuLevel, GivenOption};
+use tenon::{BackendSetup, CpuLevel, OptionAssignment};
 
 /// Which backends there are besides the built-in ones.
 #[derive(Args, Clone)]
@@ -17,7 +17,7 @@ pub struct BackendFlags {
         value_name = "BACKEND.NAME=VALUE",
         help_heading = "Backends"
     )]
-    pub backend_options: Vec<GivenOption>,
+    pub backend_options: Vec<OptionAssignment>,
     /// Do without backends that cannot keep tensors from the reach of the CPU
     /// (ProtectedContentAllocation); each is told with the reason.
     #[arg(long, help_heading = "Backends")]

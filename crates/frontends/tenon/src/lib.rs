@@ -79,7 +79,7 @@ pub use tenon_neff as neff;
 pub use tenon_netlist as netlist;
 
 pub use tenon_backend::{
-    Backend, BackendId, Capability, CpuLevel, GivenOption, LoadWarning, NamedValue, OptionDef,
+    Backend, BackendId, Capability, CpuLevel, LoadWarning, NamedValue, OptionAssignment, OptionDef,
     Registry,
 };
 pub use tenon_backend_kit::{Check, Outcome as CheckOutcome, Report as CheckReport};
@@ -103,4 +103,4 @@ pub use tenon_runtime::{
     LoadOptions, Model, ModelReport, NanCheck, PackageTransfers, Profile, Runtime, Signature, Tap,
     Tapped, TransferOutcome,
 };
-pub use tenon_tensor::{DataType, Shape, Tensor, TensorType, convert, npy, whole_file};
+pub use tenon_tensor::{DataType, Shape, Tensor, TensorType, atomic_file, convert, npy};

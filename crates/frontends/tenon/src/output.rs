@@ -7,7 +7,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use tenon_base::{Error, Result, escape_controls};
 use tenon_tensor::Buffer;
-use tenon_tensor::whole_file::WholeFile;
+use tenon_tensor::atomic_file::AtomicFile;
 
 /// Writes a file as a whole or not at all: beside its name first, then renamed. `-` is standard
 /// output; a device or pipe is written to as it stands.
@@ -17,9 +17,9 @@ pub fn write_output(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
         return to_standard_output(bytes);
     }
     let written = || {
-        let mut file = WholeFile::beside(path)?;
+        let mut file = AtomicFile::create(path)?;
         file.file().write_all(bytes)?;
-        file.done()
+        file.commit()
     };
     written().map_err(|error| Error::io(path, "write", error))
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use tenon_backend::{BackendId, GivenOption, LoadWarning};
+use tenon_backend::{BackendId, LoadWarning, OptionAssignment};
 use tenon_backend_kit::Report;
 use tenon_base::{Error, Result};
 
@@ -18,7 +18,7 @@ pub struct BackendSetup {
     /// The only folder to look in; without it those of `TENON_BACKEND_PATH`.
     pub folder: Option<PathBuf>,
     /// Options of backends, as the caller wrote them.
-    pub options: Vec<GivenOption>,
+    pub options: Vec<OptionAssignment>,
     /// Backends that cannot keep content from the reach of the CPU are left out.
     pub protected_content: bool,
 }
@@ -42,7 +42,7 @@ pub fn backends_with(setup: &BackendSetup) -> Result<FoundBackends> {
     let passed_over = registry.load_backends(setup.folder.as_deref());
     registry.configure(&setup.options)?;
     let refused = match setup.protected_content {
-        true => registry.protect(),
+        true => registry.remove_unprotected(),
         false => Vec::new(),
     };
     Ok(FoundBackends {
@@ -73,7 +73,7 @@ pub struct FoundLibrary {
 /// Why a library is not loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedLibrary {
-    /// The reason in a word ([`tenon_backend::LoadProblem::code`]), or `no-answer` or `crash` of a library that
+    /// The reason in a word ([`tenon_backend::LoadError::code`]), or `no-answer` or `crash` of a library that
     /// was opened in a process of its own.
     pub code: String,
     /// The reason in a sentence.

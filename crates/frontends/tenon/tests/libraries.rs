@@ -319,7 +319,7 @@ fn a_librarys_memory_comes_from_the_allocator_that_it_is_lent() {
     let mut registry = registry(&setup);
     let lending = Arc::new(Lending::default());
     registry
-        .lend(&BackendId::new("ExampleC"), lending.clone())
+        .set_allocator(&BackendId::new("ExampleC"), lending.clone())
         .unwrap();
     let text = "(%x: f32[2, 3]) -> (%y) {\n%r = Relu(%x)\n%y = Mul(%r, %r)\n}";
     let runtime = started(registry.clone(), &setup);
@@ -340,7 +340,7 @@ fn a_librarys_memory_comes_from_the_allocator_that_it_is_lent() {
         ("ExampleRust", "its table has no function 'with_allocator'"),
         ("None", "no backend has this name"),
     ] {
-        let error = registry.lend(&BackendId::new(id), lending.clone());
+        let error = registry.set_allocator(&BackendId::new(id), lending.clone());
         let text = error.unwrap_err().to_string();
         assert!(text.contains(expected), "{text}");
     }

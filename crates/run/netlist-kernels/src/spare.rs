@@ -60,7 +60,7 @@ fn taken(bytes: usize, clean: impl FnOnce(&mut [u8])) -> Result<BufferMut> {
         }
         None => BufferMut::zeroed(bytes)?,
     };
-    Ok(buffer.returning_to(give))
+    Ok(buffer.recycled_by(give))
 }
 
 /// Counts memory as lent; some of that length, if there is.

@@ -4,7 +4,7 @@ use crate::RuntimeCounters;
 use crate::backend_counters::BackendCounters;
 use crate::residence::Counts;
 use std::sync::Arc;
-use tenon_backend::{BackendId, GivenOption, NamedContext};
+use tenon_backend::{BackendId, NamedContext, OptionAssignment};
 use tenon_base::Error;
 
 /// The backends and kernels that models are loaded with; not a global.
@@ -37,7 +37,7 @@ impl Runtime {
     pub fn start(
         mut backends: tenon_backend::Registry,
         kernels: tenon_executor::Registry,
-        given: &[GivenOption],
+        given: &[OptionAssignment],
         protected_content: bool,
     ) -> (Self, Vec<(BackendId, Error)>) {
         let (contexts, refused) = backends.start(given, protected_content);

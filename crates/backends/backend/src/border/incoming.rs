@@ -5,7 +5,7 @@ use crate::{NamedValue, OptionDef, OptionScope, Reason, Refusal};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use tenon_backend_abi as abi;
-use tenon_backend_abi::{Misfit, Outcome, Prefixed};
+use tenon_backend_abi::{LayoutError, Outcome, Prefixed};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::OperatorDef;
 use tenon_graph::operator::operator;
@@ -23,7 +23,7 @@ pub(crate) fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-fn misfit(what: &str, misfit: Misfit) -> Error {
+fn misfit(what: &str, misfit: LayoutError) -> Error {
     invalid(format!("{what} {misfit}"))
 }
 
@@ -92,7 +92,7 @@ pub(crate) unsafe fn records<T: Prefixed>(
     let all = unsafe { list(start, count, what)? };
     all.into_iter()
         .collect::<Option<_>>()
-        .ok_or_else(|| misfit(what, Misfit::Null))
+        .ok_or_else(|| misfit(what, LayoutError::Null))
 }
 
 /// # Safety
@@ -176,7 +176,7 @@ unsafe fn kept_bytes(told: abi::Bytes, keep: Keep, what: &str) -> Result<Buffer>
     }
     let keeper = Retained { token, forget };
     // SAFETY: the host keeps the bytes until the token is given back.
-    Ok(unsafe { Buffer::foreign(NonNull::from(slice).cast(), slice.len(), keeper) })
+    Ok(unsafe { Buffer::from_owner(NonNull::from(slice).cast(), slice.len(), keeper) })
 }
 
 /// A failure, copied.

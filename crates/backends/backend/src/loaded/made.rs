@@ -109,7 +109,7 @@ impl LoadedContext {
         Ok(Some(Self(made)))
     }
 
-    fn tell(&self, notice: abi::Notice, network: NetworkId) -> Result<()> {
+    fn tell(&self, notice: abi::NetworkCallback, network: NetworkId) -> Result<()> {
         match notice {
             // SAFETY: a function of the struct with itself.
             Some(function) => self

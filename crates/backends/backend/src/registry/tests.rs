@@ -85,7 +85,7 @@ fn registry(backends: &[(&'static str, bool)]) -> Registry {
     registry
 }
 
-fn given(list: &[&str]) -> Vec<GivenOption> {
+fn given(list: &[&str]) -> Vec<OptionAssignment> {
     list.iter().map(|text| text.parse().unwrap()).collect()
 }
 
@@ -142,7 +142,7 @@ fn options_are_typed_and_all_problems_are_told() {
          option A.Speed: the backend has no such option: expected Threads, Fast"
     );
     assert_eq!(describe(&all, "B"), "idle on 4 threads");
-    assert!("A.Threads".parse::<GivenOption>().is_err());
+    assert!("A.Threads".parse::<OptionAssignment>().is_err());
 }
 
 #[test]
@@ -194,12 +194,16 @@ fn protected_content_needs_protected_memory() {
         let mut all = registry(&[("B", true)]);
         all.configure(&given(&["B.Threads=2"])).unwrap();
         let id = BackendId::new("B");
-        all.lend(&id, Arc::new(Empty(source))).unwrap();
-        let told: Vec<String> = all.protect().iter().map(|(_, e)| e.to_string()).collect();
+        all.set_allocator(&id, Arc::new(Empty(source))).unwrap();
+        let told: Vec<String> = all
+            .remove_unprotected()
+            .iter()
+            .map(|(_, e)| e.to_string())
+            .collect();
         assert_eq!(told.first().map(String::as_str), refusal);
         assert_eq!(all.find(&id).is_some(), refusal.is_none());
         assert!(
-            all.lend(&BackendId::new("C"), Arc::new(Empty(source)))
+            all.set_allocator(&BackendId::new("C"), Arc::new(Empty(source)))
                 .is_err()
         );
     }

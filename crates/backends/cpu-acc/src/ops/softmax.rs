@@ -5,7 +5,7 @@ use crate::signature::{Signature, refuse_attribute};
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::math::exp;
 use crate::simd::{Level, Simd, VectorOp};
-use tenon_backend::{InPlace, Operands, Pair, Refusal, Workload, WorkloadPlan};
+use tenon_backend::{InPlace, OperandPair, Operands, Refusal, Workload, WorkloadPlan};
 use tenon_base::{Result, pool};
 
 /// Numbers below which a second thread is not worth it.
@@ -51,8 +51,8 @@ impl Plain for Softmax {
 impl Workload for Softmax {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (from, to) = match operands.pair::<f32>(0, 0)? {
-            Pair::InPlace(numbers) => (None, numbers),
-            Pair::Apart(from, to) => (Some(from), to),
+            OperandPair::InPlace(numbers) => (None, numbers),
+            OperandPair::Apart(from, to) => (Some(from), to),
         };
         let length = self.length.max(1);
         let parallel = to.len() >= PARALLEL;

@@ -5,7 +5,7 @@ use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::math::{Curve, curve_in_place, curve_into};
 use crate::simd::{Level, Simd, VectorOp};
-use tenon_backend::{InPlace, Operands, Pair, Refusal, Workload, WorkloadPlan};
+use tenon_backend::{InPlace, OperandPair, Operands, Refusal, Workload, WorkloadPlan};
 use tenon_base::Result;
 
 /// Numbers that one thread takes at a time; fewer are not worth a second thread.
@@ -114,7 +114,7 @@ impl Workload for Unary {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let Self { level, curve } = *self;
         match operands.pair::<f32>(0, 0)? {
-            Pair::InPlace(numbers) => {
+            OperandPair::InPlace(numbers) => {
                 let parallel = numbers.len() > 2 * CHUNK;
                 for_each_chunk(numbers, CHUNK, parallel, |_, to| {
                     level.run(Bend {
@@ -124,7 +124,7 @@ impl Workload for Unary {
                     });
                 });
             }
-            Pair::Apart(from, to) => {
+            OperandPair::Apart(from, to) => {
                 let parallel = to.len() > 2 * CHUNK;
                 for_each_chunk(to, CHUNK, parallel, |index, to| {
                     let from = &from[index * CHUNK..][..to.len()];

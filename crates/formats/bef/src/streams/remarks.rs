@@ -30,7 +30,7 @@ fn function_remarks(function: &Function, options: StreamOptions) -> Vec<Diagnost
             let children: Vec<String> = forks[op].iter().map(usize::to_string).collect();
             text.push_str(&format!(", child streams: [{}]", children.join(", ")));
         }
-        Diagnostic::new(Severity::Remark, location.place(), text)
+        Diagnostic::new(Severity::Remark, location.position(), text)
     };
     let kernels = function.kernels.iter().enumerate();
     // A region is no operation that a remark could stand at.

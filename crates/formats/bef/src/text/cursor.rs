@@ -1,6 +1,6 @@
 //! A place in a text: what can be read there, and how an error there is shown.
 
-use super::diagnostic::Place;
+use super::diagnostic::SourcePosition;
 use super::source::Source;
 use std::cell::Cell;
 use tenon_base::{Error, ErrorKind, Location, Result};
@@ -94,14 +94,14 @@ impl<'a> Cursor<'a> {
     }
 
     /// This place, and its source line with a caret under it.
-    pub(crate) fn shown(&self) -> (Place, String) {
+    pub(crate) fn shown(&self) -> (SourcePosition, String) {
         let text = self.source.text;
         let before = text.get(..self.position).unwrap_or(text);
         let line = before.bytes().filter(|byte| *byte == b'\n').count();
         let start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let column = before.len() - start;
         let to_u32 = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let place = Place {
+        let place = SourcePosition {
             file: self.source.file.to_owned(),
             line: to_u32(line).saturating_add(self.source.first_line),
             column: to_u32(column + 1),

@@ -37,7 +37,7 @@ impl fmt::Display for Severity {
 
 /// A line and column of a file, both from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct SourcePosition {
     /// The path.
     pub file: String,
     /// The line.
@@ -53,7 +53,7 @@ pub struct Diagnostic {
     /// How grave it is.
     pub severity: Severity,
     /// Where it is; `None` when that is no place in a file.
-    pub place: Option<Place>,
+    pub place: Option<SourcePosition>,
     /// What is said, in one line.
     pub message: String,
     /// The source line, and a line with a caret under the column.
@@ -62,7 +62,11 @@ pub struct Diagnostic {
 
 impl Diagnostic {
     /// A diagnostic without its source line.
-    pub fn new(severity: Severity, place: Option<Place>, message: impl Into<String>) -> Self {
+    pub fn new(
+        severity: Severity,
+        place: Option<SourcePosition>,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
             severity,
             place,
@@ -80,7 +84,7 @@ impl Diagnostic {
     fn of(error: &Error) -> Diagnostic {
         let location = error.location();
         let place = match (&location.file, location.line, location.column) {
-            (Some(file), Some(line), Some(column)) => Some(Place {
+            (Some(file), Some(line), Some(column)) => Some(SourcePosition {
                 file: file.display().to_string(),
                 line,
                 column,
@@ -103,7 +107,7 @@ impl Diagnostic {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(Place { file, line, column }) = &self.place {
+        if let Some(SourcePosition { file, line, column }) = &self.place {
             write!(f, "{file}:{line}:{column}: ")?;
         }
         write!(f, "{}: {}", self.severity, self.message)?;

@@ -12,7 +12,7 @@
 //! MLIR's own handler.
 
 use super::cursor::Cursor;
-use super::diagnostic::{Diagnostic, Place, Severity};
+use super::diagnostic::{Diagnostic, Severity, SourcePosition};
 use super::source::Source;
 use regex_lite::{Regex, escape};
 use std::sync::LazyLock;
@@ -44,7 +44,7 @@ struct Expectation {
     text: String,
     pattern: Pattern,
     /// Where it is written itself.
-    place: Place,
+    place: SourcePosition,
     snippet: String,
     matched: bool,
 }
@@ -52,21 +52,21 @@ struct Expectation {
 /// The expectations of a text, and what did not meet them.
 ///
 /// ```
-/// use tenon_bef::{Diagnostic, Expectations, Source, parse};
+/// use tenon_bef::{Diagnostic, ExpectedDiagnostics, Source, parse};
 /// let text = "func.func @f() {\n  // expected-error @+1 {{is unknown}}\n  one\n  tfrt.return\n}";
-/// let mut expectations = Expectations::collect(Source::new(text, "f.mlir"));
+/// let mut expectations = ExpectedDiagnostics::collect(Source::new(text, "f.mlir"));
 /// for diagnostic in Diagnostic::all_of(&parse(text, "f.mlir").unwrap_err()) {
-///     expectations.meet(&diagnostic);
+///     expectations.observe(&diagnostic);
 /// }
 /// assert_eq!(expectations.finish(), []);
 /// ```
 #[derive(Debug)]
-pub struct Expectations {
+pub struct ExpectedDiagnostics {
     expected: Vec<Expectation>,
     failures: Vec<Diagnostic>,
 }
 
-impl Expectations {
+impl ExpectedDiagnostics {
     /// Finds all expectations of a text.
     pub fn collect(source: Source<'_>) -> Self {
         let mut this = Self {
@@ -145,7 +145,7 @@ impl Expectations {
     }
 
     /// Compares a diagnostic with the expectations for its line; one that meets none is a failure.
-    pub fn meet(&mut self, diagnostic: &Diagnostic) {
+    pub fn observe(&mut self, diagnostic: &Diagnostic) {
         let line = diagnostic.place.as_ref().map(|place| i64::from(place.line));
         let mut near = None;
         for expectation in &mut self.expected {
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     fn said(severity: Severity, line: u32, message: &str) -> Diagnostic {
-        let place = Place {
+        let place = SourcePosition {
             file: "f.mlir".into(),
             line,
             column: 3,
@@ -238,8 +238,8 @@ mod tests {
 
     /// The failures of a text, of which the diagnostics are known.
     fn failures(text: &str, said: &[Diagnostic]) -> Vec<String> {
-        let mut expectations = Expectations::collect(Source::new(text, "f.mlir"));
-        said.iter().for_each(|d| expectations.meet(d));
+        let mut expectations = ExpectedDiagnostics::collect(Source::new(text, "f.mlir"));
+        said.iter().for_each(|d| expectations.observe(d));
         let failures = expectations.finish();
         failures
             .iter()
@@ -300,8 +300,8 @@ eight
     fn lines_count_from_the_start_of_the_file() {
         let text = "x\n// -----\n// expected-error@+1 {{late}}\n";
         let part = Source::new(text, "f.mlir").split()[1];
-        let mut expectations = Expectations::collect(part);
-        expectations.meet(&said(Severity::Error, 4, "late"));
+        let mut expectations = ExpectedDiagnostics::collect(part);
+        expectations.observe(&said(Severity::Error, 4, "late"));
         assert_eq!(expectations.finish(), []);
     }
 }

@@ -37,8 +37,8 @@ use tenon_base::Result;
 
 #[cfg(test)]
 pub(crate) use check::kernel_problems;
-pub use diagnostic::{Diagnostic, Place, Severity};
-pub use expectations::Expectations;
+pub use diagnostic::{Diagnostic, Severity, SourcePosition};
+pub use expectations::ExpectedDiagnostics;
 pub use source::Source;
 pub(crate) use types::is_type;
 

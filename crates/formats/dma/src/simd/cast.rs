@@ -2,12 +2,12 @@
 
 #[cfg(target_arch = "x86_64")]
 use tenon_base::CpuLevel;
-use tenon_tensor::{Convert, DataType};
+use tenon_tensor::{ConvertFn, DataType};
 
 /// The vector form of a cast, where there is one and the processor has the instructions. The
 /// results are those of [`tenon_tensor::converter`], NaNs included.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn converter(from: DataType, to: DataType) -> Option<Convert> {
+pub(crate) fn converter(from: DataType, to: DataType) -> Option<ConvertFn> {
     use DataType::{BF16, F16, F32, F32r};
     let level = CpuLevel::in_use();
     let wide = level >= CpuLevel::Avx512;
@@ -27,7 +27,7 @@ pub(crate) fn converter(from: DataType, to: DataType) -> Option<Convert> {
 
 /// No instruction set of other processors is used yet: the plain forms are vectorised by the compiler.
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn converter(_: DataType, _: DataType) -> Option<Convert> {
+pub(crate) fn converter(_: DataType, _: DataType) -> Option<ConvertFn> {
     None
 }
 
@@ -203,9 +203,9 @@ mod x86 {
 mod tests {
     use super::x86::*;
     use tenon_base::CpuLevel;
-    use tenon_tensor::{Convert, DataType};
+    use tenon_tensor::{ConvertFn, DataType};
 
-    fn check(name: &str, vector: Convert, from: DataType, to: DataType, source: &[u8]) {
+    fn check(name: &str, vector: ConvertFn, from: DataType, to: DataType, source: &[u8]) {
         let plain = tenon_tensor::converter(from, to).unwrap();
         let (read, write) = (from.bits() / 8, to.bits() / 8);
         for count in (0..70).chain([source.len() / read]) {

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use tenon::netlist::Arch;
 use tenon::{
     Activity, GraphRow, MachineLimits, MetricRow, NetlistJob, NetlistLoad, NetlistOutcome,
-    NumericMode, OpRow, Result, Tensor, netlist_arch, netlist_device, netlist_source, npy,
-    run_netlist, whole_file, write_through,
+    NumericMode, OpRow, Result, Tensor, atomic_file, netlist_arch, netlist_device, netlist_source,
+    npy, run_netlist, write_through,
 };
 
 pub fn run(flags: &NetlistRun) -> Result<ExitCode> {
@@ -23,7 +23,7 @@ pub fn run(flags: &NetlistRun) -> Result<ExitCode> {
     let control = progress::control_within(flags.timeout);
     if let Some(path) = &flags.outputs {
         output::reserve(path, flags.json)?;
-        write_through(path, |path| whole_file::can_write(path))?;
+        write_through(path, |path| atomic_file::check_writable(path))?;
     }
     let start = Instant::now();
     let job = job(flags)?;

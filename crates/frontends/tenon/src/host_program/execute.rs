@@ -150,7 +150,7 @@ fn used_at(input: &ProgramInput, registry: &Registry) -> Option<Error> {
 
 fn unknown(what: &str, name: &str, location: &KernelLocation) -> Error {
     let error = Error::new(ErrorKind::NotFound, format!("unknown {what} name '{name}'"));
-    error.at(match location.place() {
+    error.at(match location.position() {
         None => Location::default(),
         Some(place) => Location {
             file: Some(place.file.into()),

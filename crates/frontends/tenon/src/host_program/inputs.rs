@@ -2,7 +2,7 @@
 
 use super::ProgramInput;
 use tenon_base::{Error, Result};
-use tenon_bef::{Diagnostic, Expectations, Severity, Source};
+use tenon_bef::{Diagnostic, ExpectedDiagnostics, Severity, Source};
 
 /// What came of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -75,8 +75,8 @@ impl Inputs {
 
     fn tell(self, source: Source<'_>, mut said: Vec<Diagnostic>, all: &mut Translation) {
         if self.verify {
-            let mut expectations = Expectations::collect(source);
-            said.iter().for_each(|said| expectations.meet(said));
+            let mut expectations = ExpectedDiagnostics::collect(source);
+            said.iter().for_each(|said| expectations.observe(said));
             said = expectations.finish();
         }
         all.succeeded &= said.iter().all(|said| said.severity != Severity::Error);

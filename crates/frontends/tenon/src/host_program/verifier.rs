@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use tenon_base::Error;
-use tenon_bef::{Diagnostic, Expectations, KernelLocation, Place, Severity, Source};
+use tenon_bef::{
+    Diagnostic, ExpectedDiagnostics, KernelLocation, Severity, Source, SourcePosition,
+};
 
 /// Hears every diagnostic of a run. A file is read when a first diagnostic points into it; without
 /// one its expectations are not looked at (facts 5.2).
@@ -15,7 +17,7 @@ pub(super) struct Verifier(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    files: HashMap<String, (String, Expectations)>,
+    files: HashMap<String, (String, ExpectedDiagnostics)>,
     /// The files in the order they were read.
     order: Vec<String>,
     /// What has no place in a file.
@@ -37,7 +39,7 @@ impl Verifier {
     /// An error of a kernel, at the place where it stands.
     pub(super) fn kernel(&self, location: &KernelLocation, error: &Error) {
         let place = match location {
-            KernelLocation::FileLineCol { file, line, column } => Ok(Place {
+            KernelLocation::FileLineCol { file, line, column } => Ok(SourcePosition {
                 file: file.to_string(),
                 line: *line,
                 column: *column,
@@ -51,7 +53,7 @@ impl Verifier {
     pub(super) fn problem(&self, error: &Error) {
         let place = error.location();
         let place = match (&place.file, place.line, place.column) {
-            (Some(file), Some(line), Some(column)) => Ok(Place {
+            (Some(file), Some(line), Some(column)) => Ok(SourcePosition {
                 file: file.display().to_string(),
                 line,
                 column,
@@ -61,7 +63,7 @@ impl Verifier {
         self.told(place, &words(error));
     }
 
-    fn told(&self, place: Result<Place, String>, message: &str) {
+    fn told(&self, place: Result<SourcePosition, String>, message: &str) {
         let message = format!("runtime error: {message}");
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match place {
@@ -92,7 +94,7 @@ impl Verifier {
 }
 
 impl State {
-    fn in_file(&mut self, place: &Place, message: String) {
+    fn in_file(&mut self, place: &SourcePosition, message: String) {
         let name = &place.file;
         if !self.files.contains_key(name) {
             let text = match &self.input {
@@ -101,14 +103,14 @@ impl State {
                 _ if Path::new(name).is_file() => fs::read_to_string(name).unwrap_or_default(),
                 _ => String::new(),
             };
-            let expectations = Expectations::collect(Source::new(&text, name));
+            let expectations = ExpectedDiagnostics::collect(Source::new(&text, name));
             self.files.insert(name.clone(), (text, expectations));
             self.order.push(name.clone());
         }
         if let Some((text, expectations)) = self.files.get_mut(name) {
             let mut told = Diagnostic::new(Severity::Error, Some(place.clone()), message);
             told.snippet = Source::new(text, name).snippet(place.line, place.column);
-            expectations.meet(&told);
+            expectations.observe(&told);
         }
     }
 }

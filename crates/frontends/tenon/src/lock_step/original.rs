@@ -2,7 +2,7 @@
 
 use super::Named;
 use std::collections::HashMap;
-use tenon_backend::{Backend, evaluate, takes};
+use tenon_backend::{Backend, evaluate, supports};
 use tenon_base::Result;
 use tenon_graph::{Graph, Node};
 use tenon_tensor::{Tensor, TensorType};
@@ -62,7 +62,7 @@ fn step(
         .iter()
         .map(|id| id.and_then(|id| graph.value(id).ty.clone()))
         .collect();
-    if let Err(refusal) = takes(backend, node.op, &node.attributes, &inputs, &wanted) {
+    if let Err(refusal) = supports(backend, node.op, &node.attributes, &inputs, &wanted) {
         return Ok(Err(refusal.to_string()));
     }
     let made = evaluate(backend, node.op, &node.attributes, &inputs, &wanted)?;

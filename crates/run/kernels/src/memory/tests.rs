@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{Storage, Variable};
-use tenon_backend::Pair;
+use tenon_backend::OperandPair;
 
 /// Variables of 64 bytes: 0 input, 1 output, 2 constant, 3 to 5 arena, 6 overlapping 3 and 4,
 /// 7 a view of the input.
@@ -96,8 +96,8 @@ fn increment(memory: &Memory, table: &Arc<Variables>, from: u32, to: u32) -> Res
     let binding = WorkloadBinding::new(table, &ids(&[from]), &ids(&[to]), None)?;
     memory.operands(&binding, |operands| {
         match operands.pair::<u8>(0, 0)? {
-            Pair::InPlace(bytes) => bytes.iter_mut().for_each(|byte| *byte += 1),
-            Pair::Apart(from, to) => {
+            OperandPair::InPlace(bytes) => bytes.iter_mut().for_each(|byte| *byte += 1),
+            OperandPair::Apart(from, to) => {
                 from.iter().zip(to).for_each(|(from, to)| *to = from + 1);
             }
         }

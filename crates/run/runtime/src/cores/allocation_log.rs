@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tenon_base::{Error, Result};
-use tenon_tensor::whole_file::WholeFile;
+use tenon_tensor::atomic_file::AtomicFile;
 
 /// Where the log goes when memory is used up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,9 +30,9 @@ impl MemoryLogFile {
     /// Replaces it; answers where it is.
     fn write(&self, text: &str) -> Result<PathBuf> {
         let write = |path: &Path| {
-            let mut file = WholeFile::beside(path)?;
+            let mut file = AtomicFile::create(path)?;
             file.file().write_all(text.as_bytes())?;
-            file.done()
+            file.commit()
         };
         match self {
             Self::Named(path) => {

@@ -12,9 +12,9 @@ use tempfile::NamedTempFile;
 use tenon_base::{Error, Result, UnfinishedFile};
 
 /// A file that is to replace what has its name, or to become it. Dropped before it is
-/// [`done`](Self::done), it leaves nothing behind; where the file system has files without a name,
+/// [`commit`](Self::commit), it leaves nothing behind; where the file system has files without a name,
 /// neither does a process that is killed.
-pub struct WholeFile {
+pub struct AtomicFile {
     written: Written,
     path: PathBuf,
 }
@@ -33,9 +33,9 @@ enum Written {
 /// Permissions of a new file, narrowed by the user's mask.
 const PERMISSIONS: u32 = 0o666;
 
-impl WholeFile {
+impl AtomicFile {
     /// A file that is to be `path`.
-    pub fn beside(path: impl AsRef<Path>) -> io::Result<Self> {
+    pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
         let path = path.as_ref();
         let found = path.metadata().ok();
         if found.as_ref().is_some_and(|found| found.is_dir()) {
@@ -71,7 +71,7 @@ impl WholeFile {
     }
 
     /// Puts it in place.
-    pub fn done(self) -> io::Result<()> {
+    pub fn commit(self) -> io::Result<()> {
         match self.written {
             Written::Unnamed(file) => link(&file, &self.path),
             Written::Named(file, unfinished) => {
@@ -150,9 +150,9 @@ fn aside() -> tempfile::Builder<'static, 'static> {
 }
 
 /// Whether a file can be written to `path`, for work that takes long before it is.
-pub fn can_write(path: impl AsRef<Path>) -> Result<()> {
+pub fn check_writable(path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();
-    let file = WholeFile::beside(path).map(drop);
+    let file = AtomicFile::create(path).map(drop);
     file.map_err(|error| Error::io(path, "write", error))
 }
 
@@ -166,10 +166,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
         for (text, is_done) in [("one", true), ("two", false), ("three", true)] {
-            let mut file = WholeFile::beside(&path).unwrap();
+            let mut file = AtomicFile::create(&path).unwrap();
             file.file().write_all(text.as_bytes()).unwrap();
             match is_done {
-                true => file.done().unwrap(),
+                true => file.commit().unwrap(),
                 false => drop(file),
             }
             let read = fs::read_to_string(&path).unwrap();
@@ -193,10 +193,10 @@ mod tests {
         }
         for text in ["new", "replaced"] {
             let before = count();
-            let mut file = WholeFile::beside(&path).unwrap();
+            let mut file = AtomicFile::create(&path).unwrap();
             file.file().write_all(text.as_bytes()).unwrap();
             assert_eq!(count(), before);
-            file.done().unwrap();
+            file.commit().unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
             assert_eq!(count(), 1);
         }
@@ -209,11 +209,11 @@ mod tests {
         let file = |text: &str| {
             let written = named(folder.path()).unwrap();
             let path = path.clone();
-            let mut file = WholeFile { written, path };
+            let mut file = AtomicFile { written, path };
             file.file().write_all(text.as_bytes()).unwrap();
             file
         };
-        file("one").done().unwrap();
+        file("one").commit().unwrap();
         drop(file("two"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "one");
         assert_eq!(folder.path().read_dir().unwrap().count(), 1);
@@ -228,7 +228,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
         fs::write(folder.path().join("plain"), "").unwrap();
-        WholeFile::beside(&path).unwrap().done().unwrap();
+        AtomicFile::create(&path).unwrap().commit().unwrap();
         let mode = |name: &str| {
             folder
                 .path()
@@ -244,21 +244,21 @@ mod tests {
     #[test]
     fn what_is_no_plain_file_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
-        let refused = can_write(folder.path()).unwrap_err().to_string();
+        let refused = check_writable(folder.path()).unwrap_err().to_string();
         assert!(
             refused.ends_with("cannot write: is a directory"),
             "{refused}"
         );
-        let missing = can_write(folder.path().join("none/x")).unwrap_err();
+        let missing = check_writable(folder.path().join("none/x")).unwrap_err();
         assert!(!missing.to_string().contains(".part"), "{missing}");
         {
             use std::os::unix::net::UnixListener;
             // As good as a device: it cannot be opened, and must still be there after.
             let path = folder.path().join("socket");
             let _socket = UnixListener::bind(&path).unwrap();
-            let mut file = WholeFile::beside(&path).unwrap();
+            let mut file = AtomicFile::create(&path).unwrap();
             file.file().write_all(b"text").unwrap();
-            file.done().unwrap_err();
+            file.commit().unwrap_err();
             assert!(!path.metadata().unwrap().is_file());
         }
     }
