@@ -1,31 +1,31 @@
-//! Lists whose length comes from outside: from a file, an option or a plug-in.
+//! Vectors whose length is untrusted input: from a file, an option or a plug-in.
 //!
-//! A length is compared with a limit and the memory is reserved by a call that can fail, so that no
-//! input ends the process. Memory of tensors has no limit of its own: see `BufferMut::zeroed`,
-//! which fails as well.
+//! The length is checked against a limit and the memory is reserved by a fallible call, so that no
+//! input aborts the process. Tensor memory is limited by the system alone: `BufferMut::zeroed` is
+//! fallible, too.
 
 use crate::{Error, ErrorKind, Result};
 
-/// Most bytes of one list.
+/// Maximum size of one vector in bytes.
 pub const MAX_BYTES: usize = 1 << 30;
 
-/// Makes room for `more` elements behind those of `list`; `what` names it in the error.
+/// Reserves capacity for `more` elements in `list`; `what` names the vector in the error.
 ///
 /// # Errors
 /// `OutOfMemory` above [`MAX_BYTES`], or when the system has no memory.
 pub fn reserve<T>(what: &str, list: &mut Vec<T>, more: usize) -> Result<()> {
-    let most = MAX_BYTES / size_of::<T>().max(1);
+    let limit = MAX_BYTES / size_of::<T>().max(1);
     let count = list.len().saturating_add(more);
-    if count > most || list.try_reserve(more).is_err() {
+    if count > limit || list.try_reserve(more).is_err() {
         let text = format!("{what}: too many elements to keep in memory");
         return Err(Error::new(ErrorKind::OutOfMemory, text)
-            .expected(format_args!("at most {most}"))
+            .expected(format_args!("at most {limit}"))
             .found(count));
     }
     Ok(())
 }
 
-/// An empty list with room for `count` elements.
+/// An empty vector with capacity for `count` elements.
 ///
 /// # Errors
 /// As [`reserve`].
@@ -39,7 +39,7 @@ pub fn with_capacity<T>(what: &str, count: usize) -> Result<Vec<T>> {
     Ok(list)
 }
 
-/// The elements of an iterator that knows how many they are.
+/// The elements of an iterator of known length.
 ///
 /// # Errors
 /// As [`reserve`].
@@ -56,19 +56,19 @@ mod tests {
     #[test]
     fn lengths_beyond_the_limit_are_errors() {
         for count in [1usize << 31, 1 << 40, 1 << 61, usize::MAX] {
-            for made in [
+            for error in [
                 with_capacity::<u8>("bytes", count).map(drop).err(),
-                collect("numbers", (0..count).map(|at| at as f32))
+                collect("values", (0..count).map(|at| at as f32))
                     .map(drop)
                     .err(),
                 reserve("words", &mut vec![7u64], count).err(),
             ] {
-                let error = made.unwrap();
+                let error = error.unwrap();
                 assert_eq!(error.kind(), ErrorKind::OutOfMemory);
                 assert!(error.to_string().contains("expected at most"), "{error}");
             }
         }
-        assert_eq!(collect("numbers", 0..3).unwrap(), [0, 1, 2]);
+        assert_eq!(collect("values", 0..3).unwrap(), [0, 1, 2]);
         assert!(with_capacity::<()>("nothing", 5).is_ok());
     }
 }

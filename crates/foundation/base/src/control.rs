@@ -1,4 +1,4 @@
-//! One handle through every long operation: progress out, cancel and deadline in.
+//! The handle of a long operation: reports progress, receives cancellation and a deadline.
 
 use crate::stop::{self, StopToken};
 use crate::{Error, ErrorKind, Result};
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// How far a long step is.
+/// Progress of one step of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress<'a> {
-    /// The step in words ("read weights", "place").
+    /// Name of the step ("read weights", "place").
     pub step: &'a str,
     /// Units done so far.
     pub done: u64,
-    /// Units in all; 0 when unknown.
+    /// Total units; 0 when unknown.
     pub total: u64,
 }
 
@@ -26,7 +26,7 @@ struct Inner {
     listener: Option<Box<Listener>>,
 }
 
-/// Progress, cancel and deadline of one long operation. Clones share one state.
+/// Progress, cancellation and deadline of one long operation. Clones share one state.
 ///
 /// ```
 /// use tenon_base::{Control, ErrorKind};
@@ -38,12 +38,12 @@ struct Inner {
 #[derive(Clone, Default)]
 pub struct Control {
     shared: Arc<Inner>,
-    /// Whether the listener is not told.
+    /// Whether progress is not reported to the listener.
     silent: bool,
 }
 
 impl Control {
-    /// A handle without deadline and listener.
+    /// A handle without deadline or progress listener.
     pub fn new() -> Self {
         Self::default()
     }
@@ -63,7 +63,7 @@ impl Control {
         })
     }
 
-    /// A handle that tells `listener` of each step. It may be called from several threads.
+    /// A handle that reports each step to `listener`, which may be called from several threads.
     pub fn with_listener(listener: impl Fn(Progress<'_>) + Send + Sync + 'static) -> Self {
         Self::of(Inner {
             listener: Some(Box::new(listener)),
@@ -71,7 +71,7 @@ impl Control {
         })
     }
 
-    /// A handle whose work must end by `deadline`, and that tells `listener` of each step.
+    /// A handle whose work must end by `deadline` and that reports each step to `listener`.
     pub fn with_deadline_and_listener(
         deadline: Instant,
         listener: impl Fn(Progress<'_>) + Send + Sync + 'static,
@@ -83,8 +83,8 @@ impl Control {
         })
     }
 
-    /// The handle of a small part of the work, whose steps nobody is told of: it stops with the
-    /// whole.
+    /// A handle that shares cancellation and deadline but reports no progress, for a part of the work
+    /// that is too small to report.
     pub fn without_listener(&self) -> Self {
         Self {
             shared: self.shared.clone(),
@@ -92,24 +92,24 @@ impl Control {
         }
     }
 
-    /// Asks the work to stop at its next check.
+    /// Requests cancellation: the work stops at its next check.
     pub fn cancel(&self) {
         self.shared.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody asked the work to stop.
+    /// Whether cancellation was requested.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.shared.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Whether the work must end by some time.
+    /// Whether the work has a deadline.
     #[inline]
     pub fn has_deadline(&self) -> bool {
         self.shared.deadline.is_some()
     }
 
-    /// Fails with `Cancelled` or `DeadlineExceeded` when the work should stop.
+    /// Fails with `Cancelled` after [`cancel`](Self::cancel), with `DeadlineExceeded` past the deadline.
     pub fn check(&self) -> Result<()> {
         if self.is_cancelled() {
             return Err(Error::new(ErrorKind::Cancelled, "the work was cancelled"));
@@ -123,13 +123,14 @@ impl Control {
         }
     }
 
-    /// Runs `work`, which stops at its next [`stop::checkpoint`] once it should: loops of the thread
-    /// pool have one before each iteration. Fails if the work ends after the deadline.
+    /// Runs `work`, which stops at its next [`stop::checkpoint`] after cancellation or the deadline:
+    /// loops of the thread pool have one before each iteration. Fails if the work ends after the
+    /// deadline.
     pub fn run<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
         stop::with_token(self, work)
     }
 
-    /// Reports progress, then checks.
+    /// Reports progress, then calls [`check`](Self::check).
     pub fn progress(&self, step: &str, done: u64, total: u64) -> Result<()> {
         if let (Some(listener), false) = (&self.shared.listener, self.silent) {
             listener(Progress { step, done, total });
@@ -176,18 +177,18 @@ mod tests {
     }
 
     #[test]
-    fn the_listener_hears_every_step() {
+    fn the_listener_receives_every_step() {
         let sum = Arc::new(AtomicU64::new(0));
-        let heard = sum.clone();
+        let counter = sum.clone();
         let control = Control::with_listener(move |progress| {
-            heard.fetch_add(progress.done, Ordering::Relaxed);
+            counter.fetch_add(progress.done, Ordering::Relaxed);
         });
         control.progress("read", 1, 2).unwrap();
         control.progress("read", 2, 2).unwrap();
         assert_eq!(sum.load(Ordering::Relaxed), 3);
-        let (heard, past) = (sum.clone(), Instant::now() - Duration::from_millis(1));
+        let (counter, past) = (sum.clone(), Instant::now() - Duration::from_millis(1));
         let late = Control::with_deadline_and_listener(past, move |progress| {
-            heard.fetch_add(progress.done, Ordering::Relaxed);
+            counter.fetch_add(progress.done, Ordering::Relaxed);
         });
         assert!(late.progress("read", 4, 4).is_err());
         assert_eq!(sum.load(Ordering::Relaxed), 7);

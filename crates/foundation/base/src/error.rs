@@ -1,6 +1,6 @@
-//! Errors as data: a kind from one table, a place, what was expected, what was found, what to do.
+//! Errors as data: kind, location, message, expected, found, help.
 //!
-//! `Display` starts with the place and is lower case; every part can also be read by itself.
+//! `Display` starts with the location and is lower case; each part has an accessor.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $name:ident, $words:literal, status $status:literal, exit $exit:literal;)*) => {
-        /// What kind of thing went wrong. The one table from which statuses of the C interface and
-        /// exit statuses of the command line are taken.
+    ($($(#[$doc:meta])* $name:ident, $text:literal, status $status:literal, exit $exit:literal;)*) => {
+        /// The kind of an error. This table defines the statuses of the C interface and the exit
+        /// statuses of the command line.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ErrorKind {
@@ -22,12 +22,12 @@ macro_rules! kinds {
             /// Every kind, in table order.
             pub const ALL: &'static [ErrorKind] = &[$(ErrorKind::$name,)*];
 
-            /// The kind in words, lower case.
-            pub fn words(self) -> &'static str {
-                match self { $(ErrorKind::$name => $words,)* }
+            /// The description of the kind, lower case.
+            pub fn description(self) -> &'static str {
+                match self { $(ErrorKind::$name => $text,)* }
             }
 
-            /// The `NRT_STATUS` that the C interface answers (facts, neuron.md 1.3).
+            /// The `NRT_STATUS` that the C interface returns (facts, neuron.md 1.3).
             pub fn nrt_status(self) -> i32 {
                 match self { $(ErrorKind::$name => $status,)* }
             }
@@ -41,7 +41,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The command line or a call was used wrongly: the caller can mend it without touching a file.
+    /// The command line or a call is wrong: no file needs to change.
     Usage, "wrong usage", status 2, exit 2;
     /// An argument has a wrong type, shape, range or name.
     InvalidArgument, "invalid argument", status 2, exit 1;
@@ -51,23 +51,23 @@ kinds! {
     InvalidPackage, "invalid package", status 2, exit 1;
     /// A host program (BEF or MLIR text) is malformed.
     InvalidProgram, "invalid program", status 2, exit 1;
-    /// Well-formed, but of a version or with a feature this build does not know.
+    /// Well-formed, but of a version or with a feature that this build does not support.
     UnsupportedVersion, "unsupported version", status 10, exit 1;
-    /// Well-formed and known, but not something that can be done here.
+    /// Well-formed and known, but not supported here.
     Unsupported, "unsupported", status 2, exit 1;
     /// A file, member, tensor, backend or kernel of that name does not exist.
     NotFound, "not found", status 2, exit 1;
-    /// A collection that the caller filled has nothing of that name.
+    /// A collection that the caller filled has no entry of that name.
     Absent, "absent", status 1, exit 1;
-    /// An index read from data lies outside its tensor.
+    /// An index read from data is outside of its tensor.
     OutOfBounds, "out of bounds", status 1006, exit 1;
-    /// The operating system refused to read or write.
+    /// An input or output operation of the operating system failed.
     Io, "input or output failed", status 1, exit 1;
-    /// Memory, or a limit on it, is used up.
+    /// Memory, or a limit on it, is exhausted.
     OutOfMemory, "out of memory", status 4, exit 1;
-    /// A handle that was never given out, or that was given back.
+    /// A handle that was never issued, or that was released.
     InvalidHandle, "invalid handle", status 3, exit 1;
-    /// Too many requests wait already.
+    /// The queue holds its maximum of requests.
     QueueFull, "queue full", status 7, exit 1;
     /// Fewer cores are free than the work needs.
     NotEnoughCores, "not enough cores", status 9, exit 1;
@@ -75,11 +75,11 @@ kinds! {
     Uninitialized, "not started", status 13, exit 1;
     /// The runtime was ended.
     Closed, "closed", status 14, exit 1;
-    /// Nothing is there to be taken.
+    /// The queue is empty.
     QueueEmpty, "queue empty", status 15, exit 1;
-    /// What an execution was given cannot be executed on.
+    /// The inputs of an execution are unsuitable.
     BadInput, "bad input", status 1002, exit 1;
-    /// A value is not a number where one was looked for.
+    /// A NaN check found a NaN.
     NotANumber, "not a number", status 1003, exit 1;
     /// The caller cancelled the work.
     Cancelled, "cancelled", status 1, exit 1;
@@ -91,11 +91,11 @@ kinds! {
     Internal, "internal error", status 1, exit 1;
 }
 
-/// Where something is: any of a file with line and column, a package member with field and byte
-/// offset, and a node of a graph.
+/// The location of an error: any of a file with line and column, a package member with field and
+/// byte offset, and a node of a graph.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Location {
-    /// Path of the file, as the user gave it.
+    /// Path of the file, as given by the user.
     pub file: Option<PathBuf>,
     /// Line, from 1.
     pub line: Option<u32>,
@@ -112,7 +112,7 @@ pub struct Location {
 }
 
 impl Location {
-    /// A place that is a file.
+    /// The location of a file.
     pub fn file(path: impl AsRef<Path>) -> Self {
         Self {
             file: Some(path.as_ref().to_owned()),
@@ -120,7 +120,7 @@ impl Location {
         }
     }
 
-    /// A place that is a package member.
+    /// The location of a package member.
     pub fn member(name: impl Into<String>) -> Self {
         Self {
             member: Some(name.into()),
@@ -128,7 +128,7 @@ impl Location {
         }
     }
 
-    /// A place that is a node.
+    /// The location of a node.
     pub fn node(name: impl Into<String>) -> Self {
         Self {
             node: Some(name.into()),
@@ -136,7 +136,7 @@ impl Location {
         }
     }
 
-    /// A place that is a field.
+    /// The location of a field.
     pub fn field(path: impl Into<String>) -> Self {
         Self {
             field: Some(path.into()),
@@ -144,7 +144,7 @@ impl Location {
         }
     }
 
-    /// A place that is a byte offset.
+    /// The location of a byte offset.
     pub fn offset(offset: u64) -> Self {
         Self {
             offset: Some(offset),
@@ -163,7 +163,7 @@ impl Location {
         *self == Self::default()
     }
 
-    /// Fills the parts this place lacks from `outer`.
+    /// Sets the parts that are absent from `outer`.
     fn within(&mut self, outer: Location) {
         self.file = self.file.take().or(outer.file);
         self.line = self.line.or(outer.line);
@@ -213,8 +213,8 @@ impl fmt::Display for Location {
     }
 }
 
-/// An error: what happened and where, what was expected and found, what to do about it, and
-/// further problems of the same input.
+/// An error: kind, location, message, expected and found values, help, the source error, and further
+/// errors of the same input.
 ///
 /// ```
 /// use tenon_base::{Error, ErrorKind, Location};
@@ -241,7 +241,7 @@ struct Parts {
 }
 
 impl Error {
-    /// An error of `kind`; `message` is lower case and says what happened, without the place.
+    /// An error of `kind`; `message` is lower case and does not name the location.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Parts {
             kind,
@@ -255,20 +255,20 @@ impl Error {
         }))
     }
 
-    /// An operating-system error about `path`, `doing` in words ("read", "write").
-    pub fn io(path: impl AsRef<Path>, doing: &str, error: std::io::Error) -> Self {
+    /// An error of the operating system when doing `action` ("read", "write") on `path`.
+    pub fn io(path: impl AsRef<Path>, action: &str, error: std::io::Error) -> Self {
         let kind = match error.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
             std::io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
             _ => ErrorKind::Io,
         };
-        Self::new(kind, format!("cannot {doing}: {error}"))
+        Self::new(kind, format!("cannot {action}: {error}"))
             .at(Location::file(path))
             .source(error)
     }
 
-    /// All problems of one input as one error; `None` when there are none. The first one's kind,
-    /// place and text lead.
+    /// All errors of one input as one; `None` when there are none. Kind, location and message are
+    /// those of the first.
     pub fn from_all(errors: impl IntoIterator<Item = Error>) -> Option<Self> {
         let mut errors = errors.into_iter();
         let mut first = errors.next()?;
@@ -276,7 +276,7 @@ impl Error {
         Some(first)
     }
 
-    /// Adds the parts of `location` that this error (and those with it) lacks.
+    /// Adds the parts of `location` that are absent from this error and its further errors.
     pub fn at(mut self, location: Location) -> Self {
         for error in &mut self.0.more {
             error.0.location.within(location.clone());
@@ -285,51 +285,51 @@ impl Error {
         self
     }
 
-    /// Says what would have been right.
+    /// Sets the expected value.
     pub fn expected(mut self, expected: impl fmt::Display) -> Self {
         self.0.expected = Some(expected.to_string());
         self
     }
 
-    /// Says what was there instead.
+    /// Sets the value found instead.
     pub fn found(mut self, found: impl fmt::Display) -> Self {
         self.0.found = Some(found.to_string());
         self
     }
 
-    /// Says what the reader can do, a full clause.
+    /// Sets the remedy, a full clause.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.0.help = Some(help.into());
         self
     }
 
-    /// Keeps the error underneath.
+    /// Sets the underlying error.
     pub fn source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.0.source = Some(Box::new(source));
         self
     }
 
-    /// The kind, from the one table.
+    /// The kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The place.
+    /// The location.
     pub fn location(&self) -> &Location {
         &self.0.location
     }
 
-    /// What happened, without place, expectation and help.
+    /// The message, without location, expected, found and help.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// What to do about it.
+    /// The remedy.
     pub fn help_text(&self) -> Option<&str> {
         self.0.help.as_deref()
     }
 
-    /// This error and all further problems of the same input, each without the others.
+    /// This error and all further errors of the same input.
     pub fn all(&self) -> impl Iterator<Item = &Error> {
         // Depth first, so that nested collections keep their order.
         let mut stack = vec![self];
@@ -340,36 +340,36 @@ impl Error {
         })
     }
 
-    /// The text of this problem without those of [`Error::all`] that came with it.
+    /// The text of this error without the further errors of [`Error::all`].
     pub fn single(&self) -> impl fmt::Display {
-        struct Alone<'a>(&'a Error);
-        impl fmt::Display for Alone<'_> {
+        struct Single<'a>(&'a Error);
+        impl fmt::Display for Single<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt_one(f)
+                self.0.fmt_single(f)
             }
         }
-        Alone(self)
+        Single(self)
     }
 
-    /// The text of this problem alone and without its place, for those who tell that themselves.
+    /// As [`single`](Self::single), without the location, for callers that report it separately.
     pub fn without_location(&self) -> impl fmt::Display {
-        struct WithoutPlace<'a>(&'a Error);
-        impl fmt::Display for WithoutPlace<'_> {
+        struct WithoutLocation<'a>(&'a Error);
+        impl fmt::Display for WithoutLocation<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt_what(f)
+                self.0.fmt_without_location(f)
             }
         }
-        WithoutPlace(self)
+        WithoutLocation(self)
     }
 
-    fn fmt_one(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_single(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.0.location.is_empty() {
             write!(f, "{}: ", self.0.location)?;
         }
-        self.fmt_what(f)
+        self.fmt_without_location(f)
     }
 
-    fn fmt_what(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_without_location(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = &*self.0;
         f.write_str(&parts.message)?;
         match (&parts.expected, &parts.found) {
@@ -391,7 +391,7 @@ impl fmt::Display for Error {
             if index > 0 {
                 f.write_str("\n")?;
             }
-            error.fmt_one(f)?;
+            error.fmt_single(f)?;
         }
         Ok(())
     }
@@ -414,7 +414,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn place_comes_first_and_inner_parts_win() {
+    fn location_is_first_and_inner_parts_win() {
         let error = Error::new(ErrorKind::InvalidPackage, "not a number")
             .at(Location::field("nodes[3].shape"))
             .at(Location {
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn several_problems_are_lines() {
+    fn several_errors_are_lines() {
         let both = Error::from_all([
             Error::new(ErrorKind::InvalidModel, "one").at(Location::node("a")),
             Error::new(ErrorKind::Usage, "two"),
@@ -444,11 +444,11 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_fails() {
+    fn every_kind_has_failing_statuses() {
         for kind in ErrorKind::ALL {
             assert_ne!(kind.nrt_status(), 0);
             assert_ne!(kind.exit_status(), 0);
-            assert!(!kind.words().is_empty());
+            assert!(!kind.description().is_empty());
         }
     }
 }

@@ -1,12 +1,11 @@
-//! Text from files and other processes, made safe to print on a terminal.
+//! Escaping of untrusted text (from files and other processes) that is printed on a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// `text` with each control character written as `\u{..}`: the C0 and C1 sets and DEL, with which
-/// a terminal is driven (ECMA-48), and the characters that change the direction of text (Unicode
-/// UAX 9), with which a name may be shown as another. Newlines and tabs are control characters too:
-/// pass a name or a line, not a page.
+/// `text` with each control character written as `\u{..}`: the C0 and C1 sets and DEL, which control
+/// a terminal (ECMA-48), and the bidirectional formatting characters (Unicode UAX 9), which can
+/// disguise a name. Newlines and tabs are control characters, too: pass a name or one line.
 pub fn escape_controls(text: &str) -> Cow<'_, str> {
     let Some(first) = text.find(is_control) else {
         return Cow::Borrowed(text);
@@ -15,11 +14,11 @@ pub fn escape_controls(text: &str) -> Cow<'_, str> {
     let mut escaped = String::with_capacity(text.len() + 16);
     escaped.push_str(plain);
     for char in rest.chars() {
-        match is_control(char) {
-            true => {
-                let _ = write!(escaped, "\\u{{{:x}}}", u32::from(char));
-            }
-            false => escaped.push(char),
+        if is_control(char) {
+            // Writing to a String cannot fail.
+            let _ = write!(escaped, "\\u{{{:x}}}", u32::from(char));
+        } else {
+            escaped.push(char);
         }
     }
     Cow::Owned(escaped)
@@ -47,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn controls_of_terminals_are_escaped() {
+    fn terminal_controls_are_escaped() {
         for (text, expected) in [
             ("a\x1b[2Jb", "a\\u{1b}[2Jb"),
             ("\0\t\n\r\x7f", "\\u{0}\\u{9}\\u{a}\\u{d}\\u{7f}"),

@@ -1,7 +1,7 @@
-//! What every room of Tenon stands on: errors as data, one control handle for long work, a trace
-//! sink, patterns of names, and the one thread pool of the process.
+//! The foundation of every crate: errors as data, a handle for progress, cancellation and deadlines,
+//! trace sinks, glob patterns, and the one thread pool of the process.
 //!
-//! Nothing here knows of models, packages or backends.
+//! This crate is independent of models, packages and backends.
 
 pub mod bounded;
 mod control;

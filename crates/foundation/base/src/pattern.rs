@@ -1,9 +1,9 @@
-//! Patterns of names, as a shell has them for files.
+//! Glob patterns (POSIX.1, 2.13) of names: `*` and `?`, no brackets.
 
 use std::fmt;
 
-/// A pattern in which `*` stands for any characters, none too, and `?` for one. All others stand
-/// for themselves.
+/// A glob pattern: `*` matches any sequence of characters, also the empty one, `?` matches one
+/// character, every other character matches itself.
 ///
 /// ```
 /// let pattern = tenon_base::Pattern::new("layer?/*conv");
@@ -14,7 +14,7 @@ use std::fmt;
 pub struct Pattern(String);
 
 impl Pattern {
-    /// The pattern of a text; every text is one.
+    /// The pattern `text`; every text is a valid pattern.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -24,32 +24,34 @@ impl Pattern {
         &self.0
     }
 
-    /// Whether the whole of `name` is of this pattern. Takes at most the product of both lengths.
+    /// Whether the pattern matches the whole `name`. The time is at most proportional to the product
+    /// of both lengths: only the last `*` is backtracked to.
     pub fn matches(&self, name: &str) -> bool {
-        let (mut rest, mut names) = (self.0.chars(), name.chars());
-        // Behind the last star: what follows it, and the name from where it is tried.
-        let mut again: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
+        let (mut pattern, mut name) = (self.0.chars(), name.chars());
+        // The rest of the pattern after the last star, and the position in the name where that rest
+        // was last tried.
+        let mut backtrack: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
         loop {
-            let place = names.clone();
-            match (rest.next(), names.next()) {
+            let before = name.clone();
+            match (pattern.next(), name.next()) {
                 (None, None) => return true,
                 (Some('*'), _) => {
-                    (again, names) = (Some((rest.clone(), place.clone())), place);
+                    (backtrack, name) = (Some((pattern.clone(), before.clone())), before);
                     continue;
                 }
                 (Some('?'), Some(_)) => continue,
                 (Some(a), Some(b)) if a == b => continue,
                 _ => {}
             }
-            // The star takes one character more.
-            let Some((behind, mut from)) = again.take() else {
+            // Mismatch: the last star matches one more character.
+            let Some((after_star, mut from)) = backtrack.take() else {
                 return false;
             };
             if from.next().is_none() {
                 return false;
             }
-            (rest, names) = (behind.clone(), from.clone());
-            again = Some((behind, from));
+            (pattern, name) = (after_star.clone(), from.clone());
+            backtrack = Some((after_star, from));
         }
     }
 }
@@ -71,12 +73,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stars_and_marks_stand_for_characters() {
+    fn stars_and_question_marks_match_characters() {
         for (pattern, name, expected) in [
             ("", "", true),
             ("", "a", false),
             ("*", "", true),
-            ("*", "any/thing", true),
+            ("*", "any/name", true),
             ("a*", "a", true),
             ("a*c", "abc", true),
             ("a*c", "abcd", false),
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn no_pattern_takes_long() {
+    fn matching_time_is_not_exponential() {
         let name = "a".repeat(2000);
         assert!(!Pattern::new("*a".repeat(500) + "b").matches(&name));
     }

@@ -1,19 +1,21 @@
-//! The one thread pool of the process.
+//! The one thread pool of the process: fork-join parallel loops with self-scheduling.
 //!
-//! An execution drives its own function and offers loops to the pool: [`for_each`] runs the
-//! iterations of a loop on the caller and on whichever workers are free. A lone execution so uses
-//! all CPUs; when several offer loops at once, one has the workers and the others run theirs
-//! alone, which shares the CPUs between them. A loop inside a loop runs on its own thread.
+//! [`for_each`] runs the iterations of a loop on the calling thread and on idle workers. Iterations
+//! are distributed by self-scheduling: each thread takes the next one from a shared counter, chunk
+//! size 1 (Tang and Yew, "Processor self-scheduling for multiple nested parallel loops", 1986;
+//! `schedule(dynamic, 1)` in OpenMP). Callers that need larger chunks choose the iterations so.
 //!
-//! Inside [`stop::with_token`] each iteration begins with a checkpoint, which ends the loop when the work
-//! was cancelled or is past its deadline.
+//! One loop at a time is published to the workers: a single execution uses all CPUs; of several
+//! concurrent executions one has the workers and the others run their loops serially on their own
+//! threads, which divides the CPUs between them. A nested loop runs serially.
 //!
-//! Inside [`with_trace`] workers tell a sink what they did.
+//! Inside [`stop::with_token`] each iteration begins with a checkpoint, which ends the loop after
+//! cancellation or the deadline. Inside [`with_trace`] workers report their share to a trace sink.
 //!
-//! Workers spin for a moment after each loop, since the next one of a model follows within
-//! microseconds, then sleep. Offering a loop allocates nothing.
+//! Workers spin for about half a millisecond after each loop, since the next loop of a model follows
+//! within microseconds, then park. Publishing a loop allocates nothing.
 
-use crate::stop::{self, Watched};
+use crate::stop::{self, TokenPointer};
 use crate::trace::TraceSink;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -22,59 +24,62 @@ use std::sync::{Mutex, OnceLock};
 use std::thread::Thread;
 use std::time::Instant;
 
-/// Spins of an idle worker before it sleeps: about half a millisecond where a pause takes 28 ns (Zen 5),
-/// so that it is still awake after the parts of a model that run on one thread.
+/// Spins of an idle worker before it parks: about half a millisecond where a pause takes 28 ns (Zen 5),
+/// so that it is still awake after the serial parts of a model.
 const IDLE_SPINS: u32 = 20_000;
 
-/// `OPEN` bit of [`Pool::gate`]; the bits below count the workers inside the loop.
+/// Flag in [`Pool::gate`]; the bits below it count the workers inside the loop.
 const OPEN: usize = 1 << (usize::BITS - 1);
 
-/// The loop on offer. Only valid between opening and closing of the gate.
+/// The published loop. Its pointers are valid while the gate is open or workers are inside.
 #[derive(Clone, Copy)]
 struct Job {
     call: unsafe fn(*const (), usize),
     body: *const (),
     count: usize,
-    /// Workers that may join: the caller's thread limit less itself.
-    seats: usize,
-    trace: Option<Told>,
-    /// What may stop the caller's work; valid as long as the body.
-    watched: Option<Watched>,
+    /// Maximum number of workers: the caller's thread limit less one.
+    max_workers: usize,
+    trace: Option<TraceHook>,
+    /// The caller's stop token, valid as long as the body.
+    token: Option<TokenPointer>,
 }
 
-/// A sink that hears what workers do.
+/// A trace sink with its type erased.
 #[derive(Clone, Copy)]
-struct Told {
+struct TraceHook {
     scope: unsafe fn(*const (), Instant, Instant),
     sink: *const (),
 }
 
 struct Pool {
-    /// Held by the thread whose loop is on offer.
-    offering: AtomicBool,
-    /// Counts loops offered, so that a worker knows a new one from the last.
+    /// Lock of the thread whose loop is published.
+    is_publishing: AtomicBool,
+    /// Number of loops published, by which a worker detects a new one.
     generation: AtomicUsize,
-    /// [`OPEN`] while workers may join, plus the number inside.
+    /// [`OPEN`] while workers may enter the loop, plus the number of workers inside.
     gate: AtomicUsize,
-    /// Next iteration to take.
+    /// Next iteration.
     next: AtomicUsize,
     job: std::cell::UnsafeCell<Job>,
-    panicked: Mutex<Option<Box<dyn std::any::Any + Send>>>,
+    /// Payload of the first panic of an iteration.
+    panic: Mutex<Option<Box<dyn std::any::Any + Send>>>,
+    /// Number of parked workers.
     sleepers: AtomicUsize,
     workers: OnceLock<Vec<Worker>>,
 }
 
 struct Worker {
     thread: Thread,
-    asleep: &'static AtomicBool,
+    is_asleep: &'static AtomicBool,
 }
 
-// SAFETY: `job` is written only by the holder of `offering` while the gate is shut and no worker is
-// inside, and read only by workers that passed the gate, which happens after (release/acquire).
+// SAFETY: only `job` and the pointers in it are not `Sync` by themselves. `job` is written only by the
+// thread that set `is_publishing`, while the gate is closed and no worker is inside; workers read it
+// only after passing the open gate, which that thread stored (release) after the write (acquire).
 unsafe impl Sync for Pool {}
 
 static POOL: Pool = Pool {
-    offering: AtomicBool::new(false),
+    is_publishing: AtomicBool::new(false),
     generation: AtomicUsize::new(0),
     gate: AtomicUsize::new(0),
     next: AtomicUsize::new(0),
@@ -82,11 +87,11 @@ static POOL: Pool = Pool {
         call: call_nothing,
         body: std::ptr::null(),
         count: 0,
-        seats: 0,
+        max_workers: 0,
         trace: None,
-        watched: None,
+        token: None,
     }),
-    panicked: Mutex::new(None),
+    panic: Mutex::new(None),
     sleepers: AtomicUsize::new(0),
     workers: OnceLock::new(),
 };
@@ -94,29 +99,31 @@ static POOL: Pool = Pool {
 thread_local! {
     static INSIDE_LOOP: Cell<bool> = const { Cell::new(false) };
     static THREAD_LIMIT: Cell<usize> = const { Cell::new(usize::MAX) };
-    static TRACE: Cell<Option<Told>> = const { Cell::new(None) };
+    static TRACE: Cell<Option<TraceHook>> = const { Cell::new(None) };
 }
 
 /// # Safety
-/// None needed: it does nothing.
+/// No requirements.
 unsafe fn call_nothing(_: *const (), _: usize) {}
 
 /// # Safety
-/// `body` must point to a live `F`.
+/// `body` must point to an `F` that lives during the call.
 unsafe fn call_body<F: Fn(usize) + Sync>(body: *const (), index: usize) {
-    // SAFETY: the caller of this function vouches for the pointer.
+    // SAFETY: `body` points to a live `F` (requirement of this function); `F: Sync` permits the shared
+    // reference on any thread.
     unsafe { (*body.cast::<F>())(index) }
 }
 
 /// # Safety
-/// `sink` must point to a live `S`.
+/// `sink` must point to an `S` that lives during the call.
 unsafe fn call_scope<S: TraceSink>(sink: *const (), start: Instant, end: Instant) {
-    // SAFETY: the caller of this function vouches for the pointer.
+    // SAFETY: `sink` points to a live `S` (requirement of this function); `TraceSink: Sync` permits the
+    // shared reference on any thread.
     unsafe { (*sink.cast::<S>()).scope("loop", "", start, end, 0) }
 }
 
-/// Number of threads a loop of the calling thread can use, the caller included: the machine's
-/// CPUs, or less inside [`with_thread_limit`].
+/// Maximum number of threads of a loop of the calling thread, the caller included: the number of CPUs,
+/// or less inside [`with_thread_limit`]; 1 inside a loop.
 pub fn threads() -> usize {
     if INSIDE_LOOP.get() {
         1
@@ -130,7 +137,7 @@ fn cpus() -> usize {
     *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, |count| count.get()))
 }
 
-/// Runs `work` with at most `limit` threads for each loop that it offers from this thread.
+/// Runs `work` with at most `limit` threads for each loop that it starts on this thread.
 pub fn with_thread_limit<R>(limit: usize, work: impl FnOnce() -> R) -> R {
     struct Restore(usize);
     impl Drop for Restore {
@@ -142,26 +149,26 @@ pub fn with_thread_limit<R>(limit: usize, work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Runs `work`; `sink` hears a scope of category `loop`, without a name, for every loop that this
-/// thread offers meanwhile and each worker that takes part in it, from that worker's thread. What
-/// the caller itself does is its own to tell.
+/// Runs `work` with `sink` as the trace sink of its loops: for each loop of this thread and each worker
+/// that executes iterations of it, `sink` receives one scope of category `loop` with an empty name, on
+/// that worker's thread. The caller's own share is not reported.
 pub fn with_trace<S: TraceSink, R>(sink: &S, work: impl FnOnce() -> R) -> R {
-    struct Restore(Option<Told>);
+    struct Restore(Option<TraceHook>);
     impl Drop for Restore {
         fn drop(&mut self) {
             TRACE.set(self.0);
         }
     }
-    let told = Told {
+    let hook = TraceHook {
         scope: call_scope::<S>,
         sink: std::ptr::from_ref(sink).cast(),
     };
-    let _restore = Restore(TRACE.replace(Some(told)));
+    let _restore = Restore(TRACE.replace(Some(hook)));
     work()
 }
 
-/// Calls `body(0)` to `body(count - 1)`, each once, in any order, on the calling thread and on free
-/// workers; returns when all calls have ended. A panic in a call is raised again here. Inside
+/// Calls `body(0)` to `body(count - 1)`, each once, in any order, on the calling thread and on idle
+/// workers; returns when all calls have returned. A panic of a call is propagated. Inside
 /// [`stop::with_token`] the loop ends early, by unwinding, when the work is stopped.
 ///
 /// ```
@@ -173,30 +180,31 @@ pub fn with_trace<S: TraceSink, R>(sink: &S, work: impl FnOnce() -> R) -> R {
 /// assert_eq!(sum.into_inner(), 45);
 /// ```
 pub fn for_each<F: Fn(usize) + Sync>(count: usize, body: F) {
-    let seats = threads().min(count).saturating_sub(1);
-    stop::pace_anew();
-    if seats == 0 || POOL.offering.swap(true, Ordering::Acquire) {
+    let max_workers = threads().min(count).saturating_sub(1);
+    stop::reset_skipping();
+    if max_workers == 0 || POOL.is_publishing.swap(true, Ordering::Acquire) {
         for index in 0..count {
             stop::checkpoint();
             body(index);
         }
         return;
     }
-    POOL.offer(Job {
+    POOL.run(Job {
         call: call_body::<F>,
         body: std::ptr::from_ref(&body).cast(),
         count,
-        seats,
+        max_workers,
         trace: TRACE.get(),
-        watched: stop::watched(),
+        token: stop::current(),
     });
 }
 
 impl Pool {
-    /// Runs `job` to its end. The caller holds `offering`, which is given back here.
-    fn offer(&'static self, job: Job) {
+    /// Publishes `job` and runs it to its end. The caller has set `is_publishing`, which is cleared here.
+    fn run(&'static self, job: Job) {
         let workers = self.workers.get_or_init(|| start_workers(cpus() - 1));
-        // SAFETY: `offering` is held, the gate is shut and empty since the last loop ended.
+        // SAFETY: this thread set `is_publishing`, so no other thread writes; the gate is closed with no
+        // worker inside since the last loop ended, so none reads.
         unsafe { *self.job.get() = job };
         self.next.store(0, Ordering::Relaxed);
         self.gate.store(OPEN, Ordering::Release);
@@ -204,13 +212,13 @@ impl Pool {
         if self.sleepers.load(Ordering::SeqCst) > 0 {
             for worker in workers
                 .iter()
-                .filter(|worker| worker.asleep.load(Ordering::SeqCst))
+                .filter(|worker| worker.is_asleep.load(Ordering::SeqCst))
             {
                 worker.thread.unpark();
             }
         }
         self.take_iterations(&job);
-        // Shut the gate, then wait for the workers inside; later ones find it shut.
+        // Close the gate, then wait until no worker is inside.
         let mut spins = 0u32;
         self.gate.fetch_and(!OPEN, Ordering::AcqRel);
         while self.gate.load(Ordering::Acquire) != 0 {
@@ -221,55 +229,57 @@ impl Pool {
                 std::thread::yield_now();
             }
         }
-        let panicked = lock(&self.panicked).take();
-        self.offering.store(false, Ordering::Release);
-        if let Some(panic) = panicked {
+        let panic = lock(&self.panic).take();
+        self.is_publishing.store(false, Ordering::Release);
+        if let Some(panic) = panic {
             resume_unwind(panic);
         }
     }
 
-    /// Answers whether there were any.
+    /// Takes and executes iterations until none is left; whether there were any.
     fn take_iterations(&self, job: &Job) -> bool {
         let outer = INSIDE_LOOP.replace(true);
-        let mut some = false;
+        let mut any = false;
         loop {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
             if index >= job.count {
                 break;
             }
-            some = true;
+            any = true;
             let call = AssertUnwindSafe(|| {
                 stop::checkpoint();
-                // SAFETY: the body lives until `offer` returns, which waits for every thread here.
+                // SAFETY: `job.body` points to the `F` of which `job.call` is the instance (`for_each`), and
+                // it lives until `run` returns, which waits until no worker is inside.
                 unsafe { (job.call)(job.body, index) }
             });
             if let Err(panic) = catch_unwind(call) {
                 self.next.store(job.count, Ordering::Relaxed);
-                lock(&self.panicked).get_or_insert(panic);
+                lock(&self.panic).get_or_insert(panic);
             }
         }
         INSIDE_LOOP.set(outer);
-        some
+        any
     }
 
-    /// What a worker does of a loop that it has entered.
-    fn join(&self, job: &Job) {
-        let take = || stop::with_watched(job.watched, || self.take_iterations(job));
-        let Some(Told { scope, sink }) = job.trace else {
+    /// A worker's share of a loop that it has entered.
+    fn work_on(&self, job: &Job) {
+        let take = || stop::with_pointer(job.token, || self.take_iterations(job));
+        let Some(TraceHook { scope, sink }) = job.trace else {
             take();
             return;
         };
         let start = Instant::now();
         if take() {
-            // SAFETY: the sink lives until `with_trace` returns, which is after `offer` has, which
-            // waits for every thread here.
-            let tell = AssertUnwindSafe(|| unsafe { scope(sink, start, Instant::now()) });
-            // A sink that panics loses a scope, nothing else.
-            let _ = catch_unwind(tell);
+            // SAFETY: `sink` points to the `S` of which `scope` is the instance (`with_trace`). It is
+            // borrowed until `with_trace` returns, which is after `run` returned, which waits until no
+            // worker is inside.
+            let report = AssertUnwindSafe(|| unsafe { scope(sink, start, Instant::now()) });
+            // A panic of the sink loses this scope only.
+            let _ = catch_unwind(report);
         }
     }
 
-    /// Passes the gate if it is open and has a seat left.
+    /// Enters the published loop if the gate is open and fewer than `max_workers` are inside.
     fn enter(&self) -> Option<Job> {
         let mut gate = self.gate.load(Ordering::Acquire);
         loop {
@@ -286,10 +296,10 @@ impl Pool {
                 Err(now) => gate = now,
             }
         }
-        // SAFETY: the gate was open when we entered, so the job stays until we leave.
+        // SAFETY: the gate was open when this worker was counted (acquire), so the job was written before
+        // and is not overwritten until `leave`: `run` waits until no worker is inside.
         let job = unsafe { *self.job.get() };
-        // Seats are counted by those inside; a worker too many leaves at once.
-        if (gate & !OPEN) >= job.seats {
+        if (gate & !OPEN) >= job.max_workers {
             self.leave();
             return None;
         }
@@ -300,52 +310,53 @@ impl Pool {
         self.gate.fetch_sub(1, Ordering::AcqRel);
     }
 
-    fn work(&'static self, asleep: &'static AtomicBool) -> ! {
-        let mut seen = 0;
+    /// The main loop of a worker.
+    fn work(&'static self, is_asleep: &'static AtomicBool) -> ! {
+        let mut last = 0;
         loop {
             let mut spins = 0;
-            while self.generation.load(Ordering::SeqCst) == seen {
+            while self.generation.load(Ordering::SeqCst) == last {
                 spins += 1;
                 if spins < IDLE_SPINS {
                     std::hint::spin_loop();
                     continue;
                 }
-                asleep.store(true, Ordering::SeqCst);
+                is_asleep.store(true, Ordering::SeqCst);
                 self.sleepers.fetch_add(1, Ordering::SeqCst);
-                while self.generation.load(Ordering::SeqCst) == seen {
+                while self.generation.load(Ordering::SeqCst) == last {
                     std::thread::park();
                 }
                 self.sleepers.fetch_sub(1, Ordering::SeqCst);
-                asleep.store(false, Ordering::SeqCst);
+                is_asleep.store(false, Ordering::SeqCst);
             }
-            seen = self.generation.load(Ordering::SeqCst);
+            last = self.generation.load(Ordering::SeqCst);
             if let Some(job) = self.enter() {
-                self.join(&job);
+                self.work_on(&job);
                 self.leave();
             }
         }
     }
 }
 
-/// Locks even if a holder panicked: the data is a plain `Option`.
+/// Locks even if a holder panicked: the data is consistent at every moment.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Starts up to `count` workers; fewer when the system refuses more threads.
+/// Starts up to `count` workers; fewer when creating a thread fails.
 fn start_workers(count: usize) -> Vec<Worker> {
     (0..count)
         .map_while(|index| {
-            let asleep: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+            let is_asleep: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
             let thread = std::thread::Builder::new()
                 .name(format!("tenon-{}", index + 1))
-                .spawn(move || POOL.work(asleep))
+                .spawn(move || POOL.work(is_asleep))
                 .ok()?;
             Some(Worker {
                 thread: thread.thread().clone(),
-                asleep,
+                is_asleep,
             })
         })
         .collect()
@@ -370,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_from_many_threads_and_inside_each_other() {
+    fn concurrent_and_nested_loops_run_every_iteration() {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -389,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_reaches_the_caller_and_the_pool_goes_on() {
+    fn a_panic_propagates_and_the_pool_stays_usable() {
         let result = catch_unwind(|| for_each(16, |i| assert_ne!(i, 7, "seven")));
         assert!(result.is_err());
         let sum = AtomicUsize::new(0);
@@ -400,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_tell_what_they_do() {
+    fn workers_report_their_share_of_a_loop() {
         struct Threads(Mutex<Vec<std::thread::ThreadId>>);
         impl TraceSink for Threads {
             fn scope(&self, category: &'static str, _: &str, start: Instant, end: Instant, _: u64) {
@@ -408,28 +419,27 @@ mod tests {
                 lock(&self.0).push(std::thread::current().id());
             }
         }
-        // Workers of a machine with one CPU are none; elsewhere they are busy with loops of other
-        // tests at times.
-        let heard = Threads(Mutex::new(Vec::new()));
+        // A machine with one CPU has no workers; elsewhere they may be busy with loops of other tests.
+        let reported = Threads(Mutex::new(Vec::new()));
         let started = Instant::now();
-        while cpus() > 1 && lock(&heard.0).is_empty() && started.elapsed().as_secs() < 60 {
-            with_trace(&heard, || {
+        while cpus() > 1 && lock(&reported.0).is_empty() && started.elapsed().as_secs() < 60 {
+            with_trace(&reported, || {
                 for_each(16, |_| {
                     std::thread::sleep(std::time::Duration::from_micros(50))
                 });
             });
         }
-        let before = lock(&heard.0).clone();
+        let before = lock(&reported.0).clone();
         assert!(cpus() == 1 || !before.is_empty());
         assert!(!before.contains(&std::thread::current().id()));
         for_each(16, |_| {
             std::thread::sleep(std::time::Duration::from_micros(50))
         });
-        assert_eq!(*lock(&heard.0), before);
+        assert_eq!(*lock(&reported.0), before);
     }
 
     #[test]
-    fn a_limit_of_one_stays_on_the_caller() {
+    fn with_a_limit_of_one_only_the_caller_runs_iterations() {
         let caller = std::thread::current().id();
         with_thread_limit(1, || {
             assert_eq!(threads(), 1);

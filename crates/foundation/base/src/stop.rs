@@ -1,64 +1,65 @@
-//! Cancellation of running computations.
+//! Cooperative cancellation of running computations, by stop tokens and checkpoints.
 //!
-//! [`with_token`] makes a [`StopToken`] (usually a [`Control`](crate::Control)) current on the calling thread
-//! while it runs a closure. The thread pool calls [`checkpoint`] before each iteration of a loop,
-//! on the caller and on the workers, so that kernels need no code of their own; serial loops that
-//! may run long call it themselves, about once a millisecond or more often.
+//! [`with_token`] makes a [`StopToken`] (usually a [`Control`](crate::Control)) current on the calling
+//! thread while it runs a closure. The thread pool calls [`checkpoint`] before each iteration of a
+//! loop, on the caller and on the workers, so that kernels need no cancellation code; serial loops
+//! that may run long call it themselves, at least about once a millisecond.
 //!
-//! A checkpoint that finds the work stopped unwinds to `with_token`, which returns the error. Unwinding
-//! is the reason why no kernel ever continues after a loop that was left early.
+//! A checkpoint of stopped work unwinds to `with_token`, which returns the error. By unwinding, no
+//! kernel continues after a loop that ended early.
 //!
-//! A checkpoint costs a thread-local read and a relaxed load. The clock is read only where there is
-//! a deadline, and about every 100 µs: in between, calls are counted.
+//! A checkpoint costs a thread-local read and a relaxed load. The clock is read only if there is a
+//! deadline, and about every 100 µs: between two reads, checkpoints are counted.
 
 use crate::{Error, ErrorKind, Result};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
-/// The time between two reads of the clock that checkpoints aim for.
-const PACE: Duration = Duration::from_micros(100);
+/// Target time between two reads of the clock by checkpoints.
+const CLOCK_INTERVAL: Duration = Duration::from_micros(100);
 
-/// Most checkpoints that pass without a look at the clock.
-const MOST_SKIPPED: u32 = 255;
+/// Maximum number of checkpoints between two reads of the clock.
+const MAX_SKIPPED: u32 = 255;
 
-/// What may stop a computation.
+/// A source of cancellation, queried by checkpoints.
 pub trait StopToken: Sync {
-    /// Whether it was stopped, as far as that is known without reading a clock.
+    /// Whether the work was cancelled; reads no clock.
     fn is_cancelled(&self) -> bool;
 
-    /// Whether [`StopToken::check`] may find more than [`StopToken::is_cancelled`].
+    /// Whether there is a deadline, which only [`StopToken::check`] checks.
     fn is_timed(&self) -> bool;
 
-    /// Fails when the work should stop. Once it has failed it fails for ever.
+    /// Fails when the work was cancelled or is past its deadline; from then on it always fails.
     fn check(&self) -> Result<()>;
 }
 
-/// A pointer to what stops the work of a thread.
+/// A pointer to the current token of a thread.
 #[derive(Clone, Copy)]
-pub(crate) struct Watched(*const dyn StopToken);
+pub(crate) struct TokenPointer(*const dyn StopToken);
 
-/// What a checkpoint unwinds with.
-struct Stopped;
+/// The panic payload with which a checkpoint unwinds.
+struct StopUnwind;
 
 thread_local! {
-    static WATCHED: Cell<Option<Watched>> = const { Cell::new(None) };
-    /// Checkpoints to pass before the clock is read again, and how many they were the last time.
+    static CURRENT: Cell<Option<TokenPointer>> = const { Cell::new(None) };
+    /// Checkpoints left before the next read of the clock, and their number after the last read.
     static SKIP: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
+    /// Time of the last read of the clock.
     static LAST_READ: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Restores what was watched before.
-struct Restore(Option<Watched>);
+/// Restores the previous token.
+struct Restore(Option<TokenPointer>);
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        WATCHED.set(self.0);
+        CURRENT.set(self.0);
     }
 }
 
-/// Runs `work`, which ends early at a [`checkpoint`] when `stop` says so. Work that is stopped, or
-/// that ends after its deadline, never succeeds.
+/// Runs `work`, which ends early at a [`checkpoint`] once `token` is cancelled or past its deadline.
+/// Work that was stopped, or that ends after its deadline, always fails.
 ///
 /// ```
 /// use tenon_base::{Control, ErrorKind, pool};
@@ -73,68 +74,71 @@ impl Drop for Restore {
 /// });
 /// assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Cancelled);
 /// ```
-pub fn with_token<R>(stop: &dyn StopToken, work: impl FnOnce() -> Result<R>) -> Result<R> {
-    // SAFETY: only the lifetime is dropped. `Restore` removes the pointer before `with_token` returns or
-    // unwinds, and the pool removes it from its workers before a loop ends.
-    let watched =
-        Watched(unsafe { std::mem::transmute::<&dyn StopToken, *const dyn StopToken>(stop) });
-    let done = with_watched(Some(watched), || catch_unwind(AssertUnwindSafe(work)));
+pub fn with_token<R>(token: &dyn StopToken, work: impl FnOnce() -> Result<R>) -> Result<R> {
+    // SAFETY: the transmute only erases the lifetime of a reference. The pointer is current on this
+    // thread until `Restore` resets it, before `with_token` returns or unwinds, and on a worker until
+    // the loop ends, which is within `work`; it is dereferenced only while current.
+    let pointer =
+        TokenPointer(unsafe { std::mem::transmute::<&dyn StopToken, *const dyn StopToken>(token) });
+    let done = with_pointer(Some(pointer), || catch_unwind(AssertUnwindSafe(work)));
     let done = match done {
         Ok(done) => done,
-        Err(panic) if panic.is::<Stopped>() => Err(Error::new(
+        Err(panic) if panic.is::<StopUnwind>() => Err(Error::new(
             ErrorKind::Internal,
-            "a checkpoint of other work was reached",
+            "a checkpoint unwound although its token is not stopped",
         )),
         Err(panic) => resume_unwind(panic),
     };
-    // The reason why it was stopped says more than what the interrupted work made of it.
-    stop.check()?;
+    // Cancellation is the cause of any error that interrupted work returned.
+    token.check()?;
     done
 }
 
-/// Runs `work` with `watched` current on this thread.
-pub(crate) fn with_watched<R>(watched: Option<Watched>, work: impl FnOnce() -> R) -> R {
-    let _restore = Restore(WATCHED.replace(watched));
+/// Runs `work` with `token` current on this thread.
+pub(crate) fn with_pointer<R>(token: Option<TokenPointer>, work: impl FnOnce() -> R) -> R {
+    let _restore = Restore(CURRENT.replace(token));
     SKIP.set((0, 0));
     work()
 }
 
-/// What is current on this thread, for other threads that take part in its work.
-pub(crate) fn watched() -> Option<Watched> {
-    WATCHED.get()
+/// The current token of this thread, for workers that join its loop.
+pub(crate) fn current() -> Option<TokenPointer> {
+    CURRENT.get()
 }
 
-/// Has the next checkpoint of this thread read the clock: what follows may take longer than what
-/// was before.
-pub(crate) fn pace_anew() {
+/// Makes the next checkpoint of this thread read the clock: the iterations of a new loop may take
+/// longer than those of the last one.
+pub(crate) fn reset_skipping() {
     SKIP.set((0, 0));
 }
 
-/// Ends the work of this thread, by unwinding to [`with_token`], if it was stopped. Does nothing outside
-/// of `with_token`.
+/// Ends the work of this thread, by unwinding to [`with_token`], if it is stopped. Does nothing
+/// outside of `with_token`.
 #[inline]
 pub fn checkpoint() {
-    if let Some(watched) = WATCHED.get() {
-        look(watched);
+    if let Some(token) = CURRENT.get() {
+        check_current(token);
     }
 }
 
-/// Calls `with` with what may stop the work of this thread, for code that cannot unwind.
+/// Calls `with` with the current token of this thread, for code that cannot unwind.
 pub fn with_current<R>(with: impl FnOnce(Option<&dyn StopToken>) -> R) -> R {
-    // SAFETY: as in `look`; the reference does not leave `with`.
-    with(WATCHED.get().map(|watched| unsafe { &*watched.0 }))
+    // SAFETY: the pointer is current on this thread, so the `with_token` that borrows the token has not
+    // returned; the reference cannot outlive the call of `with`, whose signature bounds it.
+    with(CURRENT.get().map(|token| unsafe { &*token.0 }))
 }
 
-fn look(watched: Watched) {
-    // SAFETY: the pointer is current on this thread, so that `with_token` has not returned yet.
-    let stop = unsafe { &*watched.0 };
-    if stop.is_cancelled() || stop.is_timed() && is_due() && stop.check().is_err() {
-        resume_unwind(Box::new(Stopped));
+fn check_current(token: TokenPointer) {
+    // SAFETY: the pointer is current on this thread, so the `with_token` that borrows the token has not
+    // returned.
+    let token = unsafe { &*token.0 };
+    if token.is_cancelled() || token.is_timed() && is_clock_due() && token.check().is_err() {
+        resume_unwind(Box::new(StopUnwind));
     }
 }
 
-/// Counts checkpoints; as many pass as took about [`PACE`] the last time.
-fn is_due() -> bool {
+/// Counts checkpoints down; the count is adapted so that it takes about [`CLOCK_INTERVAL`].
+fn is_clock_due() -> bool {
     let (left, skipped) = SKIP.get();
     if left > 0 {
         SKIP.set((left - 1, skipped));
@@ -142,10 +146,10 @@ fn is_due() -> bool {
     }
     let now = Instant::now();
     let before = LAST_READ.replace(Some(now));
-    let passed = before.map_or(PACE, |before| now.duration_since(before));
+    let passed = before.map_or(CLOCK_INTERVAL, |before| now.duration_since(before));
     let next = match passed {
-        passed if passed < PACE / 2 => (2 * skipped + 1).min(MOST_SKIPPED),
-        passed if passed > 2 * PACE => skipped / 8,
+        passed if passed < CLOCK_INTERVAL / 2 => (2 * skipped + 1).min(MAX_SKIPPED),
+        passed if passed > 2 * CLOCK_INTERVAL => skipped / 8,
         _ => skipped,
     };
     SKIP.set((next, next));
@@ -201,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_after_many_short_iterations_is_stopped_soon() {
+    fn a_slow_loop_after_a_fast_one_is_stopped_soon() {
         let started = Instant::now();
         let stopped = deadline(50).run(|| {
             pool::for_each(100_000, |_| ());
@@ -212,13 +216,13 @@ mod tests {
     }
 
     #[test]
-    fn late_work_does_not_succeed_and_the_rest_goes_on() {
+    fn late_work_fails_and_later_work_is_not_affected() {
         let late = deadline(1).run(|| {
             std::thread::sleep(Duration::from_millis(5));
             Ok(7)
         });
         assert_eq!(late.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
-        // Nothing is watched any more, here or on the workers.
+        // No token is current any more, here or on the workers.
         let runs = AtomicUsize::new(0);
         pool::for_each(100, |_| {
             assert!(with_current(|stop| stop.is_none()));
@@ -229,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn inner_work_is_watched_alone_and_panics_pass() {
+    fn inner_work_has_its_token_and_panics_propagate() {
         let outer = Control::new();
         let done = outer.run(|| {
             let inner: Result<()> = deadline(1).run(|| {

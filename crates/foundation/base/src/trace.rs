@@ -1,7 +1,7 @@
-//! Where scopes and events of compiling, loading and running are told.
+//! Tracing of compiling, loading and running: scopes, events and counters go to a sink.
 //!
-//! A sink is handed down explicitly; where there is none, nothing is told. [`Recording`] keeps what
-//! it hears and writes it in the trace event format, which Perfetto and Chrome open.
+//! A sink is passed explicitly; without one nothing is traced. [`Recording`] is a sink that stores
+//! its records and writes them in the Trace Event Format, which Perfetto and Chrome open.
 
 mod file;
 mod recording;
@@ -11,13 +11,13 @@ pub use recording::{Recording, TraceRecord};
 
 use std::time::Instant;
 
-/// Hears finished scopes, and numbers that change.
+/// Receives finished scopes, events and values of counters.
 pub trait TraceSink: Send + Sync {
     /// A scope of `category` called `name` ran from `start` to `end` and moved `bytes` of data.
     fn scope(&self, category: &'static str, name: &str, start: Instant, end: Instant, bytes: u64);
 
-    /// A scope with texts that belong to it by name, such as `operator`, `backend` and `shapes`;
-    /// empty ones say nothing. A sink that does not keep them hears the scope alone.
+    /// A scope with named text arguments, such as `operator`, `backend` and `shapes`; an empty text
+    /// is ignored. By default the arguments are dropped.
     fn scope_with(
         &self,
         category: &'static str,
@@ -30,9 +30,9 @@ pub trait TraceSink: Send + Sync {
         self.scope(category, name, start, end, bytes);
     }
 
-    /// Something of `category` called `name` happened at one moment. Mostly only scopes are heard.
+    /// An instant event of `category` called `name`. Ignored by default.
     fn event(&self, _category: &'static str, _name: &str, _moment: Instant) {}
 
-    /// The number called `name` is `value` from `at` on.
+    /// The counter called `name` is `value` from `at` on. Ignored by default.
     fn counter(&self, _name: &str, _at: Instant, _value: u64) {}
 }

@@ -1,21 +1,22 @@
-//! Files and folders that are being written, for a process that a signal ends.
+//! Registry of files and folders that are being written, so that a process ended by a signal can
+//! remove them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{fs, io, mem};
 
-/// What [`remove_unfinished_files`] would remove.
+/// The registered paths.
 static PATHS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// A file or folder that [`remove_unfinished_files`] removes until this value is finished or dropped.
-/// Dropping it leaves the file as it is.
+/// A registered file or folder: [`remove_unfinished_files`] removes it until this value is finished
+/// or dropped. Dropping the value does not touch the file.
 #[derive(Debug)]
 pub struct UnfinishedFile(PathBuf);
 
 impl UnfinishedFile {
-    /// Calls `create`, which answers what it made and its path. No signal comes between the file's
-    /// creation and its entry in the list: [`remove_unfinished_files`] waits for both.
+    /// Calls `create`, which creates the file and returns it with its path. Creation and registration
+    /// are atomic with respect to [`remove_unfinished_files`].
     pub fn create<T>(create: impl FnOnce() -> io::Result<(T, PathBuf)>) -> io::Result<(T, Self)> {
         let mut paths = paths();
         let (created, path) = create()?;
@@ -24,8 +25,8 @@ impl UnfinishedFile {
         Ok((created, Self(path)))
     }
 
-    /// Calls `rename`, which puts it in place: before [`remove_unfinished_files`] begins or, in a process
-    /// that is about to end, never.
+    /// Calls `rename`, which moves the file to its final path. Atomic with respect to
+    /// [`remove_unfinished_files`]: blocks forever if that ran before.
     pub fn finish<T>(self, rename: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let mut paths = paths();
         let renamed = rename();
@@ -41,8 +42,8 @@ impl Drop for UnfinishedFile {
     }
 }
 
-/// Removes every unfinished file and folder. For a process that is about to end: threads that create
-/// or finish such files afterwards block.
+/// Removes every registered file and folder. To be called when the process is about to end: threads
+/// that create or finish such files afterwards block forever.
 pub fn remove_unfinished_files() {
     let paths = paths();
     for path in paths.iter() {
@@ -52,7 +53,7 @@ pub fn remove_unfinished_files() {
 }
 
 fn remove(path: &Path) {
-    // Other threads may still create files in a folder, until it is gone.
+    // Other threads may still create files in a folder while it is removed.
     const ATTEMPTS: usize = 100;
     for _ in 0..ATTEMPTS {
         let removed = match path.symlink_metadata() {
@@ -67,7 +68,7 @@ fn remove(path: &Path) {
 }
 
 fn paths() -> MutexGuard<'static, BTreeSet<PathBuf>> {
-    // A holder that panicked left a whole set.
+    // Inserting and removing leave the set consistent even if a holder panicked.
     PATHS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -75,31 +76,31 @@ fn paths() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 mod tests {
     use super::*;
 
-    fn listed(path: &Path) -> bool {
+    fn is_registered(path: &Path) -> bool {
         paths().contains(path)
     }
 
     #[test]
-    fn a_file_is_listed_until_it_is_finished_or_dropped() {
+    fn a_file_is_registered_until_it_is_finished_or_dropped() {
         let folder = std::env::temp_dir();
-        let name = |what: &str| folder.join(format!("tenon-{what}-{}", std::process::id()));
+        let name = |label: &str| folder.join(format!("tenon-{label}-{}", std::process::id()));
         let (aside, placed) = (name("aside"), name("placed"));
         let create = || {
             let file = fs::File::create_new(&aside)?;
             Ok((file, aside.clone()))
         };
         let (_, unfinished) = UnfinishedFile::create(create).unwrap();
-        assert!(listed(&aside));
+        assert!(is_registered(&aside));
         drop(unfinished);
-        assert!(!listed(&aside) && aside.exists());
+        assert!(!is_registered(&aside) && aside.exists());
         fs::remove_file(&aside).unwrap();
         let (_, unfinished) = UnfinishedFile::create(create).unwrap();
         unfinished.finish(|| fs::rename(&aside, &placed)).unwrap();
-        assert!(!listed(&aside) && !aside.exists());
+        assert!(!is_registered(&aside) && !aside.exists());
         fs::remove_file(&placed).unwrap();
         let missing = name("none").join("x");
         let failed =
             UnfinishedFile::create(|| Ok((fs::File::create_new(&missing)?, missing.clone())));
-        assert!(failed.is_err() && !listed(&missing));
+        assert!(failed.is_err() && !is_registered(&missing));
     }
 }

@@ -1,9 +1,10 @@
-//! A file in the trace event format, which Perfetto and Chrome open.
+//! The Trace Event Format, JSON that Perfetto and Chrome open.
 
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Writes such a file event by event. Times count from a moment that the writer chooses.
+/// A trace file under construction, event by event. Times are relative to an origin that the caller
+/// chooses.
 ///
 /// ```
 /// use std::time::Duration;
@@ -21,7 +22,7 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// A file of events of one process, by its number.
+    /// A file with the events of one process, given its id.
     pub fn new(process: u32) -> Self {
         Self {
             text: "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[".to_owned(),
@@ -29,17 +30,17 @@ impl TraceFile {
         }
     }
 
-    /// The process is called `name`.
+    /// Names the process.
     pub fn process_name(&mut self, name: &str) {
         self.named(0, "process_name", name);
     }
 
-    /// The track of a thread is called `name`.
+    /// Names the track of a thread.
     pub fn thread_name(&mut self, thread: u64, name: &str) {
         self.named(thread, "thread_name", name);
     }
 
-    /// A scope of a thread, with numbers that belong to it.
+    /// A scope (complete event) of a thread, with integer arguments.
     pub fn scope(
         &mut self,
         thread: u64,
@@ -47,12 +48,12 @@ impl TraceFile {
         name: &str,
         start: Duration,
         length: Duration,
-        numbers: &[(&str, u64)],
+        integers: &[(&str, u64)],
     ) {
-        self.scope_with::<&str>(thread, category, name, start, length, numbers, &[]);
+        self.scope_with::<&str>(thread, category, name, start, length, integers, &[]);
     }
 
-    /// The same with texts that belong to it too.
+    /// As [`scope`](Self::scope), with text arguments, too.
     pub fn scope_with<T: AsRef<str>>(
         &mut self,
         thread: u64,
@@ -60,7 +61,7 @@ impl TraceFile {
         name: &str,
         start: Duration,
         length: Duration,
-        numbers: &[(&str, u64)],
+        integers: &[(&str, u64)],
         texts: &[(&str, T)],
     ) {
         self.begin("X", Some(thread));
@@ -68,14 +69,16 @@ impl TraceFile {
         self.name(name);
         self.time("ts", start);
         self.time("dur", length);
-        let numbers = numbers.iter().map(|(key, value)| (*key, value.to_string()));
+        let integers = integers
+            .iter()
+            .map(|(key, value)| (*key, value.to_string()));
         let texts = texts
             .iter()
             .map(|(key, text)| (*key, quoted(text.as_ref())));
-        self.arguments(numbers.chain(texts));
+        self.arguments(integers.chain(texts));
     }
 
-    /// Something that happened to a thread at one moment.
+    /// An instant event of a thread.
     pub fn event(&mut self, thread: u64, category: &str, name: &str, at: Duration) {
         self.begin("i", Some(thread));
         self.category(category);
@@ -84,7 +87,7 @@ impl TraceFile {
         self.text += ",\"s\":\"t\"}";
     }
 
-    /// The number called `name` is `value` from then on.
+    /// The counter called `name` is `value` from `at` on.
     pub fn counter(&mut self, name: &str, at: Duration, value: u64) {
         self.begin("C", None);
         self.name(name);
@@ -92,14 +95,14 @@ impl TraceFile {
         self.arguments([("value", value.to_string())]);
     }
 
-    /// The whole file.
+    /// The text of the file.
     pub fn finish(self) -> String {
         self.text + "\n]}\n"
     }
 
-    fn named(&mut self, thread: u64, what: &str, name: &str) {
+    fn named(&mut self, thread: u64, metadata: &str, name: &str) {
         self.begin("M", Some(thread));
-        self.name(what);
+        self.name(metadata);
         let name = quoted(name);
         self.put(format_args!(",\"args\":{{\"name\":{name}}}}}"));
     }
@@ -127,14 +130,14 @@ impl TraceFile {
         self.put(format_args!(",\"name\":{}", quoted(name)));
     }
 
-    /// Microseconds, exact, so that what lies inside of another scope does so in the file.
+    /// Microseconds with three decimals: exact, so that nested scopes stay nested in the file.
     fn time(&mut self, key: &str, time: Duration) {
         let nanos = time.as_nanos();
         let (micros, rest) = (nanos / 1000, nanos % 1000);
         self.put(format_args!(",\"{key}\":{micros}.{rest:03}"));
     }
 
-    /// The end of an event, with values that are JSON.
+    /// The arguments, whose values are JSON, and the end of the event.
     fn arguments<'k>(&mut self, values: impl IntoIterator<Item = (&'k str, String)>) {
         let mut separator = ",\"args\":{";
         let mut end = "}";
@@ -151,7 +154,7 @@ impl TraceFile {
     }
 }
 
-/// Text as JSON has it (RFC 8259, 7).
+/// `text` as a JSON string (RFC 8259, 7).
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

@@ -1,4 +1,4 @@
-//! A sink that keeps what it hears.
+//! A trace sink that stores its records in memory.
 
 use super::{TraceFile, TraceSink};
 use std::cmp::Reverse;
@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-/// Keeps scopes, events and counters, and writes them as a file that Perfetto opens: one track a
-/// thread, by its name, and one a counter.
+/// Stores scopes, events and counters, and writes them as a file that Perfetto opens: one track per
+/// thread, with its name, and one per counter.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -24,27 +24,27 @@ pub struct Recording(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Number of each thread, in the order they are first heard of.
-    numbers: HashMap<ThreadId, usize>,
+    /// Index of each thread, in the order of their first records.
+    indices: HashMap<ThreadId, usize>,
     names: Vec<String>,
     scopes: Vec<(usize, TraceRecord)>,
     counters: Vec<Counter>,
 }
 
-/// A scope that ended, or an event.
+/// A finished scope, or an event.
 #[derive(Debug, Clone)]
 pub struct TraceRecord {
-    /// What kind of thing it is.
+    /// Its category.
     pub category: &'static str,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// When it began, or happened.
+    /// Start of the scope, or time of the event.
     pub start: Instant,
-    /// When it ended; an event has no end.
+    /// End of the scope; `None` for an event.
     pub end: Option<Instant>,
-    /// Bytes that it moved.
+    /// Bytes moved.
     pub bytes: u64,
-    /// Texts that belong to it, by name.
+    /// Text arguments, by name.
     pub texts: Vec<(&'static str, String)>,
 }
 
@@ -71,7 +71,7 @@ impl TraceSink for Recording {
     ) {
         let texts = texts.iter().filter(|(_, text)| !text.is_empty());
         let texts = texts.map(|(name, text)| (*name, (*text).to_owned()));
-        self.lock().keep(TraceRecord {
+        self.lock().push(TraceRecord {
             category,
             name: name.to_owned(),
             start,
@@ -82,7 +82,7 @@ impl TraceSink for Recording {
     }
 
     fn event(&self, category: &'static str, name: &str, moment: Instant) {
-        self.lock().keep(TraceRecord {
+        self.lock().push(TraceRecord {
             category,
             name: name.to_owned(),
             start: moment,
@@ -99,23 +99,23 @@ impl TraceSink for Recording {
 }
 
 impl Recording {
-    /// One that has heard nothing.
+    /// An empty recording.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The scopes and events of each thread in the order they began, outer ones first; the thread
-    /// that began first is first.
+    /// The scopes and events of each thread, sorted by start, outer scopes first; threads are sorted by
+    /// their first start.
     pub fn threads(&self) -> Vec<Vec<TraceRecord>> {
         let mut scopes = self.lock().scopes.clone();
-        // Of two that took the same time the outer one ended last.
+        // Of two scopes with the same start and end, the outer one was recorded last.
         scopes.reverse();
         scopes.sort_by_key(|(_, scope)| (scope.start, Reverse(scope.end)));
-        let mut places = HashMap::new();
+        let mut indices = HashMap::new();
         let mut threads: Vec<Vec<TraceRecord>> = Vec::new();
         for (thread, scope) in scopes {
-            let place = *places.entry(thread).or_insert(threads.len());
-            match threads.get_mut(place) {
+            let index = *indices.entry(thread).or_insert(threads.len());
+            match threads.get_mut(index) {
                 Some(thread) => thread.push(scope),
                 None => threads.push(vec![scope]),
             }
@@ -123,7 +123,8 @@ impl Recording {
         threads
     }
 
-    /// The trace event format: times count from the first event, the process is called `process`.
+    /// The records in the Trace Event Format: times are relative to the first record, the process is
+    /// called `process`.
     pub fn json(&self, process: &str) -> String {
         let state = self.lock();
         let starts = state.scopes.iter().map(|(_, scope)| scope.start);
@@ -141,7 +142,7 @@ impl Recording {
             let (category, name) = (scope.category, scope.name.as_str());
             match scope.end {
                 Some(end) => {
-                    let numbers = [("bytes", scope.bytes)];
+                    let integers = [("bytes", scope.bytes)];
                     let length = end - scope.start;
                     file.scope_with(
                         thread,
@@ -149,7 +150,7 @@ impl Recording {
                         name,
                         start,
                         length,
-                        &numbers,
+                        &integers,
                         &scope.texts,
                     );
                 }
@@ -163,27 +164,27 @@ impl Recording {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A holder that panicked left whole events.
+        // Records are pushed whole: the state is consistent even if a holder panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    fn keep(&mut self, scope: TraceRecord) {
+    fn push(&mut self, scope: TraceRecord) {
         let thread = self.thread();
         self.scopes.push((thread, scope));
     }
 
-    /// The number of the thread that asks.
+    /// The index of the calling thread.
     fn thread(&mut self) -> usize {
         let thread = std::thread::current();
-        let number = *self.numbers.entry(thread.id()).or_insert(self.names.len());
-        if number == self.names.len() {
+        let index = *self.indices.entry(thread.id()).or_insert(self.names.len());
+        if index == self.names.len() {
             let name = thread.name().map(str::to_owned);
             self.names
-                .push(name.unwrap_or_else(|| format!("thread {number}")));
+                .push(name.unwrap_or_else(|| format!("thread {index}")));
         }
-        number
+        index
     }
 }
 
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_of_a_thread_are_in_the_order_they_began_outer_ones_first() {
+    fn scopes_of_a_thread_are_sorted_by_start_outer_ones_first() {
         let recording = Recording::new();
         let start = Instant::now();
         let at = |micros| start + Duration::from_micros(micros);
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_heard_is_a_file_too() {
+    fn an_empty_recording_is_a_valid_file() {
         let text = Recording::new().json("me");
         assert!(
             text.starts_with("{\"displayTimeUnit\"") && text.ends_with("]}\n"),
