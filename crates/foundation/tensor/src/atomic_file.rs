@@ -1,5 +1,5 @@
-//! Files that are written as a whole or not at all: without a name first, or beside it, then linked
-//! or renamed.
+//! Atomic replacement of files: written to an unnamed (`O_TMPFILE`) or temporary file in the same
+//! folder, then linked or renamed to the final path.
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
 use rustix::io::Errno;
@@ -11,74 +11,74 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use tenon_base::{Error, Result, UnfinishedFile};
 
-/// A file that is to replace what has its name, or to become it. Dropped before it is
-/// [`commit`](Self::commit), it leaves nothing behind; where the file system has files without a name,
-/// neither does a process that is killed.
+/// A file that appears at its path, or replaces the file there, on [`commit`](Self::commit). Dropped
+/// before, it leaves no file behind; where the file system supports `O_TMPFILE`, a killed process
+/// leaves none either.
 pub struct AtomicFile {
-    written: Written,
+    storage: Storage,
     path: PathBuf,
 }
 
-/// What is written to until the file is done.
-enum Written {
-    /// A file without a name, in the folder of the one that is to be.
+/// The file that is written to until the commit.
+enum Storage {
+    /// An unnamed file in the folder of the path.
     Unnamed(File),
-    /// A file of another name in the same folder.
+    /// A file with a temporary name in the folder of the path.
     Named(NamedTempFile, UnfinishedFile),
-    /// A file without a name in the folder for temporary files: the target is a device or pipe,
-    /// which is written to and stays.
+    /// An unnamed file in the folder for temporary files, copied on commit: the path is that of a
+    /// device or pipe, which is not replaced.
     Copied(File),
 }
 
-/// Permissions of a new file, narrowed by the user's mask.
+/// Permissions of a new file before the umask is applied.
 const PERMISSIONS: u32 = 0o666;
 
 impl AtomicFile {
-    /// A file that is to be `path`.
+    /// Creates the file that `commit` moves to `path`.
     pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
         let path = path.as_ref();
         let found = path.metadata().ok();
         if found.as_ref().is_some_and(|found| found.is_dir()) {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        let written = match found.is_some_and(|found| !found.is_file()) {
-            true => Written::Copied(tempfile::tempfile()?),
-            false => match unnamed(folder(path)) {
-                Ok(file) => Written::Unnamed(file),
+        let storage = if found.is_some_and(|found| !found.is_file()) {
+            Storage::Copied(tempfile::tempfile()?)
+        } else {
+            match unnamed(folder(path)) {
+                Ok(file) => Storage::Unnamed(file),
                 Err(Errno::NOENT) => return Err(Errno::NOENT.into()),
-                // The file system has no files without a name, or there is another reason, which
-                // comes up again.
+                // The file system does not support O_TMPFILE; any other cause fails here, too.
                 Err(_) => named(folder(path))?,
-            },
+            }
         };
         Ok(Self {
-            written,
+            storage,
             path: path.to_owned(),
         })
     }
 
-    /// Its name.
+    /// The final path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is written to.
+    /// The file to write to.
     pub fn file(&mut self) -> &mut File {
-        match &mut self.written {
-            Written::Unnamed(file) | Written::Copied(file) => file,
-            Written::Named(file, _) => file.as_file_mut(),
+        match &mut self.storage {
+            Storage::Unnamed(file) | Storage::Copied(file) => file,
+            Storage::Named(file, _) => file.as_file_mut(),
         }
     }
 
-    /// Puts it in place.
+    /// Moves the file to its path, replacing a file there.
     pub fn commit(self) -> io::Result<()> {
-        match self.written {
-            Written::Unnamed(file) => link(&file, &self.path),
-            Written::Named(file, unfinished) => {
+        match self.storage {
+            Storage::Unnamed(file) => link(&file, &self.path),
+            Storage::Named(file, unfinished) => {
                 let renamed = unfinished.finish(|| Ok(file.persist(&self.path)?));
                 renamed.map(drop)
             }
-            Written::Copied(mut file) => {
+            Storage::Copied(mut file) => {
                 let mut to = File::options().write(true).open(&self.path)?;
                 file.seek(SeekFrom::Start(0))?;
                 io::copy(&mut file, &mut to).map(drop)
@@ -94,62 +94,72 @@ fn folder(path: &Path) -> &Path {
     parent.unwrap_or(Path::new("."))
 }
 
-/// A file without a name, which [`link`] can give one (open(2), `O_TMPFILE`).
+/// An unnamed file (open(2), `O_TMPFILE`), which [`link`] can name.
 fn unnamed(folder: &Path) -> Result<File, Errno> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let file = File::from(open(folder, flags, Mode::from_raw_mode(PERMISSIONS))?);
-    // Without /proc it could not get a name.
-    match Path::new(&in_proc(&file)).exists() {
-        true => Ok(file),
-        false => Err(Errno::OPNOTSUPP),
+    // Linking it needs /proc.
+    if Path::new(&descriptor_path(&file)).exists() {
+        Ok(file)
+    } else {
+        Err(Errno::OPNOTSUPP)
     }
 }
 
-/// The name by which the kernel shows an open file.
-fn in_proc(file: &File) -> String {
+/// The path of an open file in /proc.
+fn descriptor_path(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// Gives a file without a name the name `path`. A file of that name is replaced.
+/// Links an unnamed file to `path`, replacing a file there.
 fn link(file: &File, path: &Path) -> io::Result<()> {
-    let link = |path: &Path| linkat(CWD, in_proc(file), CWD, path, AtFlags::SYMLINK_FOLLOW);
+    let link = |path: &Path| {
+        linkat(
+            CWD,
+            descriptor_path(file),
+            CWD,
+            path,
+            AtFlags::SYMLINK_FOLLOW,
+        )
+    };
     match link(path) {
         Err(Errno::EXIST) => {}
-        done => return Ok(done?),
+        result => return Ok(result?),
     }
-    // A link does not replace a file, renaming does.
+    // link(2) does not replace a file, rename(2) does.
     let (linked, unfinished) = UnfinishedFile::create(|| {
-        let linked = aside().make_in(folder(path), |path| Ok(link(path)?))?;
+        let linked = temporary_names().make_in(folder(path), |path| Ok(link(path)?))?;
         let path = linked.path().to_owned();
         Ok((linked, path))
     })?;
     unfinished.finish(|| Ok(linked.persist(path)?))
 }
 
-fn named(folder: &Path) -> io::Result<Written> {
-    let mut builder = aside();
+/// A file with a temporary name, registered as unfinished.
+fn named(folder: &Path) -> io::Result<Storage> {
+    let mut builder = temporary_names();
     builder.permissions(fs::Permissions::from_mode(PERMISSIONS));
     let created = UnfinishedFile::create(|| {
         let file = builder.tempfile_in(folder)?;
         let path = file.path().to_owned();
         Ok((file, path))
     });
-    // The name that nobody asked for is of no use in an error.
-    let (file, listed) = created.map_err(|error| match error.get_ref() {
+    // An error that names the temporary path is reduced to its kind: the user knows only the final path.
+    let (file, registered) = created.map_err(|error| match error.get_ref() {
         Some(_) => error.kind().into(),
         None => error,
     })?;
-    Ok(Written::Named(file, listed))
+    Ok(Storage::Named(file, registered))
 }
 
-/// Names of files and folders that are not finished.
-fn aside() -> tempfile::Builder<'static, 'static> {
+/// Generates the names of unfinished files.
+fn temporary_names() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".tenon-").suffix(".part");
     builder
 }
 
-/// Whether a file can be written to `path`, for work that takes long before it is.
+/// Fails if a file cannot be written to `path`: an early check for long work that ends with writing.
 pub fn check_writable(path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();
     let file = AtomicFile::create(path).map(drop);
@@ -162,33 +172,31 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn a_file_is_replaced_when_it_is_done() {
+    fn a_file_is_replaced_on_commit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
-        for (text, is_done) in [("one", true), ("two", false), ("three", true)] {
+        for (text, is_committed) in [("one", true), ("two", false), ("three", true)] {
             let mut file = AtomicFile::create(&path).unwrap();
             file.file().write_all(text.as_bytes()).unwrap();
-            match is_done {
-                true => file.commit().unwrap(),
-                false => drop(file),
+            if is_committed {
+                file.commit().unwrap();
+            } else {
+                drop(file);
             }
             let read = fs::read_to_string(&path).unwrap();
-            assert_eq!(read, if is_done { text } else { "one" });
+            assert_eq!(read, if is_committed { text } else { "one" });
             assert_eq!(folder.path().read_dir().unwrap().count(), 1);
         }
     }
 
     #[test]
-    #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
-    fn a_file_has_no_name_until_it_is_done() {
+    #[allow(clippy::print_stderr, reason = "a skipped test reports it")]
+    fn a_file_has_no_name_before_commit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
         let count = || folder.path().read_dir().unwrap().count();
         if unnamed(folder.path()).is_err() {
-            eprintln!(
-                "skipped: no files without a name in {}",
-                folder.path().display()
-            );
+            eprintln!("skipped: no O_TMPFILE in {}", folder.path().display());
             return;
         }
         for text in ["new", "replaced"] {
@@ -203,13 +211,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_a_name_aside_is_renamed_or_removed() {
+    fn a_file_with_a_temporary_name_is_renamed_or_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
         let file = |text: &str| {
-            let written = named(folder.path()).unwrap();
+            let storage = named(folder.path()).unwrap();
             let path = path.clone();
-            let mut file = AtomicFile { written, path };
+            let mut file = AtomicFile { storage, path };
             file.file().write_all(text.as_bytes()).unwrap();
             file
         };
@@ -224,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_has_the_permissions_of_the_users_mask() {
+    fn a_new_file_has_the_permissions_of_the_umask() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
         fs::write(folder.path().join("plain"), "").unwrap();
@@ -242,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plain_file_is_not_replaced() {
+    fn only_regular_files_are_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let refused = check_writable(folder.path()).unwrap_err().to_string();
         assert!(
@@ -253,7 +261,7 @@ mod tests {
         assert!(!missing.to_string().contains(".part"), "{missing}");
         {
             use std::os::unix::net::UnixListener;
-            // As good as a device: it cannot be opened, and must still be there after.
+            // A socket as an example of a special file: it cannot be opened and must not be replaced.
             let path = folder.path().join("socket");
             let _socket = UnixListener::bind(&path).unwrap();
             let mut file = AtomicFile::create(&path).unwrap();

@@ -1,5 +1,5 @@
-//! Aligned, reference-counted memory: owned, or a mapped file's. The only module of this crate with
-//! unsafe code.
+//! Aligned, reference-counted memory: allocated, mapped from a file, or borrowed from an owner. The only
+//! module of this crate with unsafe code.
 
 use crate::Element;
 use memmap2::{Mmap, MmapMut};
@@ -11,28 +11,28 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Alignment of owned buffers, of a package's constants and of variables in an arena: a cache line,
-/// and the widest vector register.
+/// Alignment of owned buffers, of a package's constants and of variables in an arena: one cache line,
+/// which is also the width of the widest vector register.
 pub const ALIGNMENT: usize = 64;
 
-/// Owned buffers from this length on are taken from the system page by page: they come zeroed
-/// without being touched, and in huge pages where the system has them. First touching an arena of
-/// 4 KiB pages would take as long as a small model runs.
-const LARGE: usize = 1 << 20;
+/// Owned buffers of at least this length are anonymous mappings: zeroed on demand, and in huge pages
+/// where available. The page faults of an arena in 4 KiB pages would take as long as a run of a small
+/// model.
+const MIN_MAPPED: usize = 1 << 20;
 
 /// Owned memory, zeroed, aligned to [`ALIGNMENT`]; not shared yet.
 pub struct BufferMut {
     start: NonNull<u8>,
     len: usize,
-    /// Of a large buffer, the mapping that `start` points into.
+    /// The anonymous mapping of a large buffer; `start` is its first byte.
     map: Option<MmapMut>,
-    /// Who gets it instead of the system when it is dropped.
-    home: Option<fn(BufferMut)>,
+    /// Receives the memory on drop, in place of the allocator.
+    recycle: Option<fn(BufferMut)>,
 }
 
-// SAFETY: the memory is owned by this value alone.
+// SAFETY: `start` points to memory that this value alone owns, and plain bytes have no thread affinity.
 unsafe impl Send for BufferMut {}
-// SAFETY: shared references only read.
+// SAFETY: `&BufferMut` gives read access only (`deref`); writing needs `&mut`.
 unsafe impl Sync for BufferMut {}
 
 impl BufferMut {
@@ -47,9 +47,9 @@ impl BufferMut {
                 format!("cannot allocate {len} bytes"),
             )
         };
-        if len >= LARGE {
+        if len >= MIN_MAPPED {
             let mut map = MmapMut::map_anon(len).map_err(|_| refused())?;
-            // A hint: where it is not known, pages stay small. Miri does not know it.
+            // A hint that the system may ignore; Miri does not implement it.
             #[cfg(all(target_os = "linux", not(miri)))]
             let _ = map.advise(memmap2::Advice::HugePage);
             let start = NonNull::new(map.as_mut_ptr()).ok_or_else(refused)?;
@@ -57,17 +57,17 @@ impl BufferMut {
                 start,
                 len,
                 map: Some(map),
-                home: None,
+                recycle: None,
             });
         }
         let layout = Layout::from_size_align(len, ALIGNMENT).map_err(|_| refused())?;
-        // SAFETY: the layout's size is not zero.
+        // SAFETY: the size of `layout` is `len`, which is not zero (checked above).
         let start = unsafe { alloc_zeroed(layout) };
         Ok(Self {
             start: NonNull::new(start).ok_or_else(refused)?,
             len,
             map: None,
-            home: None,
+            recycle: None,
         })
     }
 
@@ -76,7 +76,7 @@ impl BufferMut {
             start: NonNull::<Aligned>::dangling().cast(),
             len: 0,
             map: None,
-            home: None,
+            recycle: None,
         }
     }
 
@@ -87,15 +87,15 @@ impl BufferMut {
         Ok(buffer)
     }
 
-    /// The same memory, which `home` gets when it is dropped, also as a [`Buffer`] whose last clone
-    /// is: memory that is needed again and again need not go back to the system.
+    /// The same memory, which `recycle` receives instead of the allocator when this value, or the last
+    /// clone of its [`Buffer`], is dropped. For pools of memory that is allocated repeatedly.
     #[must_use]
-    pub fn recycled_by(mut self, home: fn(BufferMut)) -> Self {
-        self.home = Some(home);
+    pub fn recycled_by(mut self, recycle: fn(BufferMut)) -> Self {
+        self.recycle = Some(recycle);
         self
     }
 
-    /// Makes it shared and read-only.
+    /// The same memory, shared and read-only.
     pub fn freeze(self) -> Buffer {
         let len = self.len;
         Buffer {
@@ -104,15 +104,16 @@ impl BufferMut {
         }
     }
 
-    /// The first byte; valid for the buffer's length while it lives.
+    /// Pointer to the first byte, valid for the buffer's length while the buffer lives.
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         self.start.as_ptr()
     }
 
-    /// The elements, if the length is a whole number of them.
+    /// The elements, if the length is a multiple of their size.
     pub fn as_slice_mut<T: Element>(&mut self) -> Option<&mut [T]> {
-        let count = whole::<T>(self)?;
-        // SAFETY: aligned and long enough (checked by `whole`), any bits are a `T`.
+        let count = element_count::<T>(self)?;
+        // SAFETY: the bytes are aligned for `T` and as long as `count` of them (`element_count`), every bit
+        // pattern is a valid `T` (`Element`), and `&mut self` excludes other references.
         Some(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), count) })
     }
 }
@@ -123,10 +124,11 @@ struct Aligned;
 
 impl Drop for BufferMut {
     fn drop(&mut self) {
-        if let Some(home) = self.home.take() {
-            home(std::mem::replace(self, Self::empty()));
+        if let Some(recycle) = self.recycle.take() {
+            recycle(std::mem::replace(self, Self::empty()));
         } else if self.len > 0 && self.map.is_none() {
-            // SAFETY: allocated in `zeroed` with this same, then valid, layout.
+            // SAFETY: without a mapping and with `len > 0`, `zeroed` allocated `start` with this layout,
+            // whose size and alignment it checked; drop runs once.
             unsafe {
                 let layout = Layout::from_size_align_unchecked(self.len, ALIGNMENT);
                 dealloc(self.start.as_ptr(), layout);
@@ -139,14 +141,16 @@ impl Deref for BufferMut {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `start` is valid for `len` initialised bytes.
+        // SAFETY: `start` is valid for reads of `len` initialised bytes while this value lives (`zeroed`),
+        // and shared access excludes writes.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
 impl DerefMut for BufferMut {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and borrowed mutably.
+        // SAFETY: `start` is valid for reads and writes of `len` initialised bytes while this value lives
+        // (`zeroed`), and `&mut self` excludes other references.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
@@ -154,23 +158,24 @@ impl DerefMut for BufferMut {
 enum Memory {
     Owned(BufferMut),
     Mapped(Mmap),
-    Foreign(Foreign),
+    Borrowed(BorrowedMemory),
 }
 
-/// Memory of somebody else, there as long as its keeper.
-struct Foreign {
+/// Memory that is valid as long as its owner lives.
+struct BorrowedMemory {
     start: NonNull<u8>,
     len: usize,
-    _keeper: Box<dyn Any + Send + Sync>,
+    _owner: Box<dyn Any + Send + Sync>,
 }
 
-// SAFETY: whoever made it vouched that the bytes are only read, from any thread.
-unsafe impl Send for Foreign {}
-// SAFETY: as above.
-unsafe impl Sync for Foreign {}
+// SAFETY: `Buffer::from_owner` requires that the bytes are valid for reads and not written, on any
+// thread, until the owner is dropped; the owner is `Send`.
+unsafe impl Send for BorrowedMemory {}
+// SAFETY: the bytes are only read (see `Send`), and the owner is `Sync`.
+unsafe impl Sync for BorrowedMemory {}
 
-/// Shared read-only memory: a slice of an owned buffer or of a mapped file. Cloning and slicing
-/// copy nothing.
+/// Shared read-only memory: a slice of an owned buffer, a mapped file or borrowed memory. Cloning and
+/// slicing copy no bytes.
 #[derive(Clone)]
 pub struct Buffer {
     memory: Arc<Memory>,
@@ -178,8 +183,8 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Maps a file for reading. The caller's users are told (SECURITY.md) that a file truncated
-    /// while mapped ends the process; packages are therefore replaced by rename.
+    /// Maps a file for reading. Truncating the file while it is mapped ends the process with SIGBUS
+    /// (SECURITY.md); packages are therefore replaced by rename.
     pub fn map(file: &File) -> std::io::Result<Self> {
         if file.metadata()?.len() == 0 {
             return Ok(Self {
@@ -187,8 +192,9 @@ impl Buffer {
                 range: 0..0,
             });
         }
-        // SAFETY: the mapping is private and only plain numbers are read through it after the
-        // structure was decoded into owned values, so a writer can change numbers, not safety.
+        // SAFETY: the mapping is private. Another process may still change the file: readers decode its
+        // structure into owned, checked values and then read only plain elements from the mapping, of
+        // which every bit pattern is valid.
         let map = unsafe { Mmap::map(file)? };
         let range = 0..map.len();
         Ok(Self {
@@ -197,28 +203,28 @@ impl Buffer {
         })
     }
 
-    /// Memory of somebody else, without a copy.
+    /// Memory that belongs to `owner`, without a copy. `owner` is dropped with the last clone.
     ///
     /// # Safety
-    /// Until `keeper` is dropped, `start` is valid for reads of `len` initialised bytes that nobody
-    /// writes.
+    /// Until `owner` is dropped, `start` must be valid for reads of `len` initialised bytes on any
+    /// thread, and no code may write to them.
     pub unsafe fn from_owner(
         start: NonNull<u8>,
         len: usize,
-        keeper: impl Any + Send + Sync,
+        owner: impl Any + Send + Sync,
     ) -> Self {
-        let foreign = Foreign {
+        let borrowed = BorrowedMemory {
             start,
             len,
-            _keeper: Box::new(keeper),
+            _owner: Box::new(owner),
         };
         Self {
-            memory: Arc::new(Memory::Foreign(foreign)),
+            memory: Arc::new(Memory::Borrowed(borrowed)),
             range: 0..len,
         }
     }
 
-    /// A part of it; `None` when it lies outside.
+    /// The bytes of `range`; `None` when it is out of bounds.
     pub fn slice(&self, range: Range<usize>) -> Option<Self> {
         let inside = range.start <= range.end && range.end <= self.len();
         inside.then(|| Self {
@@ -227,21 +233,22 @@ impl Buffer {
         })
     }
 
-    /// The elements, if aligned for them and a whole number of them.
+    /// The elements, if the bytes are aligned for them and the length is a multiple of their size.
     pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
-        let count = whole::<T>(self)?;
-        // SAFETY: aligned and long enough (checked by `whole`), any bits are a `T`.
+        let count = element_count::<T>(self)?;
+        // SAFETY: the bytes are aligned for `T` and as long as `count` of them (`element_count`), and every
+        // bit pattern is a valid `T` (`Element`).
         Some(unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), count) })
     }
 
-    /// Whether the bytes lie in a mapped file.
+    /// Whether the bytes are in a mapped file.
     pub fn is_mapped(&self) -> bool {
         matches!(*self.memory, Memory::Mapped(_))
     }
 }
 
-/// Number of `T` in `bytes` when aligned and without a rest.
-fn whole<T: Element>(bytes: &[u8]) -> Option<usize> {
+/// Number of `T` in `bytes` if they are aligned and their length is a multiple of the size of `T`.
+fn element_count<T: Element>(bytes: &[u8]) -> Option<usize> {
     let aligned = bytes.as_ptr().cast::<T>().is_aligned();
     (aligned && bytes.len().is_multiple_of(size_of::<T>())).then(|| bytes.len() / size_of::<T>())
 }
@@ -253,9 +260,10 @@ impl Deref for Buffer {
         let all: &[u8] = match &*self.memory {
             Memory::Owned(owned) => owned,
             Memory::Mapped(map) => map,
-            // SAFETY: vouched for in `Buffer::from_owner`, and the keeper lives as long as this.
-            Memory::Foreign(foreign) => unsafe {
-                std::slice::from_raw_parts(foreign.start.as_ptr(), foreign.len)
+            // SAFETY: `start` is valid for reads of `len` bytes until the owner is dropped (requirement of
+            // `from_owner`), and the owner is dropped with `self.memory`.
+            Memory::Borrowed(borrowed) => unsafe {
+                std::slice::from_raw_parts(borrowed.start.as_ptr(), borrowed.len)
             },
         };
         &all[self.range.clone()]
@@ -273,16 +281,18 @@ impl std::fmt::Debug for Buffer {
     }
 }
 
-/// The elements in `bytes`, if aligned for them and a whole number of them.
+/// The elements in `bytes`, if aligned for them and of a length that is a multiple of their size.
 pub(crate) fn elements_of<T: Element>(bytes: &[u8]) -> Option<&[T]> {
-    let count = whole::<T>(bytes)?;
-    // SAFETY: aligned and long enough (checked by `whole`), any bits are a `T`.
+    let count = element_count::<T>(bytes)?;
+    // SAFETY: the bytes are aligned for `T` and as long as `count` of them (`element_count`), and every bit
+    // pattern is a valid `T` (`Element`).
     Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), count) })
 }
 
 /// The bytes of `elements`.
 pub(crate) fn bytes_of<T: Element>(elements: &[T]) -> &[u8] {
-    // SAFETY: elements have no padding, and bytes no alignment.
+    // SAFETY: the slice is valid for `size_of_val` bytes, all initialised, since an `Element` has no
+    // padding; bytes need no alignment.
     unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }
 }
 
@@ -292,7 +302,7 @@ mod tests {
     use std::sync::Mutex;
 
     #[test]
-    fn slices_share_and_are_bounded() {
+    fn slices_share_memory_and_are_bounded() {
         let mut buffer = BufferMut::zeroed(12).unwrap();
         buffer.as_slice_mut::<f32>().unwrap()[1] = 2.0;
         let buffer = buffer.freeze();
@@ -306,38 +316,38 @@ mod tests {
     }
 
     #[test]
-    fn memory_goes_home_with_its_last_clone() {
-        static HOME: Mutex<Vec<BufferMut>> = Mutex::new(Vec::new());
-        let home = |buffer| HOME.lock().unwrap().push(buffer);
-        let mut buffer = BufferMut::zeroed(8).unwrap().recycled_by(home);
+    fn memory_is_recycled_with_its_last_clone() {
+        static POOL: Mutex<Vec<BufferMut>> = Mutex::new(Vec::new());
+        let recycle = |buffer| POOL.lock().unwrap().push(buffer);
+        let mut buffer = BufferMut::zeroed(8).unwrap().recycled_by(recycle);
         buffer[3] = 9;
         let buffer = buffer.freeze();
         let part = buffer.slice(2..4).unwrap();
         drop(buffer);
-        assert!(HOME.lock().unwrap().is_empty());
+        assert!(POOL.lock().unwrap().is_empty());
         drop(part);
-        let back = HOME.lock().unwrap().pop().unwrap();
+        let back = POOL.lock().unwrap().pop().unwrap();
         assert_eq!(back[..], [0, 0, 0, 9, 0, 0, 0, 0]);
-        // It goes home once, not again and again.
+        // Memory is recycled once.
         drop(back);
-        assert!(HOME.lock().unwrap().is_empty());
+        assert!(POOL.lock().unwrap().is_empty());
     }
 
     #[test]
     fn large_buffers_are_zero_and_aligned() {
-        let mut buffer = BufferMut::zeroed(LARGE + 3).unwrap();
+        let mut buffer = BufferMut::zeroed(MIN_MAPPED + 3).unwrap();
         assert!(buffer.iter().all(|&byte| byte == 0));
         assert_eq!(buffer.as_ptr() as usize % ALIGNMENT, 0);
-        buffer[LARGE + 2] = 7;
+        buffer[MIN_MAPPED + 2] = 7;
         assert_eq!(
-            buffer.freeze().slice(LARGE..LARGE + 3).unwrap()[..],
+            buffer.freeze().slice(MIN_MAPPED..MIN_MAPPED + 3).unwrap()[..],
             [0, 0, 7]
         );
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "Miri ends where memory does")]
-    fn too_much_is_an_error() {
+    #[cfg_attr(miri, ignore = "Miri aborts when memory is exhausted")]
+    fn exhausted_memory_is_an_error() {
         let error = BufferMut::zeroed(isize::MAX as usize - 64).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
         assert_eq!(BufferMut::zeroed(0).unwrap().len(), 0);

@@ -1,11 +1,15 @@
-//! Conversions between data types. `docs/dma.md` and the Cast operator follow the same rules:
+//! Conversions between data types, with the rules of `docs/dma.md` and the Cast operator:
 //!
-//! * to a floating-point type: to the nearest value, ties to even, in one rounding. What is too
-//!   large becomes infinite, or NaN in a type without infinities. To `tf32`: cut towards zero.
-//! * floating-point to integer: towards zero, the nearest end of the range when outside, NaN to 0.
+//! * to a floating-point type: to the nearest value, ties to even, rounded once. Overflow gives
+//!   infinity, or NaN in a type without infinities. To `tf32`: truncated towards zero.
+//! * floating-point to integer: truncated towards zero, saturating, NaN to 0.
 //! * integer to integer: the low bits (two's complement).
-//! * to bool: whether it is not zero (a NaN is not); from bool: 0 or 1.
-//! * real to complex: imaginary part 0. Complex to real, and strings, do not convert.
+//! * to bool: whether the value is nonzero (NaN is nonzero); from bool: 0 or 1.
+//! * real to complex: imaginary part 0. Complex to real and strings are not convertible.
+//!
+//! Wide values are rounded to odd before the final rounding where they pass through a narrower type, so
+//! that double rounding gives the correct result (Boldo and Melquiond, "Emulation of FMA and correctly
+//! rounded sums: proved algorithms using rounding to odd", 2008).
 
 use crate::small_float::Format;
 use crate::{BufferMut, DataType, Tensor, TensorType};
@@ -14,10 +18,10 @@ use half::{bf16, f16};
 use std::sync::LazyLock;
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Converts packed elements: as many as both slices hold, in little-endian bytes of any alignment.
+/// Converts packed little-endian elements of any alignment, as many as both slices hold.
 pub type ConvertFn = fn(&[u8], &mut [u8]);
 
-/// The conversion between two types of whole bytes; `None` where there is none.
+/// The conversion between two types whose elements are whole bytes; `None` if undefined.
 ///
 /// ```
 /// use tenon_tensor::{DataType, converter};
@@ -58,12 +62,12 @@ pub fn converter(from: DataType, to: DataType) -> Option<ConvertFn> {
         U16 => to_type::<u16>(to),
         U32 => to_type::<u32>(to),
         U64 => to_type::<u64>(to),
-        Bool => to_type::<Truth>(to),
+        Bool => to_type::<BoolByte>(to),
         I4 | U4 | C64 | C128 | String => None,
     }
 }
 
-fn to_type<S: Number>(to: DataType) -> Option<ConvertFn> {
+fn to_type<S: Representation>(to: DataType) -> Option<ConvertFn> {
     use DataType::*;
     Some(match to {
         F32 | F32r => each::<S, f32>,
@@ -85,15 +89,15 @@ fn to_type<S: Number>(to: DataType) -> Option<ConvertFn> {
         U16 => each::<S, u16>,
         U32 => each::<S, u32>,
         U64 => each::<S, u64>,
-        Bool => each::<S, Truth>,
+        Bool => each::<S, BoolByte>,
         C64 => each::<S, Complex<f32>>,
         C128 => each::<S, Complex<f64>>,
         I4 | U4 | String => return None,
     })
 }
 
-/// The same numbers as another data type, by the rules of the module. `i4` and `u4` are
-/// packed two a byte.
+/// The elements converted to another data type by the rules of the module. `i4` and `u4` are packed,
+/// two per byte.
 ///
 /// ```
 /// use tenon_tensor::{DataType, Tensor, convert};
@@ -109,17 +113,19 @@ pub fn convert(tensor: &Tensor, to: DataType) -> Result<Tensor> {
     }
     let ty = TensorType::new(to, tensor.shape().clone())?;
     let is_packed = |dtype| matches!(dtype, DataType::I4 | DataType::U4);
-    // Elements of four bits pass through whole bytes, saturating from floating point through
-    // numbers that hold the range of four bits.
+    // 4-bit elements are converted through types of whole bytes: to saturate from floating point through
+    // f64, else through i64, whose low bits are stored.
     let read = match from {
         DataType::I4 => DataType::I8,
         DataType::U4 => DataType::U8,
         _ => from,
     };
-    let write = match is_packed(to) {
-        true if from.is_float() => DataType::F64,
-        true => DataType::I64,
-        false => to,
+    let write = if !is_packed(to) {
+        to
+    } else if from.is_float() {
+        DataType::F64
+    } else {
+        DataType::I64
     };
     let convert = converter(read, write).ok_or_else(|| {
         let text = format!("elements of type {from} do not convert to {to}");
@@ -130,16 +136,15 @@ pub fn convert(tensor: &Tensor, to: DataType) -> Result<Tensor> {
         convert(source, &mut target);
         return Tensor::new(ty, target.freeze());
     }
-    let (mut unpacked, mut wide) = ([0; PART], [0; 8 * PART]);
-    let place = |dtype: DataType, at: usize| at * dtype.bits() / 8;
-    for first in (0..ty.elements()).step_by(PART) {
-        let count = PART.min(ty.elements() - first);
-        let from_bytes = match is_packed(from) {
-            true => {
-                unpack(&source[first / 2..], from, &mut unpacked[..count]);
-                &unpacked[..count]
-            }
-            false => &source[place(from, first)..place(from, first + count)],
+    let (mut unpacked, mut wide) = ([0; CHUNK], [0; 8 * CHUNK]);
+    let offset = |dtype: DataType, index: usize| index * dtype.bits() / 8;
+    for first in (0..ty.elements()).step_by(CHUNK) {
+        let count = CHUNK.min(ty.elements() - first);
+        let from_bytes = if is_packed(from) {
+            unpack(&source[first / 2..], from, &mut unpacked[..count]);
+            &unpacked[..count]
+        } else {
+            &source[offset(from, first)..offset(from, first + count)]
         };
         if is_packed(to) {
             let wide = &mut wide[..8 * count];
@@ -148,17 +153,17 @@ pub fn convert(tensor: &Tensor, to: DataType) -> Result<Tensor> {
         } else {
             convert(
                 from_bytes,
-                &mut target[place(to, first)..place(to, first + count)],
+                &mut target[offset(to, first)..offset(to, first + count)],
             );
         }
     }
     Tensor::new(ty, target.freeze())
 }
 
-/// Elements of four bits converted at a time; an even number.
-const PART: usize = 4096;
+/// 4-bit elements converted at a time; even.
+const CHUNK: usize = 4096;
 
-/// Each four-bit element in a byte.
+/// Unpacks 4-bit elements to one byte each, sign-extended for `i4`.
 fn unpack(packed: &[u8], dtype: DataType, elements: &mut [u8]) {
     let halves = packed.iter().flat_map(|&byte| [byte & 15, byte >> 4]);
     for (element, half) in elements.iter_mut().zip(halves) {
@@ -169,10 +174,10 @@ fn unpack(packed: &[u8], dtype: DataType, elements: &mut [u8]) {
     }
 }
 
-/// Packs elements of 64 bits into four each.
-fn pack(wide: &[u8], number: DataType, to: DataType, packed: &mut [u8]) {
+/// Packs 64-bit elements of type `from` to 4 bits each.
+fn pack(wide: &[u8], from: DataType, to: DataType, packed: &mut [u8]) {
     for (index, &bytes) in wide.as_chunks::<8>().0.iter().enumerate() {
-        let half = match (number, to) {
+        let half = match (from, to) {
             (DataType::F64, DataType::I4) => f64::from_le_bytes(bytes).clamp(-8.0, 7.0) as i8 as u8,
             (DataType::F64, _) => f64::from_le_bytes(bytes).clamp(0.0, 15.0) as u8,
             _ => bytes[0],
@@ -183,42 +188,42 @@ fn pack(wide: &[u8], number: DataType, to: DataType, packed: &mut [u8]) {
     }
 }
 
-/// An element of some data type, widened without loss to one of four types.
-trait Number: Sized {
+/// The representation of a data type. Values are loaded losslessly as one of four carrier types.
+trait Representation: Sized {
     const BYTES: usize;
-    type Wide: Wide;
-    /// `bytes` are [`Number::BYTES`] long.
-    fn load(bytes: &[u8]) -> Self::Wide;
+    type Carrier: Carrier;
+    /// The value of `bytes`, which are [`Representation::BYTES`] long.
+    fn load(bytes: &[u8]) -> Self::Carrier;
     fn store_f32(value: f32, bytes: &mut [u8]);
     fn store_f64(value: f64, bytes: &mut [u8]);
     fn store_i64(value: i64, bytes: &mut [u8]);
     fn store_u64(value: u64, bytes: &mut [u8]);
 }
 
-/// A type that holds the values of several others exactly.
-trait Wide {
-    fn store<T: Number>(self, bytes: &mut [u8]);
+/// A type that represents the values of several data types exactly.
+trait Carrier {
+    fn store<T: Representation>(self, bytes: &mut [u8]);
 }
 
-macro_rules! wide {
+macro_rules! carriers {
     ($($ty:ty, $store:ident;)*) => {$(
-        impl Wide for $ty {
+        impl Carrier for $ty {
             #[inline(always)]
-            fn store<T: Number>(self, bytes: &mut [u8]) {
+            fn store<T: Representation>(self, bytes: &mut [u8]) {
                 T::$store(self, bytes);
             }
         }
     )*};
 }
 
-wide! { f32, store_f32; f64, store_f64; i64, store_i64; u64, store_u64; }
+carriers! { f32, store_f32; f64, store_f64; i64, store_i64; u64, store_u64; }
 
 fn copy(from: &[u8], to: &mut [u8]) {
     let len = from.len().min(to.len());
     to[..len].copy_from_slice(&from[..len]);
 }
 
-fn each<S: Number, T: Number>(from: &[u8], to: &mut [u8]) {
+fn each<S: Representation, T: Representation>(from: &[u8], to: &mut [u8]) {
     for (from, to) in from
         .chunks_exact(S::BYTES)
         .zip(to.chunks_exact_mut(T::BYTES))
@@ -227,19 +232,19 @@ fn each<S: Number, T: Number>(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Bytes of a number, from a slice as long.
+/// The first `N` bytes, as an array.
 #[inline(always)]
 fn take<const N: usize>(bytes: &[u8]) -> [u8; N] {
     *bytes.first_chunk().unwrap_or(&[0; N])
 }
 
 macro_rules! integers {
-    ($($ty:ty as $wide:ty;)*) => {$(
-        impl Number for $ty {
+    ($($ty:ty as $carrier:ty;)*) => {$(
+        impl Representation for $ty {
             const BYTES: usize = size_of::<$ty>();
-            type Wide = $wide;
+            type Carrier = $carrier;
             #[inline(always)]
-            fn load(bytes: &[u8]) -> $wide { <$ty>::from_le_bytes(take(bytes)) as $wide }
+            fn load(bytes: &[u8]) -> $carrier { <$ty>::from_le_bytes(take(bytes)) as $carrier }
             // `as` saturates from floating point and takes the low bits from integers.
             #[inline(always)]
             fn store_f32(value: f32, bytes: &mut [u8]) {
@@ -268,9 +273,9 @@ integers! {
 
 macro_rules! floats {
     ($($ty:ty;)*) => {$(
-        impl Number for $ty {
+        impl Representation for $ty {
             const BYTES: usize = size_of::<$ty>();
-            type Wide = $ty;
+            type Carrier = $ty;
             #[inline(always)]
             fn load(bytes: &[u8]) -> $ty { <$ty>::from_le_bytes(take(bytes)) }
             #[inline(always)]
@@ -295,13 +300,13 @@ macro_rules! floats {
 
 floats! { f32; f64; }
 
-/// Types that are narrower than binary32: integers come to them through binary64, which keeps
-/// enough of them for one rounding.
+/// Types narrower than binary32. Integers are rounded to odd in binary64 first, so that the final
+/// rounding is correct.
 macro_rules! narrow {
     ($($ty:ty, $bytes:literal, load $load:expr, f32 $from_f32:expr, f64 $from_f64:expr;)*) => {$(
-        impl Number for $ty {
+        impl Representation for $ty {
             const BYTES: usize = $bytes;
-            type Wide = f32;
+            type Carrier = f32;
             #[inline(always)]
             fn load(bytes: &[u8]) -> f32 { $load(take::<$bytes>(bytes)) }
             #[inline(always)]
@@ -313,28 +318,28 @@ macro_rules! narrow {
                 bytes.copy_from_slice(&$from_f64(value));
             }
             fn store_i64(value: i64, bytes: &mut [u8]) {
-                let magnitude = odd_f64(value.unsigned_abs());
+                let magnitude = round_to_odd_f64(value.unsigned_abs());
                 Self::store_f64(if value < 0 { -magnitude } else { magnitude }, bytes);
             }
             fn store_u64(value: u64, bytes: &mut [u8]) {
-                Self::store_f64(odd_f64(value), bytes);
+                Self::store_f64(round_to_odd_f64(value), bytes);
             }
         }
     )*};
 }
 
-/// The integer in binary64, rounded to odd where it has more bits: rounding the result once more
-/// to a narrower type then gives what rounding the integer itself would.
-fn odd_f64(value: u64) -> f64 {
+/// The integer in binary64, rounded to odd: rounding the result to a narrower type gives the same as
+/// rounding the integer itself.
+fn round_to_odd_f64(value: u64) -> f64 {
     let excess = (u64::BITS - value.leading_zeros()).saturating_sub(f64::MANTISSA_DIGITS);
     let lost = value & ((1 << excess) - 1) != 0;
     ((value >> excess | u64::from(lost)) << excess) as f64
 }
 
-/// The code of every upper half of a binary32.
-type Codes = Box<[u8; 1 << 16]>;
+/// Lookup table from the upper half of a binary32 to an 8-bit code.
+type CodeTable = Box<[u8; 1 << 16]>;
 
-fn codes(format: Format) -> Codes {
+fn code_table(format: Format) -> CodeTable {
     let mut codes = Box::new([0; 1 << 16]);
     for (upper, code) in codes.iter_mut().enumerate() {
         let value = f32::from_bits((upper as u32) << 16);
@@ -343,15 +348,15 @@ fn codes(format: Format) -> Codes {
     codes
 }
 
-/// The upper half of a binary32, rounded to odd: its eight mantissa bits are at least two more than
-/// those of a format of eight bits, so that rounding once more gives what rounding the number would.
+/// The upper half of a binary32, rounded to odd: its 7 explicit mantissa bits are at least two more than
+/// those of an 8-bit format, so that rounding it gives the same as rounding the value.
 #[inline(always)]
-fn odd_upper_half(value: f32) -> usize {
+fn round_to_odd_upper_half(value: f32) -> usize {
     let bits = value.to_bits();
     (bits >> 16) as usize | usize::from(bits & 0xffff != 0)
 }
 
-macro_rules! eight_bits {
+macro_rules! float8 {
     ($($name:ident, $format:expr;)*) => {$(
         struct $name;
 
@@ -360,8 +365,8 @@ macro_rules! eight_bits {
 
             #[inline(always)]
             fn code(value: f32) -> u8 {
-                static CODES: LazyLock<Codes> = LazyLock::new(|| codes($format));
-                CODES[odd_upper_half(value)]
+                static CODES: LazyLock<CodeTable> = LazyLock::new(|| code_table($format));
+                CODES[round_to_odd_upper_half(value)]
             }
         }
 
@@ -377,7 +382,7 @@ macro_rules! eight_bits {
     )*};
 }
 
-eight_bits! {
+float8! {
     E3M4, Format::E3M4;
     E4M3, Format::E4M3;
     E4M3Fn, Format::E4M3_FN;
@@ -404,7 +409,7 @@ narrow! {
     f64 |value| truncated(toward_zero(value)).to_le_bytes();
 }
 
-/// Without a branch, so that loops over it use vector instructions.
+/// Branch-free, so that loops over it are vectorised.
 #[inline(always)]
 fn bf16_bits(value: f32) -> u16 {
     let bits = value.to_bits();
@@ -414,7 +419,7 @@ fn bf16_bits(value: f32) -> u16 {
 }
 
 fn truncated(value: f32) -> f32 {
-    // The first mantissa bit of a NaN is kept set: cut to zero it would become infinite.
+    // The quiet bit of a NaN is set: a mantissa truncated to zero would be an infinity.
     let quiet = if value.is_nan() { 1 << 22 } else { 0 };
     f32::from_bits((value.to_bits() | quiet) & !0x1fff)
 }
@@ -429,12 +434,12 @@ fn toward_zero(value: f64) -> f32 {
     }
 }
 
-/// `bool`: a byte.
-struct Truth;
+/// `bool`: a byte, 0 or 1.
+struct BoolByte;
 
-impl Number for Truth {
+impl Representation for BoolByte {
     const BYTES: usize = 1;
-    type Wide = i64;
+    type Carrier = i64;
 
     fn load(bytes: &[u8]) -> i64 {
         i64::from(take::<1>(bytes) != [0])
@@ -457,7 +462,7 @@ impl Number for Truth {
     }
 }
 
-/// A pair of which only the first part is stored to.
+/// A complex value, stored from a real one with imaginary part 0.
 struct Complex<T>(std::marker::PhantomData<T>);
 
 macro_rules! complex {
@@ -470,29 +475,29 @@ macro_rules! complex {
     )*};
 }
 
-impl<T: Number> Number for Complex<T> {
+impl<T: Representation> Representation for Complex<T> {
     const BYTES: usize = 2 * T::BYTES;
-    type Wide = T::Wide;
+    type Carrier = T::Carrier;
 
-    fn load(bytes: &[u8]) -> T::Wide {
+    fn load(bytes: &[u8]) -> T::Carrier {
         T::load(&bytes[..T::BYTES])
     }
 
     complex! { store_f32, f32; store_f64, f64; store_i64, i64; store_u64, u64; }
 }
 
-/// Elements that pass through the stack at once.
+/// Elements per call of the vectorised half-precision conversion.
 const BLOCK: usize = 64;
 
-/// Through the vector instructions that the crate finds at run time.
+/// Uses the vector instructions that the `half` crate detects at run time.
 fn f32_to_f16(from: &[u8], to: &mut [u8]) {
-    let mut numbers = [0f32; BLOCK];
+    let mut floats = [0f32; BLOCK];
     let mut halves = [f16::ZERO; BLOCK];
     for (from, to) in from.chunks(4 * BLOCK).zip(to.chunks_mut(2 * BLOCK)) {
-        for (number, bytes) in numbers.iter_mut().zip(from.as_chunks().0) {
-            *number = f32::from_le_bytes(*bytes);
+        for (float, bytes) in floats.iter_mut().zip(from.as_chunks().0) {
+            *float = f32::from_le_bytes(*bytes);
         }
-        halves.convert_from_f32_slice(&numbers);
+        halves.convert_from_f32_slice(&floats);
         for (half, bytes) in halves.iter().zip(to.as_chunks_mut().0) {
             *bytes = half.to_le_bytes();
         }
@@ -500,15 +505,15 @@ fn f32_to_f16(from: &[u8], to: &mut [u8]) {
 }
 
 fn f16_to_f32(from: &[u8], to: &mut [u8]) {
-    let mut numbers = [0f32; BLOCK];
+    let mut floats = [0f32; BLOCK];
     let mut halves = [f16::ZERO; BLOCK];
     for (from, to) in from.chunks(2 * BLOCK).zip(to.chunks_mut(4 * BLOCK)) {
         for (half, bytes) in halves.iter_mut().zip(from.as_chunks().0) {
             *half = f16::from_le_bytes(*bytes);
         }
-        halves.convert_to_f32_slice(&mut numbers);
-        for (number, bytes) in numbers.iter().zip(to.as_chunks_mut().0) {
-            *bytes = number.to_le_bytes();
+        halves.convert_to_f32_slice(&mut floats);
+        for (float, bytes) in floats.iter().zip(to.as_chunks_mut().0) {
+            *bytes = float.to_le_bytes();
         }
     }
 }
@@ -537,8 +542,8 @@ mod tests {
     }
 
     #[test]
-    fn wide_integers_round_once() {
-        // One above the middle between two neighbours of bf16: binary64 would drop the one.
+    fn large_integers_are_rounded_once() {
+        // One more than halfway between two values of bf16; binary64 cannot represent it.
         let value = (1i64 << 62) + (1 << 54) + 1;
         assert_eq!(one::<i64, bf16>(value).to_bits(), 0x5e81);
         assert_eq!(one::<i64, bf16>(value - 1).to_bits(), 0x5e80);
@@ -560,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn four_bits_are_packed() {
+    fn four_bit_elements_are_packed() {
         let tensor = Tensor::from_slice([5], &[-9.0f32, -8.0, 7.9, 100.0, f32::NAN]).unwrap();
         let four = convert(&tensor, DataType::I4).unwrap();
         assert_eq!(four.bytes(), [0x88, 0x77, 0x00]);
@@ -574,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn complex_numbers() {
+    fn real_values_convert_to_complex_only() {
         let tensor = convert(&Tensor::from_slice([1], &[2.5f32]).unwrap(), DataType::C128).unwrap();
         let parts: Vec<f64> = tensor
             .bytes()
@@ -596,17 +601,17 @@ mod tests {
     }
 
     #[test]
-    fn blocks_and_rests_of_halves() {
-        let numbers: Vec<f32> = (0..200).map(|i| i as f32 * 0.37 - 20.0).collect();
-        let tensor = Tensor::from_slice([200], &numbers).unwrap();
+    fn half_precision_blocks_and_remainders_are_converted() {
+        let floats: Vec<f32> = (0..200).map(|i| i as f32 * 0.37 - 20.0).collect();
+        let tensor = Tensor::from_slice([200], &floats).unwrap();
         let halves = convert(&tensor, DataType::F16).unwrap();
-        for (&half, &number) in halves.as_slice::<f16>().unwrap().iter().zip(&numbers) {
-            assert_eq!(half, f16::from_f32(number));
+        for (&half, &float) in halves.as_slice::<f16>().unwrap().iter().zip(&floats) {
+            assert_eq!(half, f16::from_f32(float));
         }
         let back = convert(&halves, DataType::F32).unwrap();
         assert_eq!(
             back.as_slice::<f32>().unwrap()[199],
-            f16::from_f32(numbers[199]).to_f32()
+            f16::from_f32(floats[199]).to_f32()
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Every data type of the five systems, with its name, size and alignment.
+//! The data types of tensors: name, size and alignment.
 
 use std::fmt;
 use std::str::FromStr;
@@ -54,15 +54,15 @@ data_types! {
     F16, "f16", bits 16;
     /// The upper half of a binary32.
     BF16, "bf16", bits 16;
-    /// The bits of a binary32 that hardware may round; conversion is the identity.
+    /// A binary32 that hardware may round; conversion is the identity.
     F32r, "f32r", bits 32;
-    /// A binary32 of which 10 mantissa bits count; conversion truncates.
+    /// A binary32 of which only 10 mantissa bits are significant; conversion truncates.
     Tf32, "tf32", bits 32;
     /// 1-3-4 with infinities, `ml_dtypes.float8_e3m4`.
     F8E3M4, "f8e3m4", bits 8;
     /// 1-4-3 with infinities, `ml_dtypes.float8_e4m3`.
     F8E4M3, "f8e4m3", bits 8;
-    /// 1-4-3 finite, one NaN a sign, `ml_dtypes.float8_e4m3fn`.
+    /// 1-4-3 finite, one NaN per sign, `ml_dtypes.float8_e4m3fn`.
     F8E4M3Fn, "f8e4m3fn", bits 8;
     /// 1-4-3 finite, unsigned zero, one NaN, `ml_dtypes.float8_e4m3fnuz`.
     F8E4M3FnUz, "f8e4m3fnuz", bits 8;
@@ -70,9 +70,9 @@ data_types! {
     F8E5M2, "f8e5m2", bits 8;
     /// 1-5-2 finite, unsigned zero, one NaN, `ml_dtypes.float8_e5m2fnuz`.
     F8E5M2FnUz, "f8e5m2fnuz", bits 8;
-    /// Signed, two elements a byte, the first in the low half.
+    /// Signed, two elements per byte, the first in the low half.
     I4, "i4", bits 4;
-    /// Unsigned, two elements a byte, the first in the low half.
+    /// Unsigned, two elements per byte, the first in the low half.
     U4, "u4", bits 4;
     /// Two's complement.
     I8, "i8", bits 8;
@@ -101,7 +101,7 @@ data_types! {
 }
 
 impl DataType {
-    /// Bytes that `elements` take, packed; `None` when it overflows or the type has no fixed size.
+    /// Size of `elements` in bytes, packed; `None` when it overflows or the type has no fixed size.
     pub fn bytes(self, elements: usize) -> Option<usize> {
         match self.bits() {
             0 => None,
@@ -119,7 +119,7 @@ impl DataType {
         }
     }
 
-    /// Whether elements are real floating-point numbers.
+    /// Whether the type is a real floating-point format.
     pub fn is_float(self) -> bool {
         use DataType::*;
         matches!(
@@ -138,7 +138,7 @@ impl DataType {
         )
     }
 
-    /// Whether elements are integers (bool is not one).
+    /// Whether the type is an integer; bool is not.
     pub fn is_integer(self) -> bool {
         use DataType::*;
         matches!(self, I4 | U4 | I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
@@ -151,10 +151,10 @@ impl fmt::Display for DataType {
     }
 }
 
-/// A Rust type whose bytes are those of a data type, any bit pattern of which is a value.
+/// A Rust type with the representation of a data type, every bit pattern of which is valid.
 ///
 /// # Safety
-/// Implementors have no padding, no invalid bit patterns, and the size and alignment of
+/// The type must have no padding, no invalid bit patterns, and the size and alignment of
 /// [`Element::DATA_TYPE`].
 pub unsafe trait Element: Copy + Send + Sync + 'static {
     /// The data type whose elements these are.
@@ -163,7 +163,8 @@ pub unsafe trait Element: Copy + Send + Sync + 'static {
 
 macro_rules! elements {
     ($($rust:ty => $name:ident;)*) => {$(
-        // SAFETY: a plain number of that size; every bit pattern is a value.
+        // SAFETY: a primitive integer or float, or a transparent wrapper of u16, of the size and alignment
+        // of the data type; no padding, every bit pattern is valid.
         unsafe impl Element for $rust {
             const DATA_TYPE: DataType = DataType::$name;
         }

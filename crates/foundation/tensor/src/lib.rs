@@ -1,12 +1,11 @@
-//! Tensors: data types with their exact conversions, shapes, aligned shared buffers, strided
-//! views, `.npy` and `.npz`.
+//! Tensors: data types with exact conversions, shapes, aligned shared buffers, strided views, `.npy`
+//! and `.npz`, and files that are replaced atomically.
 
+pub mod atomic_file;
 mod buffer;
 mod convert;
 mod dtype;
 pub mod npy;
-
-pub mod atomic_file;
 mod shape;
 mod small_float;
 mod tensor;

@@ -1,9 +1,9 @@
-//! `.npy` and `.npz`, NumPy's files of one array and of several by name.
+//! NumPy's file formats: `.npy`, one array, and `.npz`, a zip archive of named arrays (NEP 1).
 //!
-//! Arrays in Fortran order and big-endian ones are brought into Tenon's layout; a little-endian
-//! array in C order is used where it lies in the mapped file. Types that NumPy has no name for are
-//! stored as ml_dtypes does: `bf16` as `V2`; the float8 types all as `V1`, which does not tell them
-//! apart and is therefore only written. `tf32` and `f32r` are stored as `f4`.
+//! Arrays in Fortran order or big-endian are converted when read; an aligned little-endian array in C
+//! order is used in the mapped file without a copy. Types unknown to NumPy are stored as ml_dtypes
+//! stores them: `bf16` as `V2`, all float8 types as `V1`, which is ambiguous and therefore only
+//! written. `tf32` and `f32r` are stored as `f4`.
 
 use crate::atomic_file::AtomicFile;
 use crate::{Buffer, BufferMut, DataType, Shape, Tensor, TensorType, View};
@@ -16,10 +16,10 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Bytes of the text of a header at most: that of a plain array has about a hundred.
+/// Maximum length of the header's text; that of a plain array has about a hundred bytes.
 const HEADER_LIMIT: usize = 64 << 10;
 
-/// Dimensions at most, as in NumPy.
+/// Maximum rank, as in NumPy.
 const RANK_LIMIT: usize = 64;
 
 /// Reads an `.npy` file.
@@ -30,32 +30,32 @@ pub fn read_npy(path: impl AsRef<Path>) -> Result<Tensor> {
     parse(&file).map_err(|error| error.at(Location::file(path)))
 }
 
-/// Reads all arrays of an `.npz` file, in its order, by name.
+/// Reads the names and arrays of an `.npz` file, in file order.
 pub fn read_npz(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
     let path = path.as_ref();
     let file = File::open(path).map_err(|error| Error::io(path, "read", error))?;
     parse_npz(io::BufReader::new(file)).map_err(|error| error.at(Location::file(path)))
 }
 
-/// Writes an `.npy` file, whole or not at all.
+/// Writes an `.npy` file atomically.
 pub fn write_npy(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
     let header = header(tensor)?;
-    write_whole(path.as_ref(), |file| {
+    write_atomically(path.as_ref(), |file| {
         file.write_all(&header)?;
         file.write_all(tensor.bytes())
     })
 }
 
-/// Writes an `.npz` file without compression, whole or not at all. Equal arrays give equal bytes.
+/// Writes an `.npz` file atomically, without compression. Equal arrays give equal bytes.
 pub fn write_npz(path: impl AsRef<Path>, arrays: &[(&str, &Tensor)]) -> Result<()> {
     let headers = arrays
         .iter()
         .map(|(_, tensor)| header(tensor))
         .collect::<Result<Vec<_>>>()?;
-    write_whole(path.as_ref(), |file| {
+    write_atomically(path.as_ref(), |file| {
         let mut zip = ZipWriter::new(file);
         for ((name, tensor), header) in arrays.iter().zip(&headers) {
-            // The default time is the earliest that a zip can tell, not now.
+            // The default modification time is the earliest of the zip format, not now.
             let options = SimpleFileOptions::default()
                 .compression_method(CompressionMethod::Stored)
                 .large_file(tensor.bytes().len() as u64 >= u64::from(u32::MAX) / 2);
@@ -68,8 +68,7 @@ pub fn write_npz(path: impl AsRef<Path>, arrays: &[(&str, &Tensor)]) -> Result<(
     })
 }
 
-/// Writes beside `path` and renames.
-fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
+fn write_atomically(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
     let written = || {
         let mut file = AtomicFile::create(path)?;
         write(file.file())?;
@@ -99,10 +98,10 @@ fn parse_npz(file: impl Read + Seek) -> Result<Vec<(String, Tensor)>> {
     Ok(arrays)
 }
 
-/// Bytes that memory is taken for on the word of a header alone.
-const TRUSTED_BYTES: usize = 16 << 20;
+/// Maximum size that is allocated before as many bytes were read.
+const MAX_PREALLOCATION: usize = 16 << 20;
 
-/// Reads one array of an archive: its header first, then just the bytes that the header tells.
+/// Reads one array of an archive: the header, then as many bytes as the header declares.
 fn parse_entry(entry: &mut impl Read) -> Result<Tensor> {
     let failed = |error: io::Error| invalid(format!("cannot read: {error}")).source(error);
     let mut start = Vec::new();
@@ -110,11 +109,11 @@ fn parse_entry(entry: &mut impl Read) -> Result<Tensor> {
         .take((HEADER_LIMIT + 12) as u64)
         .read_to_end(&mut start)
         .map_err(failed)?;
-    let (array, offset) = Array::read(&start)?;
+    let (array, offset) = Header::read(&start)?;
     let total = array.ty.bytes() + offset;
-    // Grows with what is there, whatever the header tells beyond a moderate length.
+    // The declared length is untrusted: beyond the limit the vector grows with the bytes read.
     let rest = total - total.min(start.len());
-    start.reserve_exact(rest.min(TRUSTED_BYTES) + 1);
+    start.reserve_exact(rest.min(MAX_PREALLOCATION) + 1);
     entry
         .take(rest as u64 + 1)
         .read_to_end(&mut start)
@@ -123,22 +122,22 @@ fn parse_entry(entry: &mut impl Read) -> Result<Tensor> {
     array.tensor(&BufferMut::copy_of(data)?.freeze())
 }
 
-/// Reads the bytes of an `.npy` file.
+/// Parses the bytes of an `.npy` file.
 pub fn parse(file: &Buffer) -> Result<Tensor> {
-    let (array, offset) = Array::read(file)?;
+    let (array, offset) = Header::read(file)?;
     let data = file.slice(offset..file.len());
     array.tensor(&data.ok_or_else(|| invalid("the header is cut short"))?)
 }
 
-/// What the header of a file tells.
-struct Array {
+/// The header of an `.npy` file.
+struct Header {
     ty: TensorType,
     big_endian: bool,
     fortran_order: bool,
 }
 
-impl Array {
-    /// Reads the header; answers it and where the data starts.
+impl Header {
+    /// The header of `file` and the offset of the data.
     fn read(file: &[u8]) -> Result<(Self, usize)> {
         let cut = || invalid("the header is cut short");
         let rest = file.strip_prefix(MAGIC);
@@ -168,7 +167,7 @@ impl Array {
         Ok((Dictionary(text).read()?, MAGIC.len() + 2 + width + length))
     }
 
-    /// The tensor of `data`, which must be as long as the header tells.
+    /// The tensor of `data`, whose length must be that of the header's type.
     fn tensor(self, data: &Buffer) -> Result<Tensor> {
         if data.len() != self.ty.bytes() {
             return Err(
@@ -181,19 +180,20 @@ impl Array {
         if dtype == DataType::Bool && data.iter().any(|&byte| byte > 1) {
             return Err(invalid("a bool that is neither 0 nor 1"));
         }
-        let number = dtype.alignment();
+        // The size of a scalar: half an element of a complex type.
+        let scalar = dtype.alignment();
         let mut data = data.clone();
-        if self.big_endian && number > 1 {
+        if self.big_endian && scalar > 1 {
             let mut swapped = BufferMut::copy_of(&data)?;
-            swapped.chunks_exact_mut(number).for_each(<[u8]>::reverse);
+            swapped.chunks_exact_mut(scalar).for_each(<[u8]>::reverse);
             data = swapped.freeze();
-        } else if !(data.as_ptr() as usize).is_multiple_of(number) {
+        } else if !(data.as_ptr() as usize).is_multiple_of(scalar) {
             data = BufferMut::copy_of(&data)?.freeze();
         }
         if !self.fortran_order || self.ty.shape().len() < 2 {
             return Tensor::new(self.ty, data);
         }
-        // The same bytes in C order are the array with its dimensions reversed.
+        // In Fortran order, the bytes are the transposed array in C order.
         let reversed: Vec<usize> = self.ty.shape().iter().rev().copied().collect();
         let order: Vec<usize> = (0..reversed.len()).rev().collect();
         let reversed = Tensor::new(TensorType::new(dtype, reversed)?, data)?;
@@ -201,11 +201,11 @@ impl Array {
     }
 }
 
-/// The text of a header: a Python dictionary of three keys.
+/// Parser of the header's text, a Python dictionary of three keys.
 struct Dictionary<'a>(&'a [u8]);
 
 impl<'a> Dictionary<'a> {
-    fn read(mut self) -> Result<Array> {
+    fn read(mut self) -> Result<Header> {
         let (mut descr, mut fortran_order, mut shape) = (None, None, None);
         self.expect(b'{')?;
         while !self.take(b'}') {
@@ -229,7 +229,7 @@ impl<'a> Dictionary<'a> {
         let (dtype, big_endian) = descr.ok_or_else(missing("descr"))?;
         let ty = TensorType::new(dtype, shape.ok_or_else(missing("shape"))?)?;
         let fortran_order = fortran_order.ok_or_else(missing("fortran_order"))?;
-        Ok(Array {
+        Ok(Header {
             ty,
             big_endian,
             fortran_order,
@@ -272,7 +272,7 @@ impl<'a> Dictionary<'a> {
             self.expect(quote)?;
         }
         let end = self.0.iter().position(|&byte| byte == quote);
-        let end = end.ok_or_else(|| invalid("a text without an end in the header"))?;
+        let end = end.ok_or_else(|| invalid("an unterminated string in the header"))?;
         let (text, rest) = self.0.split_at(end);
         self.0 = &rest[1..];
         Ok(text)
@@ -298,14 +298,14 @@ impl<'a> Dictionary<'a> {
         let mut shape = Vec::new();
         self.expect(b'(')?;
         while !self.take(b')') {
-            // Files of Python 2 have long integers.
+            // Python 2 writes long integers with the suffix L.
             let word = self.word();
             let digits = word.strip_suffix(b"L").unwrap_or(word);
             let extent = std::str::from_utf8(digits)
                 .ok()
                 .and_then(|text| text.parse().ok());
             shape.push(extent.ok_or_else(|| {
-                invalid("an extent that is not a number").found(word.escape_ascii())
+                invalid("an extent is not an unsigned integer").found(word.escape_ascii())
             })?);
             if shape.len() > RANK_LIMIT {
                 return Err(invalid("too many dimensions"));
@@ -318,12 +318,12 @@ impl<'a> Dictionary<'a> {
         Ok(Shape::new(shape))
     }
 
-    /// The element's type, and whether it is big-endian.
+    /// The element type, and whether it is big-endian.
     fn descr(&mut self) -> Result<(DataType, bool)> {
         use DataType::*;
         self.space();
         if matches!(self.0.first(), Some(b'[' | b'(')) {
-            return Err(unsupported("an array of records"));
+            return Err(unsupported("a structured array"));
         }
         let text = self.string()?;
         let (order, name) = match text.split_first() {
@@ -347,14 +347,14 @@ impl<'a> Dictionary<'a> {
             b"c16" => C128,
             b"V2" => BF16,
             b"V1" => {
-                return Err(unsupported("an array of bytes without a type")
-                    .help("store float8 arrays with their bits as uint8, or as float32"));
+                return Err(unsupported("an array of type V1, which is ambiguous")
+                    .help("store a float8 array as float32, or its bits as uint8"));
             }
             [b'O', ..] => return Err(unsupported("an array of Python objects")),
-            [b'U' | b'S' | b'a', ..] => return Err(unsupported("an array of texts")),
-            [b'm' | b'M', ..] => return Err(unsupported("an array of times")),
+            [b'U' | b'S' | b'a', ..] => return Err(unsupported("an array of strings")),
+            [b'm' | b'M', ..] => return Err(unsupported("an array of datetime or timedelta")),
             other => {
-                let error = unsupported("an array of unknown elements");
+                let error = unsupported("an array of an unknown type");
                 return Err(error.found(other.escape_ascii()));
             }
         };
@@ -362,7 +362,7 @@ impl<'a> Dictionary<'a> {
     }
 }
 
-/// The magic, version and header of a tensor's file, padded so that the data is aligned.
+/// Magic, version and header of a tensor's file, padded so that the data is aligned to 64 bytes.
 fn header(tensor: &Tensor) -> Result<Vec<u8>> {
     use DataType::*;
     let descr = match tensor.dtype() {
@@ -400,7 +400,7 @@ fn header(tensor: &Tensor) -> Result<Vec<u8>> {
     let length = (MAGIC.len() + 4 + text.len() + 1).next_multiple_of(64) - MAGIC.len() - 4;
     text.extend(std::iter::repeat_n(' ', length - text.len() - 1));
     text.push('\n');
-    // At most 64 dimensions of 20 digits: far from the 16 bits of the length.
+    // Fits for NumPy's 64 dimensions of 20 digits.
     let length = u16::try_from(length).map_err(|_| invalid("too many dimensions"))?;
     Ok([MAGIC, &[1, 0], &length.to_le_bytes(), text.as_bytes()].concat())
 }
@@ -410,7 +410,7 @@ fn invalid(message: impl Into<String>) -> Error {
 }
 
 fn unsupported(message: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, message).help("save it as a plain array of numbers")
+    Error::new(ErrorKind::Unsupported, message).help("save it as a plain numeric array")
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ fn written(tensor: &Tensor) -> Vec<u8> {
 }
 
 #[test]
-fn the_bytes_are_those_of_numpy() {
+fn written_bytes_equal_those_of_numpy() {
     let tensor = Tensor::from_slice([3], &[1.0f32, 2.0, 3.0]).unwrap();
     let bytes = written(&tensor);
     let text = "\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }";
@@ -38,7 +38,7 @@ fn the_bytes_are_those_of_numpy() {
 }
 
 #[test]
-fn fortran_order_and_big_endian() {
+fn fortran_order_and_big_endian_are_converted() {
     let text = "{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3), }";
     let tensor = parse(&buffer(&file(text, &[0, 1, 0, 4, 0, 2, 0, 5, 0, 3, 1, 0]))).unwrap();
     assert_eq!(
@@ -55,7 +55,7 @@ fn fortran_order_and_big_endian() {
 }
 
 #[test]
-fn other_ways_to_write_a_header() {
+fn header_syntax_variants_are_accepted() {
     for text in [
         "{\"shape\": (2L, 1), \"descr\": \"|u1\", \"fortran_order\": False}",
         "  {'fortran_order':False,'descr':'u1','shape':(2,1,)}   \n",
@@ -66,24 +66,24 @@ fn other_ways_to_write_a_header() {
 }
 
 #[test]
-fn what_does_not_fit_is_a_sentence() {
+fn errors_of_unsupported_and_malformed_files() {
     let fails =
         |text: &str, data: &[u8]| parse(&buffer(&file(text, data))).unwrap_err().to_string();
     let head = |descr: &str, shape: &str| {
         format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}")
     };
-    let record = fails(&head("[('a', '<f4')]", "(1,)"), &[0; 4]);
+    let structured = fails(&head("[('a', '<f4')]", "(1,)"), &[0; 4]);
     assert_eq!(
-        record,
-        "an array of records; save it as a plain array of numbers"
+        structured,
+        "a structured array; save it as a plain numeric array"
     );
     assert!(fails(&head("'|O'", "(1,)"), &[]).contains("Python objects"));
-    assert!(fails(&head("'<U3'", "(1,)"), &[]).contains("texts"));
+    assert!(fails(&head("'<U3'", "(1,)"), &[]).contains("strings"));
     assert!(fails(&head("'<V1'", "(1,)"), &[0]).contains("uint8"));
     assert!(fails(&head("'<f16'", "(1,)"), &[0; 16]).contains("found f16"));
     assert!(fails(&head("'<f4'", "(3,)"), &[0; 8]).contains("expected 12 bytes, found 8"));
     assert!(fails(&head("'|b1'", "(1,)"), &[2]).contains("neither"));
-    assert!(fails(&head("'<f4'", "(-1,)"), &[]).contains("not a number"));
+    assert!(fails(&head("'<f4'", "(-1,)"), &[]).contains("not an unsigned integer"));
     let huge = head("'<f4'", "(4294967296, 4294967296)");
     assert!(fails(&huge, &[]).contains("larger than memory"));
     assert!(fails("{}", &[]).contains("lacks descr"));
@@ -105,7 +105,7 @@ fn what_does_not_fit_is_a_sentence() {
 }
 
 #[test]
-fn files_of_arrays() {
+fn npz_and_npy_files_round_trip() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("arrays.npz");
     let a = Tensor::from_slice([2, 2], &[1.5f64, -2.0, 0.0, 4.0]).unwrap();
@@ -136,7 +136,7 @@ fn files_of_arrays() {
 }
 
 #[test]
-fn an_aligned_file_is_used_where_it_lies() {
+fn an_aligned_file_is_mapped_without_a_copy() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.npy");
     write_npy(&path, &Tensor::from_slice([3], &[1i32, 2, 3]).unwrap()).unwrap();
@@ -172,7 +172,7 @@ fn compressed_arrays_are_read() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(
+    fn written_tensors_are_read_back(
         shape in proptest::collection::vec(0usize..5, 0..5),
         pick in 0usize..DataType::ALL.len(),
         seed in any::<u8>(),
@@ -193,7 +193,7 @@ proptest! {
     }
 
     #[test]
-    fn cut_and_changed_files_never_panic(
+    fn truncated_and_corrupted_files_never_panic(
         cut in 0usize..200,
         position in 0usize..200,
         byte in any::<u8>(),
@@ -207,7 +207,7 @@ proptest! {
     }
 
     #[test]
-    fn cut_and_changed_archives_never_panic(
+    fn truncated_and_corrupted_archives_never_panic(
         cut in 0usize..1200,
         changes in proptest::collection::vec((0usize..1200, any::<u8>()), 0..3),
     ) {

@@ -11,14 +11,14 @@ use tenon_base::{Error, ErrorKind, Result};
 pub struct Shape(Vec<usize>);
 
 impl Shape {
-    /// A shape of these extents.
+    /// A shape with these extents.
     pub fn new(dims: impl Into<Vec<usize>>) -> Self {
         Self(dims.into())
     }
 
     /// Number of elements, `None` on overflow.
     pub fn checked_elements(&self) -> Option<usize> {
-        // An extent of zero empties the tensor however large the others are.
+        // An extent of zero makes the tensor empty, whatever the others are.
         if self.0.contains(&0) {
             return Some(0);
         }
@@ -27,7 +27,7 @@ impl Shape {
             .try_fold(1usize, |product, &dim| product.checked_mul(dim))
     }
 
-    /// Number of elements. A [`TensorType`] checks at its making that this does not overflow.
+    /// Number of elements, saturating; [`TensorType::new`] checks that it does not overflow.
     pub fn elements(&self) -> usize {
         self.checked_elements().unwrap_or(usize::MAX)
     }
@@ -41,7 +41,7 @@ impl Shape {
         strides
     }
 
-    /// The shape both broadcast to (NumPy rules), `None` when they do not.
+    /// The shape that both broadcast to (NumPy rules), `None` if they are incompatible.
     pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
         let rank = self.len().max(other.len());
         let dim = |shape: &Shape, axis: usize| {
@@ -82,11 +82,11 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Most bytes of a tensor: no machine addresses more. Sums and small multiples of sizes below it do
-/// not overflow.
-const MOST_BYTES: usize = 1 << 48;
+/// Maximum size of a tensor in bytes: the address space of current machines. Sums and small multiples of
+/// such sizes do not overflow.
+const MAX_BYTES: usize = 1 << 48;
 
-/// A data type and a shape whose size in bytes fits the address space, extents of zero left out.
+/// A data type and a shape whose size in bytes, without extents of zero, fits the address space.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TensorType {
     dtype: DataType,
@@ -94,8 +94,8 @@ pub struct TensorType {
 }
 
 impl TensorType {
-    /// Fails when the size in bytes would exceed 2^48, also where an extent of zero makes it 0:
-    /// strides and parts of the shape must not overflow either.
+    /// Fails if the size in bytes exceeds 2^48. Extents of zero are left out of the product: strides and
+    /// parts of the shape must not overflow either.
     pub fn new(dtype: DataType, shape: impl Into<Shape>) -> Result<Self> {
         let shape = shape.into();
         let extents = shape.iter().filter(|&&extent| extent > 0);
@@ -104,7 +104,7 @@ impl TensorType {
             DataType::String => Some(elements),
             _ => dtype.bytes(elements),
         };
-        let fits = bytes.is_some_and(|bytes| bytes <= MOST_BYTES);
+        let fits = bytes.is_some_and(|bytes| bytes <= MAX_BYTES);
         if !fits {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
@@ -145,7 +145,7 @@ impl fmt::Display for TensorType {
 impl FromStr for TensorType {
     type Err = Error;
 
-    /// Reads `f32[2, 3]`, as it is displayed.
+    /// Parses the form of `Display`: `f32[2, 3]`.
     fn from_str(text: &str) -> Result<Self> {
         let malformed = || {
             Error::new(ErrorKind::InvalidArgument, "not the type of a tensor")

@@ -1,17 +1,18 @@
-//! Small binary floating-point formats: what their bits mean, and rounding to them.
+//! Binary floating-point formats of up to 16 bits: decoding, and encoding with one rounding to nearest,
+//! ties to even (IEEE 754; OCP OFP8 for the float8 formats).
 
-/// What the codes around the largest exponent mean.
+/// The special values of a format.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Specials {
     /// Infinities and NaNs as in IEEE 754.
     Ieee,
     /// No infinities; all ones is NaN.
     Finite,
-    /// No infinities and no negative zero, whose code is the one NaN.
+    /// No infinities and no negative zero; the code of negative zero is the one NaN.
     UnsignedZero,
 }
 
-/// A format of a sign, an exponent and a mantissa of at most 16 bits in all.
+/// A format of sign, exponent and mantissa, at most 16 bits in total.
 #[derive(Clone, Copy)]
 pub(crate) struct Format {
     exponent_bits: u32,
@@ -43,7 +44,7 @@ impl Format {
         1 << (self.exponent_bits + self.mantissa_bits)
     }
 
-    /// The first code, without sign, that is not a finite number.
+    /// The first code, without sign, that is not finite.
     const fn end_of_finite(self) -> u32 {
         match self.specials {
             Specials::Ieee => ((1 << self.exponent_bits) - 1) << self.mantissa_bits,
@@ -52,7 +53,7 @@ impl Format {
         }
     }
 
-    /// The value of a code of eight bits, whose exponents are those of normal binary32 numbers.
+    /// The value of an 8-bit code. All exponents of such formats are in the normal range of binary32.
     const fn decode(self, code: u32) -> f32 {
         let negative = code & self.sign_bit() != 0;
         let magnitude = code & (self.sign_bit() - 1);
@@ -75,7 +76,7 @@ impl Format {
         if negative { -value } else { value }
     }
 
-    /// The values of all codes of eight bits.
+    /// The values of all 8-bit codes.
     pub const fn table(self) -> [f32; 256] {
         let mut table = [0.0; 256];
         let mut code = 0;
@@ -86,8 +87,8 @@ impl Format {
         table
     }
 
-    /// The code nearest to a number, ties to even; too large ones become infinite, or NaN where
-    /// the format has no infinity.
+    /// The code nearest to `value`, ties to even; overflow gives infinity, or NaN in a format without
+    /// infinities.
     pub fn encode(self, value: f64) -> u32 {
         let sign = if value.is_sign_negative() {
             self.sign_bit()
@@ -98,15 +99,15 @@ impl Format {
             return self.nan(sign);
         }
         let magnitude = value.abs();
-        // No smaller than the exponent of the smallest normal number: below it, the distance of
-        // neighbours stays the same. The exponent of a subnormal binary64 does not matter.
+        // At least the exponent of the smallest normal value: below it, the spacing of values is
+        // constant. The exponent of a subnormal binary64 is far below.
         let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).max(1 - self.bias);
         if exponent > 1 << self.exponent_bits {
             return self.overflow(sign);
         }
         let scale = f64::from_bits(((1023 + self.mantissa_bits as i32 - exponent) as u64) << 52);
         let significand = (magnitude * scale).round_ties_even() as u32;
-        // The hidden bit adds one to the exponent, and so does a carry out of the mantissa.
+        // The implicit bit adds one to the exponent, and so does a carry out of the mantissa.
         let code = (((exponent + self.bias - 1) as u32) << self.mantissa_bits) + significand;
         if code >= self.end_of_finite() {
             return self.overflow(sign);
@@ -134,7 +135,7 @@ impl Format {
     }
 }
 
-/// 2 to the power of `exponent`, which is that of a normal binary32.
+/// 2 to the power of `exponent`, in the normal range of binary32.
 const fn power_of_two(exponent: i32) -> f32 {
     f32::from_bits(((exponent + 127) as u32) << 23)
 }
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_the_definitions() {
+    fn decoding_follows_the_definitions() {
         assert_eq!(Format::E4M3_FN.decode(0x7e), 448.0);
         assert!(Format::E4M3_FN.decode(0x7f).is_nan());
         assert_eq!(Format::E4M3_FN.decode(0x01), 2f32.powi(-9));
@@ -161,8 +162,8 @@ mod tests {
     }
 
     #[test]
-    fn rounding_of_the_definitions() {
-        // Halfway between 448 and the next, 480, which would be NaN: up to and with 464 it is 448.
+    fn encoding_follows_the_definitions() {
+        // 464 is halfway between 448 and 480, whose code is NaN; ties go to even, 448.
         assert_eq!(Format::E4M3_FN.encode(464.0), 0x7e);
         assert_eq!(Format::E4M3_FN.encode(464.1), 0x7f);
         assert_eq!(Format::E4M3_FN.encode(f64::NEG_INFINITY), 0xff);
@@ -173,7 +174,7 @@ mod tests {
         assert_eq!(Format::E5M2.encode(-1e-300), 0x80);
         assert_eq!(Format::F16.encode(65519.9), 0x7bff);
         assert_eq!(Format::F16.encode(65520.0), 0x7c00);
-        // Through binary32 this would round twice, to 0x3c02.
+        // Via binary32 the value would be rounded twice, to 0x3c02.
         assert_eq!(Format::F16.encode(1.0 + 1.5 / 1024.0 - 1e-12), 0x3c01);
     }
 

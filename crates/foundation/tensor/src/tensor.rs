@@ -76,12 +76,12 @@ impl Tensor {
         &self.buffer
     }
 
-    /// The memory under it.
+    /// The underlying memory.
     pub fn buffer(&self) -> &Buffer {
         &self.buffer
     }
 
-    /// The elements, if of type `T` and aligned.
+    /// The elements, if they are of type `T` and aligned.
     pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
         if self.dtype() != T::DATA_TYPE {
             return None;
@@ -89,7 +89,7 @@ impl Tensor {
         self.buffer.as_slice()
     }
 
-    /// The same elements in another shape of as many.
+    /// The same elements with another shape of the same element count.
     pub fn reshaped(&self, shape: impl Into<Shape>) -> Result<Self> {
         Self::new(TensorType::new(self.dtype(), shape)?, self.buffer.clone())
     }
@@ -123,7 +123,7 @@ impl Tensor {
 }
 
 impl PartialEq for Tensor {
-    /// Equal type and bytes; so a NaN equals itself and zeros of other sign differ.
+    /// Equal type and bytes: a NaN equals itself, and zeros of opposite sign differ.
     fn eq(&self, other: &Self) -> bool {
         self.ty == other.ty && self.bytes() == other.bytes()
     }

@@ -1,10 +1,11 @@
-//! Strided views: the elements of a tensor in another order, without copying them.
+//! Strided views: permuted, sliced and broadcast tensors without a copy.
 
 use crate::buffer::elements_of;
 use crate::{BufferMut, DataType, Element, Shape, Tensor, TensorType};
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Elements of a tensor seen through a shape and strides. Elements are of whole bytes.
+/// Elements of a tensor addressed through a shape and strides. Elements of less than a byte are not
+/// supported.
 ///
 /// ```
 /// use tenon_tensor::{Tensor, View};
@@ -20,14 +21,14 @@ pub struct View<'a> {
     bytes: &'a [u8],
     dtype: DataType,
     shape: Shape,
-    /// Elements between neighbours, one a dimension.
+    /// Stride of each dimension in elements.
     strides: Vec<isize>,
-    /// Position of the first element.
+    /// Index of the first element.
     start: isize,
 }
 
 impl<'a> View<'a> {
-    /// All of a tensor.
+    /// A view of a whole tensor.
     pub fn new(tensor: &'a Tensor) -> Result<Self> {
         let shape = tensor.shape().clone();
         let strides = shape
@@ -38,7 +39,7 @@ impl<'a> View<'a> {
         Self::strided(tensor.bytes(), tensor.dtype(), shape, strides)
     }
 
-    /// `bytes` read through a shape and strides in elements, from the first element on.
+    /// A view of `bytes` through a shape and strides in elements, from the first element on.
     pub fn strided(
         bytes: &'a [u8],
         dtype: DataType,
@@ -67,7 +68,7 @@ impl<'a> View<'a> {
         Ok(view)
     }
 
-    /// The lowest and the highest position; `None` on overflow.
+    /// The lowest and the highest index; `None` on overflow.
     fn extent(&self) -> Option<(isize, isize)> {
         if self.shape.contains(&0) {
             return Some((0, 0));
@@ -114,7 +115,7 @@ impl<'a> View<'a> {
         Ok(self)
     }
 
-    /// `count` elements of a dimension, from `start` in steps of `step`, which may be negative.
+    /// `count` elements of a dimension from `start`, `step` apart; `step` may be negative.
     pub fn slice(mut self, axis: usize, start: usize, count: usize, step: isize) -> Result<Self> {
         let outside = || invalid("a slice outside of its dimension");
         let extent = *self.shape.get(axis).ok_or_else(outside)?;
@@ -130,7 +131,7 @@ impl<'a> View<'a> {
             }
             self.start += start as isize * self.strides[axis];
         }
-        // A dimension of one element is never stepped along.
+        // The stride of a dimension of at most one element is irrelevant.
         self.strides[axis] = if count > 1 {
             self.strides[axis] * step
         } else {
@@ -142,7 +143,7 @@ impl<'a> View<'a> {
         Ok(self)
     }
 
-    /// Repeated to a shape by the rules of NumPy.
+    /// The view broadcast to a shape (NumPy rules).
     pub fn broadcast(mut self, shape: impl Into<Shape>) -> Result<Self> {
         let shape = shape.into();
         if self.shape.broadcast(&shape).as_ref() != Some(&shape)
@@ -162,7 +163,7 @@ impl<'a> View<'a> {
         Ok(self)
     }
 
-    /// Positions of the elements in the tensor, row-major.
+    /// Indices of the elements in the tensor, row-major.
     fn positions(&self) -> impl Iterator<Item = usize> + '_ {
         let mut index = vec![0; self.shape.len()];
         let mut position = self.start;
@@ -181,7 +182,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The elements, row-major, if of type `T` and aligned.
+    /// The elements, row-major, if they are of type `T` and aligned.
     pub fn iter<T: Element>(&self) -> Option<impl Iterator<Item = T> + '_> {
         let elements = elements_of::<T>(self.bytes)?;
         (self.dtype == T::DATA_TYPE).then(|| self.positions().map(|position| elements[position]))
@@ -223,7 +224,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn numbers(shape: &[usize]) -> Tensor {
+    fn ascending(shape: &[usize]) -> Tensor {
         let count = shape.iter().product::<usize>() as i32;
         Tensor::from_slice(shape, &(0..count).collect::<Vec<_>>()).unwrap()
     }
@@ -236,8 +237,8 @@ mod tests {
     }
 
     #[test]
-    fn slices_go_both_ways() {
-        let tensor = numbers(&[3, 4]);
+    fn slices_step_forwards_and_backwards() {
+        let tensor = ascending(&[3, 4]);
         let view = View::new(&tensor).unwrap();
         assert_eq!(
             elements(&view.clone().slice(1, 3, 2, -2).unwrap()),
@@ -258,8 +259,8 @@ mod tests {
     }
 
     #[test]
-    fn broadcasts_repeat() {
-        let tensor = numbers(&[2, 1]);
+    fn broadcasting_repeats_elements() {
+        let tensor = ascending(&[2, 1]);
         let view = View::new(&tensor).unwrap();
         assert_eq!(
             elements(&view.clone().broadcast([2, 2, 2]).unwrap()),
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn strides_stay_inside() {
+    fn strides_out_of_bounds_are_refused() {
         let bytes = [0; 24];
         let view = |shape: &[usize], strides: &[isize]| {
             View::strided(&bytes, DataType::F32, Shape::new(shape), strides.into())
@@ -292,13 +293,13 @@ mod tests {
             shape in proptest::collection::vec(0usize..4, 0..=4),
             seed in any::<u64>(),
         ) {
-            let tensor = numbers(&shape);
+            let tensor = ascending(&shape);
             let mut order: Vec<usize> = (0..shape.len()).collect();
             order.sort_by_key(|&axis| seed.rotate_left(axis as u32 * 11) & 0xff);
             let view = View::new(&tensor).unwrap().permute(&order).unwrap();
             let strides = tensor.shape().strides();
-            for (number, element) in elements(&view).into_iter().enumerate() {
-                let mut rest = number;
+            for (index, element) in elements(&view).into_iter().enumerate() {
+                let mut rest = index;
                 let mut position = 0;
                 for &axis in order.iter().rev() {
                     position += rest % shape[axis] * strides[axis];

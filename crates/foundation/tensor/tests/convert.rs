@@ -1,6 +1,6 @@
-//! Every conversion of every 8 and 16 bit number, and of many binary32 ones, against NumPy and
-//! ml_dtypes. Needs the interpreter that `TENON_PYTHON` names; says so when it is unset.
-#![allow(clippy::print_stderr, reason = "says that it skips")]
+//! Every conversion of every 8-bit and 16-bit value, and of many binary32 values, against NumPy and
+//! ml_dtypes. Skipped with a message unless `TENON_PYTHON` names an interpreter.
+#![allow(clippy::print_stderr, reason = "a skipped test reports it")]
 
 use std::path::Path;
 use std::process::Command;
@@ -45,7 +45,7 @@ const TO: &[&str] = &[
 ];
 
 #[test]
-fn conversions_are_those_of_numpy() {
+fn conversions_equal_those_of_numpy() {
     let Some(python) = std::env::var_os("TENON_PYTHON") else {
         eprintln!("skipped: TENON_PYTHON is not set");
         return;
@@ -83,12 +83,12 @@ fn compare(from: &str, to: &str, source: &[u8], folder: &Path) {
     if expected == found {
         return;
     }
-    let numbers = expected
+    let elements = expected
         .chunks(size)
         .zip(found.chunks(size))
         .zip(source.chunks(from_size));
-    for ((expected, found), source) in numbers {
-        // Which of the NaNs it is does not matter.
+    for ((expected, found), source) in elements {
+        // All NaNs are considered equal.
         let same = expected == found || is_nan(to_type, expected) && is_nan(to_type, found);
         assert!(
             same,

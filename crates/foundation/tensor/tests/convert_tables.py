@@ -1,8 +1,8 @@
-"""Writes the conversions of every 8 and 16 bit number, and of many wider ones, as NumPy and
-ml_dtypes make them.
+"""Writes the conversions of every 8-bit and 16-bit value, and of many wider values, by NumPy and
+ml_dtypes.
 
-Usage: convert_tables.py FOLDER. For each pair of types FOLDER/FROM-TO.bin is written, and the
-numbers that were converted as FOLDER/FROM.bin.
+Usage: convert_tables.py FOLDER. The values of each source type are written to FOLDER/FROM.bin, their
+conversions to FOLDER/FROM-TO.bin.
 """
 
 import sys
@@ -34,16 +34,17 @@ INTEGERS = {
 
 
 def wide_floats(rng):
-    """Any bits, numbers of middling size, and the neighbourhood of halves of few bits."""
+    """Random bits, values of moderate magnitude, and the neighbours of values with few mantissa bits,
+    which are the ties of narrower types."""
     bits = rng.integers(0, 1 << 32, 100_000, dtype=np.uint64).astype(np.uint32)
-    middling = (rng.standard_normal(100_000) * 2.0 ** rng.integers(-30, 30, 100_000)).astype(np.float32)
-    halves = (middling.view(np.uint32) & 0xFFF80000).view(np.float32)
-    near = np.concatenate([np.nextafter(halves, np.float32(s)) for s in (-np.inf, np.inf)])
-    return np.concatenate([bits.view(np.float32), middling, halves, near])
+    moderate = (rng.standard_normal(100_000) * 2.0 ** rng.integers(-30, 30, 100_000)).astype(np.float32)
+    ties = (moderate.view(np.uint32) & 0xFFF80000).view(np.float32)
+    near = np.concatenate([np.nextafter(ties, np.float32(s)) for s in (-np.inf, np.inf)])
+    return np.concatenate([bits.view(np.float32), moderate, ties, near])
 
 
 def to_integer(values, dtype):
-    """Towards zero, the nearest end when outside, NaN to 0: what NumPy leaves undefined."""
+    """Truncated towards zero, saturating, NaN to 0: NumPy leaves overflow and NaN undefined."""
     info = np.iinfo(dtype)
     values = np.trunc(values.astype(np.float32).astype(np.float64))
     low, high = values <= float(info.min), values >= float(info.max)
@@ -58,7 +59,7 @@ def convert(name, values, to):
         if name in FLOATS:
             return to_integer(values, INTEGERS[to])
         return values.astype(INTEGERS[to])
-    # Every 8 and 16 bit number is a binary32, so that this rounds once.
+    # Every 8-bit and 16-bit value is exact in binary32, so that the conversion rounds once.
     return values.astype(np.float32).astype(FLOATS[to])
 
 
