@@ -18,28 +18,33 @@ mod arbitrary;
 mod attribute;
 mod builder;
 mod bytes;
+mod diagnostic;
 mod dtype;
+mod location;
 mod module;
 mod name;
 mod rewrite;
 mod streams;
+mod syntax;
 mod text;
 mod uses;
 mod verify;
 
 pub use attribute::{AttributeCode, MAX_NESTING};
 pub use builder::{FunctionBuilder, KernelBuilder};
-pub use bytes::{EncodeOptions, File, FunctionEntry, MAX_LOCATION_NESTING, decode, encode};
+pub use bytes::{EncodeOptions, File, FunctionEntry, decode, encode};
+pub use diagnostic::{Diagnostic, Severity, SourcePosition};
+pub use location::{KernelLocation, MAX_LOCATION_NESTING};
 pub use module::{
-    Attribute, DType, Dense, Dictionary, Function, FunctionId, FunctionKind, Kernel,
-    KernelLocation, Module, RegisterId, Registers,
+    Attribute, DType, Dense, Dictionary, Function, FunctionId, FunctionKind, Kernel, Module,
+    RegisterId, Registers,
 };
 pub use name::Name;
 pub use rewrite::{canonicalize, inline};
 pub use streams::{COST_ATTRIBUTE, StreamOptions, Streams, assign_streams, stream_remarks};
+pub use syntax::Source;
 pub use text::{
-    Diagnostic, ExpectedDiagnostics, PrintOptions, Severity, Source, SourcePosition, parse,
-    parse_for_rewriting, parse_source, print,
+    ExpectedDiagnostics, PrintOptions, parse, parse_for_rewriting, parse_source, print,
 };
 pub use uses::Uses;
 pub use verify::verify;

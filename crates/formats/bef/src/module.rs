@@ -1,6 +1,6 @@
 //! The Module: functions made of kernels. The only executable thing in Tenon.
 
-use crate::{Name, SourcePosition};
+use crate::{KernelLocation, Name};
 use smallvec::SmallVec;
 use std::fmt;
 
@@ -99,59 +99,6 @@ pub struct Kernel {
     pub results: Registers,
     /// Where it stands in the source.
     pub location: KernelLocation,
-}
-
-/// A source location (facts 1.7).
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum KernelLocation {
-    /// Not known.
-    #[default]
-    Unknown,
-    /// A place in a file, line and column from 1.
-    FileLineCol {
-        /// The path.
-        file: Name,
-        /// The line.
-        line: u32,
-        /// The column.
-        column: u32,
-    },
-    /// A name, and what it names.
-    Name {
-        /// The name.
-        name: Name,
-        /// The place it names.
-        child: Box<KernelLocation>,
-    },
-    /// A callee inlined into a caller.
-    CallSite {
-        /// The place called.
-        callee: Box<KernelLocation>,
-        /// The place calling.
-        caller: Box<KernelLocation>,
-    },
-    /// Several places.
-    Fused(Vec<KernelLocation>),
-}
-
-impl KernelLocation {
-    /// The first place in a file: that of what is named, of what is called, of the first of
-    /// several.
-    pub fn position(&self) -> Option<SourcePosition> {
-        match self {
-            KernelLocation::Unknown => None,
-            KernelLocation::FileLineCol { file, line, column } => Some(SourcePosition {
-                file: file.to_string(),
-                line: *line,
-                column: *column,
-            }),
-            KernelLocation::Name { child, .. } => child.position(),
-            KernelLocation::CallSite { callee, caller } => {
-                callee.position().or_else(|| caller.position())
-            }
-            KernelLocation::Fused(parts) => parts.iter().find_map(KernelLocation::position),
-        }
-    }
 }
 
 /// Element types as BEF numbers them (facts 1.3).

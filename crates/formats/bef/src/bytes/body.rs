@@ -200,3 +200,18 @@ impl<'a> Record<'a> {
         })
     }
 }
+
+/// A kernel that is being decoded: its function's number, its row, the body, its record.
+pub(super) struct KernelSite<'s, 'f> {
+    pub(super) id: usize,
+    pub(super) row: &'s KernelRow,
+    pub(super) body: &'s Body<'f>,
+    pub(super) record: Record<'f>,
+}
+
+impl<'f> KernelSite<'_, 'f> {
+    /// Where the record stands.
+    pub(super) fn place(&self) -> Reader<'f> {
+        self.body.place(self.row)
+    }
+}

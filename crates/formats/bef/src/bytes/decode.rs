@@ -1,13 +1,13 @@
 //! The functions of an opened file: decoded one by one, or all into a Module.
 
-use super::File;
 use super::body::{Body, KernelRow};
 use super::budget::Budget;
+use super::file::File;
 use super::function_reader::FunctionReader;
 use super::index::Entry;
 use super::lookup::{Lookup, MAX_PROBLEMS};
 use super::section::SectionId;
-use super::steps::Steps;
+use super::steps::{StepTable, Steps};
 use crate::verify::{dictionary_problems, link_problems};
 use crate::{Dictionary, Function, FunctionId, FunctionKind, Module, Streams};
 use std::sync::atomic::Ordering;
@@ -24,12 +24,6 @@ use tenon_base::{Error, Location, Result};
 /// byte.
 pub fn decode(bytes: &[u8]) -> Result<Module> {
     File::open(bytes)?.module()
-}
-
-/// Positions of [`Steps`], by function.
-pub(super) struct StepTable {
-    positions: Vec<[usize; 4]>,
-    attributes: Dictionary,
 }
 
 impl File<'_> {

@@ -6,10 +6,9 @@ use super::location::LocationWriter;
 use super::references::guessed_names;
 use super::section::{HEADER, SectionId, write_section};
 use super::strings::StringOffsets;
-use super::tables::Tables;
+use super::tables::{Tables, written_attributes};
 use super::wire::Writer;
-use crate::streams::COST_ATTRIBUTE;
-use crate::{Function, FunctionKind, Kernel, Module, Name, verify};
+use crate::{Function, FunctionKind, Kernel, Module, verify};
 use tenon_base::{Error, ErrorKind, Location, Result};
 
 /// What to write.
@@ -102,16 +101,6 @@ fn guessable(module: &Module) -> bool {
             let names = kernel.functions.iter().map(|(name, _)| name);
             guessed_names(&kernel.name, &regions).iter().eq(names)
         })
-}
-
-/// The attributes that are written: all but the cost, which is for the compiler.
-pub(crate) fn written_attributes(
-    kernel: &Kernel,
-) -> impl Iterator<Item = &(Name, crate::Attribute)> {
-    kernel
-        .attributes
-        .iter()
-        .filter(|(name, _)| *name != COST_ATTRIBUTE)
 }
 
 /// The sections under construction.

@@ -1,10 +1,10 @@
 //! An opened BEF file: looked into where asked, decoded function by function.
 
 use super::budget::Budget;
-use super::decode::StepTable;
 use super::index::Index;
 use super::lookup::Lookup;
 use super::section::{SectionId, Sections};
+use super::steps::StepTable;
 use super::wire::Reader;
 use crate::{FunctionId, FunctionKind, Name};
 use std::ops::Deref;

@@ -4,10 +4,9 @@
 //! whoever needs them computes them, so that a wrong one cannot mislead an executor.
 
 use super::annotations::AnnotationContext;
-use super::body::{Body, KernelRow};
+use super::body::{Body, KernelRow, KernelSite};
 use super::budget::Budget;
 use super::index::{Entry, Index};
-use super::kernel_reader::Site;
 use super::location::LocationReader;
 use super::lookup::{Lookup, MAX_PROBLEMS};
 use super::section::{SectionId, Sections};
@@ -182,7 +181,7 @@ impl<'f> FunctionReader<'f> {
             .kernels
             .resize_with(table.len() - 1, Kernel::default);
         for (row, kernel) in table[1..].iter().zip(&mut function.kernels) {
-            let site = Site {
+            let site = KernelSite {
                 id,
                 row,
                 body: &body,

@@ -2,7 +2,8 @@
 
 use super::attribute_writer::size;
 use super::body::PSEUDO_CODE;
-use super::encode::{Encoder, written_attributes};
+use super::encode::Encoder;
+use super::tables::written_attributes;
 use super::wire::Writer;
 use crate::{
     Function, FunctionKind, Kernel, RegisterId, StreamOptions, Streams, Uses, assign_streams,

@@ -1,7 +1,7 @@
 //! Bytes to one kernel of a function (facts 1.6).
 
 use super::attribute_reader::read_attribute;
-use super::body::{Body, KernelRow, Record};
+use super::body::KernelSite;
 use super::function_reader::FunctionReader;
 use super::references::guessed_names;
 use super::steps::Steps;
@@ -14,21 +14,6 @@ use tenon_base::{Error, Result};
 /// What stands in for an attribute whose type is not known (facts 1.8).
 const UNKNOWN_ATTRIBUTE: Attribute = Attribute::I32(0xDEAD_BEEFu32 as i32);
 
-/// A kernel that is being decoded: its function's number, its row, the body, its record.
-pub(super) struct Site<'s, 'f> {
-    pub(super) id: usize,
-    pub(super) row: &'s KernelRow,
-    pub(super) body: &'s Body<'f>,
-    pub(super) record: Record<'f>,
-}
-
-impl<'f> Site<'_, 'f> {
-    /// Where the record stands.
-    fn place(&self) -> Reader<'f> {
-        self.body.place(self.row)
-    }
-}
-
 impl<'f> FunctionReader<'f> {
     /// Decodes a kernel; what is wrong with it is reported, and stands in the Module until then.
     ///
@@ -37,7 +22,7 @@ impl<'f> FunctionReader<'f> {
     #[inline(always)]
     pub(super) fn kernel(
         &mut self,
-        site: &Site<'_, 'f>,
+        site: &KernelSite<'_, 'f>,
         steps: &mut Steps<'f>,
         kernel: &mut Kernel,
     ) -> Result<()> {
@@ -57,14 +42,14 @@ impl<'f> FunctionReader<'f> {
     }
 
     #[cold]
-    fn unknown_kernel(&mut self, site: &Site<'_, 'f>) {
+    fn unknown_kernel(&mut self, site: &KernelSite<'_, 'f>) {
         let error = site.place().error("a kernel outside of the Kernels table");
         let expected = format!("less than {}", self.lookup.kernels.len());
         self.report(error.expected(expected).found(site.record.code));
     }
 
     #[inline(always)]
-    fn operands(&mut self, site: &Site<'_, 'f>, to: &mut Registers) -> Result<()> {
+    fn operands(&mut self, site: &KernelSite<'_, 'f>, to: &mut Registers) -> Result<()> {
         let operands = site.record.operands();
         let mut wrong = operands.len() as u64 != site.row.operands;
         for register in operands.clone() {
@@ -77,7 +62,7 @@ impl<'f> FunctionReader<'f> {
     }
 
     #[cold]
-    fn wrong_operands(&mut self, site: &Site<'_, 'f>) {
+    fn wrong_operands(&mut self, site: &KernelSite<'_, 'f>) {
         let (place, operands) = (site.place(), site.record.operands());
         if operands.len() as u64 != site.row.operands {
             let error = place.error("another number of operands than in the kernel table");
@@ -98,7 +83,7 @@ impl<'f> FunctionReader<'f> {
 
     /// Registers are made once.
     #[inline(always)]
-    fn made_registers(&mut self, site: &Site<'_, 'f>, to: &mut Registers) -> Result<()> {
+    fn made_registers(&mut self, site: &KernelSite<'_, 'f>, to: &mut Registers) -> Result<()> {
         let results = site.record.results();
         for register in results.clone() {
             match self.made.get_mut(register as usize) {
@@ -110,7 +95,7 @@ impl<'f> FunctionReader<'f> {
     }
 
     #[cold]
-    fn wrong_result(&mut self, site: &Site<'_, 'f>, register: u32) {
+    fn wrong_result(&mut self, site: &KernelSite<'_, 'f>, register: u32) {
         let place = site.place();
         let problem = if (register as usize) < self.made.len() {
             let error = place.error("a register that is made a second time");
@@ -143,7 +128,11 @@ impl<'f> FunctionReader<'f> {
         error.expected(expected).found(register)
     }
 
-    fn attribute_list(&mut self, site: &Site<'_, 'f>, steps: &mut Steps<'f>) -> Result<Dictionary> {
+    fn attribute_list(
+        &mut self,
+        site: &KernelSite<'_, 'f>,
+        steps: &mut Steps<'f>,
+    ) -> Result<Dictionary> {
         let count = site.record.attributes().len();
         self.budget.spend_on::<(Name, Attribute)>(count, 0)?;
         let mut attributes = Dictionary::with_capacity(count);
@@ -166,7 +155,7 @@ impl<'f> FunctionReader<'f> {
         Ok(attributes)
     }
 
-    fn attribute(&mut self, site: &Site<'_, 'f>, offset: u32) -> Attribute {
+    fn attribute(&mut self, site: &KernelSite<'_, 'f>, offset: u32) -> Attribute {
         let Some(types) = &self.lookup.attributes else {
             return UNKNOWN_ATTRIBUTE;
         };
@@ -203,7 +192,7 @@ impl<'f> FunctionReader<'f> {
     /// The functions that `kernel`, of which all else is known, refers to.
     fn function_list(
         &mut self,
-        site: &Site<'_, 'f>,
+        site: &KernelSite<'_, 'f>,
         kernel: &Kernel,
         steps: &mut Steps<'f>,
     ) -> Result<Vec<(Name, FunctionId)>> {

@@ -3,12 +3,9 @@
 use super::budget::Budget;
 use super::strings::StringsReader;
 use super::wire::{Reader, Writer, short_vbr};
-use crate::KernelLocation;
+use crate::{KernelLocation, MAX_LOCATION_NESTING};
 use std::collections::HashMap;
 use tenon_base::Result;
-
-/// Locations nest this deep at most.
-pub const MAX_LOCATION_NESTING: usize = 64;
 
 const UNKNOWN: u8 = 0;
 const FILE_LINE_COL: u8 = 1;
@@ -188,14 +185,4 @@ fn short_place(bytes: &[u8]) -> Option<(u64, u32, u32)> {
     let (line, length) = short_vbr(bytes)?;
     let (column, _) = short_vbr(bytes.get(length..)?)?;
     Some((file, line as u32, column as u32))
-}
-
-/// How deep a location nests.
-pub(crate) fn depth(location: &KernelLocation) -> usize {
-    match location {
-        KernelLocation::Unknown | KernelLocation::FileLineCol { .. } => 0,
-        KernelLocation::Name { child, .. } => 1 + depth(child),
-        KernelLocation::CallSite { callee, caller } => 1 + depth(callee).max(depth(caller)),
-        KernelLocation::Fused(parts) => 1 + parts.iter().map(depth).max().unwrap_or(0),
-    }
 }

@@ -6,7 +6,7 @@ use super::section::{SectionId, Sections};
 use super::strings::StringsReader;
 use super::wire::Reader;
 use crate::Name;
-use crate::text::is_type;
+use crate::syntax::is_type;
 use tenon_base::{Error, Result};
 
 /// After this many problems the rest of a file is not looked at.

@@ -32,5 +32,3 @@ mod wire;
 pub use decode::decode;
 pub use encode::{EncodeOptions, encode};
 pub use file::{File, FunctionEntry};
-pub use location::MAX_LOCATION_NESTING;
-pub(crate) use location::depth as location_depth;

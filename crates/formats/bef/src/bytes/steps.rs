@@ -126,3 +126,9 @@ impl<'a> Steps<'a> {
         Ok(())
     }
 }
+
+/// Positions of [`Steps`], by function.
+pub(super) struct StepTable {
+    pub(super) positions: Vec<[usize; 4]>,
+    pub(super) attributes: Dictionary,
+}

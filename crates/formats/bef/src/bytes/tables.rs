@@ -2,10 +2,10 @@
 //! writer's walk (facts 1.5).
 
 use super::annotations::annotation_names;
-use super::encode::written_attributes;
 use super::strings::{StringOffsets, StringSet};
 use super::wire::Writer;
-use crate::{Attribute, Function, Kernel, Module};
+use crate::streams::COST_ATTRIBUTE;
+use crate::{Attribute, Function, Kernel, Module, Name};
 use std::collections::HashMap;
 use tenon_base::{Error, ErrorKind, Result};
 
@@ -167,4 +167,12 @@ fn regions<'a>(module: &'a Module, kernel: &Kernel) -> impl Iterator<Item = &'a 
         .iter()
         .filter_map(|(_, id)| module.functions.get(id.0 as usize))
         .filter(|function| function.is_region())
+}
+
+/// The attributes that are written: all but the cost, which is for the compiler.
+pub(crate) fn written_attributes(kernel: &Kernel) -> impl Iterator<Item = &(Name, Attribute)> {
+    kernel
+        .attributes
+        .iter()
+        .filter(|(name, _)| *name != COST_ATTRIBUTE)
 }

@@ -1,6 +1,7 @@
 //! Bytes of whole files: golden ones, random Modules, and damaged files.
 
 use super::*;
+use crate::MAX_LOCATION_NESTING;
 use crate::arbitrary::module;
 use crate::{
     Attribute, Function, FunctionBuilder, FunctionId, FunctionKind, KernelLocation, Module,

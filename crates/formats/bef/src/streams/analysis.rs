@@ -3,7 +3,7 @@
 //! A kernel is scheduled under the operand that is ready last; going back from the leaves, the
 //! costliest child's stream is joined, cheap siblings are merged and expensive ones start a stream.
 
-use super::{COST_ATTRIBUTE, StreamOptions};
+use super::options::{COST_ATTRIBUTE, StreamOptions};
 use crate::{Attribute, Function, Kernel, RegisterId};
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! Streams of functions small enough to work out by hand from the rules.
 
 use super::*;
-use crate::{FunctionBuilder, FunctionKind, RegisterId};
+use crate::{Attribute, FunctionBuilder, FunctionKind, Module, RegisterId};
 
 /// A kernel of `cost` (0: none said) that makes a value.
 fn kernel(

@@ -1,10 +1,10 @@
 //! Text to attributes.
 
 use super::compiled::CompiledModules;
-use super::cursor::Cursor;
-use super::dense::{dense, tensor_type};
-use super::number::Literal;
+use super::dense::dense;
+use super::number::literal;
 use super::print_attributes::print_symbol_path;
+use crate::syntax::Cursor;
 use crate::{Attribute, DType, MAX_NESTING};
 use tenon_base::Result;
 
@@ -216,42 +216,6 @@ fn shape(cursor: &mut Cursor<'_>) -> Result<Attribute> {
     }
 }
 
-/// The digits of a number, without its type.
-pub(crate) fn literal<'a>(cursor: &mut Cursor<'a>) -> Result<Literal<'a>> {
-    cursor.skip();
-    let start = *cursor;
-    let negative = cursor.eat("-");
-    let at = cursor.position();
-    if !cursor.rest().starts_with(|c: char| c.is_ascii_digit()) {
-        return Err(start.error("expected a number"));
-    }
-    if cursor.rest().starts_with("0x") {
-        cursor.eat("0x");
-        cursor.take_while(|c| c.is_ascii_hexdigit());
-        return Ok(Literal {
-            negative,
-            digits: cursor.since(at),
-        });
-    }
-    cursor.take_while(|c| c.is_ascii_digit());
-    if cursor.rest().starts_with('.') {
-        cursor.eat(".");
-        cursor.take_while(|c| c.is_ascii_digit());
-        let mut ahead = *cursor;
-        if ahead.rest().starts_with(['e', 'E']) {
-            ahead.take_while(|c| matches!(c, 'e' | 'E'));
-            ahead.take_while(|c| matches!(c, '+' | '-'));
-            if !ahead.take_while(|c| c.is_ascii_digit()).is_empty() {
-                *cursor = ahead;
-            }
-        }
-    }
-    Ok(Literal {
-        negative,
-        digits: cursor.since(at),
-    })
-}
-
 /// A number with its type; `None` when the type is none of BEF.
 fn number(cursor: &mut Cursor<'_>) -> Result<Option<Attribute>> {
     let start = *cursor;
@@ -270,10 +234,4 @@ fn number(cursor: &mut Cursor<'_>) -> Result<Option<Attribute>> {
         Some(attribute) => Ok(Some(attribute)),
         None => Err(start.error(format!("the number does not fit type '{}'", dtype.mlir()))),
     }
-}
-
-/// The tensor type `tensor<2x3xf32>`, as shape and element type.
-pub(crate) fn static_tensor(cursor: &mut Cursor<'_>) -> Result<Option<(Vec<i64>, DType)>> {
-    let text = cursor.r#type()?;
-    Ok(tensor_type(&text))
 }

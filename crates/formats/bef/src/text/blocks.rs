@@ -1,7 +1,7 @@
 //! Blocks: operations up to the return, and going on behind one that has a problem.
 
-use super::cursor::Cursor;
 use super::parser::Parser;
+use crate::syntax::Cursor;
 use crate::{Function, FunctionKind, KernelLocation, Name, RegisterId};
 use tenon_base::Result;
 

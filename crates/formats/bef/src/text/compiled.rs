@@ -3,10 +3,10 @@
 //! A Module holds them in the generic form; they are printed in the custom one. One with a custom
 //! form inside that is not known here is kept as it stands.
 
-use super::cursor::Cursor;
 use super::foreign::operation;
 use super::print_foreign::print_operation;
 use crate::Name;
+use crate::syntax::Cursor;
 use std::collections::HashMap;
 use tenon_base::Result;
 

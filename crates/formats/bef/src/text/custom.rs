@@ -1,12 +1,12 @@
 //! Reading the custom forms of kernels.
 
-use super::attributes::{dictionary, literal, value};
-use super::cursor::Cursor;
+use super::attributes::{dictionary, value};
 use super::forms::{CHAIN, Form, Types, form};
+use super::number::literal;
 use super::operations::{Operation, Region};
 use super::parser::Parser;
-use super::types::Type;
-use super::values::ValueUse;
+use super::scope::ValueUse;
+use crate::syntax::{Cursor, Type};
 use crate::{Attribute, DType, Function, FunctionKind};
 use tenon_base::Result;
 

@@ -1,8 +1,7 @@
 //! Text to dense attributes.
 
-use super::attributes::{literal, static_tensor};
-use super::cursor::Cursor;
-use super::number::Literal;
+use super::number::{Literal, literal};
+use crate::syntax::Cursor;
 use crate::{Attribute, DType, Dense, MAX_NESTING};
 use tenon_base::Result;
 
@@ -183,8 +182,14 @@ fn hex_bytes(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
+/// The tensor type `tensor<2x3xf32>`, as shape and element type.
+fn static_tensor(cursor: &mut Cursor<'_>) -> Result<Option<(Vec<i64>, DType)>> {
+    let text = cursor.r#type()?;
+    Ok(tensor_type(&text))
+}
+
 /// The parts of a printed `tensor<2x3xf32>`; `None` for other types and unknown extents.
-pub(crate) fn tensor_type(text: &str) -> Option<(Vec<i64>, DType)> {
+fn tensor_type(text: &str) -> Option<(Vec<i64>, DType)> {
     let mut inner = text.strip_prefix("tensor<")?.strip_suffix('>')?;
     let mut shape = Vec::new();
     while inner.starts_with(|c: char| c.is_ascii_digit()) {

@@ -11,9 +11,8 @@
 //! need only be contained in the message. An expectation ends its line. The rules are those of
 //! MLIR's own handler.
 
-use super::cursor::Cursor;
-use super::diagnostic::{Diagnostic, Severity, SourcePosition};
-use super::source::Source;
+use crate::syntax::{Cursor, Source};
+use crate::{Diagnostic, Severity, SourcePosition};
 use regex_lite::{Regex, escape};
 use std::sync::LazyLock;
 

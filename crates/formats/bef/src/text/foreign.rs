@@ -3,9 +3,8 @@
 //!
 //! What they mean is not looked at: names, values and types stay as they are written.
 
-use super::cursor::Cursor;
-use super::types::{Type, print_function_type};
 use crate::MAX_NESTING;
+use crate::syntax::{Cursor, Type, print_function_type};
 use tenon_base::Result;
 
 /// An attribute: a name as it is written, and the text of its value, if it has one.

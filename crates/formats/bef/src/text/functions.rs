@@ -2,10 +2,9 @@
 
 use super::attributes::{Entry, dictionary};
 use super::blocks::Returned;
-use super::cursor::Cursor;
 use super::parser::{Parser, sort_entries};
-use super::types::Type;
-use super::values::ValueUse;
+use super::scope::ValueUse;
+use crate::syntax::{Cursor, Type};
 use crate::{Attribute, Function, FunctionKind};
 use tenon_base::Result;
 

@@ -1,7 +1,6 @@
 //! Text to source locations, and places in the text as locations.
 
-use super::cursor::Cursor;
-use super::source::Source;
+use crate::syntax::{Cursor, Source};
 use crate::{KernelLocation, MAX_LOCATION_NESTING};
 use std::collections::HashMap;
 use tenon_base::Result;

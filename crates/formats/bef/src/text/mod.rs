@@ -4,10 +4,8 @@ mod attributes;
 mod blocks;
 mod check;
 mod compiled;
-mod cursor;
 mod custom;
 mod dense;
-mod diagnostic;
 mod expectations;
 mod foreign;
 mod forms;
@@ -22,13 +20,12 @@ mod print_attributes;
 mod print_foreign;
 mod print_kernels;
 mod references;
-mod source;
+mod scope;
 #[cfg(test)]
 mod tests;
-mod types;
 mod values;
 
-use crate::Module;
+use crate::{Module, Source};
 use dense::MAX_SPLATS;
 use parser::{Parser, Purpose};
 use std::cell::Cell;
@@ -37,22 +34,8 @@ use tenon_base::Result;
 
 #[cfg(test)]
 pub(crate) use check::kernel_problems;
-pub use diagnostic::{Diagnostic, Severity, SourcePosition};
 pub use expectations::ExpectedDiagnostics;
-pub use source::Source;
-pub(crate) use types::is_type;
-
-/// How a Module is printed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PrintOptions {
-    /// Whether every function and kernel says where it stands in the source.
-    pub locations: bool,
-    /// Whether kernels of known dialects are printed in the generic form, too.
-    pub generic: bool,
-    /// Whether it is for people: lines are broken before they get long, and kernels that say which
-    /// operator and node of a model they come from have that in a comment above them.
-    pub readable: bool,
-}
+pub use print::PrintOptions;
 
 /// The text of a verified `module`.
 ///

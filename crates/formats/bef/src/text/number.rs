@@ -1,6 +1,8 @@
 //! Numbers as MLIR writes them.
 
+use crate::syntax::Cursor;
 use crate::{Attribute, DType};
+use tenon_base::Result;
 
 /// The text of a number without its type; `None` when `attribute` is no number.
 pub(crate) fn print_number(attribute: &Attribute) -> Option<String> {
@@ -146,6 +148,42 @@ impl Literal<'_> {
             _ => return None,
         })
     }
+}
+
+/// The digits of a number, without its type.
+pub(crate) fn literal<'a>(cursor: &mut Cursor<'a>) -> Result<Literal<'a>> {
+    cursor.skip();
+    let start = *cursor;
+    let negative = cursor.eat("-");
+    let at = cursor.position();
+    if !cursor.rest().starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(start.error("expected a number"));
+    }
+    if cursor.rest().starts_with("0x") {
+        cursor.eat("0x");
+        cursor.take_while(|c| c.is_ascii_hexdigit());
+        return Ok(Literal {
+            negative,
+            digits: cursor.since(at),
+        });
+    }
+    cursor.take_while(|c| c.is_ascii_digit());
+    if cursor.rest().starts_with('.') {
+        cursor.eat(".");
+        cursor.take_while(|c| c.is_ascii_digit());
+        let mut ahead = *cursor;
+        if ahead.rest().starts_with(['e', 'E']) {
+            ahead.take_while(|c| matches!(c, 'e' | 'E'));
+            ahead.take_while(|c| matches!(c, '+' | '-'));
+            if !ahead.take_while(|c| c.is_ascii_digit()).is_empty() {
+                *cursor = ahead;
+            }
+        }
+    }
+    Ok(Literal {
+        negative,
+        digits: cursor.since(at),
+    })
 }
 
 #[cfg(test)]

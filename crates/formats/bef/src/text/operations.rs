@@ -3,11 +3,10 @@
 use super::attributes::{Entry, Value, dictionary};
 use super::blocks::Returned;
 use super::check::{Problem, kernel_problems};
-use super::cursor::Cursor;
 use super::forms::is_known_dialect;
 use super::parser::{Current, Parser, Purpose, sort_entries};
-use super::types::Type;
-use super::values::ValueUse;
+use super::scope::ValueUse;
+use crate::syntax::{Cursor, Type};
 use crate::{
     Attribute, Dictionary, Function, FunctionBuilder, FunctionId, Kernel, Name, RegisterId,
 };

@@ -2,12 +2,9 @@
 
 use super::attributes::{Entry, dictionary};
 use super::compiled::{CompiledModules, compiled_module, find_compiled};
-use super::cursor::Cursor;
 use super::locations::LocationAliases;
-use super::references::Reference;
-use super::source::Source;
-use super::types::Type;
-use super::values::Scope;
+use super::scope::Scope;
+use crate::syntax::{Cursor, Source, Type};
 use crate::{Attribute, KernelLocation, Module, Name, verify};
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -38,6 +35,15 @@ pub(crate) struct Current<'a> {
     pub(crate) start: Cursor<'a>,
     /// Whether it is a `tfrt.call`.
     pub(crate) is_call: bool,
+}
+
+/// A reference to a function by name.
+#[derive(Debug)]
+pub(crate) struct Reference<'a> {
+    pub(super) name: String,
+    pub(super) place: Cursor<'a>,
+    /// The operation that refers to it.
+    pub(super) by: Current<'a>,
 }
 
 /// Reads one text.

@@ -1,6 +1,5 @@
 //! Module to text: modules, functions and their blocks (facts 4.4).
 
-use super::PrintOptions;
 use super::compiled::{compiled_name, printed_form};
 use super::functions::{EXTERNAL, VISIBILITY};
 use super::names::Names;
@@ -8,11 +7,23 @@ use super::print_attributes::{
     PrintSymbol, is_bare, print_location, print_string, print_symbol_name, print_symbol_path,
     separate,
 };
-use super::types::print_function_type;
+use crate::syntax::print_function_type;
 use crate::{
     Attribute, Function, FunctionId, FunctionKind, Kernel, KernelLocation, Module, Name, RegisterId,
 };
 use std::collections::HashMap;
+
+/// How a Module is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PrintOptions {
+    /// Whether every function and kernel says where it stands in the source.
+    pub locations: bool,
+    /// Whether kernels of known dialects are printed in the generic form, too.
+    pub generic: bool,
+    /// Whether it is for people: lines are broken before they get long, and kernels that say which
+    /// operator and node of a model they come from have that in a comment above them.
+    pub readable: bool,
+}
 
 /// Prints one Module.
 pub(crate) struct Printer<'a> {

@@ -1,8 +1,8 @@
 //! Printing what `foreign` reads.
 
-use super::cursor::Cursor;
 use super::foreign::{Block, Entry, Operation};
 use super::print_attributes::{print_symbol_name, separate};
+use crate::syntax::Cursor;
 
 /// Appends `operation`, in the generic form or in the custom one where there is one.
 pub(super) fn print_operation(
@@ -63,7 +63,7 @@ fn generic(out: &mut String, operation: &Operation<'_>, is_generic: bool, depth:
     }
     out.push_str(" : ");
     let r#type =
-        super::types::print_function_type(&operation.operand_types, &operation.result_types);
+        crate::syntax::print_function_type(&operation.operand_types, &operation.result_types);
     out.push_str(&r#type);
 }
 
@@ -139,7 +139,7 @@ fn function(
     }
     out.push(')');
     if !results.is_empty() {
-        let printed = super::types::print_function_type(&[], &results);
+        let printed = crate::syntax::print_function_type(&[], &results);
         out.push_str(printed.trim_start_matches("()"));
     }
     attributes(out, operation, inherent("func.func"), "");

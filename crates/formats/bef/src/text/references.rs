@@ -1,20 +1,10 @@
 //! References to functions, which may stand before the functions.
 
 use super::attributes::Value;
-use super::cursor::Cursor;
-use super::parser::{Current, Parser};
-use super::types::print_function_type;
+use super::parser::{Parser, Reference};
+use crate::syntax::{Cursor, print_function_type};
 use crate::{Dictionary, Function, FunctionId, Kernel, Name};
 use std::collections::HashMap;
-
-/// A reference to a function by name.
-#[derive(Debug)]
-pub(crate) struct Reference<'a> {
-    name: String,
-    place: Cursor<'a>,
-    /// The operation that refers to it.
-    by: Current<'a>,
-}
 
 impl<'a> Parser<'a> {
     /// A stand-in for the function called `name`, until all functions are known.

@@ -1,77 +1,12 @@
 //! Names of values: what stands behind `%name` and `%name#index`.
 
-use super::cursor::Cursor;
 use super::parser::Parser;
-use super::types::Type;
+use super::scope::{Group, Scope, ValueUse};
+use crate::syntax::Type;
 use crate::{Function, MAX_NESTING, Name, RegisterId};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use tenon_base::Result;
-
-/// A use of a value: its name without `%`, index included, and where it stands.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ValueUse<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) place: Cursor<'a>,
-}
-
-/// The registers a name stands for, one after another. None of them: the operation that should
-/// have made them has a problem of its own, and uses say nothing more about it.
-#[derive(Debug, Clone, Copy)]
-struct Group {
-    first: RegisterId,
-    count: u32,
-}
-
-/// What a function knows while it is read.
-#[derive(Debug)]
-pub(crate) struct Scope<'a> {
-    pub(crate) function: Function,
-    /// By name without `%`. An argument of a region has the whole text of the operand's use, that
-    /// is, an index perhaps.
-    groups: HashMap<&'a str, Group>,
-}
-
-impl<'a> Scope<'a> {
-    fn group(&self, name: &str) -> Option<Group> {
-        if let Some(group) = self.groups.get(name) {
-            return Some(*group);
-        }
-        let (name, index) = name.split_once('#')?;
-        let group = self.groups.get(name)?;
-        if group.count == 0 {
-            return Some(*group);
-        }
-        let index: u32 = index.parse().ok()?;
-        (index < group.count).then(|| Group {
-            first: RegisterId(group.first.0 + index),
-            count: 1,
-        })
-    }
-}
-
-impl<'a> Cursor<'a> {
-    /// `%name` or `%name#index`.
-    pub(crate) fn value_use(&mut self) -> Result<ValueUse<'a>> {
-        self.skip();
-        let place = *self;
-        self.sigil('%')?;
-        if self.rest().starts_with('#') {
-            self.expect("#")?;
-            self.take_while(|c| c.is_ascii_digit());
-        }
-        let name = self.since(place.position() + 1);
-        Ok(ValueUse { name, place })
-    }
-
-    /// `(%a, %b)`.
-    pub(crate) fn parenthesized_uses(&mut self) -> Result<Vec<ValueUse<'a>>> {
-        self.expect("(")?;
-        let uses = self.list(")", Cursor::value_use)?;
-        self.expect(")")?;
-        Ok(uses)
-    }
-}
 
 impl<'a> Parser<'a> {
     /// Opens a function whose arguments are called `names`.
@@ -184,13 +119,5 @@ impl<'a> Parser<'a> {
     pub(crate) fn types_of(&self, registers: &[RegisterId]) -> Vec<Type<'a>> {
         let r#type = |register: &RegisterId| Type::Owned(self.type_of(*register).to_owned());
         registers.iter().map(r#type).collect()
-    }
-}
-
-impl Scope<'_> {
-    /// Whether the name is known with other indices than the one asked for.
-    fn knows_other(&self, name: &str) -> bool {
-        name.split_once('#')
-            .is_some_and(|(name, _)| self.groups.contains_key(name))
     }
 }

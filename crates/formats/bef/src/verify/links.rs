@@ -1,6 +1,6 @@
 //! What shows only between functions: their names, and who holds which region.
 
-use super::{kernel_place, place};
+use super::paths::{function_path, kernel_path};
 use crate::attribute::MAX_NESTING;
 use crate::{Function, FunctionId, Module};
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ pub(crate) fn link_problems(module: &Module) -> Vec<Error> {
 }
 
 fn problem(id: FunctionId, function: &Function, message: impl Into<String>) -> Error {
-    let place = Location::field(place(id, function));
+    let place = Location::field(function_path(id, function));
     Error::new(ErrorKind::InvalidProgram, message).at(place)
 }
 
@@ -49,7 +49,7 @@ fn holders(module: &Module, problems: &mut Vec<Error>) -> Vec<Option<FunctionId>
                     continue;
                 };
                 if region.0 < id && holder.replace(FunctionId(id)).is_some() {
-                    let place = Location::field(kernel_place(FunctionId(id), function, index));
+                    let place = Location::field(kernel_path(FunctionId(id), function, index));
                     let message = format!("region {} is held twice", region.0);
                     problems.push(Error::new(ErrorKind::InvalidProgram, message).at(place));
                 }

@@ -1,11 +1,13 @@
 //! What a Module must be before it is written or executed.
 
 mod links;
+mod paths;
 mod rules;
 
-use crate::text::is_type;
+use crate::syntax::is_type;
 use crate::{Dictionary, Function, FunctionId, FunctionKind, Kernel, Module, RegisterId};
 pub(crate) use links::link_problems;
+use paths::{function_path, kernel_path};
 pub(crate) use rules::{
     attribute_name_problem, cost_problem, dictionary_problems, reference_problem, result_problems,
 };
@@ -58,23 +60,6 @@ impl Verifier<'_> {
     }
 }
 
-/// How a function is called in messages: by name, a region by its number.
-fn place(id: FunctionId, function: &Function) -> String {
-    if function.is_region() {
-        format!("region {}", id.0)
-    } else {
-        format!("@{}", function.name)
-    }
-}
-
-/// How a kernel is called in messages.
-fn kernel_place(id: FunctionId, function: &Function, index: usize) -> String {
-    let kernel = function.kernels.get(index);
-    let name = kernel.map_or("", |kernel| &kernel.name);
-    let place = place(id, function);
-    format!("{place}: kernel {index} '{}'", name.escape_debug())
-}
-
 struct FunctionVerifier<'a, 'v> {
     verifier: &'v mut Verifier<'a>,
     function: &'a Function,
@@ -91,7 +76,7 @@ impl<'a> FunctionVerifier<'a, '_> {
             self.report("a region with attributes");
         }
         self.verifier
-            .dictionary(&place(self.id, function), &function.attributes);
+            .dictionary(&function_path(self.id, function), &function.attributes);
         for r#type in function.registers.iter().chain(&function.result_types) {
             let new = self.verifier.types.insert(r#type);
             if new && (!is_type(r#type) || text_problem(r#type).is_some()) {
@@ -121,11 +106,12 @@ impl<'a> FunctionVerifier<'a, '_> {
     }
 
     fn report(&mut self, message: impl Into<String>) {
-        self.verifier.report(place(self.id, self.function), message);
+        self.verifier
+            .report(function_path(self.id, self.function), message);
     }
 
     fn report_kernel(&mut self, index: usize, message: impl Into<String>) {
-        let place = kernel_place(self.id, self.function, index);
+        let place = kernel_path(self.id, self.function, index);
         self.verifier.report(place, message);
     }
 

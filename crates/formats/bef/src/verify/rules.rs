@@ -1,8 +1,9 @@
 //! The rules for parts of functions, which hold for Modules and for bytes alike.
 
-use crate::bytes::{MAX_LOCATION_NESTING, location_depth};
 use crate::streams::COST_ATTRIBUTE;
-use crate::{Dictionary, Function, FunctionId, FunctionKind, KernelLocation, Name};
+use crate::{
+    Dictionary, Function, FunctionId, FunctionKind, KernelLocation, MAX_LOCATION_NESTING, Name,
+};
 use std::collections::HashSet;
 
 /// Attributes are sorted by name, none occurs twice, each is valid.
@@ -122,7 +123,7 @@ fn sync_results(function: &Function, problems: &mut Vec<String>) {
 
 /// What is wrong with a location.
 pub(crate) fn location_problem(location: &KernelLocation) -> Option<String> {
-    if location_depth(location) > MAX_LOCATION_NESTING {
+    if location.depth() > MAX_LOCATION_NESTING {
         return Some(format!(
             "a location is nested deeper than {MAX_LOCATION_NESTING}"
         ));

@@ -1,12 +1,9 @@
 //! A place in a text: what can be read there, and how an error there is shown.
 
-use super::diagnostic::SourcePosition;
-use super::source::Source;
+use super::source::{Source, shown};
+use crate::SourcePosition;
 use std::cell::Cell;
 use tenon_base::{Error, ErrorKind, Location, Result};
-
-/// Longer source lines are shown in part.
-const SHOWN: usize = 120;
 
 /// Reads a text front to back. Copies are cheap, so looking ahead is reading with a copy.
 #[derive(Debug, Clone, Copy)]
@@ -304,24 +301,6 @@ impl<'a> Cursor<'a> {
             }
         }
     }
-}
-
-/// The part of a source line around `column` that is shown, and how far in the caret stands.
-pub(super) fn shown(line: &str, column: usize) -> (String, usize) {
-    let column = line
-        .get(..column)
-        .map_or(column, |before| before.chars().count());
-    let from = column.saturating_sub(SHOWN / 2);
-    let from = if line.chars().count() <= SHOWN {
-        0
-    } else {
-        from
-    };
-    let visible = |c: char| if c.is_control() { ' ' } else { c };
-    (
-        line.chars().skip(from).take(SHOWN).map(visible).collect(),
-        column - from,
-    )
 }
 
 pub(crate) fn is_word(c: char) -> bool {

@@ -1,9 +1,10 @@
 //! A text with its name and where in a file it begins, and cutting it at `// -----`.
 
-use super::cursor::shown;
-
 /// The line that separates inputs of one file from each other.
 const MARKER: &str = "// -----";
+
+/// Longer source lines are shown in part.
+const SHOWN: usize = 120;
 
 /// MLIR text: what it says, what file it is of, and at which line of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +59,24 @@ impl<'a> Source<'a> {
             ..self
         }
     }
+}
+
+/// The part of a source line around `column` that is shown, and how far in the caret stands.
+pub(super) fn shown(line: &str, column: usize) -> (String, usize) {
+    let column = line
+        .get(..column)
+        .map_or(column, |before| before.chars().count());
+    let from = column.saturating_sub(SHOWN / 2);
+    let from = if line.chars().count() <= SHOWN {
+        0
+    } else {
+        from
+    };
+    let visible = |c: char| if c.is_control() { ' ' } else { c };
+    (
+        line.chars().skip(from).take(SHOWN).map(visible).collect(),
+        column - from,
+    )
 }
 
 #[cfg(test)]

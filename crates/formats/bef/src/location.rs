@@ -1,0 +1,71 @@
+//! Source locations of functions and kernels.
+
+use crate::{Name, SourcePosition};
+
+/// Maximum nesting of locations.
+pub const MAX_LOCATION_NESTING: usize = 64;
+
+/// A source location (facts 1.7).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum KernelLocation {
+    /// Not known.
+    #[default]
+    Unknown,
+    /// A place in a file, line and column from 1.
+    FileLineCol {
+        /// The path.
+        file: Name,
+        /// The line.
+        line: u32,
+        /// The column.
+        column: u32,
+    },
+    /// A name, and what it names.
+    Name {
+        /// The name.
+        name: Name,
+        /// The place it names.
+        child: Box<KernelLocation>,
+    },
+    /// A callee inlined into a caller.
+    CallSite {
+        /// The place called.
+        callee: Box<KernelLocation>,
+        /// The place calling.
+        caller: Box<KernelLocation>,
+    },
+    /// Several places.
+    Fused(Vec<KernelLocation>),
+}
+
+impl KernelLocation {
+    /// The first place in a file: that of what is named, of what is called, of the first of
+    /// several.
+    pub fn position(&self) -> Option<SourcePosition> {
+        match self {
+            KernelLocation::Unknown => None,
+            KernelLocation::FileLineCol { file, line, column } => Some(SourcePosition {
+                file: file.to_string(),
+                line: *line,
+                column: *column,
+            }),
+            KernelLocation::Name { child, .. } => child.position(),
+            KernelLocation::CallSite { callee, caller } => {
+                callee.position().or_else(|| caller.position())
+            }
+            KernelLocation::Fused(parts) => parts.iter().find_map(KernelLocation::position),
+        }
+    }
+
+    /// The depth of nesting; 0 for a location without parts.
+    pub(crate) fn depth(&self) -> usize {
+        match self {
+            KernelLocation::Unknown | KernelLocation::FileLineCol { .. } => 0,
+            KernelLocation::Name { child, .. } => 1 + child.depth(),
+            KernelLocation::CallSite { callee, caller } => 1 + callee.depth().max(caller.depth()),
+            KernelLocation::Fused(parts) => {
+                1 + parts.iter().map(KernelLocation::depth).max().unwrap_or(0)
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Names of values in the functions that are being read.
+
+use crate::syntax::Cursor;
+use crate::{Function, RegisterId};
+use std::collections::HashMap;
+use tenon_base::Result;
+
+/// A use of a value: its name without `%`, index included, and where it stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ValueUse<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) place: Cursor<'a>,
+}
+
+/// The registers a name stands for, one after another. None of them: the operation that should
+/// have made them has a problem of its own, and uses say nothing more about it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Group {
+    pub(super) first: RegisterId,
+    pub(super) count: u32,
+}
+
+/// What a function knows while it is read.
+#[derive(Debug)]
+pub(crate) struct Scope<'a> {
+    pub(crate) function: Function,
+    /// By name without `%`. An argument of a region has the whole text of the operand's use, that
+    /// is, an index perhaps.
+    pub(super) groups: HashMap<&'a str, Group>,
+}
+
+impl<'a> Scope<'a> {
+    pub(super) fn group(&self, name: &str) -> Option<Group> {
+        if let Some(group) = self.groups.get(name) {
+            return Some(*group);
+        }
+        let (name, index) = name.split_once('#')?;
+        let group = self.groups.get(name)?;
+        if group.count == 0 {
+            return Some(*group);
+        }
+        let index: u32 = index.parse().ok()?;
+        (index < group.count).then(|| Group {
+            first: RegisterId(group.first.0 + index),
+            count: 1,
+        })
+    }
+}
+
+impl<'a> Cursor<'a> {
+    /// `%name` or `%name#index`.
+    pub(crate) fn value_use(&mut self) -> Result<ValueUse<'a>> {
+        self.skip();
+        let place = *self;
+        self.sigil('%')?;
+        if self.rest().starts_with('#') {
+            self.expect("#")?;
+            self.take_while(|c| c.is_ascii_digit());
+        }
+        let name = self.since(place.position() + 1);
+        Ok(ValueUse { name, place })
+    }
+
+    /// `(%a, %b)`.
+    pub(crate) fn parenthesized_uses(&mut self) -> Result<Vec<ValueUse<'a>>> {
+        self.expect("(")?;
+        let uses = self.list(")", Cursor::value_use)?;
+        self.expect(")")?;
+        Ok(uses)
+    }
+}
+
+impl Scope<'_> {
+    /// Whether the name is known with other indices than the one asked for.
+    pub(super) fn knows_other(&self, name: &str) -> bool {
+        name.split_once('#')
+            .is_some_and(|(name, _)| self.groups.contains_key(name))
+    }
+}
