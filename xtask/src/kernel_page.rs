@@ -47,8 +47,8 @@ registry.register(kernel(\"my.print\", |at: &Coordinate, _: Chain, host: &Host| 
 }))?;
 ```
 
-`Attr<T>` takes an attribute, `Rest` all further operands, `FunctionHandle` a function the kernel
-refers to, `Result` lets it fail, `Host::later` answers a result that a task computes. A program
+`Attr<T>` takes an attribute, `RestOperands` all further operands, `FunctionHandle` a function the kernel
+refers to, `Result` lets it fail, `Host::spawn_result` answers a result that a task computes. A program
 whose kernels do not fit their registration is refused when it is loaded.
 ";
 

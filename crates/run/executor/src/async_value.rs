@@ -29,7 +29,7 @@ pub struct AsyncValue(Arc<Cell>);
 pub struct Promise(Option<Arc<Cell>>);
 
 /// A pending result of known type, as the result of a kernel function.
-pub struct Later<T>(AsyncValue, PhantomData<fn() -> T>);
+pub struct PendingResult<T>(AsyncValue, PhantomData<fn() -> T>);
 
 struct Cell {
     waiters: AtomicPtr<Waiter>,
@@ -83,9 +83,9 @@ pub fn pending() -> (AsyncValue, Promise) {
 }
 
 /// The same with the type of the value that will be set.
-pub fn later<T: IntoValue>() -> (Later<T>, Promise) {
+pub fn pending_result<T: IntoValue>() -> (PendingResult<T>, Promise) {
     let (value, promise) = pending();
-    (Later(value, PhantomData), promise)
+    (PendingResult(value, PhantomData), promise)
 }
 
 impl AsyncValue {
@@ -196,14 +196,14 @@ impl Drop for Cell {
     }
 }
 
-impl<T: IntoValue> Later<T> {
+impl<T: IntoValue> PendingResult<T> {
     /// The value without its type.
     pub fn into_async(self) -> AsyncValue {
         self.0
     }
 }
 
-impl<T: IntoValue> IntoValue for Later<T> {
+impl<T: IntoValue> IntoValue for PendingResult<T> {
     const TYPE: &'static str = T::TYPE;
     fn into_value(self) -> Value {
         Value::Pending(self.0)

@@ -3,7 +3,7 @@
 use crate::allocator::{AllocatorKind, Grant, HostAllocator};
 use crate::log::Log;
 use crate::queue::{SingleThreaded, Task, WorkQueue};
-use crate::{AsyncValue, IntoValue, Later, Value, later};
+use crate::{AsyncValue, IntoValue, PendingResult, Value, pending_result};
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
@@ -96,15 +96,15 @@ impl Host {
     /// ```
     /// use tenon_executor::{Host, Value};
     /// let host = Host::new();
-    /// let sum = host.later(|| Ok(3 + 4i32)).into_async();
+    /// let sum = host.spawn_result(|| Ok(3 + 4i32)).into_async();
     /// host.queue().await_all(std::slice::from_ref(&sum));
     /// assert_eq!(sum.get(), Some(&Value::I32(7)));
     /// ```
-    pub fn later<T: IntoValue + 'static>(
+    pub fn spawn_result<T: IntoValue + 'static>(
         &self,
         work: impl FnOnce() -> Result<T> + Send + 'static,
-    ) -> Later<T> {
-        let (value, promise) = later();
+    ) -> PendingResult<T> {
+        let (value, promise) = pending_result();
         self.spawn(move || {
             promise.set(work().map_or_else(Value::error, IntoValue::into_value));
         });

@@ -12,7 +12,7 @@
 //!
 //! let mut registry = Registry::new();
 //! registry.register(kernel("my.constant.i32", |value: Attr<i32>| value.0))?;
-//! registry.register(kernel("my.later.i32", |a: i32, host: &Host| host.later(move || Ok(a + 1))))?;
+//! registry.register(kernel("my.later.i32", |a: i32, host: &Host| host.spawn_result(move || Ok(a + 1))))?;
 //!
 //! let mut main = FunctionBuilder::new("main", FunctionKind::Async);
 //! let seven = main.kernel("my.constant.i32").attribute("value", 7i32).result("i32");
@@ -66,7 +66,9 @@ mod value;
 pub mod writing_kernels {}
 
 pub use allocator::{AllocatorKind, Grant, HostAllocator, Statistics, Verdict};
-pub use async_value::{AsyncValue, Later, Promise, alive_async_values, later, pending};
+pub use async_value::{
+    AsyncValue, PendingResult, Promise, alive_async_values, pending, pending_result,
+};
 pub use attributes::KernelAttributes;
 pub use function::{BoundFunction, Observer};
 pub use handle::{FunctionHandle, when_all_available};
@@ -82,5 +84,7 @@ pub use request::Request;
 pub use services::Services;
 pub use site::Site;
 pub use slots::Registers;
-pub use typed::{Attr, Binder, FromAttribute, KernelFunction, Parameter, Rest, Results, kernel};
+pub use typed::{
+    Attr, Binder, FromAttribute, KernelFunction, Parameter, RestOperands, Results, kernel,
+};
 pub use value::{BF16, Chain, Complex64, Complex128, F16, FromValue, IntoValue, Value};

@@ -61,7 +61,7 @@ pub trait KernelFunction<M>: Clone + Send + Sync + 'static {
 }
 
 /// What a kernel function may take: numbers, [`Chain`], `&T` or [`Shared`] of the host's own types,
-/// [`Value`], [`Rest`], [`Attr`], [`FunctionHandle`], [`Reporter`], `&Host`, `&Request`.
+/// [`Value`], [`RestOperands`], [`Attr`], [`FunctionHandle`], [`Reporter`], `&Host`, `&Request`.
 pub trait Parameter {
     /// Whether it is the same wherever the kernel stands.
     const PLACELESS: bool = true;
@@ -103,7 +103,7 @@ pub struct Attr<T>(pub T);
 
 /// All further operands.
 #[derive(Clone, Copy)]
-pub struct Rest<'a> {
+pub struct RestOperands<'a> {
     frame: &'a Frame<'a>,
     first: usize,
 }
@@ -130,7 +130,7 @@ impl<M: 'static, F: KernelFunction<M>> Kernel for Typed<M, F> {
     }
 }
 
-impl<'a> Rest<'a> {
+impl<'a> RestOperands<'a> {
     /// How many.
     pub fn len(&self) -> usize {
         self.frame.operands().saturating_sub(self.first)
@@ -295,8 +295,8 @@ surroundings! {
     Reporter as Reporter = |frame| frame.reporter();
 }
 
-impl Parameter for Rest<'_> {
-    type Item<'a> = Rest<'a>;
+impl Parameter for RestOperands<'_> {
+    type Item<'a> = RestOperands<'a>;
     type Bound = ();
     fn declare(signature: &mut Signature) {
         signature.variadic = true;
@@ -304,8 +304,8 @@ impl Parameter for Rest<'_> {
     fn bind(_: &mut Binder<'_, '_>) -> Result<()> {
         Ok(())
     }
-    fn take<'a>(_: &'a (), frame: &'a Frame<'_>, next: &mut usize) -> Result<Rest<'a>> {
-        Ok(Rest {
+    fn take<'a>(_: &'a (), frame: &'a Frame<'_>, next: &mut usize) -> Result<RestOperands<'a>> {
+        Ok(RestOperands {
             frame,
             first: *next,
         })

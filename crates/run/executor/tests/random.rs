@@ -11,7 +11,7 @@ use tenon_bef::{
     assign_streams,
 };
 use tenon_executor::{
-    Attr, Host, Later, Program, Registry, Request, Rest, Services, Value, kernel,
+    Attr, Host, PendingResult, Program, Registry, Request, RestOperands, Services, Value, kernel,
 };
 
 /// A kernel of a random program.
@@ -104,16 +104,16 @@ fn function(dag: &Dag) -> Function {
 }
 
 fn registry(journal: &Journal) -> Registry {
-    let operands = |all: Rest| {
+    let operands = |all: RestOperands| {
         let read = |index| all.read::<i64>(index).expect("every value is an i64");
         (0..all.len()).map(read).collect::<Vec<_>>()
     };
     let mut registry = Registry::new();
     let note = journal.clone();
-    let later = move |id: Attr<i64>, all: Rest, host: &Host| -> Later<i64> {
+    let later = move |id: Attr<i64>, all: RestOperands, host: &Host| -> PendingResult<i64> {
         note.note(id.0.to_string());
         let (operands, note) = (operands(all), note.clone());
-        host.later(move || {
+        host.spawn_result(move || {
             note.note(format!("set {}", id.0));
             Ok(value(id.0, operands.into_iter(), 0))
         })

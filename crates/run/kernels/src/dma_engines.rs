@@ -6,8 +6,8 @@ use tenon_base::{Error, Result};
 use tenon_bef::Name;
 use tenon_dma::engine::{Machine, Step, Waiting};
 use tenon_executor::{
-    Attr, Chain, FunctionHandle, Host, KernelDef, Later, Opaque, Promise, Request, Value, kernel,
-    later,
+    Attr, Chain, FunctionHandle, Host, KernelDef, Opaque, PendingResult, Promise, Request, Value,
+    kernel, pending_result,
 };
 
 /// A machine whose engines are functions of a program.
@@ -117,8 +117,8 @@ impl Engines {
     }
 
     /// Performs a step, now or when it can be.
-    fn perform(&self, engine: &Engine, step: Step, host: &Host) -> Result<Later<Chain>> {
-        let (value, promise) = later();
+    fn perform(&self, engine: &Engine, step: Step, host: &Host) -> Result<PendingResult<Chain>> {
+        let (value, promise) = pending_result();
         let mut state = self.state();
         let wait = state.machine.perform(engine.core, &engine.name, &step)?;
         match wait {
@@ -186,7 +186,7 @@ impl Engines {
 }
 
 impl Engine {
-    fn perform(&self, step: Step, host: &Host) -> Result<Later<Chain>> {
+    fn perform(&self, step: Step, host: &Host) -> Result<PendingResult<Chain>> {
         self.engines.perform(self, step, host)
     }
 }
@@ -230,7 +230,7 @@ fn trigger(
     function: Attr<Name>,
     id: Attr<u32>,
     host: &Host,
-) -> Result<Later<Chain>> {
+) -> Result<PendingResult<Chain>> {
     let step = Step::Trigger {
         function: function.0.to_string(),
         id: id.0,
@@ -245,7 +245,7 @@ fn swap(
     instance: Attr<Name>,
     queue: Attr<Name>,
     host: &Host,
-) -> Result<Later<Chain>> {
+) -> Result<PendingResult<Chain>> {
     let step = Step::Swap {
         queue: queue.0.to_string(),
         instance: instance.0.to_string(),
@@ -259,7 +259,7 @@ fn wait_semaphore(
     at_least: Attr<u32>,
     semaphore: Attr<u64>,
     host: &Host,
-) -> Result<Later<Chain>> {
+) -> Result<PendingResult<Chain>> {
     let step = Step::WaitSemaphore {
         semaphore: semaphore.0,
         at_least: at_least.0,
@@ -273,7 +273,7 @@ fn add_semaphore(
     semaphore: Attr<u64>,
     value: Attr<u32>,
     host: &Host,
-) -> Result<Later<Chain>> {
+) -> Result<PendingResult<Chain>> {
     let step = Step::AddSemaphore {
         semaphore: semaphore.0,
         value: value.0,
@@ -287,7 +287,7 @@ fn set_semaphore(
     semaphore: Attr<u64>,
     value: Attr<u32>,
     host: &Host,
-) -> Result<Later<Chain>> {
+) -> Result<PendingResult<Chain>> {
     let step = Step::SetSemaphore {
         semaphore: semaphore.0,
         value: value.0,
@@ -295,15 +295,30 @@ fn set_semaphore(
     engine.perform(step, host)
 }
 
-fn wait_event(engine: &Engine, _: Chain, event: Attr<u64>, host: &Host) -> Result<Later<Chain>> {
+fn wait_event(
+    engine: &Engine,
+    _: Chain,
+    event: Attr<u64>,
+    host: &Host,
+) -> Result<PendingResult<Chain>> {
     engine.perform(Step::WaitEvent(event.0), host)
 }
 
-fn set_event(engine: &Engine, _: Chain, event: Attr<u64>, host: &Host) -> Result<Later<Chain>> {
+fn set_event(
+    engine: &Engine,
+    _: Chain,
+    event: Attr<u64>,
+    host: &Host,
+) -> Result<PendingResult<Chain>> {
     engine.perform(Step::SetEvent(event.0), host)
 }
 
-fn clear_event(engine: &Engine, _: Chain, event: Attr<u64>, host: &Host) -> Result<Later<Chain>> {
+fn clear_event(
+    engine: &Engine,
+    _: Chain,
+    event: Attr<u64>,
+    host: &Host,
+) -> Result<PendingResult<Chain>> {
     engine.perform(Step::ClearEvent(event.0), host)
 }
 

@@ -4,8 +4,8 @@ use crate::failed;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tenon_executor::{
-    Attr, Chain, FunctionHandle, Host, KernelDef, Later, Promise, Reporter, Request, Rest,
-    Severity, Task, Value, kernel, later, pending,
+    Attr, Chain, FunctionHandle, Host, KernelDef, PendingResult, Promise, Reporter, Request,
+    RestOperands, Severity, Task, Value, kernel, pending, pending_result,
 };
 
 pub(crate) fn kernels() -> Vec<KernelDef> {
@@ -20,25 +20,25 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
 fn numbers() -> Vec<KernelDef> {
     vec![
         kernel("tfrt_test.async_add.i32", |a: i32, b: i32, host: &Host| {
-            host.later(move || Ok(a.wrapping_add(b)))
+            host.spawn_result(move || Ok(a.wrapping_add(b)))
         })
         .doc("a + b, wrapping, computed in a task."),
         kernel(
             "tfrt_test.async_constant.i1",
-            |value: Attr<bool>, host: &Host| host.later(move || Ok(value.0)),
+            |value: Attr<bool>, host: &Host| host.spawn_result(move || Ok(value.0)),
         )
         .doc("The attribute `value`, from a task."),
         kernel(
             "tfrt_test.async_constant.i32",
-            |value: Attr<i32>, host: &Host| host.later(move || Ok(value.0)),
+            |value: Attr<i32>, host: &Host| host.spawn_result(move || Ok(value.0)),
         )
         .doc("The attribute `value`, from a task."),
         kernel("tfrt_test.async_copy.i32", |x: i32, host: &Host| {
-            host.later(move || Ok(x))
+            host.spawn_result(move || Ok(x))
         })
         .doc(COPY),
         kernel("tfrt_test.async_copy_2.i32", |x: i32, host: &Host| {
-            let (result, promise) = later::<i32>();
+            let (result, promise) = pending_result::<i32>();
             host.spawn(move || promise.set(Value::I32(x)));
             result
         })
@@ -46,7 +46,7 @@ fn numbers() -> Vec<KernelDef> {
         kernel(
             "tfrt_test.async_copy.with_delay.i32",
             |x: i32, host: &Host| {
-                host.later(move || {
+                host.spawn_result(move || {
                     sleep_a_little();
                     Ok(x)
                 })
@@ -56,7 +56,7 @@ fn numbers() -> Vec<KernelDef> {
         kernel(
             "tfrt_test.async_copy.with_delay.i64",
             |x: i64, host: &Host| {
-                host.later(move || {
+                host.spawn_result(move || {
                     sleep_a_little();
                     Ok(x)
                 })
@@ -89,7 +89,7 @@ fn sleeping() -> Vec<KernelDef> {
         kernel(
             "tfrt_test.blocking.usleep",
             |microseconds: i32, request: &Request| {
-                let (done, promise) = later::<Chain>();
+                let (done, promise) = pending_result::<Chain>();
                 sleep_in_task(microseconds, request, Some(promise));
                 done
             },
@@ -146,7 +146,7 @@ fn failing() -> Vec<KernelDef> {
         kernel(
             "tfrt_test.report_error_async",
             |host: &Host, reporter: Reporter| {
-                let (result, promise) = later::<i32>();
+                let (result, promise) = pending_result::<i32>();
                 host.spawn(move || promise.set(reporter.report(failed(BAD))));
                 result
             },
@@ -156,7 +156,7 @@ fn failing() -> Vec<KernelDef> {
         kernel(
             "tfrt_test.report_error_indirect_async",
             |x: i32, host: &Host, reporter: Reporter| {
-                let (result, promise) = later::<i32>();
+                let (result, promise) = pending_result::<i32>();
                 promise.forward(zero_or_error(x, host, reporter).into_async());
                 result
             },
@@ -168,8 +168,8 @@ fn failing() -> Vec<KernelDef> {
 const BAD: &str = "something bad happened asynchronously";
 const ZERO_OR_ERROR: &str = "0 for 0, an error for other numbers, from a task.";
 
-fn zero_or_error(x: i32, host: &Host, reporter: Reporter) -> Later<i32> {
-    let (result, promise) = later::<i32>();
+fn zero_or_error(x: i32, host: &Host, reporter: Reporter) -> PendingResult<i32> {
+    let (result, promise) = pending_result::<i32>();
     host.spawn(move || {
         promise.set(match x {
             0 => Value::I32(0),
@@ -179,7 +179,7 @@ fn zero_or_error(x: i32, host: &Host, reporter: Reporter) -> Later<i32> {
     result
 }
 
-fn do_async(arguments: Rest<'_>, body: FunctionHandle, request: &Request) -> Vec<Value> {
+fn do_async(arguments: RestOperands<'_>, body: FunctionHandle, request: &Request) -> Vec<Value> {
     let (results, promises): (Vec<_>, Vec<_>) = body
         .result_types()
         .iter()

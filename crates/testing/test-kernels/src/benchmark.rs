@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use tenon_base::Result;
 use tenon_bef::Name;
 use tenon_executor::{
-    Attr, Chain, FunctionHandle, KernelDef, Later, Promise, Request, Rest, Value, kernel, later,
+    Attr, Chain, FunctionHandle, KernelDef, PendingResult, Promise, Request, RestOperands, Value,
+    kernel, pending_result,
 };
 
 pub(crate) fn kernels() -> Vec<KernelDef> {
@@ -18,14 +19,14 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
 }
 
 fn benchmark(
-    arguments: Rest<'_>,
+    arguments: RestOperands<'_>,
     duration_secs: Attr<i32>,
     max_count: Attr<i32>,
     name: Attr<Name>,
     num_warmup_runs: Attr<i32>,
     body: FunctionHandle,
     request: &Request,
-) -> Result<Later<Chain>> {
+) -> Result<PendingResult<Chain>> {
     if body.result_types().len() != 1 {
         return Err(failed(
             "incorrect number of return values. One return value is expected",
@@ -38,7 +39,7 @@ fn benchmark(
         runs: count(max_count.0),
         time: Duration::from_secs(count(duration_secs.0)),
     };
-    let (done, promise) = later();
+    let (done, promise) = pending_result();
     let runs = Runs {
         statistics: Statistics::new(&*name.0, limits),
         arguments: arguments.iter().cloned().collect(),

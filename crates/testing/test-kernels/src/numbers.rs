@@ -3,7 +3,9 @@
 use crate::asynchronous::sleep_a_little;
 use crate::failed;
 use tenon_base::Result;
-use tenon_executor::{Chain, Frame, Host, Kernel, KernelDef, Rest, Signature, Site, kernel};
+use tenon_executor::{
+    Chain, Frame, Host, Kernel, KernelDef, RestOperands, Signature, Site, kernel,
+};
 
 pub(crate) fn kernels() -> Vec<KernelDef> {
     vec![
@@ -46,7 +48,7 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
 const COUNT: &str = "x + 1, x + 2 and x + 3.";
 const SLOW_COPY: &str = "The operand, after 1 to 10 ms of sleep on the calling thread.";
 
-fn sum(numbers: Rest<'_>) -> Result<i32> {
+fn sum(numbers: RestOperands<'_>) -> Result<i32> {
     (0..numbers.len()).try_fold(
         0i32,
         |sum, index| Ok(sum.wrapping_add(numbers.read(index)?)),

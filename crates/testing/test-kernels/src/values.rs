@@ -2,24 +2,25 @@
 
 use crate::failed;
 use tenon_base::Result;
-use tenon_executor::{Chain, KernelDef, Rest, Value, kernel, pending};
+use tenon_executor::{Chain, KernelDef, RestOperands, Value, kernel, pending};
 
 pub(crate) fn kernels() -> Vec<KernelDef> {
     vec![
-        kernel("tfrt_test.identity", |_: Chain, values: Rest<'_>| {
-            all(values)
-        })
+        kernel(
+            "tfrt_test.identity",
+            |_: Chain, values: RestOperands<'_>| all(values),
+        )
         .doc("The operands behind the chain."),
         kernel("tfrt_test.multi_arg_result", all).doc("The operands."),
         kernel("tfrt_test.share_to_two", |value: Value| {
             (value.clone(), value)
         })
         .doc("The operand twice, shared."),
-        kernel("tfrt_test.as_chain", |_: Rest<'_>| Chain)
+        kernel("tfrt_test.as_chain", |_: RestOperands<'_>| Chain)
             .doc("A chain behind all operands, of any types."),
         kernel(
             "tfrt_test.get_uniqueness",
-            |values: Rest<'_>| -> Vec<Value> {
+            |values: RestOperands<'_>| -> Vec<Value> {
                 values
                     .iter()
                     .map(|value| Value::I1(is_unique(value)))
@@ -29,7 +30,7 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
         .doc("For each operand, whether nobody else holds it; registers hold theirs."),
         kernel(
             "tfrt_test.make_indirect",
-            |values: Rest<'_>| -> Vec<Value> {
+            |values: RestOperands<'_>| -> Vec<Value> {
                 values.iter().cloned().map(through_pending).collect()
             },
         )
@@ -41,7 +42,7 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
     ]
 }
 
-fn all(values: Rest<'_>) -> Vec<Value> {
+fn all(values: RestOperands<'_>) -> Vec<Value> {
     values.iter().cloned().collect()
 }
 

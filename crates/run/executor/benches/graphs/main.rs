@@ -22,8 +22,8 @@ use std::time::Instant;
 use tenon_base::{Control, Result};
 use tenon_bef::{FunctionBuilder, FunctionKind, Module};
 use tenon_executor::{
-    Attr, Host, MultiThreaded, Program, Registry, Request, Rest, Services, SingleThreaded, Value,
-    WorkQueue, kernel,
+    Attr, Host, MultiThreaded, Program, Registry, Request, RestOperands, Services, SingleThreaded,
+    Value, WorkQueue, kernel,
 };
 
 /// Nodes of a graph of empty kernels.
@@ -146,7 +146,7 @@ fn registry(rounds: u64) -> Result<Registry> {
     let mut registry = Registry::new();
     if rounds == 0 {
         registry.register(kernel("bench.pass.i32", |value: i32| value))?;
-        registry.register(kernel("bench.first.i32", |values: Rest<'_>| {
+        registry.register(kernel("bench.first.i32", |values: RestOperands<'_>| {
             values.read::<i32>(0)
         }))?;
     } else {
@@ -154,10 +154,13 @@ fn registry(rounds: u64) -> Result<Registry> {
             std::hint::black_box(work(rounds, value as u64));
             value
         }))?;
-        registry.register(kernel("bench.first.i32", move |values: Rest<'_>| {
-            std::hint::black_box(work(rounds, 1));
-            values.read::<i32>(0)
-        }))?;
+        registry.register(kernel(
+            "bench.first.i32",
+            move |values: RestOperands<'_>| {
+                std::hint::black_box(work(rounds, 1));
+                values.read::<i32>(0)
+            },
+        ))?;
     }
     registry.register(kernel("bench.add.i32", |a: i32, b: i32| a.wrapping_add(b)))?;
     registry.register(kernel("bench.constant.i32", |value: Attr<i32>| value.0))?;

@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_executor::{
-    Attr, Chain, Frame, FunctionHandle, Host, Kernel, KernelDef, Later, Opaque, Program, Promise,
-    QueueSelection, Registry, Reporter, Request, Rest, Services, Shared, Signature, Value, kernel,
-    later, pending, when_all_available,
+    Attr, Chain, Frame, FunctionHandle, Host, Kernel, KernelDef, Opaque, PendingResult, Program,
+    Promise, QueueSelection, Registry, Reporter, Request, RestOperands, Services, Shared,
+    Signature, Value, kernel, pending, pending_result, when_all_available,
 };
 
 /// What happened, in order.
@@ -65,12 +65,12 @@ pub fn registry(journal: &Journal) -> Registry {
     add(kernel("t.constant", |value: Attr<i32>| value.0));
     add(kernel("t.add", |a: i32, b: i32| a.wrapping_add(b)));
     add(kernel("t.less", |a: i32, b: i32| a < b));
-    add(kernel("t.sum", |all: Rest| -> Result<i32> {
+    add(kernel("t.sum", |all: RestOperands| -> Result<i32> {
         (0..all.len()).map(|index| all.read::<i32>(index)).sum()
     }));
     add(kernel("t.two", |a: i32| (a, a + 1)));
     add(kernel("t.chain", || Chain));
-    add(kernel("t.merge", |_: Rest| Chain));
+    add(kernel("t.merge", |_: RestOperands| Chain));
     add(kernel("t.note", move |x: i32, _: Chain| {
         note.note(x.to_string());
         Chain
@@ -89,12 +89,12 @@ pub fn registry(journal: &Journal) -> Registry {
         Chain
     }));
     add(kernel("t.async.add", |a: i32, b: i32, host: &Host| {
-        host.later(move || Ok(a.wrapping_add(b)))
+        host.spawn_result(move || Ok(a.wrapping_add(b)))
     }));
     add(kernel(
         "t.async.fail",
-        |x: i32, reporter: Reporter| -> Later<i32> {
-            let (value, promise) = later();
+        |x: i32, reporter: Reporter| -> PendingResult<i32> {
+            let (value, promise) = pending_result();
             let host = reporter.host().clone();
             host.spawn(move || {
                 promise.set(match x {
@@ -123,7 +123,7 @@ pub fn registry(journal: &Journal) -> Registry {
     }));
     add(kernel(
         "t.call",
-        |callee: FunctionHandle, arguments: Rest, request: &Request| {
+        |callee: FunctionHandle, arguments: RestOperands, request: &Request| {
             callee.execute(request, arguments.iter().cloned().collect())
         },
     ));
@@ -131,7 +131,7 @@ pub fn registry(journal: &Journal) -> Registry {
     let branch = |condition: bool,
                   yes: FunctionHandle,
                   no: FunctionHandle,
-                  arguments: Rest,
+                  arguments: RestOperands,
                   request: &Request| {
         let callee = if condition { yes } else { no };
         callee.execute(request, arguments.iter().cloned().collect())
@@ -139,7 +139,7 @@ pub fn registry(journal: &Journal) -> Registry {
     add(kernel("t.branch", branch));
     // Applies a function so many times, to what it made the last time.
     let repeat = |count: i32, first: i32, body: FunctionHandle, request: &Request| {
-        let (value, promise) = later::<i32>();
+        let (value, promise) = pending_result::<i32>();
         repeat(body, request.clone(), count, Value::I32(first), promise);
         value
     };
@@ -147,7 +147,7 @@ pub fn registry(journal: &Journal) -> Registry {
     // Calls a function with arguments that are not there yet.
     add(kernel(
         "t.call.early",
-        |callee: FunctionHandle, a: Rest, request: &Request| {
+        |callee: FunctionHandle, a: RestOperands, request: &Request| {
             let arguments = a.iter().map(|value| {
                 let ((early, promise), value) = (pending(), value.clone());
                 request.host().spawn(move || promise.set(value));
@@ -159,7 +159,7 @@ pub fn registry(journal: &Journal) -> Registry {
     // Calls a function in a task.
     add(kernel(
         "t.do",
-        |callee: FunctionHandle, a: Rest, request: &Request| {
+        |callee: FunctionHandle, a: RestOperands, request: &Request| {
             let (values, promises): (Vec<Value>, Vec<_>) = (0..callee.result_types().len())
                 .map(|_| {
                     let (value, promise) = pending();
@@ -179,9 +179,9 @@ pub fn registry(journal: &Journal) -> Registry {
     ));
     add(kernel(
         "t.when.all",
-        |callee: FunctionHandle, a: Rest, request: &Request| {
+        |callee: FunctionHandle, a: RestOperands, request: &Request| {
             let results = callee.execute(request, a.iter().cloned().collect());
-            let (value, promise) = later::<Chain>();
+            let (value, promise) = pending_result::<Chain>();
             when_all_available(&results, move || promise.set(Value::Chain));
             value
         },

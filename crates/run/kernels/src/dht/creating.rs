@@ -6,7 +6,7 @@ use crate::host::{
 use std::sync::Arc;
 use tenon_base::Result;
 use tenon_executor::{
-    Attr, BF16, Chain, Complex64, Complex128, F16, Host, KernelDef, Rest, kernel,
+    Attr, BF16, Chain, Complex64, Complex128, F16, Host, KernelDef, RestOperands, kernel,
 };
 
 macro_rules! creating {
@@ -68,7 +68,7 @@ macro_rules! setting {
         vec![$(
             kernel(
                 concat!("tfrt_dht.set_tensor_with_values.", $name),
-                |tensor: &DenseHostTensor, _: Chain, values: Rest<'_>| -> Result<Chain> {
+                |tensor: &DenseHostTensor, _: Chain, values: RestOperands<'_>| -> Result<Chain> {
                     let values: Option<Vec<$type>> = values.iter().map(|value| value.read()).collect();
                     let wrong = || failed("a value is not of the tensor's type").expected($name);
                     tensor.set(&values.ok_or_else(wrong)?)?;

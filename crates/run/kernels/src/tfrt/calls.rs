@@ -2,7 +2,7 @@
 
 use tenon_base::Result;
 use tenon_executor::{
-    Frame, FunctionHandle, Kernel, KernelDef, Request, Rest, Signature, Value, kernel,
+    Frame, FunctionHandle, Kernel, KernelDef, Request, RestOperands, Signature, Value, kernel,
 };
 
 pub(super) fn kernels() -> Vec<KernelDef> {
@@ -23,13 +23,13 @@ pub(super) fn kernels() -> Vec<KernelDef> {
     ]
 }
 
-fn call(arguments: Rest<'_>, callee: FunctionHandle, request: &Request) -> Vec<Value> {
+fn call(arguments: RestOperands<'_>, callee: FunctionHandle, request: &Request) -> Vec<Value> {
     callee.execute(request, arguments.iter().cloned().collect())
 }
 
 fn choose(
     condition: bool,
-    arguments: Rest<'_>,
+    arguments: RestOperands<'_>,
     then: FunctionHandle,
     otherwise: FunctionHandle,
     request: &Request,

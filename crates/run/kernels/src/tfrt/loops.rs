@@ -5,7 +5,7 @@
 
 use super::pending::Promises;
 use tenon_executor::{
-    Attr, FunctionHandle, KernelDef, Request, Rest, Value, kernel, when_all_available,
+    Attr, FunctionHandle, KernelDef, Request, RestOperands, Value, kernel, when_all_available,
 };
 
 /// How many iterations `tfrt.repeat.i32` starts before it waits for the first carried value.
@@ -24,7 +24,12 @@ pub(super) fn kernels() -> Vec<KernelDef> {
     ]
 }
 
-fn repeat(count: i32, carried: Rest<'_>, body: FunctionHandle, request: &Request) -> Vec<Value> {
+fn repeat(
+    count: i32,
+    carried: RestOperands<'_>,
+    body: FunctionHandle,
+    request: &Request,
+) -> Vec<Value> {
     let (results, promises) = Promises::new(carried.len());
     let repeat = Repeat {
         left: count.max(0),
@@ -74,7 +79,7 @@ impl Repeat {
 
 fn r#while(
     condition: bool,
-    carried: Rest<'_>,
+    carried: RestOperands<'_>,
     parallel_iterations: Attr<i64>,
     body: FunctionHandle,
     request: &Request,

@@ -3,7 +3,7 @@
 use super::pending::Promises;
 use crate::host::failed;
 use std::sync::{Mutex, PoisonError};
-use tenon_executor::{FunctionHandle, KernelDef, Request, Rest, Value, kernel};
+use tenon_executor::{FunctionHandle, KernelDef, Request, RestOperands, Value, kernel};
 
 pub(super) fn kernels() -> Vec<KernelDef> {
     vec![kernel("tfrt.once", once).doc(
@@ -18,7 +18,7 @@ struct Once {
     first: Mutex<Option<Promises>>,
 }
 
-fn once(arguments: Rest<'_>, function: FunctionHandle, request: &Request) -> Vec<Value> {
+fn once(arguments: RestOperands<'_>, function: FunctionHandle, request: &Request) -> Vec<Value> {
     let results = function.result_types().len();
     let resource = request.resource(&format!("tfrt.once @{}", function.name()), || {
         let (results, promises) = Promises::new(results);

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tenon_base::Result;
 use tenon_executor::{
-    Chain, FunctionHandle, KernelDef, Later, Promise, Request, Rest, Value, kernel, later,
-    when_all_available,
+    Chain, FunctionHandle, KernelDef, PendingResult, Promise, Request, RestOperands, Value, kernel,
+    pending_result, when_all_available,
 };
 
 pub(super) fn kernels() -> Vec<KernelDef> {
@@ -23,11 +23,11 @@ fn parallel_for(
     start: i32,
     end: i32,
     block: i32,
-    extras: Rest<'_>,
+    extras: RestOperands<'_>,
     body: FunctionHandle,
     request: &Request,
-) -> Result<Later<Chain>> {
-    let (done, promise) = later();
+) -> Result<PendingResult<Chain>> {
+    let (done, promise) = pending_result();
     let total = (i64::from(end) - i64::from(start)).max(0).unsigned_abs();
     if body.result_types().len() > 1 {
         // Told to nobody, as in the original.
