@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_runtime::{Tap, Tapped};
+use tenon_runtime::{Tap, TapValue};
 
 /// Events that wait for a listener unless `NEURON_RT_DEBUG_STREAM_BUFFER_SIZE` says otherwise.
 const WAITING: usize = 64 << 10;
@@ -53,7 +53,7 @@ pub(crate) struct StreamTap {
 }
 
 impl Tap for StreamTap {
-    fn made(&self, tapped: Tapped<'_>) -> Result<()> {
+    fn on_value(&self, tapped: TapValue<'_>) -> Result<()> {
         let mut streams = lock(&STREAMS);
         let all = streams.iter_mut().flat_map(|streams| streams.values_mut());
         for stream in all.filter(|stream| stream.core == self.core && stream.wants(&tapped)) {
@@ -64,7 +64,7 @@ impl Tap for StreamTap {
 }
 
 /// The struct of an event and the tensor's bytes.
-fn payload(core: u32, made: &Tapped<'_>) -> Vec<u8> {
+fn payload(core: u32, made: &TapValue<'_>) -> Vec<u8> {
     let shape = made.ty.map_or(&[][..], |ty| ty.shape());
     let mut extents = [0; 8];
     for (slot, &extent) in extents.iter_mut().zip(shape) {
@@ -86,7 +86,7 @@ fn payload(core: u32, made: &Tapped<'_>) -> Vec<u8> {
 }
 
 impl Stream {
-    fn wants(&self, tapped: &Tapped<'_>) -> bool {
+    fn wants(&self, tapped: &TapValue<'_>) -> bool {
         let named = |name: &String| name == tapped.node || name == tapped.value;
         self.names.is_empty() || self.names.iter().any(named)
     }

@@ -101,6 +101,6 @@ pub use tenon_onnx::{
 pub use tenon_runtime::{
     ActiveModel, Activity, Bindings, CounterProfile, DescriptorRow, ExecuteOptions, KernelProfile,
     LoadOptions, Model, ModelReport, NanCheck, PackageTransfers, Profile, Runtime, Signature, Tap,
-    Tapped, TransferOutcome,
+    TapValue, TransferOutcome,
 };
 pub use tenon_tensor::{DataType, Shape, Tensor, TensorType, atomic_file, convert, npy};

@@ -4,7 +4,7 @@ use crate::file_names;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use tenon_base::{Error, ErrorKind, Pattern, Result};
-use tenon_runtime::{Tap, Tapped};
+use tenon_runtime::{Tap, TapValue};
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType, npy};
 
 /// A tap that keeps the values of chosen names. A pattern is of a value's name or of the name of
@@ -65,7 +65,7 @@ impl Taps {
 }
 
 impl Tap for Taps {
-    fn made(&self, tapped: Tapped<'_>) -> Result<()> {
+    fn on_value(&self, tapped: TapValue<'_>) -> Result<()> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted =
             |pattern: &Pattern| pattern.matches(tapped.value) || pattern.matches(tapped.node);

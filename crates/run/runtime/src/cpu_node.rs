@@ -8,7 +8,7 @@ mod elf;
 mod library;
 
 use crate::profile::Watch;
-use crate::{Signature, Tapped};
+use crate::{Signature, TapValue};
 use library::{AttributeForm, Function, Library, TensorForm, Values};
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -115,12 +115,12 @@ impl CpuNode {
                 return Ok(());
             };
             watch.cpu_node(self, started);
-            let Some(tap) = watch.tap.filter(|tap| tap.wants(&self.name)) else {
+            let Some(tap) = watch.tap.filter(|tap| tap.selects(&self.name)) else {
                 return Ok(());
             };
             let mut made = self.outputs.iter().zip(outputs);
             made.try_for_each(|(form, bytes)| {
-                tap.made(Tapped {
+                tap.on_value(TapValue {
                     subgraph: &self.name,
                     node: &self.name,
                     value: &form.signature.name,

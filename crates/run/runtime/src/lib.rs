@@ -55,7 +55,7 @@ pub use residence::RuntimeCounters;
 pub use runtime::Runtime;
 pub use shared_folder::{LOCK_FOLDER, SharedFolder, watched_folders};
 pub use substitute::Substitution;
-pub use tap::{Tap, Tapped};
+pub use tap::{Tap, TapValue};
 pub use tensors::{CoreTensor, MAX_HOST_BYTES, Placement, TensorSet};
 pub use transfers::{
     DescriptorRow, EngineFunction, PackageTransfers, TransferCore, TransferOutcome,

@@ -1,6 +1,6 @@
 //! Looking for values that are not numbers.
 
-use crate::{Tap, Tapped};
+use crate::{Tap, TapValue};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::{DataType, TensorType};
 
@@ -9,7 +9,7 @@ use tenon_tensor::{DataType, TensorType};
 pub struct NanCheck;
 
 impl Tap for NanCheck {
-    fn made(&self, tapped: Tapped<'_>) -> Result<()> {
+    fn on_value(&self, tapped: TapValue<'_>) -> Result<()> {
         let Some(ty) = tapped.ty else {
             return Ok(());
         };
@@ -26,14 +26,14 @@ impl Tap for NanCheck {
 pub(crate) struct Checked<'a>(pub Option<&'a dyn Tap>);
 
 impl Tap for Checked<'_> {
-    fn given(&self, tapped: Tapped<'_>) -> Result<()> {
-        self.0.map_or(Ok(()), |tap| tap.given(tapped))
+    fn on_input(&self, tapped: TapValue<'_>) -> Result<()> {
+        self.0.map_or(Ok(()), |tap| tap.on_input(tapped))
     }
 
-    fn made(&self, tapped: Tapped<'_>) -> Result<()> {
-        NanCheck.made(tapped)?;
-        let other = self.0.filter(|tap| tap.wants(tapped.node));
-        other.map_or(Ok(()), |tap| tap.made(tapped))
+    fn on_value(&self, tapped: TapValue<'_>) -> Result<()> {
+        NanCheck.on_value(tapped)?;
+        let other = self.0.filter(|tap| tap.selects(tapped.node));
+        other.map_or(Ok(()), |tap| tap.on_value(tapped))
     }
 }
 

@@ -9,7 +9,7 @@ use tenon_tensor::TensorType;
 
 /// What one kernel, or CPU node, has just made.
 #[derive(Clone, Copy)]
-pub struct Tapped<'a> {
+pub struct TapValue<'a> {
     /// The subgraph that the node belongs to; a CPU node is one by itself.
     pub subgraph: &'a str,
     /// The graph node; empty for an input of the subgraph.
@@ -26,24 +26,24 @@ pub struct Tapped<'a> {
 /// execution: no kernel behind runs.
 pub trait Tap: Send + Sync {
     /// Whether it wants the values of a node; the others cost nothing.
-    fn wants(&self, node: &str) -> bool {
+    fn selects(&self, node: &str) -> bool {
         let _ = node;
         true
     }
 
     /// A subgraph is about to start with this input.
-    fn given(&self, tapped: Tapped<'_>) -> Result<()> {
+    fn on_input(&self, tapped: TapValue<'_>) -> Result<()> {
         let _ = tapped;
         Ok(())
     }
 
     /// A value was made. A value that is made in several steps is told after each.
-    fn made(&self, tapped: Tapped<'_>) -> Result<()>;
+    fn on_value(&self, tapped: TapValue<'_>) -> Result<()>;
 }
 
-impl fmt::Debug for Tapped<'_> {
+impl fmt::Debug for TapValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tapped")
+        f.debug_struct("TapValue")
             .field("subgraph", &self.subgraph)
             .field("node", &self.node)
             .field("value", &self.value)
@@ -85,11 +85,11 @@ impl Written {
 
     /// Tells `tap` what kernel `index` has made.
     pub fn tell(&self, index: usize, node: &str, memory: &Memory, tap: &dyn Tap) -> Result<()> {
-        if !tap.wants(node) {
+        if !tap.selects(node) {
             return Ok(());
         }
         for &id in self.by_kernel.get(index).into_iter().flatten() {
-            self.look(id, node, memory, |tapped| tap.made(tapped))?;
+            self.look(id, node, memory, |tapped| tap.on_value(tapped))?;
         }
         Ok(())
     }
@@ -97,7 +97,7 @@ impl Written {
     /// Tells `tap` what the subgraph is given.
     pub fn tell_inputs(&self, memory: &Memory, tap: &dyn Tap) -> Result<()> {
         for id in self.table.inputs() {
-            self.look(id, "", memory, |tapped| tap.given(tapped))?;
+            self.look(id, "", memory, |tapped| tap.on_input(tapped))?;
         }
         Ok(())
     }
@@ -107,11 +107,11 @@ impl Written {
         id: VariableId,
         node: &str,
         memory: &Memory,
-        tell: impl FnOnce(Tapped<'_>) -> Result<()>,
+        tell: impl FnOnce(TapValue<'_>) -> Result<()>,
     ) -> Result<()> {
         let variable = self.table.variable(id)?;
         memory.look(id, |bytes| {
-            tell(Tapped {
+            tell(TapValue {
                 subgraph: &self.subgraph,
                 node,
                 value: &variable.name,

@@ -10,7 +10,7 @@ use tenon_compiler::{CompiledNodes, CpuNode, Options, compile_nodes};
 use tenon_graph::{Attribute, Attributes, Graph};
 use tenon_neff::{NodeGraph, NodeTable, NodeWork, Package, WriteOptions};
 use tenon_runtime::{
-    CoreGroup, CoreOptions, Cores, ExecuteOptions, LoadOptions, Model, NanCheck, Tap, Tapped,
+    CoreGroup, CoreOptions, Cores, ExecuteOptions, LoadOptions, Model, NanCheck, Tap, TapValue,
 };
 use tenon_tensor::{Buffer, BufferMut, Tensor};
 
@@ -288,11 +288,11 @@ fn a_deadline_passes_in_a_cpu_node() {
 struct Heard(Mutex<Vec<(String, String, Vec<u8>)>>);
 
 impl Tap for Heard {
-    fn wants(&self, node: &str) -> bool {
+    fn selects(&self, node: &str) -> bool {
         node != "m"
     }
 
-    fn made(&self, tapped: Tapped<'_>) -> Result<()> {
+    fn on_value(&self, tapped: TapValue<'_>) -> Result<()> {
         let (node, value) = (tapped.node.to_owned(), tapped.value.to_owned());
         assert_eq!(tapped.ty.unwrap().bytes(), tapped.bytes.len());
         self.0
@@ -337,7 +337,7 @@ fn a_tap_hears_what_nodes_make() {
 struct Looks(CoreGroup, Mutex<Vec<(String, bool)>>);
 
 impl Tap for Looks {
-    fn made(&self, tapped: Tapped<'_>) -> Result<()> {
+    fn on_value(&self, tapped: TapValue<'_>) -> Result<()> {
         let busy = self.0.cores()[0].is_busy();
         self.1.lock().unwrap().push((tapped.node.to_owned(), busy));
         Ok(())

@@ -9,7 +9,7 @@ use tenon_backend::{Backend, BackendId, CpuLevel, NodeView, OwnedOperands, Regis
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_kernels::{Variables, WorkloadCall};
 use tenon_neff::{Contents, NodeGraph, NodeWork, Package};
-use tenon_runtime::{Model, Tap, Tapped};
+use tenon_runtime::{Model, Tap, TapValue};
 use tenon_tensor::{Tensor, TensorType};
 
 /// Hears every value that is made, and computes its node again.
@@ -129,14 +129,14 @@ impl<'a> LockStep<'a> {
 }
 
 impl Tap for LockStep<'_> {
-    fn given(&self, tapped: Tapped<'_>) -> Result<()> {
+    fn on_input(&self, tapped: TapValue<'_>) -> Result<()> {
         match self.lock().progress.get_mut(tapped.subgraph) {
             Some(progress) => progress.values.keep(tapped.value, tapped.bytes),
             None => Ok(()),
         }
     }
 
-    fn made(&self, tapped: Tapped<'_>) -> Result<()> {
+    fn on_value(&self, tapped: TapValue<'_>) -> Result<()> {
         let mut state = self.lock();
         let State { progress, found } = &mut *state;
         let known = progress.get_mut(tapped.subgraph);
