@@ -11,7 +11,7 @@ use crate::arguments::invalid;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use tenon_base::Result;
-use tenon_runtime::Unit;
+use tenon_runtime::ExecutionUnit;
 
 /// A version of the asynchronous interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,10 +65,10 @@ impl AsyncApi {
     }
 
     /// The execution unit of a number.
-    pub fn unit(self, number: u32) -> Result<Unit> {
+    pub fn unit(self, number: u32) -> Result<ExecutionUnit> {
         let units = match self {
-            Self::Two => &Unit::ALL[..],
-            Self::Three => &Unit::ALL[Unit::TensorOperation as usize..],
+            Self::Two => &ExecutionUnit::ALL[..],
+            Self::Three => &ExecutionUnit::ALL[ExecutionUnit::TensorOperation as usize..],
         };
         units.get(number as usize).copied().ok_or_else(|| {
             invalid("there is no such execution unit")
@@ -147,10 +147,10 @@ impl Destination {
     }
 
     /// The unit of a copy that version 2 gives `unit`.
-    pub fn unit(&self, unit: Unit) -> Unit {
+    pub fn unit(&self, unit: ExecutionUnit) -> ExecutionUnit {
         match self.report {
             Report::Tracker(_) => unit,
-            Report::Status(_) => Unit::TensorOperation,
+            Report::Status(_) => ExecutionUnit::TensorOperation,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tenon_base::Result;
-use tenon_runtime::{Component, CoreModel, Ended, Unit, Work};
+use tenon_runtime::{CompletionCallback, Component, CoreModel, ExecutionUnit, RequestWork};
 
 /// Hears how an execution ended: the caller's value, model, core, number of the execution, status.
 pub(crate) type Callback = unsafe extern "C" fn(*mut c_void, u32, u32, u64, Status);
@@ -49,12 +49,12 @@ pub(crate) fn put(
     count: u32,
 ) -> Result<()> {
     let cores = model.group().cores();
-    let waiting = |core: &u32| process.queues.waiting(*core, Unit::Compute, 0);
+    let waiting = |core: &u32| process.queues.waiting(*core, ExecutionUnit::Compute, 0);
     let core = cores.iter().map(|core| core.index()).min_by_key(waiting);
     let core = core.unwrap_or_default();
     let id = model.id();
-    let work: Work = Box::new(move || execution::run(&model, &inputs, &outputs, count));
-    let ended: Ended = Box::new(move |sequence, done| {
+    let work: RequestWork = Box::new(move || execution::run(&model, &inputs, &outputs, count));
+    let ended: CompletionCallback = Box::new(move |sequence, done| {
         if let Err(error) = done {
             log().problems(Component::Nrt, "nrt_execute", error);
         }
@@ -74,7 +74,7 @@ pub(crate) fn put(
     });
     process
         .queues
-        .put(core, Unit::Compute, 0, work, None, Some(ended))?;
+        .put(core, ExecutionUnit::Compute, 0, work, None, Some(ended))?;
     Ok(())
 }
 
@@ -90,6 +90,6 @@ entry! {
         let process = process()?;
         let core = crate::cores::number(vnc.into())?;
         process.cores.core(core)?;
-        process.queues.drain(core, Unit::Compute)
+        process.queues.drain(core, ExecutionUnit::Compute)
     }
 }

@@ -12,7 +12,7 @@ use crate::{cores, requests};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_runtime::{CoreTensor, Unit, Work};
+use tenon_runtime::{CoreTensor, ExecutionUnit, RequestWork};
 
 /// Every prepared operation.
 pub(crate) static CONTEXTS: Handles<Arc<Context>> = Handles::new(0x43, "collective operation");
@@ -145,7 +145,7 @@ unsafe fn schedule(cc_ctx: *mut Handle, to: Destination) -> Result<()> {
     }
     let context = CONTEXTS.find(handle)?;
     let core = context.core;
-    let work: Work = Box::new(move || {
+    let work: RequestWork = Box::new(move || {
         for (from, to) in &context.pairs {
             from.copy_to(0, to, 0, from.size())?;
         }
@@ -153,7 +153,13 @@ unsafe fn schedule(cc_ctx: *mut Handle, to: Destination) -> Result<()> {
     });
     // SAFETY: the caller vouches, here and below.
     unsafe {
-        requests::put("nrta_cc_schedule", core, Unit::Collectives, work, to)?;
+        requests::put(
+            "nrta_cc_schedule",
+            core,
+            ExecutionUnit::Collectives,
+            work,
+            to,
+        )?;
         CONTEXTS.take(handle)?;
         give(cc_ctx, "cc_ctx", std::ptr::null_mut())
     }

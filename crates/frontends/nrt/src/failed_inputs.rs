@@ -54,7 +54,7 @@ fn write(model: &CoreModel, inputs: &Set) -> Result<PathBuf> {
     std::fs::create_dir(&folder).map_err(|error| Error::io(&folder, "make", error))?;
     for port in model.inputs() {
         let given = inputs.tensors.tensor(&port.name);
-        let tensor = given.or_else(|_| inputs.tensors.tensor(&port.own.name))?;
+        let tensor = given.or_else(|_| inputs.tensors.tensor(&port.signature.name))?;
         let mut bytes = vec![0; tensor.size()];
         tensor.read(0, &mut bytes)?;
         let path = folder.join(format!("{}.bin", port.name));

@@ -274,7 +274,9 @@ fn tensor_infos(model: &CoreModel, numbering: Numbering) -> Result<*mut TensorIn
         inputs.chain(model.outputs().iter().map(|port| (port, 1)))
     };
     let count = ports().count();
-    let extents: usize = ports().map(|(port, _)| port.own.ty.shape().len()).sum();
+    let extents: usize = ports()
+        .map(|(port, _)| port.signature.ty.shape().len())
+        .sum();
     let infos_at = offset_of!(TensorInfoArray, tensor_array);
     let shapes_at = infos_at + count * size_of::<TensorInfo>();
     let bytes = shapes_at + extents * size_of::<u32>();
@@ -291,7 +293,7 @@ fn tensor_infos(model: &CoreModel, numbering: Numbering) -> Result<*mut TensorIn
         let mut shape = start.add(shapes_at).cast::<u32>();
         for (index, (port, usage)) in ports().enumerate() {
             infos.add(index).write(info(port, usage, numbering, shape));
-            for &extent in port.own.ty.shape().iter() {
+            for &extent in port.signature.ty.shape().iter() {
                 shape.write(u32::try_from(extent).unwrap_or(u32::MAX));
                 shape = shape.add(1);
             }
@@ -302,7 +304,7 @@ fn tensor_infos(model: &CoreModel, numbering: Numbering) -> Result<*mut TensorIn
 }
 
 fn info(port: &CorePort, usage: u32, numbering: Numbering, shape: *mut u32) -> TensorInfo {
-    let ty = &port.own.ty;
+    let ty = &port.signature.ty;
     TensorInfo {
         name: fill_text::<NAME_BYTES>(&port.name),
         usage,

@@ -17,7 +17,9 @@ use std::os::fd::IntoRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tenon_base::Result;
-use tenon_runtime::{Component, CoreTensor, Ended, ErrorTracker, Sequence, Unit, Work};
+use tenon_runtime::{
+    CompletionCallback, Component, CoreTensor, ErrorTracker, ExecutionUnit, RequestWork, Sequence,
+};
 
 /// Every error tracker.
 pub(crate) static TRACKERS: Handles<Arc<Tracker>> = Handles::new(0x45, "error tracker");
@@ -56,8 +58,8 @@ pub(crate) fn queue_number(queue: c_int) -> Result<u32> {
 pub(crate) unsafe fn put(
     function: &'static str,
     core: u32,
-    unit: Unit,
-    work: Work,
+    unit: ExecutionUnit,
+    work: RequestWork,
     to: Destination,
 ) -> Result<()> {
     let process = process()?;
@@ -91,7 +93,7 @@ pub(crate) unsafe fn put(
 
 /// Reports how a request ended: to the log when it failed, and to the caller's place for a status,
 /// unless that is NULL. The queue does this before it says that the request is complete.
-fn ending(function: &'static str, place: Memory) -> Ended {
+fn ending(function: &'static str, place: Memory) -> CompletionCallback {
     Box::new(move |_, done| {
         let status = match done {
             Ok(()) => NRT_SUCCESS,
@@ -110,7 +112,7 @@ fn ending(function: &'static str, place: Memory) -> Ended {
 }
 
 /// Tells those who listen how long a request waited before its work.
-fn waiting(core: u32, unit: Unit, queue: u32, work: Work) -> Work {
+fn waiting(core: u32, unit: ExecutionUnit, queue: u32, work: RequestWork) -> RequestWork {
     if !trace::is_listening() {
         return work;
     }
@@ -164,14 +166,14 @@ unsafe fn write(
     check(buf.cast::<u8>(), "buf")?;
     let core = core(&tensor, &to)?;
     let memory = Memory(buf.cast_mut());
-    let work: Work = Box::new(move || {
+    let work: RequestWork = Box::new(move || {
         // SAFETY: the caller's buffer of `size` bytes, which it leaves until the end.
         let from = unsafe { slice(memory.start(), size, "buf")? };
         told(Kind::TensorWrite, &tensor, size, || {
             tensor.write(offset, from)
         })
     });
-    let unit = to.unit(Unit::TensorWrite);
+    let unit = to.unit(ExecutionUnit::TensorWrite);
     // SAFETY: the caller vouches.
     unsafe { put("nrta_tensor_write", core, unit, work, to) }
 }
@@ -193,14 +195,14 @@ unsafe fn read(
     check(buf.cast::<u8>(), "buf")?;
     let core = core(&tensor, &to)?;
     let memory = Memory(buf);
-    let work: Work = Box::new(move || {
+    let work: RequestWork = Box::new(move || {
         // SAFETY: the caller's buffer of `size` bytes, which it leaves until the end.
         let into = unsafe { slice_mut(memory.start(), size, "buf")? };
         told(Kind::TensorRead, &tensor, size, || {
             tensor.read(offset, into)
         })
     });
-    let unit = to.unit(Unit::TensorRead);
+    let unit = to.unit(ExecutionUnit::TensorRead);
     // SAFETY: the caller vouches.
     unsafe { put("nrta_tensor_read", core, unit, work, to) }
 }
@@ -226,13 +228,21 @@ unsafe fn copy(
             .found(format_args!("core {}", own_core(&src))));
     }
     let core = core(&src, &to)?;
-    let work: Work = Box::new(move || {
+    let work: RequestWork = Box::new(move || {
         told(Kind::TensorCopy, &src, size, || {
             src.copy_to(from, &dst, into, size)
         })
     });
     // SAFETY: the caller vouches.
-    unsafe { put("nrta_tensor_copy", core, Unit::TensorOperation, work, to) }
+    unsafe {
+        put(
+            "nrta_tensor_copy",
+            core,
+            ExecutionUnit::TensorOperation,
+            work,
+            to,
+        )
+    }
 }
 
 /// Queues an execution of a model on its core with the fewest requests.
@@ -249,11 +259,19 @@ unsafe fn execute(
     let (input, output) = (set(input)?, set(output)?);
     let process = process()?;
     let cores = model.group().cores().iter().map(|core| core.index());
-    let waiting = |core: &u32| process.queues.waiting(*core, Unit::Compute, 0);
+    let waiting = |core: &u32| process.queues.waiting(*core, ExecutionUnit::Compute, 0);
     let core = cores.min_by_key(waiting).unwrap_or_default();
-    let work: Work = Box::new(move || execution::run(&model, &input, &output, 1));
+    let work: RequestWork = Box::new(move || execution::run(&model, &input, &output, 1));
     // SAFETY: the caller vouches.
-    unsafe { put("nrta_execute_schedule", core, Unit::Compute, work, to) }
+    unsafe {
+        put(
+            "nrta_execute_schedule",
+            core,
+            ExecutionUnit::Compute,
+            work,
+            to,
+        )
+    }
 }
 
 /// Gives the last request of a queue that is complete.

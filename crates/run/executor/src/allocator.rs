@@ -171,28 +171,28 @@ impl HostAllocator {
 
     /// What it prints when the host is done, and whether memory leaked: the profile of the
     /// profiled one; profile and verdict of the leak check when bytes are still out.
-    pub fn verdict(&self) -> Verdict {
+    pub fn exit_report(&self) -> ExitReport {
         let statistics = self.statistics();
         match self.0.kind {
-            AllocatorKind::Profiled => Verdict {
+            AllocatorKind::Profiled => ExitReport {
                 text: statistics.to_string(),
                 leaked: false,
             },
-            AllocatorKind::LeakCheck if statistics.bytes > 0 => Verdict {
+            AllocatorKind::LeakCheck if statistics.bytes > 0 => ExitReport {
                 text: format!(
                     "{statistics}Memory leak detected: {} alive allocations, {} alive bytes\n",
                     statistics.grants, statistics.bytes
                 ),
                 leaked: true,
             },
-            _ => Verdict::default(),
+            _ => ExitReport::default(),
         }
     }
 }
 
 /// What an allocator says at the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct ExitReport {
     /// Lines for standard output, each with its newline.
     pub text: String,
     /// Whether the exit status must say so.
@@ -327,12 +327,12 @@ mod tests {
     fn a_leak_is_told_and_a_clean_end_is_silent() {
         let (allocator, lines) = logged(AllocatorKind::LeakCheck);
         drop(allocator.grant(100));
-        assert_eq!(allocator.verdict(), Verdict::default());
+        assert_eq!(allocator.exit_report(), ExitReport::default());
         allocator.grant(4).unwrap().leak();
-        let verdict = allocator.verdict();
-        assert!(verdict.leaked);
+        let report = allocator.exit_report();
+        assert!(report.leaked);
         assert_eq!(
-            verdict.text,
+            report.text,
             "HostAllocator profile:\n\
              Current number of allocations = 1\n\
              Max number of allocations = 1\n\
@@ -347,9 +347,15 @@ mod tests {
     #[test]
     fn the_profiled_one_always_prints() {
         let (allocator, _) = logged(AllocatorKind::Profiled);
-        let verdict = allocator.verdict();
-        assert!(!verdict.leaked && verdict.text.lines().count() == 6);
-        assert!(logged(AllocatorKind::Malloc).0.verdict().text.is_empty());
+        let report = allocator.exit_report();
+        assert!(!report.leaked && report.text.lines().count() == 6);
+        assert!(
+            logged(AllocatorKind::Malloc)
+                .0
+                .exit_report()
+                .text
+                .is_empty()
+        );
     }
 
     #[test]

@@ -65,7 +65,7 @@ mod value;
 #[doc = include_str!("writing_kernels.md")]
 pub mod writing_kernels {}
 
-pub use allocator::{AllocatorKind, Grant, HostAllocator, Statistics, Verdict};
+pub use allocator::{AllocatorKind, ExitReport, Grant, HostAllocator, Statistics};
 pub use async_value::{
     AsyncValue, PendingResult, Promise, alive_async_values, pending, pending_result,
 };

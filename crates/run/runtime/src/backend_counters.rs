@@ -181,8 +181,8 @@ impl Counting {
                 (_, Err(error)) => error.to_string(),
             };
             let silent = (counters.backend.clone(), told);
-            if !profile.silent.contains(&silent) {
-                profile.silent.push(silent);
+            if !profile.unreadable_counters.contains(&silent) {
+                profile.unreadable_counters.push(silent);
             }
         }
     }

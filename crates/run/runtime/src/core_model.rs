@@ -48,7 +48,7 @@ pub struct CorePort {
     /// The name that it is given: unique in the model, at most 251 bytes, fit for a file.
     pub name: String,
     /// The model's own name, and the type.
-    pub own: Signature,
+    pub signature: Signature,
 }
 
 impl CoreModel {
@@ -100,9 +100,9 @@ impl CoreModel {
         };
         let all = model.inputs().iter().chain(model.outputs());
         let names = port_names::given(all.clone().map(|signature| signature.name.as_str()));
-        let port = |(name, own): (String, &Signature)| CorePort {
+        let port = |(name, signature): (String, &Signature)| CorePort {
             name,
-            own: own.clone(),
+            signature: signature.clone(),
         };
         let mut inputs: Vec<CorePort> = names.into_iter().zip(all).map(port).collect();
         let outputs = inputs.split_off(model.inputs().len());
@@ -275,7 +275,7 @@ impl CoreModel {
 
     fn port(&self, what: &str, port: &CorePort, set: &TensorSet) -> Result<(CoreTensor, Port)> {
         let found = match set.find(&port.name)? {
-            None if port.own.name != port.name => set.find(&port.own.name)?,
+            None if port.signature.name != port.name => set.find(&port.signature.name)?,
             found => found,
         };
         let name = &port.name;
@@ -284,8 +284,8 @@ impl CoreModel {
             Error::new(ErrorKind::InvalidArgument, text)
                 .expected(format_args!(
                     "{} ({} bytes)",
-                    port.own.ty,
-                    port.own.ty.bytes()
+                    port.signature.ty,
+                    port.signature.ty.bytes()
                 ))
                 .found(set.names())
         })?;
@@ -293,13 +293,13 @@ impl CoreModel {
             let text = format!("the tensor of {what} '{name}' has no memory");
             Error::new(ErrorKind::BadInput, text).source(error)
         })?;
-        if range.len() != port.own.ty.bytes() {
+        if range.len() != port.signature.ty.bytes() {
             let text = format!("the tensor of {what} '{name}' has the wrong size");
             return Err(Error::new(ErrorKind::InvalidArgument, text)
                 .expected(format_args!(
                     "{} bytes ({})",
-                    port.own.ty.bytes(),
-                    port.own.ty
+                    port.signature.ty.bytes(),
+                    port.signature.ty
                 ))
                 .found(range.len()));
         }

@@ -39,8 +39,8 @@ pub use backend_counters::CounterProfile;
 pub use bindings::Bindings;
 pub use core_model::{CoreLoad, CoreModel, CorePort};
 pub use cores::{
-    AllocationLog, Core, CoreClaim, CoreGroup, CoreMemory, CoreOptions, CoreSelection, Cores,
-    MAX_CORES, MemoryLogFile, MemoryUse, Occupied, Reservation, core_owner, logical_core_size,
+    AllocationLog, Core, CoreClaim, CoreGroup, CoreGuard, CoreMemory, CoreOptions, CoreSelection,
+    Cores, MAX_CORES, MemoryLogFile, MemoryUse, Reservation, core_owner, logical_core_size,
     total_cores,
 };
 pub use counters::{Counters, ExecutionReport, Latencies, Outcome};
@@ -50,7 +50,9 @@ pub use model::{ExecuteOptions, Model, Signature};
 pub use numbers::NanCheck;
 pub use process_report::{CoreReport, ModelReport, ProcessReport, Publisher, REPORT_FORMAT};
 pub use profile::{KernelProfile, OperatorProfile, Profile};
-pub use requests::{Ended, ErrorTracker, RequestQueues, Sequence, Unit, Work};
+pub use requests::{
+    CompletionCallback, ErrorTracker, ExecutionUnit, RequestQueues, RequestWork, Sequence,
+};
 pub use residence::RuntimeCounters;
 pub use runtime::Runtime;
 pub use shared_folder::{LOCK_FOLDER, SharedFolder, watched_folders};

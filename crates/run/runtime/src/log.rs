@@ -103,7 +103,7 @@ impl Log {
 
     /// Whether lines of this level are told: asked before work that only a line needs.
     #[inline]
-    pub fn tells(&self, level: LogLevel, component: Component) -> bool {
+    pub fn is_enabled(&self, level: LogLevel, component: Component) -> bool {
         level <= self.0.levels[component as usize]
     }
 
@@ -116,7 +116,7 @@ impl Log {
         function: &str,
         message: fmt::Arguments<'_>,
     ) {
-        if !self.tells(level, component) || level == LogLevel::Quiet {
+        if !self.is_enabled(level, component) || level == LogLevel::Quiet {
             return;
         }
         let line = Line {

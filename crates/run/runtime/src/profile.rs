@@ -28,7 +28,7 @@ pub struct Profile {
     /// The counters of the backends that the model runs on.
     pub counters: Vec<CounterProfile>,
     /// Backends whose counters cannot be read, and why.
-    pub silent: Vec<(String, String)>,
+    pub unreadable_counters: Vec<(String, String)>,
 }
 
 /// The time of one kernel.
@@ -82,11 +82,11 @@ impl Profile {
                 }
             }
         }
-        let (counters, silent) = counters.rows();
+        let (counters, unreadable_counters) = counters.rows();
         Self {
             kernels,
             counters,
-            silent,
+            unreadable_counters,
             ..Self::default()
         }
     }

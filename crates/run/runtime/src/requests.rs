@@ -7,7 +7,7 @@
 mod queue;
 mod sequence;
 
-pub use sequence::{Sequence, Unit};
+pub use sequence::{ExecutionUnit, Sequence};
 
 use queue::{Queue, Request};
 use sequence::QUEUE_BITS;
@@ -40,26 +40,27 @@ impl ErrorTracker {
 }
 
 /// What a request does.
-pub type Work = Box<dyn FnOnce() -> Result<()> + Send>;
+pub type RequestWork = Box<dyn FnOnce() -> Result<()> + Send>;
 
 /// Hears how a request ended.
-pub type Ended = Box<dyn FnOnce(Sequence, &Result<()>) + Send>;
+pub type CompletionCallback = Box<dyn FnOnce(Sequence, &Result<()>) + Send>;
 
 /// The queues of all cores.
 pub struct RequestQueues {
     /// By core, unit and queue.
-    queues: Vec<[[Option<Arc<Queue>>; 1 << QUEUE_BITS]; Unit::ALL.len()]>,
+    queues: Vec<[[Option<Arc<Queue>>; 1 << QUEUE_BITS]; ExecutionUnit::ALL.len()]>,
 }
 
 impl RequestQueues {
     /// Queues of `cores` cores, in each of which `depth` requests may wait or execute.
     pub fn new(cores: u32, depth: usize) -> Self {
-        let queue = |core: u32, unit: Unit, number: u32| {
+        let queue = |core: u32, unit: ExecutionUnit, number: u32| {
             let there = number < unit.queues();
             there.then(|| Arc::new(Queue::new(core, unit, number, depth)))
         };
         let core = |core| {
-            Unit::ALL.map(|unit| std::array::from_fn(|number| queue(core, unit, number as u32)))
+            ExecutionUnit::ALL
+                .map(|unit| std::array::from_fn(|number| queue(core, unit, number as u32)))
         };
         Self {
             queues: (0..cores).map(core).collect(),
@@ -73,11 +74,11 @@ impl RequestQueues {
     pub fn put(
         &self,
         core: u32,
-        unit: Unit,
+        unit: ExecutionUnit,
         queue: u32,
-        work: Work,
+        work: RequestWork,
         tracker: Option<Arc<ErrorTracker>>,
-        ended: Option<Ended>,
+        ended: Option<CompletionCallback>,
     ) -> Result<Sequence> {
         let request = Request {
             work,
@@ -96,12 +97,12 @@ impl RequestQueues {
     }
 
     /// The last request of a queue that has ended; place 0 when there was none.
-    pub fn last_completed(&self, core: u32, unit: Unit, queue: u32) -> Result<Sequence> {
+    pub fn last_completed(&self, core: u32, unit: ExecutionUnit, queue: u32) -> Result<Sequence> {
         Ok(self.queue(core, unit, queue)?.last_completed())
     }
 
     /// How many requests of a queue have not ended; as many as can be for a queue that there is not.
-    pub fn waiting(&self, core: u32, unit: Unit, queue: u32) -> u64 {
+    pub fn waiting(&self, core: u32, unit: ExecutionUnit, queue: u32) -> u64 {
         let queue = self.queue(core, unit, queue);
         queue.map_or(u64::MAX, |queue| queue.unfinished())
     }
@@ -119,7 +120,7 @@ impl RequestQueues {
     pub fn signal_each(
         &self,
         core: u32,
-        unit: Unit,
+        unit: ExecutionUnit,
         queue: u32,
         event: Option<OwnedFd>,
     ) -> Result<()> {
@@ -139,7 +140,7 @@ impl RequestQueues {
     }
 
     /// Waits until every request that is on a queue of the unit now has ended.
-    pub fn drain(&self, core: u32, unit: Unit) -> Result<()> {
+    pub fn drain(&self, core: u32, unit: ExecutionUnit) -> Result<()> {
         for number in 0..unit.queues() {
             self.queue(core, unit, number)?.drain();
         }
@@ -153,7 +154,7 @@ impl RequestQueues {
         all().for_each(|queue| queue.join());
     }
 
-    fn queue(&self, core: u32, unit: Unit, queue: u32) -> Result<&Arc<Queue>> {
+    fn queue(&self, core: u32, unit: ExecutionUnit, queue: u32) -> Result<&Arc<Queue>> {
         let units = self.queues.get(core as usize).ok_or_else(|| {
             Error::new(ErrorKind::InvalidArgument, "no such core")
                 .expected(format_args!("a core below {}", self.queues.len()))

@@ -335,9 +335,9 @@ fn a_leak_is_seen() {
         run_on(Host::builder().allocator(allocator.clone()), &text),
         ""
     );
-    let verdict = allocator.verdict();
-    assert!(verdict.leaked);
-    let last = verdict.text.lines().last();
+    let report = allocator.exit_report();
+    assert!(report.leaked);
+    let last = report.text.lines().last();
     assert_eq!(
         last,
         Some("Memory leak detected: 1 alive allocations, 4 alive bytes")

@@ -93,7 +93,7 @@ fn print_counters(profile: &tenon::Profile) -> Result<()> {
         }
         say!("\n{table}")?;
     }
-    let mut silent = profile.silent.iter();
+    let mut silent = profile.unreadable_counters.iter();
     silent.try_for_each(|(backend, why)| say!("no counters of {backend}: {why}"))
 }
 

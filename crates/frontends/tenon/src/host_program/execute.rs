@@ -329,8 +329,8 @@ impl<'a> Session<'a> {
             scopes,
             control: _,
         } = self;
-        let verdict = allocator.verdict();
-        host.print(format_args!("{}", verdict.text));
+        let report = allocator.exit_report();
+        host.print(format_args!("{}", report.text));
         if options.print_scopes {
             host.print(format_args!("{}", trace::text(&scopes)));
         }
@@ -340,7 +340,7 @@ impl<'a> Session<'a> {
         let diagnostics = verifier.finish();
         let unexpected = options.driver == Driver::Executor && !diagnostics.is_empty();
         Ok(Execution {
-            succeeded: !unexpected && !verdict.leaked,
+            succeeded: !unexpected && !report.leaked,
             diagnostics,
         })
     }

@@ -6,7 +6,7 @@ use tenon_base::{Error, ErrorKind, Result};
 /// Pairs of an output and the input that reads it the next time: of the same name, else in order.
 pub(super) fn feeds(inputs: &[CorePort], outputs: &[CorePort]) -> Result<Vec<(usize, usize)>> {
     let by_name = |(output, port): (usize, &CorePort)| {
-        let same = |input: &CorePort| input.own.name == port.own.name;
+        let same = |input: &CorePort| input.signature.name == port.signature.name;
         Some((output, inputs.iter().position(same)?))
     };
     let all = outputs.iter().enumerate();
@@ -15,12 +15,14 @@ pub(super) fn feeds(inputs: &[CorePort], outputs: &[CorePort]) -> Result<Vec<(us
         let count = outputs.len().min(inputs.len());
         feeds = (0..count).map(|index| (index, index)).collect();
     }
-    let fits = |&(output, input): &(usize, usize)| outputs[output].own.ty == inputs[input].own.ty;
+    let fits = |&(output, input): &(usize, usize)| {
+        outputs[output].signature.ty == inputs[input].signature.ty
+    };
     if feeds.is_empty() || !feeds.iter().all(fits) {
         let types = |ports: &[CorePort]| {
             let types: Vec<String> = ports
                 .iter()
-                .map(|port| format!("{} {}", port.own.name, port.own.ty))
+                .map(|port| format!("{} {}", port.signature.name, port.signature.ty))
                 .collect();
             types.join(", ")
         };

@@ -39,7 +39,7 @@ impl CoreClaim {
     ) -> Result<Self> {
         let wanted = selection.count(total);
         let last = match selection {
-            CoreSelection::These(range) => range.end,
+            CoreSelection::Range(range) => range.end,
             _ => wanted,
         };
         if last > total || wanted == 0 {
@@ -55,7 +55,7 @@ impl CoreClaim {
         let starts = match selection {
             CoreSelection::All => 0..1,
             CoreSelection::Count(_) => 0..total - wanted + 1,
-            CoreSelection::These(range) => range.start..range.start + 1,
+            CoreSelection::Range(range) => range.start..range.start + 1,
         };
         let mut taken = None;
         let mut start = starts.start;

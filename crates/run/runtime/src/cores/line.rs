@@ -60,7 +60,7 @@ pub struct CoreGroup {
 
 /// A core that executes something, until this is dropped.
 #[derive(Debug)]
-pub struct Occupied<'a> {
+pub struct CoreGuard<'a> {
     group: &'a CoreGroup,
     core: Arc<Core>,
     since: Instant,
@@ -100,7 +100,7 @@ impl CoreGroup {
     ///
     /// # Errors
     /// `QueueFull` when very many wait already; what `control` says.
-    pub fn occupy(&self, control: &Control) -> Result<Occupied<'_>> {
+    pub fn occupy(&self, control: &Control) -> Result<CoreGuard<'_>> {
         let core = match self.try_take() {
             Some(core) => core,
             None => self.wait(control)?,
@@ -111,7 +111,7 @@ impl CoreGroup {
         if !again {
             core.holder.store(this, Ordering::Relaxed);
         }
-        Ok(Occupied {
+        Ok(CoreGuard {
             group: self,
             core,
             since: Instant::now(),
@@ -244,7 +244,7 @@ impl Line {
     }
 }
 
-impl Deref for Occupied<'_> {
+impl Deref for CoreGuard<'_> {
     type Target = Core;
 
     fn deref(&self) -> &Core {
@@ -252,7 +252,7 @@ impl Deref for Occupied<'_> {
     }
 }
 
-impl Drop for Occupied<'_> {
+impl Drop for CoreGuard<'_> {
     fn drop(&mut self) {
         self.core.count(self.since.elapsed());
         self.group.line.release(&self.core, self.again);

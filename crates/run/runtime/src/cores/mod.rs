@@ -12,7 +12,7 @@ mod selection;
 
 pub use allocation_log::{AllocationLog, MemoryLogFile};
 pub use claim::{CoreClaim, core_owner};
-pub use line::{CoreGroup, Occupied};
+pub use line::{CoreGroup, CoreGuard};
 pub use memory::{CoreMemory, MemoryUse, Reservation};
 pub use selection::CoreSelection;
 
@@ -141,7 +141,7 @@ impl Cores {
         };
         let range = match (&claim, &options.selection) {
             (Some(claim), _) => claim.cores(),
-            (None, CoreSelection::These(range)) => range.clone(),
+            (None, CoreSelection::Range(range)) => range.clone(),
             (None, selection) => 0..selection.count(total),
         };
         let limit = options
@@ -324,7 +324,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cores = Cores::new(&CoreOptions {
             total: Some(8),
-            selection: CoreSelection::These(3..5),
+            selection: CoreSelection::Range(3..5),
             memory: Some(1000),
             locks: Some(SharedFolder::open(folder.path()).unwrap()),
             ..CoreOptions::default()

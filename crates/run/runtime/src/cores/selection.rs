@@ -13,7 +13,7 @@ pub enum CoreSelection {
     /// As many, wherever they are free, one beside the other.
     Count(u32),
     /// These and no others.
-    These(Range<u32>),
+    Range(Range<u32>),
 }
 
 impl CoreSelection {
@@ -30,7 +30,7 @@ impl CoreSelection {
     /// What the two variables ask for when they have these values.
     pub fn from_variables(visible: Option<&str>, count: Option<&str>) -> Result<Self> {
         match (visible, count) {
-            (Some(list), _) => Ok(Self::These(range(list)?)),
+            (Some(list), _) => Ok(Self::Range(range(list)?)),
             (None, Some(count)) => match count.trim().parse() {
                 Ok(count) if count > 0 => Ok(Self::Count(count)),
                 _ => Err(Error::new(
@@ -49,7 +49,7 @@ impl CoreSelection {
         match self {
             Self::All => total,
             Self::Count(count) => *count,
-            Self::These(range) => range.end - range.start,
+            Self::Range(range) => range.end - range.start,
         }
     }
 }
@@ -60,8 +60,8 @@ impl fmt::Display for CoreSelection {
             Self::All => f.write_str("every core"),
             Self::Count(1) => f.write_str("1 core"),
             Self::Count(count) => write!(f, "{count} cores"),
-            Self::These(range) if range.end - range.start == 1 => write!(f, "core {}", range.start),
-            Self::These(range) => write!(f, "cores {} to {}", range.start, range.end - 1),
+            Self::Range(range) if range.end - range.start == 1 => write!(f, "core {}", range.start),
+            Self::Range(range) => write!(f, "cores {} to {}", range.start, range.end - 1),
         }
     }
 }
@@ -121,7 +121,7 @@ mod tests {
             ("3-5,6", 3..7),
             (" 0 - 1 , 2", 0..3),
         ] {
-            assert_eq!(these(list).unwrap(), CoreSelection::These(range), "{list}");
+            assert_eq!(these(list).unwrap(), CoreSelection::Range(range), "{list}");
         }
     }
 

@@ -132,8 +132,8 @@ fn the_environment_says_which_lines() {
         })
     };
     let default = log(&[]);
-    assert!(default.tells(LogLevel::Error, Component::Nrt));
-    assert!(!default.tells(LogLevel::Warning, Component::Nrt));
+    assert!(default.is_enabled(LogLevel::Error, Component::Nrt));
+    assert!(!default.is_enabled(LogLevel::Warning, Component::Nrt));
     for (word, level) in [
         ("WARN", LogLevel::Warning),
         ("WARNING", LogLevel::Warning),
@@ -146,8 +146,8 @@ fn the_environment_says_which_lines() {
         ("NEURON_RT_LOG_LEVEL", "QUIET"),
         ("NEURON_RT_LOG_LEVEL_NMGR", "TRACE"),
     ]);
-    assert!(!own.tells(LogLevel::Error, Component::Nrt));
-    assert!(own.tells(LogLevel::Trace, Component::Nmgr));
+    assert!(!own.is_enabled(LogLevel::Error, Component::Nrt));
+    assert!(own.is_enabled(LogLevel::Trace, Component::Nmgr));
     assert!("LOUD".parse::<LogLevel>().is_err());
     let (_, complaint) = location(Some("printer"));
     let complaint = complaint.unwrap();

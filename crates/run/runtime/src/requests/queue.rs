@@ -1,6 +1,6 @@
 //! One queue, and the thread that executes its requests.
 
-use super::{Ended, ErrorTracker, Sequence, Unit, Work};
+use super::{CompletionCallback, ErrorTracker, ExecutionUnit, RequestWork, Sequence};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use tenon_base::{Error, ErrorKind, Result};
 /// Requests of one queue of a unit of a core.
 pub(super) struct Queue {
     core: u32,
-    unit: Unit,
+    unit: ExecutionUnit,
     number: u32,
     /// Requests that may wait or execute at a time.
     depth: usize,
@@ -43,14 +43,14 @@ struct State {
 
 /// What is to be done, and who hears of it.
 pub(super) struct Request {
-    pub work: Work,
+    pub work: RequestWork,
     pub tracker: Option<Arc<ErrorTracker>>,
-    pub ended: Option<Ended>,
+    pub ended: Option<CompletionCallback>,
 }
 
 impl Queue {
     /// An empty queue of `unit` on `core`.
-    pub fn new(core: u32, unit: Unit, number: u32, depth: usize) -> Self {
+    pub fn new(core: u32, unit: ExecutionUnit, number: u32, depth: usize) -> Self {
         Self {
             core,
             unit,

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// What executes requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub enum ExecutionUnit {
     /// Tensor to host.
     TensorRead,
     /// Host to tensor.
@@ -18,7 +18,7 @@ pub enum Unit {
     Collectives,
 }
 
-impl Unit {
+impl ExecutionUnit {
     /// Every unit, in the order of their numbers (facts, neuron.md 1.3).
     pub const ALL: [Self; 5] = [
         Self::TensorRead,
@@ -62,7 +62,7 @@ pub struct Sequence(pub u64);
 const _: () = assert!(MAX_CORES.ilog2() + UNIT_BITS + QUEUE_BITS + PLACE_BITS == u64::BITS);
 
 impl Sequence {
-    pub(super) fn new(core: u32, unit: Unit, queue: u32, place: u64) -> Self {
+    pub(super) fn new(core: u32, unit: ExecutionUnit, queue: u32, place: u64) -> Self {
         let queue_id = (core << UNIT_BITS | unit as u32) << QUEUE_BITS | queue;
         Self(u64::from(queue_id) << PLACE_BITS | place)
     }
@@ -73,10 +73,10 @@ impl Sequence {
     }
 
     /// Core, unit and queue; `None` for a unit that there is not.
-    pub(super) fn queue(self) -> Option<(u32, Unit, u32)> {
+    pub(super) fn queue(self) -> Option<(u32, ExecutionUnit, u32)> {
         let id = (self.0 >> PLACE_BITS) as u32;
         let unit = id >> QUEUE_BITS & ((1 << UNIT_BITS) - 1);
-        let unit = *Unit::ALL.get(unit as usize)?;
+        let unit = *ExecutionUnit::ALL.get(unit as usize)?;
         Some((
             id >> (QUEUE_BITS + UNIT_BITS),
             unit,

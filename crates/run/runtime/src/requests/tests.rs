@@ -9,7 +9,7 @@ fn readable(event: &OwnedFd, patience: Duration) -> bool {
     poll(&mut polled, Some(&patience)).unwrap() == 1
 }
 
-fn waiting(receiver: mpsc::Receiver<()>) -> Work {
+fn waiting(receiver: mpsc::Receiver<()>) -> RequestWork {
     Box::new(move || {
         receiver
             .recv()
@@ -21,7 +21,7 @@ fn waiting(receiver: mpsc::Receiver<()>) -> Work {
 fn requests_end_in_order_and_say_so() {
     let queues = RequestQueues::new(2, 3);
     let (first_sender, receiver) = mpsc::channel();
-    let put = |work, tracker| queues.put(1, Unit::TensorOperation, 1, work, tracker, None);
+    let put = |work, tracker| queues.put(1, ExecutionUnit::TensorOperation, 1, work, tracker, None);
     let first = put(waiting(receiver), None).unwrap();
     let (second_sender, receiver) = mpsc::channel();
     let tracker = Arc::new(ErrorTracker::new());
@@ -38,12 +38,14 @@ fn requests_end_in_order_and_say_so() {
     first_sender.send(()).unwrap();
     assert!(readable(&events[0], Duration::from_secs(60)));
     assert!(queues.is_completed(first).unwrap() && !queues.is_completed(second).unwrap());
-    let last = queues.last_completed(1, Unit::TensorOperation, 1).unwrap();
+    let last = queues
+        .last_completed(1, ExecutionUnit::TensorOperation, 1)
+        .unwrap();
     assert_eq!(last, first);
     assert!(readable(&queues.completion(first).unwrap(), Duration::ZERO));
     // The second fails: it has ended too, and its tracker knows.
     drop(second_sender);
-    queues.drain(1, Unit::TensorOperation).unwrap();
+    queues.drain(1, ExecutionUnit::TensorOperation).unwrap();
     assert!(readable(&events[1], Duration::ZERO));
     assert_eq!(tracker.failures(), [(second, 1006)]);
 }
@@ -62,12 +64,12 @@ fn eventfds_of_callers_are_signalled() {
     let (each, replaced, ended, one) = (new(), new(), new(), new());
     let signal_each = |event| {
         queues
-            .signal_each(0, Unit::TensorOperation, 0, event)
+            .signal_each(0, ExecutionUnit::TensorOperation, 0, event)
             .unwrap()
     };
     let put = |work| {
         queues
-            .put(0, Unit::TensorOperation, 0, work, None, None)
+            .put(0, ExecutionUnit::TensorOperation, 0, work, None, None)
             .unwrap()
     };
     signal_each(copy(&replaced));
@@ -81,7 +83,7 @@ fn eventfds_of_callers_are_signalled() {
     queues.signal_one(second, None).unwrap();
     assert!(!readable(&one, Duration::ZERO) && !readable(&each, Duration::ZERO));
     sender.send(()).unwrap();
-    queues.drain(0, Unit::TensorOperation).unwrap();
+    queues.drain(0, ExecutionUnit::TensorOperation).unwrap();
     assert_eq!((count(&each), count(&one)), (2, 1));
     assert!(!readable(&replaced, Duration::ZERO) && !readable(&ended, Duration::ZERO));
     // At once for one that has ended; none after the end of the registration.
@@ -89,7 +91,7 @@ fn eventfds_of_callers_are_signalled() {
     assert_eq!(count(&one), 1);
     signal_each(None);
     put(Box::new(|| Ok(())));
-    queues.drain(0, Unit::TensorOperation).unwrap();
+    queues.drain(0, ExecutionUnit::TensorOperation).unwrap();
     assert!(!readable(&each, Duration::ZERO));
     let unknown = Sequence(second.0 + 9);
     assert!(queues.signal_one(unknown, copy(&one)).is_err());
@@ -99,13 +101,13 @@ fn eventfds_of_callers_are_signalled() {
 fn a_full_queue_takes_no_more() {
     let queues = RequestQueues::new(1, 2);
     let (sender, receiver) = mpsc::channel();
-    let put = |work| queues.put(0, Unit::Compute, 0, work, None, None);
+    let put = |work| queues.put(0, ExecutionUnit::Compute, 0, work, None, None);
     put(waiting(receiver)).unwrap();
     put(Box::new(|| panic!("caught"))).unwrap();
     let error = put(Box::new(|| Ok(()))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::QueueFull);
     sender.send(()).unwrap();
-    queues.drain(0, Unit::Compute).unwrap();
+    queues.drain(0, ExecutionUnit::Compute).unwrap();
     put(Box::new(|| Ok(()))).unwrap();
     queues.close();
     let error = put(Box::new(|| Ok(()))).unwrap_err();
@@ -118,15 +120,15 @@ fn listeners_hear_how_requests_end() {
     let (sender, heard) = mpsc::channel();
     for fails in [false, true] {
         let sender = sender.clone();
-        let work: Work = Box::new(move || match fails {
+        let work: RequestWork = Box::new(move || match fails {
             true => Err(Error::new(ErrorKind::BadInput, "bad")),
             false => Ok(()),
         });
-        let ended: Ended = Box::new(move |sequence, done| {
+        let ended: CompletionCallback = Box::new(move |sequence, done| {
             sender.send((sequence.place(), done.is_ok())).unwrap();
         });
         queues
-            .put(0, Unit::TensorRead, 0, work, None, Some(ended))
+            .put(0, ExecutionUnit::TensorRead, 0, work, None, Some(ended))
             .unwrap();
     }
     drop(queues);
@@ -138,10 +140,10 @@ fn listeners_hear_how_requests_end() {
 fn numbers_and_queues_that_are_not_there_are_refused() {
     let queues = RequestQueues::new(1, 8);
     let put = |core, unit, queue| queues.put(core, unit, queue, Box::new(|| Ok(())), None, None);
-    assert!(put(1, Unit::Compute, 0).is_err());
-    assert!(put(0, Unit::Compute, 1).is_err());
-    assert!(put(0, Unit::Collectives, 3).is_err());
-    let sequence = put(0, Unit::Collectives, 2).unwrap();
+    assert!(put(1, ExecutionUnit::Compute, 0).is_err());
+    assert!(put(0, ExecutionUnit::Compute, 1).is_err());
+    assert!(put(0, ExecutionUnit::Collectives, 3).is_err());
+    let sequence = put(0, ExecutionUnit::Collectives, 2).unwrap();
     queues.is_completed(sequence).unwrap();
     for wrong in [0, 1, sequence.0 + 1, sequence.0 ^ 1 << 48, u64::MAX] {
         let error = queues.is_completed(Sequence(wrong)).unwrap_err();
