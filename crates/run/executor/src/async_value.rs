@@ -247,9 +247,9 @@ fn run(mut waiters: Option<Box<Waiter>>, value: &Value) {
                 next
             }
             Action::Call(call) => {
-                if depth::is_deep() {
+                if depth::is_at_limit() {
                     let value = value.clone();
-                    depth::put_off(Box::new(move || call(&value)));
+                    depth::defer(Box::new(move || call(&value)));
                 } else {
                     let _level = depth::enter();
                     call(value);

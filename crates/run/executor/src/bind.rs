@@ -1,8 +1,8 @@
 //! Binding one function: its kernels made, its registers and users laid out flat.
 
-use crate::code::{ALONE, Code, CodeBuilder, Slice};
-use crate::function::{Body, Detail, Flow, Head};
-use crate::site::{Untyped, no_types, place, source};
+use crate::code::{Code, CodeBuilder, SINGLE_OPERAND, Slice};
+use crate::function::{Dataflow, FunctionBody, FunctionHeader, KernelInfo};
+use crate::site::{UntypedAttributes, no_types, place, source};
 use crate::{Kernel, KernelDef, Registry, Services, Site};
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -12,7 +12,7 @@ use tenon_bef::{File, Function, FunctionKind, RegisterId, Streams, Uses};
 /// What binding needs.
 pub(crate) struct Binder<'a> {
     /// All functions of the program.
-    pub heads: &'a [Head],
+    pub heads: &'a [FunctionHeader],
     pub registry: &'a Registry,
     pub services: &'a Services,
     /// For a file that does not say of what types attributes are: the file, and where those of each
@@ -23,7 +23,7 @@ pub(crate) struct Binder<'a> {
 type Errors = Vec<Error>;
 
 /// What binding one kernel answers: `None` for one that is the same as the first of its name.
-type Bound = Result<Option<Box<dyn Kernel>>>;
+type KernelBinding = Result<Option<Box<dyn Kernel>>>;
 
 /// The kernels of a function, and which of them each instruction runs.
 struct Kernels {
@@ -37,7 +37,7 @@ impl Binder<'_> {
         &self,
         function: &Function,
         streams: Option<Streams>,
-    ) -> Result<Body, Errors> {
+    ) -> Result<FunctionBody, Errors> {
         let native = || self.native_body(function).map_err(|error| vec![error]);
         let whole = match function.kind {
             FunctionKind::Native => &native()?,
@@ -49,7 +49,7 @@ impl Binder<'_> {
             None => Layout::in_order(whole, kernels),
         };
         let layout = layout.map_err(|error| vec![error.at(source(&function.location))])?;
-        Ok(Body {
+        Ok(FunctionBody {
             code: layout.code,
             slots: whole.registers.len(),
             details: details(whole),
@@ -89,7 +89,7 @@ impl Binder<'_> {
     /// Binds all kernels, several at a time. Those that are the same wherever they stand are bound
     /// once.
     fn kernels(&self, function: &Function) -> Result<Kernels, Errors> {
-        let slots: Vec<OnceLock<Bound>> =
+        let slots: Vec<OnceLock<KernelBinding>> =
             function.kernels.iter().map(|_| OnceLock::new()).collect();
         let first = first_of_name(function);
         pool::for_each(slots.len(), |index| {
@@ -98,7 +98,7 @@ impl Binder<'_> {
                 .find(&site)
                 .and_then(|def| {
                     check(&site, def)?;
-                    if def.is_placeless() && first[index] != index {
+                    if def.is_site_independent() && first[index] != index {
                         return Ok(None);
                     }
                     if site.untyped.is_some_and(|at| !at.offsets.is_empty()) && !def.is_typed() {
@@ -118,7 +118,7 @@ impl Binder<'_> {
         for (index, (slot, first)) in slots.into_iter().zip(first).enumerate() {
             match slot.into_inner() {
                 Some(Ok(Some(mut kernel))) => {
-                    let settled = kernel.settle();
+                    let settled = kernel.finish_binding();
                     let settled = settled.map_err(|error| {
                         error.at(place(function, index, &function.kernels[index]))
                     });
@@ -146,10 +146,13 @@ impl Binder<'_> {
             function,
             kernel: &function.kernels[index],
             services: self.services,
-            untyped: self.untyped.as_ref().map(|(file, offsets)| Untyped {
-                file,
-                offsets: offsets.get(index).map_or(&[], |offsets| offsets),
-            }),
+            untyped: self
+                .untyped
+                .as_ref()
+                .map(|(file, offsets)| UntypedAttributes {
+                    file,
+                    offsets: offsets.get(index).map_or(&[], |offsets| offsets),
+                }),
         }
     }
 
@@ -190,8 +193,8 @@ fn check(site: &Site<'_>, def: &KernelDef) -> Result<()> {
     )
 }
 
-fn details(function: &Function) -> Vec<Detail> {
-    let detail = |(index, kernel): (usize, &tenon_bef::Kernel)| Detail {
+fn details(function: &Function) -> Vec<KernelInfo> {
+    let detail = |(index, kernel): (usize, &tenon_bef::Kernel)| KernelInfo {
         name: kernel.name.clone(),
         place: place(function, index, kernel),
         location: kernel.location.clone(),
@@ -204,7 +207,7 @@ fn details(function: &Function) -> Vec<Detail> {
 struct Layout {
     code: Code,
     results: Vec<u32>,
-    flow: Flow,
+    flow: Dataflow,
 }
 
 /// The slot of each register: arguments, then results in block order.
@@ -234,7 +237,7 @@ impl Layout {
         Ok(Self {
             code: code.finish(),
             results: slots_of(&function.results, &slots).collect(),
-            flow: Flow::default(),
+            flow: Dataflow::default(),
         })
     }
 
@@ -246,18 +249,18 @@ impl Layout {
             .kernels
             .iter()
             .map(|kernel| kernel.operands.len().max(1) as u32);
-        let mut flow = Flow {
+        let mut flow = Dataflow {
             root: streams.root,
             entry: uses.without_operands().to_vec(),
             counts: counts.collect(),
-            ..Flow::default()
+            ..Dataflow::default()
         };
         let cells = cells(function, &slots, &mut flow);
         let mut code = CodeBuilder::new(kernels.bound, function.kernels.len());
         let counts = &flow.counts;
         let group = |code: &mut CodeBuilder, register: RegisterId| {
             let user = |&user: &u32| match counts[user as usize] {
-                1 => user | ALONE,
+                1 => user | SINGLE_OPERAND,
                 _ => user,
             };
             code.group(
@@ -282,7 +285,7 @@ impl Layout {
         Ok(Self {
             code: code.finish(),
             results: slots_of(&function.results, &slots).collect(),
-            flow: Flow {
+            flow: Dataflow {
                 argument_groups,
                 ..flow
             },
@@ -314,7 +317,7 @@ fn slots_of<'a>(
 }
 
 /// The cell of each register that the function returns.
-fn cells(function: &Function, slots: &[u32], flow: &mut Flow) -> Vec<Option<u32>> {
+fn cells(function: &Function, slots: &[u32], flow: &mut Dataflow) -> Vec<Option<u32>> {
     let mut cells = vec![None; function.registers.len()];
     for register in &function.results {
         let cell = *cells[register.0 as usize].get_or_insert_with(|| {

@@ -16,7 +16,7 @@ use crate::Kernel;
 use tenon_base::{Error, ErrorKind, Result};
 
 /// Marks a user whose only operand this is: it is ready without counting.
-pub(crate) const ALONE: u32 = 1 << 31;
+pub(crate) const SINGLE_OPERAND: u32 = 1 << 31;
 
 /// Marks a number of users before which the cell of a returned slot stands.
 const RETURNED: u32 = 1 << 31;
@@ -48,7 +48,7 @@ pub(crate) struct Slice {
 /// Who uses a slot of an asynchronous function.
 pub(crate) struct Group<'a> {
     /// Kernels, the last one first (facts 1.6), one that uses it twice stands twice; some are
-    /// marked [`ALONE`].
+    /// marked [`SINGLE_OPERAND`].
     pub users: &'a [u32],
     /// The cell through which it is returned.
     pub cell: Option<u32>,

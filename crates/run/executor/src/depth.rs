@@ -16,7 +16,7 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// Where the stack stood at the outermost level.
     static BASE: Cell<usize> = const { Cell::new(0) };
-    static LATER: RefCell<Vec<Work>> = const { RefCell::new(Vec::new()) };
+    static DEFERRED: RefCell<Vec<Work>> = const { RefCell::new(Vec::new()) };
 }
 
 /// One level of nesting, left when dropped. Who leaves the outermost runs what was put off.
@@ -24,7 +24,7 @@ pub(crate) struct Level(());
 
 /// Whether one more level would be too much.
 #[inline]
-pub(crate) fn is_deep() -> bool {
+pub(crate) fn is_at_limit() -> bool {
     DEPTH.get() >= LIMIT || (DEPTH.get() > 0 && stack() > STACK)
 }
 
@@ -56,8 +56,8 @@ fn stack_pointer() -> usize {
 }
 
 /// Puts `work` off until the outermost level of this thread is left.
-pub(crate) fn put_off(work: Work) {
-    LATER.with_borrow_mut(|later| later.push(work));
+pub(crate) fn defer(work: Work) {
+    DEFERRED.with_borrow_mut(|later| later.push(work));
 }
 
 impl Drop for Level {
@@ -65,7 +65,7 @@ impl Drop for Level {
         // After a panic it waits for the next who leaves.
         if DEPTH.get() == 1 && !std::thread::panicking() {
             // Still inside, so that what runs here is not outermost itself.
-            while let Some(work) = LATER.with_borrow_mut(Vec::pop) {
+            while let Some(work) = DEFERRED.with_borrow_mut(Vec::pop) {
                 work();
             }
         }
@@ -86,7 +86,7 @@ mod tests {
         let inner = enter();
         for _ in 0..2 {
             let runs = runs.clone();
-            put_off(Box::new(move || {
+            defer(Box::new(move || {
                 runs.fetch_add(1, Ordering::Relaxed);
             }));
         }
@@ -99,8 +99,8 @@ mod tests {
     #[test]
     fn deep_is_deep() {
         let levels: Vec<Level> = (0..LIMIT).map(|_| enter()).collect();
-        assert!(is_deep());
+        assert!(is_at_limit());
         drop(levels);
-        assert!(!is_deep());
+        assert!(!is_at_limit());
     }
 }

@@ -8,15 +8,15 @@
 //! Kernels that become ready for another stream are handed over as a list: the count of a ready
 //! kernel is not needed any more and says which one comes next.
 
-use crate::cell::Cell;
-use crate::code::{ALONE, Code, Group, group};
+use crate::batch::BatchTask;
+use crate::code::{Code, Group, SINGLE_OPERAND, group};
 use crate::countdown::Countdown;
-use crate::function::{Body, BoundFunction};
+use crate::function::{BoundFunction, FunctionBody};
 use crate::kernel::{Call, Frame, run_kernel};
-use crate::outline::Outline;
 use crate::program::Inner;
 use crate::queue::{Runnable, Task, WorkQueue};
-use crate::ready::Ready;
+use crate::ready_queue::ReadyQueue;
+use crate::result_cell::ResultCell;
 use crate::slots::{Slots, View};
 use crate::{AsyncValue, Diagnostic, Request, Value, depth};
 use std::sync::Arc;
@@ -30,10 +30,10 @@ pub(crate) struct Execution {
     counts: Countdown,
     /// Uses left of each register whose value has something to drop; meaningless for the others.
     uses: Box<[AtomicU32]>,
-    cells: Box<[Cell]>,
+    cells: Box<[ResultCell]>,
     /// Whether any register has held a value that has something to drop. As long as there is none,
     /// registers need not be looked at when they are given up.
-    counted: AtomicBool,
+    any_needs_drop: AtomicBool,
     /// Whether any register holds an error.
     failed: AtomicBool,
     run: Option<Run>,
@@ -60,13 +60,13 @@ const START: u64 = u64::MAX;
 const MANY: usize = 8;
 
 impl Execution {
-    pub(crate) fn new(body: &Body) -> Self {
+    pub(crate) fn new(body: &FunctionBody) -> Self {
         Self {
             slots: Slots::new(body.slots),
             counts: Countdown::new(body.code.len()),
             uses: (0..body.slots).map(|_| AtomicU32::new(0)).collect(),
-            cells: body.flow.cells.iter().map(|_| Cell::new()).collect(),
-            counted: AtomicBool::new(false),
+            cells: body.flow.cells.iter().map(|_| ResultCell::new()).collect(),
+            any_needs_drop: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             run: None,
         }
@@ -76,7 +76,7 @@ impl Execution {
     pub(crate) fn start(
         mut this: Arc<Self>,
         run: Run,
-        body: &Body,
+        body: &FunctionBody,
         arguments: Vec<Value>,
     ) -> Vec<Value> {
         let Some(execution) = Arc::get_mut(&mut this) else {
@@ -84,11 +84,11 @@ impl Execution {
             return vec![Value::error(error); body.results.len()];
         };
         execution.counts.reset(&body.flow.counts);
-        execution.cells.iter_mut().for_each(Cell::reset);
-        *execution.counted.get_mut() = false;
+        execution.cells.iter_mut().for_each(ResultCell::reset);
+        *execution.any_needs_drop.get_mut() = false;
         *execution.failed.get_mut() = false;
         let run = execution.run.insert(run);
-        let later = depth::is_deep().then(|| run.request.clone());
+        let later = depth::is_at_limit().then(|| run.request.clone());
         for (slot, argument) in (0u32..).zip(arguments) {
             execution.put(slot, argument);
         }
@@ -100,7 +100,7 @@ impl Execution {
             None => this.begin(),
         }
         let results = this.collect(body);
-        this.leave();
+        this.recycle();
         results
     }
 
@@ -113,7 +113,7 @@ impl Execution {
     fn begin(self: &Arc<Self>) {
         let function = self.running().function();
         let body = function.running();
-        let mut ready = Ready::new(body.flow.root);
+        let mut ready = ReadyQueue::new(body.flow.root);
         for &kernel in &body.flow.entry {
             ready.push(kernel, &body.code);
         }
@@ -138,7 +138,7 @@ impl Execution {
     }
 
     /// Runs ready kernels and those that become ready, until there are none for this thread.
-    fn process(self: &Arc<Self>, ready: &mut Ready, call: &Call<'_>) {
+    fn process(self: &Arc<Self>, ready: &mut ReadyQueue, call: &Call<'_>) {
         let _level = depth::enter();
         let code = &call.body.code;
         loop {
@@ -152,7 +152,7 @@ impl Execution {
     }
 
     /// Hands the kernels of other streams to the queue, one task a stream; many together.
-    fn enqueue(self: &Arc<Self>, ready: &mut Ready, code: &Code) {
+    fn enqueue(self: &Arc<Self>, ready: &mut ReadyQueue, code: &Code) {
         let others = ready.others(code);
         let many = others.len() > MANY;
         let lists = others
@@ -160,7 +160,7 @@ impl Execution {
             .map(|group| (code.stream(group[0]), self.counts.link(group)));
         let queue = self.queue();
         if many {
-            Outline::enqueue(self.clone(), lists.collect(), queue);
+            BatchTask::enqueue(self.clone(), lists.collect(), queue);
         } else {
             queue.add_all(&mut lists.map(|(stream, first)| {
                 Task::Shared(self.clone(), u64::from(stream) << 32 | u64::from(first))
@@ -182,7 +182,7 @@ impl Execution {
         stop: &mut dyn FnMut() -> bool,
     ) {
         let call = self.call(self.running().function());
-        let mut ready = Ready::new(0);
+        let mut ready = ReadyQueue::new(0);
         for (stream, first) in lists {
             ready.start(stream, self.counts.list(first));
             self.process(&mut ready, &call);
@@ -193,12 +193,12 @@ impl Execution {
     }
 
     /// Runs a kernel whose operands are there, and counts down its users.
-    fn run_kernel(self: &Arc<Self>, kernel: u32, call: &Call<'_>, ready: &mut Ready) {
+    fn run_kernel(self: &Arc<Self>, kernel: u32, call: &Call<'_>, ready: &mut ReadyQueue) {
         let body = call.body;
         let instruction = body.code.instruction(kernel as usize);
         let (operands, results) = (instruction.operands, instruction.results);
         for result in results.slots() {
-            // SAFETY: nobody uses the result before this kernel's users are counted down; what an
+            // SAFETY: nobody uses the result before this kernel's users are any_needs_drop down; what an
             // earlier execution has left there was dropped by its last user.
             unsafe { self.slots.reset(result) };
         }
@@ -207,8 +207,8 @@ impl Execution {
                 .slots()
                 .for_each(|slot| self.put(slot, error.clone())),
             None => {
-                // SAFETY: the operands were set before this kernel was counted to zero, and stay
-                // until it has used them; the results are its own until its users are counted down.
+                // SAFETY: the operands were set before this kernel was any_needs_drop to zero, and stay
+                // until it has used them; the results are its own until its users are any_needs_drop down.
                 let view = unsafe { View::new(&self.slots, operands, results) };
                 let mut frame = Frame {
                     view,
@@ -220,7 +220,7 @@ impl Execution {
                 }
             }
         }
-        if self.counted.load(Ordering::Relaxed) {
+        if self.any_needs_drop.load(Ordering::Relaxed) {
             for &operand in operands {
                 self.release(operand, 1);
             }
@@ -239,7 +239,7 @@ impl Execution {
         let mut error = call.request.and_then(Request::cancelled);
         if self.failed.load(Ordering::Relaxed) {
             for &operand in operands {
-                // SAFETY: operands are set before the kernel is counted to zero.
+                // SAFETY: operands are set before the kernel is any_needs_drop to zero.
                 let operand = unsafe { self.slots.read(operand) };
                 if matches!(operand, Value::Error(_)) {
                     error = Some(operand.clone());
@@ -252,7 +252,7 @@ impl Execution {
     /// Gives up uses of a register's value; the last one drops it.
     fn release(&self, register: u32, uses: u32) {
         // SAFETY: the caller has not given up its use yet, so nobody writes the register.
-        if !unsafe { self.slots.read(register) }.is_counted() {
+        if !unsafe { self.slots.read(register) }.needs_drop() {
             return;
         }
         let left = &self.uses[register as usize];
@@ -269,10 +269,10 @@ impl Execution {
         slot: u32,
         group: &Group<'_>,
         position: u32,
-        body: &Body,
-        ready: &mut Ready,
+        body: &FunctionBody,
+        ready: &mut ReadyQueue,
     ) {
-        // SAFETY: the users are not counted down yet, and the caller is not told.
+        // SAFETY: the users are not any_needs_drop down yet, and the caller is not told.
         match unsafe { self.slots.read(slot) } {
             Value::Empty => {
                 let error = Error::new(ErrorKind::Internal, "a kernel did not set its result");
@@ -290,8 +290,8 @@ impl Execution {
         }
         self.publish(slot, group, body);
         for &user in group.users {
-            let kernel = user & !ALONE;
-            if user & ALONE != 0 || self.counts.count_down(kernel) {
+            let kernel = user & !SINGLE_OPERAND;
+            if user & SINGLE_OPERAND != 0 || self.counts.count_down(kernel) {
                 ready.push(kernel, &body.code);
             }
         }
@@ -299,21 +299,21 @@ impl Execution {
 
     /// Writes a register that nobody uses yet.
     fn put(&self, register: u32, value: Value) {
-        // SAFETY: only called before its users are counted down and the caller is told.
+        // SAFETY: only called before its users are any_needs_drop down and the caller is told.
         unsafe { self.slots.set(register, value) };
     }
 
     /// Says how often the value of a register will be used, and hands it to the caller if the
     /// function returns it.
-    fn publish(&self, register: u32, group: &Group<'_>, body: &Body) {
-        // SAFETY: the users are not counted down yet, and the caller is not told.
+    fn publish(&self, register: u32, group: &Group<'_>, body: &FunctionBody) {
+        // SAFETY: the users are not any_needs_drop down yet, and the caller is not told.
         let value = unsafe { self.slots.read(register) };
         let users = group.users.len() as u32;
         let returned = group
             .cell
             .map_or(0, |cell| body.flow.cells[cell as usize].1);
-        if value.is_counted() {
-            self.counted.store(true, Ordering::Relaxed);
+        if value.needs_drop() {
+            self.any_needs_drop.store(true, Ordering::Relaxed);
             if matches!(value, Value::Error(_)) {
                 self.failed.store(true, Ordering::Relaxed);
             }
@@ -336,7 +336,7 @@ impl Execution {
         let this = self.clone();
         value.resume(move |value| {
             this.put(slot, value.clone());
-            if depth::is_deep() {
+            if depth::is_at_limit() {
                 let request = this.running().request.clone();
                 let resume = move || this.resume(slot, position, stream);
                 request.host().queue().add(Task::new(resume));
@@ -349,22 +349,22 @@ impl Execution {
     fn resume(self: Arc<Self>, slot: u32, position: u32, stream: u32) {
         let function = self.running().function();
         let body = function.running();
-        let mut ready = Ready::new(stream);
+        let mut ready = ReadyQueue::new(stream);
         let group = group(&mut body.code.words(position));
         self.finish(slot, &group, position, body, &mut ready);
         self.process(&mut ready, &self.call(function));
-        self.leave();
+        self.recycle();
     }
 
     /// The results for the caller: values that are there, pending ones for the others.
-    fn collect(&self, body: &Body) -> Vec<Value> {
+    fn collect(&self, body: &FunctionBody) -> Vec<Value> {
         let flow = &body.flow;
         let collected: Vec<Value> = self
             .cells
             .iter()
             .zip(&flow.cells)
             .map(|(cell, &(register, returned))| {
-                if let Some(value) = cell.leave() {
+                if let Some(value) = cell.detach() {
                     return Value::Pending(value);
                 }
                 // SAFETY: it was set, and this is one of its uses.
@@ -382,13 +382,13 @@ impl Execution {
     }
 
     /// Gives up this reference. The last one gives the execution back to its function.
-    pub(crate) fn leave(mut self: Arc<Self>) {
+    pub(crate) fn recycle(mut self: Arc<Self>) {
         // Mostly others go on with it.
         if Arc::strong_count(&self) == 1
             && let Some(execution) = Arc::get_mut(&mut self)
             && let Some(run) = execution.run.take()
         {
-            run.function().keep(self);
+            run.function().recycle(self);
         }
     }
 }
@@ -401,7 +401,7 @@ impl Runnable for Execution {
             let list = ((argument >> 32) as u32, argument as u32);
             self.run_lists([list], &mut || true);
         }
-        self.leave();
+        self.recycle();
     }
 }
 

@@ -16,17 +16,17 @@ use tenon_bef::{FunctionId, FunctionKind, KernelLocation, Name};
 /// A function of a program; shared by concurrent executions, each with its own [`Registers`].
 pub struct BoundFunction {
     /// What is known without its kernels.
-    pub(crate) head: Head,
+    pub(crate) head: FunctionHeader,
     /// Bound when the program is loaded, or when the function is first used.
-    body: OnceLock<Body>,
+    body: OnceLock<FunctionBody>,
     program: Weak<Inner>,
     /// Registers and executions to be used again.
-    spare: Spare,
+    free: FreeLists,
 }
 
 /// Name, kind and types of a function.
 #[derive(Debug, Clone)]
-pub(crate) struct Head {
+pub(crate) struct FunctionHeader {
     pub id: FunctionId,
     pub name: Name,
     pub kind: FunctionKind,
@@ -35,20 +35,20 @@ pub(crate) struct Head {
 }
 
 /// The kernels of a function, ready to run.
-pub(crate) struct Body {
+pub(crate) struct FunctionBody {
     pub code: Code,
     /// How many slots its registers take.
     pub slots: usize,
     /// What is only wanted in messages, for each kernel.
-    pub details: Vec<Detail>,
+    pub details: Vec<KernelInfo>,
     /// The slots of the results.
     pub results: Vec<u32>,
-    pub flow: Flow,
+    pub flow: Dataflow,
     pub location: KernelLocation,
 }
 
 /// A kernel's name and place.
-pub(crate) struct Detail {
+pub(crate) struct KernelInfo {
     pub(crate) name: Name,
     pub(crate) place: Location,
     pub(crate) location: KernelLocation,
@@ -57,7 +57,7 @@ pub(crate) struct Detail {
 
 /// How an asynchronous function starts and ends.
 #[derive(Default)]
-pub(crate) struct Flow {
+pub(crate) struct Dataflow {
     pub(crate) root: u32,
     /// Kernels without operands.
     pub(crate) entry: Vec<u32>,
@@ -72,13 +72,13 @@ pub(crate) struct Flow {
 }
 
 #[derive(Default)]
-pub(crate) struct Spare {
+pub(crate) struct FreeLists {
     executions: Mutex<Vec<Arc<Execution>>>,
     registers: Mutex<Vec<Registers>>,
 }
 
 /// As many executions and registers of a function are kept for the next ones.
-const MAX_SPARE: usize = 64;
+const MAX_FREE: usize = 64;
 
 /// Hears where a run is. `()` hears nothing and costs nothing.
 pub trait Observer {
@@ -99,17 +99,17 @@ impl Observer for () {
 
 impl BoundFunction {
     /// A function whose body is bound when it is first used.
-    pub(crate) fn unbound(head: Head, program: Weak<Inner>) -> Self {
+    pub(crate) fn unbound(head: FunctionHeader, program: Weak<Inner>) -> Self {
         Self {
             head,
             body: OnceLock::new(),
             program,
-            spare: Spare::default(),
+            free: FreeLists::default(),
         }
     }
 
     /// A function bound already.
-    pub(crate) fn bound(head: Head, body: Body, program: Weak<Inner>) -> Self {
+    pub(crate) fn bound(head: FunctionHeader, body: FunctionBody, program: Weak<Inner>) -> Self {
         Self {
             body: body.into(),
             ..Self::unbound(head, program)
@@ -179,7 +179,7 @@ impl BoundFunction {
 
     /// What runs.
     #[inline]
-    pub(crate) fn body(&self) -> Result<&Body> {
+    pub(crate) fn body(&self) -> Result<&FunctionBody> {
         match self.body.get() {
             Some(body) => Ok(body),
             None => self.first_use(),
@@ -188,12 +188,12 @@ impl BoundFunction {
 
     /// What runs in an execution, which starts only when there is a body.
     #[inline]
-    pub(crate) fn running(&self) -> &Body {
+    pub(crate) fn running(&self) -> &FunctionBody {
         self.body.get().expect("an execution starts with a body")
     }
 
     #[cold]
-    fn first_use(&self) -> Result<&Body> {
+    fn first_use(&self) -> Result<&FunctionBody> {
         let gone = || Error::new(ErrorKind::Internal, "the program is gone");
         let program = self.program.upgrade().ok_or_else(gone)?;
         let body = program.bind(self.head.id)?;
@@ -281,7 +281,7 @@ impl BoundFunction {
                 format!("calls are nested too deep at @{}", self.head.name),
             ));
         };
-        let spare = lock(&self.spare.registers).pop();
+        let spare = lock(&self.free.registers).pop();
         let mut registers = spare.unwrap_or_else(|| self.registers());
         for (register, argument) in (0u32..).zip(arguments) {
             registers.set(register, argument);
@@ -297,7 +297,7 @@ impl BoundFunction {
         let done = self.run_kernels(&mut registers, &call, &mut ());
         let results = done.map(|()| self.results(&registers).cloned().collect());
         registers.clear();
-        keep(&self.spare.registers, registers);
+        recycle(&self.free.registers, registers);
         results
     }
 
@@ -309,7 +309,12 @@ impl BoundFunction {
     }
 
     /// Sets the argument registers, after checking them.
-    fn enter(&self, registers: &mut Registers, body: &Body, arguments: &[Value]) -> Result<()> {
+    fn enter(
+        &self,
+        registers: &mut Registers,
+        body: &FunctionBody,
+        arguments: &[Value],
+    ) -> Result<()> {
         if registers.len() != body.slots {
             return Err(Error::new(
                 ErrorKind::Internal,
@@ -345,7 +350,7 @@ impl BoundFunction {
                 return vec![error; self.result_types().len()];
             }
         };
-        let spare = lock(&self.spare.executions).pop();
+        let spare = lock(&self.free.executions).pop();
         let execution = spare.unwrap_or_else(|| Arc::new(Execution::new(body)));
         let run = Run {
             program: program.clone(),
@@ -356,8 +361,8 @@ impl BoundFunction {
     }
 
     /// Keeps an execution that nobody uses any more.
-    pub(crate) fn keep(&self, execution: Arc<Execution>) {
-        keep(&self.spare.executions, execution);
+    pub(crate) fn recycle(&self, execution: Arc<Execution>) {
+        recycle(&self.free.executions, execution);
     }
 
     /// Tells of an error of this function as a whole.
@@ -377,9 +382,9 @@ impl BoundFunction {
     }
 }
 
-fn keep<T>(spare: &Mutex<Vec<T>>, one: T) {
+fn recycle<T>(spare: &Mutex<Vec<T>>, one: T) {
     let mut spare = lock(spare);
-    if spare.len() < MAX_SPARE {
+    if spare.len() < MAX_FREE {
         spare.push(one);
     }
 }

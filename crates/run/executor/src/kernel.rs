@@ -1,6 +1,6 @@
 //! A bound kernel, and what it sees while it runs.
 
-use crate::function::{Body, BoundFunction, Detail};
+use crate::function::{BoundFunction, FunctionBody, KernelInfo};
 use crate::slots::View;
 use crate::{FromValue, FunctionHandle, Host, Opaque, Reporter, Request, Value};
 use std::any::{Any, type_name};
@@ -17,7 +17,7 @@ pub trait Kernel: Send + Sync {
 
     /// Called once when all kernels of the function are made, in the order of the function: for what
     /// depends on those before it, since they are made several at a time.
-    fn settle(&mut self) -> Result<()> {
+    fn finish_binding(&mut self) -> Result<()> {
         Ok(())
     }
 
@@ -68,7 +68,7 @@ pub struct Frame<'a> {
 /// What the kernels of one execution share.
 pub(crate) struct Call<'a> {
     pub function: &'a BoundFunction,
-    pub body: &'a Body,
+    pub body: &'a FunctionBody,
     pub context: &'a dyn Any,
     pub control: &'a Control,
     /// `None` for a function that runs outside a request.
@@ -203,7 +203,7 @@ impl Frame<'_> {
     }
 
     /// A number that no other kernel of the program has.
-    pub fn place(&self) -> u64 {
+    pub fn kernel_id(&self) -> u64 {
         u64::from(self.call.function.head.id.0) << 32 | self.kernel as u64
     }
 
@@ -217,7 +217,7 @@ impl Frame<'_> {
     }
 
     /// What messages say of it.
-    pub(crate) fn detail(&self) -> &Detail {
+    pub(crate) fn detail(&self) -> &KernelInfo {
         &self.call.body.details[self.kernel]
     }
 }

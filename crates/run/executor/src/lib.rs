@@ -34,8 +34,8 @@ mod allocator;
 #[allow(unsafe_code, reason = "waiters and value behind one atomic pointer")]
 mod async_value;
 mod attributes;
+mod batch;
 mod bind;
-mod cell;
 mod code;
 mod countdown;
 mod depth;
@@ -48,13 +48,13 @@ mod kernel;
 mod log;
 #[allow(unsafe_code, reason = "objects of any type behind one pointer")]
 mod opaque;
-mod outline;
 mod program;
 pub mod queue;
-mod ready;
+mod ready_queue;
 mod registry;
 mod reporter;
 mod request;
+mod result_cell;
 mod services;
 mod site;
 #[allow(unsafe_code, reason = "registers that several threads share")]

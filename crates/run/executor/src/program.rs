@@ -1,7 +1,7 @@
 //! From a Module or a file to bound functions.
 
 use crate::bind::Binder;
-use crate::function::{Body, BoundFunction, Head};
+use crate::function::{BoundFunction, FunctionBody, FunctionHeader};
 use crate::{FunctionHandle, Registry, Services};
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
@@ -23,7 +23,7 @@ pub(crate) struct Inner {
 
 struct Source {
     file: File<'static>,
-    heads: Vec<Head>,
+    heads: Vec<FunctionHeader>,
     registry: Registry,
     services: Services,
 }
@@ -33,7 +33,7 @@ impl Program {
     /// problems are reported together.
     pub fn decode(module: &Module, registry: &Registry, services: &Services) -> Result<Self> {
         verify(module)?;
-        let heads: Vec<Head> = (0u32..).zip(&module.functions).map(head).collect();
+        let heads: Vec<FunctionHeader> = (0u32..).zip(&module.functions).map(head).collect();
         let binder = Binder {
             heads: &heads,
             registry,
@@ -70,7 +70,7 @@ impl Program {
     /// # Errors
     /// A malformed function index; all kernels that are not known here.
     pub fn load(file: File<'static>, registry: &Registry, services: &Services) -> Result<Self> {
-        let heads: Vec<Head> = file.functions()?.into_iter().map(entry_head).collect();
+        let heads: Vec<FunctionHeader> = file.functions()?.into_iter().map(entry_head).collect();
         let kernels = file.kernel_names()?.iter();
         let unknown_kernels = kernels
             .filter(|name| registry.find(name).is_none())
@@ -85,7 +85,8 @@ impl Program {
             return Err(error);
         }
         let inner = Arc::new_cyclic(|program| {
-            let unbound = |head: &Head| BoundFunction::unbound(head.clone(), program.clone());
+            let unbound =
+                |head: &FunctionHeader| BoundFunction::unbound(head.clone(), program.clone());
             Inner {
                 functions: heads.iter().map(unbound).collect(),
                 source: Some(Source {
@@ -152,7 +153,7 @@ impl Program {
 
 impl Inner {
     /// Decodes and binds a function of the file.
-    pub(crate) fn bind(&self, id: FunctionId) -> Result<Body> {
+    pub(crate) fn bind(&self, id: FunctionId) -> Result<FunctionBody> {
         let Some(source) = &self.source else {
             return Err(Error::new(ErrorKind::Internal, "a function without a body"));
         };
@@ -182,8 +183,8 @@ fn is_dataflow(function: &Function) -> bool {
     function.kind == FunctionKind::Async
 }
 
-fn head((id, function): (u32, &Function)) -> Head {
-    Head {
+fn head((id, function): (u32, &Function)) -> FunctionHeader {
+    FunctionHeader {
         id: FunctionId(id),
         name: function.name.as_str().into(),
         kind: function.kind,
@@ -192,8 +193,8 @@ fn head((id, function): (u32, &Function)) -> Head {
     }
 }
 
-fn entry_head(entry: tenon_bef::FunctionEntry) -> Head {
-    Head {
+fn entry_head(entry: tenon_bef::FunctionEntry) -> FunctionHeader {
+    FunctionHeader {
         id: entry.id,
         name: entry.name,
         kind: entry.kind,

@@ -34,7 +34,7 @@ pub struct KernelDef {
     bind: Arc<Bind>,
     documentation: &'static str,
     /// Whether it is bound once for all places.
-    placeless: bool,
+    site_independent: bool,
 }
 
 type Bind = dyn Fn(&Site<'_>) -> Result<Box<dyn Kernel>> + Send + Sync;
@@ -59,7 +59,7 @@ impl KernelDef {
             signature,
             bind: Arc::new(bind),
             documentation: "",
-            placeless: false,
+            site_independent: false,
         }
     }
 
@@ -77,17 +77,20 @@ impl KernelDef {
     }
 
     /// The same, bound once for all places: it reads no attributes and needs no services.
-    pub(crate) fn placeless(self, placeless: bool) -> Self {
-        Self { placeless, ..self }
+    pub(crate) fn site_independent(self, site_independent: bool) -> Self {
+        Self {
+            site_independent,
+            ..self
+        }
     }
 
-    pub(crate) fn is_placeless(&self) -> bool {
-        self.placeless
+    pub(crate) fn is_site_independent(&self) -> bool {
+        self.site_independent
     }
 
     /// Whether its signature says of what types its attributes are.
     pub(crate) fn is_typed(&self) -> bool {
-        self.placeless || !self.signature.attributes.is_empty()
+        self.site_independent || !self.signature.attributes.is_empty()
     }
 
     /// The name.

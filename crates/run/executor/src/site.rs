@@ -1,6 +1,6 @@
 //! The place in a program where a kernel is bound.
 
-use crate::function::Head;
+use crate::function::FunctionHeader;
 use crate::{FromAttribute, KernelAttributes, Services};
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Location, Result};
@@ -8,16 +8,16 @@ use tenon_bef::{Attribute, COST_ATTRIBUTE, File, Function, Kernel, KernelLocatio
 
 /// A kernel of a program at the moment it is bound: its attributes, and the services of the load.
 pub struct Site<'a> {
-    pub(crate) heads: &'a [Head],
+    pub(crate) heads: &'a [FunctionHeader],
     pub(crate) function: &'a Function,
     pub(crate) kernel: &'a Kernel,
     pub(crate) services: &'a Services,
-    pub(crate) untyped: Option<Untyped<'a>>,
+    pub(crate) untyped: Option<UntypedAttributes<'a>>,
 }
 
 /// The attributes of a kernel of a file that does not say of what types they are: where they stand.
 #[derive(Clone, Copy)]
-pub(crate) struct Untyped<'a> {
+pub(crate) struct UntypedAttributes<'a> {
     pub(crate) file: &'a File<'static>,
     pub(crate) offsets: &'a [u32],
 }
@@ -64,7 +64,7 @@ impl<'a> Site<'a> {
     }
 }
 
-impl Untyped<'_> {
+impl UntypedAttributes<'_> {
     /// The attribute at a position as what the kernel takes it for, and a name for it.
     fn read<T: FromAttribute>(self, index: usize) -> Result<(String, Attribute)> {
         let offset = self.offsets.get(index).ok_or_else(|| too_few::<T>(index))?;

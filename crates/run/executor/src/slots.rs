@@ -112,7 +112,7 @@ pub(crate) struct Vacant<'a>(&'a mut Value);
 impl<'a> Vacant<'a> {
     #[inline(always)]
     fn new(slot: &'a mut Value) -> Self {
-        if slot.is_counted() {
+        if slot.needs_drop() {
             clear(slot);
         }
         Self(slot)

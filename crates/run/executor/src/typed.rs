@@ -43,39 +43,39 @@ pub fn kernel<M: 'static, F: KernelFunction<M>>(
             marker: PhantomData,
         }))
     });
-    def.placeless(F::PLACELESS)
+    def.site_independent(F::SITE_INDEPENDENT)
 }
 
 /// A function that is a kernel: up to twelve [`Parameter`]s, and [`Results`].
 pub trait KernelFunction<M>: Clone + Send + Sync + 'static {
     /// Whether it is the same wherever it stands: without attributes.
-    const PLACELESS: bool;
+    const SITE_INDEPENDENT: bool;
     /// What its parameters read when the kernel is bound.
-    type Bound: Send + Sync;
+    type Binding: Send + Sync;
     /// What it takes and makes.
     fn signature() -> Signature;
     /// Reads the attributes.
-    fn bind(binder: &mut Binder<'_, '_>) -> Result<Self::Bound>;
+    fn bind(binder: &mut Binder<'_, '_>) -> Result<Self::Binding>;
     /// Takes the parameters, calls the function and sets the results.
-    fn call(&self, bound: &Self::Bound, frame: &mut Frame<'_>) -> Result<()>;
+    fn call(&self, bound: &Self::Binding, frame: &mut Frame<'_>) -> Result<()>;
 }
 
 /// What a kernel function may take: numbers, [`Chain`], `&T` or [`Shared`] of the host's own types,
 /// [`Value`], [`RestOperands`], [`Attr`], [`FunctionHandle`], [`Reporter`], `&Host`, `&Request`.
 pub trait Parameter {
     /// Whether it is the same wherever the kernel stands.
-    const PLACELESS: bool = true;
+    const SITE_INDEPENDENT: bool = true;
     /// What the function is called with.
     type Item<'a>;
     /// What is read when the kernel is bound.
-    type Bound: Send + Sync;
+    type Binding: Send + Sync;
     /// Adds itself to the signature.
     fn declare(signature: &mut Signature);
     /// Reads the attribute.
-    fn bind(binder: &mut Binder<'_, '_>) -> Result<Self::Bound>;
+    fn bind(binder: &mut Binder<'_, '_>) -> Result<Self::Binding>;
     /// The parameter of one run; `next` is the next operand.
     fn take<'a>(
-        bound: &'a Self::Bound,
+        bound: &'a Self::Binding,
         frame: &'a Frame<'_>,
         next: &mut usize,
     ) -> Result<Self::Item<'a>>;
@@ -120,7 +120,7 @@ pub trait FromAttribute: Clone + Send + Sync + 'static {
 
 struct Typed<M, F: KernelFunction<M>> {
     function: F,
-    bound: F::Bound,
+    bound: F::Binding,
     marker: PhantomData<fn() -> M>,
 }
 
@@ -162,9 +162,9 @@ macro_rules! functions {
             $($parameter: Parameter,)*
             R: Results,
         {
-            const PLACELESS: bool = true $(&& $parameter::PLACELESS)*;
+            const SITE_INDEPENDENT: bool = true $(&& $parameter::SITE_INDEPENDENT)*;
 
-            type Bound = ($($parameter::Bound,)*);
+            type Binding = ($($parameter::Binding,)*);
 
             fn signature() -> Signature {
                 #[allow(unused_mut, reason = "a function without parameters and results")]
@@ -176,13 +176,13 @@ macro_rules! functions {
             }
 
             #[allow(unused_variables, clippy::unused_unit, reason = "no parameters")]
-            fn bind(binder: &mut Binder<'_, '_>) -> Result<Self::Bound> {
+            fn bind(binder: &mut Binder<'_, '_>) -> Result<Self::Binding> {
                 Ok(($($parameter::bind(binder)?,)*))
             }
 
             #[inline(always)]
             #[allow(non_snake_case, unused_mut, unused_variables, reason = "made by a macro")]
-            fn call(&self, bound: &Self::Bound, frame: &mut Frame<'_>) -> Result<()> {
+            fn call(&self, bound: &Self::Binding, frame: &mut Frame<'_>) -> Result<()> {
                 fn apply<$($parameter,)* R>(
                     function: impl Fn($($parameter),*) -> R,
                     $($parameter: $parameter,)*
@@ -216,7 +216,7 @@ macro_rules! operands {
     ($([$($generic:tt)*] $ty:ty;)*) => {
         $(impl<$($generic)*> Parameter for $ty {
             type Item<'a> = $ty;
-            type Bound = ();
+            type Binding = ();
             fn declare(signature: &mut Signature) {
                 signature.operands.push(<$ty as FromValue>::TYPE);
             }
@@ -240,7 +240,7 @@ operands! {
 
 impl<T: Opaque> Parameter for &T {
     type Item<'a> = &'a T;
-    type Bound = ();
+    type Binding = ();
     fn declare(signature: &mut Signature) {
         signature.operands.push(T::TYPE);
     }
@@ -255,9 +255,9 @@ impl<T: Opaque> Parameter for &T {
 }
 
 impl<T: FromAttribute> Parameter for Attr<T> {
-    const PLACELESS: bool = false;
+    const SITE_INDEPENDENT: bool = false;
     type Item<'a> = Attr<T>;
-    type Bound = T;
+    type Binding = T;
     fn declare(signature: &mut Signature) {
         signature.attributes.push(T::TYPE);
     }
@@ -277,7 +277,7 @@ macro_rules! surroundings {
     ($($ty:ty as $item:ty = |$frame:ident| $take:expr;)*) => {
         $(impl Parameter for $ty {
             type Item<'a> = $item;
-            type Bound = ();
+            type Binding = ();
             fn declare(_: &mut Signature) {}
             fn bind(_: &mut Binder<'_, '_>) -> Result<()> {
                 Ok(())
@@ -297,7 +297,7 @@ surroundings! {
 
 impl Parameter for RestOperands<'_> {
     type Item<'a> = RestOperands<'a>;
-    type Bound = ();
+    type Binding = ();
     fn declare(signature: &mut Signature) {
         signature.variadic = true;
     }
@@ -315,7 +315,7 @@ impl Parameter for RestOperands<'_> {
 impl Parameter for FunctionHandle {
     type Item<'a> = FunctionHandle;
     /// Which of the kernel's functions.
-    type Bound = usize;
+    type Binding = usize;
     fn declare(signature: &mut Signature) {
         *signature.functions.get_or_insert(0) += 1;
     }

@@ -163,7 +163,7 @@ impl Value {
 
     /// Whether dropping it does anything.
     #[inline]
-    pub(crate) fn is_counted(&self) -> bool {
+    pub(crate) fn needs_drop(&self) -> bool {
         matches!(self, Value::Opaque(_) | Value::Pending(_) | Value::Error(_))
     }
 }

@@ -76,7 +76,7 @@ impl Kernel for After {
     fn run(&self, _: &mut Frame<'_>) -> Result<()> {
         Ok(())
     }
-    fn settle(&mut self) -> Result<()> {
+    fn finish_binding(&mut self) -> Result<()> {
         self.0.lock().unwrap().push(self.1);
         match self.1 % 1000 {
             999 => Err(Error::new(ErrorKind::Unsupported, "no place for it")),

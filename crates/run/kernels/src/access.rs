@@ -45,7 +45,7 @@ pub fn accesses(
 
 /// The variables that `kernel` writes, in order, each once: the outputs of a workload, the targets
 /// of descriptors.
-pub fn written(kernel: &Kernel, movements: &Movements) -> Result<Vec<VariableId>> {
+pub fn written_variables(kernel: &Kernel, movements: &Movements) -> Result<Vec<VariableId>> {
     let attributes = KernelAttributes::of(kernel);
     let mut ids = Vec::new();
     if kernel.name == workload::NAME {

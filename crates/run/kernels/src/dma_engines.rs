@@ -27,13 +27,13 @@ impl Opaque for Engine {
 
 struct State {
     machine: Machine,
-    blocked: Vec<Blocked>,
+    blocked: Vec<BlockedStep>,
     /// Whether a task runs what is in queues.
     is_busy: bool,
 }
 
 /// A step that waits, and who is told when it has been performed.
-struct Blocked {
+struct BlockedStep {
     waiting: Waiting,
     step: Step,
     promise: Promise,
@@ -79,7 +79,7 @@ impl Engines {
         request.host().queue().quiesce();
         // An error is why others wait: it goes before them.
         let mut failure = first_error(&results);
-        if let Some(deadlock) = self.give_up() {
+        if let Some(deadlock) = self.fail_blocked() {
             failure.get_or_insert(deadlock);
         }
         let results = request.host().wait(results);
@@ -95,7 +95,7 @@ impl Engines {
     }
 
     /// Fails what still waits when nothing runs any more.
-    fn give_up(&self) -> Option<Error> {
+    fn fail_blocked(&self) -> Option<Error> {
         let (error, blocked) = {
             let mut state = self.state();
             let blocked = std::mem::take(&mut state.blocked);
@@ -122,7 +122,7 @@ impl Engines {
         let mut state = self.state();
         let wait = state.machine.perform(engine.core, &engine.name, &step)?;
         match wait {
-            Some(wait) => state.blocked.push(Blocked {
+            Some(wait) => state.blocked.push(BlockedStep {
                 waiting: Waiting {
                     core: engine.core,
                     engine: engine.name.clone(),
@@ -148,7 +148,7 @@ impl Engines {
     /// Runs what is in queues until nothing moves, and tells those whose steps go on.
     fn drive(&self) {
         loop {
-            let mut told = Vec::new();
+            let mut ready = Vec::new();
             let mut state = self.state();
             let advanced = state.machine.advance();
             if let Err(error) = advanced {
@@ -167,15 +167,15 @@ impl Engines {
                 let Waiting { core, engine, .. } = &each.waiting;
                 match state.machine.perform(*core, engine, &each.step) {
                     Ok(Some(_)) => still.push(each),
-                    Ok(None) => told.push((each.promise, Value::Chain)),
-                    Err(error) => told.push((each.promise, Value::error(error))),
+                    Ok(None) => ready.push((each.promise, Value::Chain)),
+                    Err(error) => ready.push((each.promise, Value::error(error))),
                 }
             }
             state.blocked = still;
-            state.is_busy = goes_on || !told.is_empty();
+            state.is_busy = goes_on || !ready.is_empty();
             let ends = !state.is_busy;
             drop(state);
-            for (promise, value) in told {
+            for (promise, value) in ready {
                 promise.set(value);
             }
             if ends {
@@ -323,5 +323,4 @@ fn clear_event(
 }
 
 #[cfg(test)]
-#[path = "dma_engines_tests.rs"]
 mod tests;

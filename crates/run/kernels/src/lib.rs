@@ -16,23 +16,23 @@ mod dma_engines;
 pub mod host;
 mod memory;
 mod order;
-mod places;
 #[allow(unsafe_code, reason = "functions and texts of C libraries")]
 mod shared_library;
+mod tensor_placement;
 pub mod tfrt;
 pub mod ts;
 mod variables;
 mod workload;
 
-pub use access::{Access, accesses, written};
+pub use access::{Access, accesses, written_variables};
 pub use call::{WorkloadCall, workload_backend, workload_call};
 pub use dma::Movements;
 pub use dma_engines::{Engine, EngineProgram, Engines, engine_library};
 pub use memory::{BoundPorts, Memory, MoveBinding, WorkloadBinding};
 pub use order::verify_order;
-pub use places::Places;
 pub use shared_library::shared_library;
 pub use tenon_dma::VariableId;
+pub use tensor_placement::TensorPlacements;
 pub use variables::{PreparedForm, Span, Storage, Variable, Variables};
 
 use tenon_executor::KernelDef;

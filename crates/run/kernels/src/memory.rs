@@ -8,13 +8,13 @@
 
 mod arena;
 mod binding;
-mod bound;
+mod bound_ports;
 mod tensors;
 
 pub use binding::{MoveBinding, WorkloadBinding};
-pub use bound::BoundPorts;
+pub use bound_ports::BoundPorts;
 
-use crate::places::Places;
+use crate::tensor_placement::TensorPlacements;
 use crate::variables::{Span, Variables};
 use arena::Arena;
 use std::cell::{Cell, RefCell};
@@ -23,16 +23,16 @@ use tenon_backend::{Allocator, Operands, RawOperand};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_dma::{MAX_SOURCES, VariableId};
 use tenon_tensor::{ALIGNMENT, BufferMut};
-use tensors::{Imported, Tensors};
+use tensors::{ImportedTensors, Tensors};
 
 /// The memory of one execution at a time: its arena, and while it runs the caller's inputs and
 /// outputs. Made once, used by many executions; using it again allocates nothing.
 pub struct Memory {
     table: Arc<Variables>,
-    places: Arc<Places>,
+    placements: Arc<TensorPlacements>,
     /// Before the arena, of which some are made.
     tensors: RefCell<Tensors>,
-    /// Owns the arena; only touched through [`Memory::bases`].
+    /// Owns the arena; only operand through [`Memory::bases`].
     arena: Arena,
     /// Aligned stand-ins for the caller's inputs, then outputs, that are not; made when first needed.
     staging: Vec<Option<BufferMut>>,
@@ -52,14 +52,14 @@ unsafe impl Send for Memory {}
 impl Memory {
     /// Memory for executions of the program that `table` belongs to, all of it plain.
     pub fn new(table: Arc<Variables>) -> Result<Self> {
-        Self::with_places(table, Arc::default(), None)
+        Self::with_placements(table, Arc::default(), None)
     }
 
     /// The same for a program some of whose tensors lie in memory of backends; the arena is of
     /// `allocator`, whose memory is plain.
-    pub fn with_places(
+    pub fn with_placements(
         table: Arc<Variables>,
-        places: Arc<Places>,
+        placements: Arc<TensorPlacements>,
         allocator: Option<&Arc<dyn Allocator>>,
     ) -> Result<Self> {
         let mut arena = Arena::of(table.arena_bytes(), allocator)?;
@@ -79,7 +79,7 @@ impl Memory {
             staging: (0..ports).map(|_| None).collect(),
             bases,
             slots: RefCell::default(),
-            places,
+            placements,
             tensors: RefCell::default(),
             table,
         })
@@ -110,7 +110,7 @@ impl Memory {
         outputs: impl IntoIterator<Item = &'a mut [u8]>,
         run: impl FnOnce(&Memory) -> Result<R>,
     ) -> Result<R> {
-        self.with_imported(inputs, outputs, &mut Imported::default(), run)
+        self.with_imported(inputs, outputs, &mut ImportedTensors::default(), run)
     }
 
     /// The same with inputs and outputs that stay, so that backends import their memory once.
@@ -128,7 +128,7 @@ impl Memory {
         &mut self,
         inputs: impl IntoIterator<Item = &'a [u8]>,
         outputs: impl IntoIterator<Item = &'a mut [u8]>,
-        imported: &mut Imported,
+        imported: &mut ImportedTensors,
         run: impl FnOnce(&Memory) -> Result<R>,
     ) -> Result<R> {
         let reset = Reset(&self.bases[1..=self.staging.len()], &self.unaligned);
@@ -171,9 +171,9 @@ impl Memory {
                 "too many inputs or outputs",
             ));
         }
-        let begun = self.begin_tensors(imported)?;
+        let guard = self.begin_tensors(imported)?;
         let result = run(self).and_then(|done| self.end_tensors().map(|()| done));
-        drop(begun);
+        drop(guard);
         for (staged, unaligned) in self
             .staging
             .iter()
@@ -210,15 +210,15 @@ impl Memory {
                 slots.push(RawOperand::NONE);
                 continue;
             };
-            let touched = (span, position);
+            let operand = (span, position);
             let placed = if tensors.is_empty() {
                 None
             } else if index < binding.inputs.len() {
                 // SAFETY: as below: the borrow of `slots` keeps any other kernel out.
-                unsafe { tensors.read(touched, &plain)? }
+                unsafe { tensors.read(operand, &plain)? }
             } else {
                 // SAFETY: as above.
-                unsafe { tensors.write(touched, &plain)? }
+                unsafe { tensors.write(operand, &plain)? }
             };
             slots.push(match placed {
                 Some(operand) => operand,
@@ -258,7 +258,7 @@ impl Memory {
         let _alone = self.slots.try_borrow_mut().map_err(|_| busy())?;
         let mut sources: [&[u8]; MAX_SOURCES] = [&[]; MAX_SOURCES];
         for (slot, span) in sources.iter_mut().zip(&binding.sources) {
-            let start = self.newest(span)?;
+            let start = self.newest_bytes(span)?;
             // SAFETY: as in `operands`; the target shares no byte with a source.
             *slot = unsafe { std::slice::from_raw_parts(start, span.len) };
         }
@@ -271,25 +271,25 @@ impl Memory {
 
     /// Calls `call` with the bytes of a variable as they are now: for those who look on between
     /// kernels.
-    pub fn look<R>(&self, id: VariableId, call: impl FnOnce(&[u8]) -> R) -> Result<R> {
+    pub fn inspect<R>(&self, id: VariableId, call: impl FnOnce(&[u8]) -> R) -> Result<R> {
         let span = self.table.span(id)?;
         let _alone = self.slots.try_borrow_mut().map_err(|_| busy())?;
-        let start = self.newest(&span)?;
+        let start = self.newest_bytes(&span)?;
         // SAFETY: as in `operands`; only read, and nobody writes while `_alone` keeps kernels out.
         let bytes = unsafe { std::slice::from_raw_parts(start, span.len) };
         Ok(call(bytes))
     }
 
     /// An execution begins: the caller's memory is new, the arena holds nothing.
-    fn begin_tensors<'m>(&'m self, imported: &'m mut Imported) -> Result<Begun<'m>> {
+    fn begin_tensors<'m>(&'m self, imported: &'m mut ImportedTensors) -> Result<ImportGuard<'m>> {
         let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
-        let places = self.places.since(tensors.len());
-        if !places.is_empty() {
-            tensors.extend(places, |span| self.table.is_constant(span));
+        let placements = self.placements.from_position(tensors.len());
+        if !placements.is_empty() {
+            tensors.extend(placements, |span| self.table.is_constant(span));
         }
         tensors.begin();
-        tensors.bring(imported, |span| self.table.is_of_caller(span));
-        Ok(Begun {
+        tensors.take_imported(imported, |span| self.table.is_of_caller(span));
+        Ok(ImportGuard {
             memory: self,
             imported,
         })
@@ -308,14 +308,14 @@ impl Memory {
         let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
         // SAFETY: no kernel runs, and the caller's memory is still there.
         unsafe {
-            tensors.settle_all(|span| self.table.is_of_caller(span), &|span| {
+            tensors.write_back_all(|span| self.table.is_of_caller(span), &|span| {
                 self.start(span)
             })
         }
     }
 
     /// Where the newest bytes of a span are that a kernel reads which has no operands.
-    fn newest(&self, span: &Span) -> Result<*mut u8> {
+    fn newest_bytes(&self, span: &Span) -> Result<*mut u8> {
         let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
         if !tensors.is_empty() {
             // SAFETY: the caller holds the borrow of `slots`, which keeps kernels out.
@@ -381,18 +381,18 @@ impl Drop for Reset<'_> {
 }
 
 /// Gives back what backends made of the caller's memory when an execution ends, in whatever way.
-struct Begun<'a> {
+struct ImportGuard<'a> {
     memory: &'a Memory,
-    imported: &'a mut Imported,
+    imported: &'a mut ImportedTensors,
 }
 
-impl Drop for Begun<'_> {
+impl Drop for ImportGuard<'_> {
     fn drop(&mut self) {
-        let Begun { memory, imported } = self;
+        let ImportGuard { memory, imported } = self;
         // Nobody borrows it for longer than a call that has ended.
         if let Ok(mut tensors) = memory.tensors.try_borrow_mut() {
             let of_caller = |span: &Span| memory.table.is_of_caller(span);
-            tensors.leave(imported, of_caller, |span| !memory.is_staged(span));
+            tensors.return_imported(imported, of_caller, |span| !memory.is_staged(span));
         }
     }
 }

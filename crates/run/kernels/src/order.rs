@@ -26,11 +26,11 @@ pub fn verify_order(
         .iter()
         .filter(|function| function.kind == FunctionKind::Async)
     {
-        let mut touched = Touched::default();
+        let mut history = AccessHistory::default();
         let mut pairs = Vec::new();
         for (index, kernel) in function.kernels.iter().enumerate() {
             for access in accesses(kernel)? {
-                touched.add(index as u32, &access, &mut pairs);
+                history.record(index as u32, &access, &mut pairs);
             }
         }
         pairs.sort_unstable();
@@ -50,63 +50,63 @@ pub fn verify_order(
     Error::from_all(errors).map_or(Ok(()), Err)
 }
 
-/// For each stretch of bytes its last writer and the readers since, in kernel order. Checking each
+/// For each interval of bytes its last writer and the readers since, in kernel order. Checking each
 /// kernel against these is enough: order is transitive, and every earlier kernel that matters was
 /// checked against them.
 #[derive(Default)]
-struct Touched(BTreeMap<Base, BTreeMap<usize, Stretch>>);
+struct AccessHistory(BTreeMap<Base, BTreeMap<usize, ByteInterval>>);
 
 #[derive(Clone, Default)]
-struct Stretch {
+struct ByteInterval {
     end: usize,
     writer: Option<u32>,
     readers: Vec<u32>,
 }
 
-impl Touched {
+impl AccessHistory {
     /// Records an access; pairs that must be ordered go to `pairs`.
-    fn add(&mut self, kernel: u32, access: &Access, pairs: &mut Vec<(u32, u32)>) {
+    fn record(&mut self, kernel: u32, access: &Access, pairs: &mut Vec<(u32, u32)>) {
         let Span { base, start, len } = access.span;
         if len == 0 {
             return;
         }
         let end = start + len;
-        let stretches = self.0.entry(base).or_default();
-        split(stretches, start);
-        split(stretches, end);
+        let intervals = self.0.entry(base).or_default();
+        split(intervals, start);
+        split(intervals, end);
         let mut at = start;
         while at < end {
-            let next = stretches.range(at..end).next().map(|(&start, _)| start);
+            let next = intervals.range(at..end).next().map(|(&start, _)| start);
             if next != Some(at) {
-                let gap = Stretch {
+                let gap = ByteInterval {
                     end: next.unwrap_or(end),
-                    ..Stretch::default()
+                    ..ByteInterval::default()
                 };
-                stretches.insert(at, gap);
+                intervals.insert(at, gap);
             }
-            let Some(stretch) = stretches.get_mut(&at) else {
+            let Some(interval) = intervals.get_mut(&at) else {
                 return;
             };
-            stretch.touch(kernel, access.writes, pairs);
-            at = stretch.end;
+            interval.record(kernel, access.writes, pairs);
+            at = interval.end;
         }
     }
 }
 
-/// Makes a stretch begin at `at`, if one covers it.
-fn split(stretches: &mut BTreeMap<usize, Stretch>, at: usize) {
-    let Some((_, stretch)) = stretches.range_mut(..at).next_back() else {
+/// Makes a interval begin at `at`, if one covers it.
+fn split(intervals: &mut BTreeMap<usize, ByteInterval>, at: usize) {
+    let Some((_, interval)) = intervals.range_mut(..at).next_back() else {
         return;
     };
-    if stretch.end > at {
-        let rest = stretch.clone();
-        stretch.end = at;
-        stretches.insert(at, rest);
+    if interval.end > at {
+        let rest = interval.clone();
+        interval.end = at;
+        intervals.insert(at, rest);
     }
 }
 
-impl Stretch {
-    fn touch(&mut self, kernel: u32, writes: bool, pairs: &mut Vec<(u32, u32)>) {
+impl ByteInterval {
+    fn record(&mut self, kernel: u32, writes: bool, pairs: &mut Vec<(u32, u32)>) {
         let mut after = |earlier: u32| {
             if earlier != kernel {
                 pairs.push((earlier, kernel));
@@ -255,7 +255,7 @@ mod tests {
         };
         let module = Module::from(function);
         verify_order(&module, |kernel| {
-            let (_, touched) = rows[kernel.name.parse::<usize>().unwrap()];
+            let (_, history) = rows[kernel.name.parse::<usize>().unwrap()];
             let access = |&(start, end, writes): &(usize, usize, bool)| Access {
                 span: Span {
                     base: Base::ARENA,
@@ -264,7 +264,7 @@ mod tests {
                 },
                 writes,
             };
-            Ok(touched.iter().map(access).collect())
+            Ok(history.iter().map(access).collect())
         })
     }
 
@@ -359,14 +359,14 @@ mod tests {
             let rows: Vec<OwnedRow> = rows
                 .into_iter()
                 .enumerate()
-                .map(|(index, (operands, touched))| {
+                .map(|(index, (operands, history))| {
                     let operands = operands.into_iter().filter(|&operand| (operand as usize) < index);
-                    let touched = touched.into_iter().map(|(start, len, writes)| (start, start + len, writes));
-                    (operands.collect(), touched.collect())
+                    let history = history.into_iter().map(|(start, len, writes)| (start, start + len, writes));
+                    (operands.collect(), history.collect())
                 })
                 .collect();
             let rows: Vec<Row<'_>> =
-                rows.iter().map(|(operands, touched)| (&operands[..], &touched[..])).collect();
+                rows.iter().map(|(operands, history)| (&operands[..], &history[..])).collect();
             proptest::prop_assert_eq!(asynchronous(&rows).is_ok(), reference(&rows));
         }
     }

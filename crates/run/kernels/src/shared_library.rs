@@ -100,34 +100,36 @@ pub fn shared_library(path: &Path) -> Result<Vec<KernelDef>> {
         at(error.expected("a function tenon_kernels, see tenon/kernels.h"))
     })?;
     // SAFETY: a function without parameters.
-    let told = unsafe { entry() };
+    let raw_library = unsafe { entry() };
     // Kernels are used until the process ends, and so is what they point to.
     std::mem::forget(library);
     // SAFETY: null, or what `kernels.h` says, which stays where it is.
-    let told = unsafe { told.as_ref() };
-    let told = told.ok_or_else(|| at(wrong("tenon_kernels answers null")))?;
-    kernels(told).map_err(at)
+    let raw_library = unsafe { raw_library.as_ref() };
+    let raw_library = raw_library.ok_or_else(|| at(wrong("tenon_kernels answers null")))?;
+    kernels(raw_library).map_err(at)
 }
 
 /// What a library tells, read with nothing taken for granted but its pointers.
-fn kernels(told: &'static RawLibrary) -> Result<Vec<KernelDef>> {
-    if told.version != VERSION {
+fn kernels(raw_library: &'static RawLibrary) -> Result<Vec<KernelDef>> {
+    if raw_library.version != VERSION {
         let error = wrong("another version of tenon/kernels.h");
-        return Err(error.expected(VERSION).found(told.version));
+        return Err(error.expected(VERSION).found(raw_library.version));
     }
-    let size = told.kernel_size;
+    let size = raw_library.kernel_size;
     if size < size_of::<RawKernel>() as u64 || !size.is_multiple_of(8) || size > 1 << 12 {
         let error = wrong("another size of tenon_kernel");
         return Err(error.expected(size_of::<RawKernel>()).found(size));
     }
-    if told.kernel_count > MAX_KERNELS || (told.kernels.is_null() && told.kernel_count > 0) {
-        return Err(wrong("no list of kernels").found(told.kernel_count));
+    if raw_library.kernel_count > MAX_KERNELS
+        || (raw_library.kernels.is_null() && raw_library.kernel_count > 0)
+    {
+        return Err(wrong("no list of kernels").found(raw_library.kernel_count));
     }
     let mut defs = Vec::new();
     let mut problems = Vec::new();
-    for index in 0..told.kernel_count {
+    for index in 0..raw_library.kernel_count {
         // SAFETY: the library says that so many kernels stand there, so many bytes apart.
-        let raw = unsafe { &*told.kernels.byte_add((index * size) as usize) };
+        let raw = unsafe { &*raw_library.kernels.byte_add((index * size) as usize) };
         match definition(raw) {
             Ok(def) => defs.push(def),
             Err(error) => problems.push(error.at(Location::node(format!("kernel {index}")))),
@@ -141,13 +143,15 @@ fn definition(raw: &'static RawKernel) -> Result<KernelDef> {
     if name.is_empty() {
         return Err(wrong("a kernel without a name"));
     }
-    let told = |error: Error| error.at(Location::field(name));
-    let function = raw.function.ok_or_else(|| told(wrong("no function")))?;
+    let at_kernel = |error: Error| error.at(Location::field(name));
+    let function = raw
+        .function
+        .ok_or_else(|| at_kernel(wrong("no function")))?;
     let (operands, results) = (types(raw.operands, &[]), types(raw.results, &[]));
-    let (operands, results) = (operands.map_err(told)?, results.map_err(told)?);
-    let attributes = types(raw.attributes, &[STRING]).map_err(told)?;
+    let (operands, results) = (operands.map_err(at_kernel)?, results.map_err(at_kernel)?);
+    let attributes = types(raw.attributes, &[STRING]).map_err(at_kernel)?;
     if attributes.contains(&CHAIN) {
-        return Err(told(wrong("an attribute that is a chain")));
+        return Err(at_kernel(wrong("an attribute that is a chain")));
     }
     let signature = Signature {
         operands: operands.clone(),
@@ -158,7 +162,7 @@ fn definition(raw: &'static RawKernel) -> Result<KernelDef> {
     // SAFETY: `text` has found that it ends with a zero byte; it stays where it is.
     let kernel = unsafe { CStr::from_ptr(raw.name) };
     let bind = move |site: &Site<'_>| -> Result<Box<dyn Kernel>> {
-        Ok(Box::new(Shared {
+        Ok(Box::new(LibraryKernel {
             kernel,
             function,
             operands: operands.clone(),
@@ -166,7 +170,7 @@ fn definition(raw: &'static RawKernel) -> Result<KernelDef> {
             attributes: read_attributes(site, &attributes)?,
         }))
     };
-    Ok(KernelDef::new(name, signature, bind).doc(text(raw.documentation).map_err(told)?))
+    Ok(KernelDef::new(name, signature, bind).doc(text(raw.documentation).map_err(at_kernel)?))
 }
 
 /// A text of the library; empty for null.
@@ -274,7 +278,7 @@ fn value_of(ty: &str, bits: u64) -> Value {
 }
 
 /// A kernel of a library, bound to its attributes.
-struct Shared {
+struct LibraryKernel {
     kernel: &'static CStr,
     function: RawFunction,
     operands: Vec<&'static str>,
@@ -282,7 +286,7 @@ struct Shared {
     attributes: Vec<(u64, Box<str>)>,
 }
 
-impl Kernel for Shared {
+impl Kernel for LibraryKernel {
     fn run(&self, frame: &mut Frame<'_>) -> Result<()> {
         let mut operands = Vec::with_capacity(self.operands.len());
         for (index, ty) in self.operands.iter().enumerate() {
@@ -303,7 +307,7 @@ impl Kernel for Shared {
     }
 }
 
-impl Shared {
+impl LibraryKernel {
     fn call(&self, operands: &[u64], results: &mut [u64]) -> Result<()> {
         let attributes = self.attributes.iter().map(|(value, text)| RawAttribute {
             value: *value,

@@ -1,7 +1,7 @@
 //! `tenon.workload`: one operator of a backend, bound to its buffers at load.
 
 use crate::attributes::operator_attributes;
-use crate::{Memory, Places, Variables, WorkloadBinding};
+use crate::{Memory, TensorPlacements, Variables, WorkloadBinding};
 use std::sync::Arc;
 use tenon_backend::{Backend, BackendId, InputSpec, NodeView, Registry, Workload, WorkloadSpec};
 use tenon_base::{Error, ErrorKind, Location, Result};
@@ -78,7 +78,7 @@ struct BoundWorkload {
     workload: Box<dyn Workload>,
     binding: WorkloadBinding,
     /// Until it is settled.
-    wanted: Option<Wanted>,
+    pending_placement: Option<PendingPlacement>,
     node: String,
     operator: &'static str,
     backend: String,
@@ -89,8 +89,8 @@ struct BoundWorkload {
 }
 
 /// Tensors that a backend wants in memory of its own.
-struct Wanted {
-    places: Arc<Places>,
+struct PendingPlacement {
+    placements: Arc<TensorPlacements>,
     backend: Arc<dyn Backend>,
     /// Inputs, then outputs; `None` where there is none, or it is not read.
     types: Vec<Option<TensorType>>,
@@ -98,17 +98,17 @@ struct Wanted {
 
 impl Kernel for BoundWorkload {
     /// Where a tensor lies depends on who had it before, so that it is decided in order.
-    fn settle(&mut self) -> Result<()> {
-        let Some(Wanted {
-            places,
+    fn finish_binding(&mut self) -> Result<()> {
+        let Some(PendingPlacement {
+            placements,
             backend,
             types,
-        }) = self.wanted.take()
+        }) = self.pending_placement.take()
         else {
             return Ok(());
         };
         let factories = backend.handle_factories();
-        let place = |span, ty: &TensorType| places.of(&backend, &factories, span, ty);
+        let place = |span, ty: &TensorType| placements.of(&backend, &factories, span, ty);
         self.binding
             .place(&types, place)
             .map_err(|error| error.at(Location::node(self.node.as_str())))
@@ -178,7 +178,7 @@ fn make(site: &Site<'_>, call: &Call<'_>) -> Result<BoundWorkload> {
     if !needed.is_empty() {
         return Err(unusable(&needed, call.backend, "it reads the plain form"));
     }
-    let wanted = match backend.handle_factories().is_empty() {
+    let pending_placement = match backend.handle_factories().is_empty() {
         true => None,
         false => {
             let inputs = spec.inputs.iter().enumerate();
@@ -186,8 +186,8 @@ fn make(site: &Site<'_>, call: &Call<'_>) -> Result<BoundWorkload> {
                 let read = input.as_ref().filter(|_| workload.reads(index));
                 read.map(|input| input.ty.clone())
             });
-            Some(Wanted {
-                places: site.service()?,
+            Some(PendingPlacement {
+                placements: site.service()?,
                 backend: backend.clone(),
                 types: inputs.chain(spec.outputs.iter().cloned()).collect(),
             })
@@ -202,7 +202,7 @@ fn make(site: &Site<'_>, call: &Call<'_>) -> Result<BoundWorkload> {
             .map(|ty| ty.bytes() as u64)
             .sum(),
         binding,
-        wanted,
+        pending_placement,
         node: call.node.to_owned(),
         operator: op.name,
         backend: call.backend.to_owned(),
@@ -363,8 +363,8 @@ impl<'a> Node<'a> {
     /// Checks operands against the operator table: a backend relies on what shape inference says,
     /// and a package may say anything.
     fn check(&self, spec: &WorkloadSpec) -> Result<()> {
-        let wanted: Vec<bool> = self.outputs.iter().map(Option::is_some).collect();
-        Error::from_all(check_outputs(spec.op, &wanted)).map_or(Ok(()), Err)?;
+        let is_present: Vec<bool> = self.outputs.iter().map(Option::is_some).collect();
+        Error::from_all(check_outputs(spec.op, &is_present)).map_or(Ok(()), Err)?;
         let inferred = infer(
             spec.op,
             &spec.attributes,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenon_backend::Allocator;
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_executor::{BoundFunction, Registers};
-use tenon_kernels::{Memory, Places, Variables};
+use tenon_kernels::{Memory, TensorPlacements, Variables};
 
 /// How often an execution that waits for memory looks whether it was cancelled.
 const PATIENCE: Duration = Duration::from_millis(10);
@@ -21,16 +21,16 @@ pub(crate) struct Execution {
 /// What the memory of executions is made of.
 pub(crate) struct Source {
     pub table: Arc<Variables>,
-    pub places: Arc<Places>,
+    pub placements: Arc<TensorPlacements>,
     /// Whose memory arenas are; plain memory of this process without one.
     pub allocator: Option<Arc<dyn Allocator>>,
 }
 
 impl Source {
     fn make(&self, main: &BoundFunction) -> Result<Execution> {
-        let (table, places) = (self.table.clone(), self.places.clone());
+        let (table, placements) = (self.table.clone(), self.placements.clone());
         Ok(Execution {
-            memory: Memory::with_places(table, places, self.allocator.as_ref())?,
+            memory: Memory::with_placements(table, placements, self.allocator.as_ref())?,
             registers: main.registers(),
         })
     }

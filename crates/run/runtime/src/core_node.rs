@@ -13,7 +13,8 @@ use tenon_bef::decode;
 use tenon_dma::{StochasticRounding, VariableId};
 use tenon_executor::{BoundFunction, Program, Services};
 use tenon_kernels::{
-    Memory, Movements, Places, PreparedForm, Storage, Variable, Variables, accesses, verify_order,
+    Memory, Movements, PreparedForm, Storage, TensorPlacements, Variable, Variables, accesses,
+    verify_order,
 };
 use tenon_neff::{Contents, PackageVariable, Port, Role, TenonMember};
 use tenon_netlist_kernels::DeclaredQueues;
@@ -73,7 +74,7 @@ impl CoreNode {
         let substitutions = substitute(parts, &runtime.backends).map_err(in_program)?;
         let table = Variables::new(variables).map_err(|error| error.at(member("tenon.json")))?;
         let table = Arc::new(table);
-        let places = Arc::new(Places::default());
+        let placements = Arc::new(TensorPlacements::default());
         let bind = || -> Result<_> {
             let movements = movements
                 .into_iter()
@@ -83,7 +84,7 @@ impl CoreNode {
             let services = Services::new()
                 .with(table.clone())
                 .with(movements.clone())
-                .with(places.clone())
+                .with(placements.clone())
                 .with(Arc::new(DeclaredQueues::default()))
                 .with(runtime.backends.clone());
             let bound = Program::decode(&module, &runtime.kernels, &services)?;
@@ -97,7 +98,7 @@ impl CoreNode {
         control.progress("memory", 0, 0)?;
         let source = Source {
             table,
-            places,
+            placements,
             allocator: runtime.backends.allocator(tenon.placement.used()),
         };
         let arenas = Arenas::new(

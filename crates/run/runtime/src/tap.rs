@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use tenon_base::Result;
 use tenon_bef::Function;
-use tenon_kernels::{Memory, Movements, VariableId, Variables, written};
+use tenon_kernels::{Memory, Movements, VariableId, Variables, written_variables};
 use tenon_tensor::TensorType;
 
 /// What one kernel, or CPU node, has just made.
@@ -69,7 +69,7 @@ impl Written {
     ) -> Result<Self> {
         let kernels = function.kernels.iter();
         let by_kernel = kernels
-            .map(|kernel| written(kernel, movements))
+            .map(|kernel| written_variables(kernel, movements))
             .collect::<Result<_>>()?;
         Ok(Self {
             subgraph: subgraph.to_owned(),
@@ -110,7 +110,7 @@ impl Written {
         tell: impl FnOnce(TapValue<'_>) -> Result<()>,
     ) -> Result<()> {
         let variable = self.table.variable(id)?;
-        memory.look(id, |bytes| {
+        memory.inspect(id, |bytes| {
             tell(TapValue {
                 subgraph: &self.subgraph,
                 node,

@@ -6,10 +6,10 @@ mod asynchronous;
 mod atomics;
 mod benchmark;
 mod errors;
+mod locations;
 mod native;
-mod numbers;
-mod places;
 mod resources;
+mod scalars;
 mod statistics;
 mod text;
 mod tutorial;
@@ -24,13 +24,13 @@ use tenon_executor::KernelDef;
 /// All kernels.
 pub fn library() -> Vec<KernelDef> {
     let families = [
-        numbers::kernels(),
+        scalars::kernels(),
         text::kernels(),
         values::kernels(),
         asynchronous::kernels(),
         atomics::kernels(),
         errors::kernels(),
-        places::kernels(),
+        locations::kernels(),
         resources::kernels(),
         benchmark::kernels(),
         vt::kernels(),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::time::Duration;
-use tenon_kernels::host::number::Scientific;
+use tenon_kernels::host::float_format::Scientific;
 
 /// How often and how long a benchmark runs.
 #[derive(Debug, Clone, Copy)]

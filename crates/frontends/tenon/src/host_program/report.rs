@@ -3,7 +3,7 @@
 use super::words;
 use tenon_base::{Error, ErrorKind};
 use tenon_executor::Value;
-use tenon_kernels::host::number::Scientific;
+use tenon_kernels::host::float_format::Scientific;
 
 /// All results, separated by commas: numbers of the common types, the type's name for everything
 /// else; `None` when there are none.

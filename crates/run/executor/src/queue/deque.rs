@@ -16,10 +16,10 @@ use std::mem::MaybeUninit;
 const FREE: u8 = 0;
 const FULL: u8 = 1;
 /// A thief is moving the item out.
-const LEAVING: u8 = 2;
+const STEALING: u8 = 2;
 
 /// Value of [`Shared::back`] while a thief holds it.
-const HELD: usize = usize::MAX;
+const LOCKED: usize = usize::MAX;
 
 struct Slot<T> {
     state: AtomicU8,
@@ -65,13 +65,13 @@ impl<T, const SLOTS: usize> Clone for Stealer<T, SLOTS> {
 
 /// What a thief found.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Stolen<T> {
+pub enum StealResult<T> {
     /// The oldest item.
     Item(T),
     /// Nothing.
     Empty,
     /// Another thread was taking the oldest item; there may be more.
-    Busy,
+    Retry,
 }
 
 /// A deque of `SLOTS` (a power of two) slots.
@@ -133,46 +133,46 @@ impl<T: Send, const SLOTS: usize> Owner<T, SLOTS> {
 
 impl<T: Send, const SLOTS: usize> Stealer<T, SLOTS> {
     /// Takes the oldest item.
-    pub fn steal(&self) -> Stolen<T> {
+    pub fn steal(&self) -> StealResult<T> {
         let Shared { back, slots } = &*self.shared;
         let oldest = back.0.load(Ordering::Relaxed);
-        if oldest == HELD {
-            return Stolen::Busy;
+        if oldest == LOCKED {
+            return StealResult::Retry;
         }
         let slot = &slots[oldest];
         // Looked at first, so that passing an empty deque writes nothing. (loom keeps one last access
         // of an atomic, so that this load would hide from it what the exchange below races with.)
         if cfg!(not(loom)) && slot.state.load(Ordering::Relaxed) != FULL {
-            return Stolen::Empty;
+            return StealResult::Empty;
         }
         if back
             .0
-            .compare_exchange(oldest, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(oldest, LOCKED, Ordering::Acquire, Ordering::Relaxed)
             .is_err()
         {
-            return Stolen::Busy;
+            return StealResult::Retry;
         }
         // Acquire: the owner has written the item.
         let taken =
             slot.state
-                .compare_exchange(FULL, LEAVING, Ordering::Acquire, Ordering::Relaxed);
+                .compare_exchange(FULL, STEALING, Ordering::Acquire, Ordering::Relaxed);
         if taken.is_err() {
             back.0.store(oldest, Ordering::Release);
-            return Stolen::Empty;
+            return StealResult::Empty;
         }
-        // SAFETY: the state was FULL, so the item is there; LEAVING keeps the owner away.
+        // SAFETY: the state was FULL, so the item is there; STEALING keeps the owner away.
         let item = slot
             .item
             .with(|place| unsafe { (*place).assume_init_read() });
         slot.state.store(FREE, Ordering::Release);
         back.0.store((oldest + 1) % SLOTS, Ordering::Release);
-        Stolen::Item(item)
+        StealResult::Item(item)
     }
 
     /// Whether there was nothing to steal at the moment of looking.
     pub fn is_empty(&self) -> bool {
         let oldest = self.shared.back.0.load(Ordering::Acquire);
-        oldest != HELD && self.shared.slots[oldest].state.load(Ordering::Acquire) != FULL
+        oldest != LOCKED && self.shared.slots[oldest].state.load(Ordering::Acquire) != FULL
     }
 }
 
@@ -199,18 +199,18 @@ mod tests {
         let (owner, stealer) = deque::<u32, 4>();
         (0..4).for_each(|number| owner.push(number).unwrap());
         assert_eq!(owner.push(4), Err(4));
-        assert_eq!(stealer.steal(), Stolen::Item(0));
+        assert_eq!(stealer.steal(), StealResult::Item(0));
         assert_eq!(owner.pop(), Some(3));
         owner.push(5).unwrap();
         owner.push(6).unwrap();
         assert_eq!(owner.push(7), Err(7));
         assert_eq!(owner.pop(), Some(6));
-        assert_eq!(stealer.steal(), Stolen::Item(1));
-        assert_eq!(stealer.steal(), Stolen::Item(2));
+        assert_eq!(stealer.steal(), StealResult::Item(1));
+        assert_eq!(stealer.steal(), StealResult::Item(2));
         assert!(!stealer.is_empty());
         assert_eq!(owner.pop(), Some(5));
         assert!(stealer.is_empty());
-        assert_eq!((owner.pop(), stealer.steal()), (None, Stolen::Empty));
+        assert_eq!((owner.pop(), stealer.steal()), (None, StealResult::Empty));
     }
 
     #[test]
@@ -226,8 +226,8 @@ mod tests {
                 },
                 2 => assert_eq!(owner.pop(), model.pop_front()),
                 _ => match stealer.steal() {
-                    Stolen::Item(item) => assert_eq!(Some(item), model.pop_back()),
-                    other => assert_eq!((other, model.len()), (Stolen::Empty, 0)),
+                    StealResult::Item(item) => assert_eq!(Some(item), model.pop_back()),
+                    other => assert_eq!((other, model.len()), (StealResult::Empty, 0)),
                 },
             }
         }
@@ -269,7 +269,7 @@ mod tests {
                     let stealer = stealer.clone();
                     while left.load(Ordering::Relaxed) > 0 {
                         match stealer.steal() {
-                            Stolen::Item(item) => take(item),
+                            StealResult::Item(item) => take(item),
                             _ => std::thread::yield_now(),
                         }
                     }
@@ -305,8 +305,8 @@ mod model {
                 .map(|_| {
                     let stealer = stealer.clone();
                     thread::spawn(move || match stealer.steal() {
-                        Stolen::Item(item) => vec![item],
-                        Stolen::Empty | Stolen::Busy => vec![],
+                        StealResult::Item(item) => vec![item],
+                        StealResult::Empty | StealResult::Retry => vec![],
                     })
                 })
                 .collect();

@@ -21,7 +21,7 @@ pub struct EventCount {
 
 /// An announcement to wait: notifications after it are not missed.
 #[must_use = "an announced waiter must wait or cancel"]
-pub struct Announced {
+pub struct WaitTicket {
     epoch: usize,
 }
 
@@ -37,22 +37,22 @@ impl EventCount {
     }
 
     /// Announces the calling thread. It then looks for work, and waits or cancels.
-    pub fn announce(&self) -> Announced {
+    pub fn prepare_wait(&self) -> WaitTicket {
         self.waiters.fetch_add(1, Ordering::Relaxed);
         let epoch = self.epoch.load(Ordering::Acquire);
         fence(Ordering::SeqCst);
-        Announced { epoch }
+        WaitTicket { epoch }
     }
 
     /// Takes the announcement back.
-    pub fn cancel(&self, _announced: Announced) {
+    pub fn cancel_wait(&self, _ticket: WaitTicket) {
         self.waiters.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Sleeps until a notification that came after the announcement.
-    pub fn wait(&self, announced: Announced) {
+    pub fn commit_wait(&self, ticket: WaitTicket) {
         let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        while self.epoch.load(Ordering::Relaxed) == announced.epoch {
+        while self.epoch.load(Ordering::Relaxed) == ticket.epoch {
             guard = self
                 .wake
                 .wait(guard)
@@ -107,11 +107,11 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..PIECES {
                         while !take() {
-                            let announced = count.announce();
+                            let ticket = count.prepare_wait();
                             if work.load(Ordering::Acquire) > 0 {
-                                count.cancel(announced);
+                                count.cancel_wait(ticket);
                             } else {
-                                count.wait(announced);
+                                count.commit_wait(ticket);
                             }
                         }
                     }
@@ -145,11 +145,11 @@ mod model {
             {
                 return;
             }
-            let announced = count.announce();
+            let ticket = count.prepare_wait();
             if work.load(Ordering::Relaxed) > 0 {
-                count.cancel(announced);
+                count.cancel_wait(ticket);
             } else {
-                count.wait(announced);
+                count.commit_wait(ticket);
             }
         }
     }

@@ -23,7 +23,7 @@ pub enum Task {
     /// A function of its own.
     Once(Box<dyn FnOnce() + Send>),
     /// What would be many tasks in a row.
-    Parts(Box<dyn Parts>),
+    Batch(Box<dyn Batch>),
 }
 
 /// What a [`Task::Shared`] runs.
@@ -32,11 +32,11 @@ pub trait Runnable: Send + Sync {
     fn run(self: Arc<Self>, argument: u64);
 }
 
-/// What a [`Task::Parts`] runs, part after part.
-pub trait Parts: Send {
+/// What a [`Task::Batch`] runs, part after part.
+pub trait Batch: Send {
     /// Runs parts until there are none left, or `stop`, asked after each, says so; answers what is
     /// left.
-    fn run(self: Box<Self>, stop: &mut dyn FnMut() -> bool) -> Option<Box<dyn Parts>>;
+    fn run(self: Box<Self>, stop: &mut dyn FnMut() -> bool) -> Option<Box<dyn Batch>>;
 }
 
 impl Task {
@@ -50,7 +50,7 @@ impl Task {
         match self {
             Task::Shared(shared, argument) => shared.run(argument),
             Task::Once(work) => work(),
-            Task::Parts(parts) => _ = parts.run(&mut || false),
+            Task::Batch(parts) => _ = parts.run(&mut || false),
         }
     }
 }

@@ -19,17 +19,17 @@ pub struct SingleThreaded {
 
 #[derive(Default)]
 struct Shared {
-    waiting: Mutex<Waiting>,
+    pending: Mutex<PendingTasks>,
     /// Whether tasks wait; a thread between two batches need not lock to see that not.
-    fed: AtomicBool,
+    has_pending: AtomicBool,
     /// Signalled when a task was added, or when what somebody awaits may have become available.
-    news: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct PendingTasks {
     tasks: VecDeque<Task>,
-    /// Threads that sleep until there is news.
+    /// Threads that sleep until there is changed.
     sleepers: usize,
 }
 
@@ -63,7 +63,7 @@ impl WorkQueue for SingleThreaded {
             if local.queue.get() == Arc::as_ptr(&self.shared) {
                 local.tasks.borrow_mut().push_back(task);
             } else {
-                self.shared.feed([task]);
+                self.shared.add_external([task]);
             }
         });
     }
@@ -73,7 +73,7 @@ impl WorkQueue for SingleThreaded {
             if local.queue.get() == Arc::as_ptr(&self.shared) {
                 local.tasks.borrow_mut().extend(tasks);
             } else {
-                self.shared.feed(tasks);
+                self.shared.add_external(tasks);
             }
         });
     }
@@ -101,7 +101,7 @@ impl WorkQueue for SingleThreaded {
             if driver.take_batch() {
                 driver.run_batch(|| all_available().is_none());
             } else {
-                self.shared.sleep_until_news(value);
+                self.shared.sleep_until_changed(value);
             }
         }
     }
@@ -115,27 +115,27 @@ impl WorkQueue for SingleThreaded {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, PendingTasks> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds tasks of a thread that runs none of this queue.
-    fn feed(&self, tasks: impl IntoIterator<Item = Task>) {
+    fn add_external(&self, tasks: impl IntoIterator<Item = Task>) {
         let mut waiting = self.lock();
         waiting.tasks.extend(tasks);
-        self.fed.store(true, Ordering::Release);
+        self.has_pending.store(true, Ordering::Release);
         self.wake(&waiting);
     }
 
     /// Wakes who sleeps; without, a notification would still be a call of the system.
-    fn wake(&self, waiting: &Waiting) {
+    fn wake(&self, waiting: &PendingTasks) {
         if waiting.sleepers > 0 {
-            self.news.notify_all();
+            self.changed.notify_all();
         }
     }
 
     /// Sleeps until another thread adds a task or `value` is available.
-    fn sleep_until_news(self: &Arc<Self>, value: &AsyncValue) {
+    fn sleep_until_changed(self: &Arc<Self>, value: &AsyncValue) {
         let shared = self.clone();
         value.when_available(move |_| {
             // Under the lock, so that it does not fall between the look and the sleep.
@@ -145,7 +145,7 @@ impl Shared {
         let mut waiting = self.lock();
         waiting.sleepers += 1;
         while waiting.tasks.is_empty() && !value.is_available() {
-            let woken = self.news.wait(waiting);
+            let woken = self.changed.wait(waiting);
             waiting = woken.unwrap_or_else(PoisonError::into_inner);
         }
         waiting.sleepers -= 1;
@@ -185,9 +185,9 @@ impl<'a> Driver<'a> {
         if self.batch.is_empty() {
             LOCAL.with(|local| std::mem::swap(&mut self.batch, &mut local.tasks.borrow_mut()));
         }
-        if self.shared.fed.load(Ordering::Acquire) {
+        if self.shared.has_pending.load(Ordering::Acquire) {
             let mut waiting = self.shared.lock();
-            self.shared.fed.store(false, Ordering::Relaxed);
+            self.shared.has_pending.store(false, Ordering::Relaxed);
             // What other threads added goes first: among it is what stood there before this one came.
             waiting.tasks.append(&mut self.batch);
             std::mem::swap(&mut waiting.tasks, &mut self.batch);
@@ -199,9 +199,9 @@ impl<'a> Driver<'a> {
     fn run_batch(&mut self, mut stop: impl FnMut() -> bool) {
         while let Some(task) = self.batch.pop_front() {
             match task {
-                Task::Parts(parts) => {
+                Task::Batch(parts) => {
                     if let Some(left) = parts.run(&mut stop) {
-                        self.batch.push_front(Task::Parts(left));
+                        self.batch.push_front(Task::Batch(left));
                     }
                 }
                 task => task.run(),
@@ -231,7 +231,7 @@ impl Drop for Driver<'_> {
             let mut waiting = self.shared.lock();
             self.batch.append(&mut waiting.tasks);
             std::mem::swap(&mut waiting.tasks, &mut self.batch);
-            self.shared.fed.store(true, Ordering::Release);
+            self.shared.has_pending.store(true, Ordering::Release);
             self.shared.wake(&waiting);
         }
     }

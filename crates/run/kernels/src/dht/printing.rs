@@ -11,7 +11,7 @@ struct Tensor<'a>(&'a dyn fmt::Display);
 
 impl Parameter for Tensor<'_> {
     type Item<'a> = Tensor<'a>;
-    type Bound = ();
+    type Binding = ();
 
     fn declare(signature: &mut Signature) {
         signature.operands.push(TENSOR);

@@ -1,6 +1,6 @@
 //! The elements of host tensors: their bytes, and how they print and compare.
 
-use super::number::Scientific;
+use super::float_format::Scientific;
 use std::fmt;
 use tenon_bef::DType;
 use tenon_executor::{BF16, Complex64, Complex128, F16};

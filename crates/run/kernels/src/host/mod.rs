@@ -6,7 +6,7 @@ mod buffer;
 mod coo;
 mod dense;
 mod element;
-pub mod number;
+pub mod float_format;
 mod shape;
 mod string;
 

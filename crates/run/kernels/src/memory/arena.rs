@@ -8,9 +8,9 @@ use tenon_tensor::{ALIGNMENT, BufferMut};
 /// The memory of intermediate values: zeroed at first, then as executions leave it.
 pub(super) enum Arena {
     /// Of this process.
-    Own(BufferMut),
+    Process(BufferMut),
     /// Of an allocator.
-    Lent(Allocation),
+    Allocator(Allocation),
 }
 
 impl Arena {
@@ -18,23 +18,23 @@ impl Arena {
     pub fn of(bytes: usize, allocator: Option<&Arc<dyn Allocator>>) -> Result<Self> {
         Ok(match allocator.filter(|_| bytes > 0) {
             Some(allocator) => {
-                Arena::Lent(Allocation::zeroed(allocator.clone(), bytes, ALIGNMENT)?)
+                Arena::Allocator(Allocation::zeroed(allocator.clone(), bytes, ALIGNMENT)?)
             }
-            None => Arena::Own(BufferMut::zeroed(bytes)?),
+            None => Arena::Process(BufferMut::zeroed(bytes)?),
         })
     }
 
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         match self {
-            Arena::Own(buffer) => buffer.as_mut_ptr(),
-            Arena::Lent(memory) => memory.as_mut_ptr(),
+            Arena::Process(buffer) => buffer.as_mut_ptr(),
+            Arena::Allocator(memory) => memory.as_mut_ptr(),
         }
     }
 
     pub fn bytes(&self) -> usize {
         match self {
-            Arena::Own(buffer) => buffer.len(),
-            Arena::Lent(memory) => memory.bytes(),
+            Arena::Process(buffer) => buffer.len(),
+            Arena::Allocator(memory) => memory.bytes(),
         }
     }
 }

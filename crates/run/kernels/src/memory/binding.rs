@@ -55,7 +55,7 @@ impl WorkloadBinding {
     }
 
     /// Says where the backend has inputs and outputs: `place` answers the position in
-    /// [`Places`](crate::Places) of each that has a type in `types`, inputs first; the others are in
+    /// [`TensorPlacements`](crate::TensorPlacements) of each that has a type in `types`, inputs first; the others are in
     /// plain memory.
     pub(crate) fn place(
         &mut self,

@@ -6,7 +6,7 @@
 //! exports it as plain memory, else copied out. What others write is copied in when a workload of
 //! the backend reads it. Tensors that pass between workloads of one backend are never copied.
 
-use crate::places::{Origin, Place};
+use crate::tensor_placement::{Origin, TensorPlacement};
 use crate::variables::Span;
 use std::sync::Arc;
 use tenon_backend::{ImportedMemory, MemorySource, RawOperand, TensorHandle};
@@ -22,9 +22,9 @@ pub(super) struct Tensors {
 
 /// Tensors made of memory of the caller that stays between executions, by position.
 #[derive(Default)]
-pub(super) struct Imported(Vec<Option<Box<dyn TensorHandle>>>);
+pub(super) struct ImportedTensors(Vec<Option<Box<dyn TensorHandle>>>);
 
-impl Imported {
+impl ImportedTensors {
     /// Drops them.
     pub fn clear(&mut self) {
         // What is made of another goes first.
@@ -32,14 +32,14 @@ impl Imported {
     }
 }
 
-impl Drop for Imported {
+impl Drop for ImportedTensors {
     fn drop(&mut self) {
         self.clear();
     }
 }
 
 struct Slot {
-    place: Arc<Place>,
+    placement: Arc<TensorPlacement>,
     /// The same in all executions.
     constant: bool,
     /// Made when first needed.
@@ -59,7 +59,7 @@ enum Newest {
 pub(super) type Plain<'a> = &'a dyn Fn(&Span) -> Result<*mut u8>;
 
 /// The operand of a kernel: its span, and the position of its tensor when a backend has it.
-pub(super) type Touched<'a> = (&'a Span, Option<usize>);
+pub(super) type OperandSpan<'a> = (&'a Span, Option<usize>);
 
 impl Tensors {
     pub fn is_empty(&self) -> bool {
@@ -70,13 +70,18 @@ impl Tensors {
         self.slots.len()
     }
 
-    pub fn extend(&mut self, places: Vec<Arc<Place>>, is_constant: impl Fn(&Span) -> bool) {
-        self.slots.extend(places.into_iter().map(|place| Slot {
-            constant: is_constant(&place.span),
-            place,
-            handle: None,
-            newest: Newest::Plain,
-        }));
+    pub fn extend(
+        &mut self,
+        placements: Vec<Arc<TensorPlacement>>,
+        is_constant: impl Fn(&Span) -> bool,
+    ) {
+        self.slots
+            .extend(placements.into_iter().map(|placement| Slot {
+                constant: is_constant(&placement.span),
+                placement,
+                handle: None,
+                newest: Newest::Plain,
+            }));
         self.held.reserve(self.slots.len());
     }
 
@@ -88,7 +93,11 @@ impl Tensors {
     }
 
     /// Takes what was made of the caller's memory before.
-    pub fn bring(&mut self, imported: &mut Imported, of_caller: impl Fn(&Span) -> bool) {
+    pub fn take_imported(
+        &mut self,
+        imported: &mut ImportedTensors,
+        of_caller: impl Fn(&Span) -> bool,
+    ) {
         for index in 0..self.slots.len() {
             if self.is_made_of(index, &of_caller) {
                 self.slots[index].handle = imported.0.get_mut(index).and_then(Option::take);
@@ -97,9 +106,9 @@ impl Tensors {
     }
 
     /// Gives back what is made of the caller's memory where that `stays`, and drops the others.
-    pub fn leave(
+    pub fn return_imported(
         &mut self,
-        imported: &mut Imported,
+        imported: &mut ImportedTensors,
         of_caller: impl Fn(&Span) -> bool,
         stays: impl Fn(&Span) -> bool,
     ) {
@@ -109,7 +118,7 @@ impl Tensors {
                 continue;
             }
             let handle = self.slots[index].handle.take();
-            if handle.is_some() && stays(&self.slots[index].place.span) {
+            if handle.is_some() && stays(&self.slots[index].placement.span) {
                 if imported.0.len() <= index {
                     imported.0.resize_with(self.slots.len(), || None);
                 }
@@ -120,8 +129,8 @@ impl Tensors {
 
     /// Whether a tensor is made of plain memory that is `chosen`.
     fn is_made_of(&self, index: usize, chosen: impl Fn(&Span) -> bool) -> bool {
-        let place = &self.slots[self.root(index)].place;
-        place.origin == Origin::Plain && chosen(&place.span)
+        let placement = &self.slots[self.root(index)].placement;
+        placement.origin == Origin::Plain && chosen(&placement.span)
     }
 
     /// A kernel is about to read an operand: where its newest bytes are, `None` for plain memory.
@@ -132,14 +141,14 @@ impl Tensors {
     /// `plain` answers where the bytes of spans lie, which nobody else touches during the call.
     pub unsafe fn read(
         &mut self,
-        (span, position): Touched<'_>,
+        (span, position): OperandSpan<'_>,
         plain: Plain<'_>,
     ) -> Result<Option<RawOperand>> {
         let Some(position) = position else {
             let shared = self.shared(span);
             if shared.is_none() {
                 // SAFETY: the caller vouches.
-                unsafe { self.settle(span, plain)? };
+                unsafe { self.write_back(span, plain)? };
             }
             return Ok(shared);
         };
@@ -154,7 +163,7 @@ impl Tensors {
     /// As for [`Tensors::read`].
     pub unsafe fn write(
         &mut self,
-        (span, position): Touched<'_>,
+        (span, position): OperandSpan<'_>,
         plain: Plain<'_>,
     ) -> Result<Option<RawOperand>> {
         let root = position.map(|position| self.root(position));
@@ -165,7 +174,7 @@ impl Tensors {
         };
         // SAFETY: as above.
         unsafe { self.make(position, plain)? };
-        self.hold(root, Newest::Backend);
+        self.mark_held(root, Newest::Backend);
         self.operand(position).map(Some)
     }
 
@@ -173,7 +182,7 @@ impl Tensors {
     /// there.
     fn shared(&self, span: &Span) -> Option<RawOperand> {
         let newest =
-            |slot: &&Slot| slot.newest == Newest::Backend && slot.place.span.overlaps(span);
+            |slot: &&Slot| slot.newest == Newest::Backend && slot.placement.span.overlaps(span);
         let mut slots = self
             .held
             .iter()
@@ -182,11 +191,11 @@ impl Tensors {
         let (slot, None) = (slots.next()?, slots.next()) else {
             return None;
         };
-        let Place {
+        let TensorPlacement {
             factory,
             span: whole,
             ..
-        } = &*slot.place;
+        } = &*slot.placement;
         let exported = factory.export.contains(MemorySource::Malloc) && !factory.padding;
         let exported = exported && !slot.is_plain();
         let handle = slot.handle.as_ref().filter(|_| exported && whole == span)?;
@@ -197,23 +206,23 @@ impl Tensors {
     ///
     /// # Safety
     /// As for [`Tensors::read`].
-    pub unsafe fn settle(&mut self, span: &Span, plain: Plain<'_>) -> Result<()> {
+    pub unsafe fn write_back(&mut self, span: &Span, plain: Plain<'_>) -> Result<()> {
         // SAFETY: the caller vouches.
-        unsafe { self.settle_all(|own| own.overlaps(span), plain) }
+        unsafe { self.write_back_all(|own| own.overlaps(span), plain) }
     }
 
     /// Has the newest bytes of all spans that are `chosen` in plain memory.
     ///
     /// # Safety
     /// As for [`Tensors::read`].
-    pub unsafe fn settle_all(
+    pub unsafe fn write_back_all(
         &mut self,
         chosen: impl Fn(&Span) -> bool,
         plain: Plain<'_>,
     ) -> Result<()> {
         for held in 0..self.held.len() {
             let slot = &mut self.slots[self.held[held]];
-            if slot.newest == Newest::Backend && chosen(&slot.place.span) {
+            if slot.newest == Newest::Backend && chosen(&slot.placement.span) {
                 // SAFETY: the caller vouches.
                 unsafe { slot.copy_out(plain)? };
                 slot.newest = Newest::Both;
@@ -227,10 +236,10 @@ impl Tensors {
         let slot = self.slots.get(position);
         let made = slot.and_then(|slot| Some((slot, slot.handle.as_ref()?)));
         let (slot, handle) = made.ok_or_else(|| missing(position))?;
-        Ok(RawOperand::new(handle.start(), slot.place.span.len))
+        Ok(RawOperand::new(handle.start(), slot.placement.span.len))
     }
 
-    fn hold(&mut self, position: usize, newest: Newest) {
+    fn mark_held(&mut self, position: usize, newest: Newest) {
         let slot = &mut self.slots[position];
         if slot.newest == Newest::Plain && !slot.constant {
             self.held.push(position);
@@ -240,7 +249,7 @@ impl Tensors {
 
     /// The tensor whose bytes that of a position are.
     fn root(&self, mut position: usize) -> usize {
-        while let Origin::Tensor(of, _) = self.slots[position].place.origin {
+        while let Origin::Tensor(of, _) = self.slots[position].placement.origin {
             position = of;
         }
         position
@@ -256,17 +265,17 @@ impl Tensors {
         unsafe {
             self.make(position, plain)?;
             if self.slots[root].newest == Newest::Plain {
-                let span = self.slots[root].place.span;
+                let span = self.slots[root].placement.span;
                 let shared = match self.slots[root].is_plain() {
                     true => None,
                     false => self.shared(&span),
                 };
                 if shared.is_none() {
-                    self.settle(&span, plain)?;
+                    self.write_back(&span, plain)?;
                 }
                 let start = shared.map_or_else(|| plain(&span), |shared| Ok(shared.start()))?;
                 self.slots[root].copy_in(start)?;
-                self.hold(root, Newest::Both);
+                self.mark_held(root, Newest::Both);
             }
         }
         Ok(())
@@ -286,10 +295,10 @@ impl Tensors {
         for held in (0..self.held.len()).rev() {
             let index = self.held[held];
             let slot = &mut self.slots[index];
-            if Some(index) == except || !slot.place.span.overlaps(span) {
+            if Some(index) == except || !slot.placement.span.overlaps(span) {
                 continue;
             }
-            if slot.newest == Newest::Backend && !span.holds(&slot.place.span) {
+            if slot.newest == Newest::Backend && !span.holds(&slot.placement.span) {
                 // SAFETY: the caller vouches.
                 unsafe { slot.copy_out(plain)? };
             }
@@ -307,8 +316,8 @@ impl Tensors {
         if self.slots[position].handle.is_some() {
             return Ok(());
         }
-        let place = self.slots[position].place.clone();
-        let (factory, bytes) = (&*place.factory.id, place.span.len);
+        let placement = self.slots[position].placement.clone();
+        let (factory, bytes) = (&*placement.factory.id, placement.span.len);
         let import = |start, source| {
             let memory = ImportedMemory {
                 start,
@@ -317,11 +326,15 @@ impl Tensors {
             };
             // SAFETY: the caller vouches for plain memory; a tensor of this list outlives those
             // made of it, which are dropped together with it.
-            unsafe { place.backend.import_tensor(factory, &place.ty, memory) }
+            unsafe {
+                placement
+                    .backend
+                    .import_tensor(factory, &placement.ty, memory)
+            }
         };
-        let made = match place.origin {
-            Origin::Own => place.backend.tensor_handle(factory, &place.ty)?,
-            Origin::Plain => import(plain(&place.span)?, MemorySource::Malloc)?,
+        let made = match placement.origin {
+            Origin::Allocated => placement.backend.tensor_handle(factory, &placement.ty)?,
+            Origin::Plain => import(plain(&placement.span)?, MemorySource::Malloc)?,
             Origin::Tensor(of, source) => {
                 // SAFETY: the caller vouches.
                 unsafe { self.make(of, plain)? };
@@ -344,7 +357,7 @@ impl Drop for Tensors {
 impl Slot {
     /// Whether its bytes are those in plain memory.
     fn is_plain(&self) -> bool {
-        self.place.origin == Origin::Plain
+        self.placement.origin == Origin::Plain
     }
 
     /// # Safety
@@ -354,7 +367,8 @@ impl Slot {
             && let Some(handle) = &mut self.handle
         {
             // SAFETY: the caller vouches.
-            handle.copy_in(unsafe { std::slice::from_raw_parts(start, self.place.span.len) })?;
+            handle
+                .copy_in(unsafe { std::slice::from_raw_parts(start, self.placement.span.len) })?;
         }
         Ok(())
     }
@@ -365,9 +379,10 @@ impl Slot {
         if !self.is_plain()
             && let Some(handle) = &self.handle
         {
-            let Span { len, .. } = self.place.span;
+            let Span { len, .. } = self.placement.span;
             // SAFETY: the span's bytes, which nobody else touches meanwhile (the caller vouches).
-            let bytes = unsafe { std::slice::from_raw_parts_mut(plain(&self.place.span)?, len) };
+            let bytes =
+                unsafe { std::slice::from_raw_parts_mut(plain(&self.placement.span)?, len) };
             handle.copy_out(bytes)?;
         }
         Ok(())

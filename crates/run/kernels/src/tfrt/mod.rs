@@ -3,18 +3,18 @@
 mod calls;
 mod chains;
 mod loops;
-mod numbers;
 mod once;
 mod parallel;
 mod pending;
 mod printing;
+mod scalars;
 
 use tenon_executor::KernelDef;
 
 /// Its kernels.
 pub fn library() -> Vec<KernelDef> {
     let families = [
-        numbers::kernels(),
+        scalars::kernels(),
         printing::kernels(),
         chains::kernels(),
         calls::kernels(),

@@ -12,7 +12,7 @@ pub(super) fn kernels() -> Vec<KernelDef> {
 }
 
 /// What the first call answers, in the resource context of the request.
-struct Once {
+struct OnceResults {
     results: Vec<Value>,
     /// Taken by who calls.
     first: Mutex<Option<Promises>>,
@@ -22,7 +22,7 @@ fn once(arguments: RestOperands<'_>, function: FunctionHandle, request: &Request
     let results = function.result_types().len();
     let resource = request.resource(&format!("tfrt.once @{}", function.name()), || {
         let (results, promises) = Promises::new(results);
-        Once {
+        OnceResults {
             results,
             first: Mutex::new(Some(promises)),
         }

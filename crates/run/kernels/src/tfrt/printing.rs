@@ -1,6 +1,6 @@
 //! Printing of numbers, one line each.
 
-use crate::host::number::Fixed;
+use crate::host::float_format::Fixed;
 use tenon_executor::{Chain, Complex64, Complex128, F16, Host, KernelDef, kernel};
 
 const DOC: &str = "Prints the number.";

@@ -8,7 +8,7 @@ use tenon_base::Control;
 use tenon_bef::Module;
 use tenon_executor::queue::MultiThreaded;
 use tenon_executor::{Host, HostBuilder, Program, Registry, Request, Services, Value};
-use tenon_kernels::host::number::Scientific;
+use tenon_kernels::host::float_format::Scientific;
 
 /// Every kernel there is.
 pub fn registry() -> Registry {

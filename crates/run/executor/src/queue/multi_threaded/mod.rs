@@ -6,7 +6,7 @@ mod worker;
 use self::inbox::Inbox;
 use self::worker::Worker;
 use super::blocking::Blocking;
-use super::deque::{Owner, Stealer, Stolen, deque};
+use super::deque::{Owner, StealResult, Stealer, deque};
 use super::event_count::EventCount;
 use super::tally::{Tally, all_done};
 use super::{Task, WorkQueue};
@@ -26,7 +26,7 @@ const SPINS: usize = 5000;
 
 /// Tasks that found no slot and run inside each other; one more waits in an inbox, however many
 /// there are, so that the stack stays bounded.
-const NESTED: usize = 16;
+const MAX_NESTED: usize = 16;
 
 /// Workers take their own newest task first, then what other threads gave them, then the oldest
 /// task of another worker. One idle worker at most looks around for a moment; the others sleep.
@@ -38,8 +38,8 @@ pub struct MultiThreaded {
 }
 
 struct Shared {
-    seats: Box<[Seat]>,
-    /// Steps that reach every seat from any start: the numbers coprime to that of the seats.
+    workers: Box<[WorkerSlot]>,
+    /// Steps that reach every slot from any start: the numbers coprime to that of the workers.
     steps: Box<[usize]>,
     /// Sleeping workers.
     idle: EventCount,
@@ -47,18 +47,18 @@ struct Shared {
     spinning: AtomicBool,
     stopping: AtomicBool,
     /// Tasks that threads other than the workers added or ran; blocking ones are among them.
-    outside: Tally,
+    external: Tally,
     /// Tasks in the middle of which a thread quiesces: they wait for the others.
     quiescing: AtomicU64,
     /// Threads that await values or quiesce.
-    watchers: EventCount,
+    waiters: EventCount,
     /// The first panic of a task, raised again in the next thread that awaits or quiesces.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     panicked: AtomicBool,
 }
 
 /// What others see of a worker.
-struct Seat {
+struct WorkerSlot {
     stealer: Stealer<Task, SLOTS>,
     inbox: Inbox,
     /// Tasks that the worker added and ran; it alone writes it.
@@ -71,11 +71,11 @@ thread_local! {
     /// State of the random numbers of this thread; 0 before the first.
     static RANDOM: Cell<u64> = const { Cell::new(0) };
     /// Tasks that run inside each other on this thread because they found no slot.
-    static NESTED_NOW: Cell<usize> = const { Cell::new(0) };
+    static NESTED_TASKS: Cell<usize> = const { Cell::new(0) };
     /// All tasks that run on this thread, inside each other.
-    static RUNNING_NOW: Cell<u64> = const { Cell::new(0) };
+    static RUNNING_TASKS: Cell<u64> = const { Cell::new(0) };
     /// How many of them quiesce.
-    static QUIESCING_NOW: Cell<u64> = const { Cell::new(0) };
+    static QUIESCING_TASKS: Cell<u64> = const { Cell::new(0) };
 }
 
 impl MultiThreaded {
@@ -83,24 +83,24 @@ impl MultiThreaded {
     /// Fails when the system refuses a thread.
     pub fn new(threads: usize, blocking_threads: usize) -> std::io::Result<Self> {
         let threads = threads.max(1);
-        let (owners, seats): (Vec<_>, Vec<_>) = (0..threads).map(|_| seat()).unzip();
+        let (owners, workers): (Vec<_>, Vec<_>) = (0..threads).map(|_| slot()).unzip();
         let shared = Arc::new(Shared {
-            seats: seats.into(),
+            workers: workers.into(),
             steps: (1..=threads)
                 .filter(|&step| coprime(step, threads))
                 .collect(),
             idle: EventCount::new(),
             spinning: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
-            outside: Tally::default(),
+            external: Tally::default(),
             quiescing: AtomicU64::new(0),
-            watchers: EventCount::new(),
+            waiters: EventCount::new(),
             panic: Mutex::default(),
             panicked: AtomicBool::new(false),
         });
         let runner = shared.clone();
         let mut queue = Self {
-            blocking: Blocking::new(blocking_threads, move |task| runner.run_outside(task)),
+            blocking: Blocking::new(blocking_threads, move |task| runner.run_external(task)),
             shared,
             blocking_threads,
             threads: Vec::with_capacity(threads),
@@ -129,44 +129,44 @@ impl MultiThreaded {
 
     /// Whether no task is left, blocking ones included, but those `waiting` for the others.
     fn is_quiet(&self, waiting: &AtomicU64) -> bool {
-        let seats = self.shared.seats.iter().map(|seat| &seat.tally);
+        let workers = self.shared.workers.iter().map(|slot| &slot.tally);
         let shared = &self.shared;
-        all_done(seats.chain([&shared.outside]), waiting)
+        all_done(workers.chain([&shared.external]), waiting)
     }
 }
 
 impl WorkQueue for MultiThreaded {
     fn name(&self) -> String {
-        let (threads, blocking) = (self.shared.seats.len(), self.blocking_threads);
+        let (threads, blocking) = (self.shared.workers.len(), self.blocking_threads);
         format!("Multi-threaded C++ work queue ({threads} threads, {blocking} blocking threads)")
     }
 
     fn add(&self, task: Task) {
         self.with_worker(|worker| match worker {
             Some(worker) => worker.add(task),
-            None => self.shared.add_from_outside(task),
+            None => self.shared.add_external(task),
         });
     }
 
     fn add_all(&self, tasks: &mut dyn Iterator<Item = Task>) {
         self.with_worker(|worker| match worker {
             Some(worker) => worker.add_all(tasks),
-            None => tasks.for_each(|task| self.shared.add_from_outside(task)),
+            None => tasks.for_each(|task| self.shared.add_external(task)),
         });
     }
 
     fn add_blocking(&self, task: Task, may_queue: bool) -> bool {
-        self.shared.outside.add();
+        self.shared.external.add();
         let taken = self.blocking.add(task, may_queue);
         if !taken {
-            self.shared.outside.done();
-            self.shared.watchers.notify_all();
+            self.shared.external.done();
+            self.shared.waiters.notify_all();
         }
         taken
     }
 
     fn parallelism(&self) -> usize {
-        self.shared.seats.len()
+        self.shared.workers.len()
     }
 
     fn await_all(&self, values: &[AsyncValue]) {
@@ -176,7 +176,7 @@ impl WorkQueue for MultiThreaded {
             let (missing, shared) = (missing.clone(), self.shared.clone());
             value.when_available(move |_| {
                 if missing.fetch_sub(1, Ordering::Release) == 1 {
-                    shared.watchers.notify_all();
+                    shared.waiters.notify_all();
                 }
             });
         }
@@ -185,7 +185,7 @@ impl WorkQueue for MultiThreaded {
         self.with_worker(|worker| match worker {
             // A worker goes on with other tasks: what it awaits may be in its own deque.
             Some(worker) => worker.work_until(done),
-            None => self.shared.watch(done),
+            None => self.shared.wait_until(done),
         });
         self.shared.raise();
     }
@@ -193,11 +193,14 @@ impl WorkQueue for MultiThreaded {
     fn quiesce(&self) {
         let shared = &self.shared;
         // The tasks that this thread is in the middle of cannot end before this does.
-        let (running, before) = (RUNNING_NOW.get(), QUIESCING_NOW.replace(RUNNING_NOW.get()));
+        let (running, before) = (
+            RUNNING_TASKS.get(),
+            QUIESCING_TASKS.replace(RUNNING_TASKS.get()),
+        );
         let waiting = running - before;
         if waiting > 0 {
             shared.quiescing.fetch_add(waiting, Ordering::SeqCst);
-            shared.watchers.notify_all();
+            shared.waiters.notify_all();
         }
         let nobody = AtomicU64::new(0);
         let others = if running == 0 {
@@ -207,21 +210,21 @@ impl WorkQueue for MultiThreaded {
         };
         loop {
             while let Some(task) = shared.steal() {
-                shared.run_outside(task);
+                shared.run_external(task);
             }
-            let announced = shared.watchers.announce();
+            let ticket = shared.waiters.prepare_wait();
             if self.is_quiet(others) {
-                shared.watchers.cancel(announced);
+                shared.waiters.cancel_wait(ticket);
                 break;
             }
             if shared.has_work() {
-                shared.watchers.cancel(announced);
+                shared.waiters.cancel_wait(ticket);
             } else {
-                shared.watchers.wait(announced);
+                shared.waiters.commit_wait(ticket);
             }
         }
         shared.quiescing.fetch_sub(waiting, Ordering::SeqCst);
-        QUIESCING_NOW.set(before);
+        QUIESCING_TASKS.set(before);
         shared.raise();
     }
 }
@@ -247,38 +250,38 @@ impl Drop for MultiThreaded {
 
 impl Shared {
     /// Gives the task to a random worker; where that one has too many, runs it here.
-    fn add_from_outside(&self, task: Task) {
-        self.outside.add();
-        let seat = &self.seats[random() as usize % self.seats.len()];
-        match seat.inbox.offer(task) {
+    fn add_external(&self, task: Task) {
+        self.external.add();
+        let slot = &self.workers[random() as usize % self.workers.len()];
+        match slot.inbox.offer(task) {
             Ok(()) => {}
-            Err(task) if NESTED_NOW.get() == NESTED => seat.inbox.put(task),
-            Err(task) => return nest(|| self.run_outside(task)),
+            Err(task) if NESTED_TASKS.get() == MAX_NESTED => slot.inbox.put(task),
+            Err(task) => return nest(|| self.run_external(task)),
         }
-        self.announce_work();
+        self.notify_work();
         if self.quiescing.load(Ordering::SeqCst) > 0 {
-            self.watchers.notify_all();
+            self.waiters.notify_all();
         }
     }
 
     /// Wakes a worker unless one looks around already.
-    fn announce_work(&self) {
+    fn notify_work(&self) {
         let spinning = || self.spinning.load(Ordering::Relaxed);
         self.idle.notify_one_unless(spinning);
     }
 
     /// Takes the oldest task of some worker; the order of looking is random.
     fn steal(&self) -> Option<Task> {
-        let count = self.seats.len();
+        let count = self.workers.len();
         let random = random() as usize;
         let mut victim = random % count;
         let step = self.steps[(random >> 32) % self.steps.len()];
         for _ in 0..count {
-            let seat = &self.seats[victim];
-            if let Stolen::Item(task) = seat.stealer.steal() {
+            let slot = &self.workers[victim];
+            if let StealResult::Item(task) = slot.stealer.steal() {
                 return Some(task);
             }
-            if let Some(task) = seat.inbox.take() {
+            if let Some(task) = slot.inbox.take() {
                 return Some(task);
             }
             victim = (victim + step) % count;
@@ -287,37 +290,37 @@ impl Shared {
     }
 
     /// Runs a task on a thread other than a worker's.
-    fn run_outside(&self, task: Task) {
-        self.run(task, &self.outside, Tally::done);
-        self.watchers.notify_all();
+    fn run_external(&self, task: Task) {
+        self.run(task, &self.external, Tally::done);
+        self.waiters.notify_all();
     }
 
     fn has_work(&self) -> bool {
-        (self.seats.iter()).any(|seat| !seat.stealer.is_empty() || !seat.inbox.is_empty())
+        (self.workers.iter()).any(|slot| !slot.stealer.is_empty() || !slot.inbox.is_empty())
     }
 
     /// Runs a task and counts it as done.
     fn run(&self, task: Task, tally: &Tally, done: fn(&Tally)) {
-        RUNNING_NOW.set(RUNNING_NOW.get() + 1);
+        RUNNING_TASKS.set(RUNNING_TASKS.get() + 1);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task.run())) {
             lock(&self.panic).get_or_insert(panic);
             self.panicked.store(true, Ordering::SeqCst);
-            self.watchers.notify_all();
+            self.waiters.notify_all();
         }
-        RUNNING_NOW.set(RUNNING_NOW.get() - 1);
+        RUNNING_TASKS.set(RUNNING_TASKS.get() - 1);
         done(tally);
     }
 
     /// Sleeps until `done`, or until a task has panicked: what it should have done never will be.
-    fn watch(&self, done: impl Fn() -> bool) {
+    fn wait_until(&self, done: impl Fn() -> bool) {
         let done = || done() || self.panicked.load(Ordering::SeqCst);
         while !done() {
-            let announced = self.watchers.announce();
+            let ticket = self.waiters.prepare_wait();
             if done() {
-                self.watchers.cancel(announced);
+                self.waiters.cancel_wait(ticket);
                 return;
             }
-            self.watchers.wait(announced);
+            self.waiters.commit_wait(ticket);
         }
     }
 
@@ -331,22 +334,22 @@ impl Shared {
     }
 }
 
-/// A new worker's end of its deque, and the seat with the other one.
-fn seat() -> (Owner<Task, SLOTS>, Seat) {
+/// A new worker's end of its deque, and the slot with the other one.
+fn slot() -> (Owner<Task, SLOTS>, WorkerSlot) {
     let (owner, stealer) = deque();
-    let seat = Seat {
+    let slot = WorkerSlot {
         stealer,
         inbox: Inbox::default(),
         tally: Tally::default(),
     };
-    (owner, seat)
+    (owner, slot)
 }
 
 /// Runs a task inside another one.
 fn nest(run: impl FnOnce()) {
-    NESTED_NOW.set(NESTED_NOW.get() + 1);
+    NESTED_TASKS.set(NESTED_TASKS.get() + 1);
     run();
-    NESTED_NOW.set(NESTED_NOW.get() - 1);
+    NESTED_TASKS.set(NESTED_TASKS.get() - 1);
 }
 
 /// Locks even if a holder panicked: what is locked is whole at any time.

@@ -1,6 +1,6 @@
 //! One of the threads.
 
-use super::{NESTED, NESTED_NOW, SLOTS, SPINS, Seat, Shared, nest};
+use super::{MAX_NESTED, NESTED_TASKS, SLOTS, SPINS, Shared, WorkerSlot, nest};
 use crate::queue::Task;
 use crate::queue::deque::Owner;
 use crate::queue::tally::Tally;
@@ -22,7 +22,7 @@ impl Worker {
                 self.run(task);
             }
             loop {
-                if let Some(task) = self.look_around() {
+                if let Some(task) = self.search_work() {
                     self.run(task);
                     break;
                 }
@@ -44,14 +44,14 @@ impl Worker {
     }
 
     fn next(&self) -> Option<Task> {
-        let own = self.deque.pop().or_else(|| self.seat().inbox.take());
+        let own = self.deque.pop().or_else(|| self.slot().inbox.take());
         own.or_else(|| self.shared.steal())
     }
 
     /// Adds a task of the one that is running, the newest of all.
     pub(super) fn add(&self, task: Task) {
         if self.push(task) {
-            self.announce_work();
+            self.notify_work();
         }
     }
 
@@ -61,44 +61,44 @@ impl Worker {
             waits |= self.push(task);
         }
         if waits {
-            self.announce_work();
+            self.notify_work();
         }
     }
 
     /// Puts the task in the deque; where that is full, runs it here. Answers whether it waits.
     fn push(&self, task: Task) -> bool {
-        let tally = &self.seat().tally;
+        let tally = &self.slot().tally;
         tally.add_alone();
         let Err(task) = self.deque.push(task) else {
             return true;
         };
-        if NESTED_NOW.get() == NESTED {
-            self.seat().inbox.put(task);
+        if NESTED_TASKS.get() == MAX_NESTED {
+            self.slot().inbox.put(task);
             return true;
         }
-        self.announce_work();
+        self.notify_work();
         nest(|| self.run(task));
         false
     }
 
     fn run(&self, task: Task) {
-        self.shared.run(task, &self.seat().tally, Tally::done_alone);
+        self.shared.run(task, &self.slot().tally, Tally::done_alone);
     }
 
     /// Lets a sleeping worker know of new tasks. A lone worker is awake: it is the one that adds.
-    fn announce_work(&self) {
-        if self.shared.seats.len() > 1 {
-            self.shared.announce_work();
+    fn notify_work(&self) {
+        if self.shared.workers.len() > 1 {
+            self.shared.notify_work();
         }
     }
 
     /// Looks for a task of another worker, for a while if no other idle worker does.
-    fn look_around(&self) -> Option<Task> {
+    fn search_work(&self) -> Option<Task> {
         let shared = &*self.shared;
         let found = if shared.spinning.swap(true, Ordering::Acquire) {
             self.next()
         } else {
-            let found = (0..SPINS / shared.seats.len()).find_map(|_| {
+            let found = (0..SPINS / shared.workers.len()).find_map(|_| {
                 std::hint::spin_loop();
                 self.next()
             });
@@ -107,28 +107,28 @@ impl Worker {
         };
         // Who added more meanwhile, or woke this worker for several tasks, counts on it to go on.
         if found.is_some() && shared.has_work() {
-            self.announce_work();
+            self.notify_work();
         }
         found
     }
 
     /// Sleeps until there may be work; answers `false` when the queue ends instead.
     fn sleep(&self) -> bool {
-        let announced = self.shared.idle.announce();
+        let ticket = self.shared.idle.prepare_wait();
         if self.shared.has_work() {
-            self.shared.idle.cancel(announced);
+            self.shared.idle.cancel_wait(ticket);
             return true;
         }
         if self.shared.stopping.load(Ordering::SeqCst) {
-            self.shared.idle.cancel(announced);
+            self.shared.idle.cancel_wait(ticket);
             return false;
         }
-        self.shared.watchers.notify_all();
-        self.shared.idle.wait(announced);
+        self.shared.waiters.notify_all();
+        self.shared.idle.commit_wait(ticket);
         true
     }
 
-    fn seat(&self) -> &Seat {
-        &self.shared.seats[self.index]
+    fn slot(&self) -> &WorkerSlot {
+        &self.shared.workers[self.index]
     }
 }

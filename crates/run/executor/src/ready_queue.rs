@@ -3,8 +3,8 @@
 use crate::code::Code;
 use std::cell::RefCell;
 
-/// Ready kernels by stream.
-pub(crate) struct Ready {
+/// ReadyQueue kernels by stream.
+pub(crate) struct ReadyQueue {
     stream: u32,
     lists: Lists,
 }
@@ -25,7 +25,7 @@ thread_local! {
 /// Lists with more room than this are given back, lest a big function holds memory for ever.
 const MAX_SPARE: usize = 1 << 16;
 
-impl Ready {
+impl ReadyQueue {
     /// Nothing ready, running `stream`.
     pub(crate) fn new(stream: u32) -> Self {
         let lists = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
@@ -78,7 +78,7 @@ impl Ready {
         }
     }
 
-    /// The kernels of other streams, sorted by stream; [`Ready::clear_others`] follows.
+    /// The kernels of other streams, sorted by stream; [`ReadyQueue::clear_others`] follows.
     pub(crate) fn others(&mut self, code: &Code) -> &[u32] {
         let others = &mut self.lists.others;
         others.sort_by_key(|&kernel| code.stream(kernel));
@@ -111,7 +111,7 @@ fn partition(kernels: &mut [u32], keep: impl Fn(u32) -> bool) -> usize {
     }
 }
 
-impl Drop for Ready {
+impl Drop for ReadyQueue {
     fn drop(&mut self) {
         let lists = std::mem::take(&mut self.lists);
         if lists.own.capacity() + lists.others.capacity() <= MAX_SPARE {

@@ -5,7 +5,7 @@ use crate::sync::{AtomicU8, Mutex, Ordering};
 use crate::{AsyncValue, Promise, pending};
 
 /// Where kernel and caller meet: whoever comes second serves the other.
-pub(crate) struct Cell {
+pub(crate) struct ResultCell {
     state: AtomicU8,
     /// Set by the caller before the state becomes [`PROMISED`].
     promise: Mutex<Option<Promise>>,
@@ -18,7 +18,7 @@ const SET: u8 = 1;
 /// The caller has a pending value instead.
 const PROMISED: u8 = 2;
 
-impl Cell {
+impl ResultCell {
     pub(crate) fn new() -> Self {
         Self {
             state: AtomicU8::new(OPEN),
@@ -41,7 +41,7 @@ impl Cell {
 
     /// The caller goes: with the register's value when this answers `None`, which it may then read,
     /// else with a pending one.
-    pub(crate) fn leave(&self) -> Option<AsyncValue> {
+    pub(crate) fn detach(&self) -> Option<AsyncValue> {
         if self.state.load(Ordering::Acquire) == SET {
             return None;
         }
@@ -74,11 +74,11 @@ mod tests {
 
     #[test]
     fn who_comes_second_serves_the_other() {
-        let mut cell = Cell::new();
+        let mut cell = ResultCell::new();
         assert!(cell.set().is_none());
-        assert!(cell.leave().is_none());
+        assert!(cell.detach().is_none());
         cell.reset();
-        let value = cell.leave().unwrap();
+        let value = cell.detach().unwrap();
         cell.set().unwrap().set(Value::I32(1));
         assert_eq!(value.get(), Some(&Value::I32(1)));
     }
@@ -95,7 +95,7 @@ mod model {
     #[test]
     fn the_value_reaches_the_caller() {
         loom::model(|| {
-            let shared = Arc::new((Cell::new(), UnsafeCell::new(0)));
+            let shared = Arc::new((ResultCell::new(), UnsafeCell::new(0)));
             let kernel = shared.clone();
             let thread = loom::thread::spawn(move || {
                 // SAFETY: the caller reads only after `set`.
@@ -104,7 +104,7 @@ mod model {
                     promise.set(Value::I32(7));
                 }
             });
-            match shared.0.leave() {
+            match shared.0.detach() {
                 // SAFETY: it is set; loom fails the test if that is not known here.
                 None => assert_eq!(shared.1.with(|register| unsafe { *register }), 7),
                 Some(value) => {

@@ -22,7 +22,7 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
             let name = site.attributes().string("name")?.into();
             Ok(Box::new(UniqueLocation(name)))
         })
-        .doc("An error when a kernel of another `name` stands at the same place."),
+        .doc("An error when a kernel of another `name` stands at the same id."),
         KernelDef::new("tfrt_test.print_debug_info", chain_to_chain, |_| {
             Ok(Box::new(PrintDebugInfo))
         })
@@ -34,20 +34,20 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
     ]
 }
 
-/// The name that each place was seen with.
+/// The name that each id was seen with.
 #[derive(Default)]
-struct Places(Mutex<HashMap<u64, Arc<str>>>);
+struct LocationNames(Mutex<HashMap<u64, Arc<str>>>);
 
 struct UniqueLocation(Arc<str>);
 
 impl Kernel for UniqueLocation {
     fn run(&self, frame: &mut Frame<'_>) -> Result<()> {
-        let place = frame.place();
-        let places = frame.host().shared(Places::default);
-        let mut places = places.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = places.entry(place).or_insert_with(|| self.0.clone());
+        let id = frame.kernel_id();
+        let names = frame.host().shared(LocationNames::default);
+        let mut names = names.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = names.entry(id).or_insert_with(|| self.0.clone());
         if *name != self.0 {
-            return Err(failed(format!("duplicate locations {place}")));
+            return Err(failed(format!("duplicate locations {id}")));
         }
         frame.set(0, Value::Chain);
         Ok(())

@@ -5,7 +5,7 @@ use std::fmt;
 /// A number as `%e` prints it: six decimals, an exponent of at least two digits.
 ///
 /// ```
-/// use tenon_kernels::host::number::Scientific;
+/// use tenon_kernels::host::float_format::Scientific;
 /// assert_eq!(Scientific(1.0).to_string(), "1.000000e+00");
 /// assert_eq!(Scientific(-2.5e-100).to_string(), "-2.500000e-100");
 /// ```
@@ -15,7 +15,7 @@ pub struct Scientific(pub f64);
 /// A number as `%f` prints it: six decimals.
 ///
 /// ```
-/// use tenon_kernels::host::number::Fixed;
+/// use tenon_kernels::host::float_format::Fixed;
 /// assert_eq!(Fixed(1.5).to_string(), "1.500000");
 /// ```
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,6 @@
 //! Inputs and outputs that stay from one execution to the next.
 
-use super::tensors::Imported;
+use super::tensors::ImportedTensors;
 use crate::Variables;
 use std::sync::Arc;
 use tenon_tensor::{BufferMut, Tensor};
@@ -9,7 +9,7 @@ use tenon_tensor::{BufferMut, Tensor};
 /// first execution and used by those that follow.
 pub struct BoundPorts {
     /// Before the memory that they are made of.
-    pub(super) imported: Imported,
+    pub(super) imported: ImportedTensors,
     /// The variables of the program that imported it.
     table: Option<Arc<Variables>>,
     inputs: Vec<Option<Tensor>>,
@@ -20,7 +20,7 @@ impl BoundPorts {
     /// As many inputs, none of which is there yet, and these outputs.
     pub fn new(inputs: usize, outputs: Vec<BufferMut>) -> Self {
         Self {
-            imported: Imported::default(),
+            imported: ImportedTensors::default(),
             table: None,
             inputs: vec![None; inputs],
             outputs,
@@ -61,7 +61,7 @@ impl BoundPorts {
     ) -> (
         impl Iterator<Item = &[u8]>,
         impl Iterator<Item = &mut [u8]>,
-        &mut Imported,
+        &mut ImportedTensors,
     ) {
         let known = self.table.as_ref();
         if !known.is_some_and(|known| Arc::ptr_eq(known, table)) {

@@ -13,16 +13,16 @@ use tenon_tensor::TensorType;
 /// The tensors of a program that lie in memory of backends: a service of its kernels, which tell
 /// what they need when they are bound. Each execution makes its own.
 #[derive(Default)]
-pub struct Places(Mutex<All>);
+pub struct TensorPlacements(Mutex<PlacementTable>);
 
 #[derive(Default)]
-struct All {
-    places: Vec<Arc<Place>>,
+struct PlacementTable {
+    placements: Vec<Arc<TensorPlacement>>,
     by_span: HashMap<Span, Vec<usize>>,
 }
 
-/// A tensor in memory of a backend, in place of a span of plain memory.
-pub(crate) struct Place {
+/// A tensor in memory of a backend, in placement of a span of plain memory.
+pub(crate) struct TensorPlacement {
     pub span: Span,
     pub ty: TensorType,
     pub backend: Arc<dyn Backend>,
@@ -34,15 +34,15 @@ pub(crate) struct Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// Memory of its own: elements are copied.
-    Own,
+    Allocated,
     /// The plain memory of its span.
     Plain,
     /// The tensor of that position, which exports memory of this source.
     Tensor(usize, MemorySource),
 }
 
-impl Places {
-    /// The place of the tensor `ty` of a workload of `backend`, whose preferences are `factories`:
+impl TensorPlacements {
+    /// The placement of the tensor `ty` of a workload of `backend`, whose preferences are `factories`:
     /// one that another backend has in the same memory, one made of memory that another exports,
     /// one made of plain memory, or one of its own (facts, armnn.md 2, step 12).
     pub(crate) fn of(
@@ -60,47 +60,55 @@ impl Places {
             return Err(Error::new(ErrorKind::Unsupported, text));
         };
         let mut all = self.lock();
-        let All { places, by_span } = &mut *all;
+        let PlacementTable {
+            placements,
+            by_span,
+        } = &mut *all;
         let known = by_span.entry(span).or_default();
-        let alike = |place: &Place| {
-            place.ty == *ty || (!place.factory.padding && place.ty.dtype() == ty.dtype())
+        let alike = |placement: &TensorPlacement| {
+            placement.ty == *ty
+                || (!placement.factory.padding && placement.ty.dtype() == ty.dtype())
         };
         let mut origin = match edge_strategy(&[], factories) {
             Some(EdgeStrategy::Export) => Origin::Plain,
-            _ => Origin::Own,
+            _ => Origin::Allocated,
         };
         for &position in &*known {
-            let place = &places[position];
-            if !alike(place) {
+            let placement = &placements[position];
+            if !alike(placement) {
                 continue;
             }
-            match edge_strategy(std::slice::from_ref(&place.factory), factories) {
+            match edge_strategy(std::slice::from_ref(&placement.factory), factories) {
                 Some(EdgeStrategy::Direct) => return Ok(position),
                 Some(EdgeStrategy::Export) if !matches!(origin, Origin::Tensor(..)) => {
-                    let source = common_source(place.factory.export, factory.import);
+                    let source = common_source(placement.factory.export, factory.import);
                     origin = source.map_or(origin, |source| Origin::Tensor(position, source));
                 }
                 _ => {}
             }
         }
-        known.push(places.len());
-        places.push(Arc::new(Place {
+        known.push(placements.len());
+        placements.push(Arc::new(TensorPlacement {
             span,
             ty: ty.clone(),
             backend: backend.clone(),
             factory: factory.clone(),
             origin,
         }));
-        Ok(places.len() - 1)
+        Ok(placements.len() - 1)
     }
 
     /// Those from position `first` on.
-    pub(crate) fn since(&self, first: usize) -> Vec<Arc<Place>> {
-        self.lock().places.get(first..).unwrap_or_default().to_vec()
+    pub(crate) fn from_position(&self, first: usize) -> Vec<Arc<TensorPlacement>> {
+        self.lock()
+            .placements
+            .get(first..)
+            .unwrap_or_default()
+            .to_vec()
     }
 
-    fn lock(&self) -> MutexGuard<'_, All> {
-        // A holder that panicked left whole places.
+    fn lock(&self) -> MutexGuard<'_, PlacementTable> {
+        // A holder that panicked left whole placements.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,25 +6,25 @@
 //! list.
 
 use crate::execution::Execution;
-use crate::queue::{Parts, Runnable, Task, WorkQueue};
+use crate::queue::{Batch, Runnable, Task, WorkQueue};
 use std::sync::Arc;
 use std::vec::IntoIter;
 
 /// Lists for several threads, each its stream and its first kernel.
-pub(crate) struct Outline {
+pub(crate) struct BatchTask {
     execution: Arc<Execution>,
     lists: Vec<(u32, u32)>,
     /// So many lists one task runs.
-    share: usize,
+    grain: usize,
 }
 
 /// No more lists than this run as one task, however many there are.
-const MAX_SHARE: usize = 16;
+const MAX_GRAIN: usize = 16;
 
 /// Each thread of the queue has at least so many shares to take, so that all end together.
-const SHARES: usize = 32;
+const CHUNKS_PER_THREAD: usize = 32;
 
-impl Outline {
+impl BatchTask {
     /// Adds all lists to the queue.
     pub(crate) fn enqueue(
         execution: Arc<Execution>,
@@ -33,26 +33,26 @@ impl Outline {
     ) {
         if queue.parallelism() == 1 {
             let lists = lists.into_iter();
-            return queue.add(Task::Parts(Box::new(InOrder { execution, lists })));
+            return queue.add(Task::Batch(Box::new(SequentialBatch { execution, lists })));
         }
-        let share = lists.len() / (SHARES * queue.parallelism());
+        let grain = lists.len() / (CHUNKS_PER_THREAD * queue.parallelism());
         let all = argument(0, lists.len());
         let outline = Self {
             execution,
             lists,
-            share: share.clamp(1, MAX_SHARE),
+            grain: grain.clamp(1, MAX_GRAIN),
         };
         queue.add(Task::Shared(Arc::new(outline), all));
     }
 }
 
-impl Runnable for Outline {
+impl Runnable for BatchTask {
     fn run(self: Arc<Self>, argument_of_task: u64) {
         let (start, mut end) = (
             (argument_of_task >> 32) as usize,
             argument_of_task as u32 as usize,
         );
-        while end - start > self.share {
+        while end - start > self.grain {
             let middle = start + (end - start) / 2;
             let half = Task::Shared(self.clone(), argument(middle, end));
             self.execution.queue().add(half);
@@ -61,24 +61,24 @@ impl Runnable for Outline {
         let lists = self.lists[start..end].iter().copied();
         self.execution.run_lists(lists, &mut || false);
         if let Some(outline) = Arc::into_inner(self) {
-            outline.execution.leave();
+            outline.execution.recycle();
         }
     }
 }
 
 /// Lists for one thread.
-struct InOrder {
+struct SequentialBatch {
     execution: Arc<Execution>,
     lists: IntoIter<(u32, u32)>,
 }
 
-impl Parts for InOrder {
-    fn run(mut self: Box<Self>, stop: &mut dyn FnMut() -> bool) -> Option<Box<dyn Parts>> {
+impl Batch for SequentialBatch {
+    fn run(mut self: Box<Self>, stop: &mut dyn FnMut() -> bool) -> Option<Box<dyn Batch>> {
         self.execution.run_lists(&mut self.lists, stop);
         if self.lists.len() > 0 {
             return Some(self);
         }
-        self.execution.leave();
+        self.execution.recycle();
         None
     }
 }
