@@ -14,12 +14,12 @@ pub struct Activity(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     counters: Counters,
-    models: Mutex<Vec<Listed>>,
+    models: Mutex<Vec<ModelEntry>>,
     publisher: Mutex<Option<Publisher>>,
 }
 
 #[derive(Debug)]
-struct Listed {
+struct ModelEntry {
     report: ModelReport,
     running: Arc<AtomicU32>,
 }
@@ -53,17 +53,17 @@ impl Activity {
         activity
     }
 
-    /// A model was loaded, or a program is about to run; listed until the value is dropped. The
+    /// A model was loaded, or a program is about to run; entry until the value is dropped. The
     /// number of the report is chosen here.
     pub fn model(&self, report: ModelReport) -> ActiveModel {
         static IDS: AtomicU32 = AtomicU32::new(1);
         let id = IDS.fetch_add(1, Ordering::Relaxed);
         let running = Arc::new(AtomicU32::new(0));
-        let listed = Listed {
+        let entry = ModelEntry {
             report: ModelReport { id, ..report },
             running: running.clone(),
         };
-        lock(&self.0.models).push(listed);
+        lock(&self.0.models).push(entry);
         ActiveModel {
             id,
             running,
@@ -78,9 +78,9 @@ impl Activity {
 
     /// What there is so far; cores report themselves.
     pub fn report(&self) -> ProcessReport {
-        let model = |listed: &Listed| ModelReport {
-            running: listed.running.load(Ordering::Relaxed) > 0,
-            ..listed.report.clone()
+        let model = |entry: &ModelEntry| ModelReport {
+            running: entry.running.load(Ordering::Relaxed) > 0,
+            ..entry.report.clone()
         };
         ProcessReport {
             models: lock(&self.0.models).iter().map(model).collect(),
@@ -90,7 +90,7 @@ impl Activity {
     }
 }
 
-/// A model, or a program, that is listed in an [`Activity`].
+/// A model, or a program, that is entry in an [`Activity`].
 #[derive(Debug)]
 pub struct ActiveModel {
     id: u32,
@@ -132,7 +132,7 @@ impl Drop for Running<'_> {
 
 impl Drop for ActiveModel {
     fn drop(&mut self) {
-        lock(&self.activity.0.models).retain(|listed| listed.report.id != self.id);
+        lock(&self.activity.0.models).retain(|entry| entry.report.id != self.id);
     }
 }
 
@@ -153,26 +153,26 @@ mod tests {
             name: "digits".into(),
             ..ModelReport::default()
         });
-        let listed = || activity.report().models;
+        let entry = || activity.report().models;
         assert_eq!(
-            (listed()[0].name.as_str(), listed()[0].id),
+            (entry()[0].name.as_str(), entry()[0].id),
             ("digits", model.id())
         );
         model
             .execute(|| {
-                assert!(listed()[0].running);
+                assert!(entry()[0].running);
                 Ok(())
             })
             .unwrap();
         let late = Error::new(ErrorKind::DeadlineExceeded, "late");
         model.execute(|| Err::<(), _>(late)).unwrap_err();
-        assert!(!listed()[0].running);
+        assert!(!entry()[0].running);
         let executions = activity.report().executions;
         assert_eq!((executions.completed, executions.timed_out), (1, 1));
         assert_eq!(executions.total.count(), 1);
         let other = activity.model(ModelReport::default());
         assert_ne!(other.id(), model.id());
         drop(model);
-        assert_eq!(listed().len(), 1);
+        assert_eq!(entry().len(), 1);
     }
 }

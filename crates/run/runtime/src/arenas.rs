@@ -10,7 +10,7 @@ use tenon_executor::{BoundFunction, Registers};
 use tenon_kernels::{Memory, TensorPlacements, Variables};
 
 /// How often an execution that waits for memory looks whether it was cancelled.
-const PATIENCE: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// What one execution needs for itself.
 pub(crate) struct Execution {
@@ -19,14 +19,14 @@ pub(crate) struct Execution {
 }
 
 /// What the memory of executions is made of.
-pub(crate) struct Source {
+pub(crate) struct ExecutionFactory {
     pub table: Arc<Variables>,
     pub placements: Arc<TensorPlacements>,
     /// Whose memory arenas are; plain memory of this process without one.
     pub allocator: Option<Arc<dyn Allocator>>,
 }
 
-impl Source {
+impl ExecutionFactory {
     fn make(&self, main: &BoundFunction) -> Result<Execution> {
         let (table, placements) = (self.table.clone(), self.placements.clone());
         Ok(Execution {
@@ -38,7 +38,7 @@ impl Source {
 
 /// All executions of one model.
 pub(crate) struct Arenas {
-    source: Source,
+    factory: ExecutionFactory,
     limit: usize,
     state: Mutex<State>,
     returned: Condvar,
@@ -53,11 +53,16 @@ struct State {
 
 impl Arenas {
     /// `ready` executions at once, and up to `limit` when more are in flight.
-    pub fn new(source: Source, main: &BoundFunction, ready: usize, limit: usize) -> Result<Self> {
+    pub fn new(
+        factory: ExecutionFactory,
+        main: &BoundFunction,
+        ready: usize,
+        limit: usize,
+    ) -> Result<Self> {
         let limit = limit.max(ready).max(1);
         let mut free = Vec::with_capacity(limit);
         for _ in 0..ready {
-            free.push(source.make(main)?);
+            free.push(factory.make(main)?);
         }
         let state = Mutex::new(State {
             made: free.len(),
@@ -65,7 +70,7 @@ impl Arenas {
             waiting: 0,
         });
         Ok(Self {
-            source,
+            factory,
             limit,
             state,
             returned: Condvar::new(),
@@ -74,7 +79,7 @@ impl Arenas {
 
     /// Calls `work` with a free execution; waits while all are in use and no more may be made. A
     /// panic of a kernel becomes an error: what a package says must not end the process.
-    pub fn lend<R>(
+    pub fn with_execution<R>(
         &self,
         main: &BoundFunction,
         control: &Control,
@@ -97,11 +102,11 @@ impl Arenas {
             if state.made < self.limit {
                 state.made += 1;
                 drop(state);
-                return self.source.make(main).inspect_err(|_| self.returned(None));
+                return self.factory.make(main).inspect_err(|_| self.returned(None));
             }
             control.check()?;
             state.waiting += 1;
-            let waited = self.returned.wait_timeout(state, PATIENCE);
+            let waited = self.returned.wait_timeout(state, POLL_INTERVAL);
             state = waited.map_or_else(|poisoned| poisoned.into_inner().0, |(state, _)| state);
             state.waiting -= 1;
         }

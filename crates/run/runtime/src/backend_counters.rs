@@ -42,7 +42,7 @@ impl Counters {
         Ok(values)
     }
 
-    fn listen(&self, on: bool) -> Result<()> {
+    fn start_counting(&self, on: bool) -> Result<()> {
         let mut listeners = self
             .listeners
             .lock()
@@ -104,7 +104,7 @@ impl ModelCounters {
 
     /// The rows of a profile, and why backends have none although they count.
     pub fn rows(&self) -> (Vec<CounterProfile>, Vec<(String, String)>) {
-        let (mut rows, mut silent) = (Vec::new(), Vec::new());
+        let (mut rows, mut unreadable) = (Vec::new(), Vec::new());
         for (id, counters) in self.used() {
             match counters {
                 Ok(counters) => {
@@ -123,38 +123,40 @@ impl ModelCounters {
                             }),
                     )
                 }
-                Err(error) => silent.push((id.clone(), error.to_string())),
+                Err(error) => unreadable.push((id.clone(), error.to_string())),
             }
         }
-        (rows, silent)
+        (rows, unreadable)
     }
 
     /// Has the backends count for one execution.
-    pub fn listen(&self) -> Counting {
+    pub fn start_counting(&self) -> CounterSession {
         let made = self.used().filter_map(|(_, counters)| {
             let counters = counters.as_ref().ok()?.clone();
-            let begun = counters.listen(true).and_then(|()| counters.sample());
-            Some(Counted { counters, begun })
+            let baseline = counters
+                .start_counting(true)
+                .and_then(|()| counters.sample());
+            Some(CounterBaseline { counters, baseline })
         });
-        Counting(made.collect())
+        CounterSession(made.collect())
     }
 }
 
 /// The counters of backends during one execution.
 #[derive(Default)]
-pub(crate) struct Counting(Vec<Counted>);
+pub(crate) struct CounterSession(Vec<CounterBaseline>);
 
-struct Counted {
+struct CounterBaseline {
     counters: Arc<Counters>,
     /// What they showed when it began.
-    begun: Result<Vec<u64>>,
+    baseline: Result<Vec<u64>>,
 }
 
-impl Counting {
+impl CounterSession {
     /// A kernel of `backend` has ended: a trace hears its counters.
     pub fn trace(&self, backend: &str, at: Instant, trace: &dyn TraceSink) {
         let own = self.0.iter().filter(|one| one.counters.backend == backend);
-        for Counted { counters, .. } in own {
+        for CounterBaseline { counters, .. } in own {
             if let Ok(values) = counters.sample() {
                 for (label, value) in counters.labels.iter().zip(values) {
                     trace.counter(label, at, value);
@@ -165,14 +167,14 @@ impl Counting {
 
     /// The execution has ended: adds to a profile what was counted.
     pub fn finish(&self, profile: &mut Profile) {
-        for Counted { counters, begun } in &self.0 {
+        for CounterBaseline { counters, baseline } in &self.0 {
             let ended = counters.sample();
-            let told = match (begun, ended) {
-                (Ok(begun), Ok(ended)) => {
+            let error = match (baseline, ended) {
+                (Ok(baseline), Ok(ended)) => {
                     let rows = profile.counters.iter_mut();
                     let rows = rows.filter(|row| row.backend == counters.backend);
-                    for ((row, begun), ended) in rows.zip(begun).zip(ended) {
-                        row.change += ended.saturating_sub(*begun);
+                    for ((row, baseline), ended) in rows.zip(baseline).zip(ended) {
+                        row.change += ended.saturating_sub(*baseline);
                         row.value = ended;
                     }
                     continue;
@@ -180,19 +182,19 @@ impl Counting {
                 (Err(error), _) => error.to_string(),
                 (_, Err(error)) => error.to_string(),
             };
-            let silent = (counters.backend.clone(), told);
-            if !profile.unreadable_counters.contains(&silent) {
-                profile.unreadable_counters.push(silent);
+            let unreadable = (counters.backend.clone(), error);
+            if !profile.unreadable_counters.contains(&unreadable) {
+                profile.unreadable_counters.push(unreadable);
             }
         }
     }
 }
 
-impl Drop for Counting {
+impl Drop for CounterSession {
     fn drop(&mut self) {
-        for Counted { counters, .. } in &self.0 {
+        for CounterBaseline { counters, .. } in &self.0 {
             // It was told to stop; whether it does is its own affair.
-            let _: Result<(), Error> = counters.listen(false);
+            let _: Result<(), Error> = counters.start_counting(false);
         }
     }
 }

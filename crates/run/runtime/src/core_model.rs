@@ -1,7 +1,7 @@
 //! A model on cores: loaded once or several times, executed on tensor sets.
 
 mod access;
-mod feeds;
+mod feedback;
 
 use crate::cores::{CoreGroup, Cores, MemoryUse, Reservation};
 use crate::tensors::{CoreTensor, TensorSet};
@@ -9,7 +9,7 @@ use crate::{
     ActiveModel, ExecuteOptions, LoadOptions, Model, ModelReport, Runtime, Signature, port_names,
 };
 use access::{Access, Port, Ports};
-use feeds::feeds;
+use feedback::feedback_pairs;
 use smallvec::SmallVec;
 use std::time::{Duration, Instant};
 use tenon_base::{Control, Error, ErrorKind, Result};
@@ -99,14 +99,14 @@ impl CoreModel {
             _ => firsts.every(needs as usize),
         };
         let all = model.inputs().iter().chain(model.outputs());
-        let names = port_names::given(all.clone().map(|signature| signature.name.as_str()));
+        let names = port_names::assign_names(all.clone().map(|signature| signature.name.as_str()));
         let port = |(name, signature): (String, &Signature)| CorePort {
             name,
             signature: signature.clone(),
         };
         let mut inputs: Vec<CorePort> = names.into_iter().zip(all).map(port).collect();
         let outputs = inputs.split_off(model.inputs().len());
-        group.cores().iter().for_each(|core| core.model_came());
+        group.cores().iter().for_each(|core| core.add_model());
         let on = group
             .cores()
             .iter()
@@ -219,9 +219,9 @@ impl CoreModel {
         let mut written: SmallVec<[CoreTensor; 4]> = SmallVec::new();
         let inputs = self.ports("input", &self.inputs, inputs, None)?;
         let outputs = self.ports("output", &self.outputs, outputs, Some(&mut written))?;
-        let feeds = match count {
+        let feedback = match count {
             0 | 1 => Vec::new(),
-            _ => feeds(&self.inputs, &self.outputs)?,
+            _ => feedback_pairs(&self.inputs, &self.outputs)?,
         };
         let mut access = Access::new(inputs, outputs, control)?;
         let ExecuteOptions {
@@ -232,7 +232,7 @@ impl CoreModel {
         } = options;
         for time in 0..count {
             if time > 0 {
-                access.feed(&feeds)?;
+                access.feed_back(&feedback)?;
             }
             let options = ExecuteOptions {
                 control,
@@ -309,7 +309,10 @@ impl CoreModel {
 
 impl Drop for CoreModel {
     fn drop(&mut self) {
-        self.group.cores().iter().for_each(|core| core.model_left());
+        self.group
+            .cores()
+            .iter()
+            .for_each(|core| core.remove_model());
     }
 }
 

@@ -1,10 +1,10 @@
 //! A subgraph of a package, ready to execute on a core.
 
-use crate::arenas::{Arenas, Execution, Source};
+use crate::arenas::{Arenas, Execution, ExecutionFactory};
 use crate::model::Caller;
-use crate::profile::{LoopTrace, NodeWatch, Watch};
-use crate::substitute::{Parts, Substitution, substitute};
-use crate::tap::Written;
+use crate::profile::{ExecutionObserver, LoopTrace, NodeObserver};
+use crate::substitute::{ProgramParts, Substitution, substitute};
+use crate::tap::KernelOutputs;
 use crate::{LoadOptions, Runtime, Signature};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) struct CoreNode {
     /// Position of the function `main`.
     main: usize,
     pub arenas: Arenas,
-    pub written: Written,
+    pub outputs_by_kernel: KernelOutputs,
     /// Backends of the package that are unavailable.
     pub substitutions: Vec<Substitution>,
 }
@@ -65,7 +65,7 @@ impl CoreNode {
         control.progress("program", 0, 0)?;
         let in_program = |error: Error| error.at(member("program.bef"));
         let mut module = decode(&program).map_err(in_program)?;
-        let parts = Parts {
+        let parts = ProgramParts {
             module: &mut module,
             variables: &mut variables,
             movements: &mut movements,
@@ -91,18 +91,18 @@ impl CoreNode {
             verify_order(&module, |kernel| accesses(kernel, &table, &movements))?;
             let main = main(&bound)?;
             let function = &module.functions[main];
-            let written = Written::of(name, function, table.clone(), &movements)?;
-            Ok((bound, main, written))
+            let outputs_by_kernel = KernelOutputs::of(name, function, table.clone(), &movements)?;
+            Ok((bound, main, outputs_by_kernel))
         };
-        let (program, main, written) = bind().map_err(in_program)?;
+        let (program, main, outputs_by_kernel) = bind().map_err(in_program)?;
         control.progress("memory", 0, 0)?;
-        let source = Source {
+        let factory = ExecutionFactory {
             table,
             placements,
             allocator: runtime.backends.allocator(tenon.placement.used()),
         };
         let arenas = Arenas::new(
-            source,
+            factory,
             &program.functions()[main],
             options.in_flight,
             options.max_in_flight,
@@ -119,7 +119,7 @@ impl CoreNode {
             program,
             main,
             arenas,
-            written,
+            outputs_by_kernel,
             substitutions,
         })
     }
@@ -147,7 +147,7 @@ impl CoreNode {
         &self,
         caller: Caller<'a, I, O>,
         control: &Control,
-        watch: Option<&mut Watch<'_>>,
+        watch: Option<&mut ExecutionObserver<'_>>,
     ) -> Result<()>
     where
         I: Iterator<Item = &'a [u8]>,
@@ -155,13 +155,13 @@ impl CoreNode {
     {
         let main = self.main();
         self.arenas
-            .lend(main, control, |Execution { memory, registers }| {
+            .with_execution(main, control, |Execution { memory, registers }| {
                 let run = |memory: &Memory| {
                     let Some(watch) = watch else {
                         return main.run(registers, &[], memory, control, &mut ());
                     };
                     let loops = watch.trace.map(|trace| LoopTrace::new(trace, main));
-                    let mut node = NodeWatch::new(watch, self, memory, loops.as_ref());
+                    let mut node = NodeObserver::new(watch, self, memory, loops.as_ref());
                     node.begin()?;
                     let mut run = || main.run(registers, &[], memory, control, &mut node);
                     match &loops {

@@ -7,9 +7,9 @@ mod elf;
 )]
 mod library;
 
-use crate::profile::Watch;
+use crate::profile::ExecutionObserver;
 use crate::{Signature, TapValue};
-use library::{AttributeForm, Function, Library, TensorForm, Values};
+use library::{AttributeDescription, Function, Library, TensorDescription, Values};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::time::Instant;
@@ -39,13 +39,13 @@ pub(crate) struct CpuNode {
     bytes: u64,
     function: Function,
     c_name: CString,
-    attributes: Vec<AttributeForm>,
-    inputs: Vec<Form>,
-    outputs: Vec<Form>,
+    attributes: Vec<AttributeDescription>,
+    inputs: Vec<OperandType>,
+    outputs: Vec<OperandType>,
 }
 
 /// An operand, and its name and type as C sees them.
-struct Form {
+struct OperandType {
     signature: Signature,
     name: CString,
     dtype: CString,
@@ -107,7 +107,7 @@ impl CpuNode {
         &self,
         inputs: &[&[u8]],
         outputs: impl Iterator<Item = &'a mut [u8]>,
-        watch: Option<&mut Watch<'_>>,
+        watch: Option<&mut ExecutionObserver<'_>>,
     ) -> Result<()> {
         let started = Instant::now();
         self.call(inputs, outputs, |outputs| {
@@ -159,8 +159,8 @@ impl CpuNode {
         self.function.call(
             &self.c_name,
             &self.attributes,
-            self.inputs.iter().map(Form::told).zip(read),
-            self.outputs.iter().map(Form::told).zip(written),
+            self.inputs.iter().map(OperandType::c_view).zip(read),
+            self.outputs.iter().map(OperandType::c_view).zip(written),
         )?;
         for (output, aside) in outputs.iter_mut().zip(&asides) {
             if let Some(aside) = aside {
@@ -172,7 +172,7 @@ impl CpuNode {
 
     /// Types of what it reads and writes, for traces.
     pub fn shapes(&self) -> String {
-        let types = |forms: &[Form]| {
+        let types = |forms: &[OperandType]| {
             let types = forms.iter().map(|form| form.signature.ty.to_string());
             types.collect::<Vec<_>>().join(" ")
         };
@@ -195,7 +195,7 @@ fn is_aligned(bytes: &[u8]) -> bool {
 }
 
 /// Each operand has the bytes of its type.
-fn check(forms: &[Form], lengths: impl ExactSizeIterator<Item = usize>) -> Result<()> {
+fn check(forms: &[OperandType], lengths: impl ExactSizeIterator<Item = usize>) -> Result<()> {
     let found: Vec<usize> = lengths.collect();
     let expected: Vec<usize> = forms.iter().map(|form| form.signature.ty.bytes()).collect();
     if found == expected {
@@ -222,7 +222,7 @@ impl Libraries {
     }
 }
 
-impl Form {
+impl OperandType {
     fn of(signature: &Signature) -> Result<Self> {
         Ok(Self {
             signature: signature.clone(),
@@ -237,8 +237,8 @@ impl Form {
         })
     }
 
-    fn told(&self) -> TensorForm<'_> {
-        TensorForm {
+    fn c_view(&self) -> TensorDescription<'_> {
+        TensorDescription {
             name: &self.name,
             dtype: &self.dtype,
             shape: &self.shape,
@@ -251,8 +251,13 @@ fn arguments(
     name: &str,
     function: &CpuFunction,
     ports: [&[Signature]; 2],
-) -> Result<(CString, Vec<AttributeForm>, [Vec<Form>; 2])> {
-    let forms = |signatures: &[Signature]| signatures.iter().map(Form::of).collect::<Result<_>>();
+) -> Result<(CString, Vec<AttributeDescription>, [Vec<OperandType>; 2])> {
+    let forms = |signatures: &[Signature]| {
+        signatures
+            .iter()
+            .map(OperandType::of)
+            .collect::<Result<_>>()
+    };
     let attributes = function.attributes.iter().map(attribute);
     Ok((
         text(name)?,
@@ -261,7 +266,7 @@ fn arguments(
     ))
 }
 
-fn attribute((name, value): &(String, NodeAttribute)) -> Result<AttributeForm> {
+fn attribute((name, value): &(String, NodeAttribute)) -> Result<AttributeDescription> {
     let values = match value {
         NodeAttribute::Float(number) => Values::Float(*number),
         NodeAttribute::Int(number) => Values::Int(*number),
@@ -276,7 +281,7 @@ fn attribute((name, value): &(String, NodeAttribute)) -> Result<AttributeForm> {
         ),
     };
     let name = text(name)?;
-    Ok(AttributeForm { name, values })
+    Ok(AttributeDescription { name, values })
 }
 
 fn text(name: &str) -> Result<CString> {

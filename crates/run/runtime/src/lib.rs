@@ -17,15 +17,15 @@ mod counters;
 mod cpu_node;
 mod inputs;
 mod integrity;
+mod lifecycle;
 mod load;
 mod log;
 mod model;
-mod numbers;
+mod nan_check;
 mod port_names;
 mod process_report;
 mod profile;
 mod requests;
-mod residence;
 mod runtime;
 mod shared_folder;
 mod substitute;
@@ -44,16 +44,16 @@ pub use cores::{
     total_cores,
 };
 pub use counters::{Counters, ExecutionReport, Latencies, Outcome};
+pub use lifecycle::RuntimeCounters;
 pub use load::LoadOptions;
 pub use log::{Component, Log, LogLevel, LogLevels, LogSink};
 pub use model::{ExecuteOptions, Model, Signature};
-pub use numbers::NanCheck;
+pub use nan_check::NanCheck;
 pub use process_report::{CoreReport, ModelReport, ProcessReport, Publisher, REPORT_FORMAT};
 pub use profile::{KernelProfile, OperatorProfile, Profile};
 pub use requests::{
     CompletionCallback, ErrorTracker, ExecutionUnit, RequestQueues, RequestWork, Sequence,
 };
-pub use residence::RuntimeCounters;
 pub use runtime::Runtime;
 pub use shared_folder::{LOCK_FOLDER, SharedFolder, watched_folders};
 pub use substitute::Substitution;

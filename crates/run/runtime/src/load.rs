@@ -3,10 +3,10 @@
 use crate::core_node::CoreNode;
 use crate::cpu_node::allowed_by_environment;
 use crate::integrity::Integrity;
+use crate::lifecycle::ModelLifecycle;
 use crate::model::{Inner, Nodes};
-use crate::residence::Residence;
 use crate::walker::Walker;
-use crate::{Activity, Model, ModelReport, Runtime, Signature, numbers};
+use crate::{Activity, Model, ModelReport, Runtime, Signature, nan_check};
 use std::sync::Arc;
 use tenon_base::{Control, Error, Location, Result, pool};
 use tenon_neff::{GraphPort, NodeGraph, Package, PlacementReport, TenonMember};
@@ -51,7 +51,7 @@ impl Default for LoadOptions {
             in_flight: 1,
             max_in_flight: std::thread::available_parallelism().map_or(1, |count| count.get()),
             native_nodes: allowed_by_environment(),
-            nan_check: numbers::asked_for_by_environment(),
+            nan_check: nan_check::is_enabled_by_environment(),
             stochastic_rounding: None,
             check_digests: false,
             activity: None,
@@ -128,7 +128,7 @@ fn load_graph(
     options: &LoadOptions,
 ) -> Result<Model> {
     let (backends, memories) = runtime.backends.for_model()?;
-    let mut residence = Residence::begin(runtime, memories)?;
+    let mut lifecycle = ModelLifecycle::begin(runtime, memories)?;
     let runtime = &runtime.with_backends(backends);
     let cpu_nodes: Vec<(String, String)> = graph
         .cpu_nodes()
@@ -160,7 +160,7 @@ fn load_graph(
     let plans = members.iter().map(|member| &member.plan);
     let plan = plans.max_by_key(|plan| plan.arena_bytes).cloned();
     let used = placement.nodes.iter().map(|node| node.backend.clone());
-    residence.settle(used.collect())?;
+    lifecycle.settle(used.collect())?;
     Ok(Model(Arc::new(Inner {
         name: model.name,
         metadata: model.metadata,
@@ -174,7 +174,7 @@ fn load_graph(
         integrity,
         active: None,
         uncontrolled: Control::new(),
-        residence,
+        lifecycle,
     })))
 }
 

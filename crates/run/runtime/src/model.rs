@@ -2,9 +2,9 @@
 
 use crate::core_node::CoreNode;
 use crate::integrity::Integrity;
-use crate::numbers::Checked;
-use crate::profile::Watch;
-use crate::residence::Residence;
+use crate::lifecycle::ModelLifecycle;
+use crate::nan_check::NanCheckedTap;
+use crate::profile::ExecutionObserver;
 use crate::substitute::Substitution;
 use crate::walker::{Node, Walker};
 use crate::{ActiveModel, Bindings, CoreGroup, Profile, Tap, inputs};
@@ -49,12 +49,12 @@ pub(crate) struct Inner {
     /// For executions without a control of their own; made once, for it takes memory.
     pub uncontrolled: Control,
     /// Last, so that it is dropped when nothing of the backends is left.
-    pub residence: Residence,
+    pub lifecycle: ModelLifecycle,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.residence.leave();
+        self.lifecycle.leave();
     }
 }
 
@@ -143,7 +143,7 @@ impl Model {
     /// Name and variables of each of its subgraphs, in the order they run.
     pub fn subgraphs(&self) -> impl Iterator<Item = (&str, &Variables)> {
         let cores = self.0.nodes.cores();
-        cores.map(|core| (core.name.as_str(), core.written.table()))
+        cores.map(|core| (core.name.as_str(), core.outputs_by_kernel.table()))
     }
 
     /// Bytes of memory that executions not in use hold.
@@ -157,7 +157,7 @@ impl Model {
 
     /// An empty profile for executions of this model.
     pub fn profile(&self) -> Profile {
-        Profile::of(self.0.nodes.list(), self.0.residence.counters())
+        Profile::of(self.0.nodes.list(), self.0.lifecycle.counters())
     }
 
     /// Executes on tensors by name and answers the outputs in order.
@@ -249,7 +249,7 @@ impl Model {
             integrity.constants()?;
         }
         let control = control.unwrap_or(&self.0.uncontrolled);
-        let checked = Checked(tap);
+        let checked = NanCheckedTap(tap);
         let tap = match self.0.nan_check {
             true => Some(&checked as &dyn Tap),
             false => tap,
@@ -265,7 +265,7 @@ impl Model {
             }
             Ok(turn)
         };
-        let work = || match Watch::new(profile, trace, tap, &self.0.residence) {
+        let work = || match ExecutionObserver::new(profile, trace, tap, &self.0.lifecycle) {
             None => self.execute_nodes(caller, control, turn, None),
             Some(mut watch) => {
                 let started = Instant::now();
@@ -281,7 +281,7 @@ impl Model {
             }
             // A CPU node, or copying outputs, may have ended late.
             control.check()?;
-            self.0.residence.executed()
+            self.0.lifecycle.executed()
         };
         match &self.0.active {
             Some(active) => active.execute(work),
@@ -294,7 +294,7 @@ impl Model {
         caller: Caller<'a, I, O>,
         control: &Control,
         turn: impl Fn(u64) -> Result<T>,
-        watch: Option<&mut Watch<'_>>,
+        watch: Option<&mut ExecutionObserver<'_>>,
     ) -> Result<()>
     where
         I: Iterator<Item = &'a [u8]>,

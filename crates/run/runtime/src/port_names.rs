@@ -1,32 +1,32 @@
 //! Names of inputs and outputs that every client can use.
 //!
-//! A model's own names may hold anything; clients make files and C strings of them. The names given
-//! here are unique, at most [`LONGEST`] bytes, and file names.
+//! A model's own names may hold anything; clients make files and C strings of them. The names assigned
+//! here are unique, at most [`MAX_BYTES`] bytes, and file names.
 
 use std::collections::HashSet;
 
 /// Most bytes of a name: a file of it may have an extension of three letters (255 bytes in all).
-const LONGEST: usize = 251;
+const MAX_BYTES: usize = 251;
 
 /// A name for each of a model's own, in order. A name that is fit already stays, where it is the
 /// first.
-pub(crate) fn given<'a>(own: impl Iterator<Item = &'a str>) -> Vec<String> {
+pub(crate) fn assign_names<'a>(own: impl Iterator<Item = &'a str>) -> Vec<String> {
     let own: Vec<&str> = own.collect();
     // Fit names come first, so that none has to change for one that was made.
     let mut taken: HashSet<String> = HashSet::new();
-    let mut given: Vec<Option<String>> = own
+    let mut assigned: Vec<Option<String>> = own
         .iter()
         .map(|&own| {
             let name = fit(own);
             (name == own && taken.insert(name.clone())).then_some(name)
         })
         .collect();
-    for (slot, own) in given.iter_mut().zip(&own) {
+    for (slot, own) in assigned.iter_mut().zip(&own) {
         if slot.is_none() {
             *slot = Some(unique(&fit(own), &mut taken));
         }
     }
-    given.into_iter().flatten().collect()
+    assigned.into_iter().flatten().collect()
 }
 
 fn fit(name: &str) -> String {
@@ -38,7 +38,7 @@ fn fit(name: &str) -> String {
     let name: String = name.chars().map(part).collect();
     match name.as_str() {
         "" | "." | ".." => "_".repeat(name.len().max(1)),
-        _ => cut(&name, LONGEST).to_owned(),
+        _ => cut(&name, MAX_BYTES).to_owned(),
     }
 }
 
@@ -48,7 +48,7 @@ fn unique(name: &str, taken: &mut HashSet<String>) -> String {
         let end = format!("_{number}");
         let candidate = match number {
             1 if !taken.contains(name) => name.to_owned(),
-            _ => format!("{}{end}", cut(name, LONGEST - end.len())),
+            _ => format!("{}{end}", cut(name, MAX_BYTES - end.len())),
         };
         if taken.insert(candidate.clone()) {
             return candidate;
@@ -67,7 +67,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn names(own: &[&str]) -> Vec<String> {
-        given(own.iter().copied())
+        assign_names(own.iter().copied())
     }
 
     #[test]
@@ -89,12 +89,12 @@ mod tests {
     proptest! {
         #[test]
         fn names_are_unique_file_names(own in prop::collection::vec(".{0,3}|[./a]{0,3}|a{250,260}", 0..20)) {
-            let given = given(own.iter().map(String::as_str));
-            prop_assert_eq!(given.len(), own.len());
-            let all: HashSet<&String> = given.iter().collect();
+            let assigned = assign_names(own.iter().map(String::as_str));
+            prop_assert_eq!(assigned.len(), own.len());
+            let all: HashSet<&String> = assigned.iter().collect();
             prop_assert_eq!(all.len(), own.len());
-            for name in &given {
-                prop_assert!(!name.is_empty() && name.len() <= LONGEST, "{}", name);
+            for name in &assigned {
+                prop_assert!(!name.is_empty() && name.len() <= MAX_BYTES, "{}", name);
                 prop_assert!(!name.contains(['/', '\0']) && name != "." && name != "..");
             }
         }

@@ -112,7 +112,7 @@ impl ProcessReport {
 
     fn read(path: &Path) -> Option<Self> {
         let pid = reported_process(path.file_name()?.to_str()?)?;
-        let process = Status::of(pid)?;
+        let process = ProcessIdentity::of(pid)?;
         let file = open_plain(CWD, path, OFlags::RDONLY, 0).ok()?;
         let found = file.metadata().ok()?;
         let is_its_own = found.uid() == process.user || found.uid() == 0;
@@ -137,14 +137,14 @@ fn reported_process(name: &str) -> Option<u32> {
 }
 
 /// What tells a process from others.
-struct Status {
+struct ProcessIdentity {
     /// In ticks since the machine started.
     started: u64,
     /// The user as whom it creates files.
     user: u32,
 }
 
-impl Status {
+impl ProcessIdentity {
     /// That of a process; `None` when there is none.
     fn of(pid: u32) -> Option<Self> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;

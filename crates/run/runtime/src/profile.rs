@@ -1,9 +1,9 @@
 //! Where the time of executions goes, kernel by kernel.
 
-use crate::backend_counters::{Counting, ModelCounters};
+use crate::backend_counters::{CounterSession, ModelCounters};
 use crate::core_node::CoreNode;
 use crate::cpu_node::CpuNode;
-use crate::residence::Residence;
+use crate::lifecycle::ModelLifecycle;
 use crate::walker::Node;
 use crate::{CounterProfile, Tap};
 use std::collections::HashMap;
@@ -143,23 +143,23 @@ pub struct OperatorProfile<'a> {
 }
 
 /// Listens to one execution for a profile, a trace sink and a tap.
-pub(crate) struct Watch<'a> {
+pub(crate) struct ExecutionObserver<'a> {
     pub profile: Option<&'a mut Profile>,
     pub trace: Option<&'a dyn TraceSink>,
     pub tap: Option<&'a dyn Tap>,
-    counting: Counting,
-    residence: &'a Residence,
+    counting: CounterSession,
+    lifecycle: &'a ModelLifecycle,
     /// Rows of the profile that belong to nodes before the one that executes.
     rows: usize,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> ExecutionObserver<'a> {
     /// Listens for those that are there; `None` when nobody is.
     pub fn new(
         profile: Option<&'a mut Profile>,
         trace: Option<&'a dyn TraceSink>,
         tap: Option<&'a dyn Tap>,
-        residence: &'a Residence,
+        lifecycle: &'a ModelLifecycle,
     ) -> Option<Self> {
         let counts = profile.is_some() || trace.is_some();
         (counts || tap.is_some()).then(|| Self {
@@ -167,10 +167,10 @@ impl<'a> Watch<'a> {
             trace,
             tap,
             counting: match counts {
-                true => residence.counters().listen(),
-                false => Counting::default(),
+                true => lifecycle.counters().start_counting(),
+                false => CounterSession::default(),
             },
-            residence,
+            lifecycle,
             rows: 0,
         })
     }
@@ -185,7 +185,7 @@ impl<'a> Watch<'a> {
         }
         if let Some(trace) = self.trace {
             trace.scope("execute", model, started, ended, 0);
-            for (name, value) in self.residence.runtime_counters().named() {
+            for (name, value) in self.lifecycle.runtime_counters().named() {
                 trace.counter(name, ended, value);
             }
         }
@@ -261,8 +261,8 @@ impl TraceSink for LoopTrace<'_> {
 const ALIVE: &str = "arena bytes alive";
 
 /// Listens to the kernels of one subgraph.
-pub(crate) struct NodeWatch<'w, 'a> {
-    watch: &'w mut Watch<'a>,
+pub(crate) struct NodeObserver<'w, 'a> {
+    watch: &'w mut ExecutionObserver<'a>,
     core: &'w CoreNode,
     main: &'w BoundFunction,
     memory: &'w Memory,
@@ -271,9 +271,9 @@ pub(crate) struct NodeWatch<'w, 'a> {
     started: Instant,
 }
 
-impl<'w, 'a> NodeWatch<'w, 'a> {
+impl<'w, 'a> NodeObserver<'w, 'a> {
     pub fn new(
-        watch: &'w mut Watch<'a>,
+        watch: &'w mut ExecutionObserver<'a>,
         core: &'w CoreNode,
         memory: &'w Memory,
         loops: Option<&'w LoopTrace<'w>>,
@@ -293,7 +293,7 @@ impl<'w, 'a> NodeWatch<'w, 'a> {
     /// The subgraph is about to start: a tap hears of its inputs.
     pub fn begin(&self) -> Result<()> {
         match self.watch.tap {
-            Some(tap) => self.core.written.tell_inputs(self.memory, tap),
+            Some(tap) => self.core.outputs_by_kernel.report_inputs(self.memory, tap),
             None => Ok(()),
         }
     }
@@ -309,7 +309,7 @@ impl<'w, 'a> NodeWatch<'w, 'a> {
     }
 }
 
-impl Observer for NodeWatch<'_, '_> {
+impl Observer for NodeObserver<'_, '_> {
     fn start(&mut self, index: usize) {
         if let Some(loops) = self.loops {
             loops.kernel.store(index, Ordering::Relaxed);
@@ -337,7 +337,10 @@ impl Observer for NodeWatch<'_, '_> {
             self.watch.counting.trace(label.backend, now, trace);
         }
         match self.watch.tap {
-            Some(tap) => self.core.written.tell(index, label.node, self.memory, tap),
+            Some(tap) => self
+                .core
+                .outputs_by_kernel
+                .report(index, label.node, self.memory, tap),
             None => Ok(()),
         }
     }

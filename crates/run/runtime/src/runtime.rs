@@ -2,7 +2,7 @@
 
 use crate::RuntimeCounters;
 use crate::backend_counters::BackendCounters;
-use crate::residence::Counts;
+use crate::lifecycle::Counts;
 use std::sync::Arc;
 use tenon_backend::{BackendId, NamedContext, OptionAssignment};
 use tenon_base::Error;

@@ -45,7 +45,7 @@ impl fmt::Display for Substitution {
 }
 
 /// What a program is made of, before it is bound.
-pub(crate) struct Parts<'a> {
+pub(crate) struct ProgramParts<'a> {
     pub module: &'a mut Module,
     pub variables: &'a mut Vec<Variable>,
     pub movements: &'a mut Vec<Movement>,
@@ -54,7 +54,10 @@ pub(crate) struct Parts<'a> {
 
 /// Gives the workloads of backends that `backends` lacks to others; all that nothing else takes are
 /// reported together.
-pub(crate) fn substitute(parts: Parts<'_>, backends: &Registry) -> Result<Vec<Substitution>> {
+pub(crate) fn substitute(
+    parts: ProgramParts<'_>,
+    backends: &Registry,
+) -> Result<Vec<Substitution>> {
     let mut used = BTreeSet::new();
     let kernels = parts.module.functions.iter();
     for kernel in kernels.flat_map(|function| &function.kernels) {
@@ -78,7 +81,7 @@ pub(crate) fn substitute(parts: Parts<'_>, backends: &Registry) -> Result<Vec<Su
 
 struct Substituter<'a> {
     backends: &'a Registry,
-    parts: Parts<'a>,
+    parts: ProgramParts<'a>,
     table: Variables,
     /// Where memory that is added begins. Kernels run one after the other, so that all use the same.
     arena_end: u64,
@@ -192,7 +195,7 @@ impl Substituter<'_> {
             if asked.contains(&id) {
                 continue;
             }
-            match takes(&**backend, spec) {
+            match supports(&**backend, spec) {
                 Ok(()) => return Ok((id, backend.plan(spec, CpuLevel::default())?)),
                 Err(refusal) => reasons.push(format!("{id}: {refusal}")),
             }
@@ -332,7 +335,7 @@ impl Substituter<'_> {
 const INSTALL: &str = "install its library in a folder of --backend-path or TENON_BACKEND_PATH, or \
                        compile the model again for the backends that there are";
 
-fn takes(backend: &dyn Backend, spec: &WorkloadSpec) -> Result<(), tenon_backend::Refusal> {
+fn supports(backend: &dyn Backend, spec: &WorkloadSpec) -> Result<(), tenon_backend::Refusal> {
     let inputs = || spec.inputs.iter().map(Option::as_ref);
     let types: Vec<Option<&TensorType>> = inputs().map(|input| Some(&input?.ty)).collect();
     let constants: Vec<Option<&Tensor>> = inputs().map(|input| input?.constant.as_ref()).collect();

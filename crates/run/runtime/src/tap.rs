@@ -53,13 +53,13 @@ impl fmt::Debug for TapValue<'_> {
 }
 
 /// What each kernel of a function writes.
-pub(crate) struct Written {
+pub(crate) struct KernelOutputs {
     subgraph: String,
     table: Arc<Variables>,
     by_kernel: Vec<Vec<VariableId>>,
 }
 
-impl Written {
+impl KernelOutputs {
     /// That of the function of a subgraph.
     pub fn of(
         subgraph: &str,
@@ -84,34 +84,34 @@ impl Written {
     }
 
     /// Tells `tap` what kernel `index` has made.
-    pub fn tell(&self, index: usize, node: &str, memory: &Memory, tap: &dyn Tap) -> Result<()> {
+    pub fn report(&self, index: usize, node: &str, memory: &Memory, tap: &dyn Tap) -> Result<()> {
         if !tap.selects(node) {
             return Ok(());
         }
         for &id in self.by_kernel.get(index).into_iter().flatten() {
-            self.look(id, node, memory, |tapped| tap.on_value(tapped))?;
+            self.with_value(id, node, memory, |tapped| tap.on_value(tapped))?;
         }
         Ok(())
     }
 
     /// Tells `tap` what the subgraph is given.
-    pub fn tell_inputs(&self, memory: &Memory, tap: &dyn Tap) -> Result<()> {
+    pub fn report_inputs(&self, memory: &Memory, tap: &dyn Tap) -> Result<()> {
         for id in self.table.inputs() {
-            self.look(id, "", memory, |tapped| tap.on_input(tapped))?;
+            self.with_value(id, "", memory, |tapped| tap.on_input(tapped))?;
         }
         Ok(())
     }
 
-    fn look(
+    fn with_value(
         &self,
         id: VariableId,
         node: &str,
         memory: &Memory,
-        tell: impl FnOnce(TapValue<'_>) -> Result<()>,
+        report: impl FnOnce(TapValue<'_>) -> Result<()>,
     ) -> Result<()> {
         let variable = self.table.variable(id)?;
         memory.inspect(id, |bytes| {
-            tell(TapValue {
+            report(TapValue {
                 subgraph: &self.subgraph,
                 node,
                 value: &variable.name,

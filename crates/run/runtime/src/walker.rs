@@ -5,7 +5,7 @@ use crate::core_node::CoreNode;
 use crate::cpu_node::{CpuNode, Libraries};
 use crate::load::signature;
 use crate::model::Caller;
-use crate::profile::Watch;
+use crate::profile::ExecutionObserver;
 use crate::{LoadOptions, Runtime, Signature};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,18 +13,18 @@ use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_neff::{NodeGraph, NodeWork, PackageNode, Wire};
 use tenon_tensor::BufferMut;
 
-/// A package's nodes in the order they run, and where tensors lie between them.
+/// A package's nodes in the order they run, and where tensors lie intermediates them.
 pub(crate) struct Walker {
     steps: Vec<Step>,
-    /// Bytes of each tensor between nodes.
-    between: Vec<usize>,
+    /// Bytes of each tensor intermediates nodes.
+    intermediates: Vec<usize>,
     /// Where each of the caller's outputs comes from, unless a node writes it where it lies.
     copied: Vec<Option<Source>>,
     /// Tensors of executions that have ended, for the next ones.
     spare: Mutex<Vec<Tensors>>,
 }
 
-/// The tensors between the nodes of one execution; `None` while a node writes one.
+/// The tensors intermediates the nodes of one execution; `None` while a node writes one.
 type Tensors = Vec<Option<BufferMut>>;
 
 struct Step {
@@ -59,8 +59,8 @@ impl<'a> Node<'a> {
 enum Source {
     /// The caller's input of that position.
     Input(usize),
-    /// The tensor between nodes of that position.
-    Between(usize),
+    /// The tensor intermediates nodes of that position.
+    Intermediate(usize),
 }
 
 /// Where a tensor is written.
@@ -68,21 +68,21 @@ enum Source {
 enum Target {
     /// The caller's output of that position, which no node reads.
     Output(usize),
-    /// The tensor between nodes of that position.
-    Between(usize),
+    /// The tensor intermediates nodes of that position.
+    Intermediate(usize),
 }
 
 /// Memory that a node writes.
-enum Written<'a> {
+enum OutputMemory<'a> {
     Output(usize, &'a mut [u8]),
-    Between(usize, BufferMut),
+    Intermediate(usize, BufferMut),
 }
 
-impl Written<'_> {
+impl OutputMemory<'_> {
     fn bytes(&mut self) -> &mut [u8] {
         match self {
-            Written::Output(_, bytes) => bytes,
-            Written::Between(_, buffer) => buffer,
+            OutputMemory::Output(_, bytes) => bytes,
+            OutputMemory::Intermediate(_, buffer) => buffer,
         }
     }
 }
@@ -106,7 +106,7 @@ impl Walker {
         let Plan {
             inputs,
             outputs,
-            between,
+            intermediates,
             copied,
         } = Plan::of(&graph, &types);
         let mut libraries = Libraries::default();
@@ -138,7 +138,7 @@ impl Walker {
         };
         Ok(Self {
             steps: steps.map(step).collect(),
-            between,
+            intermediates,
             copied,
             spare: Mutex::default(),
         })
@@ -177,7 +177,7 @@ impl Walker {
         outputs: Vec<&'a mut [u8]>,
         control: &Control,
         turn: impl Fn(u64) -> Result<T>,
-        mut watch: Option<&mut Watch<'_>>,
+        mut watch: Option<&mut ExecutionObserver<'_>>,
     ) -> Result<()> {
         let mut tensors = self.take()?;
         let mut outputs: Vec<Option<&mut [u8]>> = outputs.into_iter().map(Some).collect();
@@ -185,7 +185,7 @@ impl Walker {
             control.check()?;
             let mut written = step.written(&mut tensors, &mut outputs)?;
             let read = step.read(&tensors, inputs)?;
-            let made = written.iter_mut().map(Written::bytes);
+            let made = written.iter_mut().map(OutputMemory::bytes);
             let watch = watch.as_deref_mut();
             match &step.work {
                 Work::Core(core) => {
@@ -196,8 +196,8 @@ impl Walker {
             }
             for written in written {
                 match written {
-                    Written::Output(at, bytes) => outputs[at] = Some(bytes),
-                    Written::Between(at, buffer) => tensors[at] = Some(buffer),
+                    OutputMemory::Output(at, bytes) => outputs[at] = Some(bytes),
+                    OutputMemory::Intermediate(at, buffer) => tensors[at] = Some(buffer),
                 }
             }
         }
@@ -210,12 +210,12 @@ impl Walker {
         Ok(())
     }
 
-    /// Tensors between nodes for one execution.
+    /// Tensors intermediates nodes for one execution.
     fn take(&self) -> Result<Tensors> {
         if let Some(tensors) = self.lock().pop() {
             return Ok(tensors);
         }
-        let sizes = self.between.iter();
+        let sizes = self.intermediates.iter();
         sizes
             .map(|&size| BufferMut::zeroed(size).map(Some))
             .collect()
@@ -232,12 +232,12 @@ impl Step {
         &self,
         tensors: &mut Tensors,
         outputs: &mut [Option<&'a mut [u8]>],
-    ) -> Result<Vec<Written<'a>>> {
+    ) -> Result<Vec<OutputMemory<'a>>> {
         let take = |target: &Target| match *target {
             Target::Output(at) => {
                 let output = outputs.get_mut(at).and_then(Option::take);
                 output
-                    .map(|bytes| Written::Output(at, bytes))
+                    .map(|bytes| OutputMemory::Output(at, bytes))
                     .ok_or_else(|| {
                         Error::new(
                             ErrorKind::InvalidArgument,
@@ -245,11 +245,11 @@ impl Step {
                         )
                     })
             }
-            Target::Between(at) => {
+            Target::Intermediate(at) => {
                 let tensor = tensors.get_mut(at).and_then(Option::take);
                 tensor
-                    .map(|buffer| Written::Between(at, buffer))
-                    .ok_or_else(nothing_there)
+                    .map(|buffer| OutputMemory::Intermediate(at, buffer))
+                    .ok_or_else(missing_tensor)
             }
         };
         self.outputs.iter().map(take).collect()
@@ -270,15 +270,15 @@ impl Source {
             Source::Input(at) => inputs.get(at).copied().ok_or_else(|| {
                 Error::new(ErrorKind::InvalidArgument, format!("input {at} is missing"))
             }),
-            Source::Between(at) => {
+            Source::Intermediate(at) => {
                 let tensor = tensors.get(at).and_then(Option::as_ref);
-                tensor.map(|buffer| &buffer[..]).ok_or_else(nothing_there)
+                tensor.map(|buffer| &buffer[..]).ok_or_else(missing_tensor)
             }
         }
     }
 }
 
-fn nothing_there() -> Error {
+fn missing_tensor() -> Error {
     Error::new(ErrorKind::Internal, "a node reads what is being written")
 }
 
@@ -286,13 +286,13 @@ fn nothing_there() -> Error {
 struct Plan {
     inputs: Vec<Vec<Source>>,
     outputs: Vec<Vec<Target>>,
-    between: Vec<usize>,
+    intermediates: Vec<usize>,
     copied: Vec<Option<Source>>,
 }
 
 impl Plan {
     /// A tensor that is an output of the model and that no node reads is written where the caller
-    /// wants it; every other one that a node makes lies between.
+    /// wants it; every other one that a node makes lies intermediates.
     fn of(graph: &NodeGraph, types: &[Vec<Signature>]) -> Self {
         let read: HashSet<Wire> = graph
             .nodes
@@ -305,27 +305,27 @@ impl Plan {
                 targets.entry(wire).or_insert(Target::Output(position));
             }
         }
-        // An output that stands twice is written once and then copied: it lies between.
+        // An output that stands twice is written once and then copied: it lies intermediates.
         let mut seen = HashSet::new();
         for wire in graph.outputs.iter().filter(|wire| !seen.insert(**wire)) {
             targets.remove(wire);
         }
-        let mut between = Vec::new();
+        let mut intermediates = Vec::new();
         let mut outputs = Vec::new();
         for (node, signatures) in types.iter().enumerate() {
             let target = |(output, signature): (usize, &Signature)| {
                 *targets
                     .entry(Wire::Output { node, output })
                     .or_insert_with(|| {
-                        between.push(signature.ty.bytes());
-                        Target::Between(between.len() - 1)
+                        intermediates.push(signature.ty.bytes());
+                        Target::Intermediate(intermediates.len() - 1)
                     })
             };
             outputs.push(signatures.iter().enumerate().map(target).collect());
         }
         let source = |wire: &Wire| match (*wire, targets.get(wire)) {
             (Wire::Input(at), _) => Some(Source::Input(at)),
-            (_, Some(&Target::Between(at))) => Some(Source::Between(at)),
+            (_, Some(&Target::Intermediate(at))) => Some(Source::Intermediate(at)),
             _ => None,
         };
         Self {
@@ -336,7 +336,7 @@ impl Plan {
                 .collect(),
             copied: graph.outputs.iter().map(source).collect(),
             outputs,
-            between,
+            intermediates,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What one execution reads and writes.
 
-use crate::tensors::{Borrow, Storage, Use};
+use crate::tensors::{AccessMode, Borrow, Storage};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_tensor::BufferMut;
 
 /// Inputs, and outputs, whose places need no memory of their own: most models have no more.
-const FEW: usize = 3;
+const INLINE_PORTS: usize = 3;
 
 /// Memory of one port in one execution.
 pub(super) struct Port {
@@ -16,12 +16,12 @@ pub(super) struct Port {
     pub range: Range<usize>,
 }
 
-pub(super) type Ports = SmallVec<[Port; FEW]>;
+pub(super) type Ports = SmallVec<[Port; INLINE_PORTS]>;
 
 /// What one execution reads and writes, held for it.
 pub(super) struct Access {
-    inputs: SmallVec<[Input; FEW]>,
-    outputs: SmallVec<[Borrow; FEW]>,
+    inputs: SmallVec<[Input; INLINE_PORTS]>,
+    outputs: SmallVec<[Borrow; INLINE_PORTS]>,
 }
 
 /// Bytes that are read.
@@ -44,17 +44,20 @@ impl Access {
     /// Holds the memory of all ports; waits until nobody uses it otherwise.
     pub fn new(inputs: Ports, outputs: Ports, control: Option<&Control>) -> Result<Self> {
         for (index, output) in outputs.iter().enumerate() {
-            if outputs[index + 1..].iter().any(|other| other.meets(output)) {
+            if outputs[index + 1..]
+                .iter()
+                .any(|other| other.overlaps(output))
+            {
                 let text = "two outputs share bytes";
                 return Err(Error::new(ErrorKind::BadInput, text));
             }
         }
-        let mut held: SmallVec<[Option<Input>; FEW]> = SmallVec::new();
+        let mut held: SmallVec<[Option<Input>; INLINE_PORTS]> = SmallVec::new();
         for input in &inputs {
-            let copied = outputs.iter().any(|output| output.meets(input));
+            let copied = outputs.iter().any(|output| output.overlaps(input));
             held.push(match copied {
                 true => {
-                    let borrow = input.borrow(Use::Read, control)?;
+                    let borrow = input.borrow(AccessMode::Read, control)?;
                     Some(Input::Copied(BufferMut::copy_of(borrow.bytes())?))
                 }
                 false => None,
@@ -62,15 +65,16 @@ impl Access {
         }
         // In ascending order: see `Storage::borrow`.
         let count = inputs.len();
-        let all: SmallVec<[&Port; 2 * FEW]> = inputs.iter().chain(&outputs).collect();
-        let mut order: SmallVec<[usize; 2 * FEW]> = (0..all.len()).collect();
+        let all: SmallVec<[&Port; 2 * INLINE_PORTS]> = inputs.iter().chain(&outputs).collect();
+        let mut order: SmallVec<[usize; 2 * INLINE_PORTS]> = (0..all.len()).collect();
         order.sort_unstable_by_key(|&at| (Arc::as_ptr(&all[at].storage), all[at].range.start));
-        let mut written: SmallVec<[Option<Borrow>; FEW]> = outputs.iter().map(|_| None).collect();
+        let mut written: SmallVec<[Option<Borrow>; INLINE_PORTS]> =
+            outputs.iter().map(|_| None).collect();
         for at in order {
             match at.checked_sub(count) {
-                Some(output) => written[output] = Some(all[at].borrow(Use::Write, control)?),
+                Some(output) => written[output] = Some(all[at].borrow(AccessMode::Write, control)?),
                 None if held[at].is_none() => {
-                    held[at] = Some(Input::Borrowed(all[at].borrow(Use::Read, control)?));
+                    held[at] = Some(Input::Borrowed(all[at].borrow(AccessMode::Read, control)?));
                 }
                 None => {}
             }
@@ -90,8 +94,8 @@ impl Access {
     }
 
     /// Has inputs read what was put out.
-    pub fn feed(&mut self, feeds: &[(usize, usize)]) -> Result<()> {
-        for &(output, input) in feeds {
+    pub fn feed_back(&mut self, pairs: &[(usize, usize)]) -> Result<()> {
+        for &(output, input) in pairs {
             let bytes = self.outputs[output].bytes();
             match &mut self.inputs[input] {
                 Input::Copied(copy) => copy.copy_from_slice(bytes),
@@ -103,14 +107,14 @@ impl Access {
 }
 
 impl Port {
-    fn borrow(&self, what: Use, control: Option<&Control>) -> Result<Borrow> {
+    fn borrow(&self, what: AccessMode, control: Option<&Control>) -> Result<Borrow> {
         self.storage
             .clone()
             .borrow(self.range.clone(), what, control)
     }
 
     /// Whether two ports share bytes, by address: a caller may have attached memory twice.
-    fn meets(&self, other: &Self) -> bool {
+    fn overlaps(&self, other: &Self) -> bool {
         let start = |port: &Self| port.storage.address(port.range.start) as usize;
         let (a, b) = (start(self), start(other));
         let (some, any) = (!self.range.is_empty(), !other.range.is_empty());

@@ -5,25 +5,25 @@
 
 mod allocation_log;
 mod claim;
-mod line;
 mod memory;
 mod report;
 mod selection;
+mod wait_queue;
 
 pub use allocation_log::{AllocationLog, MemoryLogFile};
 pub use claim::{CoreClaim, core_owner};
-pub use line::{CoreGroup, CoreGuard};
 pub use memory::{CoreMemory, MemoryUse, Reservation};
 pub use selection::CoreSelection;
+pub use wait_queue::{CoreGroup, CoreGuard};
 
 use crate::counters::Histogram;
 use crate::{Activity, SharedFolder};
-use line::Line;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tenon_base::{Error, ErrorKind, Result};
+use wait_queue::WaitQueue;
 
 /// Most cores of a machine: sequence numbers of requests have room for that many.
 pub const MAX_CORES: u32 = 2048;
@@ -104,7 +104,7 @@ pub struct Cores(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     cores: Vec<Arc<Core>>,
-    line: Arc<Line>,
+    queue: Arc<WaitQueue>,
     claim: Option<CoreClaim>,
     /// Number on the machine of core 0.
     first: u32,
@@ -165,7 +165,7 @@ impl Cores {
         };
         Ok(Self(Arc::new(Inner {
             cores: (0..range.len() as u32).map(core).collect(),
-            line: Arc::default(),
+            queue: Arc::default(),
             claim,
             first: range.start,
             activity: Activity::default(),
@@ -210,7 +210,7 @@ impl Cores {
             let (start, count) = (range.start, range.end.saturating_sub(range.start));
             self.outside(format_args!("{count} from core {start} on"))
         })?;
-        Ok(CoreGroup::new(cores.iter().cloned(), self.0.line.clone()))
+        Ok(CoreGroup::new(cores.iter().cloned(), self.0.queue.clone()))
     }
 
     /// Where `count` cores one beside the other have the fewest models.
@@ -270,11 +270,11 @@ impl Core {
         self.models.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn model_came(&self) {
+    pub(crate) fn add_model(&self) {
         self.models.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn model_left(&self) {
+    pub(crate) fn remove_model(&self) {
         self.models.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -349,14 +349,14 @@ mod tests {
         })
         .unwrap();
         assert_eq!(cores.least_used(2).unwrap(), 0);
-        cores.core(1).unwrap().model_came();
+        cores.core(1).unwrap().add_model();
         assert_eq!(cores.least_used(1).unwrap(), 0);
         assert_eq!(cores.least_used(2).unwrap(), 2);
-        cores.core(0).unwrap().model_came();
+        cores.core(0).unwrap().add_model();
         assert_eq!(cores.least_used(1).unwrap(), 2);
         assert_eq!(cores.least_used(4).unwrap(), 0);
         assert!(cores.least_used(5).is_err());
-        cores.core(1).unwrap().model_left();
+        cores.core(1).unwrap().remove_model();
         assert_eq!(cores.core(1).unwrap().models(), 0);
     }
 }

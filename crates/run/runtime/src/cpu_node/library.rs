@@ -113,14 +113,14 @@ pub(super) struct Function {
 }
 
 /// A tensor as a function is told of it; `bytes` of its memory come with each call.
-pub(super) struct TensorForm<'a> {
+pub(super) struct TensorDescription<'a> {
     pub name: &'a CStr,
     pub dtype: &'a CStr,
     pub shape: &'a [u64],
 }
 
 /// An attribute as a function is told of it.
-pub(super) struct AttributeForm {
+pub(super) struct AttributeDescription {
     pub name: CString,
     pub values: Values,
 }
@@ -135,7 +135,7 @@ pub(super) enum Values {
     Strings(Vec<CString>),
 }
 
-impl AttributeForm {
+impl AttributeDescription {
     /// What points to it; `texts` are pointers to its texts.
     fn raw(&self, texts: &[*const c_char]) -> RawAttribute {
         let (kind, values, count) = match &self.values {
@@ -169,9 +169,9 @@ impl Function {
     pub fn call<'a>(
         &self,
         node: &CStr,
-        attributes: &[AttributeForm],
-        inputs: impl Iterator<Item = (TensorForm<'a>, &'a [u8])>,
-        outputs: impl Iterator<Item = (TensorForm<'a>, &'a mut [u8])>,
+        attributes: &[AttributeDescription],
+        inputs: impl Iterator<Item = (TensorDescription<'a>, &'a [u8])>,
+        outputs: impl Iterator<Item = (TensorDescription<'a>, &'a mut [u8])>,
     ) -> Result<()> {
         // Inputs are declared as memory that is only read (cpu_node.h).
         let inputs: Vec<RawTensor> = inputs
@@ -180,7 +180,8 @@ impl Function {
         let outputs: Vec<RawTensor> = outputs
             .map(|(form, bytes)| raw(&form, bytes.as_mut_ptr(), bytes.len()))
             .collect();
-        let texts: Vec<Vec<*const c_char>> = attributes.iter().map(AttributeForm::texts).collect();
+        let texts: Vec<Vec<*const c_char>> =
+            attributes.iter().map(AttributeDescription::texts).collect();
         let attributes = attributes.iter().zip(&texts);
         let attributes: Vec<RawAttribute> =
             attributes.map(|(form, texts)| form.raw(texts)).collect();
@@ -221,7 +222,7 @@ impl Function {
     }
 }
 
-fn raw(form: &TensorForm<'_>, data: *mut u8, bytes: usize) -> RawTensor {
+fn raw(form: &TensorDescription<'_>, data: *mut u8, bytes: usize) -> RawTensor {
     RawTensor {
         name: form.name.as_ptr(),
         dtype: form.dtype.as_ptr(),

@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 use tenon_base::{Error, ErrorKind, Result};
 
-pub(crate) use storage::{Borrow, Storage, Use};
+pub(crate) use storage::{AccessMode, Borrow, Storage};
 
 /// Most bytes of a tensor in the host's memory for transfers: a page of the largest kind (seed
 /// neuron-runtime-libnrt, `nrt_tensor_allocate`).
@@ -56,13 +56,13 @@ pub(crate) struct WeakTensor(Weak<Inner>);
 struct Inner {
     name: Box<str>,
     core: Option<Arc<Core>>,
-    place: RwLock<Place>,
+    memory: RwLock<TensorMemory>,
     completion: Completion,
 }
 
 /// A part of a piece of memory.
 #[derive(Clone)]
-struct Place {
+struct TensorMemory {
     placement: Placement,
     /// None of an empty tensor.
     memory: Option<(Arc<Storage>, Range<usize>)>,
@@ -91,7 +91,7 @@ impl CoreTensor {
             Placement::Host | Placement::Virtual => None,
         };
         let storage = Storage::zeroed(size, reservation)?;
-        let place = Place {
+        let place = TensorMemory {
             placement,
             memory: Some((storage, 0..size)),
         };
@@ -100,7 +100,7 @@ impl CoreTensor {
 
     /// A tensor without memory: nothing can be done with it before some is attached.
     pub fn empty(name: &str) -> Self {
-        let place = Place {
+        let place = TensorMemory {
             placement: Placement::Virtual,
             memory: None,
         };
@@ -109,20 +109,20 @@ impl CoreTensor {
 
     /// A tensor of a part of this one's memory.
     pub fn slice(&self, offset: usize, size: usize, name: &str) -> Result<Self> {
-        let place = self.place();
+        let place = self.tensor_memory();
         let (storage, range) = place.memory(self)?;
-        let place = Place {
+        let place = TensorMemory {
             placement: place.placement,
             memory: Some((storage.clone(), self.part(range, offset, size)?)),
         };
         Ok(Self::new(name, self.0.core.clone(), place))
     }
 
-    fn new(name: &str, core: Option<Arc<Core>>, place: Place) -> Self {
+    fn new(name: &str, core: Option<Arc<Core>>, place: TensorMemory) -> Self {
         Self(Arc::new(Inner {
             name: name.into(),
             core,
-            place: RwLock::new(place),
+            memory: RwLock::new(place),
             completion: Completion::default(),
         }))
     }
@@ -137,11 +137,15 @@ impl CoreTensor {
     pub unsafe fn attach(&self, start: NonNull<u8>, size: usize) {
         // SAFETY: the caller's promise.
         let storage = unsafe { Storage::attached(start, size) };
-        let place = Place {
+        let place = TensorMemory {
             placement: Placement::Virtual,
             memory: Some((storage, 0..size)),
         };
-        *self.0.place.write().unwrap_or_else(PoisonError::into_inner) = place;
+        *self
+            .0
+            .memory
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = place;
     }
 
     /// Its name, for messages only.
@@ -151,13 +155,13 @@ impl CoreTensor {
 
     /// Its bytes; none of an empty tensor.
     pub fn size(&self) -> usize {
-        let place = self.0.place.read().unwrap_or_else(PoisonError::into_inner);
+        let place = self.0.memory.read().unwrap_or_else(PoisonError::into_inner);
         place.memory.as_ref().map_or(0, |(_, range)| range.len())
     }
 
     /// Where it lies.
     pub fn placement(&self) -> Placement {
-        self.place().placement
+        self.tensor_memory().placement
     }
 
     /// The core that it belongs to; none of an empty tensor.
@@ -168,28 +172,28 @@ impl CoreTensor {
     /// The address of its first byte; valid while the tensor has this memory. Who reads and writes
     /// through it keeps calls and executions that use the same bytes apart by itself.
     pub fn address(&self) -> Option<*mut u8> {
-        let place = self.place();
+        let place = self.tensor_memory();
         let (storage, range) = place.memory.as_ref()?;
         Some(storage.address(range.start))
     }
 
     /// Copies its bytes from `offset` on to `to`.
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
-        let borrow = self.borrow(offset, to.len(), Use::Read)?;
+        let borrow = self.borrow(offset, to.len(), AccessMode::Read)?;
         to.copy_from_slice(borrow.bytes());
         Ok(())
     }
 
     /// Copies `from` to its bytes from `offset` on.
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
-        let mut borrow = self.borrow(offset, from.len(), Use::Write)?;
+        let mut borrow = self.borrow(offset, from.len(), AccessMode::Write)?;
         borrow.bytes_mut().copy_from_slice(from);
         Ok(())
     }
 
     /// Sets `size` bytes from `offset` on to `value`.
     pub fn fill(&self, offset: usize, size: usize, value: u8) -> Result<()> {
-        let mut borrow = self.borrow(offset, size, Use::Write)?;
+        let mut borrow = self.borrow(offset, size, AccessMode::Write)?;
         borrow.bytes_mut().fill(value);
         Ok(())
     }
@@ -205,7 +209,7 @@ impl CoreTensor {
         target_offset: usize,
         size: usize,
     ) -> Result<()> {
-        let (place, target_place) = (self.place(), target.place());
+        let (place, target_place) = (self.tensor_memory(), target.tensor_memory());
         let both_on_cores =
             place.placement == Placement::Device && target_place.placement == Placement::Device;
         let index = |tensor: &Self| tensor.core().map(|core| core.index());
@@ -224,14 +228,16 @@ impl CoreTensor {
         let to = target.part(range, target_offset, size)?;
         if Arc::ptr_eq(storage, target_storage) {
             let whole = from.start.min(to.start)..from.end.max(to.end);
-            let mut borrow = storage.clone().borrow(whole.clone(), Use::Write, None)?;
+            let mut borrow = storage
+                .clone()
+                .borrow(whole.clone(), AccessMode::Write, None)?;
             let (start, end) = (from.start - whole.start, from.end - whole.start);
             borrow.copy_within(start..end, to.start - whole.start);
             return Ok(());
         }
         let mut borrows = [
-            (storage, from, Use::Read, None),
-            (target_storage, to, Use::Write, None),
+            (storage, from, AccessMode::Read, None),
+            (target_storage, to, AccessMode::Write, None),
         ];
         let swapped = Arc::as_ptr(storage) > Arc::as_ptr(target_storage);
         if swapped {
@@ -275,17 +281,17 @@ impl CoreTensor {
 
     /// The memory that it has now, and where in it: for executions.
     pub(crate) fn memory(&self) -> Result<(Arc<Storage>, Range<usize>)> {
-        let place = self.0.place.read().unwrap_or_else(PoisonError::into_inner);
+        let place = self.0.memory.read().unwrap_or_else(PoisonError::into_inner);
         place.memory(self).cloned()
     }
 
-    fn borrow(&self, offset: usize, size: usize, what: Use) -> Result<Borrow> {
+    fn borrow(&self, offset: usize, size: usize, what: AccessMode) -> Result<Borrow> {
         let (storage, range) = self.memory()?;
         storage.borrow(self.part(&range, offset, size)?, what, None)
     }
 
-    fn place(&self) -> Place {
-        let place = self.0.place.read();
+    fn tensor_memory(&self) -> TensorMemory {
+        let place = self.0.memory.read();
         place.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -300,7 +306,7 @@ impl CoreTensor {
     }
 }
 
-impl Place {
+impl TensorMemory {
     fn memory(&self, tensor: &CoreTensor) -> Result<&(Arc<Storage>, Range<usize>)> {
         self.memory.as_ref().ok_or_else(|| {
             invalid(&tensor.0.name, "it has no memory").help("attach a buffer first")

@@ -13,7 +13,7 @@ use tenon_base::{Control, Result};
 use tenon_tensor::BufferMut;
 
 /// How often one that waits for bytes looks whether it was cancelled.
-const PATIENCE: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A piece of memory.
 pub(crate) struct Storage {
@@ -28,13 +28,13 @@ pub(crate) struct Storage {
 
 #[derive(Default)]
 struct State {
-    borrows: Vec<(Range<usize>, Use)>,
+    borrows: Vec<(Range<usize>, AccessMode)>,
     waiting: usize,
 }
 
 /// What bytes are borrowed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum AccessMode {
     Read,
     Write,
 }
@@ -91,7 +91,7 @@ impl Storage {
     pub fn borrow(
         self: Arc<Self>,
         range: Range<usize>,
-        what: Use,
+        what: AccessMode,
         control: Option<&Control>,
     ) -> Result<Borrow> {
         assert!(range.start <= range.end && range.end <= self.len);
@@ -99,7 +99,7 @@ impl Storage {
         while state.conflict(&range, what) {
             control.map_or(Ok(()), Control::check)?;
             state.waiting += 1;
-            let waited = self.returned.wait_timeout(state, PATIENCE);
+            let waited = self.returned.wait_timeout(state, POLL_INTERVAL);
             state = waited.map_or_else(|poisoned| poisoned.into_inner().0, |(state, _)| state);
             state.waiting -= 1;
         }
@@ -119,9 +119,9 @@ impl Storage {
 }
 
 impl State {
-    fn conflict(&self, range: &Range<usize>, what: Use) -> bool {
+    fn conflict(&self, range: &Range<usize>, what: AccessMode) -> bool {
         self.borrows.iter().any(|(other, other_use)| {
-            (what == Use::Write || *other_use == Use::Write)
+            (what == AccessMode::Write || *other_use == AccessMode::Write)
                 && other.start < range.end
                 && range.start < other.end
         })
@@ -132,7 +132,7 @@ impl State {
 pub(crate) struct Borrow {
     storage: Arc<Storage>,
     range: Range<usize>,
-    what: Use,
+    what: AccessMode,
 }
 
 impl Borrow {
@@ -149,7 +149,7 @@ impl Borrow {
     /// # Panics
     /// When they were borrowed to be read.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        assert!(self.what == Use::Write);
+        assert!(self.what == AccessMode::Write);
         // SAFETY: as above; nobody else has a borrow of any of them.
         unsafe { std::slice::from_raw_parts_mut(self.start(), self.range.len()) }
     }
@@ -162,7 +162,7 @@ impl Borrow {
     /// Copies bytes from a borrow of another storage. Where callers attached memory twice, the two
     /// may be the same bytes.
     pub fn copy_from(&mut self, from: &Borrow) {
-        assert!(self.what == Use::Write && self.range.len() == from.range.len());
+        assert!(self.what == AccessMode::Write && self.range.len() == from.range.len());
         // SAFETY: both are borrowed, as long, and `copy` takes ranges that overlap.
         unsafe { std::ptr::copy(from.start(), self.start(), self.range.len()) }
     }
@@ -175,7 +175,8 @@ impl Borrow {
 impl Drop for Borrow {
     fn drop(&mut self) {
         let mut state = self.storage.lock();
-        let same = |(range, what): &(Range<usize>, Use)| *range == self.range && *what == self.what;
+        let same =
+            |(range, what): &(Range<usize>, AccessMode)| *range == self.range && *what == self.what;
         if let Some(at) = state.borrows.iter().position(same) {
             state.borrows.swap_remove(at);
         }
@@ -192,7 +193,7 @@ mod tests {
     use tenon_base::ErrorKind;
 
     /// Borrows now or soon.
-    fn borrow(storage: &Arc<Storage>, range: Range<usize>, what: Use) -> Result<Borrow> {
+    fn borrow(storage: &Arc<Storage>, range: Range<usize>, what: AccessMode) -> Result<Borrow> {
         let soon = Control::with_deadline(Instant::now() + Duration::from_millis(1));
         storage.clone().borrow(range, what, Some(&soon))
     }
@@ -200,18 +201,18 @@ mod tests {
     #[test]
     fn readers_share_and_writers_do_not() {
         let storage = Storage::zeroed(64, None).unwrap();
-        let first = borrow(&storage, 0..32, Use::Read).unwrap();
-        let second = borrow(&storage, 16..64, Use::Read).unwrap();
-        let error = borrow(&storage, 31..33, Use::Write).map(|_| ());
+        let first = borrow(&storage, 0..32, AccessMode::Read).unwrap();
+        let second = borrow(&storage, 16..64, AccessMode::Read).unwrap();
+        let error = borrow(&storage, 31..33, AccessMode::Write).map(|_| ());
         assert_eq!(error.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
         drop(second);
-        let mut writer = borrow(&storage, 32..33, Use::Write).unwrap();
+        let mut writer = borrow(&storage, 32..33, AccessMode::Write).unwrap();
         writer.bytes_mut()[0] = 7;
-        assert!(borrow(&storage, 32..64, Use::Read).is_err());
+        assert!(borrow(&storage, 32..64, AccessMode::Read).is_err());
         // An empty range meets nobody.
-        borrow(&storage, 32..32, Use::Write).unwrap();
+        borrow(&storage, 32..32, AccessMode::Write).unwrap();
         drop((first, writer));
-        let all = borrow(&storage, 0..64, Use::Read).unwrap();
+        let all = borrow(&storage, 0..64, AccessMode::Read).unwrap();
         assert_eq!(all.bytes()[31..34], [0, 7, 0]);
     }
 
@@ -220,7 +221,10 @@ mod tests {
         let storage = Storage::zeroed(8, None).unwrap();
         let add = |count: usize| {
             for _ in 0..count {
-                let mut borrow = storage.clone().borrow(0..8, Use::Write, None).unwrap();
+                let mut borrow = storage
+                    .clone()
+                    .borrow(0..8, AccessMode::Write, None)
+                    .unwrap();
                 let bytes = borrow.bytes_mut();
                 let number = u64::from_le_bytes(bytes.try_into().unwrap());
                 bytes.copy_from_slice(&(number + 1).to_le_bytes());
@@ -232,7 +236,7 @@ mod tests {
                 scope.spawn(|| add(count));
             }
         });
-        let borrow = borrow(&storage, 0..8, Use::Read).unwrap();
+        let borrow = borrow(&storage, 0..8, AccessMode::Read).unwrap();
         let number = u64::from_le_bytes(borrow.bytes().try_into().unwrap());
         assert_eq!(number, 3 * count as u64);
     }
@@ -243,12 +247,12 @@ mod tests {
         let start = NonNull::from(&mut memory).cast();
         // SAFETY: the array lives longer than the storage and is not used meanwhile.
         let storage = unsafe { Storage::attached(start, 4) };
-        let mut whole = borrow(&storage, 0..4, Use::Write).unwrap();
+        let mut whole = borrow(&storage, 0..4, AccessMode::Write).unwrap();
         whole.copy_within(0..3, 1);
         drop(whole);
         let other = Storage::zeroed(2, None).unwrap();
-        let from = borrow(&storage, 2..4, Use::Read).unwrap();
-        let mut to = borrow(&other, 0..2, Use::Write).unwrap();
+        let from = borrow(&storage, 2..4, AccessMode::Read).unwrap();
+        let mut to = borrow(&other, 0..2, AccessMode::Write).unwrap();
         to.copy_from(&from);
         assert_eq!(to.bytes(), [2, 3]);
         drop((from, to));

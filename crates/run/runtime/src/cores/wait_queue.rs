@@ -23,18 +23,18 @@ const WAKE_INTERVAL: Duration = Duration::from_millis(1);
 const HAND_OVER: Duration = Duration::from_millis(5);
 
 /// How often one that waits looks by itself, as long as nobody hands it a core.
-const PATIENCE: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// How often one who will be handed the core looks whether it was cancelled: each look takes time
 /// from those that execute.
 const CANCELLED: Duration = Duration::from_millis(20);
 
 /// Executions that may wait at a time.
-const LONGEST: usize = 1 << 16;
+const MAX_WAITING: usize = 1 << 16;
 
 /// All that wait, for whatever core.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct WaitQueue {
     length: AtomicUsize,
     waiting: Mutex<VecDeque<Waiter>>,
 }
@@ -47,14 +47,14 @@ struct Waiter {
     /// Numbers of the cores that it may execute on.
     cores: Arc<[Arc<Core>]>,
     /// The core that it was handed.
-    given: Option<Arc<Core>>,
+    granted: Option<Arc<Core>>,
 }
 
 /// Cores that one model may execute on, one execution each.
 #[derive(Debug, Clone)]
 pub struct CoreGroup {
     cores: Arc<[Arc<Core>]>,
-    line: Arc<Line>,
+    queue: Arc<WaitQueue>,
     next: Arc<AtomicUsize>,
 }
 
@@ -78,10 +78,10 @@ fn this_thread() -> u64 {
 }
 
 impl CoreGroup {
-    pub(super) fn new(cores: impl IntoIterator<Item = Arc<Core>>, line: Arc<Line>) -> Self {
+    pub(super) fn new(cores: impl IntoIterator<Item = Arc<Core>>, queue: Arc<WaitQueue>) -> Self {
         Self {
             cores: cores.into_iter().collect(),
-            line,
+            queue,
             next: Arc::default(),
         }
     }
@@ -93,7 +93,7 @@ impl CoreGroup {
 
     /// Every `step`th of them.
     pub(crate) fn every(&self, step: usize) -> Self {
-        Self::new(self.cores.iter().step_by(step).cloned(), self.line.clone())
+        Self::new(self.cores.iter().step_by(step).cloned(), self.queue.clone())
     }
 
     /// Takes a core that is free, or waits for one.
@@ -132,26 +132,26 @@ impl CoreGroup {
     }
 
     fn wait(&self, control: &Control) -> Result<Arc<Core>> {
-        let ticket = self.line.join(self.cores.clone())?;
+        let ticket = self.queue.enter(self.cores.clone())?;
         let since = Instant::now();
         loop {
             // Before the look: a release that did not find it old enough ends before the look does,
             // which takes the lock.
             let long = since.elapsed() >= HAND_OVER;
-            let patience = if long { CANCELLED } else { PATIENCE };
-            if let Some(core) = self.line.given(ticket) {
+            let patience = if long { CANCELLED } else { POLL_INTERVAL };
+            if let Some(core) = self.queue.take_granted(ticket) {
                 return Ok(core);
             }
             if let Some(core) = self.try_take() {
                 // What was handed over meanwhile goes on to the next.
-                if let Some(other) = self.line.leave(ticket) {
-                    self.line.release(&other, false);
+                if let Some(other) = self.queue.leave(ticket) {
+                    self.queue.release(&other, false);
                 }
                 return Ok(core);
             }
             if let Err(error) = control.check() {
-                if let Some(core) = self.line.leave(ticket) {
-                    self.line.release(&core, false);
+                if let Some(core) = self.queue.leave(ticket) {
+                    self.queue.release(&core, false);
                 }
                 return Err(error);
             }
@@ -160,11 +160,11 @@ impl CoreGroup {
     }
 }
 
-impl Line {
-    fn join(&self, cores: Arc<[Arc<Core>]>) -> Result<usize> {
+impl WaitQueue {
+    fn enter(&self, cores: Arc<[Arc<Core>]>) -> Result<usize> {
         static TICKETS: AtomicUsize = AtomicUsize::new(0);
         let mut waiting = self.lock();
-        if waiting.len() >= LONGEST {
+        if waiting.len() >= MAX_WAITING {
             return Err(Error::new(
                 ErrorKind::QueueFull,
                 "too many executions wait for a core",
@@ -176,26 +176,26 @@ impl Line {
             thread: std::thread::current(),
             since: Instant::now(),
             cores,
-            given: None,
+            granted: None,
         });
         self.length.fetch_add(1, Ordering::SeqCst);
         Ok(ticket)
     }
 
     /// The core that was handed to the holder of `ticket`, who leaves the line then.
-    fn given(&self, ticket: usize) -> Option<Arc<Core>> {
+    fn take_granted(&self, ticket: usize) -> Option<Arc<Core>> {
         let mut waiting = self.lock();
         let at = waiting.iter().position(|waiter| waiter.ticket == ticket)?;
-        waiting[at].given.as_ref()?;
+        waiting[at].granted.as_ref()?;
         self.length.fetch_sub(1, Ordering::SeqCst);
-        waiting.remove(at)?.given
+        waiting.remove(at)?.granted
     }
 
     fn leave(&self, ticket: usize) -> Option<Arc<Core>> {
         let mut waiting = self.lock();
         let at = waiting.iter().position(|waiter| waiter.ticket == ticket)?;
         self.length.fetch_sub(1, Ordering::SeqCst);
-        waiting.remove(at)?.given
+        waiting.remove(at)?.granted
     }
 
     /// Gives back a core: to everyone, or to the one who has waited too long. Whether its thread
@@ -212,12 +212,16 @@ impl Line {
         }
         let mut waiting = self.lock();
         let now = Instant::now();
-        let wants = |waiter: &&mut Waiter| {
-            waiter.given.is_none() && waiter.cores.iter().any(|wanted| Arc::ptr_eq(wanted, core))
+        let accepts = |waiter: &&mut Waiter| {
+            waiter.granted.is_none()
+                && waiter
+                    .cores
+                    .iter()
+                    .any(|candidate| Arc::ptr_eq(candidate, core))
         };
-        let first = waiting.iter_mut().find(wants);
+        let first = waiting.iter_mut().find(accepts);
         if let Some(waiter) = first.filter(|waiter| now - waiter.since >= HAND_OVER) {
-            waiter.given = Some(core.clone());
+            waiter.granted = Some(core.clone());
             waiter.thread.unpark();
             return;
         }
@@ -231,10 +235,14 @@ impl Line {
     }
 
     fn wake(&self, core: &Arc<Core>, waiting: &mut VecDeque<Waiter>) {
-        let mut wants = waiting.iter().filter(|waiter| {
-            waiter.given.is_none() && waiter.cores.iter().any(|wanted| Arc::ptr_eq(wanted, core))
+        let mut accepts = waiting.iter().filter(|waiter| {
+            waiter.granted.is_none()
+                && waiter
+                    .cores
+                    .iter()
+                    .any(|candidate| Arc::ptr_eq(candidate, core))
         });
-        if let Some(waiter) = wants.next() {
+        if let Some(waiter) = accepts.next() {
             waiter.thread.unpark();
         }
     }
@@ -255,7 +263,7 @@ impl Deref for CoreGuard<'_> {
 impl Drop for CoreGuard<'_> {
     fn drop(&mut self) {
         self.core.count(self.since.elapsed());
-        self.group.line.release(&self.core, self.again);
+        self.group.queue.release(&self.core, self.again);
     }
 }
 
@@ -320,7 +328,7 @@ mod tests {
         let held = group.occupy(&Control::new()).unwrap();
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| group.occupy(&Control::new()).map(|core| core.index()));
-            while group.line.length.load(Ordering::SeqCst) == 0 {
+            while group.queue.length.load(Ordering::SeqCst) == 0 {
                 std::thread::yield_now();
             }
             std::thread::sleep(HAND_OVER);

@@ -4,21 +4,24 @@ use super::CorePort;
 use tenon_base::{Error, ErrorKind, Result};
 
 /// Pairs of an output and the input that reads it the next time: of the same name, else in order.
-pub(super) fn feeds(inputs: &[CorePort], outputs: &[CorePort]) -> Result<Vec<(usize, usize)>> {
+pub(super) fn feedback_pairs(
+    inputs: &[CorePort],
+    outputs: &[CorePort],
+) -> Result<Vec<(usize, usize)>> {
     let by_name = |(output, port): (usize, &CorePort)| {
         let same = |input: &CorePort| input.signature.name == port.signature.name;
         Some((output, inputs.iter().position(same)?))
     };
     let all = outputs.iter().enumerate();
-    let mut feeds: Vec<(usize, usize)> = all.filter_map(by_name).collect();
-    if feeds.is_empty() {
+    let mut pairs: Vec<(usize, usize)> = all.filter_map(by_name).collect();
+    if pairs.is_empty() {
         let count = outputs.len().min(inputs.len());
-        feeds = (0..count).map(|index| (index, index)).collect();
+        pairs = (0..count).map(|index| (index, index)).collect();
     }
     let fits = |&(output, input): &(usize, usize)| {
         outputs[output].signature.ty == inputs[input].signature.ty
     };
-    if feeds.is_empty() || !feeds.iter().all(fits) {
+    if pairs.is_empty() || !pairs.iter().all(fits) {
         let types = |ports: &[CorePort]| {
             let types: Vec<String> = ports
                 .iter()
@@ -33,5 +36,5 @@ pub(super) fn feeds(inputs: &[CorePort], outputs: &[CorePort]) -> Result<Vec<(us
         .expected(format_args!("inputs {}", types(inputs)))
         .found(format_args!("outputs {}", types(outputs))));
     }
-    Ok(feeds)
+    Ok(pairs)
 }

@@ -23,9 +23,9 @@ impl Tap for NanCheck {
 }
 
 /// A [`NanCheck`] before another tap.
-pub(crate) struct Checked<'a>(pub Option<&'a dyn Tap>);
+pub(crate) struct NanCheckedTap<'a>(pub Option<&'a dyn Tap>);
 
-impl Tap for Checked<'_> {
+impl Tap for NanCheckedTap<'_> {
     fn on_input(&self, tapped: TapValue<'_>) -> Result<()> {
         self.0.map_or(Ok(()), |tap| tap.on_input(tapped))
     }
@@ -38,7 +38,7 @@ impl Tap for Checked<'_> {
 }
 
 /// Whether the environment asks for the check in all executions.
-pub(crate) fn asked_for_by_environment() -> bool {
+pub(crate) fn is_enabled_by_environment() -> bool {
     std::env::var_os("TENON_CHECK_NAN").is_some_and(|value| value == "1")
 }
 

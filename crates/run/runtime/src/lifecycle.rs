@@ -61,7 +61,7 @@ impl Counts {
 }
 
 /// One model's stay. Dropped last of all that the model has.
-pub(crate) struct Residence {
+pub(crate) struct ModelLifecycle {
     network: NetworkId,
     contexts: Arc<[NamedContext]>,
     memories: ModelMemory,
@@ -70,7 +70,7 @@ pub(crate) struct Residence {
     settled: AtomicBool,
 }
 
-impl Residence {
+impl ModelLifecycle {
     /// Tells the backends that a model is about to be loaded.
     pub fn begin(runtime: &Runtime, memories: ModelMemory) -> Result<Self> {
         let counters = ModelCounters {
@@ -78,7 +78,7 @@ impl Residence {
             counters: runtime.counters.clone(),
             used: BTreeSet::new(),
         };
-        let residence = Self {
+        let lifecycle = Self {
             network: NetworkId(runtime.counts.networks.fetch_add(1, Ordering::Relaxed)),
             contexts: runtime.contexts.clone(),
             memories,
@@ -86,8 +86,8 @@ impl Residence {
             counts: runtime.counts.clone(),
             settled: AtomicBool::new(false),
         };
-        residence.tell(|context, network| context.before_load(network))?;
-        Ok(residence)
+        lifecycle.tell(|context, network| context.before_load(network))?;
+        Ok(lifecycle)
     }
 
     /// The model is loaded, and runs on the backends `used`: its memory is made, the backends hear
@@ -138,7 +138,7 @@ impl Residence {
     }
 }
 
-impl Drop for Residence {
+impl Drop for ModelLifecycle {
     fn drop(&mut self) {
         if *self.settled.get_mut() {
             for memory in &self.memories {
