@@ -1,7 +1,7 @@
-//! The host allocator: who is asked before a kernel takes memory for its data.
+//! The host allocator: accounts for the memory that kernels use for their data.
 //!
-//! It grants and counts bytes; the memory itself is Rust's. A grant that is given back never
-//! shows up again, one that stays alive at the end is a leak (facts 5.1, 5.3).
+//! It grants and counts bytes; the memory itself comes from Rust's allocator. A grant that is still
+//! alive when the host ends is a leak (facts 5.1, 5.3).
 
 use crate::log::{Log, Severity};
 use std::fmt;
@@ -10,22 +10,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tenon_base::{Error, ErrorKind};
 
-/// Bytes that [`AllocatorKind::TestFixedSize1k`] has.
+/// Capacity of [`AllocatorKind::TestFixedSize1k`] in bytes.
 const CAPACITY: usize = 1024;
-/// Grants of at most this many bytes are not counted against [`CAPACITY`].
+/// Grants of at most this many bytes do not use [`CAPACITY`].
 const EXEMPT: usize = 32;
 
-/// Which allocator a host has.
+/// The kind of a host's allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AllocatorKind {
     /// Grants everything.
     #[default]
     Malloc,
-    /// Has 1024 bytes, and logs what it does.
+    /// Has a capacity of 1024 bytes, and logs each allocation.
     TestFixedSize1k,
     /// Grants everything, and prints statistics at the end.
     Profiled,
-    /// Grants everything, and finds at the end what was not given back.
+    /// Grants everything, and reports at the end the grants that were not freed.
     LeakCheck,
 }
 
@@ -38,7 +38,7 @@ impl AllocatorKind {
         AllocatorKind::LeakCheck,
     ];
 
-    /// Its name on the command line.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             AllocatorKind::Malloc => "malloc",
@@ -48,7 +48,7 @@ impl AllocatorKind {
         }
     }
 
-    /// The line that announces it.
+    /// The line printed when the allocator is chosen.
     pub fn announcement(self) -> &'static str {
         match self {
             AllocatorKind::Malloc => "Choosing malloc.",
@@ -72,21 +72,21 @@ impl FromStr for AllocatorKind {
     }
 }
 
-/// Grants bytes, and knows how many are out. Cloning shares it.
+/// Grants bytes and counts the live ones. Clones share the counts.
 #[derive(Clone)]
 pub struct HostAllocator(Arc<State>);
 
 struct State {
     kind: AllocatorKind,
     log: Log,
-    /// Bytes out of [`CAPACITY`]; a lock, so that lines of the log stand in the order of grants.
+    /// Bytes used of [`CAPACITY`]; a lock, so that log lines are in the order of grants.
     taken: Mutex<usize>,
     grants: Counter,
     bytes: Counter,
     total: AtomicU64,
 }
 
-/// What is out now, and the most that ever was.
+/// The live amount and its peak.
 #[derive(Default)]
 struct Counter {
     now: AtomicU64,
@@ -104,29 +104,29 @@ impl Counter {
     }
 }
 
-/// Bytes granted; given back when dropped.
+/// Bytes granted; freed when dropped.
 pub struct Grant {
     allocator: HostAllocator,
     bytes: usize,
 }
 
-/// What an allocator has granted.
+/// The counts of an allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Statistics {
-    /// Grants that are out.
+    /// Live grants.
     pub grants: u64,
-    /// The most grants that ever were out.
+    /// The peak of live grants.
     pub most_grants: u64,
-    /// All grants ever.
+    /// All grants, freed ones included.
     pub total_grants: u64,
-    /// Bytes that are out.
+    /// Live bytes.
     pub bytes: u64,
-    /// The most bytes that ever were out.
+    /// The peak of live bytes.
     pub most_bytes: u64,
 }
 
 impl HostAllocator {
-    /// An allocator; `log` hears the lines of the fixed-size one.
+    /// An allocator; the fixed-size one writes to `log`.
     pub fn new(kind: AllocatorKind, log: Log) -> Self {
         Self(Arc::new(State {
             kind,
@@ -138,12 +138,12 @@ impl HostAllocator {
         }))
     }
 
-    /// Which one it is.
+    /// The kind.
     pub fn kind(&self) -> AllocatorKind {
         self.0.kind
     }
 
-    /// Asks for `bytes`; `None` when there are not as many left.
+    /// Grants `bytes`; `None` when the capacity does not suffice.
     pub fn grant(&self, bytes: usize) -> Option<Grant> {
         if !self.0.take(bytes) {
             return None;
@@ -157,7 +157,7 @@ impl HostAllocator {
         })
     }
 
-    /// What has been granted so far.
+    /// The counts so far.
     pub fn statistics(&self) -> Statistics {
         let read = |value: &AtomicU64| value.load(Ordering::Relaxed);
         Statistics {
@@ -169,8 +169,8 @@ impl HostAllocator {
         }
     }
 
-    /// What it prints when the host is done, and whether memory leaked: the profile of the
-    /// profiled one; profile and verdict of the leak check when bytes are still out.
+    /// The text to print when the host ends, and whether memory leaked: the profile of the profiled
+    /// allocator; the profile and the leak of the leak check when bytes are still live.
     pub fn exit_report(&self) -> ExitReport {
         let statistics = self.statistics();
         match self.0.kind {
@@ -190,12 +190,12 @@ impl HostAllocator {
     }
 }
 
-/// What an allocator says at the end.
+/// The report of an allocator when its host ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExitReport {
     /// Lines for standard output, each with its newline.
     pub text: String,
-    /// Whether the exit status must say so.
+    /// Whether memory leaked; the exit status must then be an error.
     pub leaked: bool,
 }
 
@@ -223,7 +223,7 @@ impl State {
         true
     }
 
-    fn give_back(&self, bytes: usize) {
+    fn free(&self, bytes: usize) {
         self.grants.subtract(1);
         self.bytes.subtract(bytes as u64);
         if self.kind != AllocatorKind::TestFixedSize1k || bytes <= EXEMPT {
@@ -239,12 +239,12 @@ impl State {
 }
 
 impl Grant {
-    /// How many bytes.
+    /// The size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Never gives them back, for tests of the leak check.
+    /// Never frees the bytes, for tests of the leak check.
     pub fn leak(self) {
         std::mem::forget(self);
     }
@@ -252,7 +252,7 @@ impl Grant {
 
 impl Drop for Grant {
     fn drop(&mut self) {
-        self.allocator.0.give_back(self.bytes);
+        self.allocator.0.free(self.bytes);
     }
 }
 
@@ -274,7 +274,7 @@ impl fmt::Debug for HostAllocator {
 }
 
 impl fmt::Display for Statistics {
-    /// The profile as the original prints it, one line a number.
+    /// The profile as the original prints it, one line per count.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "HostAllocator profile:")?;
         let lines = [
@@ -305,8 +305,8 @@ mod tests {
     }
 
     #[test]
-    fn the_fixed_size_one_refuses_what_it_has_not() {
-        // The sizes of facts 4.3: a header of 64 bytes and 32 or 1024 numbers of 4.
+    fn the_fixed_size_allocator_refuses_more_than_its_capacity() {
+        // The sizes of facts 4.3: a header of 64 bytes and 32 or 1024 elements of 4 bytes.
         let (allocator, lines) = logged(AllocatorKind::TestFixedSize1k);
         let first = allocator.grant(192).unwrap();
         assert!(allocator.grant(4160).is_none());
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leak_is_told_and_a_clean_end_is_silent() {
+    fn a_leak_is_reported_and_a_clean_exit_prints_nothing() {
         let (allocator, lines) = logged(AllocatorKind::LeakCheck);
         drop(allocator.grant(100));
         assert_eq!(allocator.exit_report(), ExitReport::default());
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_profiled_one_always_prints() {
+    fn the_profiled_allocator_always_prints() {
         let (allocator, _) = logged(AllocatorKind::Profiled);
         let report = allocator.exit_report();
         assert!(!report.leaked && report.text.lines().count() == 6);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_named() {
+    fn kinds_parse_from_their_names() {
         for kind in AllocatorKind::ALL {
             assert_eq!(kind.name().parse::<AllocatorKind>().unwrap(), kind);
         }

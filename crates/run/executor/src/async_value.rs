@@ -1,8 +1,8 @@
-//! A value that is not there yet, and the promise to set it (facts 2.1).
+//! Asynchronous values (futures) and their promises (facts 2.1).
 //!
-//! One atomic pointer holds both state and waiters: null or a list while pending, a mark when
-//! available. Registering pushes on the list, setting exchanges the list for the mark; so each
-//! waiter runs exactly once, in the order latest registered first.
+//! One atomic pointer holds both the state and the waiters: null or a Treiber stack (1986) of
+//! waiters while pending, a sentinel when available. Registering pushes onto the stack, setting
+//! swaps the stack for the sentinel; so each waiter runs exactly once, the latest registered first.
 
 use crate::depth;
 use crate::sync::{Arc, AtomicPtr, Ordering, UnsafeCell};
@@ -25,7 +25,7 @@ use tenon_base::{Error, ErrorKind};
 #[derive(Clone)]
 pub struct AsyncValue(Arc<Cell>);
 
-/// The right and duty to set an [`AsyncValue`]. Dropped without, the value becomes an error.
+/// Sets an [`AsyncValue`]. When it is dropped unset, the value becomes an error.
 pub struct Promise(Option<Arc<Cell>>);
 
 /// A pending result of known type, as the result of a kernel function.
@@ -38,22 +38,23 @@ struct Cell {
 }
 
 // SAFETY: `value` is written by the one promise before it publishes with release, and read by
-// others only after they have seen that with acquire.
+// others only after they have loaded [`AVAILABLE`] with acquire.
 unsafe impl Send for Cell {}
-// SAFETY: as above; waiters are `Send` and leave the list exactly once.
+// SAFETY: `value` is not written after it is published, and `Value` is `Sync`; `waiters` is atomic,
+// its nodes are `Send`, and one thread takes the whole list by one swap.
 unsafe impl Sync for Cell {}
 
-/// How many cells there are, in builds with debug assertions.
+/// The count of live cells, in builds with debug assertions.
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// How many values that were once pending are still held by anybody in this process: after a
-/// function and all it started, as many as before, or something leaked (facts 5.1). Builds without
-/// debug assertions do not count, and answer 0.
+/// The count of live asynchronous values in this process. A function that leaves the count higher
+/// than before has leaked a value (facts 5.1). Builds without debug assertions do not count and
+/// return 0.
 pub fn alive_async_values() -> usize {
     ALIVE.load(std::sync::atomic::Ordering::Relaxed)
 }
 
-/// The mark of an available value; no waiter lies at this address.
+/// The sentinel of an available value; no waiter has this address.
 const AVAILABLE: *mut Waiter = ptr::without_provenance_mut(1);
 
 struct Waiter {
@@ -62,15 +63,15 @@ struct Waiter {
 }
 
 enum Action {
-    /// A caller's function; put off when nested too deep.
+    /// A caller's function; deferred when nested too deep.
     Call(Box<dyn FnOnce(&Value) + Send>),
-    /// A continuation of an execution, which looks after its own depth.
+    /// A continuation of an execution, which limits its own depth.
     Resume(Box<dyn FnOnce(&Value) + Send>),
     /// The value becomes that of another promise.
     Forward(Promise),
 }
 
-/// A value that is not there yet, and the promise to set it.
+/// A pending value and the promise to set it.
 pub fn pending() -> (AsyncValue, Promise) {
     if cfg!(debug_assertions) {
         ALIVE.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -89,21 +90,22 @@ pub fn pending_result<T: IntoValue>() -> (PendingResult<T>, Promise) {
 }
 
 impl AsyncValue {
-    /// Whether it has been set, be it to an error.
+    /// Whether it has been set, to a value or an error.
     #[inline]
     pub fn is_available(&self) -> bool {
         self.0.is_available()
     }
 
-    /// The value, when it is there.
+    /// The value, when it is available.
     #[inline]
     pub fn get(&self) -> Option<&Value> {
-        // SAFETY: it was published, and nobody writes it again.
+        // SAFETY: `is_available` returned true on this thread, which is the condition of
+        // `published`.
         (self.is_available()).then(|| unsafe { self.0.published() })
     }
 
-    /// Calls `then` with the value: now when it is there, else when it is set, on the thread that
-    /// sets it. Of several the one registered last is called first.
+    /// Calls `then` with the value: now when it is available, else when it is set, on the thread
+    /// that sets it. Callbacks run in the reverse order of their registration.
     pub fn when_available(&self, then: impl FnOnce(&Value) + Send + 'static) {
         match self.get() {
             Some(value) => then(value),
@@ -129,20 +131,23 @@ impl AsyncValue {
         let mut head = self.0.waiters.load(Ordering::Acquire);
         loop {
             if head == AVAILABLE {
-                // SAFETY: the waiter was not published, it is still ours.
+                // SAFETY: `waiter` came from `Box::into_raw` above and was never pushed, so this
+                // thread owns it alone.
                 let waiter = unsafe { Box::from_raw(waiter) };
-                // SAFETY: the mark was loaded with acquire.
+                // SAFETY: `AVAILABLE` was loaded with acquire.
                 run(Some(waiter), unsafe { self.0.published() });
                 return;
             }
-            // SAFETY: as above; `head` is a list that was made of boxes, or null.
+            // SAFETY: `waiter` is not pushed yet, so this thread owns it alone; `head` is null or a
+            // list of boxes, owned by this thread if the exchange below succeeds.
             unsafe { (*waiter).next = (!head.is_null()).then(|| Box::from_raw(head)) };
             let pushed =
                 self.0
                     .waiters
                     .compare_exchange(head, waiter, Ordering::Release, Ordering::Acquire);
             let Err(now) = pushed else { return };
-            // SAFETY: the list is not ours after all.
+            // SAFETY: the exchange failed, so `waiter` is still owned by this thread; `next` is
+            // forgotten because the list belongs to `waiters`.
             std::mem::forget(unsafe { (*waiter).next.take() });
             head = now;
         }
@@ -150,7 +155,8 @@ impl AsyncValue {
 }
 
 impl Promise {
-    /// Sets the value and runs who waits for it. A pending value is waited for first.
+    /// Sets the value and runs its waiters. If `value` is pending, both happen when it becomes
+    /// available.
     pub fn set(mut self, value: Value) {
         match value {
             Value::Pending(other) => self.forward(other),
@@ -164,12 +170,12 @@ impl Promise {
         }
     }
 
-    /// Sets an error that nobody has to be told of.
+    /// Sets an error without a diagnostic.
     pub fn fail(self, error: Error) {
         self.set(Value::error(error));
     }
 
-    /// Sets what `other` is or will become.
+    /// Sets the value that `other` has or will have.
     pub fn forward(self, other: AsyncValue) {
         match other.get() {
             Some(value) => self.set(value.clone()),
@@ -216,24 +222,27 @@ impl Cell {
     }
 
     /// # Safety
-    /// [`Cell::is_available`] must have answered true on this thread, or this thread published.
+    /// [`Cell::is_available`] must have returned true on this thread, or this thread must have
+    /// published the value.
     unsafe fn published(&self) -> &Value {
-        // SAFETY: nobody writes after publishing.
+        // SAFETY: the caller guarantees that the value was published, after which no thread writes
+        // it; the reference is bounded by `self`.
         self.value.with(|value| unsafe { &*value })
     }
 
-    /// Stores the value, marks it available and answers who waited. Called once, by the promise.
+    /// Stores the value, marks it available and returns the waiters. Called once, by the promise.
     fn publish(&self, value: Value) -> Option<Box<Waiter>> {
-        // SAFETY: the one promise was taken for this call, and nobody reads before the mark.
+        // SAFETY: the only promise was taken for this call, so there is one writer; readers wait
+        // for `AVAILABLE`, which is stored below.
         self.value.with_mut(|slot| unsafe { *slot = value });
         let waiters = self.waiters.swap(AVAILABLE, Ordering::AcqRel);
-        // SAFETY: the list was made of boxes, and the exchange made it ours.
+        // SAFETY: the list is made of boxes, and the swap gave this thread its sole ownership.
         (!waiters.is_null()).then(|| unsafe { Box::from_raw(waiters) })
     }
 }
 
-/// Runs waiters in their order; the waiters of a forwarded promise run in its place. A list of any
-/// length, and promises forwarded through each other to any depth, take one stack frame.
+/// Runs waiters in list order; the waiters of a forwarded promise run at its position. Lists of any
+/// length and chains of forwarded promises use one stack frame.
 fn run(mut waiters: Option<Box<Waiter>>, value: &Value) {
     while let Some(mut waiter) = waiters {
         let next = waiter.next.take();

@@ -3,8 +3,8 @@
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_bef::{Attribute, Kernel, Name};
 
-/// The attributes of a kernel of a program. The typed readers answer an error that names the
-/// attribute when it is missing or of another type.
+/// The attributes of a kernel of a program. The typed readers return an error that names the
+/// attribute when it is missing or has another type.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelAttributes<'a>(&'a [(Name, Attribute)]);
 
@@ -14,18 +14,18 @@ impl<'a> KernelAttributes<'a> {
         Self(&kernel.attributes)
     }
 
-    /// All, in the program's order.
+    /// All attributes, in the program's order.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a Attribute)> + use<'a> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// An attribute, `None` when it is not there.
+    /// An attribute; `None` when it is absent.
     pub fn optional(&self, name: &str) -> Option<&'a Attribute> {
         let found = self.0.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value)
     }
 
-    /// An attribute; an error when it is not there.
+    /// An attribute; an error when it is absent.
     pub fn attribute(&self, name: &str) -> Result<&'a Attribute> {
         self.optional(name).ok_or_else(|| {
             Error::new(

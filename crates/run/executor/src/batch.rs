@@ -1,27 +1,27 @@
-//! Lists of ready kernels of many streams, handed to the threads of a queue together.
+//! Batches of ready kernels of many streams, queued as one task.
 //!
-//! One task a stream costs a reference to the execution each, which all threads count up and down.
-//! So the lists go over as one task instead. Where several threads take tasks in no promised order,
-//! it gives away half of its lists until few are left and runs these; one thread runs list after
-//! list.
+//! One task per stream would cost one atomic reference count of the execution each, contended by
+//! all threads. A batch is one task instead. On several threads it is split recursively: the task
+//! queues the upper half of its lists until the grain size is reached, as in divide-and-conquer
+//! loops of Cilk and oneTBB (Blumofe and Leiserson 1999). On one thread it runs its lists in order.
 
 use crate::execution::Execution;
 use crate::queue::{Batch, Runnable, Task, WorkQueue};
 use std::sync::Arc;
 use std::vec::IntoIter;
 
-/// Lists for several threads, each its stream and its first kernel.
+/// Lists for several threads; a list is its stream and its first kernel.
 pub(crate) struct BatchTask {
     execution: Arc<Execution>,
     lists: Vec<(u32, u32)>,
-    /// So many lists one task runs.
+    /// The grain size: the number of lists that one task runs.
     grain: usize,
 }
 
-/// No more lists than this run as one task, however many there are.
+/// The maximum grain size.
 const MAX_GRAIN: usize = 16;
 
-/// Each thread of the queue has at least so many shares to take, so that all end together.
+/// The minimum number of tasks per thread, for load balance at the end.
 const CHUNKS_PER_THREAD: usize = 32;
 
 impl BatchTask {
@@ -66,7 +66,7 @@ impl Runnable for BatchTask {
     }
 }
 
-/// Lists for one thread.
+/// Lists for one thread, run in order.
 struct SequentialBatch {
     execution: Arc<Execution>,
     lists: IntoIter<(u32, u32)>,

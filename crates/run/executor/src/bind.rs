@@ -1,4 +1,4 @@
-//! Binding one function: its kernels made, its registers and users laid out flat.
+//! Binds one function: binds its kernels and lays out its code, registers and users.
 
 use crate::code::{Code, CodeBuilder, SINGLE_OPERAND, Slice};
 use crate::function::{Dataflow, FunctionBody, FunctionHeader, KernelInfo};
@@ -9,30 +9,31 @@ use std::sync::OnceLock;
 use tenon_base::{Error, ErrorKind, Result, pool};
 use tenon_bef::{File, Function, FunctionKind, RegisterId, Streams, Uses};
 
-/// What binding needs.
+/// The inputs of binding.
 pub(crate) struct Binder<'a> {
     /// All functions of the program.
     pub heads: &'a [FunctionHeader],
     pub registry: &'a Registry,
     pub services: &'a Services,
-    /// For a file that does not say of what types attributes are: the file, and where those of each
-    /// kernel of the function stand.
+    /// For a file without attribute types: the file, and the attribute offsets of each kernel of
+    /// the function.
     pub untyped: Option<(&'a File<'static>, Vec<Vec<u32>>)>,
 }
 
 type Errors = Vec<Error>;
 
-/// What binding one kernel answers: `None` for one that is the same as the first of its name.
+/// The result of binding one kernel: `None` for one that shares the binding of the first kernel of
+/// its name.
 type KernelBinding = Result<Option<Box<dyn Kernel>>>;
 
-/// The kernels of a function, and which of them each instruction runs.
+/// The bound kernels of a function, and for each instruction the position of its kernel.
 struct Kernels {
     bound: Vec<Box<dyn Kernel>>,
     positions: Vec<u32>,
 }
 
 impl Binder<'_> {
-    /// Binds a function; an asynchronous one has streams.
+    /// Binds a function; `streams` are those of an asynchronous function.
     pub(crate) fn body(
         &self,
         function: &Function,
@@ -59,10 +60,10 @@ impl Binder<'_> {
         })
     }
 
-    /// A native function is a function of one kernel that has its name.
+    /// A native function as a function with one kernel of its name.
     fn native_body(&self, function: &Function) -> Result<Function> {
         if self.registry.find_native(&function.name).is_none() {
-            let text = format!("no native function @{} is known here", function.name);
+            let text = format!("unknown native function @{}", function.name);
             let error = Error::new(ErrorKind::NotFound, text);
             return Err(error.at(source(&function.location)));
         }
@@ -86,8 +87,8 @@ impl Binder<'_> {
         })
     }
 
-    /// Binds all kernels, several at a time. Those that are the same wherever they stand are bound
-    /// once.
+    /// Binds all kernels in parallel. Kernels that do not depend on their site are bound once per
+    /// name.
     fn kernels(&self, function: &Function) -> Result<Kernels, Errors> {
         let slots: Vec<OnceLock<KernelBinding>> =
             function.kernels.iter().map(|_| OnceLock::new()).collect();
@@ -107,7 +108,7 @@ impl Binder<'_> {
                     def.bind(&site).map(Some)
                 })
                 .map_err(|error| error.at(place(function, index, site.kernel)));
-            // Each slot is filled once, so that there is nothing to refuse.
+            // Each index is visited once, so the slot is empty.
             let _ = slots[index].set(bound);
         });
         let mut errors = Vec::new();
@@ -167,7 +168,7 @@ impl Binder<'_> {
     }
 }
 
-/// For each kernel the position of the first one of its name.
+/// For each kernel the position of the first kernel of its name.
 fn first_of_name(function: &Function) -> Vec<usize> {
     let mut first = HashMap::new();
     let kernels = function.kernels.iter().enumerate();
@@ -176,7 +177,7 @@ fn first_of_name(function: &Function) -> Vec<usize> {
         .collect()
 }
 
-/// Checks the types and functions of a kernel.
+/// Checks the operand types, result types and functions of a kernel against its signature.
 fn check(site: &Site<'_>, def: &KernelDef) -> Result<()> {
     let types = |registers: &'_ [RegisterId]| -> Vec<&str> {
         let ty = |register: &RegisterId| site.function.registers.get(register.0 as usize);
@@ -203,7 +204,7 @@ fn details(function: &Function) -> Vec<KernelInfo> {
     function.kernels.iter().enumerate().map(detail).collect()
 }
 
-/// The code of a function, and what stands beside it.
+/// The code of a function, its results and its dataflow.
 struct Layout {
     code: Code,
     results: Vec<u32>,
@@ -225,7 +226,7 @@ fn slots(function: &Function) -> Vec<u32> {
 }
 
 impl Layout {
-    /// For a function whose kernels run in order: the slots that die after each.
+    /// The layout of a synchronous function: after each kernel, the slots whose lifetime ends.
     fn in_order(function: &Function, kernels: Kernels) -> Result<Self> {
         let slots = slots(function);
         let last_uses = last_uses(function);
@@ -241,7 +242,7 @@ impl Layout {
         })
     }
 
-    /// For a function whose kernels run when they are ready: the users of each result.
+    /// The layout of an asynchronous function: for each result, its users.
     fn dataflow(function: &Function, kernels: Kernels, streams: &Streams) -> Result<Self> {
         let slots = slots(function);
         let uses = Uses::of(function);
@@ -330,11 +331,12 @@ fn cells(function: &Function, slots: &[u32], flow: &mut Dataflow) -> Vec<Option<
     cells
 }
 
-/// For each register the kernel that uses it last; `None` for one that is returned or never used.
+/// Liveness analysis: for each register the kernel of its last use; `None` for one that is returned
+/// or never used.
 fn last_uses(function: &Function) -> Vec<Option<usize>> {
     let mut last = vec![None; function.registers.len()];
     for (index, kernel) in function.kernels.iter().enumerate() {
-        // A result that nobody uses dies where it is made.
+        // The lifetime of an unused result ends at its kernel.
         for register in kernel.results.iter().chain(&kernel.operands) {
             last[register.0 as usize] = Some(index);
         }
@@ -345,7 +347,7 @@ fn last_uses(function: &Function) -> Vec<Option<usize>> {
     last
 }
 
-/// The slots that die after a kernel.
+/// The slots whose lifetime ends after a kernel.
 fn dying(
     kernel: &tenon_bef::Kernel,
     index: usize,

@@ -1,27 +1,27 @@
-//! The kernels of a bound function, laid out flat: one run of words for each kernel, in block order.
+//! The code of a bound function: one sequence of 32-bit words per kernel, in block order.
 //!
 //! | words | |
 //! |---|---|
-//! | 1 | which of the bound kernels |
+//! | 1 | the position of the bound kernel |
 //! | 1 | its stream |
 //! | 1 | the slot of its first result; the others follow |
-//! | 2 | how many operands, how many results |
+//! | 2 | the number of operands, the number of results |
 //! | n | the slots of the operands |
-//! | | in a synchronous function: how many slots die after it, and which |
-//! | | in an asynchronous one: for each result the [`Group`] that uses it |
+//! | | in a synchronous function: the number of slots whose lifetime ends after it, and these slots |
+//! | | in an asynchronous function: for each result the [`Group`] of its users |
 //!
-//! Slots are registers numbered anew: arguments, then results in block order.
+//! Slots are renumbered registers: arguments, then results in block order.
 
 use crate::Kernel;
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Marks a user whose only operand this is: it is ready without counting.
+/// Marks a user with a single operand: it is ready without counting down.
 pub(crate) const SINGLE_OPERAND: u32 = 1 << 31;
 
-/// Marks a number of users before which the cell of a returned slot stands.
+/// Marks a user count that is followed by the cell of a returned slot.
 const RETURNED: u32 = 1 << 31;
 
-/// Kernels and where their words start.
+/// Kernels, and the positions of their words.
 #[derive(Default)]
 pub(crate) struct Code {
     kernels: Vec<Box<dyn Kernel>>,
@@ -29,12 +29,12 @@ pub(crate) struct Code {
     words: Vec<u32>,
 }
 
-/// One kernel as it stands in the code.
+/// One kernel in the code.
 pub(crate) struct Instruction<'a> {
     pub kernel: &'a dyn Kernel,
     pub operands: &'a [u32],
     pub results: Slice,
-    /// What follows: dying slots or groups.
+    /// The words that follow: slots whose lifetime ends, or groups.
     pub rest: &'a [u32],
 }
 
@@ -45,23 +45,23 @@ pub(crate) struct Slice {
     pub count: u32,
 }
 
-/// Who uses a slot of an asynchronous function.
+/// The users of a slot of an asynchronous function.
 pub(crate) struct Group<'a> {
-    /// Kernels, the last one first (facts 1.6), one that uses it twice stands twice; some are
-    /// marked [`SINGLE_OPERAND`].
+    /// Kernels in reverse order (facts 1.6); a kernel that uses the slot twice occurs twice. Some
+    /// are marked [`SINGLE_OPERAND`].
     pub users: &'a [u32],
-    /// The cell through which it is returned.
+    /// The cell through which the slot is returned.
     pub cell: Option<u32>,
 }
 
 impl Slice {
-    /// All of them.
+    /// All slots.
     #[inline]
     pub(crate) fn slots(self) -> impl Iterator<Item = u32> {
         (0..self.count).map(move |index| self.first + index)
     }
 
-    /// One of them.
+    /// The slot at a position.
     #[inline]
     pub(crate) fn slot(self, index: usize) -> Option<u32> {
         (index < self.count as usize).then(|| self.first + index as u32)
@@ -69,7 +69,7 @@ impl Slice {
 }
 
 impl Code {
-    /// How many kernels.
+    /// The number of kernels.
     pub(crate) fn len(&self) -> usize {
         self.starts.len()
     }
@@ -100,14 +100,14 @@ impl Code {
         }
     }
 
-    /// The words from a position that [`CodeBuilder::position`] has answered.
+    /// The words from a position that [`CodeBuilder::position`] returned.
     pub(crate) fn words(&self, position: u32) -> &[u32] {
         &self.words[position as usize..]
     }
 
-    /// The position of words that lie in the code.
+    /// The position of a suffix of the code's words.
     pub(crate) fn position(&self, words: &[u32]) -> u32 {
-        // Words are taken off the front only, so that what is left says where they start.
+        // Readers only remove words from the front, so the remaining length gives the position.
         (self.words.len() - words.len()) as u32
     }
 }
@@ -119,7 +119,7 @@ fn split(words: &[u32]) -> ([u32; 5], &[u32]) {
     }
 }
 
-/// Takes the group off the front of `words`.
+/// Reads a group from the front of `words`.
 #[inline]
 pub(crate) fn group<'a>(words: &mut &'a [u32]) -> Group<'a> {
     let (&count, mut rest) = words.split_first().unwrap_or((&0, &[]));
@@ -139,7 +139,7 @@ pub(crate) fn group<'a>(words: &mut &'a [u32]) -> Group<'a> {
 pub(crate) struct CodeBuilder(Code);
 
 impl CodeBuilder {
-    /// Code of these kernels, which instructions name by their position.
+    /// Code of these kernels; instructions refer to them by position.
     pub(crate) fn new(kernels: Vec<Box<dyn Kernel>>, instructions: usize) -> Self {
         Self(Code {
             kernels,
@@ -148,7 +148,7 @@ impl CodeBuilder {
         })
     }
 
-    /// Where the next words will stand.
+    /// The position of the next words.
     pub(crate) fn position(&self) -> Result<u32> {
         u32::try_from(self.0.words.len())
             .map_err(|_| Error::new(ErrorKind::Unsupported, "the function is too large"))
@@ -171,13 +171,13 @@ impl CodeBuilder {
         Ok(())
     }
 
-    /// Slots that die after the instruction.
+    /// Adds the slots whose lifetime ends after the instruction.
     pub(crate) fn dying(&mut self, slots: &[u32]) {
         self.0.words.push(slots.len() as u32);
         self.0.words.extend_from_slice(slots);
     }
 
-    /// Who uses a slot.
+    /// Adds the users of a slot.
     pub(crate) fn group(&mut self, cell: Option<u32>, users: impl ExactSizeIterator<Item = u32>) {
         let count = users.len() as u32;
         let words = &mut self.0.words;

@@ -1,12 +1,13 @@
-//! How many operands each kernel of an execution still waits for.
+//! The dependency counts of an execution: the number of operands that each kernel still waits for
+//! (Kahn's topological order, 1962, executed concurrently).
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// One count for each kernel. Once a kernel is ready its count is not needed any more: it then says
-/// which kernel comes next in a list of ready ones.
+/// One count per kernel. The count of a ready kernel is no longer needed: its word then links to
+/// the next kernel in a list of ready kernels.
 pub(crate) struct Countdown(Box<[AtomicU32]>);
 
-/// Ends a list of kernels.
+/// The end of a list of kernels.
 const LAST: u32 = u32::MAX;
 
 impl Countdown {
@@ -14,23 +15,24 @@ impl Countdown {
         Self((0..kernels).map(|_| AtomicU32::new(0)).collect())
     }
 
-    /// Starts over, before anybody else counts.
+    /// Resets the counts before the execution is shared.
     pub(crate) fn reset(&mut self, counts: &[u32]) {
         for (count, &initial) in self.0.iter().zip(counts) {
             count.store(initial, Ordering::Relaxed);
         }
     }
 
-    /// One operand more is there; answers whether it was the last. What was written before each
-    /// counting down is known to who gets true.
+    /// Counts one available operand; returns whether it was the last. The thread that gets true
+    /// sees all writes made before each count (release and acquire).
     #[inline]
     pub(crate) fn count_down(&self, kernel: u32) -> bool {
         let count = &self.0[kernel as usize];
-        // The last one has nobody to race with.
+        // At a count of 1 no other thread will count this kernel down.
         count.load(Ordering::Acquire) == 1 || count.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Makes a list of ready kernels and answers its first one. It is handed over through the queue.
+    /// Links ready kernels to a list and returns its first kernel. The queue publishes the list to
+    /// other threads.
     pub(crate) fn link(&self, kernels: &[u32]) -> u32 {
         kernels.iter().rev().fold(LAST, |next, &kernel| {
             self.0[kernel as usize].store(next, Ordering::Relaxed);
@@ -52,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_count_is_told() {
+    fn only_the_last_count_returns_true() {
         let mut counts = Countdown::new(2);
         for _ in 0..2 {
             counts.reset(&[1, 3]);
@@ -65,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_read_in_their_order() {
+    fn lists_are_read_in_the_order_they_were_linked() {
         let counts = Countdown::new(4);
         let first = counts.link(&[2, 0, 3]);
         assert_eq!(counts.list(first).collect::<Vec<_>>(), [2, 0, 3]);
@@ -73,14 +75,14 @@ mod tests {
 }
 
 #[cfg(all(test, loom))]
-#[allow(unsafe_code, reason = "cells that loom watches")]
+#[allow(unsafe_code, reason = "accesses that loom checks")]
 mod model {
     use super::*;
     use crate::sync::{Arc, UnsafeCell};
 
-    /// Two threads write an operand each and count down; one of them finds both.
+    /// Two threads each write an operand and count down; the last one reads both.
     #[test]
-    fn who_counts_to_zero_sees_all_operands() {
+    fn the_last_count_sees_all_operands() {
         loom::model(|| {
             let mut counts = Countdown::new(1);
             counts.reset(&[2]);
@@ -91,7 +93,8 @@ mod model {
                 let last = shared.0.count_down(0);
                 if last {
                     for operand in &shared.1 {
-                        // SAFETY: both are written; loom fails the test if they may not be.
+                        // SAFETY: `count_down` returned true, so both writes happened before; loom
+                        // fails the test otherwise.
                         assert_eq!(operand.with(|operand| unsafe { *operand }), 1);
                     }
                 }

@@ -1,34 +1,34 @@
-//! How deep continuations and calls are nested on this thread. What would nest too deep runs later
-//! instead, so that no program can exhaust the stack.
+//! The nesting depth of continuations and calls on this thread. Work beyond the limit is deferred
+//! (a trampoline), so that no program can exhaust the stack.
 
 use std::cell::{Cell, RefCell};
 
-/// Continuations and executions nest this deep at most (facts 2.3).
+/// The maximum nesting depth of continuations and executions (facts 2.3).
 const LIMIT: u32 = 100;
 
-/// Synchronous calls nest as long as the thread has taken less stack than this since its outermost
-/// level: half of what the smallest thread has that executes programs.
+/// Bytes of stack that synchronous calls may use since the outermost level of the thread: half the
+/// stack of the smallest thread that executes programs.
 const STACK: usize = 256 << 10;
 
 type Work = Box<dyn FnOnce() + Send>;
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// Where the stack stood at the outermost level.
+    /// The stack pointer at the outermost level.
     static BASE: Cell<usize> = const { Cell::new(0) };
     static DEFERRED: RefCell<Vec<Work>> = const { RefCell::new(Vec::new()) };
 }
 
-/// One level of nesting, left when dropped. Who leaves the outermost runs what was put off.
+/// One level of nesting, left when dropped. Leaving the outermost level runs the deferred work.
 pub(crate) struct Level(());
 
-/// Whether one more level would be too much.
+/// Whether another level would exceed the limit.
 #[inline]
 pub(crate) fn is_at_limit() -> bool {
     DEPTH.get() >= LIMIT || (DEPTH.get() > 0 && stack() > STACK)
 }
 
-/// One level deeper, whatever the depth.
+/// Enters a level, without a limit.
 #[inline]
 pub(crate) fn enter() -> Level {
     if DEPTH.get() == 0 {
@@ -38,33 +38,33 @@ pub(crate) fn enter() -> Level {
     Level(())
 }
 
-/// One level deeper if there is stack for it; for calls that cannot be put off.
+/// Enters a level if the stack suffices; for calls that cannot be deferred.
 pub(crate) fn enter_call() -> Option<Level> {
     (DEPTH.get() == 0 || stack() <= STACK).then(enter)
 }
 
-/// Bytes of stack taken since the outermost level.
+/// Bytes of stack used since the outermost level.
 fn stack() -> usize {
     BASE.get().abs_diff(stack_pointer())
 }
 
-/// About where the stack stands.
+/// An approximation of the stack pointer.
 #[inline(always)]
 fn stack_pointer() -> usize {
     let here = 0u8;
     std::hint::black_box(&raw const here).addr()
 }
 
-/// Puts `work` off until the outermost level of this thread is left.
+/// Defers `work` until the outermost level of this thread is left.
 pub(crate) fn defer(work: Work) {
     DEFERRED.with_borrow_mut(|later| later.push(work));
 }
 
 impl Drop for Level {
     fn drop(&mut self) {
-        // After a panic it waits for the next who leaves.
+        // During a panic the work stays deferred until the outermost level is left the next time.
         if DEPTH.get() == 1 && !std::thread::panicking() {
-            // Still inside, so that what runs here is not outermost itself.
+            // The depth is still 1, so that the work runs inside a level.
             while let Some(work) = DEFERRED.with_borrow_mut(Vec::pop) {
                 work();
             }
@@ -80,7 +80,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[test]
-    fn what_is_put_off_runs_when_the_outermost_level_is_left() {
+    fn deferred_work_runs_when_the_outermost_level_is_left() {
         let runs = Arc::new(AtomicU32::new(0));
         let outer = enter();
         let inner = enter();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_is_deep() {
+    fn the_limit_is_reached_and_left() {
         let levels: Vec<Level> = (0..LIMIT).map(|_| enter()).collect();
         assert!(is_at_limit());
         drop(levels);

@@ -1,12 +1,12 @@
-//! One execution of an asynchronous function (facts 2.2, 2.3).
+//! One execution of an asynchronous function: dataflow scheduling (facts 2.2, 2.3).
 //!
-//! A kernel runs when all its operands are there. Each has a count of operands it waits for; a
-//! kernel that is done counts down those of its users, and who counts to zero runs the user. That
-//! count is also what makes the operands known to the user's thread, so registers need no state of
-//! their own. Only what the function returns does: the caller may leave before it is there.
+//! A kernel runs when all its operands are available. Each kernel has a count of missing operands;
+//! a finished kernel counts down its users, and the thread that counts a user to zero runs it. The
+//! count also orders the writes of the operands before the reads of the user, so registers need no
+//! state. Returned values do ([`ResultCell`]): the caller may return before they are available.
 //!
-//! Kernels that become ready for another stream are handed over as a list: the count of a ready
-//! kernel is not needed any more and says which one comes next.
+//! Ready kernels of another stream are queued as a linked list that reuses the counts of ready
+//! kernels.
 
 use crate::batch::BatchTask;
 use crate::code::{Code, Group, SINGLE_OPERAND, group};
@@ -24,22 +24,21 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use tenon_base::{Error, ErrorKind};
 use tenon_bef::FunctionId;
 
-/// Registers, counts and results of one execution; used again by the next.
+/// Registers, counts and results of one execution; reused by the next one.
 pub(crate) struct Execution {
     slots: Slots,
     counts: Countdown,
-    /// Uses left of each register whose value has something to drop; meaningless for the others.
+    /// Remaining uses of each register whose value needs dropping; unspecified for the others.
     uses: Box<[AtomicU32]>,
     cells: Box<[ResultCell]>,
-    /// Whether any register has held a value that has something to drop. As long as there is none,
-    /// registers need not be looked at when they are given up.
+    /// Whether any register has held a value that needs dropping. Until then uses are not counted.
     any_needs_drop: AtomicBool,
     /// Whether any register holds an error.
     failed: AtomicBool,
     run: Option<Run>,
 }
 
-/// What an execution runs.
+/// The function and request of an execution.
 pub(crate) struct Run {
     pub program: Arc<Inner>,
     pub function: FunctionId,
@@ -52,11 +51,11 @@ impl Run {
     }
 }
 
-/// The argument of a task that starts the execution; any other is a stream and the first of a list
-/// of its kernels.
+/// The argument of the task that starts the execution; any other argument encodes a stream and the
+/// first kernel of a list.
 const START: u64 = u64::MAX;
 
-/// More kernels of other streams than this go to a queue of several threads together.
+/// More kernels of other streams than this are queued as one [`BatchTask`].
 const MANY: usize = 8;
 
 impl Execution {
@@ -72,7 +71,7 @@ impl Execution {
         }
     }
 
-    /// Starts a fresh or used execution, and answers the results as far as they are there.
+    /// Starts a new or reused execution; results that are not available yet are pending.
     pub(crate) fn start(
         mut this: Arc<Self>,
         run: Run,
@@ -105,11 +104,11 @@ impl Execution {
     }
 
     fn running(&self) -> &Run {
-        // It is set before an execution is shared, and taken when nobody shares it any more.
+        // It is set before the execution is shared, and taken when the last reference is dropped.
         self.run.as_ref().expect("an execution that runs")
     }
 
-    /// Runs what can start at once: the kernels without operands, then the users of arguments.
+    /// Runs the kernels that are ready first: those without operands, then the users of arguments.
     fn begin(self: &Arc<Self>) {
         let function = self.running().function();
         let body = function.running();
@@ -124,7 +123,7 @@ impl Execution {
         self.process(&mut ready, &self.call(function));
     }
 
-    /// What its kernels share.
+    /// The context that the kernels share.
     fn call<'a>(&'a self, function: &'a BoundFunction) -> Call<'a> {
         let request = &self.running().request;
         Call {
@@ -137,7 +136,7 @@ impl Execution {
         }
     }
 
-    /// Runs ready kernels and those that become ready, until there are none for this thread.
+    /// Runs ready kernels, and those that become ready, until none is left for this thread.
     fn process(self: &Arc<Self>, ready: &mut ReadyQueue, call: &Call<'_>) {
         let _level = depth::enter();
         let code = &call.body.code;
@@ -151,7 +150,8 @@ impl Execution {
         }
     }
 
-    /// Hands the kernels of other streams to the queue, one task a stream; many together.
+    /// Queues the kernels of other streams, one task per stream, or as one batch when there are
+    /// many.
     fn enqueue(self: &Arc<Self>, ready: &mut ReadyQueue, code: &Code) {
         let others = ready.others(code);
         let many = others.len() > MANY;
@@ -169,13 +169,13 @@ impl Execution {
         ready.clear_others();
     }
 
-    /// Where its tasks run.
+    /// The work queue of the host.
     pub(crate) fn queue(&self) -> &dyn WorkQueue {
         self.running().request.host().queue()
     }
 
-    /// Runs lists of kernels, each the stream and the first kernel, and after each what became
-    /// ready; until `stop` says so after one.
+    /// Runs lists of kernels (each a stream and its first kernel) and the kernels that become
+    /// ready, until `stop` returns true after a list.
     pub(crate) fn run_lists(
         self: &Arc<Self>,
         lists: impl IntoIterator<Item = (u32, u32)>,
@@ -192,14 +192,15 @@ impl Execution {
         }
     }
 
-    /// Runs a kernel whose operands are there, and counts down its users.
+    /// Runs a kernel whose operands are available, and counts down its users.
     fn run_kernel(self: &Arc<Self>, kernel: u32, call: &Call<'_>, ready: &mut ReadyQueue) {
         let body = call.body;
         let instruction = body.code.instruction(kernel as usize);
         let (operands, results) = (instruction.operands, instruction.results);
         for result in results.slots() {
-            // SAFETY: nobody uses the result before this kernel's users are any_needs_drop down; what an
-            // earlier execution has left there was dropped by its last user.
+            // SAFETY: no thread accesses the result before this kernel's users are counted down (in
+            // `finish`, below); the value of an earlier execution was dropped by its last user, so
+            // nothing is leaked.
             unsafe { self.slots.reset(result) };
         }
         match self.refusal(operands, call) {
@@ -207,8 +208,9 @@ impl Execution {
                 .slots()
                 .for_each(|slot| self.put(slot, error.clone())),
             None => {
-                // SAFETY: the operands were set before this kernel was any_needs_drop to zero, and stay
-                // until it has used them; the results are its own until its users are any_needs_drop down.
+                // SAFETY: the operands were written before this kernel was counted to zero, and are
+                // not overwritten before `release` below; no other thread accesses the results
+                // until the users are counted down in `finish`.
                 let view = unsafe { View::new(&self.slots, operands, results) };
                 let mut frame = Frame {
                     view,
@@ -233,13 +235,14 @@ impl Execution {
         }
     }
 
-    /// The error that the results become without the kernel being called: the request's when it is
-    /// cancelled, else that of the last operand that is one.
+    /// The error that the results become without a call of the kernel: that of a cancelled request,
+    /// else that of the last operand that is an error.
     fn refusal(&self, operands: &[u32], call: &Call<'_>) -> Option<Value> {
         let mut error = call.request.and_then(Request::cancelled);
         if self.failed.load(Ordering::Relaxed) {
             for &operand in operands {
-                // SAFETY: operands are set before the kernel is any_needs_drop to zero.
+                // SAFETY: operands are written before the kernel is counted to zero, and dropped
+                // after it ran.
                 let operand = unsafe { self.slots.read(operand) };
                 if matches!(operand, Value::Error(_)) {
                     error = Some(operand.clone());
@@ -249,21 +252,22 @@ impl Execution {
         error
     }
 
-    /// Gives up uses of a register's value; the last one drops it.
+    /// Releases uses of a register's value; the last release drops it.
     fn release(&self, register: u32, uses: u32) {
-        // SAFETY: the caller has not given up its use yet, so nobody writes the register.
+        // SAFETY: the caller still holds its uses, and a register is written only when none are
+        // left.
         if !unsafe { self.slots.read(register) }.needs_drop() {
             return;
         }
         let left = &self.uses[register as usize];
         if left.load(Ordering::Acquire) == uses || left.fetch_sub(uses, Ordering::AcqRel) == uses {
-            // SAFETY: that was the last use.
+            // SAFETY: this was the last use, so no other thread accesses the register.
             unsafe { self.slots.set(register, Value::Empty) };
         }
     }
 
-    /// Hands on what a kernel has left in a slot: to the caller if the function returns it, and to
-    /// its users, which stand in the code at `position`.
+    /// Publishes the value that a kernel has left in a slot: to the caller if the function returns
+    /// it, and to its users, whose group is at `position` of the code.
     fn finish(
         self: &Arc<Self>,
         slot: u32,
@@ -272,7 +276,8 @@ impl Execution {
         body: &FunctionBody,
         ready: &mut ReadyQueue,
     ) {
-        // SAFETY: the users are not any_needs_drop down yet, and the caller is not told.
+        // SAFETY: the slot is not published yet: its users are not counted down and its cell is not
+        // set.
         match unsafe { self.slots.read(slot) } {
             Value::Empty => {
                 let error = Error::new(ErrorKind::Internal, "a kernel did not set its result");
@@ -297,16 +302,17 @@ impl Execution {
         }
     }
 
-    /// Writes a register that nobody uses yet.
+    /// Writes a register that is not published yet.
     fn put(&self, register: u32, value: Value) {
-        // SAFETY: only called before its users are any_needs_drop down and the caller is told.
+        // SAFETY: called only before the register's users are counted down and its cell is set, so
+        // no other thread accesses it.
         unsafe { self.slots.set(register, value) };
     }
 
-    /// Says how often the value of a register will be used, and hands it to the caller if the
-    /// function returns it.
+    /// Sets the number of uses of a register's value, and sets its cell if the function returns it.
     fn publish(&self, register: u32, group: &Group<'_>, body: &FunctionBody) {
-        // SAFETY: the users are not any_needs_drop down yet, and the caller is not told.
+        // SAFETY: the register is not published yet: its users are not counted down and its cell is
+        // not set.
         let value = unsafe { self.slots.read(register) };
         let users = group.users.len() as u32;
         let returned = group
@@ -331,7 +337,7 @@ impl Execution {
         }
     }
 
-    /// Goes on with a slot when its value is there.
+    /// Publishes a slot when its value becomes available.
     fn resume_later(self: &Arc<Self>, value: AsyncValue, slot: u32, position: u32, stream: u32) {
         let this = self.clone();
         value.resume(move |value| {
@@ -356,7 +362,7 @@ impl Execution {
         self.recycle();
     }
 
-    /// The results for the caller: values that are there, pending ones for the others.
+    /// The results for the caller: the available values, pending values for the others.
     fn collect(&self, body: &FunctionBody) -> Vec<Value> {
         let flow = &body.flow;
         let collected: Vec<Value> = self
@@ -367,13 +373,14 @@ impl Execution {
                 if let Some(value) = cell.detach() {
                     return Value::Pending(value);
                 }
-                // SAFETY: it was set, and this is one of its uses.
+                // SAFETY: `detach` returned `None`, so the value was set before; this use is
+                // released below.
                 let value = unsafe { self.slots.read(register) }.clone();
                 self.release(register, returned);
                 value
             })
             .collect();
-        // Mostly nothing is returned twice.
+        // Rarely is a register returned twice.
         if flow.result_cells.len() == collected.len() {
             return collected;
         }
@@ -381,9 +388,9 @@ impl Execution {
         flow.result_cells.iter().map(result).collect()
     }
 
-    /// Gives up this reference. The last one gives the execution back to its function.
+    /// Drops this reference. The last one returns the execution to its function for reuse.
     pub(crate) fn recycle(mut self: Arc<Self>) {
-        // Mostly others go on with it.
+        // Usually other threads still run it.
         if Arc::strong_count(&self) == 1
             && let Some(execution) = Arc::get_mut(&mut self)
             && let Some(run) = execution.run.take()
@@ -405,7 +412,7 @@ impl Runnable for Execution {
     }
 }
 
-/// Tells of a kernel's error, which becomes that of the results it has not set.
+/// Reports a kernel's error, which becomes the value of all results that it has not set.
 #[cold]
 fn fail(frame: &mut Frame<'_>, error: Error) {
     let error = Arc::new(error);

@@ -1,4 +1,4 @@
-//! A function bound to its kernels, and the run of a synchronous one (facts 2.7).
+//! Bound functions, and the execution of synchronous ones (facts 2.7).
 
 use crate::code::Code;
 use crate::execution::{Execution, Run};
@@ -13,14 +13,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_bef::{FunctionId, FunctionKind, KernelLocation, Name};
 
-/// A function of a program; shared by concurrent executions, each with its own [`Registers`].
+/// A function of a program; shared by concurrent executions, each with separate [`Registers`].
 pub struct BoundFunction {
-    /// What is known without its kernels.
+    /// The part that is available before binding.
     pub(crate) head: FunctionHeader,
     /// Bound when the program is loaded, or when the function is first used.
     body: OnceLock<FunctionBody>,
     program: Weak<Inner>,
-    /// Registers and executions to be used again.
+    /// Registers and executions for reuse.
     free: FreeLists,
 }
 
@@ -34,12 +34,12 @@ pub(crate) struct FunctionHeader {
     pub result_types: Vec<Name>,
 }
 
-/// The kernels of a function, ready to run.
+/// The executable part of a bound function.
 pub(crate) struct FunctionBody {
     pub code: Code,
-    /// How many slots its registers take.
+    /// The number of slots of its registers.
     pub slots: usize,
-    /// What is only wanted in messages, for each kernel.
+    /// Name and location of each kernel, for messages.
     pub details: Vec<KernelInfo>,
     /// The slots of the results.
     pub results: Vec<u32>,
@@ -47,7 +47,7 @@ pub(crate) struct FunctionBody {
     pub location: KernelLocation,
 }
 
-/// A kernel's name and place.
+/// A kernel's name and location, and the functions it refers to.
 pub(crate) struct KernelInfo {
     pub(crate) name: Name,
     pub(crate) place: Location,
@@ -55,19 +55,19 @@ pub(crate) struct KernelInfo {
     pub(crate) functions: Vec<FunctionId>,
 }
 
-/// How an asynchronous function starts and ends.
+/// The start and the results of an asynchronous function.
 #[derive(Default)]
 pub(crate) struct Dataflow {
     pub(crate) root: u32,
     /// Kernels without operands.
     pub(crate) entry: Vec<u32>,
-    /// Where the group of each argument stands in the code.
+    /// The position in the code of each argument's group.
     pub(crate) argument_groups: Vec<u32>,
-    /// How many operands each kernel waits for.
+    /// The number of operands of each kernel; 1 for a kernel without.
     pub(crate) counts: Vec<u32>,
     /// The cell of each result.
     pub(crate) result_cells: Vec<u32>,
-    /// For each cell its slot, and how many results are taken from it.
+    /// For each cell its slot, and the number of results that read it.
     pub(crate) cells: Vec<(u32, u32)>,
 }
 
@@ -77,10 +77,10 @@ pub(crate) struct FreeLists {
     registers: Mutex<Vec<Registers>>,
 }
 
-/// As many executions and registers of a function are kept for the next ones.
+/// The maximum number of executions, and of registers, kept for reuse per function.
 const MAX_FREE: usize = 64;
 
-/// Hears where a run is. `()` hears nothing and costs nothing.
+/// Observes the progress of a run. `()` observes nothing and costs nothing.
 pub trait Observer {
     /// Kernel `index` starts.
     fn start(&mut self, index: usize);
@@ -116,40 +116,40 @@ impl BoundFunction {
         }
     }
 
-    /// Its name; empty for a region.
+    /// The name; empty for a region.
     pub fn name(&self) -> &str {
         &self.head.name
     }
 
-    /// How it executes.
+    /// The kind: how it executes.
     pub fn kind(&self) -> FunctionKind {
         self.head.kind
     }
 
-    /// Number of its arguments.
+    /// The number of arguments.
     pub fn arguments(&self) -> usize {
         self.head.argument_types.len()
     }
 
-    /// The printed types of its arguments.
+    /// The printed types of the arguments.
     pub fn argument_types(&self) -> &[Name] {
         &self.head.argument_types
     }
 
-    /// The printed types of its results.
+    /// The printed types of the results.
     pub fn result_types(&self) -> &[Name] {
         &self.head.result_types
     }
 
-    /// Binds its kernels, if that has not been done yet.
+    /// Binds the kernels if they are not bound yet.
     ///
     /// # Errors
-    /// All problems of the function: malformed bytes, kernels used wrongly.
+    /// All problems of the function: malformed bytes, calls that do not match a kernel's signature.
     pub fn bind(&self) -> Result<()> {
         self.body().map(|_| ())
     }
 
-    /// Number of its kernels; 0 for a function that cannot be bound.
+    /// The number of kernels; 0 for a function that cannot be bound.
     pub fn len(&self) -> usize {
         self.body().map_or(0, |body| body.code.len())
     }
@@ -177,7 +177,7 @@ impl BoundFunction {
         kernel.map_or_else(String::new, |kernel| kernel.shapes())
     }
 
-    /// What runs.
+    /// The body, bound on first use.
     #[inline]
     pub(crate) fn body(&self) -> Result<&FunctionBody> {
         match self.body.get() {
@@ -186,7 +186,8 @@ impl BoundFunction {
         }
     }
 
-    /// What runs in an execution, which starts only when there is a body.
+    /// The body of a running execution, which exists because an execution starts only with a bound
+    /// body.
     #[inline]
     pub(crate) fn running(&self) -> &FunctionBody {
         self.body.get().expect("an execution starts with a body")
@@ -211,9 +212,9 @@ impl BoundFunction {
         results.iter().map(|&slot| registers.value(slot))
     }
 
-    /// Runs the kernels of a synchronous function in order. The first error ends the run; it has
-    /// the kernel's place. Cancel and deadline of `control` are looked at before each kernel.
-    /// Allocates nothing itself.
+    /// Runs the kernels of a synchronous function in order. The first error ends the run; it
+    /// carries the kernel's location. Cancellation and deadline of `control` are checked before
+    /// each kernel. Does not allocate.
     pub fn run<O: Observer>(
         &self,
         registers: &mut Registers,
@@ -243,7 +244,7 @@ impl BoundFunction {
     ) -> Result<()> {
         if self.head.kind == FunctionKind::Async {
             let name = &self.head.name;
-            let text = format!("@{name} is asynchronous: it has no end to wait for here");
+            let text = format!("@{name} is asynchronous: run it with FunctionHandle::execute");
             return Err(Error::new(ErrorKind::Unsupported, text));
         }
         let body = call.body;
@@ -271,7 +272,7 @@ impl BoundFunction {
         Ok(())
     }
 
-    /// Runs a synchronous or native function on registers of its own.
+    /// Runs a synchronous or native function on separate registers.
     pub(crate) fn run_once(&self, request: &Request, arguments: Vec<Value>) -> Result<Vec<Value>> {
         let body = self.body()?;
         self.check_count(arguments.len())?;
@@ -302,13 +303,14 @@ impl BoundFunction {
     }
 
     pub(crate) fn check_count(&self, found: usize) -> Result<()> {
-        match found == self.arguments() {
-            true => Ok(()),
-            false => Err(wrong_count(self.name(), self.arguments(), found)),
+        if found == self.arguments() {
+            Ok(())
+        } else {
+            Err(wrong_count(self.name(), self.arguments(), found))
         }
     }
 
-    /// Sets the argument registers, after checking them.
+    /// Checks the arguments and sets their registers.
     fn enter(
         &self,
         registers: &mut Registers,
@@ -360,12 +362,12 @@ impl BoundFunction {
         Execution::start(execution, run, body, arguments)
     }
 
-    /// Keeps an execution that nobody uses any more.
+    /// Keeps a finished execution for reuse.
     pub(crate) fn recycle(&self, execution: Arc<Execution>) {
         recycle(&self.free.executions, execution);
     }
 
-    /// Tells of an error of this function as a whole.
+    /// Reports an error of the function itself, not of one kernel.
     pub(crate) fn report(&self, request: &Request, error: Error) -> Value {
         let unknown = &KernelLocation::Unknown;
         request.host().diagnose(&Diagnostic {
@@ -389,7 +391,7 @@ fn recycle<T>(spare: &Mutex<Vec<T>>, one: T) {
     }
 }
 
-/// Locks even if a holder panicked: the lists stay whole.
+/// Locks, ignoring poison: a push or pop leaves the list consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

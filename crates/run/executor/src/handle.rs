@@ -1,4 +1,4 @@
-//! A function of a program that can be executed from anywhere, by kernels above all.
+//! Handles by which callers and kernels execute the functions of a program.
 
 use crate::function::BoundFunction;
 use crate::program::Inner;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_bef::{FunctionId, FunctionKind, Name};
 
-/// A function of a program, whichever its kind. Clones are cheap and keep the program alive.
+/// A function of a program, of any kind. Clones are cheap and keep the program alive.
 #[derive(Clone)]
 pub struct FunctionHandle {
     pub(crate) program: Arc<Inner>,
@@ -15,36 +15,37 @@ pub struct FunctionHandle {
 }
 
 impl FunctionHandle {
-    /// Its name; empty for a region.
+    /// The name; empty for a region.
     pub fn name(&self) -> &str {
         self.function().name()
     }
 
-    /// How it executes.
+    /// The kind: how it executes.
     pub fn kind(&self) -> FunctionKind {
         self.function().kind()
     }
 
-    /// The printed types of its arguments.
+    /// The printed types of the arguments.
     pub fn argument_types(&self) -> &[Name] {
         self.function().argument_types()
     }
 
-    /// The printed types of its results.
+    /// The printed types of the results.
     pub fn result_types(&self) -> &[Name] {
         self.function().result_types()
     }
 
-    /// Binds its kernels, if that has not been done yet.
+    /// Binds the kernels if they are not bound yet.
     ///
     /// # Errors
-    /// All problems of the function: malformed bytes, kernels used wrongly.
+    /// All problems of the function: malformed bytes, calls that do not match a kernel's signature.
     pub fn bind(&self) -> Result<()> {
         self.function().bind()
     }
 
-    /// Executes the function and answers its results, which may be pending; so may arguments be.
-    /// Never waits. Errors become results, those of kernels are told to the host besides.
+    /// Executes the function and returns its results. Arguments and results may be pending; the
+    /// call never blocks. Errors become results; those of kernels are also reported to the host's
+    /// diagnostic handler.
     pub fn execute(&self, request: &Request, arguments: Vec<Value>) -> Vec<Value> {
         let function = self.function();
         if let Err(error) = function.check_count(arguments.len()) {
@@ -56,15 +57,16 @@ impl FunctionHandle {
         }
     }
 
-    /// Runs a synchronous or native function to its end on this thread, its arguments available.
+    /// Runs a synchronous or native function to completion on this thread. The arguments must be
+    /// available.
     ///
     /// # Errors
-    /// The first error of a kernel, of which nobody has been told; an asynchronous function.
+    /// The first error of a kernel, not reported to the host; an asynchronous function.
     pub fn execute_sync(&self, request: &Request, arguments: Vec<Value>) -> Result<Vec<Value>> {
         self.function().run_once(request, arguments)
     }
 
-    /// A function that runs in one go waits for its arguments first.
+    /// Executes a synchronous function when its arguments are available.
     fn execute_here(&self, request: &Request, mut arguments: Vec<Value>) -> Vec<Value> {
         let function = self.function();
         let results = function.result_types().len();
@@ -115,7 +117,7 @@ impl FunctionHandle {
     }
 }
 
-/// What waits for several values: calls its function once the last is there.
+/// Calls `then` once all of `values` are available.
 pub fn when_all_available(values: &[Value], then: impl FnOnce() + Send + 'static) {
     let pending: Vec<_> = values
         .iter()
@@ -143,7 +145,7 @@ pub fn when_all_available(values: &[Value], then: impl FnOnce() + Send + 'static
     }
 }
 
-/// The error of a call that cannot be made.
+/// The error of a call with a wrong number of arguments.
 pub(crate) fn wrong_count(name: &str, expected: usize, found: usize) -> Error {
     Error::new(
         ErrorKind::InvalidArgument,

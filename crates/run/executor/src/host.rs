@@ -1,4 +1,5 @@
-//! What all executions of a process or a test share: queue, printing, diagnostics, memory, tracing.
+//! The host of executions: work queue, output, diagnostics, allocator and trace, shared by all
+//! executions of a process or a test.
 
 use crate::allocator::{AllocatorKind, Grant, HostAllocator};
 use crate::log::Log;
@@ -36,37 +37,37 @@ struct Inner {
 
 type DiagnosticHandler = dyn Fn(&Diagnostic<'_>) + Send + Sync;
 
-/// What went wrong in a kernel, told at once.
+/// An error of a kernel, reported when it occurs.
 #[derive(Debug)]
 pub struct Diagnostic<'a> {
-    /// Where the kernel stands.
+    /// The kernel's location in the source.
     pub location: &'a KernelLocation,
     /// The kernel's name.
     pub kernel: &'a str,
-    /// What it answered.
+    /// The error that the kernel returned.
     pub error: &'a Error,
 }
 
-/// Where scopes are told, and which.
+/// The sink of trace scopes, and their granularity.
 #[derive(Clone)]
 pub struct Trace {
-    /// Who hears them.
+    /// The sink that receives them.
     pub sink: Arc<dyn TraceSink>,
     /// Whether every kernel is a scope, not only functions.
     pub kernels: bool,
 }
 
-/// Makes a [`Host`]. What is not set: a single-threaded queue, standard output and error,
-/// no handler of diagnostics, memory without limit, no trace.
+/// Builds a [`Host`]. Defaults: a single-threaded queue, standard output and error, no diagnostic
+/// handler, unlimited memory, no trace.
 pub struct HostBuilder(Inner);
 
 impl Host {
-    /// A host with what is usual.
+    /// A host with the defaults of [`HostBuilder`].
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// A host to be.
+    /// A builder with the defaults.
     pub fn builder() -> HostBuilder {
         HostBuilder(Inner {
             queue: Arc::new(SingleThreaded::new()),
@@ -79,7 +80,7 @@ impl Host {
         })
     }
 
-    /// Where tasks run.
+    /// The work queue.
     pub fn queue(&self) -> &dyn WorkQueue {
         &*self.0.queue
     }
@@ -89,7 +90,8 @@ impl Host {
         self.0.queue.add(Task::new(work));
     }
 
-    /// Computes a kernel's result in a task. Nobody is told of its error; [`Reporter`] does that.
+    /// Computes a kernel's result in a task. Its error is not reported as a diagnostic;
+    /// [`Reporter`] does that.
     ///
     /// [`Reporter`]: crate::Reporter
     ///
@@ -111,18 +113,18 @@ impl Host {
         value
     }
 
-    /// Prints at once. What the reader of the output has closed is not written any more.
+    /// Prints and flushes. Errors of a closed output are ignored.
     pub fn print(&self, text: fmt::Arguments<'_>) {
         let mut print = lock(&self.0.print);
         let _ = print.write_fmt(text).and_then(|()| print.flush());
     }
 
-    /// Where it says what is no output.
+    /// The log, which is separate from the output.
     pub fn log(&self) -> &Log {
         &self.0.log
     }
 
-    /// Tells the handler of diagnostics, and the trace.
+    /// Passes a diagnostic to the diagnostic handler and to the trace.
     pub fn diagnose(&self, diagnostic: &Diagnostic<'_>) {
         if let Some(trace) = self.trace() {
             let message = diagnostic.error.message();
@@ -131,32 +133,32 @@ impl Host {
         (self.0.diagnose)(diagnostic);
     }
 
-    /// Takes `bytes` from the host's allocator; given back when dropped.
+    /// Allocates `bytes` from the host's allocator; freed when dropped.
     pub fn allocate(&self, bytes: usize) -> Result<Grant> {
         self.0.allocator.grant(bytes).ok_or_else(|| {
-            let text = format!("the host's allocator refuses {bytes} bytes");
+            let text = format!("the host's allocator cannot allocate {bytes} bytes");
             Error::new(ErrorKind::OutOfMemory, text)
         })
     }
 
-    /// Who counts the memory of kernels.
+    /// The allocator that counts the memory of kernels.
     pub fn allocator(&self) -> &HostAllocator {
         &self.0.allocator
     }
 
-    /// Where scopes are told.
+    /// The trace, if there is one.
     pub fn trace(&self) -> Option<&Trace> {
         self.0.trace.as_ref()
     }
 
-    /// Who hears of every kernel.
+    /// The sink of kernel scopes, if kernels are traced.
     #[inline]
     pub(crate) fn kernel_trace(&self) -> Option<&dyn TraceSink> {
         let trace = self.0.trace.as_ref().filter(|trace| trace.kernels);
         trace.map(|trace| &*trace.sink)
     }
 
-    /// The one object of type `T` of this host, made by the first who asks.
+    /// The only object of type `T` of this host, made on the first call.
     pub fn shared<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let mut shared = lock(&self.0.shared);
         let known = shared.get(&TypeId::of::<T>()).cloned();
@@ -168,7 +170,7 @@ impl Host {
         new
     }
 
-    /// Runs tasks until all of `values` are available, and answers what they have become.
+    /// Runs tasks until all of `values` are available, and returns them resolved.
     pub fn wait(&self, values: Vec<Value>) -> Vec<Value> {
         let pending: Vec<AsyncValue> = values
             .iter()
@@ -189,25 +191,25 @@ impl Default for Host {
 }
 
 impl HostBuilder {
-    /// Where tasks run.
+    /// The work queue.
     pub fn queue(mut self, queue: Arc<dyn WorkQueue>) -> Self {
         self.0.queue = queue;
         self
     }
 
-    /// Where kernels print.
+    /// The output of kernels.
     pub fn print(mut self, print: impl Write + Send + 'static) -> Self {
         self.0.print = Mutex::new(Box::new(print));
         self
     }
 
-    /// Where the host and kernels log.
+    /// The log of the host and its kernels.
     pub fn log(mut self, log: Log) -> Self {
         self.0.log = log;
         self
     }
 
-    /// Who hears of errors of kernels; may be called from several threads.
+    /// The handler of kernel errors; it may be called from several threads.
     pub fn diagnostics(
         mut self,
         handler: impl Fn(&Diagnostic<'_>) + Send + Sync + 'static,
@@ -216,13 +218,13 @@ impl HostBuilder {
         self
     }
 
-    /// Who counts memory.
+    /// The allocator.
     pub fn allocator(mut self, allocator: HostAllocator) -> Self {
         self.0.allocator = allocator;
         self
     }
 
-    /// Who hears of scopes.
+    /// The trace.
     pub fn trace(mut self, trace: Trace) -> Self {
         self.0.trace = Some(trace);
         self
@@ -234,7 +236,7 @@ impl HostBuilder {
     }
 }
 
-/// Locks even if a holder panicked: sinks and maps stay whole.
+/// Locks, ignoring poison: sinks and maps stay consistent.
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! A bound kernel, and what it sees while it runs.
+//! Bound kernels, and the frame in which they run.
 
 use crate::function::{BoundFunction, FunctionBody, KernelInfo};
 use crate::slots::View;
@@ -12,42 +12,43 @@ use tenon_bef::KernelLocation;
 
 /// A kernel bound to its attributes and services; shared by concurrent executions.
 pub trait Kernel: Send + Sync {
-    /// Runs once: reads operands, sets every result. An error becomes that of all results not set.
+    /// Runs once: reads the operands and sets every result. An error becomes the value of all
+    /// results that were not set.
     fn run(&self, frame: &mut Frame<'_>) -> Result<()>;
 
-    /// Called once when all kernels of the function are made, in the order of the function: for what
-    /// depends on those before it, since they are made several at a time.
+    /// Called once, in the order of the function, when all its kernels are bound: for decisions
+    /// that depend on earlier kernels, since kernels are bound in parallel.
     fn finish_binding(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// What a profile shows besides the kernel's name.
+    /// The label in profiles, besides the kernel's name.
     fn label(&self) -> Label<'_> {
         Label::default()
     }
 
-    /// Types of the tensors that it reads and writes, for traces, such as
-    /// `f32[1, 8] f32[8, 4] -> f32[1, 4]`; empty where they are not known before it runs.
+    /// Types of the operand and result tensors for traces, such as `f32[1, 8] f32[8, 4] -> f32[1,
+    /// 4]`; empty if they are unknown before the kernel runs.
     fn shapes(&self) -> String {
         String::new()
     }
 }
 
-/// How a profile shows a kernel.
+/// The label of a kernel in profiles and traces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Label<'a> {
     /// The graph node that it executes.
     pub node: &'a str,
-    /// What it applies.
+    /// The operator that it applies.
     pub operator: &'a str,
-    /// Who computes it.
+    /// The backend that executes it.
     pub backend: &'a str,
-    /// Bytes that it writes.
+    /// The number of bytes that it writes.
     pub bytes: u64,
 }
 
 impl Label<'_> {
-    /// What a trace says of its kernel, with the shapes.
+    /// The label as key-value pairs of a trace, with the shapes.
     pub fn texts<'t>(&'t self, shapes: &'t str) -> [(&'static str, &'t str); 3] {
         [
             ("operator", self.operator),
@@ -65,7 +66,7 @@ pub struct Frame<'a> {
     pub(crate) kernel: usize,
 }
 
-/// What the kernels of one execution share.
+/// The context that the kernels of one execution share.
 pub(crate) struct Call<'a> {
     pub function: &'a BoundFunction,
     pub body: &'a FunctionBody,
@@ -73,11 +74,11 @@ pub(crate) struct Call<'a> {
     pub control: &'a Control,
     /// `None` for a function that runs outside a request.
     pub request: Option<&'a Request>,
-    /// Who hears of each kernel.
+    /// The sink of kernel scopes.
     pub trace: Option<&'a dyn TraceSink>,
 }
 
-/// Runs a kernel, and tells the trace.
+/// Runs a kernel, traced if there is a sink.
 #[inline]
 pub(crate) fn run_kernel(kernel: &dyn Kernel, frame: &mut Frame<'_>) -> Result<()> {
     match frame.call.trace {
@@ -113,7 +114,7 @@ impl Frame<'_> {
         self.view.results()
     }
 
-    /// An operand; empty when there are not as many.
+    /// An operand; empty for an index out of range.
     #[inline]
     pub fn operand(&self, index: usize) -> &Value {
         const EMPTY: &Value = &Value::Empty;
@@ -127,7 +128,7 @@ impl Frame<'_> {
         T::from_value(operand).ok_or_else(|| wrong_type(index, T::TYPE, operand))
     }
 
-    /// An operand of the host's own type.
+    /// An operand of an [`Opaque`] type.
     #[inline]
     pub fn object<T: Opaque>(&self, index: usize) -> Result<&T> {
         let operand = self.operand(index);
@@ -136,8 +137,8 @@ impl Frame<'_> {
             .ok_or_else(|| wrong_type(index, T::TYPE, operand))
     }
 
-    /// Sets a result; one that the kernel does not have is dropped. An error set here, rather than
-    /// returned, is told to nobody.
+    /// Sets a result; an index out of range is ignored. An error set here, rather than returned, is
+    /// not reported as a diagnostic.
     #[inline(always)]
     pub fn set(&mut self, index: usize, value: Value) {
         if let Some(vacant) = self.view.vacant(index) {
@@ -152,7 +153,7 @@ impl Frame<'_> {
         }
     }
 
-    /// What the caller handed to this execution, such as its memory.
+    /// The context that the caller passed to this execution, such as its memory.
     pub fn context<T: 'static>(&self) -> Result<&T> {
         self.call.context.downcast_ref().ok_or_else(|| {
             Error::new(
@@ -162,12 +163,12 @@ impl Frame<'_> {
         })
     }
 
-    /// Cancel and deadline, for a kernel that runs long.
+    /// Cancellation and deadline, for long-running kernels.
     pub fn control(&self) -> &Control {
         self.call.control
     }
 
-    /// The request that it runs for.
+    /// The request of this execution.
     pub fn request(&self) -> &Request {
         match self.call.request {
             Some(request) => request,
@@ -175,12 +176,13 @@ impl Frame<'_> {
         }
     }
 
-    /// The host that it runs on.
+    /// The host of this execution.
     pub fn host(&self) -> &Host {
         self.request().host()
     }
 
-    /// A function that it refers to: those of attributes in the order of their names, then regions.
+    /// A function that the kernel refers to: those of attributes in the order of their names, then
+    /// regions.
     pub fn function(&self, index: usize) -> Result<FunctionHandle> {
         let function = self.detail().functions.get(index);
         let handle = function.and_then(|&id| self.call.function.callee(id));
@@ -192,22 +194,22 @@ impl Frame<'_> {
         })
     }
 
-    /// Number of functions that it refers to.
+    /// The number of functions that the kernel refers to.
     pub fn functions(&self) -> usize {
         self.detail().functions.len()
     }
 
-    /// Where it stands in the source.
+    /// The kernel's location in the source.
     pub fn location(&self) -> &KernelLocation {
         &self.detail().location
     }
 
-    /// A number that no other kernel of the program has.
+    /// A number that is unique to this kernel in its program.
     pub fn kernel_id(&self) -> u64 {
         u64::from(self.call.function.head.id.0) << 32 | self.kernel as u64
     }
 
-    /// Tells of an error of this kernel later.
+    /// A reporter for errors that occur after this kernel has returned.
     pub fn reporter(&self) -> Reporter {
         Reporter::new(
             self.host().clone(),
@@ -216,7 +218,7 @@ impl Frame<'_> {
         )
     }
 
-    /// What messages say of it.
+    /// Name and location of the kernel, for messages.
     pub(crate) fn detail(&self) -> &KernelInfo {
         &self.call.body.details[self.kernel]
     }
@@ -227,7 +229,7 @@ pub(crate) fn wrong_type(index: usize, expected: &str, found: &Value) -> Error {
     match found {
         Value::Error(error) => return copy(error),
         Value::Pending(_) => {
-            let text = format!("a synchronous function cannot wait for operand {index}");
+            let text = format!("operand {index} of a kernel in a synchronous function is pending");
             return Error::new(ErrorKind::Unsupported, text);
         }
         _ => {}
@@ -240,7 +242,7 @@ pub(crate) fn wrong_type(index: usize, expected: &str, found: &Value) -> Error {
     .found(format_args!("{found:?}"))
 }
 
-/// The same error once more, without what came with it.
+/// A copy of the error: kind, message and location.
 pub(crate) fn copy(error: &Arc<Error>) -> Error {
     Error::new(error.kind(), error.message()).at(error.location().clone())
 }

@@ -1,10 +1,11 @@
 //! The executor: kernels by name, programs made of kernels bound once at load, and their execution.
 //!
-//! A [`Module`](tenon_bef::Module) says which kernels run on which registers. [`Program::decode`]
-//! looks each one up in a [`Registry`], checks its signature, and has it read its attributes and
-//! find its services once. A synchronous function then is a straight loop over bound kernels; an
-//! asynchronous one runs each kernel when its operands are there, on the [`WorkQueue`] of a [`Host`].
-//! How kernels are written is told in [`writing_kernels`].
+//! A [`Module`](tenon_bef::Module) defines which kernels run on which registers.
+//! [`Program::decode`] looks up each kernel in a [`Registry`], checks its signature, and binds it:
+//! the kernel reads its attributes and finds its services once. A synchronous function is then a
+//! loop over bound kernels; an asynchronous one is scheduled by dataflow: each kernel runs when its
+//! operands are available, on the [`WorkQueue`] of a [`Host`]. [`writing_kernels`] describes how to
+//! write kernels.
 //!
 //! ```
 //! use tenon_executor::{Attr, Host, Program, Registry, Request, Services, Value, kernel};
@@ -12,7 +13,9 @@
 //!
 //! let mut registry = Registry::new();
 //! registry.register(kernel("my.constant.i32", |value: Attr<i32>| value.0))?;
-//! registry.register(kernel("my.later.i32", |a: i32, host: &Host| host.spawn_result(move || Ok(a + 1))))?;
+//! registry.register(kernel("my.later.i32", |a: i32, host: &Host| {
+//!     host.spawn_result(move || Ok(a + 1))
+//! }))?;
 //!
 //! let mut main = FunctionBuilder::new("main", FunctionKind::Async);
 //! let seven = main.kernel("my.constant.i32").attribute("value", 7i32).result("i32");
@@ -31,7 +34,7 @@
 #![deny(unsafe_code)]
 
 mod allocator;
-#[allow(unsafe_code, reason = "waiters and value behind one atomic pointer")]
+#[allow(unsafe_code, reason = "a lock-free list of waiters, and a value published by one atomic pointer")]
 mod async_value;
 mod attributes;
 mod batch;
@@ -46,7 +49,7 @@ mod handle;
 mod host;
 mod kernel;
 mod log;
-#[allow(unsafe_code, reason = "objects of any type behind one pointer")]
+#[allow(unsafe_code, reason = "reference-counted objects of any type behind one pointer")]
 mod opaque;
 mod program;
 pub mod queue;

@@ -1,5 +1,4 @@
-//! What the host and its kernels say besides their output: lines with a severity, on standard
-//! error (facts 5.3).
+//! The log of the host and its kernels: lines with a severity, on standard error (facts 5.3).
 
 use std::fmt;
 use std::io::Write;
@@ -8,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How much a line of the log matters.
+/// The severity of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// Worth knowing.
+    /// Information.
     Info,
-    /// Odd, but the program goes on.
+    /// Unexpected, but the program continues.
     Warning,
-    /// Something failed.
+    /// A failure.
     Error,
 }
 
@@ -30,20 +29,20 @@ impl Severity {
     }
 }
 
-/// Hears a line: its severity, the source place that wrote it, its text.
+/// Receives a line: its severity, the source location of the call, its text.
 type Sink = dyn Fn(Severity, &Location<'_>, fmt::Arguments<'_>) + Send + Sync;
 
-/// Where lines of the log go.
+/// A log: the destination of lines.
 #[derive(Clone)]
 pub struct Log(Arc<Sink>);
 
 impl Log {
-    /// A log that hands each line to `sink`.
+    /// A log that passes each line to `sink`.
     pub fn new(sink: impl Fn(Severity, fmt::Arguments<'_>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(move |severity, _, text| sink(severity, text)))
     }
 
-    /// Lines on standard error: severity, time (UTC), thread, source place, text.
+    /// Lines on standard error: severity, time (UTC), thread, source location, text.
     pub fn standard_error() -> Self {
         Self(Arc::new(|severity, place, text| {
             let line = Line {
@@ -53,7 +52,7 @@ impl Log {
                 place,
                 text,
             };
-            // A log nobody can read is no reason to stop.
+            // A closed standard error must not stop the program.
             let _ = writeln!(std::io::stderr().lock(), "{line}");
         }))
     }
@@ -132,7 +131,7 @@ fn date(days: u64) -> (u64, u64, u64) {
     (year, month, rest + 1)
 }
 
-/// The calling thread, numbered from 1 in order of its first line.
+/// A number of the calling thread, from 1 in the order of first log lines.
 fn thread_number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     thread_local!(static NUMBER: u32 = NEXT.fetch_add(1, Ordering::Relaxed));
@@ -145,7 +144,7 @@ mod tests {
     use std::sync::Mutex;
 
     #[test]
-    fn dates_are_of_the_calendar() {
+    fn dates_follow_the_gregorian_calendar() {
         // Python: (datetime.date(1970, 1, 1) + datetime.timedelta(days)).
         assert_eq!(date(0), (1970, 1, 1));
         assert_eq!(date(11_016), (2000, 2, 29));
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_its_parts() {
+    fn a_line_has_severity_time_thread_and_location() {
         let place = Location::caller();
         let line = Line {
             severity: Severity::Warning,
@@ -173,12 +172,11 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_hears_lines() {
+    fn a_sink_receives_lines() {
         let lines = Arc::new(Mutex::new(Vec::new()));
-        let heard = lines.clone();
+        let sink = lines.clone();
         let log = Log::new(move |severity, text| {
-            heard
-                .lock()
+            sink.lock()
                 .unwrap()
                 .push(format!("{} {text}", severity.letter()));
         });

@@ -1,4 +1,4 @@
-//! Values of the host's own types: shared, one word wide.
+//! Values of user-defined types: reference-counted objects behind one pointer.
 
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
-/// A type whose values travel through registers.
+/// A type whose values can be held in registers.
 ///
 /// ```
 /// use tenon_executor::Opaque;
@@ -24,14 +24,14 @@ impl Opaque for String {
     const TYPE: &'static str = "!tfrt.string";
 }
 
-/// A shared value of any [`Opaque`] type; the last clone drops it.
+/// A shared value of any [`Opaque`] type; dropped with the last clone.
 pub struct Object(NonNull<Header>);
 
-/// What the type of an object gives to all of them.
+/// The vtable of an object's type.
 struct Table {
     id: TypeId,
     name: &'static str,
-    /// Drops and frees a `Block<T>`: SAFETY as [`free`] asks.
+    /// [`free`] of the type; the safety condition is the same.
     free: unsafe fn(NonNull<Header>),
 }
 
@@ -40,7 +40,7 @@ struct Header {
     table: &'static Table,
 }
 
-/// `header` is first, so that a pointer to it is a pointer to the block.
+/// `header` is the first field, so that a pointer to it is a pointer to the block.
 #[repr(C)]
 struct Block<T> {
     header: Header,
@@ -58,15 +58,17 @@ impl<T: Opaque> TableOf<T> {
 }
 
 /// # Safety
-/// `header` must be that of a `Block<T>` made by [`Object::new`], used by nobody any more.
+/// `header` must be that of a `Block<T>` made by [`Object::new`], and no other reference to the
+/// block may exist.
 unsafe fn free<T>(header: NonNull<Header>) {
-    // SAFETY: the caller's promise; the block was made by a box.
+    // SAFETY: the caller guarantees that the pointer came from `Box::leak` of a `Block<T>` and that
+    // it is the last reference.
     drop(unsafe { Box::from_raw(header.cast::<Block<T>>().as_ptr()) });
 }
 
 // SAFETY: the value is `Send + Sync` by the bound of `Opaque`, and the count is atomic.
 unsafe impl Send for Object {}
-// SAFETY: as above.
+// SAFETY: shared references give `&T` of a `Sync` value; the count is atomic.
 unsafe impl Sync for Object {}
 
 impl Object {
@@ -82,13 +84,14 @@ impl Object {
         Self(NonNull::from(Box::leak(block)).cast())
     }
 
-    /// The value, when it is a `T`.
+    /// The value as a `T`; `None` if it has another type.
     #[inline]
     pub fn downcast<T: Opaque>(&self) -> Option<&T> {
         if self.header().table.id != TypeId::of::<T>() {
             return None;
         }
-        // SAFETY: the type is the one the block was made with; the block lives as long as `self`.
+        // SAFETY: the type id is that of the block's value, so it is a `Block<T>`; `self` holds a
+        // reference, so the block outlives the borrow.
         Some(unsafe { &self.0.cast::<Block<T>>().as_ref().value })
     }
 
@@ -97,7 +100,7 @@ impl Object {
         self.header().table.name
     }
 
-    /// Whether nobody else shares it.
+    /// Whether this is the only reference.
     pub fn is_unique(&self) -> bool {
         self.header().references.load(Ordering::Acquire) == 1
     }
@@ -109,7 +112,8 @@ impl Object {
 
     #[inline]
     fn header(&self) -> &Header {
-        // SAFETY: the block lives while a reference to it does.
+        // SAFETY: the pointer came from `Box::leak`, and the block is freed only when the count of
+        // references, one of which is `self`, reaches zero.
         unsafe { self.0.as_ref() }
     }
 }
@@ -117,7 +121,7 @@ impl Object {
 impl Clone for Object {
     #[inline]
     fn clone(&self) -> Self {
-        // Who clones has a reference, so that the count cannot reach zero meanwhile.
+        // `self` is a reference, so the count cannot reach zero here (as in `std::sync::Arc`).
         let before = self.header().references.fetch_add(1, Ordering::Relaxed);
         if before > isize::MAX as usize {
             std::process::abort(); // clones were leaked until the count overflows
@@ -130,7 +134,7 @@ impl Drop for Object {
     #[inline]
     fn drop(&mut self) {
         let header = self.header();
-        // The last one need not tell others that it goes.
+        // The last reference needs no atomic decrement.
         if header.references.load(Ordering::Acquire) != 1
             && header.references.fetch_sub(1, Ordering::Release) != 1
         {
@@ -138,7 +142,8 @@ impl Drop for Object {
         }
         fence(Ordering::Acquire);
         let free = header.table.free;
-        // SAFETY: this was the last reference, and the table is that of the block's type.
+        // SAFETY: this was the last reference (the fence orders earlier uses before), and `free` is
+        // of the type the block was made with.
         unsafe { free(self.0) }
     }
 }
@@ -152,7 +157,7 @@ impl<T: Opaque> Shared<T> {
         Self(Object::new(value), PhantomData)
     }
 
-    /// The object as a `T`; back when it is something else.
+    /// The object as a `T`; the object itself if it has another type.
     pub fn from_object(object: Object) -> Result<Self, Object> {
         match object.downcast::<T>() {
             Some(_) => Ok(Self(object, PhantomData)),
@@ -170,7 +175,8 @@ impl<T: Opaque> Deref for Shared<T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the type was checked when this was made; the block lives as long as `self`.
+        // SAFETY: both constructors guarantee that the block is a `Block<T>`; `self` holds a
+        // reference, so the block outlives the borrow.
         unsafe { &self.0.0.cast::<Block<T>>().as_ref().value }
     }
 }
@@ -186,20 +192,20 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    struct Own(Arc<u32>);
-    impl Opaque for Own {
+    struct TestObject(Arc<u32>);
+    impl Opaque for TestObject {
         const TYPE: &'static str = "!own";
     }
 
     #[test]
     fn the_last_clone_drops_the_value() {
         let inner = Arc::new(7);
-        let object = Object::new(Own(inner.clone()));
+        let object = Object::new(TestObject(inner.clone()));
         let other = object.clone();
         assert!(!object.is_unique() && object.is(&other));
         drop(object);
         assert!(other.is_unique());
-        assert_eq!(*other.downcast::<Own>().unwrap().0, 7);
+        assert_eq!(*other.downcast::<TestObject>().unwrap().0, 7);
         assert!(other.downcast::<String>().is_none());
         assert_eq!(other.type_name(), "!own");
         drop(other);
@@ -207,9 +213,9 @@ mod tests {
     }
 
     #[test]
-    fn an_object_becomes_shared_only_with_its_own_type() {
+    fn an_object_converts_to_shared_only_of_its_type() {
         let object = Shared::new("text".to_owned()).into_object();
-        let object = Shared::<Own>::from_object(object).err().unwrap();
+        let object = Shared::<TestObject>::from_object(object).err().unwrap();
         assert_eq!(*Shared::<String>::from_object(object).ok().unwrap(), "text");
     }
 }

@@ -1,4 +1,4 @@
-//! From a Module or a file to bound functions.
+//! Programs: Modules or files bound to kernels.
 
 use crate::bind::Binder;
 use crate::function::{BoundFunction, FunctionBody, FunctionHeader};
@@ -10,14 +10,14 @@ use tenon_bef::{
     verify,
 };
 
-/// A program whose kernels are known; each function is bound once: signatures checked, attributes
-/// read. Clones share it.
+/// A program whose kernels are known. Each function is bound once: its signatures are checked and
+/// its attributes read. Clones share it.
 #[derive(Clone)]
 pub struct Program(Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) functions: Vec<BoundFunction>,
-    /// Where functions come from that are bound when first used.
+    /// The source of functions that are bound on first use.
     source: Option<Source>,
 }
 
@@ -29,8 +29,8 @@ struct Source {
 }
 
 impl Program {
-    /// Binds every kernel of `module`, several at a time on the pool, after verifying it. All
-    /// problems are reported together.
+    /// Verifies `module` and binds all its kernels, in parallel on the thread pool. All problems
+    /// are reported together.
     pub fn decode(module: &Module, registry: &Registry, services: &Services) -> Result<Self> {
         verify(module)?;
         let heads: Vec<FunctionHeader> = (0u32..).zip(&module.functions).map(head).collect();
@@ -64,11 +64,11 @@ impl Program {
         Ok(Self(inner))
     }
 
-    /// Loads a file: the names of its kernels and native functions are looked up, its functions are
-    /// decoded and bound when they are first used.
+    /// Loads a file. The names of its kernels and native functions are looked up; its functions are
+    /// decoded and bound on first use.
     ///
     /// # Errors
-    /// A malformed function index; all kernels that are not known here.
+    /// A malformed function index; all unknown kernels.
     pub fn load(file: File<'static>, registry: &Registry, services: &Services) -> Result<Self> {
         let heads: Vec<FunctionHeader> = file.functions()?.into_iter().map(entry_head).collect();
         let kernels = file.kernel_names()?.iter();

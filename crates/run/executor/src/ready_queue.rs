@@ -1,9 +1,9 @@
-//! The kernels that one thread has to run: its own stream's, and those for others (facts 2.3).
+//! The ready kernels of one thread: those of its stream, and those of other streams (facts 2.3).
 
 use crate::code::Code;
 use std::cell::RefCell;
 
-/// ReadyQueue kernels by stream.
+/// Ready kernels of the current stream and of others.
 pub(crate) struct ReadyQueue {
     stream: u32,
     lists: Lists,
@@ -11,22 +11,22 @@ pub(crate) struct ReadyQueue {
 
 #[derive(Default)]
 struct Lists {
-    /// Kernels of this stream; the last one runs first.
+    /// Kernels of the current stream, a LIFO stack.
     own: Vec<u32>,
     /// Kernels of other streams.
     others: Vec<u32>,
 }
 
 thread_local! {
-    /// Empty lists with room, for the next ones on this thread.
+    /// Empty lists with capacity, reused on this thread.
     static SPARE: RefCell<Vec<Lists>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Lists with more room than this are given back, lest a big function holds memory for ever.
+/// Lists with a larger capacity are freed, so that a large function does not hold memory.
 const MAX_SPARE: usize = 1 << 16;
 
 impl ReadyQueue {
-    /// Nothing ready, running `stream`.
+    /// An empty queue whose current stream is `stream`.
     pub(crate) fn new(stream: u32) -> Self {
         let lists = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
         Self { stream, lists }
@@ -46,7 +46,7 @@ impl ReadyQueue {
         }
     }
 
-    /// Goes over to `stream` with these kernels of it, when nothing else is ready.
+    /// Switches the empty queue to `stream` and adds these kernels of it.
     pub(crate) fn start(&mut self, stream: u32, kernels: impl Iterator<Item = u32>) {
         self.stream = stream;
         self.lists.own.extend(kernels);
@@ -64,7 +64,8 @@ impl ReadyQueue {
         !self.lists.others.is_empty()
     }
 
-    /// When nothing is left of this stream, goes over to the stream that has been ready longest.
+    /// If no kernel of the current stream is left, switches to the stream whose kernels have been
+    /// ready longest.
     #[inline]
     pub(crate) fn switch_stream(&mut self, code: &Code) {
         if self.lists.own.is_empty()
@@ -78,21 +79,23 @@ impl ReadyQueue {
         }
     }
 
-    /// The kernels of other streams, sorted by stream; [`ReadyQueue::clear_others`] follows.
+    /// The kernels of other streams, sorted by stream. The caller then calls
+    /// [`ReadyQueue::clear_others`].
     pub(crate) fn others(&mut self, code: &Code) -> &[u32] {
         let others = &mut self.lists.others;
         others.sort_by_key(|&kernel| code.stream(kernel));
         others
     }
 
-    /// Forgets the kernels of other streams.
+    /// Removes the kernels of other streams.
     pub(crate) fn clear_others(&mut self) {
         self.lists.others.clear();
     }
 }
 
-/// Moves those that `keep` refuses to the end and answers where they start. The order is that of the
-/// usual exchange from both ends, which programs' output shows.
+/// Partitions `kernels` as C++ `std::partition` does (Hoare's exchange from both ends): those that
+/// `keep` rejects move to the end; returns their start. The order is observable in the output of
+/// programs.
 fn partition(kernels: &mut [u32], keep: impl Fn(u32) -> bool) -> usize {
     let (mut start, mut end) = (0, kernels.len());
     loop {

@@ -8,21 +8,21 @@ use std::fmt;
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 
-/// The registers that a kernel takes and makes, as printed types; `?` stands for any type.
+/// The operand and result types of a kernel, as printed; `?` is any type.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Signature {
-    /// Its operands.
+    /// The operand types.
     pub operands: Vec<&'static str>,
-    /// Whether any further operands may follow.
+    /// Whether further operands of any type may follow.
     pub variadic: bool,
-    /// Its attributes in words, in the order of their names; of kernels made by
-    /// [`kernel()`](crate::kernel()).
+    /// The attribute types in words, in the order of the attributes' names; only for kernels made
+    /// by [`kernel()`](crate::kernel()).
     pub attributes: Vec<&'static str>,
-    /// Its results.
+    /// The result types.
     pub results: Vec<&'static str>,
-    /// Whether any further results may follow.
+    /// Whether further results of any type may follow.
     pub variadic_results: bool,
-    /// How many functions it refers to; `None` for any number.
+    /// The number of functions that it refers to; `None` for any number.
     pub functions: Option<usize>,
 }
 
@@ -33,7 +33,7 @@ pub struct KernelDef {
     signature: Signature,
     bind: Arc<Bind>,
     documentation: &'static str,
-    /// Whether it is bound once for all places.
+    /// Whether all sites share one binding.
     site_independent: bool,
 }
 
@@ -47,8 +47,8 @@ pub struct Registry {
 }
 
 impl KernelDef {
-    /// A kernel. `bind` reads the attributes and finds the services, once for each place where the
-    /// kernel stands; it is called from several threads at a time.
+    /// A kernel. `bind` reads the attributes and finds the services, once for each site of the
+    /// kernel in a program; it is called from several threads concurrently.
     pub fn new(
         name: impl Into<Cow<'static, str>>,
         signature: Signature,
@@ -63,7 +63,7 @@ impl KernelDef {
         }
     }
 
-    /// The same with a sentence that says what the kernel does.
+    /// Sets a sentence that documents the kernel.
     pub fn doc(self, documentation: &'static str) -> Self {
         Self {
             documentation,
@@ -71,12 +71,13 @@ impl KernelDef {
         }
     }
 
-    /// What it does, in a sentence.
+    /// The documentation, one sentence.
     pub fn documentation(&self) -> &'static str {
         self.documentation
     }
 
-    /// The same, bound once for all places: it reads no attributes and needs no services.
+    /// Sets whether all sites share one binding, because the kernel reads no attributes and needs
+    /// no services.
     pub(crate) fn site_independent(self, site_independent: bool) -> Self {
         Self {
             site_independent,
@@ -88,7 +89,7 @@ impl KernelDef {
         self.site_independent
     }
 
-    /// Whether its signature says of what types its attributes are.
+    /// Whether its signature defines the types of its attributes.
     pub(crate) fn is_typed(&self) -> bool {
         self.site_independent || !self.signature.attributes.is_empty()
     }
@@ -98,7 +99,7 @@ impl KernelDef {
         &self.name
     }
 
-    /// What it takes and makes.
+    /// Its operand and result types.
     pub fn signature(&self) -> &Signature {
         &self.signature
     }
@@ -174,7 +175,8 @@ fn add(map: &mut HashMap<Cow<'static, str>, KernelDef>, what: &str, def: KernelD
 }
 
 impl Signature {
-    /// Checks types and functions of a call. One chain more than declared is legal: it only orders (facts 4).
+    /// Checks the types and the number of functions of a call. One chain more than declared is
+    /// legal: it only orders (facts 4).
     pub(crate) fn check(
         &self,
         operands: &[&str],
@@ -219,7 +221,7 @@ impl Signature {
     }
 }
 
-/// Whether a register of the printed type `found` may be one of type `expected`.
+/// Whether a register of the printed type `found` is allowed where `expected` is declared.
 fn fits(expected: &str, found: &str) -> bool {
     expected == "?" || !is_typed(found) || expected == found
 }
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trailing_chain_is_legal_and_a_missing_type_is_any() {
+    fn a_trailing_chain_is_legal_and_a_missing_type_matches_any() {
         add().check(&["i32", "i32"], &["i32"], 0).unwrap();
         add()
             .check(&["i32", "i32", "!tfrt.chain"], &["i32"], 0)
@@ -252,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn mismatches_say_what() {
+    fn mismatches_report_expected_and_found() {
         let text = |operands: &[&str], results: &[&str]| {
             add().check(operands, results, 0).unwrap_err().to_string()
         };

@@ -1,10 +1,10 @@
-//! Telling of an error after the kernel has returned.
+//! Reporting of errors after the kernel has returned.
 
 use crate::{Diagnostic, Host, Value};
 use tenon_base::Error;
 use tenon_bef::{KernelLocation, Name};
 
-/// Tells of an error at the place of one kernel, for results that are computed later.
+/// Reports errors at the location of one kernel, for results that are computed asynchronously.
 #[derive(Clone)]
 pub struct Reporter {
     host: Host,
@@ -21,7 +21,7 @@ impl Reporter {
         }
     }
 
-    /// Tells the host's handler of diagnostics, and answers the value that the result becomes.
+    /// Reports to the host's diagnostic handler, and returns the error as the value of a result.
     pub fn report(&self, error: Error) -> Value {
         self.host.diagnose(&Diagnostic {
             location: &self.location,

@@ -1,4 +1,4 @@
-//! One request: what the executions that belong together share (facts 2.4).
+//! Requests: the context shared by the executions of one call (facts 2.4).
 
 use crate::{Host, Value};
 use std::any::Any;
@@ -6,15 +6,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tenon_base::{Control, Error, ErrorKind, Result};
 
-/// The executions of one call from outside: their host, cancelling, and the resources that their
-/// kernels share. Clones share it.
+/// The context of one external call: host, cancellation, and the resources that its kernels share.
+/// Clones share it.
 #[derive(Clone)]
 pub struct Request(Arc<Inner>);
 
 struct Inner {
     host: Host,
     control: Control,
-    /// What the kernels' results become after cancelling.
+    /// The value of results after cancellation.
     cancelled: OnceLock<Value>,
     resources: Option<Mutex<Resources>>,
 }
@@ -27,7 +27,7 @@ impl Request {
         Self::with(host, Control::new(), true)
     }
 
-    /// A request that `control` cancels; `resources` says whether kernels may share resources.
+    /// A request that `control` cancels. `resources`: whether kernels may share resources.
     pub fn with(host: &Host, control: Control, resources: bool) -> Self {
         Self(Arc::new(Inner {
             host: host.clone(),
@@ -37,29 +37,29 @@ impl Request {
         }))
     }
 
-    /// For kernels of functions that run outside a request: the usual host.
+    /// The request of kernels that run without one, on a default host.
     pub(crate) fn outside() -> &'static Self {
         static OUTSIDE: OnceLock<Request> = OnceLock::new();
         OUTSIDE.get_or_init(|| Self::with(&Host::new(), Control::new(), false))
     }
 
-    /// Its host.
+    /// The host.
     pub fn host(&self) -> &Host {
         &self.0.host
     }
 
-    /// Cancel and deadline.
+    /// Cancellation and deadline.
     pub fn control(&self) -> &Control {
         &self.0.control
     }
 
-    /// Asks that no further kernels of this request start; its control, which may be that of other
-    /// requests too, stays as it is. Kernels that run are not interrupted.
+    /// Cancels the request: no further kernel starts. Its control, which other requests may share,
+    /// is not cancelled. Running kernels are not interrupted.
     pub fn cancel(&self) {
         self.0.cancelled.get_or_init(cancelled);
     }
 
-    /// Fails when the request or its control was cancelled, or is too late.
+    /// Fails when the request or its control is cancelled or past its deadline.
     pub(crate) fn check(&self) -> Result<()> {
         self.0.control.check()?;
         match self.0.cancelled.get() {
@@ -68,7 +68,7 @@ impl Request {
         }
     }
 
-    /// What results become once the request is cancelled or too late.
+    /// The error value of results once the request is cancelled or past its deadline.
     #[inline]
     pub fn cancelled(&self) -> Option<Value> {
         if let Some(cancelled) = self.0.cancelled.get() {
@@ -90,7 +90,7 @@ impl Request {
         Some(value.clone())
     }
 
-    /// The resource of that name and type, made by the first who asks.
+    /// The resource of that name and type, made on the first call.
     ///
     /// # Errors
     /// A request without resources, or a resource of that name and another type.
@@ -122,7 +122,7 @@ impl Request {
         })
     }
 
-    /// Forgets the resource of that name; answers whether there was one.
+    /// Removes the resource of that name; returns whether it existed.
     pub fn forget(&self, name: &str) -> bool {
         self.0.resources.as_ref().is_some_and(|resources| {
             let mut resources = resources.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,7 +133,7 @@ impl Request {
     }
 }
 
-/// The original's words.
+/// The error text of the original.
 fn cancelled() -> Value {
     Value::error(Error::new(ErrorKind::Cancelled, "Cancelled"))
 }
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resources_are_made_once() {
+    fn a_resource_is_made_once_per_request() {
         let request = Request::new(&Host::new());
         assert_eq!(*request.resource("a", || 1).unwrap(), 1);
         assert_eq!(*request.resource("a", || 2).unwrap(), 1);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_request_has_one_error() {
+    fn a_cancelled_request_returns_the_same_error() {
         let request = Request::new(&Host::new());
         assert_eq!(request.cancelled(), None);
         request.cancel();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_cancelled_alone_and_with_its_control() {
+    fn cancelling_a_control_cancels_its_requests_but_not_the_reverse() {
         let control = Control::new();
         let [one, two] = [(); 2].map(|()| Request::with(&Host::new(), control.clone(), false));
         one.cancel();

@@ -1,21 +1,21 @@
-//! A value that a function returns, on its way from the kernel that makes it to the caller, who may
-//! have left before.
+//! The handover of a returned value from the kernel that computes it to the caller, which may have
+//! returned before.
 
 use crate::sync::{AtomicU8, Mutex, Ordering};
 use crate::{AsyncValue, Promise, pending};
 
-/// Where kernel and caller meet: whoever comes second serves the other.
+/// Shared by a kernel and the caller: the second of the two to arrive completes the handover.
 pub(crate) struct ResultCell {
     state: AtomicU8,
     /// Set by the caller before the state becomes [`PROMISED`].
     promise: Mutex<Option<Promise>>,
 }
 
-/// Neither is the value there nor has the caller gone.
+/// The value is not set, and the caller has not detached.
 const OPEN: u8 = 0;
 /// The register holds the value.
 const SET: u8 = 1;
-/// The caller has a pending value instead.
+/// The caller detached with a pending value.
 const PROMISED: u8 = 2;
 
 impl ResultCell {
@@ -26,12 +26,12 @@ impl ResultCell {
         }
     }
 
-    /// Starts over, before anybody comes.
+    /// Resets the cell before it is shared.
     pub(crate) fn reset(&mut self) {
         self.state.store(OPEN, Ordering::Relaxed);
     }
 
-    /// The register holds the value; answers the promise to keep when the caller has gone.
+    /// The register holds the value; returns the promise to set if the caller has detached.
     pub(crate) fn set(&self) -> Option<Promise> {
         match self.state.swap(SET, Ordering::AcqRel) {
             PROMISED => self.take(),
@@ -39,8 +39,8 @@ impl ResultCell {
         }
     }
 
-    /// The caller goes: with the register's value when this answers `None`, which it may then read,
-    /// else with a pending one.
+    /// Detaches the caller. `None` means that the register's value is set and may be read;
+    /// otherwise the caller returns the pending value.
     pub(crate) fn detach(&self) -> Option<AsyncValue> {
         if self.state.load(Ordering::Acquire) == SET {
             return None;
@@ -52,18 +52,18 @@ impl ResultCell {
         if left.is_ok() {
             return Some(value);
         }
-        // It was set meanwhile; nobody knows of the promise.
+        // The kernel set the value first and did not see the promise.
         self.take();
         None
     }
 
     fn put(&self, promise: Promise) {
-        let mut held = self.promise.lock().expect("nobody panics in here");
-        *held = Some(promise);
+        let mut slot = self.promise.lock().expect("no holder panics");
+        *slot = Some(promise);
     }
 
     fn take(&self) -> Option<Promise> {
-        self.promise.lock().expect("nobody panics in here").take()
+        self.promise.lock().expect("no holder panics").take()
     }
 }
 
@@ -73,7 +73,7 @@ mod tests {
     use crate::Value;
 
     #[test]
-    fn who_comes_second_serves_the_other() {
+    fn the_second_to_arrive_completes_the_handover() {
         let mut cell = ResultCell::new();
         assert!(cell.set().is_none());
         assert!(cell.detach().is_none());
@@ -85,27 +85,29 @@ mod tests {
 }
 
 #[cfg(all(test, loom))]
-#[allow(unsafe_code, reason = "cells that loom watches")]
+#[allow(unsafe_code, reason = "accesses that loom checks")]
 mod model {
     use super::*;
     use crate::Value;
     use crate::sync::{Arc, UnsafeCell};
 
-    /// The caller gets the value, there or promised, wherever the kernel is.
+    /// The caller receives the value, available or pending, in every interleaving with the kernel.
     #[test]
     fn the_value_reaches_the_caller() {
         loom::model(|| {
             let shared = Arc::new((ResultCell::new(), UnsafeCell::new(0)));
             let kernel = shared.clone();
             let thread = loom::thread::spawn(move || {
-                // SAFETY: the caller reads only after `set`.
+                // SAFETY: the caller reads the register only after `set`, and no other thread
+                // writes it.
                 kernel.1.with_mut(|register| unsafe { *register = 7 });
                 if let Some(promise) = kernel.0.set() {
                     promise.set(Value::I32(7));
                 }
             });
             match shared.0.detach() {
-                // SAFETY: it is set; loom fails the test if that is not known here.
+                // SAFETY: `detach` returned `None`, so the write happened before; loom fails the
+                // test otherwise.
                 None => assert_eq!(shared.1.with(|register| unsafe { *register }), 7),
                 Some(value) => {
                     thread.join().unwrap();

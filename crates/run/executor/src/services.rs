@@ -1,12 +1,12 @@
-//! What kernels find when they are bound: one object a type.
+//! Services: objects that kernels look up by type when they are bound.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 
-/// The objects that a program's kernels may ask for when they are bound, one a type (the variables
-/// of a package, the backends of a runtime).
+/// The objects that kernels may look up when they are bound, one per type (the variables of a
+/// package, the backends of a runtime).
 #[derive(Clone, Default)]
 pub struct Services(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
@@ -16,7 +16,7 @@ impl Services {
         Self::default()
     }
 
-    /// The same with one more; it replaces one of the same type.
+    /// Adds a service; it replaces a service of the same type.
     pub fn with<T: Send + Sync + 'static>(mut self, service: Arc<T>) -> Self {
         self.0.insert(TypeId::of::<T>(), service);
         self
@@ -30,9 +30,9 @@ impl Services {
             .ok_or_else(|| {
                 Error::new(
                     ErrorKind::Unsupported,
-                    format!("this kernel needs {}, which is not there", type_name::<T>()),
+                    format!("the kernel requires the service {}, which this program was loaded without", type_name::<T>()),
                 )
-                .help("a program of a package runs only inside its package")
+                .help("the program of a package runs only inside its package")
             })
     }
 }

@@ -1,4 +1,4 @@
-//! The place in a program where a kernel is bound.
+//! Sites: occurrences of kernels in a program, at which they are bound.
 
 use crate::function::FunctionHeader;
 use crate::{FromAttribute, KernelAttributes, Services};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_bef::{Attribute, COST_ATTRIBUTE, File, Function, Kernel, KernelLocation, Name};
 
-/// A kernel of a program at the moment it is bound: its attributes, and the services of the load.
+/// One occurrence of a kernel while it is bound: its attributes, and the services of the load.
 pub struct Site<'a> {
     pub(crate) heads: &'a [FunctionHeader],
     pub(crate) function: &'a Function,
@@ -15,7 +15,7 @@ pub struct Site<'a> {
     pub(crate) untyped: Option<UntypedAttributes<'a>>,
 }
 
-/// The attributes of a kernel of a file that does not say of what types they are: where they stand.
+/// The attributes of a kernel in a file without attribute types, by offset.
 #[derive(Clone, Copy)]
 pub(crate) struct UntypedAttributes<'a> {
     pub(crate) file: &'a File<'static>,
@@ -30,12 +30,12 @@ impl<'a> Site<'a> {
         Some((&head.argument_types, &head.result_types))
     }
 
-    /// The function that it stands in.
+    /// The function that contains the kernel.
     pub fn function(&self) -> &'a Function {
         self.function
     }
 
-    /// The kernel as the program has it.
+    /// The kernel in the program.
     pub fn kernel(&self) -> &'a Kernel {
         self.kernel
     }
@@ -65,7 +65,8 @@ impl<'a> Site<'a> {
 }
 
 impl UntypedAttributes<'_> {
-    /// The attribute at a position as what the kernel takes it for, and a name for it.
+    /// The attribute at a position, decoded as the type that the kernel declares, and a name for
+    /// messages.
     fn read<T: FromAttribute>(self, index: usize) -> Result<(String, Attribute)> {
         let offset = self.offsets.get(index).ok_or_else(|| too_few::<T>(index))?;
         let code = T::CODE.ok_or_else(no_types)?;
@@ -88,14 +89,14 @@ fn too_few<T: FromAttribute>(index: usize) -> Error {
         .found(index)
 }
 
-/// The kernel does not say either what it takes.
+/// The error where neither the file nor the kernel declares attribute types.
 pub(crate) fn no_types() -> Error {
-    let text = "the file does not say of what types its attributes are";
+    let text = "the file has no attribute types";
     Error::new(ErrorKind::Unsupported, text).help("encode it with its optional sections")
 }
 
-/// Where kernel `index` of a function stands: its source location and its name; without a source
-/// location, the function and the kernel's number besides.
+/// The location of kernel `index` of a function: its source location and its name; without a source
+/// location, the function and the kernel's index instead.
 pub(crate) fn place(function: &Function, index: usize, kernel: &Kernel) -> Location {
     let mut place = source(&kernel.location);
     place.field = Some(if place == Location::default() {
@@ -106,15 +107,15 @@ pub(crate) fn place(function: &Function, index: usize, kernel: &Kernel) -> Locat
     place
 }
 
-/// A source location as a place.
+/// A source location as a location of an error.
 pub(crate) fn source(location: &KernelLocation) -> Location {
     let mut place = Location::default();
     fill(&mut place, location);
     place
 }
 
-/// Takes the first file position and the first name of `location`. Its depth is bounded by the
-/// reader that made it.
+/// Copies the first file position and the first name of `location`. The reader that made it bounds
+/// its depth.
 fn fill(place: &mut Location, location: &KernelLocation) {
     match location {
         KernelLocation::Unknown => {}
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_location_becomes_a_place() {
+    fn a_source_location_becomes_an_error_location() {
         let location = KernelLocation::Name {
             name: "conv1".into(),
             child: Box::new(KernelLocation::FileLineCol {

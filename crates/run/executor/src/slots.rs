@@ -1,56 +1,57 @@
-//! The registers of one execution: written by one kernel each, read by those that come after.
+//! The registers of one execution: each is written by one kernel and read by later ones.
 
 use crate::Value;
 use crate::code::Slice;
 use std::cell::UnsafeCell;
 
-/// Registers by number. Threads may share them as far as [`View::new`] promises.
+/// Registers by slot. Threads share them under the conditions of the unsafe functions.
 pub(crate) struct Slots(Box<[UnsafeCell<Value>]>);
 
-// SAFETY: values are `Send + Sync`; who reads and writes when is the promise of `View::new` and of
-// the other unsafe functions.
+// SAFETY: `Value` is `Send + Sync`, and every access is through an unsafe function whose caller
+// guarantees that no write is concurrent with another access of the register.
 unsafe impl Sync for Slots {}
 
 impl Slots {
-    /// So many empty registers.
+    /// `count` empty registers.
     pub(crate) fn new(count: usize) -> Self {
         Self((0..count).map(|_| UnsafeCell::default()).collect())
     }
 
-    /// A register that is not written meanwhile.
+    /// The value of a register.
     ///
     /// # Safety
-    /// Nobody may write the register while the reference lives, and what was written before must
-    /// have been made known to this thread.
+    /// No thread may write the register while the reference lives, and earlier writes must happen
+    /// before this call.
     #[inline]
     pub(crate) unsafe fn read(&self, register: u32) -> &Value {
-        // SAFETY: the caller's promise; the index is checked.
+        // SAFETY: the caller guarantees that no write is concurrent with the reference; the index
+        // is checked.
         unsafe { &*self.0[register as usize].get() }
     }
 
-    /// Sets a register; what it held is dropped.
+    /// Sets a register; its old value is dropped.
     ///
     /// # Safety
-    /// Nobody else may read or write the register meanwhile.
+    /// No other thread may access the register during the call.
     #[inline(always)]
     pub(crate) unsafe fn set(&self, register: u32, value: Value) {
-        // SAFETY: the caller's promise; the index is checked.
+        // SAFETY: the caller guarantees exclusive access during the call; the index is checked.
         Vacant::new(unsafe { &mut *self.0[register as usize].get() }).fill(value);
     }
 
-    /// Empties a register that holds nothing to drop, without looking at it: what it held is not
-    /// waited for.
+    /// Empties a register without reading its old value, which must not need dropping: this avoids
+    /// a dependency on the load.
     ///
     /// # Safety
-    /// Nobody else may read or write the register meanwhile. What it holds is never dropped.
+    /// No other thread may access the register during the call. Its old value is not dropped.
     #[inline]
     pub(crate) unsafe fn reset(&self, register: u32) {
-        // SAFETY: the caller's promise; the index is checked.
+        // SAFETY: the caller guarantees exclusive access during the call; the index is checked.
         unsafe { self.0[register as usize].get().write(Value::Empty) }
     }
 }
 
-/// The registers of one execution of one synchronous function, used again by the next.
+/// The registers of one execution of a synchronous function, reused by the next one.
 pub struct Registers(Slots);
 
 impl Registers {
@@ -62,11 +63,12 @@ impl Registers {
         self.0.0.len()
     }
 
-    /// A register; empty when there are not as many.
+    /// The value of a register; empty for a slot out of range.
     pub(crate) fn value(&self, register: u32) -> &Value {
         const EMPTY: &Value = &Value::Empty;
         let slot = self.0.0.get(register as usize);
-        // SAFETY: registers of this kind are written only by who has them for itself.
+        // SAFETY: `Registers` are written only through `&mut self` (`set`, `release`, `clear` and
+        // the `View` of `view`), which this shared borrow excludes.
         slot.map_or(EMPTY, |slot| unsafe { &*slot.get() })
     }
 
@@ -78,7 +80,7 @@ impl Registers {
         }
     }
 
-    /// Drops what a register holds, if that does anything.
+    /// Drops the value of a register if it needs dropping.
     #[inline]
     pub(crate) fn release(&mut self, register: u32) {
         if let Some(slot) = self.0.0.get_mut(register as usize) {
@@ -86,7 +88,7 @@ impl Registers {
         }
     }
 
-    /// Drops what all registers hold.
+    /// Drops the values of all registers.
     pub(crate) fn clear(&mut self) {
         for slot in &mut self.0.0 {
             Vacant::new(slot.get_mut());
@@ -104,9 +106,10 @@ impl Registers {
     }
 }
 
-/// A register that holds nothing to drop, for one value. Values are best made when the register is
-/// vacant already: a number then goes there in one piece. Built up elsewhere and copied, its parts
-/// would be read back before they are written, which stalls the processor.
+/// A register whose value needs no dropping, to be filled with one value. Values should be
+/// constructed after the register is vacant: the compiler then stores them directly. A value that
+/// is built on the stack and copied is read with a wider load than it was stored, which defeats
+/// store forwarding and stalls the processor.
 pub(crate) struct Vacant<'a>(&'a mut Value);
 
 impl<'a> Vacant<'a> {
@@ -121,7 +124,8 @@ impl<'a> Vacant<'a> {
     /// Sets the register.
     #[inline(always)]
     pub(crate) fn fill(self, value: Value) {
-        // SAFETY: what is there has nothing to drop.
+        // SAFETY: the pointer is from a reference, so it is valid and aligned; the old value needs
+        // no dropping (checked in `new`).
         unsafe { std::ptr::write(self.0, value) };
     }
 }
@@ -132,7 +136,7 @@ fn clear(slot: &mut Value) {
     *slot = Value::Empty;
 }
 
-/// The registers that one run of one kernel may touch.
+/// The registers that one run of one kernel may access.
 pub(crate) struct View<'a> {
     slots: &'a Slots,
     operands: &'a [u32],
@@ -141,8 +145,8 @@ pub(crate) struct View<'a> {
 
 impl<'a> View<'a> {
     /// # Safety
-    /// While the view lives nobody may write the operands, and nobody but the view may read or
-    /// write the results; what was written to the operands must have been made known to this thread.
+    /// While the view lives, no thread may write the operands, and only the view may access the
+    /// results; the writes of the operands must happen before this call.
     #[inline]
     pub(crate) unsafe fn new(slots: &'a Slots, operands: &'a [u32], results: Slice) -> Self {
         Self {
@@ -165,14 +169,16 @@ impl<'a> View<'a> {
     #[inline]
     pub(crate) fn operand(&self, index: usize) -> Option<&Value> {
         let register = *self.operands.get(index)?;
-        // SAFETY: nobody else writes it by the promise of `new`; `set` needs the view for itself.
+        // SAFETY: the caller of `new` guarantees that operands are not written while the view
+        // lives; an operand that is also a result is written only through `&mut self`.
         Some(unsafe { self.slots.read(register) })
     }
 
     #[inline]
     pub(crate) fn result(&self, index: usize) -> Option<&Value> {
         let register = self.results.slot(index)?;
-        // SAFETY: as above.
+        // SAFETY: only this view accesses the results (see `new`), and it writes them only through
+        // `&mut self`.
         Some(unsafe { self.slots.read(register) })
     }
 
@@ -180,8 +186,8 @@ impl<'a> View<'a> {
     #[inline(always)]
     pub(crate) fn vacant(&mut self, index: usize) -> Option<Vacant<'_>> {
         let register = self.results.slot(index)?;
-        // SAFETY: only this view touches its results, and it is borrowed for itself here, so that
-        // no reference from `operand` or `result` lives.
+        // SAFETY: only this view accesses the results (see `new`), and `&mut self` excludes
+        // references from `operand` and `result`.
         Some(Vacant::new(unsafe {
             &mut *self.slots.0[register as usize].get()
         }))

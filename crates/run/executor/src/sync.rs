@@ -1,5 +1,5 @@
-//! What the lock-free parts are made of: of `std`, or of `loom` when they are model-checked
-//! (`cargo xtask loom`).
+//! Synchronisation primitives of the lock-free parts: those of `std`, or of `loom` for model
+//! checking (`cargo xtask loom`).
 
 #[cfg(loom)]
 pub(crate) use loom::cell::UnsafeCell;

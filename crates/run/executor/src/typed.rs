@@ -1,4 +1,4 @@
-//! Kernels from plain functions: parameters, attributes and results by their types.
+//! Kernels from Rust functions: the types of parameters and results define the signature.
 
 use crate::value::{BF16, Chain, Complex64, F16};
 use crate::{
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_bef::{Attribute, AttributeCode, DType, Dense, Name};
 
-/// A kernel made of a function.
+/// A kernel from a function.
 ///
 /// ```
 /// use tenon_executor::{Attr, Chain, Host, Registry, kernel};
@@ -48,32 +48,32 @@ pub fn kernel<M: 'static, F: KernelFunction<M>>(
 
 /// A function that is a kernel: up to twelve [`Parameter`]s, and [`Results`].
 pub trait KernelFunction<M>: Clone + Send + Sync + 'static {
-    /// Whether it is the same wherever it stands: without attributes.
+    /// Whether all sites share one binding: no parameter is an attribute or a function.
     const SITE_INDEPENDENT: bool;
-    /// What its parameters read when the kernel is bound.
+    /// The state that its parameters read when the kernel is bound.
     type Binding: Send + Sync;
-    /// What it takes and makes.
+    /// The signature.
     fn signature() -> Signature;
     /// Reads the attributes.
     fn bind(binder: &mut Binder<'_, '_>) -> Result<Self::Binding>;
-    /// Takes the parameters, calls the function and sets the results.
+    /// Reads the parameters, calls the function and sets the results.
     fn call(&self, bound: &Self::Binding, frame: &mut Frame<'_>) -> Result<()>;
 }
 
-/// What a kernel function may take: numbers, [`Chain`], `&T` or [`Shared`] of the host's own types,
+/// A parameter of a kernel function: scalars, [`Chain`], `&T` or [`Shared`] of [`Opaque`] types,
 /// [`Value`], [`RestOperands`], [`Attr`], [`FunctionHandle`], [`Reporter`], `&Host`, `&Request`.
 pub trait Parameter {
-    /// Whether it is the same wherever the kernel stands.
+    /// Whether it is independent of the kernel's site.
     const SITE_INDEPENDENT: bool = true;
-    /// What the function is called with.
+    /// The type of the argument.
     type Item<'a>;
-    /// What is read when the kernel is bound.
+    /// The state that is read when the kernel is bound.
     type Binding: Send + Sync;
-    /// Adds itself to the signature.
+    /// Adds the parameter to the signature.
     fn declare(signature: &mut Signature);
     /// Reads the attribute.
     fn bind(binder: &mut Binder<'_, '_>) -> Result<Self::Binding>;
-    /// The parameter of one run; `next` is the next operand.
+    /// The argument of one run; `next` is the position of the next operand.
     fn take<'a>(
         bound: &'a Self::Binding,
         frame: &'a Frame<'_>,
@@ -81,16 +81,16 @@ pub trait Parameter {
     ) -> Result<Self::Item<'a>>;
 }
 
-/// What a kernel function may answer: nothing, a value, a tuple of values, a list of values, or
+/// The return type of a kernel function: nothing, a value, a tuple of values, a list of values, or
 /// one of these as a `Result`.
 pub trait Results {
-    /// Adds itself to the signature.
+    /// Adds the results to the signature.
     fn declare(signature: &mut Signature);
     /// Sets the results.
     fn set(self, frame: &mut Frame<'_>) -> Result<()>;
 }
 
-/// The place where a kernel is bound, and which attributes are read already.
+/// The site at which a kernel is bound, and the number of attributes and functions already read.
 pub struct Binder<'a, 's> {
     site: &'a Site<'s>,
     attributes: usize,
@@ -101,20 +101,20 @@ pub struct Binder<'a, 's> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attr<T>(pub T);
 
-/// All further operands.
+/// All remaining operands of a variadic kernel.
 #[derive(Clone, Copy)]
 pub struct RestOperands<'a> {
     frame: &'a Frame<'a>,
     first: usize,
 }
 
-/// A type that [`Attr`] may hold.
+/// A type of attribute that [`Attr`] can hold.
 pub trait FromAttribute: Clone + Send + Sync + 'static {
     /// The type in words.
     const TYPE: &'static str;
-    /// The type that BEF keeps it under; `None` when it may be of several.
+    /// The type code of BEF; `None` for types with several codes.
     const CODE: Option<AttributeCode>;
-    /// The attribute's value, when it is of this type.
+    /// The attribute's value; `None` if it has another type.
     fn from_attribute(attribute: &Attribute) -> Option<Self>;
 }
 
@@ -131,7 +131,7 @@ impl<M: 'static, F: KernelFunction<M>> Kernel for Typed<M, F> {
 }
 
 impl<'a> RestOperands<'a> {
-    /// How many.
+    /// The number of operands.
     pub fn len(&self) -> usize {
         self.frame.operands().saturating_sub(self.first)
     }
@@ -141,13 +141,13 @@ impl<'a> RestOperands<'a> {
         self.len() == 0
     }
 
-    /// All, in order.
+    /// All operands, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a Value> + use<'a> {
         let (frame, first) = (self.frame, self.first);
         (0..self.len()).map(move |index| frame.operand(first + index))
     }
 
-    /// One as a `T`.
+    /// The operand at `index` as a `T`.
     pub fn read<T: FromValue>(&self, index: usize) -> Result<T> {
         self.frame.read(self.first + index)
     }
@@ -211,7 +211,7 @@ functions!(A, B, C, D, E, G);
 functions!(A, B, C, D, E, G, H);
 functions!(A, B, C, D, E, G, H, I);
 
-/// Takes the next operand as a `T`.
+/// Implements [`Parameter`] for types that read the next operand.
 macro_rules! operands {
     ($([$($generic:tt)*] $ty:ty;)*) => {
         $(impl<$($generic)*> Parameter for $ty {
@@ -272,7 +272,7 @@ impl<T: FromAttribute> Parameter for Attr<T> {
     }
 }
 
-/// Parameters that are neither operands nor attributes.
+/// Implements [`Parameter`] for the context: neither operands nor attributes.
 macro_rules! surroundings {
     ($($ty:ty as $item:ty = |$frame:ident| $take:expr;)*) => {
         $(impl Parameter for $ty {
@@ -314,7 +314,7 @@ impl Parameter for RestOperands<'_> {
 
 impl Parameter for FunctionHandle {
     type Item<'a> = FunctionHandle;
-    /// Which of the kernel's functions.
+    /// The position among the kernel's functions.
     type Binding = usize;
     fn declare(signature: &mut Signature) {
         *signature.functions.get_or_insert(0) += 1;
@@ -434,7 +434,7 @@ attributes! {
         Attribute::Dense(dense) => Arc::new(dense.clone());
 }
 
-/// Any attribute as it is.
+/// An attribute of any type.
 impl FromAttribute for Arc<Attribute> {
     const TYPE: &'static str = "any attribute";
     const CODE: Option<AttributeCode> = None;

@@ -1,4 +1,4 @@
-//! What a register holds.
+//! Values of registers.
 
 use crate::{AsyncValue, Object, Opaque, Shared};
 use std::fmt;
@@ -9,7 +9,7 @@ use tenon_base::Error;
 #[derive(Clone, Default)]
 #[allow(missing_docs, reason = "named after the types of facts 1.3")]
 pub enum Value {
-    /// Nothing yet, or nothing any more.
+    /// No value: not set yet, or dropped.
     #[default]
     Empty,
     I1(bool),
@@ -26,18 +26,18 @@ pub enum Value {
     F32(f32),
     F64(f64),
     Complex64(Complex64),
-    /// An order between kernels, no data.
+    /// An ordering between kernels, without data.
     Chain,
-    /// Anything else that kernels hand to each other.
+    /// An object of an [`Opaque`] type.
     Opaque(Object),
-    /// Not available yet: only between functions and as a kernel's result. A kernel's operands are
-    /// available.
+    /// Not available yet; only as arguments and results of functions and as results of kernels.
+    /// Operands of kernels are always available.
     Pending(AsyncValue),
-    /// What could not be computed, and why. Kernels are not called with it.
+    /// The error of a failed computation. Kernels are not called with error operands.
     Error(Arc<Error>),
 }
 
-/// An order between kernels, as the parameter or result of a kernel function.
+/// An ordering between kernels, as a parameter or result of a kernel function.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Chain;
 
@@ -57,7 +57,7 @@ pub struct Complex64 {
     pub imaginary: f32,
 }
 
-/// A complex number of two f64; too wide for a register, it travels as an object.
+/// A complex number of two f64; too wide for a register, so it is held as an object.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[allow(missing_docs, reason = "they say it")]
 pub struct Complex128 {
@@ -69,29 +69,29 @@ impl Opaque for Complex128 {
     const TYPE: &'static str = "complex<f64>";
 }
 
-/// A type that a kernel function may take from a register.
+/// A type that a kernel function can read from a register.
 pub trait FromValue: Sized {
-    /// The printed type of the register; `?` stands for any.
+    /// The printed type of the register; `?` is any type.
     const TYPE: &'static str;
-    /// The value, when it is of this type.
+    /// The value; `None` if it has another type.
     fn from_value(value: &Value) -> Option<Self>;
 }
 
-/// A type that a kernel function may leave in a register.
+/// A type that a kernel function can return in a register.
 pub trait IntoValue {
-    /// The printed type of the register; `?` stands for any.
+    /// The printed type of the register; `?` is any type.
     const TYPE: &'static str;
-    /// As a register's value.
+    /// Converts to a register's value.
     fn into_value(self) -> Value;
 }
 
 impl Value {
-    /// A value of the host's own type.
+    /// A value of an [`Opaque`] type.
     pub fn opaque<T: Opaque>(value: T) -> Self {
         Value::Opaque(Object::new(value))
     }
 
-    /// An error that nobody has to be told of any more.
+    /// An error without a diagnostic.
     pub fn error(error: Error) -> Self {
         Value::Error(Arc::new(error))
     }
@@ -109,7 +109,7 @@ impl Value {
         }
     }
 
-    /// Whether it is here: not pending (any more).
+    /// Whether the value is available: not pending, or a pending value that was set.
     pub fn is_available(&self) -> bool {
         match self {
             Value::Pending(value) => value.is_available(),
@@ -117,7 +117,7 @@ impl Value {
         }
     }
 
-    /// What it is or has become: a pending value that is available by now is resolved.
+    /// The value, with an available pending value replaced by its result.
     pub fn resolved(self) -> Self {
         match &self {
             Value::Pending(value) => match value.get() {
@@ -128,7 +128,7 @@ impl Value {
         }
     }
 
-    /// The printed type of this value; `?` where it has none of its own.
+    /// The printed type of this value; `?` for empty, pending and error values.
     pub fn type_name(&self) -> &'static str {
         match self {
             Value::Empty | Value::Pending(_) | Value::Error(_) => "?",
@@ -151,8 +151,8 @@ impl Value {
         }
     }
 
-    /// Whether it may stand in a register of the printed type `ty`. Objects may stand anywhere:
-    /// what kernels make of a type's name is theirs to check.
+    /// Whether a register of the printed type `ty` can hold the value. Objects are not checked:
+    /// their type names belong to the kernels, which check them.
     pub(crate) fn fits(&self, ty: &str) -> bool {
         match self {
             Value::Empty => false,
@@ -161,7 +161,7 @@ impl Value {
         }
     }
 
-    /// Whether dropping it does anything.
+    /// Whether the value needs dropping: it holds a reference count.
     #[inline]
     pub(crate) fn needs_drop(&self) -> bool {
         matches!(self, Value::Opaque(_) | Value::Pending(_) | Value::Error(_))
@@ -271,8 +271,7 @@ impl<T: Opaque> IntoValue for T {
 }
 
 impl PartialEq for Value {
-    /// Equal kind and number; objects, pending values and errors are equal when they are the same
-    /// one.
+    /// Scalars are equal by type and value; objects, pending values and errors by identity.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Value::Empty, Value::Empty) | (Value::Chain, Value::Chain) => true,
@@ -330,12 +329,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_two_words() {
+    fn a_value_is_16_bytes() {
         assert_eq!(size_of::<Value>(), 16);
     }
 
     #[test]
-    fn values_are_read_back_as_what_they_are() {
+    fn values_are_read_back_with_their_type() {
         assert_eq!(7i32.into_value().read::<i32>(), Some(7));
         assert_eq!(7i32.into_value().read::<i64>(), None);
         let text = "text".to_owned().into_value();

@@ -1,4 +1,5 @@
-//! Asynchronous functions: errors, cancelling, pending values, calls, destruction (facts 2.1 to 2.8).
+//! Asynchronous functions: errors, cancelling, pending values, calls, destruction (facts 2.1 to
+//! 2.8).
 
 mod common;
 
@@ -273,7 +274,7 @@ fn a_synchronous_function_does_not_wait() {
           tfrt.return %c : i32
         }"#;
     let (results, _) = run(text, "s");
-    let expected = "a synchronous function cannot wait for operand 0";
+    let expected = "operand 0 of a kernel in a synchronous function is pending";
     assert_eq!(message(&results[0]), expected);
 }
 

@@ -133,11 +133,11 @@ fn attributes_without_types_that_cannot_be_read_are_told_at_load() {
         (r#""k.two"() {a = 1}"#, "too few attributes"),
         (
             r#""k.any"() {a = 1}"#,
-            "the file does not say of what types its attributes are",
+            "the file has no attribute types",
         ),
         (
             r#""k.named"() {a = 1}"#,
-            "the file does not say of what types its attributes are",
+            "the file has no attribute types",
         ),
     ] {
         let text = format!(

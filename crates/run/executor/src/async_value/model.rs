@@ -1,4 +1,4 @@
-//! Every interleaving of setting, waiting and forwarding (`cargo xtask loom`).
+//! Model checking of setting, waiting and forwarding, every interleaving (`cargo xtask loom`).
 
 use super::*;
 use loom::sync::atomic::AtomicUsize;
@@ -29,9 +29,9 @@ fn every_waiter_runs_once() {
     });
 }
 
-/// Who finds the value available reads it whole.
+/// A thread that finds the value available reads all of it.
 #[test]
-fn an_available_value_is_whole() {
+fn an_available_value_is_completely_written() {
     loom::model(|| {
         let (value, promise) = pending();
         let other = value.clone();

@@ -2,7 +2,7 @@ use super::*;
 use std::sync::Mutex;
 
 #[test]
-fn waiters_run_latest_first_and_late_ones_at_once() {
+fn waiters_run_latest_first_and_at_once_when_available() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let note = |number: i32| {
         let order = order.clone();
@@ -19,7 +19,7 @@ fn waiters_run_latest_first_and_late_ones_at_once() {
 }
 
 #[test]
-fn a_forwarded_promise_runs_its_waiters_in_its_place() {
+fn a_forwarded_promise_runs_its_waiters_at_its_position() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let note = |number: i32| {
         let order = order.clone();
@@ -44,7 +44,7 @@ fn a_dropped_promise_is_an_error() {
 }
 
 #[test]
-fn a_million_forwards_and_waiters_take_little_stack() {
+fn a_million_forwards_and_waiters_use_little_stack() {
     let small = std::thread::Builder::new().stack_size(256 << 10);
     let thread = small.spawn(|| {
         let (first, first_promise) = pending();
@@ -68,7 +68,7 @@ fn a_million_forwards_and_waiters_take_little_stack() {
 }
 
 #[test]
-fn setting_and_registering_race() {
+fn concurrent_setting_and_registering_runs_each_waiter_once() {
     for _ in 0..1000 {
         let (value, promise) = pending();
         let (sum, other) = (Arc::new(Mutex::new(0)), value.clone());
