@@ -34,7 +34,10 @@
 #![deny(unsafe_code)]
 
 mod allocator;
-#[allow(unsafe_code, reason = "a lock-free list of waiters, and a value published by one atomic pointer")]
+#[allow(
+    unsafe_code,
+    reason = "a lock-free list of waiters, and a value published by one atomic pointer"
+)]
 mod async_value;
 mod attributes;
 mod batch;
@@ -49,7 +52,10 @@ mod handle;
 mod host;
 mod kernel;
 mod log;
-#[allow(unsafe_code, reason = "reference-counted objects of any type behind one pointer")]
+#[allow(
+    unsafe_code,
+    reason = "reference-counted objects of any type behind one pointer"
+)]
 mod opaque;
 mod program;
 pub mod queue;

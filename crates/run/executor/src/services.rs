@@ -30,7 +30,10 @@ impl Services {
             .ok_or_else(|| {
                 Error::new(
                     ErrorKind::Unsupported,
-                    format!("the kernel requires the service {}, which this program was loaded without", type_name::<T>()),
+                    format!(
+                        "the kernel requires the service {}, which this program was loaded without",
+                        type_name::<T>()
+                    ),
                 )
                 .help("the program of a package runs only inside its package")
             })

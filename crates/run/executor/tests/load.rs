@@ -131,14 +131,8 @@ fn attributes_without_types_that_cannot_be_read_are_told_at_load() {
             "a count greater than the section holds",
         ),
         (r#""k.two"() {a = 1}"#, "too few attributes"),
-        (
-            r#""k.any"() {a = 1}"#,
-            "the file has no attribute types",
-        ),
-        (
-            r#""k.named"() {a = 1}"#,
-            "the file has no attribute types",
-        ),
+        (r#""k.any"() {a = 1}"#, "the file has no attribute types"),
+        (r#""k.named"() {a = 1}"#, "the file has no attribute types"),
     ] {
         let text = format!(
             "func.func @main() -> i64 {{\n  %a = {kernel} : () -> i64\n  tfrt.return %a : i64\n}}"

@@ -1,19 +1,19 @@
-//! Threads for tasks that block: reading a file, waiting for a device.
+//! A thread pool for blocking tasks, such as reading a file or waiting for a device.
 //!
-//! Up to M threads take tasks from one first-in, first-out queue of 1024 (facts 2.6 give each
-//! thread a queue of its own; one queue keeps the order among all threads). A task that must not
-//! queue behind others gets a thread at once: an idle one or a new one, which ends after a second
-//! without work. Threads start when they are first needed.
+//! Up to M threads take tasks from one FIFO queue of 1024 (facts 2.6 have one queue per thread; a
+//! common queue keeps the order among all threads). A task that must not wait for others runs
+//! immediately on a dynamic thread: an idle or a new one, which ends after a second without work.
+//! Threads start on demand.
 
 use super::Task;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Tasks that may wait.
+/// The capacity of the queue.
 const PENDING: usize = 1024;
 
-/// How long a thread made for a task that must not queue waits for another one.
+/// The time after which an idle dynamic thread ends.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// The queue and its threads.
@@ -23,11 +23,11 @@ pub struct Blocking {
 
 struct Shared {
     state: Mutex<State>,
-    /// Signalled when a task waits for one of the M threads.
+    /// Signalled when a task is queued for the M threads.
     queued: Condvar,
-    /// Signalled when a task waits for a thread that waits for it alone.
+    /// Signalled when a task is reserved for an idle dynamic thread.
     urgent: Condvar,
-    /// Runs a task; does not unwind.
+    /// Runs a task; must not unwind.
     run: Box<dyn Fn(Task) + Send + Sync>,
     limit: usize,
 }
@@ -38,15 +38,15 @@ struct State {
     /// Tasks for which an idle dynamic thread is reserved.
     handed: VecDeque<Task>,
     threads: usize,
-    /// Of the M threads, those without a task.
+    /// The number of idle threads among the M.
     idle: usize,
-    /// Dynamic threads without a task.
+    /// The number of idle dynamic threads.
     idle_dynamic: usize,
     stopping: bool,
 }
 
 impl Blocking {
-    /// A queue of at most `limit` threads beside the dynamic ones. `run` runs a task and does not
+    /// A pool of at most `limit` threads, not counting dynamic ones. `run` runs a task and must not
     /// unwind.
     pub fn new(limit: usize, run: impl Fn(Task) + Send + Sync + 'static) -> Self {
         Self {
@@ -60,8 +60,8 @@ impl Blocking {
         }
     }
 
-    /// Runs `task` on one of the threads; `may_queue` says that it can wait until one is free.
-    /// Answers whether it was taken: `false` when too many wait, or no thread can be had.
+    /// Runs `task` on one of the threads; with `may_queue` it may wait until one is free. Returns
+    /// whether the task was accepted: `false` when the queue is full or no thread can be started.
     pub fn add(&self, task: Task, may_queue: bool) -> bool {
         if may_queue {
             self.queue(task)
@@ -103,7 +103,7 @@ impl Blocking {
 }
 
 impl Shared {
-    /// A thread of the M.
+    /// The main function of one of the M threads.
     fn serve(&self) {
         let mut state = self.lock();
         loop {
@@ -124,7 +124,7 @@ impl Shared {
         }
     }
 
-    /// A thread started for one task, which stays for a moment in case another one comes.
+    /// The main function of a dynamic thread: runs `first`, then waits [`IDLE`] for further tasks.
     fn serve_dynamic(&self, first: Task) {
         (self.run)(first);
         let mut state = self.lock();
@@ -154,7 +154,7 @@ impl Shared {
 }
 
 impl Drop for Blocking {
-    /// The threads end when they have no task left.
+    /// The threads end when the queue is empty.
     fn drop(&mut self) {
         self.shared.lock().stopping = true;
         self.shared.queued.notify_all();
@@ -162,7 +162,7 @@ impl Drop for Blocking {
     }
 }
 
-/// Starts a thread; answers whether the system gave one.
+/// Starts a thread; returns whether the system could create it.
 fn start(name: String, work: impl FnOnce() + Send + 'static) -> bool {
     std::thread::Builder::new().name(name).spawn(work).is_ok()
 }
@@ -179,9 +179,9 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_runs_them_in_order_and_too_many_are_refused() {
+    fn one_thread_runs_tasks_in_order_and_a_full_queue_rejects_tasks() {
         let queue = threads(1);
-        let (gate, numbers) = (Arc::new(Barrier::new(2)), mpsc::channel());
+        let (gate, channel) = (Arc::new(Barrier::new(2)), mpsc::channel());
         let started = gate.clone();
         assert!(queue.add(
             Task::new(move || {
@@ -192,17 +192,17 @@ mod tests {
         ));
         gate.wait();
         for number in 0..PENDING {
-            let sender = numbers.0.clone();
+            let sender = channel.0.clone();
             assert!(queue.add(Task::new(move || sender.send(number).unwrap()), true));
         }
-        assert!(!queue.add(Task::new(|| unreachable!("it was refused")), true));
+        assert!(!queue.add(Task::new(|| unreachable!("it was rejected")), true));
         gate.wait();
-        let order: Vec<usize> = numbers.1.iter().take(PENDING).collect();
+        let order: Vec<usize> = channel.1.iter().take(PENDING).collect();
         assert!(order.is_sorted());
     }
 
     #[test]
-    fn as_many_block_at_a_time_as_there_are_threads() {
+    fn all_threads_can_block_concurrently() {
         let (queue, gate) = (threads(8), Arc::new(Barrier::new(9)));
         for _ in 0..8 {
             let gate = gate.clone();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_must_not_queue_gets_a_thread_at_once() {
+    fn a_task_that_must_not_queue_runs_immediately() {
         let (queue, gate) = (threads(1), Arc::new(Barrier::new(5)));
         let (sender, receiver) = mpsc::channel();
         let wait = || {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_dynamic_thread_is_used_again() {
+    fn an_idle_dynamic_thread_is_reused() {
         let queue = threads(1);
         let (sender, receiver) = mpsc::channel();
         let mut seen = HashSet::new();

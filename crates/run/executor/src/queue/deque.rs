@@ -1,12 +1,14 @@
-//! The work-stealing deque of one worker: the owner pushes and pops the newest item without a
-//! lock, other threads steal the oldest one.
+//! A bounded work-stealing deque with a state per slot, after `RunQueue` of Eigen's thread pool
+//! (Vyukov): the owner pushes and pops the newest item without a lock, other threads steal the
+//! oldest one.
 //!
-//! Each slot has a state of its own, and taking an item is one compare-exchange of that state. So
-//! the two ends never compare their positions: the owner knows its front alone, thieves share the
-//! back. The owner finds the deque empty when the slot behind its front is not full (whatever was
-//! stolen last, everything older went before it), and full when the slot at its front is not free.
-//! Thieves take turns: whoever holds the back moves it; a thief that finds it held goes elsewhere
-//! instead of waiting, and the owner never waits for a thief.
+//! Taking an item is one compare-exchange of its slot's state. So the two ends need not compare
+//! their positions, as those of the Chase–Lev deque (2005) do: only the owner has the front, only
+//! thieves have the back. The deque is empty for the owner if the slot before the front is not full
+//! (items are stolen oldest first, so all older slots were emptied before), and full if the slot at
+//! the front is not free. Thieves lock the back with one compare-exchange; a thief that finds it
+//! locked tries another worker, and the owner never waits for a thief. Compared with
+//! `crossbeam-deque`: ARCHITECTURE.md, "Libraries that were not taken".
 
 use crate::sync::{Arc, AtomicU8, AtomicUsize, Ordering, UnsafeCell};
 use std::cell::Cell;
@@ -15,10 +17,10 @@ use std::mem::MaybeUninit;
 
 const FREE: u8 = 0;
 const FULL: u8 = 1;
-/// A thief is moving the item out.
+/// A thief is reading the item.
 const STEALING: u8 = 2;
 
-/// Value of [`Shared::back`] while a thief holds it.
+/// The value of [`Shared::back`] while a thief has it locked.
 const LOCKED: usize = usize::MAX;
 
 struct Slot<T> {
@@ -26,7 +28,7 @@ struct Slot<T> {
     item: UnsafeCell<MaybeUninit<T>>,
 }
 
-/// The oldest end on a cache line of its own: the owner does not read it.
+/// The position of the oldest item, on a separate cache line: the owner does not read it.
 #[repr(align(128))]
 struct Back(AtomicUsize);
 
@@ -35,22 +37,23 @@ struct Shared<T, const SLOTS: usize> {
     slots: Box<[Slot<T>; SLOTS]>,
 }
 
-// SAFETY: an item moves between threads (`T: Send`); each slot's state says which one thread may
-// touch its item: only the owner while FREE, only the thread that took it out of FULL after that.
+// SAFETY: items move between threads (`T: Send`), and the state of a slot gives one thread access
+// to its item: the owner while FREE, the thread whose compare-exchange left FULL after that.
 unsafe impl<T: Send, const SLOTS: usize> Sync for Shared<T, SLOTS> {}
-// SAFETY: as above; nothing is tied to the thread that made it.
+// SAFETY: the fields are owned heap memory of `T: Send` items and atomics, none of which depends on
+// the creating thread.
 unsafe impl<T: Send, const SLOTS: usize> Send for Shared<T, SLOTS> {}
 
-/// The end of the newest item. One thread has it.
+/// The owner's end, at the newest item; used by one thread.
 pub struct Owner<T, const SLOTS: usize> {
     shared: Arc<Shared<T, SLOTS>>,
     /// The slot to fill next.
     front: Cell<usize>,
-    /// The owner's end may move to another thread but not be shared.
+    /// Makes the type `!Sync`: the owner's end may be sent to another thread but not shared.
     one_thread: PhantomData<Cell<T>>,
 }
 
-/// The end of the oldest item.
+/// The thieves' end, at the oldest item.
 pub struct Stealer<T, const SLOTS: usize> {
     shared: Arc<Shared<T, SLOTS>>,
 }
@@ -63,14 +66,14 @@ impl<T, const SLOTS: usize> Clone for Stealer<T, SLOTS> {
     }
 }
 
-/// What a thief found.
+/// The result of stealing.
 #[derive(Debug, PartialEq, Eq)]
 pub enum StealResult<T> {
     /// The oldest item.
     Item(T),
-    /// Nothing.
+    /// The deque was empty.
     Empty,
-    /// Another thread was taking the oldest item; there may be more.
+    /// Another thread was stealing; there may be more items.
     Retry,
 }
 
@@ -98,22 +101,23 @@ pub fn deque<T, const SLOTS: usize>() -> (Owner<T, SLOTS>, Stealer<T, SLOTS>) {
 }
 
 impl<T: Send, const SLOTS: usize> Owner<T, SLOTS> {
-    /// Adds the newest item; gives it back when all slots are taken.
+    /// Pushes an item; returns it when the deque is full.
     pub fn push(&self, item: T) -> Result<(), T> {
         let front = self.front.get();
         let slot = &self.shared.slots[front];
-        // Acquire: a thief that freed the slot has read its item.
+        // Acquire: pairs with the release of the thief that freed the slot after reading its item.
         if slot.state.load(Ordering::Acquire) != FREE {
             return Err(item);
         }
-        // SAFETY: the slot is free, and only the owner (this thread) fills free slots.
+        // SAFETY: the slot is FREE, so no thief accesses it, and only the owner (this thread, by
+        // `!Sync`) writes free slots.
         slot.item.with_mut(|place| unsafe { (*place).write(item) });
         slot.state.store(FULL, Ordering::Release);
         self.front.set(front.wrapping_add(1) % SLOTS);
         Ok(())
     }
 
-    /// Takes the newest item.
+    /// Pops the newest item.
     pub fn pop(&self) -> Option<T> {
         let newest = self.front.get().wrapping_sub(1) % SLOTS;
         let slot = &self.shared.slots[newest];
@@ -122,8 +126,8 @@ impl<T: Send, const SLOTS: usize> Owner<T, SLOTS> {
             .compare_exchange(FULL, FREE, Ordering::Relaxed, Ordering::Relaxed)
             .ok()?;
         self.front.set(newest);
-        // SAFETY: the state was FULL, so the item is there; it is ours since we changed the state,
-        // and nobody but the owner writes to free slots.
+        // SAFETY: the state was FULL, so the item is initialised; this thread's exchange took it,
+        // and only the owner (this thread) writes free slots.
         Some(
             slot.item
                 .with(|place| unsafe { (*place).assume_init_read() }),
@@ -132,7 +136,7 @@ impl<T: Send, const SLOTS: usize> Owner<T, SLOTS> {
 }
 
 impl<T: Send, const SLOTS: usize> Stealer<T, SLOTS> {
-    /// Takes the oldest item.
+    /// Steals the oldest item.
     pub fn steal(&self) -> StealResult<T> {
         let Shared { back, slots } = &*self.shared;
         let oldest = back.0.load(Ordering::Relaxed);
@@ -140,8 +144,8 @@ impl<T: Send, const SLOTS: usize> Stealer<T, SLOTS> {
             return StealResult::Retry;
         }
         let slot = &slots[oldest];
-        // Looked at first, so that passing an empty deque writes nothing. (loom keeps one last access
-        // of an atomic, so that this load would hide from it what the exchange below races with.)
+        // Checked first, so that passing an empty deque writes nothing. (loom records only the last
+        // access of an atomic, so this load would hide races of the exchange below.)
         if cfg!(not(loom)) && slot.state.load(Ordering::Relaxed) != FULL {
             return StealResult::Empty;
         }
@@ -152,7 +156,7 @@ impl<T: Send, const SLOTS: usize> Stealer<T, SLOTS> {
         {
             return StealResult::Retry;
         }
-        // Acquire: the owner has written the item.
+        // Acquire: pairs with the release of the owner after it wrote the item.
         let taken =
             slot.state
                 .compare_exchange(FULL, STEALING, Ordering::Acquire, Ordering::Relaxed);
@@ -160,7 +164,8 @@ impl<T: Send, const SLOTS: usize> Stealer<T, SLOTS> {
             back.0.store(oldest, Ordering::Release);
             return StealResult::Empty;
         }
-        // SAFETY: the state was FULL, so the item is there; STEALING keeps the owner away.
+        // SAFETY: the state was FULL, so the item is initialised; the owner does not access a slot
+        // that is STEALING.
         let item = slot
             .item
             .with(|place| unsafe { (*place).assume_init_read() });
@@ -169,7 +174,7 @@ impl<T: Send, const SLOTS: usize> Stealer<T, SLOTS> {
         StealResult::Item(item)
     }
 
-    /// Whether there was nothing to steal at the moment of looking.
+    /// Whether there was nothing to steal at the moment of the check.
     pub fn is_empty(&self) -> bool {
         let oldest = self.shared.back.0.load(Ordering::Acquire);
         oldest != LOCKED && self.shared.slots[oldest].state.load(Ordering::Acquire) != FULL
@@ -180,7 +185,8 @@ impl<T, const SLOTS: usize> Drop for Shared<T, SLOTS> {
     fn drop(&mut self) {
         for slot in self.slots.iter() {
             if slot.state.load(Ordering::Acquire) == FULL {
-                // SAFETY: the item is there, and nobody else is left.
+                // SAFETY: the slot is FULL, so the item is initialised; `&mut self` is the last
+                // reference.
                 slot.item
                     .with_mut(|place| unsafe { (*place).assume_init_drop() });
             }
@@ -195,7 +201,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, AtomicUsize};
 
     #[test]
-    fn newest_for_the_owner_oldest_for_a_thief() {
+    fn the_owner_pops_the_newest_and_a_thief_steals_the_oldest() {
         let (owner, stealer) = deque::<u32, 4>();
         (0..4).for_each(|number| owner.push(number).unwrap());
         assert_eq!(owner.push(4), Err(4));
@@ -214,11 +220,11 @@ mod tests {
     }
 
     #[test]
-    fn positions_wrap_around_at_any_fill() {
+    fn positions_wrap_around_at_any_length() {
         let (owner, stealer) = deque::<usize, 8>();
         let mut model = std::collections::VecDeque::new();
         for step in 0..10_000 {
-            // A fixed walk that fills and empties.
+            // A deterministic sequence of operations that fills and empties the deque.
             match (step * 7 + step / 13) % 5 {
                 0 | 1 => match owner.push(step) {
                     Ok(()) => model.push_front(step),
@@ -234,17 +240,17 @@ mod tests {
     }
 
     #[test]
-    fn items_left_are_dropped_once() {
-        struct Counted(Arc<AtomicU32>);
-        impl Drop for Counted {
+    fn remaining_items_are_dropped_once() {
+        struct DropCounter(Arc<AtomicU32>);
+        impl Drop for DropCounter {
             fn drop(&mut self) {
                 self.0.fetch_add(1, Ordering::Relaxed);
             }
         }
         let drops = Arc::new(AtomicU32::new(0));
-        let (owner, stealer) = deque::<Counted, 8>();
+        let (owner, stealer) = deque::<DropCounter, 8>();
         for _ in 0..6 {
-            assert!(owner.push(Counted(drops.clone())).is_ok());
+            assert!(owner.push(DropCounter(drops.clone())).is_ok());
         }
         drop(owner.pop());
         drop(stealer.steal());
@@ -279,7 +285,7 @@ mod tests {
                 if let Err(item) = owner.push(Box::new(number)) {
                     take(item);
                 }
-                // Mostly near empty, where both ends meet.
+                // Keeps the deque nearly empty, where both ends compete.
                 if number % 3 != 0 {
                     owner.pop().into_iter().for_each(take);
                 }
@@ -297,7 +303,7 @@ mod model {
     use super::*;
     use loom::thread;
 
-    /// What each thread took, in order: a thief's first, the owner's last.
+    /// Runs thieves against `owner_work`, and checks that each item is taken exactly once.
     fn taken(thieves: usize, owner_work: fn(&Owner<u32, 2>) -> Vec<u32>) {
         loom::model(move || {
             let (owner, stealer) = deque::<u32, 2>();
@@ -325,7 +331,7 @@ mod model {
     }
 
     #[test]
-    fn owner_and_thieves_share_the_last_item() {
+    fn owner_and_thieves_compete_for_the_last_item() {
         taken(2, |owner| {
             owner.push(0).unwrap();
             let mut items: Vec<u32> = owner.pop().into_iter().collect();
@@ -335,7 +341,7 @@ mod model {
     }
 
     #[test]
-    fn owner_and_thieves_share_several_items() {
+    fn owner_and_thieves_compete_for_several_items() {
         taken(2, |owner| {
             owner.push(0).unwrap();
             owner.push(1).unwrap();
@@ -346,7 +352,7 @@ mod model {
     }
 
     #[test]
-    fn a_slot_is_filled_again_only_when_a_thief_has_left_it() {
+    fn a_slot_is_reused_only_after_a_thief_has_freed_it() {
         taken(1, |owner| {
             let mut items = Vec::new();
             for item in 0..4 {

@@ -1,32 +1,33 @@
-//! Sleeping until something may have happened, without a lock on the side that makes it happen.
+//! An event count (Vyukov; as in Eigen's `EventCount`): threads sleep until a condition may have
+//! changed, and a notifier takes no lock when no thread waits.
 //!
-//! A waiter announces itself, looks once more whether there is work, and only then sleeps. Who
-//! brings work publishes it and looks whether anyone is announced. Between the two steps each side
-//! has a full fence, so at least one of them sees the other (Dekker): either the waiter finds the
-//! work, or the bringer finds the waiter. Where nobody waits, a notification is a
-//! fence and a load.
+//! A waiter registers (`prepare_wait`), checks the condition once more, and only then sleeps. A
+//! notifier publishes its work and then checks for registered waiters. Each side has a full fence
+//! between its two steps, so at least one of them sees the other (Dekker's algorithm): the waiter
+//! finds the work, or the notifier finds the waiter. Without waiters a notification is a fence and
+//! a load.
 
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence};
 use std::sync::PoisonError;
 
-/// See the module.
+/// An event count; see the module.
 pub struct EventCount {
-    /// Threads between announcing and waking.
+    /// The number of threads between `prepare_wait` and waking.
     waiters: AtomicUsize,
-    /// Counts notifications; changed under the lock.
+    /// The count of notifications; changed under the lock.
     epoch: AtomicUsize,
     lock: Mutex<()>,
     wake: Condvar,
 }
 
-/// An announcement to wait: notifications after it are not missed.
-#[must_use = "an announced waiter must wait or cancel"]
+/// The registration of a waiter: later notifications are not missed.
+#[must_use = "a registered waiter must commit or cancel"]
 pub struct WaitTicket {
     epoch: usize,
 }
 
 impl EventCount {
-    /// Nobody waits.
+    /// An event count without waiters.
     pub fn new() -> Self {
         Self {
             waiters: AtomicUsize::new(0),
@@ -36,7 +37,7 @@ impl EventCount {
         }
     }
 
-    /// Announces the calling thread. It then looks for work, and waits or cancels.
+    /// Registers the calling thread. It then checks for work, and commits or cancels.
     pub fn prepare_wait(&self) -> WaitTicket {
         self.waiters.fetch_add(1, Ordering::Relaxed);
         let epoch = self.epoch.load(Ordering::Acquire);
@@ -44,12 +45,12 @@ impl EventCount {
         WaitTicket { epoch }
     }
 
-    /// Takes the announcement back.
+    /// Cancels the registration.
     pub fn cancel_wait(&self, _ticket: WaitTicket) {
         self.waiters.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Sleeps until a notification that came after the announcement.
+    /// Sleeps until a notification after the registration.
     pub fn commit_wait(&self, ticket: WaitTicket) {
         let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         while self.epoch.load(Ordering::Relaxed) == ticket.epoch {
@@ -62,8 +63,8 @@ impl EventCount {
         self.waiters.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Wakes one waiter, if there is one, after work for one was published. `handled` says that
-    /// somebody awake looks for work anyway; it is read after the work was published.
+    /// Wakes one waiter, if there is one, after work was published. `handled`: whether an awake
+    /// thread is searching for work anyway; it is called after the fence.
     pub fn notify_one_unless(&self, handled: impl FnOnce() -> bool) {
         fence(Ordering::SeqCst);
         if self.waiters.load(Ordering::Relaxed) != 0 && !handled() {
@@ -79,7 +80,7 @@ impl EventCount {
         }
     }
 
-    /// Starts the next epoch; who announced itself before does not fall asleep any more.
+    /// Starts the next epoch; threads registered before it do not fall asleep.
     fn advance(&self, wake: impl FnOnce(&Condvar)) {
         let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         let epoch = self.epoch.load(Ordering::Relaxed);
@@ -94,18 +95,18 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     #[test]
-    fn every_piece_of_work_finds_a_waiter() {
+    fn every_work_item_is_taken_by_a_waiter() {
         let (count, work) = (EventCount::new(), AtomicU32::new(0));
-        const PIECES: u32 = 20_000;
+        const ITEMS: u32 = 20_000;
         let take = || {
-            let less = |pieces: u32| pieces.checked_sub(1);
+            let less = |items: u32| items.checked_sub(1);
             work.fetch_update(Ordering::AcqRel, Ordering::Acquire, less)
                 .is_ok()
         };
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
-                    for _ in 0..PIECES {
+                    for _ in 0..ITEMS {
                         while !take() {
                             let ticket = count.prepare_wait();
                             if work.load(Ordering::Acquire) > 0 {
@@ -117,7 +118,7 @@ mod tests {
                     }
                 });
             }
-            for _ in 0..2 * PIECES {
+            for _ in 0..2 * ITEMS {
                 work.fetch_add(1, Ordering::AcqRel);
                 count.notify_one_unless(|| false);
             }
@@ -133,14 +134,15 @@ mod model {
     use loom::sync::atomic::AtomicBool;
     use loom::thread;
 
-    /// Takes `pieces` of work, sleeping in between; loom reports a deadlock if a wake-up is lost.
+    /// Takes one work item, sleeping until there is one; loom reports a deadlock if a wake-up is
+    /// lost.
     fn wait_for(work: &AtomicUsize, count: &EventCount) {
         loop {
-            let there = work.load(Ordering::Relaxed);
-            let less = there.wrapping_sub(1);
-            if there > 0
+            let items = work.load(Ordering::Relaxed);
+            let less = items.wrapping_sub(1);
+            if items > 0
                 && work
-                    .compare_exchange(there, less, Ordering::Relaxed, Ordering::Relaxed)
+                    .compare_exchange(items, less, Ordering::Relaxed, Ordering::Relaxed)
                     .is_ok()
             {
                 return;
@@ -167,7 +169,7 @@ mod model {
     }
 
     #[test]
-    fn two_pieces_of_work_wake_two_waiters() {
+    fn two_work_items_wake_two_waiters() {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(|| {
@@ -189,7 +191,7 @@ mod model {
     }
 
     #[test]
-    fn who_stops_looking_around_sees_work_that_counted_on_it() {
+    fn a_thread_that_stops_searching_sees_work_whose_notification_was_skipped() {
         loom::model(|| {
             let shared = Arc::new((
                 AtomicUsize::new(0),

@@ -1,4 +1,4 @@
-//! Work queues: where tasks of executions wait for a thread (facts 2.6).
+//! Work queues: schedule the tasks of executions on threads (facts 2.6).
 
 mod blocking;
 #[allow(unsafe_code, reason = "slots that two ends share")]
@@ -16,36 +16,37 @@ pub use single_threaded::SingleThreaded;
 use crate::AsyncValue;
 use std::sync::Arc;
 
-/// Something to run later.
+/// A unit of work.
 pub enum Task {
-    /// A shared object and a number that says what of it to run; making one allocates nothing.
+    /// A shared object and an argument that selects the part to run; constructing one does not
+    /// allocate.
     Shared(Arc<dyn Runnable>, u64),
-    /// A function of its own.
+    /// A closure.
     Once(Box<dyn FnOnce() + Send>),
-    /// What would be many tasks in a row.
+    /// A sequence of work items in one task.
     Batch(Box<dyn Batch>),
 }
 
-/// What a [`Task::Shared`] runs.
+/// The work of a [`Task::Shared`].
 pub trait Runnable: Send + Sync {
-    /// Runs the part that `argument` stands for.
+    /// Runs the part that `argument` selects.
     fn run(self: Arc<Self>, argument: u64);
 }
 
-/// What a [`Task::Batch`] runs, part after part.
+/// The work of a [`Task::Batch`]: items that run in order.
 pub trait Batch: Send {
-    /// Runs parts until there are none left, or `stop`, asked after each, says so; answers what is
-    /// left.
+    /// Runs items until none is left, or until `stop` returns true after an item; returns the
+    /// remaining items.
     fn run(self: Box<Self>, stop: &mut dyn FnMut() -> bool) -> Option<Box<dyn Batch>>;
 }
 
 impl Task {
-    /// A task of a function.
+    /// A task that calls `work`.
     pub fn new(work: impl FnOnce() + Send + 'static) -> Self {
         Task::Once(Box::new(work))
     }
 
-    /// Runs it here.
+    /// Runs the task on this thread.
     pub fn run(self) {
         match self {
             Task::Shared(shared, argument) => shared.run(argument),
@@ -55,9 +56,9 @@ impl Task {
     }
 }
 
-/// Runs tasks, on threads of its own or of those who wait.
+/// Runs tasks, on its threads or on the threads that wait.
 pub trait WorkQueue: Send + Sync {
-    /// The name as it is printed, without "work queue".
+    /// The printed name, without "work queue".
     fn name(&self) -> String;
 
     /// Adds a task that does not block.
@@ -68,17 +69,17 @@ pub trait WorkQueue: Send + Sync {
         tasks.for_each(|task| self.add(task));
     }
 
-    /// Adds a task that may block. `may_queue` says whether it may wait behind others that block;
-    /// answers whether it was taken.
+    /// Adds a task that may block. `may_queue`: whether it may wait behind other blocking tasks.
+    /// Returns whether the task was accepted.
     fn add_blocking(&self, task: Task, may_queue: bool) -> bool;
 
-    /// How many tasks run at a time.
+    /// The number of tasks that can run concurrently.
     fn parallelism(&self) -> usize;
 
-    /// Returns when all values are available. Not called from inside a task.
+    /// Waits until all values are available. Must not be called inside a task.
     fn await_all(&self, values: &[AsyncValue]);
 
-    /// Returns when there is nothing left to run; inside of a task, nothing that does not wait for
-    /// it in turn.
+    /// Waits until no task is left; inside a task, until no task is left that does not itself wait
+    /// in `quiesce`.
     fn quiesce(&self);
 }

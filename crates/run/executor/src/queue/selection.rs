@@ -1,4 +1,4 @@
-//! Choosing a work queue by name (facts 2.6): `s`, `mstd`, `mstd:N`, `mstd:N,M`.
+//! Selection of a work queue by name (facts 2.6): `s`, `mstd`, `mstd:N`, `mstd:N,M`.
 
 use super::{MultiThreaded, SingleThreaded, WorkQueue};
 use std::num::NonZeroUsize;
@@ -6,14 +6,14 @@ use std::str::FromStr;
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Threads for blocking tasks where none are named.
+/// The default number of threads for blocking tasks.
 const BLOCKING_THREADS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
-/// Threads that a queue may have of either kind: far more than a machine has, and few enough that
-/// a slip of the finger does not exhaust it.
+/// The maximum number of threads of either kind: far more than a machine has CPUs, and few enough
+/// that a typing error does not exhaust it.
 const MOST_THREADS: usize = 4096;
 
-/// The name of a work queue, understood.
+/// A parsed name of a work queue.
 ///
 /// ```
 /// use tenon_executor::QueueSelection;
@@ -26,17 +26,17 @@ pub enum QueueSelection {
     /// `s`: tasks run on the thread that awaits.
     #[default]
     SingleThreaded,
-    /// `mstd`: tasks run on threads of the queue's own.
+    /// `mstd`: tasks run on the threads of the queue.
     MultiThreaded {
-        /// Workers.
+        /// The number of worker threads.
         threads: NonZeroUsize,
-        /// At most this many threads for tasks that block.
+        /// The maximum number of threads for blocking tasks.
         blocking_threads: NonZeroUsize,
     },
 }
 
 impl QueueSelection {
-    /// Makes the queue and starts its threads.
+    /// Creates the queue and starts its threads.
     pub fn start(self) -> Result<Arc<dyn WorkQueue>> {
         match self {
             Self::SingleThreaded => Ok(Arc::new(SingleThreaded::new())),
@@ -48,7 +48,7 @@ impl QueueSelection {
                 let queue = queue.map_err(|error| {
                     Error::new(
                         ErrorKind::OutOfMemory,
-                        format!("the system refused one of {threads} threads: {error}"),
+                        format!("cannot start {threads} threads: {error}"),
                     )
                     .help("name a work queue of fewer threads, such as mstd:1")
                 })?;
@@ -114,7 +114,7 @@ fn count(of: &str, text: &str) -> Result<NonZeroUsize> {
 }
 
 fn unknown(name: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, "no work queue of this name")
+    Error::new(ErrorKind::InvalidArgument, "unknown work queue")
         .expected("s, mstd, mstd:THREADS or mstd:THREADS,BLOCKING_THREADS")
         .found(format!("{name:?}"))
 }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_have_the_names_that_are_printed() {
+    fn queues_return_their_printed_names() {
         let name = |selection: &str| parse(selection).unwrap().start().unwrap().name();
         assert_eq!(name("s"), "single-threaded");
         assert_eq!(
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_names_say_what_is_expected() {
+    fn errors_of_wrong_names_list_the_valid_names() {
         for name in ["", "m", "S", "s:1", "mstd2"] {
             let error = parse(name).unwrap_err().to_string();
             let expected = "expected s, mstd, mstd:THREADS or mstd:THREADS,BLOCKING_THREADS";

@@ -1,4 +1,4 @@
-//! The queue of one thread: tasks run, in the order they were added, on the thread that awaits.
+//! A single-threaded work queue: tasks run in FIFO order on the thread that awaits.
 
 use super::{Task, WorkQueue};
 use crate::AsyncValue;
@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Runs nothing by itself: whoever awaits takes all tasks as a batch and runs them in order, until
-/// what it awaits is there; the rest of the batch goes back to the front. Blocking tasks are tasks
-/// like others.
+/// A queue without threads: a thread that awaits takes all tasks as a batch and runs them in order
+/// until its values are available; the rest of the batch returns to the front of the queue.
+/// Blocking tasks are treated like other tasks.
 ///
-/// A thread that is running tasks adds further ones to a batch of its own, without a lock.
+/// A thread that is running tasks adds further tasks to a thread-local batch, without a lock.
 #[derive(Default)]
 pub struct SingleThreaded {
     shared: Arc<Shared>,
@@ -20,22 +20,22 @@ pub struct SingleThreaded {
 #[derive(Default)]
 struct Shared {
     pending: Mutex<PendingTasks>,
-    /// Whether tasks wait; a thread between two batches need not lock to see that not.
+    /// Whether tasks are pending; a thread between two batches reads it without the lock.
     has_pending: AtomicBool,
-    /// Signalled when a task was added, or when what somebody awaits may have become available.
+    /// Signalled when a task was added, or when an awaited value may have become available.
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct PendingTasks {
     tasks: VecDeque<Task>,
-    /// Threads that sleep until there is changed.
+    /// The number of threads that sleep on `changed`.
     sleepers: usize,
 }
 
-/// What a thread that runs the tasks of a queue adds to it meanwhile.
+/// The tasks that a thread adds while it runs tasks of the same queue.
 struct Local {
-    /// The queue, by its address; null when the thread runs none.
+    /// The address of the queue; null when the thread runs no tasks.
     queue: Cell<*const Shared>,
     tasks: RefCell<VecDeque<Task>>,
 }
@@ -119,7 +119,7 @@ impl Shared {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds tasks of a thread that runs none of this queue.
+    /// Adds tasks from a thread that does not run tasks of this queue.
     fn add_external(&self, tasks: impl IntoIterator<Item = Task>) {
         let mut waiting = self.lock();
         waiting.tasks.extend(tasks);
@@ -127,7 +127,7 @@ impl Shared {
         self.wake(&waiting);
     }
 
-    /// Wakes who sleeps; without, a notification would still be a call of the system.
+    /// Wakes sleeping threads; without any it avoids the system call of a notification.
     fn wake(&self, waiting: &PendingTasks) {
         if waiting.sleepers > 0 {
             self.changed.notify_all();
@@ -138,7 +138,7 @@ impl Shared {
     fn sleep_until_changed(self: &Arc<Self>, value: &AsyncValue) {
         let shared = self.clone();
         value.when_available(move |_| {
-            // Under the lock, so that it does not fall between the look and the sleep.
+            // Under the lock, so that the wake-up cannot occur between the check and the sleep.
             let waiting = shared.lock();
             shared.wake(&waiting);
         });
@@ -152,12 +152,12 @@ impl Shared {
     }
 }
 
-/// The calling thread while it runs the tasks of a queue.
+/// The calling thread while it runs tasks of a queue.
 struct Driver<'a> {
     shared: &'a Shared,
-    /// Taken and not yet run, oldest first.
+    /// Taken tasks that have not run, oldest first.
     batch: VecDeque<Task>,
-    /// The queue whose tasks the thread was running, and what these added to it.
+    /// The queue whose tasks the thread was running before, and the tasks that it has added to it.
     outer: (*const Shared, VecDeque<Task>),
 }
 
@@ -165,7 +165,8 @@ impl<'a> Driver<'a> {
     fn enter(shared: &'a Shared) -> Self {
         let outer = LOCAL.with(|local| {
             let queue = local.queue.replace(shared);
-            // A task that awaits on its own queue goes on with the same batch of added tasks.
+            // A task that awaits on the queue that runs it continues with the same thread-local
+            // batch.
             let tasks = if std::ptr::eq(queue, shared) {
                 VecDeque::new()
             } else {
@@ -180,7 +181,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Takes all tasks there are; answers whether there was one.
+    /// Takes all pending tasks; returns whether there was one.
     fn take_batch(&mut self) -> bool {
         if self.batch.is_empty() {
             LOCAL.with(|local| std::mem::swap(&mut self.batch, &mut local.tasks.borrow_mut()));
@@ -188,14 +189,15 @@ impl<'a> Driver<'a> {
         if self.shared.has_pending.load(Ordering::Acquire) {
             let mut waiting = self.shared.lock();
             self.shared.has_pending.store(false, Ordering::Relaxed);
-            // What other threads added goes first: among it is what stood there before this one came.
+            // Tasks of other threads go first: they include those queued before this thread
+            // started.
             waiting.tasks.append(&mut self.batch);
             std::mem::swap(&mut waiting.tasks, &mut self.batch);
         }
         !self.batch.is_empty()
     }
 
-    /// Runs the batch to its end, or until a task leads to `stop`.
+    /// Runs the batch until it is empty, or until `stop` returns true after a task.
     fn run_batch(&mut self, mut stop: impl FnMut() -> bool) {
         while let Some(task) = self.batch.pop_front() {
             match task {
@@ -214,7 +216,7 @@ impl<'a> Driver<'a> {
 }
 
 impl Drop for Driver<'_> {
-    /// Puts what was not run back at the front.
+    /// Returns the remaining tasks to the front of the queue.
     fn drop(&mut self) {
         let (outer, outer_tasks) = (self.outer.0, std::mem::take(&mut self.outer.1));
         LOCAL.with(|local| {
@@ -242,7 +244,7 @@ mod tests {
     use super::*;
     use crate::{Promise, Value, pending};
 
-    /// Adds a task that notes `number`, then does `then`.
+    /// Adds a task that records `number`, then calls `then`.
     fn note(
         queue: &Arc<SingleThreaded>,
         order: &Arc<Mutex<Vec<u32>>>,
@@ -261,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn awaiting_stops_at_the_values_and_puts_the_rest_in_front() {
+    fn awaiting_stops_at_the_values_and_requeues_the_rest_in_front() {
         let (queue, order) = (Arc::new(SingleThreaded::new()), Arc::default());
         let (value, promise) = pending();
         let (adding, noting) = (queue.clone(), Arc::clone(&order));
@@ -288,12 +290,12 @@ mod tests {
         });
         note(&queue, &order, 2, || ());
         queue.quiesce();
-        // The outer batch goes on before what the task left behind.
+        // The outer batch continues before the remaining tasks of the inner one.
         assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3]);
     }
 
     #[test]
-    fn a_task_of_one_queue_may_run_those_of_another() {
+    fn a_task_of_one_queue_may_run_tasks_of_another() {
         let (queue, order) = (Arc::new(SingleThreaded::new()), Arc::default());
         let (other, noting) = (Arc::new(SingleThreaded::new()), Arc::clone(&order));
         let back = queue.clone();

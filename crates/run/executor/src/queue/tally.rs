@@ -1,8 +1,8 @@
-//! Counting tasks added and done, to know when none is left.
+//! Termination detection by counting tasks added and done (after Mattern 1987).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Tasks added and done, as one thread or several count them. Both only grow.
+/// Counts of tasks added and done by one thread or several. Both only grow.
 #[derive(Default)]
 #[repr(align(128))]
 pub struct Tally {
@@ -11,12 +11,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a task before others can see it.
+    /// Counts a task before other threads can see it.
     pub fn add(&self) {
         self.added.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a task that ran to its end.
+    /// Counts a completed task.
     pub fn done(&self) {
         self.done.fetch_add(1, Ordering::Release);
     }
@@ -35,13 +35,14 @@ impl Tally {
     }
 }
 
-/// Whether there was a moment during this call at which every task added had been done, but for
-/// those that `waiting` counts, which wait for the others.
+/// Whether at some moment during this call every added task was done, except those counted by
+/// `waiting`, which wait for the others.
 ///
-/// All `done` are read before `waiting`, and that before any `added`. At the moment between, no
-/// fewer were done than read and no more were added than read; what a finished task added itself is
-/// seen, for it was counted before that task was counted done. So no more were left at that moment
-/// than the difference, and when that is no more than those that waited then, these were all.
+/// All `done` counts are read before `waiting`, and `waiting` before any `added` count. Both counts
+/// only grow, so at the moment between, at least the read number was done and at most the read
+/// number was added; tasks added by a finished task are included, because they were counted before
+/// that task was counted done. So the difference is an upper bound of the tasks left at that
+/// moment; if it does not exceed the number of waiting tasks, only these were left.
 pub fn all_done<'a>(tallies: impl Iterator<Item = &'a Tally> + Clone, waiting: &AtomicU64) -> bool {
     let sum = |count: fn(&Tally) -> u64| tallies.clone().map(count).fold(0, u64::wrapping_add);
     let done = sum(|tally| tally.done.load(Ordering::Acquire));

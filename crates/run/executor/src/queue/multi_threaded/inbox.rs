@@ -1,4 +1,4 @@
-//! What other threads give to a worker.
+//! The inbox of a worker: tasks added by other threads.
 
 use super::{SLOTS, lock};
 use crate::queue::Task;
@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Tasks that other threads gave to a worker, oldest first.
+/// Tasks added by other threads, oldest first.
 #[derive(Default)]
 pub(super) struct Inbox {
     tasks: Mutex<VecDeque<Task>>,
@@ -14,7 +14,7 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// Adds a task unless there are too many.
+    /// Adds a task unless the inbox is full.
     pub(super) fn offer(&self, task: Task) -> Result<(), Task> {
         let mut tasks = lock(&self.tasks);
         if tasks.len() >= SLOTS {
@@ -25,7 +25,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Adds a task however many there are.
+    /// Adds a task without a limit.
     pub(super) fn put(&self, task: Task) {
         let mut tasks = lock(&self.tasks);
         tasks.push_back(task);

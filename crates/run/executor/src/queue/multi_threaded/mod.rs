@@ -1,4 +1,5 @@
-//! The queue of several threads, each with a deque of its own, that steal from each other.
+//! A work-stealing thread pool (Blumofe and Leiserson 1999; structure of Eigen's `ThreadPool`): one
+//! deque per worker.
 
 mod inbox;
 mod worker;
@@ -18,18 +19,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Slots of a worker's deque, and of what other threads may add to it (facts 2.6).
+/// The capacity of a worker's deque, and of its inbox (facts 2.6).
 const SLOTS: usize = 1024;
 
-/// Rounds of stealing, shared among the workers, before a worker sleeps (facts 2.6).
+/// Rounds of stealing before a worker sleeps, divided among the workers (facts 2.6).
 const SPINS: usize = 5000;
 
-/// Tasks that found no slot and run inside each other; one more waits in an inbox, however many
-/// there are, so that the stack stays bounded.
+/// The nesting limit of tasks that run inside the task that adds them, because the deque is full.
+/// Beyond it, tasks go to an inbox without limit, so that the stack stays bounded.
 const MAX_NESTED: usize = 16;
 
-/// Workers take their own newest task first, then what other threads gave them, then the oldest
-/// task of another worker. One idle worker at most looks around for a moment; the others sleep.
+/// A multi-threaded work queue. A worker takes the newest task of its deque first (LIFO), then
+/// tasks of its inbox, then steals the oldest task of another worker (FIFO). At most one idle
+/// worker spins in search of work; the others sleep.
 pub struct MultiThreaded {
     shared: Arc<Shared>,
     blocking: Blocking,
@@ -39,16 +41,17 @@ pub struct MultiThreaded {
 
 struct Shared {
     workers: Box<[WorkerSlot]>,
-    /// Steps that reach every slot from any start: the numbers coprime to that of the workers.
+    /// Strides that visit every worker from any start: the integers coprime to the number of
+    /// workers.
     steps: Box<[usize]>,
     /// Sleeping workers.
     idle: EventCount,
-    /// Whether a worker without work is looking around.
+    /// Whether an idle worker is searching for work.
     spinning: AtomicBool,
     stopping: AtomicBool,
-    /// Tasks that threads other than the workers added or ran; blocking ones are among them.
+    /// Tasks added or run by threads other than the workers, blocking tasks included.
     external: Tally,
-    /// Tasks in the middle of which a thread quiesces: they wait for the others.
+    /// The number of running tasks that wait in `quiesce` for the others.
     quiescing: AtomicU64,
     /// Threads that await values or quiesce.
     waiters: EventCount,
@@ -57,30 +60,30 @@ struct Shared {
     panicked: AtomicBool,
 }
 
-/// What others see of a worker.
+/// The part of a worker that other threads access.
 struct WorkerSlot {
     stealer: Stealer<Task, SLOTS>,
     inbox: Inbox,
-    /// Tasks that the worker added and ran; it alone writes it.
+    /// Tasks added and run by the worker; only the worker writes it.
     tally: Tally,
 }
 
 thread_local! {
-    /// Of a worker's thread, the worker.
+    /// The worker of this thread, if it is a worker's thread.
     static WORKER: OnceCell<Worker> = const { OnceCell::new() };
-    /// State of the random numbers of this thread; 0 before the first.
+    /// The state of this thread's random number generator; 0 before its first use.
     static RANDOM: Cell<u64> = const { Cell::new(0) };
-    /// Tasks that run inside each other on this thread because they found no slot.
+    /// Nested tasks of this thread that run because a deque was full.
     static NESTED_TASKS: Cell<usize> = const { Cell::new(0) };
-    /// All tasks that run on this thread, inside each other.
+    /// All nested tasks of this thread.
     static RUNNING_TASKS: Cell<u64> = const { Cell::new(0) };
-    /// How many of them quiesce.
+    /// The number of these that wait in `quiesce`.
     static QUIESCING_TASKS: Cell<u64> = const { Cell::new(0) };
 }
 
 impl MultiThreaded {
     /// A queue of `threads` workers and at most `blocking_threads` threads for blocking tasks.
-    /// Fails when the system refuses a thread.
+    /// Fails when a thread cannot be started.
     pub fn new(threads: usize, blocking_threads: usize) -> std::io::Result<Self> {
         let threads = threads.max(1);
         let (owners, workers): (Vec<_>, Vec<_>) = (0..threads).map(|_| slot()).unzip();
@@ -119,7 +122,7 @@ impl MultiThreaded {
         Ok(queue)
     }
 
-    /// Calls `with` with the worker that the calling thread is, if it is one of this queue.
+    /// Calls `with` with the worker of the calling thread, if it is a worker of this queue.
     fn with_worker<R>(&self, with: impl FnOnce(Option<&Worker>) -> R) -> R {
         WORKER.with(|slot| {
             let ours = |worker: &&Worker| Arc::ptr_eq(&worker.shared, &self.shared);
@@ -127,7 +130,7 @@ impl MultiThreaded {
         })
     }
 
-    /// Whether no task is left, blocking ones included, but those `waiting` for the others.
+    /// Whether no task is left, blocking ones included, except those counted by `waiting`.
     fn is_quiet(&self, waiting: &AtomicU64) -> bool {
         let workers = self.shared.workers.iter().map(|slot| &slot.tally);
         let shared = &self.shared;
@@ -183,7 +186,7 @@ impl WorkQueue for MultiThreaded {
         missing.fetch_sub(1, Ordering::Release);
         let done = || missing.load(Ordering::Acquire) == 0;
         self.with_worker(|worker| match worker {
-            // A worker goes on with other tasks: what it awaits may be in its own deque.
+            // A worker runs other tasks meanwhile: the tasks that it waits for may be in its deque.
             Some(worker) => worker.work_until(done),
             None => self.shared.wait_until(done),
         });
@@ -192,7 +195,7 @@ impl WorkQueue for MultiThreaded {
 
     fn quiesce(&self) {
         let shared = &self.shared;
-        // The tasks that this thread is in the middle of cannot end before this does.
+        // The tasks that are running on this thread cannot end before this call returns.
         let (running, before) = (
             RUNNING_TASKS.get(),
             QUIESCING_TASKS.replace(RUNNING_TASKS.get()),
@@ -202,9 +205,9 @@ impl WorkQueue for MultiThreaded {
             shared.quiescing.fetch_add(waiting, Ordering::SeqCst);
             shared.waiters.notify_all();
         }
-        let nobody = AtomicU64::new(0);
+        let none = AtomicU64::new(0);
         let others = if running == 0 {
-            &nobody
+            &none
         } else {
             &shared.quiescing
         };
@@ -230,16 +233,16 @@ impl WorkQueue for MultiThreaded {
 }
 
 impl Drop for MultiThreaded {
-    /// Runs what is left, then ends the threads. On one of its own workers, which the current task
-    /// keeps busy, it cannot wait: the workers then end when they find no more work.
+    /// Runs the remaining tasks, then ends the threads. On a thread of this queue, which runs the
+    /// current task, it cannot wait: the workers then end when they find no more work.
     fn drop(&mut self) {
-        let own = self.with_worker(|worker| worker.is_some());
-        if !own {
+        let is_worker = self.with_worker(|worker| worker.is_some());
+        if !is_worker {
             let _panic = catch_unwind(AssertUnwindSafe(|| self.quiesce()));
         }
         self.shared.stopping.store(true, Ordering::SeqCst);
         self.shared.idle.notify_all();
-        if !own {
+        if !is_worker {
             for thread in self.threads.drain(..) {
                 // A worker's thread catches the panics of its tasks.
                 let _ended = thread.join();
@@ -249,7 +252,7 @@ impl Drop for MultiThreaded {
 }
 
 impl Shared {
-    /// Gives the task to a random worker; where that one has too many, runs it here.
+    /// Adds the task to the inbox of a random worker; runs it on this thread if the inbox is full.
     fn add_external(&self, task: Task) {
         self.external.add();
         let slot = &self.workers[random() as usize % self.workers.len()];
@@ -264,13 +267,13 @@ impl Shared {
         }
     }
 
-    /// Wakes a worker unless one looks around already.
+    /// Wakes a worker unless one is already searching for work.
     fn notify_work(&self) {
         let spinning = || self.spinning.load(Ordering::Relaxed);
         self.idle.notify_one_unless(spinning);
     }
 
-    /// Takes the oldest task of some worker; the order of looking is random.
+    /// Steals the oldest task of another worker, in random order of victims.
     fn steal(&self) -> Option<Task> {
         let count = self.workers.len();
         let random = random() as usize;
@@ -289,7 +292,7 @@ impl Shared {
         None
     }
 
-    /// Runs a task on a thread other than a worker's.
+    /// Runs a task on a thread that is not a worker.
     fn run_external(&self, task: Task) {
         self.run(task, &self.external, Tally::done);
         self.waiters.notify_all();
@@ -299,7 +302,7 @@ impl Shared {
         (self.workers.iter()).any(|slot| !slot.stealer.is_empty() || !slot.inbox.is_empty())
     }
 
-    /// Runs a task and counts it as done.
+    /// Runs a task and counts it.
     fn run(&self, task: Task, tally: &Tally, done: fn(&Tally)) {
         RUNNING_TASKS.set(RUNNING_TASKS.get() + 1);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task.run())) {
@@ -311,7 +314,7 @@ impl Shared {
         done(tally);
     }
 
-    /// Sleeps until `done`, or until a task has panicked: what it should have done never will be.
+    /// Sleeps until `done`, or until a task has panicked, after which `done` might never hold.
     fn wait_until(&self, done: impl Fn() -> bool) {
         let done = || done() || self.panicked.load(Ordering::SeqCst);
         while !done() {
@@ -324,7 +327,7 @@ impl Shared {
         }
     }
 
-    /// Raises the panic of a task again.
+    /// Resumes the panic of a task on this thread.
     fn raise(&self) {
         if self.panicked.swap(false, Ordering::SeqCst)
             && let Some(panic) = lock(&self.panic).take()
@@ -334,7 +337,7 @@ impl Shared {
     }
 }
 
-/// A new worker's end of its deque, and the slot with the other one.
+/// The owner's end of a new worker's deque, and the worker's slot with the stealer's end.
 fn slot() -> (Owner<Task, SLOTS>, WorkerSlot) {
     let (owner, stealer) = deque();
     let slot = WorkerSlot {
@@ -345,24 +348,24 @@ fn slot() -> (Owner<Task, SLOTS>, WorkerSlot) {
     (owner, slot)
 }
 
-/// Runs a task inside another one.
+/// Runs a task nested in another one.
 fn nest(run: impl FnOnce()) {
     NESTED_TASKS.set(NESTED_TASKS.get() + 1);
     run();
     NESTED_TASKS.set(NESTED_TASKS.get() - 1);
 }
 
-/// Locks even if a holder panicked: what is locked is whole at any time.
+/// Locks, ignoring poison: no holder leaves inconsistent data.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A random number of the calling thread (xorshift, Marsaglia 2003).
+/// A random integer of the calling thread (xorshift64, Marsaglia 2003).
 fn random() -> u64 {
     RANDOM.with(|state| {
         let mut bits = state.get();
         if bits == 0 {
-            // The address of the thread's own cell differs from that of the others.
+            // The seed: the address of the thread-local state differs between threads.
             bits =
                 (std::ptr::from_ref(state).addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         }

@@ -73,7 +73,7 @@ fn more_tasks_than_slots_all_run() {
 }
 
 #[test]
-fn a_full_deque_does_not_nest_without_end() {
+fn a_full_deque_nests_tasks_to_a_bounded_depth() {
     /// With the deque full, each task would run inside the one that adds it.
     fn next(queue: &Arc<MultiThreaded>, left: u32) {
         if left > 0 {
@@ -83,7 +83,7 @@ fn a_full_deque_does_not_nest_without_end() {
     }
     let queue = queue(1);
     let inner = queue.clone();
-    // On the worker or on the thread that quiesces, whichever is first.
+    // Runs on the worker or on the thread that quiesces.
     queue.add(Task::new(move || {
         (0..SLOTS).for_each(|_| inner.add(Task::new(|| ())));
         next(&inner, 200_000);
@@ -123,7 +123,7 @@ fn a_lone_worker_runs_its_newest_task_first() {
 }
 
 #[test]
-fn as_many_tasks_run_at_a_time_as_there_are_workers() {
+fn all_workers_run_tasks_concurrently() {
     let queue = queue(4);
     let gate = Arc::new(std::sync::Barrier::new(5));
     for _ in 0..4 {
@@ -135,7 +135,7 @@ fn as_many_tasks_run_at_a_time_as_there_are_workers() {
 }
 
 #[test]
-fn awaiting_from_outside_and_from_a_task() {
+fn values_can_be_awaited_outside_and_inside_a_task() {
     for threads in [1, 2] {
         let queue = queue(threads);
         let (inner_value, inner_promise) = pending();
@@ -151,7 +151,7 @@ fn awaiting_from_outside_and_from_a_task() {
 }
 
 #[test]
-fn blocking_tasks_run_elsewhere_and_are_waited_for() {
+fn blocking_tasks_run_on_separate_threads_and_quiesce_waits_for_them() {
     let queue = queue(1);
     let (sender, receiver) = mpsc::channel::<ThreadId>();
     let worker = sender.clone();
@@ -171,7 +171,7 @@ fn blocking_tasks_run_elsewhere_and_are_waited_for() {
 }
 
 #[test]
-fn a_panic_reaches_who_waits_and_the_queue_goes_on() {
+fn a_panic_is_resumed_in_the_waiting_thread_and_the_queue_keeps_running() {
     let queue = queue(2);
     let (value, promise) = pending();
     queue.add(Task::new(|| panic!("a kernel's defect")));
@@ -184,12 +184,12 @@ fn a_panic_reaches_who_waits_and_the_queue_goes_on() {
 }
 
 #[test]
-fn dropping_runs_what_is_left() {
+fn dropping_the_queue_runs_the_remaining_tasks() {
     let count = Arc::new(AtomicU64::new(0));
     let queue = queue(2);
     tree(&queue, &count, 10, 3);
     drop(queue);
-    // Tasks hold the queue themselves; the last one to go drops it, on a worker perhaps.
+    // The tasks hold references to the queue; the last task drops it, perhaps on a worker.
     while Arc::strong_count(&count) > 1 {
         std::thread::yield_now();
     }

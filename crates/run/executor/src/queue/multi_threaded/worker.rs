@@ -1,4 +1,4 @@
-//! One of the threads.
+//! The worker threads.
 
 use super::{MAX_NESTED, NESTED_TASKS, SLOTS, SPINS, Shared, WorkerSlot, nest};
 use crate::queue::Task;
@@ -7,7 +7,7 @@ use crate::queue::tally::Tally;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A worker as its own thread sees it.
+/// The part of a worker that only its thread accesses.
 pub(super) struct Worker {
     pub shared: Arc<Shared>,
     pub index: usize,
@@ -15,7 +15,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// The life of a worker's thread.
+    /// The main loop of a worker's thread.
     pub(super) fn work(&self) {
         loop {
             while let Some(task) = self.next() {
@@ -48,7 +48,7 @@ impl Worker {
         own.or_else(|| self.shared.steal())
     }
 
-    /// Adds a task of the one that is running, the newest of all.
+    /// Adds a task to the worker's deque.
     pub(super) fn add(&self, task: Task) {
         if self.push(task) {
             self.notify_work();
@@ -65,7 +65,7 @@ impl Worker {
         }
     }
 
-    /// Puts the task in the deque; where that is full, runs it here. Answers whether it waits.
+    /// Pushes the task; runs it nested if the deque is full. Returns whether the task was queued.
     fn push(&self, task: Task) -> bool {
         let tally = &self.slot().tally;
         tally.add_alone();
@@ -85,14 +85,15 @@ impl Worker {
         self.shared.run(task, &self.slot().tally, Tally::done_alone);
     }
 
-    /// Lets a sleeping worker know of new tasks. A lone worker is awake: it is the one that adds.
+    /// Wakes a sleeping worker for new tasks. A single worker is awake: it is the one that adds
+    /// them.
     fn notify_work(&self) {
         if self.shared.workers.len() > 1 {
             self.shared.notify_work();
         }
     }
 
-    /// Looks for a task of another worker, for a while if no other idle worker does.
+    /// Searches for a task of another worker; spins if no other idle worker does.
     fn search_work(&self) -> Option<Task> {
         let shared = &*self.shared;
         let found = if shared.spinning.swap(true, Ordering::Acquire) {
@@ -105,14 +106,15 @@ impl Worker {
             shared.spinning.store(false, Ordering::Release);
             found
         };
-        // Who added more meanwhile, or woke this worker for several tasks, counts on it to go on.
+        // A thread that added more tasks meanwhile, or woke one worker for several tasks, relies on
+        // this worker to wake the next one.
         if found.is_some() && shared.has_work() {
             self.notify_work();
         }
         found
     }
 
-    /// Sleeps until there may be work; answers `false` when the queue ends instead.
+    /// Sleeps until there may be work; returns `false` when the queue is stopping.
     fn sleep(&self) -> bool {
         let ticket = self.shared.idle.prepare_wait();
         if self.shared.has_work() {
