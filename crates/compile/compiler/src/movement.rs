@@ -3,7 +3,7 @@
 mod pad;
 
 use tenon_base::Result;
-use tenon_dma::{Descriptor, Place, VariableId, cast_contiguous, copy_strided};
+use tenon_dma::{Descriptor, StridedView, VariableId, cast_contiguous, copy_strided};
 use tenon_graph::{Attributes, Graph, Node, ValueId};
 use tenon_tensor::{DataType, Tensor, TensorType};
 
@@ -57,17 +57,17 @@ struct Side<'a> {
 
 impl Side<'_> {
     /// The box that starts at `start` and goes on with these strides.
-    fn place(&self, start: &[usize], strides: Vec<i64>) -> Place {
+    fn place(&self, start: &[usize], strides: Vec<i64>) -> StridedView {
         let offset: i64 = start
             .iter()
             .zip(&self.strides)
             .map(|(&index, &stride)| index as i64 * stride)
             .sum();
-        Place::new(self.variable, offset as u64, strides)
+        StridedView::new(self.variable, offset as u64, strides)
     }
 
-    fn whole(&self) -> Place {
-        Place::new(self.variable, 0, self.strides.clone())
+    fn whole(&self) -> StridedView {
+        StridedView::new(self.variable, 0, self.strides.clone())
     }
 }
 
@@ -155,9 +155,9 @@ impl<'a> Mover<'a> {
             .ty
             .as_ref()
             .map_or(0, TensorType::bytes);
-        let place = |id: ValueId| -> Result<Place, Refused> {
+        let place = |id: ValueId| -> Result<StridedView, Refused> {
             let variable = (self.variable_of)(id).ok_or("an operand has no memory")?;
-            Ok(Place::new(VariableId(variable), 0, [1]))
+            Ok(StridedView::new(VariableId(variable), 0, [1]))
         };
         copy_strided(1, &[bytes], &place(from)?, &place(to)?).map_err(text)
     }
@@ -355,8 +355,8 @@ fn casts(from: DataType, to: DataType, saturates: bool) -> bool {
 fn copy(
     to: &Side<'_>,
     shape: &[usize],
-    from: Place,
-    target: Place,
+    from: StridedView,
+    target: StridedView,
 ) -> Result<Vec<Descriptor>, Refused> {
     copy_strided(element_bytes(to.ty.dtype())?, shape, &from, &target).map_err(text)
 }

@@ -3,7 +3,7 @@
 
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
-use tenon_dma::{Descriptor, Place, Plan, VariableId, cast_contiguous, copy_strided};
+use tenon_dma::{Descriptor, Plan, StridedView, VariableId, cast_contiguous, copy_strided};
 use tenon_tensor::{BufferMut, DataType};
 
 const SIDE: usize = 2048;
@@ -47,7 +47,7 @@ fn memcpy(bencher: Bencher) {
 
 #[divan::bench(args = THREADS)]
 fn contiguous(bencher: Bencher, threads: usize) {
-    let place = |id| Place::contiguous(VariableId(id), 0, 4, &[SIDE, SIDE]);
+    let place = |id| StridedView::contiguous(VariableId(id), 0, 4, &[SIDE, SIDE]);
     run(
         threads,
         bencher,
@@ -57,8 +57,8 @@ fn contiguous(bencher: Bencher, threads: usize) {
 
 #[divan::bench(args = THREADS)]
 fn rows_with_gaps(bencher: Bencher, threads: usize) {
-    let from = Place::contiguous(VariableId(0), 0, 4, &[SIDE, SIDE]);
-    let to = Place::new(VariableId(1), 0, [SIDE as i64 * 4 + 256, 4]);
+    let from = StridedView::contiguous(VariableId(0), 0, 4, &[SIDE, SIDE]);
+    let to = StridedView::new(VariableId(1), 0, [SIDE as i64 * 4 + 256, 4]);
     run(
         threads,
         bencher,
@@ -70,8 +70,8 @@ fn rows_with_gaps(bencher: Bencher, threads: usize) {
 fn transpose<const THREADS: usize>(bencher: Bencher, element: usize) {
     let threads = THREADS;
     let shape = [SIDE, SIDE];
-    let from = Place::new(VariableId(0), 0, [element as i64, (SIDE * element) as i64]);
-    let to = Place::contiguous(VariableId(1), 0, element, &shape);
+    let from = StridedView::new(VariableId(0), 0, [element as i64, (SIDE * element) as i64]);
+    let to = StridedView::contiguous(VariableId(1), 0, element, &shape);
     run(
         threads,
         bencher,
@@ -84,8 +84,8 @@ fn transpose<const THREADS: usize>(bencher: Bencher, element: usize) {
 fn four_dimensions(bencher: Bencher, threads: usize) {
     let (h, c) = (56i64, 64i64);
     let shape = [20, 64, 56, 56];
-    let from = Place::new(VariableId(0), 0, [h * h * c * 4, 4, h * c * 4, c * 4]);
-    let to = Place::contiguous(VariableId(1), 0, 4, &shape);
+    let from = StridedView::new(VariableId(0), 0, [h * h * c * 4, 4, h * c * 4, c * 4]);
+    let to = StridedView::contiguous(VariableId(1), 0, 4, &shape);
     run(
         threads,
         bencher,

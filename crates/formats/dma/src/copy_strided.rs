@@ -7,7 +7,7 @@ use tenon_tensor::DataType;
 /// Where the elements of an array lie: a variable, the byte of the first element, and the bytes
 /// between neighbours along each dimension, outermost first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct StridedView {
     /// The variable.
     pub variable: VariableId,
     /// Byte of the first element.
@@ -17,7 +17,7 @@ pub struct Place {
     pub strides: Vec<i64>,
 }
 
-impl Place {
+impl StridedView {
     /// A place in a variable.
     pub fn new(variable: VariableId, offset: u64, strides: impl Into<Vec<i64>>) -> Self {
         Self {
@@ -66,8 +66,8 @@ struct Dimension {
 pub fn copy_strided(
     element_bytes: usize,
     shape: &[usize],
-    from: &Place,
-    to: &Place,
+    from: &StridedView,
+    to: &StridedView,
 ) -> Result<Vec<Descriptor>> {
     let rank = shape.len();
     if from.strides.len() != rank || to.strides.len() != rank {
@@ -128,7 +128,7 @@ fn push_merged(dims: &mut Vec<Dimension>, dim: Dimension) {
 }
 
 /// One descriptor for each combination of the dimensions that a descriptor has no room for.
-fn split(dims: &[Dimension], from: &Place, to: &Place) -> Result<Vec<Descriptor>> {
+fn split(dims: &[Dimension], from: &StridedView, to: &StridedView) -> Result<Vec<Descriptor>> {
     // The loops with the fewest iterations are the ones to unroll; the first holds the bytes.
     let mut unrolled: Vec<usize> = (1..dims.len()).collect();
     unrolled.sort_by_key(|&index| dims[index].count);
@@ -225,8 +225,8 @@ mod tests {
     #[test]
     fn a_plain_copy_is_one_run() {
         let shape = [2, 3, 4];
-        let from = Place::contiguous(A, 8, 4, &shape);
-        let to = Place::contiguous(B, 0, 4, &shape);
+        let from = StridedView::contiguous(A, 8, 4, &shape);
+        let to = StridedView::contiguous(B, 0, 4, &shape);
         let descriptors = copy_strided(4, &shape, &from, &to).unwrap();
         assert_eq!(
             descriptors,
@@ -239,8 +239,8 @@ mod tests {
 
     #[test]
     fn concat_along_the_last_axis_keeps_rows() {
-        let from = Place::contiguous(A, 0, 4, &[5, 3]);
-        let to = Place::new(B, 12, [24, 4]);
+        let from = StridedView::contiguous(A, 0, 4, &[5, 3]);
+        let to = StridedView::new(B, 12, [24, 4]);
         let descriptors = copy_strided(4, &[5, 3], &from, &to).unwrap();
         assert_eq!(descriptors.len(), 1);
         assert_eq!(descriptors[0].to.sizes[..], [12, 5]);
@@ -252,8 +252,8 @@ mod tests {
     fn more_dimensions_become_more_descriptors() {
         // The full reversal of five axes: nothing merges, 5 + 1 dimensions, 2 * 3 descriptors.
         let shape = [2, 3, 4, 5, 6];
-        let to = Place::contiguous(B, 0, 4, &shape);
-        let from = Place::new(A, 0, [4, 8, 24, 96, 480]);
+        let to = StridedView::contiguous(B, 0, 4, &shape);
+        let from = StridedView::new(A, 0, [4, 8, 24, 96, 480]);
         let descriptors = copy_strided(4, &shape, &from, &to).unwrap();
         assert_eq!(descriptors.len(), 6);
         assert_eq!(descriptors[5].from[0].offset, 4 + 2 * 8);
@@ -262,11 +262,11 @@ mod tests {
 
     #[test]
     fn empty_and_wrong_copies() {
-        let place = Place::contiguous(A, 0, 4, &[0, 3]);
+        let place = StridedView::contiguous(A, 0, 4, &[0, 3]);
         assert_eq!(copy_strided(4, &[0, 3], &place, &place).unwrap(), []);
         assert!(copy_strided(4, &[3], &place, &place).is_err());
-        let back = Place::new(A, 8, [-4]);
-        let list = copy_strided(4, &[3], &back, &Place::new(B, 0, [4])).unwrap();
+        let back = StridedView::new(A, 8, [-4]);
+        let list = copy_strided(4, &[3], &back, &StridedView::new(B, 0, [4])).unwrap();
         assert_eq!((list.len(), &list[0].from[0].steps[..]), (1, &[1, -4][..]));
     }
 }

@@ -11,9 +11,9 @@ use tenon_base::{Error, ErrorKind, Result};
 /// [`target`](Plan::target).
 ///
 /// ```
-/// use tenon_dma::{Place, Plan, VariableId, copy_strided};
-/// let from = Place::new(VariableId(0), 0, [1, 3]);
-/// let to = Place::contiguous(VariableId(1), 0, 1, &[3, 2]);
+/// use tenon_dma::{StridedView, Plan, VariableId, copy_strided};
+/// let from = StridedView::new(VariableId(0), 0, [1, 3]);
+/// let to = StridedView::contiguous(VariableId(1), 0, 1, &[3, 2]);
 /// let descriptors = copy_strided(1, &[3, 2], &from, &to)?;
 /// let plan = Plan::new(&descriptors[0])?;
 /// let mut target = [0; 6];
@@ -68,11 +68,11 @@ impl Plan {
     /// Checks a descriptor and makes it ready. That it stays inside its variables is checked by
     /// [`Descriptor::check`], or by the one who hands out the ranges.
     pub fn new(descriptor: &Descriptor) -> Result<Self> {
-        Self::rounding(descriptor, None)
+        Self::with_rounding(descriptor, None)
     }
 
     /// The same; where there is a `rounding`, casts between floats that lose bits follow it.
-    pub fn rounding(
+    pub fn with_rounding(
         descriptor: &Descriptor,
         rounding: Option<&Arc<StochasticRounding>>,
     ) -> Result<Self> {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Constant, Extents, Place, Steps, VariableId, copy_strided};
+use crate::{Constant, Extents, Steps, StridedView, VariableId, copy_strided};
 use proptest::prelude::*;
 use smallvec::smallvec;
 use tenon_tensor::DataType;
@@ -176,11 +176,11 @@ proptest! {
     ) {
         let mut order: Vec<usize> = (0..shape.len()).collect();
         order.sort_by_key(|&axis| seed.rotate_left(axis as u32 * 9) & 0xff);
-        let from = Place::contiguous(VariableId(0), 0, element, &shape);
+        let from = StridedView::contiguous(VariableId(0), 0, element, &shape);
         let strides: Vec<i64> = order.iter().map(|&axis| from.strides[axis]).collect();
         let target_shape: Vec<usize> = order.iter().map(|&axis| shape[axis]).collect();
-        let from = Place::new(VariableId(0), 0, strides);
-        let to = Place::contiguous(VariableId(1), 0, element, &target_shape);
+        let from = StridedView::new(VariableId(0), 0, strides);
+        let to = StridedView::contiguous(VariableId(1), 0, element, &target_shape);
         let len = shape.iter().product::<usize>() * element;
         let source = noise(len);
         let mut found = vec![0; len];
@@ -205,12 +205,12 @@ fn large_movements_are_spread_and_right() {
     // Transposes with whole and partial blocks, rows with gaps, one run: all above the threshold.
     for element in [1, 2, 4, 8] {
         let shape = [1000 / element, 1111];
-        let from = Place::new(
+        let from = StridedView::new(
             VariableId(0),
             0,
             [element as i64, shape[0] as i64 * element as i64],
         );
-        let to = Place::contiguous(VariableId(1), 0, element, &shape);
+        let to = StridedView::contiguous(VariableId(1), 0, element, &shape);
         let descriptors = copy_strided(element, &shape, &from, &to).unwrap();
         let len = shape[0] * shape[1] * element;
         let source = noise(len);
@@ -219,8 +219,8 @@ fn large_movements_are_spread_and_right() {
             copied(&descriptors[0], &source, len)
         );
     }
-    let from = Place::new(VariableId(0), 0, [1000, 1]);
-    let to = Place::new(VariableId(1), 0, [1500, 1]);
+    let from = StridedView::new(VariableId(0), 0, [1000, 1]);
+    let to = StridedView::new(VariableId(1), 0, [1500, 1]);
     let descriptor = &copy_strided(1, &[900, 777], &from, &to).unwrap()[0];
     let source = noise(1_000_000);
     assert_eq!(
@@ -239,8 +239,8 @@ fn large_movements_are_spread_and_right() {
 
 #[test]
 fn broadcasts_repeat() {
-    let from = Place::new(VariableId(0), 0, [0, 4, 0]);
-    let to = Place::contiguous(VariableId(1), 0, 4, &[5, 3, 7]);
+    let from = StridedView::new(VariableId(0), 0, [0, 4, 0]);
+    let to = StridedView::contiguous(VariableId(1), 0, 4, &[5, 3, 7]);
     let descriptor = &copy_strided(4, &[5, 3, 7], &from, &to).unwrap()[0];
     let source = noise(12);
     assert_eq!(

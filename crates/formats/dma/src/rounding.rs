@@ -22,7 +22,7 @@ const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 /// use tenon_tensor::DataType;
 /// let (from, to) = ((VariableId(0), 0, DataType::F32), (VariableId(1), 0, DataType::BF16));
 /// let cast = cast_contiguous(1, from, to)?;
-/// let plan = Plan::rounding(&cast, Some(&Arc::new(StochasticRounding::new(7))))?;
+/// let plan = Plan::with_rounding(&cast, Some(&Arc::new(StochasticRounding::new(7))))?;
 /// let between = 1.001953125f32.to_le_bytes(); // a quarter of the way from 1 to the next bf16
 /// let mut ones = 0;
 /// for _ in 0..1000 {

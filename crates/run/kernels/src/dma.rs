@@ -140,7 +140,7 @@ fn plan(
     movements: &Movements,
 ) -> Result<BoundPlan> {
     descriptor.check(|id| table.variable(id).ok().map(|variable| variable.size))?;
-    let plan = Plan::rounding(descriptor, movements.rounding.as_ref())?;
+    let plan = Plan::with_rounding(descriptor, movements.rounding.as_ref())?;
     let span = |range: &ByteRange| {
         table
             .span(range.variable)?

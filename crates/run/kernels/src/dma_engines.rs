@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenon_base::{Error, Result};
 use tenon_bef::Name;
-use tenon_dma::engine::{Machine, Step, Waiting};
+use tenon_dma::engine::{BlockedEngine, Machine, Step};
 use tenon_executor::{
     Attr, Chain, FunctionHandle, Host, KernelDef, Opaque, PendingResult, Promise, Request, Value,
     kernel, pending_result,
@@ -34,7 +34,7 @@ struct State {
 
 /// A step that waits, and who is told when it has been performed.
 struct BlockedStep {
-    waiting: Waiting,
+    waiting: BlockedEngine,
     step: Step,
     promise: Promise,
 }
@@ -102,7 +102,8 @@ impl Engines {
             if blocked.is_empty() {
                 return None;
             }
-            let waiting: Vec<Waiting> = blocked.iter().map(|each| each.waiting.clone()).collect();
+            let waiting: Vec<BlockedEngine> =
+                blocked.iter().map(|each| each.waiting.clone()).collect();
             (state.machine.deadlock(&waiting), blocked)
         };
         let shared = Arc::new(error);
@@ -123,7 +124,7 @@ impl Engines {
         let wait = state.machine.perform(engine.core, &engine.name, &step)?;
         match wait {
             Some(wait) => state.blocked.push(BlockedStep {
-                waiting: Waiting {
+                waiting: BlockedEngine {
                     core: engine.core,
                     engine: engine.name.clone(),
                     wait,
@@ -164,7 +165,7 @@ impl Engines {
             let goes_on = advanced.unwrap_or(false);
             let mut still = Vec::new();
             for each in std::mem::take(&mut state.blocked) {
-                let Waiting { core, engine, .. } = &each.waiting;
+                let BlockedEngine { core, engine, .. } = &each.waiting;
                 match state.machine.perform(*core, engine, &each.step) {
                     Ok(Some(_)) => still.push(each),
                     Ok(None) => ready.push((each.promise, Value::Chain)),

@@ -6,7 +6,7 @@ use tenon_base::{Error, ErrorKind};
 
 /// An engine that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
+pub struct BlockedEngine {
     /// Its core.
     pub core: usize,
     /// Its name.
@@ -17,7 +17,7 @@ pub struct Waiting {
 
 impl Machine {
     /// The error that these engines wait although nothing moves any more.
-    pub fn deadlock(&self, waiting: &[Waiting]) -> Error {
+    pub fn deadlock(&self, waiting: &[BlockedEngine]) -> Error {
         let lines = waiting.iter().map(|each| {
             let place = format!("engine {} of core {}", each.engine, each.core);
             self.waits(&place, each.core, &each.wait, &[])

@@ -52,9 +52,9 @@ struct Passes {
 /// ordered them. They ran in the order in which they were triggered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Race {
-    /// Place of the one that ran first.
+    /// StridedView of the one that ran first.
     pub first: String,
-    /// Place of the other one.
+    /// StridedView of the other one.
     pub second: String,
 }
 
@@ -170,11 +170,11 @@ impl Machine {
                     semaphore,
                     at_least,
                 };
-                return Ok((!self.holds(core, &wait)).then_some(wait));
+                return Ok((!self.is_satisfied(core, &wait)).then_some(wait));
             }
             &Step::WaitEvent(event) => {
                 let wait = Wait::Event(event);
-                return Ok((!self.holds(core, &wait)).then_some(wait));
+                return Ok((!self.is_satisfied(core, &wait)).then_some(wait));
             }
             Step::Swap { queue, instance } => return self.swap(core, queue, instance),
         }
@@ -182,7 +182,7 @@ impl Machine {
     }
 
     /// Whether what an engine of a core waits for is so.
-    pub fn holds(&self, core: usize, wait: &Wait) -> bool {
+    pub fn is_satisfied(&self, core: usize, wait: &Wait) -> bool {
         match *wait {
             Wait::Semaphore {
                 semaphore,
@@ -376,7 +376,7 @@ impl Machine {
         if self.current[set] == index {
             return Ok(None);
         }
-        if !self.holds(core, &wait) {
+        if !self.is_satisfied(core, &wait) {
             return Ok(Some(wait));
         }
         self.current[set] = index;

@@ -49,7 +49,7 @@ mod signals;
 
 pub use bank::{Bank, Region};
 pub use core::{Core, Engine, MAX_QUEUES, QueueKind, QueueSet, Transfer, Variable};
-pub use deadlock::Waiting;
+pub use deadlock::BlockedEngine;
 pub use machine::{Machine, Race, Wait};
 pub use program::{Program, Step};
 

@@ -372,7 +372,7 @@ fn a_semaphore_never_wraps() {
     ];
     let error = refusal(run(&mut machine, &[program(0, "act", steps)]));
     assert!(error.contains("step 5, waits for event 1"), "{error}");
-    let waiting = Waiting {
+    let waiting = BlockedEngine {
         core: 0,
         engine: "act".into(),
         wait: Wait::Event(1),
