@@ -25,7 +25,7 @@ pub struct Axis {
 
 impl Axis {
     /// An axis on which the first and last of `values` stand at the first and last of `pixels`
-    /// (turned round for one that grows upwards), itself at `place` of the other direction.
+    /// (reversed for one that grows upwards); the axis line is at `place` of the other direction.
     pub fn new(
         side: Side,
         values: RangeInclusive<f64>,
@@ -50,7 +50,7 @@ impl Axis {
     }
 
     /// How a number is written.
-    pub fn numbers(mut self, text: fn(f64) -> String) -> Self {
+    pub fn tick_format(mut self, text: fn(f64) -> String) -> Self {
         self.text = text;
         self
     }
@@ -108,7 +108,7 @@ impl Axis {
             let label = self.label.as_str();
             shapes.push(match self.side {
                 Side::Bottom => Shape::text(middle, self.place + 34.0, label),
-                Side::Left => Shape::text(self.place - 66.0, middle, label).turned(),
+                Side::Left => Shape::text(self.place - 66.0, middle, label).rotated(),
             });
             if let Some(label) = shapes.pop() {
                 shapes.push(label.anchor(Anchor::Middle));

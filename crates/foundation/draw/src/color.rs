@@ -38,7 +38,7 @@ impl Color {
     }
 
     /// The colour of kind `index`: neighbours differ, after eight they start again.
-    pub const fn of(index: usize) -> Self {
+    pub const fn categorical(index: usize) -> Self {
         Self {
             rgb: DISTINCT[index % DISTINCT.len()],
         }

@@ -8,7 +8,7 @@
 //! use tenon_draw::{Axis, Color, Picture, Shape, Side};
 //! let mut picture = Picture::new(320.0, 200.0);
 //! let axis = Axis::new(Side::Bottom, 0.0..=40.0, 50.0..=300.0, 170.0).label("kernel");
-//! picture.add(Shape::rect(axis.at(3.0), 40.0, 60.0, 20.0).fill(Color::of(0)).title("a < b"));
+//! picture.add(Shape::rect(axis.at(3.0), 40.0, 60.0, 20.0).fill(Color::categorical(0)).title("a < b"));
 //! picture.extend(axis.shapes());
 //! picture.add(Shape::text(10.0, 20.0, "memory").bold());
 //! let svg = picture.to_string();

@@ -52,7 +52,7 @@ enum Form {
         size: f64,
         anchor: Anchor,
         bold: bool,
-        turned: bool,
+        rotated: bool,
     },
 }
 
@@ -109,7 +109,7 @@ impl Shape {
             size: 12.0,
             anchor: Anchor::default(),
             bold: false,
-            turned: false,
+            rotated: false,
         };
         Self::new(form, Some(Color::BLACK), None)
     }
@@ -196,9 +196,9 @@ impl Shape {
     }
 
     /// Turns a text so that it is read upwards.
-    pub fn turned(mut self) -> Self {
-        if let Form::Text { turned, .. } = &mut self.form {
-            *turned = true;
+    pub fn rotated(mut self) -> Self {
+        if let Form::Text { rotated, .. } = &mut self.form {
+            *rotated = true;
         }
         self
     }
@@ -297,7 +297,7 @@ impl Shape {
             size,
             anchor,
             bold,
-            turned,
+            rotated,
         } = &self.form
         else {
             return Ok(());
@@ -312,7 +312,7 @@ impl Shape {
         if *bold {
             write!(f, r#" font-weight="bold""#)?;
         }
-        if *turned {
+        if *rotated {
             write!(f, r#" transform="rotate(-90 {x} {y})""#)?;
         }
         self.paint(f)?;

@@ -9,7 +9,7 @@ fn shapes_are_elements_in_the_order_they_were_added() {
     picture.add(
         Shape::rect(1.0, 2.005, 30.0, -4.0)
             .rounded(2.0)
-            .fill(Color::of(0)),
+            .fill(Color::categorical(0)),
     );
     picture.add(Shape::circle(5.0, 6.0, 7.0).opacity(0.5).title("\"it's\""));
     picture.add(Shape::line((0.0, 0.0), (10.0, 10.0)).dashed().arrow());
@@ -18,7 +18,7 @@ fn shapes_are_elements_in_the_order_they_were_added() {
         Shape::text(3.0, 4.0, "x < y\u{1}")
             .size(9.0)
             .bold()
-            .turned()
+            .rotated()
             .anchor(Anchor::End),
     );
     assert_eq!(

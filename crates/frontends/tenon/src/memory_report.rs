@@ -112,7 +112,7 @@ impl MemoryReport {
         let x = Axis::new(Side::Bottom, 0.0..=kernels, LEFT..=right, bottom).label("kernel");
         let y = Axis::new(Side::Left, 0.0..=arena, bottom..=TOP, LEFT)
             .label("byte of the arena")
-            .numbers(|value| format!("{value:.0}"))
+            .tick_format(|value| format!("{value:.0}"))
             .grid(right);
         let mut picture = Picture::new(right + 30.0, bottom + 50.0).title(title);
         picture.add(Shape::text(14.0, 22.0, title).bold());
@@ -133,7 +133,8 @@ impl MemoryReport {
                 self.node(first),
                 self.node(last)
             );
-            let rect = Shape::rect(from, high, to - from, low - high).fill(Color::of(index));
+            let rect =
+                Shape::rect(from, high, to - from, low - high).fill(Color::categorical(index));
             picture.add(rect.stroke(Color::WHITE, 0.5).opacity(0.8).title(told));
         }
         let live = y.at(self.live_bytes as f64);

@@ -155,7 +155,7 @@ fn cores(picture: &mut Picture, graph: &Graph, device: &Device, top: f64) {
 
 /// One colour a family of ops.
 fn color(kind: OpKind) -> Color {
-    Color::of(match kind {
+    Color::categorical(match kind {
         OpKind::Matmul | OpKind::Depthwise => 0,
         OpKind::FusedOp => 1,
         _ if kind.is_binary() => 2,
