@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 use tenon_base::Control;
 use tenon_netlist::testing::TestConfig;
-use tenon_netlist::{Code, Device, MemoryUse, Source, check, check_device, read};
+use tenon_netlist::{ProgramCode, Device, MemoryUsage, Source, check, check_device, read};
 use tenon_netlist_plain::{Limits, Machine, Options, entries_for};
 
 /// Tiles of all queues and ops of a netlist that is run.
@@ -27,9 +27,9 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let findings = check(&netlist, None);
     for device in Device::built_in() {
         check_device(&netlist, &device);
-        MemoryUse::of(&netlist, device.arch);
+        MemoryUsage::of(&netlist, device.arch);
     }
-    netlist.programs.iter().for_each(|program| drop(Code(program).to_string()));
+    netlist.programs.iter().for_each(|program| drop(ProgramCode(program).to_string()));
     let printed = Source::new("printed.yaml", netlist.to_string());
     let second = read(&printed);
     assert!(!second.findings.has_errors(), "{}", printed.text());

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// Displays a program as code, one instruction a line, the bodies of loops indented.
 #[derive(Debug, Clone, Copy)]
-pub struct Code<'n>(pub &'n Program);
+pub struct ProgramCode<'n>(pub &'n Program);
 
 impl fmt::Display for Operand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -17,7 +17,7 @@ impl fmt::Display for Operand {
     }
 }
 
-impl fmt::Display for Code<'_> {
+impl fmt::Display for ProgramCode<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "program {} {{", self.0.name.value)?;
         let mut depth = 1;
@@ -137,7 +137,7 @@ programs:
 ";
         let netlist = read(&Source::new("n.yaml", text)).netlist;
         assert_eq!(
-            Code(&netlist.programs[0]).to_string(),
+            ProgramCode(&netlist.programs[0]).to_string(),
             "program run {\n  param $p_n\n  static $g = 0\n  loop $p_n {\n    execute fwd\n      \
              x: zero rd_ptr_global=$g\n    $g = ($g + 2) mod 4\n  }\n}"
         );

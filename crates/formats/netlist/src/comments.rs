@@ -30,7 +30,7 @@ type ByLine<'s> = HashMap<u32, Vec<&'s str>>;
 
 /// The netlist that was read from `source`, printed in its one layout, with the comments of the
 /// source: those on lines of their own before what followed them, others behind what they followed.
-pub fn formatted(source: &Source, netlist: &Netlist) -> String {
+pub fn format_with_comments(source: &Source, netlist: &Netlist) -> String {
     let printed = Source::new("printed", netlist.to_string());
     let (Ok(old), Ok(new)) = (parse(source), parse(&printed)) else {
         return printed.text().to_owned();
@@ -192,7 +192,7 @@ mine: {x: 'no # comment', y: 2}   # two
 # end
 ";
         let source = Source::new("n.yaml", text);
-        let formatted = formatted(&source, &read(&source).netlist);
+        let printed = format_with_comments(&source, &read(&source).netlist);
         let wanted = [
             "# head\ndevices:\n",
             "arch: [grayskull]  # which\n",
@@ -204,13 +204,13 @@ mine: {x: 'no # comment', y: 2}   # two
             "# end\n",
         ];
         for piece in wanted {
-            assert!(
-                formatted.contains(piece),
-                "{piece:?} is not in\n{formatted}"
-            );
+            assert!(printed.contains(piece), "{piece:?} is not in\n{printed}");
         }
-        assert_eq!(formatted.matches("# ").count(), 9, "{formatted}");
-        let again = Source::new("n.yaml", formatted.clone());
-        assert_eq!(super::formatted(&again, &read(&again).netlist), formatted);
+        assert_eq!(printed.matches("# ").count(), 9, "{printed}");
+        let again = Source::new("n.yaml", printed.clone());
+        assert_eq!(
+            super::format_with_comments(&again, &read(&again).netlist),
+            printed
+        );
     }
 }

@@ -41,7 +41,7 @@ pub struct Metric {
 
 /// What was measured on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Measured {
+pub struct Measurements {
     /// Seconds that the programs took.
     pub seconds: f64,
     /// Inputs that went through.
@@ -89,7 +89,7 @@ impl PerformanceCheck {
     }
 
     /// Every metric of the block beside what was measured.
-    pub fn evaluate(&self, measured: Measured) -> Vec<MetricOutcome> {
+    pub fn evaluate(&self, measured: Measurements) -> Vec<MetricOutcome> {
         let rate = (measured.seconds > 0.0).then(|| measured.inputs as f64 / measured.seconds);
         let outcome = |metric: &Metric| {
             let measured = match metric.name.as_str() {
@@ -262,7 +262,7 @@ performance-check:
         let netlist = read(&Source::new("p.yaml", TEXT)).netlist;
         let checks = PerformanceCheck::read(&netlist);
         assert_eq!(checks[0].graph.as_deref(), Some("g"));
-        let outcomes = checks[0].evaluate(Measured {
+        let outcomes = checks[0].evaluate(Measurements {
             seconds: 2.0,
             inputs: 190,
         });
@@ -271,12 +271,12 @@ performance-check:
             (Some(95.0), Some(true))
         );
         assert_eq!((outcomes[1].measured, outcomes[1].within), (None, None));
-        let slow = checks[0].evaluate(Measured {
+        let slow = checks[0].evaluate(Measurements {
             seconds: 2.0,
             inputs: 100,
         });
         assert_eq!(slow[0].within, Some(false));
-        let host = checks[1].evaluate(Measured {
+        let host = checks[1].evaluate(Measurements {
             seconds: 2.0,
             inputs: 100,
         });

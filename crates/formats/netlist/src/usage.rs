@@ -9,7 +9,7 @@ use tenon_tile::TileLayout;
 
 /// What one op takes of the memory of each of its cores.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CoreUse<'n> {
+pub struct CoreUsage<'n> {
     /// The graph.
     pub graph: &'n Graph,
     /// The op.
@@ -22,7 +22,7 @@ pub struct CoreUse<'n> {
 
 /// What queues take of one channel of a device's memory, or of one region of the host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ChannelUse {
+pub struct ChannelUsage {
     /// Bytes of all buffers; those that share a place count once.
     pub bytes: u64,
     /// Buffers.
@@ -33,13 +33,13 @@ pub struct ChannelUse {
 
 /// What a netlist takes of all memories.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct MemoryUse<'n> {
+pub struct MemoryUsage<'n> {
     /// By op, in the order of the file; Ethernet ops have no worker cores.
-    pub cores: Vec<CoreUse<'n>>,
+    pub cores: Vec<CoreUsage<'n>>,
     /// By device and channel.
-    pub channels: BTreeMap<(u32, u32), ChannelUse>,
+    pub channels: BTreeMap<(u32, u32), ChannelUsage>,
     /// By device and region of the host's memory.
-    pub regions: BTreeMap<(u32, u32), ChannelUse>,
+    pub regions: BTreeMap<(u32, u32), ChannelUsage>,
     /// Queues whose size no memory has.
     pub too_large: Vec<&'n Queue>,
 }
@@ -68,7 +68,7 @@ pub fn buffer_bytes(links: &Links<'_>, queue: &Queue, arch: Arch) -> Option<u64>
     Some(bytes as u64)
 }
 
-impl<'n> MemoryUse<'n> {
+impl<'n> MemoryUsage<'n> {
     /// What `netlist` takes on `arch`.
     pub fn of(netlist: &'n Netlist, arch: Arch) -> Self {
         let links = Links::new(netlist);
@@ -79,7 +79,7 @@ impl<'n> MemoryUse<'n> {
         all.cores = ops
             .map(|(graph, op)| {
                 let [rows, columns] = op.blocking.grid_size.value.map(u64::from);
-                CoreUse {
+                CoreUsage {
                     graph,
                     op,
                     cores: rows * columns,
@@ -101,7 +101,7 @@ impl<'n> MemoryUse<'n> {
                 for buffer in &queue.buffers {
                     let address = buffer.value;
                     let place = (device.value, address.channel);
-                    let channel: &mut ChannelUse = memory.entry(place).or_default();
+                    let channel: &mut ChannelUsage = memory.entry(place).or_default();
                     channel.end = channel.end.max(address.byte.saturating_add(bytes));
                     // Views of one ram share their buffers.
                     if places.insert((queue.loc.value, place, address.byte)) {
@@ -130,12 +130,12 @@ queues:
   c: {type: queue, input: m, entries: 1, grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [1, 1], df: Float16, target_device: 1, loc: host, host: [0x100]}
 ";
         let netlist = read(&Source::new("q.yaml", text)).netlist;
-        let memory = MemoryUse::of(&netlist, Arch::Grayskull);
+        let memory = MemoryUsage::of(&netlist, Arch::Grayskull);
         // Facts 5.3 and 5.4: a tile of Float16_b has 2080 bytes, one of Bfp8_b 1120, a header 32.
         let (a, b) = (2 * 2080 + 32, 2 * 1120 + 32);
         assert_eq!(
             memory.channels[&(0, 0)],
-            ChannelUse {
+            ChannelUsage {
                 bytes: a + b,
                 buffers: 2,
                 end: 0x8000 + b
@@ -143,7 +143,7 @@ queues:
         );
         assert_eq!(
             memory.channels[&(0, 3)],
-            ChannelUse {
+            ChannelUsage {
                 bytes: a,
                 buffers: 1,
                 end: 0x2000 + a

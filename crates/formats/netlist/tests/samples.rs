@@ -2,7 +2,7 @@
 #![allow(clippy::print_stderr, reason = "a test says what it found")]
 
 use std::collections::BTreeMap;
-use tenon_netlist::{Device, Severity, Source, check, check_device, formatted, read};
+use tenon_netlist::{Device, Severity, Source, check, check_device, format_with_comments, read};
 use tenon_test_data::netlists;
 
 #[test]
@@ -51,11 +51,14 @@ fn every_sample_prints_and_reads_back_equal() {
             shown.join("\n")
         );
         assert_eq!(first.netlist, second.netlist, "{}", path.display());
-        let commented = Source::new("commented.yaml", formatted(&source, &first.netlist));
+        let commented = Source::new(
+            "commented.yaml",
+            format_with_comments(&source, &first.netlist),
+        );
         let third = read(&commented);
         assert_eq!(first.netlist, third.netlist, "{}", path.display());
         assert_eq!(
-            formatted(&commented, &third.netlist),
+            format_with_comments(&commented, &third.netlist),
             commented.text(),
             "{}",
             path.display()

@@ -1,7 +1,7 @@
 //! Words and defaults of the specification that the original's own netlists do not use.
 
 use tenon_netlist::{
-    Arch, AttributeKey, Buffer, Netlist, Source, Tm, UblockOrder, check, formatted, read,
+    Arch, AttributeKey, Buffer, Netlist, Source, Tm, UblockOrder, check, format_with_comments, read,
 };
 
 const NETLIST: &str = "\
@@ -81,6 +81,6 @@ fn what_is_printed_reads_back_equal() {
     let printed = first.to_string();
     assert!(printed.contains("pad: [1, 0, -.inf]") && printed.contains("slope: .inf"));
     assert_eq!(netlist(&printed), first);
-    let commented = formatted(&Source::new("n.yaml", NETLIST), &first);
+    let commented = format_with_comments(&Source::new("n.yaml", NETLIST), &first);
     assert_eq!(netlist(&commented), first);
 }

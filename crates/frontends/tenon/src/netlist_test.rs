@@ -3,7 +3,7 @@
 use crate::{NetlistJob, NetlistLoad, netlist_arch, run_netlist};
 use std::collections::BTreeMap;
 use tenon_base::{Control, Error, ErrorKind, Result};
-use tenon_netlist::testing::{Agreement, Comparison, TestConfig};
+use tenon_netlist::testing::{Comparison, ComparisonResult, TestConfig};
 use tenon_netlist::{Arch, Netlist, Queue, Source, read};
 use tenon_netlist_plain::{Array, Feed, Machine, Options, entries_for};
 use tenon_tensor::Tensor;
@@ -33,7 +33,7 @@ pub struct QueueAgreement {
     /// What was asked.
     pub comparison: Comparison,
     /// How both agree; `None` where they made different numbers of entries.
-    pub agreement: Option<Agreement>,
+    pub agreement: Option<ComparisonResult>,
     /// Entry, slice, row and column of the first element that is not close, with the plain
     /// implementation's value and the other.
     pub first: Option<([usize; 4], f32, f32)>,

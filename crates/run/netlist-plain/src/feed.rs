@@ -1,7 +1,7 @@
 //! What the host puts into queues and rams, and takes out of them, as arrays.
 
 use std::collections::BTreeMap;
-use tenon_netlist::testing::{TestConfig, entry};
+use tenon_netlist::testing::{TestConfig, generate_entry};
 use tenon_netlist::{Netlist, QueueKind};
 
 /// Entries of one queue: `[n, t, rows, columns]` in elements, small tiles without gaps.
@@ -46,7 +46,13 @@ pub fn entries_for(netlist: &Netlist, config: &TestConfig, seed: u64) -> Feed {
         let mut values = Vec::new();
         values.try_reserve_exact(n.checked_mul(size)?).ok()?;
         for number in 0..n as u64 {
-            values.extend(entry(netlist, queue, config.stimulus(name), seed, number)?);
+            values.extend(generate_entry(
+                netlist,
+                queue,
+                config.stimulus(name),
+                seed,
+                number,
+            )?);
         }
         Some((
             name.clone(),

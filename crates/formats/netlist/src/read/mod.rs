@@ -19,7 +19,7 @@ use tenon_tile::{Arch, Word};
 
 /// What was read of a source.
 #[derive(Debug, Clone)]
-pub struct Read {
+pub struct ParsedNetlist {
     /// The netlist: all of it that could be read. It is whole when no finding is an error.
     pub netlist: Netlist,
     /// What is wrong, in the order of the file.
@@ -30,12 +30,12 @@ pub struct Read {
 const TEMPLATE: &str = "$TEMPLATE_";
 
 /// Reads a netlist. Never fails as a whole: the findings say what could not be read.
-pub fn read(source: &Source) -> Read {
+pub fn read(source: &Source) -> ParsedNetlist {
     let mut reader = Reader::default();
     let mut netlist = Netlist::default();
     if let Some(finding) = template(source) {
         reader.report(finding);
-        return Read {
+        return ParsedNetlist {
             netlist,
             findings: reader.findings,
         };
@@ -50,7 +50,7 @@ pub fn read(source: &Source) -> Read {
         }
         Err(finding) => reader.report(finding),
     }
-    Read {
+    ParsedNetlist {
         netlist,
         findings: reader.findings.sorted(),
     }

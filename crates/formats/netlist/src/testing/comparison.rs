@@ -59,7 +59,7 @@ impl Default for Comparison {
 
 /// How an array agrees with the one it should be.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Agreement {
+pub struct ComparisonResult {
     /// Whether the comparison is passed.
     pub passed: bool,
     /// The least part of close elements in a group.
@@ -139,14 +139,14 @@ impl Comparison {
         found: &[f32],
         columns: usize,
         tile: [usize; 2],
-    ) -> Agreement {
+    ) -> ComparisonResult {
         assert_eq!(expected.len(), found.len(), "arrays of one shape");
         let pairs = |indices: &mut dyn Iterator<Item = usize>| -> Vec<(f32, f32)> {
             indices
                 .map(|index| (expected[index], found[index]))
                 .collect()
         };
-        let mut agreement = Agreement {
+        let mut agreement = ComparisonResult {
             passed: true,
             close: 1.0,
             correlation: 1.0,
@@ -203,7 +203,7 @@ impl Comparison {
     }
 
     /// Takes one group into account.
-    fn group(&self, pairs: &[(f32, f32)], agreement: &mut Agreement) {
+    fn group(&self, pairs: &[(f32, f32)], agreement: &mut ComparisonResult) {
         if pairs.is_empty() {
             return;
         }
@@ -280,7 +280,7 @@ fn set(value: &mut f64, node: &Node, findings: &mut Findings) {
 mod tests {
     use super::*;
 
-    fn compare(comparison: &Comparison, a: &[f32], b: &[f32]) -> Agreement {
+    fn compare(comparison: &Comparison, a: &[f32], b: &[f32]) -> ComparisonResult {
         comparison.compare(a, b, a.len(), [1, a.len()])
     }
 

@@ -12,7 +12,7 @@ pub(crate) mod fields;
 mod random;
 mod stimulus;
 
-pub use comparison::{Agreement, Comparison, ComparisonKind, Method};
+pub use comparison::{Comparison, ComparisonKind, ComparisonResult, Method};
 pub use config::TestConfig;
 pub(crate) use config::check;
-pub use stimulus::{Distribution, Stimulus, entry};
+pub use stimulus::{Distribution, Stimulus, generate_entry};

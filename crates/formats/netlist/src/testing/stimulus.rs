@@ -173,7 +173,7 @@ impl Stimulus {
 /// rows that an embedding picks, the places that topk carries.
 ///
 /// `None` when it is larger than memory can be.
-pub fn entry(
+pub fn generate_entry(
     netlist: &Netlist,
     queue: &Queue,
     stimulus: &Stimulus,
@@ -293,7 +293,7 @@ mod tests {
     }
 
     fn made(netlist: &Netlist, stimulus: &Stimulus) -> Vec<f32> {
-        entry(netlist, &netlist.queues[0], stimulus, 1, 0).unwrap()
+        generate_entry(netlist, &netlist.queues[0], stimulus, 1, 0).unwrap()
     }
 
     #[test]
@@ -308,7 +308,7 @@ mod tests {
         assert!(values.iter().all(|value| (-2.0..3.0).contains(value)));
         assert!(values.iter().any(|value| *value < -1.5));
         assert_eq!(values, made(&netlist, &stimulus));
-        let other = entry(&netlist, &netlist.queues[0], &stimulus, 1, 1).unwrap();
+        let other = generate_entry(&netlist, &netlist.queues[0], &stimulus, 1, 1).unwrap();
         assert_ne!(values, other);
     }
 

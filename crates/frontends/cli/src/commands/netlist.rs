@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use tenon::netlist::{
     Arch, Device, Finding, Findings, NOT_CHECKED, Rule, Severity, Source, Word, check,
-    check_device, formatted,
+    check_device, format_with_comments,
 };
 use tenon::{Error, ErrorKind, Result, netlist_arch, netlist_device, netlist_source};
 
@@ -137,6 +137,6 @@ fn fmt(flags: &NetlistFmt) -> Result<ExitCode> {
     let source = netlist_source(&flags.file)?;
     let read = tenon::netlist::read(&source);
     read.findings.to_result(&source)?;
-    output::bytes(formatted(&source, &read.netlist).as_bytes())?;
+    output::bytes(format_with_comments(&source, &read.netlist).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
 use tenon::netlist::{
-    Blocking, ChannelUse, Code, Device, Graph, GraphEstimate, MemoryUse, Netlist, PerformanceCheck,
-    Queue,
+    Blocking, ChannelUsage, Device, Graph, GraphEstimate, MemoryUsage, Netlist, PerformanceCheck,
+    ProgramCode, Queue,
 };
 use tenon::{
     Error, Result, netlist_arch, netlist_device, netlist_pictures, netlist_source, write_output,
@@ -16,7 +16,7 @@ use tenon::{
 
 pub fn show(flags: &NetlistShow) -> Result<ExitCode> {
     let (netlist, device) = open(&flags.file, flags.device.as_deref())?;
-    let memory = MemoryUse::of(&netlist, device.arch);
+    let memory = MemoryUsage::of(&netlist, device.arch);
     match flags.json {
         true => output::json(as_json(&netlist, &device, &memory))?,
         false => print(&netlist, &device, &memory)?,
@@ -50,7 +50,7 @@ fn open(file: &Path, device: Option<&str>) -> Result<(Netlist, Device)> {
     Ok((netlist, device))
 }
 
-fn print(netlist: &Netlist, device: &Device, memory: &MemoryUse<'_>) -> Result<()> {
+fn print(netlist: &Netlist, device: &Device, memory: &MemoryUsage<'_>) -> Result<()> {
     let arch: Vec<&str> = netlist.arch.iter().map(|arch| arch.value.name()).collect();
     say!("for {}; shown on {}", arch.join(", "), device.name)?;
     queues(netlist)?;
@@ -83,7 +83,7 @@ fn print(netlist: &Netlist, device: &Device, memory: &MemoryUse<'_>) -> Result<(
         }
     }
     for program in &netlist.programs {
-        say!("\n{}", Code(program))?;
+        say!("\n{}", ProgramCode(program))?;
     }
     Ok(())
 }
@@ -127,7 +127,7 @@ fn graph_table(
     netlist: &Netlist,
     graph: &Graph,
     device: &Device,
-    memory: &MemoryUse<'_>,
+    memory: &MemoryUsage<'_>,
 ) -> Result<()> {
     let estimate = GraphEstimate::of(netlist, graph);
     let devices: Vec<String> = graph
@@ -183,7 +183,7 @@ fn graph_table(
 fn channels<'a>(
     title: &str,
     noun: &str,
-    all: impl Iterator<Item = (&'a (u32, u32), &'a ChannelUse)>,
+    all: impl Iterator<Item = (&'a (u32, u32), &'a ChannelUsage)>,
 ) -> Result<()> {
     let mut all = all.peekable();
     if all.peek().is_none() {
@@ -202,7 +202,7 @@ fn channels<'a>(
     say!("\n{title}\n{table}")
 }
 
-fn as_json(netlist: &Netlist, device: &Device, memory: &MemoryUse<'_>) -> Value {
+fn as_json(netlist: &Netlist, device: &Device, memory: &MemoryUsage<'_>) -> Value {
     let cores = u64::from(device.rows) * u64::from(device.columns);
     let graph = |graph: &Graph| {
         let estimate = GraphEstimate::of(netlist, graph);
@@ -232,8 +232,8 @@ fn as_json(netlist: &Netlist, device: &Device, memory: &MemoryUse<'_>) -> Value 
             "devices": queue.target_device.iter().map(|device| device.value).collect::<Vec<_>>(),
         })
     };
-    let used = |all: &std::collections::BTreeMap<(u32, u32), ChannelUse>, noun: &str| {
-        let one = |((device, channel), used): (&(u32, u32), &ChannelUse)| json!({"device": device, noun: channel, "buffers": used.buffers, "bytes": used.bytes, "end": used.end});
+    let used = |all: &std::collections::BTreeMap<(u32, u32), ChannelUsage>, noun: &str| {
+        let one = |((device, channel), used): (&(u32, u32), &ChannelUsage)| json!({"device": device, noun: channel, "buffers": used.buffers, "bytes": used.bytes, "end": used.end});
         Value::from_iter(all.iter().map(one))
     };
     json!({
@@ -245,7 +245,7 @@ fn as_json(netlist: &Netlist, device: &Device, memory: &MemoryUse<'_>) -> Value 
             "device": used(&memory.channels, "channel"), "host": used(&memory.regions, "region"),
         },
         "programs": netlist.programs.iter().map(|program| {
-            json!({"name": program.name.value, "code": Code(program).to_string()})
+            json!({"name": program.name.value, "code": ProgramCode(program).to_string()})
         }).collect::<Vec<_>>(),
     })
 }

@@ -4,7 +4,7 @@ use super::session::{NetlistLoad, NetlistSession, stored};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tenon_base::{Control, Error, ErrorKind, Result};
-use tenon_netlist::testing::{TestConfig, entry};
+use tenon_netlist::testing::{TestConfig, generate_entry};
 use tenon_netlist::{Instruction, Netlist, Queue, QueueKind, Source};
 use tenon_netlist_kernels::QueueSpec;
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType, convert};
@@ -347,7 +347,7 @@ impl Generated {
             seed,
         } = &*self.maker;
         let stimulus = config.stimulus(&self.queue.name.value);
-        let values = entry(netlist, &self.queue, stimulus, *seed, number);
+        let values = generate_entry(netlist, &self.queue, stimulus, *seed, number);
         let values = values.ok_or_else(|| {
             let text = format!(
                 "an entry of '{}' does not fit memory",

@@ -3,7 +3,9 @@
 
 use super::session::NetlistSession;
 use std::time::Duration;
-use tenon_netlist::{Device, GraphEstimate, Measured, MetricOutcome, Netlist, PerformanceCheck};
+use tenon_netlist::{
+    Device, GraphEstimate, Measurements, MetricOutcome, Netlist, PerformanceCheck,
+};
 
 /// A graph that has run, and the estimate of an ideal device.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,7 +65,7 @@ impl NetlistSession {
 
     /// What one block is about: its graph, on all devices that it is on; else all programs, whose
     /// inputs are those of the graph that took most.
-    fn measured(&self, check: &PerformanceCheck) -> Measured {
+    fn measured(&self, check: &PerformanceCheck) -> Measurements {
         let netlist: &Netlist = self.netlist();
         let counts = netlist.graphs.iter().map(|graph| {
             let name = graph.name.value.as_str();
@@ -71,7 +73,7 @@ impl NetlistSession {
             (name, executes * u64::from(graph.input_count.value), time)
         });
         let Some(wanted) = &check.graph else {
-            return Measured {
+            return Measurements {
                 seconds: self.program_time().as_secs_f64(),
                 inputs: counts.map(|(_, inputs, _)| inputs).max().unwrap_or(0),
             };
@@ -81,9 +83,11 @@ impl NetlistSession {
             name == wanted || base == Some(wanted)
         };
         let own = counts.filter(|(name, ..)| is_wanted(name));
-        own.fold(Measured::default(), |all, (_, inputs, time)| Measured {
-            seconds: all.seconds + time.as_secs_f64(),
-            inputs: all.inputs + inputs,
+        own.fold(Measurements::default(), |all, (_, inputs, time)| {
+            Measurements {
+                seconds: all.seconds + time.as_secs_f64(),
+                inputs: all.inputs + inputs,
+            }
         })
     }
 }
