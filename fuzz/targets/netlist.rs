@@ -5,8 +5,8 @@
 use std::time::{Duration, Instant};
 use tenon_base::Control;
 use tenon_netlist::testing::TestConfig;
-use tenon_netlist::{ProgramCode, Device, MemoryUsage, Source, check, check_device, read};
-use tenon_netlist_plain::{Limits, Machine, Options, entries_for};
+use tenon_netlist::{Device, MemoryUsage, ProgramCode, Source, check, check_device, read};
+use tenon_netlist_plain::{Machine, Options, RunLimits, generate_inputs};
 
 /// Tiles of all queues and ops of a netlist that is run.
 const MOST_TILES: u64 = 256;
@@ -43,9 +43,9 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         return;
     }
     let (config, _) = TestConfig::read(&netlist);
-    let feed = entries_for(&netlist, &config, 0);
+    let feed = generate_inputs(&netlist, &config, 0);
     let options = Options {
-        limits: Limits { instructions: 1_000, elements: 1 << 24 },
+        limits: RunLimits { instructions: 1_000, elements: 1 << 24 },
         ..Options::default()
     };
     let control = Control::with_deadline(Instant::now() + Duration::from_millis(200));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_netlist::testing::{Comparison, ComparisonResult, TestConfig};
 use tenon_netlist::{Arch, Netlist, Queue, Source, read};
-use tenon_netlist_plain::{Array, Feed, Machine, Options, entries_for};
+use tenon_netlist_plain::{Array, HostInputs, Machine, Options, generate_inputs};
 use tenon_tensor::Tensor;
 
 /// What is run twice.
@@ -60,7 +60,7 @@ pub fn test_netlist(
     found.findings.to_result(source)?;
     let netlist = found.netlist;
     let (config, _) = TestConfig::read(&netlist);
-    let feed = entries_for(&netlist, &config, test.seed);
+    let feed = generate_inputs(&netlist, &config, test.seed);
     // What the kernels hold is let go before the plain implementation takes as much again.
     let (made, expanded) = {
         let fast = run_netlist(source, &job(test, &feed)?, control)?;
@@ -89,7 +89,7 @@ pub fn test_netlist(
         .collect()
 }
 
-fn job(test: &NetlistTest, feed: &Feed) -> Result<NetlistJob> {
+fn job(test: &NetlistTest, feed: &HostInputs) -> Result<NetlistJob> {
     let tensor = |(name, array): (&String, &Array)| {
         Ok((
             name.clone(),

@@ -14,7 +14,7 @@ pub struct Array {
 }
 
 /// Arrays by the name of their queue or ram.
-pub type Feed = BTreeMap<String, Array>;
+pub type HostInputs = BTreeMap<String, Array>;
 
 /// Elements of one queue that are made; a queue of more is fed with fewer entries, over and over.
 const MOST: usize = 1 << 24;
@@ -23,7 +23,7 @@ const MOST: usize = 1 << 24;
 /// many as it has, or fewer where that would be very much.
 ///
 /// Queues whose entry is larger than memory can be have none.
-pub fn entries_for(netlist: &Netlist, config: &TestConfig, seed: u64) -> Feed {
+pub fn generate_inputs(netlist: &Netlist, config: &TestConfig, seed: u64) -> HostInputs {
     let fed = netlist.queues.iter().filter(|queue| queue.is_host_fed());
     let made = fed.filter_map(|queue| {
         let name = &queue.name.value;

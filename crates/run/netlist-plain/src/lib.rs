@@ -4,8 +4,8 @@
 //!
 //! * A [`Tensor`] is slices of rows and columns of 32 by 32 tiles.
 //! * [`ops`] has one function an op, [`tm`] one a tensor manipulation.
-//! * [`Machine`] holds queues and rams and runs programs; [`Feed`] is what the host puts into them.
-//! * [`entries_for`] makes inputs from the netlist's own stimulus.
+//! * [`Machine`] holds queues and rams and runs programs; [`HostInputs`] is what the host puts into them.
+//! * [`generate_inputs`] makes inputs from the netlist's own stimulus.
 #![forbid(unsafe_code)]
 
 mod bands;
@@ -22,6 +22,6 @@ mod store;
 mod tensor;
 pub mod tm;
 
-pub use feed::{Array, Feed, entries_for};
-pub use machine::{Answer, Fault, Limits, Machine, Options};
+pub use feed::{Array, HostInputs, generate_inputs};
+pub use machine::{Fault, Machine, Options, RunLimits, RunOutcome};
 pub use tensor::{TILE, Tensor};

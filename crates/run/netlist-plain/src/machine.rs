@@ -1,6 +1,6 @@
 //! A netlist with its queues, rams and variables: what programs run on.
 
-use crate::feed::{Array, Feed};
+use crate::feed::{Array, HostInputs};
 use crate::ops::Fault as ElementFault;
 use crate::replicas;
 use crate::store::Store;
@@ -27,12 +27,12 @@ pub struct Options {
     /// Whether inputs and outputs of ops are rounded where the original's golden model rounds them.
     pub rounds: bool,
     /// What a run may use.
-    pub limits: Limits,
+    pub limits: RunLimits,
 }
 
 /// What a run may use before it is stopped.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct RunLimits {
     /// Instructions of programs, each round of a loop counted.
     pub instructions: u64,
     /// Elements of all entries that are kept as answers.
@@ -47,7 +47,7 @@ impl Default for Options {
             programs: Vec::new(),
             loops: 1,
             rounds: true,
-            limits: Limits {
+            limits: RunLimits {
                 instructions: 1_000_000,
                 elements: 1 << 31,
             },
@@ -68,7 +68,7 @@ pub struct Fault {
 
 /// What a run leaves.
 #[derive(Debug, Clone, Default)]
-pub struct Answer {
+pub struct RunOutcome {
     /// Every push of a queue that ops fill and none reads, or that the test-config lists; the
     /// slots of rams that ops fill.
     pub outputs: BTreeMap<String, Array>,
@@ -110,10 +110,10 @@ impl Machine<'_> {
     /// limit is reached, or `control` ends the run.
     pub fn run(
         netlist: &Netlist,
-        feed: &Feed,
+        feed: &HostInputs,
         options: &Options,
         control: &Control,
-    ) -> Result<Answer> {
+    ) -> Result<RunOutcome> {
         let expanded = replicas::expand(netlist);
         let mut machine = Machine::new(&expanded, options, control)?;
         machine.feed(feed)?;
@@ -211,7 +211,7 @@ impl<'n> Machine<'n> {
 
     /// Fills queues and rams; a queue on several devices takes the array of its own name, or that
     /// of the name without the device.
-    fn feed(&mut self, feed: &Feed) -> Result<()> {
+    fn feed(&mut self, feed: &HostInputs) -> Result<()> {
         for queue in &self.netlist.queues {
             let name = queue.name.value.as_str();
             let base = name.rsplit_once('.').map_or(name, |(base, _)| base);
@@ -280,7 +280,7 @@ impl<'n> Machine<'n> {
         Ok(())
     }
 
-    fn answer(self) -> Result<Answer> {
+    fn answer(self) -> Result<RunOutcome> {
         let mut outputs = BTreeMap::new();
         for queue in self
             .netlist
@@ -311,7 +311,7 @@ impl<'n> Machine<'n> {
         let faults = faults
             .map(|(op, (fault, count))| Fault { op, fault, count })
             .collect();
-        Ok(Answer { outputs, faults })
+        Ok(RunOutcome { outputs, faults })
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 use tenon_base::Control;
 use tenon_netlist::testing::TestConfig;
 use tenon_netlist::{Device, Netlist, Source, check, check_device, read};
-use tenon_netlist_plain::{Machine, Options, entries_for};
+use tenon_netlist_plain::{Machine, Options, generate_inputs};
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.."))
@@ -52,7 +52,7 @@ fn attention_is_that_of_numpy() {
     let netlist = netlist();
     let (config, findings) = TestConfig::read(&netlist);
     assert_eq!(findings.iter().count(), 0);
-    let feed = entries_for(&netlist, &config, 7);
+    let feed = generate_inputs(&netlist, &config, 7);
     let answer = Machine::run(&netlist, &feed, &Options::default(), &Control::new()).unwrap();
     let context = &answer.outputs["context"];
     assert_eq!(context.shape, [6, 1, 64, 32]);

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use tenon_base::{Control, ErrorKind};
 use tenon_netlist::{Netlist, Source, check, read};
-use tenon_netlist_plain::{Array, Feed, Limits, Machine, Options};
+use tenon_netlist_plain::{Array, HostInputs, Machine, Options, RunLimits};
 
 const HEAD: &str = "\
 devices: {arch: [wormhole_b0]}
@@ -62,11 +62,11 @@ fn netlist(instructions: &[usize]) -> Netlist {
 }
 
 /// Four entries that are 1 to 4 everywhere.
-fn feed() -> Feed {
+fn feed() -> HostInputs {
     let values = (0..4 * 1024)
         .map(|index| (index / 1024 + 1) as f32)
         .collect();
-    Feed::from([(
+    HostInputs::from([(
         "in".to_owned(),
         Array {
             shape: [4, 1, 32, 32],
@@ -78,7 +78,7 @@ fn feed() -> Feed {
 fn options(n: i64) -> Options {
     Options {
         params: vec![("$p_n".to_owned(), n)],
-        limits: Limits {
+        limits: RunLimits {
             instructions: 500,
             elements: 1 << 22,
         },

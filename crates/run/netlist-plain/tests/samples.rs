@@ -4,7 +4,7 @@
 use tenon_base::Control;
 use tenon_netlist::testing::TestConfig;
 use tenon_netlist::{AttributeKey, Netlist, OpKind, Source, check, read};
-use tenon_netlist_plain::{Machine, Options, entries_for};
+use tenon_netlist_plain::{Machine, Options, generate_inputs};
 use tenon_test_data::good_netlists;
 
 /// Multiplications that one netlist may cost here: the plain way is slow, and this is a test.
@@ -46,7 +46,7 @@ fn samples_that_are_not_large_run() {
             continue;
         }
         let (config, _) = TestConfig::read(&netlist);
-        let feed = entries_for(&netlist, &config, 0);
+        let feed = generate_inputs(&netlist, &config, 0);
         match Machine::run(&netlist, &feed, &Options::default(), &Control::new()) {
             Ok(answer) => {
                 ran += 1;
