@@ -1,4 +1,4 @@
-//! Checks of a descriptor, and the bytes that it touches.
+//! Checks of a descriptor, and the byte ranges that it accesses.
 
 use crate::{Access, Descriptor, MAX_DIMENSIONS, MAX_SOURCES, Operation, VariableId};
 use std::fmt::Arguments;
@@ -17,8 +17,8 @@ pub struct ByteRange {
 }
 
 impl Access {
-    /// The smallest range around all bytes of the pattern, empty when it visits none; `None` when
-    /// it overflows, at either end.
+    /// The smallest range that covers all bytes of the pattern, empty when it visits none; `None`
+    /// on overflow at either end.
     pub fn range(&self) -> Option<ByteRange> {
         let empty = self.sizes.is_empty() || self.sizes.contains(&0);
         let (mut start, mut end) = (self.offset, self.offset);
@@ -40,7 +40,8 @@ impl Access {
         })
     }
 
-    /// Number of elements; only after [`Descriptor::check`], which sees to it that they are whole.
+    /// Number of elements. Requires a successful [`Descriptor::check`], which rejects patterns that
+    /// cut an element.
     pub(crate) fn elements(&self) -> Option<u64> {
         let bytes = u64::try_from(self.dtype.bytes(1)?).ok()?;
         Some(self.volume()? / bytes)
@@ -91,7 +92,7 @@ impl Access {
         }
     }
 
-    /// Elements must be whole: only their bytes lie in the innermost dimension, or it is packed.
+    /// Elements must be whole: the innermost dimension is a run of packed elements.
     fn check_elements(&self, problem: &mut impl FnMut(&str, Error)) {
         let bytes = self.dtype.bytes(1).filter(|_| self.dtype.bits() >= 8);
         let Some(bytes) = bytes.and_then(|bytes| u64::try_from(bytes).ok()) else {
@@ -116,7 +117,7 @@ impl Access {
         }
         if self.steps.first() != Some(&1) {
             let error = invalid(format!(
-                "the bytes of elements {} must lie together",
+                "the bytes of an element {} must be contiguous",
                 self.dtype
             ));
             let found = self.steps.first().copied().unwrap_or(0);
@@ -154,19 +155,18 @@ impl Descriptor {
         }
         (self.to).check(format_args!("to"), typed, &size_of, &mut problems);
         for (index, from) in self.from.iter().enumerate() {
-            match many {
-                true => {
-                    let side = format_args!("from_arr[{index}].from");
-                    from.check(side, typed, &size_of, &mut problems);
-                }
-                false => from.check(format_args!("from"), typed, &size_of, &mut problems),
+            if many {
+                let side = format_args!("from_arr[{index}].from");
+                from.check(side, typed, &size_of, &mut problems);
+            } else {
+                from.check(format_args!("from"), typed, &size_of, &mut problems);
             }
         }
         if problems.is_empty() {
             self.check_volumes(&mut problems);
             self.check_transpose(&mut problems);
         }
-        // Writing everything again and again has no meaning, and no end.
+        // Bounds the work by the size of the target: a step of 0 could repeat a write 2^64 times.
         if let (true, Some(size), Some(volume)) = (
             problems.is_empty(),
             size_of(self.to.variable),
@@ -180,7 +180,7 @@ impl Descriptor {
         Error::from_all(problems).map_or(Ok(()), Err)
     }
 
-    /// What is read must fill what is written: in bytes, or in elements where types differ.
+    /// Sources and target must have the same size: in bytes, or in elements where types differ.
     fn check_volumes(&self, problems: &mut Vec<Error>) {
         let typed = self.operation.is_typed();
         let volume = |access: &Access| {
@@ -195,7 +195,7 @@ impl Descriptor {
             if let (Some(read), Some(written)) = (volume(from), volume(&self.to))
                 && read != written
             {
-                let error = invalid("what is read does not fill what is written")
+                let error = invalid("source and target differ in size")
                     .expected(format_args!("{written} {unit}"))
                     .found(read);
                 problems.push(error.at(Location::field("from_sizes")));
@@ -203,7 +203,7 @@ impl Descriptor {
         }
     }
 
-    /// The elements of a transpose must be all bytes of both patterns.
+    /// The shape of a transpose must cover all bytes of both patterns.
     fn check_transpose(&self, problems: &mut Vec<Error>) {
         let Operation::Transpose {
             shape,
@@ -220,7 +220,7 @@ impl Descriptor {
             let error = invalid("elements without bytes");
             problems.push(error.at(Location::field("transpose_element_size")));
         } else if bytes != volume {
-            let mut error = invalid("the shape does not fill what is written");
+            let mut error = invalid("shape and target differ in size");
             if let Some(volume) = volume {
                 error = error.expected(format_args!("{volume} bytes"));
             }
@@ -231,7 +231,7 @@ impl Descriptor {
         }
     }
 
-    /// The ranges it reads, for the order rules; empty ones left out. Only after a check.
+    /// The non-empty byte ranges that it reads. Requires a successful [`check`](Self::check).
     pub fn reads(&self) -> impl Iterator<Item = ByteRange> {
         self.from
             .iter()
@@ -239,7 +239,8 @@ impl Descriptor {
             .filter(|range| range.start < range.end)
     }
 
-    /// The range it writes; `None` when it writes nothing. Only after a check.
+    /// The byte range that it writes; `None` when it is empty. Requires a successful
+    /// [`check`](Self::check).
     pub fn writes(&self) -> Option<ByteRange> {
         self.to.range().filter(|range| range.start < range.end)
     }
@@ -249,7 +250,7 @@ fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidPackage, message)
 }
 
-/// Whether a descriptor's access may name this type (the seed's list, and what Tenon adds).
+/// Whether an access may have this data type (the seed's list and Tenon's additions).
 pub(crate) fn is_movable(dtype: DataType) -> bool {
     dtype.bits() >= 8 && !matches!(dtype, DataType::C64 | DataType::C128)
 }

@@ -1,24 +1,25 @@
-//! Makes descriptors for strided copies of any rank.
+//! Lowers strided copies of any rank to descriptors: adjacent dimensions are merged, dimensions
+//! beyond the limit of a descriptor are unrolled.
 
 use crate::{Access, Descriptor, Extents, MAX_DIMENSIONS, Operation, VariableId};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::DataType;
 
-/// Where the elements of an array lie: a variable, the byte of the first element, and the bytes
-/// between neighbours along each dimension, outermost first.
+/// A strided view of a variable: the byte offset of its first element and the byte stride of each
+/// dimension, outermost first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StridedView {
     /// The variable.
     pub variable: VariableId,
     /// Byte of the first element.
     pub offset: u64,
-    /// Bytes from an element to the next, one a dimension, outermost first. 0 repeats, a negative
-    /// one goes backwards.
+    /// Byte strides, one per dimension, outermost first. 0 repeats an element, a negative stride
+    /// goes backwards.
     pub strides: Vec<i64>,
 }
 
 impl StridedView {
-    /// A place in a variable.
+    /// A view of a variable.
     pub fn new(variable: VariableId, offset: u64, strides: impl Into<Vec<i64>>) -> Self {
         Self {
             variable,
@@ -27,7 +28,7 @@ impl StridedView {
         }
     }
 
-    /// Row-major and without gaps.
+    /// A contiguous row-major view.
     pub fn contiguous(
         variable: VariableId,
         offset: u64,
@@ -48,7 +49,7 @@ impl StridedView {
     }
 }
 
-/// A loop over elements: how many, and the byte steps of both sides.
+/// A loop: its trip count and the byte steps of source and target.
 #[derive(Clone, Copy)]
 struct Dimension {
     count: u64,
@@ -57,12 +58,12 @@ struct Dimension {
 }
 
 /// The descriptors that copy an array of elements of `element_bytes` and `shape` (outermost first)
-/// from one place to another. Neighbouring dimensions merge where both sides allow; where more
-/// remain than a descriptor has, the outermost ones become several descriptors. An array without
-/// elements needs none.
+/// from one view to another. Adjacent dimensions are merged where the strides of both sides allow;
+/// dimensions beyond [`MAX_DIMENSIONS`] are unrolled into several descriptors. An empty array
+/// yields no descriptor.
 ///
-/// A negative stride goes backwards from the place's first element. Fails when the ranks differ or an
-/// offset overflows.
+/// # Errors
+/// When the ranks differ or an offset overflows.
 pub fn copy_strided(
     element_bytes: usize,
     shape: &[usize],
@@ -84,7 +85,7 @@ pub fn copy_strided(
     if element_bytes == 0 || shape.contains(&0) {
         return Ok(Vec::new());
     }
-    // Bytes of an element are the innermost loop of every access pattern.
+    // The innermost loop of every access pattern is over the bytes of an element.
     let mut dims = vec![Dimension {
         count: element_bytes as u64,
         from: 1,
@@ -104,7 +105,7 @@ pub fn copy_strided(
     split(&dims, from, to)
 }
 
-/// Adds a loop outside of the others, as part of the outermost one if it only continues it.
+/// Adds an outer loop, merged into the outermost one where it continues it on both sides.
 fn push_merged(dims: &mut Vec<Dimension>, dim: Dimension) {
     if dim.count == 1 {
         return;
@@ -127,9 +128,9 @@ fn push_merged(dims: &mut Vec<Dimension>, dim: Dimension) {
     dims.push(dim);
 }
 
-/// One descriptor for each combination of the dimensions that a descriptor has no room for.
+/// Unrolls dimensions beyond [`MAX_DIMENSIONS`]: one descriptor per combination of their indices.
 fn split(dims: &[Dimension], from: &StridedView, to: &StridedView) -> Result<Vec<Descriptor>> {
-    // The loops with the fewest iterations are the ones to unroll; the first holds the bytes.
+    // Unroll the loops with the fewest iterations; never loop 0, the bytes of an element.
     let mut unrolled: Vec<usize> = (1..dims.len()).collect();
     unrolled.sort_by_key(|&index| dims[index].count);
     unrolled.truncate(dims.len().saturating_sub(MAX_DIMENSIONS));
@@ -138,19 +139,19 @@ fn split(dims: &[Dimension], from: &StridedView, to: &StridedView) -> Result<Vec
         .filter(|index| !unrolled.contains(index))
         .map(|index| dims[index])
         .collect();
-    let mut places = vec![(from.offset, to.offset)];
+    let mut offsets = vec![(from.offset, to.offset)];
     for &index in unrolled.iter().rev() {
         let dim = dims[index];
-        let mut next = Vec::with_capacity(places.len());
-        for &(from_offset, to_offset) in &places {
+        let mut next = Vec::with_capacity(offsets.len());
+        for &(from_offset, to_offset) in &offsets {
             for step in 0..dim.count {
                 next.push((
-                    moved(from_offset, dim.from, step)?,
-                    moved(to_offset, dim.to, step)?,
+                    offset_after(from_offset, dim.from, step)?,
+                    offset_after(to_offset, dim.to, step)?,
                 ));
             }
         }
-        places = next;
+        offsets = next;
     }
     let sizes: Extents = inner.iter().map(|dim| dim.count).collect();
     let access = |variable, offset, steps| Access {
@@ -160,7 +161,7 @@ fn split(dims: &[Dimension], from: &StridedView, to: &StridedView) -> Result<Vec
         steps,
         dtype: DataType::U8,
     };
-    Ok(places
+    Ok(offsets
         .into_iter()
         .map(|(from_offset, to_offset)| {
             Descriptor::copy(
@@ -179,7 +180,7 @@ fn split(dims: &[Dimension], from: &StridedView, to: &StridedView) -> Result<Vec
         .collect())
 }
 
-fn moved(offset: u64, step: i64, count: u64) -> Result<u64> {
+fn offset_after(offset: u64, step: i64, count: u64) -> Result<u64> {
     i64::try_from(count)
         .ok()
         .and_then(|count| step.checked_mul(count))
@@ -187,7 +188,7 @@ fn moved(offset: u64, step: i64, count: u64) -> Result<u64> {
         .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "a strided copy overflows"))
 }
 
-/// The descriptor that converts `elements` packed elements.
+/// The descriptor that casts `elements` contiguous elements.
 pub fn cast_contiguous(
     elements: usize,
     from: (VariableId, u64, DataType),
@@ -200,7 +201,7 @@ pub fn cast_contiguous(
         let bytes = bytes.ok_or_else(|| {
             Error::new(
                 ErrorKind::Unsupported,
-                format!("elements {dtype} do not move by cast"),
+                format!("cast does not support elements of type {dtype}"),
             )
         })?;
         Ok::<_, Error>(Access {
@@ -223,7 +224,7 @@ mod tests {
     const B: VariableId = VariableId(1);
 
     #[test]
-    fn a_plain_copy_is_one_run() {
+    fn a_contiguous_copy_is_one_descriptor_of_one_run() {
         let shape = [2, 3, 4];
         let from = StridedView::contiguous(A, 8, 4, &shape);
         let to = StridedView::contiguous(B, 0, 4, &shape);
@@ -249,8 +250,8 @@ mod tests {
     }
 
     #[test]
-    fn more_dimensions_become_more_descriptors() {
-        // The full reversal of five axes: nothing merges, 5 + 1 dimensions, 2 * 3 descriptors.
+    fn dimensions_beyond_the_limit_are_unrolled() {
+        // The reversal of five axes merges nothing: 5 + 1 dimensions, 2 * 3 descriptors.
         let shape = [2, 3, 4, 5, 6];
         let to = StridedView::contiguous(B, 0, 4, &shape);
         let from = StridedView::new(A, 0, [4, 8, 24, 96, 480]);
@@ -261,10 +262,10 @@ mod tests {
     }
 
     #[test]
-    fn empty_and_wrong_copies() {
-        let place = StridedView::contiguous(A, 0, 4, &[0, 3]);
-        assert_eq!(copy_strided(4, &[0, 3], &place, &place).unwrap(), []);
-        assert!(copy_strided(4, &[3], &place, &place).is_err());
+    fn empty_copies_need_no_descriptor_and_ranks_must_match() {
+        let view = StridedView::contiguous(A, 0, 4, &[0, 3]);
+        assert_eq!(copy_strided(4, &[0, 3], &view, &view).unwrap(), []);
+        assert!(copy_strided(4, &[3], &view, &view).is_err());
         let back = StridedView::new(A, 8, [-4]);
         let list = copy_strided(4, &[3], &back, &StridedView::new(B, 0, [4])).unwrap();
         assert_eq!((list.len(), &list[0].from[0].steps[..]), (1, &[1, -4][..]));

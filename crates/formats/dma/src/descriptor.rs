@@ -4,10 +4,10 @@ use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use tenon_tensor::DataType;
 
-/// Dimensions an access pattern has at most (seed: `from_steps`).
+/// Maximum number of dimensions of an access pattern (seed: `from_steps`).
 pub const MAX_DIMENSIONS: usize = 4;
 
-/// Sources an operation has at most (seed: `from_arr`).
+/// Maximum number of sources of an operation (seed: `from_arr`).
 pub const MAX_SOURCES: usize = 16;
 
 /// A variable of a package, by its `var_id`.
@@ -28,30 +28,30 @@ impl fmt::Display for VariableId {
     }
 }
 
-/// Sizes of an access pattern, innermost first; those of a legal one stand in place.
+/// Sizes of an access pattern, innermost first; those of a legal pattern are stored inline.
 pub type Extents = SmallVec<[u64; MAX_DIMENSIONS]>;
 
-/// Steps of an access pattern in bytes, innermost first; those of a legal one stand in place.
+/// Steps of an access pattern in bytes, innermost first; those of a legal pattern are stored inline.
 pub type Steps = SmallVec<[i64; MAX_DIMENSIONS]>;
 
-/// Which bytes of a variable are read or written, and in which order: a nest of loops, innermost
-/// first. The first size is in bytes, the others are counts; all steps are in bytes.
+/// An access pattern: the bytes of a variable that are read or written and their order, as a loop
+/// nest, innermost first. The first size is in bytes, the others are counts; all steps are in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Access {
     /// The variable.
     pub variable: VariableId,
-    /// Byte at which the pattern starts; a negative step goes to lower ones.
+    /// Byte offset at which the pattern starts; a negative step goes to lower offsets.
     pub offset: u64,
     /// Sizes, innermost first; at most [`MAX_DIMENSIONS`].
     pub sizes: Extents,
-    /// Steps in bytes, innermost first, as many as sizes. 0 repeats the same bytes.
+    /// Steps in bytes, innermost first, one per size. 0 repeats the same bytes.
     pub steps: Steps,
-    /// What the bytes are; [`DataType::U8`] when the operation does not care.
+    /// Data type of the elements; [`DataType::U8`] for untyped operations.
     pub dtype: DataType,
 }
 
 impl Access {
-    /// `len` successive bytes.
+    /// A range of `len` bytes.
     pub fn bytes(variable: VariableId, offset: u64, len: u64) -> Self {
         Self {
             variable,
@@ -62,7 +62,7 @@ impl Access {
         }
     }
 
-    /// Bytes the pattern visits, repeats counted; `None` on overflow.
+    /// Number of bytes that the pattern visits, repeats included; `None` on overflow.
     pub fn volume(&self) -> Option<u64> {
         if self.sizes.contains(&0) {
             return Some(0);
@@ -73,7 +73,7 @@ impl Access {
     }
 }
 
-/// What happens to the data on its way. `docs/dma.md` has the numerics.
+/// The operation of a descriptor. `docs/dma.md` defines the numerics.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Operation {
@@ -83,24 +83,24 @@ pub enum Operation {
     Cast,
     /// The sum of all sources.
     Add,
-    /// The least of all sources and the constant.
+    /// The minimum of all sources and the constant.
     Min {
-        /// The value to start with.
+        /// The initial value.
         constant: Option<Constant>,
     },
-    /// The greatest of all sources and the constant.
+    /// The maximum of all sources and the constant.
     Max {
-        /// The value to start with.
+        /// The initial value.
         constant: Option<Constant>,
     },
-    /// The sum of all sources, each times its scale.
+    /// The sum of all sources, each multiplied by its scale.
     Fma {
-        /// One scale a source.
+        /// One scale per source.
         scales: Vec<f64>,
     },
-    /// The first and the last dimension of the elements change places.
+    /// The first and the last dimension of the elements are swapped.
     Transpose {
-        /// `transpose_shape`: of the result, innermost first.
+        /// `transpose_shape`: the shape of the result, innermost first.
         shape: [u64; 4],
         /// `transpose_element_size`, in bytes.
         element_size: u64,
@@ -121,7 +121,7 @@ impl Operation {
         }
     }
 
-    /// Whether it reads elements, not mere bytes.
+    /// Whether it operates on elements rather than bytes.
     pub fn is_typed(&self) -> bool {
         !matches!(self, Operation::Copy | Operation::Transpose { .. })
     }
@@ -138,7 +138,7 @@ pub enum Constant {
     U32(u32),
 }
 
-/// One movement: an operation, what it reads, what it writes.
+/// One movement: an operation, its sources and its target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Descriptor {
     /// The operation.
@@ -159,7 +159,7 @@ impl Descriptor {
         }
     }
 
-    /// Bytes it writes, for profiles; the largest number when it overflows.
+    /// Number of bytes that it writes, for profiles; `u64::MAX` on overflow.
     pub fn bytes_written(&self) -> u64 {
         self.to.volume().unwrap_or(u64::MAX)
     }

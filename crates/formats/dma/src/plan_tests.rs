@@ -402,7 +402,7 @@ fn a_transpose_must_fill_its_shape() {
     };
     assert_eq!(
         refusal([2, 1, 1, 3], 4),
-        "transpose_shape: the shape does not fill what is written: expected 12 bytes, found 24"
+        "transpose_shape: shape and target differ in size: expected 12 bytes, found 24"
     );
     assert!(refusal([u64::MAX, 2, 1, 3], 2).contains("does not fill"));
     assert_eq!(

@@ -1,28 +1,28 @@
-//! The memory that transfers move in, and descriptors run on it side by side.
+//! The memory of variables, and the concurrent execution of descriptors on it.
 
 use crate::{Access, Descriptor, Plan};
 use std::sync::Mutex;
 use tenon_base::{Error, ErrorKind, Result, pool};
 use tenon_tensor::BufferMut;
 
-/// Bytes written below which descriptors run on the calling thread: less than waking another takes.
+/// Bytes written below which descriptors run on the calling thread: waking another costs more.
 const SPREAD_BYTES: u64 = 64 << 10;
 
-/// Pieces of memory that share no byte.
+/// Disjoint buffers that hold the variables.
 #[derive(Default)]
 pub struct Bank {
-    pieces: Vec<BufferMut>,
+    buffers: Vec<BufferMut>,
 }
 
-/// A range of bytes of one piece of a bank: where a variable lies.
+/// A range of bytes of one buffer of a bank: the storage of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Region {
-    piece: u32,
+    buffer: u32,
     start: usize,
     len: usize,
 }
 
-/// A descriptor bound to the memory that it touches.
+/// A descriptor bound to the memory that it accesses.
 #[derive(Debug, Clone)]
 pub(crate) struct Move {
     plan: Plan,
@@ -31,12 +31,12 @@ pub(crate) struct Move {
 }
 
 impl Region {
-    /// A part of it.
+    /// The sub-range `start..end`; `None` when it exceeds the region.
     pub fn part(&self, start: u64, end: u64) -> Option<Self> {
         let (start, end) = (usize::try_from(start).ok()?, usize::try_from(end).ok()?);
         let inside = start <= end && end <= self.len;
         inside.then(|| Self {
-            piece: self.piece,
+            buffer: self.buffer,
             start: self.start + start,
             len: end - start,
         })
@@ -52,9 +52,9 @@ impl Region {
         self.len == 0
     }
 
-    /// Whether both share a byte.
+    /// Whether the regions share a byte.
     pub fn overlaps(&self, other: &Self) -> bool {
-        self.piece == other.piece
+        self.buffer == other.buffer
             && self.len > 0
             && other.len > 0
             && self.start < other.start + other.len
@@ -62,10 +62,10 @@ impl Region {
     }
 }
 
-/// All bytes of some regions.
-pub(crate) struct Cover(Vec<Region>);
+/// A set of regions as sorted disjoint intervals.
+pub(crate) struct RegionSet(Vec<Region>);
 
-impl Cover {
+impl RegionSet {
     pub fn new(regions: impl Iterator<Item = Region>) -> Self {
         let mut sorted: Vec<Region> = regions.filter(|region| region.len > 0).collect();
         sorted.sort_unstable();
@@ -81,35 +81,36 @@ impl Cover {
         Self(merged)
     }
 
-    /// Whether a region shares a byte with one of them.
-    pub fn touches(&self, region: &Region) -> bool {
-        // They are apart and in order: of those that start before its end, only the last may reach it.
-        let end = (region.piece, region.start + region.len);
+    /// Whether a region shares a byte with the set.
+    pub fn overlaps(&self, region: &Region) -> bool {
+        // The intervals are disjoint and sorted: of those that start before the end of `region`, only
+        // the last one can overlap it.
+        let end = (region.buffer, region.start + region.len);
         let before = self
             .0
-            .partition_point(|each| (each.piece, each.start) < end);
+            .partition_point(|each| (each.buffer, each.start) < end);
         before > 0 && self.0[before - 1].overlaps(region)
     }
 }
 
 impl Bank {
-    /// Adds a piece with these bytes.
+    /// Adds a buffer with these bytes.
     pub fn add(&mut self, bytes: &[u8]) -> Result<Region> {
         self.add_buffer(BufferMut::copy_of(bytes)?)
     }
 
-    /// Adds a piece of zeros.
+    /// Adds a buffer of zeros.
     pub fn add_zeroed(&mut self, len: usize) -> Result<Region> {
         self.add_buffer(BufferMut::zeroed(len)?)
     }
 
     fn add_buffer(&mut self, buffer: BufferMut) -> Result<Region> {
-        let piece = u32::try_from(self.pieces.len())
-            .map_err(|_| Error::new(ErrorKind::OutOfMemory, "too many pieces of memory"))?;
+        let index = u32::try_from(self.buffers.len())
+            .map_err(|_| Error::new(ErrorKind::OutOfMemory, "too many buffers"))?;
         let len = buffer.len();
-        self.pieces.push(buffer);
+        self.buffers.push(buffer);
         Ok(Region {
-            piece,
+            buffer: index,
             start: 0,
             len,
         })
@@ -117,33 +118,34 @@ impl Bank {
 
     /// The bytes of a region of this bank.
     pub fn bytes(&self, region: &Region) -> Option<&[u8]> {
-        let piece = self.pieces.get(region.piece as usize)?;
-        piece.get(region.start..region.start.checked_add(region.len)?)
+        let buffer = self.buffers.get(region.buffer as usize)?;
+        buffer.get(region.start..region.start.checked_add(region.len)?)
     }
 
-    /// The bytes of a region of this bank, to be changed.
+    /// The mutable bytes of a region of this bank.
     pub fn bytes_mut(&mut self, region: &Region) -> Option<&mut [u8]> {
-        let piece = self.pieces.get_mut(region.piece as usize)?;
-        piece.get_mut(region.start..region.start.checked_add(region.len)?)
+        let buffer = self.buffers.get_mut(region.buffer as usize)?;
+        buffer.get_mut(region.start..region.start.checked_add(region.len)?)
     }
 
-    /// Runs moves side by side. None may write what itself or another one touches; nothing has
-    /// moved when one does.
+    /// Runs moves concurrently. Fails before it writes anything when a move writes bytes that it or
+    /// another move accesses.
     pub(crate) fn run(&mut self, moves: &[&Move]) -> Result<()> {
         self.check(moves)?;
-        let pieces: Vec<Piece> = self.pieces.iter_mut().map(Piece::of).collect();
+        let buffers: Vec<BufferStart> = self.buffers.iter_mut().map(BufferStart::of).collect();
         let failure = Mutex::new(None);
         let run = |index: usize| {
             let each: &Move = moves[index];
             let sources: Vec<&[u8]> = each
                 .sources
                 .iter()
-                // SAFETY: the region lies inside of its piece, and no move of these writes a byte
-                // of it: `check` saw to both.
-                .map(|region| unsafe { pieces[region.piece as usize].part(region) })
+                // SAFETY: `check` has verified that the region is inside its buffer and that no
+                // move of `moves` writes a byte of it; `&mut self` excludes other accesses.
+                .map(|region| unsafe { buffers[region.buffer as usize].slice(region) })
                 .collect();
-            // SAFETY: as above, and no other move touches a byte of it.
-            let target = unsafe { pieces[each.target.piece as usize].part_mut(&each.target) };
+            // SAFETY: `check` has verified that the target is inside its buffer and that neither
+            // this move's sources nor another move accesses a byte of it; each index runs once.
+            let target = unsafe { buffers[each.target.buffer as usize].slice_mut(&each.target) };
             if let Err(error) = each.plan.execute(&sources, target) {
                 let mut failure = failure.lock().unwrap_or_else(|lock| lock.into_inner());
                 failure.get_or_insert(error);
@@ -151,7 +153,7 @@ impl Bank {
         };
         let bytes: u64 = moves.iter().map(|each| each.target.len as u64).sum();
         if moves.len() == 1 || bytes < SPREAD_BYTES {
-            // A single one spreads its own loops.
+            // A single move distributes its own loops over the pool.
             (0..moves.len()).for_each(run);
         } else {
             pool::for_each(moves.len(), run);
@@ -165,52 +167,57 @@ impl Bank {
     fn check(&self, moves: &[&Move]) -> Result<()> {
         let inside = |region: &Region| self.bytes(region).is_some();
         let regions = |each: &Move| inside(&each.target) && each.sources.iter().all(inside);
-        let apart = |(index, each): (usize, &&Move)| {
+        let disjoint = |(index, each): (usize, &&Move)| {
             let others = moves[index + 1..].iter();
-            !each.writes_what_it_reads() && !others.into_iter().any(|other| each.conflicts(other))
+            !each.overlaps_itself() && !others.into_iter().any(|other| each.conflicts(other))
         };
-        if moves.iter().all(|each| regions(each)) && moves.iter().enumerate().all(apart) {
+        if moves.iter().all(|each| regions(each)) && moves.iter().enumerate().all(disjoint) {
             return Ok(());
         }
         Err(Error::new(
             ErrorKind::Internal,
-            "descriptors that run side by side touch the same bytes",
+            "concurrent descriptors access the same bytes",
         ))
     }
 }
 
-/// The start of a piece, shared by the threads that each touch their own part.
+/// The address of a buffer, shared by threads that access disjoint parts.
 #[derive(Clone, Copy)]
-struct Piece(*mut u8);
+struct BufferStart(*mut u8);
 
-// SAFETY: threads read and write through it only what `Bank::check` found to be apart.
-unsafe impl Send for Piece {}
-// SAFETY: as above.
-unsafe impl Sync for Piece {}
+// SAFETY: the pointer is dereferenced only in `slice` and `slice_mut`, whose callers guarantee that
+// no byte is written on one thread and accessed on another (`Bank::check`).
+unsafe impl Send for BufferStart {}
+// SAFETY: a shared reference gives no more than a copy of the pointer; the contracts of `slice` and
+// `slice_mut` exclude data races.
+unsafe impl Sync for BufferStart {}
 
-impl Piece {
+impl BufferStart {
     fn of(buffer: &mut BufferMut) -> Self {
         Self(buffer.as_mut_ptr())
     }
 
     /// # Safety
-    /// The region lies inside of this piece, and nobody writes it meanwhile.
-    unsafe fn part<'a>(self, region: &Region) -> &'a [u8] {
-        // SAFETY: the caller vouches; memory of a bank is initialised.
+    /// The region is inside this buffer, which outlives `'a`, and no byte of it is written during `'a`.
+    unsafe fn slice<'a>(self, region: &Region) -> &'a [u8] {
+        // SAFETY: the caller guarantees bounds, lifetime and absence of writes; a `BufferMut` is
+        // initialised.
         unsafe { std::slice::from_raw_parts(self.0.add(region.start), region.len) }
     }
 
     /// # Safety
-    /// The region lies inside of this piece, and nobody else touches it meanwhile.
-    unsafe fn part_mut<'a>(self, region: &Region) -> &'a mut [u8] {
-        // SAFETY: the caller vouches; memory of a bank is initialised.
+    /// The region is inside this buffer, which outlives `'a`, and no other reference accesses a byte
+    /// of it during `'a`.
+    unsafe fn slice_mut<'a>(self, region: &Region) -> &'a mut [u8] {
+        // SAFETY: the caller guarantees bounds, lifetime and exclusive access; a `BufferMut` is
+        // initialised.
         unsafe { std::slice::from_raw_parts_mut(self.0.add(region.start), region.len) }
     }
 }
 
 impl Move {
-    /// A descriptor that was checked against the sizes of its variables, which lie where `region`
-    /// says.
+    /// Binds a descriptor, which was checked against the sizes of its variables, to the regions that
+    /// `region` returns for its accesses.
     pub fn new(
         descriptor: &Descriptor,
         region: impl Fn(&Access) -> Result<Region>,
@@ -232,7 +239,7 @@ impl Move {
             target: part(&descriptor.to, plan.target())?,
             plan,
         };
-        if bound.writes_what_it_reads() {
+        if bound.overlaps_itself() {
             return Err(Error::new(
                 ErrorKind::InvalidPackage,
                 "a descriptor writes bytes that it reads",
@@ -241,19 +248,19 @@ impl Move {
         Ok(bound)
     }
 
-    /// What it writes.
+    /// The region that it writes.
     pub fn target(&self) -> &Region {
         &self.target
     }
 
-    /// Whether one of both writes what the other one touches.
+    /// Whether one of the moves writes a byte that the other one accesses.
     pub fn conflicts(&self, other: &Self) -> bool {
         self.target.overlaps(&other.target)
             || self.sources.iter().any(|read| read.overlaps(&other.target))
             || other.sources.iter().any(|read| read.overlaps(&self.target))
     }
 
-    fn writes_what_it_reads(&self) -> bool {
+    fn overlaps_itself(&self) -> bool {
         self.sources.iter().any(|read| read.overlaps(&self.target))
     }
 }

@@ -1,32 +1,32 @@
-//! What a core is made of: variables, queue sets, engines with their transfers.
+//! The parts of a core: variables, queue sets, engines with their transfers.
 
 use super::Region;
 use crate::{Descriptor, VariableId};
 
-/// Queues that a set has at most (seed: `num_queues`).
+/// Maximum number of queues of a set (seed: `num_queues`).
 pub const MAX_QUEUES: u32 = 16;
 
 /// A physical core: one subgraph of a package.
 #[derive(Debug, Clone, Default)]
 pub struct Core {
-    /// Its name in errors: that of the subgraph.
+    /// The name of its subgraph, for errors.
     pub name: String,
     /// Its variables.
     pub variables: Vec<Variable>,
     /// Its queue sets.
     pub queue_sets: Vec<QueueSet>,
-    /// Its engines, each with what it triggers.
+    /// Its engines, each with its transfers.
     pub engines: Vec<Engine>,
 }
 
-/// A variable and where its bytes lie.
+/// A variable and its storage.
 #[derive(Debug, Clone)]
 pub struct Variable {
     /// Its `var_id`.
     pub id: VariableId,
-    /// Its name in errors.
+    /// Its name, for errors.
     pub name: String,
-    /// Its bytes; `None` for one that has none, such as a `dge-table`.
+    /// Its storage; `None` for a variable without bytes, such as a `dge-table`.
     pub region: Option<Region>,
     /// Whether transfers may write it.
     pub is_writable: bool,
@@ -46,23 +46,23 @@ pub enum QueueKind {
 pub struct QueueSet {
     /// Its name.
     pub name: String,
-    /// What it runs.
+    /// Whether its descriptors are in the package.
     pub kind: QueueKind,
     /// Number of its queues, 1 to [`MAX_QUEUES`].
     pub queues: u32,
-    /// Its instances; none when it has but the one of its own name.
+    /// The names of its instances; empty for a set with a single instance, which has the set's name.
     pub instances: Vec<String>,
-    /// What its queues increment at the end of a transfer without a semaphore of its own: queue *k*
-    /// entry *k* modulo their number. May be empty.
+    /// Semaphores for transfers that name none: at the end of such a transfer queue *k* increments
+    /// entry *k* modulo the length. May be empty.
     pub semaphores: Vec<u64>,
-    /// The one engine that has transfers on it.
+    /// The only engine with transfers on it.
     pub owner: Option<String>,
-    /// Whether its transfers run when the model starts.
+    /// Whether its transfers run at the start of the model.
     pub is_pinned: bool,
 }
 
 impl QueueSet {
-    /// A set of so many queues, without anything else.
+    /// A static set of `queues` queues without instances, semaphores and owner.
     pub fn new(name: &str, queues: u32) -> Self {
         Self {
             name: name.into(),
@@ -76,25 +76,25 @@ impl QueueSet {
     }
 }
 
-/// An engine: who triggers.
+/// An engine, which triggers transfers.
 #[derive(Debug, Clone, Default)]
 pub struct Engine {
     /// Its name: `pe`, `act`, `pool`, `dve` or `sp` in packages.
     pub name: String,
-    /// What it triggers, in the order of its list.
+    /// Its transfers, in the order of its list.
     pub transfers: Vec<Transfer>,
 }
 
 /// An entry of an engine's `dma` list.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Transfer {
-    /// What triggers name.
+    /// The id by which triggers refer to it.
     pub id: u32,
     /// The queue set.
     pub queue: Option<String>,
-    /// The instance of a queue set; goes before `queue`.
+    /// The instance of a queue set; takes precedence over `queue`.
     pub instance: Option<String>,
-    /// The function that triggers this and what follows on the queue set.
+    /// The function that triggers this and the following transfers on the queue set.
     pub function_start: Option<String>,
     /// Whether it begins at the first queue of the set.
     pub section_start: bool,
@@ -102,14 +102,14 @@ pub struct Transfer {
     pub event: Option<u64>,
     /// The semaphore that its end increments by the number of queues.
     pub semaphore: Option<u64>,
-    /// Semaphores of the other core that its end increments so.
+    /// Semaphores of the other core that its end increments by the same amount.
     pub remote_semaphores: Vec<u64>,
-    /// What moves.
+    /// The data movements.
     pub descriptors: Vec<Descriptor>,
 }
 
 impl Transfer {
-    /// A transfer on a queue set that tells nobody of its end.
+    /// A transfer on a queue set without event and semaphores.
     pub fn new(id: u32, queue: &str, descriptors: Vec<Descriptor>) -> Self {
         Self {
             id,

@@ -1,45 +1,45 @@
-//! Where every descriptor lies, decided once: its queue, its memory, who triggers it.
+//! Binding of all descriptors, done once: the queue, the memory and the triggers of each.
 
-use super::bank::{Cover, Move};
+use super::bank::{Move, RegionSet};
 use super::{Core, Engine, MAX_QUEUES, QueueKind, QueueSet, Transfer, Variable};
 use crate::VariableId;
 use std::collections::{BTreeMap, HashMap};
 use tenon_base::{Error, ErrorKind, Location, Result};
 
-/// All cores, bound.
+/// All cores with their transfers bound.
 pub(crate) struct Layout {
-    pub sets: Vec<Set>,
-    pub transfers: Vec<Bound>,
-    pub groups: HashMap<Key, Group>,
+    pub sets: Vec<BoundQueueSet>,
+    pub transfers: Vec<BoundTransfer>,
+    pub groups: HashMap<TriggerKey, TriggerGroup>,
     /// Number of queues of all sets.
     pub queues: usize,
-    /// Transfers that run when the model starts.
+    /// Transfers that run at the start of the model.
     pub pinned: Vec<usize>,
     /// Names of engines, by core.
     pub engines: Vec<Vec<String>>,
 }
 
 /// A queue set of a core.
-pub(crate) struct Set {
+pub(crate) struct BoundQueueSet {
     pub core: usize,
     pub name: String,
     pub queues: u32,
     pub instances: Vec<String>,
     pub semaphores: Vec<u64>,
     pub is_pinned: bool,
-    /// Number of its first queue; instances follow each other.
+    /// Index of its first queue; the queues of its instances are consecutive.
     first_queue: usize,
 }
 
-impl Set {
-    /// The number of a queue among all of them.
+impl BoundQueueSet {
+    /// The index of a queue among the queues of all sets.
     pub fn queue(&self, instance: usize, queue: u32) -> usize {
         self.first_queue + instance * self.queues as usize + queue as usize
     }
 }
 
-/// A transfer, bound.
-pub(crate) struct Bound {
+/// A transfer whose descriptors are bound to memory.
+pub(crate) struct BoundTransfer {
     pub core: usize,
     pub set: usize,
     /// The only instance on which it runs.
@@ -47,27 +47,27 @@ pub(crate) struct Bound {
     pub event: Option<u64>,
     pub semaphore: Option<u64>,
     pub remote_semaphores: Vec<u64>,
-    /// Descriptors, each with its queue inside of the set.
+    /// Descriptors, each with the index of its queue in the set.
     pub moves: Vec<(u32, Move)>,
-    /// In errors.
+    /// Its location, for errors.
     pub place: String,
 }
 
-/// What a trigger names: core, engine, function and id.
-pub(crate) type Key = (usize, usize, String, u32);
+/// The key of a trigger: core, engine, function and id.
+pub(crate) type TriggerKey = (usize, usize, String, u32);
 
-/// The transfers of one key.
+/// The transfers that triggers of one key start.
 #[derive(Default)]
-pub(crate) struct Group {
+pub(crate) struct TriggerGroup {
     pub transfers: Vec<usize>,
-    /// Descriptors of each.
+    /// Number of descriptors of each transfer.
     pub amount: usize,
-    /// Which descriptor of each the next trigger starts first.
+    /// The first descriptor of each transfer that the next trigger starts.
     pub next: usize,
 }
 
 impl Layout {
-    /// Checks and binds the cores; all problems together.
+    /// Checks and binds the cores; reports all problems together.
     pub fn new(cores: &[Core]) -> Result<Self> {
         let mut layout = Self {
             sets: Vec::new(),
@@ -106,9 +106,9 @@ impl Layout {
         Error::from_all(problems).map_or(Ok(layout), Err)
     }
 
-    /// The sets of a core; their names and those of their instances lead to set and instance.
-    fn add_sets(&mut self, core: usize, of: &Core, problems: &mut Vec<Error>) -> Names {
-        let mut names = Names::default();
+    /// Adds the sets of a core; the result resolves the names of sets and of instances.
+    fn add_sets(&mut self, core: usize, of: &Core, problems: &mut Vec<Error>) -> SetNames {
+        let mut names = SetNames::default();
         for (number, set) in of.queue_sets.iter().enumerate() {
             let place = || Location::member(format!("{}: queue set '{}'", of.name, set.name));
             if !(1..=MAX_QUEUES).contains(&set.queues) {
@@ -134,7 +134,7 @@ impl Layout {
                 }
             }
             let queues = set.queues.clamp(1, MAX_QUEUES);
-            self.sets.push(Set {
+            self.sets.push(BoundQueueSet {
                 core,
                 name: set.name.clone(),
                 queues,
@@ -148,26 +148,26 @@ impl Layout {
         names
     }
 
-    /// What pinned transfers write is only read afterwards.
+    /// Only pinned transfers may write the targets of pinned transfers.
     fn check_pinned(&self, problems: &mut Vec<Error>) {
         let pinned = self
             .pinned
             .iter()
             .flat_map(|&index| &self.transfers[index].moves);
-        let cover = Cover::new(pinned.map(|(_, each)| *each.target()));
+        let targets = RegionSet::new(pinned.map(|(_, each)| *each.target()));
         for bound in &self.transfers {
             let mut writes = bound.moves.iter().map(|(_, each)| each.target());
-            if !self.sets[bound.set].is_pinned && writes.any(|region| cover.touches(region)) {
-                let error = invalid("it writes bytes that a pinned queue set has filled");
+            if !self.sets[bound.set].is_pinned && writes.any(|region| targets.overlaps(region)) {
+                let error = invalid("it writes bytes that a pinned queue set has written");
                 problems.push(error.at(Location::member(bound.place.as_str())));
             }
         }
     }
 }
 
-/// The queue sets of a core by name: number among all sets, and in the core.
+/// The queue sets of a core by name: index among all sets, and in the core.
 #[derive(Default)]
-struct Names {
+struct SetNames {
     sets: HashMap<String, (usize, usize)>,
     instances: HashMap<String, (usize, usize, usize)>,
 }
@@ -179,12 +179,12 @@ struct Binder<'a> {
     name: &'a str,
     engine: &'a Engine,
     number: usize,
-    sets: &'a Names,
+    sets: &'a SetNames,
     definitions: &'a [QueueSet],
     variables: &'a BTreeMap<VariableId, &'a Variable>,
 }
 
-/// Where the next transfer on a queue set belongs.
+/// The current section of a queue set: the function and the next queues of its transfers.
 #[derive(Default)]
 struct Section {
     function: String,
@@ -197,26 +197,25 @@ impl Binder<'_> {
         let mut sections: HashMap<usize, Section> = HashMap::new();
         for (index, transfer) in self.engine.transfers.iter().enumerate() {
             let place = format!("{}: engine {}: dma[{index}]", self.name, self.engine.name);
-            match self.transfer(transfer, &place, layout, &mut sections) {
-                Ok(()) => {}
-                Err(error) => problems.push(error.at(Location::member(place))),
+            if let Err(error) = self.bind_transfer(transfer, &place, layout, &mut sections) {
+                problems.push(error.at(Location::member(place)));
             }
         }
     }
 
-    fn transfer(
+    fn bind_transfer(
         &self,
         transfer: &Transfer,
         place: &str,
         layout: &mut Layout,
         sections: &mut HashMap<usize, Section>,
     ) -> Result<()> {
-        let (index, definition, instance) = self.set(transfer)?;
+        let (index, definition, instance) = self.find_set(transfer)?;
         let set = &layout.sets[index];
         if let QueueKind::Dynamic(kind) = &definition.kind {
             let text = format!(
-                "queue set '{}' is {kind}: what it moves is made while the engine program runs, \
-                 which does not run here",
+                "queue set '{}' is {kind}: its descriptors are generated by the engine program, \
+                 which Tenon does not execute",
                 set.name
             );
             return Err(Error::new(ErrorKind::Unsupported, text));
@@ -253,7 +252,7 @@ impl Binder<'_> {
         let mut problems = Vec::new();
         let mut moves = Vec::with_capacity(transfer.descriptors.len());
         for (number, descriptor) in transfer.descriptors.iter().enumerate() {
-            match self.bound(descriptor) {
+            match self.bind_descriptor(descriptor) {
                 Ok(bound) => moves.push((*next, bound)),
                 Err(error) => {
                     let place = format!("{place}.desc[{number}]");
@@ -286,7 +285,7 @@ impl Binder<'_> {
             group.amount = moves.len();
             group.transfers.push(number);
         }
-        layout.transfers.push(Bound {
+        layout.transfers.push(BoundTransfer {
             core: self.core,
             set: index,
             instance,
@@ -299,16 +298,16 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The set of a transfer, and the instance that it names.
-    fn set(&self, transfer: &Transfer) -> Result<(usize, &QueueSet, Option<usize>)> {
+    /// The queue set of a transfer, and the instance that it names.
+    fn find_set(&self, transfer: &Transfer) -> Result<(usize, &QueueSet, Option<usize>)> {
         let missing = |what: &str, name: &str| {
-            let text = format!("no queue set of the core has this {what}");
+            let text = format!("the core has no queue set of this {what}");
             Error::new(ErrorKind::NotFound, text).found(format_args!("'{name}'"))
         };
         let named = |name: &&str| !name.is_empty();
         if let Some(name) = transfer.instance.as_deref().filter(named) {
-            // A set without instances is the only one of itself.
-            let own = self
+            // A set without instances is its only instance.
+            let whole = self
                 .sets
                 .sets
                 .get(name)
@@ -316,7 +315,7 @@ impl Binder<'_> {
             let instance = self.sets.instances.get(name);
             let instance = instance.map(|&(set, number, instance)| (set, number, Some(instance)));
             let (set, number, instance) = instance
-                .or(own)
+                .or(whole)
                 .ok_or_else(|| missing("instance", name).at(Location::field("instance_name")))?;
             return Ok((set, &self.definitions[number], instance));
         }
@@ -330,14 +329,14 @@ impl Binder<'_> {
         Ok((set, &self.definitions[number], None))
     }
 
-    fn bound(&self, descriptor: &crate::Descriptor) -> Result<Move> {
+    fn bind_descriptor(&self, descriptor: &crate::Descriptor) -> Result<Move> {
         let variable = |id: VariableId| self.variables.get(&id).copied();
         descriptor.check(|id| {
             let variable = variable(id)?;
             Some(variable.region.map_or(0, |region| region.len() as u64))
         })?;
         if let Some(target) = variable(descriptor.to.variable).filter(|each| !each.is_writable) {
-            let error = invalid(format!("'{}' is only read", target.name));
+            let error = invalid(format!("'{}' is read-only", target.name));
             return Err(error.at(Location::field("to")));
         }
         Move::new(descriptor, |access| {

@@ -1,4 +1,5 @@
-//! The machine: queues with what was triggered, run wave by wave.
+//! The machine: queues of triggered descriptors. Each round executes the queue heads that no older
+//! descriptor conflicts with, concurrently.
 
 use super::bank::{Bank, Move};
 use super::layout::Layout;
@@ -8,10 +9,10 @@ use crate::VariableId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use tenon_base::{Error, ErrorKind, Location, Result};
 
-/// Descriptors among which those that may run side by side are looked for: the oldest.
+/// Number of the oldest descriptors that are considered for concurrent execution.
 const WINDOW: usize = 64;
 
-/// Races that are kept; more of them say nothing new.
+/// Maximum number of races that are recorded.
 const MAX_RACES: usize = 100;
 
 /// Cores with their memory, queues, semaphores and events.
@@ -20,63 +21,63 @@ pub struct Machine {
     bank: Bank,
     variables: Vec<HashMap<VariableId, Region>>,
     pub(super) signals: Vec<Signals>,
-    /// The instance of each set that is in.
-    current: Vec<usize>,
-    /// What was triggered and has not ended, in that order.
-    pending: BTreeMap<u64, Pending>,
+    /// The active instance of each set.
+    active: Vec<usize>,
+    /// Descriptors that were triggered and have not ended, by their order of trigger.
+    pending: BTreeMap<u64, PendingDescriptor>,
     triggered: u64,
-    /// By transfer.
-    passes: HashMap<usize, Passes>,
+    /// Unfinished passes by transfer.
+    passes: HashMap<usize, TransferPasses>,
     races: Vec<Race>,
 }
 
 /// A descriptor in a queue.
 #[derive(Debug, Clone, Copy)]
-struct Pending {
+struct PendingDescriptor {
     queue: usize,
     transfer: usize,
     descriptor: usize,
     pass: usize,
 }
 
-/// Passes through a transfer that have not ended, oldest first.
+/// Unfinished passes through a transfer, oldest first.
 #[derive(Default)]
-struct Passes {
-    /// Number of the oldest one.
+struct TransferPasses {
+    /// Number of the oldest pass.
     first: usize,
-    /// Descriptors of each that have not ended.
-    left: VecDeque<usize>,
+    /// Unfinished descriptors of each pass.
+    remaining: VecDeque<usize>,
 }
 
-/// Two descriptors on different queues that touched the same bytes, one writing, while nothing
-/// ordered them. They ran in the order in which they were triggered.
+/// Two descriptors on different queues that access the same bytes without synchronisation, at least
+/// one of them writing. They ran in the order of their triggers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Race {
-    /// StridedView of the one that ran first.
+    /// Location of the descriptor that ran first.
     pub first: String,
-    /// StridedView of the other one.
+    /// Location of the other descriptor.
     pub second: String,
 }
 
-/// What an engine waits for.
+/// The condition that an engine waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// A semaphore to be at least a value.
+    /// A semaphore has at least a value.
     Semaphore {
-        /// Which.
+        /// The semaphore.
         semaphore: u64,
         /// The value.
         at_least: u32,
     },
-    /// An event to be set.
+    /// An event is set.
     Event(u64),
-    /// The queues of a set to be empty: its number.
+    /// The queues of the set of this index are empty.
     Idle(usize),
 }
 
 impl Machine {
-    /// Checks and binds the cores, whose variables lie in `bank`, and runs what is pinned. All
-    /// problems together.
+    /// Checks and binds the cores, whose variables are in `bank`, and runs the transfers of pinned
+    /// queue sets. Reports all problems together.
     pub fn new(bank: Bank, cores: Vec<Core>) -> Result<Self> {
         let layout = Layout::new(&cores)?;
         let regions = |core: &Core| {
@@ -89,7 +90,7 @@ impl Machine {
             bank,
             variables: cores.iter().map(regions).collect(),
             signals: vec![Signals::default(); cores.len()],
-            current: vec![0; layout.sets.len()],
+            active: vec![0; layout.sets.len()],
             pending: BTreeMap::new(),
             triggered: 0,
             passes: HashMap::new(),
@@ -133,21 +134,21 @@ impl Machine {
         self.signals.get(core).into_iter().flat_map(Signals::events)
     }
 
-    /// Whether nothing is in a queue.
+    /// Whether all queues are empty.
     pub fn is_idle(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// Races that were seen, the first of each pair of places.
+    /// The detected races, one for each pair of locations.
     pub fn races(&self) -> &[Race] {
         &self.races
     }
 
-    /// Performs a step of an engine's program; what it waits for when it cannot yet.
+    /// Performs a step of an engine's program; returns the condition of a step that has to wait.
     pub fn perform(&mut self, core: usize, engine: &str, step: &Step) -> Result<Option<Wait>> {
         let cores = self.signals.len();
         let signals = self.signals.get_mut(core).ok_or_else(|| {
-            let error = Error::new(ErrorKind::InvalidProgram, "there is no such core");
+            let error = Error::new(ErrorKind::InvalidProgram, "the core does not exist");
             error
                 .expected(format_args!("less than {cores}"))
                 .found(core)
@@ -181,7 +182,7 @@ impl Machine {
         Ok(None)
     }
 
-    /// Whether what an engine of a core waits for is so.
+    /// Whether the condition of an engine of a core is satisfied.
     pub fn is_satisfied(&self, core: usize, wait: &Wait) -> bool {
         match *wait {
             Wait::Semaphore {
@@ -190,27 +191,29 @@ impl Machine {
             } => self.semaphore(core, semaphore) >= at_least,
             Wait::Event(event) => self.signals.get(core).is_some_and(|s| s.event(event)),
             Wait::Idle(set) => {
-                let busy = |pending: &Pending| self.layout.transfers[pending.transfer].set == set;
+                let busy = |pending: &PendingDescriptor| {
+                    self.layout.transfers[pending.transfer].set == set
+                };
                 !self.pending.values().any(busy)
             }
         }
     }
 
-    /// Runs descriptors that may run now, side by side, and tells of their end; whether there were
-    /// any.
+    /// Executes the descriptors that are ready, concurrently, and signals the ends of transfers.
+    /// Returns whether there was any.
     pub fn advance(&mut self) -> Result<bool> {
-        let chosen = self.choose();
-        if chosen.is_empty() {
+        let ready = self.take_ready();
+        if ready.is_empty() {
             return Ok(false);
         }
-        let moves: Vec<&Move> = chosen
+        let moves: Vec<&Move> = ready
             .iter()
             .map(|(_, pending)| self.layout.bound(pending))
             .collect();
         self.bank.run(&moves)?;
-        for (order, pending) in chosen {
+        for (order, pending) in ready {
             self.pending.remove(&order);
-            self.end(&pending)?;
+            self.finish(&pending)?;
         }
         Ok(true)
     }
@@ -236,7 +239,7 @@ impl Machine {
         let left = group.amount - group.next;
         let count = count.map_or(left, |count| count as usize);
         if count > left {
-            let text = format!("a trigger of id {id} passes the end of its transfers");
+            let text = format!("a trigger of id {id} exceeds the descriptors of its transfers");
             return Err(Error::new(ErrorKind::InvalidProgram, text)
                 .expected(format_args!("at most {left} descriptors"))
                 .found(count));
@@ -253,23 +256,23 @@ impl Machine {
     fn start(&mut self, transfer: usize, range: std::ops::Range<usize>) -> Result<()> {
         let bound = &self.layout.transfers[transfer];
         let set = &self.layout.sets[bound.set];
-        let current = self.current[bound.set];
-        if bound.instance.is_some_and(|instance| instance != current) {
+        let active = self.active[bound.set];
+        if bound.instance.is_some_and(|instance| instance != active) {
             let name = |index: usize| set.instances.get(index).map_or("", String::as_str);
-            let text = format!("queue set '{}' has another instance in", set.name);
+            let text = format!("another instance of queue set '{}' is active", set.name);
             return Err(Error::new(ErrorKind::InvalidProgram, text)
                 .expected(name(bound.instance.unwrap_or(0)))
-                .found(name(current))
+                .found(name(active))
                 .at(Location::member(bound.place.as_str())));
         }
         let passes = self.passes.entry(transfer).or_default();
         if range.start == 0 && !range.is_empty() {
-            passes.left.push_back(bound.moves.len());
+            passes.remaining.push_back(bound.moves.len());
         }
-        let pass = passes.first + passes.left.len().saturating_sub(1);
+        let pass = passes.first + passes.remaining.len().saturating_sub(1);
         for descriptor in range {
-            let pending = Pending {
-                queue: set.queue(current, bound.moves[descriptor].0),
+            let pending = PendingDescriptor {
+                queue: set.queue(active, bound.moves[descriptor].0),
                 transfer,
                 descriptor,
                 pass,
@@ -280,23 +283,23 @@ impl Machine {
         Ok(())
     }
 
-    /// The heads of queues that touch nothing that an older descriptor in another queue touches,
-    /// unless both only read.
-    fn choose(&mut self) -> Vec<(u64, Pending)> {
-        let mut older: Vec<(u64, Pending)> = Vec::with_capacity(WINDOW);
+    /// The heads of queues that no older descriptor of another queue conflicts with. Records the
+    /// conflicts as races.
+    fn take_ready(&mut self) -> Vec<(u64, PendingDescriptor)> {
+        let mut older: Vec<(u64, PendingDescriptor)> = Vec::with_capacity(WINDOW);
         let mut queues: Vec<usize> = Vec::new();
-        let mut chosen = Vec::new();
-        let mut met = Vec::new();
+        let mut ready = Vec::new();
+        let mut conflicts = Vec::new();
         for (&order, &pending) in self.pending.iter().take(WINDOW) {
             if !queues.contains(&pending.queue) {
                 queues.push(pending.queue);
-                let own = self.layout.bound(&pending);
+                let head = self.layout.bound(&pending);
                 let first = older.iter().find(|(_, older)| {
-                    older.queue != pending.queue && self.layout.bound(older).conflicts(own)
+                    older.queue != pending.queue && self.layout.bound(older).conflicts(head)
                 });
                 match first {
-                    None => chosen.push((order, pending)),
-                    Some(&(_, first)) => met.push((first, pending)),
+                    None => ready.push((order, pending)),
+                    Some(&(_, first)) => conflicts.push((first, pending)),
                 }
             }
             if queues.len() == self.layout.queues {
@@ -304,14 +307,14 @@ impl Machine {
             }
             older.push((order, pending));
         }
-        for (first, second) in met {
-            self.note_race(&first, &second);
+        for (first, second) in conflicts {
+            self.record_race(&first, &second);
         }
-        chosen
+        ready
     }
 
-    fn note_race(&mut self, first: &Pending, second: &Pending) {
-        let place = |pending: &Pending| {
+    fn record_race(&mut self, first: &PendingDescriptor, second: &PendingDescriptor) {
+        let place = |pending: &PendingDescriptor| {
             let transfer = &self.layout.transfers[pending.transfer];
             format!("{}.desc[{}]", transfer.place, pending.descriptor)
         };
@@ -324,18 +327,18 @@ impl Machine {
         }
     }
 
-    /// A descriptor has ended.
-    fn end(&mut self, pending: &Pending) -> Result<()> {
+    /// Counts the end of a descriptor; with the last one of a pass, signals the end of the transfer.
+    fn finish(&mut self, pending: &PendingDescriptor) -> Result<()> {
         let bound = &self.layout.transfers[pending.transfer];
         let set = &self.layout.sets[bound.set];
         let passes = self.passes.entry(pending.transfer).or_default();
-        let left = &mut passes.left[pending.pass - passes.first];
-        *left -= 1;
-        if *left > 0 {
+        let remaining = &mut passes.remaining[pending.pass - passes.first];
+        *remaining -= 1;
+        if *remaining > 0 {
             return Ok(());
         }
-        while passes.left.front() == Some(&0) {
-            passes.left.pop_front();
+        while passes.remaining.front() == Some(&0) {
+            passes.remaining.pop_front();
             passes.first += 1;
         }
         let signals = &mut self.signals[bound.core];
@@ -352,7 +355,7 @@ impl Machine {
             }
         }
         if !bound.remote_semaphores.is_empty() {
-            // There are two cores: binding refused it otherwise.
+            // Binding requires two cores for remote semaphores.
             let other = &mut self.signals[1 - bound.core];
             for &semaphore in &bound.remote_semaphores {
                 other.increment(semaphore, set.queues).map_err(at)?;
@@ -361,7 +364,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Puts an instance in place of the one that is in, once its queues are empty.
+    /// Activates an instance of a queue set once the queues of the set are empty.
     fn swap(&mut self, core: usize, queue: &str, instance: &str) -> Result<Option<Wait>> {
         let sets = &self.layout.sets;
         let set = sets
@@ -373,19 +376,19 @@ impl Machine {
         let index = index
             .ok_or_else(|| missing(format!("queue set '{queue}' has no instance '{instance}'")))?;
         let wait = Wait::Idle(set);
-        if self.current[set] == index {
+        if self.active[set] == index {
             return Ok(None);
         }
         if !self.is_satisfied(core, &wait) {
             return Ok(Some(wait));
         }
-        self.current[set] = index;
+        self.active[set] = index;
         Ok(None)
     }
 }
 
 impl Layout {
-    fn bound(&self, pending: &Pending) -> &Move {
+    fn bound(&self, pending: &PendingDescriptor) -> &Move {
         &self.transfers[pending.transfer].moves[pending.descriptor].1
     }
 }

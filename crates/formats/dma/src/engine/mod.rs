@@ -1,8 +1,8 @@
 //! The engine that runs the transfers of queue sets (docs/dma.md, "Queues" to "Variables").
 //!
-//! A [`Machine`] is made of cores: their variables in a [`Bank`] of memory, their queue sets, and
+//! A [`Machine`] consists of cores: their variables in a [`Bank`] of memory, their queue sets, and
 //! the transfers of their engines, all checked once. Engine programs are lists of [`Step`]s that run
-//! side by side: they trigger transfers and meet at semaphores and events.
+//! concurrently: they trigger transfers and synchronise with semaphores and events.
 //!
 //! ```
 //! use tenon_base::Control;

@@ -1,4 +1,4 @@
-//! Engine programs: steps that run side by side and meet at semaphores and events.
+//! Engine programs: lists of steps that run concurrently and synchronise with semaphores and events.
 
 use super::{Machine, Wait, deadlock};
 use tenon_base::{Control, Location, Result};
@@ -8,41 +8,41 @@ use tenon_base::{Control, Location, Result};
 pub enum Step {
     /// Starts descriptors of an id.
     Trigger {
-        /// The function in which the id is looked up, `""` for the engine's own program.
+        /// The function in which the id is looked up, `""` for the engine's main program.
         function: String,
         /// The id.
         id: u32,
-        /// How many descriptors of each of its transfers; `None` for all that are left.
+        /// Number of descriptors of each of its transfers; `None` for all remaining ones.
         count: Option<u32>,
     },
-    /// Goes on when a semaphore is at least a value.
+    /// Waits until a semaphore has at least a value.
     WaitSemaphore {
-        /// Which.
+        /// The semaphore.
         semaphore: u64,
         /// The value.
         at_least: u32,
     },
     /// Increments a semaphore.
     AddSemaphore {
-        /// Which.
+        /// The semaphore.
         semaphore: u64,
-        /// By how much.
+        /// The increment.
         value: u32,
     },
-    /// Gives a semaphore a value.
+    /// Sets a semaphore.
     SetSemaphore {
-        /// Which.
+        /// The semaphore.
         semaphore: u64,
         /// The value.
         value: u32,
     },
-    /// Goes on when an event is set.
+    /// Waits until an event is set.
     WaitEvent(u64),
     /// Sets an event.
     SetEvent(u64),
     /// Clears an event.
     ClearEvent(u64),
-    /// Puts an instance of a queue set in place of the one that is in, when its queues are empty.
+    /// Waits until the queues of a set are empty, then activates an instance of the set.
     Swap {
         /// The queue set.
         queue: String,
@@ -51,29 +51,32 @@ pub enum Step {
     },
 }
 
-/// What an engine of a core does, in order.
+/// The program of an engine of a core.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// The core.
     pub core: usize,
     /// The engine.
     pub engine: String,
-    /// What it does.
+    /// Its steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// A program and how far it is.
+/// A program in execution.
 pub(super) struct Running<'a> {
     pub program: &'a Program,
     /// The next step.
     pub next: usize,
-    /// What that step waits for.
+    /// The condition that this step waits for.
     pub wait: Option<Wait>,
 }
 
 impl Machine {
-    /// Runs programs side by side until all have ended, then what is still in queues. An error
-    /// when none can go on.
+    /// Runs programs concurrently until all have ended and all queues are empty.
+    ///
+    /// # Errors
+    /// When all remaining programs are blocked (deadlock), a step or a descriptor fails, or `control`
+    /// ends the run.
     pub fn run(&mut self, programs: &[Program], control: &Control) -> Result<()> {
         let running = |program| Running {
             program,
@@ -83,12 +86,12 @@ impl Machine {
         let mut all: Vec<Running<'_>> = programs.iter().map(running).collect();
         loop {
             control.check()?;
-            let mut goes_on = false;
+            let mut progress = false;
             for running in &mut all {
-                goes_on |= self.step(running)?;
+                progress |= self.step(running)?;
             }
-            goes_on |= self.advance()?;
-            if !goes_on {
+            progress |= self.advance()?;
+            if !progress {
                 break;
             }
         }
@@ -98,7 +101,7 @@ impl Machine {
         }
     }
 
-    /// Performs the next step of a program; whether it could.
+    /// Performs the next step of a program; returns whether it was performed.
     fn step(&mut self, running: &mut Running<'_>) -> Result<bool> {
         let program = running.program;
         let Some(step) = program.steps.get(running.next) else {
@@ -115,9 +118,9 @@ impl Machine {
         Ok(running.wait.is_none())
     }
 
-    /// Each engine's transfers triggered once, in the order of their lists: what runs of a package
-    /// whose engine programs do not run here. Instances are swapped in as they come; waits there
-    /// are none.
+    /// Programs that trigger all transfers of each engine once, in the order of their lists, without
+    /// waits; instances are swapped in where their transfers require it. They replace the engine
+    /// programs of a package, which Tenon does not execute.
     pub fn all_triggers(&self) -> Vec<Program> {
         let mut programs: Vec<Program> = Vec::new();
         for (core, engines) in self.layout.engines.iter().enumerate() {

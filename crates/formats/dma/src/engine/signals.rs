@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use tenon_base::{Error, ErrorKind, Result};
 
-/// What transfers and engine programs of a core tell each other with.
+/// The semaphores and events of a core, by which its transfers and engine programs synchronise.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Signals {
-    /// Those that are not 0.
+    /// Values by semaphore; an absent one is 0.
     semaphores: BTreeMap<u64, u32>,
     /// Those that are set.
     events: BTreeSet<u64>,
@@ -20,7 +20,7 @@ impl Signals {
     pub fn increment(&mut self, semaphore: u64, value: u32) -> Result<()> {
         let now = self.semaphore(semaphore);
         let next = now.checked_add(value).ok_or_else(|| {
-            let text = format!("semaphore {semaphore} passes its greatest value");
+            let text = format!("semaphore {semaphore} overflows");
             Error::new(ErrorKind::ExecutionFailed, text)
                 .expected(format_args!("at most {}", u32::MAX))
                 .found(format_args!("{now} + {value}"))
@@ -45,7 +45,7 @@ impl Signals {
         self.events.remove(&event);
     }
 
-    /// Semaphores that were touched, with their values.
+    /// Semaphores that were incremented or set, with their values.
     pub fn semaphores(&self) -> impl Iterator<Item = (u64, u32)> {
         self.semaphores.iter().map(|(&id, &value)| (id, value))
     }

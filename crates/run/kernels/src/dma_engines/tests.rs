@@ -124,11 +124,11 @@ fn a_deadlock_is_told() {
     let error = run(&engines, &[(1, "act", "other"), (0, "pool", "pool")]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "deadlock: nothing moves any more: found \
+        "deadlock: every engine waits and no transfer is in progress: found \
          engine act of core 1 waits for semaphore 4 to be at least 2 (it is 0); a trigger of id 1 of \
-         engine pool would bring it, and \
+         engine pool can satisfy it, and \
          engine pool of core 0 waits for semaphore 3 to be at least 2 (it is 0); a trigger of id 1 of \
-         engine act would bring it"
+         engine act can satisfy it"
     );
 }
 

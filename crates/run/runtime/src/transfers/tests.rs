@@ -173,7 +173,7 @@ fn a_table_and_a_constant_are_not_written() {
     };
     assert_eq!(
         refusal(copy(1, "x", "w", 0, "")),
-        "sg00: engine act: dma[0].desc[0]: to: 'w' is only read"
+        "sg00: engine act: dma[0].desc[0]: to: 'w' is read-only"
     );
     assert!(refusal(copy(1, "t", "y", 0, "")).contains("leaves its variable"));
 }
