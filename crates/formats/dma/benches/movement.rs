@@ -1,4 +1,5 @@
-//! Movements beside memcpy of as many bytes, on one thread and on all: `cargo bench -p tenon-dma`.
+//! Movements compared with memcpy of the same size, on one thread and on all:
+//! `cargo bench -p tenon-dma`.
 #![allow(missing_docs)]
 
 use divan::counter::BytesCount;
@@ -12,7 +13,7 @@ fn main() {
     divan::main();
 }
 
-/// Threads that a movement uses at most.
+/// Limits of the number of threads.
 const THREADS: [usize; 2] = [1, 64];
 
 fn run(threads: usize, bencher: Bencher, descriptor: &Descriptor) {
@@ -27,7 +28,7 @@ fn run(threads: usize, bencher: Bencher, descriptor: &Descriptor) {
         });
 }
 
-/// Memory as executions have it, written once.
+/// Buffers allocated as for executions, every page written once.
 fn buffers(source: usize, target: usize) -> (BufferMut, BufferMut) {
     let filled = |len, byte| {
         let mut buffer = BufferMut::zeroed(len).unwrap();
@@ -79,7 +80,7 @@ fn transpose<const THREADS: usize>(bencher: Bencher, element: usize) {
     );
 }
 
-/// [20, 56, 56, 64] from NHWC to NCHW: 15.3 MiB, about as much as the others move.
+/// [20, 56, 56, 64] from NHWC to NCHW: 15.3 MiB, about the size of the other benches.
 #[divan::bench(args = THREADS)]
 fn four_dimensions(bencher: Bencher, threads: usize) {
     let (h, c) = (56i64, 64i64);
@@ -107,7 +108,7 @@ fn cast_from_f32<const THREADS: usize>(bencher: Bencher, to: DataType) {
     );
 }
 
-/// Ten thousand copies of 64 bytes, spread over as many queues.
+/// Ten thousand copies of 64 bytes, distributed over the queues.
 #[divan::bench(args = [1, 16])]
 fn queues(bencher: Bencher, queues: u32) {
     use tenon_dma::engine::{Bank, Core, Engine, Machine, QueueSet, Transfer, Variable};

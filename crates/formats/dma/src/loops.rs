@@ -1,12 +1,12 @@
-//! A copy as one nest of loops over both sides, in the form the fast kernels want.
+//! A copy as one loop nest over source and target, the input of the copy kernels.
 
 use crate::Access;
 
-/// Loops that two patterns can refine to: a transpose cuts four dimensions at four borders, and the
-/// target's four cut them again.
+/// Maximum rank of the common refinement of two patterns: a transpose splits four dimensions at four
+/// boundaries, and the four dimensions of the target split them again.
 pub(crate) const MAX_LOOPS: usize = 12;
 
-/// A loop: how many iterations, and the byte steps of both sides.
+/// A loop: its trip count and the byte steps of source and target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Loop {
     pub count: usize,
@@ -14,24 +14,24 @@ pub(crate) struct Loop {
     pub to: isize,
 }
 
-/// A nest of loops, innermost first, around a run of successive bytes.
+/// A loop nest, innermost first, around a run of contiguous bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Nest {
-    /// Bytes that lie together on both sides.
+    /// Bytes that are contiguous on both sides.
     pub run: usize,
     loops: [Loop; MAX_LOOPS],
     rank: usize,
-    /// Where the first iteration of all loops reads, from the lowest byte of the source.
+    /// Offset that the first iteration reads, from the lowest byte of the source.
     pub from_start: usize,
-    /// Where it writes, from the lowest byte of the target.
+    /// Offset that the first iteration writes, from the lowest byte of the target.
     pub to_start: usize,
     /// Whether no byte of the target is written twice, so that loops may run in any order.
     pub is_injective: bool,
 }
 
 impl Nest {
-    /// The common refinement of two patterns that visit as many bytes, neither of them none;
-    /// `None` when the dimensions of one do not divide those of the other.
+    /// The common refinement of two non-empty patterns of equal volume; `None` when the dimensions of
+    /// one do not divide those of the other.
     pub fn new(mut reads: Vec<Dimension>, mut writes: Vec<Dimension>) -> Option<Self> {
         let mut nest = Self {
             run: 1,
@@ -50,7 +50,7 @@ impl Nest {
                 from: read.step,
                 to: write.step,
             };
-            if !read.cut(count)? | !write.cut(count)? {
+            if !read.split(count)? | !write.split(count)? {
                 return None;
             }
             nest.push(each)?;
@@ -60,11 +60,11 @@ impl Nest {
                 }
             }
         }
-        nest.is_injective = nest.writes_once();
+        nest.is_injective = nest.is_surely_injective();
         if nest.is_injective {
-            nest.write_forwards()?;
+            nest.order_by_target()?;
         }
-        nest.take_run();
+        nest.extract_run();
         Some(nest)
     }
 
@@ -73,7 +73,7 @@ impl Nest {
         &self.loops[..self.rank]
     }
 
-    /// Adds a loop outside of the others, as part of the last one if it only continues it.
+    /// Adds an outer loop, merged into the outermost one where it continues it on both sides.
     fn push(&mut self, next: Loop) -> Option<()> {
         if next.count == 1 {
             return Some(());
@@ -90,7 +90,8 @@ impl Nest {
         Some(())
     }
 
-    fn take_run(&mut self) {
+    /// Turns an innermost loop over contiguous bytes into the run.
+    fn extract_run(&mut self) {
         if let Some(&Loop {
             count,
             from: 1,
@@ -103,8 +104,9 @@ impl Nest {
         }
     }
 
-    /// Each step at least as long as all that the shorter ones cover: enough to be sure.
-    fn writes_once(&self) -> bool {
+    /// A sufficient condition for injective writes: sorted by length, each step is at least as long
+    /// as the range that the shorter steps cover.
+    fn is_surely_injective(&self) -> bool {
         let mut sorted = self.loops;
         let sorted = &mut sorted[..self.rank];
         sorted.sort_unstable_by_key(|each| each.to.unsigned_abs());
@@ -117,9 +119,9 @@ impl Nest {
         })
     }
 
-    /// Turns and orders the loops so that the target is written from its start to its end, and
-    /// merges again.
-    fn write_forwards(&mut self) -> Option<()> {
+    /// Reverses loops of negative target steps, sorts all by target step, so that the target is
+    /// written in ascending order, and merges again.
+    fn order_by_target(&mut self) -> Option<()> {
         let rank = std::mem::take(&mut self.rank);
         let mut sorted = self.loops;
         let sorted = &mut sorted[..rank];
@@ -134,7 +136,7 @@ impl Nest {
     }
 }
 
-/// A dimension of one side.
+/// A dimension of the source or of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dimension {
     pub count: usize,
@@ -142,9 +144,9 @@ pub(crate) struct Dimension {
 }
 
 impl Dimension {
-    /// Takes the innermost `count` iterations away: what is left takes steps of all of them.
-    /// Whether they divide it; `None` when the steps overflow.
-    fn cut(&mut self, count: usize) -> Option<bool> {
+    /// Splits off `count` inner iterations: the remaining outer loop steps over all of them. False
+    /// when `count` does not divide the trip count; `None` when the step overflows.
+    fn split(&mut self, count: usize) -> Option<bool> {
         if !self.count.is_multiple_of(count) {
             return Some(false);
         }
@@ -156,8 +158,8 @@ impl Dimension {
     }
 }
 
-/// The dimensions of a checked pattern that do anything, innermost first and merged; `None` when
-/// they do not fit the address space.
+/// The dimensions of a checked pattern, innermost first, without those of size 1, adjacent ones
+/// merged; `None` when they exceed the address space.
 pub(crate) fn dimensions(access: &Access) -> Option<Vec<Dimension>> {
     let mut dimensions: Vec<Dimension> = Vec::new();
     for (&count, &step) in access.sizes.iter().zip(&access.steps) {
@@ -177,7 +179,7 @@ pub(crate) fn dimensions(access: &Access) -> Option<Vec<Dimension>> {
     Some(dimensions)
 }
 
-/// Where a pattern starts, from its lowest byte.
+/// Offset of the first element of a pattern from its lowest byte.
 pub(crate) fn start(dimensions: &[Dimension]) -> Option<usize> {
     let backwards = dimensions.iter().filter(|dim| dim.step < 0);
     backwards
@@ -185,8 +187,8 @@ pub(crate) fn start(dimensions: &[Dimension]) -> Option<usize> {
         .try_fold(0usize, |start, bytes| start.checked_add(bytes?))
 }
 
-/// The order in which a transpose reads its source, of dimensions `reads` (docs/dma.md,
-/// "Transpose"); `None` when the shape does not cut them at whole iterations.
+/// The order in which a transpose reads a source of dimensions `reads` (docs/dma.md, "Transpose");
+/// `None` when the shape does not split them at whole iterations.
 pub(crate) fn transposed(
     mut reads: Vec<Dimension>,
     element_size: usize,
@@ -203,7 +205,7 @@ pub(crate) fn transposed(
                 return None;
             }
             let step = read.step;
-            if !read.cut(count)? {
+            if !read.split(count)? {
                 return None;
             }
             group.push(Dimension { count, step });
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_of_other_shape_meet() {
+    fn patterns_of_different_shape_have_a_common_refinement() {
         // 24 successive bytes into three rows of 8, 16 apart.
         let nest = refined(&access(&[24], &[1]), &access(&[8, 3], &[1, 16])).unwrap();
         assert_eq!(nest.run, 8);
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_written_twice_is_known() {
+    fn a_target_written_twice_is_not_injective() {
         let nest = refined(&access(&[4, 3], &[1, 4]), &access(&[4, 3], &[1, 0])).unwrap();
         assert!(!nest.is_injective);
         let nest = refined(&access(&[4, 3], &[1, 4]), &access(&[4, 3], &[1, 2])).unwrap();
@@ -287,8 +289,8 @@ mod tests {
     }
 
     #[test]
-    fn backwards_loops_turn_with_their_target() {
-        // Both sides backwards: plain runs. The source alone: a row read backwards.
+    fn loops_with_negative_target_steps_are_reversed() {
+        // Both sides backwards: contiguous runs. The source alone: a row read backwards.
         let back = access(&[4, 3], &[1, -4]);
         assert_eq!(refined(&back, &back).unwrap().run, 12);
         let reversed = refined(&back, &access(&[12], &[1])).unwrap();

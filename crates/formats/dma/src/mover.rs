@@ -1,39 +1,44 @@
-//! Moves bytes: runs, strided elements, blocked transposes, spread over the pool when large.
+//! Copy kernels: contiguous runs, strided elements, cache-blocked transposes; large copies are
+//! distributed over the thread pool.
 
 use crate::loops::{Loop, MAX_LOOPS, Nest};
 use crate::simd;
 use tenon_base::pool;
 
-/// Bytes above which a movement is worth several threads: some ten microseconds of copying.
+/// Bytes from which a copy is distributed over threads: some ten microseconds of copying.
 const SPREAD_BYTES: usize = 256 << 10;
 
-/// Bytes of a row of a transposed block: a cache line.
+/// Bytes of a row of a transpose block: a cache line.
 pub(crate) const LINE: usize = 64;
 
-/// Bytes of a row of a tile of blocks.
+/// Bytes of a row of a tile of transpose blocks.
 const TILE: usize = 4 * LINE;
 
-/// Runs that are long enough for streaming stores, whose two ends are stored as usual.
+/// Bytes of a run from which non-temporal stores are used; its unaligned ends use ordinary stores.
 const LONG_RUN: usize = 4 << 10;
 
-/// Source and target of a movement, shared by the threads that each write a part of the target.
+/// Addresses of source and target, shared by threads that write disjoint parts of the target.
 #[derive(Clone, Copy)]
 struct Ends {
     from: *const u8,
     to: *mut u8,
 }
 
-// SAFETY: threads only read through `from`, and write through `to` bytes that are theirs alone: the
-// loops they run are parts of an injective nest that share no iteration.
+// SAFETY: the pointers are dereferenced only in unsafe functions whose callers guarantee that threads
+// only read through `from` and write disjoint bytes through `to`: `copy` gives each thread its own
+// iterations of an injective nest, `for_each_chunk` its own chunk.
 unsafe impl Send for Ends {}
-// SAFETY: as above.
+// SAFETY: a shared reference gives no more than copies of the pointers; the contracts of the unsafe
+// functions that dereference them exclude data races.
 unsafe impl Sync for Ends {}
 
 impl Ends {
+    /// The addresses at these byte offsets.
+    ///
     /// # Safety
-    /// Both positions are inside of what the two sides point into.
-    unsafe fn moved(self, from: isize, to: isize) -> Self {
-        // SAFETY: the caller vouches.
+    /// Both results are inside the allocation of their pointer or one past its end.
+    unsafe fn offset(self, from: isize, to: isize) -> Self {
+        // SAFETY: the caller guarantees that both offsets stay in their allocations.
         unsafe {
             Self {
                 from: self.from.offset(from),
@@ -42,28 +47,29 @@ impl Ends {
         }
     }
 
-    /// Some iterations of a loop on.
+    /// The addresses after `count` iterations of a loop.
     ///
     /// # Safety
-    /// As for [`Ends::moved`].
+    /// Both results are inside the allocation of their pointer or one past its end.
     unsafe fn after(self, count: usize, each: &Loop) -> Self {
         let count = count as isize;
-        // SAFETY: the caller vouches; positions inside of memory do not overflow.
-        unsafe { self.moved(count * each.from, count * each.to) }
+        // SAFETY: the caller guarantees that both results stay in their allocations, whose size is
+        // at most `isize::MAX`, so that the products do not overflow.
+        unsafe { self.offset(count * each.from, count * each.to) }
     }
 }
 
-/// The part of a nest that one thread runs.
+/// The part of a loop nest that one thread runs.
 #[derive(Clone, Copy)]
-struct Part {
+struct NestPart {
     run: usize,
     loops: [Loop; MAX_LOOPS],
     rank: usize,
-    /// Whether so much is written that it had better not push everything else out of the caches.
-    streams: bool,
+    /// Whether to write with non-temporal stores: the target exceeds the caches.
+    is_streaming: bool,
 }
 
-/// Whether all bytes of one side that a nest touches lie in its `len` bytes.
+/// Whether all accesses of a nest to one side are in bounds of its `len` bytes.
 fn fits(nest: &Nest, start: usize, len: usize, step: impl Fn(&Loop) -> isize) -> bool {
     let (mut low, mut high) = (Some(start), start.checked_add(nest.run));
     for each in nest.loops() {
@@ -81,48 +87,51 @@ fn fits(nest: &Nest, start: usize, len: usize, step: impl Fn(&Loop) -> isize) ->
     low.is_some() && high.is_some_and(|high| high <= len)
 }
 
-/// Copies what `nest` says from `from`, which starts at the lowest byte that it reads, to `to`,
-/// which starts at the lowest that it writes; false (and nothing moved) when one is too short.
+/// Executes a nest from `from`, which starts at the lowest byte read, to `to`, which starts at the
+/// lowest byte written. False, with nothing written, when a slice is too short.
 pub(crate) fn copy(nest: &Nest, from: &[u8], to: &mut [u8]) -> bool {
     if !fits(nest, nest.from_start, from.len(), |each| each.from)
         || !fits(nest, nest.to_start, to.len(), |each| each.to)
     {
         return false;
     }
-    let mut part = Part {
+    let mut part = NestPart {
         run: nest.run,
         loops: Default::default(),
         rank: nest.loops().len(),
-        streams: false,
+        is_streaming: false,
     };
     part.loops[..part.rank].copy_from_slice(nest.loops());
     let ends = Ends {
-        // SAFETY: the nest's first iteration lies inside of both slices (checked above).
+        // SAFETY: `fits` has verified that the first iteration of the nest is inside `from`.
         from: unsafe { from.as_ptr().add(nest.from_start) },
-        // SAFETY: as above.
+        // SAFETY: `fits` has verified that the first iteration of the nest is inside `to`.
         to: unsafe { to.as_mut_ptr().add(nest.to_start) },
     };
     let bytes = nest
         .loops()
         .iter()
         .fold(nest.run, |bytes, each| bytes.saturating_mul(each.count));
-    part.streams = nest.is_injective && bytes >= simd::STREAM_BYTES;
+    part.is_streaming = nest.is_injective && bytes >= simd::STREAM_BYTES;
     let threads = pool::threads();
     if !nest.is_injective || bytes < SPREAD_BYTES || threads == 1 {
-        // SAFETY: the nest stays inside of both slices (checked above), which do not overlap.
+        // SAFETY: `fits` has verified that all accesses of the nest are in bounds; a shared and a
+        // mutable slice do not overlap; loops are reordered only if no byte is written twice.
         unsafe { copy_part(&part, ends, nest.is_injective) };
         return true;
     }
-    let pieces = threads.saturating_mul(4).min(bytes / (SPREAD_BYTES / 8));
-    match widest(&part, threads) {
+    let chunks = threads.saturating_mul(4).min(bytes / (SPREAD_BYTES / 8));
+    match parallel_loop(&part, threads) {
         Some(axis) => {
             let whole = part.loops[axis];
-            let pieces = pieces.min(whole.count);
-            pool::for_each(pieces, |piece| {
-                let range = piece_of(whole.count, pieces, piece, 16);
+            let chunks = chunks.min(whole.count);
+            pool::for_each(chunks, |chunk| {
+                let range = chunk_range(whole.count, chunks, chunk, 16);
                 let mut part = part;
                 part.loops[axis].count = range.len();
-                // SAFETY: as above; the pieces share no iteration of the loop `axis`.
+                // SAFETY: a part of the iterations of the nest, whose accesses are in bounds
+                // (`fits`). The chunks share no iteration of the loop `axis`, and the nest is
+                // injective, so that no byte is written by two threads.
                 unsafe {
                     if !range.is_empty() {
                         copy_part(&part, ends.after(range.start, &whole), true);
@@ -130,41 +139,48 @@ pub(crate) fn copy(nest: &Nest, from: &[u8], to: &mut [u8]) -> bool {
                 }
             });
         }
-        None => pool::for_each(pieces, |piece| {
-            let range = piece_of(part.run, pieces, piece, LINE);
+        None => pool::for_each(chunks, |chunk| {
+            let range = chunk_range(part.run, chunks, chunk, LINE);
             let mut part = part;
             part.run = range.len();
             let start = range.start as isize;
-            // SAFETY: as above; the pieces share no byte of the runs.
-            unsafe { copy_part(&part, ends.moved(start, start), true) };
+            // SAFETY: a part of each run of the nest, whose accesses are in bounds (`fits`). The
+            // chunks share no byte of the runs, and the nest is injective, so that no byte is written
+            // by two threads.
+            unsafe { copy_part(&part, ends.offset(start, start), true) };
         }),
     }
     true
 }
 
-/// Calls `body` with each piece of `bytes` bytes of `target` (the last may be shorter) and its
-/// number, on several threads.
-pub(crate) fn spread(target: &mut [u8], bytes: usize, body: &(impl Fn(usize, &mut [u8]) + Sync)) {
+/// Calls `body` in parallel with the index and the bytes of each chunk of `bytes` bytes of `target`;
+/// the last chunk may be shorter.
+pub(crate) fn for_each_chunk(
+    target: &mut [u8],
+    bytes: usize,
+    body: &(impl Fn(usize, &mut [u8]) + Sync),
+) {
     let bytes = bytes.max(1);
     let len = target.len();
     let ends = Ends {
         from: std::ptr::null(),
         to: target.as_mut_ptr(),
     };
-    pool::for_each(len.div_ceil(bytes), |piece| {
-        // The whole value, not its pointer alone, is what may be shared.
+    pool::for_each(len.div_ceil(bytes), |chunk| {
+        // Captures the whole value, which is `Sync`, instead of the pointer field, which is not.
         let ends: Ends = ends;
-        let start = piece * bytes;
+        let start = chunk * bytes;
         let count = bytes.min(len - start);
-        // SAFETY: the piece lies inside the target, which is borrowed mutably, and each piece is
-        // visited once.
+        // SAFETY: `start + count` is at most the length of `target`, which is mutably borrowed for
+        // this function; chunks of different indices are disjoint, and each index is visited once.
         let part = unsafe { std::slice::from_raw_parts_mut(ends.to.add(start), count) };
-        body(piece, part);
+        body(chunk, part);
     });
 }
 
-/// The loop to spread over threads, preferring outer ones; `None` for the run itself.
-fn widest(part: &Part, threads: usize) -> Option<usize> {
+/// The loop to distribute over threads: the outermost one with enough iterations, or the longest one;
+/// `None` to split the runs.
+fn parallel_loop(part: &NestPart, threads: usize) -> Option<usize> {
     let loops = &part.loops[..part.rank];
     let enough = loops.iter().rposition(|each| each.count >= 4 * threads);
     if enough.is_some() || part.run >= SPREAD_BYTES {
@@ -173,19 +189,20 @@ fn widest(part: &Part, threads: usize) -> Option<usize> {
     (0..part.rank).max_by_key(|&axis| loops[axis].count)
 }
 
-/// Iterations of piece `piece`, in multiples of `unit` where there are enough.
-fn piece_of(count: usize, pieces: usize, piece: usize, unit: usize) -> std::ops::Range<usize> {
-    let unit = if count >= pieces * unit { unit } else { 1 };
+/// The iterations of a chunk, in multiples of `unit` where there are enough.
+fn chunk_range(count: usize, chunks: usize, chunk: usize, unit: usize) -> std::ops::Range<usize> {
+    let unit = if count >= chunks * unit { unit } else { 1 };
     let units = count.div_ceil(unit);
-    let at = |piece: usize| (units * piece / pieces * unit).min(count);
-    at(piece)..at(piece + 1)
+    let start = |chunk: usize| (units * chunk / chunks * unit).min(count);
+    start(chunk)..start(chunk + 1)
 }
 
 /// # Safety
-/// All bytes the loops reach are valid at both ends, and no byte of one end is one of the other.
-/// `reorder` only for loops that write no byte twice.
-unsafe fn copy_part(part: &Part, ends: Ends, reorder: bool) {
-    // SAFETY: the caller vouches, here and for the runs of other sizes.
+/// All bytes that the part accesses are valid for reads from `ends.from` and for writes from
+/// `ends.to`; source and target do not overlap. `reorder` requires that no byte is written twice.
+unsafe fn copy_part(part: &NestPart, ends: Ends, reorder: bool) {
+    // SAFETY: the caller guarantees the validity of all accesses of the part and that source and
+    // target do not overlap, which is the contract of the kernel for each size of run.
     unsafe {
         match part.run {
             1 => copy_elements::<1>(part, ends, reorder),
@@ -196,7 +213,7 @@ unsafe fn copy_part(part: &Part, ends: Ends, reorder: bool) {
             8 => copy_elements::<8>(part, ends, reorder),
             12 => copy_elements::<12>(part, ends, reorder),
             16 => copy_elements::<16>(part, ends, reorder),
-            run if part.streams && run >= LONG_RUN => {
+            run if part.is_streaming && run >= LONG_RUN => {
                 for_each_run(&part.loops[..part.rank], ends, &|ends| {
                     simd::copy(ends.from, ends.to, run);
                 });
@@ -206,23 +223,23 @@ unsafe fn copy_part(part: &Part, ends: Ends, reorder: bool) {
             }),
         }
     }
-    if part.streams {
+    if part.is_streaming {
         simd::fence();
     }
 }
 
-/// Elements of `N` bytes, strided on one side at least.
+/// Copies elements of `N` bytes, strided on at least one side.
 ///
 /// # Safety
-/// As for [`copy_part`].
-unsafe fn copy_elements<const N: usize>(part: &Part, ends: Ends, reorder: bool) {
+/// As for [`copy_part`], with runs of `N` bytes.
+unsafe fn copy_elements<const N: usize>(part: &NestPart, ends: Ends, reorder: bool) {
     let loops = &part.loops[..part.rank];
     let Some((&write, outer)) = loops.split_first() else {
-        // SAFETY: the caller vouches for one run.
+        // SAFETY: without loops the part is one run of `N` bytes, valid and disjoint by contract.
         unsafe { std::ptr::copy_nonoverlapping(ends.from, ends.to, N) };
         return;
     };
-    // Written with one loop, read with another: block the two, the others around them.
+    // If the innermost loops of reads and of writes differ, both are blocked (a transpose).
     let size = N as isize;
     let read = loops
         .iter()
@@ -240,15 +257,16 @@ unsafe fn copy_elements<const N: usize>(part: &Part, ends: Ends, reorder: bool) 
             *slot = loops[other];
             count += 1;
         }
-        // SAFETY: the same iterations in another order, which the caller allows.
+        // SAFETY: the same iterations in another order, which `reorder` permits; all their accesses
+        // are valid by the contract of this function.
         unsafe {
             for_each_run(&rest[..count], ends, &|ends| {
-                transpose::<N>(read, write, ends, part.streams)
+                transpose::<N>(read, write, ends, part.is_streaming)
             });
         }
         return;
     }
-    // SAFETY: the caller vouches.
+    // SAFETY: the loops of the part, all of whose accesses are valid by the contract of this function.
     unsafe {
         for_each_run(outer, ends, &|ends| copy_row::<N>(write, ends));
     }
@@ -257,13 +275,14 @@ unsafe fn copy_elements<const N: usize>(part: &Part, ends: Ends, reorder: bool) 
 /// Calls `each` at the start of every iteration of `loops` (innermost first).
 ///
 /// # Safety
-/// All positions the loops reach are inside both ends.
+/// The positions of all iterations are inside the allocations of both pointers.
 unsafe fn for_each_run(loops: &[Loop], ends: Ends, each: &impl Fn(Ends)) {
     match loops.split_last() {
         None => each(ends),
         Some((outer, inner)) => {
             for index in 0..outer.count {
-                // SAFETY: the caller vouches.
+                // SAFETY: iteration `index` of the outer loop, whose positions are inside both
+                // allocations by contract.
                 unsafe {
                     for_each_run(inner, ends.after(index, outer), each);
                 }
@@ -272,12 +291,15 @@ unsafe fn for_each_run(loops: &[Loop], ends: Ends, each: &impl Fn(Ends)) {
     }
 }
 
+/// Copies a row of elements of `N` bytes.
+///
 /// # Safety
-/// The row lies inside both ends, which do not overlap.
+/// All elements of the row are valid for reads from `ends.from` and for writes from `ends.to`; source
+/// and target do not overlap.
 unsafe fn copy_row<const N: usize>(row: Loop, ends: Ends) {
     let (from, to) = (ends.from.cast::<[u8; N]>(), ends.to.cast::<[u8; N]>());
     let size = N as isize;
-    // SAFETY: the caller vouches; byte arrays have no alignment.
+    // SAFETY: elements `0..count` are valid by contract; byte arrays have an alignment of 1.
     unsafe {
         if row.from == 0 && row.to == size {
             let value = *from;
@@ -300,14 +322,15 @@ unsafe fn copy_row<const N: usize>(row: Loop, ends: Ends) {
     }
 }
 
-/// A transpose of elements of `N` bytes: `read` runs along the source, `write` along the target.
-/// Blocks of a cache line by a cache line, so that whole lines are read and written even where the
-/// strides of many rows fall on the same cache set; tiles of several blocks, so that a page is
-/// touched for more than one line.
+/// Transposes elements of `N` bytes with two levels of cache blocking: the loop `read` is contiguous
+/// in the source, `write` in the target. Blocks of a cache line by a cache line read and write whole
+/// lines even if the rows alias in the same cache sets; tiles of several blocks use several lines of
+/// each page per TLB entry.
 ///
 /// # Safety
-/// All positions of both loops lie inside both ends, which do not overlap.
-unsafe fn transpose<const N: usize>(read: Loop, write: Loop, ends: Ends, streams: bool) {
+/// The elements of all iterations of both loops are valid for reads from `ends.from` and for writes
+/// from `ends.to`; source and target do not overlap.
+unsafe fn transpose<const N: usize>(read: Loop, write: Loop, ends: Ends, is_streaming: bool) {
     let tile = TILE / N;
     for write_at in (0..write.count).step_by(tile) {
         let count = tile.min(write.count - write_at);
@@ -315,10 +338,11 @@ unsafe fn transpose<const N: usize>(read: Loop, write: Loop, ends: Ends, streams
         for read_at in (0..read.count).step_by(tile) {
             let count = tile.min(read.count - read_at);
             let read_tile = Loop { count, ..read };
-            // SAFETY: the caller vouches for all positions of both loops.
+            // SAFETY: the iterations of the tile are iterations of both loops, whose elements are
+            // valid by contract.
             unsafe {
                 let ends = ends.after(write_at, &write).after(read_at, &read);
-                transpose_tile::<N>(read_tile, write_tile, ends, streams);
+                transpose_tile::<N>(read_tile, write_tile, ends, is_streaming);
             }
         }
     }
@@ -326,18 +350,25 @@ unsafe fn transpose<const N: usize>(read: Loop, write: Loop, ends: Ends, streams
 
 /// # Safety
 /// As for [`transpose`].
-unsafe fn transpose_tile<const N: usize>(read: Loop, write: Loop, ends: Ends, streams: bool) {
+unsafe fn transpose_tile<const N: usize>(read: Loop, write: Loop, ends: Ends, is_streaming: bool) {
     let side = LINE / N;
-    let packed = read.from == N as isize && write.to == N as isize;
+    let contiguous = read.from == N as isize && write.to == N as isize;
     for read_at in (0..read.count).step_by(side) {
         let reads = side.min(read.count - read_at);
         for write_at in (0..write.count).step_by(side) {
             let writes = side.min(write.count - write_at);
-            // SAFETY: the caller vouches for all positions of both loops.
+            // SAFETY: the iterations of the block are iterations of both loops, whose elements are
+            // valid by contract; a full contiguous block has `side` rows of a line on both sides.
             unsafe {
                 let ends = ends.after(write_at, &write).after(read_at, &read);
-                if reads == side && writes == side && packed {
-                    simd::transpose_block::<N>(ends.from, write.from, ends.to, read.to, streams);
+                if reads == side && writes == side && contiguous {
+                    simd::transpose_block::<N>(
+                        ends.from,
+                        write.from,
+                        ends.to,
+                        read.to,
+                        is_streaming,
+                    );
                 } else {
                     let count = writes;
                     for index in 0..reads {

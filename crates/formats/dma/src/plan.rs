@@ -1,7 +1,7 @@
-//! A descriptor made ready: checked once, then executed on memory without checks or allocation.
+//! A descriptor compiled for execution: checked once, then executed without checks or allocation.
 
 use crate::loops::{Nest, dimensions, transposed};
-use crate::typed::Typed;
+use crate::typed::TypedOperation;
 use crate::walk::{Walk, common_unit, gcd};
 use crate::{Access, ByteRange, Descriptor, Operation, StochasticRounding, mover};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tenon_base::{Error, ErrorKind, Result};
 /// [`target`](Plan::target).
 ///
 /// ```
-/// use tenon_dma::{StridedView, Plan, VariableId, copy_strided};
+/// use tenon_dma::{Plan, StridedView, VariableId, copy_strided};
 /// let from = StridedView::new(VariableId(0), 0, [1, 3]);
 /// let to = StridedView::contiguous(VariableId(1), 0, 1, &[3, 2]);
 /// let descriptors = copy_strided(1, &[3, 2], &from, &to)?;
@@ -25,11 +25,11 @@ use tenon_base::{Error, ErrorKind, Result};
 pub struct Plan {
     sources: Vec<ByteRange>,
     target: ByteRange,
-    work: Work,
+    work: CompiledOperation,
 }
 
 #[derive(Debug, Clone)]
-enum Work {
+enum CompiledOperation {
     Nothing,
     Copy(Nest),
     /// A copy whose two sides do not share loops.
@@ -37,24 +37,24 @@ enum Work {
         unit: usize,
         from: Walk,
         to: Walk,
-        /// In which order the source's units are taken; `None` one after the other.
-        order: Option<Columns>,
+        /// The order in which units of the source are read; `None` for the order of the pattern.
+        order: Option<TransposeOrder>,
     },
-    Typed(Typed),
+    Typed(TypedOperation),
 }
 
-/// The units of a source in the order of a transpose.
+/// The order in which a transpose reads the units of its source.
 #[derive(Debug, Clone, Copy)]
-struct Columns {
+struct TransposeOrder {
     /// Units of an element, then the result's dimensions, innermost first.
     counts: [usize; 5],
-    /// Units between neighbours of each in the source.
+    /// Distance in units between neighbours along each dimension in the source.
     steps: [usize; 5],
 }
 
-impl Columns {
-    /// Which unit of the source is unit `number` of the result.
-    fn source(&self, mut number: usize) -> usize {
+impl TransposeOrder {
+    /// The unit of the source that becomes unit `number` of the result.
+    fn source_unit(&self, mut number: usize) -> usize {
         let mut source = 0;
         for (&count, &step) in self.counts.iter().zip(&self.steps) {
             source += number % count * step;
@@ -65,19 +65,19 @@ impl Columns {
 }
 
 impl Plan {
-    /// Checks a descriptor and makes it ready. That it stays inside its variables is checked by
-    /// [`Descriptor::check`], or by the one who hands out the ranges.
+    /// Checks and compiles a descriptor. The bounds of its variables are checked by
+    /// [`Descriptor::check`], or by the code that provides the ranges.
     pub fn new(descriptor: &Descriptor) -> Result<Self> {
         Self::with_rounding(descriptor, None)
     }
 
-    /// The same; where there is a `rounding`, casts between floats that lose bits follow it.
+    /// As [`new`](Self::new); with a `rounding`, casts to narrower float types round stochastically.
     pub fn with_rounding(
         descriptor: &Descriptor,
         rounding: Option<&Arc<StochasticRounding>>,
     ) -> Result<Self> {
         descriptor.check(|_| Some(u64::MAX))?;
-        let too_large = || invalid("an access pattern larger than memory can be");
+        let too_large = || invalid("an access pattern exceeds the address space");
         let range = |access: &Access| {
             access
                 .range()
@@ -91,7 +91,7 @@ impl Plan {
             .collect::<Result<Vec<_>>>()?;
         let target = range(&descriptor.to)?;
         let work = if target.start == target.end {
-            Work::Nothing
+            CompiledOperation::Nothing
         } else {
             match (&descriptor.operation, &descriptor.from[..]) {
                 (Operation::Copy, [from]) => copy(from, &descriptor.to).ok_or_else(too_large)?,
@@ -102,7 +102,7 @@ impl Plan {
                     },
                     [from],
                 ) => transpose(from, &descriptor.to, shape, element_size).ok_or_else(too_large)?,
-                _ => Work::Typed(Typed::new(descriptor, rounding)?),
+                _ => CompiledOperation::Typed(TypedOperation::new(descriptor, rounding)?),
             }
         };
         Ok(Self {
@@ -112,30 +112,33 @@ impl Plan {
         })
     }
 
-    /// The bytes it reads, one range a source, in the descriptor's order.
+    /// The byte ranges that it reads, one per source, in the order of the descriptor.
     pub fn sources(&self) -> &[ByteRange] {
         &self.sources
     }
 
-    /// The bytes around those that it writes.
+    /// The smallest byte range that covers its writes.
     pub fn target(&self) -> ByteRange {
         self.target
     }
 
-    /// Executes it on exactly the bytes of its ranges.
+    /// Executes it on the bytes of its ranges.
+    ///
+    /// # Errors
+    /// `Internal` when a slice does not have the length of its range.
     pub fn execute(&self, sources: &[&[u8]], target: &mut [u8]) -> Result<()> {
         let fits = sources.len() == self.sources.len()
             && sources
                 .iter()
                 .zip(&self.sources)
-                .all(|(bytes, range)| is_of(bytes, range))
-            && is_of(target, &self.target);
+                .all(|(bytes, range)| has_length_of(bytes, range))
+            && has_length_of(target, &self.target);
         let done = fits
             && match (&self.work, sources) {
-                (Work::Nothing, _) => true,
-                (Work::Copy(nest), [from]) => mover::copy(nest, from, target),
+                (CompiledOperation::Nothing, _) => true,
+                (CompiledOperation::Copy(nest), [from]) => mover::copy(nest, from, target),
                 (
-                    Work::Rewrap {
+                    CompiledOperation::Rewrap {
                         unit,
                         from,
                         to,
@@ -143,7 +146,7 @@ impl Plan {
                     },
                     [source],
                 ) => rewrap(*unit, (*from, source), (*to, target), order.as_ref()),
-                (Work::Typed(typed), _) => typed.execute(sources, target),
+                (CompiledOperation::Typed(typed), _) => typed.execute(sources, target),
                 _ => false,
             };
         if done {
@@ -151,21 +154,21 @@ impl Plan {
         }
         Err(Error::new(
             ErrorKind::Internal,
-            "a movement is given other bytes than its ranges",
+            "the slices of a movement do not have the lengths of its ranges",
         ))
     }
 }
 
-fn is_of(bytes: &[u8], range: &ByteRange) -> bool {
+fn has_length_of(bytes: &[u8], range: &ByteRange) -> bool {
     bytes.len() as u64 == range.end - range.start
 }
 
-fn copy(from: &Access, to: &Access) -> Option<Work> {
+fn copy(from: &Access, to: &Access) -> Option<CompiledOperation> {
     if let Some(nest) = Nest::new(dimensions(from)?, dimensions(to)?) {
-        return Some(Work::Copy(nest));
+        return Some(CompiledOperation::Copy(nest));
     }
     let unit = common_unit(from, to);
-    Some(Work::Rewrap {
+    Some(CompiledOperation::Rewrap {
         unit,
         from: Walk::new(from, unit)?,
         to: Walk::new(to, unit)?,
@@ -173,7 +176,12 @@ fn copy(from: &Access, to: &Access) -> Option<Work> {
     })
 }
 
-fn transpose(from: &Access, to: &Access, shape: [u64; 4], element_size: u64) -> Option<Work> {
+fn transpose(
+    from: &Access,
+    to: &Access,
+    shape: [u64; 4],
+    element_size: u64,
+) -> Option<CompiledOperation> {
     let element_size = usize::try_from(element_size).ok()?;
     let mut sizes = [0; 4];
     for (size, count) in sizes.iter_mut().zip(shape) {
@@ -181,16 +189,16 @@ fn transpose(from: &Access, to: &Access, shape: [u64; 4], element_size: u64) -> 
     }
     let reads = transposed(dimensions(from)?, element_size, sizes);
     if let Some(nest) = reads.and_then(|reads| Nest::new(reads, dimensions(to)?)) {
-        return Some(Work::Copy(nest));
+        return Some(CompiledOperation::Copy(nest));
     }
     let unit = gcd(common_unit(from, to), element_size);
     let [a, b, c, d] = sizes;
     let element = element_size / unit;
-    Some(Work::Rewrap {
+    Some(CompiledOperation::Rewrap {
         unit,
         from: Walk::new(from, unit)?,
         to: Walk::new(to, unit)?,
-        order: Some(Columns {
+        order: Some(TransposeOrder {
             counts: [element, a, b, c, d],
             steps: [
                 1,
@@ -203,16 +211,16 @@ fn transpose(from: &Access, to: &Access, shape: [u64; 4], element_size: u64) -> 
     })
 }
 
-/// Copies unit by unit, each side in its own order.
+/// Copies unit by unit, source and target each in the order of its pattern.
 fn rewrap(
     unit: usize,
     (mut from, source): (Walk, &[u8]),
     (mut to, target): (Walk, &mut [u8]),
-    order: Option<&Columns>,
+    order: Option<&TransposeOrder>,
 ) -> bool {
     for number in 0..to.len() {
         if let Some(order) = order {
-            from.seek(order.source(number));
+            from.seek(order.source_unit(number));
         }
         let (read, write) = (from.next(1).offset, to.next(1).offset);
         let (Some(read), Some(write)) = (

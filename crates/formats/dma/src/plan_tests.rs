@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use smallvec::smallvec;
 use tenon_tensor::DataType;
 
-/// Positions of the bytes of a pattern, in order, by the definition.
+/// Positions of the bytes of a pattern, in order, by definition.
 fn positions(access: &Access) -> Vec<usize> {
     let mut positions = vec![access.offset as usize];
     for (&size, &step) in access.sizes.iter().zip(&access.steps).rev() {
@@ -16,8 +16,8 @@ fn positions(access: &Access) -> Vec<usize> {
     positions
 }
 
-/// What a copy or transpose leaves in a target of `0xee`, byte by byte.
-fn copied(descriptor: &Descriptor, source: &[u8], target_len: usize) -> Vec<u8> {
+/// The target of `0xee` bytes after a copy or transpose, computed byte by byte.
+fn reference(descriptor: &Descriptor, source: &[u8], target_len: usize) -> Vec<u8> {
     let mut target = vec![0xee; target_len];
     let mut reads = positions(&descriptor.from[0]);
     if let Operation::Transpose {
@@ -68,7 +68,7 @@ fn end(access: &Access) -> usize {
 fn access(variable: u32) -> impl Strategy<Value = Access> {
     let dims = proptest::collection::vec((1u64..6, -40i64..40), 1..=4);
     (dims, 0u64..9).prop_map(move |(dims, offset)| {
-        placed(Access {
+        with_valid_offset(Access {
             variable: VariableId(variable),
             offset,
             sizes: dims.iter().map(|&(size, _)| size).collect(),
@@ -78,8 +78,8 @@ fn access(variable: u32) -> impl Strategy<Value = Access> {
     })
 }
 
-/// Far enough from the start of its variable for the steps that go backwards.
-fn placed(mut access: Access) -> Access {
+/// The access with an offset that keeps negative steps in bounds.
+fn with_valid_offset(mut access: Access) -> Access {
     let back = |(&size, &step): (&u64, &i64)| (size - 1) * step.min(0).unsigned_abs();
     access.offset += access
         .sizes
@@ -103,12 +103,11 @@ fn pair() -> impl Strategy<Value = Descriptor> {
         }
         to.steps.resize(sizes.len(), 7);
         to.sizes = sizes;
-        Descriptor::copy(from, placed(to))
+        Descriptor::copy(from, with_valid_offset(to))
     })
 }
 
-/// A transpose of elements of some size, read and written by patterns that share its dimensions or
-/// cut across them.
+/// A transpose of elements of any size, with patterns that are aligned to its dimensions or not.
 fn transpose() -> impl Strategy<Value = Descriptor> {
     let shape = [1u64..6, 1..4, 1..4, 1..6];
     (shape, 1u64..10, -3i64..60, -3i64..60, any::<[bool; 2]>()).prop_map(
@@ -120,7 +119,7 @@ fn transpose() -> impl Strategy<Value = Descriptor> {
                 } else {
                     smallvec![row, volume / row]
                 };
-                placed(Access {
+                with_valid_offset(Access {
                     variable: VariableId(variable),
                     offset: 2,
                     steps: [1, step][..sizes.len()].into(),
@@ -152,7 +151,7 @@ proptest! {
         let len = end(&descriptor.to) + 3;
         prop_assert_eq!(
             executed(&descriptor, &source, len),
-            copied(&descriptor, &source, len),
+            reference(&descriptor, &source, len),
             "{:?}", descriptor
         );
     }
@@ -163,13 +162,13 @@ proptest! {
         let len = end(&descriptor.to) + 3;
         prop_assert_eq!(
             executed(&descriptor, &source, len),
-            copied(&descriptor, &source, len),
+            reference(&descriptor, &source, len),
             "{:?}", descriptor
         );
     }
 
     #[test]
-    fn permutations_of_any_rank(
+    fn permutations_of_any_rank_are_exact(
         shape in proptest::collection::vec(1usize..5, 0..=6),
         element in prop_oneof![Just(1usize), Just(2), Just(3), Just(4), Just(8), Just(16)],
         seed in any::<u64>(),
@@ -201,8 +200,8 @@ proptest! {
 }
 
 #[test]
-fn large_movements_are_spread_and_right() {
-    // Transposes with whole and partial blocks, rows with gaps, one run: all above the threshold.
+fn parallel_movements_are_exact() {
+    // Transposes with full and partial blocks, strided rows, one run: all above the threshold.
     for element in [1, 2, 4, 8] {
         let shape = [1000 / element, 1111];
         let from = StridedView::new(
@@ -216,7 +215,7 @@ fn large_movements_are_spread_and_right() {
         let source = noise(len);
         assert_eq!(
             executed(&descriptors[0], &source, len),
-            copied(&descriptors[0], &source, len)
+            reference(&descriptors[0], &source, len)
         );
     }
     let from = StridedView::new(VariableId(0), 0, [1000, 1]);
@@ -225,7 +224,7 @@ fn large_movements_are_spread_and_right() {
     let source = noise(1_000_000);
     assert_eq!(
         executed(descriptor, &source, 1_500_000),
-        copied(descriptor, &source, 1_500_000)
+        reference(descriptor, &source, 1_500_000)
     );
     let run = Descriptor::copy(
         Access::bytes(VariableId(0), 3, 777_777),
@@ -233,24 +232,24 @@ fn large_movements_are_spread_and_right() {
     );
     assert_eq!(
         executed(&run, &source, 800_000),
-        copied(&run, &source, 800_000)
+        reference(&run, &source, 800_000)
     );
 }
 
 #[test]
-fn broadcasts_repeat() {
+fn strides_of_zero_broadcast() {
     let from = StridedView::new(VariableId(0), 0, [0, 4, 0]);
     let to = StridedView::contiguous(VariableId(1), 0, 4, &[5, 3, 7]);
     let descriptor = &copy_strided(4, &[5, 3, 7], &from, &to).unwrap()[0];
     let source = noise(12);
     assert_eq!(
         executed(descriptor, &source, 420),
-        copied(descriptor, &source, 420)
+        reference(descriptor, &source, 420)
     );
 }
 
 #[test]
-fn wrong_bytes_are_refused() {
+fn slices_of_other_lengths_are_rejected() {
     let descriptor = Descriptor::copy(
         Access::bytes(VariableId(0), 0, 8),
         Access::bytes(VariableId(1), 0, 8),
@@ -261,7 +260,7 @@ fn wrong_bytes_are_refused() {
     assert!(plan.execute(&[], &mut [0; 8]).is_err());
 }
 
-fn numbers<T: tenon_tensor::Element>(dtype: DataType, bytes: &[u8]) -> Vec<T> {
+fn elements<T: tenon_tensor::Element>(dtype: DataType, bytes: &[u8]) -> Vec<T> {
     let ty = tenon_tensor::TensorType::new(dtype, [bytes.len() * 8 / dtype.bits()]).unwrap();
     let buffer = tenon_tensor::BufferMut::copy_of(bytes).unwrap().freeze();
     let tensor = tenon_tensor::Tensor::new(ty, buffer).unwrap();
@@ -296,7 +295,7 @@ fn run(descriptor: &Descriptor, sources: &[&[u8]]) -> Vec<u8> {
 }
 
 #[test]
-fn casts_of_packed_and_strided_elements() {
+fn casts_of_contiguous_and_strided_elements_are_exact() {
     let values: Vec<f32> = (0..100_000).map(|i| (i as f32 - 5e4) * 1.0007).collect();
     let source = bytes_of(&values);
     let to = typed(1, DataType::BF16, 100_000);
@@ -308,7 +307,7 @@ fn casts_of_packed_and_strided_elements() {
     };
     let expected: Vec<half::bf16> = values.iter().map(|&v| half::bf16::from_f32(v)).collect();
     assert_eq!(run(&packed, &[&source]), bytes_of(&expected));
-    // The transpose of 200 x 500, converted on the way, with gaps in the target.
+    // The transpose of 200 x 500 with a cast, into rows with gaps.
     let access = |variable, dtype, sizes: [u64; 3], steps: [i64; 3]| Access {
         variable: VariableId(variable),
         offset: 0,
@@ -333,7 +332,7 @@ fn casts_of_packed_and_strided_elements() {
 }
 
 #[test]
-fn sums_and_extremes() {
+fn sums_and_extremes_follow_ieee_754() {
     let (a, b) = ([1.5f32, -2.0, f32::NAN, 4.0], [0.25f32, 8.0, 1.0, -1.0]);
     let sources = [&bytes_of(&a)[..], &bytes_of(&b)[..]];
     let descriptor = |operation| Descriptor {
@@ -341,7 +340,7 @@ fn sums_and_extremes() {
         from: vec![typed(0, DataType::F32, 4), typed(1, DataType::F32, 4)],
         to: typed(2, DataType::F32, 4),
     };
-    let result = |operation| numbers::<f32>(DataType::F32, &run(&descriptor(operation), &sources));
+    let result = |operation| elements::<f32>(DataType::F32, &run(&descriptor(operation), &sources));
     let sum = result(Operation::Add);
     assert_eq!((sum[0], sum[1], sum[3]), (1.75, 6.0, 3.0));
     assert!(sum[2].is_nan());
@@ -359,7 +358,7 @@ fn sums_and_extremes() {
 }
 
 #[test]
-fn integers_are_summed_exactly_and_wrap_at_the_end() {
+fn integers_are_summed_exactly_and_wrap_in_the_target_type() {
     let a = bytes_of(&[u64::MAX, 5, 1 << 63]);
     let b = bytes_of(&[-1i8, -7, 127]);
     let descriptor = |operation, to| Descriptor {
@@ -386,7 +385,7 @@ fn integers_are_summed_exactly_and_wrap_at_the_end() {
 }
 
 #[test]
-fn a_transpose_must_fill_its_shape() {
+fn the_shape_of_a_transpose_must_cover_the_target() {
     let descriptor = |shape, element_size| Descriptor {
         operation: Operation::Transpose {
             shape,
@@ -404,7 +403,7 @@ fn a_transpose_must_fill_its_shape() {
         refusal([2, 1, 1, 3], 4),
         "transpose_shape: shape and target differ in size: expected 12 bytes, found 24"
     );
-    assert!(refusal([u64::MAX, 2, 1, 3], 2).contains("does not fill"));
+    assert!(refusal([u64::MAX, 2, 1, 3], 2).contains("differ in size"));
     assert_eq!(
         refusal([2, 1, 1, 3], 0),
         "transpose_element_size: elements without bytes"
@@ -412,7 +411,7 @@ fn a_transpose_must_fill_its_shape() {
 }
 
 #[test]
-fn backwards_steps_stay_inside() {
+fn negative_steps_are_bounds_checked() {
     let back = |offset, steps: [i64; 2]| Access {
         variable: VariableId(0),
         offset,
@@ -435,7 +434,7 @@ fn backwards_steps_stay_inside() {
 }
 
 #[test]
-fn a_target_is_not_written_without_end() {
+fn repeated_writes_beyond_the_size_of_the_target_are_rejected() {
     let again = |variable| Access {
         steps: smallvec![0],
         ..Access::bytes(VariableId(variable), 0, 1 << 40)
@@ -449,7 +448,7 @@ fn a_target_is_not_written_without_end() {
 }
 
 #[test]
-fn what_cannot_run_says_so() {
+fn an_unsupported_cast_names_its_data_type() {
     let cast = Descriptor {
         operation: Operation::Cast,
         from: vec![typed(0, DataType::C64, 1)],

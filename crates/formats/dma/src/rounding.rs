@@ -1,20 +1,21 @@
-//! Stochastic rounding: a number between two of a narrower type becomes the one or the other, the
-//! nearer one more often, so that the mean of many roundings is the number itself.
+//! Stochastic rounding (Forsythe, "Round-off errors in numerical integration on automatic machinery",
+//! 1950): a value between two neighbours of a narrower type is rounded to either of them with a
+//! probability proportional to the distance from the other, so that the expected result is the value.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tenon_tensor::{ConvertFn, DataType, converter};
 
-/// Numbers that are rounded at once.
+/// Elements that are rounded at once.
 const BLOCK: usize = 128;
 
 /// 2^64 divided by the golden ratio: the step of the counter of SplitMix64 (Steele, Lea and
 /// Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Has casts from floats to `f16`, `bf16` and the `f8` types round by chance. One seed gives one
-/// succession of roundings: what an element becomes depends on the seed, on how many movements were
-/// executed before, and on the element's place, not on threads.
+/// Stochastic rounding of casts from floats to `f16`, `bf16` and the `f8` types. It is reproducible:
+/// the result of an element depends on the seed, the count of movements executed before and the index
+/// of the element, not on threads.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -41,7 +42,7 @@ pub struct StochasticRounding {
 }
 
 impl StochasticRounding {
-    /// Roundings that follow from `seed`.
+    /// A sequence of roundings from `seed`.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -49,55 +50,54 @@ impl StochasticRounding {
         }
     }
 
-    /// The numbers of one more execution.
-    fn next(&self) -> Chances {
+    /// The random numbers of the next execution.
+    fn next(&self) -> ExecutionRandom {
         let before = self.executions.fetch_add(1, Ordering::Relaxed);
-        Chances(mixed(self.seed.wrapping_add(before.wrapping_mul(STEP))))
+        ExecutionRandom(mixed(self.seed.wrapping_add(before.wrapping_mul(STEP))))
     }
 }
 
-/// Random numbers of one execution, by element.
+/// The random numbers of one execution, indexed by element.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Chances(u64);
+pub(crate) struct ExecutionRandom(u64);
 
-impl Chances {
-    /// A number from 0 on below 1.
-    fn of(self, element: usize) -> f64 {
+impl ExecutionRandom {
+    /// A number in [0, 1).
+    fn unit(self, element: usize) -> f64 {
         let counter = (element as u64).wrapping_add(1).wrapping_mul(STEP);
-        // 53 bits are what a binary64 holds.
+        // 53 bits: the precision of binary64.
         (mixed(self.0.wrapping_add(counter)) >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
-/// The finishing of SplitMix64.
+/// The output function of SplitMix64.
 fn mixed(mut bits: u64) -> u64 {
     bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
     bits ^ bits >> 31
 }
 
-/// A cast that rounds by chance.
+/// A cast with stochastic rounding.
 #[derive(Debug, Clone)]
 pub(crate) struct RoundedCast {
     rounding: Arc<StochasticRounding>,
-    /// From the source to binary64, which holds all its numbers.
+    /// From the source type to binary64, which is exact.
     widen: ConvertFn,
-    /// From binary64 to the nearest of the target.
+    /// From binary64 to the nearest value of the target type.
     narrow: ConvertFn,
-    /// From the target to binary64.
+    /// From the target type to binary64.
     decode: ConvertFn,
     from: usize,
     to: usize,
-    /// The bit of the sign.
+    /// The sign bit.
     sign: u16,
-    /// What a negative number becomes that rounds to zero: types without a negative zero have NaN
-    /// in its place.
+    /// The encoding of a negative value that rounds to zero: 0 in types whose encoding of -0 is NaN.
     negative_zero: u16,
 }
 
 impl RoundedCast {
-    /// The cast between two types; `None` where the target holds all numbers of the source, or is
-    /// none of the types that are rounded so.
+    /// The cast between two types; `None` where the cast is exact, or the target is not one of the
+    /// types with stochastic rounding.
     pub fn new(from: DataType, to: DataType, rounding: &Arc<StochasticRounding>) -> Option<Self> {
         use DataType::*;
         let narrow = matches!(
@@ -127,75 +127,77 @@ impl RoundedCast {
         })
     }
 
-    /// The numbers of one more execution.
-    pub fn chances(&self) -> Chances {
+    /// The random numbers of the next execution.
+    pub fn next_random(&self) -> ExecutionRandom {
         self.rounding.next()
     }
 
-    /// Casts successive elements, the first of which is `element` of the execution.
-    pub fn convert(&self, chances: Chances, element: usize, from: &[u8], to: &mut [u8]) {
+    /// Casts contiguous elements, the first of which has the index `element` in the execution.
+    pub fn convert(&self, random: ExecutionRandom, element: usize, from: &[u8], to: &mut [u8]) {
         let blocks = from
             .chunks(BLOCK * self.from)
             .zip(to.chunks_mut(BLOCK * self.to));
         for (block, (from, to)) in blocks.enumerate() {
-            self.block(chances, element + block * BLOCK, from, to);
+            self.block(random, element + block * BLOCK, from, to);
         }
     }
 
-    fn block(&self, chances: Chances, element: usize, from: &[u8], to: &mut [u8]) {
+    fn block(&self, random: ExecutionRandom, element: usize, from: &[u8], to: &mut [u8]) {
         let count = from.len() / self.from;
         let mut exact = [0; BLOCK * 8];
-        let (mut nearest, mut others) = ([0; BLOCK * 8], [0; BLOCK * 8]);
+        let (mut nearest, mut neighbours) = ([0; BLOCK * 8], [0; BLOCK * 8]);
         let exact = &mut exact[..count * 8];
         (self.widen)(from, exact);
         (self.narrow)(exact, to);
         (self.decode)(to, &mut nearest[..count * 8]);
-        let mut beside = [0; BLOCK * 2];
-        let beside = &mut beside[..count * self.to];
-        let rows = || numbers(exact).zip(numbers(&nearest));
-        for ((exact, nearest), (near, other)) in rows().zip(pairs(to, beside, self.to)) {
-            let code = self.beside(exact, nearest, code(near));
-            other.copy_from_slice(&code.to_le_bytes()[..self.to]);
+        let mut codes = [0; BLOCK * 2];
+        let codes = &mut codes[..count * self.to];
+        let rows = || doubles(exact).zip(doubles(&nearest));
+        for ((exact, nearest), (rounded, neighbour)) in rows().zip(pairs(to, codes, self.to)) {
+            let code = self.neighbour(exact, nearest, code(rounded));
+            neighbour.copy_from_slice(&code.to_le_bytes()[..self.to]);
         }
-        (self.decode)(beside, &mut others[..count * 8]);
-        let rows = rows().zip(numbers(&others)).enumerate();
-        for ((index, ((exact, nearest), other)), (near, code)) in
-            rows.zip(pairs(to, beside, self.to))
+        (self.decode)(codes, &mut neighbours[..count * 8]);
+        let rows = rows().zip(doubles(&neighbours)).enumerate();
+        for ((index, ((exact, nearest), neighbour)), (rounded, code)) in
+            rows.zip(pairs(to, codes, self.to))
         {
-            if goes_to_other(exact, nearest, other, chances.of(element + index)) {
-                near.copy_from_slice(code);
+            if rounds_to_neighbour(exact, nearest, neighbour, random.unit(element + index)) {
+                rounded.copy_from_slice(code);
             }
         }
     }
 
-    /// The target's number on the other side of `exact`, whose nearest is `code`.
-    fn beside(&self, exact: f64, nearest: f64, code: u16) -> u16 {
+    /// The encoding of the target value on the other side of `exact` than the nearest one, `code`.
+    fn neighbour(&self, exact: f64, nearest: f64, code: u16) -> u16 {
         let magnitude = code & !self.sign;
         let sign = if exact < 0.0 { self.sign } else { 0 };
-        match nearest.abs() > exact.abs() {
-            true if magnitude <= 1 => match sign {
-                0 => 0,
-                _ => self.negative_zero,
-            },
-            true => sign | (magnitude - 1),
-            false => sign | (magnitude.wrapping_add(1) & !self.sign),
+        if nearest.abs() > exact.abs() {
+            match magnitude {
+                0 | 1 if sign == 0 => 0,
+                0 | 1 => self.negative_zero,
+                _ => sign | (magnitude - 1),
+            }
+        } else {
+            sign | (magnitude.wrapping_add(1) & !self.sign)
         }
     }
 }
 
-/// Whether a number goes to the neighbour that is not the nearest. Numbers that are exact, not
-/// finite, or beyond the last of the target, stay with the nearest.
-fn goes_to_other(exact: f64, nearest: f64, other: f64, chance: f64) -> bool {
-    let (exact, nearest, other) = (exact.abs(), nearest.abs(), other.abs());
-    let between = nearest.min(other) < exact && exact < nearest.max(other);
-    // Also false for what is not a number.
-    between && other.is_finite() && nearest.is_finite() && {
+/// Whether a value is rounded to the neighbour instead of the nearest value, for a `random` number in
+/// [0, 1). Values that are representable, not finite, or out of the target's range are rounded to the
+/// nearest.
+fn rounds_to_neighbour(exact: f64, nearest: f64, neighbour: f64, random: f64) -> bool {
+    let (exact, nearest, neighbour) = (exact.abs(), nearest.abs(), neighbour.abs());
+    // False for NaN.
+    let between = nearest.min(neighbour) < exact && exact < nearest.max(neighbour);
+    between && neighbour.is_finite() && nearest.is_finite() && {
         let distance = (exact - nearest).abs();
-        chance < distance / (other - nearest).abs()
+        random < distance / (neighbour - nearest).abs()
     }
 }
 
-fn numbers(bytes: &[u8]) -> impl Iterator<Item = f64> {
+fn doubles(bytes: &[u8]) -> impl Iterator<Item = f64> {
     bytes
         .as_chunks()
         .0
@@ -203,7 +205,7 @@ fn numbers(bytes: &[u8]) -> impl Iterator<Item = f64> {
         .map(|bytes| f64::from_le_bytes(*bytes))
 }
 
-/// The elements of two arrays, side by side.
+/// The elements of two arrays, pairwise.
 fn pairs<'a>(
     first: &'a mut [u8],
     second: &'a mut [u8],

@@ -1,30 +1,30 @@
 //! Operations on elements: cast, add, min, max, fma (docs/dma.md, "Numerics").
 
-use crate::rounding::{Chances, RoundedCast};
+use crate::rounding::{ExecutionRandom, RoundedCast};
 use crate::walk::Walk;
 use crate::{Access, Constant, Descriptor, Operation, StochasticRounding, mover, simd};
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{ConvertFn, DataType, converter};
 
-/// Elements that pass through the stack at once.
+/// Elements per block of the intermediate buffers on the stack.
 const BLOCK: usize = 256;
 
-/// Bytes of the widest element.
+/// Size of the widest element in bytes.
 const WIDEST: usize = 16;
 
-/// Elements of a target that a thread takes at once.
+/// Elements of the target per task of the thread pool.
 const SPREAD: usize = 32 << 10;
 
-/// An operation on elements, ready to execute.
+/// An operation on elements, compiled for execution.
 #[derive(Debug, Clone)]
-pub(crate) struct Typed {
+pub(crate) struct TypedOperation {
     sources: Vec<Side>,
     target: Side,
     kind: Kind,
 }
 
-/// The elements of one access.
+/// The elements of one access and their conversion.
 #[derive(Debug, Clone, Copy)]
 struct Side {
     walk: Walk,
@@ -34,23 +34,23 @@ struct Side {
 
 #[derive(Debug, Clone)]
 enum Kind {
-    /// The source's conversion is the whole operation.
+    /// The conversion of the source is the whole operation.
     Cast,
-    /// As above, by chance.
+    /// A cast with stochastic rounding.
     RoundedCast(RoundedCast),
     F32(Fold<f32>),
     F64(Fold<f64>),
     Integer(Fold<i128>),
 }
 
-/// What folds the sources into one number.
+/// A fold of the sources, element by element.
 #[derive(Debug, Clone)]
 struct Fold<T> {
     start: Option<T>,
     step: Step,
-    /// Of fma, one a source.
+    /// The scales of fma, one per source.
     scales: Vec<T>,
-    /// How a source's elements are widened; `u64` among integers as itself.
+    /// The type to which the elements of each source are widened.
     wide: Vec<DataType>,
 }
 
@@ -61,8 +61,8 @@ enum Step {
     Max,
 }
 
-impl Typed {
-    /// Makes a checked descriptor ready, whose operation is not a copy or transpose.
+impl TypedOperation {
+    /// Compiles a checked descriptor whose operation is not a copy or transpose.
     pub fn new(
         descriptor: &Descriptor,
         rounding: Option<&Arc<StochasticRounding>>,
@@ -113,40 +113,40 @@ impl Typed {
         })
     }
 
-    /// Executes it on exactly the bytes of its ranges; false when a position lies outside.
+    /// Executes it on the bytes of its ranges; false when an access is out of bounds.
     pub fn execute(&self, sources: &[&[u8]], target: &mut [u8]) -> bool {
-        let chances = match &self.kind {
-            Kind::RoundedCast(cast) => Some(cast.chances()),
+        let random = match &self.kind {
+            Kind::RoundedCast(cast) => Some(cast.next_random()),
             _ => None,
         };
         let walk = &self.target.walk;
         let count = walk.len();
         let outer = walk.outermost(self.target.bytes);
         let Some((step, units)) = outer.filter(|_| count > SPREAD) else {
-            return self.part(sources, target, (0, count), *walk, chances);
+            return self.part(sources, target, (0, count), *walk, random);
         };
-        // So many iterations of the outermost dimension make a piece, the last one fewer.
+        // A chunk is `rows` iterations of the outermost dimension, the last one fewer.
         let (rows, all) = (SPREAD.div_ceil(units), count / units);
         let done = std::sync::atomic::AtomicBool::new(true);
-        mover::spread(target, rows * step, &|piece, target: &mut [u8]| {
-            let first = piece * rows;
-            // The piece's own start is its first element.
+        mover::for_each_chunk(target, rows * step, &|chunk, target: &mut [u8]| {
+            let first = chunk * rows;
+            // The walk starts at the first byte of the chunk.
             let walk = walk.first(rows.min(all - first));
-            if !self.part(sources, target, (first * units, walk.len()), walk, chances) {
+            if !self.part(sources, target, (first * units, walk.len()), walk, random) {
                 done.store(false, std::sync::atomic::Ordering::Relaxed);
             }
         });
         done.into_inner()
     }
 
-    /// The elements from `start` on.
+    /// Computes `count` elements from `start` on.
     fn part(
         &self,
         sources: &[&[u8]],
         target: &mut [u8],
         (start, count): (usize, usize),
         to: Walk,
-        chances: Option<Chances>,
+        random: Option<ExecutionRandom>,
     ) -> bool {
         match &self.kind {
             Kind::Cast => self
@@ -154,10 +154,10 @@ impl Typed {
                     (side.convert)(from, to)
                 })
                 .is_some(),
-            Kind::RoundedCast(cast) => chances
-                .and_then(|chances| {
+            Kind::RoundedCast(cast) => random
+                .and_then(|random| {
                     let convert = |_: &Side, first: usize, from: &[u8], to: &mut [u8]| {
-                        cast.convert(chances, first, from, to)
+                        cast.convert(random, first, from, to)
                     };
                     self.cast(sources, target, (start, count), to, convert)
                 })
@@ -174,8 +174,7 @@ impl Typed {
         }
     }
 
-    /// Casts `count` elements from `start` on; `convert` is told the number of the first that it is
-    /// given.
+    /// Casts `count` elements from `start` on; `convert` takes the index of its first element.
     fn cast(
         &self,
         sources: &[&[u8]],
@@ -206,15 +205,15 @@ impl Typed {
             }
             let done = count.min(BLOCK);
             gather(&mut from, side.bytes, source, &mut packed, done)?;
-            let made = &mut converted[..done * self.target.bytes];
-            convert(side, start, &packed[..done * side.bytes], made);
+            let results = &mut converted[..done * self.target.bytes];
+            convert(side, start, &packed[..done * side.bytes], results);
             scatter(&mut to, self.target.bytes, &converted, target, done)?;
             (start, count) = (start + done, count - done);
         }
         Some(())
     }
 
-    fn fold<T: Number>(
+    fn fold<T: Accumulator>(
         &self,
         fold: &Fold<T>,
         sources: &[&[u8]],
@@ -236,19 +235,19 @@ impl Typed {
             for (index, ((side, source), walk)) in each {
                 gather(walk, side.bytes, source, &mut packed, done)?;
                 let width = fold.wide.get(index)?.bits() / 8;
-                let numbers = &mut wide[..done * width];
-                (side.convert)(&packed[..done * side.bytes], numbers);
+                let elements = &mut wide[..done * width];
+                (side.convert)(&packed[..done * side.bytes], elements);
                 let is_first = index == 0 && fold.start.is_none();
-                for (total, bytes) in totals.iter_mut().zip(numbers.chunks_exact(width)) {
-                    let number = T::read(bytes, fold.wide[index] == DataType::U64);
-                    let number = match fold.scales.get(index) {
-                        Some(&scale) => number.times(scale),
-                        None => number,
+                for (total, bytes) in totals.iter_mut().zip(elements.chunks_exact(width)) {
+                    let value = T::read(bytes, fold.wide[index] == DataType::U64);
+                    let value = match fold.scales.get(index) {
+                        Some(&scale) => value.times(scale),
+                        None => value,
                     };
                     *total = if is_first {
-                        number
+                        value
                     } else {
-                        fold.step.apply(*total, number)
+                        fold.step.apply(*total, value)
                     };
                 }
             }
@@ -283,8 +282,8 @@ impl Side {
     }
 }
 
-/// What an element of this type is computed in: integers when all are, else binary32, or binary64
-/// as soon as one is.
+/// The type in which elements of `dtype` are computed: integers if all types of the descriptor are
+/// integers, binary64 if one of them is, else binary32.
 fn wide_of(descriptor: &Descriptor, dtype: DataType) -> DataType {
     let types = || {
         descriptor
@@ -308,7 +307,7 @@ fn wide_of(descriptor: &Descriptor, dtype: DataType) -> DataType {
     }
 }
 
-impl<T: Number> Fold<T> {
+impl<T: Accumulator> Fold<T> {
     fn new(descriptor: &Descriptor, wide: Vec<DataType>) -> Self {
         let (step, start) = match &descriptor.operation {
             Operation::Min { constant } => (Step::Min, *constant),
@@ -330,19 +329,19 @@ impl<T: Number> Fold<T> {
 
 impl Step {
     #[inline(always)]
-    fn apply<T: Number>(self, total: T, number: T) -> T {
+    fn apply<T: Accumulator>(self, total: T, value: T) -> T {
         match self {
-            Step::Add => total.plus(number),
-            Step::Min => total.least(number),
-            Step::Max => total.greatest(number),
+            Step::Add => total.plus(value),
+            Step::Min => total.least(value),
+            Step::Max => total.greatest(value),
         }
     }
 }
 
-/// What sources are folded in.
-trait Number: Copy {
+/// The type in which sources are folded.
+trait Accumulator: Copy {
     const ZERO: Self;
-    /// Bytes in which the total goes to the target's conversion.
+    /// Size in bytes of a total as input of the target's conversion.
     const BYTES: usize;
     fn read(bytes: &[u8], unsigned: bool) -> Self;
     fn write(self, bytes: &mut [u8]);
@@ -356,7 +355,7 @@ trait Number: Copy {
 
 macro_rules! float {
     ($($ty:ty;)*) => {$(
-        impl Number for $ty {
+        impl Accumulator for $ty {
             const ZERO: Self = 0.0;
             const BYTES: usize = size_of::<$ty>();
 
@@ -388,7 +387,7 @@ macro_rules! float {
                 self * other
             }
 
-            // Written so that a NaN on either side stays.
+            // A NaN on either side is propagated.
             fn least(self, other: Self) -> Self {
                 if self < other || self.is_nan() { self } else { other }
             }
@@ -402,7 +401,7 @@ macro_rules! float {
 
 float! { f32; f64; }
 
-impl Number for i128 {
+impl Accumulator for i128 {
     const ZERO: Self = 0;
     const BYTES: usize = 8;
 
@@ -416,7 +415,7 @@ impl Number for i128 {
     }
 
     fn write(self, bytes: &mut [u8]) {
-        // The low bits, of which the target's type keeps its own.
+        // Truncated to 64 bits; the conversion to the target type truncates further.
         bytes.copy_from_slice(&(self as i64).to_le_bytes());
     }
 
@@ -432,7 +431,7 @@ impl Number for i128 {
         scale as i128
     }
 
-    // Sixteen sources of 64 bits never overflow.
+    // The sum of 16 sources of 64 bits cannot overflow 128 bits.
     fn plus(self, other: Self) -> Self {
         self.wrapping_add(other)
     }
@@ -450,7 +449,7 @@ impl Number for i128 {
     }
 }
 
-/// Packs the next elements of a walk.
+/// Gathers the next elements of a walk into a contiguous buffer.
 fn gather(
     walk: &mut Walk,
     bytes: usize,
@@ -476,7 +475,7 @@ fn gather(
     Some(())
 }
 
-/// Puts packed elements where a walk goes.
+/// Scatters contiguous elements to the next positions of a walk.
 fn scatter(
     walk: &mut Walk,
     bytes: usize,

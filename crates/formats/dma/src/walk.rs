@@ -1,21 +1,21 @@
-//! Walks the units of an access pattern in order: for operations on elements, and for copies
-//! between patterns whose dimensions do not divide each other.
+//! Iteration over the units of an access pattern: for operations on elements, and for copies between
+//! patterns whose dimensions do not divide each other.
 
 use crate::loops::{Dimension, dimensions, start};
 use crate::{Access, MAX_DIMENSIONS};
 
-/// A position in an access pattern that visits units of some bytes each.
+/// A cursor over the units of an access pattern.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Walk {
-    /// Innermost first; those left over count 1.
+    /// Innermost first; unused dimensions have count 1.
     dims: [Dimension; MAX_DIMENSIONS],
     index: [usize; MAX_DIMENSIONS],
-    /// Of the first unit, from the lowest byte of the pattern.
+    /// Offset of the first unit from the lowest byte of the pattern.
     start: usize,
     offset: usize,
 }
 
-/// Units at equal distances.
+/// Units at equal distances: a part of the innermost dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Row {
     pub offset: usize,
@@ -24,20 +24,20 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Where unit `index` starts.
+    /// The offset of unit `index`.
     pub fn at(&self, index: usize) -> usize {
-        moved(self.offset, index, self.step)
+        offset_after(self.offset, index, self.step)
     }
 }
 
-/// Steps away from an offset. Inside a checked pattern nothing wraps; the products of steps taken back
-/// may.
-fn moved(offset: usize, count: usize, step: isize) -> usize {
+/// The offset `count` steps further. Offsets inside a checked pattern do not wrap; intermediate
+/// products of negative steps may.
+fn offset_after(offset: usize, count: usize, step: isize) -> usize {
     offset.wrapping_add_signed(step.wrapping_mul(count as isize))
 }
 
 impl Walk {
-    /// The units of `unit` bytes of a checked pattern, which are whole.
+    /// A cursor over units of `unit` bytes of a checked pattern, which is a whole number of them.
     pub fn new(access: &Access, unit: usize) -> Option<Self> {
         let mut dims = dimensions(access)?;
         let start = start(&dims)?;
@@ -67,23 +67,23 @@ impl Walk {
         })
     }
 
-    /// Units in all.
+    /// Number of units.
     pub fn len(&self) -> usize {
         self.dims.iter().map(|dim| dim.count).product()
     }
 
-    /// Goes to a unit by its number.
+    /// Moves to unit `number`.
     pub fn seek(&mut self, mut number: usize) {
         self.offset = self.start;
         for (dim, index) in self.dims.iter().zip(&mut self.index) {
             *index = number % dim.count;
             number /= dim.count;
-            self.offset = moved(self.offset, *index, dim.step);
+            self.offset = offset_after(self.offset, *index, dim.step);
         }
     }
 
-    /// The outermost dimension, when its iterations touch ranges of bytes that follow each other:
-    /// the bytes from one to the next, and the units of each.
+    /// The step in bytes and the units per iteration of the outermost dimension, when its iterations
+    /// access disjoint ascending byte ranges.
     pub fn outermost(&self, bytes: usize) -> Option<(usize, usize)> {
         let axis = self.dims.iter().rposition(|dim| dim.count > 1)?;
         let mut inner = bytes;
@@ -96,7 +96,7 @@ impl Walk {
         (inner <= step).then_some((step, units))
     }
 
-    /// The first iterations of the outermost dimension, at most so many.
+    /// A cursor over at most the first `count` iterations of the outermost dimension.
     pub fn first(&self, count: usize) -> Self {
         let mut walk = *self;
         if let Some(outer) = walk.dims.iter_mut().rfind(|dim| dim.count > 1) {
@@ -105,7 +105,7 @@ impl Walk {
         walk
     }
 
-    /// The units that [`Walk::next`] would give.
+    /// The units that [`Walk::next`] returns.
     pub fn row(&self, most: usize) -> Row {
         let inner = self.dims[0];
         let count = most.min(inner.count - self.index[0]);
@@ -116,8 +116,8 @@ impl Walk {
         }
     }
 
-    /// The next units at equal distances, at most `most`, and moves behind them. At the end it
-    /// starts again.
+    /// Returns at most `most` units of the innermost dimension and advances past them. Wraps around at
+    /// the end of the pattern.
     pub fn next(&mut self, most: usize) -> Row {
         let row = self.row(most);
         self.index[0] += row.count;
@@ -128,17 +128,17 @@ impl Walk {
                 break;
             }
             self.index[axis] = 0;
-            self.offset = moved(self.offset, dim.count, dim.step.wrapping_neg());
+            self.offset = offset_after(self.offset, dim.count, dim.step.wrapping_neg());
             if axis + 1 < MAX_DIMENSIONS {
                 self.index[axis + 1] += 1;
-                self.offset = moved(self.offset, 1, self.dims[axis + 1].step);
+                self.offset = offset_after(self.offset, 1, self.dims[axis + 1].step);
             }
         }
         row
     }
 }
 
-/// The largest unit of which the innermost runs of both patterns are whole multiples.
+/// The largest unit that divides the innermost runs of both patterns.
 pub(crate) fn common_unit(a: &Access, b: &Access) -> usize {
     let run = |access: &Access| match dimensions(access).as_deref() {
         Some([first, ..]) if first.step == 1 => first.count,
@@ -163,7 +163,7 @@ mod tests {
     use tenon_tensor::DataType;
 
     #[test]
-    fn rows_in_order_and_seeking() {
+    fn next_returns_rows_in_order_and_seek_finds_each_unit() {
         let access = Access {
             variable: VariableId(0),
             offset: 0,

@@ -1,14 +1,14 @@
-//! Descriptors of any numbers never panic, and copies move what the plain walk of their patterns
-//! says. The fuzz target `dma` runs the same check.
+//! Arbitrary descriptors never panic, and copies agree with a byte-by-byte reference. The fuzz target
+//! `dma` runs the same check.
 
 #[path = "hostile/descriptors.rs"]
 mod descriptors;
 
 use proptest::prelude::*;
 
-/// An empty pattern whose other sizes are huge.
+/// An empty pattern with huge sizes in its other dimensions.
 #[test]
-fn nothing_is_moved_by_an_empty_pattern_however_long() {
+fn an_empty_pattern_of_any_size_moves_nothing() {
     descriptors::check(&[
         1, 153, 153, 153, 153, 153, 153, 1, 0, 0, 0, 43, 153, 153, 1, 0, 0, 153, 255, 255, 255, 15,
         255,
@@ -22,7 +22,7 @@ proptest! {
     }
 
     #[test]
-    fn small_numbers(bytes in prop::collection::vec(0u8..12, 0..400)) {
+    fn small_values(bytes in prop::collection::vec(0u8..12, 0..400)) {
         descriptors::check(&bytes);
     }
 }

@@ -53,7 +53,7 @@ fn check(line: &str, folder: &Path) {
     if found == expected {
         return;
     }
-    // Which of the NaNs it is does not matter; such targets are packed.
+    // NaN payloads may differ; targets with NaNs are contiguous.
     let dtype = descriptor.to.dtype;
     let size = dtype.bits() / 8;
     for (expected, found) in expected.chunks(size).zip(found.chunks(size)) {

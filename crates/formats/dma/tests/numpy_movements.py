@@ -1,4 +1,4 @@
-"""Writes descriptors with their sources and with what NumPy and ml_dtypes make of them.
+"""Writes descriptors with their sources and with the results of NumPy and ml_dtypes.
 
 Usage: numpy_movements.py FOLDER. FOLDER/cases.txt has a line for each case:
 
@@ -55,7 +55,7 @@ def packed(name, count):
     return access(name, 0, [count * np.dtype(TYPES[name]).itemsize], [1])
 
 
-def numbers(name, count):
+def elements(name, count):
     if name in INTEGERS:
         info = np.iinfo(INTEGERS[name])
         wide = rng.integers(info.min, info.max, count, INTEGERS[name], endpoint=True)
@@ -63,12 +63,12 @@ def numbers(name, count):
     values = (rng.standard_normal(count) * 2.0 ** rng.integers(-6, 7, count)).astype(np.float32)
     special = rng.choice([np.nan, np.inf, -np.inf, 1.0, 3e38], count).astype(np.float32)
     values = np.where(rng.random(count) < 0.02, special, values).astype(TYPES[name])
-    # Which of two zeros is the lesser one is left open.
+    # The order of -0 and +0 is unspecified.
     return np.where(values.astype(np.float32) == 0, np.ones(count, TYPES[name]), values)
 
 
 def from_f32(values, name):
-    """Towards zero into integers, the nearest end when outside, NaN to 0: what NumPy leaves undefined."""
+    """Integers truncate and saturate, NaN becomes 0: the cases that NumPy leaves undefined."""
     if name in FLOATS:
         return values.astype(FLOATS[name])
     info = np.iinfo(INTEGERS[name])
@@ -102,7 +102,7 @@ def folds(cases):
     plans += [(o, list(rng.choice(list(TYPES), 16)), "bf16") for o in ("add", "min", "max", "fma")]
     plans += [("max", ["u64", "i8"], "i64"), ("min", ["u64", "i8"], "u64"), ("add", ["u64", "i64"], "u64")]
     for operation, names, to in plans:
-        sources = [numbers(name, count) for name in names]
+        sources = [elements(name, count) for name in names]
         scales = [round(float(s), 3) for s in rng.standard_normal(len(names))]
         constant, options = None, []
         if operation in ("min", "max"):
@@ -118,11 +118,11 @@ def folds(cases):
 
 
 def casts(cases):
-    """Columns of a matrix into rows with gaps, from each type to each type."""
+    """Casts of matrix columns into rows with gaps, from each type to each type."""
     for name, to in itertools.product(TYPES, TYPES):
         if name == to:
             continue
-        values = numbers(name, 63).reshape(9, 7)
+        values = elements(name, 63).reshape(9, 7)
         if name in INTEGERS and to in INTEGERS:
             converted = values.astype(INTEGERS[to])
         else:

@@ -8,8 +8,8 @@ use tenon_base::{Error, ErrorKind, Location, Result};
 
 /// All cores with their transfers bound.
 pub(crate) struct Layout {
-    pub sets: Vec<BoundQueueSet>,
-    pub transfers: Vec<BoundTransfer>,
+    pub sets: Vec<QueueSetLayout>,
+    pub transfers: Vec<TransferBinding>,
     pub groups: HashMap<TriggerKey, TriggerGroup>,
     /// Number of queues of all sets.
     pub queues: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Layout {
 }
 
 /// A queue set of a core.
-pub(crate) struct BoundQueueSet {
+pub(crate) struct QueueSetLayout {
     pub core: usize,
     pub name: String,
     pub queues: u32,
@@ -31,7 +31,7 @@ pub(crate) struct BoundQueueSet {
     first_queue: usize,
 }
 
-impl BoundQueueSet {
+impl QueueSetLayout {
     /// The index of a queue among the queues of all sets.
     pub fn queue(&self, instance: usize, queue: u32) -> usize {
         self.first_queue + instance * self.queues as usize + queue as usize
@@ -39,7 +39,7 @@ impl BoundQueueSet {
 }
 
 /// A transfer whose descriptors are bound to memory.
-pub(crate) struct BoundTransfer {
+pub(crate) struct TransferBinding {
     pub core: usize,
     pub set: usize,
     /// The only instance on which it runs.
@@ -134,7 +134,7 @@ impl Layout {
                 }
             }
             let queues = set.queues.clamp(1, MAX_QUEUES);
-            self.sets.push(BoundQueueSet {
+            self.sets.push(QueueSetLayout {
                 core,
                 name: set.name.clone(),
                 queues,
@@ -285,7 +285,7 @@ impl Binder<'_> {
             group.amount = moves.len();
             group.transfers.push(number);
         }
-        layout.transfers.push(BoundTransfer {
+        layout.transfers.push(TransferBinding {
             core: self.core,
             set: index,
             instance,

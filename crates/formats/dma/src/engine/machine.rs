@@ -24,7 +24,7 @@ pub struct Machine {
     /// The active instance of each set.
     active: Vec<usize>,
     /// Descriptors that were triggered and have not ended, by their order of trigger.
-    pending: BTreeMap<u64, PendingDescriptor>,
+    pending: BTreeMap<u64, QueuedDescriptor>,
     triggered: u64,
     /// Unfinished passes by transfer.
     passes: HashMap<usize, TransferPasses>,
@@ -33,7 +33,7 @@ pub struct Machine {
 
 /// A descriptor in a queue.
 #[derive(Debug, Clone, Copy)]
-struct PendingDescriptor {
+struct QueuedDescriptor {
     queue: usize,
     transfer: usize,
     descriptor: usize,
@@ -191,9 +191,8 @@ impl Machine {
             } => self.semaphore(core, semaphore) >= at_least,
             Wait::Event(event) => self.signals.get(core).is_some_and(|s| s.event(event)),
             Wait::Idle(set) => {
-                let busy = |pending: &PendingDescriptor| {
-                    self.layout.transfers[pending.transfer].set == set
-                };
+                let busy =
+                    |pending: &QueuedDescriptor| self.layout.transfers[pending.transfer].set == set;
                 !self.pending.values().any(busy)
             }
         }
@@ -271,7 +270,7 @@ impl Machine {
         }
         let pass = passes.first + passes.remaining.len().saturating_sub(1);
         for descriptor in range {
-            let pending = PendingDescriptor {
+            let pending = QueuedDescriptor {
                 queue: set.queue(active, bound.moves[descriptor].0),
                 transfer,
                 descriptor,
@@ -285,8 +284,8 @@ impl Machine {
 
     /// The heads of queues that no older descriptor of another queue conflicts with. Records the
     /// conflicts as races.
-    fn take_ready(&mut self) -> Vec<(u64, PendingDescriptor)> {
-        let mut older: Vec<(u64, PendingDescriptor)> = Vec::with_capacity(WINDOW);
+    fn take_ready(&mut self) -> Vec<(u64, QueuedDescriptor)> {
+        let mut older: Vec<(u64, QueuedDescriptor)> = Vec::with_capacity(WINDOW);
         let mut queues: Vec<usize> = Vec::new();
         let mut ready = Vec::new();
         let mut conflicts = Vec::new();
@@ -313,8 +312,8 @@ impl Machine {
         ready
     }
 
-    fn record_race(&mut self, first: &PendingDescriptor, second: &PendingDescriptor) {
-        let place = |pending: &PendingDescriptor| {
+    fn record_race(&mut self, first: &QueuedDescriptor, second: &QueuedDescriptor) {
+        let place = |pending: &QueuedDescriptor| {
             let transfer = &self.layout.transfers[pending.transfer];
             format!("{}.desc[{}]", transfer.place, pending.descriptor)
         };
@@ -328,7 +327,7 @@ impl Machine {
     }
 
     /// Counts the end of a descriptor; with the last one of a pass, signals the end of the transfer.
-    fn finish(&mut self, pending: &PendingDescriptor) -> Result<()> {
+    fn finish(&mut self, pending: &QueuedDescriptor) -> Result<()> {
         let bound = &self.layout.transfers[pending.transfer];
         let set = &self.layout.sets[bound.set];
         let passes = self.passes.entry(pending.transfer).or_default();
@@ -388,7 +387,7 @@ impl Machine {
 }
 
 impl Layout {
-    fn bound(&self, pending: &PendingDescriptor) -> &Move {
+    fn bound(&self, pending: &QueuedDescriptor) -> &Move {
         &self.transfers[pending.transfer].moves[pending.descriptor].1
     }
 }

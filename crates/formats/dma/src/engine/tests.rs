@@ -64,7 +64,7 @@ fn run(machine: &mut Machine, programs: &[Program]) -> Result<()> {
     machine.run(programs, &Control::new())
 }
 
-/// One core of four variables, one queue set of so many queues and engines with transfers.
+/// One core with four variables, a queue set of `queues` queues, and engines with transfers.
 fn machine(queues: u32, engines: Vec<Engine>) -> Result<Machine> {
     let mut bank = Bank::default();
     let mut core = core(&mut bank, "sg00", &[4, 4, 4, 4]);
@@ -116,7 +116,7 @@ fn engines_meet_at_semaphores_that_count_queues() {
 }
 
 #[test]
-fn a_deadlock_names_who_waits_for_what() {
+fn a_deadlock_report_names_the_condition_of_each_engine() {
     let transfer = Transfer {
         semaphore: Some(5),
         ..Transfer::new(3, "q", vec![copy(0, 1)])
@@ -139,7 +139,7 @@ fn a_deadlock_names_who_waits_for_what() {
 }
 
 #[test]
-fn a_trigger_starts_as_many_as_it_counts() {
+fn a_trigger_starts_its_count_of_descriptors() {
     let transfer = Transfer {
         semaphore: Some(0),
         ..Transfer::new(1, "q", vec![copy(0, 1), copy(0, 2), copy(0, 3)])
@@ -155,7 +155,7 @@ fn a_trigger_starts_as_many_as_it_counts() {
         "engine act, step 0: a trigger of id 1 exceeds the descriptors of its transfers: expected at most 1 \
          descriptors, found 2"
     );
-    // The rest, and the whole once more.
+    // The remaining descriptors, then all of them again.
     run(
         &mut machine,
         &[program(0, "act", vec![trigger(1), trigger(1)])],
@@ -170,7 +170,7 @@ fn a_trigger_starts_as_many_as_it_counts() {
 }
 
 #[test]
-fn functions_have_their_own_ids_and_sections_their_first_queue() {
+fn functions_have_separate_ids_and_sections_start_at_the_first_queue() {
     let start = |function: &str, from, to| Transfer {
         function_start: Some(function.into()),
         ..Transfer::new(1, "q", vec![copy(from, to)])
@@ -241,13 +241,13 @@ fn the_queues_of_a_set_have_semaphores() {
 }
 
 #[test]
-fn two_cores_meet_at_remote_semaphores() {
+fn two_cores_synchronise_with_remote_semaphores() {
     let two = |remote: Vec<u64>, cores: usize| {
         let mut bank = Bank::default();
         let mut cores: Vec<Core> = (0..cores)
             .map(|number| core(&mut bank, &format!("sg0{number}"), &[4, 4, 4]))
             .collect();
-        // Variable 2 is one memory on both.
+        // Both cores share the storage of variable 2.
         let shared = cores[0].variables[2].region;
         for core in &mut cores {
             core.variables[2].region = shared;
@@ -280,7 +280,7 @@ fn two_cores_meet_at_remote_semaphores() {
 }
 
 #[test]
-fn instances_are_swapped() {
+fn only_transfers_of_the_active_instance_run() {
     let mut bank = Bank::default();
     let mut core = core(&mut bank, "sg00", &[4, 4, 4]);
     core.queue_sets = vec![QueueSet {
@@ -317,7 +317,7 @@ fn instances_are_swapped() {
 }
 
 #[test]
-fn pinned_sets_run_first_and_protect_what_they_filled() {
+fn pinned_sets_run_first_and_their_targets_are_read_only() {
     let build = |last: Descriptor| {
         let mut bank = Bank::default();
         let mut core = core(&mut bank, "sg00", &[4, 4, 4]);
@@ -346,7 +346,7 @@ fn pinned_sets_run_first_and_protect_what_they_filled() {
 }
 
 #[test]
-fn a_semaphore_never_wraps() {
+fn a_semaphore_overflow_is_an_error() {
     let mut machine = machine(1, vec![engine("act", vec![])]).unwrap();
     let add = |value| Step::AddSemaphore {
         semaphore: 3,
@@ -383,7 +383,7 @@ fn a_semaphore_never_wraps() {
 }
 
 #[test]
-fn what_is_wrong_is_told_together() {
+fn all_problems_are_reported_together() {
     let mut bank = Bank::default();
     let mut core = core(&mut bank, "sg00", &[4, 4, 4]);
     core.variables[2].is_writable = false;
@@ -436,7 +436,7 @@ fn what_is_wrong_is_told_together() {
 }
 
 #[test]
-fn descriptors_that_meet_run_in_order_and_are_told() {
+fn conflicting_descriptors_run_in_order_and_are_reported_as_races() {
     let transfer = Transfer::new(1, "q", vec![copy(0, 1), copy(1, 2), copy(2, 3)]);
     let mut machine = machine(3, vec![engine("act", vec![transfer])]).unwrap();
     run(&mut machine, &[program(0, "act", vec![trigger(1)])]).unwrap();
@@ -455,9 +455,9 @@ fn ends() -> impl Strategy<Value = Ends> {
 }
 
 proptest! {
-    /// However many queues there are, the bytes are those of the descriptors one after the other.
+    /// The result is that of sequential execution for any count of queues.
     #[test]
-    fn queues_keep_the_order_of_triggers(
+    fn the_result_is_that_of_the_order_of_triggers(
         list in proptest::collection::vec((ends(), 0usize..3), 1..60),
         queues in 1u32..6,
     ) {

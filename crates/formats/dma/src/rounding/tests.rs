@@ -9,21 +9,21 @@ fn cast(to: DataType, seed: u64) -> RoundedCast {
     RoundedCast::new(F32, to, &Arc::new(StochasticRounding::new(seed))).unwrap()
 }
 
-/// What numbers become, in binary64.
-fn rounded(cast: &RoundedCast, chances: Chances, numbers: &[f32]) -> Vec<f64> {
-    let from: Vec<u8> = numbers
+/// The cast values in binary64.
+fn rounded(cast: &RoundedCast, random: ExecutionRandom, values: &[f32]) -> Vec<f64> {
+    let from: Vec<u8> = values
         .iter()
         .flat_map(|number| number.to_le_bytes())
         .collect();
-    let mut to = vec![0; numbers.len() * cast.to];
-    cast.convert(chances, 0, &from, &mut to);
-    let mut wide = vec![0; numbers.len() * 8];
+    let mut to = vec![0; values.len() * cast.to];
+    cast.convert(random, 0, &from, &mut to);
+    let mut wide = vec![0; values.len() * 8];
     (cast.decode)(&to, &mut wide);
-    super::numbers(&wide).collect()
+    super::doubles(&wide).collect()
 }
 
-/// Every finite number of a type that is not below zero, in order, from its codes.
-fn all(to: DataType) -> Vec<f64> {
+/// The finite non-negative values of a type in ascending order.
+fn finite_values(to: DataType) -> Vec<f64> {
     let bytes = to.bits() / 8;
     let decode = converter(to, F64).unwrap();
     let number = |code: u16| {
@@ -41,29 +41,29 @@ fn all(to: DataType) -> Vec<f64> {
 }
 
 #[test]
-fn a_number_becomes_one_of_its_two_neighbours_and_the_mean_is_the_number() {
+fn a_value_is_rounded_to_one_of_its_neighbours_and_the_mean_is_the_value() {
     const COUNT: usize = 40_000;
     for to in NARROW {
-        let (cast, all) = (cast(to, 1), all(to));
+        let (cast, all) = (cast(to, 1), finite_values(to));
         let places = [0, 1, 3, all.len() / 3, all.len() / 2, all.len() - 2];
         for (at, share) in places.into_iter().zip([0.5, 0.125, 0.75, 0.25, 0.9, 0.3]) {
             let (low, high) = (all[at], all[at + 1]);
             let exact = (low + (high - low) * share) as f32;
-            // In binary32, which has no room for numbers this small, it may be another one.
+            // Values too small for binary32 are skipped.
             let share = (f64::from(exact) - low) / (high - low);
             if !(low < f64::from(exact) && f64::from(exact) < high) {
                 continue;
             }
             for sign in [1.0, -1.0] {
-                let made = rounded(&cast, cast.chances(), &vec![exact * sign as f32; COUNT]);
+                let made = rounded(&cast, cast.next_random(), &vec![exact * sign as f32; COUNT]);
                 let up = made.iter().filter(|&&number| number == high * sign).count();
                 let down = made.iter().filter(|&&number| number == low * sign).count();
                 assert_eq!(up + down, COUNT, "{to} {exact}");
                 // Five standard deviations of a binomial distribution.
-                let room = 5.0 * (share * (1.0 - share) / COUNT as f64).sqrt();
+                let tolerance = 5.0 * (share * (1.0 - share) / COUNT as f64).sqrt();
                 let found = up as f64 / COUNT as f64;
                 assert!(
-                    (found - share).abs() < room,
+                    (found - share).abs() < tolerance,
                     "{to} {exact}: {found} for {share}"
                 );
             }
@@ -72,38 +72,41 @@ fn a_number_becomes_one_of_its_two_neighbours_and_the_mean_is_the_number() {
 }
 
 #[test]
-fn what_is_exact_or_not_finite_or_too_large_is_rounded_to_nearest() {
+fn representable_and_non_finite_and_out_of_range_values_are_rounded_to_nearest() {
     for to in NARROW {
-        let (cast, all) = (cast(to, 2), all(to));
+        let (cast, all) = (cast(to, 2), finite_values(to));
         let last = *all.last().unwrap() as f32;
-        let mut numbers: Vec<f32> = all.iter().map(|&number| number as f32).collect();
-        numbers.retain(|number| number.is_normal() || *number == 0.0);
-        numbers.extend([f32::INFINITY, f32::NAN, last * 1.5, f32::MAX]);
-        numbers.extend(numbers.clone().iter().map(|number| -number));
+        let mut values: Vec<f32> = all.iter().map(|&number| number as f32).collect();
+        values.retain(|number| number.is_normal() || *number == 0.0);
+        values.extend([f32::INFINITY, f32::NAN, last * 1.5, f32::MAX]);
+        values.extend(values.clone().iter().map(|number| -number));
         let plain = converter(F32, to).unwrap();
-        let from: Vec<u8> = numbers
+        let from: Vec<u8> = values
             .iter()
             .flat_map(|number| number.to_le_bytes())
             .collect();
-        let mut expected = vec![0; numbers.len() * cast.to];
+        let mut expected = vec![0; values.len() * cast.to];
         plain(&from, &mut expected);
         let mut found = vec![0; expected.len()];
-        cast.convert(cast.chances(), 0, &from, &mut found);
+        cast.convert(cast.next_random(), 0, &from, &mut found);
         assert_eq!(found, expected, "{to}");
     }
 }
 
 #[test]
-fn bf16_of_binary32_is_its_upper_half_or_the_next() {
+fn bf16_of_binary32_is_its_upper_half_or_the_next_value() {
     let cast = cast(BF16, 3);
-    let numbers: Vec<f32> = (0..5000u32)
+    let values: Vec<f32> = (0..5000u32)
         .map(|number| f32::from_bits(number * 0x6_91F3))
         .collect();
-    let finite: Vec<f32> = numbers
+    let finite: Vec<f32> = values
         .into_iter()
         .filter(|number| number.is_finite())
         .collect();
-    for (number, made) in finite.iter().zip(rounded(&cast, cast.chances(), &finite)) {
+    for (number, made) in finite
+        .iter()
+        .zip(rounded(&cast, cast.next_random(), &finite))
+    {
         let bits = number.to_bits() & 0xFFFF_0000;
         let ends = [bits, bits + 0x1_0000].map(|bits| f64::from(f32::from_bits(bits)));
         assert!(
@@ -114,32 +117,32 @@ fn bf16_of_binary32_is_its_upper_half_or_the_next() {
 }
 
 #[test]
-fn one_seed_gives_one_succession() {
-    let numbers = vec![1.001f32; 1000];
+fn the_seed_determines_the_sequence_of_roundings() {
+    let values = vec![1.001f32; 1000];
     let run = |seed| {
         let cast = cast(BF16, seed);
-        [0, 1].map(|_| rounded(&cast, cast.chances(), &numbers))
+        [0, 1].map(|_| rounded(&cast, cast.next_random(), &values))
     };
     assert_eq!(run(5), run(5));
     assert_ne!(run(5), run(6));
     let [first, second] = run(5);
     assert_ne!(first, second);
-    // In parts as whole.
+    // The result does not depend on how the elements are split.
     let cast = cast(BF16, 5);
-    let chances = cast.chances();
-    let from: Vec<u8> = numbers
+    let random = cast.next_random();
+    let from: Vec<u8> = values
         .iter()
         .flat_map(|number| number.to_le_bytes())
         .collect();
     let (mut whole, mut parts) = (vec![0; 2000], vec![0; 2000]);
-    cast.convert(chances, 0, &from, &mut whole);
-    cast.convert(chances, 0, &from[..4 * 301], &mut parts[..2 * 301]);
-    cast.convert(chances, 301, &from[4 * 301..], &mut parts[2 * 301..]);
+    cast.convert(random, 0, &from, &mut whole);
+    cast.convert(random, 0, &from[..4 * 301], &mut parts[..2 * 301]);
+    cast.convert(random, 301, &from[4 * 301..], &mut parts[2 * 301..]);
     assert_eq!(whole, parts);
 }
 
 #[test]
-fn casts_that_lose_nothing_and_integers_are_left_alone() {
+fn exact_casts_and_integers_have_no_stochastic_rounding() {
     let rounding = Arc::new(StochasticRounding::new(1));
     for (from, to) in [(F16, F32), (F32, F64), (I32, BF16), (BF16, BF16), (F32, I8)] {
         assert!(

@@ -1,11 +1,11 @@
-//! Casts between `f32` and the types of two bytes, a register at a time.
+//! Vectorised casts between `f32` and the 16-bit float types.
 
 #[cfg(target_arch = "x86_64")]
 use tenon_base::CpuLevel;
 use tenon_tensor::{ConvertFn, DataType};
 
-/// The vector form of a cast, where there is one and the processor has the instructions. The
-/// results are those of [`tenon_tensor::converter`], NaNs included.
+/// The vectorised cast, where there is one and the CPU supports its instructions. The results are
+/// those of [`tenon_tensor::converter`], NaN payloads included.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn converter(from: DataType, to: DataType) -> Option<ConvertFn> {
     use DataType::{BF16, F16, F32, F32r};
@@ -25,7 +25,7 @@ pub(crate) fn converter(from: DataType, to: DataType) -> Option<ConvertFn> {
     })
 }
 
-/// No instruction set of other processors is used yet: the plain forms are vectorised by the compiler.
+/// No vectorised casts on other architectures: the compiler vectorises the portable ones.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn converter(_: DataType, _: DataType) -> Option<ConvertFn> {
     None
@@ -33,12 +33,12 @@ pub(crate) fn converter(_: DataType, _: DataType) -> Option<ConvertFn> {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    // SAFETY, of all blocks here: `converter` hands out a function only where the processor has its
-    // instructions; a step loads and stores as many bytes as its two arrays are long.
+    // SAFETY, of all blocks here: `converter` returns a function only if the CPU supports its target
+    // features; the loads and stores of a step are unaligned and cover exactly its two arrays.
     use std::arch::x86_64::*;
 
-    /// A cast in steps of `$count` elements of `$read` and `$write` bytes; what is left over
-    /// goes through the stack.
+    /// A cast in steps of `$count` elements of `$read` and `$write` bytes; the remainder is padded
+    /// on the stack.
     macro_rules! cast {
         ($name:ident, $features:literal, $count:literal, $read:literal, $write:literal, $step:expr) => {
             pub fn $name(from: &[u8], to: &mut [u8]) {
@@ -58,7 +58,7 @@ mod x86 {
                     $step(&source, &mut target);
                     to[..count * $write].copy_from_slice(&target[..count * $write]);
                 }
-                // SAFETY: the instructions are there, see above.
+                // SAFETY: `converter` has checked that the CPU supports `$features`.
                 unsafe { run(from, to) }
             }
         };
@@ -87,19 +87,19 @@ mod x86 {
     cast!(f16_to_f32_avx512, "avx512f", 16, 2, 4, from_f16_avx512);
     cast!(f16_to_f32_f16c, "avx,f16c", 8, 2, 4, from_f16_f16c);
 
-    /// Nearest, ties to even: half of what is cut, less one where the rest is even, carries. A NaN is cut and
-    /// made quiet. Few instructions, so that many loads are under way at a time.
+    /// Round to nearest, ties to even: adds half a unit in the last place, minus one if the kept bits
+    /// are even, and truncates. A NaN is truncated and made quiet.
     #[target_feature(enable = "avx512f,avx512bw")]
     fn bf16_avx512(from: &[u8; 128], to: &mut [u8; 64]) {
         let round = |bits: __m512i| {
             let odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x1_0000));
             let half = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
             let rounded = _mm512_mask_add_epi32(half, odd, half, _mm512_set1_epi32(1));
-            let number = _mm512_castsi512_ps(bits);
-            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(number, number);
+            let value = _mm512_castsi512_ps(bits);
+            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(value, value);
             _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x40_0000))
         };
-        /// The upper half of each number, of both registers.
+        /// Indices of the upper halves of the elements of two registers.
         const UPPER: [u16; 32] = {
             let mut words = [0; 32];
             let mut at = 0;
@@ -109,7 +109,7 @@ mod x86 {
             }
             words
         };
-        // SAFETY: see the module.
+        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
         unsafe {
             let first = round(_mm512_loadu_si512(from.as_ptr().cast()));
             let second = round(_mm512_loadu_si512(from.as_ptr().add(64).cast()));
@@ -119,24 +119,24 @@ mod x86 {
         }
     }
 
-    /// As with the wider registers.
+    /// As [`bf16_avx512`], with registers of 256 bits.
     #[target_feature(enable = "avx2")]
     fn bf16_avx2(from: &[u8; 64], to: &mut [u8; 32]) {
         let round = |bits: __m256i| {
-            let cut = _mm256_srli_epi32::<16>(bits);
-            let odd = _mm256_and_si256(cut, _mm256_set1_epi32(1));
+            let truncated = _mm256_srli_epi32::<16>(bits);
+            let odd = _mm256_and_si256(truncated, _mm256_set1_epi32(1));
             let carry = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
             let rounded = _mm256_srli_epi32::<16>(_mm256_add_epi32(bits, carry));
-            let quiet = _mm256_or_si256(cut, _mm256_set1_epi32(0x40));
-            let number = _mm256_castsi256_ps(bits);
-            let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(number, number));
+            let quiet = _mm256_or_si256(truncated, _mm256_set1_epi32(0x40));
+            let value = _mm256_castsi256_ps(bits);
+            let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(value, value));
             _mm256_blendv_epi8(rounded, quiet, nan)
         };
-        // SAFETY: see the module.
+        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
         unsafe {
             let low = round(_mm256_loadu_si256(from.as_ptr().cast()));
             let high = round(_mm256_loadu_si256(from.as_ptr().add(32).cast()));
-            // Packing goes by halves of registers: the middle quarters change places.
+            // The pack instruction works per 128-bit lane: swap the middle quarters.
             let packed = _mm256_permute4x64_epi64::<0xd8>(_mm256_packus_epi32(low, high));
             _mm256_storeu_si256(to.as_mut_ptr().cast(), packed);
         }
@@ -144,27 +144,27 @@ mod x86 {
 
     #[target_feature(enable = "avx512f")]
     fn f16_avx512(from: &[u8; 64], to: &mut [u8; 32]) {
-        // SAFETY: see the module.
+        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
         unsafe {
-            let numbers = _mm512_loadu_ps(from.as_ptr().cast());
-            let halves = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(numbers);
+            let singles = _mm512_loadu_ps(from.as_ptr().cast());
+            let halves = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(singles);
             _mm256_storeu_si256(to.as_mut_ptr().cast(), halves);
         }
     }
 
     #[target_feature(enable = "avx,f16c")]
     fn f16_f16c(from: &[u8; 32], to: &mut [u8; 16]) {
-        // SAFETY: see the module.
+        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
         unsafe {
-            let numbers = _mm256_loadu_ps(from.as_ptr().cast());
-            let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(numbers);
+            let singles = _mm256_loadu_ps(from.as_ptr().cast());
+            let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(singles);
             _mm_storeu_si128(to.as_mut_ptr().cast(), halves);
         }
     }
 
     #[target_feature(enable = "avx512f,avx512bw")]
     fn from_bf16_avx512(from: &[u8; 32], to: &mut [u8; 64]) {
-        // SAFETY: see the module.
+        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
         unsafe {
             let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.as_ptr().cast()));
             _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_slli_epi32::<16>(wide));
@@ -173,7 +173,7 @@ mod x86 {
 
     #[target_feature(enable = "avx2")]
     fn from_bf16_avx2(from: &[u8; 16], to: &mut [u8; 32]) {
-        // SAFETY: see the module.
+        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
         unsafe {
             let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.as_ptr().cast()));
             _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_slli_epi32::<16>(wide));
@@ -182,19 +182,19 @@ mod x86 {
 
     #[target_feature(enable = "avx512f")]
     fn from_f16_avx512(from: &[u8; 32], to: &mut [u8; 64]) {
-        // SAFETY: see the module.
+        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
         unsafe {
-            let numbers = _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast()));
-            _mm512_storeu_ps(to.as_mut_ptr().cast(), numbers);
+            let singles = _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast()));
+            _mm512_storeu_ps(to.as_mut_ptr().cast(), singles);
         }
     }
 
     #[target_feature(enable = "avx,f16c")]
     fn from_f16_f16c(from: &[u8; 16], to: &mut [u8; 32]) {
-        // SAFETY: see the module.
+        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
         unsafe {
-            let numbers = _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast()));
-            _mm256_storeu_ps(to.as_mut_ptr().cast(), numbers);
+            let singles = _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast()));
+            _mm256_storeu_ps(to.as_mut_ptr().cast(), singles);
         }
     }
 }
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Halves, neighbours of halves, subnormal numbers, infinities and NaNs of every payload.
+    /// Halves, neighbours of halves, subnormal singles, infinities and NaNs of every payload.
     fn singles() -> Vec<u8> {
         let near = (0..=u16::MAX).flat_map(|high| {
             let lows = [

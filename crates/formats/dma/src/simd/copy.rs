@@ -1,45 +1,46 @@
-//! Long runs of bytes past the caches.
+//! Copies of long runs with non-temporal stores.
 
 #[cfg(target_arch = "x86_64")]
 use tenon_base::CpuLevel;
 
-/// Bytes written by one movement from which on streaming stores pay: they do not read what they
-/// overwrite, but leave nothing in the caches for the next reader.
+/// Bytes written by one movement from which non-temporal stores are faster: they avoid the
+/// read-for-ownership, but leave the target out of the caches.
 pub(crate) const STREAM_BYTES: usize = 8 << 20;
 
-/// Copies `len` bytes with streaming stores where the processor has them; [`fence`] follows the last.
+/// Copies `len` bytes, with non-temporal stores where the CPU supports them. The caller calls
+/// [`fence`] after the last copy.
 ///
 /// # Safety
-/// Both sides are valid for `len` bytes and do not overlap.
+/// `from` is valid for reads and `to` for writes of `len` bytes; the ranges do not overlap.
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
     if CpuLevel::in_use() >= CpuLevel::Avx2 {
-        // SAFETY: the instructions are there; the caller vouches for the memory.
+        // SAFETY: the CPU level in use includes AVX; the ranges are valid and disjoint by contract.
         return unsafe { copy_avx(from, to, len) };
     }
-    // SAFETY: the caller vouches.
+    // SAFETY: the ranges are valid and disjoint by contract.
     unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
 }
 
-/// Ends streaming stores, which are not ordered with those that tell other threads of the end.
+/// Orders non-temporal stores, which are weakly ordered, before the later stores that publish them.
 pub(crate) fn fence() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86-64 has the instruction.
+    // SAFETY: SFENCE is part of SSE, the baseline of x86-64.
     unsafe {
         std::arch::x86_64::_mm_sfence();
     }
 }
 
 /// # Safety
-/// As for [`copy`], on a processor with AVX.
+/// As for [`copy`]; the CPU supports AVX.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx")]
 unsafe fn copy_avx(from: *const u8, to: *mut u8, len: usize) {
     use std::arch::x86_64::*;
     let head = to.align_offset(64).min(len);
     let lines = (len - head) / 64;
-    // SAFETY: head, lines and tail together are the `len` bytes that the caller vouches for; the
-    // streaming stores are at multiples of 64.
+    // SAFETY: head, lines and tail partition the `len` bytes, which are valid and disjoint by
+    // contract; `align_offset` makes the addresses of the non-temporal stores multiples of 64.
     unsafe {
         std::ptr::copy_nonoverlapping(from, to, head);
         let (source, target) = (from.add(head), to.add(head));
@@ -60,7 +61,7 @@ unsafe fn copy_avx(from: *const u8, to: *mut u8, len: usize) {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn any_alignment_and_length() {
+    fn copies_of_any_alignment_and_length_are_exact() {
         let source: Vec<u8> = (0..1000u32).map(|i| (i * 7) as u8).collect();
         for (from, to, len) in [
             (0, 0, 1000),
@@ -70,7 +71,7 @@ mod tests {
             (0, 1, 0),
         ] {
             let mut target = vec![0xee; 1000];
-            // SAFETY: both ranges lie inside of the vectors.
+            // SAFETY: `from + len` and `to + len` are at most 1000, the length of both vectors.
             unsafe { super::copy(source[from..].as_ptr(), target[to..].as_mut_ptr(), len) };
             assert_eq!(target[to..to + len], source[from..from + len]);
             assert!(

@@ -1,31 +1,34 @@
-//! A block of a transpose: a cache line of each of 64 / N rows.
+//! Transposition of a block of `64 / N` by `64 / N` elements: a cache line of each row.
 
 use crate::mover::LINE;
 use std::mem::MaybeUninit;
 #[cfg(target_arch = "x86_64")]
 use tenon_base::CpuLevel;
 
-/// Transposes 64 bytes of each of 64 / N rows of elements of `N` bytes. Rows lie `from_row` and
-/// `to_row` bytes apart. `streams`: the target had better not come into the caches; [`fence`]
-/// follows the last block.
+/// Transposes a block of `64 / N` rows of 64 bytes with elements of `N` bytes. The row strides are
+/// `from_row` and `to_row` bytes. `is_streaming` selects non-temporal stores; the caller calls
+/// [`fence`] after the last block.
 ///
 /// [`fence`]: super::fence
 ///
 /// # Safety
-/// 64 bytes are valid at each of the rows of both ends, which do not overlap.
+/// 64 bytes are valid for reads at each row of `from` and for writes at each row of `to`; source and
+/// target do not overlap.
 pub(crate) unsafe fn transpose_block<const N: usize>(
     from: *const u8,
     from_row: isize,
     to: *mut u8,
     to_row: isize,
-    streams: bool,
+    is_streaming: bool,
 ) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller vouches for the memory; the instructions are there.
+    // SAFETY: the rows are valid and disjoint by contract; AVX-512F is detected before the kernels
+    // that need it; all rows of the target are aligned to 64 where `is_streaming` remains set.
     unsafe {
-        let streams = streams && to.align_offset(LINE) == 0 && to_row % LINE as isize == 0;
+        let is_streaming =
+            is_streaming && to.align_offset(LINE) == 0 && to_row % LINE as isize == 0;
         if N == 4 && CpuLevel::in_use() >= CpuLevel::Avx512 {
-            return x86::words_avx512(from, from_row, to, to_row, streams);
+            return x86::words_avx512(from, from_row, to, to_row, is_streaming);
         }
         if N == 4 {
             return x86::words(from, from_row, to, to_row);
@@ -37,23 +40,23 @@ pub(crate) unsafe fn transpose_block<const N: usize>(
             return x86::narrow::<1, 64>(from, from_row, to, to_row);
         }
         if N == 8 && CpuLevel::in_use() >= CpuLevel::Avx512 {
-            return x86::doubles_avx512(from, from_row, to, to_row, streams);
+            return x86::doubles_avx512(from, from_row, to, to_row, is_streaming);
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = streams;
-    // SAFETY: the caller vouches.
-    unsafe { plain::<N>(from, from_row, to, to_row) };
+    let _ = is_streaming;
+    // SAFETY: the contract of `portable` is that of this function.
+    unsafe { portable::<N>(from, from_row, to, to_row) };
 }
 
 /// # Safety
 /// As for [`transpose_block`].
-unsafe fn plain<const N: usize>(from: *const u8, from_row: isize, to: *mut u8, to_row: isize) {
+unsafe fn portable<const N: usize>(from: *const u8, from_row: isize, to: *mut u8, to_row: isize) {
     let side = LINE / N;
-    // Rows of the source as they are, then gathered by column. Only `side` of them are used.
+    // Copies the rows of the source, then gathers columns. Only `side` of the rows are used.
     let mut block = [const { MaybeUninit::<[u8; LINE]>::uninit() }; LINE];
-    // SAFETY: the caller vouches for 64 bytes at each row of both ends; of the block, only rows
-    // that were written are read.
+    // SAFETY: 64 bytes are valid at each of `side` rows of source and target by contract; the first
+    // loop initialises the `side` rows of the block that the second one reads.
     unsafe {
         for (row, line) in block.iter_mut().enumerate().take(side) {
             line.write(*from.offset(row as isize * from_row).cast::<[u8; LINE]>());
@@ -74,16 +77,16 @@ mod x86 {
     use std::arch::x86_64::*;
     use std::mem::MaybeUninit;
 
-    /// A block of 16 by 16 elements of four bytes, in quarters of 4 by 4 that stay in registers.
-    /// The instructions are those that every x86-64 has.
+    /// A block of 16 by 16 elements of four bytes, as 4 by 4 sub-blocks in registers (SSE2).
     ///
     /// # Safety
     /// As for [`super::transpose_block`].
     pub unsafe fn words(from: *const u8, from_row: isize, to: *mut u8, to_row: isize) {
-        // Each line of the source is touched once: rows a power of two apart share a cache set,
-        // which has no room for sixteen.
+        // Loads each line of the source once: rows with a power-of-two stride alias in one cache set,
+        // whose associativity is less than sixteen.
         let mut block = [const { MaybeUninit::<[u8; LINE]>::uninit() }; 16];
-        // SAFETY: the caller vouches for 64 bytes at each of 16 rows of both ends.
+        // SAFETY: 64 bytes are valid at each of 16 rows of source and target by contract; all 16 rows
+        // of the block are initialised before they are loaded, at offsets below 16 lines.
         unsafe {
             for (row, line) in block.iter_mut().enumerate() {
                 line.write(*from.offset(row as isize * from_row).cast::<[u8; LINE]>());
@@ -112,11 +115,11 @@ mod x86 {
         }
     }
 
-    /// A block of elements of one or two bytes, `SIDE` of which are a line, in squares of a register
-    /// by as many registers. The instructions are those that every x86-64 has.
+    /// A block of elements of one or two bytes, `SIDE` per line, as square sub-blocks in registers
+    /// (SSE2).
     ///
     /// # Safety
-    /// As for [`super::transpose_block`].
+    /// As for [`super::transpose_block`], with `SIDE` rows.
     pub unsafe fn narrow<const N: usize, const SIDE: usize>(
         from: *const u8,
         from_row: isize,
@@ -125,7 +128,8 @@ mod x86 {
     ) {
         let count = 16 / N;
         let mut block = [const { MaybeUninit::<[u8; LINE]>::uninit() }; SIDE];
-        // SAFETY: the caller vouches for 64 bytes at each of the rows of both ends.
+        // SAFETY: 64 bytes are valid at each of `SIDE` rows of source and target by contract; all
+        // rows of the block are initialised before they are loaded, at offsets below `SIDE` lines.
         unsafe {
             for (row, line) in block.iter_mut().enumerate() {
                 line.write(*from.offset(row as isize * from_row).cast::<[u8; LINE]>());
@@ -138,8 +142,8 @@ mod x86 {
                         let at = (row + index) * LINE + column * N;
                         *value = _mm_loadu_si128(block.add(at).cast());
                     }
-                    // Interleaving the halves of the rows as often as a row's number has bits
-                    // rotates row and column numbers into each other's place.
+                    // Transposes by repeated interleaving: each pass rotates the concatenated bits
+                    // of row and column index by one.
                     for _ in 0..count.trailing_zeros() {
                         let mut next = square;
                         for index in 0..count / 2 {
@@ -164,22 +168,22 @@ mod x86 {
     /// A block of 16 by 16 elements of four bytes, in registers.
     ///
     /// # Safety
-    /// As for [`super::transpose_block`]; with `streams` all rows of the target are aligned to 64.
+    /// As for [`super::transpose_block`]; with `is_streaming` all rows of the target are aligned to 64.
     #[target_feature(enable = "avx512f")]
     pub unsafe fn words_avx512(
         from: *const u8,
         from_row: isize,
         to: *mut u8,
         to_row: isize,
-        streams: bool,
+        is_streaming: bool,
     ) {
-        // SAFETY: the caller vouches for 64 bytes at each of 16 rows of both ends.
+        // SAFETY: 64 bytes are valid at each of 16 rows of source and target by contract.
         unsafe {
             let mut rows = [_mm512_setzero_si512(); 16];
             for (index, row) in rows.iter_mut().enumerate() {
                 *row = _mm512_loadu_si512(from.offset(index as isize * from_row).cast());
             }
-            // Squares of four by four elements inside of each quarter of a register.
+            // Transposes 4 by 4 elements within each 128-bit lane.
             let mut squares = [_mm512_setzero_si512(); 16];
             for group in (0..16).step_by(4) {
                 let [a, b, c, d] = [0, 1, 2, 3].map(|index| rows[group + index]);
@@ -190,12 +194,12 @@ mod x86 {
                 squares[group + 2] = _mm512_unpacklo_epi64(ab_high, cd_high);
                 squares[group + 3] = _mm512_unpackhi_epi64(ab_high, cd_high);
             }
-            // Then the quarters themselves, as a matrix of four by four.
+            // Transposes the lanes as a 4 by 4 matrix.
             for column in 0..4 {
                 let lines = quarters([0, 4, 8, 12].map(|group| squares[group + column]));
                 for (quarter, line) in lines.into_iter().enumerate() {
                     let to = to.offset((quarter * 4 + column) as isize * to_row);
-                    store(to, line, streams);
+                    store(to, line, is_streaming);
                 }
             }
         }
@@ -211,16 +215,16 @@ mod x86 {
         from_row: isize,
         to: *mut u8,
         to_row: isize,
-        streams: bool,
+        is_streaming: bool,
     ) {
-        // SAFETY: the caller vouches for 64 bytes at each of 8 rows of both ends.
+        // SAFETY: 64 bytes are valid at each of 8 rows of source and target by contract.
         unsafe {
             let mut rows = [_mm512_setzero_si512(); 8];
             for (index, row) in rows.iter_mut().enumerate() {
                 *row = _mm512_loadu_si512(from.offset(index as isize * from_row).cast());
             }
             for odd in 0..2 {
-                // Pairs of rows: quarter q holds column 2 q + odd of both.
+                // Interleaves pairs of rows: lane q has column 2 q + odd of both.
                 let pair = |row: usize| {
                     if odd == 0 {
                         _mm512_unpacklo_epi64(rows[row], rows[row + 1])
@@ -231,13 +235,13 @@ mod x86 {
                 let lines = quarters([pair(0), pair(2), pair(4), pair(6)]);
                 for (quarter, line) in lines.into_iter().enumerate() {
                     let to = to.offset((quarter * 2 + odd) as isize * to_row);
-                    store(to, line, streams);
+                    store(to, line, is_streaming);
                 }
             }
         }
     }
 
-    /// Four lines of four quarters each, transposed as a matrix of four by four.
+    /// Transposes a 4 by 4 matrix of 128-bit lanes.
     #[target_feature(enable = "avx512f")]
     fn quarters([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
         let ab_even = _mm512_shuffle_i32x4::<0x88>(a, b);
@@ -253,12 +257,12 @@ mod x86 {
     }
 
     /// # Safety
-    /// 64 bytes are valid at `to`, which is aligned to 64 when it streams.
+    /// `to` is valid for writes of 64 bytes, and aligned to 64 if `is_streaming`.
     #[target_feature(enable = "avx512f")]
-    unsafe fn store(to: *mut u8, line: __m512i, streams: bool) {
-        // SAFETY: the caller vouches.
+    unsafe fn store(to: *mut u8, line: __m512i, is_streaming: bool) {
+        // SAFETY: validity and, for the non-temporal store, alignment are the caller's contract.
         unsafe {
-            if streams {
+            if is_streaming {
                 _mm512_stream_si512(to.cast(), line);
             } else {
                 _mm512_storeu_si512(to.cast(), line);
@@ -279,7 +283,8 @@ mod tests {
             let mut to = vec![0u8; 64 * 130];
             let shift = to.as_ptr().align_offset(64) + shift;
             let side = 64 / N;
-            // SAFETY: the rows lie inside of the vectors.
+            // SAFETY: rows of 64 bytes, 80 and 128 bytes apart, at most 64 of them, end before the
+            // ends of the vectors.
             unsafe {
                 transpose_block::<N>(from.as_ptr(), 80, to[shift..].as_mut_ptr(), 128, streams);
             };
@@ -298,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_every_size() {
+    fn blocks_of_every_element_size_are_transposed() {
         check::<1>();
         check::<2>();
         check::<4>();

@@ -1,5 +1,5 @@
-//! Descriptors of any numbers: checked, run by the engine, and copies compared byte by byte. Shared by
-//! a property test and a fuzz target.
+//! Arbitrary descriptors: checked, run by the engine, and copies compared with a byte-by-byte
+//! reference. Shared by a property test and a fuzz target.
 
 use tenon_base::Control;
 use tenon_dma::engine::{Bank, Core, Engine, Machine, QueueSet, Transfer, Variable};
@@ -9,18 +9,18 @@ use tenon_tensor::DataType;
 /// Bytes of each of the variables.
 const SIZE: u64 = 600;
 
-/// Numbers from the input; zeros at its end.
-struct Numbers<'a>(&'a [u8]);
+/// Values decoded from the input; zeros after its end.
+struct Input<'a>(&'a [u8]);
 
-impl Numbers<'_> {
+impl Input<'_> {
     fn byte(&mut self) -> u8 {
         let (&first, rest) = self.0.split_first().unwrap_or((&0, &[]));
         self.0 = rest;
         first
     }
 
-    /// Mostly small, sometimes anything.
-    fn number(&mut self) -> u64 {
+    /// Mostly a small value, sometimes any.
+    fn integer(&mut self) -> u64 {
         match self.byte() {
             255 => u64::from_le_bytes(std::array::from_fn(|_| self.byte())),
             254 => u64::MAX - u64::from(self.byte()),
@@ -33,9 +33,9 @@ impl Numbers<'_> {
         let all = DataType::ALL;
         Access {
             variable: VariableId(u32::from(self.byte() % 4)),
-            offset: self.number(),
-            sizes: (0..rank).map(|_| self.number()).collect(),
-            steps: (0..rank).map(|_| self.number() as i64).collect(),
+            offset: self.integer(),
+            sizes: (0..rank).map(|_| self.integer()).collect(),
+            steps: (0..rank).map(|_| self.integer() as i64).collect(),
             dtype: all[usize::from(self.byte()) % all.len()],
         }
     }
@@ -43,9 +43,9 @@ impl Numbers<'_> {
     fn descriptor(&mut self) -> Descriptor {
         let constant = match self.byte() % 4 {
             0 => None,
-            1 => Some(Constant::F32(f32::from_bits(self.number() as u32))),
-            2 => Some(Constant::I32(self.number() as i32)),
-            _ => Some(Constant::U32(self.number() as u32)),
+            1 => Some(Constant::F32(f32::from_bits(self.integer() as u32))),
+            2 => Some(Constant::I32(self.integer() as i32)),
+            _ => Some(Constant::U32(self.integer() as u32)),
         };
         let count = usize::from(self.byte() % 4);
         let operation = match self.byte() % 8 {
@@ -58,8 +58,8 @@ impl Numbers<'_> {
                 scales: (0..count).map(|_| f64::from(self.byte())).collect(),
             },
             _ => Operation::Transpose {
-                shape: std::array::from_fn(|_| self.number()),
-                element_size: self.number(),
+                shape: std::array::from_fn(|_| self.integer()),
+                element_size: self.integer(),
             },
         };
         Descriptor {
@@ -73,7 +73,7 @@ impl Numbers<'_> {
 /// The bytes that a checked pattern visits, in order.
 fn positions(access: &Access) -> Vec<usize> {
     if access.sizes.contains(&0) {
-        // The others may be of any length then.
+        // The other sizes of an empty pattern are unbounded.
         return Vec::new();
     }
     let mut positions = vec![access.offset as i64];
@@ -87,9 +87,9 @@ fn positions(access: &Access) -> Vec<usize> {
         .collect()
 }
 
-/// Makes descriptors of the bytes, and runs them where they may run.
+/// Decodes descriptors from the bytes and runs them if the engine accepts them.
 pub fn check(bytes: &[u8]) {
-    let mut numbers = Numbers(bytes);
+    let mut input = Input(bytes);
     let mut bank = Bank::default();
     let mut memory: Vec<Vec<u8>> = (0..4u8)
         .map(|n| (0..SIZE).map(|i| n ^ i as u8).collect())
@@ -101,27 +101,23 @@ pub fn check(bytes: &[u8]) {
         is_writable: id != 3,
     });
     let variables = variables.collect();
-    let transfers: Vec<Transfer> = (0..numbers.byte() % 12)
+    let transfers: Vec<Transfer> = (0..input.byte() % 12)
         .map(|_| {
-            let queue = if numbers.byte().is_multiple_of(2) {
+            let queue = if input.byte().is_multiple_of(2) {
                 "a"
             } else {
                 "b"
             };
-            Transfer::new(
-                u32::from(numbers.byte() % 3),
-                queue,
-                vec![numbers.descriptor()],
-            )
+            Transfer::new(u32::from(input.byte() % 3), queue, vec![input.descriptor()])
         })
         .collect();
     let descriptors: Vec<Descriptor> = transfers
         .iter()
         .flat_map(|transfer| transfer.descriptors.clone())
         .collect();
-    // Of what is right, the whole may still be wrong; of what is wrong, nothing may panic.
+    // A check against any size must not panic.
     for descriptor in &descriptors {
-        let limit = numbers.number();
+        let limit = input.integer();
         let _ = descriptor.check(|_| Some(limit));
     }
     let core = Core {
@@ -146,7 +142,7 @@ pub fn check(bytes: &[u8]) {
     {
         return;
     }
-    // In the order of triggers: id by id as they first occur.
+    // The order of triggers: id by id in the order of their first occurrence.
     let mut ids: Vec<u32> = Vec::new();
     for transfer in &transfers {
         if !ids.contains(&transfer.id) {

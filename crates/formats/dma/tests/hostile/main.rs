@@ -1,4 +1,4 @@
-//! No descriptor panics or writes where it may not, whatever its numbers are.
+//! No descriptor panics or writes out of bounds, whatever its values.
 
 mod descriptors;
 
@@ -7,8 +7,8 @@ use proptest::prelude::*;
 /// The position of `u8` among all data types.
 const U8: u8 = 18;
 
-/// Bytes of a descriptor that is right: mostly a copy of equal patterns.
-fn right() -> impl Strategy<Value = Vec<u8>> {
+/// Bytes of a mostly valid descriptor: in general a copy between patterns of equal sizes.
+fn mostly_valid() -> impl Strategy<Value = Vec<u8>> {
     let steps = prop_oneof![Just(1u8), 0u8..20];
     let dims = proptest::collection::vec((1u8..6, steps.clone(), steps), 1..=4);
     (dims, any::<[u8; 6]>()).prop_map(|(dims, pick)| {
@@ -33,12 +33,12 @@ fn right() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn any_numbers(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         descriptors::check(&bytes);
     }
 
     #[test]
-    fn mostly_right_ones(list in proptest::collection::vec(right(), 0..5)) {
+    fn mostly_valid_descriptors(list in proptest::collection::vec(mostly_valid(), 0..5)) {
         let mut bytes = vec![list.len() as u8];
         bytes.extend(list.concat());
         descriptors::check(&bytes);
