@@ -1,14 +1,14 @@
-//! Axes: from numbers to pixels, with round numbers beside.
+//! Axes: the mapping from values to pixels, with ticks at round values.
 
 use crate::{Anchor, Color, Shape};
 use std::ops::RangeInclusive;
 
-/// Where an axis stands, which is where its numbers are.
+/// The side of the plot on which an axis and its tick labels are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Along x, the numbers below.
+    /// Along x, the tick labels below.
     Bottom,
-    /// Along y, the numbers on the left.
+    /// Along y, the tick labels on the left.
     Left,
 }
 
@@ -17,39 +17,39 @@ pub struct Axis {
     side: Side,
     values: RangeInclusive<f64>,
     pixels: RangeInclusive<f64>,
-    place: f64,
+    position: f64,
     label: String,
     text: fn(f64) -> String,
     grid: Option<f64>,
 }
 
 impl Axis {
-    /// An axis on which the first and last of `values` stand at the first and last of `pixels`
-    /// (reversed for one that grows upwards); the axis line is at `place` of the other direction.
+    /// An axis that maps the range `values` to the range `pixels` (reversed for an axis that grows
+    /// upwards); the axis line is at the pixel `position` of the other direction.
     pub fn new(
         side: Side,
         values: RangeInclusive<f64>,
         pixels: RangeInclusive<f64>,
-        place: f64,
+        position: f64,
     ) -> Self {
         Self {
             side,
             values,
             pixels,
-            place,
+            position,
             label: String::new(),
             text: |value| value.to_string(),
             grid: None,
         }
     }
 
-    /// What the numbers are.
+    /// The axis title.
     pub fn label(mut self, text: impl Into<String>) -> Self {
         self.label = text.into();
         self
     }
 
-    /// How a number is written.
+    /// The format of tick labels.
     pub fn tick_format(mut self, text: fn(f64) -> String) -> Self {
         self.text = text;
         self
@@ -72,27 +72,30 @@ impl Axis {
         }
     }
 
-    /// Line, ticks, numbers, label and grid.
+    /// The axis line, ticks, tick labels, title and grid.
     pub fn shapes(&self) -> Vec<Shape> {
         let (first, last) = (*self.pixels.start(), *self.pixels.end());
         let mut shapes = Vec::new();
-        // A number takes about 70 pixels along x and 40 along y.
-        let room = match self.side {
+        // The space per tick label, in pixels.
+        let spacing = match self.side {
             Side::Bottom => 70.0,
             Side::Left => 40.0,
         };
-        let most = ((last - first).abs() / room).max(1.0) as usize;
+        let most = ((last - first).abs() / spacing).max(1.0) as usize;
         for value in ticks(*self.values.start(), *self.values.end(), most) {
             let at = self.at(value);
             if let Some(end) = self.grid {
-                let line = Shape::line(self.point(at, self.place), self.point(at, end));
+                let line = Shape::line(self.point(at, self.position), self.point(at, end));
                 shapes.push(line.stroke(Color::GRAY, 0.5));
             }
             let out = match self.side {
-                Side::Bottom => self.place + 4.0,
-                Side::Left => self.place - 4.0,
+                Side::Bottom => self.position + 4.0,
+                Side::Left => self.position - 4.0,
             };
-            shapes.push(Shape::line(self.point(at, self.place), self.point(at, out)));
+            shapes.push(Shape::line(
+                self.point(at, self.position),
+                self.point(at, out),
+            ));
             let text = (self.text)(value);
             shapes.push(match self.side {
                 Side::Bottom => Shape::text(at, out + 12.0, text).anchor(Anchor::Middle),
@@ -100,15 +103,15 @@ impl Axis {
             });
         }
         shapes.push(Shape::line(
-            self.point(first, self.place),
-            self.point(last, self.place),
+            self.point(first, self.position),
+            self.point(last, self.position),
         ));
         if !self.label.is_empty() {
             let middle = (first + last) / 2.0;
             let label = self.label.as_str();
             shapes.push(match self.side {
-                Side::Bottom => Shape::text(middle, self.place + 34.0, label),
-                Side::Left => Shape::text(self.place - 66.0, middle, label).rotated(),
+                Side::Bottom => Shape::text(middle, self.position + 34.0, label),
+                Side::Left => Shape::text(self.position - 66.0, middle, label).rotated(),
             });
             if let Some(label) = shapes.pop() {
                 shapes.push(label.anchor(Anchor::Middle));
@@ -125,8 +128,8 @@ impl Axis {
     }
 }
 
-/// Round numbers from `low` to `high`, evenly spaced by 1, 2 or 5 times a power of ten, `most` or
-/// one more of them. None for a range that is empty or no range.
+/// Tick positions from `low` to `high`: multiples of 1, 2 or 5 times a power of ten, at most
+/// `most + 1`. Empty for an empty or non-finite range.
 pub fn ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
     let span = high - low;
     if !(span.is_finite() && span > 0.0 && low.is_finite()) || most == 0 {
@@ -139,13 +142,14 @@ pub fn ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
         .into_iter()
         .find(|step| *step >= rough * (1.0 - 1e-9))
         .unwrap_or(10.0 * power);
-    // Counted in steps, so that no error adds up; numbers too close to tell apart give none.
+    // Ticks are multiples of the step, so that rounding errors do not accumulate; a range below the
+    // resolution of binary64 has no ticks.
     let (first, last) = ((low / step).ceil(), (high / step).floor());
     let count = last - first;
     if count.is_nan() || count > most as f64 + 1.0 {
         return Vec::new();
     }
-    // As many digits as the step has, so that 3 times 0.2 is 0.6.
+    // Rounds to the digits of the step, so that 3 times 0.2 is 0.6.
     let scale = 10f64.powi((-power.log10().round() as i32).clamp(0, 300));
     (0..=count.max(-1.0) as i64)
         .map(|index| ((first + index as f64) * step * scale).round() / scale)

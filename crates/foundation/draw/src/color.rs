@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-/// A colour without transparency; its text is `#rrggbb`.
+/// An opaque colour; its `Display` is `#rrggbb`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Color {
     /// Red, green, blue.
     pub rgb: [u8; 3],
 }
 
-/// Eight colours that people who see colours differently tell apart (Okabe and Ito 2008), the black
-/// of the original left for text.
-const DISTINCT: [[u8; 3]; 8] = [
+/// The colour-blind safe palette of Okabe and Ito (2008), with grey in place of black, which is the
+/// colour of text.
+const OKABE_ITO: [[u8; 3]; 8] = [
     [0x56, 0xb4, 0xe9],
     [0xe6, 0x9f, 0x00],
     [0x00, 0x9e, 0x73],
@@ -25,9 +25,9 @@ const DISTINCT: [[u8; 3]; 8] = [
 impl Color {
     /// Text and outlines.
     pub const BLACK: Color = Color::new(0x22, 0x22, 0x22);
-    /// Grid lines and what is less important.
+    /// Grid lines and secondary shapes.
     pub const GRAY: Color = Color::new(0xbb, 0xbb, 0xbb);
-    /// The ground.
+    /// The background.
     pub const WHITE: Color = Color::new(0xff, 0xff, 0xff);
 
     /// A colour of red, green and blue.
@@ -37,10 +37,10 @@ impl Color {
         }
     }
 
-    /// The colour of kind `index`: neighbours differ, after eight they start again.
+    /// The colour of category `index`, modulo the eight colours of the palette.
     pub const fn categorical(index: usize) -> Self {
         Self {
-            rgb: DISTINCT[index % DISTINCT.len()],
+            rgb: OKABE_ITO[index % OKABE_ITO.len()],
         }
     }
 }

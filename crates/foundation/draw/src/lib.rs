@@ -1,8 +1,8 @@
-//! Pictures: shapes, text and axes, written as SVG text.
+//! Vector graphics: shapes, text and axes, written as SVG.
 //!
-//! A [`Picture`] is a list of [`Shape`]s in the order in which they are painted; its `Display` is a
-//! whole SVG file that needs nothing else (no script, no style sheet, no font file). Every text is
-//! escaped, so that names of a model may be anything. Equal pictures give equal bytes.
+//! A [`Picture`] is a list of [`Shape`]s in painting order; its `Display` is a self-contained SVG file
+//! (no script, style sheet or font file). All text is escaped, so that arbitrary names are safe. Equal
+//! pictures produce equal bytes.
 //!
 //! ```
 //! use tenon_draw::{Axis, Color, Picture, Shape, Side};

@@ -1,10 +1,10 @@
-//! The picture: its size and its shapes.
+//! A picture: its size and its shapes.
 
 use crate::shape::Escaped;
 use crate::{Color, Shape};
 use std::fmt;
 
-/// Shapes on a white ground. Its `Display` is an SVG file.
+/// Shapes on a white background. Its `Display` is an SVG file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Picture {
     width: f64,
@@ -24,13 +24,13 @@ impl Picture {
         }
     }
 
-    /// What the picture is, for readers that cannot see it.
+    /// The accessible title of the picture.
     pub fn title(mut self, text: impl Into<String>) -> Self {
         self.title = Some(text.into());
         self
     }
 
-    /// Paints a shape over those that are there.
+    /// Adds a shape on top of the others.
     pub fn add(&mut self, shape: Shape) {
         self.shapes.push(shape);
     }

@@ -1,9 +1,9 @@
-//! Shapes: what is painted, where and how.
+//! Shapes: their geometry, colours and SVG elements.
 
 use crate::Color;
 use std::fmt::{self, Write};
 
-/// Which end of a text stands at its place.
+/// The point of a text that is at its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Anchor {
     /// The first character.
@@ -15,7 +15,7 @@ pub enum Anchor {
     End,
 }
 
-/// Something to paint: a form with its colours. Lengths are pixels, x to the right, y downwards.
+/// A geometric form with its colours. Lengths are in pixels, x to the right, y downwards.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shape {
     form: Form,
@@ -57,7 +57,7 @@ enum Form {
 }
 
 impl Shape {
-    /// A rectangle by its upper left corner and size, without outline, grey until filled.
+    /// A rectangle by its upper left corner and size, without outline, grey by default.
     pub fn rect(x: f64, y: f64, width: f64, height: f64) -> Self {
         let form = Form::Rect {
             x,
@@ -143,22 +143,22 @@ impl Shape {
         self
     }
 
-    /// How much it covers what lies below: 0 nothing, 1 all.
-    pub fn opacity(mut self, share: f64) -> Self {
-        self.opacity = share.clamp(0.0, 1.0);
+    /// The opacity: 0 transparent, 1 opaque.
+    pub fn opacity(mut self, opacity: f64) -> Self {
+        self.opacity = opacity.clamp(0.0, 1.0);
         self
     }
 
-    /// What is told when the pointer rests on it.
+    /// The tooltip.
     pub fn title(mut self, text: impl Into<String>) -> Self {
         self.title = Some(text.into());
         self
     }
 
     /// Rounds the corners of a rectangle.
-    pub fn rounded(mut self, by: f64) -> Self {
+    pub fn rounded(mut self, corner: f64) -> Self {
         if let Form::Rect { radius, .. } = &mut self.form {
-            *radius = by;
+            *radius = corner;
         }
         self
     }
@@ -171,7 +171,7 @@ impl Shape {
         self
     }
 
-    /// The height of a text.
+    /// The font size of a text.
     pub fn size(mut self, pixels: f64) -> Self {
         if let Form::Text { size, .. } = &mut self.form {
             *size = pixels;
@@ -179,7 +179,7 @@ impl Shape {
         self
     }
 
-    /// Which end of a text stands at its place.
+    /// The point of a text that is at its position.
     pub fn anchor(mut self, at: Anchor) -> Self {
         if let Form::Text { anchor, .. } = &mut self.form {
             *anchor = at;
@@ -195,7 +195,7 @@ impl Shape {
         self
     }
 
-    /// Turns a text so that it is read upwards.
+    /// Rotates a text by 90 degrees, to be read upwards.
     pub fn rotated(mut self) -> Self {
         if let Form::Text { rotated, .. } = &mut self.form {
             *rotated = true;
@@ -203,7 +203,7 @@ impl Shape {
         self
     }
 
-    /// Whether a head for arrows must be there.
+    /// Whether it needs the marker of an arrow head.
     pub(crate) fn has_arrow(&self) -> bool {
         matches!(self.form, Form::Path { arrow: true, .. })
     }
@@ -229,7 +229,7 @@ impl Shape {
         Ok(())
     }
 
-    /// Closes the element `name`, with the title inside when there is one.
+    /// Closes the element `name`, with the title if there is one.
     fn close(&self, f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
         match &self.title {
             Some(title) => writeln!(f, "><title>{}</title></{name}>", Escaped(title)),
@@ -239,7 +239,7 @@ impl Shape {
 }
 
 impl fmt::Display for Shape {
-    /// The SVG element, on a line.
+    /// The SVG element, on one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.form {
             &Form::Rect {
@@ -324,10 +324,10 @@ impl Shape {
     }
 }
 
-/// A number with two digits behind the point at most; what is no number, or too large to draw, is 0.
+/// A number with at most two decimals; NaN and values beyond [`LARGEST`] are 0.
 struct Number(f64);
 
-/// More pixels than a viewer can draw.
+/// The largest coordinate, in pixels.
 const LARGEST: f64 = 1e7;
 
 impl fmt::Display for Number {
@@ -336,12 +336,12 @@ impl fmt::Display for Number {
             value if value.abs() <= LARGEST => (value * 100.0).round() / 100.0,
             _ => 0.0,
         };
-        // No minus before zero.
+        // Turns -0 into 0.
         write!(f, "{}", value + 0.0)
     }
 }
 
-/// Text in which nothing is markup; characters that XML does not have become U+FFFD.
+/// Text with markup characters escaped; characters that XML forbids become U+FFFD.
 pub(crate) struct Escaped<'a>(pub &'a str);
 
 impl fmt::Display for Escaped<'_> {

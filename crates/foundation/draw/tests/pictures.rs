@@ -1,4 +1,4 @@
-//! What a picture's SVG says, and that nothing breaks out of it.
+//! The SVG of pictures, and the escaping of text.
 
 use proptest::prelude::*;
 use tenon_draw::{Anchor, Axis, Color, Picture, Shape, Side, ticks};
@@ -54,14 +54,14 @@ fn ticks_are_round() {
 }
 
 #[test]
-fn an_axis_puts_values_where_they_belong() {
+fn an_axis_maps_values_to_pixels() {
     let axis = Axis::new(Side::Left, 0.0..=8.0, 90.0..=10.0, 20.0).label("bytes");
     assert_eq!(
         (axis.at(0.0), axis.at(8.0), axis.at(4.0)),
         (90.0, 10.0, 50.0)
     );
     let text: String = axis.shapes().iter().map(ToString::to_string).collect();
-    // Two numbers have room in 80 pixels, 5 apart: 0 and 5; 8 is not round.
+    // 80 pixels hold two tick labels, 5 apart: 0 and 5; 8 is not round.
     assert!(
         text.contains(">0</text>") && text.contains(">5</text>"),
         "{text}"
@@ -89,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn ticks_lie_inside_and_are_few(low in -1e9f64..1e9, span in 1e-3f64..1e9, most in 1usize..20) {
+    fn ticks_are_in_range_and_few(low in -1e9f64..1e9, span in 1e-3f64..1e9, most in 1usize..20) {
         let list = ticks(low, low + span, most);
         prop_assert!(list.len() <= most + 1);
         let slack = span * 1e-6 + 1e-9;
@@ -98,7 +98,7 @@ proptest! {
     }
 
     #[test]
-    fn no_number_is_not_a_number(x in proptest::num::f64::ANY) {
+    fn any_coordinate_is_written_as_a_finite_number(x in proptest::num::f64::ANY) {
         let svg = Shape::rect(x, x, x, x).to_string();
         prop_assert!(!svg.contains("NaN") && !svg.contains("inf"));
     }
