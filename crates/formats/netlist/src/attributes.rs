@@ -9,11 +9,11 @@ pub enum AttributeType {
     Count,
     /// An integer.
     Integer,
-    /// true or false, in any case.
+    /// A boolean, in any letter case.
     Bool,
     /// A number.
     Number,
-    /// A word; the choices, none when any will do.
+    /// One of these words; any word if the list is empty.
     Word(&'static [&'static str]),
     /// A list of integers.
     List,
@@ -40,7 +40,7 @@ pub enum AttributeValue {
 
 macro_rules! attributes {
     ($($(#[$doc:meta])* $key:ident $name:literal $ty:expr;)*) => {
-        /// An attribute that the original knows.
+        /// An attribute that the original implementation supports.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum AttributeKey { $($(#[$doc])* $key,)* }
 
@@ -63,67 +63,67 @@ macro_rules! attributes {
 }
 
 attributes! {
-    /// Inner mblocks of a product.
+    /// Number of inner mblocks of a matmul.
     MK "m_k" Count;
-    /// Tiles of an inner ublock.
+    /// Number of tiles of an inner ublock.
     UKt "u_kt" Count;
     /// The last input is a bias.
     Bias "bias" Bool;
-    /// Groups of `z` slices are summed.
+    /// Sums groups of `z` slices.
     Accumulate "accumulate" Bool;
-    /// Accumulates in the core's memory; no effect on numbers.
+    /// Accumulates in the memory of the core; no effect on values.
     L1Acc "l1_acc" Bool;
-    /// The product is scaled to Int8.
+    /// Requantizes the result to Int8.
     Requant "requant" Bool;
-    /// The product is scaled to float.
+    /// Dequantizes the result to float.
     Dequant "dequant" Bool;
-    /// A sparse product, by its encoding.
+    /// A sparse matmul, with an encoding.
     Identity "identity" Bool;
-    /// Slices of a group.
+    /// Number of slices of a group.
     Z "z" Count;
-    /// Added after scaling.
+    /// The zero point of a quantization.
     ZeroPoint "zero_point" Number;
-    /// Applied to the product.
+    /// The activation of a matmul.
     SfpuOp "sfpu_op" Word(&[]);
-    /// Which part of a tile the special-function unit computes.
+    /// The part of a tile that the special-function unit computes.
     Vector "vector" Word(&["r", "c", "rc"]);
-    /// No effect on numbers here.
+    /// Approximate activation functions; no effect in Tenon.
     ApproximateMode "approximate_mode" Bool;
-    /// Which thread computes; no effect on numbers.
+    /// The thread that computes the activation; no effect on values.
     SfpuExecutionThread "sfpu_execution_thread" Word(&["math", "pack"]);
-    /// Whether relu follows.
+    /// Whether a ReLU is applied to the result.
     ReluEn "relu_en" Bool;
-    /// Its threshold.
+    /// The threshold of the ReLU.
     ReluThreshold "relu_threshold" Number;
-    /// Which side is cut; none is min where there is a relu.
+    /// The mode of the ReLU: clamp at the minimum or maximum; `none` with a ReLU is `min`.
     ReluMode "relu_mode" Word(&["min", "max", "none", "Min", "Max", "None"]);
-    /// Stochastic rounding, its old name; no effect on numbers here.
+    /// Stochastic rounding, deprecated name; no effect in Tenon.
     SrndFpuEn "srnd_fpu_en" Bool;
-    /// Stochastic rounding; no effect on numbers here.
+    /// Stochastic rounding; no effect in Tenon.
     StochRndMode "stoch_rnd_mode" Word(&["none", "fpu", "pack", "all"]);
-    /// Tiles of an input that are kept and used again.
+    /// Number of tiles of an input that are kept in the core and reused.
     KernelBroadcast "kernel_broadcast" PerInput;
-    /// The same, slice by slice.
+    /// As kernel_broadcast, per slice.
     KernelBroadcastPerT "kernel_broadcast_per_t" PerInput;
-    /// Inputs of which one tile is used again.
+    /// Inputs with a single tile that is reused.
     SingleTile "single_tile" List;
-    /// Smallest buffers for an input.
+    /// Minimal buffer for an input.
     MinBufferInput "min_buffer_input" Count;
-    /// The dimension that a reduce takes away.
+    /// The dimension of a reduction.
     Dim "dim" Word(&["r", "c", "rc", "z"]);
-    /// What a reduce does.
+    /// The type of a reduction.
     Type "type" Word(&["max"]);
-    /// The probability of a zero.
+    /// The probability of a zero in dropout.
     P "p" Number;
     /// The seed of a dropout.
     Seed "seed" Integer;
-    /// The slope of lrelu.
+    /// The negative slope of lrelu.
     Slope "slope" Number;
     /// The exponent of power.
     Exp "exp" Count;
-    /// Which fused op.
+    /// The id of the fused op.
     FusedOpId "fused_op_id" Word(&[]);
-    /// What a splice counts in.
+    /// The unit of a splice.
     Granularity "granularity" Word(&["ublock", "t"]);
     /// Index, length and stride of input 0 of a splice.
     Input0 "input0" List;
@@ -141,33 +141,33 @@ attributes! {
     Input6 "input6" List;
     /// Index, length and stride of input 7.
     Input7 "input7" List;
-    /// Indices of an embedding.
+    /// Number of indices of an embedding.
     NumIndices "num_indices" Count;
-    /// Values that topk keeps.
+    /// Number of values that topk returns.
     K "k" Count;
-    /// Whether topk answers values or places.
+    /// Whether topk returns values or indices.
     Sort "sort" Word(&["max", "argmax"]);
     /// Whether topk merges sorted runs.
     Kreduce "kreduce" Bool;
-    /// Tiles of indices.
+    /// Number of tiles of indices.
     NumIndexTiles "num_index_tiles" Count;
-    /// Sparse tiles.
+    /// Number of sparse tiles.
     NumSparseTiles "num_sparse_tiles" Count;
-    /// Columns of a sparse matrix.
+    /// Number of columns of a sparse matrix.
     NumColumns "num_columns" Count;
-    /// Bits of a pointer to a sparse tile.
+    /// Number of bits of the index of a sparse tile.
     SparseTilePtrBits "sparse_tile_ptr_bits" Count;
-    /// Bits of the index of a ublock; -1 for those of the pointer.
+    /// Number of bits of the index of a ublock; -1 for that of sparse_tile_ptr_bits.
     SparseUblockIdxBits "sparse_ublock_idx_bits" Integer;
-    /// Indices in all.
+    /// Total number of indices.
     IndicesLen "indices_len" Count;
-    /// How many parts the columns of cores fall into.
+    /// Number of parts into which the columns of cores are split.
     FractureFactor "fracture_factor" Count;
     /// The first row.
     StartingRow "starting_row" Count;
-    /// Slices of the activations.
+    /// Number of slices of the activations.
     ActT "act_t" Count;
-    /// Strips that are not zero.
+    /// Numbers of strips that are not zero.
     NumNzStrips "num_nz_strips" List;
     /// Ethernet channels that receive.
     IngressChannels "ingress_channels" List;
@@ -177,7 +177,7 @@ attributes! {
     DestDevice "dest_device" Count;
 }
 
-/// The attributes of one op, in the order of the file; the last of a name counts.
+/// The attributes of one op, in the order of the file; the last of a name is effective.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Attributes(pub Vec<(AttributeKey, Spanned<AttributeValue>)>);
 

@@ -1,10 +1,10 @@
-//! Programs as indented code, for people.
+//! Programs as indented pseudocode.
 
 use crate::netlist::{Instruction, Operand, Program, QueueSetting};
 use crate::source::Spanned;
 use std::fmt;
 
-/// Displays a program as code, one instruction a line, the bodies of loops indented.
+/// Displays a program as pseudocode, one instruction per line, loop bodies indented.
 #[derive(Debug, Clone, Copy)]
 pub struct ProgramCode<'n>(pub &'n Program);
 
@@ -29,11 +29,11 @@ impl fmt::Display for ProgramCode<'_> {
             match &instruction.value {
                 Instruction::Execute { graph, settings } => {
                     writeln!(f, "{indent}execute {}", graph.value)?;
-                    settings
-                        .iter()
-                        .try_for_each(|setting| writeln!(f, "{indent}  {}", Setting(setting)))?;
+                    settings.iter().try_for_each(|setting| {
+                        writeln!(f, "{indent}  {}", SettingCode(setting))
+                    })?;
                 }
-                other => writeln!(f, "{indent}{}", Line(other))?,
+                other => writeln!(f, "{indent}{}", InstructionCode(other))?,
             }
             if matches!(instruction.value, Instruction::Loop(_)) {
                 depth += 1;
@@ -43,10 +43,10 @@ impl fmt::Display for ProgramCode<'_> {
     }
 }
 
-/// How a queue is read and written: its fields that are not false.
-struct Setting<'n>(&'n QueueSetting);
+/// A queue setting: its fields that are not false.
+struct SettingCode<'n>(&'n QueueSetting);
 
-impl fmt::Display for Setting<'_> {
+impl fmt::Display for SettingCode<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.0.queue.value)?;
         for (key, value) in &self.0.fields {
@@ -65,9 +65,9 @@ impl fmt::Display for Setting<'_> {
     }
 }
 
-struct Line<'n>(&'n Instruction);
+struct InstructionCode<'n>(&'n Instruction);
 
-impl fmt::Display for Line<'_> {
+impl fmt::Display for InstructionCode<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |names: &[Spanned<String>]| {
             names
@@ -123,7 +123,7 @@ mod tests {
     use crate::{Source, read};
 
     #[test]
-    fn loops_are_indented() {
+    fn loop_bodies_are_indented() {
         let text = "\
 devices: {arch: grayskull}
 programs:

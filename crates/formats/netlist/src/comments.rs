@@ -1,62 +1,64 @@
-//! Comments, which belong to nothing that is read: found in the text, put back where what they
-//! stood by is printed.
+//! Comments, which the parser drops: each is attached to a node of the source and printed at that
+//! node of the formatted netlist.
 
 use crate::netlist::Netlist;
 use crate::source::{Source, Span};
 use crate::yaml::{Node, NodeKind, parse};
 use std::collections::HashMap;
 
-/// Where something stands in the tree: keys, and numbers of list entries.
+/// The path of a node in the tree: keys and indices of list entries.
 type Path = Vec<String>;
 
-/// A scalar, or a key, of a text.
+/// A scalar or a key of a document.
 struct Leaf {
     span: Span,
     path: Path,
 }
 
-/// A comment, and what it stands by.
+/// A comment and the node that it is attached to.
 struct Comment<'s> {
     /// With its `#`.
     text: &'s str,
-    /// The next scalar, or for one behind something, the last before it; `None` at the end.
-    by: Option<Path>,
-    /// Whether something stands before it on its line.
-    is_behind: bool,
+    /// The path of the node: the next scalar, or the previous one for a trailing comment; `None` at
+    /// the end of the document.
+    node: Option<Path>,
+    /// Whether it follows other text on its line.
+    is_trailing: bool,
 }
 
-/// Comments by the number of a printed line.
-type ByLine<'s> = HashMap<u32, Vec<&'s str>>;
+/// Comments by line number of the output.
+type CommentsByLine<'s> = HashMap<u32, Vec<&'s str>>;
 
-/// The netlist that was read from `source`, printed in its one layout, with the comments of the
-/// source: those on lines of their own before what followed them, others behind what they followed.
+/// The netlist that was read from `source`, printed in canonical layout, with the comments of the
+/// source: full-line comments before the node that followed them, trailing ones after the node that
+/// they followed.
 pub fn format_with_comments(source: &Source, netlist: &Netlist) -> String {
     let printed = Source::new("printed", netlist.to_string());
     let (Ok(old), Ok(new)) = (parse(source), parse(&printed)) else {
         return printed.text().to_owned();
     };
-    let mut places: HashMap<Path, u32> = HashMap::new();
+    let mut lines: HashMap<Path, u32> = HashMap::new();
     for leaf in leaves(&new.root) {
         let (line, _) = printed.line_column(leaf.span.start);
-        // Whatever contains it begins there at the latest.
+        // Its ancestors start on this line or an earlier one.
         for length in (1..=leaf.path.len()).rev() {
-            places.entry(leaf.path[..length].to_vec()).or_insert(line);
+            lines.entry(leaf.path[..length].to_vec()).or_insert(line);
         }
     }
     let line_of = |mut path: Path| {
         while !path.is_empty() {
-            if let Some(line) = places.get(&path) {
+            if let Some(line) = lines.get(&path) {
                 return Some(*line);
             }
             path.pop();
         }
         None
     };
-    let (mut before, mut behind) = (ByLine::new(), ByLine::new());
+    let (mut before, mut trailing) = (CommentsByLine::new(), CommentsByLine::new());
     let mut last = Vec::new();
     for comment in comments(source, &old.root) {
-        match (comment.by.and_then(line_of), comment.is_behind) {
-            (Some(line), true) => behind.entry(line).or_default().push(comment.text),
+        match (comment.node.and_then(line_of), comment.is_trailing) {
+            (Some(line), true) => trailing.entry(line).or_default().push(comment.text),
             (Some(line), false) => before.entry(line).or_default().push(comment.text),
             (None, _) => last.push(comment.text),
         }
@@ -69,7 +71,7 @@ pub fn format_with_comments(source: &Source, netlist: &Netlist) -> String {
             text += &format!("{indent}{comment}\n");
         }
         text += line;
-        for comment in behind.get(&number).into_iter().flatten() {
+        for comment in trailing.get(&number).into_iter().flatten() {
             text += &format!("  {comment}");
         }
         text.push('\n');
@@ -80,14 +82,14 @@ pub fn format_with_comments(source: &Source, netlist: &Netlist) -> String {
     text
 }
 
-/// The scalars and keys of a tree in the order of its text.
+/// The scalars and keys of a tree in document order.
 fn leaves(root: &Node) -> Vec<Leaf> {
     let mut leaves = Vec::new();
     collect(root, &mut Path::new(), &mut leaves);
     leaves
 }
 
-/// Trees nest no deeper than [`MAX_NESTING`](crate::MAX_NESTING).
+/// The recursion is bounded by [`MAX_NESTING`](crate::MAX_NESTING).
 fn collect(node: &Node, path: &mut Path, leaves: &mut Vec<Leaf>) {
     match &node.kind {
         NodeKind::Scalar { .. } => leaves.push(Leaf {
@@ -115,7 +117,7 @@ fn collect(node: &Node, path: &mut Path, leaves: &mut Vec<Leaf>) {
     }
 }
 
-/// The comments of a text: what follows a `#` between its scalars.
+/// The comments of a document: text after a `#` outside of scalars.
 fn comments<'s>(source: &'s Source, root: &Node) -> Vec<Comment<'s>> {
     let text = source.text();
     let leaves: Vec<Leaf> = leaves(root)
@@ -151,18 +153,19 @@ fn comments<'s>(source: &'s Source, root: &Node) -> Vec<Comment<'s>> {
             .find('\n')
             .map_or(text.len(), |length| start + length);
         let line = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
-        let is_behind = !text[line..start].trim().is_empty();
-        let by = match is_behind {
-            true => next.checked_sub(1),
-            false => Some(next),
+        let is_trailing = !text[line..start].trim().is_empty();
+        let node = if is_trailing {
+            next.checked_sub(1)
+        } else {
+            Some(next)
         };
-        let by = by
+        let node = node
             .and_then(|index| leaves.get(index))
             .map(|leaf| leaf.path.clone());
         comments.push(Comment {
             text: text[start..end].trim_end(),
-            by,
-            is_behind,
+            node,
+            is_trailing,
         });
         at = end;
     }
@@ -175,7 +178,7 @@ mod tests {
     use crate::read;
 
     #[test]
-    fn comments_stay_by_what_they_stood_by() {
+    fn comments_stay_at_their_nodes() {
         let text = "\
 # head
 devices: {arch: grayskull} # which
@@ -193,7 +196,7 @@ mine: {x: 'no # comment', y: 2}   # two
 ";
         let source = Source::new("n.yaml", text);
         let printed = format_with_comments(&source, &read(&source).netlist);
-        let wanted = [
+        let expected = [
             "# head\ndevices:\n",
             "arch: [grayskull]  # which\n",
             "  # the one\n",
@@ -203,8 +206,8 @@ mine: {x: 'no # comment', y: 2}   # two
             "y: 2  # two\n",
             "# end\n",
         ];
-        for piece in wanted {
-            assert!(printed.contains(piece), "{piece:?} is not in\n{printed}");
+        for part in expected {
+            assert!(printed.contains(part), "{part:?} is not in\n{printed}");
         }
         assert_eq!(printed.matches("# ").count(), 9, "{printed}");
         let again = Source::new("n.yaml", printed.clone());

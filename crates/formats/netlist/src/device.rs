@@ -1,36 +1,36 @@
-//! Devices: what the strict rules hold a netlist against (facts 7.3).
+//! Descriptions of devices for the strict rules (facts 7.3).
 
 use crate::yaml::{Node, NodeKind, parse};
 use crate::yaml_scalar::parse_integer;
 use crate::{Finding, Rule, Source};
 use tenon_tile::{Arch, Word};
 
-/// A device, as far as a netlist depends on it.
+/// The properties of a device that netlists depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
     /// Its name.
     pub name: String,
     /// Its architecture.
     pub arch: Arch,
-    /// Rows of worker cores.
+    /// Number of rows of worker cores.
     pub rows: u32,
-    /// Columns of worker cores.
+    /// Number of columns of worker cores.
     pub columns: u32,
-    /// Channels of its memory.
+    /// Number of DRAM channels.
     pub channels: u32,
-    /// Bytes of one channel.
+    /// Bytes per DRAM channel.
     pub channel_bytes: u64,
-    /// Bytes of a worker core's own memory.
+    /// Bytes of the L1 memory of a worker core.
     pub l1_bytes: u64,
-    /// Ethernet channels.
+    /// Number of Ethernet channels.
     pub ethernet: u32,
 }
 
 const GIB: u64 = 1 << 30;
-/// Bytes of a worker core's memory on grayskull, and on what came after.
+/// Bytes of L1 memory on grayskull and on later architectures.
 const L1: [u64; 2] = [1_048_576, 1_499_136];
 
-/// Name, architecture, rows, columns, channels, GiB of a channel.
+/// Name, architecture, rows, columns, DRAM channels, GiB per channel.
 const BUILT_IN: &[(&str, Arch, u32, u32, u32, u64)] = &[
     ("grayskull", Arch::Grayskull, 10, 12, 8, 1),
     ("wormhole", Arch::Wormhole, 10, 8, 6, 2),
@@ -46,7 +46,7 @@ const BUILT_IN: &[(&str, Arch, u32, u32, u32, u64)] = &[
 ];
 
 impl Device {
-    /// The devices that are known by name.
+    /// The built-in devices.
     pub fn built_in() -> Vec<Device> {
         let all = BUILT_IN.iter();
         all.map(|&(name, arch, rows, columns, channels, gib)| Device {
@@ -66,7 +66,7 @@ impl Device {
         .collect()
     }
 
-    /// The built-in device of a name; an architecture stands for its usual device.
+    /// The built-in device of a name; the name of an architecture selects its standard device.
     pub fn find(name: &str) -> Option<Device> {
         let arch = Arch::from_word(name);
         let name = arch.map_or(name, |arch| arch.name());
@@ -75,9 +75,9 @@ impl Device {
             .find(|device| device.name.eq_ignore_ascii_case(name))
     }
 
-    /// Reads a description: `arch_name`, `functional_workers` as `x-y`, `dram` with a list a
-    /// channel, `dram_bank_size`, `worker_l1_size`, `eth` with a place a channel; other keys are
-    /// not looked at.
+    /// Reads a device description: `arch_name`, `functional_workers` as `x-y`, `dram` with a list per
+    /// channel, `dram_bank_size`, `worker_l1_size`, `eth` with a location per channel; other keys are
+    /// ignored.
     pub fn read(source: &Source) -> Result<Device, Finding> {
         let root = parse(source)?.root;
         let missing = |key: &str, what: &str| {
@@ -92,14 +92,14 @@ impl Device {
         let workers = field(&root, "functional_workers")
             .and_then(list)
             .unwrap_or_default();
-        let places = workers.iter().filter_map(|node| {
+        let coordinates = workers.iter().filter_map(|node| {
             let (x, y) = node.text()?.split_once('-')?;
             Some((x.parse::<u32>().ok()?, y.parse::<u32>().ok()?))
         });
-        let (mut columns, mut rows): (Vec<u32>, Vec<u32>) = places.unzip();
-        for places in [&mut columns, &mut rows] {
-            places.sort_unstable();
-            places.dedup();
+        let (mut columns, mut rows): (Vec<u32>, Vec<u32>) = coordinates.unzip();
+        for coordinates in [&mut columns, &mut rows] {
+            coordinates.sort_unstable();
+            coordinates.dedup();
         }
         if rows.is_empty() {
             return Err(missing("functional_workers", "a list of cores, 'x-y'"));
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_description_reads() {
+    fn a_device_description_is_read() {
         let text = "arch_name: wormhole_b0\nfunctional_workers: [1-1, 2-1, 1-2, 2-2, 1-3, 2-3]\n\
                     dram: [[0-0, 0-1], [5-0]]\ndram_bank_size: 2147483648\nworker_l1_size: 1499136\neth: [1-0, 2-0]\n";
         let device = Device::read(&Source::new("d.yaml", text)).unwrap();

@@ -1,16 +1,16 @@
-//! What is wrong with a netlist: findings as data, and their display with the line and a mark.
+//! Findings: the diagnostics of a netlist as data, and their display with the source line.
 
 use crate::Rule;
 use crate::source::{Source, Span};
 use std::fmt;
 use tenon_base::{Error, ErrorKind, Location};
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Worth knowing, nothing wrong.
+    /// Information; the netlist is correct.
     Note,
-    /// Accepted by the original, and probably not what was meant.
+    /// Accepted by the original implementation, and probably a mistake.
     Warning,
     /// The netlist cannot be used.
     Error,
@@ -26,58 +26,58 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One thing that a rule found.
+/// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The rule.
     pub rule: Rule,
-    /// How bad it is here.
+    /// Its severity.
     pub severity: Severity,
-    /// Where.
+    /// The source position.
     pub span: Span,
-    /// What, in lower case, without the place.
+    /// The message, in lower case, without the position.
     pub message: String,
-    /// What would be right.
+    /// The expected value.
     pub expected: Option<String>,
-    /// What stands there.
+    /// The value found.
     pub found: Option<String>,
-    /// What to do.
+    /// The remedy.
     pub help: Option<String>,
 }
 
 impl Finding {
-    /// A finding of `rule` at `span`, as bad as the rule says.
+    /// A finding at `span` with the severity of its rule.
     pub fn new(rule: Rule, span: Span, message: impl Into<String>) -> Self {
         Self {
             rule,
             severity: rule.severity(),
             span,
-            message: shown(message.into()),
+            message: printable(message.into()),
             expected: None,
             found: None,
             help: None,
         }
     }
 
-    /// Says what would be right.
+    /// Sets the expected value.
     pub fn expected(mut self, expected: impl fmt::Display) -> Self {
-        self.expected = Some(shown(expected.to_string()));
+        self.expected = Some(printable(expected.to_string()));
         self
     }
 
-    /// Says what stands there.
+    /// Sets the value found.
     pub fn found(mut self, found: impl fmt::Display) -> Self {
-        self.found = Some(shown(found.to_string()));
+        self.found = Some(printable(found.to_string()));
         self
     }
 
-    /// Says what to do.
+    /// Sets the remedy.
     pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(shown(help.into()));
+        self.help = Some(printable(help.into()));
         self
     }
 
-    /// The message with what was expected and found.
+    /// The message with the expected value and the value found.
     pub fn sentence(&self) -> String {
         let mut text = self.message.clone();
         match (&self.expected, &self.found) {
@@ -91,15 +91,15 @@ impl Finding {
         text
     }
 
-    /// The finding for people: place, severity, sentence, rule, then the line with a mark under it.
+    /// The diagnostic: position, severity, sentence, rule, then the source line with the span marked.
     pub fn display<'a>(&'a self, source: &'a Source) -> impl fmt::Display + 'a {
-        Shown {
+        Diagnostic {
             finding: self,
             source,
         }
     }
 
-    /// The finding as an error of the whole input.
+    /// The finding as an error.
     pub fn to_error(&self, source: &Source) -> Error {
         let (line, column) = source.line_column(self.span.start);
         let mut error = Error::new(ErrorKind::InvalidModel, self.message.clone())
@@ -117,25 +117,26 @@ impl Finding {
     }
 }
 
-/// A text that goes to terminals: what would move the cursor or end the line is told as U+FFFD.
-fn shown(text: String) -> String {
-    match text.contains(char::is_control) {
-        true => text.replace(char::is_control, "\u{fffd}"),
-        false => text,
+/// Text for terminals: control characters are replaced by U+FFFD.
+fn printable(text: String) -> String {
+    if text.contains(char::is_control) {
+        text.replace(char::is_control, "\u{fffd}")
+    } else {
+        text
     }
 }
 
-struct Shown<'a> {
+struct Diagnostic<'a> {
     finding: &'a Finding,
     source: &'a Source,
 }
 
-/// Characters of a line that are shown; a flow map on one line may be kilobytes long.
-const SHOWN: usize = 100;
-/// Characters shown before the mark when the line is cut.
-const BEFORE: usize = 30;
+/// Maximum number of characters of a displayed line; a flow map on one line may have kilobytes.
+const LINE_LENGTH: usize = 100;
+/// Characters displayed before the mark when the line is truncated.
+const CONTEXT: usize = 30;
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for Diagnostic<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Finding {
             span,
@@ -153,21 +154,21 @@ impl fmt::Display for Shown<'_> {
         let text = self.source.line(number);
         let column = column as usize - 1;
         let length = text.chars().count();
-        let first = if length > SHOWN {
-            column.saturating_sub(BEFORE)
+        let first = if length > LINE_LENGTH {
+            column.saturating_sub(CONTEXT)
         } else {
             0
         };
-        let line: String = text.chars().skip(first).take(SHOWN).collect();
+        let line: String = text.chars().skip(first).take(LINE_LENGTH).collect();
         let width = self
             .source
             .slice(*span)
             .lines()
             .next()
             .map_or(1, |part| part.chars().count());
-        let room = line.chars().count().saturating_sub(column - first);
-        let mark = "^".repeat(width.clamp(1, room.max(1)));
-        writeln!(f, "    {}", self::shown(line.replace('\t', " ")))?;
+        let available = line.chars().count().saturating_sub(column - first);
+        let mark = "^".repeat(width.clamp(1, available.max(1)));
+        writeln!(f, "    {}", printable(line.replace('\t', " ")))?;
         write!(f, "    {}{mark}", " ".repeat(column - first))?;
         match &self.finding.help {
             Some(help) => write!(f, "\n    {help}"),
@@ -176,27 +177,27 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// The findings of one netlist, in the order of the file.
+/// The findings of one netlist.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings(Vec<Finding>);
 
 impl Findings {
-    /// Adds one.
+    /// Adds a finding.
     pub fn push(&mut self, finding: Finding) {
         self.0.push(finding);
     }
 
-    /// Adds those of another pass.
+    /// Adds the findings of another pass.
     pub fn extend(&mut self, other: Findings) {
         self.0.extend(other.0);
     }
 
-    /// All of them.
+    /// The findings.
     pub fn iter(&self) -> impl Iterator<Item = &Finding> {
         self.0.iter()
     }
 
-    /// How many there are of a severity.
+    /// The number of findings of a severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.0
             .iter()
@@ -204,19 +205,19 @@ impl Findings {
             .count()
     }
 
-    /// Whether one of them makes the netlist unusable.
+    /// Whether there is an error.
     pub fn has_errors(&self) -> bool {
         self.count(Severity::Error) > 0
     }
 
-    /// In the order of the file.
+    /// Sorts by source position.
     pub fn sorted(mut self) -> Self {
         self.0
             .sort_by_key(|finding| (finding.span.start, finding.rule));
         self
     }
 
-    /// The errors among them as one error.
+    /// All errors combined into one error; `Ok` without errors.
     pub fn to_result(&self, source: &Source) -> tenon_base::Result<()> {
         let errors = self
             .0
@@ -232,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_shows_its_line_with_a_mark() {
+    fn a_finding_displays_its_line_with_a_mark() {
         let source = Source::new("a.yaml", "queues:\n  q: {entries: -3}\n");
         let finding = Finding::new(
             Rule::ValueRange,
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_steer_a_terminal_is_not_printed() {
+    fn control_characters_are_not_printed() {
         let source = Source::new("a.yaml", "a: \"\u{1b}[2J\"\n");
         let finding =
             Finding::new(Rule::ValueWord, Span { start: 3, end: 4 }, "x\u{1b}y").found("a\nb");
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_cut_around_the_mark() {
+    fn a_long_line_is_truncated_around_the_mark() {
         let text = format!("{}X{}", "a".repeat(500), "b".repeat(500));
         let source = Source::new("a.yaml", text);
         let finding = Finding::new(
@@ -274,8 +275,8 @@ mod tests {
         );
         let shown = finding.display(&source).to_string();
         let lines: Vec<&str> = shown.lines().collect();
-        assert_eq!(lines[1].len(), 4 + SHOWN);
-        assert_eq!(lines[2], format!("    {}^", " ".repeat(BEFORE)));
-        assert_eq!(lines[1].as_bytes()[4 + BEFORE], b'X');
+        assert_eq!(lines[1].len(), 4 + LINE_LENGTH);
+        assert_eq!(lines[2], format!("    {}^", " ".repeat(CONTEXT)));
+        assert_eq!(lines[1].as_bytes()[4 + CONTEXT], b'X');
     }
 }

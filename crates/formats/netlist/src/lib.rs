@@ -1,23 +1,24 @@
-//! Netlists: BUDA's graphs of ops on grids of cores, their queues, and the programs that run them
-//! (seed buda-netlist; where the code of the original differs, the facts).
+//! Netlists of BUDA: graphs of ops on grids of cores, their queues, and the programs that run them
+//! (seed buda-netlist; where the original implementation differs from it, the facts).
 //!
-//! * [`read`] turns YAML into a [`Netlist`] whose every value knows its place.
-//! * A [`Netlist`] displays as YAML in one layout that reads back equal; [`format_with_comments`] keeps comments.
-//! * [`check`] holds it against the rules; [`TileShape`] computes shapes through TMs.
-//! * [`check_device`] asks whether a [`Device`] can hold and run it.
-//! * [`testing`] reads what a netlist says about testing itself: data to run on, how answers compare.
-//! * [`MemoryUsage`] counts what it takes of memories, [`GraphEstimate`] and [`PerformanceCheck`] ask how
-//!   fast it ought to be; [`ProgramCode`] shows a program, [`temporal_graphs`] what runs together.
-//! * The bytes of its data, tiles and buffers of queues, are `tenon-tile`'s.
-//! * [`Rule`] lists what may be wrong; a [`Finding`] says where, with the line and a mark under it.
+//! * [`read`] parses YAML into a [`Netlist`] whose values have source spans.
+//! * The `Display` of a [`Netlist`] is YAML in canonical layout that parses back to an equal netlist;
+//!   [`format_with_comments`] preserves comments.
+//! * [`check`] checks the rules of the language; [`TileShape`] is the shape inference of TMs.
+//! * [`check_device`] checks whether a [`Device`] can hold and run a netlist.
+//! * [`testing`] reads the test configuration of a netlist: input data and comparison of outputs.
+//! * [`MemoryUsage`] is the memory footprint; [`GraphEstimate`] and [`PerformanceCheck`] are about
+//!   performance; [`ProgramCode`] prints a program; [`temporal_graphs`] groups concurrent graphs.
+//! * The bytes of tiles and of queue buffers are in `tenon-tile`.
+//! * [`Rule`] lists the rules; a [`Finding`] is a diagnostic with the source line.
 //!
 //! ```
 //! use tenon_netlist::{Severity, Source, read};
 //!
 //! let source = Source::new("small.yaml", "devices: {arch: grayskull}\nqueues: {q: {entries: 0}}\n");
-//! let read = read(&source);
-//! assert!(read.findings.count(Severity::Error) > 2);
-//! let first = read.findings.iter().next().unwrap();
+//! let parsed = read(&source);
+//! assert!(parsed.findings.count(Severity::Error) > 2);
+//! let first = parsed.findings.iter().next().unwrap();
 //! assert!(first.display(&source).to_string().starts_with("small.yaml:1:1: error:"));
 //! ```
 #![forbid(unsafe_code)]

@@ -1,9 +1,9 @@
-//! Who reads and fills what: the names of a netlist resolved once.
+//! Resolved names: the producers and consumers of queues and ops.
 
 use crate::netlist::{Graph, Netlist, Op, Queue};
 use std::collections::HashMap;
 
-/// What a name stands for.
+/// The definition of a name.
 #[derive(Debug, Clone, Copy)]
 pub enum Node<'n> {
     /// A queue or ram.
@@ -12,25 +12,25 @@ pub enum Node<'n> {
     Op(&'n Graph, &'n Op),
 }
 
-/// The names of a netlist.
+/// The resolved names of a netlist.
 #[derive(Debug)]
 pub struct Links<'n> {
     nodes: HashMap<&'n str, Node<'n>>,
     graphs: HashMap<&'n str, &'n Graph>,
-    /// Who reads a node: the graph, the op, and which of its inputs.
+    /// The consumers of a node: graph, op, and index of the input.
     readers: HashMap<&'n str, Vec<(&'n Graph, &'n Op, usize)>>,
-    /// The queues that an op fills.
-    filled: HashMap<&'n str, Vec<&'n Queue>>,
+    /// The queues that an op writes.
+    outputs: HashMap<&'n str, Vec<&'n Queue>>,
 }
 
 impl<'n> Links<'n> {
-    /// Resolves the names of `netlist`; of two that are the same the first counts.
+    /// Resolves the names of `netlist`; of duplicate names the first is effective.
     pub fn new(netlist: &'n Netlist) -> Self {
         let mut links = Self {
             nodes: HashMap::new(),
             graphs: HashMap::new(),
             readers: HashMap::new(),
-            filled: HashMap::new(),
+            outputs: HashMap::new(),
         };
         for queue in &netlist.queues {
             links
@@ -60,12 +60,12 @@ impl<'n> Links<'n> {
         }
         for queue in netlist.queues.iter().filter(|queue| !queue.is_host_fed()) {
             let name = links.base(&queue.input.value);
-            links.filled.entry(name).or_default().push(queue);
+            links.outputs.entry(name).or_default().push(queue);
         }
         links
     }
 
-    /// A name without the device that a replica's name ends in (facts 6.5), where only that is known.
+    /// A name without the device suffix of a replica (facts 6.5), if only the base name is defined.
     fn base(&self, name: &'n str) -> &'n str {
         match name.rsplit_once('.') {
             Some((base, device))
@@ -79,7 +79,7 @@ impl<'n> Links<'n> {
         }
     }
 
-    /// What a name stands for.
+    /// The definition of a name.
     pub fn find(&self, name: &'n str) -> Option<Node<'n>> {
         self.nodes.get(self.base(name)).copied()
     }
@@ -97,17 +97,17 @@ impl<'n> Links<'n> {
         self.graphs.get(name).copied()
     }
 
-    /// Who reads a queue or op, with the number of the input.
+    /// The consumers of a queue or op, with the index of the input.
     pub fn readers(&self, name: &str) -> &[(&'n Graph, &'n Op, usize)] {
         self.readers.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// The queues that an op fills.
-    pub fn filled(&self, op: &str) -> &[&'n Queue] {
-        self.filled.get(op).map_or(&[], Vec::as_slice)
+    /// The queues that an op writes.
+    pub fn output_queues(&self, op: &str) -> &[&'n Queue] {
+        self.outputs.get(op).map_or(&[], Vec::as_slice)
     }
 
-    /// All names, for suggestions.
+    /// All names of queues and ops, for suggestions.
     pub fn names(&self) -> impl Iterator<Item = &'n str> + '_ {
         self.nodes.keys().copied()
     }

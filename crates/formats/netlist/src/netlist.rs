@@ -1,4 +1,4 @@
-//! A netlist: what was read, with the place of everything a rule may point at.
+//! The syntax tree of a netlist, with source spans.
 
 use crate::attributes::Attributes;
 use crate::source::Spanned;
@@ -8,10 +8,10 @@ use tenon_tile::{
     Arch, DataFormat, Layout, Operation, QueueLayout, SettingKey, TensorBlocking, UblockOrder,
 };
 
-/// A netlist (facts 2). Two are equal when they say the same, wherever it stands.
+/// A netlist (facts 2). Equality ignores source spans.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Netlist {
-    /// The architectures it was made for; the first is taken when none is named (facts 10.8).
+    /// The target architectures; the first is the default (facts 10.8).
     pub arch: Vec<Spanned<Arch>>,
     /// Its queues and rams.
     pub queues: Vec<Queue>,
@@ -21,30 +21,30 @@ pub struct Netlist {
     pub fused_ops: Vec<FusedOp>,
     /// Its programs.
     pub programs: Vec<Program>,
-    /// Sections that the original's reader passes over, kept as they are: test-config,
-    /// performance-check, and any other.
+    /// Sections that the parser of the original ignores, unparsed: test-config, performance-check, and
+    /// any other.
     pub others: Vec<(Spanned<String>, Node)>,
 }
 
-/// The shape of a tensor as cores hold it.
+/// The blocking of a tensor over cores.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Blocking {
     /// Rows and columns of cores, or of buffers of a queue.
     pub grid_size: Spanned<[u32; 2]>,
-    /// Slices.
+    /// Number of slices.
     pub t: Spanned<u32>,
-    /// Rows and columns of ublocks in a core's slice.
+    /// Rows and columns of ublocks per core and slice.
     pub mblock: Spanned<[u32; 2]>,
-    /// Rows and columns of tiles in a ublock.
+    /// Rows and columns of tiles per ublock.
     pub ublock: Spanned<[u32; 2]>,
-    /// The order of ublocks; by rows unless said.
+    /// The order of ublocks; default: by rows.
     pub ublock_order: Option<Spanned<UblockOrder>>,
-    /// Rows and columns of elements in a tile; 32 by 32 unless said.
+    /// Rows and columns of elements per tile; default: 32 by 32.
     pub tile_dim: Option<Spanned<[u32; 2]>>,
 }
 
 impl Blocking {
-    /// Rows of tiles of the whole tensor.
+    /// Number of rows of tiles of the tensor.
     pub fn rows(&self) -> u64 {
         product([
             self.grid_size.value[0],
@@ -53,7 +53,7 @@ impl Blocking {
         ])
     }
 
-    /// Columns of tiles of the whole tensor.
+    /// Number of columns of tiles of the tensor.
     pub fn columns(&self) -> u64 {
         product([
             self.grid_size.value[1],
@@ -62,7 +62,7 @@ impl Blocking {
         ])
     }
 
-    /// Rows and columns of elements in a tile.
+    /// Rows and columns of elements per tile.
     pub fn tile(&self) -> [u32; 2] {
         self.tile_dim.map_or([32, 32], |tile| tile.value)
     }
@@ -73,7 +73,7 @@ impl Blocking {
             .map_or(UblockOrder::Row, |order| order.value)
     }
 
-    /// Tiles in one core's slice.
+    /// Number of tiles per core and slice.
     pub fn tiles_per_core(&self) -> u64 {
         let [m, n] = self.mblock.value;
         let [rows, columns] = self.ublock.value;
@@ -81,8 +81,7 @@ impl Blocking {
     }
 }
 
-/// Sizes are read into 32 bits, three of them fit 96; what is beyond 64 cannot be allocated, so
-/// that the largest number stands for it.
+/// The saturating product of sizes. A saturated product is beyond any limit that it is compared with.
 fn product<const N: usize>(sizes: [u32; N]) -> u64 {
     sizes
         .iter()
@@ -94,51 +93,51 @@ fn product<const N: usize>(sizes: [u32; N]) -> u64 {
 pub struct Queue {
     /// Its name.
     pub name: Spanned<String>,
-    /// Whether it has flow control.
+    /// Queue or ram.
     pub kind: Spanned<QueueKind>,
-    /// `HOST`, or the op that fills it.
+    /// `HOST`, or the name of the op that writes it.
     pub input: Spanned<String>,
-    /// Applied to what is pushed.
+    /// TMs that are applied to pushed entries.
     pub input_tms: Vec<Spanned<Tm>>,
-    /// Entries of each buffer.
+    /// Number of entries.
     pub entries: Spanned<u32>,
     /// Its shape.
     pub blocking: Blocking,
     /// The format of its elements.
     pub df: Spanned<DataFormat>,
-    /// How they lie.
+    /// The memory layout of its elements.
     pub layout: Option<Spanned<Layout>>,
-    /// The ram of which this is another view.
+    /// The ram of which this is a view.
     pub alias: Option<Spanned<String>>,
-    /// The devices it is on; more than one makes it one queue a device.
+    /// Its devices; a queue on several devices is replicated on each.
     pub target_device: Vec<Spanned<u32>>,
-    /// Where it lies.
+    /// Its memory.
     pub loc: Spanned<Memory>,
-    /// Where each buffer starts, row by row.
+    /// The addresses of its buffers, row by row.
     pub buffers: Vec<Spanned<Address>>,
-    /// Ports by which buffers are read; a hint.
+    /// Ports for reads of the buffers; a placement hint.
     pub read_ports: Vec<Spanned<u32>>,
-    /// Ports by which buffers are written; a hint.
+    /// Ports for writes of the buffers; a placement hint.
     pub write_ports: Vec<Spanned<u32>>,
 }
 
-/// The start of a buffer.
+/// The address of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
-    /// The channel; 0 where a host address stands alone.
+    /// The channel; 0 for a host address without channel.
     pub channel: u32,
-    /// The byte.
+    /// The byte address.
     pub byte: u64,
 }
 
-/// A graph of ops that run together.
+/// A graph of ops that run concurrently.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Graph {
     /// Its name.
     pub name: Spanned<String>,
-    /// The devices it is on.
+    /// Its devices.
     pub target_device: Vec<Spanned<u32>>,
-    /// Inputs that one execute takes.
+    /// Number of inputs that one execute processes.
     pub input_count: Spanned<u32>,
     /// Its ops.
     pub ops: Vec<Op>,
@@ -149,129 +148,129 @@ pub struct Graph {
 pub struct Op {
     /// Its name.
     pub name: Spanned<String>,
-    /// What it computes.
+    /// Its type.
     pub kind: Spanned<OpKind>,
-    /// Row and column of its top left core; none for an Ethernet op.
+    /// Row and column of its top left core; `None` for an Ethernet op.
     pub grid_loc: Option<Spanned<[u32; 2]>>,
-    /// Whether rows and columns of its cores are swapped where it is placed.
+    /// Whether its grid is transposed in the placement.
     pub grid_transpose: Option<Spanned<bool>>,
-    /// The shape of its output.
+    /// The blocking of its output.
     pub blocking: Blocking,
-    /// What it reads.
+    /// Its inputs.
     pub inputs: Vec<Input>,
     /// The format of its output.
     pub out_df: Spanned<DataFormat>,
-    /// The format of what it spills.
+    /// The format of spilled intermediate results.
     pub intermed_df: Spanned<DataFormat>,
-    /// The format it accumulates in.
+    /// The accumulation format.
     pub acc_df: Option<Spanned<DataFormat>>,
-    /// How exactly it multiplies.
+    /// The precision of its multiplications.
     pub math_fidelity: Spanned<MathFidelity>,
-    /// Size of the output buffer, in mblocks; 1 unless said.
+    /// Size of the output buffer in mblocks; default: 1.
     pub buf_size_mb: Spanned<u32>,
-    /// Whether its output is put row by row.
+    /// Whether its output is stored in row-major order.
     pub untilize_output: Option<Spanned<bool>>,
-    /// Whether it accumulates over runs.
+    /// Whether it accumulates over executes.
     pub gradient_op: Option<Spanned<bool>>,
     /// Its attributes.
     pub attributes: Attributes,
-    /// Least tiles of input buffers; a hint.
+    /// Minimal number of tiles of input buffers; a hint.
     pub input_buf_min_size_tiles: Vec<Spanned<u32>>,
-    /// Tiles of buffers between memory and inputs; a hint.
+    /// Number of tiles of the buffers between DRAM and inputs; a hint.
     pub input_dram_io_buf_size_tiles: Vec<Spanned<u32>>,
-    /// Bytes kept for the overlay; a hint.
+    /// Bytes reserved for the overlay; a hint.
     pub overlay_size: Option<Spanned<u32>>,
-    /// Inputs that another op reads too and passes on: queue and op.
+    /// Inputs that another op forwards: queue and op.
     pub forked_dram_inputs: Vec<(Spanned<String>, Spanned<String>)>,
 }
 
-/// One input of an op.
+/// An input of an op.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Input {
     /// The queue or op that is read.
     pub name: Spanned<String>,
     /// Its format.
     pub df: Spanned<DataFormat>,
-    /// What is done to it on the way, first to last.
+    /// Its TMs, in order.
     pub tms: Vec<Spanned<Tm>>,
-    /// Tiles dropped at the bottom and right before the TMs.
+    /// Rows and columns of tiles removed at the bottom and right before the TMs.
     pub unpad: Option<Spanned<[u32; 2]>>,
-    /// Tiles added at the bottom and right after the TMs.
+    /// Padding at the bottom and right after the TMs.
     pub pad: Option<Spanned<Pad>>,
 }
 
-/// Tiles added at the bottom and right.
+/// Padding tiles at the bottom and right.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pad {
     /// Rows of tiles.
     pub rows: u32,
     /// Columns of tiles.
     pub columns: u32,
-    /// What they hold.
+    /// The value of the padding.
     pub value: f32,
 }
 
 /// A tensor manipulation (facts 4).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Tm {
-    /// The whole, `n` times below each other.
+    /// Repeats the tensor `n` times along rows.
     BroadcastRows(u32),
-    /// The whole, `n` times beside each other.
+    /// Repeats the tensor `n` times along columns.
     BroadcastColumns(u32),
-    /// The slices, `n` times.
+    /// Repeats the slices `n` times.
     BroadcastSlices(u32),
-    /// Rows and columns swapped.
+    /// Swaps rows and columns.
     Transpose,
-    /// Columns cut into `n` slices.
+    /// Splits the columns into `n` slices.
     Hslice(u32),
-    /// Rows cut into `n` slices.
+    /// Splits the rows into `n` slices.
     Vslice(u32),
-    /// `n` slices put beside each other; 0 for all of them.
+    /// Concatenates `n` slices along columns; 0 for all slices.
     Hstack(u32),
-    /// `n` slices put below each other; 0 for all of them.
+    /// Concatenates `n` slices along rows; 0 for all slices.
     Vstack(u32),
-    /// Tiles added.
+    /// Adds padding tiles.
     Pad(Pad),
-    /// Inside each tile (fused ops only).
+    /// Broadcasts within each tile (fused ops only).
     TileBroadcast(TileBroadcast),
 }
 
-/// What a tile broadcast copies.
+/// The source of a broadcast within a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TileBroadcast {
     /// Row 0 to all rows.
     Row,
     /// Column 0 to all columns.
     Column,
-    /// Element 0, 0 to all.
+    /// Element (0, 0) to all.
     Both,
 }
 
-/// A fused op: ops that run in one core after each other.
+/// A fused op: ops that run in sequence on one core.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FusedOp {
-    /// What `fused_op_id` names.
+    /// The id that `fused_op_id` refers to.
     pub id: Spanned<String>,
-    /// How many inputs it takes.
+    /// Number of inputs.
     pub inputs: Spanned<u32>,
-    /// How many intermediate buffers it has.
+    /// Number of intermediate buffers.
     pub intermediates: Spanned<u32>,
     /// Its schedules, each a list of ops.
     pub schedules: Vec<Vec<ScheduledOp>>,
-    /// A kernel of the original's own language: not run here.
+    /// A custom kernel of the original, which Tenon does not run.
     pub custom_kernel_path: Option<Spanned<String>>,
 }
 
-/// One op of a schedule.
+/// An op of a schedule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScheduledOp {
     /// Its name.
     pub name: Spanned<String>,
-    /// What it computes.
+    /// Its type.
     pub kind: Spanned<OpKind>,
-    /// What it reads, with its TMs.
+    /// Its inputs with their TMs.
     pub inputs: Vec<(Spanned<Buffer>, Vec<Spanned<Tm>>)>,
-    /// What it writes.
+    /// Its output.
     pub output: Spanned<Buffer>,
     /// Rows and columns of ublocks.
     pub mblock: Spanned<[u32; 2]>,
@@ -279,20 +278,20 @@ pub struct ScheduledOp {
     pub ublock: Spanned<[u32; 2]>,
     /// Buffers popped after each ublock.
     pub pop: Vec<Spanned<Buffer>>,
-    /// Buffers popped after the last.
+    /// Buffers popped after the last ublock.
     pub pop_last: Vec<Spanned<Buffer>>,
     /// Its attributes.
     pub attributes: Attributes,
 }
 
-/// A buffer inside a fused op.
+/// A buffer of a fused op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Buffer {
     /// An input of the op.
     Input(u32),
     /// An intermediate buffer.
     Intermediate(u32),
-    /// The registers of the math unit.
+    /// The destination registers of the math unit.
     Dest,
     /// The output of the op.
     Output,
@@ -321,22 +320,22 @@ pub struct Program {
 /// An instruction (facts 6.4).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Instruction {
-    /// Variables of one run, with what they start from.
+    /// Variables of one run with their initial values.
     Var(Vec<(Spanned<String>, Spanned<Operand>)>),
-    /// Variables that keep their value between runs.
+    /// Variables that keep their values between runs.
     StaticVar(Vec<(Spanned<String>, Spanned<Operand>)>),
-    /// Values that the caller gives.
+    /// Parameters of the program.
     Param(Vec<Spanned<String>>),
     /// Arithmetic on a variable.
     VarInst {
-        /// The variable set.
+        /// The variable that is assigned.
         output: Spanned<String>,
-        /// What is done.
+        /// The operation.
         operation: Spanned<Operation>,
-        /// With what.
+        /// The operands.
         operands: Vec<Spanned<Operand>>,
     },
-    /// Begins a loop of so many rounds.
+    /// Begins a loop with this trip count.
     Loop(Spanned<Operand>),
     /// Ends the innermost loop.
     EndLoop,
@@ -344,27 +343,27 @@ pub enum Instruction {
     Execute {
         /// The graph.
         graph: Spanned<String>,
-        /// How its queues are read and written.
+        /// The settings of its queues.
         settings: Vec<QueueSetting>,
     },
-    /// Queues whose life begins.
+    /// Allocates dynamic queues.
     AllocateQueue(Vec<Spanned<String>>),
-    /// Queues whose life ends.
+    /// Frees dynamic queues.
     DeallocateQueue(Vec<Spanned<String>>),
     /// The end; optional.
     EndProgram,
 }
 
-/// A value of a program: a number, or a variable.
+/// An operand of an instruction.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Operand {
-    /// A number.
+    /// A constant.
     Immediate(i64),
     /// A variable, `$` included.
     Variable(String),
 }
 
-/// How one queue is read and written by an execute (facts 6.3).
+/// The setting of one queue for an execute (facts 6.3).
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueSetting {
     /// The queue.
@@ -374,7 +373,7 @@ pub struct QueueSetting {
 }
 
 impl Queue {
-    /// The layout of its memory on `arch`; `untilized` when the op that writes it stores rows.
+    /// Its memory layout on `arch`; `untilized` if its producer stores rows.
     pub fn memory_layout(&self, arch: Arch, untilized: bool) -> QueueLayout {
         let flat = matches!(&self.layout, Some(layout) if layout.value == Layout::Flat);
         let blocking = &self.blocking;
@@ -393,7 +392,7 @@ impl Queue {
 }
 
 impl QueueSetting {
-    /// A field's value; the last of a name counts.
+    /// The value of a field; the last of a name is effective.
     pub fn find(&self, key: SettingKey) -> Option<&Spanned<Operand>> {
         let found = self.fields.iter().rev().find(|(name, _)| name.value == key);
         found.map(|(_, value)| value)
@@ -406,7 +405,7 @@ impl Netlist {
         self.fused_ops.iter().find(|op| op.id.value == id)
     }
 
-    /// All ops with their graph.
+    /// All ops with their graphs.
     pub fn ops(&self) -> impl Iterator<Item = (&Graph, &Op)> {
         self.graphs
             .iter()
@@ -415,7 +414,7 @@ impl Netlist {
 }
 
 impl Queue {
-    /// Whether the host fills it.
+    /// Whether the host writes it.
     pub fn is_host_fed(&self) -> bool {
         self.input.value.eq_ignore_ascii_case("HOST")
     }

@@ -1,5 +1,5 @@
-//! How fast a netlist ought to be: the section `performance-check` (facts 6.9), held against what
-//! was measured on this machine, and an estimate of an ideal device from the blocking.
+//! Expected performance: the section `performance-check` (facts 6.9), compared with measurements on
+//! this machine, and a roofline estimate of an ideal device from the blocking.
 
 use crate::attributes::AttributeKey as Key;
 use crate::netlist::{Graph, Netlist, Op};
@@ -7,60 +7,60 @@ use crate::testing::fields;
 use crate::words::{MathFidelity, OpKind};
 use crate::{Findings, yaml::Node};
 
-/// Cycles in which the matrix unit multiplies two tiles in one pass: 2,048 multiplications a cycle.
-/// An assumption of the estimate, as are the two below; the facts have none.
-const PRODUCT_CYCLES: u64 = 16;
-/// Cycles in which it combines two tiles element by element, in one pass.
-const ELEMENTS_CYCLES: u64 = 8;
-/// Cycles of the special-function unit for a tile: 32 lanes, four instructions an element.
+/// Cycles of the matrix unit for a matmul of two tiles in one pass: 2,048 multiplications per cycle.
+/// An assumption of the estimate, like the two constants below; the facts do not define them.
+const MATMUL_CYCLES: u64 = 16;
+/// Cycles of the matrix unit for an elementwise operation on two tiles in one pass.
+const ELEMENTWISE_CYCLES: u64 = 8;
+/// Cycles of the special-function unit for a tile: 32 lanes, four instructions per element.
 const SFPU_CYCLES: u64 = 128;
 
-/// One block of the section.
+/// A block of the section.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PerformanceCheck {
     /// Its name.
     pub name: String,
-    /// The graph it is about.
+    /// The graph that it applies to.
     pub graph: Option<String>,
-    /// The program it is about.
+    /// The program that it applies to.
     pub program: Option<String>,
-    /// What is expected.
+    /// The expected metrics.
     pub metrics: Vec<Metric>,
 }
 
-/// One number that is expected.
+/// An expected metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
     /// Its name: `tensors-per-second` and so on.
     pub name: String,
-    /// The number; 0 where it stands elsewhere.
+    /// The expected value; 0 if it is defined elsewhere.
     pub expected: f64,
-    /// How far off it may be, relative to it.
+    /// The relative tolerance.
     pub rtol: f64,
 }
 
-/// What was measured on this machine.
+/// Measurements on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Measurements {
-    /// Seconds that the programs took.
+    /// Run time of the programs in seconds.
     pub seconds: f64,
-    /// Inputs that went through.
+    /// Number of inputs processed.
     pub inputs: u64,
 }
 
-/// A metric held against what was measured.
+/// A metric compared with a measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricOutcome {
-    /// What was expected.
+    /// The expected metric.
     pub metric: Metric,
-    /// What this machine reached; `None` for what only a device has, such as cycles.
+    /// The measured value; `None` for metrics of devices, such as cycles.
     pub measured: Option<f64>,
-    /// Whether it is as near as is asked; `None` where either number is missing.
+    /// Whether it is within the tolerance; `None` where either value is missing.
     pub within: Option<bool>,
 }
 
 impl PerformanceCheck {
-    /// The blocks of the section; none without one.
+    /// The blocks of the section; empty without a section.
     pub fn read(netlist: &Netlist) -> Vec<Self> {
         let blocks = fields::section(netlist, "performance-check").into_iter();
         blocks
@@ -88,7 +88,7 @@ impl PerformanceCheck {
         check
     }
 
-    /// Every metric of the block beside what was measured.
+    /// Compares every metric of the block with the measurements.
     pub fn evaluate(&self, measured: Measurements) -> Vec<MetricOutcome> {
         let rate = (measured.seconds > 0.0).then(|| measured.inputs as f64 / measured.seconds);
         let outcome = |metric: &Metric| {
@@ -129,30 +129,30 @@ impl Metric {
     }
 }
 
-/// An estimate of one op on an ideal device, which never waits for data.
+/// An estimate of one op on an ideal device without stalls for data.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OpEstimate<'n> {
     /// The op.
     pub op: &'n Op,
-    /// Cores it has.
+    /// Number of its cores.
     pub cores: u64,
-    /// Cycles of math that each takes for one input.
+    /// Compute cycles of each core per input.
     pub cycles: u64,
 }
 
-/// An estimate of a graph on an ideal device, its ops one pipeline.
+/// An estimate of a graph on an ideal device, whose ops form a pipeline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GraphEstimate<'n> {
     /// The graph.
     pub graph: &'n Graph,
     /// Its ops, in the order of the file.
     pub ops: Vec<OpEstimate<'n>>,
-    /// Cycles between two inputs: those of the slowest op.
+    /// Cycles between two inputs: the cycles of the slowest op.
     pub cycles: u64,
 }
 
 impl<'n> GraphEstimate<'n> {
-    /// The estimate of a graph. Fused ops count all they schedule.
+    /// The estimate of a graph. A fused op has the cycles of all its scheduled ops.
     pub fn of(netlist: &Netlist, graph: &'n Graph) -> Self {
         let estimate = |op: &'n Op| {
             let [rows, columns] = op.blocking.grid_size.value.map(u64::from);
@@ -167,7 +167,7 @@ impl<'n> GraphEstimate<'n> {
         Self { graph, ops, cycles }
     }
 
-    /// The part of `cores` cores that does math at any time, 0 to 1; `None` where there is no math.
+    /// The compute utilisation of `cores` cores, 0 to 1; `None` for a graph without computation.
     pub fn utilisation(&self, cores: u64) -> Option<f64> {
         let busy: f64 = self
             .ops
@@ -179,7 +179,7 @@ impl<'n> GraphEstimate<'n> {
     }
 }
 
-/// How often the matrix unit goes over its operands.
+/// Number of passes of the matrix unit over its operands.
 fn passes(fidelity: MathFidelity) -> u64 {
     match fidelity {
         MathFidelity::LoFi => 1,
@@ -201,16 +201,16 @@ fn op_cycles(netlist: &Netlist, op: &Op) -> u64 {
     };
     let attributes = &op.attributes;
     let one = |kind: OpKind, attributes: &crate::Attributes, tiles: u64| match kind {
-        // How many tiles of a sparse product are not zero, only its encoding says.
-        OpKind::Matmul if attributes.is(Key::Identity) => tiles.saturating_mul(PRODUCT_CYCLES),
+        // The number of non-zero tiles of a sparse matmul depends on its encoding.
+        OpKind::Matmul if attributes.is(Key::Identity) => tiles.saturating_mul(MATMUL_CYCLES),
         OpKind::Matmul | OpKind::Depthwise => tiles
             .saturating_mul(inner(attributes))
-            .saturating_mul(PRODUCT_CYCLES * passes),
-        OpKind::Multiply => tiles.saturating_mul(ELEMENTS_CYCLES * passes),
+            .saturating_mul(MATMUL_CYCLES * passes),
+        OpKind::Multiply => tiles.saturating_mul(ELEMENTWISE_CYCLES * passes),
         OpKind::Reduce => tiles
             .saturating_mul(inner(attributes))
-            .saturating_mul(ELEMENTS_CYCLES),
-        _ if kind.is_binary() || kind.is_copy() => tiles.saturating_mul(ELEMENTS_CYCLES),
+            .saturating_mul(ELEMENTWISE_CYCLES),
+        _ if kind.is_binary() || kind.is_copy() => tiles.saturating_mul(ELEMENTWISE_CYCLES),
         _ if kind.is_sfpu() => tiles.saturating_mul(SFPU_CYCLES),
         _ => 0,
     };
@@ -258,7 +258,7 @@ performance-check:
 ";
 
     #[test]
-    fn metrics_are_held_against_what_was_measured() {
+    fn metrics_are_compared_with_measurements() {
         let netlist = read(&Source::new("p.yaml", TEXT)).netlist;
         let checks = PerformanceCheck::read(&netlist);
         assert_eq!(checks[0].graph.as_deref(), Some("g"));
@@ -284,7 +284,7 @@ performance-check:
     }
 
     #[test]
-    fn the_slowest_op_sets_the_pace() {
+    fn the_slowest_op_determines_the_cycles_of_a_graph() {
         let netlist = read(&Source::new("p.yaml", TEXT)).netlist;
         let estimate = GraphEstimate::of(&netlist, &netlist.graphs[0]);
         // 4 slices of 8 tiles, 10 inner tiles, 16 cycles, 3 passes; 4 slices of 48 tiles, 8 cycles.

@@ -1,18 +1,18 @@
-//! Shapes in tiles, and what TMs do to them (facts 4).
+//! Shapes in tiles, and the shape inference of TMs (facts 4).
 
 use crate::netlist::{Blocking, Input, Tm};
 use crate::source::Span;
 use crate::{Finding, Rule};
 use std::fmt;
 
-/// Slices, rows and columns of tiles.
+/// A shape: slices, rows and columns of tiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TileShape {
-    /// Slices.
+    /// Number of slices.
     pub t: u64,
-    /// Rows of tiles.
+    /// Number of rows of tiles.
     pub rows: u64,
-    /// Columns of tiles.
+    /// Number of columns of tiles.
     pub columns: u64,
 }
 
@@ -32,13 +32,14 @@ impl TileShape {
         }
     }
 
-    /// This shape after the unpad, TMs and pad of an input, in that order (facts 3.8).
-    pub fn through(self, input: &Input) -> Result<Self, Finding> {
+    /// The shape after the unpad, TMs and pad of an input, in that order (facts 3.8).
+    pub fn after_input(self, input: &Input) -> Result<Self, Finding> {
         let mut shape = self;
         if let Some(unpad) = &input.unpad {
             let [rows, columns] = unpad.value.map(u64::from);
             if rows >= shape.rows || columns >= shape.columns {
-                let finding = Finding::new(Rule::TmShape, unpad.span, "nothing is left");
+                let finding =
+                    Finding::new(Rule::TmShape, unpad.span, "the unpad removes all tiles");
                 let expected = format!("fewer rows and columns than {shape}");
                 return Err(finding
                     .expected(expected)
@@ -48,7 +49,7 @@ impl TileShape {
             shape.columns -= columns;
         }
         for tm in &input.tms {
-            shape = shape.manipulated(tm.value, tm.span)?;
+            shape = shape.after_tm(tm.value, tm.span)?;
         }
         if let Some(pad) = input.pad {
             shape.rows = shape.rows.saturating_add(pad.value.rows.into());
@@ -57,13 +58,13 @@ impl TileShape {
         Ok(shape)
     }
 
-    /// This shape after one TM.
-    pub fn manipulated(self, tm: Tm, span: Span) -> Result<Self, Finding> {
+    /// The shape after one TM.
+    pub fn after_tm(self, tm: Tm, span: Span) -> Result<Self, Finding> {
         let Self { t, rows, columns } = self;
         let divide = |size: u64, parts: u64, what: &str| match size % parts {
             0 => Ok(size / parts),
             _ => {
-                let message = format!("{what} of {self} do not fall into {parts} equal parts");
+                let message = format!("{what} of {self} are not divisible by {parts}");
                 Err(Finding::new(Rule::TmShape, span, message)
                     .expected(format!("a divisor of {size}"))
                     .found(parts))
@@ -131,12 +132,12 @@ mod tests {
         let [t, rows, columns] = shape;
         tms.iter()
             .fold(TileShape { t, rows, columns }, |shape, &tm| {
-                shape.manipulated(tm, Span::default()).unwrap()
+                shape.after_tm(tm, Span::default()).unwrap()
             })
     }
 
     #[test]
-    fn the_examples_of_the_facts() {
+    fn shapes_after_tms_are_those_of_the_facts() {
         let shape = |t, rows, columns| TileShape { t, rows, columns };
         assert_eq!(after([2, 4, 6], &[Tm::Hslice(3)]), shape(6, 4, 2));
         assert_eq!(
@@ -151,18 +152,16 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_divide_is_a_finding() {
+    fn a_tm_that_does_not_divide_is_a_finding() {
         let shape = TileShape {
             t: 1,
             rows: 4,
             columns: 6,
         };
-        let finding = shape
-            .manipulated(Tm::Hslice(4), Span::default())
-            .unwrap_err();
+        let finding = shape.after_tm(Tm::Hslice(4), Span::default()).unwrap_err();
         assert_eq!(
             finding.sentence(),
-            "columns of [1, 4, 6] do not fall into 4 equal parts: expected a divisor of 6, found 4"
+            "columns of [1, 4, 6] are not divisible by 4: expected a divisor of 6, found 4"
         );
     }
 }

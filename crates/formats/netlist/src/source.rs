@@ -1,9 +1,9 @@
-//! The text of a netlist, and places in it.
+//! The text of a netlist, and source spans.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// A stretch of the source, in bytes.
+/// A range of bytes of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Span {
     /// Its first byte.
@@ -12,12 +12,12 @@ pub struct Span {
     pub end: u32,
 }
 
-/// A value, and where it was read. Two are equal when their values are: places do not count.
+/// A value with its source span. Equality ignores the span.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Spanned<T> {
     /// The value.
     pub value: T,
-    /// Where it stands.
+    /// Its source span.
     pub span: Span,
 }
 
@@ -33,7 +33,7 @@ impl<T> Spanned<T> {
         Self { value, span }
     }
 
-    /// The same place with another value.
+    /// Another value with the same span.
     pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Spanned<U> {
         Spanned::new(convert(self.value), self.span)
     }
@@ -47,7 +47,7 @@ impl<T> std::ops::Deref for Spanned<T> {
     }
 }
 
-/// The text of a netlist and the path it came from.
+/// The text of a netlist and its path.
 #[derive(Debug, Clone, Default)]
 pub struct Source {
     path: PathBuf,
@@ -57,8 +57,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// The text of the file at `path`; the path is only shown. More than 4 GiB cannot be told
-    /// apart by a [`Span`]: callers limit what they read.
+    /// The text of the file at `path`, which is used in messages only. A [`Span`] addresses at most
+    /// 4 GiB: callers limit the size of files.
     pub fn new(path: impl AsRef<Path>, text: impl Into<String>) -> Self {
         let text = text.into();
         let starts = text.match_indices('\n').map(|(at, _)| at as u32 + 1);
@@ -70,7 +70,7 @@ impl Source {
         }
     }
 
-    /// The path, as the user gave it.
+    /// The path, as specified by the user.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -109,12 +109,12 @@ impl Source {
 }
 
 impl Span {
-    /// The bytes of it.
+    /// The byte range.
     pub fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
 
-    /// Its first byte alone: the place of something whose extent does not matter.
+    /// An empty span at its first byte: a position without extent.
     pub fn first(self) -> Span {
         Span {
             start: self.start,
@@ -122,7 +122,7 @@ impl Span {
         }
     }
 
-    /// From the start of this one to the end of `other`.
+    /// The smallest span that covers this one and `other`.
     pub fn to(self, other: Span) -> Span {
         Span {
             start: self.start.min(other.start),

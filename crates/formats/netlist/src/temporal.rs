@@ -1,9 +1,10 @@
-//! Temporal graphs: graphs that are connected op to op, and so run together (facts 6.5).
+//! Temporal graphs: the connected components of graphs whose ops read each other; their graphs run
+//! concurrently (facts 6.5).
 
 use crate::netlist::{Graph, Netlist};
 use std::collections::HashMap;
 
-/// The graphs of a netlist in groups that run together, in the order of the file; most stand alone.
+/// The temporal graphs of a netlist, in the order of the file; most have one graph.
 pub fn temporal_graphs(netlist: &Netlist) -> Vec<Vec<&Graph>> {
     let ops = |graph: &'_ Graph, index: usize| -> Vec<(String, usize)> {
         graph
@@ -13,14 +14,14 @@ pub fn temporal_graphs(netlist: &Netlist) -> Vec<Vec<&Graph>> {
             .collect()
     };
     let graphs = netlist.graphs.iter().enumerate();
-    let home: HashMap<String, usize> = graphs
+    let graph_of: HashMap<String, usize> = graphs
         .flat_map(|(index, graph)| ops(graph, index))
         .collect();
-    // Every graph knows its group by the smallest number in it.
+    // The label of a component is the smallest index of its graphs.
     let mut group: Vec<usize> = (0..netlist.graphs.len()).collect();
     for (index, graph) in netlist.graphs.iter().enumerate() {
         for input in graph.ops.iter().flat_map(|op| &op.inputs) {
-            let Some(&other) = home.get(&input.name.value) else {
+            let Some(&other) = graph_of.get(&input.name.value) else {
                 continue;
             };
             let (from, to) = (
@@ -53,7 +54,7 @@ mod tests {
     use crate::{Source, read};
 
     #[test]
-    fn graphs_that_read_each_others_ops_are_one() {
+    fn graphs_that_read_each_others_ops_are_one_temporal_graph() {
         let op = |name: &str, input: &str| {
             format!(
                 "    {name}: {{type: nop, grid_loc: [0, 0], grid_size: [1, 1], inputs: [{input}], in_df: [Float16], \

@@ -1,4 +1,4 @@
-//! What a netlist takes of a device's memories (facts 5.4 and 7.2).
+//! The memory footprint of a netlist on a device (facts 5.4 and 7.2).
 
 use crate::links::{Links, Node};
 use crate::netlist::{Graph, Netlist, Op, Queue};
@@ -7,45 +7,44 @@ use std::collections::{BTreeMap, HashSet};
 use tenon_tile::Arch;
 use tenon_tile::TileLayout;
 
-/// What one op takes of the memory of each of its cores.
+/// The L1 footprint of an op.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CoreUsage<'n> {
     /// The graph.
     pub graph: &'n Graph,
     /// The op.
     pub op: &'n Op,
-    /// Cores.
+    /// Number of cores.
     pub cores: u64,
-    /// Bytes in each, at least: buffers of the output and of two tiles of every input.
+    /// Minimal bytes per core: the output buffer and two tiles of each input.
     pub bytes: u64,
 }
 
-/// What queues take of one channel of a device's memory, or of one region of the host's.
+/// The footprint of queues in one DRAM channel of a device, or in one region of host memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChannelUsage {
-    /// Bytes of all buffers; those that share a place count once.
+    /// Bytes of all buffers; buffers at the same address are counted once.
     pub bytes: u64,
-    /// Buffers.
+    /// Number of buffers.
     pub buffers: u64,
-    /// The byte behind the last.
+    /// The end of the last buffer.
     pub end: u64,
 }
 
-/// What a netlist takes of all memories.
+/// The footprint of a netlist in all memories.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MemoryUsage<'n> {
-    /// By op, in the order of the file; Ethernet ops have no worker cores.
+    /// By op, in the order of the file, without Ethernet ops, which have no worker cores.
     pub cores: Vec<CoreUsage<'n>>,
     /// By device and channel.
     pub channels: BTreeMap<(u32, u32), ChannelUsage>,
-    /// By device and region of the host's memory.
+    /// By device and region of host memory.
     pub regions: BTreeMap<(u32, u32), ChannelUsage>,
-    /// Queues whose size no memory has.
+    /// Queues whose size overflows.
     pub too_large: Vec<&'n Queue>,
 }
 
-/// Bytes that one core of `op` must hold at least on `arch`: the buffer of its output, and two
-/// tiles of each input.
+/// Minimal bytes of L1 per core of `op` on `arch`: the output buffer and two tiles of each input.
 pub fn core_bytes(op: &Op, arch: Arch) -> u64 {
     let tile = |format| TileLayout::new(format, op.blocking.tile(), arch).bytes() as u64;
     let tiles = op
@@ -58,7 +57,7 @@ pub fn core_bytes(op: &Op, arch: Arch) -> u64 {
         .saturating_add(inputs)
 }
 
-/// Bytes of one buffer of `queue` on `arch`; `None` when no memory has them.
+/// Bytes of one buffer of `queue` on `arch`; `None` on overflow.
 pub fn buffer_bytes(links: &Links<'_>, queue: &Queue, arch: Arch) -> Option<u64> {
     let untilized = match links.find(&queue.input.value) {
         Some(Node::Op(_, op)) => op.untilize_output.is_some_and(|flag| flag.value),
@@ -69,7 +68,7 @@ pub fn buffer_bytes(links: &Links<'_>, queue: &Queue, arch: Arch) -> Option<u64>
 }
 
 impl<'n> MemoryUsage<'n> {
-    /// What `netlist` takes on `arch`.
+    /// The footprint of `netlist` on `arch`.
     pub fn of(netlist: &'n Netlist, arch: Arch) -> Self {
         let links = Links::new(netlist);
         let mut all = Self::default();
@@ -87,7 +86,7 @@ impl<'n> MemoryUsage<'n> {
                 }
             })
             .collect();
-        let mut places = HashSet::new();
+        let mut counted = HashSet::new();
         for queue in &netlist.queues {
             let Some(bytes) = buffer_bytes(&links, queue, arch) else {
                 all.too_large.push(queue);
@@ -100,11 +99,11 @@ impl<'n> MemoryUsage<'n> {
             for device in &queue.target_device {
                 for buffer in &queue.buffers {
                     let address = buffer.value;
-                    let place = (device.value, address.channel);
-                    let channel: &mut ChannelUsage = memory.entry(place).or_default();
+                    let key = (device.value, address.channel);
+                    let channel: &mut ChannelUsage = memory.entry(key).or_default();
                     channel.end = channel.end.max(address.byte.saturating_add(bytes));
                     // Views of one ram share their buffers.
-                    if places.insert((queue.loc.value, place, address.byte)) {
+                    if counted.insert((queue.loc.value, key, address.byte)) {
                         channel.bytes = channel.bytes.saturating_add(bytes);
                         channel.buffers += 1;
                     }

@@ -1,27 +1,27 @@
-//! The words that only netlists have: types of queues and ops, memories, math fidelity.
+//! The keywords of netlists: types of queues and ops, memories, math fidelity.
 
 use tenon_tile::words;
 
 words! {
-    /// Whether an IO node has flow control (facts 2, queues).
+    /// The type of an IO node (facts 2, queues).
     QueueKind, "type of queue", exact case true;
-    /// A FIFO with pointers that wait.
+    /// A FIFO with flow control.
     Queue "queue";
     /// Memory without flow control.
     Ram "ram";
 }
 
 words! {
-    /// Where a queue lies.
+    /// The memory of a queue.
     Memory, "location", exact case true;
-    /// In the device's memory.
+    /// Device memory.
     Dram "dram";
-    /// In the host's memory.
+    /// Host memory.
     Host "host";
 }
 
 words! {
-    /// How exactly a device multiplies; without effect on numbers here (facts 3).
+    /// The precision of multiplications on a device; no effect on values in Tenon (facts 3).
     MathFidelity, "math fidelity", exact case true;
     /// One pass.
     LoFi "LoFi";
@@ -38,13 +38,13 @@ words! {
 }
 
 words! {
-    /// What an op computes (facts 3.1).
+    /// The type of an op (facts 3.1).
     OpKind, "type of op", exact case true;
-    /// Its input.
+    /// Copies its input.
     Nop "nop";
-    /// Its input.
+    /// Copies its input.
     Datacopy "datacopy";
-    /// Its input, on another device.
+    /// Copies its input to another device.
     EthernetDatacopy "ethernet_datacopy";
     /// a + b.
     Add "add";
@@ -52,7 +52,7 @@ words! {
     Subtract "subtract";
     /// a * b.
     Multiply "multiply";
-    /// The larger of two.
+    /// max(a, b).
     Maximum "maximum";
     /// Float to Int8 with a scale.
     Quantization "quantization";
@@ -76,11 +76,11 @@ words! {
     Sine "sine";
     /// The cosine.
     Cosine "cosine";
-    /// The magnitude.
+    /// The absolute value.
     Abs "abs";
     /// x * x.
     Square "square";
-    /// The Gaussian error linear unit, its tanh form.
+    /// The Gaussian error linear unit, in the tanh approximation.
     Gelu "gelu";
     /// Its derivative.
     GeluDerivative "gelu_derivative";
@@ -88,32 +88,32 @@ words! {
     Lrelu "lrelu";
     /// x to an integer power.
     Power "power";
-    /// Zeros at random.
+    /// Dropout.
     Dropout "dropout";
     /// The matrix product.
     Matmul "matmul";
-    /// The product channel by channel.
+    /// The depthwise product.
     Depthwise "depthwise";
     /// The maximum along a dimension.
     Reduce "reduce";
-    /// Parts of its inputs, one after the other.
+    /// Interleaves parts of its inputs.
     Splice "splice";
-    /// Rows of a table.
+    /// Gathers rows of a table.
     Embedding "embedding";
-    /// Row-major to tiles.
+    /// Converts row-major data to tiles.
     Tilizer "tilizer";
-    /// The largest k of each row.
+    /// The k largest values of each row.
     Topk "topk";
     /// A schedule of ops.
     FusedOp "fused_op";
-    /// Known to the reader of the original, to nothing that runs it.
+    /// Accepted by the parser of the original, without an implementation.
     Buffer "buffer";
-    /// A measuring aid of the original.
+    /// A performance test aid of the original.
     Drainer "drainer";
 }
 
 impl OpKind {
-    /// How many inputs it takes, least and most; a fused op says so itself.
+    /// Minimal and maximal number of inputs; a fused op declares its number.
     pub fn inputs(self) -> (usize, usize) {
         use OpKind::*;
         match self {
@@ -127,7 +127,7 @@ impl OpKind {
         }
     }
 
-    /// Whether it works element by element on two inputs.
+    /// Whether it is an elementwise binary op.
     pub fn is_binary(self) -> bool {
         use OpKind::*;
         matches!(
@@ -136,7 +136,7 @@ impl OpKind {
         )
     }
 
-    /// Whether it works element by element on one input, on the special-function unit.
+    /// Whether it is an elementwise unary op of the special-function unit.
     pub fn is_sfpu(self) -> bool {
         use OpKind::*;
         matches!(
@@ -158,7 +158,7 @@ impl OpKind {
         )
     }
 
-    /// Whether its tiles pass through the registers of the math unit.
+    /// Whether it uses the destination registers of the math unit.
     pub fn uses_registers(self) -> bool {
         !matches!(self, OpKind::EthernetDatacopy | OpKind::Embedding)
     }
@@ -178,13 +178,13 @@ mod tests {
     use tenon_tile::Word;
 
     #[test]
-    fn case_counts_only_where_the_original_says_so() {
+    fn keywords_are_case_sensitive_where_the_original_is() {
         assert_eq!(Memory::from_word("DRAM"), None);
         assert_eq!(OpKind::from_word("sub"), None);
     }
 
     #[test]
-    fn every_type_of_op_parses_from_its_name() {
+    fn every_op_type_parses_from_its_name() {
         for &kind in OpKind::ALL {
             assert_eq!(OpKind::from_word(kind.name()), Some(kind));
         }

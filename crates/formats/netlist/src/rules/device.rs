@@ -262,7 +262,7 @@ impl<'n> Strict<'n> {
                 self.report(finding.expected(format).found(input.df.value));
             }
         }
-        for queue in self.links.filled(&op.name.value).to_vec() {
+        for queue in self.links.output_queues(&op.name.value).to_vec() {
             if queue.df.value != op.out_df.value {
                 let message = format!(
                     "'{}' fills '{}' in another format",
@@ -280,7 +280,7 @@ impl<'n> Strict<'n> {
             .iter()
             .filter(|input| self.links.queue(&input.name.value).is_some())
             .count();
-        let filled = self.links.filled(&op.name.value).len();
+        let filled = self.links.output_queues(&op.name.value).len();
         for (count, what) in [(read, "reads"), (filled, "fills")] {
             if count > STREAMS {
                 let message = format!("op '{}' {what} too many queues", op.name.value);
@@ -348,7 +348,7 @@ impl<'n> Strict<'n> {
         if !is_gradient && !is(op.untilize_output) {
             return;
         }
-        for queue in self.links.filled(&op.name.value).to_vec() {
+        for queue in self.links.output_queues(&op.name.value).to_vec() {
             let name = &queue.name.value;
             if let Some(tm) = queue.input_tms.first() {
                 let message = format!(
@@ -383,7 +383,7 @@ impl<'n> Strict<'n> {
             return;
         }
         let [rows, columns] = op.blocking.grid_size.value;
-        for queue in self.links.filled(&op.name.value).to_vec() {
+        for queue in self.links.output_queues(&op.name.value).to_vec() {
             let grid = queue.blocking.grid_size;
             let [own_rows, own_columns] = grid.value;
             let is_own = own_rows.is_multiple_of(rows) && own_columns.is_multiple_of(columns);

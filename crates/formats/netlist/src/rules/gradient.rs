@@ -92,7 +92,7 @@ pub(super) fn check(checker: &mut Checker<'_>, op: &Op) {
             DataFormat::Int32,
         );
     }
-    let queues = checker.links.filled(&op.name.value).to_vec();
+    let queues = checker.links.output_queues(&op.name.value).to_vec();
     let [ram] = queues.as_slice() else {
         let message = "a gradient goes to one ram";
         return report(

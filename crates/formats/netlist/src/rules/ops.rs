@@ -207,7 +207,7 @@ fn untilize(checker: &mut Checker<'_>, op: &Op) {
     let Some(flag) = op.untilize_output.filter(|untilize| untilize.value) else {
         return;
     };
-    let queues = checker.links.filled(&op.name.value).to_vec();
+    let queues = checker.links.output_queues(&op.name.value).to_vec();
     let [queue] = queues.as_slice() else {
         let message = "an untilized output goes to one queue";
         return report(

@@ -61,7 +61,7 @@ fn filled(checker: &mut Checker<'_>, queue: &Queue) {
     };
     let mut made = TileShape::of(&op.blocking);
     for tm in &queue.input_tms {
-        made = match made.manipulated(tm.value, tm.span) {
+        made = match made.after_tm(tm.value, tm.span) {
             Ok(shape) => shape,
             Err(finding) => return checker.report(finding),
         };
@@ -92,7 +92,7 @@ fn input_shape(checker: &mut Checker<'_>, op: &Op, input: &Input) -> Option<Tile
         }
     }
     let source = checker.links.find(&input.name.value)?;
-    match TileShape::of(source.blocking()).through(input) {
+    match TileShape::of(source.blocking()).after_input(input) {
         Ok(shape) => {
             size(checker, &input.name, source.blocking(), shape);
             Some(shape)
