@@ -98,7 +98,7 @@ fn a_hint_that_is_refused_is_told_and_the_next_is_asked() {
     assert_eq!(
         (
             refusal.backend.as_str(),
-            refusal.asked.as_str(),
+            refusal.cause.as_str(),
             refusal.reason.as_str()
         ),
         ("Other", "hint *", "unknown-operator")
@@ -227,7 +227,7 @@ fn only_the_parts_that_fail_are_placed_again() {
     assert_eq!(
         (
             refusal.backend.as_str(),
-            refusal.asked.as_str(),
+            refusal.cause.as_str(),
             refusal.text.as_str()
         ),
         ("Other", "optimisation", "too deep")

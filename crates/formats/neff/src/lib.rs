@@ -84,7 +84,7 @@ pub use nodes::{HeaderBlock, Node, NodeExecutor, NodePort, NodeTable};
 pub use object::Others;
 pub use package::{HashCheck, Limits, Package};
 pub use placement_report::{
-    Converted, CrossingReport, Crossings, NodePlacement, PlacementReport, RefusalReport,
+    ConvertedType, CrossingReport, Crossings, NodePlacement, PlacementReport, RefusalReport,
 };
 pub use rule::{Rule, Severity};
 pub use strip::{Stripped, strip};

@@ -30,7 +30,7 @@ pub struct NodePlacement {
     pub hint: Option<String>,
     /// The data type that it computes in instead of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub converted: Option<Converted>,
+    pub converted: Option<ConvertedType>,
     /// The subgraph of its backend that it belongs to, counted from 0 over all backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subgraph: Option<u32>,
@@ -41,7 +41,7 @@ pub struct NodePlacement {
 
 /// A data type in place of another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Converted {
+pub struct ConvertedType {
     /// The model's.
     pub from: String,
     /// What is computed in.
@@ -53,10 +53,10 @@ pub struct Converted {
 pub struct RefusalReport {
     /// The backend's name, or `dma`.
     pub backend: String,
-    /// Why it was asked: `preference`, `hint PATTERN` or `optimisation`; empty in packages that do
-    /// not say.
-    #[serde(default)]
-    pub asked: String,
+    /// Why the backend was queried: `preference`, `hint PATTERN` or `optimisation`; empty in
+    /// packages that do not record it.
+    #[serde(default, rename = "asked")] // words: allow
+    pub cause: String,
     /// The code of the reason.
     pub reason: String,
     /// What the code is about, by name.
@@ -236,7 +236,7 @@ mod tests {
     fn node(operator: &str, backend: &str, refusal: Option<&str>) -> NodePlacement {
         let refusal = refusal.map(|text| RefusalReport {
             backend: "CpuAcc".into(),
-            asked: "preference".into(),
+            cause: "preference".into(),
             reason: "unknown-operator".into(),
             text: text.into(),
             ..RefusalReport::default()
@@ -297,7 +297,7 @@ mod tests {
     fn reports_of_older_packages_are_read() {
         let text = r#"{"backend":"CpuAcc","reason":"other","text":"t"}"#;
         let read: RefusalReport = serde_json::from_str(text).unwrap();
-        assert_eq!((read.asked.as_str(), read.text.as_str()), ("", "t"));
+        assert_eq!((read.cause.as_str(), read.text.as_str()), ("", "t"));
         let text = r#"{"count":2,"bytes":9}"#;
         let read: Crossings = serde_json::from_str(text).unwrap();
         assert_eq!((read.count, read.bytes, read.values), (2, 9, Vec::new()));

@@ -315,7 +315,7 @@ impl Substituter<'_> {
             node.backend = backend.to_string();
             node.refusals.push(RefusalReport {
                 backend: call.backend.to_string(),
-                asked: "preference".into(),
+                cause: "preference".into(),
                 reason: "other".into(),
                 text: format!("unavailable when the package was loaded: {reason}"),
                 ..RefusalReport::default()

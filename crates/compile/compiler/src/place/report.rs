@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tenon_backend::Reason;
 use tenon_graph::DataType;
 use tenon_neff::{
-    Converted, CrossingReport, Crossings, NodePlacement, PlacementReport, RefusalReport,
+    ConvertedType, CrossingReport, Crossings, NodePlacement, PlacementReport, RefusalReport,
 };
 
 impl Placement {
@@ -23,7 +23,7 @@ impl Placement {
                 .iter()
                 .map(|refused| RefusalReport {
                     backend: refused.backend.to_string(),
-                    asked: refused.asked.to_string(),
+                    cause: refused.asked.to_string(),
                     reason: refused.refusal.reason.code().to_owned(),
                     arguments: arguments(&refused.refusal.reason),
                     text: refused.refusal.to_string(),
@@ -52,8 +52,8 @@ fn crossing(crossing: &Crossing) -> CrossingReport {
     }
 }
 
-fn converted((from, to): (DataType, DataType)) -> Converted {
-    Converted {
+fn converted((from, to): (DataType, DataType)) -> ConvertedType {
+    ConvertedType {
         from: from.to_string(),
         to: to.to_string(),
     }

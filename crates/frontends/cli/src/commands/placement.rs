@@ -18,7 +18,7 @@ pub fn print(report: &PlacementReport) -> Result<()> {
         let converted = node.converted.iter();
         let converted = converted.map(|types| format!("computes {} in {}", types.from, types.to));
         let refusals = node.refusals.iter().map(|refusal| {
-            let asked = match refusal.asked.as_str() {
+            let asked = match refusal.cause.as_str() {
                 "" | "preference" => String::new(),
                 asked => format!(" ({asked})"),
             };
