@@ -178,7 +178,7 @@ impl<'n> EpochBuilder<'n> {
     fn after(&self, input: &Input, value: &Value) -> Result<[usize; 3]> {
         let [t, rows, columns] = value.tiles.map(|size| size as u64);
         let after = TileShape { t, rows, columns }
-            .through(input)
+            .after_input(input)
             .map_err(|finding| finding.to_error(self.scope.source))?;
         Ok([after.t, after.rows, after.columns].map(|size| size as usize))
     }
@@ -333,7 +333,7 @@ impl<'n> EpochBuilder<'n> {
             let mut shape = TileShape { t, rows, columns };
             for tm in &queue.input_tms {
                 shape = shape
-                    .manipulated(tm.value, tm.span)
+                    .after_tm(tm.value, tm.span)
                     .map_err(|finding| finding.to_error(self.scope.source))?;
             }
             let after = [shape.t, shape.rows, shape.columns].map(|size| size as usize);

@@ -87,7 +87,7 @@ impl EpochBuilder<'_> {
             let steps = super::steps::tms(std::slice::from_ref(tm));
             let [t, rows, columns] = value.tiles.map(|size| size as u64);
             let after = TileShape { t, rows, columns }
-                .manipulated(tm.value, tm.span)
+                .after_tm(tm.value, tm.span)
                 .map_err(|finding| finding.to_error(self.scope.source))?;
             let after = [after.t, after.rows, after.columns].map(|size| size as usize);
             if super::steps::flips(&steps) || super::steps::pads(&steps) {
