@@ -222,7 +222,7 @@ fn variant(folder: &Path, name: &str, definitions: &[&str]) {
     tenon_test_libraries::compiled(&source, &folder.join(name), definitions);
 }
 
-/// Docs/backends.md, "Where libraries are looked for": what is refused when loading is listed so.
+/// docs/backends.md, "Search path": libraries that loading refuses are listed with the reason.
 #[test]
 fn the_list_has_the_reason_of_each_library_that_is_not_loaded() {
     let folder = folder();
