@@ -76,7 +76,9 @@ impl WordList {
         let rules: Vec<&Rule> = self.rules.iter().filter(applies).collect();
         let mut found = Vec::new();
         for (number, line) in text.lines().enumerate() {
-            if line.trim_end().ends_with(ALLOW) {
+            // A comment may end after the mark: `words: allow -->`, `words: allow */`.
+            let end = line.trim_end_matches([' ', '-', '>', '*', '/']);
+            if end.ends_with(ALLOW) {
                 continue;
             }
             let mut words = separate_words(line);
@@ -181,6 +183,7 @@ mod tests {
         assert_eq!(find("docs/a.md", "it tells"), 0);
         assert_eq!(find("docs/a.md", "numbers and line numbers"), 1);
         assert_eq!(find("docs/a.md", "numbers // words: allow"), 0);
+        assert_eq!(find("docs/a.md", "numbers <!-- words: allow -->"), 0);
         assert_eq!(find("crates/a.rs", "teller numbered"), 0);
         assert!(WordList::parse("no second cell").is_err());
     }
