@@ -1,6 +1,7 @@
-//! Words that are near each other: what a slip of the pen was probably meant to be.
+//! Spelling suggestions by Levenshtein distance (Levenshtein, "Binary codes capable of correcting
+//! deletions, insertions, and reversals", 1966).
 
-/// The known word that `name` is probably a slip of.
+/// The known word that `name` is probably a misspelling of.
 pub(crate) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let letters = name.chars().count();
     let near = known.filter(|word| word.len().abs_diff(name.len()) <= 2 * MOST_BYTES);
@@ -8,10 +9,10 @@ pub(crate) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> O
     (distance <= 2 && distance < letters).then_some(word)
 }
 
-/// Bytes that a character takes at most.
+/// Maximum number of bytes of a character in UTF-8.
 const MOST_BYTES: usize = 4;
 
-/// Letters to insert, drop or change to get from one word to the other.
+/// The Levenshtein distance, over the first 64 characters of `a`.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -32,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_finds_its_word() {
+    fn a_misspelling_finds_its_word() {
         let near = |name, known: &[&'static str]| nearest(name, known.iter().copied());
         assert_eq!(
             near("gird_size", &["grid_size", "grid_loc"]),

@@ -1,4 +1,4 @@
-//! A netlist as text: one stable layout that reads back equal.
+//! The canonical layout of a netlist as text; parsing it yields an equal netlist.
 
 use crate::attributes::{AttributeValue, Attributes};
 use crate::netlist::{

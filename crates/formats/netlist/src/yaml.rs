@@ -1,41 +1,41 @@
-//! YAML as a tree with places. A netlist needs what a map type of a YAML library throws away:
-//! the order of keys, keys that stand twice (facts 1), and where everything stands.
+//! YAML as a tree with source spans. Unlike the map types of YAML libraries it preserves the order of
+//! keys, duplicate keys (facts 1) and source positions.
 
 use crate::source::{Source, Span};
 use crate::{Finding, Rule};
 use granit_parser::{Event, Options, Parser, ScalarStyle};
 use smol_str::SmolStr;
 
-/// How deep sequences and maps may nest. A netlist needs ten levels.
+/// Maximum nesting of sequences and maps. A netlist needs ten levels.
 pub const MAX_NESTING: usize = 64;
 
 /// A node of the tree.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// Where it stands.
+    /// Its source span.
     pub span: Span,
-    /// What it is.
+    /// Its kind and content.
     pub kind: NodeKind,
 }
 
-/// What a node is.
+/// The kind and content of a node.
 #[derive(Debug, Clone)]
 pub enum NodeKind {
-    /// A scalar; `plain` when it stands without quotes.
+    /// A scalar.
     Scalar {
-        /// Its text, quotes and escapes taken away.
+        /// Its text, without quotes and escapes.
         text: SmolStr,
-        /// Whether it was written without quotes, so that `None` or `true` mean more than text.
+        /// Whether it is unquoted, so that `None` or `true` are not plain text.
         plain: bool,
     },
     /// A sequence.
     Sequence(Vec<Node>),
-    /// A map, its entries in the order of the file, keys that stand twice included.
+    /// A map: its entries in the order of the file, duplicate keys included.
     Map(Vec<(Node, Node)>),
 }
 
 impl PartialEq for Node {
-    /// Equal in meaning: places do not count, and quotes only where they make text of nothing.
+    /// Semantic equality: ignores spans, and quotes except around null words.
     fn eq(&self, other: &Self) -> bool {
         match (&self.kind, &other.kind) {
             (NodeKind::Scalar { text: a, .. }, NodeKind::Scalar { text: b, .. }) => {
@@ -57,8 +57,8 @@ impl Node {
         }
     }
 
-    /// Whether this is nothing: an absent value, `~`, or the word `None` in any case, which
-    /// netlists use for "no TMs" (facts 1).
+    /// Whether this is null: an absent value, `~`, `null` or `None` in any letter case; netlists use
+    /// `None` for an empty list of TMs (facts 1).
     pub fn is_null(&self) -> bool {
         match &self.kind {
             NodeKind::Scalar { text, plain } => {
@@ -68,7 +68,7 @@ impl Node {
         }
     }
 
-    /// What it is, in words.
+    /// The name of its kind, for messages.
     pub fn kind_name(&self) -> &'static str {
         match self.kind {
             NodeKind::Scalar { .. } if self.is_null() => "nothing",
@@ -83,17 +83,17 @@ fn is_null_word(text: &str) -> bool {
     text.eq_ignore_ascii_case("null") || text.eq_ignore_ascii_case("none")
 }
 
-/// The first document of a source, and where a second begins.
+/// The first document of a source, and the start of a second one.
 #[derive(Debug)]
 pub struct Document {
-    /// What it holds.
+    /// Its content.
     pub root: Node,
-    /// Where another document begins, which nobody reads.
+    /// The start of a second document, which is not parsed.
     pub next: Option<Span>,
 }
 
-/// Reads the first document of a source. What is wrong with the YAML itself ends the reading: its
-/// place and cause are the finding.
+/// Parses the first document of a source. A syntax error of the YAML ends parsing and is returned as
+/// a finding.
 pub fn parse(source: &Source) -> Result<Document, Finding> {
     if u32::try_from(source.text().len()).is_err() {
         let size = format!("{} bytes", source.text().len());
@@ -114,8 +114,11 @@ pub fn parse(source: &Source) -> Result<Document, Finding> {
             };
             match error.info() {
                 text if text.contains("recursion limit") => {
-                    let finding =
-                        Finding::new(Rule::YamlSyntax, span, "lists and maps nest too deep");
+                    let finding = Finding::new(
+                        Rule::YamlSyntax,
+                        span,
+                        "lists and maps are nested too deeply",
+                    );
                     finding.expected(format!("at most {MAX_NESTING} levels"))
                 }
                 text => Finding::new(Rule::YamlSyntax, span, text.to_string()),
@@ -126,7 +129,7 @@ pub fn parse(source: &Source) -> Result<Document, Finding> {
             start: byte(at.start),
             end: byte(at.end),
         };
-        if builder.is_whole {
+        if builder.is_complete {
             next = matches!(event, Event::DocumentStart(..)).then_some(span);
             break;
         }
@@ -139,7 +142,7 @@ pub fn parse(source: &Source) -> Result<Document, Finding> {
     Ok(Document { root, next })
 }
 
-/// A collection that is open.
+/// A collection that is being built.
 enum Open {
     Sequence(Span, Vec<Node>),
     Map(Span, Vec<(Node, Node)>, Option<Node>),
@@ -150,17 +153,17 @@ struct Builder {
     open: Vec<Open>,
     root: Option<Node>,
     /// Whether the document has ended.
-    is_whole: bool,
+    is_complete: bool,
 }
 
 impl Builder {
-    /// Takes an event.
+    /// Processes an event of the parser.
     fn add(&mut self, event: Event<'_>, span: Span) -> Result<(), Finding> {
         match event {
             Event::Scalar(text, style, ..) => {
                 let plain = style == ScalarStyle::Plain;
                 let text = SmolStr::from(text);
-                self.place(Node {
+                self.insert(Node {
                     span,
                     kind: NodeKind::Scalar { text, plain },
                 });
@@ -169,11 +172,11 @@ impl Builder {
             Event::MappingStart(..) => self.open.push(Open::Map(span, Vec::new(), None)),
             Event::SequenceEnd | Event::MappingEnd => self.close(span),
             Event::Alias(_) | Event::UnresolvedAlias(_) => {
-                let message = "anchors and aliases are not used in netlists";
+                let message = "anchors and aliases are not supported in netlists";
                 return Err(Finding::new(Rule::YamlSyntax, span, message)
-                    .help("write the value out where it is used"));
+                    .help("repeat the value where it is used"));
             }
-            Event::DocumentEnd => self.is_whole = true,
+            Event::DocumentEnd => self.is_complete = true,
             _ => {}
         }
         Ok(())
@@ -191,10 +194,10 @@ impl Builder {
             },
             None => return,
         };
-        self.place(node);
+        self.insert(node);
     }
 
-    fn place(&mut self, node: Node) {
+    fn insert(&mut self, node: Node) {
         match self.open.last_mut() {
             Some(Open::Sequence(_, nodes)) => nodes.push(node),
             Some(Open::Map(_, entries, key)) => match key.take() {

@@ -1,12 +1,12 @@
-//! Values of plain scalars, in the forms of YAML 1.2's core schema.
+//! Values of plain scalars, in the core schema of YAML 1.2.
 
 /// An integer: decimal, `0x` or `0o`, with a sign.
 pub(crate) fn parse_integer(text: &str) -> Option<i64> {
     let (sign, digits, radix) = integer_parts(text);
-    match digits.starts_with(['+', '-']) {
-        true => None,
-        false => Some(sign * i64::from_str_radix(digits, radix).ok()?),
+    if digits.starts_with(['+', '-']) {
+        return None;
     }
+    Some(sign * i64::from_str_radix(digits, radix).ok()?)
 }
 
 /// Whether a text is an integer of any size.
@@ -43,7 +43,7 @@ pub(crate) fn parse_number(text: &str) -> Option<f64> {
     }
 }
 
-/// The form that [`parse_number`] reads back as the same number.
+/// The text that [`parse_number`] parses to the same number.
 pub(crate) fn number_text(number: impl Into<f64> + Copy + std::fmt::Debug) -> String {
     match number.into() {
         f64::INFINITY => ".inf".to_owned(),
@@ -53,13 +53,15 @@ pub(crate) fn number_text(number: impl Into<f64> + Copy + std::fmt::Debug) -> St
     }
 }
 
-/// true or false in any case, as YAML 1.1 has it.
+/// A boolean of YAML 1.1, in any letter case.
 pub(crate) fn parse_bool(text: &str) -> Option<bool> {
     let is = |words: &[&str]| words.iter().any(|word| word.eq_ignore_ascii_case(text));
-    match () {
-        () if is(&["true", "yes", "on", "1"]) => Some(true),
-        () if is(&["false", "no", "off", "0"]) => Some(false),
-        () => None,
+    if is(&["true", "yes", "on", "1"]) {
+        Some(true)
+    } else if is(&["false", "no", "off", "0"]) {
+        Some(false)
+    } else {
+        None
     }
 }
 
@@ -88,8 +90,8 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_the_forms_of_yaml() {
-        let numbers = [
+    fn a_number_has_the_forms_of_yaml() {
+        let cases = [
             ("1", 1.0),
             ("-1.5e3", -1500.0),
             (".5", 0.5),
@@ -100,7 +102,7 @@ mod tests {
             ("+.Inf", f64::INFINITY),
             ("-.INF", f64::NEG_INFINITY),
         ];
-        for (text, number) in numbers {
+        for (text, number) in cases {
             assert_eq!(parse_number(text), Some(number), "{text}");
             assert_eq!(parse_number(&number_text(number)), Some(number), "{text}");
         }

@@ -1,4 +1,4 @@
-//! YAML written out: block maps for what people read line by line, flow for small values.
+//! The YAML printer: block style for sections, flow style for small values.
 
 use crate::yaml::{Node, NodeKind};
 use std::fmt::{self, Write};
@@ -35,7 +35,7 @@ impl YamlText {
         self.depth -= 1;
     }
 
-    /// `key: value` on a line of its own.
+    /// A line `key: value`.
     pub(crate) fn field(&mut self, key: &str, value: impl fmt::Display) {
         self.indent();
         scalar(&mut self.text, key);
@@ -43,7 +43,7 @@ impl YamlText {
         let _ = writeln!(self.text, ": {value}");
     }
 
-    /// `- value` on a line of its own.
+    /// A line `- value`.
     pub(crate) fn item(&mut self, value: impl fmt::Display) {
         self.indent();
         let _ = writeln!(self.text, "- {value}");
@@ -69,7 +69,7 @@ impl YamlText {
         self.depth -= 1;
     }
 
-    /// A section that is kept as it was read.
+    /// An unparsed section.
     pub(crate) fn node(&mut self, key: &str, node: &Node) {
         match &node.kind {
             NodeKind::Map(entries) if !entries.is_empty() => self.section(key, |text| {
@@ -132,7 +132,7 @@ impl<K: fmt::Display, V: fmt::Display> fmt::Display for Entry<K, V> {
     }
 }
 
-/// A name as a scalar, quoted where it has to be.
+/// A name as a scalar, quoted where necessary.
 pub(crate) struct Name<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Name<'_> {
@@ -153,14 +153,15 @@ fn separated<T: fmt::Display>(f: &mut fmt::Formatter<'_>, values: &[T]) -> fmt::
 }
 
 fn scalar(out: &mut impl Write, text: &str) {
-    // The writers here are strings and formatters that grow: the result says nothing new.
-    let _ = match is_plain(text) {
-        true => out.write_str(text),
-        false => out.write_str(&double_quoted(text)),
+    // The writers are strings and formatters of strings, which do not fail.
+    let _ = if is_plain(text) {
+        out.write_str(text)
+    } else {
+        out.write_str(&double_quoted(text))
     };
 }
 
-/// Whether a name may stand without quotes, inside a flow map too.
+/// Whether a name needs no quotes, in flow maps too.
 fn is_plain(text: &str) -> bool {
     let first = text.chars().next();
     let starts =

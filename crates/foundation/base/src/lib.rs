@@ -5,6 +5,7 @@
 
 pub mod bounded;
 mod control;
+mod count;
 mod cpu;
 mod error;
 mod escape;
@@ -16,6 +17,7 @@ pub mod trace;
 mod unfinished_file;
 
 pub use control::{Control, Progress};
+pub use count::Count;
 pub use cpu::{CPU_VARIABLE, CpuLevel};
 pub use error::{Error, ErrorKind, Location, Result};
 pub use escape::escape_controls;

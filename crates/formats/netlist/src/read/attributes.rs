@@ -7,7 +7,7 @@ use crate::source::Spanned;
 use crate::yaml::Node;
 use crate::{Finding, Rule};
 
-/// Reads a map of attributes, each by the type of its key.
+/// Reads a map of attributes; the key determines the type of the value.
 pub(super) fn read_attributes(
     reader: &mut Reader,
     node: &Node,
@@ -63,7 +63,7 @@ fn read_value(
     Some(Spanned::new(value, node.span))
 }
 
-/// Words of attributes are read in any case where the original spells them both ways.
+/// Reads a word. The choices list the spellings that the original accepts.
 fn read_word(reader: &mut Reader, node: &Node, choices: &[&str]) -> Option<String> {
     let text = reader.text(node)?.value;
     if choices.is_empty() || choices.contains(&text.as_str()) {
@@ -92,7 +92,7 @@ fn read_per_input(reader: &mut Reader, node: &Node) -> Option<Vec<(u32, i64)>> {
     Some(values)
 }
 
-/// The attributes that stand beside the other fields of a scheduled op, not in a map.
+/// Reads an attribute of a scheduled op that is a field of the op instead of an entry of `attributes`.
 pub(super) fn take_attribute(
     reader: &mut Reader,
     fields: &mut Fields<'_>,

@@ -1,4 +1,4 @@
-//! The fields that queues and ops share: their blocking.
+//! The blocking fields of queues and ops.
 
 use super::fields::Fields;
 use super::reader::Reader;
@@ -7,8 +7,8 @@ use crate::source::Spanned;
 use crate::yaml::Node;
 use crate::{Finding, Rule};
 
-/// Tile sizes that exist (facts 2).
-const TILES: [[u32; 2]; 7] = [
+/// The supported tile sizes (facts 2).
+const TILE_SIZES: [[u32; 2]; 7] = [
     [32, 32],
     [16, 32],
     [32, 16],
@@ -43,15 +43,15 @@ pub(super) fn read_blocking(
 
 fn read_tile_dim(reader: &mut Reader, node: &Node) -> Option<Spanned<[u32; 2]>> {
     let tile = reader.pair(node, 1)?;
-    if TILES.contains(&tile.value) {
+    if TILE_SIZES.contains(&tile.value) {
         return Some(tile);
     }
-    let all: Vec<String> = TILES
+    let all: Vec<String> = TILE_SIZES
         .iter()
         .map(|[rows, columns]| format!("{rows}x{columns}"))
         .collect();
     let [rows, columns] = tile.value;
-    let finding = Finding::new(Rule::ValueRange, node.span, "no such tile");
+    let finding = Finding::new(Rule::ValueRange, node.span, "unsupported tile size");
     let expected = format!("one of {}", all.join(", "));
     reader.report(
         finding

@@ -1,10 +1,10 @@
-//! The fields of one map: each asked for by name, the rest unknown.
+//! The fields of one map: each is taken by name, the rest are unknown.
 
 use super::reader::Reader;
 use crate::source::Spanned;
 use crate::yaml::Node;
 
-/// The fields of a map that have not been asked for yet.
+/// The fields of a map that have not been taken.
 pub(super) struct Fields<'n> {
     owner: String,
     entries: Vec<(&'n Node, &'n Node)>,
@@ -23,7 +23,7 @@ impl<'n> Fields<'n> {
         }
     }
 
-    /// A field's value. Of several the last counts (facts 1).
+    /// Takes the value of a field. The last one of duplicates is effective (facts 1).
     pub(super) fn take(&mut self, reader: &mut Reader, name: &'static str) -> Option<&'n Node> {
         self.known.push(name);
         let mut found: Option<&'n Node> = None;
@@ -37,7 +37,7 @@ impl<'n> Fields<'n> {
         found
     }
 
-    /// A field that must be there, read by `read`.
+    /// Reads a required field with `read`.
     pub(super) fn require<T>(
         &mut self,
         reader: &mut Reader,
@@ -51,7 +51,7 @@ impl<'n> Fields<'n> {
         }
     }
 
-    /// A field that may be there, read by `read`.
+    /// Reads an optional field with `read`.
     pub(super) fn optional<T>(
         &mut self,
         reader: &mut Reader,
@@ -62,14 +62,15 @@ impl<'n> Fields<'n> {
         read(reader, node)
     }
 
-    /// All fields whose name `wanted` takes, in the order of the file, several of a name too.
+    /// Takes all fields for whose name `tag_of` returns a tag, in the order of the file, duplicates
+    /// included.
     pub(super) fn take_all<T>(
         &mut self,
-        wanted: impl Fn(&str) -> Option<T>,
+        tag_of: impl Fn(&str) -> Option<T>,
     ) -> Vec<(T, &'n Node, &'n Node)> {
         let mut found = Vec::new();
         self.entries
-            .retain(|&(key, value)| match key.text().and_then(&wanted) {
+            .retain(|&(key, value)| match key.text().and_then(&tag_of) {
                 Some(tag) => {
                     found.push((tag, key, value));
                     false
@@ -79,7 +80,7 @@ impl<'n> Fields<'n> {
         found
     }
 
-    /// Reports what nobody asked for.
+    /// Reports the remaining fields as unknown.
     pub(super) fn finish(self, reader: &mut Reader) {
         for (key, _) in self.entries {
             reader.unknown(key, &self.owner, &self.known);

@@ -9,6 +9,7 @@ use crate::netlist::{Buffer, FusedOp, ScheduledOp};
 use crate::source::Spanned;
 use crate::yaml::Node;
 use crate::{Finding, Rule};
+use tenon_base::Count;
 
 /// Reads one fused op.
 pub(super) fn read_fused_op(reader: &mut Reader, key: &Node, node: &Node) -> Option<FusedOp> {
@@ -38,7 +39,7 @@ pub(super) fn read_fused_op(reader: &mut Reader, key: &Node, node: &Node) -> Opt
     })
 }
 
-/// A list of maps, each of one name to the op's fields.
+/// A list of maps from the name of an op to its fields.
 fn read_schedule(reader: &mut Reader, node: &Node) -> Vec<ScheduledOp> {
     let mut ops = Vec::new();
     for element in reader.list(node, "ops") {
@@ -80,8 +81,8 @@ fn read_scheduled_op(reader: &mut Reader, key: &Node, node: &Node) -> Option<Sch
         match inputs.get_mut(number) {
             Some((_, list)) => list.extend(read_tms(reader, node)),
             None => {
-                let finding = Finding::new(Rule::Structure, key.span, "no such input");
-                reader.report(finding.found(format!("{} inputs", inputs.len())));
+                let finding = Finding::new(Rule::Structure, key.span, "the input does not exist");
+                reader.report(finding.found(Count(inputs.len(), "input")));
             }
         }
     }
@@ -103,7 +104,7 @@ fn read_buffers(reader: &mut Reader, node: &Node) -> Option<Vec<Spanned<Buffer>>
     nodes.iter().map(|node| read_buffer(reader, node)).collect()
 }
 
-/// `inputN`, `intermedN`, `dest` or `output`. The specification writes `interm`, files `intermed`
+/// `inputN`, `intermedN`, `dest` or `output`. The specification uses `interm`, netlists use `intermed`
 /// (facts 2).
 fn read_buffer(reader: &mut Reader, node: &Node) -> Option<Spanned<Buffer>> {
     let text = node.text().unwrap_or_default();

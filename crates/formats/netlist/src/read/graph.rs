@@ -11,6 +11,7 @@ use crate::source::Spanned;
 use crate::words::OpKind;
 use crate::yaml::{Node, NodeKind};
 use crate::{Finding, Rule};
+use tenon_base::Count;
 
 /// Reads one graph: `target_device` and `input_count`; every other key is an op.
 pub(super) fn read_graph(reader: &mut Reader, key: &Node, node: &Node) -> Option<Graph> {
@@ -32,7 +33,7 @@ pub(super) fn read_graph(reader: &mut Reader, key: &Node, node: &Node) -> Option
     })
 }
 
-/// What a key `input_N_…` asks for.
+/// The field that a key `input_N_…` sets.
 enum InputField {
     Tms,
     Pad,
@@ -58,8 +59,8 @@ fn read_op(reader: &mut Reader, key: &Node, node: &Node) -> Option<Op> {
     let mut fields = Fields::new(reader, node, format!("op '{}'", name.value));
     let f = &mut fields;
     let kind: Option<Spanned<OpKind>> = f.require(reader, "type", &name, |r, node| r.word(node));
-    let place = f.take(reader, "grid_loc");
-    let grid_loc = place.and_then(|node| reader.pair(node, 0));
+    let location = f.take(reader, "grid_loc");
+    let grid_loc = location.and_then(|node| reader.pair(node, 0));
     let grid_transpose = f.optional(reader, "grid_transpose", |r, node| r.boolean(node));
     let blocking = read_blocking(reader, f, &name);
     let inputs = read_inputs(reader, f, &name);
@@ -90,7 +91,7 @@ fn read_op(reader: &mut Reader, key: &Node, node: &Node) -> Option<Op> {
     fields.finish(reader);
     let one_mblock = Spanned::new(1, name.span);
     let kind = kind?;
-    if place.is_none() && kind.value != OpKind::EthernetDatacopy {
+    if location.is_none() && kind.value != OpKind::EthernetDatacopy {
         reader.missing::<()>("grid_loc", &name);
     }
     Some(Op {
@@ -153,16 +154,16 @@ fn read_inputs(
         .collect();
     for ((number, field), key, node) in manipulations {
         let Some(input) = inputs.get_mut(number) else {
-            // An op of no inputs beyond its number may carry an empty list.
+            // A null value for an input that does not exist is accepted.
             if !node.is_null() {
-                let finding = Finding::new(Rule::Structure, key.span, "no such input");
-                let found = format!("{} inputs", inputs.len());
+                let finding = Finding::new(Rule::Structure, key.span, "the input does not exist");
+                let found = Count(inputs.len(), "input");
                 reader.report(finding.expected(format!("an input {number}")).found(found));
             }
             continue;
         };
         match field {
-            // The lists of a key that stands twice follow each other (facts 1).
+            // The lists of duplicate keys are concatenated (facts 1).
             InputField::Tms => input.tms.extend(read_tms(reader, node)),
             InputField::Pad => input.pad = read_pad(reader, node).or(input.pad),
             InputField::Unpad => input.unpad = read_unpad(reader, node).or(input.unpad),

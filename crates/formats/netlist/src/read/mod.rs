@@ -1,4 +1,4 @@
-//! From YAML to a [`Netlist`]: every section, all problems at once.
+//! The parser: YAML to a [`Netlist`], with all findings.
 
 mod attributes;
 mod blocking;
@@ -17,19 +17,19 @@ use crate::{Finding, Findings, Rule};
 use reader::Reader;
 use tenon_tile::{Arch, Word};
 
-/// What was read of a source.
+/// The result of parsing a source.
 #[derive(Debug, Clone)]
 pub struct ParsedNetlist {
-    /// The netlist: all of it that could be read. It is whole when no finding is an error.
+    /// The netlist; complete if no finding is an error, else the valid parts.
     pub netlist: Netlist,
-    /// What is wrong, in the order of the file.
+    /// The findings, in the order of the file.
     pub findings: Findings,
 }
 
-/// What a template writes where a value is to be filled in.
+/// The prefix of placeholders in a template.
 const TEMPLATE: &str = "$TEMPLATE_";
 
-/// Reads a netlist. Never fails as a whole: the findings say what could not be read.
+/// Parses a netlist. Problems are reported as findings.
 pub fn read(source: &Source) -> ParsedNetlist {
     let mut reader = Reader::default();
     let mut netlist = Netlist::default();
@@ -45,7 +45,11 @@ pub fn read(source: &Source) -> ParsedNetlist {
             read_sections(&mut reader, &document.root, &mut netlist);
             if let Some(span) = document.next {
                 let finding = Finding::new(Rule::Documents, span, "another document begins here");
-                reader.report(finding.help("write it to a file of its own: nothing reads it here"));
+                reader.report(
+                    finding.help(
+                        "move it to a separate file: only the first document of a file is read",
+                    ),
+                );
             }
         }
         Err(finding) => reader.report(finding),
@@ -69,9 +73,9 @@ fn template(source: &Source) -> Option<Finding> {
     let finding = Finding::new(
         Rule::Template,
         span,
-        "this is a template of netlists, not a netlist",
+        "this is a netlist template, not a netlist",
     );
-    Some(finding.help("fill in its $TEMPLATE_ values first"))
+    Some(finding.help("replace its $TEMPLATE_ placeholders by values first"))
 }
 
 fn read_sections(reader: &mut Reader, root: &Node, netlist: &mut Netlist) {
@@ -104,13 +108,13 @@ fn read_sections(reader: &mut Reader, root: &Node, netlist: &mut Netlist) {
     }
     for section in ["devices", "queues", "graphs", "programs"] {
         if !seen.contains(&section) {
-            let message = format!("there is no section '{section}'");
+            let message = format!("section '{section}' is missing");
             reader.report(Finding::new(Rule::MissingField, root.span.first(), message));
         }
     }
 }
 
-/// The things of a section that is a map of names.
+/// The entries of a section that is a map from names to definitions.
 fn named<T>(
     reader: &mut Reader,
     node: &Node,
@@ -138,7 +142,11 @@ fn read_devices(reader: &mut Reader, node: &Node, netlist: &mut Netlist) {
     fields.finish(reader);
     let arch = arch.map(|(words, span)| {
         if words.is_empty() {
-            let finding = Finding::new(Rule::MissingField, span, "no architecture is named");
+            let finding = Finding::new(
+                Rule::MissingField,
+                span,
+                "the list of architectures is empty",
+            );
             reader.report(finding.expected(format!("one of {}", Arch::choices())));
         }
         words

@@ -10,7 +10,7 @@ use crate::{Finding, Rule};
 use tenon_tile::Word;
 use tenon_tile::{Operation, SettingKey};
 
-/// The instructions, for messages.
+/// The names of instructions, for messages.
 const NAMES: &[&str] = &[
     "var",
     "staticvar",
@@ -24,7 +24,7 @@ const NAMES: &[&str] = &[
     "endprogram",
 ];
 
-/// Reads the section: a list of maps, each of one name to its instructions.
+/// Reads the section: a list of maps from the name of a program to its instructions.
 pub(super) fn read_programs(reader: &mut Reader, node: &Node) -> Vec<Program> {
     let mut programs = Vec::new();
     for element in reader.list(node, "programs") {
@@ -66,7 +66,7 @@ fn read_instruction(reader: &mut Reader, node: &Node) -> Option<Spanned<Instruct
     let spanned = |instruction| Some(Spanned::new(instruction, node.span));
     match node.text() {
         Some("endloop") => return spanned(Instruction::EndLoop),
-        // The seed has it; the original refuses it (facts 6.4). It does nothing.
+        // Part of the seed, rejected by the original (facts 6.4). It has no effect.
         Some("endprogram") => return spanned(Instruction::EndProgram),
         Some(_) => {
             unknown(reader, node);
@@ -110,7 +110,7 @@ fn read_names(reader: &mut Reader, node: &Node) -> Option<Vec<Spanned<String>>> 
     nodes.iter().map(|node| reader.text(node)).collect()
 }
 
-/// A list of names, which start at 0, or a map of names to values.
+/// A list of names, with initial value 0, or a map of names to initial values.
 #[allow(clippy::type_complexity, reason = "a pair list, used once")]
 fn read_variables(
     reader: &mut Reader,
@@ -170,7 +170,7 @@ fn read_operand(reader: &mut Reader, node: &Node) -> Option<Spanned<Operand>> {
     if let Some(Operand::Immediate(value)) = value
         && i32::try_from(value).is_err()
     {
-        // Values are 32-bit integers (facts 6.4).
+        // Operands are 32-bit integers (facts 6.4).
         let finding = Finding::new(Rule::ValueRange, node.span, "number out of range");
         reader.report(finding.expected("a 32-bit integer").found(value));
         return None;
@@ -209,9 +209,9 @@ fn read_varinst(reader: &mut Reader, node: &Node, span: Span) -> Option<Instruct
         let finding = Finding::new(
             Rule::ValueRange,
             wrap.span,
-            "incwrap wraps at a number above 0",
+            "the modulus of incwrap must be positive",
         );
-        reader.report(finding.found(at));
+        reader.report(finding.expected("at least 1").found(at));
         return None;
     }
     Some(Instruction::VarInst {

@@ -73,14 +73,14 @@ pub(super) fn read_devices(reader: &mut Reader, node: &Node) -> Option<Vec<Spann
     let devices: Option<Vec<_>> = nodes.iter().map(|node| reader.count(node, 0)).collect();
     let devices = devices?;
     if devices.is_empty() {
-        let finding = Finding::new(Rule::ValueRange, node.span, "no device");
-        reader.report(finding.expected("at least one"));
+        let finding = Finding::new(Rule::ValueRange, node.span, "the list of devices is empty");
+        reader.report(finding.expected("at least one device"));
         return None;
     }
     Some(devices)
 }
 
-/// Starts of buffers: pairs of channel and byte, or bytes of channel 0.
+/// Addresses of buffers: pairs of channel and byte, or bytes of channel 0.
 fn read_buffers(reader: &mut Reader, node: &Node) -> Vec<Spanned<Address>> {
     let nodes = reader.one_or_list(node, "[channel, address]");
     nodes

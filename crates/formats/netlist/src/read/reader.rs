@@ -1,4 +1,4 @@
-//! Typed values from nodes. What does not fit becomes a finding, and reading goes on.
+//! Typed values from YAML nodes. An invalid value becomes a finding, and parsing continues.
 
 use crate::nearest::nearest;
 use crate::source::Spanned;
@@ -7,7 +7,7 @@ use crate::yaml_scalar::{is_integer, parse_bool, parse_integer, parse_number};
 use crate::{Finding, Findings, Rule};
 use tenon_tile::Word;
 
-/// Collects what is wrong while values are read.
+/// Reads values and collects findings.
 #[derive(Default)]
 pub(super) struct Reader {
     pub(super) findings: Findings,
@@ -27,7 +27,7 @@ impl Reader {
         None
     }
 
-    /// The entries of a map; nothing stands for an empty one.
+    /// The entries of a map; null is an empty map.
     pub(super) fn map<'n>(&mut self, node: &'n Node, what: &str) -> &'n [(Node, Node)] {
         match &node.kind {
             NodeKind::Map(entries) => entries,
@@ -39,7 +39,7 @@ impl Reader {
         }
     }
 
-    /// The elements of a list; nothing stands for an empty one.
+    /// The elements of a list; null is an empty list.
     pub(super) fn list<'n>(&mut self, node: &'n Node, what: &str) -> &'n [Node] {
         match &node.kind {
             NodeKind::Sequence(nodes) => nodes,
@@ -51,7 +51,7 @@ impl Reader {
         }
     }
 
-    /// The elements of a list, or the one scalar that stands for it.
+    /// The elements of a list, or a scalar as a list of one element.
     pub(super) fn one_or_list<'n>(&mut self, node: &'n Node, what: &str) -> &'n [Node] {
         match &node.kind {
             NodeKind::Scalar { .. } if !node.is_null() => std::slice::from_ref(node),
@@ -59,7 +59,7 @@ impl Reader {
         }
     }
 
-    /// A name or other text.
+    /// A non-empty text.
     pub(super) fn text(&mut self, node: &Node) -> Option<Spanned<String>> {
         match node.text() {
             Some(text) if !text.is_empty() => Some(Spanned::new(text.to_owned(), node.span)),
@@ -67,7 +67,7 @@ impl Reader {
         }
     }
 
-    /// An integer, in any of YAML's forms (facts 1).
+    /// An integer in any form of YAML (facts 1).
     pub(super) fn integer(&mut self, node: &Node) -> Option<Spanned<i64>> {
         let text = node.text().unwrap_or_default();
         match parse_integer(text) {
@@ -81,16 +81,17 @@ impl Reader {
         }
     }
 
-    /// An integer from `least` that fits 32 bits.
+    /// An integer of at least `least` that fits 32 bits.
     pub(super) fn count(&mut self, node: &Node, least: u32) -> Option<Spanned<u32>> {
         let value = self.integer(node)?;
         match u32::try_from(value.value) {
             Ok(count) if count >= least => Some(Spanned::new(count, node.span)),
             _ => {
                 let finding = Finding::new(Rule::ValueRange, node.span, "number out of range");
-                let expected = match value.value > i64::from(u32::MAX) {
-                    true => format!("at most {}", u32::MAX),
-                    false => format!("at least {least}"),
+                let expected = if value.value > i64::from(u32::MAX) {
+                    format!("at most {}", u32::MAX)
+                } else {
+                    format!("at least {least}")
                 };
                 self.report(finding.expected(expected).found(value.value));
                 None
@@ -98,7 +99,7 @@ impl Reader {
         }
     }
 
-    /// A byte of memory.
+    /// A byte address.
     pub(super) fn address(&mut self, node: &Node) -> Option<u64> {
         let value = self.integer(node)?;
         match u64::try_from(value.value) {
@@ -111,7 +112,7 @@ impl Reader {
         }
     }
 
-    /// true or false, in any case.
+    /// A boolean, in any letter case.
     pub(super) fn boolean(&mut self, node: &Node) -> Option<Spanned<bool>> {
         match node.text().and_then(parse_bool) {
             Some(value) => Some(Spanned::new(value, node.span)),
@@ -147,7 +148,7 @@ impl Reader {
         }
     }
 
-    /// Two counts, rows and columns.
+    /// A pair of counts: rows and columns.
     pub(super) fn pair(&mut self, node: &Node, least: u32) -> Option<Spanned<[u32; 2]>> {
         let NodeKind::Sequence(nodes) = &node.kind else {
             return self.wrong_type(node, "a pair [rows, columns]");
@@ -170,14 +171,14 @@ impl Reader {
             .collect()
     }
 
-    /// A required field that is absent.
+    /// Reports a missing required field.
     pub(super) fn missing<T>(&mut self, field: &str, owner: &Spanned<String>) -> Option<T> {
         let message = format!("'{}' has no {field}", owner.value);
         self.report(Finding::new(Rule::MissingField, owner.span, message));
         None
     }
 
-    /// A field that nobody knows.
+    /// Reports an unknown field.
     pub(super) fn unknown(&mut self, key: &Node, owner: &str, known: &[&str]) {
         let name = key.text().unwrap_or("?");
         let finding = Finding::new(
@@ -194,10 +195,10 @@ impl Reader {
         });
     }
 
-    /// A field that stands twice.
+    /// Reports a duplicate field.
     pub(super) fn duplicate(&mut self, key: &Node) {
         let name = key.text().unwrap_or("?");
-        let message = format!("'{name}' stands twice; the last one counts");
+        let message = format!("duplicate field '{name}': the last value is used");
         self.report(Finding::new(Rule::DuplicateField, key.span, message));
     }
 }
@@ -206,7 +207,7 @@ fn quoted(text: &str) -> String {
     format!("'{text}'")
 }
 
-/// All choices, or the nearest one when there are many.
+/// All choices, with the nearest one if there are many.
 fn choices(all: &str, found: &str) -> String {
     let words: Vec<&str> = all.split(", ").collect();
     match nearest(found, words.iter().copied()) {

@@ -9,7 +9,7 @@ use crate::{Finding, Rule};
 /// The names of TMs, for messages.
 const NAMES: &str = "broadcast, transpose, hslice, vslice, hstack, vstack, pad, tile_broadcast";
 
-/// A list of TMs; `None`, nothing, or a list of words and maps of one key.
+/// A list of TMs: null, or a list of words and maps of one key.
 pub(super) fn read_tms(reader: &mut Reader, node: &Node) -> Vec<Spanned<Tm>> {
     let mut tms = Vec::new();
     for element in reader.one_or_list(node, "TMs") {
@@ -39,7 +39,7 @@ fn unknown(reader: &mut Reader, node: &Node) {
 fn read_tm(reader: &mut Reader, key: &Node, value: &Node, tms: &mut Vec<Spanned<Tm>>) {
     let span = key.span.to(value.span);
     let mut push = |tm: Option<Tm>| tms.extend(tm.map(|tm| Spanned::new(tm, span)));
-    // A count may stand in a list of its own.
+    // A count may be written as a list of one element.
     let count = |reader: &mut Reader, least| {
         let node = match &value.kind {
             NodeKind::Sequence(nodes) if nodes.len() == 1 => &nodes[0],

@@ -1,84 +1,85 @@
-//! How closely two arrays agree (facts 6.8).
+//! Comparison of arrays (facts 6.8).
 
 use super::fields;
 use crate::Findings;
 use crate::yaml::Node;
 
-/// What is asked of every pair of elements, or of most.
+/// The criterion of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComparisonKind {
-    /// Equal.
+    /// All elements are equal.
     Exact,
-    /// Close.
+    /// The elements are close.
     AllClose,
-    /// Close, and correlated.
+    /// The elements are close, and the arrays correlate.
     AllCloseHw,
 }
 
-/// What is looked at together.
+/// The grouping of elements for statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// The elements in the order of the array.
+    /// Groups of consecutive elements of the array.
     Flat,
-    /// Tile by tile.
+    /// One group per tile.
     Tiles,
 }
 
-/// How two arrays are compared.
+/// The parameters of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// What is asked.
+    /// The criterion.
     pub kind: ComparisonKind,
-    /// What is looked at together.
+    /// The grouping of elements.
     pub method: Method,
-    /// Largest absolute difference.
+    /// Absolute tolerance.
     pub atol: f64,
-    /// Largest difference relative to the larger of two.
+    /// Tolerance relative to the larger magnitude.
     pub rtol: f64,
-    /// Part of the elements that must be close.
+    /// Minimal fraction of close elements.
     pub check_pct: f64,
-    /// Least correlation.
+    /// Minimal Pearson correlation coefficient.
     pub check_pcc: f64,
-    /// First and last row of each tile that are looked at, from 1.
+    /// First and last row of each tile that are compared, from 1.
     pub tile_rows: Option<[u32; 2]>,
-    /// First and last column of each tile that are looked at, from 1.
+    /// First and last column of each tile that are compared, from 1.
     pub tile_columns: Option<[u32; 2]>,
 }
 
 impl Default for Comparison {
-    /// What stands for a netlist without a block of its own.
+    /// The comparison for netlists without a comparison-config.
     fn default() -> Self {
         Self {
             kind: ComparisonKind::AllCloseHw,
             atol: 0.01,
             rtol: 0.15,
-            ..Self::of_block()
+            ..Self::block_defaults()
         }
     }
 }
 
-/// How an array agrees with the one it should be.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ComparisonResult {
-    /// Whether the comparison is passed.
+    /// Whether the comparison passed.
     pub passed: bool,
-    /// The least part of close elements in a group.
+    /// The minimal fraction of close elements of a group.
     pub close: f64,
-    /// The least correlation of a group; 1 where none is asked for.
+    /// The minimal correlation of a group; 1 without a correlation check.
     pub correlation: f64,
-    /// The largest absolute difference.
+    /// The maximal absolute difference.
     pub largest: f64,
     /// The first element that is not close.
     pub first: Option<usize>,
 }
 
-/// Elements that AllCloseHw looks at together, and parts that AllClose cuts an array into.
+/// Elements per group of AllCloseHw.
 const GROUP: usize = 1024;
+/// Number of groups of AllClose.
 const CHUNKS: usize = 8;
 
 impl Comparison {
-    /// What a block leaves out.
-    fn of_block() -> Self {
+    /// The defaults of the keys of a comparison-config.
+    fn block_defaults() -> Self {
         Self {
             kind: ComparisonKind::AllCloseHw,
             method: Method::Flat,
@@ -92,7 +93,7 @@ impl Comparison {
     }
 
     pub(super) fn read(node: &Node, findings: &mut Findings) -> Self {
-        let mut comparison = Self::of_block();
+        let mut comparison = Self::block_defaults();
         for (key, node) in fields::entries(node) {
             let text = node.text().unwrap_or_default().to_ascii_lowercase();
             match key {
@@ -108,7 +109,7 @@ impl Comparison {
                     _ => fields::wrong(node, "FlatTensor or TilizedTensor", findings),
                 },
                 "verbosity" => match text.as_str() {
-                    // A verbose comparison is decided tile by tile.
+                    // A verbose comparison is per tile.
                     "verbose" => comparison.method = Method::Tiles,
                     "concise" | "allfails" => {}
                     _ => fields::wrong(node, "Concise, AllFails or Verbose", findings),
@@ -128,8 +129,7 @@ impl Comparison {
 
     /// Compares entries of `columns` elements a row and tiles of `tile` rows and columns.
     ///
-    /// The whole inclusive range of rows and columns of a tile is compared; the original leaves
-    /// out the last of each.
+    /// The ranges of rows and columns of a tile are inclusive; the original omits the last of each.
     ///
     /// # Panics
     /// Panics if the arrays differ in length.
@@ -146,7 +146,7 @@ impl Comparison {
                 .map(|index| (expected[index], found[index]))
                 .collect()
         };
-        let mut agreement = ComparisonResult {
+        let mut result = ComparisonResult {
             passed: true,
             close: 1.0,
             correlation: 1.0,
@@ -155,17 +155,17 @@ impl Comparison {
         };
         for index in 0..expected.len() {
             let (a, b) = (expected[index], found[index]);
-            let looked_at = self.looks_at(index, columns, tile);
+            let compared = self.is_compared(index, columns, tile);
             let difference = (f64::from(a) - f64::from(b)).abs();
-            if looked_at && difference > agreement.largest {
-                agreement.largest = difference;
+            if compared && difference > result.largest {
+                result.largest = difference;
             }
-            if looked_at && agreement.first.is_none() && !self.is_close(a, b) {
-                agreement.first = Some(index);
+            if compared && result.first.is_none() && !self.is_close(a, b) {
+                result.first = Some(index);
             }
         }
         match (self.kind, self.method) {
-            (ComparisonKind::Exact, _) => agreement.passed = agreement.first.is_none(),
+            (ComparisonKind::Exact, _) => result.passed = result.first.is_none(),
             (_, Method::Tiles) => {
                 let [height, width] = tile.map(|size| size.max(1));
                 let (rows, across) = (expected.len() / columns.max(1), columns / width);
@@ -173,8 +173,8 @@ impl Comparison {
                     let (top, left) = (number / across * height, number % across * width);
                     let mut indices = (0..height * width)
                         .map(|at| (top + at / width) * columns + left + at % width)
-                        .filter(|&index| self.looks_at(index, columns, tile));
-                    self.group(&pairs(&mut indices), &mut agreement);
+                        .filter(|&index| self.is_compared(index, columns, tile));
+                    self.group(&pairs(&mut indices), &mut result);
                 }
             }
             (kind, Method::Flat) => {
@@ -184,38 +184,38 @@ impl Comparison {
                 };
                 for start in (0..expected.len()).step_by(size.max(1)) {
                     let mut indices = (start..expected.len().min(start + size))
-                        .filter(|&index| self.looks_at(index, columns, tile));
-                    self.group(&pairs(&mut indices), &mut agreement);
+                        .filter(|&index| self.is_compared(index, columns, tile));
+                    self.group(&pairs(&mut indices), &mut result);
                 }
             }
         }
-        agreement
+        result
     }
 
-    fn looks_at(&self, index: usize, columns: usize, [height, width]: [usize; 2]) -> bool {
-        let inside = |range: Option<[u32; 2]>, place: usize| {
+    fn is_compared(&self, index: usize, columns: usize, [height, width]: [usize; 2]) -> bool {
+        let inside = |range: Option<[u32; 2]>, index: usize| {
             range
-                .is_none_or(|[first, last]| (first as usize..=last as usize).contains(&(place + 1)))
+                .is_none_or(|[first, last]| (first as usize..=last as usize).contains(&(index + 1)))
         };
         let (row, column) = (index / columns.max(1), index % columns.max(1));
         inside(self.tile_rows, row % height.max(1))
             && inside(self.tile_columns, column % width.max(1))
     }
 
-    /// Takes one group into account.
-    fn group(&self, pairs: &[(f32, f32)], agreement: &mut ComparisonResult) {
+    /// Accounts for one group.
+    fn group(&self, pairs: &[(f32, f32)], result: &mut ComparisonResult) {
         if pairs.is_empty() {
             return;
         }
         let close = pairs.iter().filter(|(a, b)| self.is_close(*a, *b)).count();
         let close = close as f64 / pairs.len() as f64;
-        agreement.close = agreement.close.min(close);
-        agreement.passed &= close >= self.check_pct;
+        result.close = result.close.min(close);
+        result.passed &= close >= self.check_pct;
         if self.kind == ComparisonKind::AllCloseHw && self.check_pcc > 0.0 {
             let correlation = self.correlation(pairs);
-            agreement.correlation = agreement.correlation.min(correlation);
-            // Rounding may take a correlation a little beyond 1, nothing else may.
-            agreement.passed &= (self.check_pcc..=1.000_000_1).contains(&correlation);
+            result.correlation = result.correlation.min(correlation);
+            // Rounding errors may exceed 1 slightly.
+            result.passed &= (self.check_pcc..=1.000_000_1).contains(&correlation);
         }
     }
 
@@ -228,7 +228,7 @@ impl Comparison {
             return a.is_nan() && b.is_nan();
         }
         if a.is_infinite() || b.is_infinite() {
-            // A number with the largest exponent stands for infinity.
+            // A value of the largest exponent is equivalent to infinity.
             let huge = |x: f32| x.is_infinite() || (x.to_bits() >> 23) & 0xff > 126 + 127;
             return huge(a) && huge(b) && a.is_sign_negative() == b.is_sign_negative();
         }
@@ -236,8 +236,8 @@ impl Comparison {
         (a - b).abs() <= self.atol + self.rtol * a.abs().max(b.abs())
     }
 
-    /// The correlation of Pearson, as hardware results are held against it: NaN counts as 0,
-    /// infinity as the largest number; two constants correlate when their means are close.
+    /// The Pearson correlation coefficient with the conventions for hardware results: NaN is 0,
+    /// infinity the largest finite value; two constant arrays correlate if their means are close.
     fn correlation(&self, pairs: &[(f32, f32)]) -> f64 {
         let number = |x: f32| match x {
             _ if x.is_nan() => 0.0,
@@ -256,7 +256,7 @@ impl Comparison {
         }
         let near =
             (mean_a - mean_b).abs() <= self.atol + self.rtol * mean_a.abs().max(mean_b.abs());
-        // Deviations that are rounding, not data, count as none.
+        // Deviations within rounding errors are zero.
         let flat = |square: f64, mean: f64| (square / n).sqrt() <= 1e-6 * mean.abs();
         if near && flat(square_a, mean_a) && flat(square_b, mean_b) {
             return 1.0;
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn close_is_relative_to_the_larger() {
+    fn the_relative_tolerance_is_of_the_larger_magnitude() {
         let comparison = Comparison {
             rtol: 0.1,
             atol: 0.0,
@@ -300,15 +300,15 @@ mod tests {
 
     /// numpy.corrcoef([1, 2, 3, 4], [2, 1, 4, 3])[0, 1] is 0.6.
     #[test]
-    fn correlation_is_that_of_numpy() {
+    fn the_correlation_is_that_of_numpy() {
         let comparison = Comparison {
             check_pct: 0.0,
             check_pcc: 0.5,
             ..Comparison::default()
         };
-        let agreement = compare(&comparison, &[1.0, 2.0, 3.0, 4.0], &[2.0, 1.0, 4.0, 3.0]);
-        assert!((agreement.correlation - 0.6).abs() < 1e-12, "{agreement:?}");
-        assert!(agreement.passed);
+        let result = compare(&comparison, &[1.0, 2.0, 3.0, 4.0], &[2.0, 1.0, 4.0, 3.0]);
+        assert!((result.correlation - 0.6).abs() < 1e-12, "{result:?}");
+        assert!(result.passed);
         let strict = Comparison {
             check_pcc: 0.7,
             ..comparison
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_may_be_off_where_the_file_allows_it() {
+    fn check_pct_permits_a_fraction_of_differences() {
         let mut found = vec![1.0f32; 100];
         found[7] = 9.0;
         let expected = vec![1.0f32; 100];
@@ -326,9 +326,9 @@ mod tests {
             check_pcc: 0.0,
             ..Comparison::default()
         };
-        let agreement = compare(&comparison, &expected, &found);
-        assert!(agreement.passed);
-        assert_eq!((agreement.first, agreement.largest), (Some(7), 8.0));
+        let result = compare(&comparison, &expected, &found);
+        assert!(result.passed);
+        assert_eq!((result.first, result.largest), (Some(7), 8.0));
         let exact = Comparison {
             kind: ComparisonKind::Exact,
             ..comparison
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_rows_of_a_range_count() {
+    fn only_the_rows_of_the_range_are_compared() {
         let comparison = Comparison {
             tile_rows: Some([1, 1]),
             ..Comparison::default()

@@ -1,4 +1,4 @@
-//! The section `test-config` (facts 6.8), and the params it gives to programs.
+//! The section `test-config` (facts 6.8), and the default params of programs.
 
 use super::comparison::Comparison;
 use super::fields;
@@ -8,29 +8,29 @@ use crate::yaml::Node;
 use crate::{Findings, Rule};
 use regex_lite::Regex;
 
-/// What a netlist says about testing it.
+/// The test configuration of a netlist.
 #[derive(Debug, Clone, Default)]
 pub struct TestConfig {
     /// Arguments by name.
     pub arguments: Vec<(String, String)>,
-    /// The queues that count as inputs.
+    /// The input queues.
     pub inputs: Vec<String>,
-    /// The queues that count as outputs.
+    /// The output queues.
     pub outputs: Vec<String>,
-    stimulus: Chosen<Stimulus>,
-    comparison: Chosen<Comparison>,
+    stimulus: QueueConfig<Stimulus>,
+    comparison: QueueConfig<Comparison>,
 }
 
-/// A value, and others for some queues.
+/// A default with overrides by queue.
 #[derive(Debug, Clone, Default)]
-struct Chosen<T> {
+struct QueueConfig<T> {
     default: T,
     overrides: Vec<(String, Option<Regex>, T)>,
 }
 
-impl<T> Chosen<T> {
-    /// The override of that name; else that of the name without a device, where it stands for one
-    /// of several (facts 6.5); else the default.
+impl<T> QueueConfig<T> {
+    /// The override for the name, else for the name without the device suffix of a replica
+    /// (facts 6.5), else the default.
     fn of(&self, name: &str) -> &T {
         let found = self.overriding(name).or_else(|| {
             let (base, _) = name.rsplit_once('.')?;
@@ -39,7 +39,7 @@ impl<T> Chosen<T> {
         found.unwrap_or(&self.default)
     }
 
-    /// The override of that name, else the first whose pattern is the whole name.
+    /// The override of the name, else the first whose pattern matches the whole name.
     fn overriding(&self, name: &str) -> Option<&T> {
         let exact = self.overrides.iter().find(|(key, ..)| key == name);
         let found = exact.or_else(|| {
@@ -54,30 +54,30 @@ impl<T> Chosen<T> {
         found.map(|(_, _, value)| value)
     }
 
-    /// Reads a block of keys with an optional `overrides`, each of which starts from the defaults.
-    fn read(node: &Node, findings: &mut Findings, read: Reader<T>) -> Self
+    /// Reads a block with optional `overrides`, whose missing keys have the default values.
+    fn read(node: &Node, findings: &mut Findings, read: ReadBlock<T>) -> Self
     where
         T: Default,
     {
-        let mut chosen = Self {
+        let mut config = Self {
             default: read(node, findings),
             overrides: Vec::new(),
         };
         let maps = fields::entries(node).filter(|(key, _)| *key == "overrides");
         for (name, node) in maps.flat_map(|(_, node)| fields::entries(node)) {
             let value = read(node, findings);
-            // A name with a dot is a pattern too; one that is no pattern is a name only.
+            // A name that is not a valid pattern matches literally only.
             let pattern = Regex::new(name).ok();
-            chosen.overrides.push((name.to_owned(), pattern, value));
+            config.overrides.push((name.to_owned(), pattern, value));
         }
-        chosen
+        config
     }
 }
 
-type Reader<T> = fn(&Node, &mut Findings) -> T;
+type ReadBlock<T> = fn(&Node, &mut Findings) -> T;
 
 impl TestConfig {
-    /// Reads the section; what is not understood keeps its default and is found.
+    /// Reads the section. Unknown keys and invalid values are reported; defaults replace them.
     pub fn read(netlist: &Netlist) -> (Self, Findings) {
         let (mut config, mut findings) = (Self::default(), Findings::default());
         let Some(section) = fields::section(netlist, "test-config") else {
@@ -101,10 +101,10 @@ impl TestConfig {
                     }
                 }
                 "stimulus-config" => {
-                    config.stimulus = Chosen::read(node, &mut findings, Stimulus::read);
+                    config.stimulus = QueueConfig::read(node, &mut findings, Stimulus::read);
                 }
                 "comparison-config" => {
-                    config.comparison = Chosen::read(node, &mut findings, Comparison::read);
+                    config.comparison = QueueConfig::read(node, &mut findings, Comparison::read);
                 }
                 _ => fields::unknown(key, node, &mut findings),
             }
@@ -112,17 +112,17 @@ impl TestConfig {
         (config, findings)
     }
 
-    /// How the data of a queue are made.
+    /// The stimulus of a queue.
     pub fn stimulus(&self, queue: &str) -> &Stimulus {
         self.stimulus.of(queue)
     }
 
-    /// How the answer of a queue is compared.
+    /// The comparison of a queue.
     pub fn comparison(&self, queue: &str) -> &Comparison {
         self.comparison.of(queue)
     }
 
-    /// Whether a queue, or one of several that it is on a device, counts as an output.
+    /// Whether a queue, or the queue of which it is a replica, is an output.
     pub fn is_output(&self, queue: &str) -> bool {
         let base = queue.rsplit_once('.').map_or(queue, |(base, _)| base);
         self.outputs
@@ -136,10 +136,9 @@ impl TestConfig {
         text.trim().parse().ok()
     }
 
-    /// The value of a param that the caller does not give: `$p_microbatch_count` and
-    /// `$p_loop_count` are the argument microbatch_count or 1, `$p_microbatch_size` the argument
-    /// or the largest input_count; others the argument of their name, else 0 where the name
-    /// contains incr, write or read, else 1.
+    /// The default value of a param: `$p_microbatch_count` and `$p_loop_count` are the argument
+    /// microbatch_count or 1, `$p_microbatch_size` is the argument or the largest input_count; others
+    /// are the argument of their name, else 0 if the name contains incr, write or read, else 1.
     pub fn param(&self, netlist: &Netlist, name: &str) -> i64 {
         let short = name.trim_start_matches('$').trim_start_matches("p_");
         let argument = |name| self.argument(name);
@@ -157,7 +156,7 @@ impl TestConfig {
     }
 }
 
-/// What the section says that is not understood.
+/// The findings of the section.
 pub(crate) fn check(netlist: &Netlist) -> Findings {
     let (config, mut findings) = TestConfig::read(netlist);
     let known = |name: &String| {
@@ -175,7 +174,7 @@ pub(crate) fn check(netlist: &Netlist) -> Findings {
         .collect();
     if let (Some(section), false) = (fields::section(netlist, "test-config"), unknown.is_empty()) {
         for name in unknown {
-            let message = format!("io-config names '{name}', which is no queue");
+            let message = format!("io-config names '{name}', which is not a queue");
             findings.push(crate::Finding::new(
                 Rule::TestConfig,
                 section.span.first(),

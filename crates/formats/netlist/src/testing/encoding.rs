@@ -1,48 +1,49 @@
-//! Encodings of sparse products that are valid (facts 3.3): strips, ublocks, tiles at random.
+//! Random valid encodings of sparse matmuls (facts 3.3): strips of ublocks of tiles.
 
 use super::random::Random;
 use crate::attributes::AttributeKey as Key;
 use crate::netlist::Op;
 use tenon_tile::DataFormat;
 
-/// Elements of a tile of encodings.
+/// Elements per encoding tile.
 const TILE: usize = 32 * 32;
-/// Bits of the second word of a strip: the last of its row, the last of its encoding tile.
+/// Flags of the second word of a strip: the last of its row, the last of its encoding tile.
 const LAST_OF_ROW: u16 = 1 << 14;
 const LAST_OF_TILE: u16 = 1 << 15;
 
-/// Most ublocks of a strip and entries of a ublock, so that a strip is far smaller than an encoding
-/// tile.
+/// Maximum number of ublocks per strip and of entries per ublock, so that a strip is much smaller
+/// than an encoding tile.
 const BLOCKS: usize = 8;
 const ENTRIES: usize = 16;
 
-/// What an encoding may say.
-struct Sizes {
-    /// Slices of the output: rows of strips.
+/// The ranges of the fields of an encoding.
+struct EncodingSizes {
+    /// Number of slices of the output: rows of strips.
     slices: usize,
-    /// Strips of the inner dimension.
+    /// Number of strips of the inner dimension.
     strips: usize,
-    /// Rows of ublocks.
+    /// Number of rows of ublocks.
     ublocks: usize,
-    /// Rows of tiles in a ublock.
+    /// Number of rows of tiles per ublock.
     rows: usize,
-    /// Tiles of an inner ublock.
+    /// Number of tiles per inner ublock.
     inner: usize,
-    /// Bits that say which of these a tile is, and where the index of a sparse tile starts.
+    /// Bits of the index of a tile in the inner ublock.
     inner_bits: u32,
+    /// The lowest bit of the index of a sparse tile.
     tile_bits: u32,
-    /// Sparse tiles.
+    /// Number of sparse tiles.
     tiles: usize,
-    /// Bits of a ublock's row.
+    /// Bits of the row of a ublock.
     ublock_bits: u32,
 }
 
-/// Bits of the numbers below `n`, at least one.
+/// The number of bits of `n - 1`, at least one.
 fn bits(n: usize) -> u32 {
     usize::BITS - n.saturating_sub(1).max(1).leading_zeros()
 }
 
-impl Sizes {
+impl EncodingSizes {
     fn of(op: &Op) -> Self {
         let integer = |key| usize::try_from(op.attributes.integer(key)).unwrap_or(0);
         let pointer = (integer(Key::SparseTilePtrBits) as u32).min(15);
@@ -68,7 +69,7 @@ impl Sizes {
         }
     }
 
-    /// One strip of at most `budget` words where that is five or more, without its flags.
+    /// A strip without flags, of at most `budget` words if that is five or more.
     fn strip(&self, index: usize, budget: usize, zeros: [f64; 3], random: &mut Random) -> Vec<u16> {
         let mut blocks: Vec<usize> = (0..self.ublocks)
             .filter(|_| random.unit() >= zeros[1])
@@ -78,13 +79,13 @@ impl Sizes {
         }
         let mut strip = vec![index as u16, (index >> 16) as u16, 0];
         let counts = (1usize << (16 - self.ublock_bits)) - 1;
-        let wanted = (self.rows * self.inner) as f64 * (1.0 - zeros[2]);
+        let entries = (self.rows * self.inner) as f64 * (1.0 - zeros[2]);
         for block in blocks.into_iter().take(BLOCKS) {
-            let room = budget.saturating_sub(strip.len() + 1).max(1);
+            let available = budget.saturating_sub(strip.len() + 1).max(1);
             if strip[2] > 0 && strip.len() + 2 > budget {
                 break;
             }
-            let count = (wanted as usize).clamp(1, counts.clamp(1, ENTRIES).min(room));
+            let count = (entries as usize).clamp(1, counts.clamp(1, ENTRIES).min(available));
             strip[2] += 1;
             strip.push((count << self.ublock_bits | block) as u16);
             for _ in 0..count {
@@ -95,10 +96,10 @@ impl Sizes {
         strip
     }
 
-    /// A whole encoding in `room` encoding tiles of `capacity` words each.
+    /// An encoding of `tiles` encoding tiles of `capacity` words.
     fn encoding(
         &self,
-        room: usize,
+        tiles: usize,
         capacity: usize,
         zeros: [f64; 3],
         random: &mut Random,
@@ -112,15 +113,15 @@ impl Sizes {
             if chosen.is_empty() {
                 chosen.push(random.below(self.strips));
             }
-            // What is left is shared by the slices that are to come.
-            let left = (room * capacity).saturating_sub(words.len());
+            // The remaining words are shared by the remaining slices.
+            let left = (tiles * capacity).saturating_sub(words.len());
             let share = left / (self.slices - slice);
             let start = words.len();
             let count = chosen.len();
             for (number, index) in chosen.into_iter().enumerate() {
                 let budget = share.saturating_sub(words.len() - start);
                 let mut strip = self.strip(index, budget, zeros, random);
-                // Another strip of this size must fit, else this one is the last of its row.
+                // The last strip of its row, unless another one of its size fits.
                 let ends = number + 1 == count || budget < 2 * strip.len();
                 if ends {
                     strip[1] |= LAST_OF_ROW;
@@ -141,8 +142,8 @@ impl Sizes {
     }
 }
 
-/// Fills the entry of an encoding queue of `rows` and `columns` tiles, one stream for each row of
-/// tiles and each part that the columns of cores fall into.
+/// Fills an entry of an encoding queue of `rows` by `columns` tiles: one stream for each row of tiles
+/// and each part of the columns of cores.
 pub(super) fn fill(
     values: &mut [f32],
     [rows, columns]: [usize; 2],
@@ -152,21 +153,21 @@ pub(super) fn fill(
     random: &mut Random,
 ) {
     let parts = (op.attributes.integer(Key::FractureFactor).max(1) as usize).min(columns);
-    // Bytes of a word of the stream that one element carries.
+    // Bytes of the stream per element.
     let bytes = match format {
         DataFormat::RawUInt8 => 1,
         DataFormat::RawUInt16 => 2,
         _ => 4,
     };
     let capacity = TILE * bytes / 2;
-    let room = columns / parts;
-    let sizes = Sizes::of(op);
+    let tiles = columns / parts;
+    let sizes = EncodingSizes::of(op);
     for row in 0..rows {
         for part in 0..parts {
-            let words = sizes.encoding(room, capacity, zeros, random);
+            let words = sizes.encoding(tiles, capacity, zeros, random);
             let stream: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            for (index, chunk) in stream.chunks(bytes).enumerate().take(room * TILE) {
-                let (tile, inside) = (part * room + index / TILE, index % TILE);
+            for (index, chunk) in stream.chunks(bytes).enumerate().take(tiles * TILE) {
+                let (tile, inside) = (part * tiles + index / TILE, index % TILE);
                 let (y, x) = (row * 32 + inside / 32, tile * 32 + inside % 32);
                 let mut word = [0u8; 4];
                 word[..chunk.len()].copy_from_slice(chunk);

@@ -1,4 +1,4 @@
-//! Reading maps of the sections that the rest of the netlist does not look at.
+//! Accessors for the maps of unparsed sections.
 
 use crate::netlist::Netlist;
 use crate::yaml::{Node, NodeKind};
@@ -12,7 +12,7 @@ pub(crate) fn section<'n>(netlist: &'n Netlist, name: &str) -> Option<&'n Node> 
     Some(node)
 }
 
-/// The entries of a map; none of anything else.
+/// The entries of a map; empty for other nodes.
 pub(crate) fn entries(node: &Node) -> impl Iterator<Item = (&str, &Node)> {
     let entries = match &node.kind {
         NodeKind::Map(entries) => entries.as_slice(),
@@ -23,7 +23,7 @@ pub(crate) fn entries(node: &Node) -> impl Iterator<Item = (&str, &Node)> {
         .filter_map(|(key, value)| Some((key.text()?, value)))
 }
 
-/// The texts of a list, or a single one.
+/// The texts of a list, or of a scalar as a list of one element.
 pub(crate) fn texts(node: &Node) -> Vec<String> {
     match &node.kind {
         NodeKind::Sequence(nodes) => nodes
@@ -60,14 +60,14 @@ pub(crate) fn range(node: &Node, findings: &mut Findings) -> Option<[u32; 2]> {
     }
 }
 
-/// Tells that a value is not what it should be.
+/// Reports an invalid value.
 pub(crate) fn wrong(node: &Node, expected: &str, findings: &mut Findings) {
     let finding = Finding::new(Rule::TestConfig, node.span, "wrong value").expected(expected);
     let found = node.text().map_or(node.kind_name(), |text| text).to_owned();
     findings.push(finding.found(found));
 }
 
-/// Tells that a key is not known.
+/// Reports an unknown key.
 pub(crate) fn unknown(key: &str, node: &Node, findings: &mut Findings) {
     let message = format!("unknown key '{key}'");
     findings.push(Finding::new(Rule::TestConfig, node.span, message));

@@ -1,9 +1,9 @@
-//! What a netlist says about testing itself (facts 6.8): arguments, data to run it on, and how
-//! closely two answers agree.
+//! The test configuration of a netlist (facts 6.8): arguments, input data, and comparison of outputs.
 //!
-//! * [`TestConfig::read`] reads the section `test-config`; without one its defaults stand.
-//! * [`Stimulus`] makes the entries of a queue from a seed, sparse encodings valid ones.
-//! * [`Comparison`] holds one array against another.
+//! * [`TestConfig::read`] reads the section `test-config`; without the section it has the defaults.
+//! * [`generate_entry`] generates an entry of a queue from its [`Stimulus`] and a seed; sparse
+//!   encodings are valid.
+//! * [`Comparison`] compares two arrays.
 
 mod comparison;
 mod config;

@@ -1,11 +1,12 @@
-//! Random numbers that are the same everywhere: xorshift64* seeded by splitmix64.
+//! Reproducible random numbers: xorshift64* (Vigna, "An experimental exploration of Marsaglia's
+//! xorshift generators, scrambled", 2016) seeded with the output function of SplitMix64.
 
 /// A stream of random numbers.
 #[derive(Debug, Clone)]
 pub(super) struct Random(u64);
 
 impl Random {
-    /// The stream of a seed and of a name, so that no two queues hold the same data.
+    /// The stream of a seed and a name: queues have different data.
     pub(super) fn new(seed: u64, name: &str) -> Self {
         // FNV-1a of the name.
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
@@ -24,7 +25,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number of 0 to 1, 1 excluded.
+    /// A number in [0, 1).
     pub(super) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -34,7 +35,7 @@ impl Random {
         (self.unit() * end as f64) as usize % end.max(1)
     }
 
-    /// A number of the standard normal distribution (Box and Muller).
+    /// A number of the standard normal distribution (Box-Muller transform).
     pub(super) fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_those_of_the_distributions() {
+    fn samples_have_the_moments_of_their_distributions() {
         let mut random = Random::new(7, "q");
         let n = 20_000;
         let uniform: Vec<f64> = (0..n).map(|_| random.unit()).collect();

@@ -1,4 +1,4 @@
-//! Data to run a netlist on (facts 6.8).
+//! Input data of a netlist (facts 6.8).
 
 use super::encoding;
 use super::fields;
@@ -11,56 +11,56 @@ use crate::words::OpKind;
 use crate::yaml::Node;
 use tenon_tile::DataFormat;
 
-/// How numbers are chosen.
+/// The distribution of generated elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distribution {
-    /// Evenly between two bounds.
+    /// Uniform between two bounds.
     Uniform,
-    /// Around a mean.
+    /// Normal.
     Normal,
-    /// One number.
+    /// A constant.
     Constant,
-    /// The number of the tile.
+    /// The index of the tile.
     DebugTileId,
-    /// Counting up, tile by tile.
+    /// Increasing, tile by tile.
     Step,
-    /// Each row of a tile counts up.
+    /// Increasing along each row of a tile.
     StepRowwise,
-    /// Each column of a tile counts up.
+    /// Increasing along each column of a tile.
     StepColumnwise,
-    /// The tiles of a sparse product: each row picks one element.
+    /// The tiles of a sparse matmul: one nonzero element per row.
     Sparse,
-    /// The encoding of a sparse product.
+    /// The encoding of a sparse matmul.
     SparseEncoding,
 }
 
-/// How the data of a queue are made.
+/// The stimulus of a queue: the parameters of its generated data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stimulus {
-    /// How numbers are chosen.
+    /// The distribution of elements.
     pub distribution: Distribution,
-    /// Bounds of uniform numbers.
+    /// Bounds of the uniform distribution.
     pub bounds: [f64; 2],
-    /// Mean of normal numbers.
+    /// Mean of the normal distribution.
     pub mean: f64,
-    /// Their standard deviation.
+    /// Standard deviation of the normal distribution.
     pub deviation: f64,
     /// The constant.
     pub constant: f64,
-    /// Number of the first tile, and how much each next one adds.
+    /// Value of the first tile, and the increment per tile.
     pub tile_id: [f64; 2],
-    /// The first step, and how much each next one adds.
+    /// Value of the first step, and the increment per step.
     pub step: [f64; 2],
-    /// First and last row of each tile that get values, from 1.
+    /// First and last row of each tile that are generated, from 1; the rest is 0.
     pub tile_rows: Option<[u32; 2]>,
-    /// First and last column of each tile that get values, from 1.
+    /// First and last column of each tile that are generated, from 1; the rest is 0.
     pub tile_columns: Option<[u32; 2]>,
-    /// How often a strip, a ublock and a tile of a sparse matrix is zero.
+    /// Probabilities that a strip, a ublock and a tile of a sparse matrix are zero.
     pub zeros: [f64; 3],
 }
 
 impl Default for Stimulus {
-    /// What stands for a netlist without a block of its own: uniform numbers of .001 to 1.
+    /// The stimulus for netlists without a stimulus-config: uniform from 0.001 to 1.
     fn default() -> Self {
         Self {
             distribution: Distribution::Uniform,
@@ -94,7 +94,7 @@ impl Stimulus {
     pub(super) fn read(node: &Node, findings: &mut Findings) -> Self {
         let mut stimulus = Self::default();
         for (key, node) in fields::entries(node) {
-            let place = match key {
+            let parameter = match key {
                 "type" => {
                     let text = node.text().unwrap_or_default().to_ascii_lowercase();
                     let found = DISTRIBUTIONS.iter().find(|(name, _)| *name == text);
@@ -124,7 +124,7 @@ impl Stimulus {
                 "zero_strip_freq" => &mut stimulus.zeros[0],
                 "zero_ublock_freq" => &mut stimulus.zeros[1],
                 "zero_tile_freq" => &mut stimulus.zeros[2],
-                // What the sizes of the netlist say already, or counts that are drawn here.
+                // Determined by the sizes of the netlist, or generated at random.
                 "nz_strips" | "nz_ublocks" | "nz_tiles" | "enc_tile_byte_size"
                 | "matmul_ident_name" | "overrides" => continue,
                 _ => {
@@ -133,13 +133,13 @@ impl Stimulus {
                 }
             };
             if let Some(number) = fields::number(node, findings) {
-                *place = number;
+                *parameter = number;
             }
         }
         stimulus
     }
 
-    /// One element: `tile` is the number of its tile, `row` and `column` its place inside.
+    /// One element: `tile` is the index of its tile, `row` and `column` are its position in the tile.
     fn element(
         &self,
         tile: usize,
@@ -147,9 +147,9 @@ impl Stimulus {
         per_tile: usize,
         random: &mut Random,
     ) -> f64 {
-        let inside = |range: Option<[u32; 2]>, place: usize| {
+        let inside = |range: Option<[u32; 2]>, index: usize| {
             range
-                .is_none_or(|[first, last]| (first as usize..=last as usize).contains(&(place + 1)))
+                .is_none_or(|[first, last]| (first as usize..=last as usize).contains(&(index + 1)))
         };
         if !inside(self.tile_rows, row) || !inside(self.tile_columns, column) {
             return 0.0;
@@ -168,11 +168,11 @@ impl Stimulus {
     }
 }
 
-/// One entry of `queue`, `[t, rows, columns]` elements row by row, the `number`th of its seed.
-/// What an op needs in a special form has it: the encoding and tiles of a sparse product, the
-/// rows that an embedding picks, the places that topk carries.
+/// Generates entry `number` of `queue` for a seed: `[t, rows, columns]` elements in row-major order.
+/// Inputs with a required structure have it: encoding and tiles of a sparse matmul, indices of an
+/// embedding and of topk.
 ///
-/// `None` when it is larger than memory can be.
+/// `None` when memory cannot hold it.
 pub fn generate_entry(
     netlist: &Netlist,
     queue: &Queue,
@@ -253,7 +253,7 @@ pub fn generate_entry(
     Some(values)
 }
 
-/// Integers stay integers; raw formats carry bits.
+/// Rounds for integer formats; raw formats are bit patterns.
 fn as_format(format: DataFormat, value: f64) -> f32 {
     match format {
         _ if format.is_integer() => value.round() as f32,
@@ -262,7 +262,7 @@ fn as_format(format: DataFormat, value: f64) -> f32 {
     }
 }
 
-/// Rows of the table that an embedding picks from.
+/// Number of rows of the table of an embedding.
 fn table_rows(netlist: &Netlist, op: &Op) -> usize {
     let name = &op.inputs[0].name.value;
     let table = netlist
@@ -292,28 +292,28 @@ mod tests {
         read(&Source::new("q.yaml", text)).netlist
     }
 
-    fn made(netlist: &Netlist, stimulus: &Stimulus) -> Vec<f32> {
+    fn generate(netlist: &Netlist, stimulus: &Stimulus) -> Vec<f32> {
         generate_entry(netlist, &netlist.queues[0], stimulus, 1, 0).unwrap()
     }
 
     #[test]
-    fn uniform_numbers_lie_between_their_bounds_and_repeat() {
+    fn uniform_values_are_in_bounds_and_reproducible() {
         let netlist = netlist("Float32", "");
         let stimulus = Stimulus {
             bounds: [-2.0, 3.0],
             ..Stimulus::default()
         };
-        let values = made(&netlist, &stimulus);
+        let values = generate(&netlist, &stimulus);
         assert_eq!(values.len(), 2 * 64 * 32);
         assert!(values.iter().all(|value| (-2.0..3.0).contains(value)));
         assert!(values.iter().any(|value| *value < -1.5));
-        assert_eq!(values, made(&netlist, &stimulus));
+        assert_eq!(values, generate(&netlist, &stimulus));
         let other = generate_entry(&netlist, &netlist.queues[0], &stimulus, 1, 1).unwrap();
         assert_ne!(values, other);
     }
 
     #[test]
-    fn tiles_are_numbered_slice_by_slice() {
+    fn tile_indices_run_over_slices() {
         let netlist = netlist("Float32", "tile_dim: [16, 32],");
         let distribution = Distribution::DebugTileId;
         let stimulus = Stimulus {
@@ -321,13 +321,13 @@ mod tests {
             tile_id: [10.0, 2.0],
             ..Stimulus::default()
         };
-        let values = made(&netlist, &stimulus);
+        let values = generate(&netlist, &stimulus);
         let tiles: Vec<f32> = values.chunks(16 * 32).map(|tile| tile[0]).collect();
         assert_eq!(tiles, [10.0, 12.0, 14.0, 16.0]);
     }
 
     #[test]
-    fn only_the_rows_of_a_range_get_values() {
+    fn only_the_rows_of_the_range_are_generated() {
         let netlist = netlist("Int8", "");
         let distribution = Distribution::Constant;
         let stimulus = Stimulus {
@@ -337,7 +337,7 @@ mod tests {
             tile_columns: Some([2, 3]),
             ..Stimulus::default()
         };
-        let values = made(&netlist, &stimulus);
+        let values = generate(&netlist, &stimulus);
         assert_eq!(values[..5], [0.0, 3.0, 3.0, 0.0, 0.0]);
         assert!(values[32..32 * 32].iter().all(|value| *value == 0.0));
         assert_eq!(values[32 * 32 + 1], 3.0);
