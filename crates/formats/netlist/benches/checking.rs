@@ -1,8 +1,7 @@
-//! How fast netlists are read and checked, on one core: a generated one of 1,466 ops and a
-//! megabyte, and the samples of the folder of extra data. Beside it in the same run, where they are
-//! installed, PyYAML (with libyaml and without) and yaml-cpp, which only parse. Prints a table in
-//! Markdown.
-#![allow(clippy::print_stdout, reason = "its table is what it is for")]
+//! Throughput of parsing and checking netlists on one core: a generated netlist of 1,466 ops and one
+//! megabyte, and the samples of the folder of extra data. Compared in the same run, where installed,
+//! with the YAML parsers PyYAML (with and without libyaml) and yaml-cpp. Prints a Markdown table.
+#![allow(clippy::print_stdout, reason = "the bench prints a table")]
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -12,18 +11,18 @@ use std::time::{Duration, Instant};
 use tenon_netlist::{Severity, Source, check, read};
 use tenon_test_data::netlists;
 
-/// Runs of which the best counts, ours and theirs in turn.
+/// Number of runs, alternating between Tenon and the peers; the fastest is reported.
 const RUNS: usize = 7;
 
-/// Seconds after which a peer is timed once only.
+/// Seconds from which a peer is timed only once.
 const LONG: f64 = 1.0;
 
-/// Netlists that are checked one after the other.
-struct Set {
+/// A set of netlists that are checked in sequence.
+struct NetlistSet {
     name: String,
     files: Vec<(PathBuf, String)>,
-    /// The longest that checking them may take.
-    wanted: Duration,
+    /// Target for the duration of the check.
+    target: Duration,
 }
 
 fn main() {
@@ -37,20 +36,20 @@ fn main() {
         .filter(|peer| peer.command.is_none())
         .map(|peer| peer.name)
         .collect();
-    let mut sets = vec![made(&folder)];
+    let mut sets = vec![generated_set(&folder)];
     match samples() {
         files if files.is_empty() => {
             println!("No samples: TENON_EXTRA_DATA names no folder of netlists.\n");
         }
-        files => sets.push(Set {
+        files => sets.push(NetlistSet {
             name: format!("{} samples", files.len()),
             files,
-            wanted: Duration::from_millis(300),
+            target: Duration::from_millis(300),
         }),
     }
     let names: Vec<&str> = peers.iter().map(|peer| peer.name).collect();
     println!(
-        "| netlists | bytes | read | read and checked | MB/s | wanted | met | {} |",
+        "| netlists | bytes | read | read and checked | MB/s | target | met | {} |",
         names.join(" | ")
     );
     println!(
@@ -64,32 +63,35 @@ fn main() {
     let _ = std::fs::remove_dir_all(&folder);
 }
 
-/// Checking must do so many bytes a second on one core.
-const WANTED_RATE: f64 = 20e6;
+/// Target throughput of checking on one core, in bytes per second.
+const TARGET_RATE: f64 = 20e6;
 
-fn row(set: &Set, peers: &[Peer]) {
+fn row(set: &NetlistSet, peers: &[Peer]) {
     let bytes: usize = set.files.iter().map(|(_, text)| text.len()).sum();
     let (mut reading, mut checking) = (Duration::MAX, Duration::MAX);
-    // Of each the best time, and the longest that it took to answer.
-    let mut theirs = vec![(f64::INFINITY, 0.0f64); peers.len()];
+    // The best parse time and the longest run time of each peer.
+    let mut peer_times = vec![(f64::INFINITY, 0.0f64); peers.len()];
     for _ in 0..RUNS {
         reading = reading.min(timed(|| set.files.iter().for_each(only_read)));
         checking = checking.min(timed(|| set.files.iter().for_each(checked)));
-        for ((best, asked), peer) in theirs.iter_mut().zip(peers) {
-            // The slow ones are not asked again and again, nor those that cannot answer.
-            if *asked < LONG {
+        for ((best, longest), peer) in peer_times.iter_mut().zip(peers) {
+            // Slow peers run only once.
+            if *longest < LONG {
                 let begun = Instant::now();
                 let seconds = peer.seconds(&set.files);
                 *best = seconds.map_or(*best, |seconds| best.min(seconds));
-                *asked = asked.max(begun.elapsed().as_secs_f64());
+                *longest = longest.max(begun.elapsed().as_secs_f64());
             }
         }
     }
     let rate = bytes as f64 / checking.as_secs_f64();
-    let met = checking <= set.wanted && rate >= WANTED_RATE;
-    let cell = |(seconds, _): &(f64, f64)| match seconds.is_finite() {
-        true => format!(" {:.1} ms |", seconds * 1e3),
-        false => " – |".to_owned(),
+    let met = checking <= set.target && rate >= TARGET_RATE;
+    let cell = |(seconds, _): &(f64, f64)| {
+        if seconds.is_finite() {
+            format!(" {:.1} ms |", seconds * 1e3)
+        } else {
+            " – |".to_owned()
+        }
     };
     println!(
         "| {} | {bytes} | {:.1} ms | {:.1} ms | {:.0} | ≥ {:.0} MB/s, ≤ {} ms | {} |{}",
@@ -97,10 +99,10 @@ fn row(set: &Set, peers: &[Peer]) {
         reading.as_secs_f64() * 1e3,
         checking.as_secs_f64() * 1e3,
         rate / 1e6,
-        WANTED_RATE / 1e6,
-        set.wanted.as_millis(),
+        TARGET_RATE / 1e6,
+        set.target.as_millis(),
         if met { "yes" } else { "**no**" },
-        theirs.iter().map(cell).collect::<String>(),
+        peer_times.iter().map(cell).collect::<String>(),
     );
 }
 
@@ -114,7 +116,7 @@ fn only_read((path, text): &(PathBuf, String)) {
     black_box(read(&Source::new(path, text.as_str())).netlist);
 }
 
-/// Everything that `tenon netlist check` does with a text.
+/// The work of `tenon netlist check` on a text.
 fn checked((path, text): &(PathBuf, String)) {
     let source = Source::new(path, text.as_str());
     let read = read(&source);
@@ -123,25 +125,25 @@ fn checked((path, text): &(PathBuf, String)) {
     }
 }
 
-/// The generated netlist, in a file that the peers read too.
-fn made(folder: &Path) -> Set {
+/// The generated netlist, written to a file for the peers.
+fn generated_set(folder: &Path) -> NetlistSet {
     let (path, text) = (folder.join("generated.yaml"), generated());
     if let Err(error) = std::fs::write(&path, &text) {
         println!("cannot write {}: {error}", path.display());
     }
-    Set {
+    NetlistSet {
         name: format!("one of {OPS} ops"),
         files: vec![(path, text)],
-        wanted: Duration::from_millis(60),
+        target: Duration::from_millis(60),
     }
 }
 
-/// Ops of the largest netlist that is known, and its bytes.
+/// Number of ops and bytes of the largest known netlist.
 const OPS: usize = 1466;
 const BYTES: usize = 1_000_000;
 
-/// Layers of a product, a bias, a special function and two binary ops, as compilers print them:
-/// maps broken over several lines, comments, hexadecimal addresses.
+/// A chain of matmul, gelu and two additions in the style of compiler output: maps over several lines,
+/// comments, hexadecimal addresses.
 fn generated() -> String {
     let mut queues = String::new();
     let mut ops = String::new();
@@ -184,21 +186,21 @@ fn generated() -> String {
     let mut text = format!(
         "devices:\n  arch: [grayskull]\nqueues:\n  encoder.input.hidden_states: {{input: HOST, type: queue, entries: 2, grid_size: [1, 1], t: 1, mblock: [2, 4], ublock: [2, 2], df: Bfp8_b, target_device: 0, loc: dram, dram: [[0, 0x30000000]]}}\n{queues}graphs:\n  fwd_0:\n    target_device: 0\n    input_count: 1\n{ops}programs:\n  - run_fwd:\n    - param: [$p_loop_count]\n    - staticvar: {{$lptr: 0, $gptr: 0}}\n    - loop: $p_loop_count\n    - execute: {{graph_name: fwd_0, queue_settings: {{\n        encoder.input.hidden_states: {{prologue: false, epilogue: false, zero: false, rd_ptr_local: $lptr, rd_ptr_global: $gptr}}}}}}\n    - varinst: [$lptr, incwrap, 1, 4]\n    - varinst: [$gptr, incwrap, 1, 4]\n    - endloop\n"
     );
-    // Comments fill it up to its size, as they do in real ones.
+    // Comments are a large part of real netlists.
     while text.len() < BYTES {
         text.push_str("# the queue of hidden states is filled by the host once an execute, popped by the program\n");
     }
     text
 }
 
-/// Real netlists; none where they are not.
+/// Real netlists; empty without the folder of extra data.
 fn samples() -> Vec<(PathBuf, String)> {
     let read = |path: PathBuf| Some((path.clone(), std::fs::read_to_string(path).ok()?));
     netlists().into_iter().filter_map(read).collect()
 }
 
-/// A parser of others: a command that takes files and prints the seconds in which it has parsed
-/// them. What it cannot parse is left out of what it is timed with.
+/// A parser for comparison: a command that parses files and prints the parse time in seconds. Files
+/// that it cannot parse are excluded.
 struct Peer {
     name: &'static str,
     command: Option<Vec<std::ffi::OsString>>,

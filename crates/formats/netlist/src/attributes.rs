@@ -167,7 +167,7 @@ attributes! {
     StartingRow "starting_row" Count;
     /// Number of slices of the activations.
     ActT "act_t" Count;
-    /// Numbers of strips that are not zero.
+    /// Counts of nonzero strips.
     NumNzStrips "num_nz_strips" List;
     /// Ethernet channels that receive.
     IngressChannels "ingress_channels" List;

@@ -1,9 +1,10 @@
-//! Any text reads, or says why not; what reads is checked, prints, and reads back equal.
+//! Any text is parsed without panic; a valid netlist is checked and printed, and the printed text
+//! parses to an equal netlist.
 
 use proptest::prelude::*;
 use tenon_netlist::{Source, check, read};
 
-/// A small netlist, whole.
+/// A small valid netlist.
 const SMALL: &str = "\
 devices: {arch: [wormhole_b0]}
 queues:
@@ -28,7 +29,7 @@ test-config:
   comparison-config: {type: AllCloseHw, atol: 0.01}
 ";
 
-fn whole(text: &str) {
+fn check_any(text: &str) {
     let source = Source::new("any.yaml", text);
     let first = read(&source);
     for finding in first.findings.iter() {
@@ -47,7 +48,7 @@ fn whole(text: &str) {
 }
 
 #[test]
-fn the_small_one_is_right() {
+fn the_small_netlist_has_no_findings() {
     let source = Source::new("small.yaml", SMALL);
     let read = read(&source);
     let mut findings = read.findings;
@@ -62,34 +63,34 @@ fn the_small_one_is_right() {
 
 proptest! {
     #[test]
-    fn any_text_reads_or_says_why_not(text in ".{0,400}") {
-        whole(&text);
+    fn any_text_is_parsed_or_rejected(text in ".{0,400}") {
+        check_any(&text);
     }
 
     #[test]
-    fn a_netlist_with_a_piece_changed_never_panics(
+    fn a_netlist_with_a_replaced_range_never_panics(
         at in 0..SMALL.len(),
         length in 0usize..24,
-        piece in "[-\\[\\]{}:,$0-9a-z \n]{0,12}",
+        replacement in "[-\\[\\]{}:,$0-9a-z \n]{0,12}",
     ) {
         let mut text = SMALL.to_owned();
         let end = (at + length).min(text.len());
-        text.replace_range(at..end, &piece);
-        whole(&text);
+        text.replace_range(at..end, &replacement);
+        check_any(&text);
     }
 
     #[test]
-    fn a_netlist_with_a_word_exchanged_never_panics(from in 0usize..200, to in 0usize..200) {
+    fn a_netlist_with_a_replaced_word_never_panics(from in 0usize..200, to in 0usize..200) {
         let words: Vec<&str> = SMALL.split_inclusive([' ', ',', '\n']).collect();
         let mut changed = words.clone();
         changed[from % words.len()] = words[to % words.len()];
-        whole(&changed.concat());
+        check_any(&changed.concat());
     }
 }
 
 #[test]
 fn deep_nesting_is_an_error() {
-    whole(&"[".repeat(100_000));
-    whole(&format!("a: {}", "{a: ".repeat(5_000)));
-    whole(&"- ".repeat(5_000));
+    check_any(&"[".repeat(100_000));
+    check_any(&format!("a: {}", "{a: ".repeat(5_000)));
+    check_any(&"- ".repeat(5_000));
 }

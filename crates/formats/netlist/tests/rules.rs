@@ -1,10 +1,10 @@
-//! Every rule is broken once, by one change of a netlist that breaks none.
+//! Every rule has a test: a valid netlist with one change that violates the rule.
 
 use std::collections::BTreeSet;
 use tenon_netlist::{Arch, Device, Findings, Rule, Source, check, check_device, read};
 
-/// Breaks no rule: a product with a bias, a fused op, a gradient, an untilized output, two views of
-/// one ram.
+/// A valid netlist: a matmul with a bias, a fused op, a gradient, an untilized output, a view of a
+/// ram.
 const GOOD: &str = "\
 devices: {arch: [wormhole_b0]}
 queues:
@@ -47,8 +47,8 @@ programs:
       - endloop
 ";
 
-/// A rule, and the change that breaks it: what stands there, and what is put in its place.
-const BROKEN: &[(&str, &str, &str)] = &[
+/// A rule and a change that violates it: the original text and its replacement.
+const VIOLATIONS: &[(&str, &str, &str)] = &[
     ("yaml-syntax", "queues:\n", "queues: ]\n"),
     (
         "documents",
@@ -298,7 +298,7 @@ fn findings(text: &str) -> (Source, Findings) {
     (source, findings.sorted())
 }
 
-fn shown((source, findings): &(Source, Findings)) -> String {
+fn display((source, findings): &(Source, Findings)) -> String {
     let all: Vec<_> = findings
         .iter()
         .map(|f| f.display(source).to_string())
@@ -307,49 +307,49 @@ fn shown((source, findings): &(Source, Findings)) -> String {
 }
 
 #[test]
-fn the_good_one_breaks_none() {
+fn the_valid_netlist_has_no_findings() {
     let found = findings(GOOD);
-    assert_eq!(shown(&found), "");
+    assert_eq!(display(&found), "");
 }
 
 #[test]
-fn every_change_breaks_its_rule() {
+fn every_change_violates_its_rule() {
     let mut failures = Vec::new();
-    for (rule, text) in broken() {
+    for (rule, text) in violations() {
         let found = findings(&text);
         if !found.1.iter().any(|finding| finding.rule.id() == rule) {
-            failures.push(format!("{rule} is not broken, but:\n{}", shown(&found)));
+            failures.push(format!("{rule} is not reported, but:\n{}", display(&found)));
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// Changes of the fused op, and what is reported of each when the architecture is known.
+/// Changes of the fused op, and the message for each.
 const FUSED: &[(&str, &str, &str)] = &[
     (
         "ublock: [2, 2], output: intermed0",
         "ublock: [4, 4], output: intermed0",
-        "scheduled op 'exp': ublock is larger than the registers: expected at most 8 tiles, found 16",
+        "scheduled op 'exp': the ublock exceeds the destination registers: expected at most 8 tiles, found 16",
     ),
     (
         "ublock: [2, 2], output: dest",
         "ublock: [3, 3], output: dest",
-        "scheduled op 'sub': ublock is larger than the registers: expected at most 8 tiles, found 9",
+        "scheduled op 'sub': the ublock exceeds the destination registers: expected at most 8 tiles, found 9",
     ),
     (
         "input_1_tms: [tile_broadcast: c]",
         "input_1_tms: [broadcast: {c: 2}]",
-        "scheduled op 'sub': only intermediates are broadcast",
+        "scheduled op 'sub': only intermediate buffers can be broadcast",
     ),
     (
         "inputs: [intermed0], pop",
         "inputs: [intermed0], input_0_tms: [broadcast: {r: 2}, broadcast: {c: 2}], pop",
-        "scheduled op 'put': rows and columns of one buffer cannot both be broadcast",
+        "scheduled op 'put': a buffer cannot be broadcast along both rows and columns",
     ),
     (
         "{type: nop, inputs: [intermed0], pop",
         "{type: matmul, attributes: {m_k: 1, u_kt: 4}, inputs: [input0, intermed0], input_1_tms: [broadcast: {r: 2}], pop",
-        "scheduled op 'put': a matmul broadcasts the columns of input 0 only",
+        "scheduled op 'put': a matmul supports a broadcast of the columns of input 0 only",
     ),
     (
         "{type: nop, inputs: [intermed0], pop",
@@ -359,19 +359,19 @@ const FUSED: &[(&str, &str, &str)] = &[
     (
         "mblock: [1, 1], ublock: [2, 2], output: output",
         "mblock: [3, 1], ublock: [2, 2], output: output",
-        "scheduled op 'put': intermed0 has 2x2 tiles, the op 6x2",
+        "scheduled op 'put': intermed0 has 2x2 tiles, the op has 6x2",
     ),
     (
         "{type: nop, inputs: [intermed0], pop: [intermed0], mblock: [1, 1]",
         "{type: matmul, attributes: {m_k: 1, u_kt: 2}, inputs: [intermed0, input0], pop: [intermed0], mblock: [2, 1]",
-        "scheduled op 'put': intermed0 has 2 rows of tiles, the op 4",
+        "scheduled op 'put': intermed0 has 2 rows of tiles, the op has 4",
     ),
 ];
 
 #[test]
 fn fused_ops_fit_the_registers_and_the_blocks_of_their_schedule() {
     for (from, to, message) in FUSED {
-        assert!(GOOD.contains(from), "'{from}' does not stand there");
+        assert!(GOOD.contains(from), "'{from}' is not in the netlist");
         let source = Source::new("n.yaml", GOOD.replacen(from, to, 1));
         let netlist = read(&source).netlist;
         let found = check(&netlist, None);
@@ -382,7 +382,7 @@ fn fused_ops_fit_the_registers_and_the_blocks_of_their_schedule() {
 }
 
 #[test]
-fn the_registers_are_those_of_the_architecture_and_the_accumulator() {
+fn the_capacity_of_registers_depends_on_architecture_and_accumulation_format() {
     let sizes = |text: &str, arch| {
         let found = check(&read(&Source::new("n.yaml", text)).netlist, arch);
         let sizes = found.iter().filter(|found| found.rule == Rule::DestSize);
@@ -396,11 +396,11 @@ fn the_registers_are_those_of_the_architecture_and_the_accumulator() {
             "ublock: [2, 2], output: dest",
             "ublock: [2, 6], output: dest",
         );
-    // Wormhole a0 has four times the registers.
+    // Wormhole a0 has four times as many registers.
     assert!(sizes(&text, None).is_empty());
     assert!(sizes(&text, Some(Arch::Wormhole)).is_empty());
     assert_eq!(sizes(&text, Some(Arch::WormholeB0)), ["at most 8 tiles"]);
-    // Registers of 32 bits are half as many, of all ops that run the fused op.
+    // There are half as many 32-bit registers, for all ops that run the fused op.
     let wide = GOOD.replace(
         "acc_df: Float16_b, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, untilize",
         "acc_df: Float32, math_fidelity: HiFi3, buf_size_mb: 2, ublock_order: r, untilize",
@@ -413,8 +413,8 @@ fn the_registers_are_those_of_the_architecture_and_the_accumulator() {
     assert_eq!(sizes(&wide, None), ["at most 4 tiles"]);
 }
 
-/// Netlists that break a rule by more than one change.
-fn broken_by_several() -> Vec<(&'static str, String)> {
+/// Netlists that violate a rule by more than one change.
+fn violations_by_several_changes() -> Vec<(&'static str, String)> {
     vec![
         ("buffer-alignment", GOOD
             .replace("arch: [wormhole_b0]", "arch: [blackhole]")
@@ -460,11 +460,11 @@ fn broken_by_several() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Two grayskulls, the second reading what the first fills behind its reach.
+/// Two grayskulls, of which the second reads a queue of the first outside of the shared memory.
 fn on_grayskulls() -> String {
-    let queue = |name: &str, input: &str, device: u32, place: &str| {
+    let queue = |name: &str, input: &str, device: u32, address: &str| {
         format!(
-            "  {name}: {{type: queue, input: {input}, entries: 2, grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [1, 1], df: Float16, target_device: {device}, loc: dram, dram: [{place}]}}\n"
+            "  {name}: {{type: queue, input: {input}, entries: 2, grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [1, 1], df: Float16, target_device: {device}, loc: dram, dram: [{address}]}}\n"
         )
     };
     let graph = |name: &str, device: u32, op: &str, input: &str| {
@@ -490,21 +490,28 @@ fn on_grayskulls() -> String {
     )
 }
 
-/// Every rule with a netlist that breaks it.
-fn broken() -> Vec<(&'static str, String)> {
+/// Every rule with a netlist that violates it.
+fn violations() -> Vec<(&'static str, String)> {
     let one = |&(rule, from, to): &(&'static str, &str, &str)| {
-        assert!(GOOD.contains(from), "{rule}: '{from}' does not stand there");
+        assert!(
+            GOOD.contains(from),
+            "{rule}: '{from}' is not in the netlist"
+        );
         (rule, GOOD.replacen(from, to, 1))
     };
-    BROKEN.iter().map(one).chain(broken_by_several()).collect()
+    VIOLATIONS
+        .iter()
+        .map(one)
+        .chain(violations_by_several_changes())
+        .collect()
 }
 
 #[test]
-fn every_rule_is_broken_once() {
-    let tested: BTreeSet<&str> = broken().into_iter().map(|(rule, _)| rule).collect();
+fn every_rule_has_a_test() {
+    let tested: BTreeSet<&str> = violations().into_iter().map(|(rule, _)| rule).collect();
     let all: BTreeSet<&str> = Rule::ALL.iter().map(|rule| rule.id()).collect();
     let missing: Vec<_> = all.difference(&tested).collect();
     assert!(missing.is_empty(), "no test for {missing:?}");
     let unknown: Vec<_> = tested.difference(&all).collect();
-    assert!(unknown.is_empty(), "no such rules: {unknown:?}");
+    assert!(unknown.is_empty(), "unknown rules: {unknown:?}");
 }

@@ -1,16 +1,16 @@
 //! Real netlists, where the folder of extra data has them.
-#![allow(clippy::print_stderr, reason = "a test says what it found")]
+#![allow(clippy::print_stderr, reason = "the test prints its findings")]
 
 use std::collections::BTreeMap;
 use tenon_netlist::{Device, Severity, Source, check, check_device, format_with_comments, read};
 use tenon_test_data::netlists;
 
 #[test]
-fn every_sample_reads() {
+fn every_sample_is_parsed_without_errors() {
     let mut failures = Vec::new();
     for path in netlists() {
         let source = Source::new(&path, std::fs::read_to_string(&path).unwrap());
-        // Files that are wrong on purpose may be wrong already in a word.
+        // Negative samples may have syntax errors.
         if path.iter().any(|part| part == "error_tests") {
             continue;
         }
@@ -30,7 +30,7 @@ fn every_sample_reads() {
 }
 
 #[test]
-fn every_sample_prints_and_reads_back_equal() {
+fn every_printed_sample_parses_to_an_equal_netlist() {
     for path in netlists() {
         let source = Source::new(&path, std::fs::read_to_string(&path).unwrap());
         let first = read(&source);
@@ -73,7 +73,7 @@ fn every_sample_prints_and_reads_back_equal() {
 }
 
 #[test]
-fn every_good_sample_passes_the_rules_and_every_bad_one_fails() {
+fn positive_samples_pass_the_rules_and_negative_ones_fail() {
     let mut failures = Vec::new();
     for path in netlists() {
         let source = Source::new(&path, std::fs::read_to_string(&path).unwrap());
@@ -103,17 +103,17 @@ fn every_good_sample_passes_the_rules_and_every_bad_one_fails() {
     );
 }
 
-/// The rule that each file which is wrong on purpose breaks, by what its name says.
+/// The message for each negative sample with a descriptive name.
 #[test]
-fn bad_samples_break_the_rule_they_were_written_for() {
+fn negative_samples_violate_their_rule() {
     let reasons = [
         (
             "netlist_fused_op_with_matmul_invalid_output.yaml",
-            "writes an intermediate",
+            "must write an intermediate buffer",
         ),
         (
             "netlist_fused_op_with_matmul_intermed_input_1.yaml",
-            "no intermediate can hold it",
+            "cannot be an intermediate buffer",
         ),
         (
             "netlist_fused_op_missing_pop_on_intermed.yaml",
@@ -125,7 +125,7 @@ fn bad_samples_break_the_rule_they_were_written_for() {
         ),
         (
             "netlist_fused_op_with_bcast_invalid_mblock_r.yaml",
-            "rows are broadcast from one row",
+            "a broadcast of rows requires",
         ),
     ];
     for path in netlists() {
@@ -145,9 +145,9 @@ fn bad_samples_break_the_rule_they_were_written_for() {
     }
 }
 
-/// Most real netlists fit the device they were made for; what is found is told.
+/// Most real netlists fit their target device; the test prints the findings.
 #[test]
-fn most_good_samples_fit_their_device() {
+fn most_samples_fit_their_device() {
     let mut rules: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let (mut all, mut fit) = (0, 0);
     for path in netlists() {

@@ -1,4 +1,4 @@
-//! Words and defaults of the specification that the original's own netlists do not use.
+//! Keywords and defaults of the specification that the netlists of the original do not use.
 
 use tenon_netlist::{
     Arch, AttributeKey, Buffer, Netlist, Source, Tm, UblockOrder, check, format_with_comments, read,
@@ -63,7 +63,7 @@ fn an_op_has_the_defaults_of_the_specification() {
 }
 
 #[test]
-fn numbers_are_written_as_in_yaml() {
+fn special_float_values_have_the_forms_of_yaml() {
     let netlist = netlist(NETLIST);
     let ops = &netlist.graphs[0].ops;
     let Tm::Pad(pad) = ops[0].inputs[0].tms[0].value else {
@@ -76,7 +76,7 @@ fn numbers_are_written_as_in_yaml() {
 }
 
 #[test]
-fn what_is_printed_reads_back_equal() {
+fn a_printed_netlist_parses_to_an_equal_one() {
     let first = netlist(NETLIST);
     let printed = first.to_string();
     assert!(printed.contains("pad: [1, 0, -.inf]") && printed.contains("slope: .inf"));

@@ -80,8 +80,7 @@ fn an_architecture_is_one_of_the_netlist() {
         folder.path(),
         &["netlist", "check", "n.yaml", "--arch", "blackhole"],
     );
-    let first =
-        "n.yaml:1:17: error: the netlist is not for blackhole: expected blackhole, found grayskull";
+    let first = "n.yaml:1:17: error: the netlist does not support blackhole: expected blackhole, found grayskull";
     assert!(answer.out.starts_with(first), "{}", answer.out);
     assert_eq!(answer.status, Some(1));
 }

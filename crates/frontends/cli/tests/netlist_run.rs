@@ -344,7 +344,10 @@ fn wrong_flags_and_endless_programs_are_told() {
     let (_, err) = refused(&["--arch", "toaster"]);
     assert!(err.contains("unknown architecture"), "{err}");
     let (_, err) = refused(&["--arch", "blackhole"]);
-    assert!(err.contains("the netlist is not for blackhole"), "{err}");
+    assert!(
+        err.contains("the netlist does not support blackhole"),
+        "{err}"
+    );
     for (flag, value, told) in [
         ("--loops", "0", "0 is not in 1.."),
         ("--timeout", "-1", "expected seconds, 0 to 1e9"),

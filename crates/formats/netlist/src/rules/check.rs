@@ -1,21 +1,21 @@
-//! All rules over one netlist.
+//! The check of all rules that do not depend on a device.
 
-use super::{Rule, circles, fused, names, ops, programs, queues, shapes};
+use super::{Rule, cycles, fused, names, ops, programs, queues, shapes};
 use crate::links::Links;
 use crate::netlist::Netlist;
 use crate::testing;
 use crate::{Finding, Findings};
 use tenon_tile::Arch;
 
-/// What a rule needs: the netlist, its names, and where findings go.
+/// The input and the findings of the rules.
 pub(super) struct Checker<'n> {
     pub(super) netlist: &'n Netlist,
     pub(super) links: Links<'n>,
-    /// The architectures it is checked for.
+    /// The architectures that it is checked for.
     pub(super) arch: Vec<Arch>,
     findings: Findings,
-    /// Names that stood for nothing so far.
-    pub(super) unknown_names: usize,
+    /// Number of undefined names so far.
+    pub(super) undefined_names: usize,
 }
 
 impl Checker<'_> {
@@ -23,24 +23,23 @@ impl Checker<'_> {
         self.findings.push(finding);
     }
 
-    /// Whether it is to run on grayskull and nothing else: what only a later architecture can do
-    /// is wrong then.
+    /// Whether grayskull is the only architecture, so that features of later ones are errors.
     pub(super) fn is_grayskull(&self) -> bool {
         self.arch == [Arch::Grayskull]
     }
 }
 
-/// Checks a netlist that was read without errors against the rules of the netlist level
-/// (facts 7.1). A netlist for several architectures keeps a rule that one of them keeps, unless
-/// `arch` names the one it is to run on.
+/// Checks a netlist that was parsed without errors against the rules of the netlist level
+/// (facts 7.1). With several architectures, a rule is satisfied if it is for one of them, unless
+/// `arch` selects the target.
 pub fn check(netlist: &Netlist, arch: Option<Arch>) -> Findings {
-    let given = || netlist.arch.iter().map(|arch| arch.value).collect();
+    let declared = || netlist.arch.iter().map(|arch| arch.value).collect();
     let mut checker = Checker {
         netlist,
         links: Links::new(netlist),
-        arch: arch.map_or_else(given, |arch| vec![arch]),
+        arch: arch.map_or_else(declared, |arch| vec![arch]),
         findings: Findings::default(),
-        unknown_names: 0,
+        undefined_names: 0,
     };
     if let (Some(arch), Some(first)) = (arch, netlist.arch.first())
         && netlist.arch.iter().all(|named| named.value != arch)
@@ -50,7 +49,7 @@ pub fn check(netlist: &Netlist, arch: Option<Arch>) -> Findings {
             .iter()
             .map(|named| named.value.name())
             .collect();
-        let message = format!("the netlist is not for {arch}");
+        let message = format!("the netlist does not support {arch}");
         let finding = Finding::new(Rule::DeviceArch, first.span, message);
         checker.report(finding.expected(arch).found(named.join(", ")));
     }
@@ -58,7 +57,7 @@ pub fn check(netlist: &Netlist, arch: Option<Arch>) -> Findings {
     queues::check(&mut checker);
     ops::check(&mut checker);
     shapes::check(&mut checker);
-    circles::check(&mut checker);
+    cycles::check(&mut checker);
     fused::check(&mut checker);
     programs::check(&mut checker);
     checker.findings.extend(testing::check(netlist));

@@ -1,5 +1,5 @@
-//! The strict rules: whether a device can hold and run a netlist (facts 7.2). Physical; nothing
-//! here changes a number.
+//! The checker rules: whether a device can hold and run a netlist (facts 7.2). They concern placement
+//! and memory, not values.
 
 use super::{Rule, remote};
 use crate::device::Device;
@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use tenon_tile::Arch;
 use tenon_tile::SettingKey;
 
-/// What the facts do not define far enough to check.
+/// Properties that are not checked because the facts do not define them precisely.
 pub const NOT_CHECKED: &[&str] = &[
     "links between devices but for Ethernet channels, counts of devices and of hosts",
     "granularity of scattering TMs through pipes",
@@ -21,57 +21,57 @@ pub const NOT_CHECKED: &[&str] = &[
     "multicast inputs of fused ops",
     "unique ids of entries",
     "sizes of overlays that are not declared",
-    "the area of each channel that is kept for the device itself",
+    "the area of each channel that is reserved for the device",
 ];
 
-/// Streams between memory and one core, in each direction.
+/// Maximum number of streams between DRAM and one core, in each direction.
 const STREAMS: usize = 8;
-/// Where an op's data start in a core's memory: on grayskull and wormhole, on blackhole.
+/// Start of the data of an op in L1: on grayskull and wormhole, on blackhole.
 const L1_START: [u64; 2] = [208_896, 221_248];
-/// Bytes of the largest overlay.
+/// Maximum size of an overlay in bytes.
 const OVERLAY_BYTES: u64 = 65_408;
-/// Bytes of host memory that one channel reaches: 1 GiB less 128 MiB of scratch.
+/// Bytes of host memory per channel: 1 GiB minus 128 MiB of scratch.
 const HOST_BYTES: u64 = (1 << 30) - (128 << 20);
 
-/// A buffer: its memory, first byte, the byte behind the last, where it stands, its queue.
-type Place<'n> = ((Memory, u32, u32), u64, u64, Span, &'n Queue);
+/// The extent of a buffer: memory (kind, device, channel), start, end, source span, queue.
+type BufferExtent<'n> = ((Memory, u32, u32), u64, u64, Span, &'n Queue);
 
-struct Strict<'n> {
+struct DeviceChecker<'n> {
     netlist: &'n Netlist,
     links: Links<'n>,
     device: &'n Device,
     findings: Findings,
 }
 
-/// Checks whether `device` can hold and run a netlist that keeps the other rules.
+/// Checks whether `device` can hold and run a netlist that satisfies the other rules.
 pub fn check_device(netlist: &Netlist, device: &Device) -> Findings {
     let links = Links::new(netlist);
-    let mut strict = Strict {
+    let mut checker = DeviceChecker {
         netlist,
         links,
         device,
         findings: Findings::default(),
     };
-    strict.arch();
-    netlist.queues.iter().for_each(|queue| strict.queue(queue));
-    strict.overlaps();
+    checker.arch();
+    netlist.queues.iter().for_each(|queue| checker.queue(queue));
+    checker.overlaps();
     for (_, op) in netlist.ops() {
-        strict.placement(op);
-        strict.formats(op);
-        strict.streams(op);
-        strict.buffer(op);
-        strict.core_memory(op);
-        strict.outputs(op);
-        strict.pipes(op);
+        checker.placement(op);
+        checker.formats(op);
+        checker.streams(op);
+        checker.buffer(op);
+        checker.core_memory(op);
+        checker.outputs(op);
+        checker.pipes(op);
     }
-    strict.settings();
-    strict
+    checker.settings();
+    checker
         .findings
-        .extend(remote::check(netlist, &strict.links, device));
-    strict.findings.sorted()
+        .extend(remote::check(netlist, &checker.links, device));
+    checker.findings.sorted()
 }
 
-impl<'n> Strict<'n> {
+impl<'n> DeviceChecker<'n> {
     fn report(&mut self, finding: Finding) {
         self.findings.push(finding);
     }
@@ -81,14 +81,14 @@ impl<'n> Strict<'n> {
         if let Some(first) = arch.first()
             && !arch.iter().any(|arch| arch.value == self.device.arch)
         {
-            let message = format!("the netlist is not for {}", self.device.name);
+            let message = format!("the netlist does not support {}", self.device.name);
             let given: Vec<&str> = arch.iter().map(|arch| arch.value.name()).collect();
             let finding = Finding::new(Rule::DeviceArch, first.span, message);
             self.report(finding.expected(self.device.arch).found(given.join(", ")));
         }
     }
 
-    /// The bytes of one buffer of a queue.
+    /// Size of one buffer of a queue in bytes.
     fn buffer_bytes(&self, queue: &Queue) -> Option<u64> {
         usage::buffer_bytes(&self.links, queue, self.device.arch)
     }
@@ -96,7 +96,7 @@ impl<'n> Strict<'n> {
     fn queue(&mut self, queue: &Queue) {
         let name = &queue.name.value;
         let Some(bytes) = self.buffer_bytes(queue) else {
-            let message = format!("'{name}' is larger than any memory");
+            let message = format!("the size of '{name}' exceeds any memory");
             return self.report(Finding::new(Rule::DeviceMemory, queue.name.span, message));
         };
         let limit = match queue.loc.value {
@@ -106,7 +106,10 @@ impl<'n> Strict<'n> {
         for buffer in &queue.buffers {
             let address = buffer.value;
             if queue.loc.value == Memory::Dram && address.channel >= self.device.channels {
-                let message = format!("'{name}' lies in a channel that {} lacks", self.device.name);
+                let message = format!(
+                    "'{name}' is in a DRAM channel that {} does not have",
+                    self.device.name
+                );
                 let finding = Finding::new(Rule::DeviceChannel, buffer.span, message);
                 let expected = format!("below {}", self.device.channels);
                 self.report(finding.expected(expected).found(address.channel));
@@ -114,7 +117,7 @@ impl<'n> Strict<'n> {
             let end = address.byte.saturating_add(bytes);
             if end > limit {
                 let message =
-                    format!("a buffer of '{name}', {bytes} bytes, ends outside its memory");
+                    format!("a buffer of '{name}' of {bytes} bytes ends outside of its memory");
                 let finding = Finding::new(Rule::DeviceMemory, buffer.span, message);
                 self.report(
                     finding
@@ -125,7 +128,7 @@ impl<'n> Strict<'n> {
         }
     }
 
-    /// The queues that programs allocate.
+    /// The queues that programs allocate (dynamic queues).
     fn dynamic(&self) -> HashSet<&'n str> {
         let programs = self.netlist.programs.iter();
         let allocated = programs
@@ -140,8 +143,8 @@ impl<'n> Strict<'n> {
             .collect()
     }
 
-    /// Where the buffers of a queue begin and end.
-    fn places(&self, queue: &'n Queue) -> Vec<Place<'n>> {
+    /// The extents of the buffers of a queue.
+    fn extents(&self, queue: &'n Queue) -> Vec<BufferExtent<'n>> {
         let Some(bytes) = self.buffer_bytes(queue) else {
             return Vec::new();
         };
@@ -167,47 +170,51 @@ impl<'n> Strict<'n> {
         self.report(finding.expected(expected).found(format!("{start:#x}")));
     }
 
-    /// Buffers of queues that live all the time do not overlap each other nor those that programs
-    /// allocate; these take turns, and views of one ram share it.
+    /// Buffers of static queues must not overlap each other nor those of dynamic queues. Dynamic
+    /// queues may overlap each other, and views share the buffers of their ram. A sweep over the
+    /// extents sorted by address.
     fn overlaps(&mut self) {
         let netlist = self.netlist;
         let dynamic = self.dynamic();
         let is_dynamic = |queue: &Queue| dynamic.contains(queue.name.value.as_str());
         let owners = netlist.queues.iter().filter(|queue| queue.alias.is_none());
-        let (turns, lasting): (Vec<&Queue>, Vec<&Queue>) =
+        let (dynamic, fixed): (Vec<&Queue>, Vec<&Queue>) =
             owners.partition(|queue| is_dynamic(queue));
-        let mut places: Vec<_> = lasting
+        let mut extents: Vec<_> = fixed
             .into_iter()
-            .flat_map(|queue| self.places(queue))
+            .flat_map(|queue| self.extents(queue))
             .collect();
-        for queue in turns {
+        for queue in dynamic {
             if queue.loc.value == Memory::Host {
-                let message = format!("'{}' is allocated by a program", queue.name.value);
+                let message = format!(
+                    "dynamic queue '{}' must be in device memory",
+                    queue.name.value
+                );
                 let finding = Finding::new(Rule::DeviceDynamic, queue.loc.span, message);
                 self.report(finding.expected(Memory::Dram).found(Memory::Host));
             }
-            for (memory, start, end, span, _) in self.places(queue) {
-                let meets = places
+            for (memory, start, end, span, _) in self.extents(queue) {
+                let overlapping = extents
                     .iter()
                     .find(|other| other.0 == memory && other.1 < end && start < other.2);
-                if let Some((_, _, reached, _, other)) = meets {
+                if let Some((_, _, reached, _, other)) = overlapping {
                     self.overlap(span, queue, other, *reached, start);
                 }
             }
         }
-        places.sort_by_key(|&(memory, start, end, span, _)| (memory, start, end, span.start));
-        // The place that reaches furthest of those before.
+        extents.sort_by_key(|&(memory, start, end, span, _)| (memory, start, end, span.start));
+        // The previous extent with the largest end.
         let mut furthest: Option<usize> = None;
-        for index in 0..places.len() {
-            let (memory, start, end, span, queue) = places[index];
-            if let Some((before, _, reached, _, other)) = furthest.map(|at| places[at])
+        for index in 0..extents.len() {
+            let (memory, start, end, span, queue) = extents[index];
+            if let Some((before, _, reached, _, other)) = furthest.map(|at| extents[at])
                 && before == memory
                 && start < reached
                 && !std::ptr::eq(queue, other)
             {
                 self.overlap(span, queue, other, reached, start);
             }
-            let keeps = furthest.is_some_and(|at| places[at].0 == memory && places[at].2 > end);
+            let keeps = furthest.is_some_and(|at| extents[at].0 == memory && extents[at].2 > end);
             if !keeps {
                 furthest = Some(index);
             }
@@ -230,11 +237,11 @@ impl<'n> Strict<'n> {
             |start: u32, size: u32, limit: u32| u64::from(start) + u64::from(size) <= limit.into();
         if !fits(row, rows, self.device.rows) || !fits(column, columns, self.device.columns) {
             let message = format!(
-                "op '{}' lies outside the cores of {}",
+                "op '{}' is placed outside of the core grid of {}",
                 op.name.value, self.device.name
             );
             let expected = format!(
-                "inside {} rows and {} columns",
+                "within {} by {} cores",
                 self.device.rows, self.device.columns
             );
             let found = format!("{rows}x{columns} at [{row}, {column}]");
@@ -255,7 +262,7 @@ impl<'n> Strict<'n> {
             };
             if format != input.df.value {
                 let message = format!(
-                    "the in_df of {what} '{}' is not its format",
+                    "in_df differs from the format of {what} '{}'",
                     input.name.value
                 );
                 let finding = Finding::new(Rule::DeviceFormat, input.df.span, message);
@@ -265,7 +272,7 @@ impl<'n> Strict<'n> {
         for queue in self.links.output_queues(&op.name.value).to_vec() {
             if queue.df.value != op.out_df.value {
                 let message = format!(
-                    "'{}' fills '{}' in another format",
+                    "the out_df of op '{}' differs from the format of queue '{}'",
                     op.name.value, queue.name.value
                 );
                 let finding = Finding::new(Rule::DeviceFormat, queue.df.span, message);
@@ -280,8 +287,8 @@ impl<'n> Strict<'n> {
             .iter()
             .filter(|input| self.links.queue(&input.name.value).is_some())
             .count();
-        let filled = self.links.output_queues(&op.name.value).len();
-        for (count, what) in [(read, "reads"), (filled, "fills")] {
+        let written = self.links.output_queues(&op.name.value).len();
+        for (count, what) in [(read, "reads"), (written, "writes")] {
             if count > STREAMS {
                 let message = format!("op '{}' {what} too many queues", op.name.value);
                 let finding = Finding::new(Rule::DeviceStreams, op.name.span, message);
@@ -292,11 +299,11 @@ impl<'n> Strict<'n> {
 
     fn buffer(&mut self, op: &Op) {
         let (size, t) = (op.buf_size_mb, op.blocking.t.value);
-        // Half of a double buffer takes part in each turn.
-        let turn = if size.value > 1 { size.value / 2 } else { 1 };
-        if !t.is_multiple_of(turn) && !turn.is_multiple_of(t) {
+        // A double buffer is filled by halves.
+        let half = if size.value > 1 { size.value / 2 } else { 1 };
+        if !t.is_multiple_of(half) && !half.is_multiple_of(t) {
             let message = format!(
-                "buf_size_mb of op '{}' and its slices do not divide",
+                "buf_size_mb of op '{}' is incompatible with its number of slices",
                 op.name.value
             );
             let finding = Finding::new(Rule::DeviceBuffer, size.span, message);
@@ -308,8 +315,7 @@ impl<'n> Strict<'n> {
         }
     }
 
-    /// What a core holds in any case: its overlay, the output's buffer, and of each input two
-    /// ublocks.
+    /// The minimal L1 footprint: overlay, output buffer, and two tiles per input.
     fn core_memory(&mut self, op: &Op) {
         if matches!(op.kind.value, OpKind::EthernetDatacopy) {
             return;
@@ -327,12 +333,12 @@ impl<'n> Strict<'n> {
         }
         let needed = usage::core_bytes(op, arch).saturating_add(overlay);
         let start = L1_START[usize::from(arch == Arch::Blackhole)];
-        let room = self.device.l1_bytes.saturating_sub(start);
-        if needed > room {
-            let message = format!("op '{}' needs more memory than a core has", op.name.value);
+        let available = self.device.l1_bytes.saturating_sub(start);
+        if needed > available {
+            let message = format!("op '{}' exceeds the L1 memory of a core", op.name.value);
             let finding = Finding::new(Rule::DeviceL1, op.buf_size_mb.span, message);
             let finding = finding
-                .expected(format!("at most {room} bytes"))
+                .expected(format!("at most {available} bytes"))
                 .found(needed);
             self.report(
                 finding.help("use more cores, fewer slices in the buffer, or a smaller format"),
@@ -340,8 +346,8 @@ impl<'n> Strict<'n> {
         }
     }
 
-    /// A gradient's ram is blocked as its op; nothing happens on the way to it, nor to an untilized
-    /// queue.
+    /// The ram of a gradient has the blocking of its op; output queues of gradients and of untilized
+    /// ops have no TMs.
     fn outputs(&mut self, op: &Op) {
         let is = |flag: Option<Spanned<bool>>| flag.is_some_and(|flag| flag.value);
         let is_gradient = is(op.gradient_op);
@@ -352,7 +358,7 @@ impl<'n> Strict<'n> {
             let name = &queue.name.value;
             if let Some(tm) = queue.input_tms.first() {
                 let message = format!(
-                    "what op '{}' puts into '{name}' goes there as it is",
+                    "output '{name}' of gradient or untilized op '{}' cannot have TMs",
                     op.name.value
                 );
                 let finding = Finding::new(Rule::DeviceOutput, tm.span, message);
@@ -362,22 +368,22 @@ impl<'n> Strict<'n> {
                 |b: &Blocking| (b.grid_size.value, b.t.value, b.mblock.value, b.ublock.value);
             if is_gradient && blocks(&queue.blocking) != blocks(&op.blocking) {
                 let message = format!(
-                    "'{name}' is not blocked as the gradient '{}'",
+                    "the blocking of '{name}' differs from that of gradient op '{}'",
                     op.name.value
                 );
                 let finding = Finding::new(Rule::DeviceOutput, queue.name.span, message);
-                let (wanted, found) = (blocks(&op.blocking), blocks(&queue.blocking));
+                let (expected, found) = (blocks(&op.blocking), blocks(&queue.blocking));
                 self.report(
                     finding
-                        .expected(format!("{wanted:?}"))
+                        .expected(format!("{expected:?}"))
                         .found(format!("{found:?}")),
                 );
             }
         }
     }
 
-    /// Each buffer of a queue is filled by one core; data out of tiles are gathered, and what TMs do
-    /// to the way there is not followed.
+    /// Each buffer of a queue is written by one core. Untilized queues are gathered, and queues with
+    /// TMs are not checked.
     fn pipes(&mut self, op: &Op) {
         if op.untilize_output.is_some_and(|flag| flag.value) {
             return;
@@ -386,10 +392,10 @@ impl<'n> Strict<'n> {
         for queue in self.links.output_queues(&op.name.value).to_vec() {
             let grid = queue.blocking.grid_size;
             let [own_rows, own_columns] = grid.value;
-            let is_own = own_rows.is_multiple_of(rows) && own_columns.is_multiple_of(columns);
-            if queue.input_tms.is_empty() && !is_own {
+            let one_writer = own_rows.is_multiple_of(rows) && own_columns.is_multiple_of(columns);
+            if queue.input_tms.is_empty() && !one_writer {
                 let name = &queue.name.value;
-                let message = format!("a buffer of '{name}' is filled by several cores");
+                let message = format!("a buffer of '{name}' is written by several cores");
                 let finding = Finding::new(Rule::DevicePipe, grid.span, message);
                 let expected = format!(
                     "a multiple of the {rows}x{columns} cores of op '{}'",
@@ -401,7 +407,7 @@ impl<'n> Strict<'n> {
         }
     }
 
-    /// Only a gradient's ram is stored once, after; only an input is loaded once, before.
+    /// An epilogue requires the ram of a gradient; a prologue requires an input or a gradient.
     fn settings(&mut self) {
         let netlist = self.netlist;
         let executes = netlist
@@ -419,12 +425,12 @@ impl<'n> Strict<'n> {
                 let Some(queue) = self.links.queue(&setting.queue.value) else {
                     continue;
                 };
-                let filler = graph
+                let producer = graph
                     .ops
                     .iter()
                     .find(|op| op.name.value == queue.input.value);
                 let is_gradient =
-                    filler.is_some_and(|op| op.gradient_op.is_some_and(|flag| flag.value));
+                    producer.is_some_and(|op| op.gradient_op.is_some_and(|flag| flag.value));
                 let is_true = |key| {
                     setting
                         .find(key)
@@ -432,7 +438,7 @@ impl<'n> Strict<'n> {
                 };
                 if let Some(value) = is_true(SettingKey::Epilogue).filter(|_| !is_gradient) {
                     let message =
-                        format!("'{}' is no gradient: it has no epilogue", queue.name.value);
+                        format!("epilogue of '{}' requires a gradient op", queue.name.value);
                     let finding = Finding::new(Rule::DeviceSettings, value.span, message);
                     self.report(finding.expected("epilogue: false"));
                 }
@@ -442,12 +448,14 @@ impl<'n> Strict<'n> {
                     .flat_map(|op| &op.inputs)
                     .any(|input| input.name == queue.name);
                 if let Some(value) = is_true(SettingKey::Prologue)
-                    && filler.is_some()
+                    && producer.is_some()
                     && !is_gradient
                     && !is_read
                 {
-                    let message =
-                        format!("'{}' is no gradient: it has no prologue", queue.name.value);
+                    let message = format!(
+                        "prologue of output '{}' requires a gradient op",
+                        queue.name.value
+                    );
                     let finding = Finding::new(Rule::DeviceSettings, value.span, message);
                     self.report(finding.expected("prologue: false"));
                 }
@@ -462,7 +470,7 @@ impl<'n> Strict<'n> {
                     && queue.kind.value == QueueKind::Queue
                 {
                     let message = format!(
-                        "'{}' lies on another device than graph '{}'",
+                        "prologue of '{}', which is on another device than graph '{}'",
                         queue.name.value, graph.name.value
                     );
                     let finding = Finding::new(Rule::DeviceSettings, value.span, message);

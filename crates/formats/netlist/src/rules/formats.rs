@@ -1,4 +1,4 @@
-//! The formats that an op reads, computes in and writes.
+//! The rules for the input, intermediate, accumulation and output formats of ops.
 
 use super::Rule;
 use super::check::Checker;
@@ -30,8 +30,9 @@ fn transposes(checker: &mut Checker<'_>, op: &Op) {
             _ => kind.is_copy() || kind.is_sfpu(),
         };
         if !allowed {
-            let message = format!("input {index} of {kind} cannot be transposed");
-            let expected = "it on input 1 of a matmul, input 0 of a binary op, or a unary op";
+            let message = format!("transpose of input {index} of {kind} is not supported");
+            let expected =
+                "a transpose of input 1 of a matmul, of input 0 of a binary op, or of a unary op";
             report(
                 checker,
                 Rule::TmTranspose,
@@ -51,7 +52,7 @@ fn grayskull(checker: &mut Checker<'_>, op: &Op) {
     }
     let wide = [DataFormat::Float32, DataFormat::Int32];
     if let Some(format) = op.acc_df.filter(|format| wide.contains(&format.value)) {
-        let message = "registers of grayskull have 16 bits";
+        let message = "destination registers of grayskull have 16 bits";
         let expected = "a 16-bit acc_df";
         report(
             checker,
@@ -70,7 +71,7 @@ fn grayskull(checker: &mut Checker<'_>, op: &Op) {
             Rule::Grayskull,
             tile.span,
             op,
-            "grayskull has one tile",
+            "grayskull supports one tile size",
             "[32, 32]",
             found,
         );
@@ -81,7 +82,7 @@ fn grayskull(checker: &mut Checker<'_>, op: &Op) {
             Rule::Grayskull,
             op.kind.span,
             op,
-            "l1_acc",
+            "grayskull does not support l1_acc",
             "another architecture",
             "grayskull",
         );
@@ -90,8 +91,11 @@ fn grayskull(checker: &mut Checker<'_>, op: &Op) {
         op.attributes.integer(Key::MK) > 1 || op.gradient_op.is_some_and(|gradient| gradient.value);
     let [out, intermed] = [op.out_df.value, op.intermed_df.value].map(DataFormat::exponent_bits);
     if spills && out != intermed {
-        let message = "spilled and written numbers have one width of exponent on grayskull";
-        let expected = format!("an intermed_df like {}", op.out_df.value);
+        let message = "grayskull requires the same exponent width of intermed_df and out_df";
+        let expected = format!(
+            "an intermed_df with the exponent width of {}",
+            op.out_df.value
+        );
         let found = op.intermed_df.value;
         report(
             checker,
@@ -113,7 +117,7 @@ fn accumulation(checker: &mut Checker<'_>, op: &Op) {
         || (checker.is_grayskull() && op.attributes.integer(Key::MK) > 1);
     let accumulates = op.kind.value == OpKind::Matmul && op.attributes.is(Key::Accumulate);
     if is_float32 && accumulates && spills && op.intermed_df.value != DataFormat::Float32 {
-        let message = "a sum in Float32 is spilled in Float32";
+        let message = "accumulation in Float32 with spills requires intermed_df Float32";
         let found = op.intermed_df.value;
         report(
             checker,
@@ -128,7 +132,7 @@ fn accumulation(checker: &mut Checker<'_>, op: &Op) {
     if op.attributes.is(Key::L1Acc) {
         use DataFormat::{Float16B, Float32, Int32};
         if !matches!(op.kind.value, OpKind::Matmul | OpKind::Depthwise) {
-            let message = "l1_acc is for products";
+            let message = "l1_acc requires a matmul";
             report(
                 checker,
                 Rule::Attribute,
@@ -140,7 +144,7 @@ fn accumulation(checker: &mut Checker<'_>, op: &Op) {
             );
         }
         if ![Float32, Int32, Float16B].contains(&op.intermed_df.value) {
-            let message = "wrong format to accumulate in memory";
+            let message = "l1_acc does not support this intermed_df";
             let expected = "Float32, Int32 or Float16_b";
             report(
                 checker,
@@ -155,8 +159,8 @@ fn accumulation(checker: &mut Checker<'_>, op: &Op) {
     }
 }
 
-/// Formats of numbers that are computed as integers.
-fn computed_as_integer(format: DataFormat) -> bool {
+/// Whether ops compute in integers on inputs of this format.
+fn is_computed_as_integer(format: DataFormat) -> bool {
     matches!(
         format,
         DataFormat::Int8 | DataFormat::UInt8 | DataFormat::Int32
@@ -171,7 +175,7 @@ fn integers(checker: &mut Checker<'_>, op: &Op) {
     let Some(input) = op
         .inputs
         .iter()
-        .find(|input| computed_as_integer(input.df.value))
+        .find(|input| is_computed_as_integer(input.df.value))
     else {
         return quantization(checker, op);
     };
@@ -182,9 +186,9 @@ fn integers(checker: &mut Checker<'_>, op: &Op) {
     } else {
         &[Int8, Int32, UInt8, UInt16]
     };
-    one_of(checker, op, op.out_df, outputs, "output of integers");
+    one_of(checker, op, op.out_df, outputs, "integer output");
     if let Some(format) = op.acc_df.filter(|format| format.value != Int32) {
-        let message = "integers accumulate in Int32";
+        let message = "integer ops require acc_df Int32";
         report(
             checker,
             Rule::IntegerFormat,
@@ -197,7 +201,7 @@ fn integers(checker: &mut Checker<'_>, op: &Op) {
     }
     if op.math_fidelity.value != MathFidelity::HiFi4 {
         let found = op.math_fidelity.value;
-        let message = "integers are computed exactly";
+        let message = "integer ops require math_fidelity HiFi4";
         report(
             checker,
             Rule::IntegerFormat,
@@ -247,7 +251,7 @@ fn one_of(
 ) {
     if !allowed.contains(&format.value) {
         let names: Vec<&str> = allowed.iter().map(|format| format.name()).collect();
-        let message = format!("wrong format of {what}");
+        let message = format!("unsupported format of {what}");
         let expected = names.join(" or ");
         report(
             checker,
@@ -284,22 +288,22 @@ fn tiles(checker: &mut Checker<'_>, op: &Op) {
         || kind.is_binary()
         || matches!(kind, OpKind::Matmul | OpKind::Reduce | OpKind::Tilizer);
     if !is_simple {
-        wrong(&format!("{kind} works on tiles of 32x32"), "32x32");
+        wrong(&format!("{kind} requires tiles of 32x32"), "32x32");
     }
     if matches!(op.out_df.value, DataFormat::Int8 | DataFormat::Int32) {
-        wrong("integers are in tiles of 32x32", "32x32");
+        wrong("integer formats require tiles of 32x32", "32x32");
     }
     let is_gradient = op.gradient_op.is_some_and(|gradient| gradient.value);
     if is_gradient && kind == OpKind::Matmul {
-        wrong("a product's gradient is in tiles of 32x32", "32x32");
+        wrong("a gradient matmul requires tiles of 32x32", "32x32");
     }
-    // A row of blocks shares exponents: its bytes must fill units of 16.
+    // The shared exponents of block formats fill units of 16 bytes.
     let short = match op.out_df.value {
         DataFormat::Bfp2 | DataFormat::Bfp2B => rows <= 2,
         DataFormat::Bfp4 | DataFormat::Bfp4B => rows <= 1,
         _ => false,
     };
     if short && columns == 32 {
-        wrong("tiles of this format are larger", "more rows");
+        wrong("tiles of this format require more rows", "more rows");
     }
 }

@@ -1,4 +1,4 @@
-//! Fused ops: buffers written, read and popped in turn, and shapes that agree (facts 3.7, 7.1).
+//! The rules for fused ops: lifetimes and shapes of their buffers (facts 3.7, 7.1).
 
 use super::Rule;
 use super::check::Checker;
@@ -9,17 +9,18 @@ use crate::netlist::{Buffer, FusedOp, Netlist, Op, ScheduledOp, Tm};
 use crate::source::{Span, Spanned};
 use crate::words::OpKind;
 use std::collections::HashMap;
+use tenon_base::Count;
 
-/// Intermediate buffers that a core has.
-const MOST_INTERMEDIATES: u32 = 8;
+/// Maximum number of intermediate buffers of a core.
+const MAX_INTERMEDIATES: u32 = 8;
 
 pub(super) fn check(checker: &mut Checker<'_>) {
     for fused in &checker.netlist.fused_ops {
-        if fused.intermediates.value > MOST_INTERMEDIATES {
+        if fused.intermediates.value > MAX_INTERMEDIATES {
             let finding = Finding::new(
                 Rule::Fused,
                 fused.intermediates.span,
-                "too many intermediates",
+                "too many intermediate buffers",
             );
             checker.report(
                 finding
@@ -27,19 +28,19 @@ pub(super) fn check(checker: &mut Checker<'_>) {
                     .found(fused.intermediates.value),
             );
         }
-        Life::default().check(checker, fused);
+        BufferLifetimes::default().check(checker, fused);
         for (position, op) in ops(fused) {
-            one(checker, fused, op, position);
+            scheduled_op(checker, fused, op, position);
         }
         let bases: Vec<&Op> = bases(checker.netlist, fused).collect();
         registers(checker, fused, &bases);
         for op in bases {
-            base(checker, op, fused);
+            base_op(checker, op, fused);
         }
     }
 }
 
-/// The ops that run a fused op.
+/// The base ops of a fused op: the ops of graphs that run it.
 fn bases<'n>(netlist: &'n Netlist, fused: &'n FusedOp) -> impl Iterator<Item = &'n Op> {
     let all = netlist.ops().map(|(_, op)| op);
     all.filter(|op| {
@@ -48,19 +49,18 @@ fn bases<'n>(netlist: &'n Netlist, fused: &'n FusedOp) -> impl Iterator<Item = &
     })
 }
 
-/// The ublock of each scheduled op, and so each intermediate that it writes, passes through the
-/// registers, in the accumulation format of the base op. Of several base ops that with the least
-/// room counts.
+/// The ublock of each scheduled op must fit the destination registers in the accumulation format of
+/// each base op.
 fn registers(checker: &mut Checker<'_>, fused: &FusedOp, bases: &[&Op]) {
-    let room = |op: &&Op| dest_tiles(checker, op.acc_df.map(|format| format.value));
-    let least = bases.iter().map(room).min();
+    let capacity = |op: &&Op| dest_tiles(checker, op.acc_df.map(|format| format.value));
+    let least = bases.iter().map(capacity).min();
     let most = least.unwrap_or_else(|| dest_tiles(checker, None));
     for (_, op) in ops(fused) {
         let [rows, columns] = op.ublock.value.map(u64::from);
         let tiles = rows.saturating_mul(columns);
         if tiles > most {
             let message = format!(
-                "scheduled op '{}': ublock is larger than the registers",
+                "scheduled op '{}': the ublock exceeds the destination registers",
                 op.name.value
             );
             let finding = Finding::new(Rule::DestSize, op.ublock.span, message);
@@ -70,7 +70,7 @@ fn registers(checker: &mut Checker<'_>, fused: &FusedOp, bases: &[&Op]) {
     }
 }
 
-/// Where a scheduled op stands.
+/// The position of an op in its schedule.
 struct Position {
     is_last: bool,
 }
@@ -93,13 +93,13 @@ fn is_inner(kind: OpKind) -> bool {
     matches!(kind, OpKind::Matmul | OpKind::Reduce)
 }
 
-/// Reports about a scheduled op.
+/// Reports a violation by a scheduled op.
 fn wrong(checker: &mut Checker<'_>, rule: Rule, span: Span, op: &ScheduledOp, message: &str) {
     let message = format!("scheduled op '{}': {message}", op.name.value);
     checker.report(Finding::new(rule, span, message));
 }
 
-fn one(checker: &mut Checker<'_>, fused: &FusedOp, op: &ScheduledOp, position: Position) {
+fn scheduled_op(checker: &mut Checker<'_>, fused: &FusedOp, op: &ScheduledOp, position: Position) {
     let kind = op.kind.value;
     let spills = op.attributes.integer(Key::MK) > 1;
     let allowed = kind.is_binary() || kind.is_sfpu() || kind.is_copy() || is_inner(kind);
@@ -113,12 +113,13 @@ fn one(checker: &mut Checker<'_>, fused: &FusedOp, op: &ScheduledOp, position: P
         );
     }
     if is_inner(kind) && !position.is_last {
-        let message = format!("{kind} is the last op of its schedule");
+        let message = format!("{kind} must be the last op of its schedule");
         wrong(checker, Rule::Fused, op.kind.span, op, &message);
     }
     let (least, most) = kind.inputs();
     if op.inputs.len() < least || op.inputs.len() > most {
-        let message = format!("{kind} takes {least} inputs, not {}", op.inputs.len());
+        let expected = Count(least, "input");
+        let message = format!("{kind} requires {expected}, found {}", op.inputs.len());
         wrong(checker, Rule::InputNumber, op.kind.span, op, &message);
     }
     if kind == OpKind::Matmul {
@@ -128,11 +129,11 @@ fn one(checker: &mut Checker<'_>, fused: &FusedOp, op: &ScheduledOp, position: P
                 .map(|(b, _)| b.span)
         };
         if let Some(span) = from_intermediate(op.inputs.get(1)).filter(|_| spills) {
-            let message = "input 1 of a matmul of m_k > 1 is whole: no intermediate can hold it";
+            let message = "input 1 of a matmul with m_k > 1 cannot be an intermediate buffer";
             wrong(checker, Rule::Fused, span, op, message);
         }
         if spills && op.output.value == Buffer::Output {
-            let message = "a matmul of m_k > 1 writes an intermediate, step by step";
+            let message = "a matmul with m_k > 1 must write an intermediate buffer";
             wrong(checker, Rule::Fused, op.output.span, op, message);
         }
     }
@@ -154,8 +155,9 @@ fn input(
     match buffer.value {
         Buffer::Input(number) if number >= fused.inputs.value => {
             let message = format!(
-                "there is no {}: the op has {}",
-                buffer.value, fused.inputs.value
+                "{} does not exist: the fused op has {}",
+                buffer.value,
+                Count(fused.inputs.value, "input")
             );
             wrong(checker, Rule::Fused, buffer.span, op, &message);
         }
@@ -164,73 +166,74 @@ fn input(
             Rule::Fused,
             buffer.span,
             op,
-            "the output cannot be read",
+            "the output is write-only",
         ),
         Buffer::Dest if is_inner(kind) || kind == OpKind::Maximum => {
-            let message = format!("{kind} cannot read the registers it works in");
+            let message = format!("{kind} cannot read dest");
             wrong(checker, Rule::Fused, buffer.span, op, &message);
         }
         _ => {}
     }
     for tm in tms {
         let message = match tm.value {
-            Tm::BroadcastSlices(_) => "slices cannot be broadcast inside a fused op",
-            Tm::TileBroadcast(_) if buffer.value == Buffer::Dest => "registers cannot be broadcast",
+            Tm::BroadcastSlices(_) => "fused ops do not support broadcasts of slices",
+            Tm::TileBroadcast(_) if buffer.value == Buffer::Dest => "dest cannot be broadcast",
             Tm::TileBroadcast(_) if index != 1 || !kind.is_binary() => {
-                "tile_broadcast is for input 1 of a binary op"
+                "tile_broadcast requires input 1 of a binary op"
             }
             Tm::TileBroadcast(_) => continue,
             Tm::BroadcastRows(_) | Tm::BroadcastColumns(_) if !is_intermediate => {
-                "only intermediates are broadcast"
+                "only intermediate buffers can be broadcast"
             }
             Tm::BroadcastRows(_) if kind == OpKind::Matmul => MATMUL_BROADCAST,
             Tm::BroadcastColumns(_) if kind == OpKind::Matmul && index != 0 => MATMUL_BROADCAST,
             Tm::BroadcastRows(_) | Tm::BroadcastColumns(_) => continue,
-            _ => "only broadcasts stand inside a fused op",
+            _ => "fused ops support broadcast TMs only",
         };
         wrong(checker, Rule::TmPlace, tm.span, op, message);
     }
-    both_ways(checker, op, tms);
+    broadcasts(checker, op, tms);
 }
 
-/// What a product can broadcast (facts 7.1).
-const MATMUL_BROADCAST: &str = "a matmul broadcasts the columns of input 0 only";
+/// The supported broadcast of a matmul (facts 7.1).
+const MATMUL_BROADCAST: &str = "a matmul supports a broadcast of the columns of input 0 only";
 
-/// A buffer is broadcast by rows or by columns.
-fn both_ways(checker: &mut Checker<'_>, op: &ScheduledOp, tms: &[Spanned<Tm>]) {
-    let find = |wanted: fn(&Tm) -> bool| tms.iter().find(|tm| wanted(&tm.value));
+/// A buffer is broadcast along rows or columns, not both.
+fn broadcasts(checker: &mut Checker<'_>, op: &ScheduledOp, tms: &[Spanned<Tm>]) {
+    let find = |matches: fn(&Tm) -> bool| tms.iter().find(|tm| matches(&tm.value));
     let rows = find(|tm| matches!(tm, Tm::BroadcastRows(_)));
     let columns = find(|tm| matches!(tm, Tm::BroadcastColumns(_)));
     if let (Some(_), Some(columns)) = (rows, columns) {
-        let message = "rows and columns of one buffer cannot both be broadcast";
+        let message = "a buffer cannot be broadcast along both rows and columns";
         wrong(checker, Rule::TmPlace, columns.span, op, message);
     }
 }
 
-/// What a buffer holds while a schedule is walked.
+/// The content of a buffer during the walk over the schedules.
 #[derive(Clone, Copy)]
-struct Held {
+struct BufferContent {
     mblock: [u32; 2],
     ublock: [u32; 2],
     schedule: usize,
-    /// Whether a product or reduction made it, which keeps it whole.
-    is_whole: bool,
-    /// Whether its schedule ends in a product or reduction, which runs through all ublocks first.
-    is_run_through: bool,
+    /// Whether a matmul or reduction produced it, so that it has all ublocks.
+    has_all_ublocks: bool,
+    /// Whether its schedule ends in a matmul or reduction, which consumes all ublocks before the next
+    /// schedule begins.
+    is_consumed_by_schedule: bool,
 }
 
-/// The lives of buffers over the schedules of one fused op.
+/// The lifetimes of buffers over the schedules of one fused op.
 #[derive(Default)]
-struct Life {
-    held: HashMap<Buffer, Held>,
+struct BufferLifetimes {
+    live: HashMap<Buffer, BufferContent>,
 }
 
-impl Life {
+impl BufferLifetimes {
     fn check(mut self, checker: &mut Checker<'_>, fused: &FusedOp) {
         let mut wrote_output = false;
         for (number, schedule) in fused.schedules.iter().enumerate() {
             let mut dest_pending: Option<Span> = None;
-            let is_run_through = schedule.last().is_some_and(|op| is_inner(op.kind.value));
+            let is_consumed_by_schedule = schedule.last().is_some_and(|op| is_inner(op.kind.value));
             for op in schedule {
                 self.reads(checker, op, number);
                 let reads_dest = op
@@ -243,17 +246,17 @@ impl Life {
                         Rule::Fused,
                         span,
                         op,
-                        "it does not read what was left in dest",
+                        "it does not read dest, which the previous op wrote",
                     );
                 }
                 self.pops(checker, op);
-                self.writes(checker, op, number, is_run_through);
+                self.writes(checker, op, number, is_consumed_by_schedule);
                 wrote_output |= op.output.value == Buffer::Output;
                 dest_pending = (op.output.value == Buffer::Dest).then_some(op.output.span);
             }
         }
         let left = self
-            .held
+            .live
             .keys()
             .filter(|buffer| matches!(buffer, Buffer::Intermediate(_)));
         let mut left: Vec<String> = left.map(|buffer| buffer.to_string()).collect();
@@ -267,7 +270,7 @@ impl Life {
             checker.report(Finding::new(Rule::Fused, fused.id.span, message));
         }
         if !wrote_output {
-            let message = format!("fused op '{}' has no output", fused.id.value);
+            let message = format!("no op of fused op '{}' writes output", fused.id.value);
             checker.report(Finding::new(Rule::Fused, fused.id.span, message));
         }
     }
@@ -277,16 +280,16 @@ impl Life {
             if matches!(buffer.value, Buffer::Input(_) | Buffer::Output) {
                 continue;
             }
-            let Some(held) = self.held.get(&buffer.value) else {
-                let message = format!("nothing was written to {}", buffer.value);
+            let Some(held) = self.live.get(&buffer.value) else {
+                let message = format!("{} is read before it is written", buffer.value);
                 wrong(checker, Rule::Fused, buffer.span, op, &message);
                 continue;
             };
             let is_single = held.mblock == [1, 1];
-            let is_lost = held.is_run_through && !held.is_whole && !is_single;
+            let is_lost = held.is_consumed_by_schedule && !held.has_all_ublocks && !is_single;
             if held.schedule != schedule && is_lost {
                 let message = format!(
-                    "{} of an earlier schedule holds one ublock of {}x{}",
+                    "{} of an earlier schedule has one ublock of {}x{} left",
                     buffer.value, held.mblock[0], held.mblock[1]
                 );
                 wrong(checker, Rule::Fused, buffer.span, op, &message);
@@ -298,8 +301,8 @@ impl Life {
     fn pops(&mut self, checker: &mut Checker<'_>, op: &ScheduledOp) {
         for buffer in op.pop.iter().chain(&op.pop_last) {
             let is_input = matches!(buffer.value, Buffer::Input(_));
-            if !is_input && self.held.remove(&buffer.value).is_none() {
-                let message = format!("{} holds nothing to pop", buffer.value);
+            if !is_input && self.live.remove(&buffer.value).is_none() {
+                let message = format!("{} is popped while it is empty", buffer.value);
                 wrong(checker, Rule::Fused, buffer.span, op, &message);
             }
         }
@@ -310,14 +313,14 @@ impl Life {
         checker: &mut Checker<'_>,
         op: &ScheduledOp,
         schedule: usize,
-        is_run_through: bool,
+        is_consumed_by_schedule: bool,
     ) {
-        let held = Held {
+        let held = BufferContent {
             mblock: op.mblock.value,
             ublock: op.ublock.value,
             schedule,
-            is_whole: is_inner(op.kind.value),
-            is_run_through,
+            has_all_ublocks: is_inner(op.kind.value),
+            is_consumed_by_schedule,
         };
         let before = match op.output.value {
             Buffer::Output => return,
@@ -327,41 +330,41 @@ impl Life {
                     Rule::Fused,
                     op.output.span,
                     op,
-                    "an input cannot be written",
+                    "inputs are read-only",
                 );
             }
-            buffer => self.held.insert(buffer, held),
+            buffer => self.live.insert(buffer, held),
         };
         if before.is_some() && op.output.value != Buffer::Dest {
-            let message = format!("{} is written again before it was popped", op.output.value);
+            let message = format!("{} is overwritten before it is popped", op.output.value);
             wrong(checker, Rule::Fused, op.output.span, op, &message);
         }
     }
 }
 
-/// A buffer that is read has the shape of the op, or is broadcast to it.
+/// An input buffer has the shape of the op after its broadcasts.
 fn shapes(
     checker: &mut Checker<'_>,
     op: &ScheduledOp,
     buffer: Spanned<Buffer>,
-    held: &Held,
+    held: &BufferContent,
     tms: &[Spanned<Tm>],
 ) {
     let [mut rows, mut columns] =
         [0, 1].map(|axis| u64::from(held.mblock[axis]) * u64::from(held.ublock[axis]));
     for tm in tms {
         match tm.value {
-            // One ublock is all that is there to repeat (facts 7.1).
+            // Only one row or column of tiles can be broadcast (facts 7.1).
             Tm::BroadcastRows(times) => {
                 if held.mblock[0] != 1 || held.ublock[0] != 1 {
-                    let message = "rows are broadcast from one row of tiles";
+                    let message = "a broadcast of rows requires a buffer of one row of tiles";
                     wrong(checker, Rule::FusedShape, tm.span, op, message);
                 }
                 rows = rows.saturating_mul(times.into());
             }
             Tm::BroadcastColumns(times) => {
                 if held.mblock[1] != 1 || held.ublock[1] != 1 {
-                    let message = "columns are broadcast from one column of tiles";
+                    let message = "a broadcast of columns requires a buffer of one column of tiles";
                     wrong(checker, Rule::FusedShape, tm.span, op, message);
                 }
                 columns = columns.saturating_mul(times.into());
@@ -372,24 +375,24 @@ fn shapes(
     if is_inner(op.kind.value) {
         return inner_shape(checker, op, buffer, held, [rows, columns]);
     }
-    let wanted =
+    let expected =
         [0, 1].map(|axis| u64::from(op.mblock.value[axis]) * u64::from(op.ublock.value[axis]));
-    if [rows, columns] != wanted {
+    if [rows, columns] != expected {
         let message = format!(
-            "{} has {rows}x{columns} tiles, the op {}x{}",
-            buffer.value, wanted[0], wanted[1]
+            "{} has {rows}x{columns} tiles, the op has {}x{}",
+            buffer.value, expected[0], expected[1]
         );
         wrong(checker, Rule::FusedShape, buffer.span, op, &message);
     }
 }
 
-/// The inner dimension of a product or reduction of a buffer is blocked as the buffer is, or is
-/// what one column of tiles is broadcast to; the other dimension is that of the op.
+/// The inner dimension of a matmul or reduction has the blocking of the buffer, or the size of its
+/// broadcast; the outer dimension is that of the op.
 fn inner_shape(
     checker: &mut Checker<'_>,
     op: &ScheduledOp,
     buffer: Spanned<Buffer>,
-    held: &Held,
+    held: &BufferContent,
     tiles: [u64; 2],
 ) {
     let is_input = |index: usize| {
@@ -411,42 +414,44 @@ fn inner_shape(
     let inner = declared.map(i64::unsigned_abs);
     let blocked = [i64::from(held.mblock[axis]), i64::from(held.ublock[axis])];
     let is_broadcast = tiles[axis] != blocked[0].unsigned_abs() * blocked[1].unsigned_abs();
-    let fits = match is_broadcast {
-        true => inner[0].saturating_mul(inner[1]) == tiles[axis],
-        false => declared == blocked,
+    let fits = if is_broadcast {
+        inner[0].saturating_mul(inner[1]) == tiles[axis]
+    } else {
+        declared == blocked
     };
-    // A reduction that says nothing takes the buffer as it is blocked.
-    let is_silent = op.kind.value == OpKind::Reduce && declared == [0, 0];
-    if !fits && !is_silent {
-        let held = match is_broadcast {
-            true => format!("broadcast to {} tiles", tiles[axis]),
-            false => format!("blocked by {} and {}", blocked[0], blocked[1]),
+    // A reduction without m_k and u_kt has the blocking of the buffer.
+    let is_implicit = op.kind.value == OpKind::Reduce && declared == [0, 0];
+    if !fits && !is_implicit {
+        let content = if is_broadcast {
+            format!("broadcast to {}", Count(tiles[axis], "tile"))
+        } else {
+            format!("blocked by {} and {}", blocked[0], blocked[1])
         };
         let message = format!(
-            "m_k and u_kt are {} and {}, but {} is {held}",
+            "m_k and u_kt are {} and {}, but {} is {content}",
             declared[0], declared[1], buffer.value
         );
         wrong(checker, Rule::FusedShape, buffer.span, op, &message);
     }
     let outer = 1 - axis;
-    let wanted = u64::from(op.mblock.value[outer]) * u64::from(op.ublock.value[outer]);
-    if tiles[outer] != wanted {
-        let what = ["rows", "columns"][outer];
+    let expected = u64::from(op.mblock.value[outer]) * u64::from(op.ublock.value[outer]);
+    if tiles[outer] != expected {
+        let count = Count(tiles[outer], ["row", "column"][outer]);
         let message = format!(
-            "{} has {} {what} of tiles, the op {wanted}",
-            buffer.value, tiles[outer]
+            "{} has {count} of tiles, the op has {expected}",
+            buffer.value
         );
         wrong(checker, Rule::FusedShape, buffer.span, op, &message);
     }
 }
 
-/// The op whose output is `output` has the base op's shape.
-fn base(checker: &mut Checker<'_>, base: &Op, fused: &FusedOp) {
+/// The op that writes `output` has the blocking of the base op.
+fn base_op(checker: &mut Checker<'_>, base: &Op, fused: &FusedOp) {
     for (_, op) in ops(fused).filter(|(_, op)| op.output.value == Buffer::Output) {
         let declared = [base.blocking.mblock.value, base.blocking.ublock.value];
         if [op.mblock.value, op.ublock.value] != declared {
             let message = format!(
-                "the output of fused op '{}' is blocked otherwise than op '{}'",
+                "the output of fused op '{}' has another blocking than op '{}'",
                 fused.id.value, base.name.value
             );
             let finding = Finding::new(Rule::FusedShape, base.blocking.mblock.span, message);

@@ -1,4 +1,4 @@
-//! Gradient accumulation (facts 3.8 and 7.1).
+//! The rules for gradient accumulation (facts 3.8 and 7.1).
 
 use super::Rule;
 use super::check::Checker;
@@ -13,7 +13,7 @@ pub(super) fn check(checker: &mut Checker<'_>, op: &Op) {
     };
     let kind = op.kind.value;
     if op.intermed_df.value != op.out_df.value {
-        let message = "a gradient is spilled as it is written";
+        let message = "gradient accumulation requires the same intermed_df and out_df";
         let found = op.intermed_df.value;
         report(
             checker,
@@ -31,14 +31,14 @@ pub(super) fn check(checker: &mut Checker<'_>, op: &Op) {
             Rule::Gradient,
             op.kind.span,
             op,
-            "maxima do not add up",
+            "gradient accumulation is not defined for maximum",
             "a sum",
             kind,
         );
     }
     let is_copy = kind.is_copy();
     if checker.is_grayskull() && !matches!(kind, OpKind::Matmul | OpKind::Multiply) && !is_copy {
-        let message = "wrong type of op for a gradient on grayskull";
+        let message = "gradient accumulation on grayskull does not support this op";
         report(
             checker,
             Rule::Gradient,
@@ -52,7 +52,7 @@ pub(super) fn check(checker: &mut Checker<'_>, op: &Op) {
     let transposed = op.inputs.iter().flat_map(|input| &input.tms);
     let transposed = transposed.clone().find(|tm| tm.value == Tm::Transpose);
     if let Some(tm) = transposed.filter(|_| kind != OpKind::Matmul && !is_copy) {
-        let message = "a gradient's input is not transposed";
+        let message = "gradient accumulation requires inputs without transpose";
         report(
             checker,
             Rule::Gradient,
@@ -65,7 +65,7 @@ pub(super) fn check(checker: &mut Checker<'_>, op: &Op) {
     }
     use DataFormat::{Bfp2, Bfp2B, Bfp4, Bfp4B};
     if [Bfp2, Bfp2B, Bfp4, Bfp4B].contains(&op.intermed_df.value) {
-        let message = "a sum needs more bits";
+        let message = "gradient accumulation requires more bits of intermed_df";
         let found = op.intermed_df.value;
         report(
             checker,
@@ -81,7 +81,7 @@ pub(super) fn check(checker: &mut Checker<'_>, op: &Op) {
         .acc_df
         .is_some_and(|format| format.value == DataFormat::Int32)
     {
-        let message = "a gradient is no integer";
+        let message = "gradient accumulation requires a float acc_df";
         report(
             checker,
             Rule::Gradient,
@@ -94,7 +94,7 @@ pub(super) fn check(checker: &mut Checker<'_>, op: &Op) {
     }
     let queues = checker.links.output_queues(&op.name.value).to_vec();
     let [ram] = queues.as_slice() else {
-        let message = "a gradient goes to one ram";
+        let message = "gradient accumulation requires one output ram";
         return report(
             checker,
             Rule::Gradient,
@@ -106,7 +106,7 @@ pub(super) fn check(checker: &mut Checker<'_>, op: &Op) {
         );
     };
     if ram.kind.value != QueueKind::Ram {
-        let message = format!("a gradient goes to a ram: '{}'", ram.name.value);
+        let message = format!("gradient output '{}' must be a ram", ram.name.value);
         report(
             checker,
             Rule::Gradient,

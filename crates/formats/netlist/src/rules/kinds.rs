@@ -1,4 +1,4 @@
-//! What an op needs by its type: attributes, formats and blocking (facts 3.2 and 7.1).
+//! The rules for op types: required attributes, formats and blocking (facts 3.2 and 7.1).
 
 use super::Rule;
 use super::check::Checker;
@@ -14,7 +14,7 @@ pub(super) fn check(checker: &mut Checker<'_>, op: &Op) {
     placement_hints(checker, op);
 }
 
-/// An attribute that must be there and not 0.
+/// Requires attributes of at least 1.
 fn positive(checker: &mut Checker<'_>, op: &Op, keys: &[Key]) {
     for &key in keys {
         if op.attributes.integer(key) <= 0 {
@@ -22,7 +22,7 @@ fn positive(checker: &mut Checker<'_>, op: &Op, keys: &[Key]) {
                 .attributes
                 .find(key)
                 .map_or(op.kind.span, |value| value.span);
-            let message = format!("{} needs the attribute {}", op.kind.value, key.name());
+            let message = format!("{} requires the attribute {}", op.kind.value, key.name());
             let found = op
                 .attributes
                 .find(key)
@@ -52,7 +52,7 @@ fn attributes(checker: &mut Checker<'_>, op: &Op) {
                     Rule::Attribute,
                     op.kind.span,
                     op,
-                    "wrong u_kt of depthwise",
+                    "unsupported u_kt of depthwise",
                     1,
                     inner,
                 );
@@ -63,7 +63,10 @@ fn attributes(checker: &mut Checker<'_>, op: &Op) {
         OpKind::Topk => positive(checker, op, &[Key::MK, Key::UKt, Key::K]),
         OpKind::Tilizer => {
             if let Some(tm) = op.inputs.first().and_then(|input| input.tms.first()) {
-                let message = format!("op '{}': a tilizer's input has no TMs", op.name.value);
+                let message = format!(
+                    "op '{}': the input of a tilizer cannot have TMs",
+                    op.name.value
+                );
                 checker.report(Finding::new(Rule::TmPlace, tm.span, message));
             }
         }
@@ -74,7 +77,7 @@ fn attributes(checker: &mut Checker<'_>, op: &Op) {
                     .attributes
                     .find(Key::FusedOpId)
                     .map_or(op.kind.span, |id| id.span);
-                let message = format!("there is no fused op '{id}'");
+                let message = format!("fused op '{id}' is not defined");
                 checker.report(Finding::new(Rule::UnknownName, span, message));
             }
         }
@@ -94,7 +97,7 @@ fn attributes(checker: &mut Checker<'_>, op: &Op) {
             Rule::Attribute,
             span,
             op,
-            "negative relu_threshold",
+            "relu_threshold is negative",
             "at least 0",
             threshold,
         );
@@ -109,7 +112,7 @@ fn attributes(checker: &mut Checker<'_>, op: &Op) {
             Rule::Attribute,
             op.kind.span,
             op,
-            "p is no probability",
+            "p is not a probability",
             "0 to 1",
             p,
         );
@@ -125,7 +128,7 @@ fn matmul(checker: &mut Checker<'_>, op: &Op) {
     ];
     for (a, b) in exclusive {
         if is(a) && is(b) {
-            let message = format!("{} and {} exclude each other", a.name(), b.name());
+            let message = format!("{} and {} are mutually exclusive", a.name(), b.name());
             report(
                 checker,
                 Rule::Attribute,
@@ -143,7 +146,7 @@ fn matmul(checker: &mut Checker<'_>, op: &Op) {
     if op.attributes.integer(Key::MK) > 1
         && op.untilize_output.is_some_and(|untilize| untilize.value)
     {
-        let message = "an untilized product is made in one step";
+        let message = "an untilized matmul requires m_k 1";
         let found = op.attributes.integer(Key::MK);
         report(
             checker,
@@ -165,7 +168,7 @@ fn identity(checker: &mut Checker<'_>, op: &Op) {
         return;
     };
     if !encoding.df.value.is_raw() {
-        let message = "wrong format of a sparse encoding";
+        let message = "unsupported format of a sparse encoding";
         let expected = "RawUInt32, RawUInt16 or RawUInt8";
         report(
             checker,
@@ -183,9 +186,9 @@ fn identity(checker: &mut Checker<'_>, op: &Op) {
             Rule::Gradient,
             gradient.span,
             op,
-            "a sparse product",
+            "gradient accumulation is not supported for sparse matmul",
             "no gradient_op",
-            "one",
+            "gradient_op: true",
         );
     }
     let broadcast = |tm: &Tm| {
@@ -195,7 +198,10 @@ fn identity(checker: &mut Checker<'_>, op: &Op) {
         )
     };
     if let Some(tm) = encoding.tms.first().filter(|tm| !broadcast(&tm.value)) {
-        let message = format!("op '{}': an encoding is broadcast first", op.name.value);
+        let message = format!(
+            "op '{}': the first TM of an encoding must be a broadcast",
+            op.name.value
+        );
         checker.report(Finding::new(Rule::TmPlace, tm.span, message));
     }
 }
@@ -203,7 +209,7 @@ fn identity(checker: &mut Checker<'_>, op: &Op) {
 fn reduce(checker: &mut Checker<'_>, op: &Op) {
     for key in [Key::Dim, Key::Type] {
         if op.attributes.word(key).is_none() {
-            let message = format!("reduce needs the attribute {}", key.name());
+            let message = format!("reduce requires the attribute {}", key.name());
             report(
                 checker,
                 Rule::Attribute,
@@ -227,8 +233,8 @@ fn reduce(checker: &mut Checker<'_>, op: &Op) {
         .iter()
         .all(|&format| Some(format) == input);
     if !same {
-        let message = "a reduce over z keeps its format";
-        let expected = "in_df, intermed_df and out_df alike";
+        let message = "a reduce over z requires equal formats";
+        let expected = "equal in_df, intermed_df and out_df";
         let found = format!("{} and {}", op.intermed_df.value, op.out_df.value);
         report(
             checker,
@@ -241,7 +247,7 @@ fn reduce(checker: &mut Checker<'_>, op: &Op) {
         );
     }
     if op.untilize_output.is_some_and(|untilize| untilize.value) {
-        let message = "a reduce over z is not untilized";
+        let message = "a reduce over z does not support untilize_output";
         report(
             checker,
             Rule::Untilize,
@@ -263,7 +269,7 @@ fn embedding(checker: &mut Checker<'_>, op: &Op) {
             Rule::Attribute,
             op.kind.span,
             op,
-            "wrong num_indices",
+            "unsupported num_indices",
             expected,
             indices,
         );
@@ -276,14 +282,14 @@ fn embedding(checker: &mut Checker<'_>, op: &Op) {
             Rule::Shape,
             span,
             op,
-            "wrong ublock of an embedding",
+            "unsupported ublock of an embedding",
             "one row",
             rows,
         );
     }
     let mblock = op.blocking.mblock;
     if i64::from(mblock.value[0]) != indices / 32 {
-        let message = "wrong mblock of an embedding";
+        let message = "mblock of an embedding does not match num_indices";
         report(
             checker,
             Rule::Shape,
@@ -301,7 +307,7 @@ fn splice(checker: &mut Checker<'_>, op: &Op) {
         return;
     }
     if let Some(input) = op.inputs.iter().find(|input| input.df != op.inputs[0].df) {
-        let message = "inputs of a splice have one format";
+        let message = "a splice requires inputs of equal format";
         report(
             checker,
             Rule::Format,
@@ -316,7 +322,7 @@ fn splice(checker: &mut Checker<'_>, op: &Op) {
         let list = op.attributes.splice_input(index);
         let span = list.map_or(op.kind.span, |list| list.span);
         let Some(crate::AttributeValue::List(parts)) = list.map(|list| &list.value) else {
-            let message = format!("a splice needs the attribute input{index}");
+            let message = format!("a splice requires the attribute input{index}");
             report(
                 checker,
                 Rule::Attribute,
@@ -338,7 +344,7 @@ fn splice(checker: &mut Checker<'_>, op: &Op) {
                 Rule::Attribute,
                 span,
                 op,
-                "wrong part of a splice",
+                "invalid part of a splice",
                 expected,
                 found,
             );
@@ -346,7 +352,7 @@ fn splice(checker: &mut Checker<'_>, op: &Op) {
     }
 }
 
-/// A re-use of kernels' buffers needs the broadcast that makes them repeat (facts 3.2).
+/// kernel_broadcast must refer to inputs of the op (facts 3.2).
 fn placement_hints(checker: &mut Checker<'_>, op: &Op) {
     let keys = [Key::KernelBroadcast, Key::KernelBroadcastPerT];
     for value in keys.iter().filter_map(|&key| op.attributes.find(key)) {
@@ -355,7 +361,7 @@ fn placement_hints(checker: &mut Checker<'_>, op: &Op) {
         };
         for &(index, _) in inputs {
             if op.inputs.get(index as usize).is_none() {
-                let message = "kernel_broadcast of an input that is not there";
+                let message = "kernel_broadcast of an input that does not exist";
                 let expected = format!("below {}", op.inputs.len());
                 report(
                     checker,

@@ -1,4 +1,4 @@
-//! Names: given once, and there when used.
+//! The rules for names: unique and defined.
 
 use super::Rule;
 use super::check::Checker;
@@ -51,13 +51,13 @@ pub(super) fn check(checker: &mut Checker<'_>) {
     for queue in netlist.queues.iter().filter(|queue| !queue.is_host_fed()) {
         match checker.links.find(&queue.input.value) {
             Some(Node::Op(..)) => {}
-            // Data from another netlist come as if from the host (facts 2).
+            // Data from another netlist are handled like data from the host (facts 2).
             None if queue.input.value.contains("net2net") => {}
             Some(Node::Queue(_)) => {
                 let finding = Finding::new(
                     Rule::QueueProducer,
                     queue.input.span,
-                    "a queue cannot fill a queue",
+                    "the input of a queue cannot be a queue",
                 );
                 let found = format!("the queue '{}'", queue.input.value);
                 checker.report(finding.expected("HOST or an op").found(found));
@@ -67,7 +67,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
     }
 }
 
-/// What another op passes on is a queue that the op reads, and the other is of its graph (facts 2).
+/// A forked input is an input queue of the op, and the forwarding op is of the same graph (facts 2).
 fn forked(checker: &mut Checker<'_>) {
     let netlist = checker.netlist;
     for (graph, op) in netlist.ops() {
@@ -100,28 +100,27 @@ fn unique<'n>(
     let mut seen = HashSet::new();
     for name in names {
         if !seen.insert(name.value.as_str()) {
-            let message = format!("there is another {what} '{}'", name.value);
+            let message = format!("duplicate {what} '{}'", name.value);
             checker.report(Finding::new(Rule::UniqueName, name.span, message));
         }
     }
 }
 
-/// Names that are looked for among all others; with more of them in one netlist that would take
-/// long, and help nobody.
-const SOUGHT: usize = 64;
+/// Maximum number of undefined names with suggestions, which bounds the run time of the search.
+const MAX_SUGGESTIONS: usize = 64;
 
-/// Reports a name that stands for nothing.
+/// Reports an undefined name.
 pub(super) fn unknown(checker: &mut Checker<'_>, name: &Spanned<String>, what: &str) {
-    let message = format!("there is no {what} '{}'", name.value);
+    let message = format!("{what} '{}' is not defined", name.value);
     let finding = Finding::new(Rule::UnknownName, name.span, message);
     let netlist = checker.netlist;
     let graphs = netlist.graphs.iter().map(|graph| &*graph.name.value);
     let known: Vec<&str> = match what {
-        _ if checker.unknown_names >= SOUGHT => Vec::new(),
+        _ if checker.undefined_names >= MAX_SUGGESTIONS => Vec::new(),
         "graph" => graphs.collect(),
         _ => checker.links.names().collect(),
     };
-    checker.unknown_names += 1;
+    checker.undefined_names += 1;
     let same = |known: &&&str| known.eq_ignore_ascii_case(&name.value);
     let near = known.iter().find(same).copied();
     let near = near.or_else(|| nearest(&name.value, known.iter().copied()));

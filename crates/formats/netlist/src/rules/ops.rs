@@ -1,4 +1,4 @@
-//! Ops one by one: inputs, placement, blocking, attributes.
+//! The rules for single ops: inputs, placement, blocking, attributes.
 
 use super::Rule;
 use super::check::Checker;
@@ -9,7 +9,7 @@ use crate::source::Span;
 use crate::words::OpKind;
 use tenon_tile::{Arch, DataFormat, UblockOrder};
 
-/// Tiles of the registers that a ublock is computed in (facts 7.1): half of sixteen.
+/// Tiles of half of the destination registers (facts 7.1), which are double-buffered.
 const DEST_TILES: u64 = 8;
 
 pub(super) fn check(checker: &mut Checker<'_>) {
@@ -28,7 +28,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
     }
 }
 
-/// Reports about an op at `span`.
+/// Reports a violation by an op at `span`.
 pub(super) fn report(
     checker: &mut Checker<'_>,
     rule: Rule,
@@ -74,12 +74,14 @@ fn overlaps(checker: &mut Checker<'_>, graph: &Graph) {
             .find(|(_, other)| cores.iter().zip(other).all(|(a, b)| meet(a, b)));
         if let Some((other, _)) = clash {
             let message = format!(
-                "'{}' lies on cores of '{}'",
+                "the cores of op '{}' overlap those of op '{}'",
                 op.name.value, other.name.value
             );
             let span = op.grid_loc.map_or(op.name.span, |loc| loc.span);
             let finding = Finding::new(Rule::CoreOverlap, span, message);
-            checker.report(finding.help("give it a grid_loc where its whole grid_size is free"));
+            checker.report(
+                finding.help("choose a grid_loc at which all cores of its grid_size are free"),
+            );
         }
     }
 }
@@ -143,7 +145,7 @@ fn blocking(checker: &mut Checker<'_>, op: &Op) {
         } else {
             "an untilized output"
         };
-        let message = format!("wrong order of ublocks of {what}");
+        let message = format!("unsupported ublock_order of {what}");
         report(
             checker,
             Rule::OutputOrder,
@@ -161,14 +163,14 @@ fn blocking(checker: &mut Checker<'_>, op: &Op) {
             Rule::BufferSize,
             size.span,
             op,
-            "wrong buf_size_mb",
+            "unsupported buf_size_mb",
             "1 or even",
             size.value,
         );
     }
 }
 
-/// The tiles that fit the registers of an op that accumulates in `acc_df`.
+/// The capacity of the destination registers in tiles for accumulation in `acc_df`.
 pub(super) fn dest_tiles(checker: &Checker<'_>, acc_df: Option<DataFormat>) -> u64 {
     let is_wide = matches!(acc_df, Some(DataFormat::Float32 | DataFormat::Int32));
     let tiles = if is_wide { DEST_TILES / 2 } else { DEST_TILES };
@@ -189,7 +191,7 @@ fn dest(checker: &mut Checker<'_>, op: &Op) {
     };
     let most = dest_tiles(checker, op.acc_df.map(|format| format.value));
     if tiles > most {
-        let message = "ublock is larger than the registers";
+        let message = "the ublock exceeds the destination registers";
         let expected = format!("at most {most} tiles");
         report(
             checker,
@@ -209,7 +211,7 @@ fn untilize(checker: &mut Checker<'_>, op: &Op) {
     };
     let queues = checker.links.output_queues(&op.name.value).to_vec();
     let [queue] = queues.as_slice() else {
-        let message = "an untilized output goes to one queue";
+        let message = "an untilized output requires one queue";
         return report(
             checker,
             Rule::Untilize,
@@ -223,7 +225,10 @@ fn untilize(checker: &mut Checker<'_>, op: &Op) {
     let grid = queue.blocking.grid_size;
     if grid.value != [1, 1] {
         let found = format!("{:?}", grid.value);
-        let message = format!("the untilized queue '{}' has one buffer", queue.name.value);
+        let message = format!(
+            "untilized queue '{}' must have one buffer",
+            queue.name.value
+        );
         report(
             checker,
             Rule::Untilize,
@@ -252,7 +257,7 @@ fn untilize(checker: &mut Checker<'_>, op: &Op) {
     };
     if !allowed.contains(&op.out_df.value) {
         let names: Vec<&str> = allowed.iter().map(|format| format.name()).collect();
-        let message = "wrong format of untilized data";
+        let message = "unsupported format of untilized data";
         let expected = format!("one of {}", names.join(", "));
         report(
             checker,

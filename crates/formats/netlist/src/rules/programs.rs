@@ -1,4 +1,4 @@
-//! Programs: variables, loops, and the settings of queues (facts 6.3 and 6.4).
+//! The rules for programs: variables, loops, and queue settings (facts 6.3 and 6.4).
 
 use super::Rule;
 use super::check::Checker;
@@ -33,7 +33,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
     }
 }
 
-/// Loops and ends, and where params stand.
+/// The nesting of loops and the position of params.
 fn flow(checker: &mut Checker<'_>, program: &Program) {
     let mut open: Vec<Span> = Vec::new();
     for (index, instruction) in program.instructions.iter().enumerate() {
@@ -44,8 +44,7 @@ fn flow(checker: &mut Checker<'_>, program: &Program) {
                 if let Operand::Immediate(count_value) = count.value
                     && count_value < 1
                 {
-                    let finding =
-                        Finding::new(Rule::LoopCount, count.span, "wrong number of rounds");
+                    let finding = Finding::new(Rule::LoopCount, count.span, "invalid trip count");
                     checker.report(finding.expected("at least 1").found(count_value));
                 }
             }
@@ -53,55 +52,55 @@ fn flow(checker: &mut Checker<'_>, program: &Program) {
                 checker.report(Finding::new(
                     Rule::LoopNesting,
                     span,
-                    "no loop is open here",
+                    "endloop without a loop",
                 ));
             }
             Instruction::Param(_) if index > 0 => {
-                let message = "params are not the first instruction";
-                let help = "move it to the start, and list all params there";
+                let message = "param must be the first instruction";
+                let help = "declare all params in one instruction at the start";
                 checker.report(Finding::new(Rule::ParamFirst, span, message).help(help));
             }
             Instruction::EndProgram => {
-                let message = "endprogram does nothing, and the original refuses it";
-                checker.report(Finding::new(Rule::EndProgram, span, message).help("leave it out"));
+                let message = "endprogram has no effect, and the original rejects it";
+                checker.report(Finding::new(Rule::EndProgram, span, message).help("remove it"));
             }
             _ => {}
         }
     }
     for span in open {
-        let finding = Finding::new(Rule::LoopNesting, span, "this loop does not end");
+        let finding = Finding::new(Rule::LoopNesting, span, "loop without endloop");
         checker.report(finding.help("add endloop after its body"));
     }
 }
 
-/// How a variable came to be.
+/// The kind of a variable.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum VariableKind {
     Local,
     Static,
     Param,
 }
 
 fn variables(checker: &mut Checker<'_>, program: &Program) {
-    let mut known: HashMap<&str, Kind> = HashMap::new();
+    let mut known: HashMap<&str, VariableKind> = HashMap::new();
     for instruction in &program.instructions {
         match &instruction.value {
             Instruction::Var(variables) => {
                 for (name, value) in variables {
                     used(checker, &known, value);
-                    declare(checker, &mut known, name, Kind::Local);
+                    declare(checker, &mut known, name, VariableKind::Local);
                 }
             }
             Instruction::StaticVar(variables) => {
                 for (name, value) in variables {
                     used(checker, &known, value);
-                    declare(checker, &mut known, name, Kind::Static);
+                    declare(checker, &mut known, name, VariableKind::Static);
                 }
             }
             Instruction::Param(names) => {
                 names
                     .iter()
-                    .for_each(|name| declare(checker, &mut known, name, Kind::Param));
+                    .for_each(|name| declare(checker, &mut known, name, VariableKind::Param));
             }
             Instruction::VarInst {
                 output, operands, ..
@@ -110,9 +109,10 @@ fn variables(checker: &mut Checker<'_>, program: &Program) {
                     .iter()
                     .for_each(|value| used(checker, &known, value));
                 if !known.contains_key(output.value.as_str()) {
-                    let message = format!("'{}' is not declared; it becomes local", output.value);
+                    let message =
+                        format!("'{}' is not declared: varinst declares it", output.value);
                     checker.report(Finding::new(Rule::VariableImplicit, output.span, message));
-                    known.insert(&output.value, Kind::Local);
+                    known.insert(&output.value, VariableKind::Local);
                 }
             }
             Instruction::Loop(count) => used(checker, &known, count),
@@ -130,19 +130,19 @@ fn variables(checker: &mut Checker<'_>, program: &Program) {
 
 fn declare<'n>(
     checker: &mut Checker<'_>,
-    known: &mut HashMap<&'n str, Kind>,
+    known: &mut HashMap<&'n str, VariableKind>,
     name: &'n Spanned<String>,
-    kind: Kind,
+    kind: VariableKind,
 ) {
     let before = known.insert(&name.value, kind);
-    // A static variable that is declared again keeps its value (facts 6.4).
-    if before.is_some_and(|before| before != kind || kind != Kind::Static) {
-        let message = format!("'{}' is declared already", name.value);
+    // A repeated declaration of a static variable keeps its value (facts 6.4).
+    if before.is_some_and(|before| before != kind || kind != VariableKind::Static) {
+        let message = format!("'{}' is already declared", name.value);
         checker.report(Finding::new(Rule::Variable, name.span, message));
     }
 }
 
-fn used(checker: &mut Checker<'_>, known: &HashMap<&str, Kind>, value: &Spanned<Operand>) {
+fn used(checker: &mut Checker<'_>, known: &HashMap<&str, VariableKind>, value: &Spanned<Operand>) {
     let Operand::Variable(name) = &value.value else {
         return;
     };
@@ -153,14 +153,14 @@ fn used(checker: &mut Checker<'_>, known: &HashMap<&str, Kind>, value: &Spanned<
     }
 }
 
-/// Prologue and epilogue are decided when compiling: no param (facts 6.3).
-fn statics(checker: &mut Checker<'_>, known: &HashMap<&str, Kind>, setting: &QueueSetting) {
+/// Prologue and epilogue are compile-time constants: they cannot be params (facts 6.3).
+fn statics(checker: &mut Checker<'_>, known: &HashMap<&str, VariableKind>, setting: &QueueSetting) {
     for key in [SettingKey::Prologue, SettingKey::Epilogue] {
         let Some(value) = setting.find(key) else {
             continue;
         };
         if let Operand::Variable(name) = &value.value
-            && known.get(name.as_str()) == Some(&Kind::Param)
+            && known.get(name.as_str()) == Some(&VariableKind::Param)
         {
             let message = format!("{key} cannot be a param");
             let finding = Finding::new(Rule::SettingForbidden, value.span, message);
@@ -183,19 +183,19 @@ fn execute(
             unknown(checker, &setting.queue, "queue");
             continue;
         };
-        one(checker, graph, queue, setting);
+        check_setting(checker, graph, queue, setting);
     }
-    let mut told = HashSet::new();
+    let mut reported = HashSet::new();
     for op in &graph.ops {
         for input in &op.inputs {
             let Some(Node::Queue(queue)) = checker.links.find(&input.name.value) else {
                 continue;
             };
-            let needs = queue.is_host_fed() && queue.kind.value == QueueKind::Queue;
-            let has = settings.iter().any(|setting| names(setting, queue));
-            if needs && !has && told.insert(&queue.name.value) {
+            let is_required = queue.is_host_fed() && queue.kind.value == QueueKind::Queue;
+            let is_set = settings.iter().any(|setting| is_setting_of(setting, queue));
+            if is_required && !is_set && reported.insert(&queue.name.value) {
                 let message = format!(
-                    "no settings for '{}', which the host fills",
+                    "missing settings of '{}', which the host writes",
                     queue.name.value
                 );
                 let finding = Finding::new(Rule::SettingMissing, span.first(), message);
@@ -209,8 +209,8 @@ fn execute(
     }
 }
 
-/// Whether a setting is of `queue`, or of its replica on one device.
-fn names(setting: &QueueSetting, queue: &Queue) -> bool {
+/// Whether a setting is for `queue` or for its replica on one device.
+fn is_setting_of(setting: &QueueSetting, queue: &Queue) -> bool {
     let name = setting.queue.value.as_str();
     let rest = name.strip_prefix(queue.name.value.as_str());
     rest.is_some_and(|rest| {
@@ -221,7 +221,7 @@ fn names(setting: &QueueSetting, queue: &Queue) -> bool {
     })
 }
 
-fn one(checker: &mut Checker<'_>, graph: &Graph, queue: &Queue, setting: &QueueSetting) {
+fn check_setting(checker: &mut Checker<'_>, graph: &Graph, queue: &Queue, setting: &QueueSetting) {
     let name = &setting.queue;
     let reads = checker
         .links
@@ -236,7 +236,7 @@ fn one(checker: &mut Checker<'_>, graph: &Graph, queue: &Queue, setting: &QueueS
         let message = format!("graph '{}' does not use '{}'", graph.name.value, name.value);
         checker.report(Finding::new(Rule::SettingUnused, name.span, message));
     }
-    let (needed, forbidden) = match queue.kind.value {
+    let (required, forbidden) = match queue.kind.value {
         QueueKind::Queue => (
             [SettingKey::RdPtrLocal, SettingKey::RdPtrGlobal],
             SettingKey::WrPtrGlobal,
@@ -246,17 +246,17 @@ fn one(checker: &mut Checker<'_>, graph: &Graph, queue: &Queue, setting: &QueueS
             SettingKey::RdPtrLocal,
         ),
     };
-    for key in needed {
+    for key in required {
         if setting.find(key).is_none() {
             let message = format!(
-                "the settings of {} '{}' lack {key}",
+                "the settings of {} '{}' require {key}",
                 queue.kind.value, name.value
             );
             checker.report(Finding::new(Rule::SettingMissing, name.span, message));
         }
     }
     if let Some(value) = setting.find(forbidden) {
-        let message = format!("a {} has no {forbidden}", queue.kind.value);
+        let message = format!("a {} does not support {forbidden}", queue.kind.value);
         checker.report(Finding::new(Rule::SettingForbidden, value.span, message));
     }
     let step = |key| {
@@ -283,7 +283,7 @@ fn one(checker: &mut Checker<'_>, graph: &Graph, queue: &Queue, setting: &QueueS
         && writes
     {
         let message = format!(
-            "queue '{}' is filled by an op: it has no epilogue",
+            "queue '{}', which an op writes, does not support epilogue",
             name.value
         );
         checker.report(Finding::new(Rule::QueueEpilogue, name.span, message));

@@ -1,4 +1,4 @@
-//! Queues: their buffers, views, and what fills and reads them.
+//! The rules for queues: buffers, views, producers and readers.
 
 use super::Rule;
 use super::check::Checker;
@@ -40,7 +40,11 @@ fn buffers(checker: &mut Checker<'_>, queue: &Queue) {
             .iter()
             .filter(|buffer| buffer.value.byte % 64 != 0)
         {
-            let finding = Finding::new(Rule::BufferAlignment, buffer.span, "buffer is not aligned");
+            let finding = Finding::new(
+                Rule::BufferAlignment,
+                buffer.span,
+                "the buffer is not aligned",
+            );
             let found = format!("{:#x}", buffer.value.byte);
             checker.report(finding.expected("a multiple of 64").found(found));
         }
@@ -54,7 +58,7 @@ fn alias(checker: &mut Checker<'_>, queue: &Queue) {
     };
     let mut broken = |what: &str, expected: String, found: String| {
         let message = format!(
-            "'{}' is no view of '{}': {what}",
+            "'{}' cannot be a view of '{}': {what}",
             queue.name.value, alias.value
         );
         let finding = Finding::new(Rule::QueueAlias, alias.span, message);
@@ -63,7 +67,7 @@ fn alias(checker: &mut Checker<'_>, queue: &Queue) {
     for view in [queue, base] {
         if view.kind.value != QueueKind::Ram {
             broken(
-                "both are rams",
+                "both must be rams",
                 "type ram".into(),
                 format!("'{}' is a queue", view.name.value),
             );
@@ -85,7 +89,7 @@ fn alias(checker: &mut Checker<'_>, queue: &Queue) {
     };
     if elements(queue) != elements(base) {
         let [expected, found] = [base, queue].map(|view| format!("{} elements", elements(view)));
-        broken("they hold the same", expected, found);
+        broken("their sizes differ", expected, found);
     }
 }
 
@@ -95,7 +99,7 @@ fn producer(checker: &mut Checker<'_>, queue: &Queue) {
     };
     if queue.blocking.tile() != op.blocking.tile() {
         let message = format!(
-            "tiles of '{}' are not those of '{}'",
+            "the tile sizes of queue '{}' and op '{}' differ",
             queue.name.value, op.name.value
         );
         let span = queue
@@ -120,7 +124,7 @@ fn readers(checker: &mut Checker<'_>, queue: &Queue) {
         for (graph, op, input) in readers {
             if graph.input_count.value != first.input_count.value {
                 let message = format!(
-                    "graphs of different input counts read '{}'",
+                    "graphs with different input_count read '{}'",
                     queue.name.value
                 );
                 let span = op.inputs[input].name.span;

@@ -1,4 +1,4 @@
-//! The strict rules about what lies between devices (facts 7.2 and 7.3).
+//! The strict rules for data between devices (facts 7.2 and 7.3).
 
 use super::Rule;
 use crate::attributes::AttributeKey;
@@ -9,10 +9,10 @@ use crate::words::{Memory, OpKind};
 use crate::{Finding, Findings};
 use tenon_tile::Arch;
 
-/// Where other devices reach the memory of a grayskull: behind this byte of channel 0.
+/// The memory of a grayskull that other devices can access: this channel, from this byte on.
 const SHARED: (u32, u64) = (0, 0x3000_0000);
 
-/// Checks what links a netlist needs that runs on devices like `device`.
+/// Checks the communication between devices of the type of `device`.
 pub(super) fn check(netlist: &Netlist, links: &Links<'_>, device: &Device) -> Findings {
     let mut findings = Findings::default();
     for (_, op) in netlist.ops() {
@@ -28,11 +28,14 @@ pub(super) fn check(netlist: &Netlist, links: &Links<'_>, device: &Device) -> Fi
     findings
 }
 
-/// A copy over Ethernet goes through channels that the device has.
+/// An Ethernet copy uses channels of the device.
 fn ethernet(op: &Op, device: &Device, findings: &mut Findings) {
     let name = &op.name.value;
     if device.ethernet == 0 {
-        let message = format!("op '{name}' needs Ethernet, which {} lacks", device.name);
+        let message = format!(
+            "op '{name}' requires Ethernet, which {} does not have",
+            device.name
+        );
         findings.push(Finding::new(Rule::DeviceEthernet, op.kind.span, message));
         return;
     }
@@ -41,7 +44,10 @@ fn ethernet(op: &Op, device: &Device, findings: &mut Findings) {
         let beyond = |channel: &&i64| !(0..i64::from(device.ethernet)).contains(*channel);
         let place = op.attributes.find(key).map(|value| value.span);
         if let Some((channel, span)) = channels.iter().find(beyond).zip(place) {
-            let message = format!("op '{name}' uses a channel that {} lacks", device.name);
+            let message = format!(
+                "op '{name}' uses an Ethernet channel that {} does not have",
+                device.name
+            );
             let finding = Finding::new(Rule::DeviceEthernet, span, message);
             let expected = format!("below {}", device.ethernet);
             findings.push(finding.expected(expected).found(channel));
@@ -49,23 +55,23 @@ fn ethernet(op: &Op, device: &Device, findings: &mut Findings) {
     }
 }
 
-/// What another grayskull reads or fills lies where it reaches.
+/// Queues that another grayskull reads or writes are in the shared memory.
 fn shared(queue: &Queue, links: &Links<'_>, findings: &mut Findings) {
-    let apart = |graph: &Graph| {
+    let is_remote = |graph: &Graph| {
         let own = |device: u32| queue.target_device.iter().any(|own| own.value == device);
         !graph.target_device.iter().all(|device| own(device.value))
     };
-    let fills = match links.find(&queue.input.value) {
-        Some(crate::LinkedNode::Op(graph, _)) => apart(graph),
+    let is_written = match links.find(&queue.input.value) {
+        Some(crate::LinkedNode::Op(graph, _)) => is_remote(graph),
         _ => false,
     };
-    let reads = || {
+    let is_read = || {
         links
             .readers(&queue.name.value)
             .iter()
-            .any(|(graph, ..)| apart(graph))
+            .any(|(graph, ..)| is_remote(graph))
     };
-    if queue.loc.value != Memory::Dram || !(fills || reads()) {
+    if queue.loc.value != Memory::Dram || !(is_written || is_read()) {
         return;
     }
     let (channel, first) = SHARED;
@@ -74,7 +80,10 @@ fn shared(queue: &Queue, links: &Links<'_>, findings: &mut Findings) {
         address.channel != channel || address.byte < first
     });
     if let Some(buffer) = out_of_reach {
-        let message = format!("'{}' is read or filled by another device", queue.name.value);
+        let message = format!(
+            "another device cannot access '{}' at this address",
+            queue.name.value
+        );
         let finding = Finding::new(Rule::DeviceRemote, buffer.span, message);
         let (address, expected) = (
             buffer.value,

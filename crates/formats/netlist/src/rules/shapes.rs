@@ -1,5 +1,5 @@
-//! The shapes of inputs, computed through unpad, TMs and pad, against what each op needs
-//! (facts 3.1).
+//! The rules for shapes: input shapes after unpad, TMs and pad, compared with the required shapes of
+//! each op (facts 3.1).
 
 use super::Rule;
 use super::check::Checker;
@@ -21,7 +21,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
             &queue.blocking,
             TileShape::of(&queue.blocking),
         );
-        filled(checker, queue);
+        written_shape(checker, queue);
     }
     for (_, op) in netlist.ops() {
         size(checker, &op.name, &op.blocking, TileShape::of(&op.blocking));
@@ -31,15 +31,15 @@ pub(super) fn check(checker: &mut Checker<'_>) {
             .map(|input| input_shape(checker, op, input))
             .collect();
         if let Some(shapes) = shapes.into_iter().collect::<Option<Vec<_>>>() {
-            needs(checker, op, &shapes);
+            required_shapes(checker, op, &shapes);
         }
     }
 }
 
-/// Elements of one tensor at most: 8 GiB of f32.
+/// Maximum number of elements of a tensor: 8 GiB of f32.
 const MOST_ELEMENTS: u64 = 1 << 31;
 
-/// No memory holds what has more elements.
+/// Limits the number of elements.
 fn size(checker: &mut Checker<'_>, name: &Spanned<String>, blocking: &Blocking, shape: TileShape) {
     let [height, width] = blocking.tile().map(u64::from);
     let sizes = [shape.t, shape.rows, shape.columns, height * width];
@@ -47,39 +47,39 @@ fn size(checker: &mut Checker<'_>, name: &Spanned<String>, blocking: &Blocking, 
         .iter()
         .fold(1u64, |all, &size| all.saturating_mul(size));
     if elements > MOST_ELEMENTS {
-        let message = format!("'{}' is too large for any memory", name.value);
+        let message = format!("'{}' exceeds the maximum tensor size", name.value);
         let finding = Finding::new(Rule::TensorSize, name.span, message);
         let expected = format!("at most {MOST_ELEMENTS} elements");
         checker.report(finding.expected(expected).found(format!("{shape} tiles")));
     }
 }
 
-/// A queue takes what the op that fills it makes, after the queue's own TMs.
-fn filled(checker: &mut Checker<'_>, queue: &Queue) {
+/// The shape of a queue is the shape of the output of its producer after the TMs of the queue.
+fn written_shape(checker: &mut Checker<'_>, queue: &Queue) {
     let Some(Node::Op(_, op)) = checker.links.find(&queue.input.value) else {
         return;
     };
-    let mut made = TileShape::of(&op.blocking);
+    let mut output = TileShape::of(&op.blocking);
     for tm in &queue.input_tms {
-        made = match made.after_tm(tm.value, tm.span) {
+        output = match output.after_tm(tm.value, tm.span) {
             Ok(shape) => shape,
             Err(finding) => return checker.report(finding),
         };
     }
-    let taken = TileShape::of(&queue.blocking);
-    if made != taken {
+    let declared = TileShape::of(&queue.blocking);
+    if output != declared {
         let (op, name) = (&op.name.value, &queue.name.value);
-        let message = format!("'{name}' has another shape than op '{op}' fills it with");
+        let message = format!("the shapes of queue '{name}' and the output of op '{op}' differ");
         let finding = Finding::new(Rule::QueueShape, queue.name.span, message);
-        checker.report(finding.expected(format!("{made} tiles")).found(taken));
+        checker.report(finding.expected(format!("{output} tiles")).found(declared));
     }
 }
 
-/// The shape that an op sees of an input; `None` when it cannot be computed.
+/// The shape of an input after its TMs; `None` when it cannot be computed.
 fn input_shape(checker: &mut Checker<'_>, op: &Op, input: &Input) -> Option<TileShape> {
     for tm in &input.tms {
         if matches!(tm.value, Tm::TileBroadcast(_)) {
-            let message = "tile_broadcast stands in fused ops only";
+            let message = "tile_broadcast is supported in fused ops only";
             report(
                 checker,
                 Rule::TmPlace,
@@ -104,14 +104,15 @@ fn input_shape(checker: &mut Checker<'_>, op: &Op, input: &Input) -> Option<Tile
     }
 }
 
-fn needs(checker: &mut Checker<'_>, op: &Op, inputs: &[TileShape]) {
+fn required_shapes(checker: &mut Checker<'_>, op: &Op, inputs: &[TileShape]) {
     let out = TileShape::of(&op.blocking);
     let inner = |key| op.attributes.integer(key).unsigned_abs();
     let k = inner(Key::MK).saturating_mul(inner(Key::UKt));
     let kind = op.kind.value;
-    let groups = match op.attributes.is(Key::Accumulate) {
-        true => inner(Key::Z).max(1),
-        false => 1,
+    let groups = if op.attributes.is(Key::Accumulate) {
+        inner(Key::Z).max(1)
+    } else {
+        1
     };
     let t = out.t.saturating_mul(groups);
     match kind {
@@ -128,14 +129,14 @@ fn needs(checker: &mut Checker<'_>, op: &Op, inputs: &[TileShape]) {
                     columns: k,
                 },
             );
-            // In1 may have slices that are not used (facts 10.11).
+            // Input 1 may have unused slices (facts 10.11).
             if let Some(weights) = inputs.get(1) {
-                let wanted = TileShape {
+                let expected = TileShape {
                     t: weights.t.max(t),
                     rows: k,
                     columns: out.columns,
                 };
-                same(checker, op, inputs, 1, wanted);
+                same(checker, op, inputs, 1, expected);
             }
             if op.attributes.is(Key::Bias) {
                 same(checker, op, inputs, 2, out);
@@ -154,15 +155,15 @@ fn needs(checker: &mut Checker<'_>, op: &Op, inputs: &[TileShape]) {
                     columns,
                 },
             );
-            let wanted = TileShape {
+            let expected = TileShape {
                 t: out.t,
                 rows: inner(Key::MK),
                 columns: out.columns,
             };
-            same(checker, op, inputs, 1, wanted);
+            same(checker, op, inputs, 1, expected);
         }
         OpKind::Reduce => {
-            let wanted = match op.attributes.word(Key::Dim) {
+            let expected = match op.attributes.word(Key::Dim) {
                 Some("c") => TileShape { columns: k, ..out },
                 Some("r") => TileShape { rows: k, ..out },
                 Some("z") => TileShape {
@@ -171,7 +172,7 @@ fn needs(checker: &mut Checker<'_>, op: &Op, inputs: &[TileShape]) {
                 },
                 _ => return,
             };
-            same(checker, op, inputs, 0, wanted);
+            same(checker, op, inputs, 0, expected);
         }
         OpKind::Splice => splice(checker, op, inputs, out),
         OpKind::FusedOp | OpKind::Embedding | OpKind::Topk | OpKind::Buffer | OpKind::Drainer => {}
@@ -179,14 +180,20 @@ fn needs(checker: &mut Checker<'_>, op: &Op, inputs: &[TileShape]) {
     }
 }
 
-fn same(checker: &mut Checker<'_>, op: &Op, inputs: &[TileShape], index: usize, wanted: TileShape) {
+fn same(
+    checker: &mut Checker<'_>,
+    op: &Op,
+    inputs: &[TileShape],
+    index: usize,
+    expected: TileShape,
+) {
     let (Some(&found), Some(input)) = (inputs.get(index), op.inputs.get(index)) else {
         return;
     };
-    if found != wanted {
-        // The original lets these pass and reads what is there (facts 1): a warning.
+    if found != expected {
+        // A warning: the original accepts the mismatch (facts 1).
         let message = format!(
-            "shape of input {index} '{}' after its TMs",
+            "wrong shape of input {index} '{}' after its TMs",
             input.name.value
         );
         let span = input.tms.last().map_or(input.name.span, |tm| tm.span);
@@ -196,7 +203,7 @@ fn same(checker: &mut Checker<'_>, op: &Op, inputs: &[TileShape], index: usize, 
             span,
             op,
             &message,
-            wanted,
+            expected,
             found,
         );
     }
@@ -208,11 +215,11 @@ fn splice(checker: &mut Checker<'_>, op: &Op, inputs: &[TileShape], out: TileSha
         return;
     }
     for (index, &shape) in inputs.iter().enumerate() {
-        let wanted = TileShape { t: shape.t, ..out };
-        if shape != wanted {
-            let message = format!("slices of input {index} of a splice");
+        let expected = TileShape { t: shape.t, ..out };
+        if shape != expected {
+            let message = format!("wrong slice shape of input {index} of a splice");
             let span = op.inputs[index].name.span;
-            report(checker, Rule::Shape, span, op, &message, wanted, shape);
+            report(checker, Rule::Shape, span, op, &message, expected, shape);
         }
         let Some([start, length, stride]) =
             op.attributes
@@ -230,7 +237,7 @@ fn splice(checker: &mut Checker<'_>, op: &Op, inputs: &[TileShape], out: TileSha
         let round = start.saturating_add(stride);
         let fits = round > 0 && start.saturating_add(length) <= limit && limit % round == 0;
         if !fits {
-            let message = format!("parts of input {index} do not use it up");
+            let message = format!("the parts of input {index} do not cover it");
             let expected = format!("index + stride a divisor of {limit}");
             let found = format!("[{start}, {length}, {stride}]");
             report(
