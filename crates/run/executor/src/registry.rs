@@ -140,7 +140,7 @@ impl Registry {
     }
 
     /// Adds a native function, written like a kernel; its name must be new. Its errors become its
-    /// results and are told to nobody (facts 2.4).
+    /// results without a diagnostic (facts 2.4).
     pub fn register_native(&mut self, def: KernelDef) -> Result<()> {
         add(&mut self.natives, "native function", def)
     }

@@ -12,7 +12,7 @@ use tenon_executor::{Host, Request, Trace, Value};
 const QUEUES: [&str; 2] = ["s", "mstd:2,2"];
 
 #[test]
-fn values_flow_now_and_later() {
+fn available_and_pending_values_reach_their_users() {
     let text = r#"
         func.func @main() -> (i32, i32, i32) {
           %a = "t.constant"() {value = 3 : i32} : () -> i32
@@ -28,7 +28,7 @@ fn values_flow_now_and_later() {
 }
 
 #[test]
-fn an_error_is_told_once_and_becomes_the_results() {
+fn an_error_is_reported_once_and_becomes_the_results() {
     let text = r#"
         func.func @main() -> (i32, i32, i32) {
           %a = "t.constant"() {value = 3 : i32} : () -> i32
@@ -38,8 +38,8 @@ fn an_error_is_told_once_and_becomes_the_results() {
           tfrt.return %a, %b, %d : i32, i32, i32
         }"#;
     for queue in QUEUES {
-        let (results, told) = run(text, queue);
-        assert_eq!(told, ["t.mlir:4: something bad happened"], "{queue}");
+        let (results, diagnostics) = run(text, queue);
+        assert_eq!(diagnostics, ["t.mlir:4: something bad happened"], "{queue}");
         assert_eq!(results[0], Value::I32(3));
         assert_eq!(message(&results[1]), "something bad happened");
         assert_eq!(results[1], results[2], "the same error");
@@ -58,16 +58,16 @@ fn the_last_error_of_the_operands_wins() {
           %f = "t.sum"(%d, %c) : (i32, i32) -> i32
           tfrt.return %e, %f : i32, i32
         }"#;
-    let (results, told) = run(text, "s");
+    let (results, diagnostics) = run(text, "s");
     assert_eq!(
         (message(&results[0]), message(&results[1])),
         ("quiet 2", "quiet 1")
     );
-    assert_eq!(told, [""; 0], "an error that is set is told to nobody");
+    assert_eq!(diagnostics, [""; 0], "a set error has no diagnostic");
 }
 
 #[test]
-fn a_later_error_is_told_at_its_kernel() {
+fn an_asynchronous_error_is_reported_at_its_kernel() {
     let text = r#"
         func.func @main() -> (i32, i32) {
           %a = "t.constant"() {value = 1 : i32} : () -> i32
@@ -76,8 +76,11 @@ fn a_later_error_is_told_at_its_kernel() {
           tfrt.return %b, %c : i32, i32
         }"#;
     for queue in QUEUES {
-        let (results, told) = run(text, queue);
-        assert_eq!(told, ["t.mlir:4: something bad happened asynchronously"]);
+        let (results, diagnostics) = run(text, queue);
+        assert_eq!(
+            diagnostics,
+            ["t.mlir:4: something bad happened asynchronously"]
+        );
         assert_eq!(
             message(&results[1]),
             "something bad happened asynchronously"
@@ -86,28 +89,28 @@ fn a_later_error_is_told_at_its_kernel() {
 }
 
 #[test]
-fn results_set_before_an_error_stay() {
+fn results_set_before_an_error_are_kept() {
     let text = r#"
         func.func @main() -> (i32, i32, i32) {
           %a:3 = "t.partial"() : () -> (i32, i32, i32)
           tfrt.return %a#0, %a#1, %a#2 : i32, i32, i32
         }"#;
     for queue in QUEUES {
-        let (results, told) = run(text, queue);
+        let (results, diagnostics) = run(text, queue);
         assert_eq!(results[0], Value::I32(1));
         assert_eq!(message(&results[1]), "something bad happened");
-        // A pending one becomes the error, too, unless another thread has set it before that.
+        // A pending result becomes the error, too, unless another thread has set it before.
         let set_before = queue != "s" && results[2] == Value::I32(3);
         assert!(
             set_before || results[2] == results[1],
             "{queue}: {results:?}"
         );
-        assert_eq!(told.len(), 1);
+        assert_eq!(diagnostics.len(), 1);
     }
 }
 
 #[test]
-fn nothing_starts_after_cancelling() {
+fn no_kernel_starts_after_cancelling() {
     let text = r#"
         func.func @main() -> (!tfrt.chain, i32) {
           %c0 = "t.chain"() : () -> !tfrt.chain
@@ -117,14 +120,18 @@ fn nothing_starts_after_cancelling() {
           %c3 = "t.note"(%x, %c2) : (i32, !tfrt.chain) -> !tfrt.chain
           tfrt.return %c3, %x : !tfrt.chain, i32
         }"#;
-    let (results, told) = run(text, "s");
-    assert_eq!(told, ["1"], "noted once, and cancelling is told to nobody");
+    let (results, diagnostics) = run(text, "s");
+    assert_eq!(
+        diagnostics,
+        ["1"],
+        "noted once, and cancelling has no diagnostic"
+    );
     assert_eq!(message(&results[0]), "Cancelled");
     assert_eq!(results[1], Value::I32(1));
 }
 
 #[test]
-fn functions_are_entered_before_their_arguments_are_there() {
+fn functions_start_before_their_arguments_are_available() {
     let text = r#"
         func.func @callee(%a: i32, %b: i32) -> (i32, i32, i32) {
           %c = "t.add"(%a, %b) : (i32, i32) -> i32
@@ -145,7 +152,7 @@ fn functions_are_entered_before_their_arguments_are_there() {
 }
 
 #[test]
-fn native_and_synchronous_functions_are_called_like_others() {
+fn native_and_synchronous_functions_can_be_called() {
     let text = r#"
         func.func private @native.add(i32, i32) -> i32 attributes {tfrt.native}
         func.func private @native.fail(i32) -> i32 attributes {tfrt.native}
@@ -167,17 +174,20 @@ fn native_and_synchronous_functions_are_called_like_others() {
           tfrt.return %b, %c, %d, %e : i32, i32, i32, i32
         }"#;
     for queue in QUEUES {
-        let (results, told) = run(text, queue);
+        let (results, diagnostics) = run(text, queue);
         assert_eq!(results[0], Value::I32(10));
         assert_eq!(message(&results[1]), "native trouble");
         assert_eq!(results[2], Value::I32(10));
         assert_eq!(message(&results[3]), "something bad happened");
         assert_eq!(
-            told.len(),
+            diagnostics.len(),
             1,
-            "{told:?}: errors of native functions are not told"
+            "{diagnostics:?}: errors of native functions have no diagnostic"
         );
-        assert!(told[0].ends_with("something bad happened"), "{told:?}");
+        assert!(
+            diagnostics[0].ends_with("something bad happened"),
+            "{diagnostics:?}"
+        );
     }
 }
 
@@ -194,12 +204,15 @@ fn values_are_dropped_after_their_last_user() {
           %c4 = "t.note"(%x, %c3) : (i32, !tfrt.chain) -> !tfrt.chain
           tfrt.return %c4 : !tfrt.chain
         }"#;
-    let (_, told) = run(text, "s");
-    assert_eq!(told, ["look made", "1", "look made", "drop made", "1"]);
+    let (_, diagnostics) = run(text, "s");
+    assert_eq!(
+        diagnostics,
+        ["look made", "1", "look made", "drop made", "1"]
+    );
 }
 
 #[test]
-fn a_value_that_nobody_uses_is_dropped_at_once() {
+fn an_unused_value_is_dropped_at_once() {
     let text = r#"
         func.func @main() -> i32 {
           %v = "t.made"() : () -> !t.noted
@@ -231,7 +244,7 @@ fn a_returned_value_lives_as_long_as_its_holder() {
 }
 
 #[test]
-fn arguments_nobody_uses_are_dropped_and_wrong_counts_are_errors() {
+fn unused_arguments_are_dropped_and_wrong_counts_are_errors() {
     let text = r#"
         func.func @f(%a: i32, %b: i32) -> i32 {
           tfrt.return %b : i32
@@ -247,7 +260,7 @@ fn arguments_nobody_uses_are_dropped_and_wrong_counts_are_errors() {
 }
 
 #[test]
-fn a_wrong_type_at_run_time_is_an_error_of_the_kernel() {
+fn an_operand_of_a_wrong_type_is_an_error_of_the_kernel() {
     let text = r#"
         func.func @f(%a: i32) -> i32 {
           %b = "t.add"(%a, %a) : (i32, i32) -> i32
@@ -265,7 +278,7 @@ fn a_wrong_type_at_run_time_is_an_error_of_the_kernel() {
 }
 
 #[test]
-fn a_synchronous_function_does_not_wait() {
+fn a_pending_operand_in_a_synchronous_function_is_an_error() {
     let text = r#"
         func.func @main() -> i32 attributes {tfrt.sync} {
           %a = "t.constant"() {value = 1 : i32} : () -> i32
@@ -279,9 +292,9 @@ fn a_synchronous_function_does_not_wait() {
 }
 
 #[test]
-fn the_trace_hears_of_every_kernel() {
-    struct Heard(Journal);
-    impl TraceSink for Heard {
+fn the_trace_has_a_scope_for_every_kernel() {
+    struct KernelTrace(Journal);
+    impl TraceSink for KernelTrace {
         fn scope(&self, category: &'static str, name: &str, _: Instant, _: Instant, _: u64) {
             self.0.note(format!("{category} {name}"));
         }
@@ -301,10 +314,10 @@ fn the_trace_hears_of_every_kernel() {
     let program = program(text, &journal);
     for (kernels, expected) in [
         (false, &[][..]),
-        // A kernel is heard when it has ended.
+        // A scope is recorded when its kernel has ended.
         (true, &["t.constant", "t.add", "t.call", "t.add"]),
     ] {
-        let sink = Arc::new(Heard(journal.clone()));
+        let sink = Arc::new(KernelTrace(journal.clone()));
         let host = Host::builder().trace(Trace { sink, kernels }).build();
         let main = program.handle("main").unwrap();
         assert_eq!(main.execute(&Request::new(&host), vec![]), [Value::I32(4)]);

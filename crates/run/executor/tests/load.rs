@@ -1,4 +1,4 @@
-//! Programs from files: functions bound when first used, what is wrong with them told then.
+//! Programs from files: functions are bound, and their errors reported, on first use.
 
 mod common;
 
@@ -32,7 +32,7 @@ fn load(module: &Module, registry: &Registry) -> Result<Program> {
 }
 
 #[test]
-fn a_function_is_bound_when_it_is_used() {
+fn a_function_is_bound_on_first_use() {
     let journal = Journal::default();
     let program = load(&parse(TEXT, "t.mlir").unwrap(), &registry(&journal)).unwrap();
     let host = host("s", &journal);
@@ -45,7 +45,7 @@ fn a_function_is_bound_when_it_is_used() {
 }
 
 #[test]
-fn what_is_wrong_with_a_function_is_told_before_it_runs() {
+fn all_errors_of_a_function_are_reported_before_it_runs() {
     let journal = Journal::default();
     let program = load(&parse(TEXT, "t.mlir").unwrap(), &registry(&journal)).unwrap();
     let error = program.function("bad").unwrap().bind().unwrap_err();
@@ -124,7 +124,7 @@ fn attributes_without_types_are_what_kernels_take_them_for() {
 }
 
 #[test]
-fn attributes_without_types_that_cannot_be_read_are_told_at_load() {
+fn untyped_attributes_that_cannot_be_read_are_reported_at_load() {
     for (kernel, expected) in [
         (
             r#""k.text"() {a = 2147483647 : i32}"#,

@@ -1,5 +1,5 @@
-//! Random programs: their values against a plain interpreter in block order, on one thread and on
-//! several; the order of their kernels on one thread against a plain model of facts 2.3.
+//! Random programs: values compared with an interpreter in block order, on one thread and on
+//! several; the order of kernels on one thread compared with a model of facts 2.3.
 
 mod common;
 
@@ -30,7 +30,7 @@ struct Dag {
     returned: Vec<usize>,
 }
 
-/// Picks are taken modulo the registers that there are.
+/// Picks are taken modulo the number of registers.
 fn dag() -> impl Strategy<Value = Dag> {
     let step = (
         prop::collection::vec(any::<usize>(), 0..4),
@@ -71,7 +71,7 @@ fn dag() -> impl Strategy<Value = Dag> {
         })
 }
 
-/// What result `result` of kernel `id` is.
+/// The value of result `result` of kernel `id`.
 fn value(id: i64, operands: impl Iterator<Item = i64>, result: i64) -> i64 {
     let mix = |sum: i64, x: i64| (sum ^ x).wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64);
     mix(operands.fold(id, mix), result)
@@ -123,10 +123,10 @@ fn registry(journal: &Journal) -> Registry {
     registry
 }
 
-/// A kernel of any number of results.
+/// A kernel with any number of results.
 fn several(journal: &Journal, name: &'static str) -> tenon_executor::KernelDef {
-    struct Now(i64, Journal);
-    impl tenon_executor::Kernel for Now {
+    struct SumKernel(i64, Journal);
+    impl tenon_executor::Kernel for SumKernel {
         fn run(&self, frame: &mut tenon_executor::Frame<'_>) -> tenon_base::Result<()> {
             self.1.note(self.0.to_string());
             let operands = (0..frame.operands()).map(|index| frame.read::<i64>(index));
@@ -145,11 +145,14 @@ fn several(journal: &Journal, name: &'static str) -> tenon_executor::KernelDef {
     };
     let journal = journal.clone();
     tenon_executor::KernelDef::new(name, signature, move |site| {
-        Ok(Box::new(Now(site.attributes().i64("id")?, journal.clone())))
+        Ok(Box::new(SumKernel(
+            site.attributes().i64("id")?,
+            journal.clone(),
+        )))
     })
 }
 
-/// The values of all registers, one kernel after the other.
+/// The values of all registers, computed in block order.
 fn interpret(dag: &Dag) -> Vec<i64> {
     let mut values: Vec<i64> = (0..dag.arguments as i64).collect();
     for (id, step) in (0i64..).zip(&dag.steps) {
@@ -179,7 +182,7 @@ struct Model<'a> {
 enum Queued {
     /// Kernels of a stream.
     Run(u32, Vec<usize>),
-    /// The setting of a kernel's result, for the stream that registered for it.
+    /// The setting of a kernel's pending result, and the stream that waits for it.
     Set(usize, u32),
 }
 
@@ -262,7 +265,8 @@ impl<'a> Model<'a> {
                     .map(|&kernel| stream_of(kernel) != lists.stream)
                     .collect();
                 let kept = keep.iter().filter(|keep| **keep).count();
-                // Those in front that go change places with those behind that stay.
+                // As `std::partition`: leaving elements in front are exchanged with staying ones
+                // behind.
                 let goes = (0..kept).filter(|&index| !keep[index]);
                 let stays = (kept..keep.len()).rev().filter(|&index| keep[index]);
                 for (a, b) in goes.zip(stays).collect::<Vec<_>>() {
@@ -301,7 +305,7 @@ fn execute(dag: &Dag, queue: &str, early: bool) -> (Vec<Value>, Vec<String>) {
     let program = Program::decode(&module, &registry(&journal), &Services::new()).unwrap();
     let main = program.handle("main").unwrap();
     let mut last = None;
-    // The second execution uses what the first has left.
+    // The second execution reuses the state of the first.
     for _ in 0..2 {
         journal.take();
         let mut promises = Vec::new();
@@ -327,7 +331,7 @@ fn execute(dag: &Dag, queue: &str, early: bool) -> (Vec<Value>, Vec<String>) {
 
 proptest! {
     #[test]
-    fn one_thread_computes_in_the_order_of_the_model(dag in dag()) {
+    fn one_thread_runs_kernels_in_the_order_of_the_model(dag in dag()) {
         let (results, order) = execute(&dag, "s", false);
         let values = interpret(&dag);
         let expected: Vec<Value> = dag.returned.iter().map(|&r| Value::I64(values[r])).collect();
@@ -336,7 +340,7 @@ proptest! {
     }
 
     #[test]
-    fn several_threads_compute_the_same(dag in dag(), early in any::<bool>()) {
+    fn several_threads_compute_the_same_values(dag in dag(), early in any::<bool>()) {
         let (results, order) = execute(&dag, "mstd:3,1", early);
         let values = interpret(&dag);
         let expected: Vec<Value> = dag.returned.iter().map(|&r| Value::I64(values[r])).collect();

@@ -22,7 +22,7 @@ fn run(text: &'static str, queue: &'static str, argument: i32) -> Value {
 }
 
 #[test]
-fn calls_nest_as_deep_as_memory_goes() {
+fn recursion_is_limited_by_memory_not_stack() {
     let text = r#"
         func.func @stop(%n: i32) -> i32 {
           tfrt.return %n : i32
@@ -42,7 +42,7 @@ fn calls_nest_as_deep_as_memory_goes() {
 }
 
 #[test]
-fn calls_in_the_last_place_and_values_to_come_nest_as_well() {
+fn tail_calls_and_pending_values_do_not_grow_the_stack() {
     let text = r#"
         func.func @stop(%n: i32) -> i32 {
           %m = "t.async.add"(%n, %n) : (i32, i32) -> i32
@@ -61,7 +61,7 @@ fn calls_in_the_last_place_and_values_to_come_nest_as_well() {
 }
 
 #[test]
-fn a_million_iterations_take_little_stack() {
+fn a_million_iterations_use_little_stack() {
     let now = r#"
         func.func @body(%n: i32) -> i32 {
           %one = "t.constant"() {value = 1 : i32} : () -> i32
@@ -91,7 +91,7 @@ fn a_million_iterations_take_little_stack() {
 }
 
 #[test]
-fn synchronous_calls_that_nest_too_deep_are_an_error() {
+fn synchronous_calls_nested_too_deep_are_an_error() {
     let text = r#"
         func.func @stop(%n: i32) -> i32 attributes {tfrt.sync} {
           %zero = "t.constant"() {value = 0 : i32} : () -> i32

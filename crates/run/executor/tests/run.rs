@@ -1,4 +1,5 @@
-//! Programs made by hand, bound and run: order, errors with their place, cancelling, refusals.
+//! Hand-made programs, bound and run: order, errors with locations, cancellation, rejected
+//! programs.
 
 use std::sync::{Arc, Mutex};
 use tenon_base::{Control, Error, ErrorKind, Result};
@@ -7,7 +8,7 @@ use tenon_executor::{
     Frame, Kernel, KernelDef, Observer, Opaque, Program, Registry, Services, Signature, Site, Value,
 };
 
-/// `t.constant`: makes its attribute.
+/// `t.constant`: returns its attribute.
 struct Constant(i32);
 impl Kernel for Constant {
     fn run(&self, frame: &mut Frame<'_>) -> Result<()> {
@@ -16,7 +17,7 @@ impl Kernel for Constant {
     }
 }
 
-/// `t.sum`: adds any number of operands, and what the service adds to each sum.
+/// `t.sum`: adds any number of operands and the addend of the service.
 struct Sum(Arc<i32>);
 impl Kernel for Sum {
     fn run(&self, frame: &mut Frame<'_>) -> Result<()> {
@@ -40,13 +41,13 @@ struct Share;
 impl Kernel for Share {
     fn run(&self, frame: &mut Frame<'_>) -> Result<()> {
         let shared = frame.context::<Arc<Mutex<u32>>>()?.clone();
-        frame.set(0, Value::opaque(Own(shared)));
+        frame.set(0, Value::opaque(SharedCount(shared)));
         Ok(())
     }
 }
 
-struct Own(#[allow(dead_code, reason = "its references are counted")] Arc<Mutex<u32>>);
-impl Opaque for Own {
+struct SharedCount(#[allow(dead_code, reason = "its references are counted")] Arc<Mutex<u32>>);
+impl Opaque for SharedCount {
     const TYPE: &'static str = "!t.share";
 }
 
@@ -70,9 +71,9 @@ impl Kernel for Use {
     }
 }
 
-/// `t.ordered`: remembers where it stands among its like, in the order that they were settled.
-struct After(Arc<Mutex<Vec<i32>>>, i32);
-impl Kernel for After {
+/// `t.ordered`: records the order in which `finish_binding` is called.
+struct Ordered(Arc<Mutex<Vec<i32>>>, i32);
+impl Kernel for Ordered {
     fn run(&self, _: &mut Frame<'_>) -> Result<()> {
         Ok(())
     }
@@ -110,7 +111,7 @@ fn registry() -> Registry {
             def("t.fail", signature(&[], &[]), |_| Ok(Box::new(Fail))),
             def("t.ordered", signature(&[], &[]), |site| {
                 let value = site.attributes().i32("value")?;
-                Ok(Box::new(After(site.service()?, value)))
+                Ok(Box::new(Ordered(site.service()?, value)))
             }),
         ])
         .unwrap();
@@ -168,7 +169,7 @@ fn refusal(module: &Module) -> String {
 }
 
 #[test]
-fn numbers_flow_and_registers_are_used_again() {
+fn values_reach_their_users_and_registers_are_reused() {
     let kernels = vec![
         constant(1, 0),
         constant(2, 1),
@@ -212,7 +213,7 @@ fn arguments_are_checked() {
 }
 
 #[test]
-fn an_opaque_value_dies_after_its_last_use() {
+fn an_opaque_value_is_dropped_after_its_last_use() {
     struct Counts<'a>(&'a Arc<Mutex<u32>>, Vec<usize>);
     impl Observer for Counts<'_> {
         fn start(&mut self, _: usize) {
@@ -244,7 +245,7 @@ fn an_opaque_value_dies_after_its_last_use() {
 }
 
 #[test]
-fn the_first_error_ends_the_run_with_its_place() {
+fn the_first_error_ends_the_run_with_its_location() {
     let mut fail = kernel("t.fail", &[], &[]);
     fail.location = tenon_bef::KernelLocation::FileLineCol {
         file: "a.mlir".into(),
@@ -290,7 +291,7 @@ fn a_cancelled_run_stops_before_its_next_kernel() {
 }
 
 #[test]
-fn an_observer_ends_a_run_behind_the_kernel_that_it_stops_at() {
+fn an_error_of_the_observer_ends_the_run_after_that_kernel() {
     struct StopAt(usize, Vec<usize>);
     impl Observer for StopAt {
         fn start(&mut self, index: usize) {
@@ -314,7 +315,7 @@ fn an_observer_ends_a_run_behind_the_kernel_that_it_stops_at() {
 }
 
 #[test]
-fn a_kernel_without_its_context_says_so() {
+fn a_kernel_without_its_context_is_an_error() {
     let program = decode(&module(
         &["!t.share"],
         &[],
@@ -329,7 +330,7 @@ fn a_kernel_without_its_context_says_so() {
 }
 
 #[test]
-fn all_problems_of_a_program_are_told_together() {
+fn all_problems_of_a_program_are_reported_together() {
     let kernels = vec![
         kernel("t.unknown", &[], &[]),
         kernel("t.constant", &[], &[0]),
@@ -344,7 +345,7 @@ fn all_problems_of_a_program_are_told_together() {
 }
 
 #[test]
-fn a_malformed_module_is_refused() {
+fn a_malformed_module_is_rejected() {
     let twice = module(&["i32"], &[0], vec![constant(1, 0), constant(2, 0)]);
     assert!(refusal(&twice).contains("makes %0 a second time"));
     let early = module(
@@ -366,9 +367,9 @@ fn a_name_is_registered_once() {
     assert_eq!(registry.names()[0], "t.constant");
 }
 
-/// Kernels are made by several threads, and settled in the order of the function.
+/// Kernels are bound by several threads, and finished in the order of the function.
 #[test]
-fn kernels_are_settled_in_order() {
+fn kernels_finish_binding_in_order() {
     let after = |value| tenon_bef::Kernel {
         attributes: vec![("value".into(), Attribute::I32(value))],
         ..kernel("t.ordered", &[], &[])

@@ -1,4 +1,4 @@
-//! The graphs to measure.
+//! The measured graphs.
 
 use std::io::Write;
 use std::path::Path;
@@ -6,14 +6,14 @@ use tenon_base::Result;
 use tenon_bef::{FunctionBuilder, FunctionKind, Module};
 use tenon_executor::{Program, Registry, Services};
 
-/// Nodes in order, each with the earlier ones whose values it takes. Only the first has none.
+/// Nodes in topological order, each with its operands. Only the first node has none.
 pub struct Graph {
     pub name: &'static str,
     sources: Vec<Vec<u32>>,
 }
 
 impl Graph {
-    /// Each takes the value of the one before.
+    /// A chain: each node takes the value of the previous one.
     pub fn chain(nodes: usize) -> Self {
         let sources = (0..nodes as u32).map(|node| node.checked_sub(1).into_iter().collect());
         Self {
@@ -22,7 +22,8 @@ impl Graph {
         }
     }
 
-    /// All but the first and the last take the first one's value, the last takes those of all.
+    /// Fan-out and fan-in: all nodes but the last take the first one's value, the last takes the
+    /// values of all.
     pub fn fan(nodes: usize) -> Self {
         let mut sources = vec![vec![0]; nodes];
         sources[0] = Vec::new();
@@ -33,8 +34,8 @@ impl Graph {
         }
     }
 
-    /// Each takes the values of one to five earlier ones (fewer where the same one is drawn twice),
-    /// three in the mean, any of them as likely; the last one those that nobody else takes.
+    /// A random graph: each node takes the values of one to five earlier nodes, drawn uniformly
+    /// (duplicates are dropped), three in the mean; the last node takes all values without a user.
     pub fn random(nodes: usize) -> Self {
         let mut state = 0x9e37_79b9_7f4a_7c15u64;
         let mut below = |bound: u64| {
@@ -94,7 +95,7 @@ impl Graph {
         Program::decode(&module, registry, &Services::new())
     }
 
-    /// Writes the graph as tbb_graph.cc reads it.
+    /// Writes the graph in the format that tbb_graph.cc reads.
     pub fn write(&self, path: &Path) -> std::io::Result<()> {
         let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
         file.write_all(&(self.len() as u32).to_le_bytes())?;

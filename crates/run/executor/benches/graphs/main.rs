@@ -1,15 +1,15 @@
-//! How fast the executor itself is: graphs of empty kernels beside oneTBB's flow graph, kernels of
-//! 2 µs on one thread and two, and straight lines of additions. Prints tables in Markdown, each
-//! figure beside what is wanted. `cargo xtask bench --executor` puts them into docs/benchmarks.md.
+//! The overhead of the executor: graphs of empty kernels compared with oneTBB's flow graph, kernels
+//! of 2 µs on one thread and on two, and sequences of additions. Prints Markdown tables with each
+//! measurement and its target. `cargo xtask bench --executor` puts them into docs/benchmarks.md.
 //!
-//! A kernel takes the values of others, makes that of the first one, and all values are kept. The
-//! program is decoded once; a run executes it from its first kernel until the value of the last one,
-//! which needs all others, is there.
+//! A kernel takes the values of its operands and returns that of the first one; all values are
+//! kept. The program is decoded once; a run ends when the value of the last kernel, which depends
+//! on all others, is available.
 
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "its tables are what it is for, and what they lack"
+    reason = "the tables, and why one is incomplete"
 )]
 
 mod graph;
@@ -29,10 +29,10 @@ use tenon_executor::{
 /// Nodes of a graph of empty kernels.
 const NODES: usize = 100_000;
 
-/// Runs of a graph in a round; the best counts, for noise only ever adds.
+/// Runs of a graph per round; the minimum counts, since noise only adds time.
 const RUNS: usize = 20;
 
-/// Rounds, in which the executor and oneTBB take turns.
+/// Rounds, alternating between the executor and oneTBB.
 const ROUNDS: usize = 3;
 
 /// Kernels of 2 µs in a graph.
@@ -40,29 +40,29 @@ const WORKING: usize = 10_000;
 
 fn main() -> Result<()> {
     let peer = Peer::build();
-    println!("Graphs of {NODES} empty kernels, nanoseconds a kernel on one thread and on two.\n");
+    println!("Graphs of {NODES} empty kernels, nanoseconds per kernel on one thread and on two.\n");
     empty_kernels(&peer)?;
     let rounds = rounds_of_two_microseconds();
-    println!("\nGraphs of {WORKING} kernels of 2 µs, from one thread to two.\n");
+    println!("\nGraphs of {WORKING} kernels of 2 µs on one thread and on two.\n");
     working_kernels(&peer, rounds)?;
-    println!("\nStraight lines of 1000 additions of i32, nanoseconds a kernel on one thread.\n");
+    println!("\nSequences of 1000 additions of i32, nanoseconds per kernel on one thread.\n");
     straight_lines()
 }
 
 fn empty_kernels(peer: &Peer) -> Result<()> {
-    println!("| graph | threads | Tenon | wanted | oneTBB | Tenon ÷ oneTBB | met |");
+    println!("| graph | threads | Tenon | target | oneTBB | Tenon ÷ oneTBB | met |");
     println!("|---|---|---|---|---|---|---|");
     let graphs = [
         (Graph::chain(NODES), [22.0, 22.0]),
         (Graph::fan(NODES), [30.0, 68.0]),
         (Graph::random(NODES), [160.0, 84.0]),
     ];
-    for (graph, wanted) in graphs {
-        for (threads, wanted) in [1, 2].into_iter().zip(wanted) {
-            let (ours, theirs) = beside(peer, &graph, threads, 0, RUNS)?;
-            let met = ours <= wanted && theirs.is_none_or(|theirs| ours <= theirs);
+    for (graph, target) in graphs {
+        for (threads, target) in [1, 2].into_iter().zip(target) {
+            let (ours, theirs) = compare(peer, &graph, threads, 0, RUNS)?;
+            let met = ours <= target && theirs.is_none_or(|theirs| ours <= theirs);
             println!(
-                "| {} | {threads} | {ours:.1} | ≤ {wanted:.0} | {} | {} | {} |",
+                "| {} | {threads} | {ours:.1} | ≤ {target:.0} | {} | {} | {} |",
                 graph.name,
                 or_dash(theirs),
                 or_dash(theirs.map(|theirs| ours / theirs)),
@@ -74,11 +74,11 @@ fn empty_kernels(peer: &Peer) -> Result<()> {
 }
 
 fn working_kernels(peer: &Peer, rounds: u64) -> Result<()> {
-    println!("| graph | Tenon one thread | two | faster | wanted | oneTBB faster | met |");
+    println!("| graph | Tenon one thread | two | speedup | target | oneTBB speedup | met |");
     println!("|---|---|---|---|---|---|---|");
     for graph in [Graph::fan(WORKING), Graph::random(WORKING)] {
-        let (one, one_peer) = beside(peer, &graph, 1, rounds, RUNS)?;
-        let (two, two_peer) = beside(peer, &graph, 2, rounds, RUNS)?;
+        let (one, one_peer) = compare(peer, &graph, 1, rounds, RUNS)?;
+        let (two, two_peer) = compare(peer, &graph, 2, rounds, RUNS)?;
         let peer_faster = one_peer.zip(two_peer).map(|(one, two)| one / two);
         println!(
             "| {} | {one:.0} ns | {two:.0} ns | {:.2} | ≥ 1.9 | {} | {} |",
@@ -91,8 +91,8 @@ fn working_kernels(peer: &Peer, rounds: u64) -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds a node of the executor and of oneTBB, measured in turn.
-fn beside(
+/// Nanoseconds per node of the executor and of oneTBB, measured alternately.
+fn compare(
     peer: &Peer,
     graph: &Graph,
     threads: usize,
@@ -110,8 +110,8 @@ fn beside(
     Ok((ours, theirs))
 }
 
-/// Nanoseconds a node of the best of `runs`. One thread is the caller; two are two workers: the run
-/// starts as a task, and the caller sleeps until the value is there.
+/// Nanoseconds per node, the minimum of `runs`. One thread is the caller; two are two workers: the
+/// run starts as a task, and the caller sleeps until the value is available.
 fn measure(program: &Program, graph: &Graph, threads: usize, runs: usize) -> Result<f64> {
     let queue: Arc<dyn WorkQueue> = match threads {
         1 => Arc::new(SingleThreaded::new()),
@@ -141,7 +141,7 @@ fn measure(program: &Program, graph: &Graph, threads: usize, runs: usize) -> Res
     Ok(best)
 }
 
-/// The kernels of the graphs; each does so many rounds of arithmetic first.
+/// The kernels of the graphs; each does `rounds` rounds of arithmetic first.
 fn registry(rounds: u64) -> Result<Registry> {
     let mut registry = Registry::new();
     if rounds == 0 {
@@ -167,7 +167,7 @@ fn registry(rounds: u64) -> Result<Registry> {
     Ok(registry)
 }
 
-/// The same rounds as `work` in tbb_graph.cc: xorshift, each step waits for the last.
+/// The same rounds as `work` in tbb_graph.cc: xorshift, each step depends on the last.
 fn work(rounds: u64, seed: u64) -> u64 {
     let mut x = seed | 1;
     for _ in 0..rounds {
@@ -178,7 +178,7 @@ fn work(rounds: u64, seed: u64) -> u64 {
     x
 }
 
-/// How many rounds take 2 µs on this machine.
+/// The number of rounds that take 2 µs on this machine.
 fn rounds_of_two_microseconds() -> u64 {
     const MANY: u64 = 1_000_000;
     let time = |_| {
@@ -190,9 +190,9 @@ fn rounds_of_two_microseconds() -> u64 {
     (2e-6 / best * MANY as f64) as u64
 }
 
-/// The synchronous and the asynchronous form of one function of additions in a row.
+/// A synchronous and an asynchronous function of a sequence of additions.
 fn straight_lines() -> Result<()> {
-    println!("| function | Tenon | wanted | met |");
+    println!("| function | Tenon | target | met |");
     println!("|---|---|---|---|");
     let synchronous = straight(FunctionKind::Sync)?;
     let main = synchronous.function("main")?;
@@ -228,10 +228,10 @@ fn straight(kind: FunctionKind) -> Result<Program> {
     Program::decode(&module, &registry(0)?, &Services::new())
 }
 
-/// Additions in the straight line.
+/// The number of additions in the sequence.
 const ADDITIONS: usize = 999;
 
-/// Nanoseconds a kernel, the best of many runs.
+/// Nanoseconds per kernel, the minimum of many runs.
 fn nanoseconds(run: &mut dyn FnMut() -> Result<()>) -> Result<f64> {
     let mut best = f64::INFINITY;
     for _ in 0..500 {
@@ -242,10 +242,10 @@ fn nanoseconds(run: &mut dyn FnMut() -> Result<()>) -> Result<f64> {
     Ok(best)
 }
 
-fn row(name: &str, wanted: f64, measured: f64) {
+fn row(name: &str, target: f64, measured: f64) {
     println!(
-        "| {name} | {measured:.1} | ≤ {wanted:.0} | {} |",
-        yes(measured <= wanted)
+        "| {name} | {measured:.1} | ≤ {target:.0} | {} |",
+        yes(measured <= target)
     );
 }
 

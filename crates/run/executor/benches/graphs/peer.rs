@@ -1,15 +1,15 @@
-//! oneTBB's flow graph on the same graphs, where it is installed (Debian's libtbb-dev and g++).
+//! oneTBB's flow graph on the same graphs, if it is installed (Debian's libtbb-dev and g++).
 
 use super::graph::Graph;
 use std::path::PathBuf;
 use std::process::Command;
 use tenon_base::Error;
 
-/// The program tbb_graph.cc, built; or nothing.
+/// The built program tbb_graph.cc, if it could be built.
 pub struct Peer(Option<PathBuf>);
 
 impl Peer {
-    /// Builds the program; says why when it cannot.
+    /// Builds the program; prints the reason if that fails.
     pub fn build() -> Self {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
         let program = folder.join("tbb_graph");
@@ -35,10 +35,10 @@ impl Peer {
         }
     }
 
-    /// Nanoseconds a node, the best of `runs`.
+    /// Nanoseconds per node, the minimum of `runs`.
     ///
     /// # Panics
-    /// When the program was built but does not run the graph.
+    /// If the built program fails to run the graph.
     pub fn measure(&self, graph: &Graph, threads: usize, rounds: u64, runs: usize) -> Option<f64> {
         let program = self.0.as_ref()?;
         let path = program.with_extension("graph");
@@ -54,7 +54,7 @@ impl Peer {
     }
 }
 
-/// The system's error as ours.
+/// Converts an I/O error.
 pub fn io(error: std::io::Error) -> Error {
     Error::io("the work queue", "start", error)
 }

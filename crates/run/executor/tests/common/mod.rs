@@ -1,4 +1,4 @@
-//! A small kernel library, hosts that remember what they are told, and programs from text.
+//! A small kernel library, hosts that record diagnostics, and programs from text.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use tenon_executor::{
     Signature, Value, kernel, pending, pending_result, when_all_available,
 };
 
-/// What happened, in order.
+/// A log of events, in order.
 #[derive(Clone, Default)]
 pub struct Journal(Arc<Mutex<Vec<String>>>);
 
@@ -23,7 +23,7 @@ impl Journal {
     }
 }
 
-/// A host on the named queue whose diagnostics are noted.
+/// A host on the named queue that records diagnostics.
 pub fn host(queue: &str, journal: &Journal) -> Host {
     let journal = journal.clone();
     let queue: QueueSelection = queue.parse().unwrap();
@@ -41,14 +41,14 @@ pub fn host(queue: &str, journal: &Journal) -> Host {
         .build()
 }
 
-/// A value that notes when it is dropped.
-pub struct Noted(pub &'static str, pub Journal);
+/// A value that records when it is dropped.
+pub struct DropLogged(pub &'static str, pub Journal);
 
-impl Opaque for Noted {
+impl Opaque for DropLogged {
     const TYPE: &'static str = "!t.noted";
 }
 
-impl Drop for Noted {
+impl Drop for DropLogged {
     fn drop(&mut self) {
         self.1.note(format!("drop {}", self.0));
     }
@@ -113,12 +113,12 @@ pub fn registry(journal: &Journal) -> Registry {
         Ok(Box::new(Partial))
     }));
     let note = journal.clone();
-    add(kernel("t.made", move || Noted("made", note.clone())));
-    add(kernel("t.look", |noted: &Noted, _: Chain| {
+    add(kernel("t.made", move || DropLogged("made", note.clone())));
+    add(kernel("t.look", |noted: &DropLogged, _: Chain| {
         noted.1.note(format!("look {}", noted.0));
         Chain
     }));
-    add(kernel("t.share", |noted: Shared<Noted>| {
+    add(kernel("t.share", |noted: Shared<DropLogged>| {
         (noted.clone(), noted)
     }));
     add(kernel(
@@ -137,14 +137,14 @@ pub fn registry(journal: &Journal) -> Registry {
         callee.execute(request, arguments.iter().cloned().collect())
     };
     add(kernel("t.branch", branch));
-    // Applies a function so many times, to what it made the last time.
+    // Applies a function `count` times, each time to its last result.
     let repeat = |count: i32, first: i32, body: FunctionHandle, request: &Request| {
         let (value, promise) = pending_result::<i32>();
         repeat(body, request.clone(), count, Value::I32(first), promise);
         value
     };
     add(kernel("t.repeat", repeat));
-    // Calls a function with arguments that are not there yet.
+    // Calls a function with pending arguments.
     add(kernel(
         "t.call.early",
         |callee: FunctionHandle, a: RestOperands, request: &Request| {
@@ -197,7 +197,7 @@ pub fn registry(journal: &Journal) -> Registry {
     registry
 }
 
-/// Goes on at once while results are there, and when they are there otherwise.
+/// Continues directly while results are available, and by a callback otherwise.
 fn repeat(body: FunctionHandle, request: Request, count: i32, first: Value, promise: Promise) {
     let mut value = first;
     for left in (0..count).rev() {
@@ -210,7 +210,7 @@ fn repeat(body: FunctionHandle, request: Request, count: i32, first: Value, prom
     promise.set(value);
 }
 
-/// Sets one result, promises another, leaves the third, and fails.
+/// Sets one result, makes another pending, leaves the third unset, and fails.
 struct Partial;
 
 impl Kernel for Partial {
