@@ -181,7 +181,7 @@ fn what_is_no_library_of_kernels_is_told() {
             "./libnone.so",
             "expected a function tenon_kernels, see tenon/kernels.h",
         ),
-        ("./libnull.so", "tenon_kernels answers null"),
+        ("./libnull.so", "tenon_kernels returned null"),
         (
             "./libversion.so",
             "another version of tenon/kernels.h: expected 1, found 2",

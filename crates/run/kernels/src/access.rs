@@ -1,4 +1,4 @@
-//! Which bytes a kernel of a package's program reads and writes.
+//! The bytes that a kernel of a package's program reads and writes.
 
 use crate::workload::Call;
 use crate::{Movements, Span, Variables, dma, workload};
@@ -9,17 +9,17 @@ use tenon_bef::Kernel;
 use tenon_dma::VariableId;
 use tenon_executor::KernelAttributes;
 
-/// Bytes that a kernel touches.
+/// An access of a kernel to a range of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    /// Where.
+    /// The bytes.
     pub span: Span,
-    /// Whether it writes them.
+    /// Whether the kernel writes them.
     pub writes: bool,
 }
 
-/// What `kernel` touches: the memory of the variables it names, or the ranges of its descriptors.
-/// Kernels that name no variables touch nothing.
+/// The accesses of `kernel`: the memory of its variables, or the ranges of its descriptors. Kernels
+/// without variables have none.
 pub fn accesses(
     kernel: &Kernel,
     table: &Arc<Variables>,
@@ -43,8 +43,8 @@ pub fn accesses(
     Ok(Vec::new())
 }
 
-/// The variables that `kernel` writes, in order, each once: the outputs of a workload, the targets
-/// of descriptors.
+/// The variables that `kernel` writes, in order and without duplicates: the outputs of a workload,
+/// the targets of descriptors.
 pub fn written_variables(kernel: &Kernel, movements: &Movements) -> Result<Vec<VariableId>> {
     let attributes = KernelAttributes::of(kernel);
     let mut ids = Vec::new();

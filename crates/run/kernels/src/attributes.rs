@@ -5,11 +5,11 @@ use tenon_bef::Attribute as Stored;
 use tenon_executor::KernelAttributes;
 use tenon_graph::{Attribute, AttributeKind, Attributes, OperatorDef};
 
-/// What stands before the name of an operator's own attribute.
+/// The prefix of the names of operator attributes.
 const PREFIX: &str = "op.";
 
-/// The attributes of the operator that a workload applies: known to the operator and of its kinds.
-/// All problems together.
+/// The attributes of a workload's operator, checked against the operator table; all problems
+/// together.
 pub(crate) fn operator_attributes(
     op: &OperatorDef,
     kernel: KernelAttributes<'_>,
@@ -49,7 +49,7 @@ fn read(op: &OperatorDef, name: &str, stored: &Stored) -> Result<Attribute> {
             _ => None,
         })
         .map(Attribute::Floats),
-        // An empty list of texts is BEF's empty array, like any other empty list.
+        // BEF encodes an empty list of strings as an empty array, like any other empty list.
         (AttributeKind::Strings, Stored::Aggregate(items) | Stored::Array(items)) => {
             list(items, |item| match item {
                 Stored::String(value) => Some(value.to_string()),

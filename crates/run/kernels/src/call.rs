@@ -1,4 +1,4 @@
-//! What a workload kernel calls, for those who look at a program besides running it.
+//! The decoded form of a workload kernel, for analyses of a program.
 
 use crate::attributes::operator_attributes;
 use crate::workload::{self, Call, operator_of, specification};
@@ -11,36 +11,36 @@ use tenon_executor::KernelAttributes;
 /// One operator applied to variables.
 #[derive(Debug, Clone)]
 pub struct WorkloadCall {
-    /// Who computes.
+    /// The backend.
     pub backend: BackendId,
     /// The graph node.
     pub node: String,
-    /// The operator, its attributes, the types of operands, and the constants among them; of those
-    /// whose plain form is left out of the package, the prepared form.
+    /// The operator, its attributes, operand types and constants; a constant whose plain form is
+    /// absent from the package has its prepared form.
     pub spec: WorkloadSpec,
-    /// The variables that it reads; `None` where one is left out.
+    /// The variables that it reads; `None` for an omitted operand.
     pub inputs: Vec<Option<VariableId>>,
-    /// The variables that it writes; `None` where one is not wanted.
+    /// The variables that it writes; `None` for an unused output.
     pub outputs: Vec<Option<VariableId>>,
 }
 
 impl WorkloadCall {
-    /// Checks the operands against the operator table: backends rely on what shape inference says, and
-    /// a package may say anything.
+    /// Checks the operand types by shape inference: backends rely on it, and a package is
+    /// untrusted.
     pub fn check(&self) -> Result<()> {
         workload::check(&self.spec)
     }
 }
 
-/// The name of the backend that `kernel` is a workload of; `None` when it is no workload.
+/// The name of the backend of a workload kernel; `None` for other kernels.
 pub fn workload_backend(kernel: &Kernel) -> Result<Option<&str>> {
-    match kernel.name == workload::NAME {
-        true => KernelAttributes::of(kernel).string("backend").map(Some),
-        false => Ok(None),
+    if kernel.name != workload::NAME {
+        return Ok(None);
     }
+    KernelAttributes::of(kernel).string("backend").map(Some)
 }
 
-/// What `kernel` calls; `None` when it is no workload.
+/// The call of a workload kernel; `None` for other kernels.
 pub fn workload_call(kernel: &Kernel, table: &Variables) -> Result<Option<WorkloadCall>> {
     if kernel.name != workload::NAME {
         return Ok(None);

@@ -14,7 +14,7 @@ pub(crate) fn definition() -> KernelDef {
     KernelDef::new(NAME, Signature::default(), bind)
 }
 
-/// The descriptors of a package by id, and how they round: a service of its kernels.
+/// The descriptors of a package by id, and their rounding mode: a service of its kernels.
 #[derive(Debug, Default)]
 pub struct Movements {
     by_id: BTreeMap<u32, Vec<Descriptor>>,
@@ -22,7 +22,7 @@ pub struct Movements {
 }
 
 impl Movements {
-    /// The same, whose casts follow `rounding`; they round to nearest when it is `None`.
+    /// Sets the rounding of casts; `None` is to nearest.
     pub fn rounding(mut self, rounding: Option<StochasticRounding>) -> Self {
         self.rounding = rounding.map(Arc::new);
         self
@@ -34,7 +34,7 @@ impl Movements {
         found.ok_or_else(|| {
             Error::new(
                 ErrorKind::NotFound,
-                format!("there are no descriptors of id {id}"),
+                format!("no descriptors have the id {id}"),
             )
         })
     }
@@ -49,7 +49,7 @@ impl FromIterator<(u32, Vec<Descriptor>)> for Movements {
     }
 }
 
-/// A descriptor made ready, and the memory that it touches: the smallest ranges around its access
+/// A planned descriptor, and the memory that it accesses: the bounding ranges of its access
 /// patterns.
 pub(crate) struct BoundPlan {
     plan: Plan,
@@ -61,7 +61,7 @@ struct BoundDma {
     node: String,
     bytes: u64,
     table: Arc<Variables>,
-    /// The variables that it reads, and the one that it writes, of each descriptor.
+    /// For each descriptor the variables that it reads, and the variable that it writes.
     moved: Vec<(Vec<VariableId>, VariableId)>,
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn targets<'a>(
     Ok(descriptors.map(|descriptor| descriptor.to.variable))
 }
 
-/// Checks the descriptors of a kernel, and where they read and write; all problems together.
+/// Checks the descriptors of a kernel and the ranges that they access; all problems together.
 pub(crate) fn plans(
     attributes: KernelAttributes<'_>,
     table: &Arc<Variables>,

@@ -1,4 +1,4 @@
-//! Kernels of engine programs: they trigger transfers and meet at semaphores and events
+//! Kernels of engine programs: they trigger transfers and synchronise by semaphores and events
 //! (docs/dma.md, "Queues" and "Semaphores and events").
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,11 +28,11 @@ impl Opaque for Engine {
 struct State {
     machine: Machine,
     blocked: Vec<BlockedStep>,
-    /// Whether a task runs what is in queues.
+    /// Whether a task is processing the queues.
     is_busy: bool,
 }
 
-/// A step that waits, and who is told when it has been performed.
+/// A step that waits, and the promise of its completion.
 struct BlockedStep {
     waiting: BlockedEngine,
     step: Step,
@@ -51,7 +51,7 @@ pub struct EngineProgram {
 }
 
 impl Engines {
-    /// A machine whose engines have not begun.
+    /// A machine whose engines have not started.
     pub fn new(machine: Machine) -> Self {
         Self(Arc::new(Mutex::new(State {
             machine,
@@ -60,11 +60,11 @@ impl Engines {
         })))
     }
 
-    /// Runs programs side by side on the request's host until all have ended and the queues are
+    /// Runs programs concurrently on the request's host until all have ended and the queues are
     /// empty.
     ///
     /// # Errors
-    /// That of a kernel, of a transfer, or that engines wait for each other.
+    /// An error of a kernel or a transfer, or a deadlock of engines.
     pub fn run(&self, programs: &[EngineProgram], request: &Request) -> Result<()> {
         let mut results = Vec::new();
         for program in programs {
@@ -77,7 +77,7 @@ impl Engines {
             results.extend(program.function.execute(request, arguments));
         }
         request.host().queue().quiesce();
-        // An error is why others wait: it goes before them.
+        // An error takes precedence over the deadlock that it causes.
         let mut failure = first_error(&results);
         if let Some(deadlock) = self.fail_blocked() {
             failure.get_or_insert(deadlock);
@@ -94,7 +94,7 @@ impl Engines {
         read(&self.state().machine)
     }
 
-    /// Fails what still waits when nothing runs any more.
+    /// Fails all steps that are still blocked when no engine runs: a deadlock.
     fn fail_blocked(&self) -> Option<Error> {
         let (error, blocked) = {
             let mut state = self.state();
@@ -117,7 +117,7 @@ impl Engines {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Performs a step, now or when it can be.
+    /// Performs a step, now or as soon as it can proceed.
     fn perform(&self, engine: &Engine, step: Step, host: &Host) -> Result<PendingResult<Chain>> {
         let (value, promise) = pending_result();
         let mut state = self.state();
@@ -134,7 +134,7 @@ impl Engines {
             }),
             None => promise.set(Value::Chain),
         }
-        // A semaphore or event of a program may be what another one waits for.
+        // This step may unblock another engine.
         let has_work = !state.machine.is_idle() || !state.blocked.is_empty();
         let starts = has_work && !state.is_busy;
         state.is_busy |= starts;
@@ -146,7 +146,7 @@ impl Engines {
         Ok(value)
     }
 
-    /// Runs what is in queues until nothing moves, and tells those whose steps go on.
+    /// Processes the queues until nothing advances, and completes the steps that are unblocked.
     fn drive(&self) {
         loop {
             let mut ready = Vec::new();
@@ -192,7 +192,7 @@ impl Engine {
     }
 }
 
-/// The first of the results that is there and an error.
+/// The first available result that is an error.
 fn first_error(results: &[Value]) -> Option<Error> {
     results
         .iter()
@@ -202,7 +202,7 @@ fn first_error(results: &[Value]) -> Option<Error> {
         })
 }
 
-/// The same error for another who hears of it.
+/// A copy of the error for a second recipient.
 fn copy(error: &Error) -> Error {
     Error::new(error.kind(), error.to_string())
 }
@@ -222,7 +222,7 @@ pub fn engine_library() -> Vec<KernelDef> {
     ]
 }
 
-// Attributes come in the order of their names.
+// Attributes are in the order of their names.
 
 fn trigger(
     engine: &Engine,

@@ -1,4 +1,4 @@
-//! Kernel libraries: what host programs are made of.
+//! Kernel libraries for host programs.
 //!
 //! The dialects of the original, [`tfrt`], [`ts`] and [`dht`], are [`host_library`]
 //! (`docs/kernels.md`); any program may name them.
@@ -16,7 +16,7 @@ mod dma_engines;
 pub mod host;
 mod memory;
 mod order;
-#[allow(unsafe_code, reason = "functions and texts of C libraries")]
+#[allow(unsafe_code, reason = "functions and strings of C libraries")]
 mod shared_library;
 mod tensor_placement;
 pub mod tfrt;
@@ -42,7 +42,7 @@ pub fn package_library() -> [KernelDef; 2] {
     [workload::definition(), dma::definition()]
 }
 
-/// The kernels of the original's dialects: numbers, calls, loops, shapes and tensors of the host.
+/// The kernels of the original's dialects: scalars, calls, loops, shapes and host tensors.
 pub fn host_library() -> Vec<KernelDef> {
     let dialects = [tfrt::library(), ts::library(), dht::library()];
     dialects.into_iter().flatten().collect()

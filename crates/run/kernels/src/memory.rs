@@ -1,10 +1,10 @@
-//! The memory of one execution, and the operands that kernels see of it.
+//! The memory of one execution, and the operands of kernels in it.
 //!
-//! Soundness rests on three things. A binding is checked once, against the table of variables that
-//! a [`Memory`] belongs to: its spans lie inside their pieces of memory, and what it writes is
-//! writable and shares no byte with what else it touches (but for outputs in place). A `Memory`
-//! holds pointers to the caller's memory only inside [`Memory::with`], which borrows all of it. And
-//! only one kernel at a time has operands, since making them borrows the one array they stand in.
+//! Soundness rests on three invariants. (1) A binding is checked once, against the table of
+//! variables of its [`Memory`]: its spans are inside their memory regions, and written spans are
+//! writable and overlap no other operand (except outputs in place). (2) A `Memory` has pointers to
+//! the caller's memory only inside [`Memory::with`], which borrows all of it. (3) Only one kernel
+//! at a time has operands, since building them borrows `slots` mutably.
 
 mod arena;
 mod binding;
@@ -25,38 +25,39 @@ use tenon_dma::{MAX_SOURCES, VariableId};
 use tenon_tensor::{ALIGNMENT, BufferMut};
 use tensors::{ImportedTensors, Tensors};
 
-/// The memory of one execution at a time: its arena, and while it runs the caller's inputs and
-/// outputs. Made once, used by many executions; using it again allocates nothing.
+/// The memory of one execution at a time: the arena, and the caller's inputs and outputs during the
+/// execution. It is reused by later executions without allocation.
 pub struct Memory {
     table: Arc<Variables>,
     placements: Arc<TensorPlacements>,
-    /// Before the arena, of which some are made.
+    /// Declared before the arena, from which some are imported, so that they are dropped first.
     tensors: RefCell<Tensors>,
     /// Owns the arena; only operand through [`Memory::bases`].
     arena: Arena,
-    /// Aligned stand-ins for the caller's inputs, then outputs, that are not; made when first needed.
+    /// Aligned staging buffers for unaligned inputs, then outputs, of the caller; allocated on
+    /// first use.
     staging: Vec<Option<BufferMut>>,
-    /// Where outputs go that are staged; null for the others and outside of `with`.
+    /// The destinations of staged outputs; null for the others and outside of `with`.
     unaligned: Vec<Cell<*mut u8>>,
-    /// Start of each piece of memory by base; null for the caller's outside of `with`.
+    /// The start of each memory region by base; null for the caller's memory outside of `with`.
     bases: Vec<Cell<*mut u8>>,
     /// Operands of the running kernel.
     slots: RefCell<Vec<RawOperand>>,
 }
 
-// SAFETY: the pointers are to the arena and the staging buffers, which the value owns, to constants,
-// which its table keeps and nobody writes, and null otherwise: those to the caller's memory are only
-// there during `with`, which holds the only reference to the value that can leave the thread.
+// SAFETY: the pointers are to the arena and the staging buffers, which the value owns, to
+// constants, which its table keeps alive and no binding writes, and to the caller's memory only
+// during `with`, which holds `&mut self`, so that the value cannot be sent.
 unsafe impl Send for Memory {}
 
 impl Memory {
-    /// Memory for executions of the program that `table` belongs to, all of it plain.
+    /// Plain memory for executions of the program of `table`.
     pub fn new(table: Arc<Variables>) -> Result<Self> {
         Self::with_placements(table, Arc::default(), None)
     }
 
-    /// The same for a program some of whose tensors lie in memory of backends; the arena is of
-    /// `allocator`, whose memory is plain.
+    /// The same for a program with tensors in memory of backends (`placements`); the arena is from
+    /// `allocator`, which allocates plain memory.
     pub fn with_placements(
         table: Arc<Variables>,
         placements: Arc<TensorPlacements>,
@@ -66,7 +67,7 @@ impl Memory {
         let ports = table.input_bytes().len() + table.output_bytes().len();
         let mut bases = vec![Cell::new(arena.as_mut_ptr())];
         bases.extend((0..ports).map(|_| Cell::new(std::ptr::null_mut())));
-        // Constants are never written: a binding refuses it.
+        // Constants are never written: bindings reject read-only spans as targets.
         bases.extend(
             table
                 .constants()
@@ -85,12 +86,12 @@ impl Memory {
         })
     }
 
-    /// The table of the variables that it holds.
+    /// The table of its variables.
     pub fn variables(&self) -> &Arc<Variables> {
         &self.table
     }
 
-    /// Bytes that it holds: the arena, and stand-ins for memory that was not aligned.
+    /// The allocated bytes: the arena and the staging buffers.
     pub fn bytes(&self) -> usize {
         let staging: usize = self
             .staging
@@ -101,9 +102,9 @@ impl Memory {
         self.arena.bytes() + staging
     }
 
-    /// Calls `run` with the caller's inputs and outputs in place, as many and as long as the table
-    /// says. Memory that is not aligned to [`ALIGNMENT`] is copied to or from memory that is. After
-    /// an error the outputs hold anything.
+    /// Calls `run` with the caller's inputs and outputs set; their number and lengths must be those
+    /// of the table. Memory that is not aligned to [`ALIGNMENT`] is copied to or from staging
+    /// buffers. After an error the contents of the outputs are unspecified.
     pub fn with<'a, R>(
         &mut self,
         inputs: impl IntoIterator<Item = &'a [u8]>,
@@ -113,7 +114,7 @@ impl Memory {
         self.with_imported(inputs, outputs, &mut ImportedTensors::default(), run)
     }
 
-    /// The same with inputs and outputs that stay, so that backends import their memory once.
+    /// The same with bound inputs and outputs, whose memory backends import once.
     pub fn with_bound<R>(
         &mut self,
         ports: &mut BoundPorts,
@@ -141,7 +142,7 @@ impl Memory {
             };
             let bytes = checked("input", index, expected, given.next(), |bytes| bytes.len())?;
             if is_aligned(bytes.as_ptr()) {
-                // Never written: a binding refuses it.
+                // Inputs are never written: bindings reject read-only spans as targets.
                 base.set(bytes.as_ptr().cast_mut());
             } else {
                 let staged = stage(staged, expected)?;
@@ -181,7 +182,9 @@ impl Memory {
             .zip(&self.unaligned)
         {
             if let (Some(staged), false) = (staged, unaligned.get().is_null()) {
-                // SAFETY: the caller's output, of this length (checked above), borrowed for `'a`.
+                // SAFETY: `unaligned` points to the caller's output, borrowed mutably for `'a`,
+                // whose length was compared with that of `staged` above; the staging buffer is
+                // separate memory.
                 unsafe {
                     unaligned
                         .get()
@@ -204,7 +207,7 @@ impl Memory {
         slots.clear();
         let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
         let plain = |span: &Span| self.start(span);
-        // Inputs first: what is written takes the place of what was there.
+        // Inputs first: writing a span replaces its old bytes.
         for (index, (span, position)) in binding.operands().enumerate() {
             let Some(span) = span else {
                 slots.push(RawOperand::NONE);
@@ -214,10 +217,13 @@ impl Memory {
             let placed = if tensors.is_empty() {
                 None
             } else if index < binding.inputs.len() {
-                // SAFETY: as below: the borrow of `slots` keeps any other kernel out.
+                // SAFETY: `plain` returns the start of spans inside their regions (checked when
+                // bound), and no other kernel of this execution accesses them while `slots` is
+                // borrowed.
                 unsafe { tensors.read(operand, &plain)? }
             } else {
-                // SAFETY: as above.
+                // SAFETY: as for `read` above: valid spans, and no concurrent kernel while `slots`
+                // is borrowed.
                 unsafe { tensors.write(operand, &plain)? }
             };
             slots.push(match placed {
@@ -228,7 +234,8 @@ impl Memory {
         let scratch = match &binding.scratch {
             Some(span) => {
                 if !tensors.is_empty() {
-                    // SAFETY: as above.
+                    // SAFETY: `plain` returns the start of valid spans, and no other kernel of this
+                    // execution accesses them while `slots` is borrowed.
                     unsafe { tensors.write((span, None), &plain)? };
                 }
                 self.raw(span)?
@@ -237,18 +244,18 @@ impl Memory {
         };
         drop(tensors);
         let (inputs, outputs) = slots.split_at(binding.inputs.len());
-        // SAFETY: the spans lie in their pieces of memory, written ones are writable and share
-        // bytes only as allowed (checked when bound, for this same table). The pieces are valid and
-        // initialised: the arena is owned, constants are kept by the table, the caller's memory is
-        // borrowed by `with` while its pointers are set. Nobody else touches what is written: the
-        // arena has no other user, outputs are borrowed mutably, and the borrow of `slots` keeps
-        // any other kernel of this execution out. Backends vouch for their tensors
-        // (`TensorHandle`), one of which stands for each span and is this execution's own.
+        // SAFETY: the spans are inside their memory regions, written ones are writable and overlap
+        // only in place (checked by `WorkloadBinding::new` for this table). The regions are valid
+        // and initialised: the arena is owned, constants are kept by the table, the caller's memory
+        // is borrowed by `with` while its pointers are set. Written bytes have no other user: the
+        // arena belongs to this execution, outputs are borrowed mutably, and the borrow of `slots`
+        // excludes other kernels of this execution. Tensors in memory of backends are valid by the
+        // contract of `TensorHandle`, and each belongs to this execution alone.
         let mut operands = unsafe { Operands::new(inputs, outputs, scratch) };
         call(&mut operands)
     }
 
-    /// Calls `call` with the bytes of a movement's sources and of its target.
+    /// Calls `call` with the bytes of a movement's sources and target.
     pub fn movement<R>(
         &self,
         binding: &MoveBinding,
@@ -259,28 +266,31 @@ impl Memory {
         let mut sources: [&[u8]; MAX_SOURCES] = [&[]; MAX_SOURCES];
         for (slot, span) in sources.iter_mut().zip(&binding.sources) {
             let start = self.newest_bytes(span)?;
-            // SAFETY: as in `operands`; the target shares no byte with a source.
+            // SAFETY: the source span is inside its region, which is valid and initialised (as in
+            // `operands`), and it does not overlap the target, the only bytes written
+            // (`MoveBinding::new`).
             *slot = unsafe { std::slice::from_raw_parts(start, span.len) };
         }
         self.overwrite(&binding.target)?;
         let start = self.start(&binding.target)?;
-        // SAFETY: as in `operands`; writable, and no other reference to these bytes exists.
+        // SAFETY: the target span is inside its region, writable and disjoint from all sources
+        // (`MoveBinding::new`); no other kernel of this execution runs while `_alone` is borrowed.
         let target = unsafe { std::slice::from_raw_parts_mut(start, binding.target.len) };
         call(&sources[..binding.sources.len()], target)
     }
 
-    /// Calls `call` with the bytes of a variable as they are now: for those who look on between
-    /// kernels.
+    /// Calls `call` with the current bytes of a variable, for observers between kernels.
     pub fn inspect<R>(&self, id: VariableId, call: impl FnOnce(&[u8]) -> R) -> Result<R> {
         let span = self.table.span(id)?;
         let _alone = self.slots.try_borrow_mut().map_err(|_| busy())?;
         let start = self.newest_bytes(&span)?;
-        // SAFETY: as in `operands`; only read, and nobody writes while `_alone` keeps kernels out.
+        // SAFETY: the span is inside its region, which is valid and initialised (as in `operands`);
+        // no kernel of this execution writes while `_alone` is borrowed.
         let bytes = unsafe { std::slice::from_raw_parts(start, span.len) };
         Ok(call(bytes))
     }
 
-    /// An execution begins: the caller's memory is new, the arena holds nothing.
+    /// Begins an execution: the caller's memory is new, and the arena has no values.
     fn begin_tensors<'m>(&'m self, imported: &'m mut ImportedTensors) -> Result<ImportGuard<'m>> {
         let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
         let placements = self.placements.from_position(tensors.len());
@@ -295,7 +305,7 @@ impl Memory {
         })
     }
 
-    /// Whether it is memory of this value that stands in for the caller's.
+    /// Whether the span is in a staging buffer instead of the caller's memory.
     fn is_staged(&self, span: &Span) -> bool {
         let port = (span.base.0 as usize).wrapping_sub(1);
         let staged = self.staging.get(port).and_then(Option::as_ref);
@@ -303,10 +313,12 @@ impl Memory {
         staged.is_some_and(|staged| base == Some(staged.as_ptr().cast_mut()))
     }
 
-    /// An execution ended: the caller's outputs get what backends still have of them.
+    /// Ends an execution: copies outputs that are newest in memory of backends to the caller's
+    /// memory.
     fn end_tensors(&self) -> Result<()> {
         let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
-        // SAFETY: no kernel runs, and the caller's memory is still there.
+        // SAFETY: no kernel runs after `run` returned, and the caller's memory is borrowed until
+        // `with` returns.
         unsafe {
             tensors.write_back_all(|span| self.table.is_of_caller(span), &|span| {
                 self.start(span)
@@ -314,11 +326,12 @@ impl Memory {
         }
     }
 
-    /// Where the newest bytes of a span are that a kernel reads which has no operands.
+    /// The address of the newest bytes of a span, for reads without an operand.
     fn newest_bytes(&self, span: &Span) -> Result<*mut u8> {
         let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
         if !tensors.is_empty() {
-            // SAFETY: the caller holds the borrow of `slots`, which keeps kernels out.
+            // SAFETY: the closure returns the start of valid spans, and the caller of this function
+            // has `slots` borrowed, which excludes kernels.
             let shared = unsafe { tensors.read((span, None), &|span| self.start(span))? };
             if let Some(shared) = shared {
                 return Ok(shared.start());
@@ -327,11 +340,12 @@ impl Memory {
         self.start(span)
     }
 
-    /// Before a kernel without operands writes a span.
+    /// Invalidates tensors of a span before a movement writes it.
     fn overwrite(&self, span: &Span) -> Result<()> {
         let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
         if !tensors.is_empty() {
-            // SAFETY: as in `newest`.
+            // SAFETY: the closure returns the start of valid spans, and the caller of this function
+            // has `slots` borrowed, which excludes kernels.
             unsafe { tensors.write((span, None), &|span| self.start(span))? };
         }
         Ok(())
@@ -359,7 +373,8 @@ impl Memory {
                 "a kernel runs outside of an execution",
             ));
         }
-        // SAFETY: the span lies inside of the piece of memory that starts at `base`.
+        // SAFETY: spans are inside the memory region that starts at `base`: the table checks it,
+        // and `with` compares lengths of the caller's memory.
         Ok(unsafe { base.add(span.start) })
     }
 
@@ -368,7 +383,7 @@ impl Memory {
     }
 }
 
-/// Forgets the caller's pointers when an execution ends, in whatever way.
+/// Resets the caller's pointers to null when an execution ends, also by a panic.
 struct Reset<'a>(&'a [Cell<*mut u8>], &'a [Cell<*mut u8>]);
 
 impl Drop for Reset<'_> {
@@ -380,7 +395,7 @@ impl Drop for Reset<'_> {
     }
 }
 
-/// Gives back what backends made of the caller's memory when an execution ends, in whatever way.
+/// Returns the tensors imported from the caller's memory when an execution ends, also by a panic.
 struct ImportGuard<'a> {
     memory: &'a Memory,
     imported: &'a mut ImportedTensors,
@@ -389,7 +404,7 @@ struct ImportGuard<'a> {
 impl Drop for ImportGuard<'_> {
     fn drop(&mut self) {
         let ImportGuard { memory, imported } = self;
-        // Nobody borrows it for longer than a call that has ended.
+        // All borrows ended with the calls that made them.
         if let Ok(mut tensors) = memory.tensors.try_borrow_mut() {
             let of_caller = |span: &Span| memory.table.is_of_caller(span);
             tensors.return_imported(imported, of_caller, |span| !memory.is_staged(span));
@@ -408,7 +423,7 @@ fn stage(slot: &mut Option<BufferMut>, len: usize) -> Result<&mut BufferMut> {
     })
 }
 
-/// One of the caller's inputs or outputs, when it is there and of the right length.
+/// Checks that one of the caller's inputs or outputs is present and has the expected length.
 fn checked<T>(
     what: &str,
     index: usize,

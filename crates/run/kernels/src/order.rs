@@ -1,5 +1,5 @@
-//! The verifier of order (architecture, decision 4): kernels that touch the same bytes, one of them
-//! writing, must be ordered.
+//! The verifier of memory order (architecture, decision 4): two kernels that access the same bytes,
+//! at least one of them writing, must be ordered (the absence of data races).
 
 use crate::variables::Base;
 use crate::{Access, Span};
@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_bef::{Function, FunctionKind, Kernel, Module};
 
-/// Problems told before the rest is only counted.
+/// The maximum number of reported pairs; further ones are counted.
 const MAX_REPORTED: usize = 20;
 
-/// Kernels whose followers are found in one pass over a function.
+/// The number of kernels whose successors are found in one pass over a function.
 const BLOCK: usize = 1024;
 
-/// Checks every function of `module` that runs in dataflow order: two kernels that operands do not
-/// order may not touch overlapping bytes when one of them writes. In a synchronous function the
-/// order of kernels is the order. `accesses` tells what a kernel touches.
+/// Checks every asynchronous function of `module`: two kernels that are not ordered by operands may
+/// not access overlapping bytes when one of them writes. Kernels of a synchronous function run in
+/// block order. `accesses` returns the accesses of a kernel.
 pub fn verify_order(
     module: &Module,
     accesses: impl Fn(&Kernel) -> Result<Vec<Access>>,

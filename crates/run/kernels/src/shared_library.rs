@@ -8,19 +8,19 @@ use tenon_base::{Error, ErrorKind, Location, Result, expect_regular_file};
 use tenon_bef::{Attribute, COST_ATTRIBUTE};
 use tenon_executor::{Frame, Kernel, KernelDef, Signature, Site, Value};
 
-/// The version of the interface (`TENON_KERNELS_VERSION`).
+/// The interface version (`TENON_KERNELS_VERSION`).
 const VERSION: u64 = 1;
 
-/// What a library exports.
+/// The exported symbol of a library.
 const ENTRY: &[u8] = b"tenon_kernels";
 
-/// A library has fewer kernels than this.
+/// The maximum number of kernels of a library, plus one.
 const MAX_KERNELS: u64 = 1 << 16;
 
-/// Room for what a kernel says when it fails.
+/// The size of the message buffer for a failing kernel.
 const MESSAGE: usize = 512;
 
-/// The types of values (`tenon_kernel_value`).
+/// The value types (`tenon_kernel_value`).
 const VALUES: [&str; 12] = [
     "i1", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64", "f32", "f64", CHAIN,
 ];
@@ -79,37 +79,40 @@ const _: () = assert!(size_of::<usize>() != 8 || size_of::<RawCall>() == 80);
 const _: () = assert!(size_of::<usize>() != 8 || size_of::<RawKernel>() == 48);
 const _: () = assert!(size_of::<usize>() != 8 || size_of::<RawLibrary>() == 32);
 
-/// The kernels of the library in the file at `path`. Opening it runs its code in this process,
-/// where it stays.
+/// The kernels of the shared library at `path`. Opening it runs its initialisers in this process;
+/// it is never unloaded.
 ///
 /// # Errors
-/// A file that is no library for this machine, one without `tenon_kernels`, of another version, or
-/// with kernels that are told wrongly: all of these together.
+/// A file that is no library for this machine, or one without `tenon_kernels`, of another version,
+/// or with malformed kernels; all problems together.
 pub fn shared_library(path: &Path) -> Result<Vec<KernelDef>> {
     let at = |error: Error| error.at(Location::file(path));
     expect_regular_file(path).map_err(|error| Error::io(path, "read", error))?;
-    // SAFETY: opening runs the library's initialisers, which the caller asks for.
+    // SAFETY: opening runs the library's initialisers; loading its code is the documented effect of
+    // this function, and the file is chosen by the user (`--shared_libs`).
     let library = unsafe { Library::new(path) }.map_err(|error| {
         let error = Error::new(ErrorKind::Unsupported, format!("cannot be opened: {error}"));
         at(error.help("give a shared library made for this machine"))
     })?;
-    // SAFETY: the symbol has the signature of `kernels.h`, by which the library is made.
+    // SAFETY: `kernels.h` declares the symbol with this signature; a library that exports it
+    // otherwise violates the interface.
     let entry = unsafe { library.get::<unsafe extern "C" fn() -> *const RawLibrary>(ENTRY) };
     let entry = *entry.map_err(|_| {
         let error = Error::new(ErrorKind::Unsupported, "no library of kernels");
         at(error.expected("a function tenon_kernels, see tenon/kernels.h"))
     })?;
-    // SAFETY: a function without parameters.
+    // SAFETY: the function takes no arguments, and its signature is that of `kernels.h`.
     let raw_library = unsafe { entry() };
-    // Kernels are used until the process ends, and so is what they point to.
+    // Kernels and the data that they point to are used until the process ends.
     std::mem::forget(library);
-    // SAFETY: null, or what `kernels.h` says, which stays where it is.
+    // SAFETY: `kernels.h` requires null or a pointer to a `tenon_kernel_library` that is valid and
+    // unchanged while the library is loaded, which is until the process ends.
     let raw_library = unsafe { raw_library.as_ref() };
-    let raw_library = raw_library.ok_or_else(|| at(wrong("tenon_kernels answers null")))?;
+    let raw_library = raw_library.ok_or_else(|| at(wrong("tenon_kernels returned null")))?;
     kernels(raw_library).map_err(at)
 }
 
-/// What a library tells, read with nothing taken for granted but its pointers.
+/// Reads the kernels of a library. All fields are checked; only its pointers are trusted.
 fn kernels(raw_library: &'static RawLibrary) -> Result<Vec<KernelDef>> {
     if raw_library.version != VERSION {
         let error = wrong("another version of tenon/kernels.h");
@@ -128,7 +131,9 @@ fn kernels(raw_library: &'static RawLibrary) -> Result<Vec<KernelDef>> {
     let mut defs = Vec::new();
     let mut problems = Vec::new();
     for index in 0..raw_library.kernel_count {
-        // SAFETY: the library says that so many kernels stand there, so many bytes apart.
+        // SAFETY: `kernels` is not null (checked above); `kernels.h` requires `kernel_count`
+        // structs at a stride of `kernel_size` bytes, which is at least the size of `RawKernel` and
+        // a multiple of its alignment (checked above).
         let raw = unsafe { &*raw_library.kernels.byte_add((index * size) as usize) };
         match definition(raw) {
             Ok(def) => defs.push(def),
@@ -159,7 +164,8 @@ fn definition(raw: &'static RawKernel) -> Result<KernelDef> {
         functions: Some(0),
         ..Signature::default()
     };
-    // SAFETY: `text` has found that it ends with a zero byte; it stays where it is.
+    // SAFETY: `name` is a NUL-terminated string (`text` above has read it); `kernels.h` requires it
+    // to stay valid while the library is loaded.
     let kernel = unsafe { CStr::from_ptr(raw.name) };
     let bind = move |site: &Site<'_>| -> Result<Box<dyn Kernel>> {
         Ok(Box::new(LibraryKernel {
@@ -173,17 +179,18 @@ fn definition(raw: &'static RawKernel) -> Result<KernelDef> {
     Ok(KernelDef::new(name, signature, bind).doc(text(raw.documentation).map_err(at_kernel)?))
 }
 
-/// A text of the library; empty for null.
+/// A string of the library; empty for null.
 fn text(raw: *const c_char) -> Result<&'static str> {
     if raw.is_null() {
         return Ok("");
     }
-    // SAFETY: `kernels.h` says that texts end with a zero byte and stay where they are.
+    // SAFETY: the pointer is not null; `kernels.h` requires strings to be NUL-terminated and to
+    // stay valid while the library is loaded.
     let text = unsafe { CStr::from_ptr(raw) };
-    text.to_str().map_err(|_| wrong("a text that is no UTF-8"))
+    text.to_str().map_err(|_| wrong("a string is not UTF-8"))
 }
 
-/// A list of types with commas between.
+/// A comma-separated list of types.
 fn types(raw: *const c_char, more: &[&str]) -> Result<Vec<&'static str>> {
     let names = text(raw)?.split(',').map(str::trim);
     let names = names.filter(|name| !name.is_empty());
@@ -196,7 +203,7 @@ fn types(raw: *const c_char, more: &[&str]) -> Result<Vec<&'static str>> {
     names.map(known).collect()
 }
 
-/// The attributes of the place, as calls are told them.
+/// The attributes of the site, in the form of calls.
 fn read_attributes(site: &Site<'_>, types: &[&str]) -> Result<Vec<(u64, Box<str>)>> {
     let given = site.attributes();
     let given: Vec<_> = given
@@ -259,7 +266,7 @@ fn bits_of(value: &Value) -> Option<u64> {
     })
 }
 
-/// The value of a type of [`VALUES`].
+/// Converts bits to a value of a type of [`VALUES`].
 fn value_of(ty: &str, bits: u64) -> Value {
     match ty {
         "i1" => Value::I1(bits & 1 == 1),
@@ -328,9 +335,9 @@ impl LibraryKernel {
             message: message.as_mut_ptr().cast(),
             message_size: MESSAGE as u64,
         };
-        // SAFETY: all pointers are to memory that is borrowed until the function returns, of the
-        // lengths told beside them. That the function keeps to `kernels.h` is what who loads the
-        // library trusts it for.
+        // SAFETY: every pointer of `call` is to memory borrowed until the function returns, with
+        // the length in the field after it; results and message are borrowed mutably. The function
+        // follows `kernels.h`: it writes only these two, within their lengths.
         let status = unsafe { (self.function)(ptr::from_ref(&call)) };
         if status == 0 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Where backends have the tensors of a program, when that is not plain memory.
+//! The placement of tensors in memory of backends.
 
 use crate::variables::Span;
 use std::collections::HashMap;
@@ -10,8 +10,8 @@ use tenon_backend::{
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::TensorType;
 
-/// The tensors of a program that lie in memory of backends: a service of its kernels, which tell
-/// what they need when they are bound. Each execution makes its own.
+/// The tensors of a program that are in memory of backends: a service of its kernels, which request
+/// placements when they are bound. Each execution allocates the tensors separately.
 #[derive(Default)]
 pub struct TensorPlacements(Mutex<PlacementTable>);
 
@@ -30,21 +30,22 @@ pub(crate) struct TensorPlacement {
     pub origin: Origin,
 }
 
-/// What a tensor is made of.
+/// The memory of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Memory of its own: elements are copied.
+    /// Memory allocated by the backend: elements are copied.
     Allocated,
-    /// The plain memory of its span.
+    /// Imported plain memory of its span.
     Plain,
-    /// The tensor of that position, which exports memory of this source.
+    /// Imported memory of the tensor at a position, which exports it as this source.
     Tensor(usize, MemorySource),
 }
 
 impl TensorPlacements {
-    /// The placement of the tensor `ty` of a workload of `backend`, whose preferences are `factories`:
-    /// one that another backend has in the same memory, one made of memory that another exports,
-    /// one made of plain memory, or one of its own (facts, armnn.md 2, step 12).
+    /// The placement of a tensor of a workload of `backend`, whose preferences are `factories`: a
+    /// tensor that another backend has in compatible memory, one imported from memory that another
+    /// backend exports, one imported from plain memory, or one allocated by the backend (facts,
+    /// armnn.md 2, step 12).
     pub(crate) fn of(
         &self,
         backend: &Arc<dyn Backend>,
@@ -98,7 +99,7 @@ impl TensorPlacements {
         Ok(placements.len() - 1)
     }
 
-    /// Those from position `first` on.
+    /// The placements from position `first` on.
     pub(crate) fn from_position(&self, first: usize) -> Vec<Arc<TensorPlacement>> {
         self.lock()
             .placements
@@ -108,7 +109,7 @@ impl TensorPlacements {
     }
 
     fn lock(&self) -> MutexGuard<'_, PlacementTable> {
-        // A holder that panicked left whole placements.
+        // A holder that panicked leaves complete entries.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

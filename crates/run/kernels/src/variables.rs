@@ -1,25 +1,25 @@
-//! The variables of a loaded package: where the bytes of each lie, and of what type they are.
+//! The variables of a loaded package: their memory and types.
 
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_dma::VariableId;
 use tenon_tensor::{ALIGNMENT, Buffer, BufferMut, DataType, TensorType};
 
-/// A named piece of memory.
+/// A named range of memory.
 #[derive(Debug, Clone)]
 pub struct Variable {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Whose memory it is.
+    /// The kind of memory.
     pub storage: Storage,
-    /// Its type, for those that workloads read or write.
+    /// The tensor type, for variables that workloads read or write.
     pub ty: Option<TensorType>,
     /// Set for the prepared form of a constant.
     pub prepared: Option<PreparedForm>,
 }
 
-/// What the prepared form of a constant is.
+/// The prepared form of a constant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedForm {
     /// The plain constant.
@@ -30,28 +30,28 @@ pub struct PreparedForm {
     pub layout: String,
 }
 
-/// Whose memory a variable is.
+/// The memory of a variable.
 #[derive(Debug, Clone)]
 pub enum Storage {
-    /// The caller's input of that position, only read.
+    /// The caller's input of that position, read-only.
     Input(usize),
     /// The caller's output of that position.
     Output(usize),
-    /// The package's own, only read.
+    /// A constant of the package, read-only.
     Constant(Buffer),
-    /// A constant whose plain bytes are left out: workloads take a prepared form instead.
+    /// A constant whose plain bytes are absent: workloads read a prepared form instead.
     Absent,
     /// All bytes of another variable, which is not a view.
     View(VariableId),
-    /// The arena's, from this byte on.
+    /// Memory of the arena, from this offset on.
     Arena {
         /// A multiple of [`ALIGNMENT`].
         offset: u64,
     },
 }
 
-/// Bytes of one of the separate pieces of memory of an execution: the arena, an input, an output or
-/// a constant. Spans of different bases share nothing.
+/// A range of bytes of one memory region of an execution: the arena, an input, an output or a
+/// constant. Spans of different bases are disjoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Span {
     pub(crate) base: Base,
@@ -59,7 +59,7 @@ pub struct Span {
     pub(crate) len: usize,
 }
 
-/// One of those pieces, by its position in [`Memory`](crate::Memory).
+/// A memory region, by its position in [`Memory`](crate::Memory).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Base(pub(crate) u32);
 
@@ -68,7 +68,7 @@ impl Base {
 }
 
 impl Span {
-    /// Whether both share a byte.
+    /// Whether the spans share a byte.
     pub fn overlaps(&self, other: &Span) -> bool {
         self.base == other.base
             && self.len > 0
@@ -77,13 +77,13 @@ impl Span {
             && other.start < self.start + self.len
     }
 
-    /// Whether every byte of `other` is one of its own.
+    /// Whether the span contains every byte of `other`.
     pub(crate) fn holds(&self, other: &Span) -> bool {
         let (end, other_end) = (self.start + self.len, other.start + other.len);
         self.base == other.base && self.start <= other.start && other_end <= end
     }
 
-    /// A part of it.
+    /// A subrange of the span; `None` if it is not inside.
     pub(crate) fn part(&self, start: u64, end: u64) -> Option<Span> {
         let (start, end) = (usize::try_from(start).ok()?, usize::try_from(end).ok()?);
         let inside = start <= end && end <= self.len;
@@ -95,8 +95,8 @@ impl Span {
     }
 }
 
-/// All variables of one loaded package, a service of its kernels. Sizes, offsets and views were
-/// checked when it was made.
+/// The variables of one loaded package, a service of its kernels. The constructor checks sizes,
+/// offsets and views.
 #[derive(Debug)]
 pub struct Variables {
     variables: Vec<Variable>,
@@ -153,7 +153,7 @@ impl Variables {
         Error::from_all(errors).map_or(Ok(table), Err)
     }
 
-    /// Where a variable's bytes lie; views get theirs later.
+    /// The span of a variable; those of views are set afterwards.
     fn place(&mut self, variable: &mut Variable) -> Result<Span> {
         let len = bytes(variable.size)?;
         if let Some(ty) = &variable.ty {
@@ -164,16 +164,17 @@ impl Variables {
         let (base, start) = match &mut variable.storage {
             Storage::Input(position) => (position.saturating_add(1), 0),
             Storage::Output(position) => (position.saturating_add(outputs), 0),
-            // Never handed out: `span` refuses an absent variable, views get theirs later.
+            // A placeholder: `span` rejects absent variables, and the spans of views are set
+            // afterwards.
             Storage::View(_) | Storage::Absent => (0, 0),
             Storage::Constant(buffer) => {
                 if buffer.len() != len {
-                    return Err(invalid("the constant's bytes do not fit its size")
+                    return Err(invalid("the constant's data does not have its size")
                         .expected(len)
                         .found(buffer.len()));
                 }
-                // Kernels may read whole registers from the start; a package aligns its constants,
-                // so that this copy is only made for one that was packed by another tool.
+                // Kernels may read whole vector registers from the start. A package aligns its
+                // constants, so this copy is only made for one that was packed by another tool.
                 if !(buffer.as_ptr() as usize).is_multiple_of(ALIGNMENT) {
                     *buffer = BufferMut::copy_of(buffer)?.freeze();
                 }
@@ -214,17 +215,17 @@ impl Variables {
             .map(|(id, _)| id)
     }
 
-    /// Whether the variable is a constant whose plain bytes are left out.
+    /// Whether the variable is a constant whose plain bytes are absent.
     pub fn is_absent(&self, id: VariableId) -> bool {
         let variable = self.variables.get(id.index());
         variable.is_some_and(|variable| matches!(variable.storage, Storage::Absent))
     }
 
-    /// Where the bytes of a variable lie; an error when they are left out.
+    /// The span of a variable; an error when its bytes are absent.
     pub fn span(&self, id: VariableId) -> Result<Span> {
         let variable = self.variable(id)?;
         if self.is_absent(id) {
-            return Err(invalid("its plain bytes are left out of the package").at(named(variable)));
+            return Err(invalid("its plain bytes are absent from the package").at(named(variable)));
         }
         self.spans
             .get(id.index())
@@ -252,27 +253,27 @@ impl Variables {
         }
     }
 
-    /// Whether kernels may write there: only in the arena and in outputs.
+    /// Whether kernels may write the span: only the arena and outputs.
     pub fn is_writable(&self, span: &Span) -> bool {
         let base = span.base.0 as usize;
         let outputs = 1 + self.input_bytes.len();
         base == 0 || (outputs..outputs + self.output_bytes.len()).contains(&base)
     }
 
-    /// Whether it is memory of the caller, another one in each execution.
+    /// Whether the span is memory of the caller, which differs between executions.
     pub(crate) fn is_of_caller(&self, span: &Span) -> bool {
         let ports = self.input_bytes.len() + self.output_bytes.len();
         (1..=ports).contains(&(span.base.0 as usize))
     }
 
-    /// Whether it is a constant, the same in all executions.
+    /// Whether the span is a constant, the same in all executions.
     pub(crate) fn is_constant(&self, span: &Span) -> bool {
         let ports = self.input_bytes.len() + self.output_bytes.len();
         span.base.0 as usize > ports
     }
 
-    /// Types as a trace shows them: `f32[1, 8] f32[8, 4] -> f32[1, 4]`; `_` stands for an operand
-    /// that is left out or has no type.
+    /// Types for traces: `f32[1, 8] f32[8, 4] -> f32[1, 4]`; `_` is an omitted operand or one
+    /// without a type.
     pub(crate) fn shapes(
         &self,
         read: impl IntoIterator<Item = Option<VariableId>>,
@@ -288,7 +289,7 @@ impl Variables {
         all.collect::<Vec<_>>().join(" ")
     }
 
-    /// Number of variables.
+    /// The number of variables.
     pub fn len(&self) -> usize {
         self.variables.len()
     }
@@ -303,12 +304,12 @@ impl Variables {
         self.arena_bytes
     }
 
-    /// Size of each of the caller's inputs.
+    /// The size of each of the caller's inputs.
     pub fn input_bytes(&self) -> &[usize] {
         &self.input_bytes
     }
 
-    /// Size of each of the caller's outputs.
+    /// The size of each of the caller's outputs.
     pub fn output_bytes(&self) -> &[usize] {
         &self.output_bytes
     }
@@ -319,7 +320,7 @@ impl Variables {
     }
 }
 
-/// The sizes of all inputs or outputs, after checking that their positions have no gap.
+/// The sizes of all inputs or outputs; checks that their positions have no gap.
 fn ports(
     variables: &[Variable],
     what: &str,
@@ -355,12 +356,12 @@ fn view(variables: &[Variable], spans: &[Span], view: &Variable, of: VariableId)
         .ok_or_else(|| no_variable(of))?;
     match base.storage {
         Storage::View(_) => return Err(invalid("it is a view of a view")),
-        Storage::Absent => return Err(invalid("it is a view of a constant that is left out")),
+        Storage::Absent => return Err(invalid("it is a view of an absent constant")),
         _ => {}
     }
     if base.size != view.size {
         return Err(invalid(format!(
-            "its size is not that of '{}', whose view it is",
+            "its size is not that of '{}', of which it is a view",
             base.name
         ))
         .expected(base.size)
@@ -381,12 +382,12 @@ fn check_type(ty: &TensorType, len: usize) -> Result<()> {
     Ok(())
 }
 
-/// A size or offset that memory can have.
+/// A size or offset within the address space.
 fn bytes(size: u64) -> Result<usize> {
     usize::try_from(size)
         .ok()
         .filter(|&size| size <= isize::MAX as usize / 2)
-        .ok_or_else(|| invalid("a size or offset is larger than memory can be").found(size))
+        .ok_or_else(|| invalid("a size or offset exceeds the address space").found(size))
 }
 
 pub(crate) fn named(variable: &Variable) -> Location {
@@ -422,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn every_variable_has_its_bytes() {
+    fn every_variable_has_its_span() {
         let constant = BufferMut::zeroed(12).unwrap().freeze();
         let table = Variables::new(vec![
             variable("in", 8, Storage::Input(0)),
@@ -447,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_variables_are_refused_together() {
+    fn all_malformed_variables_are_reported_together() {
         let constant = BufferMut::zeroed(12).unwrap().freeze();
         let ty = TensorType::new(DataType::F32, [3]).unwrap();
         assert_eq!(
@@ -467,10 +468,10 @@ mod tests {
                     ..variable("typed", 8, Storage::Arena { offset: 0 })
                 },
             ]),
-            "variable 'w': the constant's bytes do not fit its size: expected 13, found 12\n\
+            "variable 'w': the constant's data does not have its size: expected 13, found 12\n\
              variable 't': the offset in the arena is not aligned: expected a multiple of 64, found 8\n\
-             variable 'large': a size or offset is larger than memory can be: found 18446744073709551615\n\
-             variable 'far': a size or offset is larger than memory can be: found 18446744073709551552\n\
+             variable 'large': a size or offset exceeds the address space: found 18446744073709551615\n\
+             variable 'far': a size or offset exceeds the address space: found 18446744073709551552\n\
              variable 'typed': its size is not that of its type f32[3]: expected 12, found 8"
         );
         assert_eq!(
@@ -492,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_that_is_not_aligned_is_copied() {
+    fn an_unaligned_constant_is_copied() {
         let buffer = BufferMut::copy_of(&[1, 2, 3, 4, 5, 6, 7, 8])
             .unwrap()
             .freeze();

@@ -1,4 +1,4 @@
-//! `tenon.workload`: one operator of a backend, bound to its buffers at load.
+//! `tenon.workload`: one operator executed by a backend, bound to its buffers at load.
 
 use crate::attributes::operator_attributes;
 use crate::{Memory, TensorPlacements, Variables, WorkloadBinding};
@@ -18,7 +18,7 @@ pub(crate) fn definition() -> KernelDef {
     KernelDef::new(NAME, Signature::default(), bind)
 }
 
-/// What the kernel's attributes say.
+/// The decoded attributes of the kernel.
 pub(crate) struct Call<'a> {
     pub(crate) backend: &'a str,
     pub(crate) operator: &'a str,
@@ -65,7 +65,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// -1 stands for an operand that is left out.
+/// Decodes a variable id; -1 is an omitted operand.
 fn variable(name: &str, id: i32) -> Result<Option<VariableId>> {
     match u32::try_from(id) {
         Ok(id) => Ok(Some(VariableId(id))),
@@ -77,7 +77,7 @@ fn variable(name: &str, id: i32) -> Result<Option<VariableId>> {
 struct BoundWorkload {
     workload: Box<dyn Workload>,
     binding: WorkloadBinding,
-    /// Until it is settled.
+    /// Set until `finish_binding`.
     pending_placement: Option<PendingPlacement>,
     node: String,
     operator: &'static str,
@@ -88,16 +88,17 @@ struct BoundWorkload {
     outputs: Vec<Option<VariableId>>,
 }
 
-/// Tensors that a backend wants in memory of its own.
+/// Tensors that a backend requires in its memory, before they are placed.
 struct PendingPlacement {
     placements: Arc<TensorPlacements>,
     backend: Arc<dyn Backend>,
-    /// Inputs, then outputs; `None` where there is none, or it is not read.
+    /// The types of inputs, then outputs; `None` for an omitted or unread operand.
     types: Vec<Option<TensorType>>,
 }
 
 impl Kernel for BoundWorkload {
-    /// Where a tensor lies depends on who had it before, so that it is decided in order.
+    /// The placement of a tensor depends on the placements of earlier kernels, so it is decided in
+    /// order.
     fn finish_binding(&mut self) -> Result<()> {
         let Some(PendingPlacement {
             placements,
@@ -147,8 +148,11 @@ fn make(site: &Site<'_>, call: &Call<'_>) -> Result<BoundWorkload> {
     let backends = site.service::<Registry>()?;
     let id = BackendId::from(call.backend.to_owned());
     let backend = backends.find(&id).ok_or_else(|| {
-        Error::new(ErrorKind::NotFound, format!("backend '{id}' is not there"))
-            .expected(format_args!("one of {}", backends.names()))
+        Error::new(
+            ErrorKind::NotFound,
+            format!("backend '{id}' is not available"),
+        )
+        .expected(format_args!("one of {}", backends.names()))
     })?;
     let op = operator_of(call)?;
     let binding = call.binding(&table)?;
@@ -212,18 +216,18 @@ fn make(site: &Site<'_>, call: &Call<'_>) -> Result<BoundWorkload> {
     })
 }
 
-/// The operator that a call names.
+/// The operator of a call.
 pub(crate) fn operator_of(call: &Call<'_>) -> Result<&'static OperatorDef> {
     operator(call.operator).ok_or_else(|| {
         Error::new(
             ErrorKind::NotFound,
-            format!("operator '{}' is not known", call.operator),
+            format!("unknown operator '{}'", call.operator),
         )
         .help("the package may be made by a newer version of Tenon")
     })
 }
 
-/// What the backend is to make.
+/// The specification from which the backend builds the workload.
 pub(crate) fn specification(
     table: &Variables,
     call: &Call<'_>,
@@ -261,7 +265,7 @@ pub(crate) fn specification(
 }
 
 /// Layout and bytes of the variable `form`, which must be the form of input `of` prepared for this
-/// backend: a backend trusts that it holds the same numbers.
+/// backend: the backend relies on it having the same elements.
 fn prepared_form(
     table: &Variables,
     form: VariableId,
@@ -281,15 +285,15 @@ fn prepared_form(
         })
 }
 
-/// An input whose plain form is left out of the package.
+/// A constant input whose plain form is absent from the package.
 struct AbsentConstant<'a> {
     input: usize,
     name: &'a str,
-    /// The layout of the form that stands for it.
+    /// The layout of its prepared form.
     layout: &'a str,
 }
 
-/// The inputs whose plain form is left out, all of which must have a prepared form.
+/// The inputs whose plain form is absent; each must have a prepared form.
 fn absent<'a>(table: &'a Variables, call: &Call<'_>) -> Result<Vec<AbsentConstant<'a>>> {
     let mut all = Vec::new();
     for (input, (id, form)) in call.inputs.iter().zip(&call.prepared).enumerate() {
@@ -301,7 +305,7 @@ fn absent<'a>(table: &'a Variables, call: &Call<'_>) -> Result<Vec<AbsentConstan
         let prepared = form.and_then(|form| form.prepared.as_ref());
         let prepared = prepared.ok_or_else(|| {
             invalid(format!(
-                "the plain form of constant '{name}' is left out, and no prepared form is named"
+                "the plain form of constant '{name}' is absent, and no prepared form is named"
             ))
         })?;
         all.push(AbsentConstant {
@@ -313,12 +317,12 @@ fn absent<'a>(table: &'a Variables, call: &Call<'_>) -> Result<Vec<AbsentConstan
     Ok(all)
 }
 
-/// Why a workload cannot be made without the plain form of constants.
+/// The errors of a workload that requires the plain form of absent constants.
 fn unusable(absent: &[AbsentConstant<'_>], backend: &str, reason: &str) -> Error {
     let errors = absent.iter().map(|AbsentConstant { name, layout, .. }| {
         let text = format!(
-            "constant '{name}' is only there in the layout '{layout}', which backend {backend} \
-             cannot use here: {reason}"
+            "constant '{name}' is stored only in the layout '{layout}', which backend {backend} \
+             cannot use: {reason}"
         );
         Error::new(ErrorKind::Unsupported, text).help("compile the model with --keep-plain")
     });
@@ -331,7 +335,8 @@ pub(crate) fn check(spec: &WorkloadSpec) -> Result<()> {
     Node::of(spec).check(spec)
 }
 
-/// The types and constants of a specification, as the operator table and backends look at them.
+/// The types and constants of a specification, in the form that the operator table and backends
+/// take.
 struct Node<'a> {
     inputs: Vec<Option<&'a TensorType>>,
     constants: Vec<Option<&'a Tensor>>,
@@ -360,8 +365,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Checks operands against the operator table: a backend relies on what shape inference says,
-    /// and a package may say anything.
+    /// Checks the operand types by shape inference: a backend relies on it, and a package is
+    /// untrusted.
     fn check(&self, spec: &WorkloadSpec) -> Result<()> {
         let is_present: Vec<bool> = self.outputs.iter().map(Option::is_some).collect();
         Error::from_all(check_outputs(spec.op, &is_present)).map_or(Ok(()), Err)?;
@@ -378,7 +383,7 @@ impl<'a> Node<'a> {
                 .filter(|&declared| *declared != inferred)
                 .map(|declared| {
                     invalid(format!(
-                        "output {index} is not of the type that {} makes",
+                        "the type of output {index} is not the result type of {}",
                         spec.op.name
                     ))
                     .expected(inferred)

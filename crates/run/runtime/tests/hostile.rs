@@ -110,7 +110,7 @@ fn a_workload_that_writes_what_it_may_not_is_refused() {
     });
     let text = refusal(shape).to_string();
     assert!(
-        text.contains("output 0 is not of the type that Sigmoid makes"),
+        text.contains("the type of output 0 is not the result type of Sigmoid"),
         "{text}"
     );
     with_program(&compiled, |_| ()).unwrap();
@@ -126,7 +126,7 @@ fn unknown_names_and_kinds_are_refused() {
         .to_string()
     };
     let text = change("operator", Attribute::String("NoSuch".into()));
-    assert!(text.contains("operator 'NoSuch' is not known"), "{text}");
+    assert!(text.contains("unknown operator 'NoSuch'"), "{text}");
     let text = change("inputs", Attribute::I32(0));
     assert!(
         text.contains("attribute 'inputs' has the wrong type"),
@@ -184,8 +184,8 @@ fn a_foreign_layout_is_refused_where_plain_constants_are_left_out() {
     let text = error.to_string();
     for constant in ["w0", "w1"] {
         let sentence = format!(
-            "constant '{constant}' is only there in the layout 'panels99:f32', which backend CpuAcc \
-             cannot use here: "
+            "constant '{constant}' is stored only in the layout 'panels99:f32', which backend CpuAcc \
+             cannot use: "
         );
         assert!(text.contains(&sentence), "{text}");
     }
@@ -233,7 +233,7 @@ fn what_stands_for_an_absent_constant_must_be_its_form() {
     let unnamed = refused(&|module| {
         set(module, "tenon.MatMul", "prepared", ids(&[-1, -1, -1]));
     });
-    let expected = "the plain form of constant 'w0' is left out";
+    let expected = "the plain form of constant 'w0' is absent";
     assert!(unnamed.contains(expected), "{unnamed}");
 
     let variables = &compiled.contents.variables;
@@ -265,7 +265,7 @@ fn a_backend_that_reads_the_plain_form_is_refused_without_it() {
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     let text = error.to_string();
     assert!(
-        text.contains("backend CpuRef cannot use here: it reads the plain form"),
+        text.contains("backend CpuRef cannot use: it reads the plain form"),
         "{text}"
     );
 }

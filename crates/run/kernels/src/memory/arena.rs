@@ -1,20 +1,20 @@
-//! The arena: plain memory of this process, or what an allocator lends.
+//! The arena: memory of this process, or of a backend's allocator.
 
 use std::sync::Arc;
 use tenon_backend::{Allocation, Allocator};
 use tenon_base::Result;
 use tenon_tensor::{ALIGNMENT, BufferMut};
 
-/// The memory of intermediate values: zeroed at first, then as executions leave it.
+/// The memory of intermediate values: zeroed when allocated, not cleared between executions.
 pub(super) enum Arena {
-    /// Of this process.
+    /// Memory of this process.
     Process(BufferMut),
-    /// Of an allocator.
+    /// Memory of an allocator.
     Allocator(Allocation),
 }
 
 impl Arena {
-    /// As many bytes, of `allocator` when there is one.
+    /// An arena of `bytes` bytes, from `allocator` if there is one.
     pub fn of(bytes: usize, allocator: Option<&Arc<dyn Allocator>>) -> Result<Self> {
         Ok(match allocator.filter(|_| bytes > 0) {
             Some(allocator) => {

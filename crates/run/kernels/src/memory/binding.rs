@@ -1,4 +1,5 @@
-//! The operands of kernels, checked when they are bound: [`Memory`](super::Memory) relies on that.
+//! The operands of kernels, checked when they are bound: the soundness of [`Memory`](super::Memory)
+//! relies on it.
 
 use super::invalid;
 use crate::variables::{Span, Variables, named};
@@ -7,18 +8,18 @@ use tenon_base::Result;
 use tenon_dma::{MAX_SOURCES, VariableId};
 use tenon_tensor::TensorType;
 
-/// Operands of a workload, checked.
+/// Checked operands of a workload.
 #[derive(Debug)]
 pub struct WorkloadBinding {
     pub(super) table: Arc<Variables>,
     pub(super) inputs: Vec<Option<Span>>,
     outputs: Vec<Option<Span>>,
     pub(super) scratch: Option<Span>,
-    /// Where the backend has inputs and outputs, when that is not plain memory.
+    /// The positions of inputs and outputs in memory of the backend; `None` for plain memory.
     tensors: Vec<Option<usize>>,
 }
 
-/// Sources and target of a movement, checked; they share no byte.
+/// Checked sources and target of a movement; the target overlaps no source.
 #[derive(Debug)]
 pub struct MoveBinding {
     pub(super) table: Arc<Variables>,
@@ -27,10 +28,9 @@ pub struct MoveBinding {
 }
 
 impl WorkloadBinding {
-    /// Binds a workload to variables, `None` where an operand is left out; an input that is an
-    /// absent constant is left out too. Refuses outputs and
-    /// scratch memory that are not writable or share bytes, except an output that is the very
-    /// memory of one input.
+    /// Binds a workload to variables, `None` for omitted operands; an absent constant is an omitted
+    /// input. Rejects outputs and scratch memory that are not writable or overlap other operands,
+    /// except an output that has exactly the span of one input (in place).
     pub fn new(
         table: &Arc<Variables>,
         inputs: &[Option<VariableId>],
@@ -54,9 +54,9 @@ impl WorkloadBinding {
         Ok(binding)
     }
 
-    /// Says where the backend has inputs and outputs: `place` answers the position in
-    /// [`TensorPlacements`](crate::TensorPlacements) of each that has a type in `types`, inputs first; the others are in
-    /// plain memory.
+    /// Sets the placements: `place` returns the position in
+    /// [`TensorPlacements`](crate::TensorPlacements) of each operand with a type in `types`, inputs
+    /// first; the others are in plain memory.
     pub(crate) fn place(
         &mut self,
         types: &[Option<TensorType>],
@@ -73,19 +73,19 @@ impl WorkloadBinding {
         Ok(())
     }
 
-    /// Inputs, then outputs, each with its tensor of a backend.
+    /// The spans of inputs, then outputs, each with the position of its tensor.
     pub(super) fn operands(&self) -> impl Iterator<Item = (Option<&Span>, Option<usize>)> {
         let tensors = self.tensors.iter().copied().chain(std::iter::repeat(None));
         let spans = self.inputs.iter().chain(&self.outputs);
         spans.map(Option::as_ref).zip(tensors)
     }
 
-    /// What is written, in the order of outputs, then scratch.
+    /// The spans that are written: outputs, then scratch memory.
     pub(crate) fn written(&self) -> impl Iterator<Item = &Span> {
         self.outputs.iter().flatten().chain(&self.scratch)
     }
 
-    /// What is read.
+    /// The spans that are read.
     pub(crate) fn read(&self) -> impl Iterator<Item = &Span> {
         self.inputs.iter().flatten()
     }
@@ -95,7 +95,7 @@ impl WorkloadBinding {
         for (index, (span, &id)) in self.written().zip(ids).enumerate() {
             let place = named(self.table.variable(id)?);
             if !self.table.is_writable(span) {
-                return Err(invalid("a kernel writes it, but it is only read").at(place));
+                return Err(invalid("a kernel writes it, but it is read-only").at(place));
             }
             if self
                 .written()
@@ -117,7 +117,7 @@ impl WorkloadBinding {
 }
 
 impl MoveBinding {
-    /// Binds a movement to its sources and its target, which may not share bytes.
+    /// Binds a movement to its sources and its target, which may not overlap.
     pub fn new(table: &Arc<Variables>, sources: Vec<Span>, target: Span) -> Result<Self> {
         if sources.len() > MAX_SOURCES {
             return Err(invalid("too many sources")
@@ -137,12 +137,12 @@ impl MoveBinding {
         })
     }
 
-    /// What is read.
+    /// The spans that are read.
     pub(crate) fn sources(&self) -> &[Span] {
         &self.sources
     }
 
-    /// What is written.
+    /// The span that is written.
     pub(crate) fn target(&self) -> &Span {
         &self.target
     }

@@ -1,14 +1,14 @@
-//! Inputs and outputs that stay from one execution to the next.
+//! Inputs and outputs that stay bound between executions.
 
 use super::tensors::ImportedTensors;
 use crate::Variables;
 use std::sync::Arc;
 use tenon_tensor::{BufferMut, Tensor};
 
-/// The caller's inputs and outputs, and what backends made of their memory: it is imported in the
-/// first execution and used by those that follow.
+/// The caller's inputs and outputs, and the tensors that backends imported from their memory: the
+/// first execution imports it, later ones reuse the tensors.
 pub struct BoundPorts {
-    /// Before the memory that they are made of.
+    /// Declared before the memory that it refers to, so that it is dropped first.
     pub(super) imported: ImportedTensors,
     /// The variables of the program that imported it.
     table: Option<Arc<Variables>>,
@@ -17,7 +17,7 @@ pub struct BoundPorts {
 }
 
 impl BoundPorts {
-    /// As many inputs, none of which is there yet, and these outputs.
+    /// `inputs` inputs, none of which is set yet, and these outputs.
     pub fn new(inputs: usize, outputs: Vec<BufferMut>) -> Self {
         Self {
             imported: ImportedTensors::default(),
@@ -27,9 +27,9 @@ impl BoundPorts {
         }
     }
 
-    /// Gives an input by position; one that the program does not have is forgotten.
+    /// Sets an input by position; a position out of range is ignored.
     pub fn set_input(&mut self, index: usize, tensor: &Tensor) {
-        // Made of the memory that the tensor before may be the last to keep.
+        // Imported tensors may refer to memory whose last owner is the old input.
         self.imported.clear();
         if let Some(input) = self.inputs.get_mut(index) {
             *input = Some(tensor.clone());
@@ -46,7 +46,7 @@ impl BoundPorts {
         &self.outputs
     }
 
-    /// The bytes of the inputs that are there, and of the outputs.
+    /// The bytes of the inputs that are set, and of the outputs.
     pub fn bytes(&mut self) -> (impl Iterator<Item = &[u8]>, impl Iterator<Item = &mut [u8]>) {
         let Self {
             inputs, outputs, ..
@@ -54,7 +54,7 @@ impl BoundPorts {
         (bytes(inputs), bytes_mut(outputs))
     }
 
-    /// The same, and what backends made of them for the program of `table`.
+    /// The same, and the tensors imported for the program of `table`.
     pub(super) fn parts(
         &mut self,
         table: &Arc<Variables>,

@@ -1,10 +1,11 @@
-//! The tensors of one execution that lie in memory of backends, and where the newest bytes of each
-//! are.
+//! The tensors of one execution in memory of backends, and a coherence state for each: where its
+//! newest bytes are.
 //!
-//! A tensor stands for a span of plain memory. What a workload of its backend writes stays there
-//! until a kernel of someone else reads one of the span's bytes: where it lies when the backend
-//! exports it as plain memory, else copied out. What others write is copied in when a workload of
-//! the backend reads it. Tensors that pass between workloads of one backend are never copied.
+//! A tensor shadows a span of plain memory. Bytes written by a workload of its backend stay in the
+//! tensor until another kernel reads a byte of the span: in place if the backend exports the tensor
+//! as plain memory, else after a copy to plain memory. Bytes written by other kernels are copied to
+//! the tensor when a workload of the backend reads it. Tensors between workloads of one backend are
+//! never copied.
 
 use crate::tensor_placement::{Origin, TensorPlacement};
 use crate::variables::Span;
@@ -15,19 +16,19 @@ use tenon_base::{Error, ErrorKind, Result};
 #[derive(Default)]
 pub(super) struct Tensors {
     slots: Vec<Slot>,
-    /// Positions of the slots that hold bytes, constants left out: few, since what is written
-    /// takes the place of what was there.
+    /// The positions of slots with current bytes, except constants: few, since a write invalidates
+    /// overlapping tensors.
     held: Vec<usize>,
 }
 
-/// Tensors made of memory of the caller that stays between executions, by position.
+/// Tensors imported from memory of the caller that stays bound between executions, by position.
 #[derive(Default)]
 pub(super) struct ImportedTensors(Vec<Option<Box<dyn TensorHandle>>>);
 
 impl ImportedTensors {
-    /// Drops them.
+    /// Drops all tensors.
     pub fn clear(&mut self) {
-        // What is made of another goes first.
+        // In reverse order: a tensor may be imported from an earlier one.
         while self.0.pop().is_some() {}
     }
 }
@@ -40,14 +41,14 @@ impl Drop for ImportedTensors {
 
 struct Slot {
     placement: Arc<TensorPlacement>,
-    /// The same in all executions.
+    /// Whether the span is a constant, the same in all executions.
     constant: bool,
-    /// Made when first needed.
+    /// The tensor, created on first use.
     handle: Option<Box<dyn TensorHandle>>,
     newest: Newest,
 }
 
-/// Where the newest bytes of a span are.
+/// The location of the newest bytes of a span.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Newest {
     Plain,
@@ -55,10 +56,10 @@ enum Newest {
     Backend,
 }
 
-/// The first byte of a span in plain memory.
+/// Returns the address of the first byte of a span in plain memory.
 pub(super) type Plain<'a> = &'a dyn Fn(&Span) -> Result<*mut u8>;
 
-/// The operand of a kernel: its span, and the position of its tensor when a backend has it.
+/// An operand of a kernel: its span, and the position of its tensor if it has one.
 pub(super) type OperandSpan<'a> = (&'a Span, Option<usize>);
 
 impl Tensors {
@@ -85,14 +86,14 @@ impl Tensors {
         self.held.reserve(self.slots.len());
     }
 
-    /// An execution begins: all but constants is new.
+    /// Begins an execution: only constants keep their bytes.
     pub fn begin(&mut self) {
         for index in self.held.drain(..) {
             self.slots[index].newest = Newest::Plain;
         }
     }
 
-    /// Takes what was made of the caller's memory before.
+    /// Takes the tensors that earlier executions imported from the caller's memory.
     pub fn take_imported(
         &mut self,
         imported: &mut ImportedTensors,
@@ -105,14 +106,15 @@ impl Tensors {
         }
     }
 
-    /// Gives back what is made of the caller's memory where that `stays`, and drops the others.
+    /// Returns the tensors imported from the caller's memory where that `stays` bound, and drops
+    /// the others.
     pub fn return_imported(
         &mut self,
         imported: &mut ImportedTensors,
         of_caller: impl Fn(&Span) -> bool,
         stays: impl Fn(&Span) -> bool,
     ) {
-        // What is made of another goes first.
+        // In reverse order: a tensor may be imported from an earlier one.
         for index in (0..self.slots.len()).rev() {
             if !self.is_made_of(index, &of_caller) {
                 continue;
@@ -127,18 +129,19 @@ impl Tensors {
         }
     }
 
-    /// Whether a tensor is made of plain memory that is `chosen`.
+    /// Whether a tensor is imported, directly or not, from plain memory that is `chosen`.
     fn is_made_of(&self, index: usize, chosen: impl Fn(&Span) -> bool) -> bool {
         let placement = &self.slots[self.root(index)].placement;
         placement.origin == Origin::Plain && chosen(&placement.span)
     }
 
-    /// A kernel is about to read an operand: where its newest bytes are, `None` for plain memory.
-    /// Tensors whose memory is exported to the CPU are read where they lie; what a kernel writes
-    /// afterwards changes nothing there.
+    /// Prepares an operand to be read; returns the location of its newest bytes, `None` for plain
+    /// memory. Tensors exported to the CPU are read in place; later writes of the span do not
+    /// modify them.
     ///
     /// # Safety
-    /// `plain` answers where the bytes of spans lie, which nobody else touches during the call.
+    /// `plain` must return the address of the bytes of any span of this execution: valid,
+    /// initialised, and not accessed by another thread or reference during the call.
     pub unsafe fn read(
         &mut self,
         (span, position): OperandSpan<'_>,
@@ -147,17 +150,17 @@ impl Tensors {
         let Some(position) = position else {
             let shared = self.shared(span);
             if shared.is_none() {
-                // SAFETY: the caller vouches.
+                // SAFETY: `plain` is the caller's, which guarantees the condition of `read`.
                 unsafe { self.write_back(span, plain)? };
             }
             return Ok(shared);
         };
-        // SAFETY: as above.
+        // SAFETY: `plain` is the caller's, which guarantees the condition of `read`.
         unsafe { self.refresh(position, plain)? };
         self.operand(position).map(Some)
     }
 
-    /// A kernel is about to write an operand: where, `None` for plain memory.
+    /// Prepares an operand to be written; returns its location, `None` for plain memory.
     ///
     /// # Safety
     /// As for [`Tensors::read`].
@@ -167,19 +170,18 @@ impl Tensors {
         plain: Plain<'_>,
     ) -> Result<Option<RawOperand>> {
         let root = position.map(|position| self.root(position));
-        // SAFETY: the caller vouches.
+        // SAFETY: `plain` is the caller's, which guarantees the condition of `read`.
         unsafe { self.overwrite(span, root, plain)? };
         let (Some(position), Some(root)) = (position, root) else {
             return Ok(None);
         };
-        // SAFETY: as above.
+        // SAFETY: `plain` is the caller's, which guarantees the condition of `read`.
         unsafe { self.make(position, plain)? };
         self.mark_held(root, Newest::Backend);
         self.operand(position).map(Some)
     }
 
-    /// The newest bytes of a span, when they are in one tensor alone and the CPU may read them
-    /// there.
+    /// The newest bytes of a span, if they are in a single tensor that the CPU may read in place.
     fn shared(&self, span: &Span) -> Option<RawOperand> {
         let newest =
             |slot: &&Slot| slot.newest == Newest::Backend && slot.placement.span.overlaps(span);
@@ -202,16 +204,16 @@ impl Tensors {
         Some(RawOperand::new(handle.start(), span.len))
     }
 
-    /// Has the newest bytes of a span in plain memory.
+    /// Copies the newest bytes of a span to plain memory.
     ///
     /// # Safety
     /// As for [`Tensors::read`].
     pub unsafe fn write_back(&mut self, span: &Span, plain: Plain<'_>) -> Result<()> {
-        // SAFETY: the caller vouches.
+        // SAFETY: `plain` is the caller's, which guarantees the condition of `read`.
         unsafe { self.write_back_all(|own| own.overlaps(span), plain) }
     }
 
-    /// Has the newest bytes of all spans that are `chosen` in plain memory.
+    /// Copies the newest bytes of all `chosen` spans to plain memory.
     ///
     /// # Safety
     /// As for [`Tensors::read`].
@@ -223,7 +225,7 @@ impl Tensors {
         for held in 0..self.held.len() {
             let slot = &mut self.slots[self.held[held]];
             if slot.newest == Newest::Backend && chosen(&slot.placement.span) {
-                // SAFETY: the caller vouches.
+                // SAFETY: `plain` is the caller's, which guarantees the condition of `read`.
                 unsafe { slot.copy_out(plain)? };
                 slot.newest = Newest::Both;
             }
@@ -231,7 +233,7 @@ impl Tensors {
         Ok(())
     }
 
-    /// Where the tensor of a position starts.
+    /// The operand of the tensor at a position.
     fn operand(&self, position: usize) -> Result<RawOperand> {
         let slot = self.slots.get(position);
         let made = slot.and_then(|slot| Some((slot, slot.handle.as_ref()?)));
@@ -247,7 +249,7 @@ impl Tensors {
         slot.newest = newest;
     }
 
-    /// The tensor whose bytes that of a position are.
+    /// The tensor that owns the bytes of the one at a position, through imports.
     fn root(&self, mut position: usize) -> usize {
         while let Origin::Tensor(of, _) = self.slots[position].placement.origin {
             position = of;
@@ -255,13 +257,13 @@ impl Tensors {
         position
     }
 
-    /// Has the newest bytes in the tensor of a position.
+    /// Copies the newest bytes to the tensor at a position.
     ///
     /// # Safety
     /// As for [`Tensors::read`].
     unsafe fn refresh(&mut self, position: usize, plain: Plain<'_>) -> Result<()> {
         let root = self.root(position);
-        // SAFETY: the caller vouches.
+        // SAFETY: `plain` is the caller's, which guarantees the condition of `read`.
         unsafe {
             self.make(position, plain)?;
             if self.slots[root].newest == Newest::Plain {
@@ -281,8 +283,8 @@ impl Tensors {
         Ok(())
     }
 
-    /// A span is about to be written, in plain memory or in the tensor `except`: others that hold
-    /// bytes of it are old then, and give first what is not written.
+    /// Invalidates the tensors that overlap a span about to be written, in plain memory or in the
+    /// tensor `except`; bytes of theirs outside the span are first copied to plain memory.
     ///
     /// # Safety
     /// As for [`Tensors::read`].
@@ -299,7 +301,7 @@ impl Tensors {
                 continue;
             }
             if slot.newest == Newest::Backend && !span.holds(&slot.placement.span) {
-                // SAFETY: the caller vouches.
+                // SAFETY: `plain` is the caller's, which guarantees the condition of `read`.
                 unsafe { slot.copy_out(plain)? };
             }
             slot.newest = Newest::Plain;
@@ -308,10 +310,11 @@ impl Tensors {
         Ok(())
     }
 
-    /// Makes the tensor of a position, and those that it is made of.
+    /// Creates the tensor at a position, and those that it is imported from.
     ///
     /// # Safety
-    /// As for [`Tensors::read`]; the memory of the span outlives the tensor, or is told to leave.
+    /// As for [`Tensors::read`]; and plain memory that is imported must outlive the tensor, or the
+    /// tensor must be dropped before by `return_imported`.
     unsafe fn make(&mut self, position: usize, plain: Plain<'_>) -> Result<()> {
         if self.slots[position].handle.is_some() {
             return Ok(());
@@ -324,8 +327,9 @@ impl Tensors {
                 bytes,
                 source,
             };
-            // SAFETY: the caller vouches for plain memory; a tensor of this list outlives those
-            // made of it, which are dropped together with it.
+            // SAFETY: the caller guarantees that plain memory is valid and outlives the tensor; a
+            // tensor of this list outlives those imported from it, which come later and are dropped
+            // first.
             unsafe {
                 placement
                     .backend
@@ -336,7 +340,7 @@ impl Tensors {
             Origin::Allocated => placement.backend.tensor_handle(factory, &placement.ty)?,
             Origin::Plain => import(plain(&placement.span)?, MemorySource::Malloc)?,
             Origin::Tensor(of, source) => {
-                // SAFETY: the caller vouches.
+                // SAFETY: `plain` is the caller's, which guarantees the condition of `read`.
                 unsafe { self.make(of, plain)? };
                 let made = self.slots[of].handle.as_ref();
                 import(made.ok_or_else(|| missing(of))?.start(), source)?
@@ -349,24 +353,25 @@ impl Tensors {
 
 impl Drop for Tensors {
     fn drop(&mut self) {
-        // What is made of another goes first.
+        // In reverse order: a tensor may be imported from an earlier one.
         while self.slots.pop().is_some() {}
     }
 }
 
 impl Slot {
-    /// Whether its bytes are those in plain memory.
+    /// Whether the tensor is imported plain memory, so that copies are unnecessary.
     fn is_plain(&self) -> bool {
         self.placement.origin == Origin::Plain
     }
 
     /// # Safety
-    /// The span's bytes are at `start`, and nobody writes them meanwhile.
+    /// The bytes of the span must be at `start`, valid and not written during the call.
     unsafe fn copy_in(&mut self, start: *const u8) -> Result<()> {
         if !self.is_plain()
             && let Some(handle) = &mut self.handle
         {
-            // SAFETY: the caller vouches.
+            // SAFETY: the caller guarantees that the span's bytes are at `start`, valid and not
+            // written during the call.
             handle
                 .copy_in(unsafe { std::slice::from_raw_parts(start, self.placement.span.len) })?;
         }
@@ -380,7 +385,8 @@ impl Slot {
             && let Some(handle) = &self.handle
         {
             let Span { len, .. } = self.placement.span;
-            // SAFETY: the span's bytes, which nobody else touches meanwhile (the caller vouches).
+            // SAFETY: `plain` returns the address of the span's `len` bytes, which no other
+            // reference accesses during the call (guaranteed by the caller).
             let bytes =
                 unsafe { std::slice::from_raw_parts_mut(plain(&self.placement.span)?, len) };
             handle.copy_out(bytes)?;

@@ -1,4 +1,4 @@
-//! What bindings refuse, and how executions use the caller's memory.
+//! Tests of rejected bindings and of the caller's memory in executions.
 
 use super::*;
 use crate::{Storage, Variable};
@@ -42,7 +42,7 @@ fn bind(inputs: &[u32], outputs: &[u32], scratch: Option<u32>) -> Result<Workloa
 }
 
 #[test]
-fn what_may_share_bytes_and_what_may_not() {
+fn operands_may_overlap_only_in_place() {
     bind(&[0, 2], &[3], Some(4)).unwrap();
     bind(&[3, 4], &[3], Some(5)).unwrap();
     bind(&[1], &[1], None).unwrap();
@@ -52,7 +52,7 @@ fn what_may_share_bytes_and_what_may_not() {
             .expect_err("must be refused")
             .to_string()
     };
-    let read_only = "a kernel writes it, but it is only read";
+    let read_only = "a kernel writes it, but it is read-only";
     assert_eq!(
         refusal(&[], &[0], None),
         format!("variable 'v0': {read_only}")
@@ -134,7 +134,7 @@ fn the_callers_memory_is_used_in_place_or_copied() {
         assert_eq!(output[if shift == 0 { 64 } else { 0 }], 0);
         assert!(input.iter().all(|&byte| byte == 10 + shift as u8));
     }
-    // Stand-ins for both were made once.
+    // The aligned buffers for both were allocated once.
     assert_eq!(memory.bytes(), 192 + 128);
 }
 
