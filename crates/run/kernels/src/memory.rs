@@ -32,7 +32,7 @@ pub struct Memory {
     placements: Arc<TensorPlacements>,
     /// Declared before the arena, from which some are imported, so that they are dropped first.
     tensors: RefCell<Tensors>,
-    /// Owns the arena; only operand through [`Memory::bases`].
+    /// Owns the arena; accessed only through [`Memory::bases`].
     arena: Arena,
     /// Aligned staging buffers for unaligned inputs, then outputs, of the caller; allocated on
     /// first use.
@@ -150,13 +150,13 @@ impl Memory {
                 base.set(staged.as_mut_ptr());
             }
         }
-        let mut wanted = outputs.into_iter().fuse();
+        let mut targets = outputs.into_iter().fuse();
         let output_bytes = self.table.output_bytes().iter().zip(&self.unaligned);
         for (index, (&expected, unaligned)) in output_bytes.enumerate() {
             let Some((base, staged)) = ports.next() else {
                 break;
             };
-            let bytes = checked("output", index, expected, wanted.next(), |bytes| {
+            let bytes = checked("output", index, expected, targets.next(), |bytes| {
                 bytes.len()
             })?;
             if is_aligned(bytes.as_ptr()) {
@@ -166,7 +166,7 @@ impl Memory {
                 unaligned.set(bytes.as_mut_ptr());
             }
         }
-        if given.next().is_some() || wanted.next().is_some() {
+        if given.next().is_some() || targets.next().is_some() {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
                 "too many inputs or outputs",

@@ -50,9 +50,9 @@ pub fn verify_order(
     Error::from_all(errors).map_or(Ok(()), Err)
 }
 
-/// For each interval of bytes its last writer and the readers since, in kernel order. Checking each
-/// kernel against these is enough: order is transitive, and every earlier kernel that matters was
-/// checked against them.
+/// For each interval of bytes, the last writer and the readers since then, in kernel order
+/// (read-after-write, write-after-read and write-after-write hazards). Checking each kernel against
+/// these suffices: order is transitive, and earlier accesses were checked against them.
 #[derive(Default)]
 struct AccessHistory(BTreeMap<Base, BTreeMap<usize, ByteInterval>>);
 
@@ -93,7 +93,7 @@ impl AccessHistory {
     }
 }
 
-/// Makes a interval begin at `at`, if one covers it.
+/// Splits the interval that contains `at`, so that one begins there.
 fn split(intervals: &mut BTreeMap<usize, ByteInterval>, at: usize) {
     let Some((_, interval)) = intervals.range_mut(..at).next_back() else {
         return;
@@ -124,8 +124,9 @@ impl ByteInterval {
     }
 }
 
-/// Those of the sorted `pairs` that no chain of operands orders. Takes one pass over the function
-/// for each [`BLOCK`] of first kernels, so that its memory grows with the kernels alone.
+/// The pairs of the sorted `pairs` that are not ordered by a path of operands. Computes the
+/// transitive closure with bit sets, one pass over the function per [`BLOCK`] of first kernels, so
+/// that memory is linear in the number of kernels.
 fn unordered(function: &Function, pairs: &[(u32, u32)]) -> Vec<(u32, u32)> {
     let makers = makers(function);
     let mut unordered = Vec::new();
@@ -144,7 +145,7 @@ fn unordered(function: &Function, pairs: &[(u32, u32)]) -> Vec<(u32, u32)> {
     unordered
 }
 
-/// The kernel that makes each register.
+/// The kernel that writes each register.
 fn makers(function: &Function) -> Vec<Option<u32>> {
     let mut makers = vec![None; function.registers.len()];
     for (index, kernel) in function.kernels.iter().enumerate() {
@@ -157,7 +158,7 @@ fn makers(function: &Function) -> Vec<Option<u32>> {
     makers
 }
 
-/// For each kernel of a function, which of a block of kernels it follows.
+/// For each kernel of a function, its predecessors among a block of kernels, as a bit set.
 struct Follows {
     start: usize,
     bits: Vec<[u64; BLOCK / 64]>,
@@ -171,7 +172,7 @@ impl Follows {
                 .operands
                 .iter()
                 .filter_map(|register| makers.get(register.0 as usize));
-            // A maker that does not stand before its user is refused when the program is bound.
+            // A writer after its user is rejected when the program is bound.
             for maker in made
                 .flatten()
                 .map(|&maker| maker as usize)
@@ -208,7 +209,7 @@ fn problem(function: &Function, first: u32, second: u32) -> Error {
             .map_or("", |kernel| &kernel.name)
     };
     invalid(format!(
-        "kernels {} ('{}') and {} ('{}') touch the same bytes, one of them writes, and no operand orders them",
+        "kernels {} ('{}') and {} ('{}') access the same bytes, one of them writes, and no operand orders them",
         first,
         name(first),
         second,
@@ -227,8 +228,8 @@ mod tests {
     use super::*;
     use tenon_bef::RegisterId;
 
-    /// A module of one function: each kernel takes the chains of the kernels it lists, and touches
-    /// bytes of the arena: (start, end, writes).
+    /// A module of one function: each kernel takes the chains of the kernels that it lists, and
+    /// accesses bytes of the arena: (start, end, writes).
     type Row<'a> = (&'a [u32], &'a [(usize, usize, bool)]);
 
     type OwnedRow = (Vec<u32>, Vec<(usize, usize, bool)>);
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_need_no_order_and_apart_bytes_neither() {
+    fn readers_and_disjoint_accesses_need_no_order() {
         asynchronous(&[(&[], &[(0, 8, false)]), (&[], &[(4, 12, false)])]).unwrap();
         asynchronous(&[(&[], &[(0, 8, true)]), (&[], &[(8, 16, true)])]).unwrap();
         asynchronous(&[(&[], &[(0, 8, true), (0, 8, false)])]).unwrap();
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_orders_through_others() {
+    fn order_is_transitive() {
         asynchronous(&[
             (&[], &[(0, 8, true)]),
             (&[0], &[]),
@@ -293,13 +294,13 @@ mod tests {
     }
 
     #[test]
-    fn each_hazard_is_refused() {
+    fn each_hazard_is_rejected() {
         let hazards = [(true, false), (false, true), (true, true)];
         for (first, second) in hazards {
             let rows: [Row<'_>; 2] = [(&[], &[(0, 8, first)]), (&[], &[(7, 9, second)])];
             assert_eq!(
                 asynchronous(&rows).unwrap_err().to_string(),
-                "@f: kernels 0 ('0') and 1 ('1') touch the same bytes, one of them writes, and no \
+                "@f: kernels 0 ('0') and 1 ('1') access the same bytes, one of them writes, and no \
                  operand orders them; hand a chain from the first to the second"
             );
             check(FunctionKind::Sync, &rows).unwrap();
@@ -307,8 +308,8 @@ mod tests {
     }
 
     #[test]
-    fn a_reuse_must_wait_for_every_reader() {
-        // 0 writes; 1 and 2 read; 3 writes again but waits for 1 alone.
+    fn a_reusing_writer_must_follow_every_reader() {
+        // 0 writes; 1 and 2 read; 3 writes after 1 only.
         let error = asynchronous(&[
             (&[], &[(0, 8, true)]),
             (&[0], &[(0, 8, false)]),
@@ -323,7 +324,7 @@ mod tests {
         );
     }
 
-    /// The plain definition, for small functions.
+    /// The reference definition, for small functions.
     fn reference(rows: &[Row<'_>]) -> bool {
         let mut after = vec![vec![false; rows.len()]; rows.len()];
         for (index, (operands, _)) in rows.iter().enumerate() {
@@ -372,8 +373,8 @@ mod tests {
     }
 
     #[test]
-    fn many_kernels_cross_blocks() {
-        // A long chain whose ends touch the same bytes, and the same cut in the middle.
+    fn order_is_found_across_blocks() {
+        // A long chain whose ends access the same bytes, complete and cut in the middle.
         let rows = |cut: Option<usize>| -> Vec<OwnedRow> {
             let count = 3 * BLOCK;
             let operands = |index: usize| match index.checked_sub(1) {

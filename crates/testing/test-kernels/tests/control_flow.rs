@@ -349,7 +349,7 @@ fn a_parallel_region_sees_its_operands() {
 fn parallel_loops_that_cannot_be() {
     let error = run(&parallel_for(0, 10, 0, true));
     assert!(
-        error.starts_with("error: a block of a parallel loop must hold a number\n"),
+        error.starts_with("error: the block size of a parallel loop must be positive\n"),
         "{error}"
     );
     answers(

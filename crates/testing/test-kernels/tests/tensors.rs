@@ -76,7 +76,7 @@ fn shapes_of_fixed_rank() {
         let other = (rank % 3) + 1;
         prints(
             &build.replace("RANK", &other.to_string()),
-            &format!("error: shape {shape} is of another rank\n"),
+            &format!("error: shape {shape} has the wrong rank\n"),
         );
     }
 }
@@ -221,7 +221,7 @@ fn a_list_of_another_length_is_an_error() {
     assert!(refused.contains("an element of the tensor"), "{refused}");
     prints(
         "  %a = \"tfrt_dht.create_uninitialized_tensor.i32.1\"() {shape = [2, 2]} : () -> T",
-        "error: the shape is of another rank\n",
+        "error: the shape has the wrong rank\n",
     );
 }
 
@@ -337,7 +337,7 @@ fn buffers_print_and_refuse() {
         "  %n = tfrt.constant.i64 8
            %buffer = \"tfrt_dht.allocate_buffer\"(%n, %n) : (i64, i64) -> !ht.host_buffer
            %part = \"tfrt_dht.get_buffer_slice\"(%buffer, %n, %n) : (!ht.host_buffer, i64, i64) -> !ht.host_buffer",
-        "error: a slice leaves its buffer\n",
+        "error: a slice exceeds its buffer\n",
     );
     prints(
         "  %n = tfrt.constant.i64 8

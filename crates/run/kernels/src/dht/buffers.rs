@@ -1,4 +1,4 @@
-//! The memory under tensors.
+//! Kernels of buffers.
 
 use crate::host::{DenseHostTensor, HostBuffer, failed};
 use tenon_base::Result;
@@ -7,7 +7,7 @@ use tenon_executor::{Chain, Host, KernelDef, kernel};
 pub(super) fn kernels() -> Vec<KernelDef> {
     vec![
         kernel("tfrt_dht.allocate_buffer", allocate)
-            .doc("A buffer of so many zero bytes, aligned to 64 bytes whatever the second operand asks for."),
+            .doc("A buffer of the given number of zero bytes, aligned to 64 bytes; the second operand may be any power of two up to 64."),
         kernel(
             "tfrt_dht.get_buffer",
             |tensor: &DenseHostTensor, _: Chain| (tensor.buffer().clone(), Chain),
@@ -17,7 +17,7 @@ pub(super) fn kernels() -> Vec<KernelDef> {
             "tfrt_dht.get_buffer_slice",
             |buffer: &HostBuffer, offset: i64, size: i64| buffer.slice(offset, size),
         )
-        .doc("So many bytes of a buffer from an offset, shared with it."),
+        .doc("A slice of a buffer (offset, size), shared with it."),
         kernel(
             "tfrt_dht.print_buffer",
             |buffer: &HostBuffer, _: Chain, host: &Host| {
@@ -25,7 +25,7 @@ pub(super) fn kernels() -> Vec<KernelDef> {
                 Chain
             },
         )
-        .doc("Prints where a buffer lies, and how long it is."),
+        .doc("Prints the address and size of a buffer."),
         kernel(
             "tfrt_dht.get_tensor_shape",
             |tensor: &DenseHostTensor| tensor.shape().clone(),

@@ -1,4 +1,4 @@
-//! Comparing dense tensors.
+//! Comparisons of dense tensors.
 
 use crate::host::{DenseHostTensor, HostElement};
 use tenon_base::Result;

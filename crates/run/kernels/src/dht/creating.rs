@@ -1,4 +1,4 @@
-//! Making and filling dense tensors.
+//! Creation and initialisation of dense tensors.
 
 use crate::host::{
     DenseHostTensor, Element, Elements, HostBuffer, HostElement, TensorShape, failed,
@@ -25,7 +25,7 @@ macro_rules! creating {
                     Ok(Chain)
                 },
             )
-            .doc("Makes all elements the attribute `value`."),
+            .doc("Sets all elements to the attribute `value`."),
             kernel(
                 concat!("tfrt_dht.set_tensor_with_constant_values.", $name),
                 |tensor: &DenseHostTensor, _: Chain, values: Attr<Elements<$type>>| -> Result<Chain> {
@@ -42,7 +42,7 @@ macro_rules! creating {
                         .map(|tensor| (tensor, Chain))
                 },
             )
-            .doc("A tensor over the bytes of a buffer, which must be as many as it needs."),
+            .doc("A tensor over a buffer, which must have exactly its size."),
         )*]
     };
     (rank $name:literal $type:ty, $rank:literal) => {
@@ -56,7 +56,7 @@ macro_rules! creating {
 
 fn create<T: HostElement>(host: &Host, shape: &[i64], rank: usize) -> Result<DenseHostTensor> {
     if shape.len() != rank {
-        return Err(failed("the shape is of another rank")
+        return Err(failed("the shape has the wrong rank")
             .expected(rank)
             .found(shape.len()));
     }
@@ -70,7 +70,7 @@ macro_rules! setting {
                 concat!("tfrt_dht.set_tensor_with_values.", $name),
                 |tensor: &DenseHostTensor, _: Chain, values: RestOperands<'_>| -> Result<Chain> {
                     let values: Option<Vec<$type>> = values.iter().map(|value| value.read()).collect();
-                    let wrong = || failed("a value is not of the tensor's type").expected($name);
+                    let wrong = || failed("a value does not have the tensor's type").expected($name);
                     tensor.set(&values.ok_or_else(wrong)?)?;
                     Ok(Chain)
                 },

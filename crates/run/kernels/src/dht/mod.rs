@@ -1,4 +1,4 @@
-//! The dialects of host tensors: `tfrt_dht` (dense), `tfrt_sht` (text) and `coo` (sparse), facts
+//! The dialects of host tensors: `tfrt_dht` (dense), `tfrt_sht` (strings) and `coo` (sparse), facts
 //! 4.3.
 
 mod buffers;

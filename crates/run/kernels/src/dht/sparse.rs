@@ -63,7 +63,7 @@ fn check(found: usize, rank: usize) -> Result<()> {
     if found == rank {
         return Ok(());
     }
-    Err(failed("the tensor is of another rank")
+    Err(failed("the tensor has the wrong rank")
         .expected(rank)
         .found(found))
 }

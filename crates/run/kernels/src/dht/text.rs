@@ -1,4 +1,4 @@
-//! Tensors of text.
+//! String tensors.
 
 use crate::host::{StringHostTensor, TensorShape};
 use std::sync::Arc;
@@ -8,8 +8,9 @@ use tenon_executor::{Attr, KernelDef, kernel};
 
 pub(super) fn kernels() -> Vec<KernelDef> {
     vec![
-        kernel("tfrt_sht.create_tensor", create)
-            .doc("A tensor of the attributes `shape` and `values`, which must be as many."),
+        kernel("tfrt_sht.create_tensor", create).doc(
+            "A tensor of the attributes `shape` and `values`; their number must match the shape.",
+        ),
     ]
 }
 

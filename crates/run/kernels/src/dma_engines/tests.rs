@@ -102,7 +102,7 @@ fn run(engines: &Engines, list: &[(usize, &str, &str)]) -> Result<()> {
 }
 
 #[test]
-fn engines_of_two_cores_meet() {
+fn engines_of_two_cores_synchronise() {
     let engines = Engines::new(machine());
     run(
         &engines,
@@ -119,7 +119,7 @@ fn engines_of_two_cores_meet() {
 }
 
 #[test]
-fn a_deadlock_is_told() {
+fn a_deadlock_is_an_error() {
     let engines = Engines::new(machine());
     let error = run(&engines, &[(1, "act", "other"), (0, "pool", "pool")]).unwrap_err();
     assert_eq!(

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tenon_bef::{Attribute, AttributeCode, DType};
 use tenon_executor::FromAttribute;
 
-/// The one element that an attribute stands for: a number, or a list of real and imaginary part.
+/// A single element from an attribute: a scalar, or a list of real and imaginary part.
 #[derive(Debug, Clone, Copy)]
 pub struct Element<T>(pub T);
 
-/// The elements of a list; of complex ones real and imaginary parts in turn.
+/// The elements of a list; complex ones as alternating real and imaginary parts.
 #[derive(Debug, Clone)]
 pub struct Elements<T>(pub Arc<[T]>);
 
@@ -21,11 +21,11 @@ impl<T: HostElement> FromAttribute for Element<T> {
     });
 
     fn from_attribute(attribute: &Attribute) -> Option<Self> {
-        let numbers = match attribute {
-            Attribute::Array(numbers) => numbers,
-            number => std::slice::from_ref(number),
+        let scalars = match attribute {
+            Attribute::Array(scalars) => scalars,
+            scalar => std::slice::from_ref(scalar),
         };
-        match elements(numbers)?.as_slice() {
+        match elements(scalars)?.as_slice() {
             [element] => Some(Self(*element)),
             _ => None,
         }
@@ -38,13 +38,13 @@ impl<T: HostElement> FromAttribute for Elements<T> {
 
     fn from_attribute(attribute: &Attribute) -> Option<Self> {
         match attribute {
-            Attribute::Array(numbers) => Some(Self(elements(numbers)?.into())),
+            Attribute::Array(scalars) => Some(Self(elements(scalars)?.into())),
             _ => None,
         }
     }
 }
 
-/// What numbers stand for an element: for a complex one two.
+/// The type of the scalars of an element: a complex element has two.
 const fn part(element: DType) -> DType {
     match element {
         DType::Complex64 => DType::F32,
@@ -53,10 +53,10 @@ const fn part(element: DType) -> DType {
     }
 }
 
-fn elements<T: HostElement>(numbers: &[Attribute]) -> Option<Vec<T>> {
+fn elements<T: HostElement>(scalars: &[Attribute]) -> Option<Vec<T>> {
     let part = part(T::DTYPE);
     let mut bytes = Vec::new();
-    for number in numbers {
+    for number in scalars {
         push(number, part, &mut bytes)?;
     }
     let elements = bytes.chunks_exact(T::DTYPE.size()?);
@@ -64,8 +64,8 @@ fn elements<T: HostElement>(numbers: &[Attribute]) -> Option<Vec<T>> {
     whole.then(|| elements.map(T::read).collect())
 }
 
-/// Appends the bytes of a number of type `dtype`; BEF does not tell signed from unsigned, so that
-/// either may stand for the other.
+/// Appends the bytes of a scalar of type `dtype`. BEF does not distinguish signed from unsigned, so
+/// either is accepted.
 fn push(number: &Attribute, dtype: DType, to: &mut Vec<u8>) -> Option<()> {
     use {Attribute as A, DType as D};
     match (number, dtype) {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_become_elements() {
+    fn scalars_become_elements() {
         assert_eq!(one(7i32), Some(7i32));
         assert_eq!(one(-1i8), Some(255u8));
         assert_eq!(one(true), Some(true));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn other_types_are_refused() {
+    fn other_types_are_rejected() {
         assert_eq!(one::<i32>(7i64), None);
         assert_eq!(one::<i32>(vec![1i32, 2]), None);
         assert_eq!(one::<Complex64>(1.0f32), None);

@@ -1,4 +1,4 @@
-//! Memory of host tensors: shared, written in place, granted by the host's allocator.
+//! Buffers of host tensors: shared, written in place, allocated by the host's allocator.
 
 use super::failed;
 use std::fmt;
@@ -8,11 +8,10 @@ use tenon_base::Result;
 use tenon_executor::{Grant, HostAllocator};
 use tenon_tensor::BufferMut;
 
-/// What the original keeps in front of a buffer's bytes, in bytes; its allocator counts them.
+/// The size in bytes of the original's buffer header, which its allocator counts.
 const HEADER: usize = 64;
 
-/// Bytes, or a part of the bytes of another buffer. Cloning and slicing share them; chains say who
-/// writes when.
+/// A buffer, or a slice of one. Clones and slices share the bytes; chains order the writes.
 #[derive(Clone)]
 pub struct HostBuffer {
     memory: Arc<Memory>,
@@ -25,7 +24,7 @@ struct Memory {
 }
 
 impl HostBuffer {
-    /// `size` zero bytes; `None` when the allocator or the system refuses.
+    /// `size` zero bytes; `None` when the allocator or the system has not enough memory.
     pub fn allocate(allocator: &HostAllocator, size: usize) -> Option<Self> {
         let grant = allocator.grant(size.checked_add(HEADER)?)?;
         let bytes = BufferMut::zeroed(size).ok()?;
@@ -38,7 +37,7 @@ impl HostBuffer {
         })
     }
 
-    /// `size` bytes of it from `offset`; an error when they are not all inside.
+    /// A slice of `size` bytes from `offset`; an error when it is not inside.
     pub fn slice(&self, offset: i64, size: i64) -> Result<Self> {
         let part = || {
             let start = self
@@ -49,7 +48,7 @@ impl HostBuffer {
             (end <= self.range.end).then_some(start..end)
         };
         let range = part().ok_or_else(|| {
-            failed("a slice leaves its buffer")
+            failed("a slice exceeds its buffer")
                 .expected(format_args!("a part of {} bytes", self.size()))
                 .found(format_args!("{size} bytes at {offset}"))
         })?;
@@ -59,7 +58,7 @@ impl HostBuffer {
         })
     }
 
-    /// How many bytes.
+    /// The size in bytes.
     pub fn size(&self) -> usize {
         self.range.len()
     }
@@ -92,7 +91,7 @@ impl HostBuffer {
         write(&mut self.exclusive()[self.range.clone()])
     }
 
-    // Whole elements are written, so that a panic elsewhere leaves nothing half done.
+    // Poison is ignored: writers write whole elements, so a panic leaves no partial element.
 
     fn shared(&self) -> RwLockReadGuard<'_, BufferMut> {
         let bytes = self.memory.bytes.read();
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_stay_inside() {
+    fn slices_outside_of_the_buffer_are_rejected() {
         let buffer = HostBuffer::allocate(&malloc(), 16).unwrap();
         let slice = buffer.slice(8, 4).unwrap();
         for (offset, size) in [(0, 5), (-1, 2), (5, 0), (0, -1), (i64::MAX, i64::MAX)] {
@@ -154,12 +153,12 @@ mod tests {
         }
         assert_eq!(
             buffer.slice(9, 8).unwrap_err().to_string(),
-            "a slice leaves its buffer: expected a part of 16 bytes, found 8 bytes at 9"
+            "a slice exceeds its buffer: expected a part of 16 bytes, found 8 bytes at 9"
         );
     }
 
     #[test]
-    fn bytes_are_granted_while_a_slice_lives() {
+    fn bytes_are_counted_while_a_slice_is_alive() {
         let allocator = malloc();
         let slice = HostBuffer::allocate(&allocator, 16).unwrap().slice(0, 1);
         assert_eq!(allocator.statistics().bytes, 80);
@@ -168,13 +167,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn sizes_without_memory_are_rejected() {
         assert!(HostBuffer::allocate(&malloc(), usize::MAX).is_none());
         assert!(HostBuffer::allocate(&malloc(), isize::MAX as usize - 64).is_none());
     }
 
     #[test]
-    fn it_prints_its_place_and_size() {
+    fn a_buffer_prints_its_address_and_size() {
         let buffer = HostBuffer::allocate(&malloc(), 24).unwrap();
         let text = buffer.to_string();
         assert!(text.starts_with("HostBuffer<pointer=0x") && text.ends_with(", size=24>"));

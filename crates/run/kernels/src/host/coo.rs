@@ -1,4 +1,4 @@
-//! Sparse host tensors in coordinate form.
+//! Sparse host tensors in coordinate (COO) format.
 
 use super::element::name;
 use super::{DenseHostTensor, HostElement, TensorShape, failed, reserved};
@@ -12,7 +12,7 @@ use tenon_executor::HostAllocator;
 pub struct CooHostTensor {
     dtype: DType,
     shape: TensorShape,
-    /// As many rows as there are values, as many columns as the shape has dimensions.
+    /// One row per value, one column per dimension of the shape.
     indices: DenseHostTensor,
     values: DenseHostTensor,
 }
@@ -20,8 +20,9 @@ pub struct CooHostTensor {
 impl CooHostTensor {
     /// The elements of a dense tensor that are not zero.
     ///
-    /// Coordinates are those of the original, which takes a flat index apart by the dimensions in
-    /// forward order: right for square shapes, and what its programs expect for others (facts 4.3).
+    /// Coordinates are computed as by the original, which decomposes a flat index by the dimensions
+    /// in forward order: correct for square shapes, and expected by its programs for others (facts
+    /// 4.3).
     pub fn from_dense<T: HostElement>(
         allocator: &HostAllocator,
         dense: &DenseHostTensor,
@@ -53,8 +54,8 @@ impl CooHostTensor {
         })
     }
 
-    /// The dense tensor. Where coordinates fall together, the last value stays; an error when they
-    /// leave the shape.
+    /// The dense tensor. Of duplicate coordinates the last value counts; an error for coordinates
+    /// outside of the shape.
     pub fn to_dense<T: HostElement>(&self, allocator: &HostAllocator) -> Result<DenseHostTensor> {
         let dense = DenseHostTensor::allocate::<T>(allocator, self.shape.clone())?;
         let mut elements = dense.values::<T>()?;
@@ -70,7 +71,7 @@ impl CooHostTensor {
                 .ok()
                 .and_then(|flat| elements.get_mut(flat));
             *slot.ok_or_else(|| {
-                failed(format!("a coordinate leaves shape {}", self.shape))
+                failed(format!("a coordinate is outside of shape {}", self.shape))
                     .found(format!("{index:?}"))
             })? = value;
         }
@@ -78,19 +79,19 @@ impl CooHostTensor {
         Ok(dense)
     }
 
-    /// Whether coordinates agree, and values up to 2 units in the last place.
+    /// Whether coordinates are equal, and values up to 2 units in the last place.
     pub fn agrees<T: HostElement>(&self, other: &Self) -> Result<bool> {
         let values = self.values.agrees(&other.values, |a: T, b| a.close(b, 2))?;
         Ok(values && self.indices.agrees(&other.indices, |a: i64, b| a == b)?)
     }
 
-    /// The shape of the whole.
+    /// The shape of the dense tensor.
     pub fn shape(&self) -> &TensorShape {
         &self.shape
     }
 }
 
-/// Takes a flat index apart, as the original does.
+/// Decomposes a flat index as the original does.
 fn coordinates(flat: i64, dimensions: &[i64], to: &mut Vec<i64>) {
     let start = to.len();
     let mut rest = flat;
@@ -111,7 +112,7 @@ fn allocate<T: HostElement>(
 }
 
 impl fmt::Display for CooHostTensor {
-    /// One line, and an empty one: the original ends the form itself with a newline.
+    /// One line, and an empty one: the original's text ends with a newline.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn square_tensors_come_back() {
+    fn square_tensors_round_trip() {
         let values: Vec<f32> = (0..100).map(|i| (i % 7) as f32).collect();
         let before = dense(&[10, 10], &values);
         let sparse = CooHostTensor::from_dense(&malloc(), &before, 0.0f32).unwrap();
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rank_works() {
+    fn all_ranks_round_trip() {
         let scalar = CooHostTensor::from_dense(&malloc(), &dense(&[], &[7i32]), 0).unwrap();
         assert!(
             scalar
@@ -197,7 +198,7 @@ mod tests {
         let sparse = CooHostTensor::from_dense(&malloc(), &dense(&[2, 3], &[1i32; 6]), 0).unwrap();
         assert_eq!(
             sparse.to_dense::<i32>(&malloc()).unwrap_err().to_string(),
-            "a coordinate leaves shape [2, 3]: found [2, 0]"
+            "a coordinate is outside of shape [2, 3]: found [2, 0]"
         );
     }
 }

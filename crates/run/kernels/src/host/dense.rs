@@ -7,11 +7,11 @@ use tenon_base::Result;
 use tenon_bef::{DType, Dense};
 use tenon_executor::HostAllocator;
 
-/// How many values a tensor prints.
+/// The number of values that a tensor prints.
 const PRINTED: usize = 16;
 
-/// A tensor of fixed-size elements, row-major. Cloning shares the elements, which kernels write in
-/// place; chains say who writes when.
+/// A tensor of fixed-size elements, row-major. Clones share the elements, which kernels write in
+/// place; chains order the writes.
 #[derive(Debug, Clone)]
 pub struct DenseHostTensor {
     dtype: DType,
@@ -20,7 +20,7 @@ pub struct DenseHostTensor {
 }
 
 impl DenseHostTensor {
-    /// A tensor of zeroes; an error when the allocator or the system refuses its bytes.
+    /// A tensor of zeros; an error when the allocator or the system has not enough memory.
     pub fn allocate<T: HostElement>(allocator: &HostAllocator, shape: TensorShape) -> Result<Self> {
         Self::allocate_as(allocator, T::DTYPE, shape)
     }
@@ -35,8 +35,8 @@ impl DenseHostTensor {
         })
     }
 
-    /// A tensor over the bytes of `buffer`, which must be as many as it needs; otherwise what is
-    /// wrong, said in the words of `kernel`.
+    /// A tensor over `buffer`, which must have exactly its size; `kernel` is the name for the
+    /// error.
     pub fn over<T: HostElement>(
         buffer: HostBuffer,
         shape: TensorShape,
@@ -88,19 +88,19 @@ impl DenseHostTensor {
         &self.buffer
     }
 
-    /// How many elements.
+    /// The number of elements.
     pub fn elements(&self) -> usize {
         self.buffer.size() / size_of_element(self.dtype)
     }
 
-    /// Its elements; an error when they are of another type, or the system has no memory for them.
+    /// The elements; an error when they have another type, or the system has not enough memory.
     pub fn values<T: HostElement>(&self) -> Result<Vec<T>> {
         let mut values = reserved(self.elements())?;
         self.for_each(|value: T| values.push(value))?;
         Ok(values)
     }
 
-    /// Calls `visit` with each element; an error when they are of another type.
+    /// Calls `visit` with each element; an error when they have another type.
     pub(super) fn for_each<T: HostElement>(&self, visit: impl FnMut(T)) -> Result<()> {
         self.check::<T>()?;
         let size = size_of_element(T::DTYPE);
@@ -109,7 +109,7 @@ impl DenseHostTensor {
         Ok(())
     }
 
-    /// Makes all elements `value`.
+    /// Sets all elements to `value`.
     pub fn fill<T: HostElement>(&self, value: T) -> Result<()> {
         self.check::<T>()?;
         let size = size_of_element(T::DTYPE);
@@ -118,7 +118,7 @@ impl DenseHostTensor {
         Ok(())
     }
 
-    /// Sets the elements one by one.
+    /// Sets the elements.
     pub fn set<T: HostElement>(&self, values: &[T]) -> Result<()> {
         self.check::<T>()?;
         if values.len() != self.elements() {
@@ -137,7 +137,7 @@ impl DenseHostTensor {
         Ok(())
     }
 
-    /// Whether shapes agree and all elements are the `same`.
+    /// Whether the shapes are equal and `same` holds for all pairs of elements.
     pub fn agrees<T: HostElement>(
         &self,
         other: &Self,
@@ -204,7 +204,7 @@ fn bytes(dtype: DType, shape: &TensorShape) -> Option<usize> {
     elements.checked_mul(dtype.size()?)
 }
 
-/// Bytes of one element. Tensors are made only of types that have a size.
+/// Bytes of one element. Tensors only have types of a fixed size.
 fn size_of_element(dtype: DType) -> usize {
     dtype.size().unwrap_or(1)
 }
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_tensor_says_so() {
+    fn a_tensor_without_memory_is_an_error() {
         let shape = TensorShape::new([1024]).unwrap();
         let fixed = HostAllocator::new(AllocatorKind::TestFixedSize1k, Log::new(|_, _| ()));
         for (allocator, shape) in [
@@ -304,19 +304,18 @@ mod tests {
     }
 
     #[test]
-    fn wrong_uses_are_errors() {
-        let numbers = tensor(&[2], &[1i32, 2]);
+    fn wrong_types_and_counts_are_errors() {
+        let values = tensor(&[2], &[1i32, 2]);
         assert_eq!(
-            numbers.set(&[1i32]).unwrap_err().to_string(),
+            values.set(&[1i32]).unwrap_err().to_string(),
             "Incorrect number of values for the tensor: 1, but expected 2"
         );
         assert_eq!(
-            numbers.fill(1.0f32).unwrap_err().to_string(),
+            values.fill(1.0f32).unwrap_err().to_string(),
             "a tensor has elements of another type: expected f32, found i32"
         );
         let shape = TensorShape::new([3, 1]).unwrap();
-        let wrong =
-            DenseHostTensor::over::<f32>(numbers.buffer().clone(), shape, "dht.make_tensor");
+        let wrong = DenseHostTensor::over::<f32>(values.buffer().clone(), shape, "dht.make_tensor");
         assert_eq!(
             wrong.unwrap_err().to_string(),
             "dht.make_tensor failed: buffer_size (8) is not equal to the number of elements in \
@@ -325,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_and_close() {
+    fn tensors_compare_equal_and_close() {
         let equal = |a: &DenseHostTensor, b| a.agrees(b, |x: f32, y| x == y).unwrap();
         let close =
             |a: &DenseHostTensor, b, ulps| a.agrees(b, |x: f32, y| x.close(y, ulps)).unwrap();

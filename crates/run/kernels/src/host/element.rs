@@ -1,4 +1,4 @@
-//! The elements of host tensors: their bytes, and how they print and compare.
+//! The elements of host tensors: conversion to bytes, printing and comparison.
 
 use super::float_format::Scientific;
 use std::fmt;
@@ -10,10 +10,10 @@ pub trait HostElement: Copy + PartialEq + Send + Sync + 'static {
     /// Its type.
     const DTYPE: DType;
 
-    /// The element in `bytes`, of which there are as many as the type has.
+    /// Reads the element from `bytes`, which have the size of the type.
     fn read(bytes: &[u8]) -> Self;
 
-    /// Writes it into `bytes`, of which there are as many as the type has.
+    /// Writes the element to `bytes`, which have the size of the type.
     fn write(self, bytes: &mut [u8]);
 
     /// Whether two elements are equal, floating-point ones up to `ulps` units in the last place.
@@ -65,8 +65,8 @@ macro_rules! floats {
                 bytes.copy_from_slice(&self.to_le_bytes());
             }
 
-            /// The machine's epsilon is taken at the size of the sum; differences below the
-            /// smallest normal number do not count.
+            /// Epsilon is scaled by the sum of the magnitudes; differences below the smallest
+            /// normal value do not count.
             fn close(self, other: Self, ulps: u32) -> bool {
                 let difference = (self - other).abs();
                 let unit = <$type>::EPSILON * (self + other).abs();
@@ -125,7 +125,7 @@ macro_rules! raw_floats {
                 self.0.write(bytes);
             }
 
-            /// Their values are not looked at: the original knows only their bits.
+            /// Compared by bits, as in the original.
             fn close(self, other: Self, _: u32) -> bool {
                 self == other
             }
@@ -162,7 +162,7 @@ impl HostElement for bool {
     }
 }
 
-/// Prints the element of type `dtype` in `bytes`; nothing for types that tensors do not have.
+/// Prints the element of type `dtype` in `bytes`; nothing for types that are not tensor elements.
 pub(super) fn print(dtype: DType, bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match dtype {
         DType::UI8 => u8::read(bytes).print(f),
@@ -184,8 +184,8 @@ pub(super) fn print(dtype: DType, bytes: &[u8], f: &mut fmt::Formatter<'_>) -> f
     }
 }
 
-/// The name of a type where a tensor prints it: unsigned integers have a `u`, complex numbers the
-/// size of the whole.
+/// The name of a type in printed tensors: `u` for unsigned integers, the total size for
+/// complex types.
 pub(super) fn name(dtype: DType) -> &'static str {
     match dtype {
         DType::UI8 => "u8",

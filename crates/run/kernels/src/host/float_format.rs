@@ -1,8 +1,8 @@
-//! Floating-point numbers as C prints them.
+//! Formatting of floating-point values as by C's `printf`.
 
 use std::fmt;
 
-/// A number as `%e` prints it: six decimals, an exponent of at least two digits.
+/// A value as `%e` prints it: six decimals, an exponent of at least two digits.
 ///
 /// ```
 /// use tenon_kernels::host::float_format::Scientific;
@@ -12,7 +12,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy)]
 pub struct Scientific(pub f64);
 
-/// A number as `%f` prints it: six decimals.
+/// A value as `%f` prints it: six decimals.
 ///
 /// ```
 /// use tenon_kernels::host::float_format::Fixed;
@@ -46,7 +46,7 @@ impl fmt::Display for Fixed {
     }
 }
 
-/// An infinity, or what is not a number.
+/// The name of an infinity or a NaN.
 fn special(number: f64) -> &'static str {
     match (number.is_nan(), number.is_sign_negative()) {
         (true, false) => "nan",
@@ -60,7 +60,7 @@ fn special(number: f64) -> &'static str {
 mod tests {
     use super::*;
 
-    /// Numbers with what Python's `'%e' % x` and `'%f' % x` (C's rules) give for them.
+    /// Values with their text by Python's `'%e' % x` and `'%f' % x` (C's rules).
     const PYTHON: &[(f64, &str, &str)] = &[
         (0.0, "0.000000e+00", "0.000000"),
         (-0.0, "-0.000000e+00", "-0.000000"),
@@ -108,7 +108,7 @@ mod tests {
     ];
 
     #[test]
-    fn numbers_print_as_in_c() {
+    fn values_print_as_in_c() {
         for &(number, scientific, fixed) in PYTHON {
             assert_eq!(Scientific(number).to_string(), scientific);
             assert_eq!(Fixed(number).to_string(), fixed);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_has_a_name() {
+    fn infinities_and_nans_print_as_names() {
         let all = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN];
         let expected = ["inf", "-inf", "nan", "-nan"];
         assert_eq!(all.map(|x| Scientific(x).to_string()), expected);

@@ -1,5 +1,5 @@
-//! What kernels of the host tensor dialects hand to each other: shapes, buffers, dense, string and
-//! coordinate tensors, and the forms in which they print (facts 4.3).
+//! The value types of the host tensor dialects: shapes, buffers, dense, string and coordinate
+//! tensors, and their printed forms (facts 4.3).
 
 mod attribute;
 mod buffer;
@@ -20,12 +20,13 @@ pub use string::StringHostTensor;
 
 use tenon_base::{Error, ErrorKind, Result};
 
-/// What a kernel says when it fails; the text is that of the original where facts give one.
+/// The error of a failed kernel; the text is that of the original where facts give one.
 pub(crate) fn failed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::ExecutionFailed, message)
 }
 
-/// Room for so many elements; an error when the system refuses it.
+/// An empty vector with capacity for `count` elements; an error when the system has not enough
+/// memory.
 fn reserved<T>(count: usize) -> Result<Vec<T>> {
     let mut elements = Vec::new();
     let done = elements.try_reserve_exact(count);

@@ -4,7 +4,7 @@ use super::{List, failed};
 use std::fmt;
 use tenon_base::Result;
 
-/// A dimension that is not known, as programs write it.
+/// An unknown dimension, as programs write it.
 const UNKNOWN: i64 = -1;
 
 /// The dimensions of a tensor, outermost first, none negative.
@@ -26,12 +26,12 @@ impl TensorShape {
         &self.0
     }
 
-    /// How many dimensions.
+    /// The rank: the number of dimensions.
     pub fn rank(&self) -> usize {
         self.0.len()
     }
 
-    /// One dimension; an error when there are not as many.
+    /// One dimension; an error for an index out of range.
     pub fn dimension(&self, index: i32) -> Result<i64> {
         let found = usize::try_from(index)
             .ok()
@@ -63,15 +63,15 @@ impl fmt::Display for TensorShape {
     }
 }
 
-/// A shape of which dimensions, or even their number, may be unknown.
+/// A shape with unknown dimensions or unknown rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartialShape(Option<Vec<i64>>);
 
 impl PartialShape {
-    /// A shape of which nothing is known.
+    /// A shape of unknown rank.
     pub const UNRANKED: Self = Self(None);
 
-    /// A shape of these dimensions, -1 for one that is not known; an error for other negatives.
+    /// A shape of these dimensions, -1 for an unknown one; an error for other negative values.
     pub fn new(dimensions: impl Into<Vec<i64>>) -> Result<Self> {
         let dimensions = dimensions.into();
         match dimensions.iter().find(|&&dimension| dimension < UNKNOWN) {
@@ -82,7 +82,7 @@ impl PartialShape {
         }
     }
 
-    /// The shape, when all of it is known; else an error that lists what is not.
+    /// The shape, if all dimensions are known; otherwise an error that lists the unknown ones.
     pub fn known(&self) -> Result<TensorShape> {
         let Some(dimensions) = &self.0 else {
             return Err(failed("Unknown rank"));
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shapes_print_and_count() {
+    fn shapes_print_and_count_elements() {
         let shape = TensorShape::new([1, 57, 92]).unwrap();
         assert_eq!(shape.to_string(), "[1, 57, 92]");
         assert_eq!(shape.elements().unwrap(), 5244);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partial_shape_says_what_is_unknown() {
+    fn a_partial_shape_reports_unknown_dimensions() {
         let text = |shape: &PartialShape| shape.known().unwrap_err().to_string();
         let partial = PartialShape::new([-1, 57, -1]).unwrap();
         assert_eq!(partial.to_string(), "[-1, 57, -1]");

@@ -1,13 +1,13 @@
-//! Host tensors of text.
+//! Host tensors of strings.
 
 use super::{List, TensorShape, failed};
 use std::fmt;
 use tenon_base::Result;
 
-/// How many texts a tensor prints.
+/// The number of strings that a tensor prints.
 const PRINTED: usize = 16;
 
-/// A tensor of texts, row-major.
+/// A tensor of strings, row-major.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StringHostTensor {
     shape: TensorShape,
@@ -15,7 +15,7 @@ pub struct StringHostTensor {
 }
 
 impl StringHostTensor {
-    /// A tensor of `values`, of which there must be as many as the shape says.
+    /// A tensor of `values`; their number must be that of the shape's elements.
     pub fn new(shape: TensorShape, values: Vec<String>) -> Result<Self> {
         if usize::try_from(shape.elements()?) != Ok(values.len()) {
             return Err(failed("Shape mismatch"));
@@ -28,7 +28,7 @@ impl StringHostTensor {
         &self.shape
     }
 
-    /// Its texts.
+    /// The strings.
     pub fn values(&self) -> &[String] {
         &self.values
     }
@@ -51,7 +51,7 @@ impl fmt::Display for StringHostTensor {
     }
 }
 
-/// A text between quotes, as it is: the original escapes nothing.
+/// A string in quotes, unescaped as in the original.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn it_prints_its_texts() {
+    fn a_tensor_prints_its_strings() {
         assert_eq!(
             tensor(&[2], &["string", "tensor"]).unwrap().to_string(),
             "StringHostTensor shape = [2], values = [\"string\", \"tensor\"]"
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shape_must_fit() {
+    fn the_number_of_strings_must_match_the_shape() {
         assert_eq!(
             tensor(&[3], &["a"]).unwrap_err().to_string(),
             "Shape mismatch"

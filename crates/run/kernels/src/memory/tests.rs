@@ -139,7 +139,7 @@ fn the_callers_memory_is_used_in_place_or_copied() {
 }
 
 #[test]
-fn constants_are_read_and_other_memory_is_refused() {
+fn constants_are_readable_and_memory_of_other_programs_is_rejected() {
     let table = table();
     let mut memory = Memory::new(table.clone()).unwrap();
     let mut output = BufferMut::zeroed(64).unwrap();
@@ -159,7 +159,7 @@ fn constants_are_read_and_other_memory_is_refused() {
 }
 
 #[test]
-fn wrong_numbers_and_lengths_are_errors_and_leave_nothing_behind() {
+fn wrong_counts_and_lengths_are_errors_and_reset_the_memory() {
     let table = table();
     let mut memory = Memory::new(table.clone()).unwrap();
     let mut output = [0; 64];
@@ -183,7 +183,7 @@ fn wrong_numbers_and_lengths_are_errors_and_leave_nothing_behind() {
 }
 
 #[test]
-fn a_kernel_does_not_run_inside_another() {
+fn a_kernel_inside_another_is_an_error() {
     let table = table();
     let memory = Memory::new(table.clone()).unwrap();
     let binding = WorkloadBinding::new(&table, &ids(&[3]), &ids(&[4]), None).unwrap();
@@ -194,7 +194,7 @@ fn a_kernel_does_not_run_inside_another() {
 }
 
 #[test]
-fn a_movement_reads_and_writes_apart() {
+fn a_movement_may_not_overlap_its_target() {
     let table = table();
     let span = |id, start, end| {
         table

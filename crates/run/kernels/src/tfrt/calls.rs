@@ -1,4 +1,4 @@
-//! Calls: of one function, and of one of several.
+//! Function calls and conditional calls.
 
 use tenon_base::Result;
 use tenon_executor::{
@@ -19,7 +19,7 @@ pub(super) fn kernels() -> Vec<KernelDef> {
         kernel("tfrt.cond", choose)
             .doc("Calls one function when the condition holds, else the other."),
         KernelDef::new("tfrt.case", case, |_| Ok(Box::new(Case)))
-            .doc("Calls the function of that number; the last for numbers outside the list."),
+            .doc("Calls the function at that index; the last one for an index out of range."),
     ]
 }
 
@@ -38,7 +38,7 @@ fn choose(
     callee.execute(request, arguments.iter().cloned().collect())
 }
 
-/// Its functions are as many as the program says.
+/// `tfrt.case`, with any number of functions.
 struct Case;
 
 impl Kernel for Case {

@@ -1,20 +1,21 @@
-//! Loops whose body gets what its last call answered.
+//! Loops with carried values: each call of the body takes the results of the last one.
 //!
-//! Neither nests calls: an iteration starts where the last one has returned, or, when it has to
-//! wait, where the value comes in. So a million iterations take the stack of one.
+//! Calls are not nested: an iteration starts after the last one has returned, or in the callback of
+//! a pending value. So the stack depth is independent of the number of iterations.
 
 use super::pending::Promises;
 use tenon_executor::{
     Attr, FunctionHandle, KernelDef, Request, RestOperands, Value, kernel, when_all_available,
 };
 
-/// How many iterations `tfrt.repeat.i32` starts before it waits for the first carried value.
+/// The number of iterations that `tfrt.repeat.i32` starts before it waits for the first carried
+/// value.
 const BLOCK: i32 = 32;
 
 pub(super) fn kernels() -> Vec<KernelDef> {
     vec![
         kernel("tfrt.repeat.i32", repeat).doc(
-            "Calls the region so many times, with the operands first, then with its own results.",
+            "Calls the region the given number of times, first with the operands, then with its last results.",
         ),
         kernel("tfrt.while", r#while).doc(
             "Calls the function while the condition holds: its last result is the next condition, \
@@ -103,7 +104,7 @@ struct While {
 }
 
 impl While {
-    /// Goes on from an available condition.
+    /// Continues from an available condition.
     fn run(self, mut condition: Value, mut carried: Vec<Value>) {
         while condition == Value::I1(true) {
             carried = match self.request.cancelled() {
@@ -122,7 +123,7 @@ impl While {
         }
     }
 
-    /// One call of the body; in a task of its own when iterations may overlap.
+    /// One call of the body; in a separate task if iterations may overlap.
     fn iterate(&self, carried: Vec<Value>) -> Vec<Value> {
         if !self.parallel {
             return self.body.execute(&self.request, carried);
@@ -134,8 +135,8 @@ impl While {
         results
     }
 
-    /// Goes on where a condition comes in; by a task, as the stack there is the setter's, unless
-    /// the next iteration is a task anyway.
+    /// Continues when a pending condition is set; in a task, because the current stack is that of
+    /// the setter, unless the next iteration is a task anyway.
     fn resume(self, condition: Value, carried: Vec<Value>) {
         if self.parallel {
             return self.run(condition, carried);
@@ -144,7 +145,7 @@ impl While {
         request.host().spawn(move || self.run(condition, carried));
     }
 
-    /// Ends with an error, once nothing that was started is under way any more.
+    /// Ends with an error, once all started iterations have completed.
     fn fail(self, error: Value, carried: Vec<Value>) {
         when_all_available(&carried, move || self.promises.set_all(&error));
     }

@@ -1,4 +1,4 @@
-//! A function called once a request.
+//! Functions that are called once per request.
 
 use super::pending::Promises;
 use crate::host::failed;
@@ -7,14 +7,14 @@ use tenon_executor::{FunctionHandle, KernelDef, Request, RestOperands, Value, ke
 
 pub(super) fn kernels() -> Vec<KernelDef> {
     vec![kernel("tfrt.once", once).doc(
-        "Calls the function the first time in a request; every time answers what that call answers.",
+        "Calls the function the first time in a request; returns the results of that call every time.",
     )]
 }
 
-/// What the first call answers, in the resource context of the request.
+/// The results of the first call, a resource of the request.
 struct OnceResults {
     results: Vec<Value>,
-    /// Taken by who calls.
+    /// Taken by the first caller.
     first: Mutex<Option<Promises>>,
 }
 
@@ -28,7 +28,7 @@ fn once(arguments: RestOperands<'_>, function: FunctionHandle, request: &Request
         }
     });
     let Ok(once) = resource else {
-        // Told to nobody, as in the original.
+        // Without a diagnostic, as in the original.
         return vec![Value::error(failed("tfrt.once requires resource context")); results];
     };
     let mut first = once.first.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Loops over ranges of numbers, a block a task.
+//! Parallel loops over integer ranges, one task per block.
 
 use crate::host::failed;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,9 +10,9 @@ use tenon_executor::{
 };
 
 pub(super) fn kernels() -> Vec<KernelDef> {
-    let doc = "Calls the function for each block of so many numbers between start and end, with \
+    let doc = "Calls the function for each block of the given size between start and end, with \
                the block's start and end and the further operands; blocks are tasks. The chain \
-               comes when all calls have returned, or when all the chains they answer have.";
+               is available when all calls have returned, and the chains that they return are available.";
     vec![
         kernel("tfrt.parallel_for.i32", parallel_for).doc(doc),
         kernel("tfrt.parallel_call.i32", parallel_for).doc(doc),
@@ -30,7 +30,7 @@ fn parallel_for(
     let (done, promise) = pending_result();
     let total = (i64::from(end) - i64::from(start)).max(0).unsigned_abs();
     if body.result_types().len() > 1 {
-        // Told to nobody, as in the original.
+        // Without a diagnostic, as in the original.
         promise.fail(failed("Invalid parallel body function result types"));
         return Ok(done);
     }
@@ -40,7 +40,7 @@ fn parallel_for(
     }
     let size = u64::try_from(block).unwrap_or(0);
     if size == 0 {
-        return Err(failed("a block of a parallel loop must hold a number").found(block));
+        return Err(failed("the block size of a parallel loop must be positive").found(block));
     }
     let blocks = total.div_ceil(size) as usize;
     let range = Range {
@@ -61,19 +61,20 @@ fn parallel_for(
 struct Range {
     start: i64,
     end: i64,
-    /// Numbers of a block.
+    /// The block size.
     size: i64,
     body: FunctionHandle,
     extras: Vec<Value>,
     request: Request,
-    /// Blocks that are not done.
+    /// The number of blocks that are not done.
     left: AtomicUsize,
-    /// Who waits, and what for: the chain, or the first error of a block.
+    /// The promise of the loop, and its value: the chain, or an error of a block.
     end_of_all: Mutex<(Option<Promise>, Value)>,
 }
 
 impl Range {
-    /// Runs the blocks `first..end`: leaves the upper half to a task until one is left.
+    /// Runs the blocks `first..end` by recursive splitting: the upper half becomes a task until one
+    /// block is left.
     fn run(self: Arc<Self>, first: usize, mut end: usize) {
         if let Some(cancelled) = self.request.cancelled() {
             return self.finish(Some(cancelled), end - first);
@@ -92,13 +93,13 @@ impl Range {
     fn call(&self, block: i64) -> Vec<Value> {
         let start = self.start + block * self.size;
         let end = self.end.min(start + self.size);
-        // Both lie between the operands, which are i32.
+        // Both are between the operands, which are i32.
         let bounds = [start, end].map(|bound| Value::I32(bound as i32));
         let arguments = bounds.into_iter().chain(self.extras.iter().cloned());
         self.body.execute(&self.request, arguments.collect())
     }
 
-    /// So many blocks are done, or never begin.
+    /// Counts `blocks` as done, or as never started.
     fn finish(&self, chain: Option<Value>, blocks: usize) {
         let lock = || {
             self.end_of_all

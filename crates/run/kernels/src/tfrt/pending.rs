@@ -1,12 +1,12 @@
-//! Results that loops promise before they have them.
+//! Pending results of loops.
 
 use tenon_executor::{Promise, Value, pending};
 
-/// The right and duty to set a kernel's results later.
+/// The promises of a kernel's pending results.
 pub(super) struct Promises(Vec<Promise>);
 
 impl Promises {
-    /// So many results, and the promises to set them.
+    /// `count` pending results and their promises.
     pub(super) fn new(count: usize) -> (Vec<Value>, Self) {
         let (values, promises) = (0..count)
             .map(|_| pending())

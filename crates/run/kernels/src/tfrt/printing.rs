@@ -1,9 +1,9 @@
-//! Printing of numbers, one line each.
+//! Printing of scalars, one line each.
 
 use crate::host::float_format::Fixed;
 use tenon_executor::{Chain, Complex64, Complex128, F16, Host, KernelDef, kernel};
 
-const DOC: &str = "Prints the number.";
+const DOC: &str = "Prints the value.";
 
 pub(super) fn kernels() -> Vec<KernelDef> {
     vec![
@@ -26,7 +26,7 @@ pub(super) fn kernels() -> Vec<KernelDef> {
             host.print(format_args!("f16 = {}\n", x.0));
             Chain
         })
-        .doc("Prints the raw bits of the number."),
+        .doc("Prints the raw bits of the value."),
         kernel("tfrt.print.f32", |x: f32, _: Chain, host: &Host| {
             host.print(format_args!("f32 = {}\n", Fixed(x.into())));
             Chain

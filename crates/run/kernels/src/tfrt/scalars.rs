@@ -1,4 +1,4 @@
-//! Constants, arithmetic, comparisons and conversions of numbers.
+//! Constants, arithmetic, comparisons and conversions of scalars.
 
 use crate::host::failed;
 use tenon_base::Result;
@@ -42,7 +42,8 @@ macro_rules! floats {
         vec![$(
             kernel(concat!("tfrt.add.", $name), |a: $type, b: $type| a + b).doc("a + b."),
             kernel(concat!("tfrt.multiply.", $name), |a: $type, b: $type| a * b).doc("a * b."),
-            // The original takes the second only where it is less: NaN stays where it stands first.
+            // As in the original, the second operand is returned only if it is less: a NaN as first
+            // operand is kept.
             kernel(concat!("tfrt.minimum.", $name), |a: $type, b: $type| if b < a { b } else { a })
                 .doc("The lesser of a and b."),
             kernel(concat!("tfrt.div.", $name), |a: $type, b: $type| -> Result<$type> {
@@ -94,5 +95,5 @@ pub(super) fn kernels() -> Vec<KernelDef> {
     families.into_iter().flatten().collect()
 }
 
-/// C leaves open what becomes of numbers outside the range.
-const TRUNCATE: &str = "The integer towards zero; the nearest one outside the range, 0 for NaN.";
+/// In C the conversion of a value out of range is undefined.
+const TRUNCATE: &str = "The integer towards zero, saturating; 0 for NaN.";

@@ -30,7 +30,7 @@ macro_rules! fixed_rank {
                     concat!("ts.as_fixed_rank_shape.", $rank),
                     |shape: &TensorShape| -> Result<FixedRankShape<$rank>> {
                         if shape.rank() != $rank {
-                            return Err(failed(format!("shape {} is of another rank", shape))
+                            return Err(failed(format!("shape {} has the wrong rank", shape))
                                 .expected($rank)
                                 .found(shape.rank()));
                         }
@@ -91,9 +91,9 @@ fn partial() -> Vec<KernelDef> {
         kernel("ts.build_partial_shape", |value: Attr<Arc<[i64]>>| {
             PartialShape::new(&*value.0)
         })
-        .doc("The shape of the attribute `value`; -1 stands for a dimension that is not known."),
+        .doc("The shape of the attribute `value`; -1 is an unknown dimension."),
         kernel("ts.build_unranked_partial_shape", || PartialShape::UNRANKED)
-            .doc("The shape of which nothing is known."),
+            .doc("The shape of unknown rank."),
         kernel(
             "ts.print_partial_shape",
             |shape: &PartialShape, _: Chain, host: &Host| {
@@ -103,10 +103,10 @@ fn partial() -> Vec<KernelDef> {
         )
         .doc("Prints the shape."),
         kernel("ts.to_shape", |shape: &PartialShape| shape.known())
-            .doc("The shape; an error when not all of it is known."),
+            .doc("The shape; an error when a dimension is unknown."),
         kernel("ts.to_partial_shape", |shape: &TensorShape| {
             PartialShape::from(shape)
         })
-        .doc("The shape as one that might have unknown dimensions."),
+        .doc("The shape as a partial shape."),
     ]
 }
