@@ -1,6 +1,6 @@
 //! Project chores: `cargo xtask test`, `bench`, `models`, `conformance`, `docs`, `install`, `fuzz`,
 //! `soak`, `miri`, `sanitize`, `loom`, `words`, `deny`,
-//! `python`.
+//! `build-time`, `python`.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -10,6 +10,7 @@
 )]
 
 mod bench;
+mod build_time;
 mod conformance;
 mod deny;
 mod docs;
@@ -86,6 +87,8 @@ enum Chore {
         #[arg(default_value = "model")]
         filter: String,
     },
+    /// Build `tenon` from nothing and print the processor time of each crate; fails when ours grew.
+    BuildTime(build_time::Options),
     /// Check licences, duplicate versions, sources and advisories of the dependencies (cargo-deny), and
     /// write the list of those that were checked.
     Deny,
@@ -99,6 +102,9 @@ enum Chore {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = build_time::as_compiler() {
+        return code;
+    }
     let done = match Arguments::parse().chore {
         Chore::Test {
             without_python,
@@ -114,6 +120,7 @@ fn main() -> ExitCode {
         Chore::Miri { rest } => miri(&rest),
         Chore::Sanitize(options) => sanitize::sanitize(&options),
         Chore::Loom { filter } => loom(&filter),
+        Chore::BuildTime(options) => build_time::build_time(&options),
         Chore::Deny => deny::deny(),
         Chore::Words { paths } => words::words(&paths),
         Chore::Python => python::for_tests().map(|path| println!("{}", path.display())),

@@ -1,0 +1,176 @@
+//! `cargo xtask build-time`: the processor time of the first build that a user runs, crate by crate.
+//!
+//! Seconds differ from machine to machine, so what is compared with the committed figure is the
+//! time of our crates as a multiple of the time of the others, whose versions are locked.
+
+use crate::{Result, cargo, root, run, target};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+/// Set for the processes that cargo starts in place of the compiler: the file that they append to.
+const LOG_VARIABLE: &str = "TENON_BUILD_LOG";
+
+/// The committed figure.
+const FIGURE: &str = "xtask/build-time.txt";
+
+/// The growth that a commit has to explain by a new figure.
+const GROWTH: f64 = 1.05;
+
+/// Crates that the table lists.
+const LISTED: usize = 15;
+
+/// What is built, and what happens to the figure.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Write the figure that the next runs are compared with; the commit says why it grew.
+    #[arg(long)]
+    write: bool,
+}
+
+/// Processor seconds, by crate.
+struct Times {
+    own: BTreeMap<String, f64>,
+    outside: BTreeMap<String, f64>,
+}
+
+impl Times {
+    /// From lines of `SECONDS NAME`.
+    fn parse(log: &str) -> Self {
+        let mut times = Self {
+            own: BTreeMap::new(),
+            outside: BTreeMap::new(),
+        };
+        for line in log.lines() {
+            let Some((seconds, name)) = line.split_once(' ') else {
+                continue;
+            };
+            let is_own = name.starts_with("tenon");
+            let side = if is_own {
+                &mut times.own
+            } else {
+                &mut times.outside
+            };
+            *side.entry(name.to_owned()).or_default() += seconds.parse().unwrap_or(0.0);
+        }
+        times
+    }
+
+    /// The time of our crates as a multiple of that of the others.
+    fn ratio(&self) -> f64 {
+        let sum = |side: &BTreeMap<String, f64>| side.values().sum::<f64>();
+        sum(&self.own) / sum(&self.outside).max(f64::MIN_POSITIVE)
+    }
+
+    /// The slowest crates and the sums.
+    fn table(&self) -> String {
+        let mut all: Vec<_> = self.own.iter().chain(&self.outside).collect();
+        all.sort_by(|one, other| other.1.total_cmp(one.1));
+        let mut text = String::new();
+        for (name, seconds) in all.iter().take(LISTED) {
+            text += &format!("{seconds:8.1} s  {name}\n");
+        }
+        let (own, outside) = (self.own.values(), self.outside.values());
+        text + &format!(
+            "{:8.1} s  {} crates of Tenon\n{:8.1} s  {} other crates\n",
+            own.clone().sum::<f64>(),
+            own.len(),
+            outside.clone().sum::<f64>(),
+            outside.len(),
+        )
+    }
+}
+
+/// Builds the `tenon` program in release from nothing and compares.
+pub fn build_time(options: &Options) -> Result<()> {
+    let log = target().join("build-time.log");
+    let _ = std::fs::remove_file(&log);
+    let itself = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut clean = cargo();
+    run(clean.args(["clean", "--quiet", "--release"]))?;
+    let mut build = cargo();
+    build.args(["build", "--release", "--quiet"]);
+    run(build.env("RUSTC_WRAPPER", itself).env(LOG_VARIABLE, &log))?;
+    let text = std::fs::read_to_string(&log)
+        .map_err(|error| format!("cannot read {}: {error}", log.display()))?;
+    let times = Times::parse(&text);
+    let ratio = times.ratio();
+    print!("{}", times.table());
+    println!("ratio of both: {ratio:.2}");
+    let figure = root().join(FIGURE);
+    if options.write {
+        return std::fs::write(&figure, format!("{ratio:.2}\n"))
+            .map_err(|error| format!("cannot write {FIGURE}: {error}"));
+    }
+    let committed = std::fs::read_to_string(&figure).map_err(|e| format!("{FIGURE}: {e}"))?;
+    let committed: f64 = committed
+        .trim()
+        .parse()
+        .map_err(|e| format!("{FIGURE}: {e}"))?;
+    if ratio > committed * GROWTH {
+        return Err(format!(
+            "the build of our crates grew: ratio {ratio:.2}, committed {committed:.2}; find the \
+             cause, or commit `cargo xtask build-time --write` and say why"
+        ));
+    }
+    Ok(())
+}
+
+/// Compiles in place of cargo and notes the time, when this process was started for that.
+pub fn as_compiler() -> Option<ExitCode> {
+    let log = std::env::var_os(LOG_VARIABLE)?;
+    let mut arguments = std::env::args_os().skip(1);
+    let compiler = arguments.next()?;
+    let arguments: Vec<OsString> = arguments.collect();
+    let status = Command::new(compiler).args(&arguments).status();
+    let name = arguments
+        .iter()
+        .skip_while(|argument| *argument != "--crate-name")
+        .nth(1);
+    if let Some(name) = name {
+        let line = format!("{:.2} {}\n", children_seconds(), name.to_string_lossy());
+        let file = OpenOptions::new().create(true).append(true).open(log);
+        let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    }
+    let code = status.ok().and_then(|status| status.code());
+    Some(ExitCode::from(code.unwrap_or(1) as u8))
+}
+
+/// Processor seconds of the processes that this one waited for; 0 where the system does not say.
+fn children_seconds() -> f64 {
+    /// Clock ticks a second in `/proc`, the same on every Linux.
+    const TICKS: f64 = 100.0;
+    let text = std::fs::read_to_string(Path::new("/proc/self/stat")).unwrap_or_default();
+    // The second field, the program's name, may have spaces and ends with the last parenthesis.
+    let fields = text.rsplit(')').next().unwrap_or_default();
+    let ticks = fields.split_whitespace().skip(13).take(2);
+    ticks
+        .filter_map(|ticks| ticks.parse::<f64>().ok())
+        .sum::<f64>()
+        / TICKS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_summed_by_crate_and_side() {
+        let times = Times::parse("1.50 tenon_base\n0.50 tenon_base\n4.00 serde\nnoise\n");
+        assert_eq!(times.own["tenon_base"], 2.0);
+        assert_eq!(times.ratio(), 0.5);
+        assert!(times.table().starts_with("     4.0 s  serde\n"));
+    }
+
+    #[test]
+    fn the_time_of_children_grows() {
+        let before = children_seconds();
+        let mut work = Command::new("sh");
+        work.args(["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]);
+        assert!(work.status().unwrap().success());
+        assert!(children_seconds() > before);
+    }
+}
