@@ -6,7 +6,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub use tenon_cpu_acc::{best_rates, multiply_add_ceiling};
+pub use tenon_cpu_acc::{multiply_add_ceiling, sum_of_best_rates};
 
 use std::sync::Arc;
 use tenon_backend::Backend;

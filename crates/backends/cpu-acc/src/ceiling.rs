@@ -20,7 +20,7 @@ const SAMPLES: usize = 400;
 pub fn multiply_add_ceiling(threads: usize) -> f64 {
     let level = Level::detect(CpuLevel::Avx512);
     let operations = (ROUNDS * SUMS * 2 * lanes(level)) as f64;
-    best_rates(threads, |_| {
+    sum_of_best_rates(threads, |_| {
         (0..SAMPLES).map(move |_| {
             black_box(level.run(Burn));
             operations
@@ -31,7 +31,7 @@ pub fn multiply_add_ceiling(threads: usize) -> f64 {
 /// The sum over up to `threads` threads of each one's best rate: `work` answers the samples of a
 /// thread, each of which does its work when it is taken, and answers how much that was. Threads run
 /// at the same time.
-pub fn best_rates<I>(threads: usize, work: impl Fn(usize) -> I + Sync) -> f64
+pub fn sum_of_best_rates<I>(threads: usize, work: impl Fn(usize) -> I + Sync) -> f64
 where
     I: Iterator<Item = f64>,
 {

@@ -17,4 +17,4 @@ mod signature;
 mod simd;
 
 pub use backend::CpuAcc;
-pub use ceiling::{best_rates, multiply_add_ceiling};
+pub use ceiling::{multiply_add_ceiling, sum_of_best_rates};

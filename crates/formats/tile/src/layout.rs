@@ -75,7 +75,7 @@ impl QueueLayout {
     /// For each element of an entry of `view`, a ram on the same buffers, the entry and the element
     /// of this one that lie in the same place of memory; the view covers so many entries. `None`
     /// where the two do not hold as many elements in each buffer.
-    pub fn seen_through(&self, view: &Self, covered: usize) -> Option<Vec<(usize, usize)>> {
+    pub fn elements_of_view(&self, view: &Self, covered: usize) -> Option<Vec<(usize, usize)>> {
         let (own, all) = (self.elements()?, view.elements()?);
         if own.checked_mul(covered) != Some(all) || self.buffers() != view.buffers() {
             return None;
@@ -369,16 +369,16 @@ mod tests {
         };
         let tall = layout([1, 1], [4, 1]);
         let wide = layout([1, 1], [1, 4]);
-        let places = tall.seen_through(&wide, 1).unwrap();
+        let places = tall.elements_of_view(&wide, 1).unwrap();
         // Row 2, column 37 of the wide one is in its second tile, which is the tall one's second.
         assert_eq!(places[2 * 128 + 37], (0, (32 + 2) * 32 + 5));
         let one = layout([1, 1], [2, 1]);
-        let places = one.seen_through(&wide, 2).unwrap();
+        let places = one.elements_of_view(&wide, 2).unwrap();
         assert_eq!(places[2 * 128 + 37], (0, (32 + 2) * 32 + 5));
         assert_eq!(places[2 * 128 + 101], (1, (32 + 2) * 32 + 5));
         let split = layout([1, 2], [1, 2]);
-        assert!(one.seen_through(&wide, 1).is_none());
-        assert!(split.seen_through(&wide, 1).is_none());
+        assert!(one.elements_of_view(&wide, 1).is_none());
+        assert!(split.elements_of_view(&wide, 1).is_none());
     }
 
     #[test]

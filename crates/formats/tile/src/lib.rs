@@ -1,7 +1,7 @@
 //! The bytes of netlist data: element formats, blocks that share an exponent, tiles, and the
 //! buffers of queues. Encoding and decoding are exact, but for the rounding of a format.
 //!
-//! * [`encode`] and [`decode`] convert one element, [`encode_block`] and [`decode_block`] sixteen.
+//! * [`encode_scalar`] and [`decode_scalar`] convert one element, [`encode_block`] and [`decode_block`] sixteen.
 //! * [`TileLayout`] is the layout of one tile, [`QueueLayout`] of a queue's whole memory.
 //! * The words of formats, architectures and programs are enumerations with a table of spellings
 //!   ([`Word`]).
@@ -22,6 +22,6 @@ mod words;
 
 pub use block::{BLOCK, decode_block, encode_block};
 pub use layout::{QueueLayout, TensorBlocking};
-pub use scalar::{decode, encode, tf32};
+pub use scalar::{decode_scalar, encode_scalar, truncate_to_tf32};
 pub use tile::TileLayout;
 pub use words::{Arch, DataFormat, Layout, Operation, SettingKey, UblockOrder, Word};

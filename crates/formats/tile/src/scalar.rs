@@ -46,7 +46,7 @@ fn sign_magnitude(negative: bool, magnitude: u32, bits: u32) -> u32 {
 /// The code of a number; `None` for a format whose numbers share an exponent.
 ///
 /// Raw formats keep the low bits of the number's own bits: raw data travel as floats.
-pub fn encode(format: DataFormat, value: f32) -> Option<u32> {
+pub fn encode_scalar(format: DataFormat, value: f32) -> Option<u32> {
     let bits = value.to_bits();
     // `round` takes halves away from zero, as the formats want; NaN becomes 0.
     let rounded = value.round();
@@ -82,7 +82,7 @@ pub fn encode(format: DataFormat, value: f32) -> Option<u32> {
 }
 
 /// The number of a code; `None` for a format whose numbers share an exponent.
-pub fn decode(format: DataFormat, code: u32) -> Option<f32> {
+pub fn decode_scalar(format: DataFormat, code: u32) -> Option<f32> {
     let signed = |bits: u32| {
         let magnitude = (code & ((1 << (bits - 1)) - 1)) as f32;
         if code >> (bits - 1) & 1 == 1 {
@@ -113,7 +113,7 @@ pub fn decode(format: DataFormat, code: u32) -> Option<f32> {
 }
 
 /// A number as wormhole's math unit takes a Float32: 10 bits of mantissa, the rest cut off.
-pub fn tf32(value: f32) -> f32 {
+pub fn truncate_to_tf32(value: f32) -> f32 {
     f32::from_bits(value.to_bits() & 0xffff_e000)
 }
 
@@ -134,9 +134,13 @@ mod tests {
             (0.1, 0x2e66),
         ];
         for (value, code) in vectors {
-            assert_eq!(encode(DataFormat::Float16, value), Some(code), "{value}");
+            assert_eq!(
+                encode_scalar(DataFormat::Float16, value),
+                Some(code),
+                "{value}"
+            );
         }
-        assert_eq!(decode(DataFormat::Float16, 0x7fff), Some(131008.0));
+        assert_eq!(decode_scalar(DataFormat::Float16, 0x7fff), Some(131008.0));
     }
 
     /// Every code reads as the number that its bits say, and is written back as itself.
@@ -152,12 +156,12 @@ mod tests {
                 let sign = if code >> (bits - 1) == 1 { -1.0 } else { 1.0 };
                 let value = sign * (1.0 + fraction) * 2f64.powi(field - bias);
                 assert_eq!(
-                    decode(format, code),
+                    decode_scalar(format, code),
                     Some(value as f32),
                     "{format} {code:#x}"
                 );
                 assert_eq!(
-                    encode(format, value as f32),
+                    encode_scalar(format, value as f32),
                     Some(code),
                     "{format} {code:#x}"
                 );
@@ -170,34 +174,37 @@ mod tests {
 
     #[test]
     fn integers_round_and_clamp() {
-        let int8 = |value| encode(DataFormat::Int8, value);
+        let int8 = |value| encode_scalar(DataFormat::Int8, value);
         assert_eq!(int8(2.5), Some(3));
         assert_eq!(int8(-2.5), Some(0x83));
         assert_eq!(int8(300.0), Some(0x7f));
         assert_eq!(int8(-300.0), Some(0xff));
-        assert_eq!(decode(DataFormat::Int8, 0x83), Some(-3.0));
-        assert_eq!(encode(DataFormat::UInt8, -1.0), Some(0));
-        assert_eq!(encode(DataFormat::UInt16, 1e9), Some(65535));
-        assert_eq!(encode(DataFormat::Int32, 2.9), Some(2));
-        assert_eq!(encode(DataFormat::Int32, -2.9), Some(0x8000_0003));
-        assert_eq!(encode(DataFormat::Int32, -1e12), Some(0xffff_ffff));
-        assert_eq!(encode(DataFormat::Int8, f32::NAN), Some(0));
+        assert_eq!(decode_scalar(DataFormat::Int8, 0x83), Some(-3.0));
+        assert_eq!(encode_scalar(DataFormat::UInt8, -1.0), Some(0));
+        assert_eq!(encode_scalar(DataFormat::UInt16, 1e9), Some(65535));
+        assert_eq!(encode_scalar(DataFormat::Int32, 2.9), Some(2));
+        assert_eq!(encode_scalar(DataFormat::Int32, -2.9), Some(0x8000_0003));
+        assert_eq!(encode_scalar(DataFormat::Int32, -1e12), Some(0xffff_ffff));
+        assert_eq!(encode_scalar(DataFormat::Int8, f32::NAN), Some(0));
     }
 
     #[test]
     fn brain_floats_and_raw_bits_are_cut_off() {
         assert_eq!(
-            encode(DataFormat::Float16B, f32::from_bits(0x3f80_ffff)),
+            encode_scalar(DataFormat::Float16B, f32::from_bits(0x3f80_ffff)),
             Some(0x3f80)
         );
         assert_eq!(
-            encode(DataFormat::RawUInt16, f32::from_bits(0x1234_5678)),
+            encode_scalar(DataFormat::RawUInt16, f32::from_bits(0x1234_5678)),
             Some(0x5678)
         );
         assert_eq!(
-            decode(DataFormat::RawUInt8, 0xff).map(f32::to_bits),
+            decode_scalar(DataFormat::RawUInt8, 0xff).map(f32::to_bits),
             Some(0xff)
         );
-        assert_eq!(tf32(f32::from_bits(0x3f80_3fff)).to_bits(), 0x3f80_2000);
+        assert_eq!(
+            truncate_to_tf32(f32::from_bits(0x3f80_3fff)).to_bits(),
+            0x3f80_2000
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Tiles in memory: header, shared exponents, faces, padding (facts 5.3).
 
 use crate::block::{BLOCK, decode_block, encode_block};
-use crate::scalar::{decode, encode};
+use crate::scalar::{decode_scalar, encode_scalar};
 use crate::words::{Arch, DataFormat};
 
 /// Bytes before the data: the tile's size in units of 16 bytes, then zeros.
@@ -175,7 +175,7 @@ pub(crate) fn pack_scalars(
 ) {
     let bytes = element_bits(format) / 8;
     for value in values {
-        let code = encode(format, value).unwrap_or_default();
+        let code = encode_scalar(format, value).unwrap_or_default();
         out.extend(&code.to_le_bytes()[..bytes]);
     }
 }
@@ -187,7 +187,7 @@ pub(crate) fn unpack_scalars(format: DataFormat, data: &[u8], count: usize) -> O
     let number = |code: &[u8]| {
         let mut word = [0; 4];
         word[..code.len()].copy_from_slice(code);
-        decode(format, u32::from_le_bytes(word))
+        decode_scalar(format, u32::from_le_bytes(word))
     };
     codes.map(number).collect()
 }

@@ -99,7 +99,7 @@ fn copied_gigabytes(threads: usize) -> f64 {
     let part = words.div_ceil(threads);
     let pairs = from.chunks(part).zip(to.chunks_mut(part));
     let pairs: Vec<_> = pairs.map(|pair| Mutex::new(Some(pair))).collect();
-    tenon_builtin::best_rates(pairs.len(), |thread| {
+    tenon_builtin::sum_of_best_rates(pairs.len(), |thread| {
         let pair = pairs[thread]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -6,7 +6,9 @@ use super::tensor::{TileTensor, for_each_chunk, map};
 use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
 use tenon_tile::DataFormat;
-use tenon_tile::{BLOCK, decode, decode_block, encode, encode_block, tf32};
+use tenon_tile::{
+    BLOCK, decode_block, decode_scalar, encode_block, encode_scalar, truncate_to_tf32,
+};
 
 pub(super) fn kernels() -> Vec<KernelDef> {
     vec![
@@ -20,19 +22,21 @@ pub(super) fn kernels() -> Vec<KernelDef> {
             "netlist.tf32",
             1,
             "Cuts mantissas to 10 bits, as wormhole's math unit takes Float32.",
-            |_| Ok(Box::new(|operands| map(operands[0], tf32))),
+            |_| Ok(Box::new(|operands| map(operands[0], truncate_to_tf32))),
         ),
     ]
 }
 
 fn bind_round(site: &Site<'_>) -> Result<Compute> {
     let format = format(site.attributes(), "format")?;
-    Ok(Box::new(move |operands| rounded(operands[0], format)))
+    Ok(Box::new(move |operands| {
+        round_to_format(operands[0], format)
+    }))
 }
 
 /// The elements as a format holds them. Sixteen elements of a row share an exponent in block
 /// formats: tiles are 16 or 32 wide, so that blocks follow each other along a row.
-pub fn rounded(from: &TileTensor, format: DataFormat) -> Result<TileTensor> {
+pub fn round_to_format(from: &TileTensor, format: DataFormat) -> Result<TileTensor> {
     match format {
         DataFormat::Float32 => return Ok(from.clone()),
         _ if format.is_raw() => return Ok(from.clone()),
@@ -67,8 +71,8 @@ const CHUNK: usize = 64 * BLOCK;
 
 /// By its code.
 fn plainly(format: DataFormat, value: f32) -> f32 {
-    let code = encode(format, value).unwrap_or_default();
-    decode(format, code).unwrap_or(value)
+    let code = encode_scalar(format, value).unwrap_or_default();
+    decode_scalar(format, code).unwrap_or(value)
 }
 
 /// The upper half of the bits.
@@ -239,10 +243,10 @@ mod tests {
             (DataFormat::Float32, values),
         ];
         for (format, wanted) in vectors {
-            let made = rounded(&row(&values), format).unwrap();
+            let made = round_to_format(&row(&values), format).unwrap();
             assert_eq!(made.values()[..10], wanted, "{format}");
         }
-        let half = rounded(&row(&[70000.0, 131072.0, 3e-5]), DataFormat::Float16).unwrap();
+        let half = round_to_format(&row(&[70000.0, 131072.0, 3e-5]), DataFormat::Float16).unwrap();
         assert_eq!(half.values()[..3], [69952.0, 131008.0, 0.0]);
     }
 
@@ -251,7 +255,7 @@ mod tests {
     fn sixteen_share_an_exponent() {
         let mut values = [0.0; 32];
         (values[0], values[1], values[16]) = (100.0, 0.3, 0.3);
-        let made = rounded(&row(&values), DataFormat::Bfp8B).unwrap();
+        let made = round_to_format(&row(&values), DataFormat::Bfp8B).unwrap();
         assert_eq!(made.values()[1], 0.0);
         assert!((made.values()[16] - 0.3).abs() < 0.002);
     }

@@ -36,11 +36,11 @@ mod view;
 #[cfg(test)]
 mod hostile;
 
-pub use convert::rounded;
+pub use convert::round_to_format;
 pub use declare::DeclaredQueues;
 pub use epoch::GRAPH_SCOPE;
 pub use machine::{Machine, MachineLimits};
-pub use queue::{Feed, QueueSpec};
+pub use queue::{EntrySource, QueueSpec};
 pub use tensor::TileTensor;
 
 use tenon_executor::KernelDef;

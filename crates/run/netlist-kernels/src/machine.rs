@@ -1,6 +1,6 @@
 //! What the programs of a netlist work on: queues and rams, accumulators, static variables.
 
-use super::queue::{Content, Feed, Queue, QueueSpec, Setting};
+use super::queue::{Content, EntrySource, Queue, QueueSpec, Setting};
 use super::spare;
 use super::tensor::{TileTensor, wrong_shape};
 use super::view::View;
@@ -116,7 +116,7 @@ impl Machine {
 
     /// Has `feed` make what the host pushes: entries 0, 1, 2.. whenever there is room; for a ram
     /// what its slots hold at first.
-    pub fn feed(&self, queue: &str, feed: Feed) -> Result<()> {
+    pub fn feed(&self, queue: &str, feed: EntrySource) -> Result<()> {
         self.with(queue, |queue| {
             queue.feed = Some(feed);
             queue.refill();

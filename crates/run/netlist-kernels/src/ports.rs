@@ -2,11 +2,11 @@
 //! pop becomes variables (docs/package.md, "Netlists").
 
 use super::attributes::{flag, names, optional_format, size_or, sizes};
-use super::convert::rounded;
+use super::convert::round_to_format;
 use super::declare::DeclaredQueues;
 use super::machine::Machine;
 use super::program::{Body, control};
-use super::queue::Feed;
+use super::queue::EntrySource;
 use super::tensor::TileTensor;
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
@@ -153,12 +153,15 @@ fn load(site: &Site<'_>) -> Result<Body> {
                 let values: &[f32] = operands.input(0)?;
                 let array = Tensor::from_slice([values.len()], values)?;
                 let entries = entry.all_of(&array)?;
-                entries.iter().map(|entry| rounded(entry, format)).collect()
+                entries
+                    .iter()
+                    .map(|entry| round_to_format(entry, format))
+                    .collect()
             })?,
         };
         let count = entries.len() as u64;
         let zeros = TileTensor::zeroed(entry.tiles, entry.tile)?;
-        let feed: Feed = Arc::new(move |number| {
+        let feed: EntrySource = Arc::new(move |number| {
             // Slots of a ram that were not given are zeros; a host pushes from the start again.
             Ok(match ram && number >= count {
                 true => zeros.clone(),

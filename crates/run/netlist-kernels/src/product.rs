@@ -2,7 +2,7 @@
 
 use super::attributes::{flag, optional_format, size_or, sizes, text_or_empty};
 use super::backend::{Added, Product};
-use super::convert::rounded;
+use super::convert::round_to_format;
 use super::factors::Factors;
 use super::finish::{Finish, line};
 use super::op::{Compute, Kept, tensor_kernel};
@@ -171,7 +171,7 @@ fn spilled(
     let depth = a.tiles()[2];
     let is_cut = (2..=depth).contains(&blocks) && depth.is_multiple_of(blocks);
     if !is_cut || b.tiles()[1] != depth {
-        return rounded(&product.run(a, b, Added::default())?, formats.accumulate);
+        return round_to_format(&product.run(a, b, Added::default())?, formats.accumulate);
     }
     let part = depth / blocks;
     let mut sum: Option<TileTensor> = None;
@@ -180,10 +180,10 @@ fn spilled(
         let b = rows_of(b, block * part, part)?;
         let mut partial = product.run(&a, &b, Added::default())?;
         if let Some(sum) = sum {
-            let spilled = rounded(&sum, formats.intermediate)?;
+            let spilled = round_to_format(&sum, formats.intermediate)?;
             partial = zip(&partial, &spilled, |a, b| a + b)?;
         }
-        sum = Some(rounded(&partial, formats.accumulate)?);
+        sum = Some(round_to_format(&partial, formats.accumulate)?);
     }
     sum.ok_or_else(|| wrong_shape("a product without depth"))
 }

@@ -62,7 +62,7 @@ impl QueueSpec {
 }
 
 /// Makes the entry of a number that the host pushes, or that a slot of a ram holds at first.
-pub type Feed = Arc<dyn Fn(u64) -> Result<TileTensor> + Send + Sync>;
+pub type EntrySource = Arc<dyn Fn(u64) -> Result<TileTensor> + Send + Sync>;
 
 /// How an execute reads and writes a queue (facts 6.3).
 #[derive(Debug, Clone, Copy, Default)]
@@ -89,7 +89,7 @@ enum Slot {
 /// What a slot holds, to be made outside of the lock that queues are behind.
 pub(super) enum Content {
     Held(TileTensor),
-    Fed(Feed, u64),
+    Fed(EntrySource, u64),
     Zeros([usize; 3], [usize; 2]),
     Nothing,
 }
@@ -109,7 +109,7 @@ impl Content {
 /// The state of a queue.
 pub(super) struct Queue {
     pub spec: QueueSpec,
-    pub feed: Option<Feed>,
+    pub feed: Option<EntrySource>,
     slots: Vec<Slot>,
     /// Of a queue modulo twice the entries, of a ram below the entries.
     rd: i64,

@@ -44,7 +44,7 @@ impl View {
         }
         let places = self
             .layouts
-            .and_then(|[view, base]| base.seen_through(&view, self.count));
+            .and_then(|[view, base]| base.elements_of_view(&view, self.count));
         let wrong = || {
             wrong_shape(format!(
                 "a view of '{}' that does not hold as much",

@@ -3,7 +3,9 @@
 use crate::bands::in_bands;
 use crate::tensor::Tensor;
 use tenon_netlist::{Arch, DataFormat};
-use tenon_tile::{BLOCK, decode, decode_block, encode, encode_block, tf32};
+use tenon_tile::{
+    BLOCK, decode_block, decode_scalar, encode_block, encode_scalar, truncate_to_tf32,
+};
 
 /// What rounding costs an element, in additions.
 const STEPS: usize = 8;
@@ -26,8 +28,9 @@ pub fn rounded(mut tensor: Tensor, format: DataFormat) -> Tensor {
         return tensor;
     }
     tensor.map(STEPS, |value| {
-        let code = encode(format, value);
-        code.and_then(|code| decode(format, code)).unwrap_or(value)
+        let code = encode_scalar(format, value);
+        code.and_then(|code| decode_scalar(format, code))
+            .unwrap_or(value)
     })
 }
 
@@ -48,7 +51,7 @@ pub fn read(tensor: Tensor, format: DataFormat, arch: Arch) -> Tensor {
     match format {
         _ if is_narrow(format) => rounded(tensor, format),
         DataFormat::Float32 if matches!(arch, Arch::Wormhole | Arch::WormholeB0) => {
-            tensor.map(1, tf32)
+            tensor.map(1, truncate_to_tf32)
         }
         _ => tensor,
     }

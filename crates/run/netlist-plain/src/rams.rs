@@ -62,7 +62,7 @@ impl<'n> Machine<'n> {
             return Ok(None);
         }
         let layout = |queue| Queue::memory_layout(queue, self.arch, false);
-        let places = layout(base).seen_through(&layout(view), n);
+        let places = layout(base).elements_of_view(&layout(view), n);
         places.map(Some).ok_or_else(|| mismatch(view, base))
     }
 

@@ -11,7 +11,9 @@ use tenon_base::{Control, Error, ErrorKind, Result, pool};
 use tenon_compiler::{LoweredNetlist, LoweredProgram, NetlistOptions, NumericMode, lower_netlist};
 use tenon_executor::{Host, Log, Program, QueueSelection, Request, Services, Trace, Value};
 use tenon_netlist::{Arch, MathFidelity, Netlist, Op, Source, check, read};
-use tenon_netlist_kernels::{Feed, Machine, MachineLimits, QueueSpec, TileTensor, rounded};
+use tenon_netlist_kernels::{
+    EntrySource, Machine, MachineLimits, QueueSpec, TileTensor, round_to_format,
+};
 use tenon_tensor::{Tensor, TensorType};
 
 /// How a netlist is loaded.
@@ -221,7 +223,7 @@ impl NetlistSession {
         make: impl Fn(u64) -> Result<Tensor> + Send + Sync + 'static,
     ) -> Result<()> {
         let spec = self.queue(queue)?.clone();
-        let feed: Feed = Arc::new(move |number| stored(&spec, &make(number)?));
+        let feed: EntrySource = Arc::new(move |number| stored(&spec, &make(number)?));
         self.machine.feed(queue, feed)
     }
 
@@ -232,7 +234,7 @@ impl NetlistSession {
         make: impl Fn(u64) -> Result<Tensor> + Send + Sync + 'static,
     ) -> Result<()> {
         let QueueSpec { tiles, tile, .. } = *self.queue(queue)?;
-        let feed: Feed =
+        let feed: EntrySource =
             Arc::new(move |number| TileTensor::from_tensor(tiles, tile, &make(number)?));
         self.machine.feed(queue, feed)
     }
@@ -362,7 +364,7 @@ pub(super) fn stored(spec: &QueueSpec, entry: &Tensor) -> Result<TileTensor> {
         );
         Error::new(error.kind(), text)
     })?;
-    rounded(&entry, spec.format)
+    round_to_format(&entry, spec.format)
 }
 
 /// That ops ask for fewer passes of the multiplier than compute all bits of their operands, which
