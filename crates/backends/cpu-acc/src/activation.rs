@@ -1,23 +1,24 @@
-//! Activations: what fused operators do to each number at the end.
+//! Activations of fused operators: the elementwise function of their results.
 
 use crate::signature::{Signature, refuse_attribute};
-use crate::simd::math::Curve;
+use crate::simd::math::UnaryFunction;
 use tenon_backend::Refusal;
 
-/// Limits that are free as the numbers are written, and a curve that is a pass of its own.
+/// A clamp, which is part of the micro-kernels' epilogue, and an elementwise function, which is a
+/// separate pass.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Activation {
-    /// The least and the greatest result.
+    /// The lower and the upper bound of the clamp.
     pub(crate) limits: [f32; 2],
-    /// What is done after that.
-    pub(crate) curve: Option<Curve>,
+    /// The function after the clamp.
+    pub(crate) function: Option<UnaryFunction>,
 }
 
 impl Activation {
-    /// None at all.
+    /// The identity.
     pub(crate) const NONE: Self = Self {
         limits: [f32::NEG_INFINITY, f32::INFINITY],
-        curve: None,
+        function: None,
     };
 
     /// Reads the attributes `activation`, `alpha` and `beta` of a fused operator.
@@ -26,7 +27,7 @@ impl Activation {
             signature.float("alpha", 0.0)?,
             signature.float("beta", 0.0)?,
         );
-        let curve = match signature.string("activation", "none")? {
+        let function = match signature.string("activation", "none")? {
             "none" => return Ok(Self::NONE),
             "relu" => {
                 return Ok(Self {
@@ -40,18 +41,18 @@ impl Activation {
                     ..Self::NONE
                 });
             }
-            "sigmoid" => Curve::Sigmoid,
-            "tanh" => Curve::Tanh,
-            "silu" => Curve::Swish { alpha: 1.0 },
-            "hardswish" => Curve::HardSwish,
-            "hardsigmoid" => Curve::HardSigmoid { alpha, beta },
-            "leakyrelu" => Curve::LeakyRelu { alpha },
-            "gelu" => Curve::Gelu,
-            "gelu_tanh" => Curve::GeluTanh,
+            "sigmoid" => UnaryFunction::Sigmoid,
+            "tanh" => UnaryFunction::Tanh,
+            "silu" => UnaryFunction::Swish { alpha: 1.0 },
+            "hardswish" => UnaryFunction::HardSwish,
+            "hardsigmoid" => UnaryFunction::HardSigmoid { alpha, beta },
+            "leakyrelu" => UnaryFunction::LeakyRelu { alpha },
+            "gelu" => UnaryFunction::Gelu,
+            "gelu_tanh" => UnaryFunction::GeluTanh,
             other => return Err(refuse_attribute("activation", other)),
         };
         Ok(Self {
-            curve: Some(curve),
+            function: Some(function),
             ..Self::NONE
         })
     }

@@ -1,4 +1,4 @@
-//! The backend itself: which operators it has, and how it is asked for them.
+//! The backend: which operators it supports, and their workloads.
 
 use crate::ops;
 use crate::signature::Signature;
@@ -23,12 +23,12 @@ pub struct CpuAcc {
 }
 
 impl CpuAcc {
-    /// With the highest CPU level that the process uses ([`CpuLevel::in_use`]).
+    /// A backend with the highest CPU level that the process uses ([`CpuLevel::in_use`]).
     pub fn new() -> Self {
         Self::at_most(CpuLevel::Avx512)
     }
 
-    /// With the vector instructions that this CPU has, up to `limit`: for comparing them.
+    /// A backend with the vector instructions of this CPU up to `limit`, to compare levels.
     pub fn at_most(limit: CpuLevel) -> Self {
         Self {
             level: Level::detect(limit),
@@ -74,7 +74,7 @@ impl Backend for CpuAcc {
         ops::kernel(&Signature::of_node(node, self.level)).map(drop)
     }
 
-    /// Prepared constants are of one layout for all CPUs, so that `cpu` changes nothing.
+    /// Prepared constants have the same layout on every CPU, so that `cpu` is not used.
     fn plan(&self, spec: &WorkloadSpec, _cpu: CpuLevel) -> Result<WorkloadPlan> {
         self.kernel(spec)?.plan(spec)
     }

@@ -1,4 +1,5 @@
-//! What the CPU can do at most: the figure that benches are judged by.
+//! The peak rate of the CPU in multiply-adds, which benches are compared with: the compute bound of
+//! the roofline model (Williams, Waterman and Patterson, "Roofline", 2009).
 
 use crate::simd::{Level, Simd, VectorOp};
 use std::hint::black_box;
@@ -7,30 +8,29 @@ use std::time::Instant;
 use tenon_backend::CpuLevel;
 use tenon_base::pool;
 
-/// Sums kept at once: more than two multiply-adds a cycle with a latency of four need.
+/// Independent sums: more than the eight that two multiply-adds a cycle with a latency of four need.
 const SUMS: usize = 12;
-/// Rounds of one sample: a quarter of a millisecond, less than the time slice of a scheduler, so that
-/// many samples are whole on a machine with other work too.
+/// Rounds of one sample: a quarter of a millisecond, less than a time slice of the scheduler, so that
+/// most samples are not preempted on a machine under load.
 const ROUNDS: usize = 100_000;
-/// Samples of each thread, of which the best counts.
+/// Samples of each thread, of which the best is reported.
 const SAMPLES: usize = 400;
 
-/// GFLOP/s of f32 multiply-adds (two operations each) on up to `threads` threads at once: registers
-/// only, no memory.
+/// GFLOP/s of f32 multiply-adds (two operations each) on registers, on up to `threads` threads
+/// concurrently.
 pub fn multiply_add_ceiling(threads: usize) -> f64 {
     let level = Level::detect(CpuLevel::Avx512);
     let operations = (ROUNDS * SUMS * 2 * lanes(level)) as f64;
     sum_of_best_rates(threads, |_| {
         (0..SAMPLES).map(move |_| {
-            black_box(level.run(Burn));
+            black_box(level.run(PeakMultiplyAdds));
             operations
         })
     }) / 1e9
 }
 
-/// The sum over up to `threads` threads of each one's best rate: `work` answers the samples of a
-/// thread, each of which does its work when it is taken, and answers how much that was. Threads run
-/// at the same time.
+/// The sum of the best rates of up to `threads` concurrent threads. `work` returns the samples of a
+/// thread: each call of `next` does the work of one sample and returns its amount.
 pub fn sum_of_best_rates<I>(threads: usize, work: impl Fn(usize) -> I + Sync) -> f64
 where
     I: Iterator<Item = f64>,
@@ -40,7 +40,6 @@ where
     pool::for_each(threads, |thread| {
         let mut best = 0.0f64;
         let mut start = Instant::now();
-        // A sample does its work when the loop takes it.
         for amount in work(thread) {
             best = best.max(amount / start.elapsed().as_secs_f64().max(1e-9));
             start = Instant::now();
@@ -50,7 +49,7 @@ where
     sum.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Numbers in a vector of the level.
+/// Elements of a vector of the level.
 fn lanes(level: Level) -> usize {
     struct Lanes;
     impl VectorOp for Lanes {
@@ -64,9 +63,9 @@ fn lanes(level: Level) -> usize {
     level.run(Lanes)
 }
 
-struct Burn;
+struct PeakMultiplyAdds;
 
-impl VectorOp for Burn {
+impl VectorOp for PeakMultiplyAdds {
     type Output = f32;
 
     #[inline(always)]
@@ -89,7 +88,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
-    fn other_work_on_the_machine_hardly_lowers_the_ceiling() {
+    fn load_on_the_machine_lowers_the_ceiling_by_less_than_half() {
         let quiet = multiply_add_ceiling(1);
         let done = AtomicBool::new(false);
         let loaded = std::thread::scope(|scope| {

@@ -1,12 +1,12 @@
-//! The backend `CpuAcc`: the heavy operators on f32, fast, on CPUs with AVX-512, AVX2 or any other
-//! vectors, found out at run time.
+//! The backend `CpuAcc`: fast kernels for the expensive operators on f32, with the vector instructions
+//! that are detected at run time (AVX-512, AVX2, NEON or the target's baseline).
 //!
-//! Everything that multiplies matrices goes through one family of micro-kernels (`simd::tile`):
-//! convolutions run over images whose channels lie together, as products whose rows are the windows
-//! of the output pixels, never copied out. Weights are prepared when compiling, in panels of 16
+//! Every matrix product is a blocked GEMM with one family of micro-kernels (`simd::gemm`,
+//! `simd::tile`). Convolutions over images with the channels last (NHWC) are implicit GEMM: the im2col
+//! rows are read through pointers and never stored. Weights are packed when compiling, in panels of 16
 //! columns (`panels`), the same on every CPU.
 //!
-//! Unsafe code is in `simd` alone.
+//! Only `simd` has unsafe code.
 
 mod activation;
 mod backend;

@@ -1,5 +1,5 @@
-//! The layout that the micro-kernels read B in: panels of 16 columns, `[N / 16][K][16]`, the last
-//! panel filled up with zeros. It is the same on every CPU.
+//! Packed B, as in GotoBLAS and BLIS: panels of 16 columns, `[N / 16][K][16]`, the last panel padded
+//! with zeros. The layout is the same on every CPU.
 
 use tenon_base::Result;
 use tenon_tensor::{Buffer, BufferMut};
@@ -10,10 +10,10 @@ pub(crate) const WIDTH: usize = 16;
 /// The tag of this layout in a package.
 pub(crate) const LAYOUT: &str = "panels16:f32";
 
-/// A matrix in panels.
+/// A packed matrix.
 #[derive(Clone, Copy)]
 pub(crate) struct Panels<'a> {
-    numbers: &'a [f32],
+    elements: &'a [f32],
     depth: usize,
     columns: usize,
 }
@@ -22,20 +22,20 @@ impl<'a> Panels<'a> {
     /// The panels of a matrix of `depth` rows and `columns` columns.
     ///
     /// # Panics
-    /// When there are not as many numbers.
+    /// When `elements` is too short.
     #[inline]
-    pub(crate) fn new(numbers: &'a [f32], depth: usize, columns: usize) -> Self {
+    pub(crate) fn new(elements: &'a [f32], depth: usize, columns: usize) -> Self {
         let len = packed_len(depth, columns);
-        assert!(numbers.len() >= len);
+        assert!(elements.len() >= len);
         Self {
-            numbers: &numbers[..len],
+            elements: &elements[..len],
             depth,
             columns,
         }
     }
 
-    pub(crate) fn numbers(&self) -> &'a [f32] {
-        self.numbers
+    pub(crate) fn elements(&self) -> &'a [f32] {
+        self.elements
     }
 
     pub(crate) fn depth(&self) -> usize {
@@ -52,9 +52,9 @@ impl<'a> Panels<'a> {
     }
 }
 
-/// Numbers that a packed matrix takes.
+/// Elements of a packed matrix.
 pub(crate) fn packed_len(depth: usize, columns: usize) -> usize {
-    // Saturating: a type may claim more than there is memory, which shows when it is asked for.
+    // Saturating: a type may exceed the memory, which the allocation reports.
     columns
         .div_ceil(WIDTH)
         .saturating_mul(WIDTH)
@@ -87,7 +87,7 @@ pub(crate) fn pack_rows(
     }
 }
 
-/// Packs the transpose of a matrix: its rows, `stride` apart, become columns.
+/// Packs the transpose of a matrix: its rows, `stride` apart, are the columns of B.
 pub(crate) fn pack_columns(
     matrix: &[f32],
     stride: usize,
@@ -114,11 +114,11 @@ pub(crate) fn pack_columns(
     }
 }
 
-/// A buffer of `count` numbers that `fill` writes.
+/// A buffer of `count` elements that `fill` writes.
 pub(crate) fn buffer(count: usize, fill: impl FnOnce(&mut [f32])) -> Result<Buffer> {
     let mut buffer = BufferMut::zeroed(count.saturating_mul(size_of::<f32>()))?;
-    if let Some(numbers) = buffer.as_slice_mut() {
-        fill(numbers);
+    if let Some(elements) = buffer.as_slice_mut() {
+        fill(elements);
     }
     Ok(buffer.freeze())
 }
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ways_of_packing_agree() {
+    fn packing_the_transpose_gives_the_same_panels() {
         for (depth, columns) in [(1, 1), (3, 16), (5, 17), (0, 4), (7, 40)] {
             let matrix: Vec<f32> = (0..depth * columns).map(|i| i as f32 + 1.0).collect();
             let transposed: Vec<f32> = (0..depth * columns)

@@ -1,27 +1,27 @@
-//! What a kernel is chosen by: an operator with its attributes and types, the same whether a node is
-//! offered or a workload is made.
+//! The input of kernel selection: an operator with its attributes, types and constants, from a node
+//! (support query) or from a workload specification.
 
 use crate::simd::Level;
-use crate::simd::rows::{Geometry, fits};
+use crate::simd::rows::{Geometry, fits_i32};
 use tenon_backend::{InputSpec, NodeView, Reason, Refusal, WorkloadSpec};
 use tenon_base::Result;
 use tenon_graph::geometry::Window;
 use tenon_graph::{Attributes, Inference, OperatorDef};
 use tenon_tensor::{DataType, Shape, Tensor, TensorType};
 
-/// An operator with everything known before it executes.
+/// An operator with its attributes, types and constants.
 pub(crate) struct Signature<'a> {
     pub(crate) op: &'static OperatorDef,
     pub(crate) level: Level,
     attributes: &'a Attributes,
     inputs: Vec<Option<&'a TensorType>>,
     constants: Vec<Option<&'a Tensor>>,
-    /// Inputs that are constants too, though their elements may be left out.
+    /// Whether the input has a prepared form, so that it is a constant even without its elements.
     prepared: Vec<bool>,
     outputs: Vec<Option<&'a TensorType>>,
 }
 
-/// A refusal in a sentence.
+/// A refusal with a reason in plain text.
 pub(crate) fn refuse(text: impl Into<String>) -> Refusal {
     Reason::Other { text: text.into() }.into()
 }
@@ -73,8 +73,8 @@ impl<'a> Signature<'a> {
         }
     }
 
-    /// Refuses operators that make nothing, or of matrices of nothing: their extents are bounded by
-    /// no memory, and CpuRef does nothing as fast. An empty list stands for a left-out input.
+    /// Refuses operators with empty tensors: no memory bounds the other extents of an empty tensor, and
+    /// CpuRef is as fast on them. An empty list of one dimension may be an omitted optional input.
     pub(crate) fn refuse_empty(&self) -> Result<(), Refusal> {
         let inputs = self
             .inputs
@@ -82,25 +82,25 @@ impl<'a> Signature<'a> {
             .flatten()
             .filter(|ty| ty.shape().len() > 1);
         let mut types = inputs.chain(self.outputs.iter().flatten());
-        match types.any(|ty| ty.elements() == 0) {
-            true => Err(refuse("no kernel for empty tensors")),
-            false => Ok(()),
+        if types.any(|ty| ty.elements() == 0) {
+            return Err(refuse("no kernel for empty tensors"));
         }
+        Ok(())
     }
 
-    /// The type of an input that must be there.
+    /// The type of a required input.
     pub(crate) fn input(&self, index: usize) -> Result<&'a TensorType, Refusal> {
         self.optional(index)
             .ok_or_else(|| refuse(format!("input {index} is missing")))
     }
 
-    /// The type of an input.
+    /// The type of an optional input.
     pub(crate) fn optional(&self, index: usize) -> Option<&'a TensorType> {
         self.inputs.get(index).copied().flatten()
     }
 
-    /// The shape of an input that must be there, of f32.
-    pub(crate) fn numbers(&self, index: usize) -> Result<&'a Shape, Refusal> {
+    /// The shape of a required f32 input.
+    pub(crate) fn f32_shape(&self, index: usize) -> Result<&'a Shape, Refusal> {
         let ty = self.input(index)?;
         match ty.dtype() {
             DataType::F32 => Ok(ty.shape()),
@@ -112,16 +112,16 @@ impl<'a> Signature<'a> {
         }
     }
 
-    /// The shape of an input that may be there, of f32.
-    pub(crate) fn optional_numbers(&self, index: usize) -> Result<Option<&'a Shape>, Refusal> {
+    /// The shape of an optional f32 input.
+    pub(crate) fn optional_f32_shape(&self, index: usize) -> Result<Option<&'a Shape>, Refusal> {
         self.optional(index)
-            .map(|_| self.numbers(index))
+            .map(|_| self.f32_shape(index))
             .transpose()
     }
 
-    /// The extents of an input of f32 with that many dimensions.
+    /// The extents of a required f32 input of rank `N`.
     pub(crate) fn ranked<const N: usize>(&self, index: usize) -> Result<[usize; N], Refusal> {
-        let shape = self.numbers(index)?;
+        let shape = self.f32_shape(index)?;
         let rank = shape.len();
         <[usize; N]>::try_from(&shape[..]).map_err(|_| {
             Reason::InputRank {
@@ -132,17 +132,17 @@ impl<'a> Signature<'a> {
         })
     }
 
-    /// Whether input `index` is a constant, which may be there in prepared form alone.
+    /// Whether input `index` is a constant, in plain or in prepared form.
     pub(crate) fn is_constant(&self, index: usize) -> bool {
         self.constant(index).is_some() || self.prepared.get(index) == Some(&true)
     }
 
-    /// The elements of input `index`, when they are known.
+    /// The elements of input `index` when it is a constant in plain form.
     pub(crate) fn constant(&self, index: usize) -> Option<&'a Tensor> {
         self.constants.get(index).copied().flatten()
     }
 
-    /// The elements of an integer input, which must be constant; `None` when it is left out.
+    /// The elements of an optional integer input, which must be constant; `None` when it is omitted.
     pub(crate) fn constant_ints(&self, index: usize) -> Result<Option<Vec<i64>>, Refusal> {
         if self.optional(index).is_none() {
             return Ok(None);
@@ -152,24 +152,24 @@ impl<'a> Signature<'a> {
             .ok_or(Reason::NotConstant { input: index }.into())
     }
 
-    /// The elements of an f32 input, which must be constant; `None` when it is left out.
-    pub(crate) fn constant_numbers(&self, index: usize) -> Result<Option<&'a [f32]>, Refusal> {
+    /// The elements of an optional f32 input, which must be constant; `None` when it is omitted.
+    pub(crate) fn constant_f32s(&self, index: usize) -> Result<Option<&'a [f32]>, Refusal> {
         if self.optional(index).is_none() {
             return Ok(None);
         }
-        let numbers = self.constant(index).and_then(Tensor::as_slice::<f32>);
-        numbers
+        let elements = self.constant(index).and_then(Tensor::as_slice::<f32>);
+        elements
             .map(Some)
             .ok_or(Reason::NotConstant { input: index }.into())
     }
 
-    /// The type of the output `index`.
+    /// The type of a required output.
     pub(crate) fn output(&self, index: usize) -> Result<&'a TensorType, Refusal> {
         let output = self.outputs.get(index).copied().flatten();
         output.ok_or_else(|| refuse(format!("output {index} is missing")))
     }
 
-    /// The shape of an output that may be unwanted, of f32.
+    /// The shape of an optional f32 output.
     pub(crate) fn optional_output(&self, index: usize) -> Result<Option<&'a Shape>, Refusal> {
         match self.outputs.get(index).copied().flatten() {
             None => Ok(None),
@@ -181,7 +181,7 @@ impl<'a> Signature<'a> {
         }
     }
 
-    /// The extents of the first output, of f32, with that many dimensions, and no other output.
+    /// The extents of the only output, of f32 and rank `N`.
     pub(crate) fn ranked_output<const N: usize>(&self) -> Result<[usize; N], Refusal> {
         let shape = self.only_output()?;
         <[usize; N]>::try_from(&shape[..]).map_err(|_| {
@@ -192,21 +192,21 @@ impl<'a> Signature<'a> {
         })
     }
 
-    /// The shape of input 0 of f32, when the first output has the same and there is no other.
+    /// The shape of input 0 and of the only output, both f32.
     pub(crate) fn same_shape(&self) -> Result<&'a Shape, Refusal> {
-        let shape = self.numbers(0)?;
+        let shape = self.f32_shape(0)?;
         if shape != self.only_output()? {
             return Err(refuse(
-                "no kernel for an output of another shape than the input",
+                "no kernel for an output whose shape differs from the input's",
             ));
         }
         Ok(shape)
     }
 
-    /// The shape of the first output, of f32, when there is no other.
+    /// The shape of the only output, of f32.
     pub(crate) fn only_output(&self) -> Result<&'a Shape, Refusal> {
         if self.outputs.iter().skip(1).any(Option::is_some) {
-            return Err(refuse("only the first output is made here"));
+            return Err(refuse("no kernel for outputs after the first"));
         }
         let ty = self.output(0)?;
         if ty.dtype() != DataType::F32 {
@@ -254,7 +254,7 @@ impl<'a> Signature<'a> {
         self.attributes.value(name).is_some()
     }
 
-    /// How a window of `kernel` slides over images of batch, height, width, channels.
+    /// The geometry of a window of `kernel` over images of batch, height, width, channels (NHWC).
     pub(crate) fn geometry(
         &self,
         [images, height, width, channels]: [usize; 4],
@@ -264,7 +264,7 @@ impl<'a> Signature<'a> {
             .map_err(|error| refuse(error.to_string()))?;
         let two = |list: &[usize]| match *list {
             [a, b] => Ok([a, b]),
-            _ => Err(refuse("the window does not slide in two dimensions")),
+            _ => Err(refuse("no kernel for windows of other than two dimensions")),
         };
         let [out_height, out_width] = two(&window.output)?;
         let shape = Geometry {
@@ -280,14 +280,14 @@ impl<'a> Signature<'a> {
             out_height,
             out_width,
         };
-        if fits(&shape) {
+        if fits_i32(&shape) {
             Ok(shape)
         } else {
             Err(refuse("the image is too large"))
         }
     }
 
-    /// The window attribute `kernel_shape` of a pool.
+    /// The attribute `kernel_shape` of a pool.
     pub(crate) fn kernel_shape(&self) -> Result<[usize; 2], Refusal> {
         let ints = self.ints("kernel_shape")?.unwrap_or(&[]);
         let refused = || refuse_attribute("kernel_shape", format_args!("{ints:?}"));
@@ -299,7 +299,7 @@ impl<'a> Signature<'a> {
         sizes.try_into().map_err(|_| refused())
     }
 
-    /// What shape inference sees of the operator.
+    /// The operator as shape inference reads it.
     pub(crate) fn inference(&self) -> Inference<'_> {
         Inference {
             attributes: self.attributes,
@@ -309,7 +309,7 @@ impl<'a> Signature<'a> {
         }
     }
 
-    /// An axis attribute brought into `0..rank`.
+    /// An axis attribute, normalised to `0..rank`.
     pub(crate) fn axis(
         &self,
         name: &'static str,

@@ -1,26 +1,27 @@
-//! `tenon.Attention`: softmax(scale Q K' + mask) V, head by head, the scores of some queries at a
-//! time.
+//! `tenon.Attention`: softmax(scale Q K' + mask) V for each head (scaled dot-product attention, Vaswani
+//! et al., 2017), in blocks of queries whose scores stay in the cache. Keys are not blocked, so that
+//! the softmax is over whole rows, without the online softmax of FlashAttention.
 
 use super::softmax::softmax;
-use super::{Kernel, Plain};
+use super::{Kernel, UnpreparedWorkload};
 use crate::activation::Activation;
 use crate::panels::{Panels, pack_columns, pack_rows, packed_len};
 use crate::signature::{Signature, refuse};
 use crate::simd::disjoint::{Blocks, MatrixMut, for_each_block};
-use crate::simd::gemm::{Product, multiply};
+use crate::simd::gemm::{Gemm, multiply};
 use crate::simd::rows::Matrix;
 use crate::simd::{Level, Simd, VectorOp};
 use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan};
 use tenon_base::Result;
 use tenon_tensor::Shape;
 
-/// Heads computed at once at most; each has scratch memory of its own.
+/// Most heads computed concurrently; each has a slot of scratch memory.
 const SLOTS: usize = 16;
 
-/// Queries below which keys and values are read where they lie: packing them is not worth it.
+/// Queries below which keys and values are read in place: packing them would cost more.
 const FEW_QUERIES: usize = 4;
 
-/// Operations below which a second thread is not worth it.
+/// Operations below which one thread is used.
 const PARALLEL_OPERATIONS: usize = 1 << 18;
 
 /// Attention of `queries` over `keys`.
@@ -30,17 +31,18 @@ struct Attention {
     queries: usize,
     keys: usize,
     heads: usize,
-    /// Numbers of a query and of a key.
+    /// Elements of a query and of a key.
     depth: usize,
-    /// Numbers of a value.
+    /// Elements of a value.
     width: usize,
     scale: f32,
-    mask: Option<Mask>,
+    mask: Option<MaskStrides>,
 }
 
-/// What is added to the scores: numbers from a batch, head and query to the next; keys lie together.
+/// The strides in elements of the mask, which is added to the scores; 0 where it is broadcast, 1 along
+/// the keys.
 #[derive(Debug, Clone, Copy)]
-struct Mask {
+struct MaskStrides {
     batch: usize,
     head: usize,
     query: usize,
@@ -57,8 +59,8 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     if !fits {
         return Err(refuse("the shapes do not fit"));
     }
-    let mask = match signature.optional_numbers(3)? {
-        Some(shape) => Some(Mask::of(shape, [batch, heads, queries, keys])?),
+    let mask = match signature.optional_f32_shape(3)? {
+        Some(shape) => Some(MaskStrides::of(shape, [batch, heads, queries, keys])?),
         None => None,
     };
     let scale = signature.float("scale", 1.0)?;
@@ -76,8 +78,8 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     }))
 }
 
-impl Mask {
-    /// A mask of `shape`, broadcast to the scores.
+impl MaskStrides {
+    /// The strides of a mask of `shape`, broadcast to the scores.
     fn of(shape: &Shape, scores: [usize; 4]) -> Result<Self, Refusal> {
         let refused = || refuse(format!("no kernel for a mask of shape {shape}"));
         let missing = scores.len().checked_sub(shape.len()).ok_or_else(refused)?;
@@ -97,13 +99,13 @@ impl Mask {
 }
 
 impl Attention {
-    /// Queries whose scores are kept at a time: few enough for the cache.
+    /// Queries of a block: few enough that their scores stay in the cache.
     fn block(&self) -> usize {
         let fitting = (1 << 15) / self.keys.max(1);
         (fitting / 14 * 14).clamp(28, 112).min(self.queries)
     }
 
-    /// Numbers of scratch memory for a head.
+    /// Elements of scratch memory for a head.
     fn slot(&self) -> usize {
         if self.queries < FEW_QUERIES {
             return self.keys;
@@ -118,8 +120,8 @@ impl Attention {
     }
 }
 
-impl Plain for Attention {
-    fn needs(&self) -> WorkloadPlan {
+impl UnpreparedWorkload for Attention {
+    fn workload_plan(&self) -> WorkloadPlan {
         WorkloadPlan {
             scratch_bytes: (self.slot().saturating_mul(self.slots()))
                 .saturating_mul(size_of::<f32>()),
@@ -131,7 +133,7 @@ impl Plain for Attention {
 impl Workload for Attention {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (inputs, mut outputs) = operands.split();
-        let run = Run {
+        let run = AttentionRun {
             attention: self,
             q: inputs.slice(0)?,
             k: inputs.slice(1)?,
@@ -143,7 +145,7 @@ impl Workload for Attention {
         };
         let output = outputs.slice::<f32>(0)?;
         if output.is_empty() || self.keys == 0 {
-            // The sum over no keys.
+            // An empty sum.
             output.fill(0.0);
             return Ok(());
         }
@@ -156,8 +158,8 @@ impl Workload for Attention {
         };
         let scores = self.batch * self.heads * self.queries * self.keys;
         let parallel = 2 * scores * (self.depth + self.width) >= PARALLEL_OPERATIONS;
-        let places = (scratch, self.slot(), self.slots());
-        for_each_block(output, shape, places, parallel, |head, output, scratch| {
+        let slots = (scratch, self.slot(), self.slots());
+        for_each_block(output, shape, slots, parallel, |head, output, scratch| {
             run.head(head, output, scratch);
         });
         Ok(())
@@ -165,15 +167,15 @@ impl Workload for Attention {
 }
 
 /// One execution.
-struct Run<'a> {
+struct AttentionRun<'a> {
     attention: &'a Attention,
     q: &'a [f32],
     k: &'a [f32],
     v: &'a [f32],
-    mask: Option<(Mask, &'a [f32])>,
+    mask: Option<(MaskStrides, &'a [f32])>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> AttentionRun<'a> {
     fn head(&self, index: usize, mut output: MatrixMut<'_>, scratch: &mut [f32]) {
         let Attention {
             level,
@@ -190,10 +192,10 @@ impl<'a> Run<'a> {
         let q = &self.q[(batch * queries * heads + head) * depth..];
         let k = &self.k[(batch * keys * heads + head) * depth..];
         let v = &self.v[(batch * keys * heads + head) * width..];
-        let mask = self.mask.map(|(mask, numbers)| {
+        let mask = self.mask.map(|(mask, elements)| {
             (
                 mask.query,
-                &numbers[batch * mask.batch + head * mask.head..],
+                &elements[batch * mask.batch + head * mask.head..],
             )
         });
         if queries < FEW_QUERIES {
@@ -202,7 +204,7 @@ impl<'a> Run<'a> {
                 let mask = mask.map(|(step, mask)| &mask[query * step..][..keys]);
                 let scores = &mut scratch[..keys];
                 let output = output.row_mut(query);
-                level.run(OneQuery {
+                level.run(SingleQueryAttention {
                     q,
                     k,
                     stride,
@@ -224,7 +226,7 @@ impl<'a> Run<'a> {
         for first in (0..queries).step_by(block) {
             let count = (queries - first).min(block);
             let scores = &mut scores[..count * keys];
-            let product = Product {
+            let gemm = Gemm {
                 bias: mask.filter(|(step, _)| *step == 0).map(|(_, mask)| mask),
                 addend: mask
                     .filter(|(step, _)| *step > 0)
@@ -233,61 +235,51 @@ impl<'a> Run<'a> {
                 ..plain(Panels::new(packed_k, depth, keys))
             };
             let q = Matrix::new(&q[first * stride..], count, depth, stride);
-            multiply(
-                level,
-                &q,
-                &product,
-                MatrixMut::new(scores, count, keys, keys),
-            );
-            level.run(Softmax {
+            multiply(level, &q, &gemm, MatrixMut::new(scores, count, keys, keys));
+            level.run(SoftmaxRows {
                 rows: scores,
                 length: keys,
             });
-            let product = plain(Panels::new(packed_v, keys, width));
+            let gemm = plain(Panels::new(packed_v, keys, width));
             let scores = Matrix::new(scores, count, keys, keys);
-            multiply(
-                level,
-                &scores,
-                &product,
-                output.rows_mut(first..first + count),
-            );
+            multiply(level, &scores, &gemm, output.rows_mut(first..first + count));
         }
     }
 }
 
-/// A product and nothing more.
-fn plain(panels: Panels<'_>) -> Product<'_> {
-    let Activation { limits, curve } = Activation::NONE;
-    Product {
+/// A product without an epilogue.
+fn plain(panels: Panels<'_>) -> Gemm<'_> {
+    let Activation { limits, function } = Activation::NONE;
+    Gemm {
         panels,
         bias: None,
         addend: None,
         scale: 1.0,
         limits,
-        curve,
+        function,
     }
 }
 
-/// Softmax of rows that lie together.
-struct Softmax<'a> {
+/// The softmax of consecutive rows.
+struct SoftmaxRows<'a> {
     rows: &'a mut [f32],
     length: usize,
 }
 
-impl VectorOp for Softmax<'_> {
+impl VectorOp for SoftmaxRows<'_> {
     type Output = ();
 
     #[inline(always)]
     fn eval<S: Simd>(self, s: S) {
         for row in self.rows.chunks_exact_mut(self.length) {
-            weights(s, row);
+            masked_softmax(s, row);
         }
     }
 }
 
-/// Softmax; a query that sees no key, all its scores negative infinity, gets nothing instead of NaN.
+/// Softmax; zeros instead of NaN where the mask excludes every key (all scores negative infinity).
 #[inline(always)]
-fn weights<S: Simd>(s: S, scores: &mut [f32]) {
+fn masked_softmax<S: Simd>(s: S, scores: &mut [f32]) {
     if scores.iter().all(|&score| score == f32::NEG_INFINITY) {
         scores.fill(0.0);
     } else {
@@ -295,8 +287,8 @@ fn weights<S: Simd>(s: S, scores: &mut [f32]) {
     }
 }
 
-/// Attention of one query of one head, keys and values read where they lie.
-struct OneQuery<'a> {
+/// Attention of one query of one head, with keys and values read in place.
+struct SingleQueryAttention<'a> {
     q: &'a [f32],
     k: &'a [f32],
     stride: usize,
@@ -308,7 +300,7 @@ struct OneQuery<'a> {
     output: &'a mut [f32],
 }
 
-impl VectorOp for OneQuery<'_> {
+impl VectorOp for SingleQueryAttention<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -322,8 +314,8 @@ impl VectorOp for OneQuery<'_> {
                 *score += mask;
             }
         }
-        weights(s, self.scores);
-        // Four vectors of the output at a time, all keys.
+        masked_softmax(s, self.scores);
+        // Four vectors of the output in registers, over all keys.
         let width = self.output.len();
         for (block, output) in self.output.chunks_mut(4 * S::LANES).enumerate() {
             let first = block * 4 * S::LANES;
@@ -349,7 +341,7 @@ impl VectorOp for OneQuery<'_> {
     }
 }
 
-/// The sum of the products of two rows.
+/// The dot product of two rows.
 #[inline(always)]
 fn dot<S: Simd>(s: S, a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [s.splat(0.0); 4];

@@ -1,7 +1,7 @@
-//! Elementwise operators of two inputs that broadcast: dimensions are merged where both inputs go on
-//! evenly, so that the innermost loop is long.
+//! Elementwise (binary) operators with broadcasting. Adjacent dimensions are coalesced where both inputs
+//! have a uniform stride over them, so that the innermost loop is long.
 
-use super::{Kernel, Plain};
+use super::{Kernel, UnpreparedWorkload};
 use crate::signature::{Signature, refuse};
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::{Level, Simd, VectorOp};
@@ -9,58 +9,58 @@ use tenon_backend::{InPlace, Operands, Refusal, Workload, WorkloadPlan};
 use tenon_base::{Result, pool};
 use tenon_tensor::Shape;
 
-/// Numbers below which a second thread is not worth it.
+/// Elements below which one thread is used.
 const PARALLEL: usize = 1 << 15;
 
-/// What is done to two numbers.
+/// An elementwise function of two operands.
 #[derive(Debug, Clone, Copy)]
-enum Function {
+enum BinaryFunction {
     Add,
     Sub,
     Mul,
     Div,
     Min,
     Max,
-    /// The first where positive, else the product.
+    /// `a` where it is not negative, else `a * b`.
     PRelu,
 }
 
-/// A dimension after merging: its extent, and how far each input moves at a step.
+/// A coalesced dimension: its extent, and the stride of each input, 0 where it is broadcast.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Dim {
+struct LoopDim {
     extent: usize,
-    steps: [usize; 2],
+    strides: [usize; 2],
 }
 
-/// An operator of two inputs.
+/// A binary operator.
 struct Binary {
     level: Level,
-    function: Function,
-    /// All but the innermost, outermost first.
-    outer: Vec<Dim>,
-    inner: Dim,
-    /// Inputs of the output's shape.
-    whole: [bool; 2],
+    function: BinaryFunction,
+    /// All dimensions but the innermost, outermost first.
+    outer: Vec<LoopDim>,
+    inner: LoopDim,
+    /// Whether each input has the output's shape.
+    has_output_shape: [bool; 2],
 }
 
-/// The kernel of an operator of two inputs; `None` when it is none.
+/// The kernel of a binary operator; `None` for any other operator.
 pub(super) fn kernel(signature: &Signature<'_>) -> Option<Result<Box<dyn Kernel>, Refusal>> {
     let function = match signature.op.name {
-        "Add" => Function::Add,
-        "Sub" => Function::Sub,
-        "Mul" => Function::Mul,
-        "Div" => Function::Div,
-        "Min" => Function::Min,
-        "Max" => Function::Max,
-        "PRelu" => Function::PRelu,
+        "Add" => BinaryFunction::Add,
+        "Sub" => BinaryFunction::Sub,
+        "Mul" => BinaryFunction::Mul,
+        "Div" => BinaryFunction::Div,
+        "Min" => BinaryFunction::Min,
+        "Max" => BinaryFunction::Max,
+        "PRelu" => BinaryFunction::PRelu,
         _ => return None,
     };
     Some(Binary::of(signature, function).map(|binary| Box::new(binary) as Box<dyn Kernel>))
 }
 
 impl Binary {
-    fn of(signature: &Signature<'_>, function: Function) -> Result<Self, Refusal> {
-        let (a, b) = (signature.numbers(0)?, signature.numbers(1)?);
+    fn of(signature: &Signature<'_>, function: BinaryFunction) -> Result<Self, Refusal> {
+        let (a, b) = (signature.f32_shape(0)?, signature.f32_shape(1)?);
         if signature.optional(2).is_some() {
             return Err(refuse("no kernel for more than two inputs"));
         }
@@ -69,11 +69,11 @@ impl Binary {
             return Err(refuse("the shapes do not fit"));
         }
         let mut outer = merge(output, a, b);
-        let inner = outer.pop().unwrap_or(Dim {
+        let inner = outer.pop().unwrap_or(LoopDim {
             extent: 1,
-            steps: [0, 0],
+            strides: [0, 0],
         });
-        let whole = [
+        let has_output_shape = [
             a.elements() == output.elements(),
             b.elements() == output.elements(),
         ];
@@ -82,41 +82,41 @@ impl Binary {
             function,
             outer,
             inner,
-            whole,
+            has_output_shape,
         })
     }
 }
 
-/// The dimensions of `output`, adjacent ones merged where both inputs go on evenly.
-fn merge(output: &Shape, a: &Shape, b: &Shape) -> Vec<Dim> {
-    let steps = |shape: &Shape, axis: usize| {
+/// The dimensions of `output`, coalesced where both inputs have a uniform stride.
+fn merge(output: &Shape, a: &Shape, b: &Shape) -> Vec<LoopDim> {
+    let stride = |shape: &Shape, axis: usize| {
         let own = (axis + shape.len()).checked_sub(output.len());
         own.filter(|&own| shape[own] > 1)
             .map_or(0, |own| shape.strides()[own])
     };
-    let mut merged: Vec<Dim> = Vec::new();
+    let mut merged: Vec<LoopDim> = Vec::new();
     for (axis, &extent) in output
         .iter()
         .enumerate()
         .filter(|(_, extent)| **extent != 1)
     {
-        let steps = [steps(a, axis), steps(b, axis)];
+        let strides = [stride(a, axis), stride(b, axis)];
         match merged.last_mut() {
-            Some(last) if (0..2).all(|i| last.steps[i] == steps[i] * extent) => {
-                *last = Dim {
+            Some(last) if (0..2).all(|i| last.strides[i] == strides[i] * extent) => {
+                *last = LoopDim {
                     extent: last.extent * extent,
-                    steps,
+                    strides,
                 };
             }
-            _ => merged.push(Dim { extent, steps }),
+            _ => merged.push(LoopDim { extent, strides }),
         }
     }
     merged
 }
 
-impl Plain for Binary {
-    fn needs(&self) -> WorkloadPlan {
-        let inputs = (0..2).filter(|&input| self.whole[input]);
+impl UnpreparedWorkload for Binary {
+    fn workload_plan(&self) -> WorkloadPlan {
+        let inputs = (0..2).filter(|&input| self.has_output_shape[input]);
         WorkloadPlan {
             in_place: inputs.map(|input| InPlace { input, output: 0 }).collect(),
             ..WorkloadPlan::default()
@@ -127,7 +127,7 @@ impl Plain for Binary {
 impl Workload for Binary {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (inputs, mut outputs) = operands.split();
-        // An input that the output replaces is read there.
+        // An input that the output replaces is read from the output's memory.
         let side = |index: usize| -> Result<Option<&[f32]>> {
             if inputs.is_replaced(index) {
                 Ok(None)
@@ -142,17 +142,17 @@ impl Workload for Binary {
             return Ok(());
         }
         let parallel = output.len() >= PARALLEL;
-        let pieces = if parallel { 2 * pool::threads() } else { 1 };
-        // Whole inner loops, unless there are few: then parts of one.
+        let chunks = if parallel { 2 * pool::threads() } else { 1 };
+        // Chunks are whole inner loops, or equal parts of one where there are few.
         let lines = output.len() / extent;
-        let chunk = if lines >= pieces {
-            lines.div_ceil(pieces) * extent
+        let chunk = if lines >= chunks {
+            lines.div_ceil(chunks) * extent
         } else {
-            let parts = pieces.div_ceil(lines);
-            divisor_near(extent, parts)
+            let parts = chunks.div_ceil(lines);
+            equal_part(extent, parts)
         };
         for_each_chunk(output, chunk, parallel, |index, output| {
-            self.level.run(Part {
+            self.level.run(BinaryChunk {
                 binary: self,
                 sides,
                 start: index * chunk,
@@ -163,21 +163,21 @@ impl Workload for Binary {
     }
 }
 
-/// The length of about `parts` equal parts of `extent`, or all of it when there is no such length.
-fn divisor_near(extent: usize, parts: usize) -> usize {
+/// The length of `parts` to `4 * parts` equal parts of `extent`; `extent` when it is not divisible.
+fn equal_part(extent: usize, parts: usize) -> usize {
     let found = (parts..parts * 4).find(|&parts| extent.is_multiple_of(parts));
     found.map_or(extent, |parts| extent / parts)
 }
 
-/// Some of the output: whole inner loops, or a part of one.
-struct Part<'a> {
+/// A chunk of the output: whole inner loops, or a part of one.
+struct BinaryChunk<'a> {
     binary: &'a Binary,
     sides: [Option<&'a [f32]>; 2],
     start: usize,
     output: &'a mut [f32],
 }
 
-impl VectorOp for Part<'_> {
+impl VectorOp for BinaryChunk<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -193,10 +193,10 @@ impl VectorOp for Part<'_> {
         for run in output.chunks_mut(inner.extent) {
             let (line, within) = (at / inner.extent, at % inner.extent);
             let offsets = binary.offsets(line, within);
-            let operand = |i: usize| match (sides[i], inner.steps[i]) {
+            let operand = |i: usize| match (sides[i], inner.strides[i]) {
                 (None, _) => Operand::InPlace,
-                (Some(numbers), 0) => Operand::One(numbers[offsets[i]]),
-                (Some(numbers), _) => Operand::Each(&numbers[offsets[i]..][..run.len()]),
+                (Some(elements), 0) => Operand::Scalar(elements[offsets[i]]),
+                (Some(elements), _) => Operand::Elements(&elements[offsets[i]..][..run.len()]),
             };
             let (a, b) = (operand(0), operand(1));
             at += run.len();
@@ -206,61 +206,67 @@ impl VectorOp for Part<'_> {
 }
 
 impl Binary {
-    /// Where the inputs are at a place of an inner loop. The innermost step is 0 or 1.
+    /// The offsets of the inputs at an element of an inner loop. The innermost stride is 0 or 1.
     #[inline(always)]
     fn offsets(&self, line: usize, within: usize) -> [usize; 2] {
-        let (mut rest, mut offsets) = (line, self.inner.steps.map(|step| step * within));
+        let (mut rest, mut offsets) = (line, self.inner.strides.map(|stride| stride * within));
         for dim in self.outer.iter().rev() {
             let index = rest % dim.extent;
             rest /= dim.extent;
-            offsets[0] += index * dim.steps[0];
-            offsets[1] += index * dim.steps[1];
+            offsets[0] += index * dim.strides[0];
+            offsets[1] += index * dim.strides[1];
         }
         offsets
     }
 }
 
-/// One side of an inner loop.
+/// An operand of an inner loop.
 #[derive(Clone, Copy)]
 enum Operand<'a> {
-    Each(&'a [f32]),
-    One(f32),
+    Elements(&'a [f32]),
+    /// One element, broadcast.
+    Scalar(f32),
+    /// The output's memory.
     InPlace,
 }
 
-impl Function {
+impl BinaryFunction {
     #[inline(always)]
     fn apply(self, a: Operand<'_>, b: Operand<'_>, output: &mut [f32]) {
         match self {
-            Function::Add => zip(a, b, output, |a, b| a + b),
-            Function::Sub => zip(a, b, output, |a, b| a - b),
-            Function::Mul => zip(a, b, output, |a, b| a * b),
-            Function::Div => zip(a, b, output, |a, b| a / b),
-            // A NaN on either side stays one, as in ONNX.
-            Function::Min => zip(a, b, output, |a, b| if a < b || a.is_nan() { a } else { b }),
-            Function::Max => zip(a, b, output, |a, b| if a > b || a.is_nan() { a } else { b }),
-            Function::PRelu => zip(a, b, output, |a, b| if a < 0.0 { a * b } else { a }),
+            BinaryFunction::Add => zip(a, b, output, |a, b| a + b),
+            BinaryFunction::Sub => zip(a, b, output, |a, b| a - b),
+            BinaryFunction::Mul => zip(a, b, output, |a, b| a * b),
+            BinaryFunction::Div => zip(a, b, output, |a, b| a / b),
+            // NaN in either operand gives NaN, as in ONNX.
+            BinaryFunction::Min => {
+                zip(a, b, output, |a, b| if a < b || a.is_nan() { a } else { b })
+            }
+            BinaryFunction::Max => {
+                zip(a, b, output, |a, b| if a > b || a.is_nan() { a } else { b })
+            }
+            BinaryFunction::PRelu => zip(a, b, output, |a, b| if a < 0.0 { a * b } else { a }),
         }
     }
 }
 
-/// The loops; the compiler makes vectors of them.
+/// The inner loops, which the compiler vectorises.
 #[inline(always)]
 fn zip(a: Operand<'_>, b: Operand<'_>, output: &mut [f32], f: impl Fn(f32, f32) -> f32) {
     use Operand::*;
     match (a, b) {
-        (Each(a), Each(b)) => {
+        (Elements(a), Elements(b)) => {
             for ((o, &a), &b) in output.iter_mut().zip(a).zip(b) {
                 *o = f(a, b);
             }
         }
-        (Each(a), One(b)) => output.iter_mut().zip(a).for_each(|(o, &a)| *o = f(a, b)),
-        (One(a), Each(b)) => output.iter_mut().zip(b).for_each(|(o, &b)| *o = f(a, b)),
-        (One(a), One(b)) => output.fill(f(a, b)),
-        (InPlace, Each(b)) => output.iter_mut().zip(b).for_each(|(o, &b)| *o = f(*o, b)),
-        (Each(a), InPlace) => output.iter_mut().zip(a).for_each(|(o, &a)| *o = f(a, *o)),
-        (InPlace, One(b)) => output.iter_mut().for_each(|o| *o = f(*o, b)),
-        (One(a), InPlace) => output.iter_mut().for_each(|o| *o = f(a, *o)),
+        (Elements(a), Scalar(b)) => output.iter_mut().zip(a).for_each(|(o, &a)| *o = f(a, b)),
+        (Scalar(a), Elements(b)) => output.iter_mut().zip(b).for_each(|(o, &b)| *o = f(a, b)),
+        (Scalar(a), Scalar(b)) => output.fill(f(a, b)),
+        (InPlace, Elements(b)) => output.iter_mut().zip(b).for_each(|(o, &b)| *o = f(*o, b)),
+        (Elements(a), InPlace) => output.iter_mut().zip(a).for_each(|(o, &a)| *o = f(a, *o)),
+        (InPlace, Scalar(b)) => output.iter_mut().for_each(|o| *o = f(*o, b)),
+        (Scalar(a), InPlace) => output.iter_mut().for_each(|o| *o = f(a, *o)),
         (InPlace, InPlace) => output.iter_mut().for_each(|o| *o = f(*o, *o)),
     }
 }
@@ -274,12 +280,12 @@ mod tests {
         let output = a.broadcast(&b).unwrap();
         merge(&output, &a, &b)
             .iter()
-            .map(|dim| (dim.extent, dim.steps))
+            .map(|dim| (dim.extent, dim.strides))
             .collect()
     }
 
     #[test]
-    fn dimensions_merge_where_both_go_on_evenly() {
+    fn dimensions_coalesce_where_both_strides_are_uniform() {
         assert_eq!(dims(&[2, 3, 4], &[2, 3, 4]), [(24, [1, 1])]);
         assert_eq!(dims(&[2, 3, 4], &[]), [(24, [1, 0])]);
         assert_eq!(dims(&[2, 3, 4], &[4]), [(6, [4, 0]), (4, [1, 1])]);

@@ -1,5 +1,5 @@
-//! `tenon.Conv`: convolution of images whose channels lie together, as a matrix product whose rows
-//! are the windows of the output pixels.
+//! `tenon.Conv`: convolution of images with the channels last (NHWC), as implicit GEMM over im2col
+//! rows (Chetlur et al., "cuDNN: Efficient Primitives for Deep Learning", 2014).
 
 use super::Kernel;
 use super::depthwise::DepthwiseConv;
@@ -9,13 +9,13 @@ use crate::panels::{LAYOUT, Panels, WIDTH, packed_len};
 use crate::signature::{Signature, refuse};
 use crate::simd::Level;
 use crate::simd::disjoint::{MatrixMut, for_each_chunk};
-use crate::simd::gemm::{Product, multiply};
-use crate::simd::rows::{Geometry, Matrix, Strips, Windows};
+use crate::simd::gemm::{Gemm, multiply};
+use crate::simd::rows::{Geometry, Im2col, Matrix, PaddedIm2col};
 use tenon_backend::{Operands, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::Result;
 use tenon_tensor::Tensor;
 
-/// Images of fewer channels are read a kernel row at a time, from a copy with the padding around it.
+/// Images of fewer channels are copied with their padding, so that whole kernel rows are contiguous.
 const FEW_CHANNELS: usize = 12;
 
 /// A dense or grouped convolution.
@@ -58,14 +58,14 @@ impl Conv {
         if !consistent {
             return Err(refuse("the shapes do not fit"));
         }
-        let bias = signature.optional_numbers(2)?;
+        let bias = signature.optional_f32_shape(2)?;
         if bias.is_some_and(|bias| bias[..] != [filters]) {
-            return Err(refuse("the bias has not one number a filter"));
+            return Err(refuse("the bias requires one element per filter"));
         }
-        let addend = signature.optional_numbers(3)?;
+        let addend = signature.optional_f32_shape(3)?;
         if addend.is_some_and(|addend| addend[..] != output) {
             return Err(refuse(
-                "no kernel for an addend of another shape than the output",
+                "no kernel for an addend whose shape differs from the output's",
             ));
         }
         Ok(Self {
@@ -84,7 +84,7 @@ impl Conv {
         self.shape.channels / self.groups
     }
 
-    pub(super) fn taps(&self) -> usize {
+    pub(super) fn positions(&self) -> usize {
         self.shape.kernel[0] * self.shape.kernel[1]
     }
 
@@ -93,15 +93,15 @@ impl Conv {
         self.filters / self.groups
     }
 
-    /// Numbers of one group's packed weights.
+    /// Elements of the packed weights of one group.
     fn packed(&self) -> usize {
-        packed_len(self.taps() * self.depth(), self.group_filters())
+        packed_len(self.positions() * self.depth(), self.group_filters())
     }
 
-    /// Writes the panels of all groups from weights `[filter][channel][tap]`.
+    /// Writes the panels of all groups from weights `[filter][channel][position]`.
     fn fill(&self, from: &[f32], to: &mut [f32]) {
-        let (taps, depth, filters) = (self.taps(), self.depth(), self.group_filters());
-        let size = filters * depth * taps;
+        let (positions, depth, filters) = (self.positions(), self.depth(), self.group_filters());
+        let size = filters * depth * positions;
         if size == 0 {
             return;
         }
@@ -109,13 +109,13 @@ impl Conv {
             .chunks_exact(size)
             .zip(to.chunks_exact_mut(self.packed()));
         for (from, to) in groups {
-            for (panel, to) in to.chunks_exact_mut(taps * depth * WIDTH).enumerate() {
+            for (panel, to) in to.chunks_exact_mut(positions * depth * WIDTH).enumerate() {
                 let first = panel * WIDTH;
                 for column in 0..(filters - first).min(WIDTH) {
-                    let filter = &from[(first + column) * depth * taps..][..depth * taps];
-                    for (channel, weights) in filter.chunks_exact(taps).enumerate() {
-                        for (tap, &weight) in weights.iter().enumerate() {
-                            to[(tap * depth + channel) * WIDTH + column] = weight;
+                    let filter = &from[(first + column) * depth * positions..][..depth * positions];
+                    for (channel, weights) in filter.chunks_exact(positions).enumerate() {
+                        for (position, &weight) in weights.iter().enumerate() {
+                            to[(position * depth + channel) * WIDTH + column] = weight;
                         }
                     }
                 }
@@ -132,7 +132,7 @@ impl Conv {
         }
     }
 
-    /// The image with its padding in memory, when it is read a kernel row at a time.
+    /// The shape of the image with its padding, when whole kernel rows are read from a padded copy.
     fn padded(&self) -> Option<Geometry> {
         let shape = &self.shape;
         let whole_rows = self.groups == 1
@@ -180,7 +180,7 @@ impl Kernel for Conv {
         let weights = self
             .preparation(&|from, to| self.fill(from, to))
             .find(spec)?;
-        Ok(Box::new(Bound {
+        Ok(Box::new(BoundConv {
             padded: self.padded(),
             conv: *self,
             weights,
@@ -188,14 +188,14 @@ impl Kernel for Conv {
     }
 }
 
-/// The workload.
-struct Bound {
+/// A convolution with its weights, ready to execute.
+struct BoundConv {
     conv: Conv,
     padded: Option<Geometry>,
     weights: Weights,
 }
 
-impl Workload for Bound {
+impl Workload for BoundConv {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let Conv {
             level,
@@ -221,39 +221,39 @@ impl Workload for Bound {
         if output.is_empty() {
             return Ok(());
         }
-        let (taps, depth) = (self.conv.taps(), self.conv.depth());
+        let (positions, depth) = (self.conv.positions(), self.conv.depth());
         let (group_filters, packed) = (self.conv.group_filters(), self.conv.packed());
         let pixels = shape.pixels();
-        let product = |group: usize| {
+        let gemm = |group: usize| {
             let first = group * group_filters;
-            let weights = &self.weights.numbers()[group * packed..][..packed];
-            Product {
-                panels: Panels::new(weights, taps * depth, group_filters),
+            let weights = &self.weights.elements()[group * packed..][..packed];
+            Gemm {
+                panels: Panels::new(weights, positions * depth, group_filters),
                 bias: bias.map(|bias| &bias[first..]),
                 addend: addend.map(|addend| &addend[first..]),
                 scale: 1.0,
                 limits: activation.limits,
-                curve: activation.curve,
+                function: activation.function,
             }
         };
-        // Of one group only.
+        // A padded copy is only made for one group.
         if let Some(padded) = &self.padded {
             let output = MatrixMut::new(output, pixels, filters, filters);
             let copy = super::scratch(&mut outputs, padded.input_len())?;
             pad(input, &shape, padded, copy);
-            multiply(level, &Strips::new(copy, *padded), &product(0), output);
+            multiply(level, &PaddedIm2col::new(copy, *padded), &gemm(0), output);
             return Ok(());
         }
         for group in 0..groups {
             let output = &mut output[group * group_filters..];
             let output = MatrixMut::new(output, pixels, group_filters, filters);
-            let product = product(group);
+            let gemm = gemm(group);
             if shape.is_pointwise() && groups == 1 {
                 let a = Matrix::new(input, pixels, depth, depth);
-                multiply(level, &a, &product, output);
+                multiply(level, &a, &gemm, output);
             } else {
-                let a = Windows::new(input, shape, group * depth, depth);
-                multiply(level, &a, &product, output);
+                let a = Im2col::new(input, shape, group * depth, depth);
+                multiply(level, &a, &gemm, output);
             }
         }
         Ok(())
@@ -264,12 +264,12 @@ impl Workload for Bound {
     }
 }
 
-/// Copies an image into the middle of zeros.
+/// Copies an image and its padding of zeros.
 fn pad(image: &[f32], shape: &Geometry, padded: &Geometry, to: &mut [f32]) {
     let line = shape.width * shape.channels;
     let left = shape.before[1] * shape.channels;
     let parallel = to.len() >= 1 << 17;
-    // Some lines at a time, so that a piece of work is worth its handing out.
+    // Several lines in each iteration, which amortises its scheduling.
     let lines = 16;
     let width = padded.width * padded.channels;
     for_each_chunk(to, width * lines, parallel, |chunk, to| {

@@ -1,4 +1,4 @@
-//! Depthwise convolution: as many filters as channels, each of which sees its own channel.
+//! Depthwise convolution: each filter is applied to one channel.
 
 use super::Kernel;
 use super::conv::Conv;
@@ -9,13 +9,13 @@ use tenon_backend::{Operands, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::{Result, pool};
 use tenon_tensor::Tensor;
 
-/// The tag of the prepared layout: `[taps][channels]`.
-const LAYOUT: &str = "taps_c:f32";
+/// The tag of the prepared layout: `[kernel position][channel]`.
+const LAYOUT: &str = "taps_c:f32"; // words: allow
 
-/// Operations below which a second thread is not worth it.
+/// Operations below which one thread is used.
 const PARALLEL_OPERATIONS: usize = 1 << 18;
 
-/// The kernel.
+/// The kernel of a depthwise convolution.
 pub(super) struct DepthwiseConv(pub(super) Conv);
 
 impl DepthwiseConv {
@@ -23,17 +23,17 @@ impl DepthwiseConv {
         Preparation {
             input: 1,
             layout: LAYOUT,
-            len: self.0.taps() * self.0.filters,
+            len: self.0.positions() * self.0.filters,
             fill,
         }
     }
 
-    /// Transposes weights `[channel][tap]`.
+    /// Transposes weights `[channel][position]`.
     fn fill(&self, from: &[f32], to: &mut [f32]) {
-        let taps = self.0.taps();
-        for (channel, weights) in from.chunks_exact(taps).enumerate() {
-            for (tap, &weight) in weights.iter().enumerate() {
-                to[tap * self.0.filters + channel] = weight;
+        let positions = self.0.positions();
+        for (channel, weights) in from.chunks_exact(positions).enumerate() {
+            for (position, &weight) in weights.iter().enumerate() {
+                to[position * self.0.filters + channel] = weight;
             }
         }
     }
@@ -63,20 +63,20 @@ impl Kernel for DepthwiseConv {
         let weights = self
             .preparation(&|from, to| self.fill(from, to))
             .find(spec)?;
-        Ok(Box::new(Bound {
+        Ok(Box::new(BoundDepthwiseConv {
             conv: self.0,
             weights,
         }))
     }
 }
 
-/// The workload.
-struct Bound {
+/// A depthwise convolution with its weights, ready to execute.
+struct BoundDepthwiseConv {
     conv: Conv,
     weights: Weights,
 }
 
-impl Workload for Bound {
+impl Workload for BoundDepthwiseConv {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let Conv {
             level,
@@ -102,20 +102,20 @@ impl Workload for Bound {
             return Ok(());
         }
         let rows = shape.images * shape.out_height;
-        let parallel = 2 * self.conv.taps() * output.len() >= PARALLEL_OPERATIONS;
-        let pieces = if parallel { 4 * pool::threads() } else { 1 };
-        let each = rows.div_ceil(pieces);
-        for_each_chunk(output, each * line, parallel, |piece, output| {
-            let start = piece * each * line;
+        let parallel = 2 * self.conv.positions() * output.len() >= PARALLEL_OPERATIONS;
+        let chunks = if parallel { 4 * pool::threads() } else { 1 };
+        let chunk_rows = rows.div_ceil(chunks);
+        for_each_chunk(output, chunk_rows * line, parallel, |chunk, output| {
+            let start = chunk * chunk_rows * line;
             level.run(Depthwise {
                 input,
                 shape,
-                weights: self.weights.numbers(),
+                weights: self.weights.elements(),
                 bias,
                 addend: addend.map(|addend| &addend[start..][..output.len()]),
                 limits: activation.limits,
-                curve: activation.curve,
-                first_row: piece * each,
+                function: activation.function,
+                first_row: chunk * chunk_rows,
                 output,
             });
         });

@@ -1,17 +1,18 @@
-//! Gather: rows of a table by index, as in an embedding. Of any type whose elements are whole bytes.
+//! Gather: rows of a table by index, as in an embedding, for every type whose elements are whole bytes.
 
-use super::{Kernel, Plain};
+use super::{Kernel, UnpreparedWorkload};
 use crate::signature::{Signature, refuse};
 use tenon_backend::{Operands, Reason, Refusal, Workload};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::DataType;
 
-/// `output[outer][i] = data[outer][index[i]]`, of slices of bytes.
+/// `output[outer][i] = data[outer][index[i]]`, where an element is a slice of bytes.
 struct Gather {
     outer: usize,
     extent: usize,
     /// Bytes of a slice.
     slice: usize,
+    /// Whether indices are of 64 bits, else of 32.
     wide: bool,
 }
 
@@ -55,7 +56,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     }))
 }
 
-impl Plain for Gather {}
+impl UnpreparedWorkload for Gather {}
 
 impl Workload for Gather {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
@@ -84,18 +85,18 @@ impl Gather {
         indices: impl Iterator<Item = i64> + Clone,
         output: &mut [u8],
     ) -> Result<()> {
-        let mut places = output.chunks_exact_mut(self.slice.max(1));
+        let mut slices = output.chunks_exact_mut(self.slice.max(1));
         for outer in 0..self.outer {
             let data = &data[outer * self.extent * self.slice..][..self.extent * self.slice];
-            for (index, place) in indices.clone().zip(&mut places) {
+            for (index, to) in indices.clone().zip(&mut slices) {
                 let row = self.row(index)?;
-                place.copy_from_slice(&data[row * self.slice..][..self.slice]);
+                to.copy_from_slice(&data[row * self.slice..][..self.slice]);
             }
         }
         Ok(())
     }
 
-    /// The position that an index means; negative ones count from the end.
+    /// The row of an index; negative indices count from the end.
     fn row(&self, index: i64) -> Result<usize> {
         let positive = if index < 0 {
             index.saturating_add_unsigned(self.extent as u64)
@@ -106,9 +107,12 @@ impl Gather {
             .ok()
             .filter(|&row| row < self.extent)
             .ok_or_else(|| {
-                Error::new(ErrorKind::OutOfBounds, "an index lies outside the data")
-                    .expected(format_args!("-{0} to {0} - 1", self.extent))
-                    .found(index)
+                Error::new(
+                    ErrorKind::OutOfBounds,
+                    "an index is out of the bounds of the data",
+                )
+                .expected(format_args!("-{0} to {0} - 1", self.extent))
+                .found(index)
             })
     }
 }

@@ -1,5 +1,5 @@
-//! LSTM of f32 with the usual activations: the products with the inputs for all steps at once, then
-//! step by step the products with the state.
+//! LSTM of f32 with the default activations (Hochreiter and Schmidhuber, 1997; with forget gates, Gers
+//! et al., 2000): one product with the inputs of all steps, then a product with the state in each step.
 
 use super::Kernel;
 use super::prepared::{Preparation, Weights};
@@ -7,7 +7,7 @@ use crate::activation::Activation;
 use crate::panels::{LAYOUT, Panels, pack_columns, packed_len};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::disjoint::MatrixMut;
-use crate::simd::gemm::{Product, multiply};
+use crate::simd::gemm::{Gemm, multiply};
 use crate::simd::math::{sigmoid, tanh};
 use crate::simd::rows::Matrix;
 use crate::simd::{Level, Simd, VectorOp};
@@ -26,7 +26,7 @@ struct Lstm {
     batch: usize,
     features: usize,
     hidden: usize,
-    /// For each direction whether it runs from the last step to the first.
+    /// For each direction, whether it runs from the last step to the first.
     backwards: Vec<bool>,
     bias: bool,
     initial: [bool; 2],
@@ -38,7 +38,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     let [directions, gates, hidden] = signature.ranked(2)?;
     for attribute in ["activations", "clip", "activation_alpha", "activation_beta"] {
         if signature.has(attribute) && !default_activations(signature)? {
-            return Err(refuse_attribute(attribute, "another than the default"));
+            return Err(refuse_attribute(attribute, "other than the default"));
         }
     }
     for attribute in ["layout", "input_forget"] {
@@ -60,7 +60,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     let fits = directions == backwards.len()
         && Some(gates) == hidden.checked_mul(GATES)
         && signature.ranked(1)? == [directions, gates, features];
-    let bias = signature.optional_numbers(3)?;
+    let bias = signature.optional_f32_shape(3)?;
     if !fits || bias.is_some_and(|bias| bias[..] != [directions, 2 * gates]) {
         return Err(refuse("the shapes do not fit"));
     }
@@ -80,7 +80,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         }
     }
     for input in [5, 6] {
-        let state = signature.optional_numbers(input)?;
+        let state = signature.optional_f32_shape(input)?;
         if state.is_some_and(|state| state[..] != [directions, batch, hidden]) {
             return Err(refuse("the shapes do not fit"));
         }
@@ -100,7 +100,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     }))
 }
 
-/// Whether the activations named are the default ones, and nothing else is asked of them.
+/// Whether the activations are the default ones, without parameters or clipping.
 fn default_activations(signature: &Signature<'_>) -> Result<bool, Refusal> {
     let plain = ["clip", "activation_alpha", "activation_beta"];
     let names = signature.inference().attributes.strings("activations");
@@ -120,7 +120,7 @@ impl Lstm {
         GATES * self.hidden
     }
 
-    /// How the weights of input `input`, `[direction][gate][depth]`, are prepared.
+    /// The preparation of the weights of input `input`, `[direction][gate][depth]`.
     fn preparation<'a>(
         &self,
         input: usize,
@@ -155,8 +155,8 @@ impl Lstm {
         }
     }
 
-    /// Numbers of scratch memory: the sum of the biases, the inputs' part of all gates, the gates of
-    /// a step, the state and the cells.
+    /// Elements of scratch memory: the sum of the biases, the input's contribution to all gates, the
+    /// gates of one step, the hidden state and the cell state.
     fn scratch(&self) -> usize {
         let gates = self
             .gates()
@@ -193,21 +193,21 @@ impl Kernel for Lstm {
                 .find(spec)
         };
         let weights = [find(1)?, find(2)?];
-        Ok(Box::new(Bound {
+        Ok(Box::new(BoundLstm {
             lstm: *self,
             weights,
         }))
     }
 }
 
-/// The workload.
-struct Bound {
+/// An LSTM with its packed weights, ready to execute.
+struct BoundLstm {
     lstm: Lstm,
-    /// Of the inputs and of the state.
+    /// The weights of the input and of the hidden state.
     weights: [Weights; 2],
 }
 
-impl Workload for Bound {
+impl Workload for BoundLstm {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let Lstm {
             batch,
@@ -239,7 +239,7 @@ impl Workload for Bound {
         let (size, directions) = (batch * hidden, self.lstm.backwards.len());
         for (direction, &backwards) in self.lstm.backwards.iter().enumerate() {
             let own = direction * size..(direction + 1) * size;
-            let mut layer = Layer::new(self, direction, scratch);
+            let mut layer = LstmDirection::new(self, direction, scratch);
             layer.begin(
                 x,
                 bias,
@@ -268,38 +268,38 @@ impl Workload for Bound {
     }
 }
 
-/// One direction of one execution, with its scratch memory.
-struct Layer<'a> {
-    bound: &'a Bound,
+/// One direction in one execution, with its scratch memory.
+struct LstmDirection<'a> {
+    bound: &'a BoundLstm,
     direction: usize,
     bias: &'a mut [f32],
-    /// The inputs' part of the gates, of all steps.
-    all: &'a mut [f32],
-    /// The gates of a step.
+    /// The input's contribution to the gates of all steps.
+    input_gates: &'a mut [f32],
+    /// The gates of one step.
     gates: &'a mut [f32],
     h: &'a mut [f32],
     c: &'a mut [f32],
 }
 
-impl<'a> Layer<'a> {
-    fn new(bound: &'a Bound, direction: usize, scratch: &'a mut [f32]) -> Self {
+impl<'a> LstmDirection<'a> {
+    fn new(bound: &'a BoundLstm, direction: usize, scratch: &'a mut [f32]) -> Self {
         let lstm = &bound.lstm;
         let (bias, rest) = scratch.split_at_mut(lstm.gates());
-        let (all, rest) = rest.split_at_mut(lstm.steps * lstm.batch * lstm.gates());
+        let (input_gates, rest) = rest.split_at_mut(lstm.steps * lstm.batch * lstm.gates());
         let (gates, rest) = rest.split_at_mut(lstm.batch * lstm.gates());
         let (h, c) = rest.split_at_mut(lstm.batch * lstm.hidden);
         Self {
             bound,
             direction,
             bias,
-            all,
+            input_gates,
             gates,
             h,
             c,
         }
     }
 
-    /// Takes the initial state and multiplies all inputs.
+    /// Sets the initial state and multiplies the inputs of all steps.
     fn begin(&mut self, x: &[f32], bias: Option<&[f32]>, h: Option<&[f32]>, c: Option<&[f32]>) {
         let lstm = &self.bound.lstm;
         let gates = lstm.gates();
@@ -320,34 +320,34 @@ impl<'a> Layer<'a> {
         start(self.h, h);
         start(self.c, c);
         let rows = lstm.steps * lstm.batch;
-        let product = Product {
+        let gemm = Gemm {
             bias: Some(self.bias),
-            ..self.product(0)
+            ..self.gemm(0)
         };
         let x = Matrix::new(x, rows, lstm.features, lstm.features);
         multiply(
             lstm.level,
             &x,
-            &product,
-            MatrixMut::new(self.all, rows, gates, gates),
+            &gemm,
+            MatrixMut::new(self.input_gates, rows, gates, gates),
         );
     }
 
-    /// The product with the weights of the inputs or of the state.
-    fn product(&self, which: usize) -> Product<'a> {
+    /// The product with weights 0 (of the input) or 1 (of the hidden state).
+    fn gemm(&self, which: usize) -> Gemm<'a> {
         let lstm = &self.bound.lstm;
         let (depth, gates) = (lstm.depth(which + 1), lstm.gates());
         let len = packed_len(depth, gates);
-        let weights = &self.bound.weights[which].numbers()[self.direction * len..][..len];
-        let Activation { limits, curve } = Activation::NONE;
+        let weights = &self.bound.weights[which].elements()[self.direction * len..][..len];
+        let Activation { limits, function } = Activation::NONE;
         let panels = Panels::new(weights, depth, gates);
-        Product {
+        Gemm {
             panels,
             bias: None,
             addend: None,
             scale: 1.0,
             limits,
-            curve,
+            function,
         }
     }
 
@@ -355,16 +355,16 @@ impl<'a> Layer<'a> {
         let lstm = &self.bound.lstm;
         let (gates, batch, hidden) = (lstm.gates(), lstm.batch, lstm.hidden);
         let size = batch * gates;
-        let product = self.product(1);
-        let product = Product {
-            addend: Some(&self.all[step * size..][..size]),
-            ..product
+        let gemm = self.gemm(1);
+        let gemm = Gemm {
+            addend: Some(&self.input_gates[step * size..][..size]),
+            ..gemm
         };
         let h = Matrix::new(self.h, batch, hidden, hidden);
         multiply(
             lstm.level,
             &h,
-            &product,
+            &gemm,
             MatrixMut::new(self.gates, batch, gates, gates),
         );
         if hidden == 0 {
@@ -375,19 +375,19 @@ impl<'a> Layer<'a> {
             .chunks_exact_mut(hidden)
             .zip(self.c.chunks_exact_mut(hidden));
         for (gates, (h, c)) in self.gates.chunks_exact(gates).zip(states) {
-            lstm.level.run(Cell { gates, h, c });
+            lstm.level.run(LstmCell { gates, h, c });
         }
     }
 }
 
-/// The new state of one sequence from its gates.
-struct Cell<'a> {
+/// The update of the state of one sequence by its gates.
+struct LstmCell<'a> {
     gates: &'a [f32],
     h: &'a mut [f32],
     c: &'a mut [f32],
 }
 
-impl VectorOp for Cell<'_> {
+impl VectorOp for LstmCell<'_> {
     type Output = ();
 
     #[inline(always)]

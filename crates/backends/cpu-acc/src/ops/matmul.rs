@@ -1,5 +1,5 @@
-//! Matrix products: `tenon.MatMul`, `MatMul`, `Gemm`. A is read where it lies; B is in panels,
-//! prepared when it is a constant, else packed into scratch memory.
+//! Matrix products: `tenon.MatMul`, `MatMul`, `Gemm`. A is read in place; B is packed in panels: when
+//! compiling if it is a constant, else into scratch memory.
 
 use super::Kernel;
 use super::prepared::{Preparation, Weights};
@@ -8,30 +8,30 @@ use crate::panels::{LAYOUT, Panels, WIDTH, pack_columns, pack_rows, packed_len};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::Level;
 use crate::simd::disjoint::{Blocks, MatrixMut, for_each_block, for_each_chunk, for_each_chunk2};
-use crate::simd::gemm::{Product, multiply};
+use crate::simd::gemm::{Gemm, multiply};
 use crate::simd::rows::Matrix;
 use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::{Result, bounded, pool};
 use tenon_tensor::{Shape, Tensor};
 
-/// Places for packed matrices when there are many: more threads than that do not help.
+/// Most packed matrices of B in scratch memory; more threads than that do not help.
 const SLOTS: usize = 16;
 
-/// Operations of a product that is worth several threads by itself.
-const ALONE_OPERATIONS: usize = 16 << 20;
+/// Operations from which on one matrix of the output is divided among all threads.
+const LARGE_OPERATIONS: usize = 16 << 20;
 
-/// So many products keep threads busy however they are dealt out.
-const EVEN: usize = 16;
-// There is a place for each of fewer.
-const _: () = assert!(EVEN <= SLOTS);
+/// Matrices of the output from which on whole matrices balance the load of the threads.
+const BALANCED_COUNT: usize = 16;
+// Each of fewer matrices has a slot.
+const _: () = assert!(BALANCED_COUNT <= SLOTS);
 
-/// Numbers below which packing is not shared with other threads.
+/// Elements below which one thread packs a matrix.
 const PARALLEL_PACKING: usize = 1 << 16;
 
-/// Columns of a tile of the output at least.
+/// Least columns of a part, where a matrix of the output is divided by columns.
 const PART_COLUMNS: usize = 2 * WIDTH;
 
-/// A product of stacks of matrices, `[batch, M, K] x [batch, K, N]`.
+/// A batched matrix product, `[batch, M, K] x [batch, K, N]`.
 #[derive(Debug, Clone)]
 struct MatMul {
     level: Level,
@@ -42,16 +42,17 @@ struct MatMul {
     transposed: bool,
     /// Matrices of the output.
     count: usize,
-    /// How those of the output, of A and of B are stacked.
-    stacks: [Shape; 3],
+    /// The batch dimensions of the output, of A and of B.
+    batches: [Shape; 3],
     /// Matrices of B.
     b_count: usize,
     /// Whether B is a constant.
     constant: bool,
     scale: f32,
     activation: Activation,
-    /// The inputs that hold them.
+    /// The index of the bias input.
     bias: Option<usize>,
+    /// The index of the addend input.
     addend: Option<usize>,
 }
 
@@ -60,20 +61,20 @@ pub(super) fn fused(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusa
     if signature.flag("trans_a", false)? {
         return Err(refuse_attribute("trans_a", 1));
     }
-    let mut product = MatMul::of(signature, signature.flag("trans_b", false)?)?;
-    product.scale = signature.float("scale", 1.0)?;
-    product.activation = Activation::of(signature)?;
-    if let Some(bias) = signature.optional_numbers(2)? {
-        product.check_bias(bias)?;
-        product.bias = Some(2);
+    let mut matmul = MatMul::of(signature, signature.flag("trans_b", false)?)?;
+    matmul.scale = signature.float("scale", 1.0)?;
+    matmul.activation = Activation::of(signature)?;
+    if let Some(bias) = signature.optional_f32_shape(2)? {
+        matmul.check_bias(bias)?;
+        matmul.bias = Some(2);
     }
-    if let Some(addend) = signature.optional_numbers(3)? {
+    if let Some(addend) = signature.optional_f32_shape(3)? {
         if addend != signature.only_output()? {
             return Err(refuse(format!("no kernel for an addend of shape {addend}")));
         }
-        product.addend = Some(3);
+        matmul.addend = Some(3);
     }
-    Ok(Box::new(product))
+    Ok(Box::new(matmul))
 }
 
 /// ONNX `MatMul`.
@@ -86,27 +87,27 @@ pub(super) fn gemm(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal
     if signature.flag("transA", false)? {
         return Err(refuse_attribute("transA", 1));
     }
-    let mut product = MatMul::of(signature, signature.flag("transB", false)?)?;
-    product.scale = signature.float("alpha", 1.0)?;
-    if let Some(c) = signature.optional_numbers(2)? {
+    let mut matmul = MatMul::of(signature, signature.flag("transB", false)?)?;
+    matmul.scale = signature.float("alpha", 1.0)?;
+    if let Some(c) = signature.optional_f32_shape(2)? {
         let beta = signature.float("beta", 1.0)?;
         if beta != 1.0 {
             return Err(refuse_attribute("beta", beta));
         }
         if c == signature.only_output()? {
-            product.addend = Some(2);
+            matmul.addend = Some(2);
         } else {
-            product.check_bias(c)?;
-            product.bias = Some(2);
+            matmul.check_bias(c)?;
+            matmul.bias = Some(2);
         }
     }
-    Ok(Box::new(product))
+    Ok(Box::new(matmul))
 }
 
 impl MatMul {
     /// The product of inputs 0 and 1.
     fn of(signature: &Signature<'_>, transposed: bool) -> Result<Self, Refusal> {
-        let (a, b) = (signature.numbers(0)?, signature.numbers(1)?);
+        let (a, b) = (signature.f32_shape(0)?, signature.f32_shape(1)?);
         let output = signature.only_output()?;
         let ([a_batch @ .., rows, depth], [b_batch @ .., first, second]) = (&a[..], &b[..]) else {
             return Err(refuse("no kernel for vectors as operands"));
@@ -124,7 +125,7 @@ impl MatMul {
         if b_depth != *depth || output[..] != expected[..] {
             return Err(refuse("the shapes do not fit"));
         }
-        let mut product = Self {
+        let mut matmul = Self {
             level: signature.level,
             rows: *rows,
             depth: *depth,
@@ -132,20 +133,20 @@ impl MatMul {
             transposed,
             count: batch.elements(),
             b_count: b_batch.elements(),
-            stacks: [batch, a_batch, b_batch],
+            batches: [batch, a_batch, b_batch],
             constant: signature.is_constant(1),
             scale: 1.0,
             activation: Activation::NONE,
             bias: None,
             addend: None,
         };
-        if product.b_count == 1 && product.stacks[1].elements() == product.count {
-            // One B for all: the matrices of A lie one below the other.
-            product.rows *= product.count;
-            product.count = 1;
-            product.stacks = std::array::from_fn(|_| Shape::default());
+        if matmul.b_count == 1 && matmul.batches[1].elements() == matmul.count {
+            // One B for all: the matrices of A, which are contiguous, are one matrix.
+            matmul.rows *= matmul.count;
+            matmul.count = 1;
+            matmul.batches = std::array::from_fn(|_| Shape::default());
         }
-        Ok(product)
+        Ok(matmul)
     }
 
     fn check_bias(&self, bias: &Shape) -> Result<(), Refusal> {
@@ -199,7 +200,7 @@ impl MatMul {
         packed_len(self.depth, self.columns)
     }
 
-    /// Numbers of scratch memory: a place for B, or for one of B's matrices for each slot.
+    /// Elements of scratch memory: one packed matrix of B for each slot.
     fn scratch(&self) -> usize {
         if self.constant {
             0
@@ -209,7 +210,7 @@ impl MatMul {
     }
 }
 
-/// For each matrix of the broadcast batch the matrix of either operand.
+/// For each matrix of the broadcast batch, the indices of its matrices of A and B.
 fn pair_batches([batch, a, b]: &[Shape; 3]) -> Result<Vec<(usize, usize)>> {
     let index = |shape: &Shape, flat: usize| {
         let (mut rest, mut stride, mut index) = (flat, 1, 0);
@@ -262,47 +263,47 @@ impl Kernel for MatMul {
         } else {
             None
         };
-        Ok(Box::new(Bound {
-            batches: pair_batches(&self.stacks)?,
-            product: *self,
+        Ok(Box::new(BoundMatMul {
+            pairs: pair_batches(&self.batches)?,
+            matmul: *self,
             weights,
         }))
     }
 }
 
-/// The workload.
-struct Bound {
-    product: MatMul,
-    /// For each matrix of the output that of A and that of B.
-    batches: Vec<(usize, usize)>,
+/// A product with its packed weights, ready to execute.
+struct BoundMatMul {
+    matmul: MatMul,
+    /// For each matrix of the output, the indices of its matrices of A and B.
+    pairs: Vec<(usize, usize)>,
     weights: Option<Weights>,
 }
 
-impl Workload for Bound {
+impl Workload for BoundMatMul {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
-        let product = &self.product;
+        let matmul = &self.matmul;
         let (inputs, mut outputs) = operands.split();
         let a = inputs.slice::<f32>(0)?;
-        let bias = product
+        let bias = matmul
             .bias
             .map(|index| inputs.slice::<f32>(index))
             .transpose()?;
-        let addend = product
+        let addend = matmul
             .addend
             .map(|index| inputs.slice::<f32>(index))
             .transpose()?;
         let output = outputs.slice::<f32>(0)?;
-        let run = Run {
-            product,
-            batches: &self.batches,
+        let run = MatMulRun {
+            matmul,
+            pairs: &self.pairs,
             a,
             bias,
             addend,
         };
         match &self.weights {
-            Some(weights) => run.with_weights(weights.numbers(), output),
+            Some(weights) => run.with_weights(weights.elements(), output),
             None => {
-                let scratch = super::scratch(&mut outputs, product.scratch())?;
+                let scratch = super::scratch(&mut outputs, matmul.scratch())?;
                 run.with_packing(inputs.slice(1)?, scratch, output);
             }
         }
@@ -314,119 +315,119 @@ impl Workload for Bound {
     }
 }
 
-/// One execution.
-struct Run<'a> {
-    product: &'a MatMul,
-    batches: &'a [(usize, usize)],
+/// One execution of a product.
+struct MatMulRun<'a> {
+    matmul: &'a MatMul,
+    pairs: &'a [(usize, usize)],
     a: &'a [f32],
     bias: Option<&'a [f32]>,
     addend: Option<&'a [f32]>,
 }
 
-impl Run<'_> {
+impl MatMulRun<'_> {
     fn with_weights(&self, weights: &[f32], output: &mut [f32]) {
-        let packed = self.product.packed();
+        let packed = self.matmul.packed();
         let size = self.size();
         if size == 0 {
             return;
         }
         for (index, output) in output.chunks_exact_mut(size).enumerate() {
-            let (_, b) = self.batches[index];
+            let (_, b) = self.pairs[index];
             self.one(index, &weights[b * packed..][..packed], output);
         }
     }
 
     fn with_packing(&self, b: &[f32], scratch: &mut [f32], output: &mut [f32]) {
-        let product = self.product;
-        let (packed, size) = (product.packed(), self.size());
-        let b_size = product.depth * product.columns;
+        let matmul = self.matmul;
+        let (packed, size) = (matmul.packed(), self.size());
+        let b_size = matmul.depth * matmul.columns;
         if size == 0 {
             return;
         }
-        let count = self.batches.len();
-        let each = 2 * product.depth * size;
-        let uneven = !count.is_multiple_of(pool::threads()) && count < EVEN;
-        if count == 1 || uneven && each >= ALONE_OPERATIONS {
-            let place = &mut scratch[..packed];
+        let count = self.pairs.len();
+        let each = 2 * matmul.depth * size;
+        let uneven = !count.is_multiple_of(pool::threads()) && count < BALANCED_COUNT;
+        if count == 1 || uneven && each >= LARGE_OPERATIONS {
+            let panels = &mut scratch[..packed];
             for (index, output) in output.chunks_exact_mut(size).enumerate() {
-                let (_, matrix) = self.batches[index];
-                let before = index.checked_sub(1).map(|before| self.batches[before].1);
+                let (_, matrix) = self.pairs[index];
+                let before = index.checked_sub(1).map(|before| self.pairs[before].1);
                 if before != Some(matrix) {
                     let b = &b[matrix * b_size..][..b_size];
-                    self.pack_in_parallel(b, place, b_size >= PARALLEL_PACKING);
+                    self.pack_in_parallel(b, panels, b_size >= PARALLEL_PACKING);
                 }
-                self.one(index, place, output);
+                self.one(index, panels, output);
             }
             return;
         }
         let parallel = each.saturating_mul(count) >= 1 << 20;
-        if let (true, true, Some(parts)) = (uneven, parallel, self.parts()) {
-            // Of few small products one thread would have one more than another: each is cut, and
-            // every thread packs what it multiplies with.
+        if let (true, true, Some(parts)) = (uneven, parallel, self.column_parts()) {
+            // Few small matrices do not balance the load of the threads: each is divided by columns,
+            // and every thread packs its columns of B.
             let blocks = Blocks {
                 stacks: count,
-                rows: product.rows,
+                rows: matmul.rows,
                 blocks: parts,
-                width: product.columns / parts,
+                width: matmul.columns / parts,
             };
             let memory = (scratch, packed / parts, count * parts);
-            for_each_block(output, blocks, memory, true, |block, output, place| {
+            for_each_block(output, blocks, memory, true, |block, output, panels| {
                 let (index, first) = (block / parts, block % parts * blocks.width);
-                let b = &b[self.batches[index].1 * b_size..][..b_size];
-                product.pack_panels(b, first, blocks.width, place);
-                self.columns_of_one(index, first, place, output);
+                let b = &b[self.pairs[index].1 * b_size..][..b_size];
+                matmul.pack_panels(b, first, blocks.width, panels);
+                self.columns_of_one(index, first, panels, output);
             });
             return;
         }
-        // The slots' matrices lie together, so that a chunk of the output is a slot's.
+        // Each slot has consecutive matrices, so that its part of the output is one chunk.
         let each = count.div_ceil(SLOTS);
         for_each_chunk2(
             (output, each * size),
             (scratch, packed),
             parallel,
-            |slot, output, place| {
-                let mut held = None;
+            |slot, output, panels| {
+                let mut packed_matrix = None;
                 for (within, output) in output.chunks_exact_mut(size).enumerate() {
                     let index = slot * each + within;
-                    let (_, matrix) = self.batches[index];
-                    if held != Some(matrix) {
-                        product.pack(&b[matrix * b_size..][..b_size], place);
-                        held = Some(matrix);
+                    let (_, matrix) = self.pairs[index];
+                    if packed_matrix != Some(matrix) {
+                        matmul.pack(&b[matrix * b_size..][..b_size], panels);
+                        packed_matrix = Some(matrix);
                     }
-                    self.one(index, place, output);
+                    self.one(index, panels, output);
                 }
             },
         );
     }
 
-    /// Packs the only matrix of B, a few panels a thread.
+    /// Packs one matrix of B, a few panels in each iteration.
     fn pack_in_parallel(&self, b: &[f32], to: &mut [f32], parallel: bool) {
         let width = 4 * WIDTH;
-        for_each_chunk(to, width * self.product.depth, parallel, |index, to| {
-            self.product.pack_panels(b, index * width, width, to);
+        for_each_chunk(to, width * self.matmul.depth, parallel, |index, to| {
+            self.matmul.pack_panels(b, index * width, width, to);
         });
     }
 
-    /// Into how many parts of whole tiles the columns of a matrix are cut, one for each thread or
-    /// fewer.
-    fn parts(&self) -> Option<usize> {
-        let columns = self.product.columns;
+    /// The number of equal column parts of a matrix of the output: at most one for each thread; `None`
+    /// where its columns are not divisible.
+    fn column_parts(&self) -> Option<usize> {
+        let columns = self.matmul.columns;
         (2..=pool::threads()).rfind(|parts| columns.is_multiple_of(parts * PART_COLUMNS))
     }
 
-    /// Numbers of a matrix of the output.
+    /// Elements of one matrix of the output.
     fn size(&self) -> usize {
-        self.product.rows * self.product.columns
+        self.matmul.rows * self.matmul.columns
     }
 
-    /// One matrix of the output.
+    /// Computes one matrix of the output.
     fn one(&self, index: usize, b: &[f32], output: &mut [f32]) {
-        let MatMul { rows, columns, .. } = *self.product;
+        let MatMul { rows, columns, .. } = *self.matmul;
         let output = MatrixMut::new(output, rows, columns, columns);
         self.columns_of_one(index, 0, b, output);
     }
 
-    /// The columns from `first` on of one matrix of the output, as many as `output` has.
+    /// Computes the columns of one matrix of the output from `first` on that `output` is a view of.
     fn columns_of_one(&self, index: usize, first: usize, b: &[f32], output: MatrixMut<'_>) {
         let MatMul {
             level,
@@ -435,9 +436,9 @@ impl Run<'_> {
             scale,
             activation,
             ..
-        } = *self.product;
-        let (a, _) = self.batches[index];
-        let product = Product {
+        } = *self.matmul;
+        let (a, _) = self.pairs[index];
+        let gemm = Gemm {
             panels: Panels::new(b, depth, output.columns()),
             bias: self.bias.map(|bias| &bias[first..]),
             addend: self
@@ -445,9 +446,9 @@ impl Run<'_> {
                 .map(|addend| &addend[index * self.size()..][first..self.size()]),
             scale,
             limits: activation.limits,
-            curve: activation.curve,
+            function: activation.function,
         };
         let a = &self.a[a * rows * depth..][..rows * depth];
-        multiply(level, &Matrix::new(a, rows, depth, depth), &product, output);
+        multiply(level, &Matrix::new(a, rows, depth, depth), &gemm, output);
     }
 }

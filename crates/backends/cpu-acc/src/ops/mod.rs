@@ -1,4 +1,4 @@
-//! The kernels, one file a family.
+//! The kernels, one file for each family of operators.
 
 mod attention;
 mod binary;
@@ -21,33 +21,33 @@ use tenon_backend::{Outputs, Reason, Refusal, Workload, WorkloadPlan, WorkloadSp
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::Tensor;
 
-/// An operator that was found to be supported, for certain types and attributes.
+/// A supported operator, with its types and attributes.
 pub(crate) trait Kernel {
-    /// What its workload needs.
+    /// The requirements of the workload.
     fn plan(&self, spec: &WorkloadSpec) -> Result<WorkloadPlan>;
 
-    /// The plain form of a constant that [`Kernel::plan`] prepares; `None` where it prepares none,
-    /// or in another layout.
+    /// The plain form of a constant that [`Kernel::plan`] prepares; `None` where it does not prepare
+    /// `input`, or the prepared form has a different layout.
     fn plain(&self, spec: &WorkloadSpec, input: usize) -> Result<Option<Tensor>> {
         let _ = (spec, input);
         Ok(None)
     }
 
-    /// Makes the workload.
+    /// Creates the workload.
     fn bind(self: Box<Self>, spec: &WorkloadSpec) -> Result<Box<dyn Workload>>;
 }
 
-/// A workload that needs nothing of the constants is its own kernel.
-pub(crate) trait Plain: Workload + Sized + 'static {
-    /// What it needs: nothing, unless it says so.
-    fn needs(&self) -> WorkloadPlan {
+/// A workload without prepared constants, which is its kernel as well.
+pub(crate) trait UnpreparedWorkload: Workload + Sized + 'static {
+    /// The requirements of the workload; none by default.
+    fn workload_plan(&self) -> WorkloadPlan {
         WorkloadPlan::default()
     }
 }
 
-impl<T: Plain> Kernel for T {
+impl<T: UnpreparedWorkload> Kernel for T {
     fn plan(&self, _spec: &WorkloadSpec) -> Result<WorkloadPlan> {
-        Ok(self.needs())
+        Ok(self.workload_plan())
     }
 
     fn bind(self: Box<Self>, _spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
@@ -55,7 +55,7 @@ impl<T: Plain> Kernel for T {
     }
 }
 
-/// The scratch memory, `len` numbers; an error when the package gives less.
+/// `len` elements of scratch memory; an error when the package provides fewer.
 fn scratch<'a>(outputs: &mut Outputs<'a>, len: usize) -> Result<&'a mut [f32]> {
     let scratch = outputs.scratch::<f32>()?;
     let found = scratch.len();
@@ -64,12 +64,12 @@ fn scratch<'a>(outputs: &mut Outputs<'a>, len: usize) -> Result<&'a mut [f32]> {
             ErrorKind::InvalidPackage,
             "the scratch memory of a workload is too short",
         )
-        .expected(format_args!("{len} numbers"))
+        .expected(format_args!("{len} elements"))
         .found(found)
     })
 }
 
-/// The kernel of an operator, or why there is none.
+/// The kernel of an operator, or the reason that there is none.
 pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     signature.refuse_empty()?;
     match signature.op.name {

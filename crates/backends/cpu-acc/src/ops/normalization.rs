@@ -1,7 +1,7 @@
-//! Normalisation along the last dimensions (LayerNormalization, RMSNormalization), and the batch
-//! normalisation that no convolution took up.
+//! Normalisation along the last dimensions (LayerNormalization, RMSNormalization; two-pass variance), and
+//! batch normalisation that was not fused into a convolution.
 
-use super::{Kernel, Plain};
+use super::{Kernel, UnpreparedWorkload};
 use crate::panels::WIDTH;
 use crate::signature::{Signature, refuse};
 use crate::simd::disjoint::for_each_chunk;
@@ -9,10 +9,10 @@ use crate::simd::{Level, Simd, VectorOp};
 use tenon_backend::{InPlace, Operands, Refusal, Workload, WorkloadPlan};
 use tenon_base::{Result, pool};
 
-/// Numbers below which a second thread is not worth it.
+/// Elements below which one thread is used.
 const PARALLEL: usize = 1 << 14;
 
-/// Rows brought to mean 0 (unless `rms`) and variance 1, then scaled and shifted.
+/// Normalisation of rows to mean 0 (unless `rms`) and variance 1, with a scale and a bias.
 struct LayerNorm {
     level: Level,
     rms: bool,
@@ -28,13 +28,13 @@ pub(super) fn layer(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusa
     let length = shape[axis..].iter().product();
     let fits = |index: usize| -> Result<bool, Refusal> {
         Ok(signature
-            .optional_numbers(index)?
+            .optional_f32_shape(index)?
             .is_none_or(|shape| shape.elements() == length))
     };
     let rms = signature.op.name == "RMSNormalization";
     let bias = !rms && signature.optional(2).is_some();
-    if signature.numbers(1)?.elements() != length || (bias && !fits(2)?) {
-        return Err(refuse("no kernel for a scale or bias that broadcasts"));
+    if signature.f32_shape(1)?.elements() != length || (bias && !fits(2)?) {
+        return Err(refuse("no kernel for a scale or bias that is broadcast"));
     }
     let epsilon = signature.float("epsilon", 1e-5)?;
     Ok(Box::new(LayerNorm {
@@ -46,8 +46,8 @@ pub(super) fn layer(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusa
     }))
 }
 
-impl Plain for LayerNorm {
-    fn needs(&self) -> WorkloadPlan {
+impl UnpreparedWorkload for LayerNorm {
+    fn workload_plan(&self) -> WorkloadPlan {
         WorkloadPlan {
             in_place: vec![InPlace {
                 input: 0,
@@ -75,13 +75,13 @@ impl Workload for LayerNorm {
         let to = outputs.slice::<f32>(0)?;
         let length = self.length.max(1);
         let parallel = to.len() >= PARALLEL;
-        let pieces = if parallel { 4 * pool::threads() } else { 1 };
-        let chunk = (to.len() / length).div_ceil(pieces).max(1) * length;
+        let chunks = if parallel { 4 * pool::threads() } else { 1 };
+        let chunk = (to.len() / length).div_ceil(chunks).max(1) * length;
         for_each_chunk(to, chunk, parallel, |index, to| {
             if let Some(from) = from {
                 to.copy_from_slice(&from[index * chunk..][..to.len()]);
             }
-            self.level.run(Rows {
+            self.level.run(LayerNormRows {
                 norm: self,
                 scale,
                 bias,
@@ -92,15 +92,15 @@ impl Workload for LayerNorm {
     }
 }
 
-/// Some rows, replaced by the result.
-struct Rows<'a> {
+/// Some rows, computed in place.
+struct LayerNormRows<'a> {
     norm: &'a LayerNorm,
     scale: &'a [f32],
     bias: Option<&'a [f32]>,
     rows: &'a mut [f32],
 }
 
-impl VectorOp for Rows<'_> {
+impl VectorOp for LayerNormRows<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -114,7 +114,7 @@ impl VectorOp for Rows<'_> {
                 sum_of(s, row, 0.0, |x| x) / count
             };
             let center = s.splat(mean);
-            // Of the differences, not of the squares, which would cancel.
+            // From the differences: the mean of the squares less the squared mean would cancel.
             let squares = sum_of(s, row, mean, |x| {
                 let difference = s.sub(x, center);
                 s.mul(difference, difference)
@@ -136,31 +136,31 @@ impl VectorOp for Rows<'_> {
     }
 }
 
-/// The sum of `f` over a row, in four chains; `f` of `neutral` is 0.
+/// The sum of `f` over a row, in four independent chains; `f(neutral)` is 0.
 #[inline(always)]
 fn sum_of<S: Simd>(s: S, row: &[f32], neutral: f32, f: impl Fn(S::V) -> S::V) -> f32 {
     let mut sums = [s.splat(0.0); 4];
     for group in row.chunks(4 * S::LANES) {
         for (chunk, sum) in group.chunks(S::LANES).zip(&mut sums) {
             let mut last = [neutral; WIDTH];
-            let numbers = if chunk.len() < S::LANES {
+            let elements = if chunk.len() < S::LANES {
                 last[..chunk.len()].copy_from_slice(chunk);
                 s.load(&last)
             } else {
                 s.load(chunk)
             };
-            *sum = s.add(*sum, f(numbers));
+            *sum = s.add(*sum, f(elements));
         }
     }
     s.sum(s.add(s.add(sums[0], sums[1]), s.add(sums[2], sums[3])))
 }
 
-/// A factor and an offset for each channel, dimension 1.
+/// One factor and one offset for each channel (dimension 1).
 struct BatchNorm {
     level: Level,
     factors: Vec<f32>,
     offsets: Vec<f32>,
-    /// Numbers of a channel that lie together.
+    /// Contiguous elements of a channel.
     inner: usize,
 }
 
@@ -170,10 +170,10 @@ pub(super) fn batch(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusa
     let channels = shape.get(1).copied().unwrap_or(1);
     let epsilon = signature.float("epsilon", 1e-5)?;
     let parameter = |index: usize| -> Result<&[f32], Refusal> {
-        let numbers = signature.constant_numbers(index)?.unwrap_or(&[]);
-        let fits = numbers.len() == channels;
-        fits.then_some(numbers)
-            .ok_or_else(|| refuse("the parameters have not one number a channel"))
+        let elements = signature.constant_f32s(index)?.unwrap_or(&[]);
+        let fits = elements.len() == channels;
+        fits.then_some(elements)
+            .ok_or_else(|| refuse("the parameters require one element per channel"))
     };
     let (scale, bias, mean, variance) =
         (parameter(1)?, parameter(2)?, parameter(3)?, parameter(4)?);
@@ -197,8 +197,8 @@ pub(super) fn batch(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusa
     }))
 }
 
-impl Plain for BatchNorm {
-    fn needs(&self) -> WorkloadPlan {
+impl UnpreparedWorkload for BatchNorm {
+    fn workload_plan(&self) -> WorkloadPlan {
         WorkloadPlan {
             in_place: vec![InPlace {
                 input: 0,
@@ -220,30 +220,30 @@ impl Workload for BatchNorm {
         let to = outputs.slice::<f32>(0)?;
         let image = self.inner * self.factors.len();
         let parallel = to.len() >= PARALLEL;
-        // A plane at a time, or an image where planes are single numbers.
+        // Chunks are planes, or images where a plane is one element.
         let chunk = if self.inner > 1 { self.inner } else { image };
         for_each_chunk(to, chunk, parallel, |index, to| {
             if let Some(from) = from {
                 to.copy_from_slice(&from[index * chunk..][..to.len()]);
             }
-            self.level.run(Planes {
+            self.level.run(BatchNormPlanes {
                 norm: self,
                 index,
-                numbers: to,
+                elements: to,
             });
         });
         Ok(())
     }
 }
 
-/// A plane of one channel, or an image of single numbers.
-struct Planes<'a> {
+/// A plane of one channel, or an image of one element per channel.
+struct BatchNormPlanes<'a> {
     norm: &'a BatchNorm,
     index: usize,
-    numbers: &'a mut [f32],
+    elements: &'a mut [f32],
 }
 
-impl VectorOp for Planes<'_> {
+impl VectorOp for BatchNormPlanes<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -257,11 +257,11 @@ impl VectorOp for Planes<'_> {
         if *inner > 1 {
             let channel = self.index % factors.len();
             let (factor, offset) = (factors[channel], offsets[channel]);
-            self.numbers
+            self.elements
                 .iter_mut()
                 .for_each(|x| *x = *x * factor + offset);
         } else {
-            for ((x, factor), offset) in self.numbers.iter_mut().zip(factors).zip(offsets) {
+            for ((x, factor), offset) in self.elements.iter_mut().zip(factors).zip(offsets) {
                 *x = *x * factor + offset;
             }
         }

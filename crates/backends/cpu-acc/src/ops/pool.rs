@@ -1,8 +1,8 @@
-//! Pools over images whose channels lie together: `tenon.MaxPool`, `tenon.AveragePool`.
+//! Pooling of images with the channels last (NHWC): `tenon.MaxPool`, `tenon.AveragePool`.
 
-use super::{Kernel, Plain};
+use super::{Kernel, UnpreparedWorkload};
 use crate::signature::{Signature, refuse};
-use crate::simd::depthwise::{LONG_ROW, STOP_ROWS, taps_inside};
+use crate::simd::depthwise::{CHECKPOINT_POSITIONS, CHECKPOINT_ROWS, positions_inside};
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::rows::Geometry;
 use crate::simd::{Level, Simd, VectorOp};
@@ -10,23 +10,23 @@ use std::ops::Range;
 use tenon_backend::{Operands, Refusal, Workload};
 use tenon_base::{Result, pool, stop};
 
-/// Numbers read below which a second thread is not worth it.
+/// Elements read below which one thread is used.
 const PARALLEL: usize = 1 << 16;
 
-/// How the numbers of a window become one.
+/// The reduction of a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
+enum PoolKind {
     Max,
-    /// Their sum divided by their number, with that of padding when it counts.
+    /// The mean, over the padding too when it counts.
     Average {
         padding_counts: bool,
     },
 }
 
-/// A pool.
+/// A pooling operator.
 struct Pool {
     level: Level,
-    kind: Kind,
+    kind: PoolKind,
     shape: Geometry,
 }
 
@@ -35,8 +35,8 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     let image = signature.ranked::<4>(0)?;
     let output = signature.ranked_output::<4>()?;
     let kind = match signature.op.name {
-        "tenon.MaxPool" => Kind::Max,
-        _ => Kind::Average {
+        "tenon.MaxPool" => PoolKind::Max,
+        _ => PoolKind::Average {
             padding_counts: signature.flag("count_include_pad", false)?,
         },
     };
@@ -51,7 +51,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     }))
 }
 
-impl Plain for Pool {}
+impl UnpreparedWorkload for Pool {}
 
 impl Workload for Pool {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
@@ -66,12 +66,12 @@ impl Workload for Pool {
         let work = output.len() * shape.kernel[0] * shape.kernel[1];
         let parallel = work >= PARALLEL;
         let rows = shape.images * shape.out_height;
-        let each = rows.div_ceil(if parallel { 4 * pool::threads() } else { 1 });
-        for_each_chunk(output, each * line, parallel, |piece, output| {
-            self.level.run(Rows {
+        let chunk_rows = rows.div_ceil(if parallel { 4 * pool::threads() } else { 1 });
+        for_each_chunk(output, chunk_rows * line, parallel, |chunk, output| {
+            self.level.run(PoolRows {
                 pool: self,
                 input,
-                first: piece * each,
+                first: chunk * chunk_rows,
                 output,
             });
         });
@@ -80,14 +80,14 @@ impl Workload for Pool {
 }
 
 /// Some rows of the output.
-struct Rows<'a> {
+struct PoolRows<'a> {
     pool: &'a Pool,
     input: &'a [f32],
     first: usize,
     output: &'a mut [f32],
 }
 
-impl VectorOp for Rows<'_> {
+impl VectorOp for PoolRows<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -101,7 +101,7 @@ impl VectorOp for Rows<'_> {
         let shape = &pool.shape;
         let line = shape.out_width * shape.channels;
         for (row, output) in output.chunks_exact_mut(line).enumerate() {
-            if row.is_multiple_of(STOP_ROWS) {
+            if row.is_multiple_of(CHECKPOINT_ROWS) {
                 stop::checkpoint();
             }
             let (image, y) = (
@@ -110,7 +110,7 @@ impl VectorOp for Rows<'_> {
             );
             let vertical = pool.inside(0, y);
             for (x, output) in output.chunks_exact_mut(shape.channels).enumerate() {
-                let window = Window {
+                let window = PoolWindow {
                     image,
                     vertical: vertical.clone(),
                     horizontal: pool.inside(1, x),
@@ -123,8 +123,8 @@ impl VectorOp for Rows<'_> {
     }
 }
 
-/// Where the window of an output pixel lies.
-struct Window {
+/// The window of an output pixel.
+struct PoolWindow {
     image: usize,
     y: usize,
     x: usize,
@@ -134,13 +134,13 @@ struct Window {
 }
 
 impl Pool {
-    /// Which elements of the kernel at output position `at` lie inside the image.
+    /// The kernel positions of an axis at output position `at` that are inside the image.
     #[inline(always)]
     fn inside(&self, axis: usize, at: usize) -> Range<usize> {
         let shape = &self.shape;
         let size = if axis == 0 { shape.height } else { shape.width };
         let (dilation, kernel) = (shape.dilations[axis], shape.kernel[axis]);
-        taps_inside(
+        positions_inside(
             at * shape.strides[axis],
             shape.before[axis],
             dilation,
@@ -149,8 +149,8 @@ impl Pool {
         )
     }
 
-    /// Elements of the kernel at output position `at` inside the image and its padding: the last
-    /// window may reach beyond both.
+    /// The number of kernel positions of an axis at output position `at` that are inside the image or
+    /// its padding: the last window may extend beyond both.
     #[inline(always)]
     fn counted(&self, axis: usize, at: usize) -> usize {
         let shape = &self.shape;
@@ -160,22 +160,22 @@ impl Pool {
         left.div_ceil(shape.dilations[axis]).min(shape.kernel[axis])
     }
 
-    /// All channels of one pixel.
+    /// Computes all channels of one pixel.
     #[inline(always)]
-    fn pixel<S: Simd>(&self, s: S, input: &[f32], window: &Window, output: &mut [f32]) {
+    fn pixel<S: Simd>(&self, s: S, input: &[f32], window: &PoolWindow, output: &mut [f32]) {
         let shape = &self.shape;
-        let numbers = match self.kind {
-            Kind::Max => 1,
-            Kind::Average {
+        let count = match self.kind {
+            PoolKind::Max => 1,
+            PoolKind::Average {
                 padding_counts: true,
             } => self.counted(0, window.y) * self.counted(1, window.x),
-            Kind::Average { .. } => window.vertical.len() * window.horizontal.len(),
+            PoolKind::Average { .. } => window.vertical.len() * window.horizontal.len(),
         };
-        let factor = s.splat(1.0 / numbers.max(1) as f32);
-        // Four vectors of channels at a time, for independent sums.
+        let factor = s.splat(1.0 / count.max(1) as f32);
+        // Four vectors of channels, for independent sums.
         for (block, output) in output.chunks_mut(4 * S::LANES).enumerate() {
             let first = block * 4 * S::LANES;
-            let start = if self.kind == Kind::Max {
+            let start = if self.kind == PoolKind::Max {
                 f32::NEG_INFINITY
             } else {
                 0.0
@@ -184,7 +184,7 @@ impl Pool {
             for ky in window.vertical.clone() {
                 let y = window.y * shape.strides[0] + ky * shape.dilations[0] - shape.before[0];
                 let line = (window.image * shape.height + y) * shape.width;
-                if window.horizontal.len() >= LONG_ROW {
+                if window.horizontal.len() >= CHECKPOINT_POSITIONS {
                     stop::checkpoint();
                 }
                 for kx in window.horizontal.clone() {
@@ -203,7 +203,7 @@ impl Pool {
                 }
             }
             for (sum, output) in sums.iter().zip(output.chunks_mut(S::LANES)) {
-                let result = if self.kind == Kind::Max {
+                let result = if self.kind == PoolKind::Max {
                     *sum
                 } else {
                     s.mul(*sum, factor)
@@ -213,12 +213,13 @@ impl Pool {
         }
     }
 
+    /// The maximum or the sum.
     #[inline(always)]
-    fn join<S: Simd>(&self, s: S, sum: S::V, number: S::V) -> S::V {
-        if self.kind == Kind::Max {
-            s.max(sum, number)
+    fn join<S: Simd>(&self, s: S, sum: S::V, value: S::V) -> S::V {
+        if self.kind == PoolKind::Max {
+            s.max(sum, value)
         } else {
-            s.add(sum, number)
+            s.add(sum, value)
         }
     }
 }

@@ -1,20 +1,20 @@
-//! Constants in the form that the kernels read: taken from the package where they are there, made
-//! otherwise.
+//! Constants in the prepared layout that the kernels read: from the package where it has them, else
+//! prepared when the workload is created.
 
 use crate::panels;
 use tenon_backend::{Prepared, WorkloadSpec};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{Buffer, Tensor};
 
-/// How a constant is prepared.
+/// The preparation of a constant.
 pub(crate) struct Preparation<'a> {
-    /// Which input.
+    /// The input's index.
     pub(crate) input: usize,
     /// The tag of the layout.
     pub(crate) layout: &'static str,
-    /// Numbers of the prepared form.
+    /// Elements of the prepared form.
     pub(crate) len: usize,
-    /// Writes the prepared form of the plain numbers.
+    /// Writes the prepared form of plain elements.
     pub(crate) fill: &'a dyn Fn(&[f32], &mut [f32]),
 }
 
@@ -22,8 +22,8 @@ impl Preparation<'_> {
     /// Prepares the constant.
     pub(crate) fn prepare(&self, spec: &WorkloadSpec) -> Result<Prepared> {
         let constant = self.constant(spec).ok_or_else(|| self.missing())?;
-        let numbers = constant.as_slice::<f32>().ok_or_else(|| self.missing())?;
-        let data = panels::buffer(self.len, |to| (self.fill)(numbers, to))?;
+        let elements = constant.as_slice::<f32>().ok_or_else(|| self.missing())?;
+        let data = panels::buffer(self.len, |to| (self.fill)(elements, to))?;
         Ok(Prepared {
             input: self.input,
             layout: self.layout.into(),
@@ -32,33 +32,33 @@ impl Preparation<'_> {
         })
     }
 
-    /// The plain form of the constant, from its prepared form; `None` when that is of another
-    /// layout. `fill` only moves elements and pads with zeros, so the positions of the elements are
-    /// found by preparing their numbers, counted from 1, as bits.
+    /// The plain form of the constant, from its prepared form; `None` when that has a different
+    /// layout. `fill` only moves elements and pads with zeros, so the inverse is found by preparing
+    /// the elements' indices, counted from 1, as the bits of f32.
     pub(crate) fn plain(&self, spec: &WorkloadSpec) -> Result<Option<Tensor>> {
         let Some(input) = spec.inputs.get(self.input).and_then(Option::as_ref) else {
             return Ok(None);
         };
         let count = input.ty.elements();
-        let (Some(prepared), Ok(last)) = (self.given(spec), u32::try_from(count)) else {
+        let (Some(prepared), Ok(last)) = (self.stored(spec), u32::try_from(count)) else {
             return Ok(None);
         };
-        let numbers = panels::buffer(count, |numbers| {
-            for (number, index) in numbers.iter_mut().zip(1..=last) {
-                *number = f32::from_bits(index);
+        let indices = panels::buffer(count, |indices| {
+            for (bits, index) in indices.iter_mut().zip(1..=last) {
+                *bits = f32::from_bits(index);
             }
         })?;
-        let numbers = Weights(numbers);
+        let indices = Weights(indices);
         let moved = Weights(panels::buffer(self.len, |to| {
-            (self.fill)(numbers.numbers(), to);
+            (self.fill)(indices.elements(), to);
         })?);
         let mut found = 0;
         let plain = panels::buffer(count, |plain| {
-            let pairs = moved.numbers().iter().zip(prepared.numbers());
-            for (number, &element) in pairs {
-                let index = number.to_bits() as usize;
-                if let Some(place) = index.checked_sub(1).and_then(|index| plain.get_mut(index)) {
-                    *place = element;
+            let pairs = moved.elements().iter().zip(prepared.elements());
+            for (bits, &element) in pairs {
+                let index = bits.to_bits() as usize;
+                if let Some(to) = index.checked_sub(1).and_then(|index| plain.get_mut(index)) {
+                    *to = element;
                     found += 1;
                 }
             }
@@ -72,16 +72,16 @@ impl Preparation<'_> {
         Tensor::new(input.ty.clone(), plain).map(Some)
     }
 
-    /// The prepared form: the given one when it is of this layout, else made now.
+    /// The prepared form: that of the specification when it has this layout, else prepared now.
     pub(crate) fn find(&self, spec: &WorkloadSpec) -> Result<Weights> {
-        match self.given(spec) {
-            Some(given) => Ok(given),
+        match self.stored(spec) {
+            Some(stored) => Ok(stored),
             None => Ok(Weights(self.prepare(spec)?.data)),
         }
     }
 
-    /// The prepared form that comes with the specification, when it is of this layout.
-    fn given(&self, spec: &WorkloadSpec) -> Option<Weights> {
+    /// The prepared form of the specification, when it has this layout.
+    fn stored(&self, spec: &WorkloadSpec) -> Option<Weights> {
         let input = spec.inputs.get(self.input)?.as_ref()?;
         let (layout, buffer) = input.prepared.as_ref()?;
         let elements = buffer.as_slice::<f32>()?;
@@ -94,21 +94,20 @@ impl Preparation<'_> {
 
     fn missing(&self) -> Error {
         let message = format!(
-            "input {} is neither a constant of f32 nor {} numbers in the layout '{}'",
+            "input {} requires a constant of f32, or {} elements in the layout '{}'",
             self.input, self.len, self.layout
         );
         Error::new(ErrorKind::Unsupported, message)
     }
 }
 
-/// Numbers in prepared form; a whole number of f32, aligned for them.
+/// A constant in prepared form: a buffer of f32.
 #[derive(Debug, Clone)]
 pub(crate) struct Weights(Buffer);
 
 impl Weights {
-    /// The numbers.
     #[inline]
-    pub(crate) fn numbers(&self) -> &[f32] {
+    pub(crate) fn elements(&self) -> &[f32] {
         self.0.as_slice().unwrap_or(&[])
     }
 }

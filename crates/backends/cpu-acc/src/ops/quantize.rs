@@ -1,7 +1,7 @@
-//! QuantizeLinear and DequantizeLinear between f32 and integers of 8 or 16 bits, one scale for all
-//! or one a channel.
+//! QuantizeLinear and DequantizeLinear between f32 and integers of 8 or 16 bits, per tensor or per
+//! channel.
 
-use super::{Kernel, Plain};
+use super::{Kernel, UnpreparedWorkload};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::{Level, Simd, VectorOp};
@@ -9,14 +9,14 @@ use tenon_backend::{Inputs, Operands, Reason, Refusal, Workload};
 use tenon_base::Result;
 use tenon_tensor::{DataType, Element};
 
-/// Numbers below which a second thread is not worth it.
+/// Elements below which one thread is used.
 const PARALLEL: usize = 1 << 16;
 
-/// An integer that a real number is quantised to.
+/// An integer type of quantised elements.
 trait Quantized: Element + Default {
     fn to_f32(self) -> f32;
-    /// Rounds towards zero; numbers beyond the range become its ends.
-    fn saturating(number: f32) -> Self;
+    /// Truncates, and saturates values beyond the range.
+    fn saturating(value: f32) -> Self;
 }
 
 macro_rules! quantized {
@@ -28,8 +28,8 @@ macro_rules! quantized {
             }
 
             #[inline(always)]
-            fn saturating(number: f32) -> Self {
-                number as $integer
+            fn saturating(value: f32) -> Self {
+                value as $integer
             }
         }
     )*};
@@ -37,8 +37,8 @@ macro_rules! quantized {
 
 quantized!(u8, i8, u16, i16);
 
-/// Either direction, over `[outer, channels, inner]`.
-struct Linear {
+/// Quantisation or dequantisation of `[outer, channels, inner]`.
+struct LinearQuantization {
     level: Level,
     quantize: bool,
     integer: DataType,
@@ -51,9 +51,9 @@ struct Linear {
 pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     let quantize = signature.op.name == "QuantizeLinear";
     let x = signature.input(0)?;
-    let scale = signature.numbers(1)?;
+    let scale = signature.f32_shape(1)?;
     let integer = if quantize {
-        signature.numbers(0)?;
+        signature.f32_shape(0)?;
         signature.output(0)?.dtype()
     } else {
         signature.only_output()?;
@@ -88,11 +88,13 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         (shape[axis], shape[axis + 1..].iter().product())
     };
     if scale.elements() != channels || zero.is_some_and(|zero| zero.elements() != channels) {
-        return Err(refuse("no kernel for scales of that shape"));
+        return Err(refuse(
+            "no kernel for scales that are neither per tensor nor per channel",
+        ));
     }
     let zero_point = zero.is_some();
     let level = signature.level;
-    Ok(Box::new(Linear {
+    Ok(Box::new(LinearQuantization {
         level,
         quantize,
         integer,
@@ -102,9 +104,9 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     }))
 }
 
-impl Plain for Linear {}
+impl UnpreparedWorkload for LinearQuantization {}
 
-impl Workload for Linear {
+impl Workload for LinearQuantization {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         match self.integer {
             DataType::I8 => self.run::<i8>(operands),
@@ -115,11 +117,12 @@ impl Workload for Linear {
     }
 }
 
-impl Linear {
+impl LinearQuantization {
     fn run<T: Quantized>(&self, operands: &mut Operands<'_>) -> Result<()> {
-        match self.quantize {
-            true => self.quantize::<T>(operands),
-            false => self.dequantize::<T>(operands),
+        if self.quantize {
+            self.quantize::<T>(operands)
+        } else {
+            self.dequantize::<T>(operands)
         }
     }
 
@@ -155,8 +158,8 @@ impl Linear {
         Ok(())
     }
 
-    /// Calls `body` with the channel, the place and the memory of each run of one channel; of equal
-    /// parts of it when there is but one.
+    /// Calls `body` with the channel, the offset and the elements of each run of one channel; with equal
+    /// chunks when there is one channel.
     fn each_run<T: Send>(&self, to: &mut [T], body: impl Fn(usize, usize, &mut [T]) + Sync) {
         let parallel = to.len() >= PARALLEL;
         let length = if self.channels == 1 {
@@ -182,7 +185,7 @@ struct Parameters<'a, T> {
 }
 
 impl<'a, T: Quantized> Parameters<'a, T> {
-    fn of(linear: &Linear, inputs: &Inputs<'a>) -> Result<Self> {
+    fn of(linear: &LinearQuantization, inputs: &Inputs<'a>) -> Result<Self> {
         let zeros = if linear.zero_point {
             Some(inputs.slice(2)?)
         } else {
@@ -213,15 +216,15 @@ impl<T: Quantized> VectorOp for Quantize<'_, T> {
     #[inline(always)]
     fn eval<S: Simd>(self, s: S) {
         let (scale, zero) = (s.splat(self.scale), s.splat(self.zero));
-        // Beyond these all integers are the same, and the sum below stays exact.
+        // Beyond these bounds every type saturates, and the sum below is exact.
         let (low, high) = (s.splat(-131_072.0), s.splat(131_072.0));
         for (to, from) in self.to.chunks_mut(S::LANES).zip(self.from.chunks(S::LANES)) {
             let quotient = s.div(s.load_part(from), scale);
             let nearest = s.round(s.min(high, s.max(low, quotient)));
             let mut lanes = [0.0; 16];
             s.store(s.add(nearest, zero), &mut lanes);
-            for (to, &number) in to.iter_mut().zip(&lanes) {
-                *to = T::saturating(number);
+            for (to, &value) in to.iter_mut().zip(&lanes) {
+                *to = T::saturating(value);
             }
         }
     }

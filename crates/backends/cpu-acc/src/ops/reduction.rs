@@ -1,17 +1,17 @@
-//! Sums, means and extremes over neighbouring dimensions, and the global pools.
+//! Reductions (sum, mean, maximum, minimum) over adjacent dimensions, and the global pools.
 
-use super::{Kernel, Plain};
+use super::{Kernel, UnpreparedWorkload};
 use crate::signature::{Signature, refuse};
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::{Level, Simd, VectorOp};
 use tenon_backend::{Operands, Refusal, Workload};
 use tenon_base::{Result, pool};
 
-/// Numbers below which a second thread is not worth it.
+/// Elements below which one thread is used.
 const PARALLEL: usize = 1 << 16;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
+enum ReductionKind {
     Sum,
     Mean,
     Max,
@@ -21,7 +21,7 @@ enum Kind {
 /// A reduction of `[outer, length, inner]` along the middle.
 struct Reduction {
     level: Level,
-    kind: Kind,
+    kind: ReductionKind,
     length: usize,
     inner: usize,
 }
@@ -29,20 +29,20 @@ struct Reduction {
 /// The kernel of a reduction; `None` when the operator is none.
 pub(super) fn kernel(signature: &Signature<'_>) -> Option<Result<Box<dyn Kernel>, Refusal>> {
     let (kind, global) = match signature.op.name {
-        "ReduceSum" => (Kind::Sum, false),
-        "ReduceMean" => (Kind::Mean, false),
-        "ReduceMax" => (Kind::Max, false),
-        "ReduceMin" => (Kind::Min, false),
-        "GlobalAveragePool" => (Kind::Mean, true),
-        "GlobalMaxPool" => (Kind::Max, true),
+        "ReduceSum" => (ReductionKind::Sum, false),
+        "ReduceMean" => (ReductionKind::Mean, false),
+        "ReduceMax" => (ReductionKind::Max, false),
+        "ReduceMin" => (ReductionKind::Min, false),
+        "GlobalAveragePool" => (ReductionKind::Mean, true),
+        "GlobalMaxPool" => (ReductionKind::Max, true),
         _ => return None,
     };
     Some(Reduction::of(signature, kind, global).map(|reduction| Box::new(reduction) as _))
 }
 
 impl Reduction {
-    fn of(signature: &Signature<'_>, kind: Kind, global: bool) -> Result<Self, Refusal> {
-        let shape = signature.numbers(0)?;
+    fn of(signature: &Signature<'_>, kind: ReductionKind, global: bool) -> Result<Self, Refusal> {
+        let shape = signature.f32_shape(0)?;
         let output = signature.only_output()?;
         let rank = shape.len();
         let axes = if global {
@@ -50,19 +50,21 @@ impl Reduction {
         } else {
             reduced_axes(signature, rank)?
         };
-        // Dimensions of one number neither count nor stand between.
+        // Dimensions of extent 1 may be between the reduced ones.
         let reduced: Vec<usize> = axes.into_iter().filter(|&axis| shape[axis] != 1).collect();
         let first = reduced.first().copied().unwrap_or(rank);
         let end = reduced.last().map_or(rank, |last| last + 1);
-        let together = (first..end).all(|axis| shape[axis] == 1 || reduced.contains(&axis));
-        if !together {
-            return Err(refuse("the reduced dimensions do not stand together"));
+        let adjacent = (first..end).all(|axis| shape[axis] == 1 || reduced.contains(&axis));
+        if !adjacent {
+            return Err(refuse(
+                "no kernel for reduced dimensions that are not adjacent",
+            ));
         }
         let length: usize = shape[first..end].iter().product();
         let inner: usize = shape[end..].iter().product();
         let outer: usize = shape[..first].iter().product();
         if length == 0 || output.elements() != outer * inner {
-            return Err(refuse("no kernel for a reduction of nothing"));
+            return Err(refuse("no kernel for a reduction of no elements"));
         }
         Ok(Self {
             level: signature.level,
@@ -73,12 +75,12 @@ impl Reduction {
     }
 }
 
-/// The dimensions that are reduced, in order, each once.
+/// The reduced dimensions, sorted, without duplicates.
 fn reduced_axes(signature: &Signature<'_>, rank: usize) -> Result<Vec<usize>, Refusal> {
     let given = signature.constant_ints(1)?.unwrap_or_default();
     if given.is_empty() {
-        let nothing = signature.flag("noop_with_empty_axes", false)?;
-        return Ok(if nothing {
+        let none = signature.flag("noop_with_empty_axes", false)?;
+        return Ok(if none {
             Vec::new()
         } else {
             (0..rank).collect()
@@ -99,7 +101,7 @@ fn reduced_axes(signature: &Signature<'_>, rank: usize) -> Result<Vec<usize>, Re
     Ok(axes)
 }
 
-impl Plain for Reduction {}
+impl UnpreparedWorkload for Reduction {}
 
 impl Workload for Reduction {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
@@ -107,14 +109,14 @@ impl Workload for Reduction {
         let input = inputs.slice::<f32>(0)?;
         let output = outputs.slice::<f32>(0)?;
         let parallel = input.len() >= PARALLEL;
-        let pieces = if parallel { 4 * pool::threads() } else { 1 };
-        // Whole cache lines of the output, that threads do not share.
-        let chunk = output.len().div_ceil(pieces).next_multiple_of(16);
-        for_each_chunk(output, chunk, parallel, |piece, output| {
-            self.level.run(Part {
+        let chunks = if parallel { 4 * pool::threads() } else { 1 };
+        // Whole cache lines of the output, so that threads do not share one (false sharing).
+        let chunk = output.len().div_ceil(chunks).next_multiple_of(16);
+        for_each_chunk(output, chunk, parallel, |index, output| {
+            self.level.run(ReductionChunk {
                 reduction: self,
                 input,
-                start: piece * chunk,
+                start: index * chunk,
                 output,
             });
         });
@@ -122,35 +124,35 @@ impl Workload for Reduction {
     }
 }
 
-/// Some of the output.
-struct Part<'a> {
+/// A chunk of the output.
+struct ReductionChunk<'a> {
     reduction: &'a Reduction,
     input: &'a [f32],
     start: usize,
     output: &'a mut [f32],
 }
 
-impl VectorOp for Part<'_> {
+impl VectorOp for ReductionChunk<'_> {
     type Output = ();
 
     #[inline(always)]
     fn eval<S: Simd>(self, s: S) {
         match self.reduction.kind {
-            Kind::Sum => self.reduce(s, 0.0, |a, b| a + b, |a, b| s.add(a, b), 1.0),
-            Kind::Mean => {
+            ReductionKind::Sum => self.reduce(s, 0.0, |a, b| a + b, |a, b| s.add(a, b), 1.0),
+            ReductionKind::Mean => {
                 let factor = 1.0 / self.reduction.length as f32;
                 self.reduce(s, 0.0, |a, b| a + b, |a, b| s.add(a, b), factor);
             }
-            Kind::Max => {
+            ReductionKind::Max => {
                 self.reduce(s, f32::NEG_INFINITY, f32::max, |a, b| s.max(a, b), 1.0);
             }
-            Kind::Min => self.reduce(s, f32::INFINITY, f32::min, |a, b| s.min(a, b), 1.0),
+            ReductionKind::Min => self.reduce(s, f32::INFINITY, f32::min, |a, b| s.min(a, b), 1.0),
         }
     }
 }
 
-impl Part<'_> {
-    /// `join` and `join_vectors` are the same function.
+impl ReductionChunk<'_> {
+    /// `join` and `join_vectors` are the same function, on elements and on vectors.
     #[inline(always)]
     fn reduce<S: Simd>(
         self,
@@ -186,7 +188,7 @@ impl Part<'_> {
             }
             return;
         }
-        // Columns: runs of the output that lie in one row of the inner dimension.
+        // Columns: runs of the output within one row of the inner dimension.
         let mut at = self.start;
         let mut left = self.output;
         while !left.is_empty() {

@@ -1,5 +1,5 @@
-//! Resize of images, nearest and linear, whichever way their channels lie: two neighbouring
-//! dimensions change, those before and behind stay.
+//! Resize of images by nearest-neighbour or bilinear interpolation, in any layout: two adjacent
+//! dimensions are resized, the dimensions before and after them are not.
 
 use super::Kernel;
 use crate::signature::{Signature, refuse, refuse_attribute};
@@ -9,20 +9,21 @@ use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::{Result, bounded, pool};
 use tenon_graph::geometry::{ResizeAxis, resize_axes};
 
-/// Numbers below which a second thread is not worth it.
+/// Elements below which one thread is used.
 const PARALLEL: usize = 1 << 15;
 
-/// Where an output position reads: `(1 - weight) * input[low] + weight * input[high]`.
+/// The interpolation of an output position along one axis: `(1 - weight) * input[low] + weight *
+/// input[high]`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Source {
+struct AxisSample {
     low: usize,
     high: usize,
     weight: f32,
 }
 
-/// How the output positions of a dimension read.
+/// The mapping of the output positions of one axis to the input.
 #[derive(Clone, Copy)]
-struct Rule {
+struct AxisRule {
     extent: usize,
     axis: ResizeAxis,
     linear: bool,
@@ -30,7 +31,8 @@ struct Rule {
     nearest: fn(f32) -> f32,
 }
 
-/// A resize of `[outer, height, width, inner]`, with `T` for its rows and columns.
+/// A resize of `[outer, height, width, inner]`. `T` is the mapping of an axis: an [`AxisRule`] in the
+/// kernel, the samples of all positions in the workload.
 struct Resize<T> {
     level: Level,
     linear: bool,
@@ -43,7 +45,7 @@ struct Resize<T> {
 
 /// The kernel.
 pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    let shape = signature.numbers(0)?;
+    let shape = signature.f32_shape(0)?;
     let output = signature.only_output()?;
     let axes = resize_axes(&signature.inference()).map_err(|error| refuse(error.to_string()))?;
     if axes.len() != shape.len() || axes.iter().zip(&output[..]).any(|(a, &o)| a.output != o) {
@@ -64,12 +66,16 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         [] if shape.len() >= 2 => (shape.len() - 2, shape.len() - 1),
         [one] if one > 0 => (one - 1, one),
         [first, second] if second == first + 1 => (first, second),
-        _ => return Err(refuse("no kernel for resizing these dimensions")),
+        _ => {
+            return Err(refuse(
+                "no kernel for resizing dimensions that are not adjacent",
+            ));
+        }
     };
     if shape[first] == 0 || shape[second] == 0 {
         return Err(refuse("no kernel for an empty image"));
     }
-    let rule = |axis: usize| Rule::new(signature, shape[axis], axes[axis], linear);
+    let rule = |axis: usize| AxisRule::new(signature, shape[axis], axes[axis], linear);
     Ok(Box::new(Resize {
         level: signature.level,
         linear,
@@ -81,7 +87,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     }))
 }
 
-impl Rule {
+impl AxisRule {
     fn new(
         signature: &Signature<'_>,
         extent: usize,
@@ -110,24 +116,25 @@ impl Rule {
         })
     }
 
-    /// Where each output position reads.
-    fn sources(&self) -> Result<Vec<Source>> {
+    /// The interpolation of each output position.
+    fn sources(&self) -> Result<Vec<AxisSample>> {
         let positions = (0..self.axis.output).map(|x| self.source(x as f32));
         bounded::collect("positions of a resized dimension", positions)
     }
 
-    fn source(&self, x: f32) -> Source {
+    fn source(&self, x: f32) -> AxisSample {
         let Self { extent, axis, .. } = *self;
-        // Corners are aligned by the extent that the scale asks for, which may not be whole.
+        // Corners are aligned by the exact extent, scale times the input's, which may be fractional.
         let (input, resized) = (extent as f32, extent as f32 * axis.scale);
         let last = extent - 1;
-        let at = match axis.output == extent && axis.scale == 1.0 {
-            true => x,
-            false => (self.position)(x, axis.scale, input, resized),
+        let at = if axis.output == extent && axis.scale == 1.0 {
+            x
+        } else {
+            (self.position)(x, axis.scale, input, resized)
         };
         if !self.linear {
             let low = ((self.nearest)(at).max(0.0) as usize).min(last);
-            return Source {
+            return AxisSample {
                 low,
                 high: low,
                 weight: 0.0,
@@ -135,7 +142,7 @@ impl Rule {
         }
         let at = at.clamp(0.0, last as f32);
         let low = (at as usize).min(last);
-        Source {
+        AxisSample {
             low,
             high: (low + 1).min(last),
             weight: at - low as f32,
@@ -143,7 +150,7 @@ impl Rule {
     }
 }
 
-impl Kernel for Resize<Rule> {
+impl Kernel for Resize<AxisRule> {
     fn plan(&self, _spec: &WorkloadSpec) -> Result<WorkloadPlan> {
         Ok(WorkloadPlan::default())
     }
@@ -161,7 +168,7 @@ impl Kernel for Resize<Rule> {
     }
 }
 
-impl Workload for Resize<Vec<Source>> {
+impl Workload for Resize<Vec<AxisSample>> {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (inputs, mut outputs) = operands.split();
         let input = inputs.slice::<f32>(0)?;
@@ -172,12 +179,12 @@ impl Workload for Resize<Vec<Source>> {
         }
         let parallel = output.len() >= PARALLEL;
         let lines = output.len() / line;
-        let each = lines.div_ceil(if parallel { 4 * pool::threads() } else { 1 });
-        for_each_chunk(output, each * line, parallel, |piece, output| {
-            self.level.run(Lines {
+        let chunk_lines = lines.div_ceil(if parallel { 4 * pool::threads() } else { 1 });
+        for_each_chunk(output, chunk_lines * line, parallel, |chunk, output| {
+            self.level.run(ResizeRows {
                 resize: self,
                 input,
-                first: piece * each,
+                first: chunk * chunk_lines,
                 output,
             });
         });
@@ -185,15 +192,15 @@ impl Workload for Resize<Vec<Source>> {
     }
 }
 
-/// Some lines of the output.
-struct Lines<'a> {
-    resize: &'a Resize<Vec<Source>>,
+/// Some rows of the output.
+struct ResizeRows<'a> {
+    resize: &'a Resize<Vec<AxisSample>>,
     input: &'a [f32],
     first: usize,
     output: &'a mut [f32],
 }
 
-impl VectorOp for Lines<'_> {
+impl VectorOp for ResizeRows<'_> {
     type Output = ();
 
     #[inline(always)]

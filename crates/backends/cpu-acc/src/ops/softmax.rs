@@ -1,6 +1,7 @@
-//! Softmax and LogSoftmax along the last dimension.
+//! Softmax and LogSoftmax along the last dimension: safe softmax, which subtracts the row's maximum, in
+//! three passes; log-softmax by log-sum-exp.
 
-use super::{Kernel, Plain};
+use super::{Kernel, UnpreparedWorkload};
 use crate::signature::{Signature, refuse_attribute};
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::math::exp;
@@ -8,10 +9,10 @@ use crate::simd::{Level, Simd, VectorOp};
 use tenon_backend::{InPlace, OperandPair, Operands, Refusal, Workload, WorkloadPlan};
 use tenon_base::{Result, pool};
 
-/// Numbers below which a second thread is not worth it.
+/// Elements below which one thread is used.
 const PARALLEL: usize = 1 << 13;
 
-/// Rows of numbers, each brought to sum 1.
+/// The softmax, or its logarithm, of rows of `length` elements.
 struct Softmax {
     level: Level,
     logarithm: bool,
@@ -36,8 +37,8 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     }))
 }
 
-impl Plain for Softmax {
-    fn needs(&self) -> WorkloadPlan {
+impl UnpreparedWorkload for Softmax {
+    fn workload_plan(&self) -> WorkloadPlan {
         WorkloadPlan {
             in_place: vec![InPlace {
                 input: 0,
@@ -51,18 +52,18 @@ impl Plain for Softmax {
 impl Workload for Softmax {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (from, to) = match operands.pair::<f32>(0, 0)? {
-            OperandPair::InPlace(numbers) => (None, numbers),
+            OperandPair::InPlace(elements) => (None, elements),
             OperandPair::Apart(from, to) => (Some(from), to),
         };
         let length = self.length.max(1);
         let parallel = to.len() >= PARALLEL;
-        let pieces = if parallel { 4 * pool::threads() } else { 1 };
-        let chunk = (to.len() / length).div_ceil(pieces).max(1) * length;
+        let chunks = if parallel { 4 * pool::threads() } else { 1 };
+        let chunk = (to.len() / length).div_ceil(chunks).max(1) * length;
         for_each_chunk(to, chunk, parallel, |index, to| {
             if let Some(from) = from {
                 to.copy_from_slice(&from[index * chunk..][..to.len()]);
             }
-            self.level.run(Rows {
+            self.level.run(SoftmaxRows {
                 softmax: self,
                 rows: to,
             });
@@ -71,13 +72,13 @@ impl Workload for Softmax {
     }
 }
 
-/// Some rows, replaced by the result.
-struct Rows<'a> {
+/// Some rows, computed in place.
+struct SoftmaxRows<'a> {
     softmax: &'a Softmax,
     rows: &'a mut [f32],
 }
 
-impl VectorOp for Rows<'_> {
+impl VectorOp for SoftmaxRows<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -92,7 +93,7 @@ impl VectorOp for Rows<'_> {
     }
 }
 
-/// The greatest number, negative infinity of none.
+/// The maximum of a row; negative infinity for an empty row.
 #[inline(always)]
 fn largest<S: Simd>(s: S, row: &[f32]) -> f32 {
     let mut most = s.splat(f32::NEG_INFINITY);
@@ -110,7 +111,7 @@ fn largest<S: Simd>(s: S, row: &[f32]) -> f32 {
 #[inline(always)]
 pub(super) fn softmax<S: Simd>(s: S, row: &mut [f32]) {
     let most = largest(s, row);
-    // A row of nothing but negative infinities would give NaN of every difference, as ONNX has it.
+    // A row of negative infinities only becomes NaN, as in ONNX.
     let shift = s.splat(most);
     let mut sums = [s.splat(0.0); 2];
     let whole = row.len() - row.len() % (2 * S::LANES);
@@ -146,7 +147,7 @@ fn log_softmax<S: Simd>(s: S, row: &mut [f32]) {
     }
     let rest: f32 = row[whole..].iter().map(|&x| (x - most).exp()).sum();
     let offset = most + (s.sum(sum) + rest).ln();
-    // In two steps, for a large maximum would swallow the sum's logarithm.
+    // In two steps: a large maximum would absorb the logarithm of the sum.
     let tail = offset - most;
     row.iter_mut().for_each(|x| *x = (*x - most) - tail);
 }

@@ -1,105 +1,105 @@
-//! Elementwise operators of one input.
+//! Elementwise (unary) operators.
 
-use super::{Kernel, Plain};
+use super::{Kernel, UnpreparedWorkload};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::disjoint::for_each_chunk;
-use crate::simd::math::{Curve, curve_in_place, curve_into};
+use crate::simd::math::{UnaryFunction, map_in_place, map_into};
 use crate::simd::{Level, Simd, VectorOp};
 use tenon_backend::{InPlace, OperandPair, Operands, Refusal, Workload, WorkloadPlan};
 use tenon_base::Result;
 
-/// Numbers that one thread takes at a time; fewer are not worth a second thread.
+/// Elements of a chunk; one thread is used for at most two.
 const CHUNK: usize = 1 << 14;
 
-/// A curve applied to every number.
+/// A function applied to every element.
 struct Unary {
     level: Level,
-    curve: Curve,
+    function: UnaryFunction,
 }
 
-/// The kernel of an elementwise operator; `None` when it is none.
+/// The kernel of an elementwise operator; `None` for any other operator.
 pub(super) fn kernel(signature: &Signature<'_>) -> Option<Result<Box<dyn Kernel>, Refusal>> {
-    let curve = match signature.op.name {
-        "Abs" => Ok(Curve::Abs),
-        "Neg" => Ok(Curve::Neg),
-        "Sqrt" => Ok(Curve::Sqrt),
-        "Reciprocal" => Ok(Curve::Reciprocal),
-        "Round" => Ok(Curve::Round),
-        "Floor" => Ok(Curve::Floor),
-        "Ceil" => Ok(Curve::Ceil),
-        "Exp" => Ok(Curve::Exp),
-        "Erf" => Ok(Curve::Erf),
-        "Tanh" => Ok(Curve::Tanh),
-        "Sigmoid" => Ok(Curve::Sigmoid),
-        "HardSwish" => Ok(Curve::HardSwish),
-        "Mish" => Ok(Curve::Mish),
+    let function = match signature.op.name {
+        "Abs" => Ok(UnaryFunction::Abs),
+        "Neg" => Ok(UnaryFunction::Neg),
+        "Sqrt" => Ok(UnaryFunction::Sqrt),
+        "Reciprocal" => Ok(UnaryFunction::Reciprocal),
+        "Round" => Ok(UnaryFunction::Round),
+        "Floor" => Ok(UnaryFunction::Floor),
+        "Ceil" => Ok(UnaryFunction::Ceil),
+        "Exp" => Ok(UnaryFunction::Exp),
+        "Erf" => Ok(UnaryFunction::Erf),
+        "Tanh" => Ok(UnaryFunction::Tanh),
+        "Sigmoid" => Ok(UnaryFunction::Sigmoid),
+        "HardSwish" => Ok(UnaryFunction::HardSwish),
+        "Mish" => Ok(UnaryFunction::Mish),
         "Pow" => power(signature),
-        "Relu" => Ok(Curve::Clamp {
+        "Relu" => Ok(UnaryFunction::Clamp {
             low: 0.0,
             high: f32::INFINITY,
         }),
         "Clip" => clip(signature),
         "LeakyRelu" => signature
             .float("alpha", 0.01)
-            .map(|alpha| Curve::LeakyRelu { alpha }),
+            .map(|alpha| UnaryFunction::LeakyRelu { alpha }),
         "Elu" => signature
             .float("alpha", 1.0)
-            .map(|alpha| Curve::Elu { alpha }),
+            .map(|alpha| UnaryFunction::Elu { alpha }),
         "Swish" => signature
             .float("alpha", 1.0)
-            .map(|alpha| Curve::Swish { alpha }),
+            .map(|alpha| UnaryFunction::Swish { alpha }),
         "HardSigmoid" => hard_sigmoid(signature),
         "Gelu" => gelu(signature),
         _ => return None,
     };
-    Some(curve.and_then(|curve| {
+    Some(function.and_then(|function| {
         signature.same_shape()?;
         Ok(Box::new(Unary {
             level: signature.level,
-            curve,
+            function,
         }) as Box<dyn Kernel>)
     }))
 }
 
-/// Squares are the powers that models have.
-fn power(signature: &Signature<'_>) -> Result<Curve, Refusal> {
-    match signature.constant_numbers(1)? {
-        Some([2.0]) => Ok(Curve::Square),
+/// The square, the only power that is common in models.
+fn power(signature: &Signature<'_>) -> Result<UnaryFunction, Refusal> {
+    match signature.constant_f32s(1)? {
+        Some([2.0]) => Ok(UnaryFunction::Square),
         _ => Err(refuse("no kernel for powers other than 2")),
     }
 }
 
-fn clip(signature: &Signature<'_>) -> Result<Curve, Refusal> {
+fn clip(signature: &Signature<'_>) -> Result<UnaryFunction, Refusal> {
     let bound = |index: usize, default: f32| -> Result<f32, Refusal> {
-        let numbers = signature.constant_numbers(index)?;
-        Ok(numbers
-            .and_then(|numbers| numbers.first().copied())
+        let elements = signature.constant_f32s(index)?;
+        Ok(elements
+            .and_then(|elements| elements.first().copied())
             .unwrap_or(default))
     };
-    Ok(Curve::Clamp {
+    Ok(UnaryFunction::Clamp {
         low: bound(1, f32::NEG_INFINITY)?,
         high: bound(2, f32::INFINITY)?,
     })
 }
 
-fn hard_sigmoid(signature: &Signature<'_>) -> Result<Curve, Refusal> {
+fn hard_sigmoid(signature: &Signature<'_>) -> Result<UnaryFunction, Refusal> {
     let (alpha, beta) = (
         signature.float("alpha", 0.2)?,
         signature.float("beta", 0.5)?,
     );
-    Ok(Curve::HardSigmoid { alpha, beta })
+    Ok(UnaryFunction::HardSigmoid { alpha, beta })
 }
 
-fn gelu(signature: &Signature<'_>) -> Result<Curve, Refusal> {
+fn gelu(signature: &Signature<'_>) -> Result<UnaryFunction, Refusal> {
     match signature.string("approximate", "none")? {
-        "none" => Ok(Curve::Gelu),
-        "tanh" => Ok(Curve::GeluTanh),
+        "none" => Ok(UnaryFunction::Gelu),
+        "tanh" => Ok(UnaryFunction::GeluTanh),
         other => Err(refuse_attribute("approximate", other)),
     }
 }
 
-impl Plain for Unary {
-    fn needs(&self) -> WorkloadPlan {
+impl UnpreparedWorkload for Unary {
+    fn workload_plan(&self) -> WorkloadPlan {
         WorkloadPlan {
             in_place: vec![InPlace {
                 input: 0,
@@ -112,13 +112,13 @@ impl Plain for Unary {
 
 impl Workload for Unary {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
-        let Self { level, curve } = *self;
+        let Self { level, function } = *self;
         match operands.pair::<f32>(0, 0)? {
-            OperandPair::InPlace(numbers) => {
-                let parallel = numbers.len() > 2 * CHUNK;
-                for_each_chunk(numbers, CHUNK, parallel, |_, to| {
-                    level.run(Bend {
-                        curve,
+            OperandPair::InPlace(elements) => {
+                let parallel = elements.len() > 2 * CHUNK;
+                for_each_chunk(elements, CHUNK, parallel, |_, to| {
+                    level.run(UnaryMap {
+                        function,
                         from: None,
                         to,
                     });
@@ -128,8 +128,8 @@ impl Workload for Unary {
                 let parallel = to.len() > 2 * CHUNK;
                 for_each_chunk(to, CHUNK, parallel, |index, to| {
                     let from = &from[index * CHUNK..][..to.len()];
-                    level.run(Bend {
-                        curve,
+                    level.run(UnaryMap {
+                        function,
                         from: Some(from),
                         to,
                     });
@@ -140,22 +140,22 @@ impl Workload for Unary {
     }
 }
 
-/// A curve over some numbers.
-struct Bend<'a> {
-    curve: Curve,
-    /// Where they are, when not in `to`.
+/// An elementwise function of a chunk.
+struct UnaryMap<'a> {
+    function: UnaryFunction,
+    /// The operand; `to` itself when `None`.
     from: Option<&'a [f32]>,
     to: &'a mut [f32],
 }
 
-impl VectorOp for Bend<'_> {
+impl VectorOp for UnaryMap<'_> {
     type Output = ();
 
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
         match self.from {
-            Some(from) => curve_into(simd, self.curve, from, self.to),
-            None => curve_in_place(simd, self.curve, self.to),
+            Some(from) => map_into(simd, self.function, from, self.to),
+            None => map_in_place(simd, self.function, self.to),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! AVX2 with FMA: 8 lanes, 16 registers.
 
-use super::math::{self, Curve};
+use super::math::{self, UnaryFunction};
 use super::tile::{Kernel, Tile, compute};
 use super::{Simd, VectorOp};
 use std::arch::x86_64::*;
 
-/// A CPU with AVX2 and FMA; made only where there is one.
+/// A CPU with AVX2 and FMA; exists only on one.
 #[derive(Clone, Copy)]
 pub(super) struct Avx2(());
 
@@ -17,37 +17,40 @@ pub(super) unsafe fn run<O: VectorOp>(op: O) -> O::Output {
 }
 
 /// # Safety
-/// The CPU has the instructions of [`CpuLevel::Avx2`](tenon_base::CpuLevel::Avx2); see [`compute`] for the tile.
+/// The CPU has the instructions of [`CpuLevel::Avx2`](tenon_base::CpuLevel::Avx2);
+/// the tile is as [`compute`] requires.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn tile<const ROWS: usize>(tile: &Tile<'_>) {
-    // SAFETY: the caller vouches.
+    // SAFETY: the caller guarantees the instructions and the tile.
     unsafe { compute::<Avx2, ROWS, 2>(Avx2(()), tile) }
 }
 
 /// # Safety
-/// The CPU has the instructions of [`CpuLevel::Avx2`](tenon_base::CpuLevel::Avx2); see [`math::bend`] for the pointers.
+/// The CPU has the instructions of [`CpuLevel::Avx2`](tenon_base::CpuLevel::Avx2);
+/// the pointers are as [`math::map_unary`] requires.
 #[target_feature(enable = "avx2,fma")]
-unsafe fn bend(curve: Curve, from: *const f32, to: *mut f32, len: usize) {
-    // SAFETY: the caller vouches.
-    unsafe { math::bend(Avx2(()), curve, from, to, len) }
+unsafe fn map_unary(function: UnaryFunction, from: *const f32, to: *mut f32, len: usize) {
+    // SAFETY: the caller guarantees the instructions and the pointers.
+    unsafe { math::map_unary(Avx2(()), function, from, to, len) }
 }
 
-/// By rows less one: one panel, two vectors wide.
+/// Indexed by rows less one: one panel, two vectors wide.
 static KERNELS: [Kernel; 6] = [
     tile::<1>, tile::<2>, tile::<3>, tile::<4>, tile::<5>, tile::<6>,
 ];
 
-/// Ones in the lanes below `count`.
+/// All bits set in the lanes below `count`, for masked loads and stores.
 #[inline(always)]
 fn first(count: usize) -> __m256i {
     const ONES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
     let from = &ONES[8 - count.min(8)..];
-    // SAFETY: at least 8 are left; the CPU has AVX.
+    // SAFETY: `from` starts at most at element 8 of 16, so that 8 remain; only methods of `Avx2` call
+    // this, on a CPU that has AVX.
     unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
 }
 
 // SAFETY of every block below: a value of `Avx2` exists only on a CPU with the instructions, and
-// pointers are vouched for by the caller as the trait says.
+// the caller of a function with pointers guarantees them as the trait requires.
 #[allow(
     clippy::undocumented_unsafe_blocks,
     reason = "one reason for all, above"
@@ -65,9 +68,10 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn bend(self, curve: Curve, from: *const f32, to: *mut f32, len: usize) {
-        // SAFETY: the caller vouches; a `Self` exists only where the instructions do.
-        unsafe { bend(curve, from, to, len) }
+    unsafe fn map_unary(self, function: UnaryFunction, from: *const f32, to: *mut f32, len: usize) {
+        // SAFETY: a value of `Self` exists only on a CPU with the instructions; the caller guarantees
+        // the pointers.
+        unsafe { map_unary(function, from, to, len) }
     }
 
     #[inline(always)]
@@ -96,7 +100,7 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn settle(self) {
+    fn store_fence(self) {
         // SAFETY: SSE is part of x86-64.
         unsafe { _mm_sfence() }
     }
@@ -153,8 +157,7 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn scale2(self, a: __m256, n: __m256) -> __m256 {
-        // Two factors of half the exponent each, so that results below the smallest normal number
-        // and above the largest come out right.
+        // Two powers of half the exponent each, so that subnormal and infinite results are right.
         unsafe {
             let n = _mm256_cvtps_epi32(n);
             let half = _mm256_srai_epi32::<1>(n);

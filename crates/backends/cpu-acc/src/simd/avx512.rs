@@ -1,11 +1,11 @@
 //! AVX-512 (F, BW, DQ, VL): 16 lanes, 32 registers.
 
-use super::math::{self, Curve};
+use super::math::{self, UnaryFunction};
 use super::tile::{Kernel, Tile, compute};
 use super::{Simd, VectorOp};
 use std::arch::x86_64::*;
 
-/// A CPU with AVX-512; made only where there is one.
+/// A CPU with AVX-512; exists only on one.
 #[derive(Clone, Copy)]
 pub(super) struct Avx512(());
 
@@ -17,36 +17,38 @@ pub(super) unsafe fn run<O: VectorOp>(op: O) -> O::Output {
 }
 
 /// # Safety
-/// The CPU has the instructions of [`CpuLevel::Avx512`](tenon_base::CpuLevel::Avx512); see [`compute`] for the tile.
+/// The CPU has the instructions of [`CpuLevel::Avx512`](tenon_base::CpuLevel::Avx512);
+/// the tile is as [`compute`] requires.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn tile<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
-    // SAFETY: the caller vouches.
+    // SAFETY: the caller guarantees the instructions and the tile.
     unsafe { compute::<Avx512, ROWS, VECTORS>(Avx512(()), tile) }
 }
 
 /// # Safety
-/// The CPU has the instructions of [`CpuLevel::Avx512`](tenon_base::CpuLevel::Avx512); see [`math::bend`] for the pointers.
+/// The CPU has the instructions of [`CpuLevel::Avx512`](tenon_base::CpuLevel::Avx512);
+/// the pointers are as [`math::map_unary`] requires.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn bend(curve: Curve, from: *const f32, to: *mut f32, len: usize) {
-    // SAFETY: the caller vouches.
-    unsafe { math::bend(Avx512(()), curve, from, to, len) }
+unsafe fn map_unary(function: UnaryFunction, from: *const f32, to: *mut f32, len: usize) {
+    // SAFETY: the caller guarantees the instructions and the pointers.
+    unsafe { math::map_unary(Avx512(()), function, from, to, len) }
 }
 
 macro_rules! kernels {
     ($($rows:literal)*) => { [$([tile::<$rows, 1> as Kernel, tile::<$rows, 2>]),*] };
 }
 
-/// By rows less one, panels less one.
+/// Indexed by rows less one, panels less one.
 static KERNELS: [[Kernel; 2]; 14] = kernels!(1 2 3 4 5 6 7 8 9 10 11 12 13 14);
 
-/// The lanes below `count`.
+/// The mask of the lanes below `count`.
 #[inline(always)]
 fn first(count: usize) -> __mmask16 {
     (1u32 << count).wrapping_sub(1) as __mmask16
 }
 
 // SAFETY of every block below: a value of `Avx512` exists only on a CPU with the instructions, and
-// pointers are vouched for by the caller as the trait says.
+// the caller of a function with pointers guarantees them as the trait requires.
 #[allow(
     clippy::undocumented_unsafe_blocks,
     reason = "one reason for all, above"
@@ -64,9 +66,10 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn bend(self, curve: Curve, from: *const f32, to: *mut f32, len: usize) {
-        // SAFETY: the caller vouches; a `Self` exists only where the instructions do.
-        unsafe { bend(curve, from, to, len) }
+    unsafe fn map_unary(self, function: UnaryFunction, from: *const f32, to: *mut f32, len: usize) {
+        // SAFETY: a value of `Self` exists only on a CPU with the instructions; the caller guarantees
+        // the pointers.
+        unsafe { map_unary(function, from, to, len) }
     }
 
     #[inline(always)]
@@ -95,7 +98,7 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn settle(self) {
+    fn store_fence(self) {
         // SAFETY: SSE is part of x86-64.
         unsafe { _mm_sfence() }
     }

@@ -1,38 +1,38 @@
-//! The depthwise convolution: each channel for itself, a vector of channels at a time, several pixels
-//! of a row at once.
+//! Direct depthwise convolution (channels last): vectors of channels, with several pixels of a row in
+//! registers.
 
-use super::math::{Curve, curve_in_place};
+use super::math::{UnaryFunction, map_in_place};
 use super::rows::Geometry;
 use super::{Simd, VectorOp};
 use tenon_base::stop;
 
-/// Kernel columns from which a kernel row is long enough to be a place to stop.
-pub(crate) const LONG_ROW: usize = 256;
-/// Rows of the output between two places to stop.
-pub(crate) const STOP_ROWS: usize = 32;
+/// Kernel columns from which on each kernel row has a checkpoint for cancellation.
+pub(crate) const CHECKPOINT_POSITIONS: usize = 256;
+/// Rows of the output between two checkpoints for cancellation.
+pub(crate) const CHECKPOINT_ROWS: usize = 32;
 
-/// Some rows of the output.
+/// The convolution of some rows of the output.
 pub(crate) struct Depthwise<'a> {
     /// The whole input, of the shape's size.
     pub(crate) input: &'a [f32],
     pub(crate) shape: Geometry,
-    /// `[taps][channels]`
+    /// `[kernel position][channel]`.
     pub(crate) weights: &'a [f32],
-    /// A number for each channel.
+    /// One element per channel.
     pub(crate) bias: Option<&'a [f32]>,
-    /// Numbers that lie as these rows of the output do.
+    /// Elements of the layout of these rows of the output.
     pub(crate) addend: Option<&'a [f32]>,
     pub(crate) limits: [f32; 2],
-    pub(crate) curve: Option<Curve>,
-    /// The first row, counted through all images.
+    pub(crate) function: Option<UnaryFunction>,
+    /// The index of the first row, over all images.
     pub(crate) first_row: usize,
-    /// The rows, whole.
+    /// Whole rows.
     pub(crate) output: &'a mut [f32],
 }
 
-/// Channels from `at` on, at most two vectors of them.
+/// At most two vectors of channels, from `at` on.
 #[derive(Clone, Copy)]
-struct Block {
+struct ChannelBlock {
     at: usize,
     count: usize,
 }
@@ -56,15 +56,15 @@ impl VectorOp for Depthwise<'_> {
                 .is_none_or(|addend| addend.len() >= self.output.len())
         );
         let output = self.output.as_mut_ptr();
-        // Channels outermost: all rows of few channels stay in the first level cache.
+        // Channels are the outer loop: the rows of one block stay in the first level cache.
         let mut at = 0;
         while at < channels {
-            let block = Block {
+            let block = ChannelBlock {
                 at,
                 count: (channels - at).min(2 * S::LANES),
             };
             for row in 0..rows {
-                if row.is_multiple_of(STOP_ROWS) {
+                if row.is_multiple_of(CHECKPOINT_ROWS) {
                     stop::checkpoint();
                 }
                 let start = row * line + at;
@@ -72,7 +72,8 @@ impl VectorOp for Depthwise<'_> {
                 let addend = self
                     .addend
                     .map(|addend| addend.as_ptr().wrapping_add(start));
-                // SAFETY: sizes checked above; rows and channels are inside them.
+                // SAFETY: the assertions above are the sizes that `row` requires; `row` and the block
+                // are inside them, and the vectors are whole where `WHOLE` is set.
                 unsafe {
                     if block.count == 2 * S::LANES {
                         self.row::<S, 2, true>(s, row, block, to, addend);
@@ -87,8 +88,8 @@ impl VectorOp for Depthwise<'_> {
             }
             at += block.count;
         }
-        if let Some(curve) = self.curve {
-            curve_in_place(s, curve, self.output);
+        if let Some(function) = self.function {
+            map_in_place(s, function, self.output);
         }
     }
 }
@@ -97,21 +98,21 @@ impl Depthwise<'_> {
     /// One row of one block of channels.
     ///
     /// # Safety
-    /// The sizes are as `eval` checks them, `row` and `block` inside; `WHOLE` only for blocks of
-    /// whole vectors.
+    /// The sizes are as `eval` asserts; `row` and `block` are inside them; `output` and `addend` point
+    /// at the block in the first pixel of the row; `WHOLE` only for blocks of whole vectors.
     #[inline(always)]
     unsafe fn row<S: Simd, const VECTORS: usize, const WHOLE: bool>(
         &self,
         s: S,
         row: usize,
-        block: Block,
+        block: ChannelBlock,
         output: *mut f32,
         addend: Option<*const f32>,
     ) {
         let shape = &self.shape;
         let y = (self.first_row + row) % shape.out_height * shape.strides[0];
         let image = (self.first_row + row) / shape.out_height;
-        let vertical = taps_inside(
+        let vertical = positions_inside(
             y,
             shape.before[0],
             shape.dilations[0],
@@ -119,7 +120,7 @@ impl Depthwise<'_> {
             shape.height,
         );
         let base = image * shape.height * shape.width * shape.channels + block.at;
-        // Output pixels all of whose kernel columns lie inside the image.
+        // The output pixels whose kernel columns are all inside the image.
         let reach = (shape.kernel[1] - 1) * shape.dilations[1] + 1;
         let start = shape.before[1]
             .div_ceil(shape.strides[1])
@@ -128,7 +129,7 @@ impl Depthwise<'_> {
             Some(last) => (last / shape.strides[1] + 1).clamp(start, shape.out_width),
             None => start,
         };
-        let row = Row {
+        let row = InputRow {
             y,
             vertical,
             base,
@@ -136,7 +137,7 @@ impl Depthwise<'_> {
         };
         let mut x = 0;
         while x < shape.out_width {
-            let columns = taps_inside(
+            let columns = positions_inside(
                 x * shape.strides[1],
                 shape.before[1],
                 shape.dilations[1],
@@ -144,8 +145,9 @@ impl Depthwise<'_> {
                 shape.width,
             );
             let left = if x >= start { end.saturating_sub(x) } else { 0 };
-            // SAFETY: `x` and the pixels after it are inside the row; up to `end` no column of a
-            // kernel is outside the image.
+            // SAFETY: the pixels from `x` on are inside the row: more than one only below `end`,
+            // where all kernel columns are inside the image. For one pixel `columns` is the range of
+            // those that are.
             x += unsafe {
                 if left >= 6 {
                     self.pixels::<S, VECTORS, WHOLE, 6>(s, &row, x, columns, output, addend)
@@ -158,15 +160,16 @@ impl Depthwise<'_> {
         }
     }
 
-    /// `COUNT` pixels of a row from `x` on; answers how many.
+    /// Computes `COUNT` pixels of a row from `x` on, and returns `COUNT`.
     ///
     /// # Safety
-    /// As for `row`; for all pixels all kernel columns of `horizontal` are inside the image.
+    /// As for `row`; the pixels are inside the row, and for each of them all kernel columns of
+    /// `horizontal` are inside the image.
     #[inline(always)]
     unsafe fn pixels<S: Simd, const VECTORS: usize, const WHOLE: bool, const COUNT: usize>(
         &self,
         s: S,
-        row: &Row,
+        row: &InputRow,
         x: usize,
         horizontal: std::ops::Range<usize>,
         output: *mut f32,
@@ -175,7 +178,8 @@ impl Depthwise<'_> {
         let shape = &self.shape;
         let channels = shape.channels;
         let count = |v: usize| row.block.count.saturating_sub(v * S::LANES).min(S::LANES);
-        // SAFETY: the block's channels of a pixel, for which the caller vouches.
+        // SAFETY: `from` is at the block's channels of a pixel, of a kernel position's weights, of the
+        // bias or of the addend, all of which `eval` checked; vector `v` has `count(v)` of them.
         let load = |from: *const f32, v: usize| unsafe {
             let from = from.wrapping_add(v * S::LANES);
             if WHOLE {
@@ -184,7 +188,8 @@ impl Depthwise<'_> {
                 s.load_part_ptr(from, count(v))
             }
         };
-        // SAFETY: as above.
+        // SAFETY: `to` is at the block's channels of an output pixel inside the row; vector `v` has
+        // `count(v)` of them.
         let store = |sum: S::V, to: *mut f32, v: usize| unsafe {
             let to = to.wrapping_add(v * S::LANES);
             if WHOLE {
@@ -203,18 +208,18 @@ impl Depthwise<'_> {
         let step = shape.strides[1] * channels;
         for ky in row.vertical.clone() {
             let y = row.y + ky * shape.dilations[0] - shape.before[0];
-            if horizontal.len() >= LONG_ROW {
+            if horizontal.len() >= CHECKPOINT_POSITIONS {
                 stop::checkpoint();
             }
             for kx in horizontal.clone() {
                 let column = x * shape.strides[1] + kx * shape.dilations[1] - shape.before[1];
                 let at = row.base + (y * shape.width + column) * channels;
                 let from = self.input.as_ptr().wrapping_add(at);
-                let tap = (ky * shape.kernel[1] + kx) * channels + row.block.at;
-                let tap = self.weights.as_ptr().wrapping_add(tap);
+                let position = (ky * shape.kernel[1] + kx) * channels + row.block.at;
+                let position = self.weights.as_ptr().wrapping_add(position);
                 let mut weights = [s.splat(0.0); VECTORS];
                 for (v, weight) in weights.iter_mut().enumerate() {
-                    *weight = load(tap, v);
+                    *weight = load(position, v);
                 }
                 for (pixel, sums) in sums.iter_mut().enumerate() {
                     let from = from.wrapping_add(pixel * step);
@@ -238,20 +243,20 @@ impl Depthwise<'_> {
     }
 }
 
-/// A row of the output being computed, for one block of channels.
-struct Row {
-    /// The input row of the kernel's first row, padding counted.
+/// The input of a row of the output, for one block of channels.
+struct InputRow {
+    /// The row of the padded input at the kernel's first row.
     y: usize,
     /// Kernel rows inside the image.
     vertical: std::ops::Range<usize>,
-    /// The image's first number of the block.
+    /// The index of the image's first element of the block.
     base: usize,
-    block: Block,
+    block: ChannelBlock,
 }
 
-/// Which elements of a kernel that starts at `start`, counted from the padding's begin, lie inside
-/// `size`.
-pub(crate) fn taps_inside(
+/// The kernel positions of one axis that are inside the image of `size`, where the kernel starts at
+/// `start` of the padded axis and `before` is its padding.
+pub(crate) fn positions_inside(
     start: usize,
     before: usize,
     dilation: usize,
@@ -271,18 +276,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn taps_inside_are_those_inside() {
+    fn positions_inside_are_exactly_those_inside_the_image() {
         for (start, before, dilation, kernel, size) in (0..6usize).flat_map(|a| {
             (0..4).flat_map(move |b| (1..4).map(move |c| (a, b, c, 1 + a % 4, 1 + b)))
         }) {
             let inside: Vec<usize> = (0..kernel)
-                .filter(|tap| {
-                    (start + tap * dilation)
+                .filter(|position| {
+                    (start + position * dilation)
                         .checked_sub(before)
                         .is_some_and(|at| at < size)
                 })
                 .collect();
-            let found: Vec<usize> = taps_inside(start, before, dilation, kernel, size).collect();
+            let found: Vec<usize> =
+                positions_inside(start, before, dilation, kernel, size).collect();
             assert_eq!(found, inside, "{start} {before} {dilation} {kernel} {size}");
         }
     }

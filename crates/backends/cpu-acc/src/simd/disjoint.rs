@@ -1,10 +1,10 @@
-//! Slices that the threads of a loop write side by side.
+//! Slices that the threads of a loop write concurrently, in disjoint parts.
 
 use std::marker::PhantomData;
 use std::ops::Range;
 use tenon_base::{pool, stop};
 
-/// A slice cut in chunks, each of which one iteration of a loop has for itself.
+/// A slice divided into chunks, one for each iteration of a parallel loop.
 struct Chunks<'a, T> {
     start: *mut T,
     len: usize,
@@ -12,7 +12,8 @@ struct Chunks<'a, T> {
     memory: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: an index is handed to one thread only, and chunks of different indices share nothing.
+// SAFETY: `take` requires that each index is used once, and chunks of different indices do not
+// overlap, so that no element is accessed by two threads.
 unsafe impl<T: Send> Sync for Chunks<'_, T> {}
 
 impl<'a, T> Chunks<'a, T> {
@@ -30,24 +31,25 @@ impl<'a, T> Chunks<'a, T> {
         self.len.div_ceil(self.chunk)
     }
 
-    /// The address of a number.
+    /// The address of an element.
     fn at(&self, offset: usize) -> *mut T {
         self.start.wrapping_add(offset)
     }
 
     /// # Safety
-    /// Called once for each index.
+    /// No two calls have the same index.
     #[allow(clippy::mut_from_ref, reason = "disjoint parts, by the contract above")]
     unsafe fn take(&self, index: usize) -> &'a mut [T] {
         let from = index.saturating_mul(self.chunk).min(self.len);
         let len = self.chunk.min(self.len - from);
-        // SAFETY: inside the slice; no other call has this index, and so no byte of this part.
+        // SAFETY: `from + len` is at most the slice's length, and the slice is borrowed mutably for
+        // `'a`; no other call has this index, so no other reference to this chunk exists.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(from), len) }
     }
 }
 
-/// Calls `body` with the number and the memory of each chunk of `slice`; the last may be shorter.
-/// In parallel when `parallel`.
+/// Calls `body` with the index and the elements of each chunk of `slice`; the last chunk may be
+/// shorter. In parallel when `parallel`.
 pub(crate) fn for_each_chunk<T: Send>(
     slice: &mut [T],
     chunk: usize,
@@ -68,8 +70,8 @@ pub(crate) fn for_each_chunk<T: Send>(
     });
 }
 
-/// The same with the chunk of the same number of a second slice, such as scratch memory; as many
-/// chunks as the first has. A second slice that is too short gives shorter or empty chunks.
+/// [`for_each_chunk`] with the chunk of the same index of a second slice, such as scratch memory.
+/// Where the second slice is too short, its chunks are shorter or empty.
 pub(crate) fn for_each_chunk2<T: Send, U: Send>(
     first: (&mut [T], usize),
     second: (&mut [U], usize),
@@ -90,8 +92,8 @@ pub(crate) fn for_each_chunk2<T: Send, U: Send>(
     }
 }
 
-/// A matrix in memory that one thread has for itself: rows of `columns` numbers, `stride` apart. What
-/// lies between the rows may be others'.
+/// A matrix in memory that one thread writes: rows of `columns` elements, `stride` apart. Other threads
+/// may write the elements between the rows.
 pub(crate) struct MatrixMut<'a> {
     start: *mut f32,
     rows: usize,
@@ -102,12 +104,12 @@ pub(crate) struct MatrixMut<'a> {
 
 impl<'a> MatrixMut<'a> {
     /// # Panics
-    /// When `numbers` does not hold the matrix, or rows overlap.
-    pub(crate) fn new(numbers: &'a mut [f32], rows: usize, columns: usize, stride: usize) -> Self {
-        assert!(rows == 0 || (rows - 1) * stride + columns <= numbers.len());
+    /// When `elements` is too short for the matrix, or rows overlap.
+    pub(crate) fn new(elements: &'a mut [f32], rows: usize, columns: usize, stride: usize) -> Self {
+        assert!(rows == 0 || (rows - 1) * stride + columns <= elements.len());
         assert!(rows <= 1 || columns <= stride);
         Self {
-            start: numbers.as_mut_ptr(),
+            start: elements.as_mut_ptr(),
             rows,
             columns,
             stride,
@@ -127,12 +129,12 @@ impl<'a> MatrixMut<'a> {
         self.stride
     }
 
-    /// The first number; valid for writing at all rows and columns.
+    /// The first element; valid for writing at all rows and columns.
     pub(super) fn as_mut_ptr(&mut self) -> *mut f32 {
         self.start
     }
 
-    /// Some of the rows.
+    /// A range of the rows.
     pub(crate) fn rows_mut(&mut self, rows: Range<usize>) -> MatrixMut<'_> {
         assert!(rows.start <= rows.end && rows.end <= self.rows);
         let start = self.start.wrapping_add(rows.start * self.stride);
@@ -147,7 +149,8 @@ impl<'a> MatrixMut<'a> {
     /// One row.
     pub(crate) fn row_mut(&mut self, row: usize) -> &mut [f32] {
         assert!(row < self.rows);
-        // SAFETY: inside the matrix, which is borrowed mutably.
+        // SAFETY: the row is below `rows`, and a `MatrixMut` is only made of memory that contains
+        // all its rows; `self` is borrowed mutably for the lifetime of the row.
         unsafe {
             let start = self.start.add(row * self.stride);
             std::slice::from_raw_parts_mut(start, self.columns)
@@ -155,8 +158,8 @@ impl<'a> MatrixMut<'a> {
     }
 }
 
-/// A stack of matrices that lie side by side: `[stacks][rows][blocks][width]`. A block of a stack is
-/// a matrix of `rows` rows of `width` numbers.
+/// The shape `[stacks][rows][blocks][width]`. A block of a stack is a matrix of `rows` rows of `width`
+/// elements.
 #[derive(Clone, Copy)]
 pub(crate) struct Blocks {
     pub(crate) stacks: usize,
@@ -165,9 +168,9 @@ pub(crate) struct Blocks {
     pub(crate) width: usize,
 }
 
-/// Calls `body` with the number of each block (stack by stack) and its matrix, together with scratch
-/// memory of `slot` numbers that no other call has at the same time. `slots` calls run at once at
-/// most; in parallel when `parallel`.
+/// Calls `body` with the index of each block (stack by stack), its matrix, and scratch memory of `slot`
+/// elements that no concurrent call uses. At most `slots` calls run concurrently, in parallel when
+/// `parallel`.
 ///
 /// # Panics
 /// When `output` or `scratch` is too short.
@@ -189,15 +192,15 @@ pub(crate) fn for_each_block(
     let scratch = Chunks::new(&mut scratch[..slot * slots], slot);
     let whole = Chunks::new(output, usize::MAX);
     let call = |index: usize| {
-        // SAFETY: each index is called once, so that a slot has one user.
+        // SAFETY: `for_each` and the range call each index once.
         let own = unsafe { scratch.take(index) };
         let start = |index: usize| count / slots * index + (count % slots).min(index);
         for block in start(index)..start(index + 1) {
             stop::checkpoint();
             let (stack, column) = (block / blocks, block % blocks);
             let first = whole.at(stack * rows * stride + column * width);
-            // Each block comes once, over all indices; blocks share no numbers, and all are inside
-            // the output (checked above).
+            // Each block is in the range of one index only; blocks do not overlap, and all are inside
+            // the output (asserted above).
             let matrix = MatrixMut {
                 start: first,
                 rows,
@@ -220,17 +223,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_chunk_comes_once() {
+    fn every_chunk_is_visited_once() {
         for parallel in [false, true] {
-            let mut numbers = vec![0usize; 103];
-            for_each_chunk(&mut numbers, 10, parallel, |index, part| {
+            let mut elements = vec![0usize; 103];
+            for_each_chunk(&mut elements, 10, parallel, |index, part| {
                 assert_eq!(part.len(), if index == 10 { 3 } else { 10 });
                 part.iter_mut().for_each(|n| *n += index + 1);
             });
-            assert!(numbers.iter().enumerate().all(|(i, &n)| n == i / 10 + 1));
+            assert!(elements.iter().enumerate().all(|(i, &n)| n == i / 10 + 1));
             let mut scratch = vec![0usize; 8];
             for_each_chunk2(
-                (&mut numbers, 25),
+                (&mut elements, 25),
                 (&mut scratch, 2),
                 parallel,
                 |index, part, own| {
@@ -239,13 +242,13 @@ mod tests {
                     own.fill(index);
                 },
             );
-            assert!(numbers.iter().all(|&n| n == 7));
+            assert!(elements.iter().all(|&n| n == 7));
             assert_eq!(scratch, [0, 0, 1, 1, 2, 2, 3, 3]);
         }
     }
 
     #[test]
-    fn blocks_lie_side_by_side() {
+    fn blocks_are_disjoint_columns() {
         let shape = Blocks {
             stacks: 2,
             rows: 3,
@@ -253,10 +256,10 @@ mod tests {
             width: 4,
         };
         for parallel in [false, true] {
-            let mut numbers = vec![0.0; 2 * 3 * 5 * 4];
+            let mut elements = vec![0.0; 2 * 3 * 5 * 4];
             let mut scratch = vec![0.0; 9];
             for_each_block(
-                &mut numbers,
+                &mut elements,
                 shape,
                 (&mut scratch, 3, 3),
                 parallel,
@@ -270,7 +273,7 @@ mod tests {
                     }
                 },
             );
-            for (index, &number) in numbers.iter().enumerate() {
+            for (index, &number) in elements.iter().enumerate() {
                 assert_eq!(number, (index / 60 * 5 + index / 4 % 5) as f32);
             }
         }

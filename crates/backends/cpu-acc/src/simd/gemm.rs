@@ -1,165 +1,169 @@
-//! The matrix product: tiles of the output computed by the micro-kernels, in an order that keeps the
-//! panels of B near, on as many threads as the work is worth.
+//! GEMM, blocked as in GotoBLAS and BLIS (Goto and van de Geijn, "Anatomy of High-Performance Matrix
+//! Multiplication", 2008; Van Zee and van de Geijn, "BLIS", 2015): micro-kernels compute tiles of the
+//! output, K block by K block, in an order that keeps groups of panels of B in the second level cache.
 
-use super::copies::{Copies, places_come_again};
 use super::disjoint::MatrixMut;
-use super::math::{Curve, curve_in_place};
-use super::pieces::Pieces;
-use super::rows::Rows;
-use super::sections::{MAX_TAPS, Section, Sections, share};
-use super::tile::{MAX_ROWS, RowPointers, Tile};
+use super::k_blocks::{KBlock, KBlocks, MAX_POSITIONS, balanced_part};
+use super::math::{UnaryFunction, map_in_place};
+use super::packed_rows::{PackedRows, rows_alias};
+use super::rows::RowSource;
+use super::schedule::Schedule;
+use super::tile::{Epilogue, MAX_ROWS, Prefetch, RowPointers, Tile};
 use super::{Level, Simd, VectorOp};
 use crate::panels::{Panels, WIDTH};
 use std::ops::Range;
 use tenon_base::{pool, stop};
 
-/// Bytes of the panels that stay in the second level cache while all rows pass.
+/// Bytes of a group of panels: it stays in the second level cache while all rows are multiplied by it.
 const GROUP_BYTES: usize = 256 << 10;
 
-/// Bytes of one of the 16 ways of the second level cache: what lies a multiple of it apart shares
-/// its places.
-const WAY_BYTES: usize = 64 << 10;
+/// Bytes of one of the 16 ways of the second level cache: addresses a multiple of it apart map to the
+/// same cache set.
+const L2_WAY_BYTES: usize = 64 << 10;
 
-/// Panels from which on rows pass often enough to be copied.
-const OFTEN: usize = 4;
+/// Panels from which on packing rows of A pays for itself: each row is read once a panel.
+const MIN_PANELS_TO_PACK: usize = 4;
 
-/// Panels that stay where they share their places: as many of the next group come beside them.
-const ALIKE_PANELS: usize = 4;
+/// Panels of a group where the panels alias in the second level cache: the cache set also holds as
+/// many of the next group.
+const ALIASING_PANELS: usize = 4;
 
-/// Numbers of an output from which on it is written past the caches, where it would take the place of
-/// all else.
-const STREAMED: usize = 4 << 20;
+/// Elements of an output from which on it is written with non-temporal stores: through the caches it
+/// would evict the operands.
+const STREAMING_ELEMENTS: usize = 4 << 20;
 
-/// Products of fewer operations are not worth a second thread: with this limit
-/// 784-256-128-10 takes 5.1 microseconds on two threads of a Zen 5, 8.9 on one.
+/// Products of fewer operations run on one thread: with this limit 784-256-128-10 takes 5.1
+/// microseconds on two threads of a Zen 5, 8.9 on one.
 const PARALLEL_OPERATIONS: usize = 1 << 18;
 
-/// Numbers of B above which a second thread is worth it for what it has of caches, however few the
-/// rows.
-const PARALLEL_NUMBERS: usize = 1 << 18;
+/// Elements of B above which a second thread is used even for few rows, for its caches and its
+/// memory bandwidth.
+const PARALLEL_ELEMENTS: usize = 1 << 18;
 
-/// Operations of a piece of work that one thread takes at a time, where there are that many.
-const GRAIN_OPERATIONS: usize = 8 << 20;
+/// Operations of a chunk of the schedule, in a product that has several times as many.
+const CHUNK_OPERATIONS: usize = 8 << 20;
 
-/// Operations of the last pieces, when the threads come to their end: a piece begins with memory
-/// that nobody has asked for yet.
-const LEAST_OPERATIONS: usize = 4 << 20;
+/// Least operations of the last chunks: each chunk starts with memory that is not yet prefetched.
+const MIN_CHUNK_OPERATIONS: usize = 4 << 20;
 
-/// Tiles of a group of panels between two places to stop.
-const STOP_TILES: usize = 64;
+/// Tiles of a group of panels between two checkpoints for cancellation.
+const CHECKPOINT_TILES: usize = 64;
 
-/// `C = activation(scale * (A x B) + bias + addend)`: all but A.
-pub(crate) struct Product<'a> {
+/// `C = function(clamp(scale * (A x B) + bias + addend))`: all parameters but A and C.
+pub(crate) struct Gemm<'a> {
     /// B.
     pub(crate) panels: Panels<'a>,
-    /// A number for each column.
+    /// One element per column.
     pub(crate) bias: Option<&'a [f32]>,
-    /// Numbers that lie as C's do.
+    /// A matrix of the layout of C.
     pub(crate) addend: Option<&'a [f32]>,
-    /// What the sum is multiplied with.
+    /// The factor of the sum.
     pub(crate) scale: f32,
-    /// The least and the greatest result.
+    /// The lower and the upper bound of the clamp.
     pub(crate) limits: [f32; 2],
-    /// What is done to each number after that.
-    pub(crate) curve: Option<Curve>,
+    /// The elementwise function applied after the clamp.
+    pub(crate) function: Option<UnaryFunction>,
 }
 
 /// Computes all of `output`.
 ///
 /// # Panics
-/// When the sizes of `output`, bias, addend and panels do not fit the rows.
-pub(crate) fn multiply<R: Rows>(
+/// When the sizes of `output`, bias, addend and panels do not match the rows.
+pub(crate) fn multiply<R: RowSource>(
     level: Level,
     a: &R,
-    product: &Product<'_>,
+    gemm: &Gemm<'_>,
     mut output: MatrixMut<'_>,
 ) {
-    let (rows, columns, stride) = (a.rows(), product.panels.columns(), output.stride());
+    let (rows, columns, stride) = (a.rows(), gemm.panels.columns(), output.stride());
     assert!(output.rows() == rows && output.columns() == columns);
     if rows == 0 || columns == 0 {
         return;
     }
     let reach = (rows - 1) * stride + columns;
-    assert!(product.bias.is_none_or(|bias| bias.len() >= columns));
-    assert!(product.addend.is_none_or(|addend| addend.len() >= reach));
-    assert!(product.panels.depth() == a.taps() * a.depth());
-    let whole = Whole {
+    assert!(gemm.bias.is_none_or(|bias| bias.len() >= columns));
+    assert!(gemm.addend.is_none_or(|addend| addend.len() >= reach));
+    assert!(gemm.panels.depth() == a.positions() * a.depth());
+    let shared = SharedGemm {
         a,
-        product,
+        gemm,
         output: output.as_mut_ptr(),
         stride,
-        stream: product.curve.is_none()
-            && rows.saturating_mul(stride) >= STREAMED
+        stream: gemm.function.is_none()
+            && rows.saturating_mul(stride) >= STREAMING_ELEMENTS
             && stride.is_multiple_of(WIDTH)
             && (output.as_mut_ptr() as usize).is_multiple_of(WIDTH * size_of::<f32>()),
     };
-    level.run(Start {
-        whole: &whole,
+    level.run(ParallelGemm {
+        shared: &shared,
         level,
     });
 }
 
-/// A product with its output, shared by the threads that compute it.
-struct Whole<'a, R> {
+/// A product with its operands and its output, shared by the threads that compute it.
+struct SharedGemm<'a, R> {
     a: &'a R,
-    product: &'a Product<'a>,
+    gemm: &'a Gemm<'a>,
     output: *mut f32,
     stride: usize,
-    /// Whether it is written past the caches where the sum is not cut.
+    /// Whether the output is written with non-temporal stores where the sum is one K block.
     stream: bool,
 }
 
-// SAFETY: the threads write disjoint tiles of the output; everything else is only read.
-unsafe impl<R: Rows> Sync for Whole<'_, R> {}
+// SAFETY: `output` is borrowed mutably by `multiply` until all threads are done, and each thread
+// writes the tiles of different chunks, which are disjoint; all other fields are only read.
+unsafe impl<R: RowSource> Sync for SharedGemm<'_, R> {}
 
-/// Decides how to split a product, and computes it.
-struct Start<'a, R> {
-    whole: &'a Whole<'a, R>,
+/// Divides a product among threads, and computes it.
+struct ParallelGemm<'a, R> {
+    shared: &'a SharedGemm<'a, R>,
     level: Level,
 }
 
-impl<R: Rows> VectorOp for Start<'_, R> {
+impl<R: RowSource> VectorOp for ParallelGemm<'_, R> {
     type Output = ();
 
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let (a, panels) = (self.whole.a, &self.whole.product.panels);
-        let tiles = Cut::new(a.rows(), S::TILE_ROWS);
+        let (a, panels) = (self.shared.a, &self.shared.gemm.panels);
+        let row_tiles = RowTiles::new(a.rows(), S::TILE_ROWS);
         let pairs = panels.count().div_ceil(S::TILE_PANELS);
         let operations = a
             .rows()
             .saturating_mul(panels.columns())
             .saturating_mul(2 * panels.depth());
         let threads = pool::threads();
-        let small = operations < PARALLEL_OPERATIONS && panels.numbers().len() < PARALLEL_NUMBERS;
+        let small = operations < PARALLEL_OPERATIONS && panels.elements().len() < PARALLEL_ELEMENTS;
         if threads == 1 || small {
-            let part = Part {
-                whole: self.whole,
-                tiles,
-                tile: 0..tiles.count,
-                panel: 0..panels.count(),
-                after: None,
+            let part = GemmPart {
+                shared: self.shared,
+                row_tiles,
+                tiles: 0..row_tiles.count,
+                panels: 0..panels.count(),
+                next_panel: None,
             };
             return part.eval(simd);
         }
-        let pieces = (operations / GRAIN_OPERATIONS).clamp(threads, 4 * threads);
-        // What all threads read is what is not split: let it be the smaller of A and B, and split
-        // only where the other has too few parts.
-        let by_pair = panels.numbers().len() > a.footprint();
-        let (things, others) = match by_pair {
-            true => (pairs, tiles.count),
-            false => (tiles.count, pairs),
+        let chunks = (operations / CHUNK_OPERATIONS).clamp(threads, 4 * threads);
+        // Every thread reads all of the operand that is not divided: divide the larger of A and B,
+        // and the other one as well only where the larger one has too few tiles.
+        let by_pair = panels.elements().len() > a.footprint();
+        let (divided, others) = if by_pair {
+            (pairs, row_tiles.count)
+        } else {
+            (row_tiles.count, pairs)
         };
-        let parts = pieces.div_ceil(things).min(others);
-        let least = (things.saturating_mul(LEAST_OPERATIONS) / operations).max(1);
-        let cut = match parts == 1 && things / least >= 4 * threads {
-            true => Pieces::shrinking(things, threads, least),
-            false => Pieces::alike(things, pieces),
+        let parts = chunks.div_ceil(divided).min(others);
+        let least = (divided.saturating_mul(MIN_CHUNK_OPERATIONS) / operations).max(1);
+        let schedule = if parts == 1 && divided / least >= 4 * threads {
+            Schedule::guided(divided, threads, least)
+        } else {
+            Schedule::even(divided, chunks)
         };
-        let ranges = |piece: usize| {
+        let ranges = |chunk: usize| {
             let (split, other) = (
-                cut.piece(piece / parts),
-                share(others, parts, piece % parts),
+                schedule.chunk(chunk / parts),
+                balanced_part(others, parts, chunk % parts),
             );
             if by_pair {
                 (other, split)
@@ -167,32 +171,32 @@ impl<R: Rows> VectorOp for Start<'_, R> {
                 (split, other)
             }
         };
-        let count = cut.count() * parts;
-        let (whole, level) = (self.whole, self.level);
-        pool::for_each(count, |piece| {
-            let (tile, pair) = ranges(piece);
-            let end = (pair.end * S::TILE_PANELS).min(whole.product.panels.count());
-            // The threads take the pieces in turn, more or less.
-            let next = Some(piece + threads).filter(|&next| next < count);
-            level.run(Part {
-                whole,
+        let count = schedule.count() * parts;
+        let (shared, level) = (self.shared, self.level);
+        pool::for_each(count, |chunk| {
+            let (tiles, pair) = ranges(chunk);
+            let end = (pair.end * S::TILE_PANELS).min(shared.gemm.panels.count());
+            // Threads take chunks in turn, so that this thread's next chunk is most likely this one.
+            let next = Some(chunk + threads).filter(|&next| next < count);
+            level.run(GemmPart {
+                shared,
+                row_tiles,
                 tiles,
-                tile,
-                panel: pair.start * S::TILE_PANELS..end,
-                after: next.map(|next| ranges(next).1.start * S::TILE_PANELS),
+                panels: pair.start * S::TILE_PANELS..end,
+                next_panel: next.map(|next| ranges(next).1.start * S::TILE_PANELS),
             });
         });
     }
 }
 
-/// Rows cut in tiles as equal as can be.
+/// The rows of the output, divided into tiles whose sizes differ by at most one row.
 #[derive(Clone, Copy)]
-struct Cut {
+struct RowTiles {
     rows: usize,
     count: usize,
 }
 
-impl Cut {
+impl RowTiles {
     fn new(rows: usize, most: usize) -> Self {
         Self {
             rows,
@@ -201,120 +205,122 @@ impl Cut {
     }
 }
 
-/// Some tiles of some panels: what one thread computes.
-struct Part<'a, R> {
-    whole: &'a Whole<'a, R>,
-    tiles: Cut,
-    tile: Range<usize>,
-    panel: Range<usize>,
-    /// The first panel of the part that this thread is likely to compute next.
-    after: Option<usize>,
+/// A chunk of the schedule: some row tiles of some panels, computed by one thread.
+struct GemmPart<'a, R> {
+    shared: &'a SharedGemm<'a, R>,
+    row_tiles: RowTiles,
+    tiles: Range<usize>,
+    panels: Range<usize>,
+    /// The first panel of the chunk that this thread is likely to compute next.
+    next_panel: Option<usize>,
 }
 
-/// Where in B what is wanted next begins.
+/// The part of B that is multiplied next, to be prefetched.
 #[derive(Clone, Copy)]
-struct Ahead {
+struct NextPanels {
+    /// The first panel.
     panel: usize,
-    /// Numbers from the start of each panel.
+    /// Elements from the start of each panel.
     offset: usize,
-    /// Lines of each panel.
+    /// Cache lines of each panel.
     lines: usize,
 }
 
-impl<R: Rows> VectorOp for Part<'_, R> {
+impl<R: RowSource> VectorOp for GemmPart<'_, R> {
     type Output = ();
 
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let sections = Sections::new(self.whole.a.taps(), self.whole.a.depth());
-        let mut table = [[std::ptr::null(); MAX_ROWS]; MAX_TAPS];
-        for index in 0..sections.count() {
-            let ends = Ends {
+        let blocks = KBlocks::new(self.shared.a.positions(), self.shared.a.depth());
+        let mut table = [[std::ptr::null(); MAX_ROWS]; MAX_POSITIONS];
+        for index in 0..blocks.count() {
+            let ends = SumEnds {
                 first: index == 0,
-                last: index + 1 == sections.count(),
+                last: index + 1 == blocks.count(),
             };
-            let next = match ends.last {
-                false => Some(self.ahead(&sections.section(index + 1), self.panel.start)),
-                true => self
-                    .after
-                    .map(|panel| self.ahead(&sections.section(0), panel)),
+            let next = if ends.last {
+                self.next_panel
+                    .map(|panel| self.next_panels(&blocks.block(0), panel))
+            } else {
+                Some(self.next_panels(&blocks.block(index + 1), self.panels.start))
             };
-            self.section(simd, &sections.section(index), ends, next, &mut table);
+            self.add_k_block(simd, &blocks.block(index), ends, next, &mut table);
         }
-        if self.whole.stream {
-            simd.settle();
+        if self.shared.stream {
+            simd.store_fence();
         }
     }
 }
 
-/// Whether a section begins or ends the sum.
+/// Whether a K block is the first or the last of the sum.
 #[derive(Clone, Copy)]
-struct Ends {
+struct SumEnds {
     first: bool,
     last: bool,
 }
 
-impl<R: Rows> Part<'_, R> {
-    /// A section of the panels from one on.
-    fn ahead(&self, section: &Section, panel: usize) -> Ahead {
-        Ahead {
+impl<R: RowSource> GemmPart<'_, R> {
+    /// A K block of the panels from `panel` on.
+    fn next_panels(&self, block: &KBlock, panel: usize) -> NextPanels {
+        NextPanels {
             panel,
-            offset: section.first(self.whole.a.depth()) * WIDTH,
-            lines: section.lines(),
+            offset: block.first(self.shared.a.depth()) * WIDTH,
+            lines: block.len(),
         }
     }
 
-    /// Adds one section of the sum to all tiles of the part; `next` is what comes after it.
+    /// Adds one K block of the sum to all tiles of the part; `next` is multiplied after it.
     #[inline(always)]
-    fn section<S: Simd>(
+    fn add_k_block<S: Simd>(
         &self,
         simd: S,
-        section: &Section,
-        ends: Ends,
-        next: Option<Ahead>,
-        table: &mut [RowPointers; MAX_TAPS],
+        block: &KBlock,
+        ends: SumEnds,
+        next: Option<NextPanels>,
+        table: &mut [RowPointers; MAX_POSITIONS],
     ) {
-        let panel_bytes = section.lines().max(1) * WIDTH * size_of::<f32>();
-        let apart = self.whole.product.panels.depth() * WIDTH * size_of::<f32>();
-        let most = match apart.is_multiple_of(WAY_BYTES) {
-            true => ALIKE_PANELS,
-            false => usize::MAX,
+        let panel_bytes = block.len().max(1) * WIDTH * size_of::<f32>();
+        let panel_stride = self.shared.gemm.panels.depth() * WIDTH * size_of::<f32>();
+        let most = if panel_stride.is_multiple_of(L2_WAY_BYTES) {
+            ALIASING_PANELS
+        } else {
+            usize::MAX
         };
         let fitting = (GROUP_BYTES / panel_bytes).min(most).max(S::TILE_PANELS);
         let group = fitting - fitting % S::TILE_PANELS;
-        let mut copies = self.copies(section, table);
-        let most = match copies {
-            Some(_) => Copies::TILES,
+        let mut packed = self.packed_rows(block, table);
+        let most = match packed {
+            Some(_) => PackedRows::TILES,
             None => usize::MAX,
         };
-        let mut first = self.tile.start;
-        while first < self.tile.end {
-            let tiles = first..self.tile.end.min(first.saturating_add(most));
-            if let Some(copies) = &mut copies {
-                self.copy(section, tiles.clone(), table, copies);
+        let mut first = self.tiles.start;
+        while first < self.tiles.end {
+            let tiles = first..self.tiles.end.min(first.saturating_add(most));
+            if let Some(packed) = &mut packed {
+                self.pack(block, tiles.clone(), table, packed);
             }
-            let mut start = self.panel.start;
-            while start < self.panel.end {
-                let panels = start..(start + group).min(self.panel.end);
-                let ahead = match (panels.end < self.panel.end, tiles.end < self.tile.end) {
-                    (true, _) => Some(self.ahead(section, panels.end)),
-                    (false, true) => Some(self.ahead(section, self.panel.start)),
+            let mut start = self.panels.start;
+            while start < self.panels.end {
+                let panels = start..(start + group).min(self.panels.end);
+                let next = match (panels.end < self.panels.end, tiles.end < self.tiles.end) {
+                    (true, _) => Some(self.next_panels(block, panels.end)),
+                    (false, true) => Some(self.next_panels(block, self.panels.start)),
                     (false, false) => next,
                 };
                 for tile in tiles.clone() {
-                    if (tile - first).is_multiple_of(STOP_TILES) {
+                    if (tile - first).is_multiple_of(CHECKPOINT_TILES) {
                         stop::checkpoint();
                     }
-                    let table = &mut table[..section.taps.len()];
-                    match &copies {
-                        Some(copies) => copies.point(tile - first, &mut table[0]),
-                        None => self.point(section, tile, table),
+                    let table = &mut table[..block.positions.len()];
+                    match &packed {
+                        Some(packed) => packed.point(tile - first, &mut table[0]),
+                        None => self.point(block, tile, table),
                     }
                     let (rows, share) = (self.rows(tile), [tile - first, tiles.len()]);
                     let part = (rows.clone(), panels.clone());
-                    self.row_of_tiles::<S>(section, part, (share, ahead), ends, table);
-                    if let (true, Some(curve)) = (ends.last, self.whole.product.curve) {
-                        self.bend(simd, curve, rows, panels.clone());
+                    self.row_of_tiles::<S>(block, part, (share, next), ends, table);
+                    if let (true, Some(function)) = (ends.last, self.shared.gemm.function) {
+                        self.map_unary(simd, function, rows, panels.clone());
                     }
                 }
                 start = panels.end;
@@ -325,131 +331,147 @@ impl<R: Rows> Part<'_, R> {
 
     /// The rows of a tile.
     fn rows(&self, tile: usize) -> Range<usize> {
-        share(self.tiles.rows, self.tiles.count, tile)
+        balanced_part(self.row_tiles.rows, self.row_tiles.count, tile)
     }
 
-    /// Points at a section of the rows of a tile.
+    /// Writes pointers to a K block of the rows of a tile.
     #[inline(always)]
-    fn point(&self, section: &Section, tile: usize, table: &mut [RowPointers]) {
-        let (taps, depth) = (section.taps.clone(), section.depth.clone());
-        self.whole.a.point(self.rows(tile), taps, depth, table);
+    fn point(&self, block: &KBlock, tile: usize, table: &mut [RowPointers]) {
+        let (positions, depth) = (block.positions.clone(), block.depth.clone());
+        self.shared
+            .a
+            .point(self.rows(tile), positions, depth, table);
     }
 
-    /// Room for copies, where the rows of a section push each other out of the cache and pass often
-    /// enough.
-    fn copies(&self, section: &Section, table: &mut [RowPointers]) -> Option<Copies> {
-        let rows = self.rows(self.tile.start).len();
-        let often = self.panel.len() >= OFTEN;
-        if !often || section.taps.len() != 1 || section.depth.len() > Copies::DEPTH {
+    /// A buffer for packed rows, where the rows of a K block alias in the cache and are multiplied by
+    /// enough panels.
+    fn packed_rows(&self, block: &KBlock, table: &mut [RowPointers]) -> Option<PackedRows> {
+        let rows = self.rows(self.tiles.start).len();
+        let often = self.panels.len() >= MIN_PANELS_TO_PACK;
+        if !often || block.positions.len() != 1 || block.depth.len() > PackedRows::DEPTH {
             return None;
         }
-        self.point(section, self.tile.start, &mut table[..1]);
-        places_come_again(&table[0][..rows]).then(Copies::lend)
+        self.point(block, self.tiles.start, &mut table[..1]);
+        rows_alias(&table[0][..rows]).then(PackedRows::of_thread)
     }
 
-    /// Copies a section of the rows of tiles.
-    fn copy(
+    /// Packs a K block of the rows of tiles.
+    fn pack(
         &self,
-        section: &Section,
+        block: &KBlock,
         tiles: Range<usize>,
         table: &mut [RowPointers],
-        copies: &mut Copies,
+        packed: &mut PackedRows,
     ) {
-        let depth = section.depth.len();
-        for (place, tile) in tiles.enumerate() {
-            self.point(section, tile, &mut table[..1]);
+        let depth = block.depth.len();
+        for (index, tile) in tiles.enumerate() {
+            self.point(block, tile, &mut table[..1]);
             let rows = table[0].iter().take(self.rows(tile).len());
-            for (&row, to) in rows.zip(copies.rows(place)) {
-                // SAFETY: `point` made the row valid for the section.
+            for (&row, to) in rows.zip(packed.rows(index)) {
+                // SAFETY: `point` wrote a pointer to `depth` elements of this row for each of the
+                // tile's rows (the contract of `RowSource`), which A borrows.
                 let row = unsafe { std::slice::from_raw_parts(row, depth) };
                 to[..depth].copy_from_slice(row);
             }
         }
     }
 
-    /// Applies the curve to rows of the output just written.
+    /// Applies the elementwise function to rows of the output just written.
     #[inline(always)]
-    fn bend<S: Simd>(&self, simd: S, curve: Curve, rows: Range<usize>, panels: Range<usize>) {
+    fn map_unary<S: Simd>(
+        &self,
+        simd: S,
+        function: UnaryFunction,
+        rows: Range<usize>,
+        panels: Range<usize>,
+    ) {
         let columns =
-            panels.start * WIDTH..(panels.end * WIDTH).min(self.whole.product.panels.columns());
+            panels.start * WIDTH..(panels.end * WIDTH).min(self.shared.gemm.panels.columns());
         for row in rows {
-            // SAFETY: these columns of this row are this part's own, and inside the output.
-            let numbers = unsafe {
+            // SAFETY: `multiply` checked that the output has this row and these columns; no other
+            // part has the same tile, and this part has no other reference to it.
+            let elements = unsafe {
                 let start = self
-                    .whole
+                    .shared
                     .output
-                    .add(row * self.whole.stride + columns.start);
+                    .add(row * self.shared.stride + columns.start);
                 std::slice::from_raw_parts_mut(start, columns.len())
             };
-            curve_in_place(simd, curve, numbers);
+            map_in_place(simd, function, elements);
         }
     }
 
-    /// Computes one tile in each of `panels`, and fetches its share of what comes next.
+    /// Computes one row tile in each of `panels`, and prefetches its share of `next`.
     #[inline(always)]
     fn row_of_tiles<S: Simd>(
         &self,
-        section: &Section,
+        block: &KBlock,
         (rows, panels): (Range<usize>, Range<usize>),
-        ([index, tiles], ahead): ([usize; 2], Option<Ahead>),
-        ends: Ends,
+        ([index, tiles], next): ([usize; 2], Option<NextPanels>),
+        ends: SumEnds,
         table: &[RowPointers],
     ) {
-        let Whole {
+        let SharedGemm {
             a,
-            product,
+            gemm,
             output,
             stride,
             ..
-        } = *self.whole;
-        let all = &product.panels;
+        } = *self.shared;
+        let all = &gemm.panels;
         let panel_stride = all.depth() * WIDTH;
-        let offset = section.first(a.depth()) * WIDTH;
+        let offset = block.first(a.depth()) * WIDTH;
         let mut panel = panels.start;
         while panel < panels.end {
             let count = (panels.end - panel).min(S::TILE_PANELS);
             let column = panel * WIDTH;
             let at = rows.start * stride + column;
-            let numbers = all.numbers().as_ptr();
-            // What comes next comes into the cache while this group's panels are used, each tile
-            // fetching its share.
+            let elements = all.elements().as_ptr();
+            // The next panels are prefetched while this group is multiplied: each tile prefetches an
+            // equal share of their lines.
             let within = panel - panels.start;
-            let next = ahead.filter(|ahead| ahead.panel + within < all.count());
-            let (ahead, ahead_lines) = next.map_or((std::ptr::null(), 0), |next| {
+            let next = next.filter(|next| next.panel + within < all.count());
+            let (address, lines) = next.map_or((std::ptr::null(), 0), |next| {
                 let share = |index: usize| index * next.lines / tiles;
                 let first = (next.panel + within) * panel_stride + next.offset;
-                let from = numbers.wrapping_add(first + share(index) * WIDTH);
+                let from = elements.wrapping_add(first + share(index) * WIDTH);
                 (from, share(index + 1) - share(index))
             });
             let tile = Tile {
                 rows: table,
-                depth: section.depth.len(),
-                panel: numbers.wrapping_add(panel * panel_stride + offset),
+                depth: block.depth.len(),
+                panel: elements.wrapping_add(panel * panel_stride + offset),
                 panel_stride,
                 output: output.wrapping_add(at),
                 output_stride: stride,
                 columns: (count * WIDTH).min(all.columns() - column),
-                bias: product
-                    .bias
-                    .map_or(std::ptr::null(), |bias| bias[column..].as_ptr()),
-                addend: product
-                    .addend
-                    .map_or(std::ptr::null(), |addend| addend[at..].as_ptr()),
-                addend_stride: stride,
-                scale: product.scale,
-                low: product.limits[0],
-                high: product.limits[1],
                 first: ends.first,
                 last: ends.last,
-                stream: self.whole.stream && ends.first && ends.last,
-                ahead,
-                ahead_stride: panel_stride,
-                ahead_lines,
+                epilogue: Epilogue {
+                    bias: gemm
+                        .bias
+                        .map_or(std::ptr::null(), |bias| bias[column..].as_ptr()),
+                    addend: gemm
+                        .addend
+                        .map_or(std::ptr::null(), |addend| addend[at..].as_ptr()),
+                    addend_stride: stride,
+                    scale: gemm.scale,
+                    low: gemm.limits[0],
+                    high: gemm.limits[1],
+                    stream: self.shared.stream && ends.first && ends.last,
+                },
+                prefetch: Prefetch {
+                    address,
+                    stride: panel_stride,
+                    lines,
+                },
             };
-            // SAFETY: the CPU has the instructions of `S`, whose code this is. `point` made the
-            // rows valid for the section; `Panels` holds `depth` rows in each panel; `multiply`
-            // checked that output, bias and addend reach the last row and column; the output is
-            // borrowed mutably for the whole product and tiles do not overlap.
+            // SAFETY: `eval` received a value of `S`, which exists only on a CPU with its
+            // instructions. `point` wrote pointers that are valid for the K block (the contract
+            // of `RowSource`); `Panels` holds `depth` rows in each panel; `multiply` checked that
+            // output, bias and addend contain the last row and column, and that the output is aligned
+            // where `stream` is set; the output is borrowed mutably for the whole product and tiles
+            // do not overlap.
             unsafe { S::tile(rows.len(), count)(&tile) };
             panel += count;
         }

@@ -1,14 +1,15 @@
-//! Functions of one number, on vectors: the exponential and what is made of it. Relative errors are
-//! below 3e-7 of the exact result unless said otherwise; NaN stays NaN.
+//! Elementwise functions on vectors: exp with Cody–Waite range reduction (Cody and Waite, "Software
+//! Manual for the Elementary Functions", 1980), and the activations built on it. Relative errors are
+//! below 3e-7 unless stated otherwise; NaN stays NaN.
 //!
 //! The polynomials are minimax fits (iterated weighted least squares on Chebyshev nodes) of the
-//! functions named beside them.
+//! functions in the comments above them, evaluated by Horner's rule.
 
 use super::Simd;
 
-/// A function of one number with its parameters.
+/// An elementwise function of one operand, with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Curve {
+pub(crate) enum UnaryFunction {
     Abs,
     Neg,
     Square,
@@ -53,7 +54,7 @@ pub(crate) enum Curve {
     GeluTanh,
 }
 
-/// `c[0] + c[1] x + c[2] x^2 + ...`
+/// `c[0] + c[1] x + c[2] x^2 + ...`, by Horner's rule.
 #[inline(always)]
 fn polynomial<S: Simd, const N: usize>(s: S, x: S::V, coefficients: [f32; N]) -> S::V {
     let mut sum = s.splat(coefficients[N - 1]);
@@ -63,11 +64,12 @@ fn polynomial<S: Simd, const N: usize>(s: S, x: S::V, coefficients: [f32; N]) ->
     sum
 }
 
-/// `e^x`; infinite above 88.73, falling to zero below -87.3 through the subnormal numbers.
+/// `e^x`; infinite above 88.73, subnormal below -87.3, then zero.
 #[inline(always)]
 pub(crate) fn exp<S: Simd>(s: S, x: S::V) -> S::V {
     let x = s.min(s.splat(89.0), s.max(s.splat(-105.0), x));
-    // x = n ln 2 + r; ln 2 in two parts, of which the first, 355/512, times n is exact.
+    // Cody–Waite range reduction, x = n ln 2 + r: ln 2 is the sum of two constants, and n times the
+    // first, 355/512, is exact.
     let n = s.round(s.mul(x, s.splat(std::f32::consts::LOG2_E)));
     let r = s.fma(n, s.splat(-355.0 / 512.0), x);
     let r = s.fma(n, s.splat(2.121_944_4e-4), r);
@@ -99,7 +101,7 @@ pub(crate) fn tanh<S: Simd>(s: S, x: S::V) -> S::V {
     let (one, magnitude) = (s.splat(1.0), s.abs(x));
     let e = exp(s, s.add(magnitude, magnitude));
     let far = s.sub(one, s.div(s.splat(2.0), s.add(e, one)));
-    // (tanh(x) / x - 1) / x^2 for small x, where the other form cancels.
+    // (tanh(x) / x - 1) / x^2 for small x, where the exponential form cancels.
     let square = s.mul(x, x);
     let tail = polynomial(
         s,
@@ -121,7 +123,7 @@ pub(crate) fn tanh<S: Simd>(s: S, x: S::V) -> S::V {
 #[inline(always)]
 pub(crate) fn erf<S: Simd>(s: S, x: S::V) -> S::V {
     let magnitude = s.abs(x);
-    // erf(x) / x over x^2, for |x| <= 1.
+    // erf(x) / x as a polynomial in x^2, for |x| <= 1.
     let near = polynomial(
         s,
         s.mul(x, x),
@@ -158,29 +160,36 @@ pub(crate) fn erf<S: Simd>(s: S, x: S::V) -> S::V {
     s.copysign(result, x)
 }
 
-/// `integer`, made of `x`, with its sign; numbers too great to have a fraction stay.
+/// `integer`, which is `x` rounded, with the sign of `x`; `x` itself where it is too large to have a
+/// fraction.
 #[inline(always)]
 fn to_integer<S: Simd>(s: S, x: S::V, integer: S::V) -> S::V {
     let fractional = s.less(s.abs(x), s.splat(8_388_608.0));
     s.select(fractional, s.copysign(integer, x), x)
 }
 
-/// Writes the curve of each of `len` numbers at `from` to `to`.
+/// Applies `function` to `len` elements at `from` and writes the results to `to`.
 ///
 /// # Safety
-/// `from` is valid for reading and `to` for writing `len` numbers; they are the same or apart.
+/// `from` is valid for reading and `to` for writing `len` elements; they are equal or do not overlap.
 #[inline(always)]
-pub(super) unsafe fn bend<S: Simd>(s: S, curve: Curve, from: *const f32, to: *mut f32, len: usize) {
+pub(super) unsafe fn map_unary<S: Simd>(
+    s: S,
+    function: UnaryFunction,
+    from: *const f32,
+    to: *mut f32,
+    len: usize,
+) {
     let (zero, one, half) = (s.splat(0.0), s.splat(1.0), s.splat(0.5));
     let clamp = |low, high, x| s.min(s.splat(high), s.max(s.splat(low), x));
-    // A macro, for the body of a closure would be compiled without the instructions of `S`.
+    // A macro: the body of a closure would be compiled without the instructions of `S`.
     macro_rules! each {
         (|$x:ident| $function:expr) => {{
             let mut at = 0;
             while at < len {
                 let count = (len - at).min(S::LANES);
                 let whole = count == S::LANES;
-                // SAFETY: `count` numbers are left at both, as the caller vouches.
+                // SAFETY: the caller guarantees `len` elements, of which `count` remain from `at` on.
                 let $x = unsafe {
                     if whole {
                         s.load_ptr(from.add(at))
@@ -189,7 +198,7 @@ pub(super) unsafe fn bend<S: Simd>(s: S, curve: Curve, from: *const f32, to: *mu
                     }
                 };
                 let y = $function;
-                // SAFETY: as above.
+                // SAFETY: `count` of the `len` writable elements at `to` remain from `at` on.
                 unsafe {
                     if whole {
                         s.store_ptr(y, to.add(at))
@@ -201,52 +210,52 @@ pub(super) unsafe fn bend<S: Simd>(s: S, curve: Curve, from: *const f32, to: *mu
             }
         }};
     }
-    match curve {
-        Curve::Abs => each!(|x| s.abs(x)),
-        Curve::Neg => each!(|x| s.sub(s.splat(-0.0), x)),
-        Curve::Square => each!(|x| s.mul(x, x)),
-        Curve::Sqrt => each!(|x| s.sqrt(x)),
-        Curve::Reciprocal => each!(|x| s.div(one, x)),
-        Curve::Round => each!(|x| to_integer(s, x, s.round(x))),
-        Curve::Floor => each!(|x| {
+    match function {
+        UnaryFunction::Abs => each!(|x| s.abs(x)),
+        UnaryFunction::Neg => each!(|x| s.sub(s.splat(-0.0), x)),
+        UnaryFunction::Square => each!(|x| s.mul(x, x)),
+        UnaryFunction::Sqrt => each!(|x| s.sqrt(x)),
+        UnaryFunction::Reciprocal => each!(|x| s.div(one, x)),
+        UnaryFunction::Round => each!(|x| to_integer(s, x, s.round(x))),
+        UnaryFunction::Floor => each!(|x| {
             let near = s.round(x);
             to_integer(s, x, s.select(s.less(x, near), s.sub(near, one), near))
         }),
-        Curve::Ceil => each!(|x| {
+        UnaryFunction::Ceil => each!(|x| {
             let near = s.round(x);
             to_integer(s, x, s.select(s.less(near, x), s.add(near, one), near))
         }),
-        Curve::Exp => each!(|x| exp(s, x)),
-        Curve::Erf => each!(|x| erf(s, x)),
-        Curve::Tanh => each!(|x| tanh(s, x)),
-        Curve::Sigmoid => each!(|x| sigmoid(s, x)),
-        Curve::Clamp { low, high } => each!(|x| clamp(low, high, x)),
-        Curve::HardSigmoid { alpha, beta } => {
+        UnaryFunction::Exp => each!(|x| exp(s, x)),
+        UnaryFunction::Erf => each!(|x| erf(s, x)),
+        UnaryFunction::Tanh => each!(|x| tanh(s, x)),
+        UnaryFunction::Sigmoid => each!(|x| sigmoid(s, x)),
+        UnaryFunction::Clamp { low, high } => each!(|x| clamp(low, high, x)),
+        UnaryFunction::HardSigmoid { alpha, beta } => {
             each!(|x| clamp(0.0, 1.0, s.fma(x, s.splat(alpha), s.splat(beta))))
         }
-        Curve::HardSwish => {
+        UnaryFunction::HardSwish => {
             each!(|x| s.mul(x, clamp(0.0, 1.0, s.fma(x, s.splat(1.0 / 6.0), half))))
         }
-        Curve::LeakyRelu { alpha } => {
+        UnaryFunction::LeakyRelu { alpha } => {
             each!(|x| s.select(s.less(x, zero), s.mul(x, s.splat(alpha)), x))
         }
-        Curve::Elu { alpha } => each!(|x| {
+        UnaryFunction::Elu { alpha } => each!(|x| {
             let below = s.mul(s.splat(alpha), s.sub(exp(s, x), one));
             s.select(s.less(x, zero), below, x)
         }),
-        Curve::Swish { alpha } => each!(|x| s.mul(x, sigmoid(s, s.mul(x, s.splat(alpha))))),
-        Curve::Mish => each!(|x| {
-            // tanh(ln(1 + e)) = (e^2 + 2 e) / (e^2 + 2 e + 2); above 20 it is 1.
+        UnaryFunction::Swish { alpha } => each!(|x| s.mul(x, sigmoid(s, s.mul(x, s.splat(alpha))))),
+        UnaryFunction::Mish => each!(|x| {
+            // tanh(ln(1 + e)) = (e^2 + 2 e) / (e^2 + 2 e + 2), which is 1 for x above 20.
             let e = exp(s, s.min(s.splat(20.0), x));
             let n = s.mul(e, s.add(e, s.splat(2.0)));
             s.mul(x, s.div(n, s.add(n, s.splat(2.0))))
         }),
-        Curve::Gelu => each!(|x| {
+        UnaryFunction::Gelu => each!(|x| {
             let e = erf(s, s.mul(x, s.splat(std::f32::consts::FRAC_1_SQRT_2)));
             let h = s.mul(x, half);
             s.fma(h, e, h)
         }),
-        Curve::GeluTanh => each!(|x| {
+        UnaryFunction::GeluTanh => each!(|x| {
             // tanh(u) = 2 sigmoid(2 u) - 1, so that x / 2 (1 + tanh(u)) = x sigmoid(2 u).
             const SLOPE: f32 = std::f32::consts::FRAC_2_SQRT_PI * std::f32::consts::SQRT_2;
             let cubic = s.fma(s.mul(x, x), s.splat(SLOPE * 0.044_715), s.splat(SLOPE));
@@ -255,20 +264,28 @@ pub(super) unsafe fn bend<S: Simd>(s: S, curve: Curve, from: *const f32, to: *mu
     }
 }
 
-/// Replaces each number by its curve.
+/// Applies `function` to each element in place.
 #[inline(always)]
-pub(crate) fn curve_in_place<S: Simd>(s: S, curve: Curve, numbers: &mut [f32]) {
-    // SAFETY: both are the whole slice.
-    unsafe { s.bend(curve, numbers.as_ptr(), numbers.as_mut_ptr(), numbers.len()) }
+pub(crate) fn map_in_place<S: Simd>(s: S, function: UnaryFunction, elements: &mut [f32]) {
+    // SAFETY: both pointers are to the `len` elements of one mutable slice.
+    unsafe {
+        s.map_unary(
+            function,
+            elements.as_ptr(),
+            elements.as_mut_ptr(),
+            elements.len(),
+        )
+    }
 }
 
-/// Writes the curve of each number of `from` to `to`; as many as the shorter has.
+/// Applies `function` to the elements of `from` and writes the results to `to`; stops at the end of
+/// the shorter slice.
 #[inline(always)]
-pub(crate) fn curve_into<S: Simd>(s: S, curve: Curve, from: &[f32], to: &mut [f32]) {
-    // SAFETY: no more than both have; a shared and a mutable slice share nothing.
+pub(crate) fn map_into<S: Simd>(s: S, function: UnaryFunction, from: &[f32], to: &mut [f32]) {
+    // SAFETY: the count is at most both lengths; a shared and a mutable slice do not overlap.
     unsafe {
-        s.bend(
-            curve,
+        s.map_unary(
+            function,
             from.as_ptr(),
             to.as_mut_ptr(),
             from.len().min(to.len()),

@@ -1,81 +1,88 @@
 //! Vector instructions: one trait, [`Simd`], implemented for each level of the CPU; the micro-kernels
-//! of the matrix product; and slices that threads write side by side. The only modules of this crate
-//! with unsafe code.
+//! of GEMM and of depthwise convolution; and slices that threads write concurrently, in disjoint
+//! parts. The only modules of this crate with unsafe code.
 //!
 //! An algorithm is a type that implements [`VectorOp`]: its `eval` is generic over the vectors and is
 //! compiled once for each level, inside a function that has the level's instructions enabled.
-//! A value of a `Simd` type is the proof that the CPU has them, so its arithmetic is safe to call.
+//! A value of a `Simd` type exists only on a CPU that has them, so its arithmetic is safe to call.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-mod copies;
 pub(crate) mod depthwise;
 pub(crate) mod disjoint;
 pub(crate) mod gemm;
+mod k_blocks;
 pub(crate) mod math;
 #[cfg(target_arch = "aarch64")]
 mod neon;
-mod pieces;
+mod packed_rows;
 mod portable;
 pub(crate) mod rows;
-mod sections;
+mod schedule;
 pub(crate) mod tile;
 
 pub(crate) use portable::Portable;
 
 use tenon_backend::CpuLevel;
 
-/// The vector instructions of a CPU. Numbers are f32.
+/// The vector instructions of a CPU, on f32.
 ///
-/// Minimum, maximum and the clamping built on them keep a NaN of their second operand.
+/// Minimum, maximum and the clamps made of them return a NaN of their second operand.
 pub(crate) trait Simd: Copy + Send + Sync + 'static {
-    /// A vector of [`Simd::LANES`] numbers.
+    /// A vector of [`Simd::LANES`] elements.
     type V: Copy;
-    /// A truth value for each lane.
+    /// A comparison result for each lane.
     type Mask: Copy;
-    /// Numbers in a vector: a divisor of [`crate::panels::WIDTH`].
+    /// Elements of a vector: a divisor of [`crate::panels::WIDTH`].
     const LANES: usize;
-    /// Most rows of an output tile that the micro-kernels compute at once.
+    /// Most rows of a micro-kernel's tile (MR of BLIS).
     const TILE_ROWS: usize;
-    /// Most panels of B that they take at once.
+    /// Most panels of B of a micro-kernel's tile (NR of BLIS, in panels).
     const TILE_PANELS: usize;
 
     /// The micro-kernel for tiles of `rows` rows and `panels` panels, both at least 1.
     fn tile(rows: usize, panels: usize) -> tile::Kernel;
 
-    /// Writes the curve of each of `len` numbers at `from` to `to`.
+    /// Applies `function` to `len` elements at `from` and writes the results to `to`.
     /// # Safety
-    /// `from` is valid for reading and `to` for writing `len` numbers; they are the same or apart.
-    unsafe fn bend(self, curve: math::Curve, from: *const f32, to: *mut f32, len: usize);
+    /// `from` is valid for reading and `to` for writing `len` elements; they are equal or do not
+    /// overlap.
+    unsafe fn map_unary(
+        self,
+        function: math::UnaryFunction,
+        from: *const f32,
+        to: *mut f32,
+        len: usize,
+    );
 
     fn splat(self, value: f32) -> Self::V;
     /// # Safety
-    /// `from` is valid for reading [`Simd::LANES`] numbers.
+    /// `from` is valid for reading [`Simd::LANES`] elements.
     unsafe fn load_ptr(self, from: *const f32) -> Self::V;
-    /// The first `count` numbers, the rest zero.
+    /// The first `count` elements; the other lanes are zero.
     /// # Safety
-    /// `from` is valid for reading `count` numbers, at most [`Simd::LANES`].
+    /// `from` is valid for reading `count` elements, at most [`Simd::LANES`].
     unsafe fn load_part_ptr(self, from: *const f32, count: usize) -> Self::V;
     /// # Safety
-    /// `to` is valid for writing [`Simd::LANES`] numbers.
+    /// `to` is valid for writing [`Simd::LANES`] elements.
     unsafe fn store_ptr(self, v: Self::V, to: *mut f32);
-    /// Writes past the caches, for what does not fit them, where there is a way; [`Simd::settle`]
-    /// comes after the last of such writes.
+    /// A non-temporal store, where the CPU has one: bypasses the caches, for outputs larger than they
+    /// are. [`Simd::store_fence`] follows the last one.
     ///
     /// # Safety
-    /// `to` is valid for writing [`Simd::LANES`] numbers, and a multiple of their bytes.
+    /// `to` is valid for writing [`Simd::LANES`] elements and aligned to the vector.
     #[inline(always)]
     unsafe fn stream_ptr(self, v: Self::V, to: *mut f32) {
-        // SAFETY: as the caller vouches.
+        // SAFETY: the caller guarantees `LANES` writable elements at `to`.
         unsafe { self.store_ptr(v, to) }
     }
-    /// Has other threads see what was written past the caches as they see other writes.
+    /// Orders non-temporal stores before later stores, so that other threads observe them.
     #[inline(always)]
-    fn settle(self) {}
+    fn store_fence(self) {}
     /// # Safety
-    /// `to` is valid for writing `count` numbers, at most [`Simd::LANES`].
+    /// `to` is valid for writing `count` elements, at most [`Simd::LANES`].
     unsafe fn store_part_ptr(self, v: Self::V, to: *mut f32, count: usize);
 
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
@@ -94,7 +101,7 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// `a * 2^n`, for integers `n` in -252..=252.
     fn scale2(self, a: Self::V, n: Self::V) -> Self::V;
     fn less(self, a: Self::V, b: Self::V) -> Self::Mask;
-    /// Lanes of `yes` where the mask holds, else of `no`.
+    /// Lanes of `yes` where the mask is true, else of `no`.
     fn select(self, mask: Self::Mask, yes: Self::V, no: Self::V) -> Self::V;
     fn abs(self, a: Self::V) -> Self::V;
     /// The magnitude of `a` with the sign of `sign`.
@@ -102,48 +109,48 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn sum(self, a: Self::V) -> f32;
     fn largest(self, a: Self::V) -> f32;
 
-    /// The first [`Simd::LANES`] numbers of `from`.
+    /// The first [`Simd::LANES`] elements of `from`.
     #[inline(always)]
     fn load(self, from: &[f32]) -> Self::V {
         assert!(from.len() >= Self::LANES);
-        // SAFETY: long enough, just checked.
+        // SAFETY: the slice has at least `LANES` elements, checked above.
         unsafe { self.load_ptr(from.as_ptr()) }
     }
 
-    /// The numbers of `from`, at most [`Simd::LANES`], then zeros.
+    /// The elements of `from`, at most [`Simd::LANES`], then zeros.
     #[inline(always)]
     fn load_part(self, from: &[f32]) -> Self::V {
-        // SAFETY: no more than there are.
+        // SAFETY: the count is at most the slice's length.
         unsafe { self.load_part_ptr(from.as_ptr(), from.len().min(Self::LANES)) }
     }
 
-    /// Writes the first [`Simd::LANES`] numbers of `to`.
+    /// Writes the first [`Simd::LANES`] elements of `to`.
     #[inline(always)]
     fn store(self, v: Self::V, to: &mut [f32]) {
         assert!(to.len() >= Self::LANES);
-        // SAFETY: long enough, just checked.
+        // SAFETY: the slice has at least `LANES` elements, checked above.
         unsafe { self.store_ptr(v, to.as_mut_ptr()) }
     }
 
-    /// Writes as many numbers as `to` has, at most [`Simd::LANES`].
+    /// Writes as many elements as `to` has, at most [`Simd::LANES`].
     #[inline(always)]
     fn store_part(self, v: Self::V, to: &mut [f32]) {
-        // SAFETY: no more than there is room for.
+        // SAFETY: the count is at most the slice's length.
         unsafe { self.store_part_ptr(v, to.as_mut_ptr(), to.len().min(Self::LANES)) }
     }
 }
 
 /// An algorithm written over vectors of any width.
 pub(crate) trait VectorOp {
-    /// What it answers.
+    /// The result.
     type Output;
 
-    /// Runs it. Implementations are `#[inline(always)]`, so that they are compiled inside a function
-    /// that has the instructions of `S`.
+    /// Runs the algorithm. Implementations are `#[inline(always)]`, so that they are compiled inside a
+    /// function that has the instructions of `S`.
     fn eval<S: Simd>(self, simd: S) -> Self::Output;
 }
 
-/// A level whose instructions the CPU has, chosen when the backend is made.
+/// A level of vector instructions that the CPU has, chosen when the backend is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Level(CpuLevel);
 
@@ -153,7 +160,7 @@ impl Level {
         Self(CpuLevel::in_use().min(limit))
     }
 
-    /// Its instructions, for `tenon backends`.
+    /// The name that `tenon backends` prints.
     pub(crate) fn name(self) -> &'static str {
         match self.0 {
             CpuLevel::Baseline if cfg!(target_arch = "aarch64") => "NEON",
@@ -173,7 +180,7 @@ impl Level {
             // SAFETY: `detect` returns at most the level that the CPU was found to support.
             #[cfg(target_arch = "x86_64")]
             CpuLevel::Avx2 => unsafe { avx2::run(op) },
-            // SAFETY: every aarch64 CPU that Rust's std targets has NEON.
+            // SAFETY: Rust's aarch64 targets with std require NEON.
             #[cfg(target_arch = "aarch64")]
             _ => unsafe { neon::run(op) },
             #[cfg(not(target_arch = "aarch64"))]
@@ -235,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_compute_what_numbers_do() {
+    fn vector_arithmetic_equals_scalar_arithmetic() {
         Arithmetic.eval(Portable);
         for limit in CpuLevel::ALL {
             Level::detect(limit).run(Arithmetic);

@@ -1,11 +1,11 @@
 //! NEON: 4 lanes, 32 registers.
 
-use super::math::{self, Curve};
+use super::math::{self, UnaryFunction};
 use super::tile::{Kernel, Tile, compute};
 use super::{Simd, VectorOp};
 use std::arch::aarch64::*;
 
-/// A CPU with NEON; made only where there is one.
+/// A CPU with NEON; exists only on one.
 #[derive(Clone, Copy)]
 pub(super) struct Neon(());
 
@@ -17,28 +17,28 @@ pub(super) unsafe fn run<O: VectorOp>(op: O) -> O::Output {
 }
 
 /// # Safety
-/// The CPU has NEON; see [`compute`] for the tile.
+/// The CPU has NEON; the tile is as [`compute`] requires.
 #[target_feature(enable = "neon")]
 unsafe fn tile<const ROWS: usize>(tile: &Tile<'_>) {
-    // SAFETY: the caller vouches.
+    // SAFETY: the caller guarantees the instructions and the tile.
     unsafe { compute::<Neon, ROWS, 4>(Neon(()), tile) }
 }
 
 /// # Safety
-/// The CPU has NEON; see [`math::bend`] for the pointers.
+/// The CPU has NEON; the pointers are as [`math::map_unary`] requires.
 #[target_feature(enable = "neon")]
-unsafe fn bend(curve: Curve, from: *const f32, to: *mut f32, len: usize) {
-    // SAFETY: the caller vouches.
-    unsafe { math::bend(Neon(()), curve, from, to, len) }
+unsafe fn map_unary(function: UnaryFunction, from: *const f32, to: *mut f32, len: usize) {
+    // SAFETY: the caller guarantees the instructions and the pointers.
+    unsafe { math::map_unary(Neon(()), function, from, to, len) }
 }
 
-/// By rows less one: one panel, four vectors wide.
+/// Indexed by rows less one: one panel, four vectors wide.
 static KERNELS: [Kernel; 6] = [
     tile::<1>, tile::<2>, tile::<3>, tile::<4>, tile::<5>, tile::<6>,
 ];
 
 // SAFETY of every block below: a value of `Neon` exists only on a CPU with the instructions, and
-// pointers are vouched for by the caller as the trait says.
+// the caller of a function with pointers guarantees them as the trait requires.
 #[allow(
     clippy::undocumented_unsafe_blocks,
     reason = "one reason for all, above"
@@ -56,8 +56,8 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    unsafe fn bend(self, curve: Curve, from: *const f32, to: *mut f32, len: usize) {
-        unsafe { bend(curve, from, to, len) }
+    unsafe fn map_unary(self, function: UnaryFunction, from: *const f32, to: *mut f32, len: usize) {
+        unsafe { map_unary(function, from, to, len) }
     }
 
     #[inline(always)]
@@ -140,8 +140,7 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn scale2(self, a: float32x4_t, n: float32x4_t) -> float32x4_t {
-        // Two factors of half the exponent each, so that results below the smallest normal number
-        // and above the largest come out right.
+        // Two powers of half the exponent each, so that subnormal and infinite results are right.
         unsafe {
             let n = vcvtq_s32_f32(n);
             let half = vshrq_n_s32::<1>(n);

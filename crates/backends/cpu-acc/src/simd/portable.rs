@@ -1,7 +1,7 @@
-//! Vectors of four numbers in plain Rust, which compilers turn into whatever the CPU has.
+//! Vectors of four elements in plain Rust, which the compiler vectorises for the target's baseline.
 
 use super::Simd;
-use super::math::{self, Curve};
+use super::math::{self, UnaryFunction};
 use super::tile::{Kernel, Tile, compute};
 
 /// Any CPU.
@@ -11,20 +11,20 @@ pub(crate) struct Portable;
 const LANES: usize = 4;
 
 /// # Safety
-/// See [`compute`].
+/// The tile is as [`compute`] requires.
 unsafe fn tile<const ROWS: usize>(tile: &Tile<'_>) {
-    // SAFETY: the caller vouches.
+    // SAFETY: the caller guarantees the tile.
     unsafe { compute::<Portable, ROWS, 4>(Portable, tile) }
 }
 
 /// # Safety
-/// See [`math::bend`].
-unsafe fn bend(curve: Curve, from: *const f32, to: *mut f32, len: usize) {
-    // SAFETY: the caller vouches.
-    unsafe { math::bend(Portable, curve, from, to, len) }
+/// The pointers are as [`math::map_unary`] requires.
+unsafe fn map_unary(function: UnaryFunction, from: *const f32, to: *mut f32, len: usize) {
+    // SAFETY: the caller guarantees the pointers.
+    unsafe { math::map_unary(Portable, function, from, to, len) }
 }
 
-/// By rows less one: one panel, four vectors wide.
+/// Indexed by rows less one: one panel, four vectors wide.
 static KERNELS: [Kernel; 3] = [tile::<1>, tile::<2>, tile::<3>];
 
 #[inline(always)]
@@ -56,9 +56,9 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    unsafe fn bend(self, curve: Curve, from: *const f32, to: *mut f32, len: usize) {
-        // SAFETY: the caller vouches; a `Self` exists only where the instructions do.
-        unsafe { bend(curve, from, to, len) }
+    unsafe fn map_unary(self, function: UnaryFunction, from: *const f32, to: *mut f32, len: usize) {
+        // SAFETY: the caller guarantees the pointers.
+        unsafe { map_unary(function, from, to, len) }
     }
 
     #[inline(always)]
@@ -68,7 +68,7 @@ impl Simd for Portable {
 
     #[inline(always)]
     unsafe fn load_ptr(self, from: *const f32) -> Self::V {
-        // SAFETY: the caller vouches for `LANES` numbers.
+        // SAFETY: the caller guarantees `LANES` readable elements; the read is unaligned.
         unsafe { from.cast::<[f32; LANES]>().read_unaligned() }
     }
 
@@ -76,7 +76,7 @@ impl Simd for Portable {
     unsafe fn load_part_ptr(self, from: *const f32, count: usize) -> Self::V {
         let mut v = [0.0; LANES];
         for (lane, v) in v.iter_mut().enumerate().take(count) {
-            // SAFETY: the caller vouches for `count` numbers.
+            // SAFETY: the caller guarantees `count` readable elements, and `lane` is below.
             *v = unsafe { *from.add(lane) };
         }
         v
@@ -84,14 +84,14 @@ impl Simd for Portable {
 
     #[inline(always)]
     unsafe fn store_ptr(self, v: Self::V, to: *mut f32) {
-        // SAFETY: the caller vouches for `LANES` numbers.
+        // SAFETY: the caller guarantees `LANES` writable elements; the write is unaligned.
         unsafe { to.cast::<[f32; LANES]>().write_unaligned(v) }
     }
 
     #[inline(always)]
     unsafe fn store_part_ptr(self, v: Self::V, to: *mut f32, count: usize) {
         for (lane, v) in v.into_iter().enumerate().take(count) {
-            // SAFETY: the caller vouches for `count` numbers.
+            // SAFETY: the caller guarantees `count` writable elements, and `lane` is below.
             unsafe { *to.add(lane) = v };
         }
     }
@@ -147,7 +147,7 @@ impl Simd for Portable {
     #[inline(always)]
     fn scale2(self, a: Self::V, n: Self::V) -> Self::V {
         zip(a, n, |a, n| {
-            // Of a NaN the integer is 0, and it stays in `a`.
+            // The integer of a NaN is 0; the NaN is still in `a`.
             let n = (n as i32).clamp(-252, 252);
             let half = n >> 1;
             a * power2(half) * power2(n - half)

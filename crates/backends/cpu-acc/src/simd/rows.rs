@@ -1,35 +1,38 @@
-//! Where a matrix product reads the rows of A: a matrix, or the windows of a convolution.
+//! The rows of A: a matrix in memory, or the im2col rows of a convolution, which are never stored:
+//! implicit GEMM by indirection (Dukhan, "The Indirect Convolution Algorithm", 2019), with one pointer
+//! for each row and kernel position.
 
 use super::tile::{MAX_ROWS, RowPointers};
 use std::ops::Range;
 
-/// Longest part of a row that is read at once, and so the length of the row of zeros that padding
-/// reads.
+/// Most elements of a row that are read at one kernel position, and so the length of the row of zeros
+/// that padding is read from.
 pub(crate) const MAX_DEPTH: usize = 1024;
 
-/// What padding reads.
+/// The elements of padding.
 static ZEROS: [f32; MAX_DEPTH] = [0.0; MAX_DEPTH];
 
-/// Rows of A. A row is `taps` pieces of `depth` numbers, which need not lie together.
+/// The rows of A. A row has `depth` contiguous elements at each of its kernel positions, which need
+/// not be adjacent in memory.
 ///
 /// # Safety
-/// Pointers that `point` writes are valid for reading the numbers of the depth range asked for, at
-/// least while the source is borrowed.
-pub(crate) unsafe trait Rows: Sync {
+/// Pointers that `point` writes are valid for reading `depth.len()` elements while the source is
+/// borrowed.
+pub(crate) unsafe trait RowSource: Sync {
     /// Number of rows.
     fn rows(&self) -> usize;
-    /// Pieces of a row.
-    fn taps(&self) -> usize;
-    /// Numbers of a piece.
+    /// Number of kernel positions of a row.
+    fn positions(&self) -> usize;
+    /// Elements of a row at each position.
     fn depth(&self) -> usize;
-    /// Numbers of memory that all rows together read, for deciding how to split the work.
+    /// Elements of memory that all rows together read, for deciding how to divide the work.
     fn footprint(&self) -> usize;
-    /// Writes pointers to rows `rows` (at most [`MAX_ROWS`]) at the start of `depth`, for each tap of
-    /// `taps`. A depth range that is not whole is at most [`MAX_DEPTH`] long, or the range is whole.
+    /// Writes pointers to rows `rows` (at most [`MAX_ROWS`]) at the start of `depth`, for each of
+    /// `positions`. The depth range is at most [`MAX_DEPTH`] long.
     fn point(
         &self,
         rows: Range<usize>,
-        taps: Range<usize>,
+        positions: Range<usize>,
         depth: Range<usize>,
         table: &mut [RowPointers],
     );
@@ -37,22 +40,22 @@ pub(crate) unsafe trait Rows: Sync {
 
 /// The rows of a matrix in memory.
 pub(crate) struct Matrix<'a> {
-    numbers: &'a [f32],
+    elements: &'a [f32],
     rows: usize,
     depth: usize,
     stride: usize,
 }
 
 impl<'a> Matrix<'a> {
-    /// `rows` rows of `depth` numbers, `stride` apart.
+    /// `rows` rows of `depth` elements, `stride` apart.
     ///
     /// # Panics
-    /// When `numbers` does not hold them.
+    /// When `elements` is too short.
     #[inline]
-    pub(crate) fn new(numbers: &'a [f32], rows: usize, depth: usize, stride: usize) -> Self {
-        assert!(rows == 0 || (rows - 1) * stride + depth <= numbers.len());
+    pub(crate) fn new(elements: &'a [f32], rows: usize, depth: usize, stride: usize) -> Self {
+        assert!(rows == 0 || (rows - 1) * stride + depth <= elements.len());
         Self {
-            numbers,
+            elements,
             rows,
             depth,
             stride,
@@ -60,13 +63,14 @@ impl<'a> Matrix<'a> {
     }
 }
 
-// SAFETY: `new` checked that every row lies in the slice; `point` clamps to these rows.
-unsafe impl Rows for Matrix<'_> {
+// SAFETY: `new` checked that `rows` rows of `depth` elements, `stride` apart, are within the slice;
+// `point` asserts that the rows and the depth range are among them.
+unsafe impl RowSource for Matrix<'_> {
     fn rows(&self) -> usize {
         self.rows
     }
 
-    fn taps(&self) -> usize {
+    fn positions(&self) -> usize {
         1
     }
 
@@ -82,13 +86,13 @@ unsafe impl Rows for Matrix<'_> {
     fn point(
         &self,
         rows: Range<usize>,
-        _taps: Range<usize>,
+        _positions: Range<usize>,
         depth: Range<usize>,
         table: &mut [RowPointers],
     ) {
         assert!(rows.end <= self.rows && depth.end <= self.depth);
         let first = self
-            .numbers
+            .elements
             .as_ptr()
             .wrapping_add(rows.start * self.stride + depth.start);
         for (r, pointer) in table[0].iter_mut().enumerate().take(rows.len()) {
@@ -97,20 +101,20 @@ unsafe impl Rows for Matrix<'_> {
     }
 }
 
-/// The shape of a two-dimensional convolution over images whose channels lie together.
+/// The shape of a two-dimensional convolution or pool over images with the channels last (NHWC).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
     pub(crate) images: usize,
     pub(crate) height: usize,
     pub(crate) width: usize,
-    /// Numbers from a pixel to the next: all channels, of all groups.
+    /// Elements from a pixel to the next: all channels, of all groups.
     pub(crate) channels: usize,
     pub(crate) kernel: [usize; 2],
     pub(crate) strides: [usize; 2],
     pub(crate) dilations: [usize; 2],
-    /// Rows above, columns to the left of the image.
+    /// Padding: rows above the image, columns to its left.
     pub(crate) before: [usize; 2],
-    /// Rows below, columns to the right of it.
+    /// Padding: rows below the image, columns to its right.
     pub(crate) after: [usize; 2],
     pub(crate) out_height: usize,
     pub(crate) out_width: usize,
@@ -122,7 +126,7 @@ impl Geometry {
         self.images * self.out_height * self.out_width
     }
 
-    /// Number of input numbers.
+    /// Elements of the input.
     pub(crate) fn input_len(&self) -> usize {
         // Saturating: padding may make an image larger than memory.
         let pixels = self
@@ -132,7 +136,7 @@ impl Geometry {
         pixels.saturating_mul(self.channels)
     }
 
-    /// Whether the output pixels read the input pixels in order, one each.
+    /// Whether each output pixel reads the one input pixel of the same index.
     pub(crate) fn is_pointwise(&self) -> bool {
         self.kernel == [1, 1]
             && self.strides == [1, 1]
@@ -141,20 +145,21 @@ impl Geometry {
     }
 }
 
-/// The windows of a convolution: a row for each output pixel, a tap for each position of the kernel.
-pub(crate) struct Windows<'a> {
+/// The im2col rows of a convolution: a row for each output pixel, with a pixel of the input for each
+/// kernel position.
+pub(crate) struct Im2col<'a> {
     input: &'a [f32],
     shape: Geometry,
     first_channel: usize,
     depth: usize,
 }
 
-impl<'a> Windows<'a> {
-    /// The windows over `depth` channels from `first_channel` on.
+impl<'a> Im2col<'a> {
+    /// The rows over `depth` channels from `first_channel` on.
     ///
     /// # Panics
-    /// When `input` is not of the shape's size, or a size of it exceeds the 31 bits that window
-    /// positions are computed in.
+    /// When `input` is shorter than the shape, or window coordinates exceed the 31 bits that they are
+    /// computed in.
     #[inline]
     pub(crate) fn new(
         input: &'a [f32],
@@ -163,7 +168,7 @@ impl<'a> Windows<'a> {
         depth: usize,
     ) -> Self {
         assert!(input.len() >= shape.input_len() && first_channel + depth <= shape.channels);
-        assert!(fits(&shape));
+        assert!(fits_i32(&shape));
         Self {
             input,
             shape,
@@ -173,8 +178,8 @@ impl<'a> Windows<'a> {
     }
 }
 
-/// Whether positions of the window fit 31 bits.
-pub(crate) fn fits(shape: &Geometry) -> bool {
+/// Whether the coordinates of all windows fit an `i32`.
+pub(crate) fn fits_i32(shape: &Geometry) -> bool {
     let reach = |size: usize, axis: usize| {
         let extent = shape.strides[axis].checked_mul(if axis == 0 {
             shape.out_height
@@ -190,13 +195,16 @@ pub(crate) fn fits(shape: &Geometry) -> bool {
     small(reach(shape.height, 0)) && small(reach(shape.width, 1))
 }
 
-// SAFETY: `new` checked the input's size; a pointer is to a pixel inside the image, or to zeros.
-unsafe impl Rows for Windows<'_> {
+// SAFETY: `new` checked that the input holds the shape and that `depth` channels from `first_channel`
+// on are within a pixel. `point` asserts that the depth range is among them, and writes the address of
+// a pixel only when its coordinates are inside the image, else that of `ZEROS`, which has `MAX_DEPTH`
+// elements, and asserts that the range is no longer.
+unsafe impl RowSource for Im2col<'_> {
     fn rows(&self) -> usize {
         self.shape.pixels()
     }
 
-    fn taps(&self) -> usize {
+    fn positions(&self) -> usize {
         self.shape.kernel[0] * self.shape.kernel[1]
     }
 
@@ -212,13 +220,13 @@ unsafe impl Rows for Windows<'_> {
     fn point(
         &self,
         rows: Range<usize>,
-        taps: Range<usize>,
+        positions: Range<usize>,
         depth: Range<usize>,
         table: &mut [RowPointers],
     ) {
         let shape = &self.shape;
         assert!(rows.end <= shape.pixels() && depth.end <= self.depth && depth.len() <= MAX_DEPTH);
-        // Positions of the window's first element, and the image's first pixel, for each row.
+        // Coordinates of the window's first pixel, and the image's first pixel, for each row.
         let (mut tops, mut lefts, mut bases) =
             ([0i32; MAX_ROWS], [0i32; MAX_ROWS], [0usize; MAX_ROWS]);
         let mut x = rows.start % shape.out_width;
@@ -242,16 +250,16 @@ unsafe impl Rows for Windows<'_> {
             .input
             .as_ptr()
             .wrapping_add(self.first_channel + depth.start);
-        let mut ky = taps.start / shape.kernel[1];
-        let mut kx = taps.start % shape.kernel[1];
-        for pointers in table.iter_mut().take(taps.len()) {
+        let mut ky = positions.start / shape.kernel[1];
+        let mut kx = positions.start % shape.kernel[1];
+        for pointers in table.iter_mut().take(positions.len()) {
             let (down, right) = (
                 (ky * shape.dilations[0]) as i32,
                 (kx * shape.dilations[1]) as i32,
             );
             for r in 0..MAX_ROWS {
                 let (y, x) = (tops[r] + down, lefts[r] + right);
-                // A negative position becomes a great unsigned one.
+                // A negative coordinate becomes a large unsigned one.
                 let inside = ((y as u32) < shape.height as u32) & ((x as u32) < shape.width as u32);
                 let pixel = bases[r]
                     .wrapping_add((y as usize).wrapping_mul(shape.width))
@@ -268,20 +276,21 @@ unsafe impl Rows for Windows<'_> {
     }
 }
 
-/// Windows over an image that has its padding around it in memory and whose kernel columns touch: a
-/// whole row of the kernel is one piece. For images of few channels.
-pub(crate) struct Strips<'a> {
+/// The im2col rows over an image that is stored with its padding, where the columns of the kernel are
+/// adjacent: a whole row of the kernel is contiguous and counts as one position. For images of few
+/// channels.
+pub(crate) struct PaddedIm2col<'a> {
     padded: &'a [f32],
     shape: Geometry,
     depth: usize,
 }
 
-impl<'a> Strips<'a> {
-    /// The windows over `padded`, an image of `shape` but for its kernel's padding, which is zero.
+impl<'a> PaddedIm2col<'a> {
+    /// The rows over `padded`, an image of `shape`, whose padding is 0.
     ///
     /// # Panics
-    /// When a window reaches outside the image, the columns of the kernel do not touch, or `padded` is
-    /// not of the shape's size.
+    /// When a window extends beyond the image, the columns of the kernel are not adjacent, or `padded`
+    /// is shorter than the shape.
     #[inline]
     pub(crate) fn new(padded: &'a [f32], shape: Geometry) -> Self {
         assert!(padded.len() >= shape.input_len() && shape.before == [0, 0]);
@@ -299,13 +308,14 @@ impl<'a> Strips<'a> {
     }
 }
 
-// SAFETY: `new` checked that all windows lie inside the image, and the image in the slice.
-unsafe impl Rows for Strips<'_> {
+// SAFETY: `new` checked that all windows are inside the image, and the image inside the slice; `point`
+// asserts that rows, positions and depth range are those of a window.
+unsafe impl RowSource for PaddedIm2col<'_> {
     fn rows(&self) -> usize {
         self.shape.pixels()
     }
 
-    fn taps(&self) -> usize {
+    fn positions(&self) -> usize {
         self.shape.kernel[0]
     }
 
@@ -321,13 +331,13 @@ unsafe impl Rows for Strips<'_> {
     fn point(
         &self,
         rows: Range<usize>,
-        taps: Range<usize>,
+        positions: Range<usize>,
         depth: Range<usize>,
         table: &mut [RowPointers],
     ) {
         let shape = &self.shape;
         assert!(rows.end <= shape.pixels() && depth.end <= self.depth);
-        assert!(taps.end <= shape.kernel[0]);
+        assert!(positions.end <= shape.kernel[0]);
         let line = shape.width * shape.channels;
         let mut first = [0usize; MAX_ROWS];
         for (row, first) in rows.zip(&mut first) {
@@ -337,8 +347,8 @@ unsafe impl Rows for Strips<'_> {
                 + x * shape.strides[1] * shape.channels
                 + depth.start;
         }
-        for (tap, pointers) in taps.zip(table) {
-            let down = tap * shape.dilations[0] * line;
+        for (position, pointers) in positions.zip(table) {
+            let down = position * shape.dilations[0] * line;
             for (pointer, first) in pointers.iter_mut().zip(first) {
                 *pointer = self.padded.as_ptr().wrapping_add(first + down);
             }

@@ -1,82 +1,93 @@
-//! The micro-kernel: one tile of the output of a matrix product, kept in registers while it runs
-//! along the depth.
+//! The micro-kernel of GEMM (GotoBLAS, BLIS): one tile of the output, whose sums stay in registers
+//! over a K block, as a sequence of rank-1 updates.
 
 use super::Simd;
 use crate::panels::WIDTH;
 
-/// Room for the rows of a tile in the table of row pointers, at any level.
+/// Rows of the table of row pointers: at least the rows of a tile, at any level.
 pub(crate) const MAX_ROWS: usize = 16;
 
-/// A micro-kernel of some level, for tiles of some number of rows and panels.
+/// A micro-kernel of one level, for tiles of one number of rows and panels.
 ///
 /// # Safety
-/// The CPU has the level's instructions; see [`compute`] for the tile.
+/// The CPU has the level's instructions; the tile is as [`compute`] requires.
 pub(crate) type Kernel = unsafe fn(&Tile<'_>);
 
-/// Pointers to the rows of A that a tile multiplies, for one tap.
+/// Pointers to the rows of A of one tile, at one kernel position.
 pub(crate) type RowPointers = [*const f32; MAX_ROWS];
 
-/// One tile: `C[r][c] = sum over taps and depth of rows[tap][r][k] * B[tap * depth + k][c]`, then, in
-/// the last part of the sum, `min(max(C * scale + bias + addend, low), high)`.
+/// One tile and one K block of its sum: `C[r][c] += sum over positions and depth of
+/// rows[position][r][k] * B[position * depth + k][c]`, then, in the last K block, the epilogue.
 pub(crate) struct Tile<'a> {
-    /// For each tap its rows of A.
+    /// For each kernel position its rows of A.
     pub(crate) rows: &'a [RowPointers],
-    /// Numbers of each row.
+    /// Elements of each row at each position.
     pub(crate) depth: usize,
-    /// The first panel of B, at the first row of this part of the sum.
+    /// The first panel of B, at the first row of this K block.
     pub(crate) panel: *const f32,
-    /// Numbers from a panel to the next.
+    /// Elements from a panel to the next.
     pub(crate) panel_stride: usize,
-    /// The tile's first number in C.
+    /// The tile's first element in C.
     pub(crate) output: *mut f32,
-    /// Numbers from a row of C to the next.
+    /// Elements from a row of C to the next.
     pub(crate) output_stride: usize,
-    /// Columns of C that the tile has: more than those of the kernel's panels but the last.
+    /// Columns of C in the tile: at most those of the kernel's panels, more than those of all but
+    /// the last panel.
     pub(crate) columns: usize,
-    /// A number for each column, or null.
+    /// Whether this is the first K block of the sum: the tile's former content is not added.
+    pub(crate) first: bool,
+    /// Whether this is the last K block of the sum: the epilogue is applied.
+    pub(crate) last: bool,
+    pub(crate) epilogue: Epilogue,
+    pub(crate) prefetch: Prefetch,
+}
+
+/// The operations fused into the last store of a tile:
+/// `min(max(C * scale + bias + addend, low), high)`.
+pub(crate) struct Epilogue {
+    /// One element per column, or null.
     pub(crate) bias: *const f32,
-    /// What is added to each number of C, in rows that lie as C's do, or null.
+    /// One element per element of the tile, or null.
     pub(crate) addend: *const f32,
-    /// Numbers from a row of the addend to the next.
+    /// Elements from a row of the addend to the next.
     pub(crate) addend_stride: usize,
-    /// What the sum is multiplied with.
+    /// The factor of the sum.
     pub(crate) scale: f32,
     /// The least result.
     pub(crate) low: f32,
     /// The greatest result.
     pub(crate) high: f32,
-    /// Whether this is the first part of the sum: C's former numbers do not count.
-    pub(crate) first: bool,
-    /// Whether it is the last: scale, bias, addend and limits are applied.
-    pub(crate) last: bool,
-    /// Whether the output, which has the alignment of a vector in each row, is written past the
-    /// caches.
+    /// Whether the tile is written with non-temporal stores; each of its rows is aligned to a vector.
     pub(crate) stream: bool,
-    /// What is wanted next of the memory of B, in panels too: fetched ahead while the sum runs. Any
-    /// address will do.
-    pub(crate) ahead: *const f32,
-    /// Numbers from a panel of it to the next.
-    pub(crate) ahead_stride: usize,
-    /// Lines to fetch of each panel.
-    pub(crate) ahead_lines: usize,
+}
+
+/// The memory of B that is multiplied next: prefetched during the sum.
+pub(crate) struct Prefetch {
+    /// The first line; any address, valid or not.
+    pub(crate) address: *const f32,
+    /// Elements from a panel to the next.
+    pub(crate) stride: usize,
+    /// Cache lines of each panel.
+    pub(crate) lines: usize,
 }
 
 /// Computes a tile of `ROWS` rows and `VECTORS` vectors of columns.
 ///
 /// # Safety
-/// The first `ROWS` pointers of each tap are valid for reading `depth` numbers; `panel` for
-/// `rows.len() * depth * 16` numbers, at each of the panels; `output` for writing (and reading, unless
-/// `first`) `columns` numbers at each of the rows; `bias` and `addend`, unless null, for reading as
-/// many. `output` overlaps none of the others.
+/// The first `ROWS` pointers of each kernel position are valid for reading `depth` elements; `panel`
+/// for `rows.len() * depth * 16` elements, at each of the panels; `output` for writing (and reading,
+/// unless `first`) `columns` elements at each of the rows; `bias`, unless null, for reading `columns`
+/// elements; `addend`, unless null, for reading `columns` elements at each of the rows. Where
+/// `stream` is set, each row of `output` is aligned to a vector. `output` overlaps none of the others.
 #[inline(always)]
 pub(super) unsafe fn compute<S: Simd, const ROWS: usize, const VECTORS: usize>(
     s: S,
     tile: &Tile<'_>,
 ) {
-    // SAFETY: every access is one the caller vouches for.
+    // SAFETY: the same requirements as this function's, which the caller fulfils.
     unsafe {
         if ROWS * VECTORS <= 4 {
-            // Too few sums to keep the multipliers busy: four chains of each.
+            // Too few independent sums to hide the latency of a multiply-add: four chains each.
             compute_chains::<S, ROWS, VECTORS, 4>(s, tile);
         } else if ROWS * VECTORS <= 7 {
             compute_chains::<S, ROWS, VECTORS, 2>(s, tile);
@@ -86,7 +97,7 @@ pub(super) unsafe fn compute<S: Simd, const ROWS: usize, const VECTORS: usize>(
     }
 }
 
-/// The same with `CHAINS` sums for each number of the tile, added up at the end.
+/// [`compute`] with `CHAINS` partial sums for each element of the tile, added up at the end.
 ///
 /// # Safety
 /// As for [`compute`].
@@ -95,33 +106,38 @@ unsafe fn compute_chains<S: Simd, const ROWS: usize, const VECTORS: usize, const
     s: S,
     tile: &Tile<'_>,
 ) {
-    // What is added when the sum is done comes line by line meanwhile.
+    // The addend is prefetched during the sum, one line every four steps.
     let panels = VECTORS * S::LANES / WIDTH;
-    let mut addend_lines = match tile.last && !tile.addend.is_null() {
-        true => 0..ROWS * panels,
-        false => 0..0,
+    let mut addend_lines = if tile.last && !tile.epilogue.addend.is_null() {
+        0..ROWS * panels
+    } else {
+        0..0
     };
     let mut sums = [[[s.splat(0.0); VECTORS]; ROWS]; CHAINS];
     let mut b = tile.panel;
-    let mut ahead = tile.ahead;
-    let mut ahead_lines = tile.ahead_lines;
-    for taps in tile.rows {
-        let rows: &[*const f32; ROWS] = taps.first_chunk().unwrap_or_else(|| unreachable!());
+    let mut next = tile.prefetch.address;
+    let mut next_lines = tile.prefetch.lines;
+    for position in tile.rows {
+        let rows: &[*const f32; ROWS] = position.first_chunk().unwrap_or_else(|| unreachable!());
         let mut k = 0;
         while k + 4 <= tile.depth {
-            // SAFETY: the caller vouches for rows and panels of `depth`.
+            // SAFETY: `k + 3` is below `depth`, so that the steps read elements of the rows and of
+            // the panels that the caller guarantees; `b` is at row `k` of this position.
             unsafe {
-                if ahead_lines > 0 {
+                if next_lines > 0 {
                     for panel in 0..panels {
-                        let line = ahead.wrapping_add(panel * tile.ahead_stride);
+                        let line = next.wrapping_add(panel * tile.prefetch.stride);
                         prefetch(line);
                         prefetch(line.wrapping_add(WIDTH));
                     }
-                    ahead = ahead.wrapping_add(2 * WIDTH);
-                    ahead_lines = ahead_lines.saturating_sub(2);
+                    next = next.wrapping_add(2 * WIDTH);
+                    next_lines = next_lines.saturating_sub(2);
                 }
                 if let Some(line) = addend_lines.next() {
-                    let row = tile.addend.wrapping_add(line / panels * tile.addend_stride);
+                    let row = tile
+                        .epilogue
+                        .addend
+                        .wrapping_add(line / panels * tile.epilogue.addend_stride);
                     prefetch(row.wrapping_add(line % panels * WIDTH));
                 }
                 step(s, rows, k, b, tile.panel_stride, &mut sums[0]);
@@ -154,7 +170,8 @@ unsafe fn compute_chains<S: Simd, const ROWS: usize, const VECTORS: usize, const
             k += 4;
         }
         while k < tile.depth {
-            // SAFETY: as above.
+            // SAFETY: `k` is below `depth`, so that the step reads elements of the rows and of the
+            // panels that the caller guarantees; `b` is at row `k` of this position.
             unsafe {
                 step(s, rows, k, b, tile.panel_stride, &mut sums[0]);
                 b = b.add(WIDTH);
@@ -170,7 +187,8 @@ unsafe fn compute_chains<S: Simd, const ROWS: usize, const VECTORS: usize, const
             }
         }
     }
-    // SAFETY: the caller vouches for output, bias and addend.
+    // SAFETY: the caller guarantees `columns` elements of output, bias and addend in `ROWS` rows;
+    // `WHOLE` is set only where they are all columns of the vectors.
     unsafe {
         if tile.columns == VECTORS * S::LANES {
             write::<S, ROWS, VECTORS, true>(s, tile, total);
@@ -180,10 +198,10 @@ unsafe fn compute_chains<S: Simd, const ROWS: usize, const VECTORS: usize, const
     }
 }
 
-/// Adds the products of column `k` of the rows with row `k` of B.
+/// The rank-1 update of the sums by column `k` of the rows and one row of B.
 ///
 /// # Safety
-/// Rows and panels reach `k`.
+/// Each row is valid for reading element `k`, and `b` for reading 16 elements at each of the panels.
 #[inline(always)]
 unsafe fn step<S: Simd, const ROWS: usize, const VECTORS: usize>(
     s: S,
@@ -197,11 +215,12 @@ unsafe fn step<S: Simd, const ROWS: usize, const VECTORS: usize>(
     let mut columns = [s.splat(0.0); VECTORS];
     for (v, column) in columns.iter_mut().enumerate() {
         let at = v / per_panel * panel_stride + v % per_panel * S::LANES;
-        // SAFETY: inside the panel, as the caller vouches.
+        // SAFETY: `at` is the offset of one vector of one of the panels; the caller guarantees 16
+        // elements at each.
         *column = unsafe { s.load_ptr(b.add(at)) };
     }
     for (row, sums) in rows.iter().zip(sums) {
-        // SAFETY: inside the row, as the caller vouches.
+        // SAFETY: the caller guarantees element `k` of each row.
         let a = s.splat(unsafe { *row.add(k) });
         for (sum, &column) in sums.iter_mut().zip(&columns) {
             *sum = s.fma(a, column, *sum);
@@ -209,10 +228,11 @@ unsafe fn step<S: Simd, const ROWS: usize, const VECTORS: usize>(
     }
 }
 
-/// Writes the tile out, with what comes after the sum when this is its last part.
+/// Stores the tile, after the epilogue when this is the last K block.
 ///
 /// # Safety
-/// As for [`compute`]; `WHOLE` only when the tile has all columns of its vectors.
+/// `output`, `bias` and `addend` are as [`compute`] requires; `WHOLE` only when the tile has all
+/// columns of its vectors.
 #[inline(always)]
 unsafe fn write<S: Simd, const ROWS: usize, const VECTORS: usize, const WHOLE: bool>(
     s: S,
@@ -220,7 +240,8 @@ unsafe fn write<S: Simd, const ROWS: usize, const VECTORS: usize, const WHOLE: b
     sums: [[S::V; VECTORS]; ROWS],
 ) {
     let count = |v: usize| tile.columns.saturating_sub(v * S::LANES).min(S::LANES);
-    // SAFETY: both read the columns that the tile has, for which the caller vouches.
+    // SAFETY: `count(v)` elements of vector `v` are among the tile's `columns`, for which the caller
+    // guarantees the pointer; with `WHOLE` that is every lane.
     let load = |from: *const f32, v: usize| unsafe {
         match (WHOLE, count(v)) {
             (true, _) => s.load_ptr(from.add(v * S::LANES)),
@@ -229,12 +250,14 @@ unsafe fn write<S: Simd, const ROWS: usize, const VECTORS: usize, const WHOLE: b
         }
     };
     let mut bias = [s.splat(0.0); VECTORS];
-    if tile.last && !tile.bias.is_null() {
+    let epilogue = &tile.epilogue;
+    if tile.last && !epilogue.bias.is_null() {
         for (v, bias) in bias.iter_mut().enumerate() {
-            *bias = load(tile.bias, v);
+            *bias = load(epilogue.bias, v);
         }
     }
-    let (scale, low, high) = (s.splat(tile.scale), s.splat(tile.low), s.splat(tile.high));
+    let scale = s.splat(epilogue.scale);
+    let (low, high) = (s.splat(epilogue.low), s.splat(epilogue.high));
     for (r, sums) in sums.into_iter().enumerate() {
         let output = tile.output.wrapping_add(r * tile.output_stride);
         for (v, mut sum) in sums.into_iter().enumerate() {
@@ -243,16 +266,18 @@ unsafe fn write<S: Simd, const ROWS: usize, const VECTORS: usize, const WHOLE: b
             }
             if tile.last {
                 sum = s.fma(sum, scale, bias[v]);
-                if !tile.addend.is_null() {
-                    let addend = tile.addend.wrapping_add(r * tile.addend_stride);
+                if !epilogue.addend.is_null() {
+                    let addend = epilogue.addend.wrapping_add(r * epilogue.addend_stride);
                     sum = s.add(sum, load(addend, v));
                 }
                 sum = s.min(high, s.max(low, sum));
             }
-            // SAFETY: the columns that the tile has, for which the caller vouches.
+            // SAFETY: `count(v)` elements of vector `v` are among the tile's `columns`, which the
+            // caller guarantees for writing in each row; with `WHOLE` that is every lane. Rows are
+            // aligned to a vector where `stream` is set.
             unsafe {
                 match (WHOLE, count(v)) {
-                    (true, _) if tile.stream => s.stream_ptr(sum, output.add(v * S::LANES)),
+                    (true, _) if epilogue.stream => s.stream_ptr(sum, output.add(v * S::LANES)),
                     (true, _) => s.store_ptr(sum, output.add(v * S::LANES)),
                     (false, 0) => {}
                     (false, count) => s.store_part_ptr(sum, output.add(v * S::LANES), count),
@@ -262,11 +287,11 @@ unsafe fn write<S: Simd, const ROWS: usize, const VECTORS: usize, const WHOLE: b
     }
 }
 
-/// Asks for the line at `address`, which need not be valid.
+/// Prefetches the cache line at `address`, which need not be valid, into the second level cache.
 #[inline(always)]
 fn prefetch(address: *const f32) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch of any address is no access; SSE is part of x86-64.
+    // SAFETY: a prefetch does not access memory, whatever the address; SSE is part of x86-64.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(address.cast());
     }
