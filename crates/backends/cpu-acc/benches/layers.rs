@@ -1,6 +1,6 @@
 //! The layers of ResNet-50, MobileNetV2 and BERT-base, in GFLOP/s, on one thread and on two:
 //! `cargo bench -p tenon-cpu-acc --bench layers`. Divan counts operations as items, so that its
-//! item throughput is FLOP/s; the best of the samples counts, for machines are never quiet.
+//! item throughput is FLOP/s. Read the best sample: other load on the machine lowers the mean.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -103,8 +103,8 @@ const PRODUCTS: &[Product] = &[
 ];
 
 fn bench(bencher: Bencher<'_, '_>, case: &Case, threads: usize, operations: usize) {
-    let mut ready = case.ready(CpuLevel::Avx512);
-    ready.repeat(|execute| {
+    let mut bound = case.bind(CpuLevel::Avx512);
+    bound.repeat(|execute| {
         pool::with_thread_limit(threads, || {
             bencher
                 .counter(ItemsCount::new(operations))
@@ -121,14 +121,14 @@ fn convolution(bencher: Bencher<'_, '_>, conv: Conv, threads: usize) {
     let case = Case::new("tenon.Conv")
         .input(
             &[1, image, image, channels],
-            &random.numbers(image * image * channels),
+            &random.values(image * image * channels),
         )
         .constant(
             &[filters, depth, kernel, kernel],
-            &random.numbers(filters * depth * kernel * kernel),
+            &random.values(filters * depth * kernel * kernel),
         )
-        .constant(&[filters], &random.numbers(filters))
-        .numbers(&[1, out, out, filters])
+        .constant(&[filters], &random.values(filters))
+        .f32_output(&[1, out, out, filters])
         .ints("strides", &[stride; 2])
         .ints("pads", &[kernel / 2; 4])
         .ints("dilations", &[1; 2])
@@ -145,10 +145,10 @@ fn convolution(bencher: Bencher<'_, '_>, conv: Conv, threads: usize) {
 fn product(bencher: Bencher<'_, '_>, Product(rows, depth, columns): Product, threads: usize) {
     let mut random = Random::new(1);
     let case = Case::new("tenon.MatMul")
-        .input(&[rows, depth], &random.numbers(rows * depth))
-        .constant(&[depth, columns], &random.numbers(depth * columns))
-        .constant(&[columns], &random.numbers(columns))
-        .numbers(&[rows, columns]);
+        .input(&[rows, depth], &random.values(rows * depth))
+        .constant(&[depth, columns], &random.values(depth * columns))
+        .constant(&[columns], &random.values(columns))
+        .f32_output(&[rows, columns]);
     bench(bencher, &case, threads, 2 * rows * depth * columns);
 }
 
@@ -167,41 +167,41 @@ fn products<const THREADS: usize>(bencher: Bencher<'_, '_>, shape: &Product) {
     product(bencher, *shape, THREADS);
 }
 
-/// What BERT-base does between its products, for 128 tokens.
+/// The attention of BERT-base, for 128 tokens.
 #[divan::bench(consts = [1, 2])]
 fn attention<const THREADS: usize>(bencher: Bencher<'_, '_>) {
     let mut random = Random::new(1);
     let shape = [1, 128, 12, 64];
-    let mut numbers = || random.numbers(128 * 768);
+    let mut values = || random.values(128 * 768);
     let case = Case::new("tenon.Attention")
-        .input(&shape, &numbers())
-        .input(&shape, &numbers())
-        .input(&shape, &numbers())
+        .input(&shape, &values())
+        .input(&shape, &values())
+        .input(&shape, &values())
         .input(&[1, 1, 1, 128], &[0f32; 128])
-        .numbers(&shape)
+        .f32_output(&shape)
         .float("scale", 0.125);
     bench(bencher, &case, THREADS, 4 * 12 * 128 * 128 * 64);
 }
 
-/// Numbers a second, not operations.
+/// Elements a second, not operations.
 #[divan::bench(args = ["Gelu", "Softmax", "Tanh", "Exp"], consts = [1, 2])]
 fn elementwise<const THREADS: usize>(bencher: Bencher<'_, '_>, name: &str) {
     let shape = [128, 3072];
-    let numbers = Random::new(1).numbers(128 * 3072);
-    let case = Case::new(name).input(&shape, &numbers).numbers(&shape);
-    bench(bencher, &case, THREADS, numbers.len());
+    let values = Random::new(1).values(128 * 3072);
+    let case = Case::new(name).input(&shape, &values).f32_output(&shape);
+    bench(bencher, &case, THREADS, values.len());
 }
 
-/// Numbers a second.
+/// Elements a second.
 #[divan::bench(consts = [1, 2])]
 fn layer_normalization<const THREADS: usize>(bencher: Bencher<'_, '_>) {
-    let numbers = Random::new(1).numbers(128 * 768);
+    let values = Random::new(1).values(128 * 768);
     let case = Case::new("LayerNormalization")
-        .input(&[128, 768], &numbers)
-        .constant(&[768], &numbers[..768])
-        .constant(&[768], &numbers[..768])
-        .numbers(&[128, 768]);
-    bench(bencher, &case, THREADS, numbers.len());
+        .input(&[128, 768], &values)
+        .constant(&[768], &values[..768])
+        .constant(&[768], &values[..768])
+        .f32_output(&[128, 768]);
+    bench(bencher, &case, THREADS, values.len());
 }
 
 /// One sequence of 64 steps of a layer of 256 features: operations of its products a second.
@@ -210,18 +210,18 @@ fn lstm<const THREADS: usize>(bencher: Bencher<'_, '_>) {
     let mut random = Random::new(1);
     let (steps, hidden) = (64, 256);
     let case = Case::new("LSTM")
-        .input(&[steps, 1, hidden], &random.numbers(steps * hidden))
+        .input(&[steps, 1, hidden], &random.values(steps * hidden))
         .constant(
             &[1, 4 * hidden, hidden],
-            &random.numbers(4 * hidden * hidden),
+            &random.values(4 * hidden * hidden),
         )
         .constant(
             &[1, 4 * hidden, hidden],
-            &random.numbers(4 * hidden * hidden),
+            &random.values(4 * hidden * hidden),
         )
-        .constant(&[1, 8 * hidden], &random.numbers(8 * hidden))
-        .numbers(&[steps, 1, 1, hidden])
-        .numbers(&[1, 1, hidden])
+        .constant(&[1, 8 * hidden], &random.values(8 * hidden))
+        .f32_output(&[steps, 1, 1, hidden])
+        .f32_output(&[1, 1, hidden])
         .int("hidden_size", hidden as i64);
     bench(bencher, &case, THREADS, steps * 2 * 2 * 4 * hidden * hidden);
 }

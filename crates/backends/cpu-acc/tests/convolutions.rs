@@ -1,5 +1,5 @@
-//! Convolutions of all forms against plain loops in f64. Tolerances are those of `products`, with the
-//! number of products in a window as depth.
+//! Convolutions of all forms, compared with plain loops in f64. Tolerances are those of `matmul`, with
+//! the elements of a window as the depth.
 
 mod common;
 
@@ -63,11 +63,11 @@ fn compare(shape: Shape, random: &mut Random) {
     };
     let depth = shape.channels / shape.group;
     let pixels = shape.images * height * width;
-    let x = random.numbers(shape.images * shape.size[0] * shape.size[1] * shape.channels);
-    let w = random.numbers(shape.filters * depth * shape.kernel[0] * shape.kernel[1]);
+    let x = random.values(shape.images * shape.size[0] * shape.size[1] * shape.channels);
+    let w = random.values(shape.filters * depth * shape.kernel[0] * shape.kernel[1]);
     let (bias, addend) = (
-        random.numbers(shape.filters),
-        random.numbers(pixels * shape.filters),
+        random.values(shape.filters),
+        random.values(pixels * shape.filters),
     );
     let (with_bias, with_addend) = (random.below(2) == 1, random.below(3) == 0);
     let (activation, alpha, beta) = random.pick(&ACTIVATIONS);
@@ -92,7 +92,7 @@ fn compare(shape: Shape, random: &mut Random) {
         case.none()
     };
     let case = case
-        .numbers(&output)
+        .f32_output(&output)
         .ints("strides", &shape.strides)
         .ints("dilations", &shape.dilations)
         .ints("pads", &shape.pads)
@@ -198,7 +198,7 @@ fn pointwise_and_deep_convolutions() {
         },
         &mut random,
     );
-    // Several sections of the sum, by depth and by taps.
+    // Several K blocks, by depth and by kernel positions.
     compare(
         Shape {
             kernel: [3, 3],

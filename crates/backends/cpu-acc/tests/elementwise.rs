@@ -1,5 +1,5 @@
-//! Elementwise operators against plain functions in f64: curves on a sweep of all magnitudes, two
-//! inputs in all ways of broadcasting, and the quantising pair.
+//! Elementwise operators, compared with plain functions in f64: unary functions on a sweep of all
+//! magnitudes, binary functions with every kind of broadcasting, quantisation and dequantisation.
 
 mod common;
 
@@ -9,7 +9,7 @@ use tenon_cpu_acc::CpuAcc;
 use tenon_graph::{Attributes, operator};
 use tenon_tensor::{DataType, TensorType};
 
-/// Numbers of all magnitudes, dense around zero.
+/// Values of all magnitudes, dense around zero.
 fn sweep() -> Vec<f32> {
     let dense = (-4000..=4000).map(|i| i as f32 / 200.0);
     let wide = (-60..=60).flat_map(|e| [1.0, -1.0, 1.37, -1.93].map(|m| m * 2f32.powi(e)));
@@ -25,7 +25,7 @@ fn compare(case: &Case, x: &[f32], relative: f64, absolute: f64, exact: impl Fn(
     for level in LEVELS {
         let found = case.run(level);
         for (i, (&found, &exact)) in found.iter().zip(&exact).enumerate() {
-            // What f32 cannot hold is infinite, and NaN is NaN.
+            // Results beyond f32 are infinite, and NaN stays NaN.
             if (exact as f32).is_infinite() || exact.is_nan() {
                 assert!(
                     found == exact as f32 || found.is_nan() && exact.is_nan(),
@@ -42,10 +42,10 @@ fn compare(case: &Case, x: &[f32], relative: f64, absolute: f64, exact: impl Fn(
 }
 
 #[test]
-fn curves_follow_their_functions() {
+fn unary_functions_are_accurate_at_all_magnitudes() {
     let x = sweep();
-    let case = |name: &str| Case::new(name).input(&[x.len()], &x).numbers(&[x.len()]);
-    // The smallest subnormal number: results below the smallest normal one are that exact.
+    let case = |name: &str| Case::new(name).input(&[x.len()], &x).f32_output(&[x.len()]);
+    // The least subnormal: the absolute error of subnormal results.
     let tiny = 1.5e-45;
     compare(&case("Abs"), &x, 0.0, 0.0, f64::abs);
     compare(&case("Neg"), &x, 0.0, 0.0, |x| -x);
@@ -57,11 +57,11 @@ fn curves_follow_their_functions() {
     compare(&case("Exp"), &x, 3e-7, tiny, f64::exp);
     compare(&case("Erf"), &x, 3e-7, 0.0, erf);
     compare(&case("Tanh"), &x, 3e-7, 0.0, f64::tanh);
-    // Zero below the smallest normal number, where the exponential is infinite.
+    // Zero instead of subnormal, where the exponential is infinite.
     compare(&case("Sigmoid"), &x, 4e-7, 1.2e-38, |x| {
         activate("sigmoid", 0.0, 0.0, x)
     });
-    // Products of an exact number with one that cancels: absolute, relative to the number.
+    // The product of an exact value and one with cancellation: an absolute tolerance as well.
     compare(&case("Gelu"), &x, 4e-7, 1.2e-6, |x| {
         activate("gelu", 0.0, 0.0, x)
     });
@@ -90,22 +90,22 @@ fn curves_follow_their_functions() {
     let square = Case::new("Pow")
         .input(&[x.len()], &x)
         .constant(&[], &[2.0f32]);
-    compare(&square.numbers(&[x.len()]), &x, 6e-8, tiny, |x| x * x);
+    compare(&square.f32_output(&[x.len()]), &x, 6e-8, tiny, |x| x * x);
     let clip = Case::new("Clip")
         .input(&[x.len()], &x)
         .constant(&[], &[-1.5f32])
         .none();
-    compare(&clip.numbers(&[x.len()]), &x, 0.0, 0.0, |x| x.max(-1.5));
+    compare(&clip.f32_output(&[x.len()]), &x, 0.0, 0.0, |x| x.max(-1.5));
     let nonzero: Vec<f32> = x.iter().copied().filter(|&x| x != 0.0).collect();
     let len = nonzero.len();
     let reciprocal = Case::new("Reciprocal")
         .input(&[len], &nonzero)
-        .numbers(&[len]);
+        .f32_output(&[len]);
     compare(&reciprocal, &nonzero, 6e-8, 0.0, |x| 1.0 / x);
 }
 
 #[test]
-fn not_a_number_stays() {
+fn nan_stays_nan() {
     let x = [f32::NAN; 19];
     let names = [
         "Exp",
@@ -121,7 +121,7 @@ fn not_a_number_stays() {
         "Elu",
     ];
     for name in names {
-        let case = Case::new(name).input(&[19], &x).numbers(&[19]);
+        let case = Case::new(name).input(&[19], &x).f32_output(&[19]);
         for level in LEVELS {
             assert!(
                 case.run(level).iter().all(|y| y.is_nan()),
@@ -132,7 +132,7 @@ fn not_a_number_stays() {
 }
 
 #[test]
-fn two_inputs_broadcast() {
+fn binary_functions_broadcast() {
     let mut random = Random::new(9);
     let pairs: [(&[usize], &[usize]); 11] = [
         (&[2, 3, 4, 5], &[2, 3, 4, 5]),
@@ -164,8 +164,8 @@ fn two_inputs_broadcast() {
             if name == "PRelu" && output != a_ty {
                 continue;
             }
-            let a = random.numbers(a_ty.elements());
-            let b = random.numbers(b_ty.elements());
+            let a = random.values(a_ty.elements());
+            let b = random.values(b_ty.elements());
             let index = |shape: &tenon_tensor::Shape, flat: usize| {
                 let (mut rest, mut at) = (flat, 0);
                 for axis in (0..output.len()).rev() {
@@ -185,7 +185,7 @@ fn two_inputs_broadcast() {
             let case = Case::new(name)
                 .input(a_shape, &a)
                 .input(b_shape, &b)
-                .numbers(&output);
+                .f32_output(&output);
             for level in LEVELS {
                 let allowed = |i: usize| expected[i].abs() * 6.1e-8;
                 check(
@@ -204,25 +204,25 @@ fn tensor_shape(dims: &[usize]) -> tenon_tensor::Shape {
 }
 
 #[test]
-fn one_input_twice_in_place() {
+fn maximum_with_nan_is_nan_in_place() {
     let x: Vec<f32> = (0..33).map(|i| i as f32 - 16.0).collect();
     let case = Case::new("Max")
         .input(&[33], &x)
         .input(&[33], &[f32::NAN; 33])
-        .numbers(&[33]);
+        .f32_output(&[33]);
     for level in LEVELS {
         assert!(
             case.run(level).iter().all(|y| y.is_nan()),
-            "a NaN on either side stays"
+            "NaN in either operand gives NaN"
         );
     }
 }
 
 #[test]
-fn bytes_quantise_and_back() {
+fn bytes_quantise_and_dequantise() {
     let mut random = Random::new(10);
     let x: Vec<f32> = (0..300)
-        .map(|_| random.number() * 40.0)
+        .map(|_| random.value() * 40.0)
         .chain([1e30, -1e30, 0.75, -0.25])
         .collect();
     let x = &x[..304];
@@ -255,7 +255,7 @@ fn bytes_quantise_and_back() {
                 if channels == 1 { &[] } else { &[2] },
                 &zeros_u8[..channels],
             )
-            .numbers(&shape);
+            .f32_output(&shape);
         let expected: Vec<f32> = (0..304)
             .map(|i| (f32::from(bytes[i]) - f32::from(zeros_u8[channel(i)])) * scales[channel(i)])
             .collect();
@@ -266,10 +266,10 @@ fn bytes_quantise_and_back() {
 }
 
 #[test]
-fn integers_of_16_bits_quantise_and_back() {
+fn integers_of_16_bits_quantise_and_dequantise() {
     let mut random = Random::new(11);
     let x: Vec<f32> = (0..300)
-        .map(|_| random.number() * 20_000.0)
+        .map(|_| random.value() * 20_000.0)
         .chain([1e30, -1e30, 0.75, -0.25])
         .collect();
     let (scale, zero) = (0.5f32, 1000u16);
@@ -286,19 +286,19 @@ fn integers_of_16_bits_quantise_and_back() {
         .input(&[304], &integers)
         .constant(&[], &[scale])
         .constant(&[], &[-5i16])
-        .numbers(&[304]);
-    let numbers: Vec<f32> = integers
+        .f32_output(&[304]);
+    let expected_back: Vec<f32> = integers
         .iter()
         .map(|&i| (f32::from(i) + 5.0) * scale)
         .collect();
     for level in LEVELS {
         assert_eq!(unsigned.run_as::<u16>(level), expected, "{level:?}");
-        assert_eq!(back.run(level), numbers, "{level:?}");
+        assert_eq!(back.run(level), expected_back, "{level:?}");
     }
 }
 
 #[test]
-fn refusals_say_why() {
+fn refusals_have_a_reason() {
     let attributes = Attributes::new();
     let wide = TensorType::new(DataType::F64, [3]).unwrap();
     let node = NodeView {

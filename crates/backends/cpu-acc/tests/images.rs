@@ -1,4 +1,4 @@
-//! Pools and resizes against plain loops in f64.
+//! Pooling and resizing of images, compared with plain loops in f64.
 
 mod common;
 
@@ -17,14 +17,14 @@ fn pools_of_any_shape() {
         let kernel = [random.between(1, 4), random.between(1, 4)];
         let strides = [random.between(1, 3), random.between(1, 3)];
         let dilations = [random.between(1, 2), random.between(1, 2)];
-        // Less than the kernel, so that every window sees the image.
+        // Less than the kernel, so that every window has pixels of the image.
         let pads: Vec<usize> = (0..4).map(|i| random.below(kernel[i % 2])).collect();
         let ceil = random.below(2) == 1;
         let extent = |size: usize, axis: usize| {
             let reach = (kernel[axis] - 1) * dilations[axis] + 1;
             let left = (size + pads[axis] + pads[axis + 2]).checked_sub(reach)?;
             let mut extent = left / strides[axis] + 1;
-            // A last window that begins beyond the image and the padding before it does not count.
+            // A last window that starts beyond the image and the padding before it is dropped.
             if ceil && left % strides[axis] > 0 && extent * strides[axis] < size + pads[axis] {
                 extent += 1;
             }
@@ -33,7 +33,7 @@ fn pools_of_any_shape() {
         let (Some(out_height), Some(out_width)) = (extent(height, 0), extent(width, 1)) else {
             continue;
         };
-        let x = random.numbers(images * height * width * channels);
+        let x = random.values(images * height * width * channels);
         let (max, padding_counts) = (round % 3 == 0, round % 3 == 1);
         let name = if max {
             "tenon.MaxPool"
@@ -42,7 +42,7 @@ fn pools_of_any_shape() {
         };
         let case = Case::new(name)
             .input(&[images, height, width, channels], &x)
-            .numbers(&[images, out_height, out_width, channels])
+            .f32_output(&[images, out_height, out_width, channels])
             .ints("kernel_shape", &kernel)
             .ints("strides", &strides)
             .ints("dilations", &dilations)
@@ -54,27 +54,27 @@ fn pools_of_any_shape() {
             case.int("count_include_pad", padding_counts.into())
         };
         let mut exact = Vec::new();
-        for place in 0..images * out_height * out_width * channels {
-            let (c, pixel) = (place % channels, place / channels);
+        for index in 0..images * out_height * out_width * channels {
+            let (c, pixel) = (index % channels, index / channels);
             let (ox, oy) = (pixel % out_width, pixel / out_width % out_height);
             let image = pixel / out_width / out_height;
             let (mut sum, mut most, mut inside, mut counted) = (0.0, f64::NEG_INFINITY, 0, 0);
             for (ky, kx) in (0..kernel[0]).flat_map(|ky| (0..kernel[1]).map(move |kx| (ky, kx))) {
                 let y = oy * strides[0] + ky * dilations[0];
-                let x_place = ox * strides[1] + kx * dilations[1];
+                let x_padded = ox * strides[1] + kx * dilations[1];
                 let padded = [height + pads[0] + pads[2], width + pads[1] + pads[3]];
-                if y < padded[0] && x_place < padded[1] {
+                if y < padded[0] && x_padded < padded[1] {
                     counted += 1;
                 }
                 let (Some(y), Some(column)) =
-                    (y.checked_sub(pads[0]), x_place.checked_sub(pads[1]))
+                    (y.checked_sub(pads[0]), x_padded.checked_sub(pads[1]))
                 else {
                     continue;
                 };
                 if y < height && column < width {
-                    let number = x[((image * height + y) * width + column) * channels + c];
-                    sum += f64::from(number);
-                    most = most.max(number.into());
+                    let value = x[((image * height + y) * width + column) * channels + c];
+                    sum += f64::from(value);
+                    most = most.max(value.into());
                     inside += 1;
                 }
             }
@@ -119,7 +119,7 @@ fn resize_in_both_layouts() {
                 vec![1, channels, h, w]
             }
         };
-        let x = random.numbers(height * width * channels);
+        let x = random.values(height * width * channels);
         let scales = if last {
             [1.0, 2.0, 3.0, 1.0]
         } else {
@@ -129,7 +129,7 @@ fn resize_in_both_layouts() {
             .input(&shape(height, width), &x)
             .none()
             .constant(&[4], &scales.map(|s: f32| s))
-            .numbers(&shape(out_height, out_width))
+            .f32_output(&shape(out_height, out_width))
             .string("mode", mode)
             .string("coordinate_transformation_mode", coordinates)
             .string("nearest_mode", "floor");
@@ -167,7 +167,7 @@ fn resize_in_both_layouts() {
                 )
             };
             let (py, px) = (position(y, 0), position(xx, 1));
-            // Thirds are not exact: a place that rounds to a whole number is one.
+            // Thirds are not exact: a coordinate close below an integer is that integer.
             let whole = |p: f64| (p + 1e-6).floor();
             let (y0, x0) = (whole(py) as usize, whole(px) as usize);
             let (y1, x1) = ((y0 + 1).min(height - 1), (x0 + 1).min(width - 1));

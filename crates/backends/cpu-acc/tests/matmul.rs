@@ -1,7 +1,7 @@
-//! Matrix products of all forms against plain loops in f64.
+//! Matrix products of all forms, compared with plain loops in f64.
 //!
-//! A sum of K products of numbers below 1 is off by at most about K * 2^-24 in f32, whichever the
-//! order (each of K partial sums, at most K, rounded once, relative 2^-24; the mean is far lower);
+//! The error of a sum of K products of values below 1 is at most about K * 2^-24 in f32, in any order
+//! (each of K partial sums, at most K, rounded once, relative 2^-24; the mean is far lower);
 //! activations are smooth with slopes below 1.2 and add at most 4 roundings.
 
 mod common;
@@ -9,7 +9,7 @@ mod common;
 use common::{ACTIVATIONS, Case, LEVELS, Random, activate, check};
 use tenon_backend::CpuLevel;
 
-/// What is computed.
+/// A product, computed in f64.
 struct Product<'a> {
     a: &'a [f32],
     b: &'a [f32],
@@ -33,13 +33,13 @@ impl Product<'_> {
             .sum()
     }
 
-    /// Looks at some of the results, each of which is `after` of the exact one.
-    fn check_some(&self, found: &[f32], random: &mut Random, after: impl Fn(f64) -> f64) {
+    /// Compares a sample of the results, each of which is `function` of the exact product.
+    fn check_sample(&self, found: &[f32], random: &mut Random, function: impl Fn(f64) -> f64) {
         for _ in 0..2000 {
             let (row, column) = (random.below(self.rows), random.below(self.columns));
             check(
                 &[found[row * self.columns + column]],
-                &[after(self.exact(row, column))],
+                &[function(self.exact(row, column))],
                 |_| tolerance(self.depth),
                 "large",
             );
@@ -51,7 +51,7 @@ fn tolerance(depth: usize) -> f64 {
     (depth as f64 + 8.0) * 2f64.powi(-24) * 2.0
 }
 
-/// Runs a case of sums of `depth` products at all levels.
+/// Runs a case at all levels; its sums are of `depth` products.
 fn check_levels(case: &Case, exact: &[f64], depth: usize, what: &str) {
     for level in LEVELS {
         let slack = |i: usize| tolerance(depth) + exact[i].abs() * 1e-6;
@@ -83,9 +83,9 @@ fn shapes(random: &mut Random) -> Vec<(usize, usize, usize)> {
 fn fused_products_of_any_shape() {
     let mut random = Random::new(1);
     for (rows, depth, columns) in shapes(&mut random) {
-        let a = random.numbers(rows * depth);
-        let b = random.numbers(depth * columns);
-        let (bias, addend) = (random.numbers(columns), random.numbers(rows * columns));
+        let a = random.values(rows * depth);
+        let b = random.values(depth * columns);
+        let (bias, addend) = (random.values(columns), random.values(rows * columns));
         let transposed = random.below(2) == 1;
         let (with_bias, with_addend) = (random.below(2) == 1, random.below(2) == 1);
         let constant = random.below(3) > 0;
@@ -113,7 +113,7 @@ fn fused_products_of_any_shape() {
             case.none()
         };
         let case = case
-            .numbers(&[rows, columns])
+            .f32_output(&[rows, columns])
             .int("trans_b", transposed.into())
             .float("scale", scale)
             .string("activation", activation)
@@ -146,25 +146,26 @@ fn fused_products_of_any_shape() {
 }
 
 #[test]
-fn stacks_broadcast() {
+fn batches_broadcast() {
     let mut random = Random::new(2);
-    // Batches of A, of B and of the output, with the matrix of each for every one of the output.
+    // Batch dimensions of A, of B and of the output, and the indices of the matrices of A and B for
+    // each matrix of the output.
     type Pick = fn(usize) -> usize;
-    type Stack = (
+    type Batch = (
         &'static [usize],
         &'static [usize],
         &'static [usize],
         Pick,
         Pick,
     );
-    let stacks: [Stack; 5] = [
+    let batches: [Batch; 5] = [
         (&[3], &[3], &[3], |i| i, |i| i),
         (&[2, 3], &[3], &[2, 3], |i| i, |i| i % 3),
         (&[2, 1], &[3], &[2, 3], |i| i / 3, |i| i % 3),
         (&[4], &[], &[4], |i| i, |_| 0),
         (&[], &[20], &[20], |_| 0, |i| i),
     ];
-    for (a_batch, b_batch, batch, of_a, of_b) in stacks {
+    for (a_batch, b_batch, batch, of_a, of_b) in batches {
         for constant in [false, true] {
             let [rows, depth, columns] = [
                 random.between(1, 20),
@@ -173,8 +174,8 @@ fn stacks_broadcast() {
             ];
             let shape =
                 |batch: &[usize], rows: usize, columns: usize| [batch, &[rows, columns]].concat();
-            let a = random.numbers(a_batch.iter().product::<usize>() * rows * depth);
-            let b = random.numbers(b_batch.iter().product::<usize>() * depth * columns);
+            let a = random.values(a_batch.iter().product::<usize>() * rows * depth);
+            let b = random.values(b_batch.iter().product::<usize>() * depth * columns);
             let case = Case::new("MatMul").input(&shape(a_batch, rows, depth), &a);
             let b_shape = shape(b_batch, depth, columns);
             let case = if constant {
@@ -182,7 +183,7 @@ fn stacks_broadcast() {
             } else {
                 case.input(&b_shape, &b)
             };
-            let case = case.numbers(&shape(batch, rows, columns));
+            let case = case.f32_output(&shape(batch, rows, columns));
             let mut exact = Vec::new();
             for index in 0..batch.iter().product() {
                 let product = Product {
@@ -209,16 +210,16 @@ fn stacks_broadcast() {
     }
 }
 
-/// Few matrices, of which two threads would have one left over: each is cut by its columns.
+/// Few matrices, an odd count, which do not balance two threads: each is divided by columns.
 #[test]
-fn few_products_that_are_cut() {
+fn few_matrices_are_divided_by_columns() {
     let mut random = Random::new(7);
     let [rows, depth, columns] = [65, 48, 192];
     for (count, transposed) in [(3, false), (5, true), (7, false)] {
-        let a = random.numbers(count * rows * depth);
-        let b = random.numbers(count * depth * columns);
-        let bias = random.numbers(columns);
-        let addend = random.numbers(count * rows * columns);
+        let a = random.values(count * rows * depth);
+        let b = random.values(count * depth * columns);
+        let bias = random.values(columns);
+        let addend = random.values(count * rows * columns);
         let b_shape = match transposed {
             true => [count, columns, depth],
             false => [count, depth, columns],
@@ -228,7 +229,7 @@ fn few_products_that_are_cut() {
             .input(&b_shape, &b)
             .input(&[columns], &bias)
             .input(&[count, rows, columns], &addend)
-            .numbers(&[count, rows, columns])
+            .f32_output(&[count, rows, columns])
             .int("trans_b", transposed.into());
         let mut exact = Vec::new();
         for index in 0..count {
@@ -253,18 +254,15 @@ fn few_products_that_are_cut() {
 fn gemm_scales_and_adds() {
     let mut random = Random::new(3);
     let (rows, depth, columns) = (9, 21, 33);
-    let (a, b) = (
-        random.numbers(rows * depth),
-        random.numbers(depth * columns),
-    );
+    let (a, b) = (random.values(rows * depth), random.values(depth * columns));
     for whole in [false, true] {
-        let c = random.numbers(if whole { rows * columns } else { columns });
+        let c = random.values(if whole { rows * columns } else { columns });
         let c_shape: &[usize] = if whole { &[rows, columns] } else { &[columns] };
         let case = Case::new("Gemm")
             .input(&[rows, depth], &a)
             .constant(&[columns, depth], &b)
             .constant(c_shape, &c)
-            .numbers(&[rows, columns])
+            .f32_output(&[rows, columns])
             .int("transB", 1)
             .float("alpha", 0.5);
         let product = Product {
@@ -291,14 +289,11 @@ fn large_products_use_all_threads() {
         (300, 128, 200, true),
         (3, 900, 1200, true),
         (64, 200, 500, false),
-        // Rows that share their places in the cache, of more tiles than are copied at a time.
+        // Rows that alias in the cache, of more tiles than are packed at once.
         (150, 1024, 100, true),
         (29, 3072, 260, false),
     ] {
-        let (a, b) = (
-            random.numbers(rows * depth),
-            random.numbers(depth * columns),
-        );
+        let (a, b) = (random.values(rows * depth), random.values(depth * columns));
         let case = Case::new("tenon.MatMul").input(&[rows, depth], &a);
         let shape = [depth, columns];
         let case = if constant {
@@ -309,7 +304,7 @@ fn large_products_use_all_threads() {
         let case = case
             .none()
             .none()
-            .numbers(&[rows, columns])
+            .f32_output(&[rows, columns])
             .string("activation", "gelu");
         let product = Product {
             a: &a,
@@ -320,7 +315,7 @@ fn large_products_use_all_threads() {
             transposed: false,
         };
         let found = case.run(CpuLevel::Avx512);
-        product.check_some(&found, &mut random, |exact| {
+        product.check_sample(&found, &mut random, |exact| {
             activate("gelu", 0.0, 0.0, exact)
         });
         let alone = tenon_base::pool::with_thread_limit(1, || case.run(CpuLevel::Avx512));
@@ -331,19 +326,16 @@ fn large_products_use_all_threads() {
     }
 }
 
-/// An output that is written past the caches.
+/// An output that is written with non-temporal stores.
 #[test]
 fn products_larger_than_the_caches() {
     let mut random = Random::new(5);
     let (rows, depth, columns) = (2048, 2, 2048);
-    let (a, b) = (
-        random.numbers(rows * depth),
-        random.numbers(depth * columns),
-    );
+    let (a, b) = (random.values(rows * depth), random.values(depth * columns));
     let case = Case::new("MatMul")
         .input(&[rows, depth], &a)
         .constant(&[depth, columns], &b)
-        .numbers(&[rows, columns]);
+        .f32_output(&[rows, columns]);
     let product = Product {
         a: &a,
         b: &b,
@@ -354,6 +346,6 @@ fn products_larger_than_the_caches() {
     };
     for level in [CpuLevel::Avx2, CpuLevel::Avx512] {
         let found = case.run(level);
-        product.check_some(&found, &mut random, |exact| exact);
+        product.check_sample(&found, &mut random, |exact| exact);
     }
 }

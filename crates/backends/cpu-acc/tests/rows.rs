@@ -1,5 +1,5 @@
-//! Operators along rows: softmax, normalisation, reductions, attention, gather, LSTM, against plain
-//! loops in f64.
+//! Operators along rows (softmax, normalisation, reductions, attention, gather, LSTM), compared with
+//! plain loops in f64.
 
 mod common;
 
@@ -13,8 +13,8 @@ fn softmax(row: &[f64]) -> Vec<f64> {
     powers.iter().map(|p| p / sum).collect()
 }
 
-fn widen(numbers: &[f32]) -> Vec<f64> {
-    numbers.iter().map(|&x| x.into()).collect()
+fn widen(elements: &[f32]) -> Vec<f64> {
+    elements.iter().map(|&x| x.into()).collect()
 }
 
 #[test]
@@ -22,17 +22,17 @@ fn softmax_of_any_length() {
     let mut random = Random::new(11);
     for (rows, length) in [(1, 1), (3, 16), (7, 17), (2, 1000), (64, 300), (5, 4)] {
         let x: Vec<f32> = random
-            .numbers(rows * length)
+            .values(rows * length)
             .iter()
             .map(|x| x * 30.0)
             .collect();
         let exact: Vec<f64> = widen(&x).chunks(length).flat_map(softmax).collect();
         let case = Case::new("Softmax")
             .input(&[rows, length], &x)
-            .numbers(&[rows, length]);
+            .f32_output(&[rows, length]);
         let logs = Case::new("LogSoftmax")
             .input(&[rows, length], &x)
-            .numbers(&[rows, length]);
+            .f32_output(&[rows, length]);
         // The difference to the maximum, up to 60, is rounded: 2^-18 relative after the exponential
         // would be the worst; sums of rounded terms stay below.
         for level in LEVELS {
@@ -48,11 +48,11 @@ fn normalisation_of_any_length() {
     let mut random = Random::new(12);
     for (rows, length, shift) in [(1, 1, 0.0), (4, 16, 5.0), (9, 37, -3.0), (40, 768, 100.0)] {
         let x: Vec<f32> = random
-            .numbers(rows * length)
+            .values(rows * length)
             .iter()
             .map(|x| x + shift)
             .collect();
-        let (scale, bias) = (random.numbers(length), random.numbers(length));
+        let (scale, bias) = (random.values(length), random.values(length));
         for rms in [false, true] {
             let name = if rms {
                 "RMSNormalization"
@@ -67,7 +67,7 @@ fn normalisation_of_any_length() {
             } else {
                 case.constant(&[length], &bias)
             };
-            let case = case.numbers(&[rows, length]).float("epsilon", 1e-3);
+            let case = case.f32_output(&[rows, length]).float("epsilon", 1e-3);
             let mut exact = Vec::new();
             for row in widen(&x).chunks(length) {
                 let count = length as f64;
@@ -83,7 +83,7 @@ fn normalisation_of_any_length() {
                     exact.push((x - mean) / deviation * f64::from(scale[i]) + shift);
                 }
             }
-            // Numbers near `shift` are that much coarser than their differences.
+            // Values near `shift` have a larger rounding error than their differences.
             let allowed = f64::from(shift.abs() + 1.0) * 2e-6;
             for level in LEVELS {
                 check(
@@ -106,8 +106,8 @@ fn batch_normalisation() {
         } else {
             &[images, channels]
         };
-        let x = random.numbers(images * channels * inner);
-        let parameters: Vec<Vec<f32>> = (0..4).map(|_| random.numbers(channels)).collect();
+        let x = random.values(images * channels * inner);
+        let parameters: Vec<Vec<f32>> = (0..4).map(|_| random.values(channels)).collect();
         let variance: Vec<f32> = parameters[3].iter().map(|v| v.abs() + 0.1).collect();
         let case = Case::new("BatchNormalization")
             .input(shape, &x)
@@ -115,7 +115,7 @@ fn batch_normalisation() {
             .constant(&[channels], &parameters[1])
             .constant(&[channels], &parameters[2])
             .constant(&[channels], &variance)
-            .numbers(shape);
+            .f32_output(shape);
         let exact: Vec<f64> = (0..x.len())
             .map(|i| {
                 let c = i / inner % channels;
@@ -131,9 +131,9 @@ fn batch_normalisation() {
 }
 
 #[test]
-fn reductions_over_neighbouring_dimensions() {
+fn reductions_over_adjacent_dimensions() {
     let mut random = Random::new(14);
-    // Shape, axes, and the same as outer, length, inner.
+    // Shape, axes, and the equivalent [outer, length, inner].
     let cases: [(&[usize], &[i64], [usize; 3]); 7] = [
         (&[2, 7, 5, 40], &[1, 2], [2, 35, 40]),
         (&[2, 3, 9, 9], &[2, 3], [6, 81, 1]),
@@ -151,7 +151,7 @@ fn reductions_over_neighbouring_dimensions() {
         ("ReduceMin", f64::INFINITY, f64::min),
     ];
     for (shape, axes, [outer, length, inner]) in cases {
-        let x = random.numbers(outer * length * inner);
+        let x = random.values(outer * length * inner);
         for (name, start, join) in kinds {
             let case = Case::new(name).input(shape, &x);
             let case = if axes.is_empty() {
@@ -159,7 +159,7 @@ fn reductions_over_neighbouring_dimensions() {
             } else {
                 case.constant(&[axes.len()], axes)
             };
-            let case = case.numbers(&[outer, inner]);
+            let case = case.f32_output(&[outer, inner]);
             let exact: Vec<f64> = (0..outer * inner)
                 .map(|i| {
                     let at = |k: usize| x[(i / inner * length + k) * inner + i % inner];
@@ -171,7 +171,7 @@ fn reductions_over_neighbouring_dimensions() {
                     }
                 })
                 .collect();
-            let rough = if name == "ReduceSum" {
+            let allowed = if name == "ReduceSum" {
                 length as f64 * 6e-7
             } else {
                 1e-6
@@ -180,16 +180,16 @@ fn reductions_over_neighbouring_dimensions() {
                 check(
                     &case.run(level),
                     &exact,
-                    |_| rough,
+                    |_| allowed,
                     &format!("{name} {shape:?}"),
                 );
             }
         }
     }
-    let x = random.numbers(2 * 3 * 4 * 5);
+    let x = random.values(2 * 3 * 4 * 5);
     let pooled = Case::new("GlobalAveragePool")
         .input(&[2, 3, 4, 5], &x)
-        .numbers(&[2, 3, 1, 1]);
+        .f32_output(&[2, 3, 1, 1]);
     let exact: Vec<f64> = widen(&x)
         .chunks(20)
         .map(|plane| plane.iter().sum::<f64>() / 20.0)
@@ -201,7 +201,7 @@ fn reductions_over_neighbouring_dimensions() {
 fn attention_with_masks() {
     let mut random = Random::new(15);
     let shapes = [
-        // batch, queries, keys, heads, depth, width, mask's extents (0: none)
+        // batch, queries, keys, heads, depth, width, kind of mask (0: none)
         (1, 1, 9, 2, 16, 16, 0),
         (2, 3, 20, 3, 7, 5, 1),
         (1, 8, 8, 2, 16, 16, 2),
@@ -210,9 +210,9 @@ fn attention_with_masks() {
         (2, 20, 33, 2, 8, 40, 4),
     ];
     for (batch, queries, keys, heads, depth, width, mask) in shapes {
-        let q = random.numbers(batch * queries * heads * depth);
-        let k = random.numbers(batch * keys * heads * depth);
-        let v = random.numbers(batch * keys * heads * width);
+        let q = random.values(batch * queries * heads * depth);
+        let k = random.values(batch * keys * heads * depth);
+        let v = random.values(batch * keys * heads * width);
         let mask_shape = match mask {
             1 => vec![batch, 1, 1, keys],
             2 => vec![queries, keys],
@@ -220,18 +220,18 @@ fn attention_with_masks() {
             4 => vec![heads, 1, keys],
             _ => vec![],
         };
-        let numbers = random.numbers(mask_shape.iter().product());
+        let elements = random.values(mask_shape.iter().product());
         let case = Case::new("tenon.Attention")
             .input(&[batch, queries, heads, depth], &q)
             .input(&[batch, keys, heads, depth], &k)
             .input(&[batch, keys, heads, width], &v);
         let case = if mask > 0 {
-            case.input(&mask_shape, &numbers)
+            case.input(&mask_shape, &elements)
         } else {
             case
         };
         let case = case
-            .numbers(&[batch, queries, heads, width])
+            .f32_output(&[batch, queries, heads, width])
             .float("scale", 0.25);
         let mut exact = vec![0.0; batch * queries * heads * width];
         for (b, s, h) in (0..batch)
@@ -246,10 +246,10 @@ fn attention_with_masks() {
                         })
                         .sum();
                     let masked = match mask {
-                        1 => numbers[b * keys + t],
-                        2 => numbers[s * keys + t],
-                        3 => numbers[((b * heads + h) * queries + s) * keys + t],
-                        4 => numbers[h * keys + t],
+                        1 => elements[b * keys + t],
+                        2 => elements[s * keys + t],
+                        3 => elements[((b * heads + h) * queries + s) * keys + t],
+                        4 => elements[h * keys + t],
                         _ => 0.0,
                     };
                     dot * 0.25 + f64::from(masked)
@@ -284,15 +284,15 @@ fn gather_takes_rows() {
 }
 
 #[test]
-fn a_wrong_index_is_an_error() {
+fn an_index_out_of_bounds_is_an_error() {
     let case = Case::new("Gather")
         .input(&[5, 3], &[0f32; 15])
         .input(&[1], &[5i32])
-        .numbers(&[1, 3]);
-    let error = case.ready(LEVELS[0]).try_execute().unwrap_err();
+        .f32_output(&[1, 3]);
+    let error = case.bind(LEVELS[0]).try_execute().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "an index lies outside the data: expected -5 to 5 - 1, found 5"
+        "an index is out of the bounds of the data: expected -5 to 5 - 1, found 5"
     );
 }
 
@@ -324,10 +324,10 @@ fn lstm(
                     .sum();
                 input + state + f64::from(b[row]) + f64::from(b[4 * hidden + row])
             };
-            let place = n * hidden + j;
-            c[place] = sigmoid(gate(2)) * c[place] + sigmoid(gate(0)) * gate(3).tanh();
-            h[place] = sigmoid(gate(1)) * c[place].tanh();
-            all[step * batch * hidden + place] = h[place];
+            let index = n * hidden + j;
+            c[index] = sigmoid(gate(2)) * c[index] + sigmoid(gate(0)) * gate(3).tanh();
+            h[index] = sigmoid(gate(1)) * c[index].tanh();
+            all[step * batch * hidden + index] = h[index];
         }
     }
     (all, c)
@@ -338,13 +338,13 @@ fn lstm_in_both_directions() {
     let mut random = Random::new(16);
     for (direction, directions) in [("forward", 1), ("reverse", 1), ("bidirectional", 2)] {
         let sizes @ [steps, batch, features, hidden] = [5, random.between(1, 3), 11, 19];
-        let x = random.numbers(steps * batch * features);
-        let w = random.numbers(directions * 4 * hidden * features);
-        let r = random.numbers(directions * 4 * hidden * hidden);
-        let b = random.numbers(directions * 8 * hidden);
+        let x = random.values(steps * batch * features);
+        let w = random.values(directions * 4 * hidden * features);
+        let r = random.values(directions * 4 * hidden * hidden);
+        let b = random.values(directions * 8 * hidden);
         let (h0, c0) = (
-            random.numbers(directions * batch * hidden),
-            random.numbers(directions * batch * hidden),
+            random.values(directions * batch * hidden),
+            random.values(directions * batch * hidden),
         );
         let state = [directions, batch, hidden];
         let case = Case::new("LSTM")
@@ -355,18 +355,18 @@ fn lstm_in_both_directions() {
             .none()
             .input(&state, &h0)
             .input(&state, &c0)
-            .numbers(&[steps, directions, batch, hidden])
-            .numbers(&state)
-            .numbers(&state)
+            .f32_output(&[steps, directions, batch, hidden])
+            .f32_output(&state)
+            .f32_output(&state)
             .string("direction", direction)
             .int("hidden_size", hidden as i64);
         let mut exact = vec![0.0; steps * directions * batch * hidden];
         let mut cells = Vec::new();
         let size = batch * hidden;
         for d in 0..directions {
-            let part = |numbers: &'_ [f32]| {
-                let each = numbers.len() / directions;
-                numbers[d * each..(d + 1) * each].to_vec()
+            let part = |elements: &'_ [f32]| {
+                let each = elements.len() / directions;
+                elements[d * each..(d + 1) * each].to_vec()
             };
             let (w, r, b, h0, c0) = (part(&w), part(&r), part(&b), part(&h0), part(&c0));
             let backwards = direction == "reverse" || d == 1;
@@ -377,11 +377,11 @@ fn lstm_in_both_directions() {
             cells.extend(c);
         }
         for level in LEVELS {
-            let mut ready = case.ready(level);
-            ready.execute();
-            check(&ready.result(0), &exact, |_| 2e-5, direction);
-            check(&ready.result(2), &cells, |_| 2e-5, direction);
-            assert_eq!(case.run(level), ready.result::<f32>(0));
+            let mut bound = case.bind(level);
+            bound.execute();
+            check(&bound.result(0), &exact, |_| 2e-5, direction);
+            check(&bound.result(2), &cells, |_| 2e-5, direction);
+            assert_eq!(case.run(level), bound.result::<f32>(0));
             let last: Vec<f64> = (0..directions)
                 .flat_map(|d| {
                     let backwards = direction == "reverse" || d == 1;
@@ -389,7 +389,7 @@ fn lstm_in_both_directions() {
                     exact[(step * directions + d) * size..][..size].to_vec()
                 })
                 .collect();
-            check(&ready.result(1), &last, |_| 2e-5, direction);
+            check(&bound.result(1), &last, |_| 2e-5, direction);
         }
     }
     let backend = tenon_cpu_acc::CpuAcc::new();

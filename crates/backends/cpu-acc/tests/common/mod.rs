@@ -1,5 +1,5 @@
-//! Runs one operator on the backend, as a loaded package would.
-#![allow(dead_code, reason = "each test program and bench uses its part")]
+//! Runs one operator on the backend, as a loaded package does.
+#![allow(dead_code, reason = "each test program and bench uses a part of it")]
 
 use tenon_backend::{
     Backend, CpuLevel, InputSpec, Operands, RawOperand, Workload, WorkloadPlan, WorkloadSpec,
@@ -8,7 +8,7 @@ use tenon_cpu_acc::CpuAcc;
 use tenon_graph::{Attribute, Attributes, operator};
 use tenon_tensor::{BufferMut, DataType, Element, Tensor, TensorType};
 
-/// Every level of instructions; on a CPU that lacks one, the next below runs again.
+/// Every level of instructions; a CPU without one runs the next lower level again.
 pub const LEVELS: [CpuLevel; 3] = [CpuLevel::Baseline, CpuLevel::Avx2, CpuLevel::Avx512];
 
 /// An operator to run.
@@ -17,11 +17,11 @@ pub struct Case {
     values: Vec<Option<Tensor>>,
 }
 
-/// What an input is when the workload is made.
+/// Whether an input is known when the workload is created.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Given {
+pub enum InputKind {
     Constant,
-    Late,
+    Variable,
 }
 
 impl Case {
@@ -37,34 +37,34 @@ impl Case {
         }
     }
 
-    pub fn tensor(mut self, value: Option<Tensor>, given: Given) -> Self {
+    pub fn tensor(mut self, value: Option<Tensor>, kind: InputKind) -> Self {
         self.spec
             .inputs
             .push(value.as_ref().map(|tensor| InputSpec {
                 ty: tensor.ty().clone(),
-                constant: (given == Given::Constant).then(|| tensor.clone()),
+                constant: (kind == InputKind::Constant).then(|| tensor.clone()),
                 prepared: None,
             }));
         self.values.push(value);
         self
     }
 
-    pub fn input<T: Element>(self, shape: &[usize], numbers: &[T]) -> Self {
+    pub fn input<T: Element>(self, shape: &[usize], elements: &[T]) -> Self {
         self.tensor(
-            Some(Tensor::from_slice(shape, numbers).unwrap()),
-            Given::Late,
+            Some(Tensor::from_slice(shape, elements).unwrap()),
+            InputKind::Variable,
         )
     }
 
-    pub fn constant<T: Element>(self, shape: &[usize], numbers: &[T]) -> Self {
+    pub fn constant<T: Element>(self, shape: &[usize], elements: &[T]) -> Self {
         self.tensor(
-            Some(Tensor::from_slice(shape, numbers).unwrap()),
-            Given::Constant,
+            Some(Tensor::from_slice(shape, elements).unwrap()),
+            InputKind::Constant,
         )
     }
 
     pub fn none(self) -> Self {
-        self.tensor(None, Given::Late)
+        self.tensor(None, InputKind::Variable)
     }
 
     pub fn output(mut self, dtype: DataType, shape: &[usize]) -> Self {
@@ -74,7 +74,7 @@ impl Case {
         self
     }
 
-    pub fn numbers(self, shape: &[usize]) -> Self {
+    pub fn f32_output(self, shape: &[usize]) -> Self {
         self.output(DataType::F32, shape)
     }
 
@@ -102,14 +102,14 @@ impl Case {
         self
     }
 
-    /// Plans it, makes the workload from the plan, and readies its memory.
-    pub fn ready(&self, level: CpuLevel) -> Ready {
+    /// Plans the operator, creates the workload from the plan, and allocates its operands.
+    pub fn bind(&self, level: CpuLevel) -> BoundCase {
         let backend = CpuAcc::at_most(level);
         let plan = backend.plan(&self.spec, level).unwrap();
         let mut spec = self.spec.clone();
         for prepared in &plan.prepared {
             let input = spec.inputs[prepared.input].as_mut().unwrap();
-            // A package keeps nothing else of it.
+            // A package keeps the prepared form alone.
             assert!(prepared.invertible);
             input.constant = None;
             input.prepared = Some((prepared.layout.clone(), prepared.data.clone()));
@@ -126,33 +126,37 @@ impl Case {
         }
         let workload = backend.workload(&spec).unwrap();
         let absent: Vec<usize> = plan.prepared.iter().map(|form| form.input).collect();
-        let mut ready = self.with_memory(workload, plan);
-        for (index, input) in ready.inputs.iter_mut().enumerate() {
-            let taken = absent.contains(&index);
-            assert_eq!(ready.workload.reads(index), !taken, "reads input {index}");
-            if taken {
+        let mut bound = self.with_memory(workload, plan);
+        for (index, input) in bound.inputs.iter_mut().enumerate() {
+            let prepared = absent.contains(&index);
+            assert_eq!(
+                bound.workload.reads(index),
+                !prepared,
+                "reads input {index}"
+            );
+            if prepared {
                 *input = None;
             }
         }
-        ready
+        bound
     }
 
-    /// Makes the workload without what the plan prepared.
-    pub fn ready_unprepared(&self, level: CpuLevel) -> Ready {
+    /// Creates the workload from plain constants.
+    pub fn bind_unprepared(&self, level: CpuLevel) -> BoundCase {
         let backend = CpuAcc::at_most(level);
         let plan = backend.plan(&self.spec, level).unwrap();
         let workload = backend.workload(&self.spec).unwrap();
         self.with_memory(workload, plan)
     }
 
-    fn with_memory(&self, workload: Box<dyn Workload>, plan: WorkloadPlan) -> Ready {
+    fn with_memory(&self, workload: Box<dyn Workload>, plan: WorkloadPlan) -> BoundCase {
         let copy = |tensor: &Tensor| BufferMut::copy_of(tensor.bytes()).unwrap();
         let dirty = |bytes: usize| {
             let mut buffer = BufferMut::zeroed(bytes).unwrap();
             buffer.fill(0xFF);
             buffer
         };
-        Ready {
+        BoundCase {
             workload,
             inputs: self
                 .values
@@ -170,41 +174,41 @@ impl Case {
         }
     }
 
-    /// The first output, as numbers.
+    /// The first output, of f32.
     pub fn run(&self, level: CpuLevel) -> Vec<f32> {
         self.run_as(level)
     }
 
-    /// The first output. Also checked: the same without prepared constants, and in place wherever
-    /// the plan says so.
+    /// The first output. Checks that it is the same in a second execution, from plain constants, and in
+    /// place wherever the plan allows it.
     pub fn run_as<T: Element + PartialEq + std::fmt::Debug>(&self, level: CpuLevel) -> Vec<T> {
-        let mut ready = self.ready(level);
-        ready.execute();
-        let result = ready.result::<T>(0);
-        let bits = |numbers: &[T]| format!("{numbers:?}");
-        ready.execute();
+        let mut bound = self.bind(level);
+        bound.execute();
+        let result = bound.result::<T>(0);
+        let text = |elements: &[T]| format!("{elements:?}");
+        bound.execute();
         assert_eq!(
-            bits(&ready.result::<T>(0)),
-            bits(&result),
+            text(&bound.result::<T>(0)),
+            text(&result),
             "a second execution differs"
         );
-        if !ready.plan.prepared.is_empty() {
-            let mut plain = self.ready_unprepared(level);
+        if !bound.plan.prepared.is_empty() {
+            let mut plain = self.bind_unprepared(level);
             plain.execute();
             assert_eq!(
-                bits(&plain.result::<T>(0)),
-                bits(&result),
+                text(&plain.result::<T>(0)),
+                text(&result),
                 "without preparation"
             );
         }
-        for in_place in ready.plan.in_place.clone() {
-            let mut again = self.ready(level);
+        for in_place in bound.plan.in_place.clone() {
+            let mut again = self.bind(level);
             again.execute_in_place(in_place.input, in_place.output);
             let found = again.inputs[in_place.input].as_mut().unwrap();
             let found = found.as_slice_mut::<T>().unwrap().to_vec();
             assert_eq!(
-                bits(&found),
-                bits(&result),
+                text(&found),
+                text(&result),
                 "in place of input {}",
                 in_place.input
             );
@@ -213,8 +217,8 @@ impl Case {
     }
 }
 
-/// A workload with memory.
-pub struct Ready {
+/// A workload with its operands.
+pub struct BoundCase {
     pub workload: Box<dyn Workload>,
     pub plan: WorkloadPlan,
     inputs: Vec<Option<BufferMut>>,
@@ -229,7 +233,7 @@ fn raw(buffer: &mut Option<BufferMut>) -> RawOperand {
     }
 }
 
-impl Ready {
+impl BoundCase {
     pub fn execute(&mut self) {
         self.try_execute().unwrap();
     }
@@ -238,7 +242,8 @@ impl Ready {
         let inputs: Vec<_> = self.inputs.iter_mut().map(raw).collect();
         let outputs: Vec<_> = self.outputs.iter_mut().map(raw).collect();
         let scratch = RawOperand::new(self.scratch.as_mut_ptr(), self.scratch.len());
-        // SAFETY: buffers of our own, all different, borrowed until the end.
+        // SAFETY: each operand is the whole of a different buffer, and `self` is borrowed mutably until
+        // the execution ends.
         let mut operands = unsafe { Operands::new(&inputs, &outputs, scratch) };
         self.workload.execute(&mut operands)
     }
@@ -248,19 +253,21 @@ impl Ready {
         let mut outputs: Vec<_> = self.outputs.iter_mut().map(raw).collect();
         outputs[output] = inputs[input];
         let scratch = RawOperand::new(self.scratch.as_mut_ptr(), self.scratch.len());
-        // SAFETY: buffers of our own; the output takes the place of one input.
+        // SAFETY: each operand is the whole of a different buffer, but for one output that replaces an
+        // input, as the plan allows; `self` is borrowed mutably until the execution ends.
         let mut operands = unsafe { Operands::new(&inputs, &outputs, scratch) };
         self.workload.execute(&mut operands).unwrap();
     }
 
-    /// For benches: executes many times without making the operand lists again.
+    /// For benches: executes many times with the same operand lists.
     pub fn repeat<R>(&mut self, work: impl FnOnce(&mut dyn FnMut()) -> R) -> R {
         let inputs: Vec<_> = self.inputs.iter_mut().map(raw).collect();
         let outputs: Vec<_> = self.outputs.iter_mut().map(raw).collect();
         let scratch = RawOperand::new(self.scratch.as_mut_ptr(), self.scratch.len());
         let workload = &self.workload;
         work(&mut || {
-            // SAFETY: as in `execute`.
+            // SAFETY: each operand is the whole of a different buffer, and `self` is borrowed mutably
+            // until `work` returns.
             let mut operands = unsafe { Operands::new(&inputs, &outputs, scratch) };
             workload.execute(&mut operands).unwrap();
         })
@@ -276,7 +283,7 @@ impl Ready {
     }
 }
 
-/// Numbers that look random, the same each time.
+/// A pseudorandom generator, the same sequence for each seed.
 pub struct Random(u64);
 
 impl Random {
@@ -296,18 +303,18 @@ impl Random {
         (self.next() >> 33) as usize % limit
     }
 
-    /// From `low` to `high`, both included.
+    /// An integer in `low..=high`.
     pub fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high - low + 1)
     }
 
-    /// In -1..1.
-    pub fn number(&mut self) -> f32 {
+    /// A value in -1..1.
+    pub fn value(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
     }
 
-    pub fn numbers(&mut self, count: usize) -> Vec<f32> {
-        (0..count).map(|_| self.number()).collect()
+    pub fn values(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| self.value()).collect()
     }
 
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
@@ -315,7 +322,7 @@ impl Random {
     }
 }
 
-/// Compares with exact results. `error` gives the error allowed at each number.
+/// Compares with exact results. `error` returns the tolerance of each element.
 #[track_caller]
 pub fn check(found: &[f32], exact: &[f64], error: impl Fn(usize) -> f64, what: &str) {
     assert_eq!(found.len(), exact.len(), "{what}: length");
@@ -324,12 +331,12 @@ pub fn check(found: &[f32], exact: &[f64], error: impl Fn(usize) -> f64, what: &
         let allowed = error(index);
         assert!(
             difference <= allowed || (found.is_nan() && exact.is_nan()),
-            "{what}: number {index} is {found}, exactly {exact}, {difference:e} > {allowed:e}"
+            "{what}: element {index} is {found}, exactly {exact}, {difference:e} > {allowed:e}"
         );
     }
 }
 
-/// The activation of that name, exactly.
+/// The activation `name`, in f64.
 pub fn activate(name: &str, alpha: f64, beta: f64, x: f64) -> f64 {
     let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
     match name {
@@ -357,8 +364,8 @@ pub fn activate(name: &str, alpha: f64, beta: f64, x: f64) -> f64 {
     }
 }
 
-/// The error function by its series, and far out by its continued fraction (Abramowitz and Stegun
-/// 7.1.5 and 7.1.14): about 1e-14.
+/// The error function by its series, from 3 on by its continued fraction (Abramowitz and Stegun 7.1.5
+/// and 7.1.14), to about 1e-14.
 pub fn erf(x: f64) -> f64 {
     let a = x.abs();
     let magnitude = if a < 3.0 {
@@ -378,7 +385,7 @@ pub fn erf(x: f64) -> f64 {
     magnitude.copysign(x)
 }
 
-/// All activations with parameters that suit them.
+/// All activations, with valid parameters.
 pub const ACTIVATIONS: [(&str, f32, f32); 11] = [
     ("none", 0.0, 0.0),
     ("relu", 0.0, 0.0),
