@@ -5,14 +5,14 @@ use tenon_bef::Attribute;
 use tenon_executor::KernelAttributes;
 use tenon_tile::{DataFormat, Word};
 
-/// A number of a program: itself, or the variable that holds it.
+/// An integer operand of a program: a literal or a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Operand {
     Number(i64),
     Variable(String),
 }
 
-/// A number or a variable.
+/// A literal or a variable.
 pub(super) fn operand(attributes: KernelAttributes<'_>, name: &str) -> Result<Operand> {
     optional_operand(attributes, name)?.ok_or_else(|| wrong(name, "a number or a variable"))
 }
@@ -37,11 +37,11 @@ pub(super) fn sizes<const N: usize>(
     let sizes = attributes.i32s(name)?.into_iter().map(usize::try_from);
     let sizes: Vec<usize> = sizes
         .collect::<Result<_, _>>()
-        .map_err(|_| wrong(name, "numbers of at least 0"))?;
-    <[usize; N]>::try_from(sizes).map_err(|_| wrong(name, &format!("{N} numbers")))
+        .map_err(|_| wrong(name, "integers of at least 0"))?;
+    <[usize; N]>::try_from(sizes).map_err(|_| wrong(name, &format!("{N} integers")))
 }
 
-/// A size; `absent` when there is none.
+/// A size; `absent` when the attribute is absent.
 pub(super) fn size_or(
     attributes: KernelAttributes<'_>,
     name: &str,
@@ -53,7 +53,7 @@ pub(super) fn size_or(
     }
 }
 
-/// A number; `absent` when there is none.
+/// A float; `absent` when the attribute is absent.
 pub(super) fn number_or(attributes: KernelAttributes<'_>, name: &str, absent: f32) -> Result<f32> {
     match attributes.optional(name) {
         None => Ok(absent),
@@ -62,7 +62,7 @@ pub(super) fn number_or(attributes: KernelAttributes<'_>, name: &str, absent: f3
     }
 }
 
-/// A switch; off when it is absent.
+/// A boolean; false when the attribute is absent.
 pub(super) fn flag(attributes: KernelAttributes<'_>, name: &str) -> Result<bool> {
     match attributes.optional(name) {
         None => Ok(false),
@@ -71,7 +71,7 @@ pub(super) fn flag(attributes: KernelAttributes<'_>, name: &str) -> Result<bool>
     }
 }
 
-/// A text; empty when it is absent.
+/// A string; empty when the attribute is absent.
 pub(super) fn text_or_empty<'a>(attributes: KernelAttributes<'a>, name: &str) -> Result<&'a str> {
     match attributes.optional(name) {
         None => Ok(""),
@@ -79,7 +79,7 @@ pub(super) fn text_or_empty<'a>(attributes: KernelAttributes<'a>, name: &str) ->
     }
 }
 
-/// Names.
+/// A list of names.
 pub(super) fn names(attributes: KernelAttributes<'_>, name: &str) -> Result<Vec<String>> {
     let list = attributes.attribute(name)?.as_list();
     let names = list.and_then(|list| {
@@ -96,7 +96,7 @@ pub(super) fn format(attributes: KernelAttributes<'_>, name: &str) -> Result<Dat
         .ok_or_else(|| wrong(name, &DataFormat::choices()).found(format_args!("'{text}'")))
 }
 
-/// A data format; none when it is absent.
+/// A data format; `None` when the attribute is absent.
 pub(super) fn optional_format(
     attributes: KernelAttributes<'_>,
     name: &str,
@@ -107,7 +107,7 @@ pub(super) fn optional_format(
     }
 }
 
-/// An attribute that is not as it must be.
+/// The error of an attribute whose value is not `expected`.
 pub(super) fn wrong(name: &str, expected: &str) -> Error {
     let text = format!("attribute '{name}' has a wrong value");
     Error::new(ErrorKind::InvalidProgram, text).expected(expected)

@@ -1,8 +1,8 @@
-//! Ops element by element on two tensors (facts 3.1).
+//! Elementwise (binary) ops on two tensors (facts 3.1).
 
 use super::attributes::number_or;
+use super::moved_operand::MovedOperand;
 use super::op::{Compute, tensor_kernel};
-use super::seen::Seen;
 use super::tensor::{TileTensor, added_to, map, wrong_shape, zip};
 use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
@@ -13,7 +13,7 @@ pub(super) fn kernels() -> Vec<KernelDef> {
         plain("netlist.subtract", "a - b.", |a, b| a - b),
         plain(
             "netlist.multiply",
-            "a * b; 0 where either is 0, even beside infinity.",
+            "a * b; 0 where either is 0, even if the other is infinite.",
             product,
         ),
         plain(
@@ -38,11 +38,11 @@ pub(super) fn kernels() -> Vec<KernelDef> {
     kernels.push(tensor_kernel(
         "netlist.accumulate",
         2,
-        "A sum of netlist.sum with what a gradient op adds.",
+        "A sum of netlist.sum plus the new gradient.",
         |_| {
             Ok(Box::new(|operands| {
                 let (sum, new) = two(operands)?;
-                added_to(sum.any(), new.clone())
+                added_to(sum.non_empty(), new.clone())
             }))
         },
     ));
@@ -54,7 +54,7 @@ pub(super) fn kernels() -> Vec<KernelDef> {
     kernels
 }
 
-/// A kernel of two operands; each formula is compiled by itself, into a loop of vectors.
+/// A kernel of two operands; each function is compiled into a vectorised loop.
 fn plain(
     name: &'static str,
     doc: &'static str,
@@ -63,18 +63,18 @@ fn plain(
     tensor_kernel(name, 2, doc, move |site| bind(site, combine))
 }
 
-/// One of the operands may be seen through TMs.
+/// One of the operands may be read through its TMs.
 fn bind(
     site: &Site<'_>,
     combine: impl Fn(f32, f32) -> f32 + Copy + Send + Sync + 'static,
 ) -> Result<Compute> {
-    let seen = Seen::of(site.attributes())?;
+    let moved = MovedOperand::of(site.attributes())?;
     Ok(Box::new(move |operands| {
         let (a, b) = two(operands)?;
-        match &seen {
+        match &moved {
             None => zip(a, b, combine),
-            Some((0, seen)) => seen.zip(b, a, |b, a| combine(a, b)),
-            Some((_, seen)) => seen.zip(a, b, combine),
+            Some((0, moved)) => moved.zip(b, a, |b, a| combine(a, b)),
+            Some((_, moved)) => moved.zip(a, b, combine),
         }
     }))
 }
@@ -92,12 +92,12 @@ fn bind_scaled(site: &Site<'_>, back: bool) -> Result<Compute> {
     }
 }
 
-/// Halves away from zero, then clamped (facts 5.1).
+/// Rounds halves away from zero, then clamps (facts 5.1).
 pub(super) fn int8(value: f32) -> f32 {
     value.round().clamp(-127.0, 127.0)
 }
 
-/// All elements as Int8.
+/// All elements, rounded to Int8.
 pub(super) fn to_int8(a: &TileTensor) -> Result<TileTensor> {
     map(a, int8)
 }
@@ -105,7 +105,7 @@ pub(super) fn to_int8(a: &TileTensor) -> Result<TileTensor> {
 fn two<'a>(operands: &[&'a TileTensor]) -> Result<(&'a TileTensor, &'a TileTensor)> {
     match operands {
         [a, b] => Ok((a, b)),
-        _ => Err(wrong_shape("an op of two operands").found(operands.len())),
+        _ => Err(wrong_shape("an elementwise op requires two operands").found(operands.len())),
     }
 }
 

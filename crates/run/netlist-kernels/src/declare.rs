@@ -1,5 +1,5 @@
-//! `netlist.queue`: what a machine is told of a queue; and what other kernels of a package are checked
-//! against when it is loaded.
+//! `netlist.queue`: the declaration of a queue, with which other kernels of a package are compared when
+//! the package is loaded.
 
 use super::attributes::{flag, format, size_or, sizes, text_or_empty};
 use super::machine::Machine;
@@ -12,19 +12,19 @@ use tenon_executor::Site;
 use tenon_tile::UblockOrder;
 use tenon_tile::{QueueLayout, TensorBlocking};
 
-/// The queues that a program declares, as its kernels are bound: those that read and write variables
-/// of the package come after.
+/// The queues that a program declares, in the order in which kernels are bound: kernels that load and
+/// store variables of the package are bound later.
 #[derive(Default)]
 pub struct DeclaredQueues(Mutex<HashMap<String, DeclaredQueue>>);
 
-/// What a variable that holds entries of a queue must fit.
+/// The declaration that variables with entries of a queue are compared with.
 #[derive(Clone, Copy)]
 pub(super) struct DeclaredQueue {
     pub is_ram: bool,
     pub entries: usize,
     pub tiles: [usize; 3],
     pub tile: [usize; 2],
-    /// Of an entry.
+    /// Elements of an entry.
     pub elements: usize,
 }
 
@@ -41,7 +41,7 @@ impl DeclaredQueues {
         all.insert(spec.name.clone(), declared);
     }
 
-    /// The queue of a name.
+    /// The queue `name`.
     pub(super) fn find(&self, name: &str) -> Result<DeclaredQueue> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(name).copied().ok_or_else(|| {
@@ -66,7 +66,7 @@ pub(super) fn bind(site: &Site<'_>) -> Result<Body> {
         layout: layout(site)?,
     };
     let ty = spec.check()?;
-    // A program by itself has no variables that are held against its queues.
+    // A program outside of a package has no variables to compare.
     if let Ok(declared) = site.service::<DeclaredQueues>() {
         declared.add(&spec, ty.elements());
     }
@@ -75,7 +75,7 @@ pub(super) fn bind(site: &Site<'_>) -> Result<Body> {
     }))
 }
 
-/// The blocking of a ram that is seen in several ways.
+/// The layout of a ram that shares memory with others.
 fn layout(site: &Site<'_>) -> Result<Option<QueueLayout>> {
     let attributes = site.attributes();
     if attributes.optional("grid").is_none() {

@@ -1,31 +1,31 @@
-//! Executes: the settings of an epoch applied, its function called once for each input, the pointers
-//! of what it reads moved on (facts 6.3, 6.5).
+//! Executes: applies the settings of an epoch, calls its function once for each input, and advances the
+//! pointers of the queues that it reads (facts 6.3, 6.5).
 
 use super::attributes::{flag, names, size_or};
 use super::machine::Machine;
 use super::program::Body;
 use super::queue::Queue;
-use super::run::Run;
+use super::run::ProgramRun;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_executor::{Frame, FunctionHandle, Site, Value};
 
-/// The category under which traces hear of executes: a scope for each graph that ran.
+/// The category of executes in traces: a scope for each graph that ran.
 pub const GRAPH_SCOPE: &str = "netlist graph";
 
 /// `netlist.execute`: one epoch.
 pub(super) fn execute(site: &Site<'_>) -> Result<Body> {
     let epoch = Epoch::of(site, "", 0)?;
     Ok(Box::new(move |frame| {
-        let run = frame.object::<Run>(0)?;
+        let run = frame.object::<ProgramRun>(0)?;
         run.apply(&run.take_settings())?;
         epoch.run(frame, run)
     }))
 }
 
-/// `netlist.together`: several epochs. The whole of them, when there is one, comes first, then its
-/// parts.
+/// `netlist.together`: several epochs. The first one is all of them combined, when `whole` is set; the
+/// others are its parts.
 pub(super) fn together(site: &Site<'_>) -> Result<Body> {
     let whole = flag(site.attributes(), "whole")?;
     let mut epochs = Vec::new();
@@ -37,10 +37,10 @@ pub(super) fn together(site: &Site<'_>) -> Result<Body> {
         let index = epochs.len();
         epochs.push(Epoch::of(site, &index.to_string(), index)?);
     }
-    // What has starved once starves again.
+    // An epoch that has starved once starves in every run.
     let starves = AtomicBool::new(!whole);
     Ok(Box::new(move |frame| {
-        let run = frame.object::<Run>(0)?;
+        let run = frame.object::<ProgramRun>(0)?;
         let settings = run.take_settings();
         if let (true, Some(whole)) = (!starves.load(Ordering::Relaxed), epochs.first()) {
             let (machine, set) = (run.machine().snapshot(), run.set_queues());
@@ -48,7 +48,7 @@ pub(super) fn together(site: &Site<'_>) -> Result<Body> {
             match whole.run(frame, run) {
                 Err(error) if error.kind() == ErrorKind::ExecutionFailed => {
                     run.machine().restore(machine);
-                    run.forget_set(set);
+                    run.restore_set_queues(set);
                     starves.store(true, Ordering::Relaxed);
                 }
                 done => return done,
@@ -67,16 +67,16 @@ pub(super) fn together(site: &Site<'_>) -> Result<Body> {
 
 /// Graphs that run together.
 struct Epoch {
-    /// Which of the kernel's functions computes one input.
+    /// The index of the kernel's function that computes one input.
     function: usize,
     inputs: usize,
-    /// Queues that are read.
+    /// The queues that it reads.
     reads: Vec<String>,
     graphs: Vec<String>,
 }
 
 impl Epoch {
-    /// The one whose attributes end in `suffix`.
+    /// The epoch whose attributes end in `suffix`.
     fn of(site: &Site<'_>, suffix: &str, function: usize) -> Result<Self> {
         let attributes = site.attributes();
         Ok(Self {
@@ -88,8 +88,8 @@ impl Epoch {
     }
 
     /// Runs all inputs; the settings have been applied.
-    fn run(&self, frame: &Frame<'_>, run: &Run) -> Result<()> {
-        let begun = Instant::now();
+    fn run(&self, frame: &Frame<'_>, run: &ProgramRun) -> Result<()> {
+        let start = Instant::now();
         let machine = run.machine();
         let epoch = frame.function(self.function)?;
         for _ in 0..self.inputs {
@@ -101,15 +101,15 @@ impl Epoch {
         machine.with_each(&self.reads, Queue::execute_done)?;
         if let Some(trace) = frame.host().trace() {
             let end = Instant::now();
-            let tell = |graph: &String| trace.sink.scope(GRAPH_SCOPE, graph, begun, end, 0);
-            self.graphs.iter().for_each(tell);
+            let report = |graph: &String| trace.sink.scope(GRAPH_SCOPE, graph, start, end, 0);
+            self.graphs.iter().for_each(report);
         }
         Ok(())
     }
 }
 
-/// Runs the ops of an epoch on one input. They run as their operands come in, on the host's queue;
-/// this is where the program waits for them.
+/// Runs the ops of an epoch on one input, and waits for them. Each op runs on the host's work queue as
+/// soon as its operands are available.
 fn one_input(frame: &Frame<'_>, epoch: &FunctionHandle, machine: &Machine) -> Result<()> {
     let request = frame.request();
     let results = epoch.execute(request, vec![Value::opaque(machine.clone())]);

@@ -1,26 +1,26 @@
-//! Tensors made of the tiles of others: where they lie already, copied, or added up.
+//! Tensors of the tiles of another tensor: a view of it, a copy, or sums of its tiles.
 
 use super::table::Table;
 use super::tensor::{TileTensor, for_each_chunk, for_each_chunk_of_terms, wrong_shape};
 use tenon_base::Result;
 
-/// How a tensor is made of the tiles of another.
+/// The construction of a tensor from the tiles of another.
 pub(super) struct Gather {
-    /// The tiles of the tensor that it is made of.
+    /// The source's slices, rows and columns of tiles.
     from: [usize; 3],
-    how: How,
+    kind: GatherKind,
 }
 
-enum How {
-    /// The tiles lie together already, from this one on, which begins a row.
-    Lie { first: usize, tiles: [usize; 3] },
-    /// They are copied.
-    Copied { table: Table, runs: Vec<Vec<Run>> },
-    /// Each is a sum.
-    Summed(Sums),
+enum GatherKind {
+    /// The tiles are contiguous in the source, from `first` on, which starts a row of tiles.
+    View { first: usize, tiles: [usize; 3] },
+    /// Each tile is copied.
+    Copy { table: Table, runs: Vec<Vec<Run>> },
+    /// Each tile is a sum of tiles.
+    Sum(TileSums),
 }
 
-/// Tiles of one row of the result that lie side by side in the source too.
+/// Tiles that are adjacent in a row of the result and of the source.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run {
     pub column: usize,
@@ -29,54 +29,54 @@ pub(super) struct Run {
 }
 
 /// The terms of each tile of a result.
-struct Sums {
+struct TileSums {
     tiles: [usize; 3],
     /// The terms of tile `n` are those from `ends[n - 1]` to `ends[n]`.
     terms: Vec<Term>,
     ends: Vec<usize>,
 }
 
-/// A tile so many times.
+/// A tile and its weight in a sum.
 #[derive(Debug, Clone, Copy)]
 struct Term {
-    tile: Part,
-    times: f32,
+    source: TermSource,
+    weight: f32,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Part {
-    /// The tile of that number.
+enum TermSource {
+    /// A tile of the source, by its index.
     Tile(u32),
-    /// All elements are this.
+    /// A tile of one value.
     Fill(f32),
 }
 
 impl Gather {
-    /// The tiles that a table tells.
+    /// The tiles of a table.
     pub(super) fn of(table: Table) -> Self {
         let from = table.from();
-        let how = match lying(&table) {
-            Some(first) => How::Lie {
+        let kind = match view_start(&table) {
+            Some(first) => GatherKind::View {
                 first,
                 tiles: table.tiles(),
             },
-            None => How::Copied {
+            None => GatherKind::Copy {
                 runs: runs(&table),
                 table,
             },
         };
-        Self { from, how }
+        Self { from, kind }
     }
 
-    /// Sums of the tiles that a table tells, which must not be flipped, each divided by `divisor`:
-    /// `terms` are those of the tile at a slice, row and column.
+    /// Sums of tiles of a table without transposes, each divided by `divisor`: `terms` returns the tiles
+    /// of the sum at a slice, row and column.
     pub(super) fn summed(
         table: &Table,
         tiles: [usize; 3],
         divisor: f32,
         terms: impl Fn([usize; 3]) -> Vec<u32>,
     ) -> Self {
-        let mut sums = Sums {
+        let mut sums = TileSums {
             tiles,
             terms: Vec::new(),
             ends: Vec::with_capacity(tiles.iter().product()),
@@ -86,13 +86,13 @@ impl Gather {
                 for c in 0..tiles[2] {
                     let mut sources = terms([z, r, c]);
                     sources.sort_unstable();
-                    let alike = sources.chunk_by(|a, b| a == b);
-                    sums.terms.extend(alike.map(|alike| {
+                    let equal = sources.chunk_by(|a, b| a == b);
+                    sums.terms.extend(equal.map(|equal| {
                         Term {
-                            tile: table
-                                .fill(alike[0])
-                                .map_or(Part::Tile(alike[0]), Part::Fill),
-                            times: alike.len() as f32 / divisor,
+                            source: table
+                                .fill(equal[0])
+                                .map_or(TermSource::Tile(equal[0]), TermSource::Fill),
+                            weight: equal.len() as f32 / divisor,
                         }
                     }));
                     sums.ends.push(sums.terms.len());
@@ -101,47 +101,47 @@ impl Gather {
         }
         Self {
             from: table.from(),
-            how: How::Summed(sums),
+            kind: GatherKind::Sum(sums),
         }
     }
 
-    /// Whether the tiles lie together already.
-    pub(super) fn lies(&self) -> bool {
-        matches!(self.how, How::Lie { .. })
+    /// Whether the result is a view of the source.
+    pub(super) fn is_view(&self) -> bool {
+        matches!(self.kind, GatherKind::View { .. })
     }
 
-    /// The tensor made of those tiles of `from`.
-    pub(super) fn gathered(&self, from: &TileTensor) -> Result<TileTensor> {
+    /// The result for the source `from`.
+    pub(super) fn apply(&self, from: &TileTensor) -> Result<TileTensor> {
         if from.tiles() != self.from {
             let [t, rows, columns] = self.from;
             return Err(
-                wrong_shape("the tensor is not of the shape that it is moved from")
+                wrong_shape("the operand of a tensor movement has the wrong shape")
                     .expected(format_args!("[{t}, {rows}, {columns}] tiles"))
                     .found(from.describe()),
             );
         }
-        match &self.how {
-            How::Lie { first, tiles } => from.part(*first, *tiles),
-            How::Copied { table, runs } => copied(table, runs, from),
-            How::Summed(sums) => sums.gathered(from),
+        match &self.kind {
+            GatherKind::View { first, tiles } => from.part(*first, *tiles),
+            GatherKind::Copy { table, runs } => copied(table, runs, from),
+            GatherKind::Sum(sums) => sums.apply(from),
         }
     }
 }
 
-/// The first of the tiles, where they lie together in the source as in the result.
-fn lying(table: &Table) -> Option<usize> {
+/// The first tile, where the tiles are in the same order in the source and in the result.
+fn view_start(table: &Table) -> Option<usize> {
     let columns = table.from()[2];
     let &first = table.sources().first()?;
-    let together = (first..)
+    let consecutive = (first..)
         .zip(table.sources())
         .all(|(n, &source)| n == source);
-    let alike = !table.flipped() && table.tiles()[2] == columns && together;
+    let in_place = !table.flipped() && table.tiles()[2] == columns && consecutive;
     let first = first as usize;
-    (alike && table.fill(table.sources()[0]).is_none() && first.is_multiple_of(columns))
+    (in_place && table.fill(table.sources()[0]).is_none() && first.is_multiple_of(columns))
         .then_some(first)
 }
 
-/// For each row of tiles of the result its runs.
+/// The runs of each row of tiles of the result.
 pub(super) fn runs(table: &Table) -> Vec<Vec<Run>> {
     let columns = table.tiles()[2];
     let rows = table.sources().chunks(columns.max(1));
@@ -166,18 +166,19 @@ fn continues(table: &Table, run: &Run, source: u32) -> bool {
     if table.fill(run.source).is_some() {
         return run.source == source;
     }
-    // Transposed tiles are moved one by one. What follows the last tile of a row is the first of
-    // the next, which does not lie beside it.
+    // Transposed tiles are moved one by one. The tile after the last one of a row is in the next row,
+    // and not adjacent.
     let is_next = u64::from(source) == u64::from(run.source) + run.count as u64;
     !table.flipped() && is_next && !(source as usize).is_multiple_of(table.from()[2])
 }
 
-/// The tensor after a move.
+/// The tensor after a tensor movement.
 fn copied(table: &Table, runs: &[Vec<Run>], from: &TileTensor) -> Result<TileTensor> {
     let [height, width] = from.tile();
-    let tile = match table.flipped() {
-        true => [width, height],
-        false => [height, width],
+    let tile = if table.flipped() {
+        [width, height]
+    } else {
+        [height, width]
     };
     let columns = from.tiles()[2];
     let (values, stride) = (from.values(), columns * width);
@@ -192,10 +193,10 @@ fn copied(table: &Table, runs: &[Vec<Run>], from: &TileTensor) -> Result<TileTen
                     lines.for_each(|to| to[at..][..run.count * tile[1]].fill(fill));
                     continue;
                 }
-                let start = place(run.source, columns, from.tile());
+                let start = tile_offset(run.source, columns, from.tile());
                 if table.flipped() {
                     let (from, to) = (&values[start..], &mut to[at..]);
-                    transposed(from, stride, [height, width], to, line);
+                    transpose_tile(from, stride, [height, width], to, line);
                     continue;
                 }
                 for (y, to) in to.chunks_mut(line).enumerate() {
@@ -208,17 +209,18 @@ fn copied(table: &Table, runs: &[Vec<Run>], from: &TileTensor) -> Result<TileTen
     })
 }
 
-/// The first element of a tile of a tensor of so many columns of tiles.
-pub(super) fn place(tile: u32, columns: usize, [height, width]: [usize; 2]) -> usize {
+/// The index of the first element of a tile, in a tensor of `columns` columns of tiles.
+pub(super) fn tile_offset(tile: u32, columns: usize, [height, width]: [usize; 2]) -> usize {
     let tile = tile as usize;
     (tile / columns * height * columns + tile % columns) * width
 }
 
-/// Writes a tile of `size` transposed; `stride` and `line` are the lengths of the rows they lie in.
-fn transposed(from: &[f32], stride: usize, size: [usize; 2], to: &mut [f32], line: usize) {
+/// Writes the transpose of a tile of `size`, in blocks; `stride` and `line` are the row strides of source
+/// and destination.
+fn transpose_tile(from: &[f32], stride: usize, size: [usize; 2], to: &mut [f32], line: usize) {
     let [height, width] = size;
-    // Blocks of a line of memory: rows that lie a power of two apart push each other out of the
-    // cache, so that each line is read once.
+    // Blocks of one cache line: rows whose stride is a power of two alias in the same cache sets, so
+    // that each line is used whole before it is evicted.
     const LINE: usize = 16;
     let mut block = [[0.0; LINE]; LINE];
     for top in (0..height).step_by(LINE) {
@@ -240,13 +242,13 @@ fn transposed(from: &[f32], stride: usize, size: [usize; 2], to: &mut [f32], lin
     }
 }
 
-impl Sums {
+impl TileSums {
     fn terms(&self, tile: usize) -> &[Term] {
         let start = tile.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.terms[start..self.ends[tile]]
     }
 
-    fn gathered(&self, from: &TileTensor) -> Result<TileTensor> {
+    fn apply(&self, from: &TileTensor) -> Result<TileTensor> {
         let tile @ [height, width] = from.tile();
         let (own, columns) = (self.tiles[2], from.tiles()[2]);
         let (values, stride) = (from.values(), columns * width);
@@ -255,13 +257,15 @@ impl Sums {
             for_each_chunk_of_terms(to, own * width, terms, |line, to| {
                 let (row, y) = (line / height, line % height);
                 for (column, to) in to.chunks_mut(width).enumerate() {
-                    for &Term { tile: part, times } in self.terms(row * own + column) {
-                        match part {
-                            Part::Fill(value) => to.iter_mut().for_each(|to| *to += times * value),
-                            Part::Tile(number) => {
-                                let start = place(number, columns, tile) + y * stride;
+                    for &Term { source, weight } in self.terms(row * own + column) {
+                        match source {
+                            TermSource::Fill(value) => {
+                                to.iter_mut().for_each(|to| *to += weight * value)
+                            }
+                            TermSource::Tile(index) => {
+                                let start = tile_offset(index, columns, tile) + y * stride;
                                 let pairs = to.iter_mut().zip(&values[start..][..width]);
-                                pairs.for_each(|(to, &from)| *to += times * from);
+                                pairs.for_each(|(to, &from)| *to += weight * from);
                             }
                         }
                     }
@@ -279,7 +283,7 @@ mod tests {
 
     fn moved(from: &TileTensor, steps: &[&str]) -> TileTensor {
         let table = Table::through(from.tiles(), &steps.join("; ")).unwrap();
-        Gather::of(table).gathered(from).unwrap()
+        Gather::of(table).apply(from).unwrap()
     }
 
     /// The element of a row-major `[t, rows, columns]` of elements.
@@ -290,7 +294,7 @@ mod tests {
 
     /// Each TM against its definition over elements: reshape, transpose and tile of NumPy.
     #[test]
-    fn each_step_is_what_its_definition_says() {
+    fn each_tm_equals_its_definition() {
         let from = arange([2, 4, 6], [2, 3]);
         let (rows, columns) = (8, 18);
         type Definition = fn(usize, usize, usize) -> (usize, usize, usize);
@@ -323,27 +327,27 @@ mod tests {
         }
     }
 
-    /// The numbers are NumPy's: `arange(48).reshape(3, 2, 8)`, its slices beside each other.
+    /// The values are NumPy's: the slices of `arange(48).reshape(3, 2, 8)` in a row.
     #[test]
-    fn slices_of_one_row_of_tiles_come_to_lie_beside_each_other() {
+    fn hstack_concatenates_slices_in_a_row() {
         let from = arange([3, 1, 2], [2, 4]);
         let to = moved(&from, &["hstack 3"]);
         assert_eq!(to.tiles(), [1, 1, 6]);
         let row = |z: usize, y: usize| (0..8).map(move |x| (16 * z + 8 * y + x) as f32);
-        let wanted: Vec<f32> = (0..2)
+        let expected: Vec<f32> = (0..2)
             .flat_map(|y| (0..3).flat_map(move |z| row(z, y)))
             .collect();
-        assert_eq!(to.values(), wanted);
+        assert_eq!(to.values(), expected);
     }
 
     #[test]
-    fn a_pad_fills_and_steps_follow_each_other() {
+    fn pad_fills_and_tms_compose() {
         let from = arange([1, 1, 2], [1, 2]);
         let to = moved(&from, &["pad 1 1 7.5", "transpose"]);
         assert_eq!((to.tiles(), to.tile()), ([1, 3, 2], [2, 1]));
         let pad = 7.5;
-        let wanted = [0.0, pad, 1.0, pad, 2.0, pad, 3.0, pad, pad, pad, pad, pad];
-        assert_eq!(to.values(), wanted);
+        let expected = [0.0, pad, 1.0, pad, 2.0, pad, 3.0, pad, pad, pad, pad, pad];
+        assert_eq!(to.values(), expected);
         let back = moved(&arange([2, 4, 6], [2, 2]), &["hslice 3", "hstack 3"]);
         assert_eq!(back.values(), arange([2, 4, 6], [2, 2]).values());
     }

@@ -1,31 +1,31 @@
-//! The kernels of netlists (seed buda-netlist, facts 3 to 6). A netlist's graphs become functions of
-//! ops that hand tensors to each other, its programs functions of variables, loops and executes;
-//! what outlives an op is in a [`Machine`].
+//! The kernels of netlists (seed buda-netlist, facts 3 to 6). The graphs of a netlist are functions
+//! whose kernels are ops on tensors, its programs are functions of variables, loops and executes. A
+//! [`Machine`] holds the state that outlives an op.
 
 #![forbid(unsafe_code)]
 
 mod attributes;
 mod backend;
 mod binary;
+mod buffer_pool;
 mod convert;
 mod declare;
+mod epilogue;
 mod epoch;
-mod factors;
-mod finish;
 mod gather;
 mod lookup;
 mod machine;
+mod matmul;
+mod matmul_operands;
 mod mersenne;
+mod moved_operand;
 mod moves;
 mod op;
 mod ports;
-mod product;
 mod program;
 mod queue;
 mod reduce;
 mod run;
-mod seen;
-mod spare;
 mod sparse;
 mod splice;
 mod table;
@@ -34,7 +34,7 @@ mod unary;
 mod view;
 
 #[cfg(test)]
-mod hostile;
+mod invalid_attributes;
 
 pub use convert::round_to_format;
 pub use declare::DeclaredQueues;
@@ -54,7 +54,7 @@ pub fn library() -> Vec<KernelDef> {
         moves::kernels(),
         unary::kernels(),
         binary::kernels(),
-        product::kernels(),
+        matmul::kernels(),
         sparse::kernels(),
         reduce::kernels(),
         splice::kernels(),

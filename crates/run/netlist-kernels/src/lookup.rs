@@ -1,4 +1,5 @@
-//! `netlist.embedding`: rows of a table (facts 3.5); `netlist.topk`: the largest of each row (3.6).
+//! `netlist.embedding`: rows of a table by index (facts 3.5); `netlist.topk`: the largest elements of each
+//! row, by a bitonic sorting network (Batcher, 1968) (facts 3.6).
 
 use super::attributes::{flag, size_or, sizes, wrong};
 use super::op::{Compute, tensor_kernel};
@@ -6,7 +7,7 @@ use super::tensor::{TileTensor, checked_shape, for_each_chunk, reserved, wrong_s
 use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
 
-/// The index that stands for a row of zeros.
+/// The index of a row of zeros.
 const NO_ROW: u32 = u32::MAX;
 
 pub(super) fn kernels() -> Vec<KernelDef> {
@@ -14,14 +15,14 @@ pub(super) fn kernels() -> Vec<KernelDef> {
         tensor_kernel(
             "netlist.embedding",
             2,
-            "Rows of the table of input 0, by the raw numbers of input 1.",
+            "Rows of the table of input 0, by the raw integer indices of input 1.",
             bind_embedding,
         ),
         tensor_kernel(
             "netlist.topk",
             2,
-            "The k largest of each row of input 0 in each column of cores, or what input 1 has in \
-             their places, by a bitonic network.",
+            "The k largest elements of each row of input 0 in each column of cores, or the elements of \
+             input 1 at their indices, by a bitonic network.",
             bind_topk,
         ),
     ]
@@ -38,7 +39,7 @@ fn bind_embedding(site: &Site<'_>) -> Result<Compute> {
     }
     Ok(Box::new(move |operands| {
         let [table, indices] = operands else {
-            return Err(wrong_shape("an embedding has a table and indices"));
+            return Err(wrong_shape("an embedding requires a table and indices"));
         };
         embedding(table, indices, tiles, grid_rows, count)
     }))
@@ -54,24 +55,26 @@ fn embedding(
     let [slices, height, width] = table.shape();
     let rows = slices * height;
     if width != tiles[2] * 32 {
-        return Err(wrong_shape("the table has another width than the result")
+        return Err(wrong_shape("the table differs in width from the result")
             .expected(tiles[2] * 32)
             .found(width));
     }
-    // Indices lie tile by tile (facts 10.9); each row of cores takes the first of its slice.
+    // Indices are stored tile by tile (facts 10.9); each row of cores uses the first of its share.
     let all = tile_by_tile(indices)?;
     let share = all.len() / cores;
     if share < count {
         return Err(wrong_shape("too few indices").expected(count).found(share));
     }
-    let wanted = tiles[0] * cores * count;
+    let result_rows = tiles[0] * cores * count;
     let values = table.values();
-    let picked: Vec<u32> = (0..wanted)
+    let picked: Vec<u32> = (0..result_rows)
         .map(|i| all[i / count % cores * share + i % count].to_bits())
         .collect();
     if let Some(wrong) = picked.iter().find(|&&i| i != NO_ROW && i as usize >= rows) {
-        return Err(wrong_shape(format!("index {wrong} lies outside the table"))
-            .expected(format_args!("less than {rows}")));
+        return Err(
+            wrong_shape(format!("index {wrong} is out of the bounds of the table"))
+                .expected(format_args!("less than {rows}")),
+        );
     }
     TileTensor::build(tiles, [32, 32], |to| {
         for_each_chunk(to, width, |i, to| {
@@ -83,7 +86,7 @@ fn embedding(
     })
 }
 
-/// The elements in the order of tiles.
+/// The elements, tile by tile.
 fn tile_by_tile(from: &TileTensor) -> Result<Vec<f32>> {
     let [t, rows, columns] = from.tiles();
     let [height, width] = from.tile();
@@ -105,7 +108,7 @@ fn bind_topk(site: &Site<'_>) -> Result<Compute> {
     let k = size_or(attributes, "k", 0)?;
     let tiles: [usize; 3] = sizes(attributes, "tiles")?;
     let [_, cores]: [usize; 2] = sizes(attributes, "grid")?;
-    let places = match attributes.string("sort")? {
+    let argmax = match attributes.string("sort")? {
         "max" => false,
         "argmax" => true,
         other => return Err(wrong("sort", "max or argmax").found(other)),
@@ -121,12 +124,12 @@ fn bind_topk(site: &Site<'_>) -> Result<Compute> {
     }
     Ok(Box::new(move |operands| {
         let [values, indices] = operands else {
-            return Err(wrong_shape("a topk has values and indices"));
+            return Err(wrong_shape("topk requires values and indices"));
         };
         let topk = Topk {
             k,
             cores,
-            places,
+            argmax,
             sorted,
         };
         topk.run(values, indices, tiles)
@@ -137,8 +140,8 @@ fn bind_topk(site: &Site<'_>) -> Result<Compute> {
 struct Topk {
     k: usize,
     cores: usize,
-    /// Whether what input 1 has is the answer.
-    places: bool,
+    /// Whether the results are elements of input 1, at the indices of the largest.
+    argmax: bool,
     /// Whether runs of `k` are sorted already.
     sorted: bool,
 }
@@ -154,27 +157,30 @@ impl Topk {
         let line = values.shape()[2];
         let share = line / self.cores;
         if values.tiles()[..2] != tiles[..2] {
-            return Err(wrong_shape("topk has as many rows as its operands")
-                .expected(format_args!("{:?}", &tiles[..2]))
-                .found(values.describe()));
-        }
-        if !line.is_multiple_of(self.cores) || !share.is_power_of_two() || share < self.k {
             return Err(
-                wrong_shape("topk sorts a power of two of numbers in each core").found(share),
+                wrong_shape("the result of topk differs in rows from its operands")
+                    .expected(format_args!("{:?}", &tiles[..2]))
+                    .found(values.describe()),
             );
         }
+        if !line.is_multiple_of(self.cores) || !share.is_power_of_two() || share < self.k {
+            return Err(wrong_shape(
+                "topk requires a power of two of columns in each core, and at least k",
+            )
+            .found(share));
+        }
         let width = tiles[2] / self.cores * 32;
-        let (keys, places) = (values.values(), indices.values());
+        let (keys, indices) = (values.values(), indices.values());
         TileTensor::build(tiles, [values.tile()[0], 32], |to| {
             for_each_chunk(to, width * self.cores, |y, to| {
                 for core in 0..self.cores {
                     let from = y * line + core * share;
-                    let pairs = keys[from..][..share].iter().zip(&places[from..][..share]);
+                    let pairs = keys[from..][..share].iter().zip(&indices[from..][..share]);
                     let mut pairs: Vec<(f32, f32)> = pairs.map(|(&a, &b)| (a, b)).collect();
                     self.select(&mut pairs);
-                    for (to, (value, place)) in to[core * width..].iter_mut().zip(&pairs[..self.k])
+                    for (to, (value, index)) in to[core * width..].iter_mut().zip(&pairs[..self.k])
                     {
-                        *to = if self.places { *place } else { *value };
+                        *to = if self.argmax { *index } else { *value };
                     }
                 }
             });
@@ -182,7 +188,7 @@ impl Topk {
         })
     }
 
-    /// Brings the `k` largest to the front, largest first.
+    /// Moves the `k` largest to the front, in descending order.
     fn select(&self, pairs: &mut [(f32, f32)]) {
         let n = pairs.len();
         let mut size = if self.sorted { 2 * self.k } else { 2 };
@@ -215,9 +221,9 @@ mod tests {
         .unwrap()
     }
 
-    /// The definition: row i is row `index[i]`, zeros for the index that is none.
+    /// The definition: row i is row `index[i]`, or zeros for `NO_ROW`.
     #[test]
-    fn rows_are_picked_by_raw_numbers() {
+    fn rows_are_selected_by_raw_indices() {
         let table = tensor([1, 2, 1], |i| i as f32);
         let picks = [5u32, 63, NO_ROW, 0];
         let indices = tensor([1, 1, 1], |i| {
@@ -233,20 +239,20 @@ mod tests {
         assert!(embedding(&table, &far, [1, 1, 1], 1, 32).is_err());
     }
 
-    /// `np.sort(x)[::-1][:k]`, and `np.argsort` for places.
+    /// `np.sort(x)[::-1][:k]`, and `np.argsort` for indices.
     #[test]
-    fn the_largest_come_first() {
+    fn the_largest_are_in_descending_order() {
         let values = tensor([1, 1, 2], |i| ((i % 64) * 37 % 64) as f32);
-        let places = tensor([1, 1, 2], |i| (i % 64) as f32);
-        let topk = |places| Topk {
+        let indices = tensor([1, 1, 2], |i| (i % 64) as f32);
+        let topk = |argmax| Topk {
             k: 4,
             cores: 1,
-            places,
+            argmax,
             sorted: false,
         };
-        let top = topk(false).run(&values, &places, [1, 1, 1]).unwrap();
+        let top = topk(false).run(&values, &indices, [1, 1, 1]).unwrap();
         assert_eq!(top.values()[..5], [63.0, 62.0, 61.0, 60.0, 0.0]);
-        let where_ = topk(true).run(&values, &places, [1, 1, 1]).unwrap();
-        assert_eq!(where_.values()[..4], [19.0, 38.0, 57.0, 12.0]);
+        let top_indices = topk(true).run(&values, &indices, [1, 1, 1]).unwrap();
+        assert_eq!(top_indices.values()[..4], [19.0, 38.0, 57.0, 12.0]);
     }
 }

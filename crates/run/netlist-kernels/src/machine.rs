@@ -1,26 +1,26 @@
-//! What the programs of a netlist work on: queues and rams, accumulators, static variables.
+//! The state of the programs of a netlist: queues and rams, accumulators, static variables.
 
-use super::queue::{Content, EntrySource, Queue, QueueSpec, Setting};
-use super::spare;
+use super::buffer_pool;
+use super::queue::{EntrySource, Queue, QueueSetting, QueueSpec, SlotContent};
 use super::tensor::{TileTensor, wrong_shape};
-use super::view::View;
+use super::view::RamView;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_executor::Opaque;
 
-/// How long to look at whether the work was cancelled while waiting.
-const GLANCE: Duration = Duration::from_millis(20);
+/// The interval of checks for cancellation while an op waits.
+const CANCEL_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What bounds the running of programs.
+/// Limits on the execution of programs.
 #[derive(Debug, Clone, Copy)]
 pub struct MachineLimits {
     /// How long an op waits for the host to push or pop.
     pub wait: Duration,
     /// Instructions and inputs of graphs in one run of a program.
     pub steps: u64,
-    /// Bytes of outputs that are kept for the host.
+    /// Bytes of outputs that are stored for the host.
     pub output_bytes: usize,
 }
 
@@ -35,8 +35,8 @@ impl Default for MachineLimits {
     }
 }
 
-/// The queues of a netlist and all else that outlives an op. Clones share it; hosts push and pop
-/// while a program runs.
+/// The queues of a netlist and the other state that outlives an op. Clones share it; the host may push
+/// and pop while a program runs.
 #[derive(Clone, Default)]
 pub struct Machine(Arc<Shared>);
 
@@ -54,7 +54,7 @@ struct Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         *self.state.get_mut().unwrap_or_else(PoisonError::into_inner) = State::default();
-        spare::settle();
+        buffer_pool::trim();
     }
 }
 
@@ -66,8 +66,8 @@ struct State {
     accumulators: HashMap<String, TileTensor>,
     /// Static variables, by program and name.
     statics: HashMap<(String, String), i32>,
-    /// Bytes of outputs kept.
-    kept: usize,
+    /// Bytes of outputs stored.
+    output_bytes: usize,
     /// Whether rams share memory.
     views: bool,
 }
@@ -82,7 +82,7 @@ impl Machine {
         }))
     }
 
-    /// What bounds its programs.
+    /// The limits on its programs.
     pub fn limits(&self) -> MachineLimits {
         self.0.limits
     }
@@ -105,7 +105,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What all its queues were declared with, in order.
+    /// The declarations of all queues, in order.
     pub fn queues(&self) -> Vec<QueueSpec> {
         self.state()
             .queues
@@ -114,17 +114,17 @@ impl Machine {
             .collect()
     }
 
-    /// Has `feed` make what the host pushes: entries 0, 1, 2.. whenever there is room; for a ram
-    /// what its slots hold at first.
-    pub fn feed(&self, queue: &str, feed: EntrySource) -> Result<()> {
+    /// Sets the source of the entries that the host pushes: 0, 1, 2.. whenever the queue is not full; of
+    /// a ram, the initial content of its slots.
+    pub fn feed(&self, queue: &str, source: EntrySource) -> Result<()> {
         self.with(queue, |queue| {
-            queue.feed = Some(feed);
+            queue.entry_source = Some(source);
             queue.refill();
             Ok(())
         })
     }
 
-    /// Keeps what is pushed to a queue as it is pushed; drained, it never fills up.
+    /// Stores the entries pushed to a queue as outputs. A drained queue is never full.
     pub fn collect(&self, queue: &str, drained: bool) -> Result<()> {
         self.with(queue, |queue| {
             queue.drained = drained;
@@ -133,89 +133,94 @@ impl Machine {
         })
     }
 
-    /// Takes what was kept.
+    /// Removes and returns the outputs of a queue.
     pub fn take_outputs(&self, queue: &str) -> Result<Vec<TileTensor>> {
         let mut state = self.state();
         let index = state.find(queue)?;
         let outputs = std::mem::take(&mut state.queues[index].outputs);
-        state.kept -= outputs.iter().map(bytes).sum::<usize>().min(state.kept);
+        state.output_bytes -= outputs
+            .iter()
+            .map(bytes)
+            .sum::<usize>()
+            .min(state.output_bytes);
         Ok(outputs)
     }
 
-    /// The host pushes an entry, waiting for room.
+    /// Pushes an entry of the host; waits while the queue is full.
     pub fn push(&self, queue: &str, entry: TileTensor, wait: Duration) -> Result<()> {
-        self.fits(queue, &entry)?;
-        let done = self.when(queue, wait, &Control::new(), |queue| {
-            match queue.is_full() {
-                true => Ok(None),
-                false => queue.push(entry.clone()).map(Some),
+        self.check_entry(queue, &entry)?;
+        let done = self.wait_for(queue, wait, &Control::new(), |queue| {
+            if queue.is_full() {
+                return Ok(None);
             }
+            queue.push(entry.clone()).map(Some)
         })?;
-        done.ok_or_else(|| too_late(format!("queue '{queue}' has no room")))
+        done.ok_or_else(|| execution_failed(format!("queue '{queue}' is full")))
     }
 
-    /// The host puts an entry into a slot of a ram; pointers stay.
+    /// Writes an entry of the host to a slot of a ram, without moving pointers.
     pub fn put(&self, ram: &str, slot: usize, entry: TileTensor) -> Result<()> {
-        self.fits(ram, &entry)?;
+        self.check_entry(ram, &entry)?;
         self.with(ram, |queue| queue.put(slot, entry))
     }
 
-    fn fits(&self, queue: &str, entry: &TileTensor) -> Result<()> {
+    fn check_entry(&self, queue: &str, entry: &TileTensor) -> Result<()> {
         self.with(queue, |queue| {
             let spec = &queue.spec;
-            match entry.tiles() == spec.tiles && entry.tile() == spec.tile {
-                true => Ok(()),
-                false => Err(
-                    wrong_shape(format!("an entry that does not fit '{}'", spec.name))
-                        .expected(format_args!("{:?} tiles of {:?}", spec.tiles, spec.tile))
-                        .found(entry.describe()),
-                ),
+            if entry.tiles() == spec.tiles && entry.tile() == spec.tile {
+                return Ok(());
             }
+            let text = format!("an entry differs in shape from queue '{}'", spec.name);
+            Err(wrong_shape(text)
+                .expected(format_args!("{:?} tiles of {:?}", spec.tiles, spec.tile))
+                .found(entry.describe()))
         })
     }
 
-    /// The host takes the first entry of a queue, waiting for one.
+    /// Removes and returns the first entry of a queue, for the host; waits while the queue is empty.
     pub fn pop(&self, queue: &str, wait: Duration) -> Result<TileTensor> {
-        let done = self.when(queue, wait, &Control::new(), Queue::pop)?;
-        let entry = done.map(Content::entry).transpose()?.flatten();
-        entry.ok_or_else(|| too_late(format!("queue '{queue}' is empty")))
+        let done = self.wait_for(queue, wait, &Control::new(), Queue::pop)?;
+        let entry = done.map(SlotContent::into_entry).transpose()?.flatten();
+        entry.ok_or_else(|| execution_failed(format!("queue '{queue}' is empty")))
     }
 
-    /// The host looks at the entry of a queue that is so many behind the first, waiting for it; of
-    /// a ram behind its read pointer.
-    pub fn peek(&self, queue: &str, behind: usize, wait: Duration) -> Result<TileTensor> {
-        let done = self.when(queue, wait, &Control::new(), |queue| {
-            Ok(queue.slot_behind(behind).map(|slot| queue.content(slot)))
+    /// The entry of a queue `offset` entries after the first, or of a ram after its read pointer; waits
+    /// for it.
+    pub fn peek(&self, queue: &str, offset: usize, wait: Duration) -> Result<TileTensor> {
+        let done = self.wait_for(queue, wait, &Control::new(), |queue| {
+            Ok(queue.slot_at_offset(offset).map(|slot| queue.content(slot)))
         })?;
-        let entry = done.map(Content::entry).transpose()?.flatten();
-        entry.ok_or_else(|| match behind {
-            0 => too_late(format!("queue '{queue}' is empty")),
-            _ => too_late(format!(
+        let entry = done.map(SlotContent::into_entry).transpose()?.flatten();
+        entry.ok_or_else(|| match offset {
+            0 => execution_failed(format!("queue '{queue}' is empty")),
+            _ => execution_failed(format!(
                 "queue '{queue}' does not hold {} entries",
-                behind + 1
+                offset + 1
             )),
         })
     }
 
-    /// What a slot holds; `None` where nothing was written. Pointers stay.
+    /// The entry of a slot; `None` of an empty slot. Pointers do not move.
     pub fn slot(&self, queue: &str, slot: usize) -> Result<Option<TileTensor>> {
         let view = self.state().view(queue)?;
-        self.with(queue, |queue| queue.has_slot(slot))?;
+        self.with(queue, |queue| queue.check_slot(slot))?;
         match view {
-            None => self.with(queue, |queue| Ok(queue.content(slot)))?.entry(),
+            None => self
+                .with(queue, |queue| Ok(queue.content(slot)))?
+                .into_entry(),
             Some(view) => self.read_view(&view, slot).map(Some),
         }
     }
 
-    /// An op reads its next entry.
+    /// The next entry that an op reads.
     pub(super) fn read(&self, queue: &str, control: &Control) -> Result<TileTensor> {
         let view = self.state().view(queue)?;
         if let Some(view) = view {
             let slot = self.with(queue, |queue| queue.next_slot())?.unwrap_or(0);
             return self.read_view(&view, slot);
         }
-        // The entry is made, where the host makes it, without holding others up.
-        let found = self.when(queue, self.0.limits.wait, control, |queue| {
+        // The entry source is called without the lock.
+        let found = self.wait_for(queue, self.0.limits.wait, control, |queue| {
             let slot = queue.next_slot()?;
             Ok(slot.map(|slot| (slot, queue.content(slot))))
         })?;
@@ -223,50 +228,50 @@ impl Machine {
             let state = self
                 .with(queue, |queue| Ok(queue.describe()))
                 .unwrap_or_default();
-            too_late(format!(
+            execution_failed(format!(
                 "queue '{queue}' starves: the slot to be read is empty"
             ))
             .expected("an entry that an op or the host has pushed")
             .found(state)
         };
         let (slot, content) = found.ok_or_else(starved)?;
-        let number = match &content {
-            Content::Fed(_, number) => Some(*number),
+        let index = match &content {
+            SlotContent::Generated(_, index) => Some(*index),
             _ => None,
         };
-        let entry = content.entry()?.ok_or_else(starved)?;
-        if let Some(number) = number {
+        let entry = content.into_entry()?.ok_or_else(starved)?;
+        if let Some(index) = index {
             self.with(queue, |queue| {
-                queue.keep(slot, number, &entry);
+                queue.cache_entry(slot, index, &entry);
                 Ok(())
             })?;
         }
         Ok(entry)
     }
 
-    fn read_view(&self, view: &View, slot: usize) -> Result<TileTensor> {
+    fn read_view(&self, view: &RamView, slot: usize) -> Result<TileTensor> {
         let first = slot * view.count;
         let mut entries = Vec::with_capacity(view.count);
         for slot in first..first + view.count {
             let content = self.with(&view.base, |base| Ok(base.content(slot)))?;
-            entries.extend(content.entry()?);
+            entries.extend(content.into_entry()?);
         }
-        view.seen(&entries)
+        view.read(&entries)
     }
 
-    /// An op writes an entry.
+    /// Writes an entry of an op.
     pub(super) fn write(&self, queue: &str, entry: TileTensor, control: &Control) -> Result<()> {
-        let (view, keeps) = {
+        let (view, outputs) = {
             let mut state = self.state();
             let index = state.find(queue)?;
-            let keeps = state.queues[index].recorded;
-            if keeps {
-                state.kept += bytes(&entry);
+            let recorded = state.queues[index].recorded;
+            if recorded {
+                state.output_bytes += bytes(&entry);
             }
-            (state.view(queue)?, keeps.then_some(state.kept))
+            (state.view(queue)?, recorded.then_some(state.output_bytes))
         };
-        if keeps.is_some_and(|kept| kept > self.0.limits.output_bytes) {
-            let text = format!("outputs outgrow their limit at queue '{queue}'");
+        if outputs.is_some_and(|bytes| bytes > self.0.limits.output_bytes) {
+            let text = format!("outputs exceed their limit at queue '{queue}'");
             return Err(Error::new(ErrorKind::OutOfMemory, text)
                 .expected(format_args!("at most {} bytes", self.0.limits.output_bytes))
                 .help("run fewer loops"));
@@ -274,45 +279,45 @@ impl Machine {
         if let Some(view) = view {
             return self.write_view(queue, &view, &entry);
         }
-        let done = self.when(queue, self.0.limits.wait, control, |queue| {
-            match queue.is_full() {
-                true => Ok(None),
-                false => queue.push(entry.clone()).map(Some),
+        let done = self.wait_for(queue, self.0.limits.wait, control, |queue| {
+            if queue.is_full() {
+                return Ok(None);
             }
+            queue.push(entry.clone()).map(Some)
         })?;
         done.ok_or_else(|| {
             let state = self
                 .with(queue, |queue| Ok(queue.describe()))
                 .unwrap_or_default();
-            too_late(format!(
-                "queue '{queue}' is full: nobody pops what it holds"
+            execution_failed(format!(
+                "queue '{queue}' is full, and no op or host pops its entries"
             ))
             .found(state)
         })
     }
 
-    fn write_view(&self, queue: &str, view: &View, entry: &TileTensor) -> Result<()> {
+    fn write_view(&self, queue: &str, view: &RamView, entry: &TileTensor) -> Result<()> {
         let slot = self.with(queue, |queue| queue.write_slot())?;
-        for (index, part) in view.written(entry)?.into_iter().enumerate() {
+        for (index, part) in view.write(entry)?.into_iter().enumerate() {
             self.with(&view.base, |base| base.put(slot * view.count + index, part))?;
         }
         self.0.changed.notify_all();
         Ok(())
     }
 
-    /// What a gradient op has summed, if anything.
+    /// The accumulated gradient of an op, if any.
     pub(super) fn sum(&self, op: &str) -> Option<TileTensor> {
         self.state().accumulators.get(op).cloned()
     }
 
-    /// Keeps what a gradient op has summed.
-    pub(super) fn keep(&self, op: &str, sum: &TileTensor) {
+    /// Stores the accumulated gradient of an op.
+    pub(super) fn set_sum(&self, op: &str, sum: &TileTensor) {
         self.state().accumulators.insert(op.to_owned(), sum.clone());
     }
 
-    /// Applies the setting of an execute; what a gradient op has summed is forgotten where the ram
-    /// is cleared.
-    pub(super) fn apply(&self, queue: &str, setting: Setting, is_first: bool) -> Result<()> {
+    /// Applies the setting of an execute; where it clears a ram, the accumulated gradient of its op is
+    /// removed.
+    pub(super) fn apply(&self, queue: &str, setting: QueueSetting, is_first: bool) -> Result<()> {
         let mut state = self.state();
         let index = state.find(queue)?;
         state.queues[index].apply(setting, is_first)?;
@@ -325,7 +330,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Works on several queues.
+    /// Calls `work` with each queue.
     pub(super) fn with_each(&self, queues: &[String], work: impl Fn(&mut Queue)) -> Result<()> {
         let mut state = self.state();
         for queue in queues {
@@ -336,32 +341,32 @@ impl Machine {
         Ok(())
     }
 
-    /// What an epoch may change.
-    pub(super) fn snapshot(&self) -> Snapshot {
+    /// The state that an epoch may change.
+    pub(super) fn snapshot(&self) -> MachineSnapshot {
         let state = self.state();
         let queue = |queue: &Queue| (queue.without_outputs(), queue.outputs.len());
-        Snapshot {
+        MachineSnapshot {
             queues: state.queues.iter().map(queue).collect(),
             accumulators: state.accumulators.clone(),
-            kept: state.kept,
+            output_bytes: state.output_bytes,
         }
     }
 
-    /// Undoes what an epoch has changed.
-    pub(super) fn restore(&self, before: Snapshot) {
+    /// Undoes the changes of an epoch.
+    pub(super) fn restore(&self, before: MachineSnapshot) {
         let mut state = self.state();
         for (queue, (before, outputs)) in state.queues.iter_mut().zip(before.queues) {
-            let mut kept = std::mem::take(&mut queue.outputs);
-            kept.truncate(outputs);
+            let mut stored = std::mem::take(&mut queue.outputs);
+            stored.truncate(outputs);
             *queue = before;
-            queue.outputs = kept;
+            queue.outputs = stored;
         }
         state.accumulators = before.accumulators;
-        state.kept = before.kept;
+        state.output_bytes = before.output_bytes;
         self.0.changed.notify_all();
     }
 
-    /// Works on one queue; whoever waits looks again.
+    /// Calls `work` with one queue, and wakes the threads that wait for queues.
     pub(super) fn with<T>(
         &self,
         queue: &str,
@@ -374,15 +379,16 @@ impl Machine {
         done
     }
 
-    /// Works on a queue as soon as `work` has something to do; `None` when it took too long.
-    fn when<T>(
+    /// Calls `work` with a queue until it returns a value, each time that a queue changes; `None` after
+    /// `wait`.
+    fn wait_for<T>(
         &self,
         queue: &str,
         wait: Duration,
         control: &Control,
         work: impl Fn(&mut Queue) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut state = self.state();
         let index = state.find(queue)?;
         loop {
@@ -390,12 +396,15 @@ impl Machine {
                 self.0.changed.notify_all();
                 return Ok(Some(done));
             }
-            let left = wait.saturating_sub(begun.elapsed());
+            let left = wait.saturating_sub(start.elapsed());
             if left.is_zero() {
                 return Ok(None);
             }
             control.check()?;
-            let waited = self.0.changed.wait_timeout(state, left.min(GLANCE));
+            let waited = self
+                .0
+                .changed
+                .wait_timeout(state, left.min(CANCEL_CHECK_INTERVAL));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -414,11 +423,11 @@ impl Machine {
 }
 
 /// The state of a machine before an epoch.
-pub(super) struct Snapshot {
-    /// Queues, and how many outputs each had kept.
+pub(super) struct MachineSnapshot {
+    /// Queues, and the number of outputs of each.
     queues: Vec<(Queue, usize)>,
     accumulators: HashMap<String, TileTensor>,
-    kept: usize,
+    output_bytes: usize,
 }
 
 impl State {
@@ -429,8 +438,9 @@ impl State {
             .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no queue '{queue}'")))
     }
 
-    /// Of rams that share memory the one with most entries holds it (facts 6.2).
-    fn view(&self, queue: &str) -> Result<Option<View>> {
+    /// The view of a ram that shares the memory of another: the ram with most entries has the memory
+    /// (facts 6.2).
+    fn view(&self, queue: &str) -> Result<Option<RamView>> {
         let own = &self.queues[self.find(queue)?].spec;
         if !self.views {
             return Ok(None);
@@ -442,10 +452,10 @@ impl State {
             .iter()
             .map(|queue| &queue.spec)
             .filter(|spec| shares(spec));
-        // Of several with as many entries the first.
+        // The first of several with the same number of entries.
         let base = all.reduce(|a, b| if b.entries > a.entries { b } else { a });
         let base = base.filter(|base| base.name != own.name);
-        base.map(|base| View::new(own, base)).transpose()
+        base.map(|base| RamView::new(own, base)).transpose()
     }
 }
 
@@ -453,7 +463,7 @@ fn bytes(entry: &TileTensor) -> usize {
     std::mem::size_of_val(entry.values())
 }
 
-fn too_late(message: String) -> Error {
+fn execution_failed(message: String) -> Error {
     Error::new(ErrorKind::ExecutionFailed, message)
 }
 

@@ -1,12 +1,12 @@
-//! The Mersenne Twister MT19937 (Matsumoto and Nishimura, 1998): what the original draws its random
-//! numbers with (facts 3.1, 6.8).
+//! The Mersenne Twister MT19937 (Matsumoto and Nishimura, "Mersenne Twister", 1998), the random number
+//! generator of the original (facts 3.1, 6.8).
 
 /// Words of the state.
 const N: usize = 624;
-/// The word that is mixed into the first.
+/// The offset of the word that is mixed into the first (m of the paper).
 const M: usize = 397;
 
-/// The seed of a generator that was given none.
+/// The default seed of the C++ standard library.
 pub(super) const DEFAULT_SEED: u32 = 5489;
 
 /// A generator.
@@ -30,7 +30,7 @@ impl Mersenne {
     /// The next 32 random bits.
     pub(super) fn word(&mut self) -> u32 {
         if self.next == N {
-            self.turn();
+            self.twist();
         }
         let mut y = self.state[self.next];
         self.next += 1;
@@ -40,7 +40,8 @@ impl Mersenne {
         y ^ y >> 18
     }
 
-    fn turn(&mut self) {
+    /// Generates the next `N` words of the state.
+    fn twist(&mut self) {
         for i in 0..N {
             let y = self.state[i] & 0x8000_0000 | self.state[(i + 1) % N] & 0x7fff_ffff;
             let odd = if y & 1 == 1 { 0x9908_b0df } else { 0 };
@@ -49,7 +50,7 @@ impl Mersenne {
         self.next = 0;
     }
 
-    /// A number from 0 up to 1, of two words, as C++ libraries make a double.
+    /// A value in 0..1 from two words, as C++'s `std::generate_canonical` makes a double.
     pub(super) fn unit(&mut self) -> f64 {
         let (low, high) = (f64::from(self.word()), f64::from(self.word()));
         let unit = (low + high * 4_294_967_296.0) / 18_446_744_073_709_551_616.0;
@@ -61,9 +62,9 @@ impl Mersenne {
 mod tests {
     use super::*;
 
-    /// The C++ standard gives the ten-thousandth number of the default seed.
+    /// The C++ standard specifies the ten-thousandth output of the default seed.
     #[test]
-    fn the_ten_thousandth_number_is_that_of_the_standard() {
+    fn the_ten_thousandth_output_is_that_of_the_cpp_standard() {
         let mut random = Mersenne::new(DEFAULT_SEED);
         let last = (0..10_000).map(|_| random.word()).last();
         assert_eq!(last, Some(4_123_659_995));

@@ -1,10 +1,10 @@
-//! `netlist.move`: the way of a tensor from its maker to an op (facts 4): unpad, TMs and pad as one
-//! table of tiles, made when the kernel is bound; and what happens inside of tiles.
+//! `netlist.move`: the tensor movements (TMs) of an operand (facts 4), unpad and pad among them, as one
+//! table of tiles that is computed when the kernel is bound; and movements inside of tiles.
 
 use super::attributes::{sizes, text_or_empty, wrong};
 use super::gather::Gather;
+use super::moved_operand::TileBroadcast;
 use super::op::{Compute, tensor_kernel};
-use super::seen::Spread;
 use super::table::Table;
 use super::tensor::{TileTensor, for_each_chunk, wrong_shape};
 use tenon_base::Result;
@@ -18,20 +18,20 @@ pub(super) fn kernels() -> Vec<KernelDef> {
         tensor_kernel(
             "netlist.move",
             1,
-            "Moves tiles as `steps` say, one after the other: unpad, pad, broadcast_r, \
-             broadcast_c, broadcast_z, transpose, hslice, vslice, hstack, vstack.",
+            "Applies the TMs of `steps` in order: unpad, pad, broadcast_r, broadcast_c, broadcast_z, \
+             transpose, hslice, vslice, hstack, vstack.",
             bind_move,
         ),
         tensor_kernel(
             "netlist.tile_broadcast",
             1,
-            "Copies row 0 (r), column 0 (c) or element 0 (rc) of each tile over the tile.",
+            "Broadcasts row 0 (r), column 0 (c) or element 0 (rc) of each tile over the tile.",
             bind_tile_broadcast,
         ),
         tensor_kernel(
             "netlist.resize",
             1,
-            "Cuts tiles to a height and width, or fills them up with zeros.",
+            "Truncates tiles to a height and width, or pads them with zeros.",
             bind_resize,
         ),
     ]
@@ -45,22 +45,23 @@ fn bind_move(site: &Site<'_>) -> Result<Compute> {
     )?);
     Ok(Box::new(move |operands| {
         let [from] = operands else {
-            return Err(wrong_shape("a move has one operand"));
+            return Err(wrong_shape("a tensor movement requires one operand"));
         };
         if from.tiles() != tiles {
             let [t, rows, columns] = tiles;
             return Err(
-                wrong_shape("the tensor is not of the shape that it is moved from")
+                wrong_shape("the operand of a tensor movement has the wrong shape")
                     .expected(format_args!("[{t}, {rows}, {columns}] tiles"))
                     .found(from.describe()),
             );
         }
-        gather.gathered(from)
+        gather.apply(from)
     }))
 }
 
 fn bind_tile_broadcast(site: &Site<'_>) -> Result<Compute> {
-    let Spread { rows, columns } = Spread::of("dim", site.attributes().string("dim")?)?;
+    let TileBroadcast { rows, columns } =
+        TileBroadcast::of("dim", site.attributes().string("dim")?)?;
     Ok(Box::new(move |operands| {
         let from = operands[0];
         let [height, width] = from.tile();
@@ -92,7 +93,7 @@ fn bind_resize(site: &Site<'_>) -> Result<Compute> {
     }))
 }
 
-/// The same tiles, cut or filled up with zeros (facts 3.8, tiny tiles).
+/// The same tiles, truncated or padded with zeros (facts 3.8, tiny tiles).
 pub(super) fn resized(from: &TileTensor, tile: [usize; 2]) -> Result<TileTensor> {
     let [height, width] = from.tile();
     let (values, line) = (from.values(), from.shape()[2]);
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tiles_are_cut_and_filled_up() {
+    fn tiles_are_truncated_and_padded() {
         let small = resized(&arange([1, 1, 2], [2, 2]), [1, 1]).unwrap();
         assert_eq!(small.values(), [0.0, 2.0]);
         let large = resized(&small, [2, 2]).unwrap();

@@ -1,4 +1,5 @@
-//! What all kernels of ops share: tensors in, one tensor out, the op's name and place.
+//! The common part of all op kernels: operands, one result, and errors with the op's name and source
+//! position.
 
 use super::attributes::flag;
 use super::tensor::TileTensor;
@@ -8,10 +9,10 @@ use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_bef::KernelLocation;
 use tenon_executor::{Frame, Kernel, KernelDef, Label, Opaque, Severity, Signature, Site, Value};
 
-/// What one place of a kernel computes.
+/// The function of a bound kernel.
 pub(super) type Compute = Box<dyn Fn(&[&TileTensor]) -> Result<TileTensor> + Send + Sync>;
 
-/// A kernel that makes a tensor of at least so many tensors. `bind` reads the attributes.
+/// A kernel of at least `operands` tensors and one result. `bind` reads the attributes.
 pub(super) fn tensor_kernel(
     name: &'static str,
     operands: usize,
@@ -31,36 +32,36 @@ pub(super) fn tensor_kernel(
             compute: bind(site)?,
             node: node.and_then(|node| node.as_str()).unwrap_or("").to_owned(),
             operator: name,
-            told: AtomicBool::new(false),
-            kept: flag(site.attributes(), CONSTANT)?.then(Kept::default),
+            has_warned: AtomicBool::new(false),
+            cache: flag(site.attributes(), CONSTANT)?.then(ConstantCache::default),
         }))
     })
     .doc(doc)
 }
 
-/// The attribute of kernels whose operand is the same in most runs, such as a parameter: what was
-/// made of it is kept.
+/// The attribute of kernels whose operand is the same in most runs, such as a parameter: the result is
+/// cached.
 const CONSTANT: &str = "constant";
 
-/// An operand that comes again in most runs, with what was made of it last.
+/// The last operand of a function whose operand is the same in most runs, and its result.
 #[derive(Default)]
-pub(super) struct Kept(Mutex<Option<(TileTensor, TileTensor)>>);
+pub(super) struct ConstantCache(Mutex<Option<(TileTensor, TileTensor)>>);
 
-impl Kept {
-    /// What is made of an operand that was seen last time is what was made then.
-    pub(super) fn made(
+impl ConstantCache {
+    /// The cached result when `operand` is the last one, else that of `make`.
+    pub(super) fn get_or_compute(
         &self,
         operand: &TileTensor,
         make: impl FnOnce() -> Result<TileTensor>,
     ) -> Result<TileTensor> {
-        let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((before, made)) = &*kept()
+        let cache = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((before, made)) = &*cache()
             && before.is_same(operand)
         {
             return Ok(made.clone());
         }
         let made = make()?;
-        *kept() = Some((operand.clone(), made.clone()));
+        *cache() = Some((operand.clone(), made.clone()));
         Ok(made)
     }
 }
@@ -69,18 +70,18 @@ struct TensorKernel {
     compute: Compute,
     node: String,
     operator: &'static str,
-    /// Whether its first fault was told.
-    told: AtomicBool,
-    /// Where its operand comes again.
-    kept: Option<Kept>,
+    /// Whether its first fault has been logged.
+    has_warned: AtomicBool,
+    /// Of a kernel with the attribute [`CONSTANT`].
+    cache: Option<ConstantCache>,
 }
 
 impl Kernel for TensorKernel {
     fn run(&self, frame: &mut Frame<'_>) -> Result<()> {
-        let made = frame.control().run(|| self.made(frame));
-        let made = made.map_err(|error| self.place(error, frame))?;
-        self.tell_fault(frame, &made);
-        frame.set(0, Value::opaque(made));
+        let result = frame.control().run(|| self.compute(frame));
+        let result = result.map_err(|error| self.locate(error, frame))?;
+        self.log_fault(frame, &result);
+        frame.set(0, Value::opaque(result));
         Ok(())
     }
 
@@ -94,24 +95,23 @@ impl Kernel for TensorKernel {
 }
 
 impl TensorKernel {
-    fn made(&self, frame: &Frame<'_>) -> Result<TileTensor> {
+    fn compute(&self, frame: &Frame<'_>) -> Result<TileTensor> {
         let operands: Vec<&TileTensor> = (0..frame.operands())
             .filter(|&index| !matches!(frame.operand(index), Value::Chain))
             .map(|index| frame.object(index))
             .collect::<Result<_>>()?;
-        match (&self.kept, &operands[..]) {
-            (Some(kept), [operand]) => kept.made(operand, || (self.compute)(&operands)),
+        match (&self.cache, &operands[..]) {
+            (Some(cache), [operand]) => cache.get_or_compute(operand, || (self.compute)(&operands)),
             _ => (self.compute)(&operands),
         }
     }
 
-    /// Logs the first element that is outside of what the op is defined for; the run goes on
-    /// (facts 10.12).
-    fn tell_fault(&self, frame: &Frame<'_>, made: &TileTensor) {
-        if self.told.load(Ordering::Relaxed) {
+    /// Logs the first element that is outside the op's domain; execution continues (facts 10.12).
+    fn log_fault(&self, frame: &Frame<'_>, result: &TileTensor) {
+        if self.has_warned.load(Ordering::Relaxed) {
             return;
         }
-        let values = made.values();
+        let values = result.values();
         let found = match self.operator {
             "netlist.sqrt" => first(values, f32::is_nan),
             "netlist.reciprocal" => first(values, |value| {
@@ -122,21 +122,22 @@ impl TensorKernel {
         let Some(at) = found else {
             return;
         };
-        self.told.store(true, Ordering::Relaxed);
-        let [_, rows, columns] = made.shape();
-        let place = [at / columns / rows, at / columns % rows, at % columns];
-        let text = format!("{} of element {place:?} has no value", &self.operator[8..]);
-        let warning = self.place(Error::new(ErrorKind::ExecutionFailed, text), frame);
+        self.has_warned.store(true, Ordering::Relaxed);
+        let [_, rows, columns] = result.shape();
+        let index = [at / columns / rows, at / columns % rows, at % columns];
+        let text = format!("{} of element {index:?} is undefined", &self.operator[8..]);
+        let warning = self.locate(Error::new(ErrorKind::ExecutionFailed, text), frame);
         let log = frame.host().log();
         log.write(Severity::Warning, format_args!("{warning}"));
     }
 
-    fn place(&self, error: Error, frame: &Frame<'_>) -> Error {
+    fn locate(&self, error: Error, frame: &Frame<'_>) -> Error {
         at_op(error, frame.location(), &self.node)
     }
 }
 
-/// The first element that is `chosen`. Most tensors have none, which takes whole vectors to see.
+/// The first element for which `chosen` is true. Whole chunks are tested first, which vectorises: most
+/// tensors have none.
 fn first(values: &[f32], chosen: impl Fn(f32) -> bool) -> Option<usize> {
     const CHUNK: usize = 256;
     let any = |chunk: &[f32]| chunk.iter().fold(false, |any, &value| any | chosen(value));
@@ -147,9 +148,9 @@ fn first(values: &[f32], chosen: impl Fn(f32) -> bool) -> Option<usize> {
     Some(chunk * CHUNK + within)
 }
 
-/// The error with the line of the netlist and the op that it happened in.
-pub(super) fn at_op(error: Error, place: &KernelLocation, node: &str) -> Error {
-    let mut location = match place {
+/// The error with the line of the netlist and the name of the op.
+pub(super) fn at_op(error: Error, location: &KernelLocation, node: &str) -> Error {
+    let mut location = match location {
         KernelLocation::FileLineCol { file, line, column } => {
             Location::file(file.as_str()).line_column(*line, *column)
         }

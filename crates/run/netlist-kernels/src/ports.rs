@@ -1,5 +1,5 @@
-//! The kernels of a netlist inside a package: variables become what the host pushes, what it would
-//! pop becomes variables (docs/package.md, "Netlists").
+//! The kernels of a netlist inside a package: variables are the entries that the host pushes, and the
+//! entries that it would pop are stored in variables (docs/package.md, "Netlists").
 
 use super::attributes::{flag, names, optional_format, size_or, sizes};
 use super::convert::round_to_format;
@@ -27,25 +27,25 @@ pub(super) fn kernels() -> Vec<KernelDef> {
             "netlist.call",
             signature(1),
             call,
-            "Calls a function with the machine and numbers.",
+            "Calls a function with the machine and integers.",
         ),
         control(
             "netlist.load",
             signature(0),
             load,
-            "Has the host push the entries of a variable, or fills slots of a ram with them.",
+            "Pushes the entries of a variable as the host, or fills the slots of a ram with them.",
         ),
         control(
             "netlist.collect",
             signature(0),
             collect,
-            "Keeps what is pushed to a queue.",
+            "Stores the entries that are pushed to queues as outputs.",
         ),
         control(
             "netlist.store",
             signature(0),
             store,
-            "Writes the entries that a queue kept, or the slots of a ram, to a variable.",
+            "Writes the outputs of a queue, or the slots of a ram, to a variable.",
         ),
     ]
 }
@@ -54,12 +54,9 @@ fn call(site: &Site<'_>) -> Result<Body> {
     let params = site.attributes().i32s("params")?;
     Ok(Box::new(move |frame| {
         let machine = frame.object::<Machine>(0)?.clone();
-        let numbers = params.iter().map(|&number| Value::I32(number));
-        let arguments = [Value::opaque(machine)]
-            .into_iter()
-            .chain(numbers)
-            .collect();
-        // What is called stops when this execution is to stop.
+        let params = params.iter().map(|&param| Value::I32(param));
+        let arguments = [Value::opaque(machine)].into_iter().chain(params).collect();
+        // The called function has this execution's control, and stops with it.
         let request = Request::with(frame.host(), frame.control().clone(), false);
         frame
             .function(0)?
@@ -83,7 +80,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Checks that an array holds whole entries and at least one; answers the elements of an entry.
+    /// Checks that an array has whole entries, and at least one; returns the elements of an entry.
     fn check(&self, ty: &TensorType) -> Result<usize> {
         let mut sizes = self.tiles.iter().chain(&self.tile);
         let size = sizes.try_fold(1usize, |all, &size| all.checked_mul(size));
@@ -93,13 +90,13 @@ impl Entry {
         if !is_whole || ty.dtype() != DataType::F32 {
             let text = format!("the entries of '{}' do not fill its variable", self.queue);
             return Err(Error::new(ErrorKind::InvalidPackage, text)
-                .expected(format_args!("a multiple of {size} numbers of f32"))
+                .expected(format_args!("a multiple of {size} elements of f32"))
                 .found(ty));
         }
         Ok(size)
     }
 
-    /// The entries that an array holds one behind the other; they share its memory.
+    /// The consecutive entries of an array, as views of its memory.
     fn all_of(&self, array: &Tensor) -> Result<Vec<TileTensor>> {
         let size = self.check(array.ty())?;
         let found = array.shape().elements();
@@ -127,7 +124,10 @@ fn load(site: &Site<'_>) -> Result<Body> {
     let id = variable(site)?;
     let declared = site.service::<DeclaredQueues>()?.find(&entry.queue)?;
     if (ram, entry.tiles, entry.tile) != (declared.is_ram, declared.tiles, declared.tile) {
-        let text = format!("what is loaded into '{}' is not of its shape", entry.queue);
+        let text = format!(
+            "the entries loaded into '{}' differ from it in shape",
+            entry.queue
+        );
         return Err(Error::new(ErrorKind::InvalidProgram, text)
             .expected(format_args!(
                 "{:?} tiles of {:?}",
@@ -136,11 +136,11 @@ fn load(site: &Site<'_>) -> Result<Body> {
             .found(format_args!("{:?} tiles of {:?}", entry.tiles, entry.tile)));
     }
     entry.check(table.ty(id)?)?;
-    // What a package holds is rounded already.
+    // Constants of a package are rounded when compiling.
     let format = optional_format(attributes, "format")?.unwrap_or(DataFormat::Float32);
     let binding = WorkloadBinding::new(&table, &[Some(id)], &[], None)?;
-    // Entries of a constant are the same memory in every execution, so that what kernels make of
-    // them alone is kept from one to the next.
+    // Entries of a constant are the same memory in every execution, so that kernels can cache results
+    // that depend on them alone.
     let constant = table.constant(id).map(|bytes| {
         let array = Tensor::new(table.ty(id)?.clone(), bytes.clone())?;
         entry.all_of(&array).map(Arc::<[TileTensor]>::from)
@@ -161,26 +161,27 @@ fn load(site: &Site<'_>) -> Result<Body> {
         };
         let count = entries.len() as u64;
         let zeros = TileTensor::zeroed(entry.tiles, entry.tile)?;
-        let feed: EntrySource = Arc::new(move |number| {
-            // Slots of a ram that were not given are zeros; a host pushes from the start again.
-            Ok(match ram && number >= count {
-                true => zeros.clone(),
-                false => entries[(number % count) as usize].clone(),
-            })
+        let source: EntrySource = Arc::new(move |index| {
+            // Slots of a ram beyond the variable are zeros; the entries of a queue repeat.
+            if ram && index >= count {
+                return Ok(zeros.clone());
+            }
+            Ok(entries[(index % count) as usize].clone())
         });
-        frame.object::<Machine>(0)?.feed(&entry.queue, feed)
+        frame.object::<Machine>(0)?.feed(&entry.queue, source)
     }))
 }
 
 fn collect(site: &Site<'_>) -> Result<Body> {
     let drained = names(site.attributes(), "drained")?;
-    let kept = names(site.attributes(), "kept")?;
+    let recorded = names(site.attributes(), "kept")?;
     Ok(Box::new(move |frame| {
         let machine = frame.object::<Machine>(0)?;
         for queue in &drained {
             machine.collect(queue, true)?;
         }
-        kept.iter()
+        recorded
+            .iter()
             .try_for_each(|queue| machine.collect(queue, false))
     }))
 }
@@ -224,15 +225,15 @@ fn store(site: &Site<'_>) -> Result<Body> {
             let to = outputs.slice::<f32>(0)?;
             let found: usize = entries.iter().map(|entry| entry.values().len()).sum();
             if found != to.len() {
-                let text = format!("queue '{queue}' got another number of entries than planned");
+                let text = format!("queue '{queue}' has another number of entries than planned");
                 return Err(Error::new(ErrorKind::ExecutionFailed, text)
-                    .expected(format_args!("{} numbers", to.len()))
+                    .expected(format_args!("{} elements", to.len()))
                     .found(found));
             }
             let mut rest = to;
             for entry in &entries {
-                let (now, later) = rest.split_at_mut(entry.values().len());
-                now.copy_from_slice(entry.values());
+                let (to, later) = rest.split_at_mut(entry.values().len());
+                to.copy_from_slice(entry.values());
                 rest = later;
             }
             Ok(())
@@ -245,14 +246,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_the_memory_of_their_array() {
+    fn entries_share_the_memory_of_their_array() {
         let entry = Entry {
             queue: "q".to_owned(),
             tiles: [1, 1, 2],
             tile: [32, 32],
         };
-        let numbers: Vec<f32> = (0..3 * 2048).map(|number| number as f32).collect();
-        let array = Tensor::from_slice([3, 1, 32, 64], &numbers).unwrap();
+        let elements: Vec<f32> = (0..3 * 2048).map(|index| index as f32).collect();
+        let array = Tensor::from_slice([3, 1, 32, 64], &elements).unwrap();
         let entries = entry.all_of(&array).unwrap();
         assert_eq!(entries.len(), 3);
         for (index, found) in entries.iter().enumerate() {
@@ -260,7 +261,7 @@ mod tests {
             assert_eq!(found.data().bytes().as_ptr(), start);
             assert_eq!(found.values()[0], index as f32 * 2048.0);
         }
-        let short = Tensor::from_slice([100], &numbers[..100]).unwrap();
+        let short = Tensor::from_slice([100], &elements[..100]).unwrap();
         let other = Tensor::from_slice([2048], &[1u8; 2048]).unwrap();
         for wrong in [short, other] {
             let error = entry.all_of(&wrong).unwrap_err().to_string();

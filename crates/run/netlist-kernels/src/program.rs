@@ -1,17 +1,17 @@
-//! The kernels that programs are made of: variables, loops, settings, executes (facts 6.4).
+//! The kernels of programs: variables, loops, settings, executes (facts 6.4).
 
 use super::attributes::{Operand, names, operand, optional_operand, wrong};
 use super::epoch;
 use super::machine::{Machine, MachineLimits};
 use super::op::at_op;
-use super::run::{QueueFields, Run};
+use super::run::{ProgramRun, QueueFields};
 use super::tensor::TileTensor;
 use std::collections::HashMap;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_executor::{Frame, Kernel, KernelDef, Opaque, Signature, Site, Value, kernel};
 use tenon_tile::{Operation, SettingKey, Word};
 
-const RUN: &str = Run::TYPE;
+const RUN: &str = ProgramRun::TYPE;
 const MACHINE: &str = Machine::TYPE;
 
 pub(super) fn kernels() -> Vec<KernelDef> {
@@ -38,8 +38,8 @@ pub(super) fn kernels() -> Vec<KernelDef> {
         control(
             "netlist.begin",
             begin,
-            begins,
-            "Begins a run of a program with its parameters.",
+            begin_run,
+            "Starts a run of a program with its parameters.",
         ),
         control(
             "netlist.var",
@@ -57,31 +57,31 @@ pub(super) fn kernels() -> Vec<KernelDef> {
             "netlist.varinst",
             one(vec![]),
             varinst,
-            "Computes a variable; queues that follow it follow.",
+            "Computes a variable, and updates the queue fields that are bound to it.",
         ),
         control(
             "netlist.loop",
             calls(),
             r#loop,
-            "Calls the function so many times.",
+            "Calls the function `count` times.",
         ),
         control(
             "netlist.allocate",
             one(vec![]),
             allocate,
-            "Begins the life of queues: they are empty.",
+            "Allocates queues: they are empty.",
         ),
         control(
             "netlist.deallocate",
             one(vec![]),
             deallocate,
-            "Ends the life of queues.",
+            "Deallocates queues.",
         ),
         control(
             "netlist.setting",
             one(vec![]),
             setting,
-            "Says how the next execute reads and writes a queue.",
+            "Sets the pointers and flags of a queue for the next execute.",
         ),
         control(
             "netlist.execute",
@@ -97,14 +97,14 @@ pub(super) fn kernels() -> Vec<KernelDef> {
                 ..one(vec![])
             },
             epoch::together,
-            "Executes epochs as one where that does not starve, else one after the other.",
+            "Executes epochs as one where no op starves, else in sequence.",
         ),
     ]
 }
 
 pub(super) type Body = Box<dyn Fn(&mut Frame<'_>) -> Result<()> + Send + Sync>;
 
-/// A kernel whose `bind` makes what runs.
+/// A kernel whose `bind` returns the function to run.
 pub(super) fn control(
     name: &'static str,
     signature: Signature,
@@ -125,7 +125,7 @@ impl Kernel for Control {
     }
 }
 
-fn begins(site: &Site<'_>) -> Result<Body> {
+fn begin_run(site: &Site<'_>) -> Result<Body> {
     let program = site.attributes().string("program")?.to_owned();
     let params = names(site.attributes(), "params")?;
     Ok(Box::new(move |frame| {
@@ -134,7 +134,7 @@ fn begins(site: &Site<'_>) -> Result<Body> {
         for (index, name) in params.iter().enumerate() {
             values.insert(name.clone(), frame.read::<i32>(index + 1)?);
         }
-        let run = Run::new(machine, program.clone(), values);
+        let run = ProgramRun::new(machine, program.clone(), values);
         frame.set(0, Value::opaque(run));
         Ok(())
     }))
@@ -144,7 +144,7 @@ fn variable(site: &Site<'_>) -> Result<Body> {
     let name = site.attributes().string("name")?.to_owned();
     let value = operand(site.attributes(), "value")?;
     Ok(Box::new(move |frame| {
-        frame.object::<Run>(0)?.declare(&name, &value)
+        frame.object::<ProgramRun>(0)?.declare(&name, &value)
     }))
 }
 
@@ -152,7 +152,7 @@ fn static_variable(site: &Site<'_>) -> Result<Body> {
     let name = site.attributes().string("name")?.to_owned();
     let value = operand(site.attributes(), "value")?;
     Ok(Box::new(move |frame| {
-        frame.object::<Run>(0)?.declare_static(&name, &value)
+        frame.object::<ProgramRun>(0)?.declare_static(&name, &value)
     }))
 }
 
@@ -165,7 +165,7 @@ fn varinst(site: &Site<'_>) -> Result<Body> {
     let mut operands = vec![operand(attributes, "a")?];
     operands.extend(optional_operand(attributes, "b")?);
     Ok(Box::new(move |frame| {
-        let run = frame.object::<Run>(0)?;
+        let run = frame.object::<ProgramRun>(0)?;
         run.step()?;
         run.compute(&output, operation, &operands)
     }))
@@ -175,19 +175,19 @@ fn r#loop(site: &Site<'_>) -> Result<Body> {
     let count = operand(site.attributes(), "count")?;
     Ok(Box::new(move |frame| {
         let body = frame.function(0)?;
-        let run = frame.object::<Run>(0)?;
-        let rounds = run.value(&count)?;
-        if rounds < 1 {
+        let run = frame.object::<ProgramRun>(0)?;
+        let iterations = run.value(&count)?;
+        if iterations < 1 {
             let what = match &count {
-                Operand::Variable(name) => format!("a loop of {name} rounds"),
+                Operand::Variable(name) => format!("a loop of {name} iterations"),
                 Operand::Number(_) => "a loop".to_owned(),
             };
-            let text = format!("{what} has none");
+            let text = format!("{what} has no iterations");
             return Err(Error::new(ErrorKind::InvalidModel, text)
                 .expected("at least 1")
-                .found(rounds));
+                .found(iterations));
         }
-        for _ in 0..rounds {
+        for _ in 0..iterations {
             run.step()?;
             frame.control().check()?;
             body.execute_sync(frame.request(), vec![frame.operand(0).clone()])?;
@@ -199,14 +199,14 @@ fn r#loop(site: &Site<'_>) -> Result<Body> {
 fn allocate(site: &Site<'_>) -> Result<Body> {
     let queues = names(site.attributes(), "queues")?;
     Ok(Box::new(move |frame| {
-        frame.object::<Run>(0)?.allocate(&queues)
+        frame.object::<ProgramRun>(0)?.allocate(&queues)
     }))
 }
 
 fn deallocate(site: &Site<'_>) -> Result<Body> {
     let queues = names(site.attributes(), "queues")?;
     Ok(Box::new(move |frame| {
-        frame.object::<Run>(0)?.deallocate(&queues);
+        frame.object::<ProgramRun>(0)?.deallocate(&queues);
         Ok(())
     }))
 }
@@ -227,12 +227,12 @@ fn setting(site: &Site<'_>) -> Result<Body> {
         fields,
     };
     Ok(Box::new(move |frame| {
-        frame.object::<Run>(0)?.setting(setting.clone());
+        frame.object::<ProgramRun>(0)?.setting(setting.clone());
         Ok(())
     }))
 }
 
-/// The kernels by which graphs read and write queues.
+/// The kernels that read and write queues in graphs.
 pub(super) fn queue_kernels() -> Vec<KernelDef> {
     let machine = |rest: &[&'static str], results: Vec<&'static str>| Signature {
         operands: [&[MACHINE], rest].concat(),
@@ -253,7 +253,7 @@ pub(super) fn queue_kernels() -> Vec<KernelDef> {
             "netlist.read",
             machine(&[], vec![tensor, chain]),
             read,
-            "The entry of a queue that is read next; pointers stay.",
+            "The next entry of a queue; pointers do not move.",
         ),
         control(
             "netlist.push",
@@ -265,13 +265,13 @@ pub(super) fn queue_kernels() -> Vec<KernelDef> {
             "netlist.sum",
             machine(&[], vec![tensor]),
             sum,
-            "The sum that a gradient op keeps; without any, a tensor of nothing.",
+            "The accumulated gradient of an op; an empty tensor where there is none.",
         ),
         control(
             "netlist.keep",
             machine(&[tensor], vec![chain]),
             keep,
-            "Keeps a sum that a gradient op has added to.",
+            "Stores the accumulated gradient of an op.",
         ),
     ]
 }
@@ -306,7 +306,7 @@ fn sum(site: &Site<'_>) -> Result<Body> {
     let node = site.attributes().string("node")?.to_owned();
     Ok(Box::new(move |frame| {
         let sum = frame.object::<Machine>(0)?.sum(&node);
-        let sum = sum.map_or_else(TileTensor::none, Ok)?;
+        let sum = sum.map_or_else(TileTensor::empty, Ok)?;
         frame.set(0, Value::opaque(sum));
         Ok(())
     }))
@@ -316,7 +316,7 @@ fn keep(site: &Site<'_>) -> Result<Body> {
     let node = site.attributes().string("node")?.to_owned();
     Ok(Box::new(move |frame| {
         let sum = frame.object::<TileTensor>(1)?;
-        frame.object::<Machine>(0)?.keep(&node, sum);
+        frame.object::<Machine>(0)?.set_sum(&node, sum);
         frame.set(0, Value::Chain);
         Ok(())
     }))

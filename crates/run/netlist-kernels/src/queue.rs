@@ -1,4 +1,4 @@
-//! One queue or ram: slots, pointers, and what the host pushes (facts 6.1, 6.2).
+//! A queue (ring buffer) or ram: slots, pointers, and the entries that the host pushes (facts 6.1, 6.2).
 
 use super::tensor::{TileTensor, checked_shape, reserved};
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use tenon_tile::QueueLayout;
 /// Most entries of a queue.
 pub(super) const MAX_ENTRIES: usize = 1 << 20;
 
-/// What a queue is declared with.
+/// The declaration of a queue.
 #[derive(Debug, Clone)]
 pub struct QueueSpec {
-    /// Its name.
+    /// The name, unique in the netlist.
     pub name: String,
-    /// Whether it is memory without flow control.
+    /// Whether it is a ram: memory without flow control.
     pub is_ram: bool,
-    /// Its slots.
+    /// The number of slots.
     pub entries: usize,
     /// Slices, rows and columns of tiles of an entry.
     pub tiles: [usize; 3],
@@ -25,17 +25,16 @@ pub struct QueueSpec {
     pub tile: [usize; 2],
     /// The format of its elements.
     pub format: DataFormat,
-    /// The op that fills it; none when the host does.
+    /// The op that fills it; `None` when the host does.
     pub source: Option<String>,
-    /// The ram of which this is another view.
+    /// The ram whose memory this one shares.
     pub view_of: Option<String>,
-    /// How its elements lie in memory, where that matters: of a ram that others are views of, and
-    /// of those.
+    /// The layout of its elements in memory, of rams that share memory.
     pub layout: Option<QueueLayout>,
 }
 
 impl QueueSpec {
-    /// Checks its sizes; answers the type of an entry.
+    /// Checks the sizes, and returns the type of an entry.
     pub(super) fn check(&self) -> Result<TensorType> {
         if self.entries == 0 || self.entries > MAX_ENTRIES {
             let text = format!("queue '{}' has too many entries, or none", self.name);
@@ -50,7 +49,10 @@ impl QueueSpec {
             .layout
             .is_some_and(|layout| layout.shape() != Some(shape))
         {
-            let text = format!("the blocks of queue '{}' do not make its tiles", self.name);
+            let text = format!(
+                "the blocking of queue '{}' does not match its tiles",
+                self.name
+            );
             return Err(
                 Error::new(ErrorKind::InvalidProgram, text).expected(format_args!(
                     "grid, mblock and ublock of {shape:?} elements"
@@ -61,12 +63,12 @@ impl QueueSpec {
     }
 }
 
-/// Makes the entry of a number that the host pushes, or that a slot of a ram holds at first.
+/// Returns an entry by its index: that the host pushes, or the initial content of a slot of a ram.
 pub type EntrySource = Arc<dyn Fn(u64) -> Result<TileTensor> + Send + Sync>;
 
-/// How an execute reads and writes a queue (facts 6.3).
+/// The setting of a queue in an execute (facts 6.3).
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Setting {
+pub(super) struct QueueSetting {
     pub prologue: bool,
     pub epilogue: bool,
     pub zero: bool,
@@ -81,27 +83,27 @@ pub(super) struct Setting {
 #[derive(Debug, Clone)]
 enum Slot {
     Empty,
-    /// The entry of that number, which the feed makes.
-    Fed(u64),
-    Held(TileTensor),
+    /// The entry of this index of the entry source.
+    Generated(u64),
+    Stored(TileTensor),
 }
 
-/// What a slot holds, to be made outside of the lock that queues are behind.
-pub(super) enum Content {
-    Held(TileTensor),
-    Fed(EntrySource, u64),
+/// The content of a slot, from which the entry is made without holding the machine's lock.
+pub(super) enum SlotContent {
+    Stored(TileTensor),
+    Generated(EntrySource, u64),
     Zeros([usize; 3], [usize; 2]),
-    Nothing,
+    Empty,
 }
 
-impl Content {
-    /// The entry; `None` where there is none.
-    pub fn entry(self) -> Result<Option<TileTensor>> {
+impl SlotContent {
+    /// The entry; `None` of an empty slot.
+    pub fn into_entry(self) -> Result<Option<TileTensor>> {
         match self {
-            Content::Held(entry) => Ok(Some(entry)),
-            Content::Fed(feed, number) => feed(number).map(Some),
-            Content::Zeros(tiles, tile) => TileTensor::zeroed(tiles, tile).map(Some),
-            Content::Nothing => Ok(None),
+            SlotContent::Stored(entry) => Ok(Some(entry)),
+            SlotContent::Generated(source, number) => source(number).map(Some),
+            SlotContent::Zeros(tiles, tile) => TileTensor::zeroed(tiles, tile).map(Some),
+            SlotContent::Empty => Ok(None),
         }
     }
 }
@@ -109,19 +111,19 @@ impl Content {
 /// The state of a queue.
 pub(super) struct Queue {
     pub spec: QueueSpec,
-    pub feed: Option<EntrySource>,
+    pub entry_source: Option<EntrySource>,
     slots: Vec<Slot>,
-    /// Of a queue modulo twice the entries, of a ram below the entries.
+    /// The read pointer: of a queue modulo twice the entries, of a ram below the entries.
     rd: i64,
     wr: i64,
     local: i64,
     base: i64,
-    setting: Option<Setting>,
-    /// Entries that the host has pushed.
-    fed: u64,
-    /// Whether what is pushed is kept for the host, and not in slots.
+    setting: Option<QueueSetting>,
+    /// Entries that the host has pushed so far.
+    generated: u64,
+    /// Whether pushed entries are outputs only, and not stored in slots.
     pub drained: bool,
-    /// Whether what is pushed is kept for the host besides.
+    /// Whether pushed entries are outputs as well.
     pub recorded: bool,
     pub outputs: Vec<TileTensor>,
 }
@@ -133,13 +135,13 @@ impl Queue {
         slots.resize(spec.entries, Slot::Empty);
         Ok(Self {
             slots,
-            feed: None,
+            entry_source: None,
             rd: 0,
             wr: 0,
             local: 0,
             base: 0,
             setting: None,
-            fed: 0,
+            generated: 0,
             drained: false,
             recorded: false,
             outputs: Vec::new(),
@@ -147,12 +149,12 @@ impl Queue {
         })
     }
 
-    /// The same, but for what was kept for the host.
+    /// A copy without the outputs.
     pub fn without_outputs(&self) -> Self {
         Self {
             slots: self.slots.clone(),
             spec: self.spec.clone(),
-            feed: self.feed.clone(),
+            entry_source: self.entry_source.clone(),
             outputs: Vec::new(),
             ..*self
         }
@@ -162,7 +164,7 @@ impl Queue {
         self.slots.len() as i64
     }
 
-    /// Empty, its pointers at 0.
+    /// Empties the queue and sets its pointers to 0.
     pub fn clear(&mut self) {
         self.slots.fill(Slot::Empty);
         (self.rd, self.wr, self.local, self.base) = (0, 0, 0, 0);
@@ -170,19 +172,19 @@ impl Queue {
         self.refill();
     }
 
-    /// Entries between the pointers.
+    /// The number of entries between the pointers.
     pub fn occupancy(&self) -> i64 {
         (self.wr - self.rd).rem_euclid(2 * self.entries())
     }
 
-    /// The host pushes what it has while there is room.
+    /// Pushes entries of the entry source until the queue is full.
     pub fn refill(&mut self) {
-        if self.spec.is_ram || self.feed.is_none() || self.spec.source.is_some() {
+        if self.spec.is_ram || self.entry_source.is_none() || self.spec.source.is_some() {
             return;
         }
         while self.occupancy() < self.entries() {
-            let slot = Slot::Fed(self.fed);
-            self.fed += 1;
+            let slot = Slot::Generated(self.generated);
+            self.generated += 1;
             self.append(slot);
         }
     }
@@ -193,61 +195,59 @@ impl Queue {
         self.wr = (self.wr + 1) % (2 * self.entries());
     }
 
-    /// Whether another entry has no room.
+    /// Whether an entry cannot be pushed.
     pub fn is_full(&self) -> bool {
         !self.spec.is_ram && !self.drained && self.occupancy() >= self.entries()
     }
 
-    /// An op or the host writes an entry: at the end of a queue, into the slot of a ram.
+    /// Writes an entry of an op or of the host: at the end of a queue, at the write pointer of a ram.
     pub fn push(&mut self, entry: TileTensor) -> Result<()> {
         if self.recorded || self.drained {
             self.outputs.push(entry.clone());
         }
         if self.spec.is_ram {
             let at = self.slot(self.wr, "writes")?;
-            self.slots[at] = Slot::Held(entry);
+            self.slots[at] = Slot::Stored(entry);
             let setting = self.setting.unwrap_or_default();
             if !setting.prologue && !setting.epilogue {
                 let step = setting.global_wr_autoinc.unwrap_or(0);
                 self.wr = (self.wr + step).rem_euclid(self.entries());
             }
         } else if !self.drained {
-            self.append(Slot::Held(entry));
+            self.append(Slot::Stored(entry));
         }
         Ok(())
     }
 
-    /// The slot of a ram that is written next.
+    /// The slot at the write pointer of a ram.
     pub fn write_slot(&self) -> Result<usize> {
         self.slot(self.wr, "writes")
     }
 
-    /// Puts an entry into a slot; pointers stay.
+    /// Writes an entry to a slot, without moving pointers.
     pub fn put(&mut self, slot: usize, entry: TileTensor) -> Result<()> {
-        self.has_slot(slot)?;
-        self.slots[slot] = Slot::Held(entry);
+        self.check_slot(slot)?;
+        self.slots[slot] = Slot::Stored(entry);
         Ok(())
     }
 
-    /// An error for the number of a slot that there is not.
-    pub fn has_slot(&self, slot: usize) -> Result<()> {
+    /// An error unless the queue has this slot.
+    pub fn check_slot(&self, slot: usize) -> Result<()> {
         let count = self.slots.len();
-        match slot < count {
-            true => Ok(()),
-            false => {
-                let text = format!("'{}' has no slot {slot}", self.spec.name);
-                let error = Error::new(ErrorKind::OutOfBounds, text);
-                Err(error.expected(format_args!("less than {count}")))
-            }
+        if slot < count {
+            return Ok(());
         }
+        let text = format!("'{}' has no slot {slot}", self.spec.name);
+        let error = Error::new(ErrorKind::OutOfBounds, text);
+        Err(error.expected(format_args!("less than {count}")))
     }
 
-    /// Slot of a ram's pointer, which nothing bounds before it is used.
+    /// The slot of a ram's pointer; programs may set it to any value, so that it is checked here.
     fn slot(&self, pointer: i64, what: &str) -> Result<usize> {
         let slot = usize::try_from(pointer).ok();
         slot.filter(|&slot| slot < self.slots.len()).ok_or_else(|| {
             let text = format!(
-                "ram '{}': the pointer that {what} is outside",
+                "ram '{}': the pointer that {what} is out of bounds",
                 self.spec.name
             );
             Error::new(ErrorKind::OutOfBounds, text)
@@ -256,7 +256,7 @@ impl Queue {
         })
     }
 
-    /// The slot that an op reads next; `None` when nothing is there yet.
+    /// The slot that an op reads next; `None` when it has no entry yet.
     pub fn next_slot(&self) -> Result<Option<usize>> {
         if self.spec.is_ram {
             return self.slot(self.rd, "reads").map(Some);
@@ -268,59 +268,60 @@ impl Queue {
         };
         let slot = pointer.rem_euclid(n);
         let behind = (slot - self.rd).rem_euclid(n);
-        // A host that pushes whenever there is room leaves no slot empty.
-        let there = behind < self.occupancy() || self.feed.is_some();
-        Ok(there.then_some(slot as usize))
+        // A queue with an entry source is always full.
+        let has_entry = behind < self.occupancy() || self.entry_source.is_some();
+        Ok(has_entry.then_some(slot as usize))
     }
 
-    /// The slot of the entry that is so many behind the first; `None` when nothing is there yet.
-    pub fn slot_behind(&self, first: usize) -> Option<usize> {
-        let behind = i64::try_from(first).ok()?;
-        match self.spec.is_ram {
-            true => usize::try_from(self.rd)
-                .ok()
-                .map(|rd| (rd + first) % self.slots.len()),
-            false if behind < self.occupancy() => {
-                Some(((self.rd + behind) % self.entries()) as usize)
+    /// The slot `offset` entries after the first; `None` when it has no entry yet.
+    pub fn slot_at_offset(&self, offset: usize) -> Option<usize> {
+        if self.spec.is_ram {
+            let rd = usize::try_from(self.rd).ok()?;
+            return Some((rd + offset) % self.slots.len());
+        }
+        let offset = i64::try_from(offset).ok()?;
+        (offset < self.occupancy()).then(|| ((self.rd + offset) % self.entries()) as usize)
+    }
+
+    /// The content of a slot. An unwritten slot of a ram has its entry of the entry source, else zeros.
+    pub fn content(&self, slot: usize) -> SlotContent {
+        match (self.slots.get(slot), &self.entry_source) {
+            (Some(Slot::Stored(entry)), _) => SlotContent::Stored(entry.clone()),
+            (Some(Slot::Generated(number)), Some(source)) => {
+                SlotContent::Generated(source.clone(), *number)
             }
-            false => None,
+            (Some(Slot::Empty), Some(source)) if self.spec.is_ram => {
+                SlotContent::Generated(source.clone(), slot as u64)
+            }
+            _ if self.spec.is_ram => SlotContent::Zeros(self.spec.tiles, self.spec.tile),
+            _ => SlotContent::Empty,
         }
     }
 
-    /// What a slot holds. What nobody has written in a ram is zeros, unless the host has something.
-    pub fn content(&self, slot: usize) -> Content {
-        match (self.slots.get(slot), &self.feed) {
-            (Some(Slot::Held(entry)), _) => Content::Held(entry.clone()),
-            (Some(Slot::Fed(number)), Some(feed)) => Content::Fed(feed.clone(), *number),
-            (Some(Slot::Empty), Some(feed)) if self.spec.is_ram => {
-                Content::Fed(feed.clone(), slot as u64)
-            }
-            _ if self.spec.is_ram => Content::Zeros(self.spec.tiles, self.spec.tile),
-            _ => Content::Nothing,
-        }
-    }
-
-    /// Keeps the entry of a number that the feed has made, where its slot is read again and again:
-    /// of a ram, or before the first input of each execute.
-    pub fn keep(&mut self, slot: usize, number: u64, entry: &TileTensor) {
-        let again = self.spec.is_ram || self.setting.is_some_and(|setting| setting.prologue);
-        let Some(place) = self.slots.get_mut(slot).filter(|_| again) else {
+    /// Stores entry `index` of the entry source in its slot, where the slot is read several times: of a
+    /// ram, or in the prologue of each execute.
+    pub fn cache_entry(&mut self, slot: usize, index: u64, entry: &TileTensor) {
+        let is_reread = self.spec.is_ram || self.setting.is_some_and(|setting| setting.prologue);
+        let Some(slot) = self.slots.get_mut(slot).filter(|_| is_reread) else {
             return;
         };
-        let is_it = match place {
+        let is_current = match slot {
             Slot::Empty => true,
-            Slot::Fed(own) => *own == number,
-            Slot::Held(_) => false,
+            Slot::Generated(current) => *current == index,
+            Slot::Stored(_) => false,
         };
-        if is_it {
-            *place = Slot::Held(entry.clone());
+        if is_current {
+            *slot = Slot::Stored(entry.clone());
         }
     }
 
-    /// The host takes the first entry.
-    pub fn pop(&mut self) -> Result<Option<Content>> {
+    /// Removes and returns the first entry, for the host.
+    pub fn pop(&mut self) -> Result<Option<SlotContent>> {
         if self.spec.is_ram {
-            let text = format!("'{}' is a ram: nothing can be popped", self.spec.name);
+            let text = format!(
+                "'{}' is a ram, which has no first entry to pop",
+                self.spec.name
+            );
             return Err(Error::new(ErrorKind::InvalidArgument, text));
         }
         if self.occupancy() == 0 {
@@ -332,7 +333,7 @@ impl Queue {
     }
 
     /// Applies a setting; the first of a run sets the read pointer even backwards (facts 10.3).
-    pub fn apply(&mut self, setting: Setting, is_first: bool) -> Result<()> {
+    pub fn apply(&mut self, setting: QueueSetting, is_first: bool) -> Result<()> {
         self.setting = Some(setting);
         if setting.zero {
             if !setting.prologue {
@@ -341,7 +342,7 @@ impl Queue {
                     .expected("prologue: true where zero is true"));
             }
             let zeros = TileTensor::zeroed(self.spec.tiles, self.spec.tile)?;
-            self.slots.fill(Slot::Held(zeros));
+            self.slots.fill(Slot::Stored(zeros));
         }
         if let Some(rd) = setting.rd_global {
             self.set_rd(rd, is_first);
@@ -355,7 +356,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Where the consumer starts.
+    /// Sets the consumer's pointer.
     pub fn set_local(&mut self, to: i64) {
         (self.local, self.base) = (to, to);
     }
@@ -366,15 +367,15 @@ impl Queue {
         }
     }
 
-    /// Moves the read pointer: a plain set, or popping up to there.
-    pub fn set_rd(&mut self, to: i64, plain: bool) {
+    /// Sets the read pointer, or pops up to it unless `without_pop`.
+    pub fn set_rd(&mut self, to: i64, without_pop: bool) {
         if self.spec.is_ram {
             self.rd = to;
-        } else if plain {
+        } else if without_pop {
             let to = to.rem_euclid(2 * self.entries());
             let count = (to - self.rd).rem_euclid(2 * self.entries());
             if count <= self.occupancy() {
-                self.forget(count);
+                self.free_popped(count);
             }
             self.rd = to;
             self.refill();
@@ -383,14 +384,14 @@ impl Queue {
         }
     }
 
-    /// Pops up to a pointer. One that wraps at the entries instead of at twice as many takes the
-    /// write pointer along; nothing is wrong with popping more than there is (facts 6.4b).
+    /// Pops up to a pointer. A pointer that wraps at the entries instead of at twice as many moves the
+    /// write pointer too; popping more than the occupancy is no error (facts 6.4b).
     fn advance_rd(&mut self, to: i64) {
         let n = self.entries();
         let to = to.rem_euclid(2 * n);
         let count = (to - self.rd).rem_euclid(2 * n);
         let occupancy = self.occupancy();
-        self.forget(count.min(occupancy));
+        self.free_popped(count.min(occupancy));
         if count > occupancy {
             self.wr = match count - n {
                 0.. if count - n <= occupancy => (self.wr + n) % (2 * n),
@@ -401,11 +402,10 @@ impl Queue {
         self.refill();
     }
 
-    /// Lets go of the first entries of a queue that an op fills: what is popped there is not read
-    /// again, and a ring of many large entries would come to hold more than the memory there is.
-    /// What the host pushes stays: forward and backward programs keep pointers of their own on it
-    /// (facts 10.3).
-    fn forget(&mut self, count: i64) {
+    /// Frees the first entries of a queue that an op fills: they are not read after a pop, and a ring
+    /// of large entries could exceed the memory. Entries of the host are retained: forward and backward
+    /// programs have separate pointers on them (facts 10.3).
+    fn free_popped(&mut self, count: i64) {
         if self.spec.source.is_none() {
             return;
         }
@@ -415,14 +415,14 @@ impl Queue {
         }
     }
 
-    pub fn setting_mut(&mut self) -> Option<&mut Setting> {
+    pub fn setting_mut(&mut self) -> Option<&mut QueueSetting> {
         self.setting.as_mut()
     }
 
-    /// One input of the graph has been computed: the pointers of those that read move on.
+    /// Advances the pointers after one input of the graph.
     pub fn input_done(&mut self) {
         let Some(setting) = self.setting else {
-            // A queue inside an epoch streams: what was read is gone.
+            // A queue inside an epoch streams: each input pops what it has read.
             if !self.spec.is_ram && self.occupancy() > 0 {
                 self.advance_rd(self.rd + 1);
             }
@@ -444,13 +444,13 @@ impl Queue {
         }
     }
 
-    /// The graph has run: the next execute has a setting of its own, or none.
+    /// Ends an execute: the setting applies to no later one.
     pub fn execute_done(&mut self) {
         self.local = self.base;
         self.setting = None;
     }
 
-    /// The read pointer, the write pointer, in words.
+    /// Occupancy and pointers, as text.
     pub fn describe(&self) -> String {
         format!(
             "{} of {} entries, read pointer {}, write pointer {}",

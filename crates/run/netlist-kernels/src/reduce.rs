@@ -10,8 +10,8 @@ pub(super) fn kernels() -> Vec<KernelDef> {
     vec![tensor_kernel(
         "netlist.reduce",
         1,
-        "The maximum along rows (r), columns (c), both (rc), or groups of `z` slices (z). What is \
-         left of a tile is zeros.",
+        "The maximum along rows (r), columns (c), both (rc), or groups of `z` slices (z). The other \
+         elements of a tile are zeros.",
         bind,
     )]
 }
@@ -58,7 +58,7 @@ fn columns(from: &TileTensor) -> Result<TileTensor> {
     let [t, rows, _] = from.tiles();
     let (width, line) = (from.tile()[1], from.shape()[2]);
     let values = from.values();
-    // Rows below the first of a tile that was reduced before stay zeros.
+    // Rows after the first of a tile that was reduced along rows stay zeros.
     TileTensor::build([t, rows, 1], from.tile(), |to| {
         for_each_chunk(to, width, |y, to| {
             let row = &values[y * line..][..line];
@@ -72,7 +72,7 @@ fn columns(from: &TileTensor) -> Result<TileTensor> {
 fn slices(from: &TileTensor, z: usize) -> Result<TileTensor> {
     let [t, rows, columns] = from.tiles();
     if t % z != 0 {
-        return Err(wrong_shape("slices do not fall into groups")
+        return Err(wrong_shape("the slices are not divisible into groups")
             .expected(z)
             .found(t));
     }

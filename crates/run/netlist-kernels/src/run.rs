@@ -1,8 +1,8 @@
-//! One run of a program: its variables, and which of them queues follow (facts 6.3, 6.4).
+//! One run of a program: its variables, and the queue fields that are bound to them (facts 6.3, 6.4).
 
 use super::attributes::Operand;
 use super::machine::Machine;
-use super::queue::Setting;
+use super::queue::QueueSetting;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tenon_base::{Error, ErrorKind, Result};
@@ -10,32 +10,32 @@ use tenon_executor::Opaque;
 use tenon_tile::{Operation, SettingKey};
 
 /// The state of one run of a program.
-pub(super) struct Run {
+pub(super) struct ProgramRun {
     machine: Machine,
     program: String,
     state: Mutex<State>,
 }
 
-impl Opaque for Run {
+impl Opaque for ProgramRun {
     const TYPE: &'static str = "!netlist.run";
 }
 
 #[derive(Default)]
 struct State {
-    /// Variables of this run, parameters among them.
+    /// Variables of this run, including parameters.
     locals: HashMap<String, i32>,
     /// Static variables that this run has declared.
     statics: HashSet<String>,
-    /// Settings read and not applied yet: those of graphs that wait for others of their epoch.
-    waiting: Vec<QueueFields>,
-    /// For each variable the fields of queues that follow it.
-    followers: HashMap<String, Vec<(String, SettingKey)>>,
+    /// Settings that are not applied yet: those of graphs that wait for others of their epoch.
+    pending: Vec<QueueFields>,
+    /// The fields of queues that are bound to each variable.
+    bound_fields: HashMap<String, Vec<(String, SettingKey)>>,
     /// Queues that this run has set.
     set: HashSet<String>,
     steps: u64,
 }
 
-/// The setting of one queue, as the execute of a graph says it.
+/// The setting of one queue in the execute of a graph.
 #[derive(Debug, Clone)]
 pub(super) struct QueueFields {
     pub graph: String,
@@ -43,7 +43,7 @@ pub(super) struct QueueFields {
     pub fields: Vec<(SettingKey, Operand)>,
 }
 
-impl Run {
+impl ProgramRun {
     /// A run of `program` with its parameters.
     pub(super) fn new(machine: Machine, program: String, params: HashMap<String, i32>) -> Self {
         let state = State {
@@ -65,7 +65,7 @@ impl Run {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a step; an error when there were too many.
+    /// Counts a step; an error beyond the limit.
     pub(super) fn step(&self) -> Result<()> {
         let mut state = self.state();
         state.steps += 1;
@@ -84,7 +84,7 @@ impl Run {
         let value = self.value(value)?;
         let mut state = self.state();
         if state.locals.contains_key(name) || state.statics.contains(name) {
-            return Err(invalid(format!("variable '{name}' is there already")));
+            return Err(invalid(format!("variable '{name}' is declared already")));
         }
         state.locals.insert(name.to_owned(), value);
         Ok(())
@@ -95,7 +95,7 @@ impl Run {
         let value = self.value(value)?;
         let mut state = self.state();
         if state.locals.contains_key(name) {
-            return Err(invalid(format!("variable '{name}' is there already")));
+            return Err(invalid(format!("variable '{name}' is declared already")));
         }
         state.statics.insert(name.to_owned());
         if self.machine.static_variable(&self.program, name).is_none() {
@@ -125,7 +125,7 @@ impl Run {
             .ok_or_else(|| invalid(format!("variable '{name}' has no value")))
     }
 
-    /// Computes, sets the variable, and has the queues that follow it follow.
+    /// Computes a variable, and updates the queue fields that are bound to it.
     pub(super) fn compute(
         &self,
         output: &str,
@@ -143,10 +143,10 @@ impl Run {
             (Operation::Mul, &[a, b]) => a.wrapping_mul(b),
             (Operation::Inc, &[a]) => old().wrapping_add(a),
             (Operation::IncWrap, &[_, b]) if b <= 0 => {
-                return Err(invalid("incwrap wraps at a number above 0".to_owned()).found(b));
+                return Err(invalid("incwrap requires an upper bound above 0".to_owned()).found(b));
             }
             (Operation::IncWrap, &[a, b]) => {
-                // In 64 bits, so that nothing overflows before it is wrapped.
+                // In 64 bits, so that the sum does not overflow before it wraps.
                 (i64::from(old()) + i64::from(a)).rem_euclid(i64::from(b)) as i32
             }
             _ => return Err(invalid(format!("wrong number of operands of {operation}"))),
@@ -155,18 +155,18 @@ impl Run {
     }
 
     fn set(&self, name: &str, value: i32) -> Result<()> {
-        let followers = {
+        let bound_fields = {
             let mut state = self.state();
             if state.statics.contains(name) {
                 self.machine.set_static(&self.program, name, value);
             } else {
-                // One that is not declared becomes a variable of this run (facts 10.2).
+                // An undeclared name is a new variable of this run (facts 10.2).
                 state.locals.insert(name.to_owned(), value);
             }
-            state.followers.get(name).cloned().unwrap_or_default()
+            state.bound_fields.get(name).cloned().unwrap_or_default()
         };
         let value = i64::from(value);
-        for (queue, key) in followers {
+        for (queue, key) in bound_fields {
             self.machine.with(&queue, |queue| {
                 match key {
                     SettingKey::RdPtrGlobal => queue.set_rd(value, false),
@@ -188,14 +188,14 @@ impl Run {
         Ok(())
     }
 
-    /// Keeps a setting until its execute.
+    /// Stores a setting until its execute.
     pub(super) fn setting(&self, fields: QueueFields) {
-        self.state().waiting.push(fields);
+        self.state().pending.push(fields);
     }
 
-    /// Takes all settings that wait.
+    /// Removes and returns the settings that are not applied yet.
     pub(super) fn take_settings(&self) -> Vec<QueueFields> {
-        std::mem::take(&mut self.state().waiting)
+        std::mem::take(&mut self.state().pending)
     }
 
     /// Applies settings.
@@ -204,13 +204,13 @@ impl Run {
             let setting = self.read(queue, fields)?;
             let is_first = {
                 let mut state = self.state();
-                for followers in state.followers.values_mut() {
-                    followers.retain(|(other, _)| other != queue);
+                for bound_fields in state.bound_fields.values_mut() {
+                    bound_fields.retain(|(other, _)| other != queue);
                 }
                 for (key, operand) in fields {
                     if let Operand::Variable(name) = operand {
-                        let followers = state.followers.entry(name.clone()).or_default();
-                        followers.push((queue.clone(), *key));
+                        let bound_fields = state.bound_fields.entry(name.clone()).or_default();
+                        bound_fields.push((queue.clone(), *key));
                     }
                 }
                 state.set.insert(queue.clone())
@@ -220,18 +220,18 @@ impl Run {
         Ok(())
     }
 
-    /// The queues that this run has set, to be forgotten again when an epoch is undone.
+    /// The queues that this run has set, to be restored when an epoch is undone.
     pub(super) fn set_queues(&self) -> HashSet<String> {
         self.state().set.clone()
     }
 
-    /// Undoes which queues this run has set.
-    pub(super) fn forget_set(&self, set: HashSet<String>) {
+    /// Restores the queues that this run has set.
+    pub(super) fn restore_set_queues(&self, set: HashSet<String>) {
         self.state().set = set;
     }
 
-    fn read(&self, queue: &str, fields: &[(SettingKey, Operand)]) -> Result<Setting> {
-        let mut setting = Setting::default();
+    fn read(&self, queue: &str, fields: &[(SettingKey, Operand)]) -> Result<QueueSetting> {
+        let mut setting = QueueSetting::default();
         for (key, operand) in fields {
             let value = i64::from(self.value(operand)?);
             match key {
@@ -256,7 +256,7 @@ impl Run {
         Ok(setting)
     }
 
-    /// Clears queues whose life begins.
+    /// Clears queues at their allocation.
     pub(super) fn allocate(&self, queues: &[String]) -> Result<()> {
         for queue in queues {
             self.machine.with(queue, |queue| {
@@ -268,10 +268,10 @@ impl Run {
         Ok(())
     }
 
-    /// Ends the life of queues: no variable moves their pointers any more.
+    /// Unbinds the fields of deallocated queues from all variables.
     pub(super) fn deallocate(&self, queues: &[String]) {
-        for followers in self.state().followers.values_mut() {
-            followers.retain(|(queue, _)| !queues.contains(queue));
+        for bound_fields in self.state().bound_fields.values_mut() {
+            bound_fields.retain(|(queue, _)| !queues.contains(queue));
         }
     }
 }
@@ -285,9 +285,9 @@ mod tests {
     use super::super::machine::MachineLimits;
     use super::*;
 
-    fn run() -> Run {
+    fn run() -> ProgramRun {
         let machine = Machine::new(MachineLimits::default());
-        Run::new(machine, "p".into(), HashMap::from([("$p".into(), 4)]))
+        ProgramRun::new(machine, "p".into(), HashMap::from([("$p".into(), 4)]))
     }
 
     fn number(value: i64) -> Operand {
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn each_operation_computes_what_the_facts_say() {
+    fn each_operation_equals_its_definition() {
         let run = run();
         run.declare("$a", &number(7)).unwrap();
         let compute = |operation, operands: &[Operand]| {
@@ -324,7 +324,7 @@ mod tests {
         first.declare_static("$s", &number(1)).unwrap();
         first.compute("$s", Operation::Inc, &[number(4)]).unwrap();
         let machine = first.machine().clone();
-        let second = Run::new(machine, "p".into(), HashMap::new());
+        let second = ProgramRun::new(machine, "p".into(), HashMap::new());
         assert!(second.value(&variable("$s")).is_err());
         second.declare_static("$s", &number(1)).unwrap();
         assert_eq!(second.value(&variable("$s")).unwrap(), 5);
@@ -342,7 +342,7 @@ mod tests {
             steps: 2,
             ..MachineLimits::default()
         };
-        let run = Run::new(Machine::new(limits), "p".into(), HashMap::new());
+        let run = ProgramRun::new(Machine::new(limits), "p".into(), HashMap::new());
         run.step().unwrap();
         run.step().unwrap();
         let error = run.step().unwrap_err();

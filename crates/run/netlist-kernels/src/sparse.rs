@@ -1,4 +1,4 @@
-//! `netlist.sparse_matmul`: the product with a sparse matrix, tile by tile, by its encoding
+//! `netlist.sparse_matmul`: the product with a block-sparse matrix, tile by tile, from its encoding
 //! (facts 3.3).
 
 use super::attributes::{size_or, sizes, wrong};
@@ -9,7 +9,7 @@ use tenon_base::{Error, Result, pool};
 use tenon_executor::{KernelDef, Site};
 use tenon_tile::DataFormat;
 
-/// Bytes after which a strip that is the last of its tile lets the next one start.
+/// Bytes of a tile of the encoding; the strip after the last one of a tile starts in the next tile.
 const ENCODING_TILE: usize = 32 * 32 * 4;
 
 pub(super) fn kernels() -> Vec<KernelDef> {
@@ -21,12 +21,12 @@ pub(super) fn kernels() -> Vec<KernelDef> {
     )]
 }
 
-/// What the encoding is read with.
+/// The parameters of the encoding.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Encoding {
-    /// Tiles of the depth in a ublock.
+    /// Tiles of a ublock along the inner dimension.
     pub u_kt: usize,
-    /// Bits of the number of a sparse tile.
+    /// Bits of the index of a sparse tile.
     pub tile_bits: u32,
     /// Bits of the row of a ublock.
     pub ublock_bits: u32,
@@ -44,7 +44,7 @@ pub(super) struct Entry {
 }
 
 impl Encoding {
-    /// The entries of a stream of bytes; `ublock_rows` tiles are a ublock high.
+    /// The entries of a stream of bytes; a ublock has `ublock_rows` rows of tiles.
     pub(super) fn entries(&self, bytes: &[u8], ublock_rows: usize) -> Result<Vec<Entry>> {
         let mut reader = Reader { bytes, at: 0 };
         let mut entries = Vec::new();
@@ -102,7 +102,7 @@ impl Reader<'_> {
     }
 }
 
-/// Bits of the numbers below `n`, at least 1.
+/// The bits of indices below `n`, at least 1.
 pub(super) fn bits(n: usize) -> u32 {
     (usize::BITS - n.saturating_sub(1).leading_zeros()).max(1)
 }
@@ -121,10 +121,10 @@ fn bind(site: &Site<'_>) -> Result<Compute> {
     let [t, rows, columns]: [usize; 3] = sizes(attributes, "tiles")?;
     let [grid_rows, grid_columns]: [usize; 2] = sizes(attributes, "grid")?;
     let [ublock_rows, _]: [usize; 2] = sizes(attributes, "ublock")?;
-    let fracture = size_or(attributes, "fracture_factor", 1)?.max(1);
+    let fracture = size_or(attributes, "fracture_factor", 1)?.max(1); // words: allow
     checked_shape([t, rows, columns], [32, 1])?;
     let u_kt = size("u_kt")?.max(1);
-    // A position in a ublock has at most 16 bits, those of the depth among them.
+    // A position in a ublock has at most 16 bits, including those of the depth.
     if u_kt > 1 << 16 {
         return Err(wrong("u_kt", "at most 65536"));
     }
@@ -134,7 +134,7 @@ fn bind(site: &Site<'_>) -> Result<Compute> {
     }
     if grid_columns % fracture != 0 {
         return Err(wrong(
-            "fracture_factor",
+            "fracture_factor", // words: allow
             "a divisor of the columns of cores",
         ));
     }
@@ -155,11 +155,11 @@ fn bind(site: &Site<'_>) -> Result<Compute> {
     Ok(Box::new(move |operands| match (operands, bias) {
         ([sparse, activations, encodings], false) => cores.run(sparse, activations, encodings),
         ([sparse, activations, encodings, bias], true) => {
-            let made = cores.run(sparse, activations, encodings)?;
-            super::finish::biased(&made, bias, false)
+            let product = cores.run(sparse, activations, encodings)?;
+            super::epilogue::add_bias(&product, bias, false)
         }
         _ => Err(wrong_shape(
-            "a sparse product of three operands, and a bias if it has one",
+            "a sparse product requires three operands, and the bias if it has one",
         )),
     }))
 }
@@ -182,11 +182,11 @@ impl Cores {
     ) -> Result<TileTensor> {
         let tile = activations.tile();
         if sparse.tile() != [32, 32] || tile[0] != 32 {
-            return Err(wrong_shape("a sparse product has tiles of 32 by 32"));
+            return Err(wrong_shape("a sparse product requires tiles of 32 by 32"));
         }
         if activations.tiles()[2] != self.tiles[2] {
             return Err(
-                wrong_shape("the activations have another width than the result")
+                wrong_shape("the activations differ in width from the result")
                     .expected(self.tiles[2])
                     .found(activations.tiles()[2]),
             );
@@ -196,10 +196,10 @@ impl Cores {
         let results: Vec<Mutex<Result<Vec<f32>>>> =
             (0..count).map(|_| Mutex::new(Ok(Vec::new()))).collect();
         pool::for_each(count, |core| {
-            let place = [core / self.grid[1], core % self.grid[1]];
-            let made = self.core(place, sparse, activations, encodings);
+            let position = [core / self.grid[1], core % self.grid[1]];
+            let values = self.core(position, sparse, activations, encodings);
             if let Ok(mut result) = results[core].lock() {
-                *result = made;
+                *result = values;
             }
         });
         let mut cores = Vec::with_capacity(count);
@@ -210,11 +210,11 @@ impl Cores {
                     .unwrap_or_else(|held| held.into_inner())?,
             );
         }
-        self.gathered(&cores, tile)
+        self.joined(&cores, tile)
     }
 
-    /// The results of all cores beside and below each other.
-    fn gathered(&self, cores: &[Vec<f32>], tile: [usize; 2]) -> Result<TileTensor> {
+    /// The tensor of the results of all cores, in the layout of the grid.
+    fn joined(&self, cores: &[Vec<f32>], tile: [usize; 2]) -> Result<TileTensor> {
         let [t, rows, columns] = self.tiles;
         let [height, width] = [rows / self.grid[0] * 32, columns / self.grid[1] * tile[1]];
         TileTensor::build(self.tiles, [32, tile[1]], |to| {
@@ -233,7 +233,7 @@ impl Cores {
         })
     }
 
-    /// `[t, rows, columns]` of elements of one core.
+    /// The result of one core, `[t, rows, columns]` elements.
     fn core(
         &self,
         [r, c]: [usize; 2],
@@ -242,7 +242,7 @@ impl Cores {
         encodings: &TileTensor,
     ) -> Result<Vec<f32>> {
         let part = c / (self.grid[1] / self.fracture);
-        let share = |tensor: &TileTensor| Share::new(tensor, [self.grid[0], self.fracture]);
+        let share = |tensor: &TileTensor| TensorParts::new(tensor, [self.grid[0], self.fracture]);
         let (sparse_share, encoding_share) = (share(sparse)?, share(encodings)?);
         let bytes = encoding_share.bytes([r, part], encodings, self.format);
         let entries = self.encoding.entries(&bytes, self.ublock_rows)?;
@@ -256,7 +256,7 @@ impl Cores {
         for entry in entries {
             let problem = |what: &str, found: usize, limit: usize| -> Error {
                 wrong_shape(format!(
-                    "the encoding of a sparse product names {what} {found}"
+                    "the encoding of a sparse product has {what} {found}, out of bounds"
                 ))
                 .expected(format_args!("less than {limit}"))
             };
@@ -273,7 +273,7 @@ impl Cores {
                     slices * act_rows,
                 ));
             }
-            // Rows of activations run over the slices, one below the other.
+            // Rows of activations are counted over all slices.
             let from = &activations.values()[entry.depth * 32 * line + c * width..];
             for y in 0..32 {
                 let weights = sparse_share.row([r, part], sparse, entry.tile, y);
@@ -290,19 +290,19 @@ impl Cores {
     }
 }
 
-/// A core's part of a tensor: rows and columns of tiles divided among cores.
-struct Share {
+/// The parts of a tensor whose rows and columns of tiles are divided among cores.
+struct TensorParts {
     tiles: [usize; 3],
     rows: usize,
     columns: usize,
 }
 
-impl Share {
+impl TensorParts {
     fn new(tensor: &TileTensor, parts: [usize; 2]) -> Result<Self> {
         let [_, rows, columns] = tensor.tiles();
         if rows % parts[0] != 0 || columns % parts[1] != 0 {
             return Err(
-                wrong_shape("a sparse operand does not fall into one part a core")
+                wrong_shape("a sparse operand is not divisible among the cores")
                     .expected(format_args!("a multiple of {parts:?} tiles"))
                     .found(tensor.describe()),
             );
@@ -318,7 +318,7 @@ impl Share {
         self.tiles[0] * self.rows * self.columns
     }
 
-    /// The first element of a row of the part's tile `index`, and where it ends.
+    /// The index of the first element of row `y` of the part's tile `index`.
     fn start(&self, [r, c]: [usize; 2], tile: [usize; 2], index: usize, y: usize) -> usize {
         let (z, within) = (
             index / (self.rows * self.columns),

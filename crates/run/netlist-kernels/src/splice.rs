@@ -1,4 +1,4 @@
-//! `netlist.splice`: parts of the inputs, one after the other (facts 3.4).
+//! `netlist.splice`: concatenates parts of the inputs in turn (facts 3.4).
 
 use super::attributes::{sizes, wrong};
 use super::op::{Compute, tensor_kernel};
@@ -11,21 +11,21 @@ pub(super) fn kernels() -> Vec<KernelDef> {
     vec![tensor_kernel(
         "netlist.splice",
         1,
-        "Takes `length` units of each input in turn, after `index`, every `stride`: whole slices, \
-         or ublocks of each core.",
+        "Concatenates `length` units of each input in turn, from unit `index` on, with a stride of \
+         `stride` units: slices, or ublocks of each core.",
         bind,
     )]
 }
 
-/// How one input is taken.
+/// The units that are taken from one input in each turn.
 #[derive(Clone, Copy)]
-struct Taking {
+struct InputPattern {
     index: usize,
     length: usize,
     stride: usize,
 }
 
-/// Where the tiles of an input or output lie: grid, mblock and ublock.
+/// The blocking of an input or output: grid, mblock and ublock.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Blocks {
     grid: [usize; 2],
@@ -35,22 +35,22 @@ struct Blocks {
 
 fn bind(site: &Site<'_>) -> Result<Compute> {
     let attributes = site.attributes();
-    let takings = attributes.i32s("takings")?;
+    let fields = attributes.i32s("takings")?;
     let mut inputs = Vec::new();
-    for taking in takings.chunks(3) {
-        let [index, length, stride] = taking else {
-            return Err(wrong("takings", "three numbers for each input"));
+    for fields in fields.chunks(3) {
+        let [index, length, stride] = fields else {
+            return Err(wrong("takings", "three integers for each input"));
         };
         let size = |n: &i32| usize::try_from(*n).map_err(|_| wrong("takings", "at least 0"));
-        let taking = Taking {
+        let pattern = InputPattern {
             index: size(index)?,
             length: size(length)?,
             stride: size(stride)?,
         };
-        if taking.length == 0 || taking.stride < taking.length {
+        if pattern.length == 0 || pattern.stride < pattern.length {
             return Err(wrong("takings", "0 < length <= stride"));
         }
-        inputs.push(taking);
+        inputs.push(pattern);
     }
     let tiles: [usize; 3] = sizes(attributes, "tiles")?;
     let blocks = Blocks {
@@ -59,60 +59,60 @@ fn bind(site: &Site<'_>) -> Result<Compute> {
         ublock: sizes(attributes, "ublock")?,
     };
     Table::check(tiles)?;
-    let whole = [0, 1].map(|axis| {
+    let blocked = [0, 1].map(|axis| {
         let core = blocks.mblock[axis].checked_mul(blocks.ublock[axis]);
         core.and_then(|core| core.checked_mul(blocks.grid[axis]))
     });
-    if whole != [Some(tiles[1]), Some(tiles[2])] {
+    if blocked != [Some(tiles[1]), Some(tiles[2])] {
         return Err(wrong("tiles", "the product of grid, mblock and ublock"));
     }
     let by_slice = attributes.string("granularity")? == "t";
     let by_column = attributes.string("order")? == "c";
     Ok(Box::new(move |operands| {
         if operands.len() != inputs.len() {
-            return Err(wrong_shape(
-                "a splice has inputs that it does not take from",
-            ));
+            return Err(wrong_shape("a splice requires a pattern for each input"));
         }
-        let sources: Vec<(&TileTensor, Taking)> = operands
+        let sources: Vec<(&TileTensor, InputPattern)> = operands
             .iter()
             .copied()
             .zip(inputs.iter().copied())
             .collect();
-        match by_slice {
-            true => slices(&sources, tiles),
-            false => ublocks(&sources, tiles, blocks, by_column),
+        if by_slice {
+            slices(&sources, tiles)
+        } else {
+            ublocks(&sources, tiles, blocks, by_column)
         }
     }))
 }
 
-/// In which order units are taken: input and unit of each unit of the output. Every input is used
-/// up at the end.
-fn order(limits: &[usize], takings: &[Taking], wanted: usize) -> Result<Vec<(usize, usize)>> {
-    let mut order = reserved(wanted)?;
-    let mut positions = vec![0; takings.len()];
-    while order.len() < wanted {
-        for (input, taking) in takings.iter().enumerate() {
-            let start = positions[input] + taking.index;
-            if start + taking.length > limits[input] {
-                return Err(wrong_shape("a splice takes more than its input has")
+/// The input and the unit of each unit of the output. Every input must be used up at the end.
+fn order(limits: &[usize], patterns: &[InputPattern], count: usize) -> Result<Vec<(usize, usize)>> {
+    let mut order = reserved(count)?;
+    let mut positions = vec![0; patterns.len()];
+    while order.len() < count {
+        for (input, pattern) in patterns.iter().enumerate() {
+            let start = positions[input] + pattern.index;
+            if start + pattern.length > limits[input] {
+                return Err(wrong_shape("a splice reads beyond its input")
                     .expected(format_args!(
                         "{} units of input {input}",
-                        start + taking.length
+                        start + pattern.length
                     ))
                     .found(limits[input]));
             }
-            order.extend((start..start + taking.length).map(|unit| (input, unit)));
-            positions[input] += taking.index + taking.stride;
+            order.extend((start..start + pattern.length).map(|unit| (input, unit)));
+            positions[input] += pattern.index + pattern.stride;
         }
     }
-    if order.len() != wanted {
-        return Err(wrong_shape("a splice does not end with its output").expected(wanted));
+    if order.len() != count {
+        return Err(
+            wrong_shape("the turns of a splice do not end with its output").expected(count),
+        );
     }
     for (input, (&position, &limit)) in positions.iter().zip(limits).enumerate() {
         if position < limit {
             return Err(
-                wrong_shape(format!("a splice leaves a rest of input {input}"))
+                wrong_shape(format!("a splice does not use all of input {input}"))
                     .expected(limit)
                     .found(position),
             );
@@ -121,22 +121,22 @@ fn order(limits: &[usize], takings: &[Taking], wanted: usize) -> Result<Vec<(usi
     Ok(order)
 }
 
-fn slices(sources: &[(&TileTensor, Taking)], tiles: [usize; 3]) -> Result<TileTensor> {
+fn slices(sources: &[(&TileTensor, InputPattern)], tiles: [usize; 3]) -> Result<TileTensor> {
     let tile = sources
         .first()
         .map_or([32, 32], |(tensor, _)| tensor.tile());
-    let takings: Vec<Taking> = sources.iter().map(|(_, taking)| *taking).collect();
+    let patterns: Vec<InputPattern> = sources.iter().map(|(_, pattern)| *pattern).collect();
     let mut limits = Vec::new();
     for (tensor, _) in sources {
         let [t, rows, columns] = tensor.tiles();
         if [rows, columns] != tiles[1..] || tensor.tile() != tile {
             return Err(
-                wrong_shape("an input of another shape than the output").found(tensor.describe())
+                wrong_shape("an input differs in shape from the output").found(tensor.describe())
             );
         }
         limits.push(t);
     }
-    let order = order(&limits, &takings, tiles[0])?;
+    let order = order(&limits, &patterns, tiles[0])?;
     TileTensor::build(tiles, tile, |to| {
         let slice = tiles[1] * tile[0] * tiles[2] * tile[1];
         for ((input, unit), to) in order.into_iter().zip(to.chunks_mut(slice)) {
@@ -146,9 +146,9 @@ fn slices(sources: &[(&TileTensor, Taking)], tiles: [usize; 3]) -> Result<TileTe
     })
 }
 
-/// Ublock by ublock, in every core and slice alike.
+/// Concatenates ublocks, in the same order in every core and slice.
 fn ublocks(
-    sources: &[(&TileTensor, Taking)],
+    sources: &[(&TileTensor, InputPattern)],
     tiles: [usize; 3],
     blocks: Blocks,
     by_column: bool,
@@ -157,30 +157,33 @@ fn ublocks(
         .first()
         .map_or([32, 32], |(tensor, _)| tensor.tile());
     let Blocks { grid, ublock, .. } = blocks;
-    let takings: Vec<Taking> = sources.iter().map(|(_, taking)| *taking).collect();
+    let patterns: Vec<InputPattern> = sources.iter().map(|(_, pattern)| *pattern).collect();
     let mut mblocks = Vec::new();
     for (tensor, _) in sources {
         let [t, rows, columns] = tensor.tiles();
         let unit = [grid[0] * ublock[0], grid[1] * ublock[1]];
         if t != tiles[0] || rows % unit[0] != 0 || columns % unit[1] != 0 || tensor.tile() != tile {
             return Err(
-                wrong_shape("an input does not fall into ublocks of the output")
+                wrong_shape("an input is not divisible into ublocks of the output")
                     .found(tensor.describe()),
             );
         }
         mblocks.push([rows / unit[0], columns / unit[1]]);
     }
     let limits: Vec<usize> = mblocks.iter().map(|[m, n]| m * n).collect();
-    let order = order(&limits, &takings, blocks.mblock[0] * blocks.mblock[1])?;
+    let order = order(&limits, &patterns, blocks.mblock[0] * blocks.mblock[1])?;
     // Row and column of a ublock in its mblock.
-    let place = |unit: usize, [m, n]: [usize; 2]| match by_column {
-        false => [unit / n, unit % n],
-        true => [unit % m, unit / m],
+    let position = |unit: usize, [m, n]: [usize; 2]| {
+        if by_column {
+            [unit % m, unit / m]
+        } else {
+            [unit / n, unit % n]
+        }
     };
     let size = [ublock[0] * tile[0], ublock[1] * tile[1]];
     // The first row and column of elements of a core's ublock.
-    let corner = |core: [usize; 2], place: [usize; 2], mblock: [usize; 2]| {
-        [0, 1].map(|axis| (core[axis] * mblock[axis] + place[axis]) * size[axis])
+    let corner = |core: [usize; 2], position: [usize; 2], mblock: [usize; 2]| {
+        [0, 1].map(|axis| (core[axis] * mblock[axis] + position[axis]) * size[axis])
     };
     TileTensor::build(tiles, tile, |to| {
         let shape = [tiles[1] * tile[0], tiles[2] * tile[1]];
@@ -188,8 +191,8 @@ fn ublocks(
             for core in 0..grid[0] * grid[1] {
                 let core = [core / grid[1], core % grid[1]];
                 for (at, &(input, unit)) in order.iter().enumerate() {
-                    let [y, x] = corner(core, place(at, blocks.mblock), blocks.mblock);
-                    let from = corner(core, place(unit, mblocks[input]), mblocks[input]);
+                    let [y, x] = corner(core, position(at, blocks.mblock), blocks.mblock);
+                    let from = corner(core, position(unit, mblocks[input]), mblocks[input]);
                     let source = sources[input].0;
                     let [_, rows, line] = source.shape();
                     for row in 0..size[0] {
@@ -218,8 +221,8 @@ mod tests {
         .unwrap()
     }
 
-    fn taking(index: usize, length: usize, stride: usize) -> Taking {
-        Taking {
+    fn pattern(index: usize, length: usize, stride: usize) -> InputPattern {
+        InputPattern {
             index,
             length,
             stride,
@@ -228,34 +231,37 @@ mod tests {
 
     /// `np.stack([a[0], b[0], a[1], b[1]])`.
     #[test]
-    fn slices_take_turns() {
+    fn slices_alternate() {
         let (a, b) = (filled([2, 1, 2], 0.0), filled([2, 1, 2], 10.0));
-        let made = slices(&[(&a, taking(0, 1, 1)), (&b, taking(0, 1, 1))], [4, 1, 2]).unwrap();
-        assert_eq!(made.values(), [0.0, 1.0, 10.0, 11.0, 2.0, 3.0, 12.0, 13.0]);
+        let spliced = slices(&[(&a, pattern(0, 1, 1)), (&b, pattern(0, 1, 1))], [4, 1, 2]).unwrap();
+        assert_eq!(
+            spliced.values(),
+            [0.0, 1.0, 10.0, 11.0, 2.0, 3.0, 12.0, 13.0]
+        );
     }
 
-    /// Two cores side by side: each takes its own half, `np.hsplit` first.
+    /// Two cores in a row: each has its half of the inputs (`np.hsplit`).
     #[test]
-    fn ublocks_are_those_of_each_core() {
+    fn each_core_concatenates_its_own_ublocks() {
         let (a, b) = (filled([1, 1, 2], 0.0), filled([1, 1, 2], 10.0));
         let blocks = Blocks {
             grid: [1, 2],
             mblock: [1, 2],
             ublock: [1, 1],
         };
-        let sources = [(&a, taking(0, 1, 1)), (&b, taking(0, 1, 1))];
-        let made = ublocks(&sources, [1, 1, 4], blocks, false).unwrap();
-        assert_eq!(made.values(), [0.0, 10.0, 1.0, 11.0]);
+        let sources = [(&a, pattern(0, 1, 1)), (&b, pattern(0, 1, 1))];
+        let spliced = ublocks(&sources, [1, 1, 4], blocks, false).unwrap();
+        assert_eq!(spliced.values(), [0.0, 10.0, 1.0, 11.0]);
     }
 
     #[test]
     fn an_input_that_is_not_used_up_is_an_error() {
         let limits = [4, 1];
-        let takings = [taking(0, 1, 1), taking(0, 1, 1)];
-        let error = order(&limits, &takings, 2).unwrap_err();
-        assert!(error.message().contains("leaves a rest of input 0"));
-        assert!(order(&[1, 1], &takings, 4).is_err());
-        let skipping = [taking(1, 1, 3)];
+        let patterns = [pattern(0, 1, 1), pattern(0, 1, 1)];
+        let error = order(&limits, &patterns, 2).unwrap_err();
+        assert!(error.message().contains("does not use all of input 0"));
+        assert!(order(&[1, 1], &patterns, 4).is_err());
+        let skipping = [pattern(1, 1, 3)];
         assert_eq!(order(&[8], &skipping, 2).unwrap(), [(0, 1), (0, 5)]);
     }
 }

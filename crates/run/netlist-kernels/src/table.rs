@@ -1,33 +1,34 @@
-//! Where each tile of a tensor comes from on its way from its maker to an op (facts 4).
+//! Tensor movements (TMs) as a table of tiles: for each tile of an op's operand, the tile of the
+//! producer's output that it is (facts 4).
 
 use super::attributes::wrong;
 use super::tensor::{reserved, wrong_shape};
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Most tiles of a table; a netlist that asks for more has a broadcast too many.
+/// Most tiles of a table; a netlist with more has an excessive broadcast.
 const MAX_TILES: usize = 1 << 24;
 
-/// The number that stands for the first fill; the next is one less.
+/// The source index of the first fill; the next one is one less.
 const FILLS: u32 = u32::MAX;
 
-/// For each tile of the result the tile it comes from.
+/// For each tile of the result, the source tile.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Table {
     tiles: [usize; 3],
-    /// The tensor that is moved: its slices, rows and columns of tiles.
+    /// Slices, rows and columns of tiles of the source.
     from: [usize; 3],
-    /// Numbers of tiles; from [`FILLS`] on downwards those of fills.
+    /// Indices of source tiles; from [`FILLS`] downwards, indices of fills.
     sources: Vec<u32>,
-    /// What padded tiles hold.
+    /// The values of padding tiles.
     fills: Vec<f32>,
-    /// Whether each tile is transposed: an odd number of transposes.
+    /// Whether each tile is transposed: after an odd number of transposes.
     flipped: bool,
-    /// Whether a tile may come more than once.
+    /// Whether a source tile may repeat.
     repeats: bool,
 }
 
 impl Table {
-    /// All tiles of a tensor where they are.
+    /// The identity: all tiles of a tensor in order.
     pub(super) fn new(tiles: [usize; 3]) -> Result<Self> {
         let count = checked(tiles)?;
         Ok(Self {
@@ -49,7 +50,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Checks how many tiles a tensor has.
+    /// Checks the number of tiles of a tensor.
     pub(super) fn check(tiles: [usize; 3]) -> Result<()> {
         checked(tiles).map(drop)
     }
@@ -58,12 +59,12 @@ impl Table {
         self.tiles
     }
 
-    /// The tiles of the tensor that is moved.
+    /// Slices, rows and columns of tiles of the source.
     pub(super) fn from(&self) -> [usize; 3] {
         self.from
     }
 
-    /// In the order of the result.
+    /// The source indices in the order of the result.
     pub(super) fn sources(&self) -> &[u32] {
         &self.sources
     }
@@ -76,18 +77,18 @@ impl Table {
         self.repeats
     }
 
-    /// Where a tile comes from.
+    /// The source index of a tile of the result.
     pub(super) fn at(&self, z: usize, r: usize, c: usize) -> u32 {
         let [_, rows, columns] = self.tiles;
         self.sources[(z * rows + r) * columns + c]
     }
 
-    /// What the tile holds that a number stands for, where that is none of the tensor's.
+    /// The value of a padding tile; `None` for the index of a source tile.
     pub(super) fn fill(&self, source: u32) -> Option<f32> {
         self.fills.get((FILLS - source) as usize).copied()
     }
 
-    /// The slices, rows and columns of those numbers.
+    /// The result's slices, rows and columns at these indices.
     pub(super) fn picked(&self, [zs, rows, columns]: [&[usize]; 3]) -> Result<Self> {
         let mut picked = self.clone();
         let tiles = [zs.len(), rows.len(), columns.len()];
@@ -95,7 +96,7 @@ impl Table {
         Ok(picked)
     }
 
-    /// The first slices, of which there are at least as many.
+    /// The first `count` slices of the result.
     pub(super) fn first_slices(&self, count: usize) -> Result<Self> {
         let [t, rows, columns] = self.tiles;
         if count > t {
@@ -106,7 +107,7 @@ impl Table {
         Ok(first)
     }
 
-    /// The same with every tile looked up at another place.
+    /// Replaces each tile of the result by the tile at `from`, or by `fill`.
     fn map(
         &mut self,
         tiles: [usize; 3],
@@ -133,7 +134,7 @@ impl Table {
         let mut words = step.split_whitespace();
         let name = words.next().unwrap_or("");
         let arguments: Vec<&str> = words.collect();
-        let bad = || wrong("steps", "a step and its numbers").found(format_args!("'{step}'"));
+        let bad = || wrong("steps", "a TM and its integers").found(format_args!("'{step}'"));
         let size = |index: usize| -> Result<usize> {
             let text = arguments.get(index).copied().ok_or_else(bad)?;
             text.parse().map_err(|_| bad())
@@ -142,7 +143,7 @@ impl Table {
         let parts = |whole: usize, n: usize| match n > 0 && whole.is_multiple_of(n) {
             true => Ok(whole / n),
             false => Err(wrong_shape(format!(
-                "{whole} does not fall into {n} equal parts"
+                "{whole} is not divisible into {n} equal parts"
             ))),
         };
         let times = |a: usize, b: usize| a.checked_mul(b).ok_or_else(too_many);
@@ -222,7 +223,7 @@ fn stack(n: usize, slices: usize) -> usize {
 }
 
 fn checked(tiles: [usize; 3]) -> Result<usize> {
-    // Without any, a loop over two large sizes would still have no end.
+    // An extent of 0 makes the product 0, and loops over the other extents unbounded.
     if tiles.contains(&0) {
         let error = Error::new(ErrorKind::InvalidProgram, "TMs leave no tiles");
         return Err(error

@@ -1,19 +1,19 @@
-//! The tensors that netlist kernels hand to each other.
+//! The tensors of netlist kernels.
 
-use super::spare;
+use super::buffer_pool;
 use std::sync::Mutex;
 use tenon_base::{Error, ErrorKind, Result, pool};
 use tenon_executor::Opaque;
 use tenon_tensor::{ALIGNMENT, BufferMut, DataType, Tensor, TensorType};
 
-/// Most elements of one tensor; more is a mistake in the netlist, not a tensor.
+/// Most elements of one tensor; more is a mistake in the netlist.
 const MAX_ELEMENTS: usize = 1 << 31;
 
-/// Numbers that one thread takes at a time; fewer are not worth a second thread.
+/// Elements of a chunk of a parallel loop; one thread is used for at most two.
 const GRAIN: usize = 1 << 14;
 
-/// `[t, rows, columns]` tiles of `[height, width]` elements. The elements lie row by row over the
-/// whole slice, `[t, rows * height, columns * width]`.
+/// `[t, rows, columns]` tiles of `[height, width]` elements. The elements are stored in row-major order,
+/// `[t, rows * height, columns * width]`.
 #[derive(Debug, Clone)]
 pub struct TileTensor {
     tiles: [usize; 3],
@@ -26,25 +26,25 @@ impl Opaque for TileTensor {
 }
 
 impl TileTensor {
-    /// A tensor whose elements `fill` writes; they are zeros before.
+    /// A tensor whose elements `fill` writes; it receives zeros.
     pub fn build(
         tiles: [usize; 3],
         tile: [usize; 2],
         fill: impl FnOnce(&mut [f32]) -> Result<()>,
     ) -> Result<Self> {
         let ty = tensor_type(tiles, tile)?;
-        let buffer = spare::take_zeroed(ty.bytes())?;
+        let buffer = buffer_pool::allocate_zeroed(ty.bytes())?;
         Self::of(tiles, tile, ty, buffer, fill)
     }
 
-    /// A tensor all of whose elements `fill` writes; they are anything before.
+    /// A tensor whose elements `fill` writes all; it receives arbitrary values.
     pub(super) fn build_whole(
         tiles: [usize; 3],
         tile: [usize; 2],
         fill: impl FnOnce(&mut [f32]) -> Result<()>,
     ) -> Result<Self> {
         let ty = tensor_type(tiles, tile)?;
-        let buffer = spare::take(ty.bytes())?;
+        let buffer = buffer_pool::allocate(ty.bytes())?;
         Self::of(tiles, tile, ty, buffer, fill)
     }
 
@@ -60,7 +60,7 @@ impl TileTensor {
         Ok(Self { tiles, tile, data })
     }
 
-    /// Zeros.
+    /// A tensor of zeros.
     pub fn zeroed(tiles: [usize; 3], tile: [usize; 2]) -> Result<Self> {
         Self::build(tiles, tile, |_| Ok(()))
     }
@@ -68,18 +68,22 @@ impl TileTensor {
     /// A tensor of f32 as tiles.
     ///
     /// # Errors
-    /// A tensor of other elements, or of as many as the shape does not have.
+    /// A tensor of another element type, or of another count than the shape has.
     pub fn from_tensor(tiles: [usize; 3], tile: [usize; 2], data: &Tensor) -> Result<Self> {
         let ty = tensor_type(tiles, tile)?;
         if data.dtype() != DataType::F32 || data.shape().elements() != ty.elements() {
-            let error = Error::new(ErrorKind::InvalidArgument, "a tensor of another shape");
+            let error = Error::new(
+                ErrorKind::InvalidArgument,
+                "the tensor differs in type or size from its tiles",
+            );
             return Err(error.expected(ty).found(data.ty()));
         }
-        // Backends want memory at a boundary: once here, not with every op that reads it.
+        // Backends require aligned memory: copied once here, not by each op that reads it.
         let aligned = (data.bytes().as_ptr() as usize).is_multiple_of(ALIGNMENT);
-        let data = match aligned {
-            true => data.reshaped(ty.shape().clone())?,
-            false => Tensor::new(ty, BufferMut::copy_of(data.bytes())?.freeze())?,
+        let data = if aligned {
+            data.reshaped(ty.shape().clone())?
+        } else {
+            Tensor::new(ty, BufferMut::copy_of(data.bytes())?.freeze())?
         };
         Ok(Self { tiles, tile, data })
     }
@@ -110,28 +114,28 @@ impl TileTensor {
         &self.data
     }
 
-    /// A tensor of nothing, which stands for none.
-    pub(super) fn none() -> Result<Self> {
+    /// A tensor without elements, for an optional operand that is absent.
+    pub(super) fn empty() -> Result<Self> {
         Self::zeroed([0; 3], [0; 2])
     }
 
-    /// None where there is nothing in it.
-    pub(super) fn any(&self) -> Option<&Self> {
+    /// The tensor unless it is [`Self::empty`].
+    pub(super) fn non_empty(&self) -> Option<&Self> {
         (self.tiles != [0; 3]).then_some(self)
     }
 
-    /// Whether both are the same memory, cut alike.
+    /// Whether both have the same memory and tiles.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let start = |tensor: &Self| tensor.data().bytes().as_ptr();
         start(self) == start(other) && self.tiles == other.tiles && self.tile == other.tile
     }
 
-    /// The same elements, cut into tiles and slices otherwise.
+    /// The same elements with other tiles and slices.
     pub fn reshaped(&self, tiles: [usize; 3], tile: [usize; 2]) -> Result<Self> {
         Self::from_tensor(tiles, tile, self.data())
     }
 
-    /// The tiles from a number on that begins a row of tiles, sharing the memory.
+    /// A view of the tiles from index `first` on, which starts a row of tiles.
     pub(super) fn part(&self, first: usize, tiles: [usize; 3]) -> Result<Self> {
         if first == 0 && tiles == self.tiles {
             return Ok(self.clone());
@@ -139,11 +143,12 @@ impl TileTensor {
         let ty = tensor_type(tiles, self.tile)?;
         let start = first * self.tile[0] * self.tile[1] * size_of::<f32>();
         let bytes = self.data.buffer().slice(start..start + ty.bytes());
-        let bytes = bytes.ok_or_else(|| wrong_shape("a part that lies outside of its tensor"))?;
+        let bytes =
+            bytes.ok_or_else(|| wrong_shape("a view is out of the bounds of its tensor"))?;
         Self::from_tensor(tiles, self.tile, &Tensor::new(ty, bytes)?)
     }
 
-    /// The shape in words.
+    /// The shape as text.
     pub fn describe(&self) -> String {
         let [t, rows, columns] = self.tiles;
         let [height, width] = self.tile;
@@ -154,12 +159,11 @@ impl TileTensor {
     }
 }
 
-/// Checks the shape that an attribute says a tensor has, when a kernel is bound: something in each
-/// direction, and no more than a tensor may have. What is made of it later, sizes of lists among
-/// it, is bounded by that.
+/// Checks the shape of an attribute when a kernel is bound: no extent is 0, and the elements are at most
+/// [`MAX_ELEMENTS`], which bounds all that is allocated by that shape later.
 pub(super) fn checked_shape(tiles: [usize; 3], tile: [usize; 2]) -> Result<TensorType> {
     if tiles.contains(&0) || tile.contains(&0) {
-        let text = format!("a tensor of {tiles:?} tiles of {tile:?} elements has none");
+        let text = format!("a tensor of {tiles:?} tiles of {tile:?} elements is empty");
         return Err(Error::new(ErrorKind::InvalidProgram, text).expected("sizes from 1 on"));
     }
     tensor_type(tiles, tile)
@@ -179,7 +183,7 @@ fn tensor_type(tiles: [usize; 3], tile: [usize; 2]) -> Result<TensorType> {
     TensorType::new(DataType::F32, [t, rows * tile[0], columns * tile[1]])
 }
 
-/// Calls `body` with each chunk of `to` and its number, several at a time where that is worth it.
+/// Calls `body` with the index and the elements of each chunk of `to`, in parallel when it is large.
 pub(super) fn for_each_chunk(
     to: &mut [f32],
     chunk: usize,
@@ -188,7 +192,7 @@ pub(super) fn for_each_chunk(
     for_each_chunk_of_terms(to, chunk, 1, body);
 }
 
-/// The same where each number is made of so many.
+/// [`for_each_chunk`] where each element is computed from `terms` others.
 pub(super) fn for_each_chunk_of_terms(
     to: &mut [f32],
     chunk: usize,
@@ -208,15 +212,15 @@ pub(super) fn for_each_chunk_of_terms(
     }
     let groups: Vec<Mutex<&mut [f32]>> = to.chunks_mut(group * chunk).map(Mutex::new).collect();
     pool::for_each(groups.len(), |index| {
-        // Each group is taken once, by one thread; the lock only lends it out.
-        if let Ok(mut numbers) = groups[index].lock() {
-            let chunks = numbers.chunks_mut(chunk).enumerate();
+        // Each group is locked once, by one thread: the lock makes the mutable borrow safe.
+        if let Ok(mut elements) = groups[index].lock() {
+            let chunks = elements.chunks_mut(chunk).enumerate();
             chunks.for_each(|(within, chunk)| body(index * group + within, chunk));
         }
     });
 }
 
-/// A tensor made element by element from one.
+/// Applies an elementwise function.
 pub(super) fn map(a: &TileTensor, f: impl Fn(f32) -> f32 + Sync) -> Result<TileTensor> {
     let from = a.values();
     TileTensor::build_whole(a.tiles(), a.tile(), |to| {
@@ -228,7 +232,7 @@ pub(super) fn map(a: &TileTensor, f: impl Fn(f32) -> f32 + Sync) -> Result<TileT
     })
 }
 
-/// A tensor made element by element from two of one shape.
+/// Applies an elementwise function of two operands of the same shape.
 pub(super) fn zip(
     a: &TileTensor,
     b: &TileTensor,
@@ -249,7 +253,7 @@ pub(super) fn zip(
     })
 }
 
-/// What a gradient op has summed, if anything, with what it adds.
+/// The accumulated gradient plus a new one; the new one where there is no sum yet.
 pub(super) fn added_to(sum: Option<&TileTensor>, new: TileTensor) -> Result<TileTensor> {
     match sum {
         Some(sum) => zip(sum, &new, |sum, new| sum + new),
@@ -257,25 +261,25 @@ pub(super) fn added_to(sum: Option<&TileTensor>, new: TileTensor) -> Result<Tile
     }
 }
 
-/// An error unless both are cut alike.
+/// An error unless both have the same tiles.
 pub(super) fn same_shape(a: &TileTensor, b: &TileTensor) -> Result<()> {
-    match a.tiles() == b.tiles() && a.tile() == b.tile() {
-        true => Ok(()),
-        false => Err(wrong_shape("the operands differ in shape")
-            .expected(a.describe())
-            .found(b.describe())),
+    if a.tiles() == b.tiles() && a.tile() == b.tile() {
+        return Ok(());
     }
+    Err(wrong_shape("the operands differ in shape")
+        .expected(a.describe())
+        .found(b.describe()))
 }
 
-/// Room for so many elements; an error when the system refuses it.
+/// A vector with a capacity of `count`; an error when the allocation fails.
 pub(super) fn reserved<T>(count: usize) -> Result<Vec<T>> {
     let mut elements = Vec::new();
-    let done = elements.try_reserve_exact(count);
+    let reserved = elements.try_reserve_exact(count);
     let refused = || {
         let text = format!("cannot allocate memory for {count} elements");
         Error::new(ErrorKind::OutOfMemory, text)
     };
-    done.map_err(|_| refused())?;
+    reserved.map_err(|_| refused())?;
     Ok(elements)
 }
 
@@ -284,7 +288,7 @@ pub(super) fn wrong_shape(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-/// A tensor of tests whose elements are their own place, as NumPy's `arange`.
+/// A tensor whose elements are their indices, as NumPy's `arange`.
 #[cfg(test)]
 pub(super) fn arange(tiles: [usize; 3], tile: [usize; 2]) -> TileTensor {
     TileTensor::build(tiles, tile, |to| {
@@ -299,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_and_small_are_computed_alike() {
+    fn parallel_and_serial_loops_agree() {
         for columns in [1, 70] {
             let a = TileTensor::build([1, 1, columns], [32, 32], |to| {
                 to.iter_mut().enumerate().for_each(|(i, v)| *v = i as f32);
@@ -313,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_allocated_is_refused() {
+    fn huge_tensors_and_different_shapes_are_refused() {
         let huge = TileTensor::zeroed([usize::MAX, 2, 2], [32, 32]).unwrap_err();
         assert_eq!(huge.kind(), ErrorKind::OutOfMemory);
         let a = TileTensor::zeroed([1, 1, 2], [32, 32]).unwrap();

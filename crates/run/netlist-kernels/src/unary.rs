@@ -1,4 +1,4 @@
-//! Ops element by element on one tensor (facts 3.1), by the backend's kernels where it has them.
+//! Elementwise (unary) ops (facts 3.1), executed by a backend where it has the operator.
 
 use super::attributes::{flag, number_or, size_or, text_or_empty, wrong};
 use super::backend::Elementwise;
@@ -7,11 +7,11 @@ use super::tensor::{TileTensor, for_each_chunk, map, same_shape, wrong_shape, zi
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_executor::{KernelDef, Site};
 
-/// What divides where a zero would: 2 to the -23.
+/// The divisor in place of 0: 2^-23.
 const EPSILON: f32 = f32::EPSILON;
 
 pub(super) fn kernels() -> Vec<KernelDef> {
-    let doc = "Computes each element by itself.";
+    let doc = "Applies the elementwise function of its name.";
     let names = [
         "netlist.exp",
         "netlist.log",
@@ -29,49 +29,48 @@ pub(super) fn kernels() -> Vec<KernelDef> {
         "netlist.power",
         "netlist.dropout",
     ];
-    let curves = names.map(|name| {
-        let curve = name.trim_start_matches("netlist.");
-        tensor_kernel(name, 1, doc, move |site| bind(site, curve))
+    let functions = names.map(|name| {
+        let function = name.trim_start_matches("netlist.");
+        tensor_kernel(name, 1, doc, move |site| bind(site, function))
     });
     let relu = tensor_kernel(
         "netlist.relu",
         1,
-        "min: what is below the threshold becomes 0. max: what is negative becomes 0, what is \
-         above the threshold the threshold.",
+        "min: elements below the threshold are 0. max: elements are clamped to 0 and the threshold.",
         bind_relu,
     );
-    curves.into_iter().chain([relu]).collect()
+    functions.into_iter().chain([relu]).collect()
 }
 
-fn bind(site: &Site<'_>, curve: &'static str) -> Result<Compute> {
-    let whole = whole(site, curve)?;
+fn bind(site: &Site<'_>, function: &'static str) -> Result<Compute> {
+    let function = function_of(site, function)?;
     let part = match text_or_empty(site.attributes(), "vector")? {
-        "" | "rc" => return Ok(Box::new(move |operands| whole(operands[0]))),
-        "r" => Part::Rows,
-        "c" => Part::Columns,
+        "" | "rc" => return Ok(Box::new(move |operands| function(operands[0]))),
+        "r" => VectorPart::Rows,
+        "c" => VectorPart::Columns,
         other => return Err(wrong("vector", "r, c or rc").found(other)),
     };
-    let keeps = flag(site.attributes(), "keeps")?;
+    let keeps_old = flag(site.attributes(), "keeps")?;
     Ok(Box::new(move |operands| {
-        let computed = whole(operands[0])?;
-        match (keeps, operands.last()) {
+        let computed = function(operands[0])?;
+        match (keeps_old, operands.last()) {
             (true, Some(old)) => merged(&computed, Some(old), part),
             _ => merged(&computed, None, part),
         }
     }))
 }
 
-/// Which part of a tile the special-function unit computes (facts 3.2, `vector`).
+/// The part of a tile that the special-function unit computes (facts 3.2, `vector`).
 #[derive(Clone, Copy, PartialEq)]
-enum Part {
+enum VectorPart {
     /// Rows 0 to 3.
     Rows,
     /// Columns 0 to 15.
     Columns,
 }
 
-/// The computed part; the rest is that of `old`, else 0.
-fn merged(computed: &TileTensor, old: Option<&TileTensor>, part: Part) -> Result<TileTensor> {
+/// The computed part of each tile; the rest is from `old`, else 0.
+fn merged(computed: &TileTensor, old: Option<&TileTensor>, part: VectorPart) -> Result<TileTensor> {
     if let Some(old) = old {
         same_shape(computed, old)?;
     }
@@ -85,9 +84,9 @@ fn merged(computed: &TileTensor, old: Option<&TileTensor>, part: Part) -> Result
             }
             let values = &values[y * line..][..line];
             match part {
-                Part::Rows if y % height < 4 => to.copy_from_slice(values),
-                Part::Rows => {}
-                Part::Columns => {
+                VectorPart::Rows if y % height < 4 => to.copy_from_slice(values),
+                VectorPart::Rows => {}
+                VectorPart::Columns => {
                     let tiles = to.chunks_mut(width).zip(values.chunks(width));
                     let count = width.min(16);
                     tiles.for_each(|(to, from)| to[..count].copy_from_slice(&from[..count]));
@@ -98,13 +97,13 @@ fn merged(computed: &TileTensor, old: Option<&TileTensor>, part: Part) -> Result
     })
 }
 
-type Curve = Box<dyn Fn(&TileTensor) -> Result<TileTensor> + Send + Sync>;
+type UnaryFunction = Box<dyn Fn(&TileTensor) -> Result<TileTensor> + Send + Sync>;
 
-/// The curve on all elements.
-fn whole(site: &Site<'_>, curve: &'static str) -> Result<Curve> {
+/// The elementwise function `name`, on all elements.
+fn function_of(site: &Site<'_>, name: &'static str) -> Result<UnaryFunction> {
     let attributes = site.attributes();
     let backend = |operator: &str| Elementwise::new(site, operator);
-    Ok(match curve {
+    Ok(match name {
         "exp" => {
             let exp = backend("Exp")?;
             Box::new(move |a| finite(exp.run(a)?))
@@ -147,24 +146,28 @@ fn whole(site: &Site<'_>, curve: &'static str) -> Result<Curve> {
             let p = f64::from(number_or(attributes, "p", 0.0)?);
             Box::new(move |a| dropout(a, p))
         }
-        _ => return Err(Error::new(ErrorKind::Internal, "a curve without a formula")),
+        _ => {
+            let text = format!("no elementwise function '{name}'");
+            return Err(Error::new(ErrorKind::Internal, text));
+        }
     })
 }
 
-/// Infinities become the largest number.
+/// Replaces infinity by the largest finite value.
 fn finite(a: TileTensor) -> Result<TileTensor> {
-    match a.values().contains(&f32::INFINITY) {
-        true => map(&a, |y| y.min(f32::MAX)),
-        false => Ok(a),
+    if a.values().contains(&f32::INFINITY) {
+        map(&a, |y| y.min(f32::MAX))
+    } else {
+        Ok(a)
     }
 }
 
-/// Zero has the reciprocal of the smallest step of 1 (facts 3.1).
+/// The reciprocal; that of 0 is the reciprocal of the machine epsilon (facts 3.1).
 fn reciprocal(x: f32) -> f32 {
     1.0 / if x == 0.0 { EPSILON } else { x }
 }
 
-/// Half of the derivative of gelu's tanh form and half of the exact one's, as the original has it:
+/// A term of the derivative of gelu's tanh form and a term of the exact one's, as in the original:
 /// `(1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 + x exp(-x^2 / 2) / sqrt(2 pi)` (facts 3.1).
 fn gelu_derivative(a: &TileTensor, exp: &Elementwise, tanh: &Elementwise) -> Result<TileTensor> {
     const ROOT: f32 = 0.797_884_6;
@@ -175,10 +178,11 @@ fn gelu_derivative(a: &TileTensor, exp: &Elementwise, tanh: &Elementwise) -> Res
     zip(&tanh, &part, |tanh, part| 0.5 + 0.5 * tanh + part)
 }
 
-/// Zeros with probability `p`, the rest scaled; every tile has the same ones (facts 3.1).
+/// Sets elements to 0 with probability `p` and scales the others; every tile has the same mask
+/// (facts 3.1).
 fn dropout(a: &TileTensor, p: f64) -> Result<TileTensor> {
     if !(0.0..=1.0).contains(&p) {
-        return Err(wrong_shape("a probability outside 0 to 1").found(p));
+        return Err(wrong_shape("the probability of a dropout is not in 0 to 1").found(p));
     }
     let scale = if p == 1.0 {
         1.0

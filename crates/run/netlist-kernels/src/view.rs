@@ -1,27 +1,28 @@
-//! Dual views: rams that share the memory of another (facts 6.2).
+//! Dual views: rams that share the memory of another ram (facts 6.2).
 
 use super::queue::QueueSpec;
 use super::tensor::{TileTensor, reserved, wrong_shape};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tile::QueueLayout;
 
-/// A ram that is another view of a ram with more entries.
-pub(super) struct View {
+/// A ram that shares the memory of a base ram, which has at least as many entries.
+pub(super) struct RamView {
     pub base: String,
-    /// Slots of the base that make one of the view.
+    /// The number of slots of the base in one slot of the view.
     pub count: usize,
-    /// The shapes of the view and of the base, and how each lies in memory.
+    /// The shapes of the view and of the base.
     shapes: [([usize; 3], [usize; 2]); 2],
+    /// Their layouts in memory.
     layouts: Option<[QueueLayout; 2]>,
 }
 
-impl View {
-    /// `own` as a view of `base`, whose entries it has a part of.
+impl RamView {
+    /// `own` as a view of `base`.
     pub(super) fn new(own: &QueueSpec, base: &QueueSpec) -> Result<Self> {
         if !base.entries.is_multiple_of(own.entries) {
-            let text = format!("'{}' is no view of '{}'", own.name, base.name);
+            let text = format!("'{}' cannot be a view of '{}'", own.name, base.name);
             return Err(Error::new(ErrorKind::InvalidModel, text)
-                .expected("entries that divide those of the other"));
+                .expected("a number of entries that divides the other's"));
         }
         Ok(Self {
             base: base.name.clone(),
@@ -31,9 +32,9 @@ impl View {
         })
     }
 
-    /// Where the elements of the view lie in the slots of the base; `None` where rows and columns
-    /// are those of the base, whose slots the view then stacks along t (facts 6.2).
-    fn places(&self) -> Result<Option<Vec<(usize, usize)>>> {
+    /// For each element of the view its slot and index in the base; `None` where rows and columns are
+    /// those of the base, whose slots the view stacks along t (facts 6.2).
+    fn element_map(&self) -> Result<Option<Vec<(usize, usize)>>> {
         let [
             ([t, rows, columns], tile),
             ([base_t, base_rows, base_columns], base_tile),
@@ -42,33 +43,30 @@ impl View {
         if stacks && (rows, columns) == (base_rows, base_columns) {
             return Ok(None);
         }
-        let places = self
+        let element_map = self
             .layouts
             .and_then(|[view, base]| base.elements_of_view(&view, self.count));
         let wrong = || {
-            wrong_shape(format!(
-                "a view of '{}' that does not hold as much",
-                self.base
-            ))
-            .expected("as many elements in every buffer")
+            wrong_shape(format!("a view of '{}' differs in size from it", self.base))
+                .expected("the same number of elements in every buffer")
         };
-        places.map(Some).ok_or_else(wrong)
+        element_map.map(Some).ok_or_else(wrong)
     }
 
-    /// What a view sees of the slots that it covers.
-    pub(super) fn seen(&self, entries: &[TileTensor]) -> Result<TileTensor> {
+    /// The entry of the view, from the entries of the base that it covers.
+    pub(super) fn read(&self, entries: &[TileTensor]) -> Result<TileTensor> {
         let (tiles, tile) = self.shapes[0];
-        let places = self.places()?;
+        let element_map = self.element_map()?;
         TileTensor::build(tiles, tile, |to| {
-            match &places {
+            match &element_map {
                 None => {
                     let parts = to.chunks_mut(to.len() / self.count);
                     parts
                         .zip(entries)
                         .for_each(|(to, entry)| to.copy_from_slice(entry.values()));
                 }
-                Some(places) => {
-                    let pairs = to.iter_mut().zip(places);
+                Some(element_map) => {
+                    let pairs = to.iter_mut().zip(element_map);
                     pairs.for_each(|(to, &(entry, at))| *to = entries[entry].values()[at]);
                 }
             }
@@ -76,8 +74,8 @@ impl View {
         })
     }
 
-    /// The slots of the base that a view writes.
-    pub(super) fn written(&self, entry: &TileTensor) -> Result<Vec<TileTensor>> {
+    /// The entries of the base, from an entry of the view.
+    pub(super) fn write(&self, entry: &TileTensor) -> Result<Vec<TileTensor>> {
         let (tiles, tile) = self.shapes[1];
         let slot = |values: &[f32]| {
             TileTensor::build(tiles, tile, |to| {
@@ -87,12 +85,12 @@ impl View {
         };
         let values = entry.values();
         let size = values.len() / self.count;
-        let Some(places) = self.places()? else {
+        let Some(element_map) = self.element_map()? else {
             return values.chunks(size).map(slot).collect();
         };
         let mut slots = reserved(values.len())?;
         slots.resize(values.len(), 0.0);
-        for (value, (entry, at)) in values.iter().zip(places) {
+        for (value, (entry, at)) in values.iter().zip(element_map) {
             slots[entry * size + at] = *value;
         }
         slots.chunks(size).map(slot).collect()

@@ -41,7 +41,7 @@ fn a_host_waits_for_another_thread() {
     let error = machine
         .push("q", entry(&[2.0]), Duration::ZERO)
         .unwrap_err();
-    assert_eq!(error.to_string(), "queue 'q' has no room");
+    assert_eq!(error.to_string(), "queue 'q' is full");
     assert_eq!(
         machine.peek("q", 0, Duration::ZERO).unwrap().values(),
         [1.0]
@@ -68,9 +68,9 @@ fn views_share_the_memory_of_the_ram_with_most_entries() {
     assert_eq!(whole.values(), [8.0, 9.0, 3.0, 4.0]);
 }
 
-/// Memory of 4 tiles: one column of them, and seen as a row.
+/// Memory of 4 tiles: one column of them, and two rows in the view.
 #[test]
-fn a_view_of_another_shape_sees_the_tiles_of_memory() {
+fn a_view_of_another_shape_has_the_same_tiles_of_memory() {
     let machine = Machine::new(MachineLimits::default());
     let shaped = |name: &str, rows: usize, columns: usize, of: Option<&str>| {
         let blocking = TensorBlocking {
@@ -92,15 +92,15 @@ fn a_view_of_another_shape_sees_the_tiles_of_memory() {
     };
     shaped("tall", 4, 1, None);
     shaped("wide", 2, 2, Some("tall"));
-    let numbers: Vec<f32> = (0..8u8).map(f32::from).collect();
+    let values: Vec<f32> = (0..8u8).map(f32::from).collect();
     let tall = TileTensor::build([1, 4, 1], [1, 2], |to| {
-        to.copy_from_slice(&numbers);
+        to.copy_from_slice(&values);
         Ok(())
     });
     machine.put("tall", 0, tall.unwrap()).unwrap();
-    // Tiles of two numbers in a row: their order in memory is that of both.
+    // Tiles of two elements in a row: both have the same order in memory.
     let wide = machine.slot("wide", 0).unwrap().unwrap();
-    assert_eq!((wide.tiles(), wide.values()), ([1, 2, 2], &numbers[..]));
+    assert_eq!((wide.tiles(), wide.values()), ([1, 2, 2], &values[..]));
     let wider = TileTensor::build([1, 2, 2], [1, 2], |to| {
         to.copy_from_slice(&[9.0; 8]);
         Ok(())
@@ -113,22 +113,22 @@ fn a_view_of_another_shape_sees_the_tiles_of_memory() {
 }
 
 #[test]
-fn sums_start_anew_where_their_ram_is_cleared() {
+fn clearing_a_ram_resets_its_accumulator() {
     let machine = Machine::new(MachineLimits::default());
     let mut ram = spec("sum", true, 1, 1, None);
     ram.source = Some("op".into());
     machine.declare(ram).unwrap();
     let accumulate = |value| {
         let sum = added_to(machine.sum("op").as_ref(), entry(&[value])).unwrap();
-        machine.keep("op", &sum);
+        machine.set_sum("op", &sum);
         sum
     };
     accumulate(2.0);
     assert_eq!(accumulate(3.0).values(), [5.0]);
-    let zero = Setting {
+    let zero = QueueSetting {
         zero: true,
         prologue: true,
-        ..Setting::default()
+        ..QueueSetting::default()
     };
     machine.apply("sum", zero, true).unwrap();
     assert_eq!(accumulate(3.0).values(), [3.0]);

@@ -15,7 +15,7 @@ fn queue(entries: usize, is_ram: bool, host: bool) -> Queue {
     .unwrap()
 }
 
-fn number(value: f32) -> TileTensor {
+fn scalar(value: f32) -> TileTensor {
     TileTensor::build([1, 1, 1], [1, 1], |to| {
         to[0] = value;
         Ok(())
@@ -23,24 +23,24 @@ fn number(value: f32) -> TileTensor {
     .unwrap()
 }
 
-fn fed(entries: usize) -> Queue {
+fn with_source(entries: usize) -> Queue {
     let mut queue = queue(entries, false, true);
-    queue.feed = Some(Arc::new(|index| Ok(number(index as f32))));
+    queue.entry_source = Some(Arc::new(|index| Ok(scalar(index as f32))));
     queue.refill();
     queue
 }
 
 fn read(queue: &Queue) -> Option<f32> {
     let slot = queue.next_slot().unwrap()?;
-    let entry = queue.content(slot).entry().unwrap();
+    let entry = queue.content(slot).into_entry().unwrap();
     entry.map(|entry| entry.values()[0])
 }
 
-fn streaming(local: i64, global: i64) -> Setting {
-    Setting {
+fn streaming(local: i64, global: i64) -> QueueSetting {
+    QueueSetting {
         rd_local: Some(local),
         rd_global: Some(global),
-        ..Setting::default()
+        ..QueueSetting::default()
     }
 }
 
@@ -48,7 +48,7 @@ fn streaming(local: i64, global: i64) -> Setting {
 #[test]
 fn a_pointer_may_wrap_at_the_entries_or_at_twice_as_many() {
     for wrap in [16, 32] {
-        let mut queue = fed(16);
+        let mut queue = with_source(16);
         for round in 0..9 {
             let pointer = round * 4 % wrap;
             queue
@@ -61,8 +61,8 @@ fn a_pointer_may_wrap_at_the_entries_or_at_twice_as_many() {
 }
 
 #[test]
-fn an_execute_reads_on_and_goes_back() {
-    let mut queue = fed(4);
+fn an_execute_advances_the_local_pointer_and_resets_it() {
+    let mut queue = with_source(4);
     queue.apply(streaming(0, 0), true).unwrap();
     assert_eq!(read(&queue), Some(0.0));
     queue.input_done();
@@ -75,24 +75,24 @@ fn an_execute_reads_on_and_goes_back() {
 }
 
 #[test]
-fn nothing_is_read_from_an_empty_queue_and_moving_pointers_is_never_wrong() {
+fn an_empty_queue_has_no_entry_and_pointers_may_move_anywhere() {
     let mut queue = queue(2, false, false);
     queue.apply(streaming(0, 0), true).unwrap();
     assert_eq!(read(&queue), None);
     queue.set_rd(3, false);
     assert_eq!(queue.occupancy(), 0);
-    queue.push(number(7.0)).unwrap();
+    queue.push(scalar(7.0)).unwrap();
     queue.set_local(3);
     assert_eq!(read(&queue), Some(7.0));
     assert!(!queue.is_full());
-    queue.push(number(8.0)).unwrap();
+    queue.push(scalar(8.0)).unwrap();
     assert!(queue.is_full());
     assert_eq!(
         queue
             .pop()
             .unwrap()
             .unwrap()
-            .entry()
+            .into_entry()
             .unwrap()
             .unwrap()
             .values(),
@@ -101,16 +101,16 @@ fn nothing_is_read_from_an_empty_queue_and_moving_pointers_is_never_wrong() {
 }
 
 #[test]
-fn a_ram_has_slots_and_bounds() {
+fn the_pointers_of_a_ram_are_bounded() {
     let mut ram = queue(2, true, false);
     assert_eq!(read(&ram), Some(0.0));
-    let setting = Setting {
+    let setting = QueueSetting {
         rd_global: Some(1),
         wr_global: Some(1),
-        ..Setting::default()
+        ..QueueSetting::default()
     };
     ram.apply(setting, true).unwrap();
-    ram.push(number(5.0)).unwrap();
+    ram.push(scalar(5.0)).unwrap();
     assert_eq!(read(&ram), Some(5.0));
     ram.set_rd(2, false);
     assert!(ram.next_slot().is_err());
@@ -121,35 +121,35 @@ fn a_ram_has_slots_and_bounds() {
 fn a_drained_queue_is_never_full() {
     let mut queue = queue(1, false, false);
     queue.drained = true;
-    (0..3).for_each(|i| queue.push(number(i as f32)).unwrap());
+    (0..3).for_each(|i| queue.push(scalar(i as f32)).unwrap());
     assert!(!queue.is_full());
     assert_eq!(queue.outputs.len(), 3);
 }
 
 #[test]
-fn what_an_op_has_pushed_is_let_go_of_when_it_is_popped() {
+fn entries_of_ops_are_freed_when_popped() {
     let mut queue = queue(4, false, false);
-    let held = |queue: &Queue| {
-        let held = queue
+    let stored = |queue: &Queue| {
+        let stored = queue
             .slots
             .iter()
-            .filter(|slot| matches!(slot, Slot::Held(_)));
-        held.count()
+            .filter(|slot| matches!(slot, Slot::Stored(_)));
+        stored.count()
     };
-    (0..3).for_each(|i| queue.push(number(i as f32)).unwrap());
+    (0..3).for_each(|i| queue.push(scalar(i as f32)).unwrap());
     queue.apply(streaming(0, 0), true).unwrap();
     queue.set_rd(1, false);
-    assert_eq!(held(&queue), 2);
-    // The first setting of another run pops too, and goes back to what there still is.
+    assert_eq!(stored(&queue), 2);
+    // The first setting of another run pops too, and may set the pointer back.
     queue.apply(streaming(2, 2), true).unwrap();
-    assert_eq!((held(&queue), read(&queue)), (1, Some(2.0)));
+    assert_eq!((stored(&queue), read(&queue)), (1, Some(2.0)));
     queue.apply(streaming(0, 0), true).unwrap();
-    assert_eq!((held(&queue), read(&queue)), (1, None));
+    assert_eq!((stored(&queue), read(&queue)), (1, None));
     queue.set_rd(3, false);
-    assert_eq!(held(&queue), 0);
-    // What the host pushes may be read by another program.
-    let mut fed = fed(4);
-    fed.push(number(9.0)).unwrap();
-    fed.set_rd(3, false);
-    assert_eq!(held(&fed), 1);
+    assert_eq!(stored(&queue), 0);
+    // Entries of the host may be read by another program.
+    let mut queue = with_source(4);
+    queue.push(scalar(9.0)).unwrap();
+    queue.set_rd(3, false);
+    assert_eq!(stored(&queue), 1);
 }

@@ -4,9 +4,9 @@ fn stream(words: &[u16]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Two strips of one row, then a row of its own in the next tile of the encoding.
+/// Two strips of one row, then another row in the next tile of the encoding.
 #[test]
-fn a_stream_is_read_as_the_facts_write_it() {
+fn the_stream_of_the_facts_is_decoded() {
     let encoding = Encoding {
         u_kt: 2,
         tile_bits: 4,
@@ -27,19 +27,19 @@ fn a_stream_is_read_as_the_facts_write_it() {
         tile,
         depth,
     };
-    let wanted = [entry(0, 2, 3, 1), entry(0, 3, 5, 0), entry(1, 0, 0, 4)];
-    assert_eq!(entries, wanted);
+    let expected = [entry(0, 2, 3, 1), entry(0, 3, 5, 0), entry(1, 0, 0, 4)];
+    assert_eq!(entries, expected);
     assert!(encoding.entries(&stream(&words[..8]), 2).is_err());
 }
 
 #[test]
-fn bits_are_those_of_the_largest_number() {
+fn bits_hold_the_largest_index() {
     assert_eq!([1, 2, 3, 4, 5, 56].map(bits), [1, 1, 2, 2, 3, 6]);
 }
 
-/// A diagonal tile of twos moves the second row of tiles of the activations, doubled.
+/// A diagonal tile of twos selects the second row of tiles of the activations, doubled.
 #[test]
-fn a_tile_of_twos_doubles_what_it_selects() {
+fn a_diagonal_tile_of_twos_doubles_the_selected_activations() {
     let build = |tiles, value: &dyn Fn(usize) -> f32| {
         TileTensor::build(tiles, [32, 32], |to| {
             to.iter_mut().enumerate().for_each(|(i, v)| *v = value(i));
@@ -68,12 +68,13 @@ fn a_tile_of_twos_doubles_what_it_selects() {
         ublock_rows: 1,
         format: DataFormat::RawUInt32,
     };
-    let made = cores.run(&sparse, &activations, &encodings).unwrap();
-    let wanted = |i: usize| 2.0 * (1024 + i) as f32;
+    let product = cores.run(&sparse, &activations, &encodings).unwrap();
+    let expected = |i: usize| 2.0 * (1024 + i) as f32;
     assert!(
-        made.values()
+        product
+            .values()
             .iter()
             .enumerate()
-            .all(|(i, &v)| v == wanted(i))
+            .all(|(i, &v)| v == expected(i))
     );
 }

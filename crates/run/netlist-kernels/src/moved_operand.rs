@@ -1,40 +1,40 @@
-//! An operand that an op sees through TMs (facts 4) and `tile_broadcast` (facts 3.7): what only comes
-//! again is read where it lies, and nothing is made of it.
+//! An operand that is read through its TMs (facts 4) and `tile_broadcast` (facts 3.7): broadcast elements
+//! are read in place, and the moved tensor is not stored.
 
 use super::attributes::{sizes, text_or_empty, wrong};
-use super::gather::{Run, place, runs};
+use super::gather::{Run, runs, tile_offset};
 use super::table::Table;
 use super::tensor::{TileTensor, for_each_chunk, wrong_shape};
 use tenon_base::Result;
 use tenon_executor::KernelAttributes;
 
-/// How an operand is seen.
-pub(super) struct Seen {
+/// An operand that is read after its TMs.
+pub(super) struct MovedOperand {
     table: Table,
-    /// Of each row of tiles: tiles beside each other, or the same tile so many times where its first
-    /// column stands for all.
+    /// The runs of each row of tiles: adjacent tiles, or one repeated tile where its first column is
+    /// broadcast.
     runs: Vec<Vec<Run>>,
-    spread: Spread,
+    broadcast: TileBroadcast,
 }
 
-/// What of a tile stands for all of it.
+/// The part of each tile that is broadcast over the tile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Spread {
-    /// Its first row.
+pub(super) struct TileBroadcast {
+    /// The first row.
     pub rows: bool,
-    /// Its first column.
+    /// The first column.
     pub columns: bool,
 }
 
-/// A part of a line of elements.
-enum Piece<'v> {
+/// A part of a row of elements.
+enum LineSegment<'v> {
     Elements(&'v [f32]),
-    /// So many times this.
-    Same(f32, usize),
+    /// A value and how often it repeats.
+    Constant(f32, usize),
 }
 
-impl Spread {
-    /// In the word of an attribute of that name: `r`, `c` or `rc`.
+impl TileBroadcast {
+    /// From the value of attribute `name`: `r`, `c` or `rc`.
     pub(super) fn of(name: &str, word: &str) -> Result<Self> {
         match word {
             "r" | "c" | "rc" => Ok(Self {
@@ -46,23 +46,25 @@ impl Spread {
     }
 }
 
-impl Seen {
-    /// The tiles that a table tells, which must not be transposed.
-    pub(super) fn new(table: Table, spread: Spread) -> Result<Self> {
-        match table.flipped() {
-            true => Err(wrong("steps", "no transpose")),
-            false => Ok(Self {
-                runs: match spread.columns {
-                    true => alike(&table),
-                    false => runs(&table),
-                },
-                table,
-                spread,
-            }),
+impl MovedOperand {
+    /// An operand moved by a table, which has no transpose.
+    pub(super) fn new(table: Table, broadcast: TileBroadcast) -> Result<Self> {
+        if table.flipped() {
+            return Err(wrong("steps", "no transpose"));
         }
+        let runs = if broadcast.columns {
+            runs_of_one_tile(&table)
+        } else {
+            runs(&table)
+        };
+        Ok(Self {
+            table,
+            runs,
+            broadcast,
+        })
     }
 
-    /// The operand that attributes tell of, and how it is seen.
+    /// The index of the operand that attributes describe, and the operand.
     pub(super) fn of(attributes: KernelAttributes<'_>) -> Result<Option<(usize, Self)>> {
         let index = match attributes.optional("seen") {
             None => return Ok(None),
@@ -73,56 +75,56 @@ impl Seen {
         }
         let steps = text_or_empty(attributes, "steps")?;
         let table = Table::through(sizes(attributes, "tiles")?, steps)?;
-        let spread = match text_or_empty(attributes, "spread")? {
-            "" => Spread::default(),
-            word => Spread::of("spread", word)?,
+        let broadcast = match text_or_empty(attributes, "spread")? {
+            "" => TileBroadcast::default(),
+            word => TileBroadcast::of("spread", word)?,
         };
-        Ok(Some((index as usize, Self::new(table, spread)?)))
+        Ok(Some((index as usize, Self::new(table, broadcast)?)))
     }
 
-    /// Hands the pieces of a line of elements on, each with its place in the line.
-    fn pieces<'v>(
+    /// Calls `take` with each segment of a row of elements and its offset in the row.
+    fn segments<'v>(
         &self,
         from: &'v TileTensor,
         line: usize,
-        mut take: impl FnMut(usize, Piece<'v>),
+        mut take: impl FnMut(usize, LineSegment<'v>),
     ) {
         let tile @ [height, width] = from.tile();
         let columns = from.tiles()[2];
-        let row = match self.spread.rows {
-            true => 0,
-            false => line % height,
+        let row = if self.broadcast.rows {
+            0
+        } else {
+            line % height
         };
         for run in &self.runs[line / height] {
             let (at, count) = (run.column * width, run.count * width);
             if let Some(fill) = self.table.fill(run.source) {
-                take(at, Piece::Same(fill, count));
+                take(at, LineSegment::Constant(fill, count));
                 continue;
             }
-            let start = place(run.source, columns, tile) + row * columns * width;
-            take(
-                at,
-                match self.spread.columns {
-                    false => Piece::Elements(&from.values()[start..][..count]),
-                    true => Piece::Same(from.values()[start], count),
-                },
-            );
+            let start = tile_offset(run.source, columns, tile) + row * columns * width;
+            let segment = if self.broadcast.columns {
+                LineSegment::Constant(from.values()[start], count)
+            } else {
+                LineSegment::Elements(&from.values()[start..][..count])
+            };
+            take(at, segment);
         }
     }
 
-    /// A tensor made element by element from one and from another as it is seen.
+    /// Applies `f` to the elements of `a` and of this operand, whose tensor before its TMs is `b`.
     pub(super) fn zip(
         &self,
         a: &TileTensor,
         b: &TileTensor,
         f: impl Fn(f32, f32) -> f32 + Sync,
     ) -> Result<TileTensor> {
-        let fits = a.tiles() == self.table.tiles() && a.tile() == b.tile();
-        if !fits || b.tiles() != self.table.from() {
+        let matches = a.tiles() == self.table.tiles() && a.tile() == b.tile();
+        if !matches || b.tiles() != self.table.from() {
             let [expected, from] = [self.table.tiles(), self.table.from()];
             return Err(wrong_shape("the operands differ in shape")
                 .expected(format_args!(
-                    "{expected:?} tiles, and {from:?} to see them in"
+                    "{expected:?} tiles, and {from:?} before the TMs"
                 ))
                 .found(format_args!("{} and {}", a.describe(), b.describe())));
         }
@@ -130,13 +132,13 @@ impl Seen {
         TileTensor::build_whole(a.tiles(), a.tile(), |to| {
             for_each_chunk(to, length, |line, to| {
                 let left = &left[line * length..][..length];
-                self.pieces(b, line, |at, piece| match piece {
-                    Piece::Elements(right) => {
+                self.segments(b, line, |at, segment| match segment {
+                    LineSegment::Elements(right) => {
                         let pairs = left[at..].iter().zip(right);
                         let all = to[at..].iter_mut().zip(pairs);
                         all.for_each(|(to, (&a, &b))| *to = f(a, b));
                     }
-                    Piece::Same(b, count) => {
+                    LineSegment::Constant(b, count) => {
                         let all = to[at..][..count].iter_mut().zip(&left[at..]);
                         all.for_each(|(to, &a)| *to = f(a, b));
                     }
@@ -147,8 +149,8 @@ impl Seen {
     }
 }
 
-/// For each row of tiles its runs of one tile.
-fn alike(table: &Table) -> Vec<Vec<Run>> {
+/// For each row of tiles, its runs of one repeated tile.
+fn runs_of_one_tile(table: &Table) -> Vec<Vec<Run>> {
     let rows = table.sources().chunks(table.tiles()[2].max(1));
     let of_row = |row: &[u32]| {
         let mut column = 0;
@@ -172,9 +174,8 @@ mod tests {
     use super::super::tensor::arange;
     use super::*;
 
-    /// What is seen is what would have been made.
     #[test]
-    fn what_is_seen_is_what_would_have_been_moved() {
+    fn a_moved_operand_equals_the_stored_tensor_after_its_tms() {
         let from = arange([2, 2, 3], [4, 8]);
         for steps in [
             "",
@@ -189,21 +190,23 @@ mod tests {
             "pad 1 2 7.5",
         ] {
             let table = Table::through(from.tiles(), steps).unwrap();
-            let moved = Gather::of(table.clone()).gathered(&from).unwrap();
+            let moved = Gather::of(table.clone()).apply(&from).unwrap();
             let other = arange(moved.tiles(), moved.tile());
             for word in ["", "r", "c", "rc"] {
-                let spread = match word {
-                    "" => Spread::default(),
-                    word => Spread::of("spread", word).unwrap(),
+                let broadcast = match word {
+                    "" => TileBroadcast::default(),
+                    word => TileBroadcast::of("spread", word).unwrap(),
                 };
-                let seen = Seen::new(table.clone(), spread).unwrap();
-                let made = seen.zip(&other, &from, |a, b| a - 3.0 * b).unwrap();
+                let moved_operand = MovedOperand::new(table.clone(), broadcast).unwrap();
+                let made = moved_operand
+                    .zip(&other, &from, |a, b| a - 3.0 * b)
+                    .unwrap();
                 let [_, rows, columns] = moved.shape();
                 for (at, &value) in made.values().iter().enumerate() {
                     let [z, mut y, mut x] =
                         [at / columns / rows, at / columns % rows, at % columns];
-                    y -= if spread.rows { y % 4 } else { 0 };
-                    x -= if spread.columns { x % 8 } else { 0 };
+                    y -= if broadcast.rows { y % 4 } else { 0 };
+                    x -= if broadcast.columns { x % 8 } else { 0 };
                     let of = moved.values()[(z * rows + y) * columns + x];
                     assert_eq!(value, at as f32 - 3.0 * of, "{steps} {word} at {at}");
                 }
@@ -212,15 +215,15 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn transposes_and_wrong_shapes_are_refused() {
         let from = arange([1, 1, 2], [4, 4]);
         let table = |steps| Table::through([1, 1, 2], steps).unwrap();
-        assert!(Seen::new(table("transpose"), Spread::default()).is_err());
-        assert!(Spread::of("spread", "x").is_err());
-        let seen = Seen::new(table("broadcast_r 2"), Spread::default()).unwrap();
-        assert!(seen.zip(&from, &from, |a, _| a).is_err());
+        assert!(MovedOperand::new(table("transpose"), TileBroadcast::default()).is_err());
+        assert!(TileBroadcast::of("spread", "x").is_err());
+        let operand = MovedOperand::new(table("broadcast_r 2"), TileBroadcast::default()).unwrap();
+        assert!(operand.zip(&from, &from, |a, _| a).is_err());
         let other = arange([1, 2, 2], [4, 4]);
-        assert!(seen.zip(&other, &other, |a, _| a).is_err());
-        assert!(seen.zip(&other, &from, |a, _| a).is_ok());
+        assert!(operand.zip(&other, &other, |a, _| a).is_err());
+        assert!(operand.zip(&other, &from, |a, _| a).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! What follows a product of a netlist: bias, scale and curve (facts 3.1).
+//! The epilogue of the matrix products of a netlist: bias, scale and activation (facts 3.1).
 
 use super::attributes::{flag, number_or, text_or_empty, wrong};
 use super::backend::Elementwise;
@@ -9,12 +9,12 @@ use tenon_base::Result;
 use tenon_executor::Site;
 use tenon_tensor::{DataType, Tensor, TensorType};
 
-/// What follows a product, the same for both kernels.
-pub(super) struct Finish {
+/// The operations on the product, for both kernels.
+pub(super) struct Epilogue {
     pub bias: bool,
-    /// Whether numbers are integers, whose bias is added whole.
+    /// Whether elements are integers, whose bias is added element by element.
     pub integer: bool,
-    /// What the scale does, when there is one.
+    /// The use of the scale, when there is one.
     scale: Option<Scale>,
     zero_point: f32,
     gelu: Option<Elementwise>,
@@ -28,7 +28,7 @@ enum Scale {
     Dequantize,
 }
 
-impl Finish {
+impl Epilogue {
     pub fn read(site: &Site<'_>) -> Result<Self> {
         let attributes = site.attributes();
         let scale = match (flag(attributes, "requant")?, flag(attributes, "dequant")?) {
@@ -51,7 +51,7 @@ impl Finish {
         })
     }
 
-    /// Of the tensors after the two that are multiplied the bias, and those after it.
+    /// The bias among the operands after A and B, and the operands after it.
     pub fn split<'a>(
         &self,
         rest: &'a [&'a TileTensor],
@@ -59,16 +59,16 @@ impl Finish {
         match (self.bias, rest) {
             (false, _) => Ok((None, rest)),
             (true, [bias, more @ ..]) => Ok((Some(bias), more)),
-            (true, []) => Err(wrong_shape("no bias")),
+            (true, []) => Err(wrong_shape("the bias operand is missing")),
         }
     }
 
-    /// Whether nothing but a bias follows the product.
-    pub fn only_adds(&self) -> bool {
+    /// Whether there is at most a bias.
+    pub fn is_bias_only(&self) -> bool {
         self.scale.is_none() && self.gelu.is_none()
     }
 
-    /// Bias, then scale, which is the next tensor, then the curve.
+    /// Applies the bias, then the scale, which is the next operand, then the activation.
     pub fn apply(
         &self,
         mut product: TileTensor,
@@ -76,10 +76,12 @@ impl Finish {
         rest: &[&TileTensor],
     ) -> Result<TileTensor> {
         if let Some(bias) = bias {
-            product = biased(&product, bias, self.integer)?;
+            product = add_bias(&product, bias, self.integer)?;
         }
         if let Some(scale) = self.scale {
-            let by = rest.first().ok_or_else(|| wrong_shape("no scale"))?;
+            let by = rest
+                .first()
+                .ok_or_else(|| wrong_shape("the scale operand is missing"))?;
             let zero_point = self.zero_point;
             product = match scale {
                 Scale::Requantize => to_int8(&zip(&product, by, |a, s| a * s + zero_point)?)?,
@@ -93,16 +95,20 @@ impl Finish {
     }
 }
 
-/// Row 0 of each tile of the bias is added to all rows of the tile, of a bias of one row of tiles to
-/// all rows; integers are added one by one (facts 3.1).
-pub(super) fn biased(product: &TileTensor, bias: &TileTensor, integer: bool) -> Result<TileTensor> {
+/// Adds row 0 of each tile of the bias to all rows of the tile; a bias of one row of tiles is broadcast
+/// to all rows of tiles. Integers are added element by element (facts 3.1).
+pub(super) fn add_bias(
+    product: &TileTensor,
+    bias: &TileTensor,
+    integer: bool,
+) -> Result<TileTensor> {
     let bias = &resized(bias, product.tile())?;
     if integer {
         return zip(product, bias, |a, b| a + b);
     }
     let columns = product.tiles()[2];
-    let is_one = bias.tiles() == [1, 1, columns];
-    if !is_one {
+    let is_row = bias.tiles() == [1, 1, columns];
+    if !is_row {
         same_shape(product, bias)?;
     }
     let (height, line) = (product.tile()[0], product.shape()[2]);
@@ -110,7 +116,7 @@ pub(super) fn biased(product: &TileTensor, bias: &TileTensor, integer: bool) -> 
     TileTensor::build_whole(product.tiles(), product.tile(), |to| {
         for_each_chunk(to, line, |y, to| {
             let values = &values[y * line..][..line];
-            let row = if is_one { 0 } else { y - y % height };
+            let row = if is_row { 0 } else { y - y % height };
             let bias = &bias[row * line..][..line];
             let pairs = values.iter().zip(bias);
             to.iter_mut()
@@ -121,9 +127,9 @@ pub(super) fn biased(product: &TileTensor, bias: &TileTensor, integer: bool) -> 
     })
 }
 
-/// The numbers for each column of a bias of one row of tiles, as it is added to a product of tiles
-/// of that width.
-pub(super) fn line(bias: &TileTensor, width: usize) -> Result<Option<Tensor>> {
+/// Row 0 of a bias of one row of tiles: one element per column of a product whose tiles have `width`
+/// columns. `None` for any other bias.
+pub(super) fn bias_row_of(bias: &TileTensor, width: usize) -> Result<Option<Tensor>> {
     if bias.tiles()[..2] != [1, 1] || bias.tile()[1] != width {
         return Ok(None);
     }

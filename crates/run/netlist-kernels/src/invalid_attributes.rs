@@ -1,5 +1,4 @@
-//! Attributes that somebody made up: a kernel that is bound refuses sizes that its loops and lists
-//! would follow.
+//! Tests of invalid attributes: binding a kernel refuses sizes that would drive its loops and allocations.
 
 use super::{DeclaredQueues, library};
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use tenon_executor::{Program, Registry, Services};
 
 const MAX: i64 = i32::MAX as i64;
 
-/// A number, or several as an array of i32.
+/// One integer, or several as an array of i32.
 fn attribute(values: &[i64]) -> Attribute {
     match values {
         [value] => Attribute::I64(*value),
@@ -18,10 +17,10 @@ fn attribute(values: &[i64]) -> Attribute {
     }
 }
 
-type Numbers<'a> = &'a [(&'a str, &'a [i64])];
+type Integers<'a> = &'a [(&'a str, &'a [i64])];
 
-/// Binds a kernel of that many tensors.
-fn bind(name: &str, operands: usize, numbers: Numbers<'_>, texts: &[(&str, &str)]) -> Result<()> {
+/// Binds a kernel of `operands` tensors.
+fn bind(name: &str, operands: usize, integers: Integers<'_>, texts: &[(&str, &str)]) -> Result<()> {
     let mut function = FunctionBuilder::new("f", FunctionKind::Sync);
     let is_queue = name == "netlist.queue";
     let ty = if is_queue {
@@ -31,7 +30,7 @@ fn bind(name: &str, operands: usize, numbers: Numbers<'_>, texts: &[(&str, &str)
     };
     let operands: Vec<_> = (0..operands).map(|_| function.argument(ty)).collect();
     let mut kernel = function.kernel(name).operands(operands);
-    for (name, values) in numbers {
+    for (name, values) in integers {
         kernel = kernel.attribute(*name, attribute(values));
     }
     for (name, text) in texts {
@@ -41,8 +40,8 @@ fn bind(name: &str, operands: usize, numbers: Numbers<'_>, texts: &[(&str, &str)
         kernel.done();
         function.returns([])
     } else {
-        let made = kernel.result("!netlist.tensor");
-        function.returns([made])
+        let result = kernel.result("!netlist.tensor");
+        function.returns([result])
     };
     let mut module = Module::new();
     module.add(function);
@@ -53,19 +52,19 @@ fn bind(name: &str, operands: usize, numbers: Numbers<'_>, texts: &[(&str, &str)
 }
 
 #[test]
-fn sizes_that_nothing_has_are_refused_when_a_kernel_is_bound() {
+fn invalid_sizes_are_refused_when_a_kernel_is_bound() {
     let queue = |entries: i64, tiles: [i64; 3], tile: [i64; 2]| {
-        let numbers: Numbers<'_> = &[("entries", &[entries]), ("tiles", &tiles), ("tile", &tile)];
+        let integers: Integers<'_> = &[("entries", &[entries]), ("tiles", &tiles), ("tile", &tile)];
         bind(
             "netlist.queue",
             1,
-            numbers,
+            integers,
             &[("queue", "q"), ("format", "Float32")],
         )
     };
     queue(4, [1, 1, 2], [32, 32]).unwrap();
     let blocked = |mblock: [i64; 2]| {
-        let numbers: Numbers<'_> = &[
+        let integers: Integers<'_> = &[
             ("entries", &[4]),
             ("tiles", &[1, 1, 2]),
             ("tile", &[32, 32]),
@@ -76,7 +75,7 @@ fn sizes_that_nothing_has_are_refused_when_a_kernel_is_bound() {
         bind(
             "netlist.queue",
             1,
-            numbers,
+            integers,
             &[("queue", "q"), ("format", "Float32")],
         )
     };
@@ -86,21 +85,21 @@ fn sizes_that_nothing_has_are_refused_when_a_kernel_is_bound() {
     };
     moved([1, 2, 2], "transpose; broadcast_r 2").unwrap();
     let embedded = |indices: i64, tiles: [i64; 3], grid: [i64; 2]| {
-        let numbers: Numbers<'_> = &[
+        let integers: Integers<'_> = &[
             ("num_indices", &[indices]),
             ("tiles", &tiles),
             ("grid", &grid),
         ];
-        bind("netlist.embedding", 2, numbers, &[])
+        bind("netlist.embedding", 2, integers, &[])
     };
     embedded(32, [1, 1, 2], [1, 1]).unwrap();
     let largest = |k: i64, tiles: [i64; 3], grid: [i64; 2]| {
-        let numbers: Numbers<'_> = &[("k", &[k]), ("tiles", &tiles), ("grid", &grid)];
-        bind("netlist.topk", 2, numbers, &[("sort", "max")])
+        let integers: Integers<'_> = &[("k", &[k]), ("tiles", &tiles), ("grid", &grid)];
+        bind("netlist.topk", 2, integers, &[("sort", "max")])
     };
     largest(32, [1, 1, 2], [1, 2]).unwrap();
     let sparse = |u_kt: i64, tiles: [i64; 3], grid: [i64; 2]| {
-        let numbers: Numbers<'_> = &[
+        let integers: Integers<'_> = &[
             ("sparse_tile_ptr_bits", &[4]),
             ("tiles", &tiles),
             ("grid", &grid),
@@ -110,13 +109,13 @@ fn sizes_that_nothing_has_are_refused_when_a_kernel_is_bound() {
         bind(
             "netlist.sparse_matmul",
             3,
-            numbers,
+            integers,
             &[("encoding", "Float32")],
         )
     };
     sparse(2, [1, 2, 2], [1, 2]).unwrap();
     let spliced = |tiles: [i64; 3], mblock: [i64; 2]| {
-        let numbers: Numbers<'_> = &[
+        let integers: Integers<'_> = &[
             ("takings", &[0, 1, 1]),
             ("tiles", &tiles),
             ("grid", &[1, 1]),
@@ -126,13 +125,13 @@ fn sizes_that_nothing_has_are_refused_when_a_kernel_is_bound() {
         bind(
             "netlist.splice",
             1,
-            numbers,
+            integers,
             &[("granularity", "t"), ("order", "r")],
         )
     };
     spliced([2, 1, 2], [1, 2]).unwrap();
 
-    let begun = Instant::now();
+    let start = Instant::now();
     let wrong = [
         queue(0, [1, 1, 2], [32, 32]),
         queue(1 << 40, [1, 1, 2], [32, 32]),
@@ -143,7 +142,7 @@ fn sizes_that_nothing_has_are_refused_when_a_kernel_is_bound() {
         queue(4, [1, -1, 2], [32, 32]),
         blocked([1, 3]),
         blocked([MAX, MAX]),
-        // Nothing in it, and two loops over what there is none of.
+        // An empty tensor whose other extents are loop bounds.
         moved([MAX, MAX, 0], "transpose"),
         moved([1, 2, 2], "broadcast_r 0"),
         moved([MAX, MAX, MAX], ""),
@@ -161,8 +160,8 @@ fn sizes_that_nothing_has_are_refused_when_a_kernel_is_bound() {
         spliced([2, 0, 0], [0, 0]),
         spliced([2, 1, 2], [MAX, MAX]),
     ];
-    for (index, bound) in wrong.into_iter().enumerate() {
-        assert!(bound.is_err(), "case {index} was bound");
+    for (index, result) in wrong.into_iter().enumerate() {
+        assert!(result.is_err(), "case {index} was bound");
     }
-    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert!(start.elapsed() < Duration::from_secs(20));
 }

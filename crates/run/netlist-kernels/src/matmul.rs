@@ -1,11 +1,11 @@
 //! `netlist.matmul` and `netlist.depthwise` (facts 3.1).
 
 use super::attributes::{flag, optional_format, size_or, sizes, text_or_empty};
-use super::backend::{Added, Product};
+use super::backend::{BatchMatMul, MatMulAddends};
 use super::convert::round_to_format;
-use super::factors::Factors;
-use super::finish::{Finish, line};
-use super::op::{Compute, Kept, tensor_kernel};
+use super::epilogue::{Epilogue, bias_row_of};
+use super::matmul_operands::MatMulOperands;
+use super::op::{Compute, ConstantCache, tensor_kernel};
 use super::table::Table;
 use super::tensor::{TileTensor, added_to, for_each_chunk, wrong_shape, zip};
 use tenon_base::Result;
@@ -17,27 +17,27 @@ pub(super) fn kernels() -> Vec<KernelDef> {
         tensor_kernel(
             "netlist.matmul",
             2,
-            "The product of each slice of what `steps_0` and `steps_1` make of the first two, in the \
-             words of netlist.move; then sums of `z` slices, bias, scale and curve. With `sums` it \
-             is added to the last operand, a sum of netlist.sum.",
+            "The matrix product, slice by slice, of the first two operands after the TMs `steps_0` and \
+             `steps_1` (as in netlist.move); then the sum of each `z` slices, bias, scale and \
+             activation. With `sums` it is added to the last operand, a sum of netlist.sum.",
             bind_matmul,
         ),
         tensor_kernel(
             "netlist.depthwise",
             2,
-            "The sum over the blocks of input 0 side by side, each times the row of tiles of \
-             input 1 that is its own.",
+            "The sum over the column blocks of input 0, each times the row of tiles of input 1 of \
+             the same index.",
             bind_depthwise,
         ),
     ]
 }
 
-/// The formats of what a product spills, where numbers are rounded between ops.
+/// The formats of partial sums, where elements are rounded between ops.
 #[derive(Clone, Copy)]
 struct Formats {
-    /// Of the registers that accumulate.
+    /// The format of the accumulator registers.
     accumulate: DataFormat,
-    /// Of what is spilled between blocks of the depth.
+    /// The format of partial sums that are spilled between K blocks.
     intermediate: DataFormat,
 }
 
@@ -54,53 +54,54 @@ impl Formats {
     }
 }
 
-/// The two factors on their way, and their product.
-struct Multiply {
-    factors: Factors,
-    product: Product,
-    /// Of each factor, where it comes again.
-    kept: [Option<Kept>; 2],
+/// A matrix product of two operands with TMs.
+struct MatMul {
+    operands: MatMulOperands,
+    product: BatchMatMul,
+    /// For each operand that is constant, its last tensor after the TMs.
+    caches: [Option<ConstantCache>; 2],
 }
 
-impl Multiply {
-    /// `z` slices of both become one with the depth of all of them.
-    fn new(site: &Site<'_>, z: usize, stepwise: bool, adds: bool) -> Result<Self> {
+impl MatMul {
+    /// Each `z` slices of both operands are one slice of `z` times the depth. `adds`: the product may
+    /// have a bias or a sum.
+    fn new(site: &Site<'_>, z: usize, keep_depth: bool, adds: bool) -> Result<Self> {
         let attributes = site.attributes();
-        let way = |tiles: &str, steps: &str| {
+        let moved = |tiles: &str, steps: &str| {
             Table::through(sizes(attributes, tiles)?, text_or_empty(attributes, steps)?)
         };
-        let mut a = way("tiles_0", "steps_0")?;
-        let mut b = way("tiles_1", "steps_1")?;
+        let mut a = moved("tiles_0", "steps_0")?;
+        let mut b = moved("tiles_1", "steps_1")?;
         if z > 1 {
             let [t, ..] = a.tiles();
             b = b.first_slices(t)?;
             a.apply(&format!("hstack {z}"))?;
             b.apply(&format!("vstack {z}"))?;
         }
-        let factors = Factors::new(&a, &b, stepwise)?;
+        let operands = MatMulOperands::new(&a, &b, keep_depth)?;
         let constants = [
             flag(attributes, "constant_0")?,
             flag(attributes, "constant_1")?,
         ];
         Ok(Self {
-            product: Product::new(
+            product: BatchMatMul::new(
                 site,
-                [factors.turned(), constants[1], adds],
-                factors.scale(),
+                [operands.transposed_b(), constants[1], adds],
+                operands.scale(),
             )?,
-            factors,
-            kept: constants.map(|constant| constant.then(Kept::default)),
+            operands,
+            caches: constants.map(|constant| constant.then(ConstantCache::default)),
         })
     }
 
-    /// What is made of the factor of that number.
-    fn factor(&self, index: usize, came: &TileTensor) -> Result<TileTensor> {
+    /// Operand `index` after its TMs.
+    fn operand(&self, index: usize, from: &TileTensor) -> Result<TileTensor> {
         let make = || match index {
-            0 => self.factors.first(came),
-            _ => self.factors.second(came),
+            0 => self.operands.a(from),
+            _ => self.operands.b(from),
         };
-        match &self.kept[index] {
-            Some(kept) => kept.made(came, make),
+        match &self.caches[index] {
+            Some(cache) => cache.get_or_compute(from, make),
             None => make(),
         }
     }
@@ -108,87 +109,91 @@ impl Multiply {
     fn run(
         &self,
         [a, b]: [&TileTensor; 2],
-        multiply: impl FnOnce(&Product, &TileTensor, &TileTensor) -> Result<TileTensor>,
+        multiply: impl FnOnce(&BatchMatMul, &TileTensor, &TileTensor) -> Result<TileTensor>,
     ) -> Result<TileTensor> {
-        let (a, b) = (self.factor(0, a)?, self.factor(1, b)?);
-        self.factors.whole(&multiply(&self.product, &a, &b)?)
+        let (a, b) = (self.operand(0, a)?, self.operand(1, b)?);
+        self.operands.output(&multiply(&self.product, &a, &b)?)
     }
 }
 
 fn bind_matmul(site: &Site<'_>) -> Result<Compute> {
-    let finish = Finish::read(site)?;
+    let epilogue = Epilogue::read(site)?;
     let z = size_or(site.attributes(), "z", 1)?.max(1);
     let blocks = size_or(site.attributes(), "m_k", 1)?.max(1);
     let formats = Formats::read(site)?;
-    let together = if formats.is_some() { 1 } else { z };
+    let slices = if formats.is_some() { 1 } else { z };
     let sums = flag(site.attributes(), "sums")?;
-    let joins = formats.is_none() && !finish.integer && (finish.bias || sums);
-    let multiply = Multiply::new(site, together, formats.is_some(), joins)?;
-    let joins = joins && multiply.factors.is_whole();
+    let fuses = formats.is_none() && !epilogue.integer && (epilogue.bias || sums);
+    let multiply = MatMul::new(site, slices, formats.is_some(), fuses)?;
+    let fuses = fuses && multiply.operands.is_complete();
     Ok(Box::new(move |operands| {
         let (mut sum, operands) = match operands.split_last() {
-            Some((sum, operands)) if sums => (sum.any(), operands),
+            Some((sum, operands)) if sums => (sum.non_empty(), operands),
             _ => (None, operands),
         };
         let [a, b, rest @ ..] = operands else {
-            return Err(wrong_shape("a product of fewer than two operands"));
+            return Err(wrong_shape("a matrix product requires two operands"));
         };
-        let (mut bias, rest) = finish.split(rest)?;
+        let (mut bias, rest) = epilogue.split(rest)?;
         let made = match formats {
             None => {
-                // A bias for each column is added while the product is made, then the sum.
-                let line = match bias.filter(|_| joins) {
-                    Some(bias) => line(bias, multiply.factors.width(b))?,
+                // A bias of one row, and then the sum, are fused into the product's epilogue.
+                let bias_row = match bias.filter(|_| fuses) {
+                    Some(bias) => bias_row_of(bias, multiply.operands.width(b))?,
                     None => None,
                 };
-                bias = bias.filter(|_| line.is_none());
-                let joined = sum.take_if(|_| joins && bias.is_none() && finish.only_adds());
-                let added = Added {
-                    bias: line.as_ref(),
-                    sum: joined,
+                bias = bias.filter(|_| bias_row.is_none());
+                let fused_sum = sum.take_if(|_| fuses && bias.is_none() && epilogue.is_bias_only());
+                let addends = MatMulAddends {
+                    bias: bias_row.as_ref(),
+                    sum: fused_sum,
                 };
-                multiply.run([a, b], |product, a, b| product.run(a, b, added))?
+                multiply.run([a, b], |product, a, b| product.run(a, b, addends))?
             }
             Some(formats) => {
-                let spilled =
-                    |product: &Product, a: &_, b: &_| spilled(product, a, b, blocks, formats);
-                summed(&multiply.run([a, b], spilled)?, z)?
+                let in_blocks = |product: &BatchMatMul, a: &_, b: &_| {
+                    in_k_blocks(product, a, b, blocks, formats)
+                };
+                sum_of_slices(&multiply.run([a, b], in_blocks)?, z)?
             }
         };
-        added_to(sum, finish.apply(made, bias, rest)?)
+        added_to(sum, epilogue.apply(made, bias, rest)?)
     }))
 }
 
-/// The product block by block of the depth, each partial sum rounded as cores hold it: in the
-/// registers, then where it is spilled until the next block.
-fn spilled(
-    product: &Product,
+/// The product in K blocks, whose partial sums are rounded as on a core: to the accumulator's format,
+/// then to the format that they are spilled in until the next block.
+fn in_k_blocks(
+    product: &BatchMatMul,
     a: &TileTensor,
     b: &TileTensor,
     blocks: usize,
     formats: Formats,
 ) -> Result<TileTensor> {
     let depth = a.tiles()[2];
-    let is_cut = (2..=depth).contains(&blocks) && depth.is_multiple_of(blocks);
-    if !is_cut || b.tiles()[1] != depth {
-        return round_to_format(&product.run(a, b, Added::default())?, formats.accumulate);
+    let is_divided = (2..=depth).contains(&blocks) && depth.is_multiple_of(blocks);
+    if !is_divided || b.tiles()[1] != depth {
+        return round_to_format(
+            &product.run(a, b, MatMulAddends::default())?,
+            formats.accumulate,
+        );
     }
     let part = depth / blocks;
     let mut sum: Option<TileTensor> = None;
     for block in 0..blocks {
         let a = columns_of(a, block * part, part)?;
         let b = rows_of(b, block * part, part)?;
-        let mut partial = product.run(&a, &b, Added::default())?;
+        let mut partial = product.run(&a, &b, MatMulAddends::default())?;
         if let Some(sum) = sum {
             let spilled = round_to_format(&sum, formats.intermediate)?;
             partial = zip(&partial, &spilled, |a, b| a + b)?;
         }
         sum = Some(round_to_format(&partial, formats.accumulate)?);
     }
-    sum.ok_or_else(|| wrong_shape("a product without depth"))
+    sum.ok_or_else(|| wrong_shape("a matrix product requires an inner dimension"))
 }
 
-/// Columns of tiles from `first` on.
+/// `count` columns of tiles from `first` on.
 fn columns_of(from: &TileTensor, first: usize, count: usize) -> Result<TileTensor> {
     let [t, rows, _] = from.tiles();
     let (width, line) = (from.tile()[1], from.shape()[2]);
@@ -201,7 +206,7 @@ fn columns_of(from: &TileTensor, first: usize, count: usize) -> Result<TileTenso
     })
 }
 
-/// Rows of tiles from `first` on.
+/// `count` rows of tiles from `first` on.
 fn rows_of(from: &TileTensor, first: usize, count: usize) -> Result<TileTensor> {
     let [t, rows, columns] = from.tiles();
     let (height, line) = (from.tile()[0], from.shape()[2]);
@@ -216,14 +221,14 @@ fn rows_of(from: &TileTensor, first: usize, count: usize) -> Result<TileTensor> 
     })
 }
 
-/// Groups of `z` slices become their sums.
-fn summed(from: &TileTensor, z: usize) -> Result<TileTensor> {
+/// The sum of each group of `z` slices.
+fn sum_of_slices(from: &TileTensor, z: usize) -> Result<TileTensor> {
     let [t, rows, columns] = from.tiles();
     if z == 1 {
         return Ok(from.clone());
     }
     if t % z != 0 {
-        return Err(wrong_shape("slices do not fall into groups")
+        return Err(wrong_shape("the slices are not divisible into groups")
             .expected(z)
             .found(t));
     }
@@ -247,24 +252,24 @@ fn summed(from: &TileTensor, z: usize) -> Result<TileTensor> {
 }
 
 fn bind_depthwise(site: &Site<'_>) -> Result<Compute> {
-    let product = Product::new(site, [false; 3], 1.0)?;
-    let finish = Finish::read(site)?;
+    let product = BatchMatMul::new(site, [false; 3], 1.0)?;
+    let epilogue = Epilogue::read(site)?;
     Ok(Box::new(move |operands| {
         let [a, b, rest @ ..] = operands else {
-            return Err(wrong_shape("a product of fewer than two operands"));
+            return Err(wrong_shape("a matrix product requires two operands"));
         };
-        let (bias, rest) = finish.split(rest)?;
-        finish.apply(depthwise(&product, a, b)?, bias, rest)
+        let (bias, rest) = epilogue.split(rest)?;
+        epilogue.apply(depthwise(&product, a, b)?, bias, rest)
     }))
 }
 
-/// `out[r, c] = sum over b of a[r, c + C * b] x w[b, c]`, products of single tiles (facts 3.1): for
-/// each column of tiles one product of its blocks side by side with its weights below each other.
-fn depthwise(product: &Product, a: &TileTensor, w: &TileTensor) -> Result<TileTensor> {
+/// `out[r, c] = sum over b of a[r, c + C * b] x w[b, c]`, products of single tiles (facts 3.1): one
+/// matrix product for each column of tiles, of its blocks in a row and its weights in a column.
+fn depthwise(product: &BatchMatMul, a: &TileTensor, w: &TileTensor) -> Result<TileTensor> {
     let ([t, rows, all], [w_t, blocks, columns]) = (a.tiles(), w.tiles());
     if w_t < t || columns == 0 || all != blocks * columns {
         return Err(
-            wrong_shape("the operands of a depthwise product do not fit")
+            wrong_shape("the operands of a depthwise product differ in columns or slices")
                 .expected(format!("{} columns of tiles in input 0", blocks * columns))
                 .found(all),
         );
@@ -283,7 +288,7 @@ fn depthwise(product: &Product, a: &TileTensor, w: &TileTensor) -> Result<TileTe
             Ok(())
         })?;
         let right = columns_of(&w.part(0, [t, blocks, columns])?, column, 1)?;
-        parts.push(product.run(&left, &right, Added::default())?);
+        parts.push(product.run(&left, &right, MatMulAddends::default())?);
     }
     let width = weights_tile[1];
     TileTensor::build([t, rows, columns], [tile[0], width], |to| {
