@@ -377,7 +377,7 @@ fn an_element_without_a_value_is_a_warning_with_its_line() {
     let answer = tenon(folder.path(), &["netlist", "run", "roots.yaml", "--quiet"]);
     assert_eq!(answer.status, Some(0));
     let warning =
-        "warning: roots.yaml:9:5: node 'square': sqrt of element [0, 0, 0] has no value\n";
+        "warning: roots.yaml:9:5: node 'square': sqrt of element [0, 0, 0] is undefined\n";
     assert_eq!(answer.err, warning);
 }
 
