@@ -1,15 +1,15 @@
-//! Activation functions, and the operators that fuse one name them by an attribute.
+//! Activation functions, which fused operators select by an attribute.
 
-use crate::kernel::{Build, Kernel, Node, Stop, floats, no_value, numbers};
-use crate::nest::Lanes;
-use crate::number::{Number, Wide};
-use crate::unary::{float, map, numeric};
+use crate::kernel::{BuildError, BuildKernel, Kernel, Node, floats, numeric, unsupported_value};
+use crate::loop_nest::Lanes;
+use crate::number::{Number, WidenedArithmetic};
+use crate::unary::{float, float_or_integer, map};
 use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
 use tenon_base::Result;
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("Relu", |node| {
-        numeric(node, |x| x.greatest(0.0), |x| x.max(0))
+        float_or_integer(node, |x| x.nan_max(0.0), |x| x.max(0))
     }),
     ("LeakyRelu", |node| {
         let alpha = number(node, "alpha", 0.01)?;
@@ -67,7 +67,7 @@ pub(crate) static KERNELS: &[(&str, Build)] = &[
     ("Hardmax", hardmax),
 ];
 
-/// An attribute that is a number.
+/// A float attribute.
 fn number(node: &Node<'_>, name: &str, default: f32) -> Result<f64> {
     Ok(node.attributes.float(name, default)?.into())
 }
@@ -78,7 +78,7 @@ pub(crate) fn sigmoid(x: f64) -> f64 {
 
 fn hard_sigmoid(x: f64, alpha: f64, beta: f64) -> f64 {
     // Not clamp: NaN stays, and bounds in this order never panic.
-    (alpha * x + beta).greatest(0.0).least(1.0)
+    (alpha * x + beta).nan_max(0.0).nan_min(1.0)
 }
 
 fn hard_swish(x: f64) -> f64 {
@@ -117,8 +117,8 @@ pub(crate) enum Activation {
 }
 
 impl Activation {
-    /// What the attributes `activation`, `alpha` and `beta` name.
-    pub(crate) fn of(node: &Node<'_>) -> Result<Self, Stop> {
+    /// The activation of the attributes `activation`, `alpha` and `beta`.
+    pub(crate) fn of(node: &Node<'_>) -> Result<Self, BuildError> {
         let (alpha, beta) = (number(node, "alpha", 0.0)?, number(node, "beta", 0.0)?);
         Ok(match node.attributes.string("activation", "none")? {
             "none" => Activation::None,
@@ -132,15 +132,15 @@ impl Activation {
             "leakyrelu" => Activation::LeakyRelu(alpha),
             "gelu" => Activation::Gelu,
             "gelu_tanh" => Activation::GeluTanh,
-            unknown => return Err(no_value("activation", unknown)),
+            unknown => return Err(unsupported_value("activation", unknown)),
         })
     }
 
     pub(crate) fn apply(self, x: f64) -> f64 {
         match self {
             Activation::None => x,
-            Activation::Relu => x.greatest(0.0),
-            Activation::Clip(min, max) => x.greatest(min).least(max),
+            Activation::Relu => x.nan_max(0.0),
+            Activation::Clip(min, max) => x.nan_max(min).nan_min(max),
             Activation::Sigmoid => sigmoid(x),
             Activation::Tanh => x.tanh(),
             Activation::Silu => x * sigmoid(x),
@@ -159,7 +159,7 @@ impl Activation {
     }
 }
 
-fn shrink(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn shrink(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (lambd, bias) = (number(node, "lambd", 0.5)?, number(node, "bias", 0.0)?);
     let apply = move |x: f64| {
         if x < -lambd {
@@ -170,12 +170,12 @@ fn shrink(node: &Node<'_>) -> Result<Kernel, Stop> {
             0.0
         }
     };
-    numbers!(node.dtype(0)?, 0, T => Ok(map(move |x: T| T::from_f64(apply(x.to_f64())))))
+    numeric!(node.dtype(0)?, 0, T => Ok(map(move |x: T| T::from_f64(apply(x.to_f64())))))
 }
 
 /// The bounds are read when executing: they need not be constants.
-fn clip(node: &Node<'_>) -> Result<Kernel, Stop> {
-    numbers!(node.dtype(0)?, 0, T => Ok(Kernel::new(|operands| {
+fn clip(node: &Node<'_>) -> Result<Kernel, BuildError> {
+    numeric!(node.dtype(0)?, 0, T => Ok(Kernel::new(|operands| {
         let (inputs, mut outputs) = operands.split();
         let bound = |index, none: T| -> Result<T> {
             Ok(inputs.optional::<T>(index)?.and_then(|value| value.first().copied()).unwrap_or(none))
@@ -183,7 +183,7 @@ fn clip(node: &Node<'_>) -> Result<Kernel, Stop> {
         let (min, max) = (bound(1, T::LOWEST)?, bound(2, T::HIGHEST)?);
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
         for (to, &from) in to.iter_mut().zip(from) {
-            // Where min is above max, max wins, as in NumPy; NaN stays.
+            // Where min is above max the result is max, as in NumPy; NaN stays NaN.
             let raised = if from < min { min } else { from };
             *to = if raised > max { max } else { raised };
         }
@@ -198,15 +198,15 @@ fn lanes(node: &Node<'_>) -> Result<Lanes> {
     Ok(Lanes::new(shape, |axis| axis == along))
 }
 
-/// `finish` answers an element from x, the lane's maximum and its sum of exp(x - maximum).
-fn softmax(node: &Node<'_>, finish: fn(f64, f64, f64) -> f64) -> Result<Kernel, Stop> {
+/// `finish` returns an element from x, the lane's maximum and its sum of exp(x - maximum).
+fn softmax(node: &Node<'_>, finish: fn(f64, f64, f64) -> f64) -> Result<Kernel, BuildError> {
     let lanes = lanes(node)?;
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
         lanes.starts.for_each(|[_, start]| {
             let mut max = f64::NEG_INFINITY;
-            lanes.lane.for_each(|[at]| max = max.greatest(from[start + at].to_f64()));
+            lanes.lane.for_each(|[at]| max = max.nan_max(from[start + at].to_f64()));
             let mut sum = 0.0;
             lanes.lane.for_each(|[at]| sum += (from[start + at].to_f64() - max).exp());
             lanes.lane.for_each(|[at]| {
@@ -218,7 +218,7 @@ fn softmax(node: &Node<'_>, finish: fn(f64, f64, f64) -> f64) -> Result<Kernel, 
     })))
 }
 
-fn hardmax(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn hardmax(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let lanes = lanes(node)?;
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tails_do_not_overflow() {
+    fn large_magnitudes_do_not_overflow() {
         assert_eq!(softplus(1000.0), 1000.0);
         assert_eq!(softplus(-1000.0), 0.0);
         assert_eq!(sigmoid(-1000.0), 0.0);

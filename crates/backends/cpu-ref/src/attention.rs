@@ -1,24 +1,26 @@
-//! Attention: every query's mean of values, weighed by how well their keys match.
+//! Scaled dot-product attention (Vaswani et al., 2017) and rotary position embedding (Su et al., 2021).
 
 use crate::elements::{Elements, ElementsMut};
-use crate::kernel::{Build, Kernel, Node, Stop, floats, length, other, position, scratch};
-use crate::nest::broadcast;
-use crate::number::{Number, Wide};
+use crate::kernel::{
+    BuildError, BuildKernel, Kernel, Node, floats, length, position, scratch, unsupported,
+};
+use crate::loop_nest::broadcast;
+use crate::number::{Number, WidenedArithmetic};
 use tenon_backend::Inputs;
 use tenon_base::{Result, stop};
 use tenon_tensor::{DataType, Shape};
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("tenon.Attention", fused),
     ("Attention", attention),
     ("RotaryEmbedding", rotary),
 ];
 
-/// softmax of `scores` in place; nothing at all where every score is minus infinity.
+/// Softmax of `scores` in place; zeros where every score is negative infinity.
 fn softmax(scores: &mut [f64]) {
     let max = scores
         .iter()
-        .fold(f64::NEG_INFINITY, |max, &score| max.greatest(score));
+        .fold(f64::NEG_INFINITY, |max, &score| max.nan_max(score));
     let shift = if max == f64::NEG_INFINITY { 0.0 } else { max };
     let mut sum = 0.0;
     for score in scores.iter_mut() {
@@ -30,7 +32,7 @@ fn softmax(scores: &mut [f64]) {
 }
 
 /// Q [B, S, H, D], K [B, T, H, D], V [B, T, H, Dv], mask to [B, H, S, T]; Y [B, S, H, Dv].
-fn fused(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn fused(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let [batches, queries, heads, depth] = **node.shape(0)? else {
         return Err(crate::kernel::invalid("Q must have four dimensions").into());
     };
@@ -78,23 +80,23 @@ fn fused(node: &Node<'_>) -> Result<Kernel, Stop> {
     .with_scratch(keys + width))
 }
 
-/// Where a row of a tensor with heads starts: heads apart, [B, H, S, D], or side by side, [B, S, H D].
+/// The layout of a tensor with heads: separate, [B, H, S, D], or merged, [B, S, H D].
 #[derive(Debug, Clone, Copy)]
-struct Rows {
+struct HeadRows {
     heads: usize,
     steps: usize,
     width: usize,
-    apart: bool,
+    is_separate: bool,
 }
 
-impl Rows {
+impl HeadRows {
     fn new(node: &Node<'_>, index: usize, heads: &str) -> Result<Self> {
         Ok(match **node.shape(index)? {
             [_, heads, steps, width] => Self {
                 heads,
                 steps,
                 width,
-                apart: true,
+                is_separate: true,
             },
             ref shape => {
                 let heads = node.attributes.int(heads, 1)?.max(1) as usize;
@@ -103,14 +105,14 @@ impl Rows {
                     heads,
                     steps,
                     width,
-                    apart: false,
+                    is_separate: false,
                 }
             }
         })
     }
 
     fn at(&self, batch: usize, head: usize, step: usize) -> usize {
-        let row = if self.apart {
+        let row = if self.is_separate {
             (batch * self.heads + head) * self.steps + step
         } else {
             (batch * self.steps + step) * self.heads + head
@@ -119,16 +121,16 @@ impl Rows {
     }
 }
 
-/// What a mask adds to a score, or whether it lets it be.
-struct Mask {
-    /// Steps along batch, head and query.
+/// A mask: a bool for each score, or a value that is added to it.
+struct AttentionMask {
+    /// Strides along batch, head and query.
     lead: Vec<isize>,
-    /// Keys it speaks of; those after them are not seen.
+    /// The number of keys of the mask; later keys are masked.
     keys: usize,
     dtype: DataType,
 }
 
-impl Mask {
+impl AttentionMask {
     fn new(node: &Node<'_>, scores: &[usize; 4]) -> Result<Option<Self>> {
         let Some(mask) = node.optional(3) else {
             return Ok(None);
@@ -163,29 +165,29 @@ impl Mask {
     }
 }
 
-/// All of ONNX's `Attention` but its numbers.
+/// The shapes and attributes of ONNX's `Attention`.
 struct Attention {
-    q: Rows,
-    k: Rows,
-    v: Rows,
+    q: HeadRows,
+    k: HeadRows,
+    v: HeadRows,
     past: usize,
     scale: f64,
     softcap: f64,
     causal: bool,
-    /// Most keys to the left and right that a query sees.
+    /// The most keys to the left and to the right of a query that it attends to.
     window: [Option<i64>; 2],
-    mask: Option<Mask>,
-    /// What the fourth output holds.
-    shown: i64,
+    mask: Option<AttentionMask>,
+    /// The content of the fourth output (`qk_matmul_output_mode`).
+    score_output: i64,
     types: [DataType; 3],
     batches: usize,
 }
 
 impl Attention {
-    fn new(node: &Node<'_>) -> Result<Self, Stop> {
+    fn new(node: &Node<'_>) -> Result<Self, BuildError> {
         let attributes = node.attributes;
-        let q = Rows::new(node, 0, "q_num_heads")?;
-        let k = Rows::new(node, 1, "kv_num_heads")?;
+        let q = HeadRows::new(node, 0, "q_num_heads")?;
+        let k = HeadRows::new(node, 1, "kv_num_heads")?;
         let past = node.optional(4).map_or(0, |ty| ty.shape()[2]);
         let batches = node.shape(0)?[0];
         let scale = match attributes.value("scale") {
@@ -198,13 +200,13 @@ impl Attention {
                 .map(|keys| (keys >= 0).then_some(keys))
         };
         Ok(Self {
-            mask: Mask::new(node, &[batches, q.heads, q.steps, past + k.steps])?,
-            v: Rows::new(node, 2, "kv_num_heads")?,
+            mask: AttentionMask::new(node, &[batches, q.heads, q.steps, past + k.steps])?,
+            v: HeadRows::new(node, 2, "kv_num_heads")?,
             scale,
             softcap: attributes.float("softcap", 0.0)?.into(),
             causal: attributes.flag("is_causal", false)?,
             window: [bound("left_window_size")?, bound("right_window_size")?],
-            shown: attributes.int("qk_matmul_output_mode", 0)?,
+            score_output: attributes.int("qk_matmul_output_mode", 0)?,
             types: [node.dtype(0)?, node.dtype(1)?, node.dtype(2)?],
             q,
             k,
@@ -217,8 +219,8 @@ impl Attention {
         self.past + self.k.steps
     }
 
-    /// Whether a query sees a key; `offset` is the position of the first query among the keys.
-    fn sees(&self, query: usize, key: usize, offset: i64) -> bool {
+    /// Whether a query attends to a key; `offset` is the position of the first query among the keys.
+    fn attends(&self, query: usize, key: usize, offset: i64) -> bool {
         let behind = query as i64 + offset - key as i64;
         let [left, right] = self.window;
         !(self.causal && behind < 0)
@@ -235,20 +237,20 @@ impl Attention {
     }
 }
 
-/// New keys or values behind those of the past.
-struct Cached<'a> {
+/// A KV cache: the past keys or values, and the new ones after them.
+struct KeyValueCache<'a> {
     past: Option<Elements<'a>>,
     new: Elements<'a>,
-    rows: Rows,
+    rows: HeadRows,
     past_steps: usize,
 }
 
-impl<'a> Cached<'a> {
+impl<'a> KeyValueCache<'a> {
     fn new(
         inputs: &Inputs<'a>,
         [new, past]: [usize; 2],
         dtype: DataType,
-        rows: Rows,
+        rows: HeadRows,
         past_steps: usize,
     ) -> Result<Self> {
         let has_past = inputs.optional::<u8>(past)?.is_some();
@@ -263,7 +265,7 @@ impl<'a> Cached<'a> {
         })
     }
 
-    /// The elements that hold a step, and where it starts in them.
+    /// The elements of a step's source, and the start of the step in them.
     fn row(&self, batch: usize, head: usize, step: usize) -> (Elements<'a>, usize) {
         match (self.past, step.checked_sub(self.past_steps)) {
             (Some(past), None) => {
@@ -274,7 +276,7 @@ impl<'a> Cached<'a> {
         }
     }
 
-    /// Writes past and new to an output, heads apart.
+    /// Writes the past and the new steps to an output, with separate heads.
     fn store(&self, batches: usize, to: &mut ElementsMut<'_>) {
         let steps = self.past_steps + self.rows.steps;
         for row in 0..batches * self.rows.heads * steps {
@@ -287,20 +289,20 @@ impl<'a> Cached<'a> {
     }
 }
 
-fn attention(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn attention(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let attention = Attention::new(node)?;
-    let room = attention.keys() + attention.v.width;
+    let capacity = attention.keys() + attention.v.width;
     if !attention.types.iter().all(|dtype| dtype.is_float()) {
-        return Err(other(
-            "no kernel for keys or values that are no floating-point numbers",
+        return Err(unsupported(
+            "no kernel for keys or values that are not floating point",
         ));
     }
     floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let q = inputs.slice::<T>(0)?;
         let Attention { past, types: [_, k_type, v_type], .. } = attention;
-        let keys = Cached::new(&inputs, [1, 4], k_type, attention.k, past)?;
-        let values = Cached::new(&inputs, [2, 5], v_type, attention.v, past)?;
+        let keys = KeyValueCache::new(&inputs, [1, 4], k_type, attention.k, past)?;
+        let values = KeyValueCache::new(&inputs, [2, 5], v_type, attention.v, past)?;
         for (index, cached, dtype) in [(1, &keys, k_type), (2, &values, v_type)] {
             if outputs.is_requested(index) {
                 let mut to = ElementsMut::new(&mut outputs, index, dtype)?;
@@ -313,10 +315,10 @@ fn attention(node: &Node<'_>) -> Result<Kernel, Stop> {
             None => None,
         };
         let mut to = outputs.optional::<T>(0)?;
-        let mut shown = outputs.optional::<T>(3)?;
+        let mut score_output = outputs.optional::<T>(3)?;
         let count = attention.keys();
-        let (scores, sums) = scratch::<f64>(&mut outputs, room)?.split_at_mut(count);
-        let Rows { heads, steps, width, .. } = attention.q;
+        let (scores, sums) = scratch::<f64>(&mut outputs, capacity)?.split_at_mut(count);
+        let HeadRows { heads, steps, width, .. } = attention.q;
         for row in 0..attention.batches * heads * steps {
             let (batch, head, query) = (row / steps / heads, row / steps % heads, row % steps);
             let group = head / (heads / attention.k.heads);
@@ -329,34 +331,35 @@ fn attention(node: &Node<'_>) -> Result<Kernel, Stop> {
                 _ => past as i64,
             };
             let q = &q[attention.q.at(batch, head, query)..][..width];
-            let mut show = |mode: i64, key: usize, value: f64| {
-                if let Some(shown) = &mut shown
-                    && attention.shown == mode
+            let mut store_score = |mode: i64, key: usize, value: f64| {
+                if let Some(to) = &mut score_output
+                    && attention.score_output == mode
                 {
-                    shown[row * count + key] = T::from_f64(value);
+                    to[row * count + key] = T::from_f64(value);
                 }
             };
             for (key, score) in scores.iter_mut().enumerate() {
                 stop::checkpoint();
                 let (k, start) = keys.row(batch, group, key);
                 let dot: f64 = (0..width).map(|at| q[at].to_f64() * k.at(start + at)).sum();
-                show(0, key, dot * attention.scale);
+                store_score(0, key, dot * attention.scale);
                 *score = attention.capped(dot * attention.scale);
-                show(1, key, *score);
+                store_score(1, key, *score);
                 let mut bias = 0.0;
                 if let Some((mask, elements)) = mask {
                     bias = mask.at(elements, [batch, head, query], key);
                 }
-                let seen = key < filled && attention.sees(query, key, offset);
-                // What is not seen stays so, whatever its score.
-                *score = match seen && bias > f64::NEG_INFINITY {
-                    true => *score + bias,
-                    false => f64::NEG_INFINITY,
+                let attends = key < filled && attention.attends(query, key, offset);
+                // A masked key stays masked, whatever its score (NaN, infinity).
+                *score = if attends && bias > f64::NEG_INFINITY {
+                    *score + bias
+                } else {
+                    f64::NEG_INFINITY
                 };
-                show(2, key, *score);
+                store_score(2, key, *score);
             }
             softmax(scores);
-            scores.iter().enumerate().for_each(|(key, &weight)| show(3, key, weight));
+            scores.iter().enumerate().for_each(|(key, &weight)| store_score(3, key, weight));
             let Some(to) = &mut to else { continue };
             sums.fill(0.0);
             for (key, &weight) in scores.iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
@@ -365,24 +368,25 @@ fn attention(node: &Node<'_>) -> Result<Kernel, Stop> {
                     *sum += weight * v.at(start + at);
                 }
             }
-            let out = Rows { width: attention.v.width, ..attention.q }.at(batch, head, query);
+            let out = HeadRows { width: attention.v.width, ..attention.q }.at(batch, head, query);
             let to = &mut to[out..out + sums.len()];
             to.iter_mut().zip(&*sums).for_each(|(to, &sum)| *to = T::from_f64(sum));
         }
         Ok(())
     })
-    .with_scratch(room))
+    .with_scratch(capacity))
 }
 
-/// Pairs of features turn by the angle of their step's position; features beyond stay.
-fn rotary(node: &Node<'_>) -> Result<Kernel, Stop> {
-    let rows = Rows::new(node, 0, "num_heads")?;
+/// Rotates pairs of features by the angle of their position; features beyond
+/// `rotary_embedding_dim` are copied.
+fn rotary(node: &Node<'_>) -> Result<Kernel, BuildError> {
+    let rows = HeadRows::new(node, 0, "num_heads")?;
     let batches = node.shape(0)?[0];
-    let turned = match node.attributes.int("rotary_embedding_dim", 0)? {
+    let rotated = match node.attributes.int("rotary_embedding_dim", 0)? {
         0 => rows.width,
         given => (given.max(0) as usize).min(rows.width),
     };
-    let half = turned / 2;
+    let half = rotated / 2;
     let interleaved = node.attributes.flag("interleaved", false)?;
     let positions = node.shape(1)?[0];
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {

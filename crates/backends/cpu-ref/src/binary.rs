@@ -1,15 +1,16 @@
-//! Elementwise operators of several inputs, which broadcast as in NumPy.
+//! Elementwise operators of several inputs, with NumPy's broadcasting.
 
 use crate::activation::sigmoid;
 use crate::kernel::{
-    Build, Kernel, Node, Stop, floats, integers, no_type, no_value, numbers, scratch,
+    BuildError, BuildKernel, Kernel, Node, floats, integers, numeric, scratch, unsupported_type,
+    unsupported_value,
 };
-use crate::nest::{Nest, broadcast, strides};
-use crate::number::{Number, Wide};
+use crate::loop_nest::{LoopNest, broadcast, strides};
+use crate::number::{Number, WidenedArithmetic};
 use tenon_base::Result;
 use tenon_tensor::{DataType, Element};
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("Add", |node| arithmetic(node, Arithmetic::Add)),
     ("Sub", |node| arithmetic(node, Arithmetic::Sub)),
     ("Mul", |node| arithmetic(node, Arithmetic::Mul)),
@@ -17,11 +18,11 @@ pub(crate) static KERNELS: &[(&str, Build)] = &[
     ("PRelu", |node| arithmetic(node, Arithmetic::PRelu)),
     ("SwiGLU", swiglu),
     ("Mod", |node| {
-        let rest = node.attributes.flag("fmod", false)?;
+        let fmod = node.attributes.flag("fmod", false)?;
         arithmetic(
             node,
-            if rest {
-                Arithmetic::Rest
+            if fmod {
+                Arithmetic::Remainder
             } else {
                 Arithmetic::Mod
             },
@@ -59,23 +60,23 @@ enum Arithmetic {
     Mul,
     Div,
     Mod,
-    Rest,
+    Remainder,
     Min,
     Max,
     PRelu,
 }
 
 impl Arithmetic {
-    fn function<W: Wide>(self) -> fn(W, W) -> W {
+    fn function<W: WidenedArithmetic>(self) -> fn(W, W) -> W {
         match self {
             Arithmetic::Add => W::plus,
             Arithmetic::Sub => W::minus,
             Arithmetic::Mul => W::times,
-            Arithmetic::Div => W::over,
+            Arithmetic::Div => W::divided_by,
             Arithmetic::Mod => W::modulo,
-            Arithmetic::Rest => W::rest,
-            Arithmetic::Min => W::least,
-            Arithmetic::Max => W::greatest,
+            Arithmetic::Remainder => W::remainder,
+            Arithmetic::Min => W::nan_min,
+            Arithmetic::Max => W::nan_max,
             Arithmetic::PRelu => |x, slope| if x < W::ZERO { x.times(slope) } else { x },
         }
     }
@@ -103,20 +104,20 @@ impl Comparison {
 }
 
 /// Loops over output 0 and inputs 0 and 1.
-fn nest(node: &Node<'_>) -> Result<Nest<3>> {
+fn nest(node: &Node<'_>) -> Result<LoopNest<3>> {
     let out = node.output(0)?.shape();
     let (a, b) = (
         broadcast(node.shape(0)?, out)?,
         broadcast(node.shape(1)?, out)?,
     );
-    Ok(Nest::new(out, [&strides(out), &a, &b]))
+    Ok(LoopNest::new(out, [&strides(out), &a, &b]))
 }
 
 /// A kernel that applies `apply` to each pair of elements.
 fn zip<A: Element, B: Element, C: Element>(
     node: &Node<'_>,
     apply: impl Fn(A, B) -> C + Send + Sync + 'static,
-) -> Result<Kernel, Stop> {
+) -> Result<Kernel, BuildError> {
     let nest = nest(node)?;
     Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
@@ -127,50 +128,50 @@ fn zip<A: Element, B: Element, C: Element>(
     }))
 }
 
-fn arithmetic(node: &Node<'_>, operation: Arithmetic) -> Result<Kernel, Stop> {
-    numbers!(node.dtype(0)?, 0, T => {
-        let apply = operation.function::<<T as Number>::Wide>();
-        zip(node, move |a: T, b: T| T::narrow(apply(a.wide(), b.wide())))
+fn arithmetic(node: &Node<'_>, operation: Arithmetic) -> Result<Kernel, BuildError> {
+    numeric!(node.dtype(0)?, 0, T => {
+        let apply = operation.function::<<T as Number>::Widened>();
+        zip(node, move |a: T, b: T| T::narrow(apply(a.widen(), b.widen())))
     })
 }
 
-/// The exponent may be of another type; integers to the power of integers are exact.
-fn pow(node: &Node<'_>) -> Result<Kernel, Stop> {
-    numbers!(node.dtype(0)?, 0, T => {
-        numbers!(node.dtype(1)?, 1, U => {
-            zip(node, |x: T, y: U| T::narrow(x.wide().power(y.to_f64())))
+/// The exponent may have another type; integer powers of integers are exact.
+fn pow(node: &Node<'_>) -> Result<Kernel, BuildError> {
+    numeric!(node.dtype(0)?, 0, T => {
+        numeric!(node.dtype(1)?, 1, U => {
+            zip(node, |x: T, y: U| T::narrow(x.widen().power(y.to_f64())))
         })
     })
 }
 
-fn comparison(node: &Node<'_>, comparison: Comparison) -> Result<Kernel, Stop> {
+fn comparison(node: &Node<'_>, comparison: Comparison) -> Result<Kernel, BuildError> {
     if node.dtype(0)? == DataType::Bool {
-        let ask = comparison.function::<bool>();
+        let compare = comparison.function::<bool>();
         return zip(node, move |a: u8, b: u8| {
-            u8::from(ask(&(a != 0), &(b != 0)))
+            u8::from(compare(&(a != 0), &(b != 0)))
         });
     }
-    numbers!(node.dtype(0)?, 0, T => {
-        let ask = comparison.function::<T>();
-        zip(node, move |a: T, b: T| u8::from(ask(&a, &b)))
+    numeric!(node.dtype(0)?, 0, T => {
+        let compare = comparison.function::<T>();
+        zip(node, move |a: T, b: T| u8::from(compare(&a, &b)))
     })
 }
 
-fn logic(node: &Node<'_>, apply: fn(bool, bool) -> bool) -> Result<Kernel, Stop> {
+fn logic(node: &Node<'_>, apply: fn(bool, bool) -> bool) -> Result<Kernel, BuildError> {
     match node.dtype(0)? {
         DataType::Bool => zip(node, move |a: u8, b: u8| u8::from(apply(a != 0, b != 0))),
-        found => Err(no_type(0, found)),
+        found => Err(unsupported_type(0, found)),
     }
 }
 
-fn bits(node: &Node<'_>, apply: fn(i128, i128) -> i128) -> Result<Kernel, Stop> {
+fn bits(node: &Node<'_>, apply: fn(i128, i128) -> i128) -> Result<Kernel, BuildError> {
     integers!(node.dtype(0)?, 0, T => {
-        zip(node, move |a: T, b: T| T::narrow(apply(a.wide(), b.wide())))
+        zip(node, move |a: T, b: T| T::narrow(apply(a.widen(), b.widen())))
     })
 }
 
-/// The gate A sigmoid(alpha A) times B.
-fn swiglu(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// SwiGLU: A sigmoid(alpha A) times B.
+fn swiglu(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let alpha = f64::from(node.attributes.float("alpha", 1.0)?);
     floats!(node.dtype(0)?, 0, T => zip(node, move |a: T, b: T| {
         let (a, b) = (a.to_f64(), b.to_f64());
@@ -178,40 +179,45 @@ fn swiglu(node: &Node<'_>) -> Result<Kernel, Stop> {
     }))
 }
 
-/// Shifts by the width of the type or more, or by less than nothing, leave no bit: only the sign,
-/// to the right.
-fn shift(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// Shifts by a negative amount, or by at least the width of the type, give 0; the sign when shifting
+/// right.
+fn shift(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let left = match node.attributes.string("direction", "")? {
         "LEFT" => true,
         "RIGHT" => false,
-        found => return Err(no_value("direction", found)),
+        found => return Err(unsupported_value("direction", found)),
     };
     let width = node.dtype(0)?.bits() as i128;
     integers!(node.dtype(0)?, 0, T => zip(node, move |x: T, y: T| {
-        let places = y.wide();
-        T::narrow(match (left, (0..width).contains(&places)) {
-            (true, true) => x.wide() << places,
+        let amount = y.widen();
+        T::narrow(match (left, (0..width).contains(&amount)) {
+            (true, true) => x.widen() << amount,
             (true, false) => 0,
-            (false, true) => x.wide() >> places,
-            (false, false) => x.wide() >> width,
+            (false, true) => x.widen() >> amount,
+            (false, false) => x.widen() >> width,
         })
     }))
 }
 
 /// Loops over output 0 and each input.
-fn nests(node: &Node<'_>) -> Result<Vec<Nest<2>>> {
+fn nests(node: &Node<'_>) -> Result<Vec<LoopNest<2>>> {
     let out = node.output(0)?.shape();
     let own = strides(out);
     (0..node.inputs.len())
-        .map(|index| Ok(Nest::new(out, [&own, &broadcast(node.shape(index)?, out)?])))
+        .map(|index| {
+            Ok(LoopNest::new(
+                out,
+                [&own, &broadcast(node.shape(index)?, out)?],
+            ))
+        })
         .collect()
 }
 
-/// The least or greatest of any number of inputs.
-fn extreme(node: &Node<'_>, operation: Arithmetic) -> Result<Kernel, Stop> {
+/// The minimum or maximum of any number of inputs.
+fn extreme(node: &Node<'_>, operation: Arithmetic) -> Result<Kernel, BuildError> {
     let nests = nests(node)?;
-    numbers!(node.dtype(0)?, 0, T => {
-        let apply = operation.function::<<T as Number>::Wide>();
+    numeric!(node.dtype(0)?, 0, T => {
+        let apply = operation.function::<<T as Number>::Widened>();
         Ok(Kernel::new(move |operands| {
             let (inputs, mut outputs) = operands.split();
             let to = outputs.slice::<T>(0)?;
@@ -221,7 +227,7 @@ fn extreme(node: &Node<'_>, operation: Arithmetic) -> Result<Kernel, Stop> {
                     nest.copy(to, from);
                 } else {
                     nest.for_each(|[out, x]| {
-                        to[out] = T::narrow(apply(to[out].wide(), from[x].wide()));
+                        to[out] = T::narrow(apply(to[out].widen(), from[x].widen()));
                     });
                 }
             }
@@ -231,7 +237,7 @@ fn extreme(node: &Node<'_>, operation: Arithmetic) -> Result<Kernel, Stop> {
 }
 
 /// The sum of any number of inputs times `factor`, rounded once.
-fn total(node: &Node<'_>, factor: f64) -> Result<Kernel, Stop> {
+fn total(node: &Node<'_>, factor: f64) -> Result<Kernel, BuildError> {
     let nests = nests(node)?;
     floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();

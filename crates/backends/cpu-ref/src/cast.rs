@@ -1,12 +1,12 @@
 //! Conversions between element types, by the rules of `tenon-tensor`.
 
-use crate::elements::{Elements, ElementsMut, known};
-use crate::kernel::{Build, Kernel, Node, Stop, no_type, other};
+use crate::elements::{Elements, ElementsMut, is_numeric};
+use crate::kernel::{BuildError, BuildKernel, Kernel, Node, unsupported, unsupported_type};
 use tenon_backend::Operands;
 use tenon_base::Result;
 use tenon_tensor::{ConvertFn, DataType, converter};
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("Cast", cast),
     ("CastLike", cast),
     ("BitCast", |_| Ok(Kernel::new(same_bytes))),
@@ -19,7 +19,7 @@ fn same_bytes(operands: &mut Operands<'_>) -> Result<()> {
     Ok(())
 }
 
-fn cast(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn cast(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (from, to) = (node.dtype(0)?, node.output(0)?.dtype());
     let saturate = node.attributes.flag("saturate", true)?;
     let greatest = greatest(to).filter(|_| saturate && from != to);
@@ -27,7 +27,7 @@ fn cast(node: &Node<'_>) -> Result<Kernel, Stop> {
         && let (Some(read), Some(write)) =
             (converter(from, DataType::F64), converter(DataType::F64, to))
     {
-        return Ok(held(from.bits() / 8, read, write, greatest));
+        return Ok(saturating(from.bits() / 8, read, write, greatest));
     }
     if let Some(convert) = converter(from, to) {
         return Ok(Kernel::new(move |operands| {
@@ -39,7 +39,7 @@ fn cast(node: &Node<'_>) -> Result<Kernel, Stop> {
     one_by_one(node, from, to)
 }
 
-/// The greatest finite number of a type of 8 bits, where conversions to it stop unless told not to.
+/// The greatest finite value of a float8 type, to which conversions saturate unless `saturate` is 0.
 pub(crate) fn greatest(dtype: DataType) -> Option<f64> {
     Some(match dtype {
         DataType::F8E3M4 => 15.5,
@@ -50,11 +50,11 @@ pub(crate) fn greatest(dtype: DataType) -> Option<f64> {
     })
 }
 
-/// Numbers that are converted at a time.
+/// Elements of a conversion step.
 const CHUNK: usize = 64;
 
-/// Through f64, which is exact where it matters: what does not fit it is beyond `greatest`.
-fn held(size: usize, read: ConvertFn, write: ConvertFn, greatest: f64) -> Kernel {
+/// Converts through f64 with saturation. f64 is exact enough: values that it cannot hold exceed `greatest`.
+fn saturating(size: usize, read: ConvertFn, write: ConvertFn, greatest: f64) -> Kernel {
     Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<u8>(0)?, outputs.slice::<u8>(0)?);
@@ -62,8 +62,8 @@ fn held(size: usize, read: ConvertFn, write: ConvertFn, greatest: f64) -> Kernel
         for (from, to) in from.chunks(size * CHUNK).zip(to.chunks_mut(CHUNK)) {
             let wide = &mut wide[..8 * to.len()];
             read(from, wide);
-            for number in wide.as_chunks_mut::<8>().0 {
-                *number = f64::from_le_bytes(*number)
+            for value in wide.as_chunks_mut::<8>().0 {
+                *value = f64::from_le_bytes(*value)
                     .clamp(-greatest, greatest)
                     .to_le_bytes();
             }
@@ -73,14 +73,14 @@ fn held(size: usize, read: ConvertFn, write: ConvertFn, greatest: f64) -> Kernel
     })
 }
 
-/// For elements of half a byte.
-fn one_by_one(node: &Node<'_>, from: DataType, to: DataType) -> Result<Kernel, Stop> {
+/// Conversion of single elements, for types of half a byte.
+fn one_by_one(node: &Node<'_>, from: DataType, to: DataType) -> Result<Kernel, BuildError> {
     let count = node.output(0)?.elements();
-    if !known(from) {
-        return Err(no_type(0, from));
+    if !is_numeric(from) {
+        return Err(unsupported_type(0, from));
     }
-    if !known(to) {
-        return Err(other(format!("no conversion to type {to}")));
+    if !is_numeric(to) {
+        return Err(unsupported(format!("no conversion to type {to}")));
     }
     Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();

@@ -1,13 +1,15 @@
-//! Operators whose result depends on shapes and constants alone.
+//! Operators whose result depends only on shapes and constants.
 
-use crate::kernel::{Build, Kernel, Node, Stop, invalid, no_type, numbers, sized};
-use crate::number::{Number, Wide};
+use crate::kernel::{
+    BuildError, BuildKernel, Kernel, Node, invalid, numeric, sized, unsupported_type,
+};
+use crate::number::{Number, WidenedArithmetic};
 use std::f64::consts::TAU;
 use tenon_base::Result;
 use tenon_graph::Attribute;
 use tenon_tensor::{DataType, Tensor};
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("Constant", constant),
     ("ConstantOfShape", constant_of_shape),
     ("Range", range),
@@ -21,8 +23,8 @@ pub(crate) static KERNELS: &[(&str, Build)] = &[
     ("BlackmanWindow", |node| window(node, [0.42, 0.5, 0.08])),
 ];
 
-/// A kernel that writes what is known already.
-fn known(tensor: Tensor) -> Kernel {
+/// A kernel that copies a tensor that is known when building it.
+fn constant_kernel(tensor: Tensor) -> Kernel {
     Kernel::new(move |operands| {
         operands
             .split()
@@ -33,23 +35,25 @@ fn known(tensor: Tensor) -> Kernel {
     })
 }
 
-fn constant(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn constant(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (_, value) = node
         .attributes
         .iter()
         .next()
-        .ok_or_else(|| invalid("a constant without a value"))?;
-    Ok(known(match value {
+        .ok_or_else(|| invalid("a constant requires a value"))?;
+    Ok(constant_kernel(match value {
         Attribute::Tensor(tensor) => tensor.clone(),
         Attribute::Float(value) => Tensor::scalar(*value)?,
         Attribute::Floats(values) => Tensor::from_slice([values.len()], values)?,
         Attribute::Int(value) => Tensor::scalar(*value)?,
         Attribute::Ints(values) => Tensor::from_slice([values.len()], values)?,
-        Attribute::String(_) | Attribute::Strings(_) => return Err(no_type(0, DataType::String)),
+        Attribute::String(_) | Attribute::Strings(_) => {
+            return Err(unsupported_type(0, DataType::String));
+        }
     }))
 }
 
-fn constant_of_shape(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn constant_of_shape(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let value = match node.attributes.tensor("value")? {
         Some(tensor) => tensor.clone(),
         None => Tensor::scalar(0f32)?,
@@ -61,22 +65,22 @@ fn constant_of_shape(node: &Node<'_>) -> Result<Kernel, Stop> {
     })))
 }
 
-fn range(node: &Node<'_>) -> Result<Kernel, Stop> {
-    numbers!(node.dtype(0)?, 0, T => Ok(Kernel::new(|operands| {
+fn range(node: &Node<'_>) -> Result<Kernel, BuildError> {
+    numeric!(node.dtype(0)?, 0, T => Ok(Kernel::new(|operands| {
         let (inputs, mut outputs) = operands.split();
-        let first = |index| -> Result<<T as Number>::Wide> {
+        let first = |index| -> Result<<T as Number>::Widened> {
             let value = inputs.slice::<T>(index)?.first().copied().unwrap_or_default();
-            Ok(value.wide())
+            Ok(value.widen())
         };
         let (start, delta) = (first(0)?, first(2)?);
         for (at, to) in outputs.slice::<T>(0)?.iter_mut().enumerate() {
-            *to = T::narrow(start.plus(delta.times(Wide::from_real(at as f64))));
+            *to = T::narrow(start.plus(delta.times(WidenedArithmetic::from_real(at as f64))));
         }
         Ok(())
     })))
 }
 
-fn shape(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn shape(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let shape = node.shape(0)?;
     let rank = shape.len() as i64;
     let bound =
@@ -84,14 +88,16 @@ fn shape(node: &Node<'_>) -> Result<Kernel, Stop> {
     let start = bound(node.attributes.int("start", 0)?);
     let end = bound(node.attributes.int("end", rank)?).max(start);
     let dims: Vec<i64> = shape[start..end].iter().map(|&dim| dim as i64).collect();
-    Ok(known(Tensor::from_slice([dims.len()], &dims)?))
+    Ok(constant_kernel(Tensor::from_slice([dims.len()], &dims)?))
 }
 
-fn size(node: &Node<'_>) -> Result<Kernel, Stop> {
-    Ok(known(Tensor::scalar(node.shape(0)?.elements() as i64)?))
+fn size(node: &Node<'_>) -> Result<Kernel, BuildError> {
+    Ok(constant_kernel(Tensor::scalar(
+        node.shape(0)?.elements() as i64
+    )?))
 }
 
-fn eye_like(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn eye_like(node: &Node<'_>) -> Result<Kernel, BuildError> {
     fn fill<T: Number>(columns: usize, diagonal: i64) -> Kernel {
         Kernel::new(move |operands| {
             let to = operands.split().1.slice::<T>(0)?;
@@ -107,12 +113,12 @@ fn eye_like(node: &Node<'_>) -> Result<Kernel, Stop> {
     let (columns, diagonal) = (node.output(0)?.shape()[1], node.attributes.int("k", 0)?);
     match node.output(0)?.dtype() {
         DataType::Bool => Ok(fill::<u8>(columns, diagonal)),
-        dtype => numbers!(dtype, 0, T => Ok(fill::<T>(columns, diagonal))),
+        dtype => numeric!(dtype, 0, T => Ok(fill::<T>(columns, diagonal))),
     }
 }
 
 /// a - b cos(2 pi n / N) + c cos(4 pi n / N).
-fn window(node: &Node<'_>, [a, b, c]: [f64; 3]) -> Result<Kernel, Stop> {
+fn window(node: &Node<'_>, [a, b, c]: [f64; 3]) -> Result<Kernel, BuildError> {
     let size = node.output(0)?.elements();
     let periodic = node.attributes.flag("periodic", true)?;
     let period = if periodic {
@@ -121,7 +127,7 @@ fn window(node: &Node<'_>, [a, b, c]: [f64; 3]) -> Result<Kernel, Stop> {
         size.saturating_sub(1)
     }
     .max(1) as f64;
-    numbers!(node.output(0)?.dtype(), 0, T => Ok(Kernel::new(move |operands| {
+    numeric!(node.output(0)?.dtype(), 0, T => Ok(Kernel::new(move |operands| {
         for (at, to) in operands.split().1.slice::<T>(0)?.iter_mut().enumerate() {
             let angle = TAU * at as f64 / period;
             *to = T::from_f64(a - b * angle.cos() + c * (2.0 * angle).cos());

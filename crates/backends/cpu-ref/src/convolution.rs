@@ -1,15 +1,17 @@
-//! Convolutions, in channels-first and channels-last order, of numbers and of quantized bytes.
+//! Direct convolution, channels first and channels last, in floating point and quantized.
 
 use crate::activation::Activation;
-use crate::kernel::{Build, Kernel, Node, Stop, floats, no_type, other, scratch};
+use crate::kernel::{
+    BuildError, BuildKernel, Kernel, Node, floats, scratch, unsupported, unsupported_type,
+};
 use crate::matmul::bytes;
-use crate::number::{Number, Sum};
+use crate::number::{Accumulator, Number};
 use tenon_backend::Reason;
 use tenon_base::{Result, stop};
 use tenon_graph::geometry::Window;
 use tenon_tensor::DataType;
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("Conv", conv),
     ("tenon.Conv", fused),
     ("ConvInteger", conv_integer),
@@ -18,9 +20,9 @@ pub(crate) static KERNELS: &[(&str, Build)] = &[
     ("DeformConv", deform_conv),
 ];
 
-/// One spatial dimension of a sliding window.
+/// One spatial axis of a sliding window.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Slide {
+pub(crate) struct WindowAxis {
     pub(crate) input: usize,
     pub(crate) output: usize,
     pub(crate) kernel: usize,
@@ -30,9 +32,9 @@ pub(crate) struct Slide {
     pub(crate) after: usize,
 }
 
-impl Slide {
-    /// A dimension that is not there.
-    pub(crate) const NONE: Slide = Slide {
+impl WindowAxis {
+    /// An axis that the images do not have.
+    pub(crate) const NONE: WindowAxis = WindowAxis {
         input: 1,
         output: 1,
         kernel: 1,
@@ -42,30 +44,30 @@ impl Slide {
         after: 0,
     };
 
-    /// Where the kernel's element looks for an output's element, if that is inside the input.
+    /// The input position that a kernel position reads for an output position; `None` in the padding.
     pub(crate) fn source(&self, output: usize, element: usize) -> Option<usize> {
         let at = output * self.stride + element * self.dilation;
         at.checked_sub(self.before).filter(|&at| at < self.input)
     }
 
-    /// The kernel's elements that look inside the input for an output's element.
-    pub(crate) fn seen(&self, output: usize) -> std::ops::Range<usize> {
+    /// The kernel positions that are inside the input for an output position.
+    pub(crate) fn positions_inside(&self, output: usize) -> std::ops::Range<usize> {
         let start = output * self.stride;
         let first = self.before.saturating_sub(start).div_ceil(self.dilation);
-        let room = (self.input + self.before).saturating_sub(start);
-        let end = room.div_ceil(self.dilation).min(self.kernel);
+        let left = (self.input + self.before).saturating_sub(start);
+        let end = left.div_ceil(self.dilation).min(self.kernel);
         first.min(end)..end
     }
 
-    /// The kernel's elements that lie inside the input or its padding for an output's element.
+    /// The number of kernel positions inside the input or its padding for an output position.
     pub(crate) fn padded(&self, output: usize) -> usize {
-        let room = self.before + self.input + self.after;
-        let room = room.saturating_sub(output * self.stride);
-        room.div_ceil(self.dilation).min(self.kernel)
+        let padded = self.before + self.input + self.after;
+        let left = padded.saturating_sub(output * self.stride);
+        left.div_ceil(self.dilation).min(self.kernel)
     }
 
-    /// The outputs for which the kernel's element looks inside the input.
-    fn inside(&self, element: usize) -> std::ops::Range<usize> {
+    /// The output positions for which a kernel position is inside the input.
+    fn outputs_inside(&self, element: usize) -> std::ops::Range<usize> {
         let shift = element * self.dilation;
         let first = self.before.saturating_sub(shift).div_ceil(self.stride);
         let end = (self.input + self.before)
@@ -74,7 +76,8 @@ impl Slide {
         first.min(self.output)..end.min(self.output).max(first.min(self.output))
     }
 
-    /// The input's element whose kernel's element reaches an output's, in a transposed convolution.
+    /// The input position that contributes to an output position through a kernel position, in a
+    /// transposed convolution.
     pub(crate) fn origin(&self, output: usize, element: usize) -> Option<usize> {
         let at = (output + self.before).checked_sub(element * self.dilation)?;
         (at.is_multiple_of(self.stride))
@@ -83,7 +86,7 @@ impl Slide {
     }
 }
 
-/// Where the elements of a tensor of images lie: steps along batch, channel, depth, height, width.
+/// The strides of a tensor of images along batch, channel, depth, height and width.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     pub(crate) batch: usize,
@@ -114,22 +117,26 @@ impl Layout {
     }
 }
 
-/// A window that slides over images, seen with three spatial dimensions.
+/// A sliding window over images, extended to three spatial axes.
 #[derive(Debug, Clone)]
-pub(crate) struct Images {
+pub(crate) struct SlidingWindow {
     pub(crate) batches: usize,
     /// Channels of the input.
     pub(crate) channels: usize,
     /// Channels of the output.
     pub(crate) filters: usize,
-    pub(crate) slides: [Slide; 3],
+    pub(crate) axes: [WindowAxis; 3],
     pub(crate) x: Layout,
     pub(crate) y: Layout,
 }
 
-impl Images {
-    /// For input 0 and output 0 of `node`, of at most three spatial dimensions.
-    pub(crate) fn new(node: &Node<'_>, window: &Window, channels_last: bool) -> Result<Self, Stop> {
+impl SlidingWindow {
+    /// The window between input 0 and output 0 of `node`, of at most three spatial axes.
+    pub(crate) fn new(
+        node: &Node<'_>,
+        window: &Window,
+        channels_last: bool,
+    ) -> Result<Self, BuildError> {
         let (x, y) = (node.shape(0)?, node.output(0)?.shape());
         let rank = window.rank();
         if rank > 3 || x.len() != rank + 2 || y.len() != rank + 2 {
@@ -144,9 +151,9 @@ impl Images {
         } else {
             (1, 2)
         };
-        let mut slides = [Slide::NONE; 3];
+        let mut axes = [WindowAxis::NONE; 3];
         for axis in 0..rank {
-            slides[3 - rank + axis] = Slide {
+            axes[3 - rank + axis] = WindowAxis {
                 input: x[first + axis],
                 output: y[first + axis],
                 kernel: window.kernel[axis],
@@ -160,88 +167,88 @@ impl Images {
             batches: x[0],
             channels: x[channel],
             filters: y[channel],
-            slides,
+            axes,
             x: Layout::new(x, channels_last),
             y: Layout::new(y, channels_last),
         })
     }
 
-    /// Elements of the kernel.
-    pub(crate) fn taps(&self) -> usize {
-        self.slides.iter().map(|slide| slide.kernel).product()
+    /// The number of kernel positions.
+    pub(crate) fn positions(&self) -> usize {
+        self.axes.iter().map(|axis| axis.kernel).product()
     }
 
-    /// The kernel's elements in row-major order.
+    /// The kernel positions in row-major order.
     pub(crate) fn kernel(&self) -> impl Iterator<Item = [usize; 3]> {
-        let [d, h, w] = self.slides.map(|slide| slide.kernel);
+        let [d, h, w] = self.axes.map(|axis| axis.kernel);
         (0..d * h * w).map(move |at| [at / (h * w), at / w % h, at % w])
     }
 }
 
-/// A convolution of `Images` with weights [filters, channels / groups, kernel...].
+/// A convolution with weights [filters, channels / groups, kernel...].
 struct Convolution {
-    images: Images,
-    /// Channels that a filter sees.
+    window: SlidingWindow,
+    /// Channels of a filter.
     depth: usize,
-    /// Filters that see the same channels.
+    /// Filters of a group.
     filters: usize,
 }
 
 impl Convolution {
-    fn new(node: &Node<'_>, weights: usize, channels_last: bool) -> Result<Self, Stop> {
+    fn new(node: &Node<'_>, weights: usize, channels_last: bool) -> Result<Self, BuildError> {
         let (x, w) = (node.shape(0)?, node.shape(weights)?);
         let first = if channels_last { 1 } else { 2 };
         let spatial = &x[first..first + w.len() - 2];
         let window = Window::sliding(node.attributes, spatial, &w[2..])?;
-        let images = Images::new(node, &window, channels_last)?;
+        let window = SlidingWindow::new(node, &window, channels_last)?;
         let groups = node.attributes.int("group", 1)?.max(1) as usize;
         Ok(Self {
             depth: w[1],
-            filters: images.filters / groups,
-            images,
+            filters: window.filters / groups,
+            window,
         })
     }
 
-    /// Numbers of scratch memory.
+    /// Elements of scratch memory.
     fn scratch(&self) -> usize {
-        self.images.slides[2].output
+        self.window.axes[2].output
     }
 
-    /// Calls `store` with the position in the output, filter and sum of every element. Sums are
-    /// gathered for a row of the output at once.
-    fn compute<S: Sum>(
+    /// Calls `store` with the index in the output, the filter and the sum of every element. Sums are
+    /// computed for one row of the output together, in `row`.
+    fn compute<S: Accumulator>(
         &self,
         x: impl Fn(usize) -> S,
         w: impl Fn(usize, usize) -> S,
         row: &mut [S],
         mut store: impl FnMut(usize, usize, S),
     ) {
-        let Images {
+        let SlidingWindow {
             batches,
-            slides: [depths, heights, widths],
+            axes: [depths, heights, widths],
             x: from,
             y: to,
             ..
-        } = self.images;
-        let taps = self.images.taps();
-        for (batch, filter) in pairs(batches, self.images.filters) {
+        } = self.window;
+        let positions = self.window.positions();
+        for (batch, filter) in pairs(batches, self.window.filters) {
             let first = filter / self.filters.max(1) * self.depth;
             for (d, h) in pairs(depths.output, heights.output) {
                 row.fill(S::default());
                 for channel in 0..self.depth {
                     stop::checkpoint();
                     let start = batch * from.batch + (first + channel) * from.channel;
-                    let weights = (filter * self.depth + channel) * taps;
-                    for (tap, [kd, kh, kw]) in self.images.kernel().enumerate() {
+                    let weights = (filter * self.depth + channel) * positions;
+                    for (position, [kd, kh, kw]) in self.window.kernel().enumerate() {
                         let (Some(d), Some(h)) = (depths.source(d, kd), heights.source(h, kh))
                         else {
                             continue;
                         };
-                        let weight = w(weights + tap, filter);
+                        let weight = w(weights + position, filter);
                         let start = start + from.at([d, h, 0]);
-                        let inside = widths.inside(kw);
+                        let outputs = widths.outputs_inside(kw);
                         let shift = kw * widths.dilation;
-                        for at in inside {
+                        for at in outputs {
                             let source = at * widths.stride + shift - widths.before;
                             let value = x(start + source * from.spatial[2]);
                             row[at] = row[at].plus_product(weight, value);
@@ -257,7 +264,7 @@ impl Convolution {
     }
 }
 
-/// All pairs of numbers below `a` and `b`, for loops that may be stopped before each.
+/// All pairs of `0..a` and `0..b`, with a checkpoint for cancellation before each.
 pub(crate) fn pairs(a: usize, b: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..a).flat_map(move |i| {
         (0..b).map(move |j| {
@@ -267,7 +274,7 @@ pub(crate) fn pairs(a: usize, b: usize) -> impl Iterator<Item = (usize, usize)> 
     })
 }
 
-fn conv(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn conv(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let convolution = Convolution::new(node, 1, false)?;
     let width = convolution.scratch();
     floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
@@ -285,7 +292,7 @@ fn conv(node: &Node<'_>) -> Result<Kernel, Stop> {
 }
 
 /// activation(conv(X, W) + B + Z), channels last.
-fn fused(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn fused(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let convolution = Convolution::new(node, 1, true)?;
     let width = convolution.scratch();
     let activation = Activation::of(node)?;
@@ -305,21 +312,21 @@ fn fused(node: &Node<'_>) -> Result<Kernel, Stop> {
     .with_scratch(width))
 }
 
-/// How far apart the numbers of a parameter are from filter to filter: 0 when there is only one.
-fn step(node: &Node<'_>, input: usize, filters: usize) -> Result<usize, Stop> {
+/// The stride of a quantization parameter over filters: 0 for one element, 1 for one per filter.
+fn parameter_stride(node: &Node<'_>, input: usize, filters: usize) -> Result<usize, BuildError> {
     match node.optional(input).map(|ty| ty.elements()) {
         None | Some(1) => Ok(0),
         Some(count) if count == filters => Ok(1),
-        Some(_) => Err(other(format!(
-            "input {input} is neither one number nor one a filter"
+        Some(_) => Err(unsupported(format!(
+            "input {input} requires one element, or one per filter"
         ))),
     }
 }
 
-fn conv_integer(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn conv_integer(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let convolution = Convolution::new(node, 1, false)?;
     let width = convolution.scratch();
-    let per_filter = step(node, 3, convolution.images.filters)?;
+    let per_filter = parameter_stride(node, 3, convolution.window.filters)?;
     bytes!(node, 0, 1, X, W => Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (x, w) = (inputs.slice::<X>(0)?, inputs.slice::<W>(1)?);
@@ -335,11 +342,14 @@ fn conv_integer(node: &Node<'_>) -> Result<Kernel, Stop> {
     .with_scratch(width))
 }
 
-fn qlinear_conv(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn qlinear_conv(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let convolution = Convolution::new(node, 3, false)?;
     let width = convolution.scratch();
-    let filters = convolution.images.filters;
-    let (per_scale, per_zero) = (step(node, 4, filters)?, step(node, 5, filters)?);
+    let filters = convolution.window.filters;
+    let (per_scale, per_zero) = (
+        parameter_stride(node, 4, filters)?,
+        parameter_stride(node, 5, filters)?,
+    );
     bytes!(node, 0, 3, X, W => bytes!(node, 7, Y => Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (x, w) = (inputs.slice::<X>(0)?, inputs.slice::<W>(3)?);
@@ -363,12 +373,12 @@ fn qlinear_conv(node: &Node<'_>) -> Result<Kernel, Stop> {
     .with_scratch(width)))
 }
 
-/// Each output gathers the inputs whose kernel reaches it. Weights are [channels, filters / groups,
+/// Computes each output from the inputs that contribute to it. Weights are [channels, filters / groups,
 /// kernel...].
-fn conv_transpose(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn conv_transpose(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (x, w) = (node.shape(0)?, node.shape(1)?);
     let window = Window::transposed(node.attributes, &x[2..], &w[2..])?;
-    let images = Images::new(node, &window, false)?;
+    let images = SlidingWindow::new(node, &window, false)?;
     let groups = node.attributes.int("group", 1)?.max(1) as usize;
     let (filters, depth) = (w[1], images.channels / groups);
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
@@ -376,8 +386,8 @@ fn conv_transpose(node: &Node<'_>) -> Result<Kernel, Stop> {
         let (x, w) = (inputs.slice::<T>(0)?, inputs.slice::<T>(1)?);
         let bias = inputs.optional::<T>(2)?;
         let to = outputs.slice::<T>(0)?;
-        let [depths, heights, widths] = images.slides;
-        let taps = images.taps();
+        let [depths, heights, widths] = images.axes;
+        let kernel_positions = images.positions();
         for (batch, filter) in pairs(images.batches, images.filters) {
             let group = filter / filters;
             let bias = bias.map_or(0.0, |bias| bias[filter].to_f64());
@@ -385,7 +395,7 @@ fn conv_transpose(node: &Node<'_>) -> Result<Kernel, Stop> {
                 .flat_map(|row| (0..widths.output).map(move |col| (row, col)))
             {
                 let mut sum = bias;
-                for (tap, [kd, kh, kw]) in images.kernel().enumerate() {
+                for (position, [kd, kh, kw]) in images.kernel().enumerate() {
                     let (Some(d), Some(h), Some(col)) =
                         (depths.origin(d, kd), heights.origin(h, kh), widths.origin(col, kw))
                     else {
@@ -393,7 +403,7 @@ fn conv_transpose(node: &Node<'_>) -> Result<Kernel, Stop> {
                     };
                     let from = batch * images.x.batch + images.x.at([d, h, col]);
                     for channel in group * depth..(group + 1) * depth {
-                        let weight = w[(channel * filters + filter % filters) * taps + tap];
+                        let weight = w[(channel * filters + filter % filters) * kernel_positions + position];
                         let value = x[from + channel * images.x.channel];
                         sum = sum.plus_product(weight.term(), value.term());
                     }
@@ -406,7 +416,7 @@ fn conv_transpose(node: &Node<'_>) -> Result<Kernel, Stop> {
     })))
 }
 
-/// The element at a position between elements, by linear interpolation; 0 outside.
+/// Bilinear interpolation at a fractional position; pixels outside are 0.
 pub(crate) fn bilinear<T: Number>(plane: &[T], [h, w]: [usize; 2], y: f64, x: f64) -> f64 {
     let (top, left) = (y.floor(), x.floor());
     let mut sum = 0.0;
@@ -421,8 +431,9 @@ pub(crate) fn bilinear<T: Number>(plane: &[T], [h, w]: [usize; 2], y: f64, x: f6
     sum
 }
 
-/// Two spatial dimensions; each kernel element looks where its offset says.
-fn deform_conv(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// Deformable convolution (Dai et al., 2017) in two spatial dimensions: each kernel position reads at
+/// its offset.
+fn deform_conv(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (x, w) = (node.shape(0)?, node.shape(1)?);
     if x.len() != 4 {
         return Err(Reason::InputRank {
@@ -432,40 +443,40 @@ fn deform_conv(node: &Node<'_>) -> Result<Kernel, Stop> {
         .into());
     }
     let window = Window::sliding(node.attributes, &x[2..], &w[2..])?;
-    let images = Images::new(node, &window, false)?;
+    let images = SlidingWindow::new(node, &window, false)?;
     let groups = node.attributes.int("group", 1)?.max(1) as usize;
     let offset_groups = node.attributes.int("offset_group", 1)?.max(1) as usize;
     let (depth, filters) = (w[1], images.filters / groups);
-    let (taps, planes) = (images.taps(), images.channels / offset_groups);
+    let (kernel_positions, planes) = (images.positions(), images.channels / offset_groups);
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (x, w) = (inputs.slice::<T>(0)?, inputs.slice::<T>(1)?);
         let (offset, bias) = (inputs.slice::<T>(2)?, inputs.optional::<T>(3)?);
         let mask = inputs.optional::<T>(4)?;
         let to = outputs.slice::<T>(0)?;
-        let [_, rows, columns] = images.slides;
+        let [_, rows, columns] = images.axes;
         let area = rows.output * columns.output;
         for (batch, filter) in pairs(images.batches, images.filters) {
             for (row, column) in pairs(rows.output, columns.output) {
-                let place = row * columns.output + column;
+                let pixel = row * columns.output + column;
                 let mut sum = bias.map_or(0.0, |bias| bias[filter].to_f64());
-                for (channel, tap) in pairs(depth, taps) {
-                    let seen = filter / filters * depth + channel;
-                    let at = (batch * offset_groups + seen / planes) * taps + tap;
-                    let moved = |axis: usize| offset[(2 * at + axis) * area + place].to_f64();
-                    let mask = mask.map_or(1.0, |mask| mask[at * area + place].to_f64());
-                    let (kh, kw) = (tap / columns.kernel, tap % columns.kernel);
+                for (channel, position) in pairs(depth, kernel_positions) {
+                    let source = filter / filters * depth + channel;
+                    let at = (batch * offset_groups + source / planes) * kernel_positions + position;
+                    let offset_of = |axis: usize| offset[(2 * at + axis) * area + pixel].to_f64();
+                    let mask = mask.map_or(1.0, |mask| mask[at * area + pixel].to_f64());
+                    let (kh, kw) = (position / columns.kernel, position % columns.kernel);
                     let y = (row * rows.stride + kh * rows.dilation) as f64 - rows.before as f64;
                     let z = (column * columns.stride + kw * columns.dilation) as f64
                         - columns.before as f64;
-                    let start = batch * images.x.batch + seen * images.x.channel;
+                    let start = batch * images.x.batch + source * images.x.channel;
                     let plane = &x[start..start + images.x.channel];
                     let size = [rows.input, columns.input];
-                    let value = bilinear(plane, size, y + moved(0), z + moved(1));
-                    sum += w[(filter * depth + channel) * taps + tap].to_f64() * mask * value;
+                    let value = bilinear(plane, size, y + offset_of(0), z + offset_of(1));
+                    sum += w[(filter * depth + channel) * kernel_positions + position].to_f64() * mask * value;
                 }
                 let at = batch * images.y.batch + filter * images.y.channel;
-                to[at + place] = T::from_f64(sum);
+                to[at + pixel] = T::from_f64(sum);
             }
         }
         Ok(())
@@ -477,8 +488,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_kernel_element_sees() {
-        let slide = Slide {
+    fn outputs_inside_equals_the_definition() {
+        let axis = WindowAxis {
             input: 5,
             output: 3,
             kernel: 3,
@@ -488,19 +499,19 @@ mod tests {
             after: 1,
         };
         for element in 0..3 {
-            let seen: Vec<_> = (0..3)
-                .filter(|&o| slide.source(o, element).is_some())
+            let expected: Vec<_> = (0..3)
+                .filter(|&o| axis.source(o, element).is_some())
                 .collect();
-            assert_eq!(slide.inside(element).collect::<Vec<_>>(), seen);
+            assert_eq!(axis.outputs_inside(element).collect::<Vec<_>>(), expected);
         }
-        let far = Slide {
+        let far = WindowAxis {
             input: 1,
             output: 2,
             kernel: 2,
             stride: 1,
             dilation: 9,
-            ..slide
+            ..axis
         };
-        assert!(far.inside(1).is_empty());
+        assert!(far.outputs_inside(1).is_empty());
     }
 }

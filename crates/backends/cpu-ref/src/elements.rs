@@ -1,5 +1,5 @@
-//! Elements whose type is looked at one by one: for conversions, where a kernel a pair of types
-//! would be many, and for parameters.
+//! Access to single elements by dynamic type: for conversions, which would need a kernel for each pair of
+//! types, and for parameters.
 
 use half::{bf16, f16};
 use tenon_backend::{Inputs, Outputs};
@@ -9,9 +9,9 @@ use tenon_tensor::DataType;
 /// The value of an element.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Value {
-    /// Of a floating-point type.
+    /// A floating-point value.
     Real(f64),
-    /// Of an integer type, or a truth value.
+    /// An integer or a bool.
     Integer(i128),
 }
 
@@ -23,7 +23,7 @@ impl Value {
         }
     }
 
-    /// Towards zero; NaN is 0.
+    /// Truncates; NaN is 0.
     fn integer(self) -> i128 {
         match self {
             Value::Real(value) => value as i128,
@@ -44,7 +44,7 @@ macro_rules! element_types {
         floats { $($real:ident $real_type:ty: $round:expr;)* }
         integers { $($integer:ident $integer_type:ty;)* }
     ) => {
-        /// The elements of an input of any type that is a number.
+        /// The elements of an input of any numeric type.
         #[derive(Clone, Copy)]
         pub(crate) enum Elements<'a> {
             $($real(&'a [$real_type]),)*
@@ -54,7 +54,7 @@ macro_rules! element_types {
             U4(&'a [u8]),
         }
 
-        /// The same of an output.
+        /// The elements of an output of any numeric type.
         pub(crate) enum ElementsMut<'a> {
             $($real(&'a mut [$real_type]),)*
             $($integer(&'a mut [$integer_type]),)*
@@ -63,8 +63,8 @@ macro_rules! element_types {
             U4(&'a mut [u8]),
         }
 
-        /// Whether elements of the type can be read and written one by one.
-        pub(crate) fn known(dtype: DataType) -> bool {
+        /// Whether [`Elements`] and [`ElementsMut`] have this type.
+        pub(crate) fn is_numeric(dtype: DataType) -> bool {
             use DataType::*;
             matches!(dtype, $($real |)* $($integer |)* Bool | I4 | U4)
         }
@@ -86,14 +86,14 @@ macro_rules! element_types {
                 })
             }
 
-            /// Element `at`, exactly.
+            /// The exact value of element `at`.
             pub(crate) fn value(self, at: usize) -> Value {
                 match self {
                     $(Elements::$real(all) => Value::Real(all[at].into()),)*
                     $(Elements::$integer(all) => Value::Integer(all[at].into()),)*
                     Elements::Bool(all) => Value::Integer((all[at] != 0).into()),
                     Elements::I4(all) => {
-                        // The nibble's sign is bit 3.
+                        // Bit 3 is the sign of a nibble.
                         Value::Integer(((nibble(all[at / 2], at) << 4) as i8 >> 4).into())
                     }
                     Elements::U4(all) => Value::Integer(nibble(all[at / 2], at).into()),
@@ -118,9 +118,9 @@ macro_rules! element_types {
                 })
             }
 
-            /// Converts `value` to element `at`: rounded to floating-point types, towards zero and
-            /// then wrapped to integers; from floating-point to integers what is out of range is
-            /// held at the range's end. Elements of half a byte are to be set in order.
+            /// Converts `value` to element `at`: rounds to floating-point types; wraps integers;
+            /// truncates and saturates floating point to integers. Elements of half a byte must be
+            /// set in order.
             pub(crate) fn set(&mut self, at: usize, value: Value) {
                 match self {
                     $(ElementsMut::$real(all) => all[at] = $round(value),)*
@@ -134,9 +134,10 @@ macro_rules! element_types {
                     ElementsMut::I4(all) | ElementsMut::U4(all) => {
                         let nibble = (value.integer() & 15) as u8;
                         // The first of two clears the other, which may be beyond the end.
-                        match at % 2 {
-                            0 => all[at / 2] = nibble,
-                            _ => all[at / 2] = all[at / 2] & 15 | nibble << 4,
+                        if at.is_multiple_of(2) {
+                            all[at / 2] = nibble;
+                        } else {
+                            all[at / 2] = all[at / 2] & 15 | nibble << 4;
                         }
                     }
                 }
@@ -173,7 +174,7 @@ element_types! {
 }
 
 impl Elements<'_> {
-    /// Element `at`, rounded to f64 if it is a large integer.
+    /// Element `at` as f64; large integers are rounded.
     pub(crate) fn at(self, at: usize) -> f64 {
         self.value(at).real()
     }
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn conversions_round_wrap_and_hold() {
+    fn conversions_round_wrap_and_saturate() {
         let mut bytes = [0u8; 3];
         let mut elements = ElementsMut::U8(&mut bytes);
         elements.set(0, Value::Real(-1.5));
@@ -219,7 +220,7 @@ mod tests {
         elements.set(2, Value::Real(2.9));
         assert_eq!(bytes, [0, 255, 2]);
         let mut one = [0f32];
-        // Rounded once: through f64 it would become 2^60.
+        // Rounded once: through f64 the result would be 2^60.
         ElementsMut::F32(&mut one).set(0, Value::Integer((1 << 60) + (1 << 36) + 1));
         assert_eq!(one[0], 1152921642045800448.0);
     }

@@ -1,23 +1,23 @@
-//! Operators that read elements at positions found in data.
+//! Operators that read elements at indices of a tensor.
 
-use crate::kernel::{Build, Kernel, Node, Stop, indices, position, sized};
-use crate::nest::{Along, Nest, strides};
+use crate::kernel::{BuildError, BuildKernel, Kernel, Node, indices, position, sized};
+use crate::loop_nest::{AxisExtents, LoopNest, strides};
 use crate::number::Index;
 use tenon_base::Result;
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("Gather", gather),
     ("GatherElements", gather_elements),
     ("GatherND", gather_nd),
 ];
 
-fn gather(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn gather(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let shape = node.shape(0)?;
-    let Along {
+    let AxisExtents {
         outer,
         extent,
         inner,
-    } = Along::new(shape, node.axis("axis", 0, shape.len())?);
+    } = AxisExtents::new(shape, node.axis("axis", 0, shape.len())?);
     sized!(node.dtype(0)?, 0, T => indices!(node.dtype(1)?, 1, I => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (data, at) = (inputs.slice::<T>(0)?, inputs.slice::<I>(1)?);
@@ -33,13 +33,13 @@ fn gather(node: &Node<'_>) -> Result<Kernel, Stop> {
     }))))
 }
 
-fn gather_elements(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn gather_elements(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (shape, out) = (node.shape(0)?, node.output(0)?.shape());
     let along = node.axis("axis", 0, shape.len())?;
     let extent = shape[along];
     let mut from = strides(shape);
     let step = std::mem::take(&mut from[along]) as usize;
-    let nest = Nest::new(out, [&strides(out), &from]);
+    let nest = LoopNest::new(out, [&strides(out), &from]);
     sized!(node.dtype(0)?, 0, T => indices!(node.dtype(1)?, 1, I => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (data, at) = (inputs.slice::<T>(0)?, inputs.slice::<I>(1)?);
@@ -51,14 +51,14 @@ fn gather_elements(node: &Node<'_>) -> Result<Kernel, Stop> {
     }))))
 }
 
-fn gather_nd(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn gather_nd(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (shape, at) = (node.shape(0)?, node.shape(1)?);
     let shared = node
         .attributes
         .int("batch_dims", 0)?
         .clamp(0, shape.len() as i64) as usize;
     let tuple = at.last().copied().unwrap_or(0);
-    let named = shape[shared..shared + tuple].to_vec();
+    let extents = shape[shared..shared + tuple].to_vec();
     let inner: usize = shape[shared + tuple..].iter().product();
     let batches: usize = shape[..shared].iter().product();
     let batch: usize = shape[shared..].iter().product();
@@ -68,7 +68,7 @@ fn gather_nd(node: &Node<'_>) -> Result<Kernel, Stop> {
         let (data, at) = (inputs.slice::<T>(0)?, inputs.slice::<I>(1)?);
         let to = outputs.slice::<T>(0)?;
         for nth in 0..batches * tuples {
-            let from = place(&at[nth * tuple..(nth + 1) * tuple], &named)? * inner;
+            let from = flat_index(&at[nth * tuple..(nth + 1) * tuple], &extents)? * inner;
             let from = nth / tuples * batch + from;
             to[nth * inner..(nth + 1) * inner].copy_from_slice(&data[from..from + inner]);
         }
@@ -76,12 +76,12 @@ fn gather_nd(node: &Node<'_>) -> Result<Kernel, Stop> {
     }))))
 }
 
-/// The position, counted in blocks, that a tuple of indices names in dimensions `named`.
-pub(crate) fn place<I: Index>(tuple: &[I], named: &[usize]) -> Result<usize> {
+/// The flat index of a tuple of indices in dimensions of these extents.
+pub(crate) fn flat_index<I: Index>(tuple: &[I], extents: &[usize]) -> Result<usize> {
     tuple
         .iter()
-        .zip(named)
-        .try_fold(0, |place, (index, &extent)| {
-            Ok(place * extent + position(index.to_i64(), extent)?)
+        .zip(extents)
+        .try_fold(0, |flat, (index, &extent)| {
+            Ok(flat * extent + position(index.to_i64(), extent)?)
         })
 }

@@ -1,13 +1,15 @@
-//! Images: sampled at computed positions, pooled by regions, put together from blocks.
+//! Image operators: grid sampling, pooling of regions of interest, col2im.
 
-use crate::convolution::{Slide, pairs};
-use crate::kernel::{Build, Kernel, Node, Stop, floats, no_value, other, position};
+use crate::convolution::{WindowAxis, pairs};
+use crate::kernel::{
+    BuildError, BuildKernel, Kernel, Node, floats, position, unsupported, unsupported_value,
+};
 use crate::number::Number;
 use tenon_backend::Reason;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::geometry::Window;
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("AffineGrid", affine_grid),
     ("GridSample", grid_sample),
     ("RoiAlign", roi_align),
@@ -15,8 +17,8 @@ pub(crate) static KERNELS: &[(&str, Build)] = &[
     ("Col2Im", col2im),
 ];
 
-/// Extents as three, with leading ones; positions in the last dimensions.
-fn three(spatial: &[usize]) -> Result<[usize; 3], Stop> {
+/// Extents of one to three spatial dimensions, extended to three by leading ones.
+fn three(spatial: &[usize]) -> Result<[usize; 3], BuildError> {
     match *spatial {
         [w] => Ok([1, 1, w]),
         [h, w] => Ok([1, h, w]),
@@ -29,8 +31,8 @@ fn three(spatial: &[usize]) -> Result<[usize; 3], Stop> {
     }
 }
 
-/// theta times (x, y, z, 1), x the last dimension.
-fn affine_grid(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// theta times (x, y, z, 1), where x is along the last dimension.
+fn affine_grid(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let out = node.output(0)?.shape();
     let corners = node.attributes.flag("align_corners", false)?;
     let rank = out.len() - 2;
@@ -48,10 +50,10 @@ fn affine_grid(node: &Node<'_>) -> Result<Kernel, Stop> {
         for (nth, to) in outputs.slice::<T>(0)?.chunks_exact_mut(rank).enumerate() {
             let (batch, point) = (nth / points, nth % points);
             let (z, y, x) = (point / width / height, point / width % height, point % width);
-            let place = [at(2, x), at(1, y), at(0, z)];
+            let coordinates = [at(2, x), at(1, y), at(0, z)];
             let theta = &theta[batch * rank * (rank + 1)..][..rank * (rank + 1)];
             for (to, row) in to.iter_mut().zip(theta.chunks_exact(rank + 1)) {
-                let moved: f64 = row.iter().zip(place).take(rank).map(|(t, x)| t.to_f64() * x).sum();
+                let moved: f64 = row.iter().zip(coordinates).take(rank).map(|(t, x)| t.to_f64() * x).sum();
                 *to = T::from_f64(moved + row[rank].to_f64());
             }
         }
@@ -73,7 +75,7 @@ enum Padding {
     Reflection,
 }
 
-/// One axis of an image that is sampled.
+/// One axis of a sampled image.
 #[derive(Debug, Clone, Copy)]
 struct SampledAxis {
     extent: usize,
@@ -101,7 +103,7 @@ impl SampledAxis {
         }
     }
 
-    /// Back between the borders, as often as needed.
+    /// Reflects a coordinate at the borders until it is between them.
     fn reflected(&self, x: f64) -> f64 {
         let [low, high] = self.border();
         let span = high - low;
@@ -112,8 +114,8 @@ impl SampledAxis {
         low + if over > span { 2.0 * span - over } else { over }
     }
 
-    /// A position outside the borders, as the padding treats it.
-    fn held(&self, x: f64) -> f64 {
+    /// The coordinate after padding by border or reflection.
+    fn padded(&self, x: f64) -> f64 {
         let [low, high] = self.border();
         match self.padding {
             _ if (low..=high).contains(&x) => x,
@@ -124,8 +126,8 @@ impl SampledAxis {
         }
     }
 
-    /// The pixel at a whole position; `None` where padding is zero.
-    fn place(&self, at: f64) -> Option<usize> {
+    /// The pixel at an integer coordinate; `None` in zero padding.
+    fn pixel_at(&self, at: f64) -> Option<usize> {
         let last = self.extent as f64 - 1.0;
         let at = match self.padding {
             Padding::Zeros => at,
@@ -136,14 +138,14 @@ impl SampledAxis {
         (0.0..=last).contains(&at).then_some(at as usize)
     }
 
-    /// Pixels and their weights around a position.
-    fn taps(&self, sampling: Sampling, x: f64) -> [(Option<usize>, f64); 4] {
-        let mut taps = [(None, 0.0); 4];
+    /// The pixels around a coordinate, and their weights.
+    fn weights(&self, sampling: Sampling, x: f64) -> [(Option<usize>, f64); 4] {
+        let mut pixels = [(None, 0.0); 4];
         if sampling == Sampling::Nearest {
-            taps[0] = (self.place(self.held(x.round_ties_even())), 1.0);
-            return taps;
+            pixels[0] = (self.pixel_at(self.padded(x.round_ties_even())), 1.0);
+            return pixels;
         }
-        let x = self.held(x);
+        let x = self.padded(x);
         let below = x.floor();
         let ratio = x - below;
         let (first, weights) = match sampling {
@@ -155,9 +157,9 @@ impl SampledAxis {
             .enumerate()
             .filter(|(_, weight)| *weight != 0.0)
         {
-            taps[nth] = (self.place(below + first + nth as f64), weight);
+            pixels[nth] = (self.pixel_at(below + first + nth as f64), weight);
         }
-        taps
+        pixels
     }
 }
 
@@ -174,7 +176,7 @@ fn cubic(ratio: f64) -> [f64; 4] {
     ]
 }
 
-fn grid_sample(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn grid_sample(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (shape, out) = (node.shape(0)?, node.output(0)?.shape());
     let rank = shape.len() - 2;
     let extents = three(&shape[2..])?;
@@ -183,13 +185,13 @@ fn grid_sample(node: &Node<'_>) -> Result<Kernel, Stop> {
         "linear" => Sampling::Linear,
         "nearest" => Sampling::Nearest,
         "cubic" => Sampling::Cubic,
-        other => return Err(no_value("mode", other)),
+        other => return Err(unsupported_value("mode", other)),
     };
     let padding = match node.attributes.string("padding_mode", "zeros")? {
         "zeros" => Padding::Zeros,
         "border" => Padding::Border,
         "reflection" => Padding::Reflection,
-        other => return Err(no_value("padding_mode", other)),
+        other => return Err(unsupported_value("padding_mode", other)),
     };
     let axes = extents.map(|extent| SampledAxis {
         extent,
@@ -201,7 +203,7 @@ fn grid_sample(node: &Node<'_>) -> Result<Kernel, Stop> {
     let points: usize = out[2..].iter().product();
     let (batches, channels) = (shape[0], shape[1]);
     if image == 0 && points > 0 {
-        return Err(other("no kernel for images without pixels"));
+        return Err(unsupported("no kernel for images without pixels"));
     }
     let dtype = node.dtype(1)?;
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
@@ -210,19 +212,19 @@ fn grid_sample(node: &Node<'_>) -> Result<Kernel, Stop> {
         let grid = crate::elements::Elements::new(&inputs, 1, dtype)?;
         let to = outputs.slice::<T>(0)?;
         for (batch, point) in pairs(batches, points) {
-            // The grid names the last dimension first; dimensions that are not there have one pixel.
-            let mut taps = [[(Some(0), 1.0), (None, 0.0), (None, 0.0), (None, 0.0)]; 3];
+            // Coordinates of the grid start with the last dimension; a missing dimension has one pixel.
+            let mut pixels = [[(Some(0), 1.0), (None, 0.0), (None, 0.0), (None, 0.0)]; 3];
             for nth in 0..rank {
                 let axis = &axes[2 - nth];
                 let at = grid.at((batch * points + point) * rank + nth);
-                taps[2 - nth] = axis.taps(sampling, axis.pixel(at));
+                pixels[2 - nth] = axis.weights(sampling, axis.pixel(at));
             }
             for channel in 0..channels {
                 let plane = &x[(batch * channels + channel) * image..][..image];
                 let mut sum = 0.0;
-                for (d, d_weight) in taps[0] {
-                    for (row, row_weight) in taps[1] {
-                        for (column, weight) in taps[2] {
+                for (d, d_weight) in pixels[0] {
+                    for (row, row_weight) in pixels[1] {
+                        for (column, weight) in pixels[2] {
                             let (Some(d), Some(row), Some(column)) = (d, row, column) else {
                                 continue;
                             };
@@ -238,10 +240,10 @@ fn grid_sample(node: &Node<'_>) -> Result<Kernel, Stop> {
     })))
 }
 
-/// Most samples a side of a cell of a region: a region read at run time must not last forever.
+/// Most samples along a side of a cell: bounds the time of a region that is read at run time.
 const MAX_SAMPLES: f64 = 65536.0;
 
-/// One side of a region: where it starts, the size of a cell, samples a cell.
+/// One side of a region: its start, the size of a cell, and the samples of a cell.
 fn side(start: f64, end: f64, cells: usize, ratio: usize, least: f64) -> Result<(f64, f64, usize)> {
     let cell = (end - start).max(least) / cells as f64;
     let samples = if ratio > 0 {
@@ -250,19 +252,18 @@ fn side(start: f64, end: f64, cells: usize, ratio: usize, least: f64) -> Result<
         cell.ceil().max(0.0)
     };
     if !(start.is_finite() && samples <= MAX_SAMPLES) {
-        return Err(Error::new(
-            ErrorKind::OutOfBounds,
-            "a region is too large or not a number",
-        )
-        .expected(format_args!(
-            "at most {MAX_SAMPLES} samples a side of a cell"
-        ))
-        .found(format_args!("{start} to {end}")));
+        return Err(
+            Error::new(ErrorKind::OutOfBounds, "a region is too large or NaN")
+                .expected(format_args!(
+                    "at most {MAX_SAMPLES} samples along a side of a cell"
+                ))
+                .found(format_args!("{start} to {end}")),
+        );
     }
     Ok((start, cell, samples as usize))
 }
 
-/// The four pixels around a sample and their weights; all weights are 0 outside.
+/// The four pixels around a sample and their bilinear weights; all weights are 0 outside of the image.
 fn around([h, w]: [usize; 2], y: f64, x: f64) -> [(usize, f64); 4] {
     if !((-1.0..=h as f64).contains(&y) && (-1.0..=w as f64).contains(&x)) {
         return [(0, 0.0); 4];
@@ -285,7 +286,7 @@ fn around([h, w]: [usize; 2], y: f64, x: f64) -> [(usize, f64); 4] {
     ]
 }
 
-fn roi_align(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn roi_align(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let [images, channels, height, width] = **node.shape(0)? else {
         return Err(Reason::InputRank {
             input: 0,
@@ -294,11 +295,11 @@ fn roi_align(node: &Node<'_>) -> Result<Kernel, Stop> {
         .into());
     };
     let [regions, _, rows, columns] = **node.output(0)?.shape() else {
-        return Ok(nothing());
+        return Ok(empty_output());
     };
     let attributes = node.attributes;
     let mode = attributes.string("coordinate_transformation_mode", "half_pixel")?;
-    // Without half a pixel's shift, regions are at least a pixel large.
+    // Without the shift by half a pixel, regions have at least the size of a pixel.
     let (shift, least) = if mode == "half_pixel" {
         (0.5, f64::MIN)
     } else {
@@ -308,7 +309,7 @@ fn roi_align(node: &Node<'_>) -> Result<Kernel, Stop> {
     let ratio = attributes.int("sampling_ratio", 0)?.max(0) as usize;
     let scale = f64::from(attributes.float("spatial_scale", 1.0)?);
     if height * width == 0 {
-        return Err(other("no kernel for images without pixels"));
+        return Err(unsupported("no kernel for images without pixels"));
     }
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
@@ -334,10 +335,10 @@ fn roi_align(node: &Node<'_>) -> Result<Kernel, Stop> {
                     }
                 }
                 let samples = (down * across).max(1);
-                let value = match greatest {
-                    true if best == f64::NEG_INFINITY => 0.0,
-                    true => best,
-                    false => sum / samples as f64,
+                let value = match (greatest, best) {
+                    (false, _) => sum / samples as f64,
+                    (true, f64::NEG_INFINITY) => 0.0,
+                    (true, best) => best,
                 };
                 to[(region * channels + channel) * rows * columns + cell] = T::from_f64(value);
             }
@@ -346,13 +347,13 @@ fn roi_align(node: &Node<'_>) -> Result<Kernel, Stop> {
     })))
 }
 
-/// A kernel of an output without elements.
-fn nothing() -> Kernel {
+/// A kernel of an empty output.
+fn empty_output() -> Kernel {
     Kernel::new(|_| Ok(()))
 }
 
-/// Regions in whole pixels, their cells overlapping where they do not divide evenly.
-fn max_roi_pool(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// Regions are rounded to pixels; cells overlap where they are not divisible.
+fn max_roi_pool(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let [images, channels, height, width] = **node.shape(0)? else {
         return Err(Reason::InputRank {
             input: 0,
@@ -361,14 +362,14 @@ fn max_roi_pool(node: &Node<'_>) -> Result<Kernel, Stop> {
         .into());
     };
     let [regions, _, rows, columns] = **node.output(0)?.shape() else {
-        return Ok(nothing());
+        return Ok(empty_output());
     };
     let scale = f64::from(node.attributes.float("spatial_scale", 1.0)?);
     // The pixels of a cell along one side.
     let cell = |start: f64, end: f64, nth: usize, cells: usize, extent: usize| {
         let size = (end - start + 1.0).max(1.0) / cells as f64;
-        let held = |at: f64| (at + start).clamp(0.0, extent as f64) as usize;
-        held((nth as f64 * size).floor())..held(((nth + 1) as f64 * size).ceil())
+        let pixel = |at: f64| (at + start).clamp(0.0, extent as f64) as usize;
+        pixel((nth as f64 * size).floor())..pixel(((nth + 1) as f64 * size).ceil())
     };
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
@@ -393,10 +394,10 @@ fn max_roi_pool(node: &Node<'_>) -> Result<Kernel, Stop> {
     })))
 }
 
-/// Each pixel gathers the blocks that reach it.
-fn col2im(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// Computes each pixel from the blocks that contain it.
+fn col2im(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let out = node.output(0)?.shape();
-    let whole = |index| -> Result<Vec<usize>, Stop> {
+    let extents = |index| -> Result<Vec<usize>, BuildError> {
         Ok(node
             .ints(index)?
             .unwrap_or_default()
@@ -404,35 +405,35 @@ fn col2im(node: &Node<'_>) -> Result<Kernel, Stop> {
             .map(|&at| at.max(0) as usize)
             .collect())
     };
-    let window = Window::sliding(node.attributes, &whole(1)?, &whole(2)?)?;
-    let slides = window_slides(&window, &out[2..])?;
-    let taps: usize = slides.iter().map(|slide| slide.kernel).product();
-    let blocks: usize = slides.iter().map(|slide| slide.input).product();
+    let window = Window::sliding(node.attributes, &extents(1)?, &extents(2)?)?;
+    let axes = window_axes(&window, &out[2..])?;
+    let kernel_positions: usize = axes.iter().map(|axis| axis.kernel).product();
+    let blocks: usize = axes.iter().map(|axis| axis.input).product();
     let pixels: usize = out[2..].iter().product();
     let planes = out[0] * out[1];
-    let [_, rows, columns] = slides;
+    let [_, rows, columns] = axes;
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
         for (plane, pixel) in pairs(planes, pixels) {
-            let place = [
+            let coordinates = [
                 pixel / columns.output / rows.output,
                 pixel / columns.output % rows.output,
                 pixel % columns.output,
             ];
             let mut sum = 0.0;
-            for tap in 0..taps {
+            for position in 0..kernel_positions {
                 let element = [
-                    tap / columns.kernel / rows.kernel,
-                    tap / columns.kernel % rows.kernel,
-                    tap % columns.kernel,
+                    position / columns.kernel / rows.kernel,
+                    position / columns.kernel % rows.kernel,
+                    position % columns.kernel,
                 ];
-                let origin = |axis: usize| slides[axis].origin(place[axis], element[axis]);
+                let origin = |axis: usize| axes[axis].origin(coordinates[axis], element[axis]);
                 let (Some(d), Some(h), Some(w)) = (origin(0), origin(1), origin(2)) else {
                     continue;
                 };
                 let block = (d * rows.input + h) * columns.input + w;
-                sum += from[(plane * taps + tap) * blocks + block].to_f64();
+                sum += from[(plane * kernel_positions + position) * blocks + block].to_f64();
             }
             to[plane * pixels + pixel] = T::from_f64(sum);
         }
@@ -440,16 +441,16 @@ fn col2im(node: &Node<'_>) -> Result<Kernel, Stop> {
     })))
 }
 
-/// The window as one from blocks to pixels.
-fn window_slides(window: &Window, image: &[usize]) -> Result<[Slide; 3], Stop> {
+/// The window from blocks (input) to pixels (output).
+fn window_axes(window: &Window, image: &[usize]) -> Result<[WindowAxis; 3], BuildError> {
     let pixels = three(image)?;
-    let mut slides = pixels.map(|output| Slide {
+    let mut axes = pixels.map(|output| WindowAxis {
         output,
-        ..Slide::NONE
+        ..WindowAxis::NONE
     });
     let first = 3 - window.rank();
     for axis in 0..window.rank() {
-        slides[first + axis] = Slide {
+        axes[first + axis] = WindowAxis {
             input: window.output[axis],
             output: image[axis],
             kernel: window.kernel[axis],
@@ -459,7 +460,7 @@ fn window_slides(window: &Window, image: &[usize]) -> Result<[Slide; 3], Stop> {
             after: window.pads_end[axis],
         };
     }
-    Ok(slides)
+    Ok(axes)
 }
 
 #[cfg(test)]
@@ -473,15 +474,15 @@ mod tests {
             corners: true,
             padding: Padding::Reflection,
         };
-        let places: Vec<_> = (-3..6)
-            .map(|at| axis.place(f64::from(at)).unwrap())
+        let pixels: Vec<_> = (-3..6)
+            .map(|at| axis.pixel_at(f64::from(at)).unwrap())
             .collect();
-        assert_eq!(places, [1, 2, 1, 0, 1, 2, 1, 0, 1]);
-        assert_eq!(axis.held(f64::NAN), 0.0);
+        assert_eq!(pixels, [1, 2, 1, 0, 1, 2, 1, 0, 1]);
+        assert_eq!(axis.padded(f64::NAN), 0.0);
     }
 
     #[test]
-    fn regions_that_would_last_forever_are_refused() {
+    fn regions_of_too_many_samples_are_refused() {
         assert!(side(0.0, 1e30, 1, 0, 0.0).is_err());
         assert!(side(f64::NAN, 1.0, 1, 2, 0.0).is_err());
         assert_eq!(side(1.0, 5.0, 2, 0, 0.0).unwrap(), (1.0, 2.0, 2));

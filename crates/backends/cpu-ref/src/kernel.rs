@@ -1,4 +1,4 @@
-//! What every kernel is made from and what making one ends with.
+//! Building kernels: the node that a kernel is built from, the kernel, and the reasons for a refusal.
 
 use std::ops::Deref;
 use tenon_backend::{InPlace, MAX_OUTPUTS, NodeView, Operands, Reason, Refusal, Workload};
@@ -6,10 +6,10 @@ use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::Inference;
 use tenon_tensor::{DataType, Shape, Tensor, TensorType};
 
-/// Makes the kernel of a node, or says why not.
-pub(crate) type Build = fn(&Node<'_>) -> Result<Kernel, Stop>;
+/// Builds the kernel of a node.
+pub(crate) type BuildKernel = fn(&Node<'_>) -> Result<Kernel, BuildError>;
 
-/// A workload and what it needs.
+/// A workload and its requirements.
 pub(crate) struct Kernel {
     pub(crate) workload: Box<dyn Workload>,
     pub(crate) scratch_bytes: usize,
@@ -23,21 +23,21 @@ impl Kernel {
         F: Fn(&mut Operands<'_>) -> Result<()> + Send + Sync + 'static,
     {
         Self {
-            workload: Box::new(Run(run)),
+            workload: Box::new(FnWorkload(run)),
             scratch_bytes: 0,
             in_place: Vec::new(),
         }
     }
 
-    /// The same with scratch memory for `count` numbers of 8 bytes.
-    pub(crate) fn with_scratch(self, count: usize) -> Result<Self, Stop> {
+    /// The kernel with scratch memory of `count` elements of 8 bytes.
+    pub(crate) fn with_scratch(self, count: usize) -> Result<Self, BuildError> {
         let bytes = count
             .checked_mul(8)
             .filter(|&bytes| bytes <= isize::MAX as usize);
         let scratch_bytes = bytes.ok_or_else(|| {
             Error::new(
                 ErrorKind::OutOfMemory,
-                format!("{count} numbers of scratch memory"),
+                format!("the scratch memory of {count} elements is too large"),
             )
         })?;
         Ok(Self {
@@ -46,7 +46,7 @@ impl Kernel {
         })
     }
 
-    /// The same; output 0 may take the place of input 0.
+    /// The kernel, whose output 0 may replace input 0.
     pub(crate) fn in_place(self) -> Self {
         Self {
             in_place: vec![InPlace {
@@ -58,20 +58,20 @@ impl Kernel {
     }
 }
 
-struct Run<F>(F);
+struct FnWorkload<F>(F);
 
-impl<F: Fn(&mut Operands<'_>) -> Result<()> + Send + Sync> Workload for Run<F> {
+impl<F: Fn(&mut Operands<'_>) -> Result<()> + Send + Sync> Workload for FnWorkload<F> {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
-        // Extents beside one of zero may be huge: loops over them would take for ever.
-        match writes_nothing(operands)? {
-            true => Ok(()),
-            false => (self.0)(operands),
+        // The other extents of an empty tensor are unbounded, and so would be loops over them.
+        if outputs_are_empty(operands)? {
+            return Ok(());
         }
+        (self.0)(operands)
     }
 }
 
-/// Whether no output has an element.
-fn writes_nothing(operands: &mut Operands<'_>) -> Result<bool> {
+/// Whether all outputs are empty.
+fn outputs_are_empty(operands: &mut Operands<'_>) -> Result<bool> {
     let mut outputs = operands.split().1;
     for index in 0..MAX_OUTPUTS {
         if outputs.is_requested(index) && !outputs.slice::<u8>(index)?.is_empty() {
@@ -81,33 +81,36 @@ fn writes_nothing(operands: &mut Operands<'_>) -> Result<bool> {
     Ok(true)
 }
 
-/// Why no kernel was made.
-pub(crate) enum Stop {
-    /// There is none for this type, rank or attribute.
+/// The reason that a node has no kernel.
+pub(crate) enum BuildError {
+    /// The type, rank or attribute is not supported.
     Refusal(Refusal),
-    /// The node itself is wrong.
+    /// The node is invalid.
     Error(Error),
 }
 
-impl From<Reason> for Stop {
+impl From<Reason> for BuildError {
     fn from(reason: Reason) -> Self {
-        Stop::Refusal(reason.into())
+        BuildError::Refusal(reason.into())
     }
 }
 
-impl From<Error> for Stop {
+impl From<Error> for BuildError {
     fn from(error: Error) -> Self {
-        Stop::Error(error)
+        BuildError::Error(error)
     }
 }
 
 /// A refusal because of the type of an input.
-pub(crate) fn no_type(input: usize, found: DataType) -> Stop {
+pub(crate) fn unsupported_type(input: usize, found: DataType) -> BuildError {
     Reason::InputType { input, found }.into()
 }
 
 /// A refusal because of the value of an attribute.
-pub(crate) fn no_value(attribute: &'static str, found: impl std::fmt::Display) -> Stop {
+pub(crate) fn unsupported_value(
+    attribute: &'static str,
+    found: impl std::fmt::Display,
+) -> BuildError {
     Reason::AttributeValue {
         attribute,
         found: found.to_string(),
@@ -115,17 +118,17 @@ pub(crate) fn no_value(attribute: &'static str, found: impl std::fmt::Display) -
     .into()
 }
 
-/// A refusal in a sentence.
-pub(crate) fn other(text: impl Into<String>) -> Stop {
+/// A refusal with a reason in plain text.
+pub(crate) fn unsupported(text: impl Into<String>) -> BuildError {
     Reason::Other { text: text.into() }.into()
 }
 
-/// An error of a node that contradicts itself.
+/// The error of an invalid node.
 pub(crate) fn invalid(text: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidModel, text)
 }
 
-/// The node a kernel is made for; shape inference has accepted it.
+/// The node that a kernel is built for; shape inference has accepted it.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'a>(&'a NodeView<'a>);
 
@@ -172,8 +175,8 @@ impl<'a> Node<'a> {
         Ok(self.input(index)?.shape())
     }
 
-    /// The elements of a constant input, `None` when it is left out.
-    pub(crate) fn constant(&self, index: usize) -> Result<Option<&'a Tensor>, Stop> {
+    /// The elements of an optional constant input; `None` when it is omitted.
+    pub(crate) fn constant(&self, index: usize) -> Result<Option<&'a Tensor>, BuildError> {
         if !self.has_input(index) {
             return Ok(None);
         }
@@ -183,18 +186,18 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The integers of a constant input, `None` when it is left out.
-    pub(crate) fn ints(&self, index: usize) -> Result<Option<Vec<i64>>, Stop> {
+    /// The integers of an optional constant input; `None` when it is omitted.
+    pub(crate) fn ints(&self, index: usize) -> Result<Option<Vec<i64>>, BuildError> {
         let Some(tensor) = self.constant(index)? else {
             return Ok(None);
         };
         tensor
             .to_i64s()
             .map(Some)
-            .ok_or_else(|| no_type(index, tensor.dtype()))
+            .ok_or_else(|| unsupported_type(index, tensor.dtype()))
     }
 
-    /// The node as shape inference sees it, whose arithmetic kernels share.
+    /// The node as shape inference reads it; kernels share its geometry.
     pub(crate) fn inference(&self) -> Inference<'a> {
         Inference {
             attributes: self.0.attributes,
@@ -204,13 +207,13 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// An axis attribute as a position below `rank`.
+    /// An axis attribute, normalised to `0..rank`.
     pub(crate) fn axis(&self, name: &str, default: i64, rank: usize) -> Result<usize> {
         axis(self.0.attributes.int(name, default)?, rank)
     }
 }
 
-/// An axis, from the end when negative, as a position below `rank`.
+/// An axis, counted from the end when negative, normalised to `0..rank`.
 pub(crate) fn axis(axis: i64, rank: usize) -> Result<usize> {
     let position = if axis < 0 {
         axis.saturating_add_unsigned(rank as u64)
@@ -223,7 +226,7 @@ pub(crate) fn axis(axis: i64, rank: usize) -> Result<usize> {
         .ok_or_else(|| invalid(format!("axis {axis} of a tensor with {rank} dimensions")))
 }
 
-/// A position read at run time, from the end when negative, below `extent`.
+/// An index that is read at run time, counted from the end when negative, normalised to `0..extent`.
 pub(crate) fn position(index: i64, extent: usize) -> Result<usize> {
     let position = if index < 0 {
         index.saturating_add_unsigned(extent as u64)
@@ -236,14 +239,14 @@ pub(crate) fn position(index: i64, extent: usize) -> Result<usize> {
         .ok_or_else(|| {
             Error::new(
                 ErrorKind::OutOfBounds,
-                "an index lies outside its dimension",
+                "an index is out of the bounds of its dimension",
             )
             .expected(format_args!("-{extent} to {}", extent as i64 - 1))
             .found(index)
         })
 }
 
-/// A number of elements read at run time, of which there are at most `most`.
+/// A length that is read at run time, at most `most`.
 pub(crate) fn length(value: i64, most: usize) -> Result<usize> {
     usize::try_from(value)
         .ok()
@@ -255,7 +258,7 @@ pub(crate) fn length(value: i64, most: usize) -> Result<usize> {
         })
 }
 
-/// Runs `$body` with `$T` standing for the type of floating-point elements `$dtype`.
+/// Evaluates `$body` with `$T` as the floating-point type `$dtype`.
 macro_rules! floats {
     ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
         match $dtype {
@@ -275,12 +278,12 @@ macro_rules! floats {
                 type $T = half::bf16;
                 $body
             }
-            found => Err($crate::kernel::no_type($input, found)),
+            found => Err($crate::kernel::unsupported_type($input, found)),
         }
     };
 }
 
-/// The same for integers of whole bytes.
+/// Evaluates `$body` with `$T` as the integer type `$dtype` of whole bytes.
 macro_rules! integers {
     ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
         match $dtype {
@@ -316,13 +319,13 @@ macro_rules! integers {
                 type $T = u64;
                 $body
             }
-            found => Err($crate::kernel::no_type($input, found)),
+            found => Err($crate::kernel::unsupported_type($input, found)),
         }
     };
 }
 
-/// The same for integers and floating-point numbers.
-macro_rules! numbers {
+/// Evaluates `$body` with `$T` as the integer or floating-point type `$dtype`.
+macro_rules! numeric {
     ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
         match $dtype {
             dtype if dtype.is_float() => $crate::kernel::floats!(dtype, $input, $T => $body),
@@ -331,7 +334,7 @@ macro_rules! numbers {
     };
 }
 
-/// The same for indices: i64 or i32.
+/// Evaluates `$body` with `$T` as the index type `$dtype`: i64 or i32.
 macro_rules! indices {
     ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
         match $dtype {
@@ -343,12 +346,12 @@ macro_rules! indices {
                 type $T = i32;
                 $body
             }
-            found => Err($crate::kernel::no_type($input, found)),
+            found => Err($crate::kernel::unsupported_type($input, found)),
         }
     };
 }
 
-/// The same for moving elements: `$T` is an unsigned integer of their size.
+/// Evaluates `$body` with `$T` as the unsigned integer of the size of `$dtype`, to move elements.
 macro_rules! sized {
     ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
         match $dtype.bits() {
@@ -368,14 +371,14 @@ macro_rules! sized {
                 type $T = u64;
                 $body
             }
-            _ => Err($crate::kernel::no_type($input, $dtype)),
+            _ => Err($crate::kernel::unsupported_type($input, $dtype)),
         }
     };
 }
 
-pub(crate) use {floats, indices, integers, numbers, sized};
+pub(crate) use {floats, indices, integers, numeric, sized};
 
-/// The first `count` numbers of the scratch memory.
+/// The first `count` elements of the scratch memory.
 pub(crate) fn scratch<'a, T: tenon_tensor::Element>(
     outputs: &mut tenon_backend::Outputs<'a>,
     count: usize,
@@ -383,7 +386,7 @@ pub(crate) fn scratch<'a, T: tenon_tensor::Element>(
     let all = outputs.scratch::<T>()?;
     let found = all.len();
     all.get_mut(..count).ok_or_else(|| {
-        Error::new(ErrorKind::Internal, "too little scratch memory")
+        Error::new(ErrorKind::Internal, "the scratch memory is too small")
             .expected(count)
             .found(found)
     })

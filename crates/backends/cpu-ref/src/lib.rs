@@ -1,10 +1,9 @@
 //! The backend `CpuRef`: every operator of the table, plain and exact.
 //!
-//! It is the referee of the others, so it is written to be read: one file a family of operators (as
-//! in `tenon-graph`), strided loops over contiguous memory, long sums of floating-point numbers in
-//! f64. Each operator has one function that reads its types and attributes and makes the kernel;
-//! whether a node is supported, what it needs and the workload itself all come from that one
-//! function, so that they cannot disagree.
+//! Other backends are compared with it, so it is written to be read: one file for each family of
+//! operators (as in `tenon-graph`), strided loops over contiguous memory, long floating-point sums in
+//! f64. Each operator has one function that reads its types and attributes and creates the kernel.
+//! Support queries, plans and workloads all call that function, so that they cannot disagree.
 #![forbid(unsafe_code)]
 
 mod activation;
@@ -17,10 +16,10 @@ mod elements;
 mod gather;
 mod image;
 mod kernel;
+mod loop_nest;
 mod loss;
 mod matmul;
 mod movement;
-mod nest;
 mod normalization;
 mod number;
 mod pooling;
@@ -34,7 +33,7 @@ mod signal;
 mod stateful;
 mod unary;
 
-use kernel::{Build, Kernel, Node, Stop};
+use kernel::{BuildError, BuildKernel, Kernel, Node};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use tenon_backend::{
@@ -65,8 +64,8 @@ impl Backend for CpuRef {
 
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
         build(node).map(drop).map_err(|stop| match stop {
-            Stop::Refusal(refusal) => refusal,
-            Stop::Error(error) => Reason::Other {
+            BuildError::Refusal(refusal) => refusal,
+            BuildError::Error(error) => Reason::Other {
                 text: error.to_string(),
             }
             .into(),
@@ -74,7 +73,7 @@ impl Backend for CpuRef {
     }
 
     fn plan(&self, spec: &WorkloadSpec, _: CpuLevel) -> Result<WorkloadPlan> {
-        let kernel = made(spec)?;
+        let kernel = kernel_for(spec)?;
         Ok(WorkloadPlan {
             scratch_bytes: kernel.scratch_bytes,
             in_place: kernel.in_place,
@@ -83,13 +82,13 @@ impl Backend for CpuRef {
     }
 
     fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
-        Ok(made(spec)?.workload)
+        Ok(kernel_for(spec)?.workload)
     }
 }
 
 /// The kernel of each operator, by name.
-fn kernels() -> &'static HashMap<&'static str, Build> {
-    static KERNELS: OnceLock<HashMap<&'static str, Build>> = OnceLock::new();
+fn kernels() -> &'static HashMap<&'static str, BuildKernel> {
+    static KERNELS: OnceLock<HashMap<&'static str, BuildKernel>> = OnceLock::new();
     KERNELS.get_or_init(|| {
         [
             unary::KERNELS,
@@ -122,7 +121,7 @@ fn kernels() -> &'static HashMap<&'static str, Build> {
     })
 }
 
-fn made(spec: &WorkloadSpec) -> Result<Kernel> {
+fn kernel_for(spec: &WorkloadSpec) -> Result<Kernel> {
     let inputs: Vec<_> = spec
         .inputs
         .iter()
@@ -142,20 +141,20 @@ fn made(spec: &WorkloadSpec) -> Result<Kernel> {
         outputs: &outputs,
     };
     build(&view).map_err(|stop| match stop {
-        Stop::Refusal(refusal) => Error::new(
+        BuildError::Refusal(refusal) => Error::new(
             ErrorKind::Unsupported,
             format!("{ID}: {}: {refusal}", spec.op.name),
         ),
-        Stop::Error(error) => error,
+        BuildError::Error(error) => error,
     })
 }
 
-fn build(view: &NodeView<'_>) -> Result<Kernel, Stop> {
+fn build(view: &NodeView<'_>) -> Result<Kernel, BuildError> {
     let build = kernels()
         .get(view.op.name)
-        .ok_or(Stop::from(Reason::UnknownOperator))?;
+        .ok_or(BuildError::from(Reason::UnknownOperator))?;
     if view.outputs.len() > MAX_OUTPUTS {
-        return Err(kernel::other(format!(
+        return Err(kernel::unsupported(format!(
             "no kernel for more than {MAX_OUTPUTS} outputs"
         )));
     }
@@ -163,9 +162,9 @@ fn build(view: &NodeView<'_>) -> Result<Kernel, Stop> {
     build(&Node::new(view))
 }
 
-/// Kernels rely on shape inference: it has checked ranks, axes and attributes, and the outputs have
-/// the types that follow. A package may have been written by anybody, so this is asked again.
-fn check_outputs(view: &NodeView<'_>) -> Result<(), Stop> {
+/// Kernels rely on shape inference: it checks ranks, axes and attributes, and the outputs have the
+/// inferred types. A package is not trusted, so that this is checked here again.
+fn check_outputs(view: &NodeView<'_>) -> Result<(), BuildError> {
     for (index, def) in view.op.inputs.iter().enumerate() {
         let given = view.inputs.get(index).is_some_and(Option::is_some);
         let known = view.constants.get(index).is_some_and(Option::is_some);
@@ -188,7 +187,7 @@ fn check_outputs(view: &NodeView<'_>) -> Result<(), Stop> {
             let error = Error::new(
                 ErrorKind::InvalidModel,
                 format!(
-                    "output {index} of {} has another type than follows",
+                    "output {index} of {} differs from the inferred type",
                     view.op.name
                 ),
             );
@@ -204,10 +203,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_operator_of_the_table_has_a_kernel_and_every_kernel_an_operator() {
+    fn the_kernels_are_those_of_the_operator_table() {
         let missing: Vec<&str> = tenon_graph::operator::all()
             .map(|operator| operator.name)
-            // Only the backend that made one knows what it computes.
+            // Only the backend that created one can execute it.
             .filter(|name| *name != "tenon.Precompiled" && !kernels().contains_key(name))
             .collect();
         assert!(missing.is_empty(), "{missing:?}");

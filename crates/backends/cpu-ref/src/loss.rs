@@ -1,11 +1,11 @@
-//! Losses: how far scores of classes are from labels.
+//! Losses: negative log-likelihood and cross-entropy.
 
-use crate::kernel::{Build, Kernel, Node, Stop, floats, indices, no_value};
-use crate::nest::Along;
+use crate::kernel::{BuildError, BuildKernel, Kernel, Node, floats, indices, unsupported_value};
+use crate::loop_nest::AxisExtents;
 use crate::number::{Index, Number};
 use tenon_base::{Error, ErrorKind, Result};
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("NegativeLogLikelihoodLoss", |node| loss(node, false)),
     ("SoftmaxCrossEntropyLoss", |node| loss(node, true)),
 ];
@@ -17,18 +17,18 @@ enum Reduction {
     Mean,
 }
 
-/// In f64 throughout. `softmax`: of the logarithms of the scores' softmax, which are output 1.
-fn loss(node: &Node<'_>, softmax: bool) -> Result<Kernel, Stop> {
-    let Along {
+/// Computed in f64. With `softmax`, the loss is of the log-softmax of the scores, which is output 1.
+fn loss(node: &Node<'_>, softmax: bool) -> Result<Kernel, BuildError> {
+    let AxisExtents {
         outer,
         extent: classes,
         inner,
-    } = Along::new(node.shape(0)?, 1);
+    } = AxisExtents::new(node.shape(0)?, 1);
     let reduction = match node.attributes.string("reduction", "mean")? {
         "none" => Reduction::None,
         "sum" => Reduction::Sum,
         "mean" => Reduction::Mean,
-        found => return Err(no_value("reduction", found)),
+        found => return Err(unsupported_value("reduction", found)),
     };
     let ignored = match node.attributes.value("ignore_index") {
         Some(_) => Some(node.attributes.int("ignore_index", 0)?),
@@ -42,12 +42,12 @@ fn loss(node: &Node<'_>, softmax: bool) -> Result<Kernel, Stop> {
         let mut logarithms = if softmax { outputs.optional::<T>(1)? } else { None };
         let (mut sum, mut weight_sum) = (0.0, 0.0);
         for (at, label) in (0..outer * inner).zip(labels) {
-            let place = |class: usize| (at / inner * classes + class) * inner + at % inner;
-            let score = |class: usize| scores[place(class)].to_f64();
+            let index = |class: usize| (at / inner * classes + class) * inner + at % inner;
+            let score = |class: usize| scores[index(class)].to_f64();
             let shift = if softmax { log_sum(classes, score) } else { 0.0 };
             if let Some(logarithms) = &mut logarithms {
                 for class in 0..classes {
-                    logarithms[place(class)] = T::from_f64(score(class) - shift);
+                    logarithms[index(class)] = T::from_f64(score(class) - shift);
                 }
             }
             let label = label.to_i64();
@@ -81,11 +81,11 @@ fn log_sum(classes: usize, score: impl Fn(usize) -> f64) -> f64 {
     greatest + sum.ln()
 }
 
-/// A label as a class; labels do not count from the end.
+/// The class of a label; negative labels do not count from the end.
 fn class(label: i64, classes: usize) -> Result<usize> {
     let class = usize::try_from(label).ok().filter(|&class| class < classes);
     class.ok_or_else(|| {
-        Error::new(ErrorKind::OutOfBounds, "a label is no class")
+        Error::new(ErrorKind::OutOfBounds, "a label is not a class")
             .expected(format_args!("0 to {}", classes as i64 - 1))
             .found(label)
     })

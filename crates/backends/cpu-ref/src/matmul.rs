@@ -1,15 +1,17 @@
-//! Matrix products and all that is made of them.
+//! Matrix products, Einsum and determinants.
 
 use crate::activation::Activation;
 use crate::elements::Elements;
-use crate::kernel::{Build, Kernel, Node, Stop, floats, no_type, numbers, other, scratch};
-use crate::nest::{Nest, broadcast, strides};
-use crate::number::{Number, Sum, Wide};
+use crate::kernel::{
+    BuildError, BuildKernel, Kernel, Node, floats, numeric, scratch, unsupported, unsupported_type,
+};
+use crate::loop_nest::{LoopNest, broadcast, strides};
+use crate::number::{Accumulator, Number, WidenedArithmetic};
 use tenon_base::{Result, stop};
 use tenon_graph::geometry::{Equation, Label};
 use tenon_tensor::{DataType, Element, Shape};
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("MatMul", matmul),
     ("Gemm", gemm),
     ("tenon.MatMul", fused),
@@ -19,20 +21,21 @@ pub(crate) static KERNELS: &[(&str, Build)] = &[
     ("Det", det),
 ];
 
-/// A product of matrices [m, k] and [k, n], for each combination of leading dimensions.
-pub(crate) struct Products {
-    /// Starts of the output's, the left and the right matrix.
-    batches: Nest<3>,
+/// A product of matrices [m, k] and [k, n] for each index of the batch dimensions.
+pub(crate) struct BatchedProduct {
+    /// The starts of the matrices of the output, of A and of B.
+    batches: LoopNest<3>,
     m: usize,
     n: usize,
     k: usize,
-    /// From row to row, from column to column.
-    left: [usize; 2],
-    right: [usize; 2],
+    /// The row and column strides of A.
+    a: [usize; 2],
+    /// The row and column strides of B.
+    b: [usize; 2],
 }
 
-impl Products {
-    /// Matrices of these shapes (at least two dimensions each), each seen transposed if asked.
+impl BatchedProduct {
+    /// The product of tensors of these shapes (of at least two dimensions), each optionally transposed.
     fn new(a: &[usize], b: &[usize], [transpose_a, transpose_b]: [bool; 2]) -> Result<Self> {
         let matrix = |shape: &[usize], transpose: bool| {
             let [.., rows, columns] = *shape else {
@@ -44,8 +47,8 @@ impl Products {
                 ([rows, columns], [columns, 1])
             }
         };
-        let ([m, k], left) = matrix(a, transpose_a);
-        let ([_, n], right) = matrix(b, transpose_b);
+        let ([m, k], a_strides) = matrix(a, transpose_a);
+        let ([_, n], b_strides) = matrix(b, transpose_b);
         let (a_lead, b_lead) = (&a[..a.len() - 2], &b[..b.len() - 2]);
         let lead = Shape::new(a_lead)
             .broadcast(&Shape::new(b_lead))
@@ -61,18 +64,18 @@ impl Products {
             .iter()
             .map(|s| s * (m * n) as isize)
             .collect();
-        let batches = Nest::new(&lead, [&out, &of(a_lead, m * k)?, &of(b_lead, k * n)?]);
+        let batches = LoopNest::new(&lead, [&out, &of(a_lead, m * k)?, &of(b_lead, k * n)?]);
         Ok(Self {
             batches,
             m,
             n,
             k,
-            left,
-            right,
+            a: a_strides,
+            b: b_strides,
         })
     }
 
-    /// The products of inputs 0 and `right`; vectors are a row and a column.
+    /// The product of inputs 0 and `right`; a vector is a row on the left, a column on the right.
     fn of(node: &Node<'_>, right: usize, transposed: [bool; 2]) -> Result<Self> {
         let (mut a, mut b) = (node.shape(0)?.to_vec(), node.shape(right)?.to_vec());
         if a.len() == 1 {
@@ -84,16 +87,16 @@ impl Products {
         Self::new(&a, &b, transposed)
     }
 
-    /// Calls `store` with the position in the output, row, column and sum of every element.
-    /// `row` has room for a row of sums.
-    fn compute<S: Sum>(
+    /// Calls `store` with the index in the output, the row, the column and the sum of every element.
+    /// `row` holds the sums of one row.
+    fn compute<S: Accumulator>(
         &self,
         a: impl Fn(usize, usize) -> S,
         b: impl Fn(usize, usize) -> S,
         row: &mut [S],
         mut store: impl FnMut(usize, usize, usize, S),
     ) {
-        let ([a_row, a_column], [b_row, b_column]) = (self.left, self.right);
+        let ([a_row, a_column], [b_row, b_column]) = (self.a, self.b);
         self.batches.for_each(|[out, a_start, b_start]| {
             for i in 0..self.m {
                 stop::checkpoint();
@@ -126,10 +129,10 @@ impl Products {
     }
 }
 
-fn matmul(node: &Node<'_>) -> Result<Kernel, Stop> {
-    let products = Products::of(node, 1, [false; 2])?;
+fn matmul(node: &Node<'_>) -> Result<Kernel, BuildError> {
+    let products = BatchedProduct::of(node, 1, [false; 2])?;
     let width = products.n;
-    numbers!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
+    numeric!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (a, b) = (inputs.slice::<T>(0)?, inputs.slice::<T>(1)?);
         let to = outputs.slice::<T>(0)?;
@@ -141,12 +144,12 @@ fn matmul(node: &Node<'_>) -> Result<Kernel, Stop> {
     .with_scratch(width))
 }
 
-fn gemm(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn gemm(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let flags = [
         node.attributes.flag("transA", false)?,
         node.attributes.flag("transB", false)?,
     ];
-    let products = Products::of(node, 1, flags)?;
+    let products = BatchedProduct::of(node, 1, flags)?;
     let width = products.n;
     let alpha = f64::from(node.attributes.float("alpha", 1.0)?);
     let beta = f64::from(node.attributes.float("beta", 1.0)?);
@@ -156,7 +159,7 @@ fn gemm(node: &Node<'_>) -> Result<Kernel, Stop> {
         None => vec![0, 0],
     };
     let at_c = move |i: usize, j: usize| i * added[0] as usize + j * added[1] as usize;
-    numbers!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
+    numeric!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (a, b) = (inputs.slice::<T>(0)?, inputs.slice::<T>(1)?);
         let c = inputs.optional::<T>(2)?;
@@ -176,12 +179,12 @@ fn gemm(node: &Node<'_>) -> Result<Kernel, Stop> {
 }
 
 /// act(scale A' B' + bias + Z).
-fn fused(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn fused(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let flags = [
         node.attributes.flag("trans_a", false)?,
         node.attributes.flag("trans_b", false)?,
     ];
-    let products = Products::of(node, 1, flags)?;
+    let products = BatchedProduct::of(node, 1, flags)?;
     let width = products.n;
     let scale = f64::from(node.attributes.float("scale", 1.0)?);
     let activation = Activation::of(node)?;
@@ -202,30 +205,30 @@ fn fused(node: &Node<'_>) -> Result<Kernel, Stop> {
     .with_scratch(width))
 }
 
-/// Where a parameter of a quantized matrix changes: nowhere, or along one of its dimensions.
+/// The stride of a quantization parameter: 0 per tensor, 1 per row or column.
 #[derive(Debug, Clone, Copy)]
-struct Per {
+struct ParameterStride {
     step: usize,
 }
 
-impl Per {
-    /// `input` has one number, or `count` (in a shape that leaves no doubt which).
-    fn new(node: &Node<'_>, input: usize, count: usize) -> Result<Self, Stop> {
+impl ParameterStride {
+    /// `input` has one element, or `count`.
+    fn new(node: &Node<'_>, input: usize, count: usize) -> Result<Self, BuildError> {
         match node.optional(input).map(|ty| ty.elements()) {
             None | Some(1) => Ok(Self { step: 0 }),
             Some(found) if found == count => Ok(Self { step: 1 }),
-            Some(_) => Err(other(format!(
-                "input {input} is neither one number nor one a row or column"
+            Some(_) => Err(unsupported(format!(
+                "input {input} requires one element, or one per row or column"
             ))),
         }
     }
 
-    fn at(self, place: usize) -> usize {
-        place * self.step
+    fn at(self, index: usize) -> usize {
+        index * self.step
     }
 }
 
-/// Runs `$body` with `$A` and `$B` standing for the types of quantized inputs `$a` and `$b`.
+/// Evaluates `$body` with `$A` and `$B` as the types of quantized inputs `$a` and `$b`.
 macro_rules! bytes {
     ($node:expr, $a:expr, $b:expr, $A:ident, $B:ident => $body:expr) => {
         bytes!($node, $a, $A => bytes!($node, $b, $B => $body))
@@ -234,18 +237,18 @@ macro_rules! bytes {
         match $node.dtype($input)? {
             DataType::U8 => { type $T = u8; $body }
             DataType::I8 => { type $T = i8; $body }
-            found => Err(no_type($input, found)),
+            found => Err(unsupported_type($input, found)),
         }
     };
 }
 pub(crate) use bytes;
 
-fn matmul_integer(node: &Node<'_>) -> Result<Kernel, Stop> {
-    let products = Products::of(node, 1, [false; 2])?;
+fn matmul_integer(node: &Node<'_>) -> Result<Kernel, BuildError> {
+    let products = BatchedProduct::of(node, 1, [false; 2])?;
     let width = products.n;
     let (rows, columns) = (
-        Per::new(node, 2, products.m)?,
-        Per::new(node, 3, products.n)?,
+        ParameterStride::new(node, 2, products.m)?,
+        ParameterStride::new(node, 3, products.n)?,
     );
     bytes!(node, 0, 1, A, B => Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
@@ -261,16 +264,16 @@ fn matmul_integer(node: &Node<'_>) -> Result<Kernel, Stop> {
     .with_scratch(width))
 }
 
-fn qlinear_matmul(node: &Node<'_>) -> Result<Kernel, Stop> {
-    let products = Products::of(node, 3, [false; 2])?;
+fn qlinear_matmul(node: &Node<'_>) -> Result<Kernel, BuildError> {
+    let products = BatchedProduct::of(node, 3, [false; 2])?;
     let width = products.n;
     let rows = [
-        Per::new(node, 1, products.m)?,
-        Per::new(node, 2, products.m)?,
+        ParameterStride::new(node, 1, products.m)?,
+        ParameterStride::new(node, 2, products.m)?,
     ];
     let columns = [
-        Per::new(node, 4, products.n)?,
-        Per::new(node, 5, products.n)?,
+        ParameterStride::new(node, 4, products.n)?,
+        ParameterStride::new(node, 5, products.n)?,
     ];
     let types = [node.dtype(1)?, node.dtype(4)?, node.dtype(6)?];
     bytes!(node, 0, 3, A, B => bytes!(node, 7, Y => Kernel::new(move |operands| {
@@ -294,19 +297,21 @@ fn qlinear_matmul(node: &Node<'_>) -> Result<Kernel, Stop> {
     .with_scratch(width)))
 }
 
-/// Most inputs of an `Einsum` here.
+/// Most inputs of a supported `Einsum`.
 const TERMS: usize = 4;
 
-fn einsum(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn einsum(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let count = node.inputs.len();
     if count > TERMS {
-        return Err(other(format!("no kernel for more than {TERMS} inputs")));
+        return Err(unsupported(format!(
+            "no kernel for more than {TERMS} inputs"
+        )));
     }
     let shapes = (0..count)
         .map(|index| node.shape(index))
         .collect::<Result<Vec<_>>>()?;
     let equation = Equation::new(node.attributes.string("equation", "")?, &shapes)?;
-    // A label that stands twice in a term steps along both dimensions at once.
+    // A label that occurs twice in a term has the sum of both strides (the diagonal).
     let steps = |input: usize, label: Label| -> isize {
         let Some(shape) = shapes.get(input) else {
             return 0;
@@ -335,10 +340,10 @@ fn einsum(node: &Node<'_>) -> Result<Kernel, Stop> {
     };
     let [a, b, c, d] = all(&equation.output);
     let own = strides(node.output(0)?.shape());
-    let outer = Nest::new(&extents(&equation.output), [&own, &a, &b, &c, &d]);
+    let outer = LoopNest::new(&extents(&equation.output), [&own, &a, &b, &c, &d]);
     let [a, b, c, d] = all(&summed);
-    let inner = Nest::new(&extents(&summed), [&a, &b, &c, &d]);
-    numbers!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+    let inner = LoopNest::new(&extents(&summed), [&a, &b, &c, &d]);
+    numeric!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let mut terms: [&[T]; TERMS] = [&[]; TERMS];
         for (index, term) in terms.iter_mut().enumerate().take(count) {
@@ -346,10 +351,10 @@ fn einsum(node: &Node<'_>) -> Result<Kernel, Stop> {
         }
         let to = outputs.slice::<T>(0)?;
         outer.for_each(|[out, starts @ ..]| {
-            let mut sum = <T as Number>::Wide::ZERO;
+            let mut sum = <T as Number>::Widened::ZERO;
             inner.for_each(|at| {
-                let product = (0..count).fold(<T as Number>::Wide::ONE, |product, n| {
-                    product.times(terms[n][starts[n] + at[n]].wide())
+                let product = (0..count).fold(<T as Number>::Widened::ONE, |product, n| {
+                    product.times(terms[n][starts[n] + at[n]].widen())
                 });
                 sum = sum.plus(product);
             });
@@ -359,8 +364,8 @@ fn einsum(node: &Node<'_>) -> Result<Kernel, Stop> {
     })))
 }
 
-/// By elimination with the greatest pivot.
-fn det(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// Gaussian elimination with partial pivoting.
+fn det(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let size = node.shape(0)?.last().copied().unwrap_or(0);
     floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
@@ -404,7 +409,7 @@ fn determinant(matrix: &mut [f64], size: usize) -> f64 {
     product
 }
 
-/// The dot product of `count` elements, for operators that look like products but are not.
+/// The dot product of two slices.
 pub(crate) fn dot<T: Number + Element>(a: &[T], b: &[T]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a.to_f64() * b.to_f64()).sum()
 }

@@ -1,12 +1,14 @@
-//! Operators that move elements unchanged, and those that only name the same bytes anew.
+//! Operators that move elements unchanged, or only change the shape.
 
-use crate::kernel::{Build, Kernel, Node, Stop, axis, indices, invalid, length, no_value, sized};
-use crate::nest::{Along, Maps, Nest, broadcast, strides};
+use crate::kernel::{
+    BuildError, BuildKernel, Kernel, Node, axis, indices, invalid, length, sized, unsupported_value,
+};
+use crate::loop_nest::{AxisExtents, AxisMaps, LoopNest, broadcast, strides};
 use crate::number::Index;
 use tenon_base::Result;
 use tenon_graph::geometry::{padding, slice_axes, split_sizes};
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("Reshape", same_bytes),
     ("Flatten", same_bytes),
     ("Squeeze", same_bytes),
@@ -26,12 +28,12 @@ pub(crate) static KERNELS: &[(&str, Build)] = &[
     ("ReverseSequence", reverse_sequence),
 ];
 
-fn same_bytes(_: &Node<'_>) -> Result<Kernel, Stop> {
+fn same_bytes(_: &Node<'_>) -> Result<Kernel, BuildError> {
     Ok(crate::unary::map(|byte: u8| byte))
 }
 
-/// A kernel that copies along `nest`, after filling the output with zeros where it leaves gaps.
-fn copy(node: &Node<'_>, nest: Nest<2>, gaps: bool) -> Result<Kernel, Stop> {
+/// A kernel that copies along `nest`, after filling the output with zeros where `gaps`.
+fn copy(node: &Node<'_>, nest: LoopNest<2>, gaps: bool) -> Result<Kernel, BuildError> {
     sized!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let to = outputs.slice::<T>(0)?;
@@ -43,7 +45,7 @@ fn copy(node: &Node<'_>, nest: Nest<2>, gaps: bool) -> Result<Kernel, Stop> {
     })))
 }
 
-fn transpose(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn transpose(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (from, to) = (node.shape(0)?, node.output(0)?.shape());
     let order: Vec<usize> = match node.attributes.ints("perm")? {
         Some(perm) => perm
@@ -54,20 +56,20 @@ fn transpose(node: &Node<'_>) -> Result<Kernel, Stop> {
     };
     let own = strides(from);
     let permuted: Vec<isize> = order.iter().map(|&axis| own[axis]).collect();
-    copy(node, Nest::new(to, [&strides(to), &permuted]), false)
+    copy(node, LoopNest::new(to, [&strides(to), &permuted]), false)
 }
 
-fn expand(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn expand(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let to = node.output(0)?.shape();
     copy(
         node,
-        Nest::new(to, [&strides(to), &broadcast(node.shape(0)?, to)?]),
+        LoopNest::new(to, [&strides(to), &broadcast(node.shape(0)?, to)?]),
         false,
     )
 }
 
-/// Each input goes to its own part of the output's rows.
-fn concat(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// Each input is copied to a part of each of the output's rows.
+fn concat(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let out = node.output(0)?.shape();
     let along = node.axis("axis", 0, out.len())?;
     let own = strides(out);
@@ -75,7 +77,7 @@ fn concat(node: &Node<'_>) -> Result<Kernel, Stop> {
     let mut nests = Vec::new();
     for index in 0..node.inputs.len() {
         let shape = node.shape(index)?;
-        nests.push(Nest::new(shape, [&own, &strides(shape)]).starting_at([start, 0]));
+        nests.push(LoopNest::new(shape, [&own, &strides(shape)]).starting_at([start, 0]));
         start += own[along] * shape[along] as isize;
     }
     sized!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
@@ -88,8 +90,8 @@ fn concat(node: &Node<'_>) -> Result<Kernel, Stop> {
     })))
 }
 
-/// Each output takes its own part of the input's rows.
-fn split(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// Each output is a part of each of the input's rows.
+fn split(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let shape = node.shape(0)?;
     let along = node.axis("axis", 0, shape.len())?;
     let own = strides(shape);
@@ -103,7 +105,7 @@ fn split(node: &Node<'_>) -> Result<Kernel, Stop> {
             let to = strides(ty.shape());
             nests.push((
                 index,
-                Nest::new(ty.shape(), [&to, &own]).starting_at([0, start]),
+                LoopNest::new(ty.shape(), [&to, &own]).starting_at([0, start]),
             ));
         }
         start += own[along] * extent as isize;
@@ -118,13 +120,13 @@ fn split(node: &Node<'_>) -> Result<Kernel, Stop> {
     })))
 }
 
-fn slice(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn slice(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let out = node.output(0)?.shape();
     let mut from = strides(node.shape(0)?);
     let mut start = 0;
     for (stride, axis) in from.iter_mut().zip(slice_axes(&node.inference())?) {
         start += axis.start as isize * *stride;
-        // With one element the step is never taken, however long it is.
+        // The step of a single element is not used, and may be too large for the stride.
         *stride = if axis.length > 1 {
             *stride * axis.step as isize
         } else {
@@ -133,13 +135,13 @@ fn slice(node: &Node<'_>) -> Result<Kernel, Stop> {
     }
     copy(
         node,
-        Nest::new(out, [&strides(out), &from]).starting_at([0, start]),
+        LoopNest::new(out, [&strides(out), &from]).starting_at([0, start]),
         false,
     )
 }
 
-/// Output dimension i is seen as [repeat, input dimension].
-fn tile(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// Output dimension i is split into [repeats, input dimension].
+fn tile(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (shape, out) = (node.shape(0)?, node.output(0)?.shape());
     let own = strides(out);
     let from = strides(shape);
@@ -150,11 +152,15 @@ fn tile(node: &Node<'_>) -> Result<Kernel, Stop> {
         to_strides.extend([own[at] * shape[at] as isize, own[at]]);
         from_strides.extend([0, from[at]]);
     }
-    copy(node, Nest::new(&dims, [&to_strides, &from_strides]), false)
+    copy(
+        node,
+        LoopNest::new(&dims, [&to_strides, &from_strides]),
+        false,
+    )
 }
 
 /// The output's [N, C, H, b, W, b] read from the input's channels.
-fn depth_to_space(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn depth_to_space(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let out = node.output(0)?.shape();
     let block = node.attributes.int("blocksize", 1)?.max(1) as usize;
     let (plane, h, w) = (
@@ -168,16 +174,16 @@ fn depth_to_space(node: &Node<'_>) -> Result<Kernel, Stop> {
     let (c, row, column) = match node.attributes.string("mode", "DCR")? {
         "DCR" => (1, block * channels, channels),
         "CRD" => (block * block, block, 1),
-        mode => return Err(no_value("mode", mode)),
+        mode => return Err(unsupported_value("mode", mode)),
     };
     let step = |channels: usize| (channels * plane) as isize;
     let dims = [out[0], channels, h, block, w, block];
     let from = [deep, step(c), w as isize, step(row), 1, step(column)];
-    copy(node, Nest::new(&dims, [&dense(&dims), &from]), false)
+    copy(node, LoopNest::new(&dims, [&dense(&dims), &from]), false)
 }
 
 /// The output's [N, b, b, C, H, W] (or [N, C, b, b, H, W]) read from the input's plane.
-fn space_to_depth(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn space_to_depth(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (shape, out) = (node.shape(0)?, node.output(0)?.shape());
     let block = node.attributes.int("blocksize", 1)?.max(1) as usize;
     let own = strides(shape);
@@ -193,26 +199,26 @@ fn space_to_depth(node: &Node<'_>) -> Result<Kernel, Stop> {
             [shape[0], c, b, b, h, w],
             [own[0], own[1], row, column, down, right],
         ),
-        mode => return Err(no_value("mode", mode)),
+        mode => return Err(unsupported_value("mode", mode)),
     };
-    copy(node, Nest::new(&dims, [&dense(&dims), &from]), false)
+    copy(node, LoopNest::new(&dims, [&dense(&dims), &from]), false)
 }
 
 fn dense(dims: &[usize]) -> Vec<isize> {
     strides(&dims.to_vec().into())
 }
 
-/// What an axis of a padded tensor shows: some of the input's elements, some places around them.
-struct Padded {
-    /// Elements taken away in front.
+/// The part of an axis that is kept, and its position in a padded tensor.
+struct PaddedAxis {
+    /// Elements removed at the start.
     skipped: usize,
-    /// Places added in front.
+    /// Padding at the start.
     before: usize,
-    /// Elements shown.
+    /// Elements kept.
     kept: usize,
 }
 
-fn padded(node: &Node<'_>) -> Result<Vec<Padded>> {
+fn padded(node: &Node<'_>) -> Result<Vec<PaddedAxis>> {
     let (shape, out) = (node.shape(0)?, node.output(0)?.shape());
     let pads = padding(&node.inference())?;
     let axis = |at: usize| {
@@ -221,7 +227,7 @@ fn padded(node: &Node<'_>) -> Result<Vec<Padded>> {
             .unwrap_or(0)
             .min(shape[at]);
         let before = usize::try_from(before).unwrap_or(0).min(out[at]);
-        Padded {
+        PaddedAxis {
             skipped,
             before,
             kept: (shape[at] - skipped).min(out[at] - before),
@@ -230,14 +236,14 @@ fn padded(node: &Node<'_>) -> Result<Vec<Padded>> {
     Ok((0..shape.len()).map(axis).collect())
 }
 
-fn pad(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn pad(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (shape, out) = (node.shape(0)?, node.output(0)?.shape());
     let axes = padded(node)?;
     let mode = node.attributes.string("mode", "constant")?;
     if mode == "constant" {
         let kept: Vec<usize> = axes.iter().map(|axis| axis.kept).collect();
         let (own, from) = (strides(out), strides(shape));
-        let start = |of: &[isize], at: fn(&Padded) -> usize| -> isize {
+        let start = |of: &[isize], at: fn(&PaddedAxis) -> usize| -> isize {
             axes.iter()
                 .zip(of)
                 .map(|(axis, stride)| at(axis) as isize * stride)
@@ -247,7 +253,7 @@ fn pad(node: &Node<'_>) -> Result<Kernel, Stop> {
             start(&own, |axis| axis.before),
             start(&from, |axis| axis.skipped),
         ];
-        let nest = Nest::new(&kept, [&own, &from]).starting_at(starts);
+        let nest = LoopNest::new(&kept, [&own, &from]).starting_at(starts);
         return sized!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
             let (inputs, mut outputs) = operands.split();
             let value = inputs.optional::<T>(2)?.and_then(|value| value.first().copied());
@@ -257,7 +263,7 @@ fn pad(node: &Node<'_>) -> Result<Kernel, Stop> {
             Ok(())
         })));
     }
-    let place: fn(i64, i64) -> i64 = match mode {
+    let source: fn(i64, i64) -> i64 = match mode {
         "edge" => |at, kept| at.clamp(0, kept - 1),
         "wrap" => i64::rem_euclid,
         "reflect" => |at, kept| {
@@ -265,18 +271,18 @@ fn pad(node: &Node<'_>) -> Result<Kernel, Stop> {
             let at = at.rem_euclid(period);
             at.min(period - at).min(kept - 1)
         },
-        mode => return Err(no_value("mode", mode)),
+        mode => return Err(unsupported_value("mode", mode)),
     };
     if axes
         .iter()
         .zip(&**out)
         .any(|(axis, &extent)| axis.kept == 0 && extent > 0)
     {
-        return Err(invalid("padding of a dimension without elements").into());
+        return Err(invalid("padding of an empty dimension requires mode constant").into());
     }
-    let maps = Maps::new(shape, out, |axis, at| {
+    let maps = AxisMaps::new(shape, out, |axis, at| {
         let axis = &axes[axis];
-        axis.skipped + place(at as i64 - axis.before as i64, axis.kept as i64) as usize
+        axis.skipped + source(at as i64 - axis.before as i64, axis.kept as i64) as usize
     })?;
     sized!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
@@ -285,8 +291,8 @@ fn pad(node: &Node<'_>) -> Result<Kernel, Stop> {
     })))
 }
 
-/// The middle is kept; an odd element more is cut off, or added, behind.
-fn center_crop_pad(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// Keeps the middle; an odd element is removed, or added, at the end.
+fn center_crop_pad(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (shape, out) = (node.shape(0)?, node.output(0)?.shape());
     let (own, from) = (strides(out), strides(shape));
     let kept: Vec<usize> = shape.iter().zip(&**out).map(|(&a, &b)| a.min(b)).collect();
@@ -297,20 +303,20 @@ fn center_crop_pad(node: &Node<'_>) -> Result<Kernel, Stop> {
     }
     copy(
         node,
-        Nest::new(&kept, [&own, &from]).starting_at(starts),
+        LoopNest::new(&kept, [&own, &from]).starting_at(starts),
         true,
     )
 }
 
-/// The lengths are read when executing.
-fn reverse_sequence(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// The lengths are read at run time.
+fn reverse_sequence(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let shape = node.shape(0)?.clone();
     let batch = node.axis("batch_axis", 1, shape.len())?;
     let time = node.axis("time_axis", 0, shape.len())?;
     if batch.max(time) != 1 || batch == time {
-        return Err(no_value("batch_axis", batch));
+        return Err(unsupported_value("batch_axis", batch));
     }
-    let rows = Along::new(&shape, 1);
+    let rows = AxisExtents::new(&shape, 1);
     let (batches, steps) = (shape[batch], shape[time]);
     let row = move |batch_at: usize, step: usize| {
         let (first, second) = if batch == 0 {

@@ -1,13 +1,13 @@
-//! Normalizations. Statistics are gathered in f64; the result is rounded once.
+//! Normalizations. Statistics are computed in f64 (two passes); the result is rounded once.
 
 use crate::elements::{Elements, ElementsMut, Value};
-use crate::kernel::{Build, Kernel, Node, Stop, axis, floats, scratch};
-use crate::nest::{Along, Lanes, Nest, broadcast, strides};
+use crate::kernel::{BuildError, BuildKernel, Kernel, Node, axis, floats, scratch};
+use crate::loop_nest::{AxisExtents, Lanes, LoopNest, broadcast, strides};
 use crate::number::Number;
 use tenon_base::Result;
 use tenon_tensor::Shape;
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("BatchNormalization", batch),
     ("InstanceNormalization", instance),
     ("GroupNormalization", group),
@@ -18,19 +18,19 @@ pub(crate) static KERNELS: &[(&str, Build)] = &[
     ("LRN", local_response),
 ];
 
-/// With given statistics, one a channel.
-fn batch(node: &Node<'_>) -> Result<Kernel, Stop> {
-    let Along {
+/// Batch normalization: the statistics of each channel are inputs.
+fn batch(node: &Node<'_>) -> Result<Kernel, BuildError> {
+    let AxisExtents {
         outer,
         extent,
         inner,
     } = match &**node.shape(0)? {
-        [count] => Along {
+        [count] => AxisExtents {
             outer: *count,
             extent: 1,
             inner: 1,
         },
-        shape => Along::new(shape, 1),
+        shape => AxisExtents::new(shape, 1),
     };
     let epsilon = f64::from(node.attributes.float("epsilon", 1e-5)?);
     let types = [
@@ -42,8 +42,8 @@ fn batch(node: &Node<'_>) -> Result<Kernel, Stop> {
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
-        let given = |index: usize| Elements::new(&inputs, index, types[index - 1]);
-        let (scale, shift, mean, variance) = (given(1)?, given(2)?, given(3)?, given(4)?);
+        let parameter = |index: usize| Elements::new(&inputs, index, types[index - 1]);
+        let (scale, shift, mean, variance) = (parameter(1)?, parameter(2)?, parameter(3)?, parameter(4)?);
         for row in 0..outer * extent {
             let channel = row % extent;
             let factor = scale.at(channel) / (variance.at(channel) + epsilon).sqrt();
@@ -57,21 +57,21 @@ fn batch(node: &Node<'_>) -> Result<Kernel, Stop> {
     })))
 }
 
-/// A normalization with the statistics of the tensor itself.
+/// A normalization by statistics of the tensor itself.
 struct Normalization {
     /// The lanes that share statistics.
     lanes: Lanes,
     /// Number of lanes.
     count: usize,
-    /// Loops over an element, its lane's number, and its scale and bias.
-    nest: Nest<4>,
+    /// Loops over the positions of an element, its lane, its scale and its bias.
+    nest: LoopNest<4>,
     centred: bool,
     epsilon: f64,
 }
 
 impl Normalization {
-    /// Of a tensor seen as `shape`: statistics along the axes `along`, scale and bias read with the
-    /// strides given.
+    /// The normalization of a tensor reshaped to `shape`: statistics along the axes `along`, scale and
+    /// bias with these strides.
     fn new(
         node: &Node<'_>,
         shape: &Shape,
@@ -86,15 +86,15 @@ impl Normalization {
         Ok(Self {
             lanes: Lanes::new(shape, along),
             count,
-            nest: Nest::new(shape, [&strides(shape), &lane, scale, bias]),
+            nest: LoopNest::new(shape, [&strides(shape), &lane, scale, bias]),
             centred: true,
             epsilon: node.attributes.float("epsilon", 1e-5)?.into(),
         })
     }
 
-    /// The kernel: input 1 is the scale, input 2 the bias if there is one; outputs 1 and 2 are the
-    /// mean and the inverse deviation if they are wanted.
-    fn kernel(self, node: &Node<'_>) -> Result<Kernel, Stop> {
+    /// The kernel: input 1 is the scale, input 2 the optional bias; optional outputs 1 and 2 are the mean
+    /// and the inverse standard deviation.
+    fn kernel(self, node: &Node<'_>) -> Result<Kernel, BuildError> {
         let scale_type = node.dtype(1)?;
         let bias_type = node.optional(2).map(|ty| ty.dtype());
         let statistics = [1, 2].map(|index| node.output(index).ok().map(|ty| ty.dtype()));
@@ -142,28 +142,28 @@ impl Normalization {
     }
 }
 
-fn instance(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn instance(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let shape = node.shape(0)?;
     let channel: Vec<isize> = (0..shape.len()).map(|axis| (axis == 1).into()).collect();
     Normalization::new(node, shape, |axis| axis > 1, [&channel, &channel])?.kernel(node)
 }
 
-/// The tensor is seen as [N, groups, channels of a group, the rest].
-fn group(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// The tensor is reshaped to [N, groups, channels of a group, the rest].
+fn group(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let shape = node.shape(0)?;
     let groups = node.attributes.int("num_groups", 1)?.max(1) as usize;
-    let Along {
+    let AxisExtents {
         outer,
         extent,
         inner,
-    } = Along::new(shape, 1);
-    let seen = Shape::new([outer, groups, extent / groups, inner]);
+    } = AxisExtents::new(shape, 1);
+    let grouped = Shape::new([outer, groups, extent / groups, inner]);
     let channel = [0, (extent / groups) as isize, 1, 0];
-    Normalization::new(node, &seen, |axis| axis > 1, [&channel, &channel])?.kernel(node)
+    Normalization::new(node, &grouped, |axis| axis > 1, [&channel, &channel])?.kernel(node)
 }
 
 /// LayerNormalization, and RMSNormalization, which is not centred.
-fn from_axis(node: &Node<'_>, centred: bool) -> Result<Kernel, Stop> {
+fn from_axis(node: &Node<'_>, centred: bool) -> Result<Kernel, BuildError> {
     let shape = node.shape(0)?;
     let first = node.axis("axis", -1, shape.len())?;
     let scale = broadcast(node.shape(1)?, shape)?;
@@ -179,10 +179,10 @@ fn from_axis(node: &Node<'_>, centred: bool) -> Result<Kernel, Stop> {
     .kernel(node)
 }
 
-/// What ONNX adds to the deviation.
+/// The term that ONNX adds to the standard deviation.
 const MEAN_VARIANCE_EPSILON: f64 = 1e-9;
 
-fn mean_variance(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn mean_variance(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let shape = node.shape(0)?;
     let axes = node.attributes.ints("axes")?.unwrap_or(&[0, 2, 3]);
     let axes: Vec<usize> = axes
@@ -208,7 +208,7 @@ fn mean_variance(node: &Node<'_>) -> Result<Kernel, Stop> {
     })))
 }
 
-fn lp(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn lp(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let shape = node.shape(0)?;
     let along = node.axis("axis", -1, shape.len())?;
     let lanes = Lanes::new(shape, |axis| axis == along);
@@ -232,13 +232,13 @@ fn lp(node: &Node<'_>) -> Result<Kernel, Stop> {
     })))
 }
 
-/// With the squares of `size` channels around, (size - 1) / 2 of them before.
-fn local_response(node: &Node<'_>) -> Result<Kernel, Stop> {
-    let Along {
+/// Local response normalization over `size` channels, (size - 1) / 2 of them before.
+fn local_response(node: &Node<'_>) -> Result<Kernel, BuildError> {
+    let AxisExtents {
         outer,
         extent,
         inner,
-    } = Along::new(node.shape(0)?, 1);
+    } = AxisExtents::new(node.shape(0)?, 1);
     let alpha = f64::from(node.attributes.float("alpha", 1e-4)?);
     let beta = f64::from(node.attributes.float("beta", 0.75)?);
     let bias = f64::from(node.attributes.float("bias", 1.0)?);
@@ -248,10 +248,10 @@ fn local_response(node: &Node<'_>) -> Result<Kernel, Stop> {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
         for (batch, channel) in crate::convolution::pairs(outer, extent) {
-            let seen = channel.saturating_sub(before)..extent.min(channel.saturating_add(after + 1));
+            let channels = channel.saturating_sub(before)..extent.min(channel.saturating_add(after + 1));
             for at in 0..inner {
                 let at_channel = |channel: usize| (batch * extent + channel) * inner + at;
-                let squares: f64 = seen.clone().map(|c| from[at_channel(c)].to_f64().powi(2)).sum();
+                let squares: f64 = channels.clone().map(|c| from[at_channel(c)].to_f64().powi(2)).sum();
                 let divisor = (bias + alpha / size as f64 * squares).powf(beta);
                 let at = at_channel(channel);
                 to[at] = T::from_f64(from[at].to_f64() / divisor);

@@ -1,14 +1,16 @@
-//! Pools: one number for each window, or for each whole channel.
+//! Pooling: one element for each window, or for each whole channel.
 
-use crate::convolution::{Images, pairs};
-use crate::kernel::{Build, Kernel, Node, Stop, floats, invalid, no_value, numbers};
-use crate::nest::Lanes;
-use crate::number::{Number, Wide};
+use crate::convolution::{SlidingWindow, pairs};
+use crate::kernel::{
+    BuildError, BuildKernel, Kernel, Node, floats, invalid, numeric, unsupported_value,
+};
+use crate::loop_nest::Lanes;
+use crate::number::{Number, WidenedArithmetic};
 use tenon_backend::Reason;
 use tenon_base::{Error, ErrorKind, Result, stop};
 use tenon_graph::geometry::Window;
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("MaxPool", |node| max_pool(node, false)),
     ("tenon.MaxPool", |node| max_pool(node, true)),
     ("AveragePool", |node| average_pool(node, false)),
@@ -29,18 +31,18 @@ pub(crate) static KERNELS: &[(&str, Build)] = &[
     ("MaxUnpool", max_unpool),
 ];
 
-fn exponent(node: &Node<'_>) -> Result<f64, Stop> {
+fn exponent(node: &Node<'_>) -> Result<f64, BuildError> {
     match node.attributes.int("p", 2)? {
         p if p > 0 => Ok(p as f64),
-        p => Err(no_value("p", p)),
+        p => Err(unsupported_value("p", p)),
     }
 }
 
-/// The windows of a pool.
-struct Pool(Images);
+/// The windows of a pooling operator.
+struct Pool(SlidingWindow);
 
 impl Pool {
-    fn new(node: &Node<'_>, channels_last: bool) -> Result<Self, Stop> {
+    fn new(node: &Node<'_>, channels_last: bool) -> Result<Self, BuildError> {
         let shape = node.shape(0)?;
         let kernel: Vec<usize> = node
             .attributes
@@ -56,16 +58,16 @@ impl Pool {
             found: shape.len(),
         })?;
         let window = Window::sliding(node.attributes, spatial, &kernel)?;
-        Ok(Self(Images::new(node, &window, channels_last)?))
+        Ok(Self(SlidingWindow::new(node, &window, channels_last)?))
     }
 
-    /// Calls `body` with the output's position, the start of the channel's image in the input, the
-    /// number of the image, and the output's place in its own.
+    /// Calls `body` with the index in the output, the start of the channel's image in the input, the
+    /// index of the image, and the output's coordinates.
     fn for_each(&self, mut body: impl FnMut(usize, usize, usize, [usize; 3])) {
-        let Images {
+        let SlidingWindow {
             batches,
             channels,
-            slides: [depths, heights, widths],
+            axes: [depths, heights, widths],
             x,
             y,
             ..
@@ -83,10 +85,14 @@ impl Pool {
         }
     }
 
-    /// The places in the input's image that a window sees.
-    fn seen(&self, [d, h, w]: [usize; 3]) -> impl Iterator<Item = [usize; 3]> {
-        let [depths, heights, widths] = self.0.slides;
-        let inside = [depths.seen(d), heights.seen(h), widths.seen(w)];
+    /// The coordinates of a window's pixels in the input's image.
+    fn pixels(&self, [d, h, w]: [usize; 3]) -> impl Iterator<Item = [usize; 3]> {
+        let [depths, heights, widths] = self.0.axes;
+        let inside = [
+            depths.positions_inside(d),
+            heights.positions_inside(h),
+            widths.positions_inside(w),
+        ];
         let [ds, hs, ws] = inside.map(|range| (range.start, range.len()));
         pairs(ds.1, hs.1).flat_map(move |(kd, kh)| {
             (0..ws.1).filter_map(move |kw| {
@@ -99,37 +105,37 @@ impl Pool {
         })
     }
 
-    /// Elements of a window, padding included; what lies behind the padding is not.
+    /// The number of pixels of a window, including padding, but not those beyond the padding.
     fn padded(&self, at: [usize; 3]) -> usize {
-        let slides = self.0.slides.iter().zip(at);
-        slides.map(|(slide, at)| slide.padded(at)).product()
+        let axes = self.0.axes.iter().zip(at);
+        axes.map(|(axis, at)| axis.padded(at)).product()
     }
 }
 
-fn max_pool(node: &Node<'_>, channels_last: bool) -> Result<Kernel, Stop> {
+fn max_pool(node: &Node<'_>, channels_last: bool) -> Result<Kernel, BuildError> {
     let pool = Pool::new(node, channels_last)?;
     let by_columns = node.attributes.flag("storage_order", false)?;
-    let [depth, height, width] = pool.0.slides.map(|slide| slide.input);
+    let [depth, height, width] = pool.0.axes.map(|axis| axis.input);
     let image = depth * height * width;
-    let place = move |[d, h, w]: [usize; 3]| {
+    let index = move |[d, h, w]: [usize; 3]| {
         if by_columns {
             (w * height + h) * depth + d
         } else {
             (d * height + h) * width + w
         }
     };
-    numbers!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+    numeric!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let from = inputs.slice::<T>(0)?;
         let mut to = outputs.optional::<T>(0)?;
-        let mut places = outputs.optional::<i64>(1)?;
+        let mut indices = outputs.optional::<i64>(1)?;
         pool.for_each(|out, start, nth, at| {
             let mut best = T::LOWEST;
             let mut best_at = None;
-            for at in pool.seen(at) {
+            for at in pool.pixels(at) {
                 let value = from[start + pool.0.x.at(at)];
-                // NaN wins and stays.
-                let better = value > best || (value.wide().is_nan() && !best.wide().is_nan());
+                // NaN is the maximum.
+                let better = value > best || (value.widen().is_nan() && !best.widen().is_nan());
                 if better || best_at.is_none() {
                     (best, best_at) = (value, Some(at));
                 }
@@ -137,15 +143,15 @@ fn max_pool(node: &Node<'_>, channels_last: bool) -> Result<Kernel, Stop> {
             if let Some(to) = &mut to {
                 to[out] = best;
             }
-            if let Some(places) = &mut places {
-                places[out] = best_at.map_or(-1, |at| (nth * image + place(at)) as i64);
+            if let Some(indices) = &mut indices {
+                indices[out] = best_at.map_or(-1, |at| (nth * image + index(at)) as i64);
             }
         });
         Ok(())
     })))
 }
 
-fn average_pool(node: &Node<'_>, channels_last: bool) -> Result<Kernel, Stop> {
+fn average_pool(node: &Node<'_>, channels_last: bool) -> Result<Kernel, BuildError> {
     let pool = Pool::new(node, channels_last)?;
     let padding_counts = node.attributes.flag("count_include_pad", false)?;
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
@@ -153,7 +159,7 @@ fn average_pool(node: &Node<'_>, channels_last: bool) -> Result<Kernel, Stop> {
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
         pool.for_each(|out, start, _, at| {
             let (mut sum, mut count) = (0.0, 0);
-            for at in pool.seen(at) {
+            for at in pool.pixels(at) {
                 sum += from[start + pool.0.x.at(at)].to_f64();
                 count += 1;
             }
@@ -164,7 +170,7 @@ fn average_pool(node: &Node<'_>, channels_last: bool) -> Result<Kernel, Stop> {
     })))
 }
 
-fn lp_pool(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn lp_pool(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let pool = Pool::new(node, false)?;
     let p = exponent(node)?;
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
@@ -172,18 +178,18 @@ fn lp_pool(node: &Node<'_>) -> Result<Kernel, Stop> {
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
         pool.for_each(|out, start, _, at| {
             let value = |at| from[start + pool.0.x.at(at)].to_f64().abs().powf(p);
-            to[out] = T::from_f64(pool.seen(at).map(value).sum::<f64>().powf(1.0 / p));
+            to[out] = T::from_f64(pool.pixels(at).map(value).sum::<f64>().powf(1.0 / p));
         });
         Ok(())
     })))
 }
 
-/// All of a channel is one window.
+/// A pool whose window is a whole channel.
 fn global(
     node: &Node<'_>,
     step: impl Fn(f64, f64) -> f64 + Send + Sync + 'static,
     finish: impl Fn(f64, f64) -> f64 + Send + Sync + 'static,
-) -> Result<Kernel, Stop> {
+) -> Result<Kernel, BuildError> {
     let lanes = Lanes::new(node.shape(0)?, |axis| axis > 1);
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
@@ -197,23 +203,23 @@ fn global(
     })))
 }
 
-fn global_max(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn global_max(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let lanes = Lanes::new(node.shape(0)?, |axis| axis > 1);
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
         lanes.starts.for_each(|[out, start]| {
             let mut best = f64::NEG_INFINITY;
-            lanes.lane.for_each(|[at]| best = best.greatest(from[start + at].to_f64()));
+            lanes.lane.for_each(|[at]| best = best.nan_max(from[start + at].to_f64()));
             to[out] = T::from_f64(best);
         });
         Ok(())
     })))
 }
 
-/// Positions are those that MaxPool counted in an output of the extents that the attributes imply.
-/// A greater `output_shape` is that one's plane with zeros around it, at the ends.
-fn max_unpool(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// Indices are those of MaxPool, in an output of the extents that the attributes imply. A larger
+/// `output_shape` pads that output with zeros at the end.
+fn max_unpool(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (x, out) = (node.shape(0)?, node.output(0)?.shape());
     let kernel: Vec<usize> = node
         .attributes
@@ -223,29 +229,25 @@ fn max_unpool(node: &Node<'_>) -> Result<Kernel, Stop> {
         .map(|&extent| extent.max(0) as usize)
         .collect();
     let window = Window::transposed(node.attributes, &x[2..], &kernel)?;
-    let counted: Vec<usize> = x[..2].iter().chain(&window.output).copied().collect();
-    if counted
-        .iter()
-        .zip(&**out)
-        .any(|(counted, out)| counted > out)
-    {
-        return Err(invalid("input 'output_shape' is smaller than what was pooled").into());
+    let pooled: Vec<usize> = x[..2].iter().chain(&window.output).copied().collect();
+    if pooled.iter().zip(&**out).any(|(pooled, out)| pooled > out) {
+        return Err(invalid("input 'output_shape' is smaller than the pooled tensor").into());
     }
     let strides = out.strides();
-    let room: usize = counted.iter().product();
+    let count: usize = pooled.iter().product();
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
-        let (from, places) = (inputs.slice::<T>(0)?, inputs.slice::<i64>(1)?);
+        let (from, indices) = (inputs.slice::<T>(0)?, inputs.slice::<i64>(1)?);
         let to = outputs.slice::<T>(0)?;
         to.fill(T::default());
-        for (&value, &place) in from.iter().zip(places) {
-            let mut rest = usize::try_from(place).ok().filter(|&at| at < room).ok_or_else(|| {
-                Error::new(ErrorKind::OutOfBounds, "a position lies outside the output")
-                    .expected(format_args!("0 to {}", room as i64 - 1))
-                    .found(place)
+        for (&value, &index) in from.iter().zip(indices) {
+            let mut rest = usize::try_from(index).ok().filter(|&at| at < count).ok_or_else(|| {
+                Error::new(ErrorKind::OutOfBounds, "an index is out of the bounds of the output")
+                    .expected(format_args!("0 to {}", count as i64 - 1))
+                    .found(index)
             })?;
             let mut at = 0;
-            for (extent, stride) in counted.iter().zip(&strides).rev() {
+            for (extent, stride) in pooled.iter().zip(&strides).rev() {
                 at += rest % extent * stride;
                 rest /= extent;
             }

@@ -1,49 +1,52 @@
-//! Between numbers and their quantized form.
+//! Quantization and dequantization.
 
 use crate::cast::greatest;
-use crate::elements::{Elements, ElementsMut, Value, known, range};
-use crate::kernel::{Build, Kernel, Node, Stop, floats, no_type, no_value};
-use crate::nest::Along;
+use crate::elements::{Elements, ElementsMut, Value, is_numeric, range};
+use crate::kernel::{
+    BuildError, BuildKernel, Kernel, Node, floats, unsupported_type, unsupported_value,
+};
+use crate::loop_nest::AxisExtents;
 use crate::number::Number;
 use tenon_base::Result;
 use tenon_tensor::{DataType, converter};
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("QuantizeLinear", quantize),
     ("DequantizeLinear", dequantize),
     ("DynamicQuantizeLinear", dynamic),
 ];
 
-/// Which scale and zero point an element has.
+/// The granularity of scales and zero points.
 #[derive(Debug, Clone, Copy)]
-enum Scales {
+enum ScaleLayout {
+    /// One per tensor.
     One,
     /// One for each position of the axis.
-    Axis(Along),
-    /// One for each block of so many positions of the axis.
-    Blocks(Along, usize),
+    Axis(AxisExtents),
+    /// One for each block of positions of the axis, of this length.
+    Blocks(AxisExtents, usize),
 }
 
-impl Scales {
+impl ScaleLayout {
     fn new(node: &Node<'_>) -> Result<Self> {
         let shape = node.shape(0)?;
         let block = node.attributes.int("block_size", 0)?.max(0) as usize;
         if node.input(1)?.elements() == 1 && block == 0 {
-            return Ok(Scales::One);
+            return Ok(ScaleLayout::One);
         }
-        let along = Along::new(shape, node.axis("axis", 1, shape.len())?);
+        let along = AxisExtents::new(shape, node.axis("axis", 1, shape.len())?);
         Ok(if block == 0 {
-            Scales::Axis(along)
+            ScaleLayout::Axis(along)
         } else {
-            Scales::Blocks(along, block)
+            ScaleLayout::Blocks(along, block)
         })
     }
 
     fn at(self, element: usize) -> usize {
         match self {
-            Scales::One => 0,
-            Scales::Axis(along) => element / along.inner % along.extent,
-            Scales::Blocks(along, block) => {
+            ScaleLayout::One => 0,
+            ScaleLayout::Axis(along) => element / along.inner % along.extent,
+            ScaleLayout::Blocks(along, block) => {
                 let (row, column) = (element / along.inner, element % along.inner);
                 let blocks = along.extent.div_ceil(block);
                 let row = row / along.extent * blocks + row % along.extent / block;
@@ -54,28 +57,28 @@ impl Scales {
 }
 
 /// Rounds to a floating-point type.
-fn rounding(dtype: DataType) -> Result<fn(f64) -> f64, Stop> {
+fn rounding(dtype: DataType) -> Result<fn(f64) -> f64, BuildError> {
     floats!(dtype, 1, T => Ok(|value| T::from_f64(value).to_f64()))
 }
 
-/// The quotient is rounded to the type it is divided in before it is rounded to an integer: halves
-/// fall as they do there.
-fn quantize(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// The quotient is rounded to the type of the division before it is rounded to an integer, which
+/// decides ties.
+fn quantize(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (x, scale, y) = (node.dtype(0)?, node.dtype(1)?, node.output(0)?.dtype());
-    let scales = Scales::new(node)?;
+    let scales = ScaleLayout::new(node)?;
     let zero = node.optional(2).map(|ty| ty.dtype());
     let divided = match node.attributes.string("precision", "")? {
         "" => scale,
         name => name.parse()?,
     };
-    let round = rounding(divided).map_err(|_| no_value("precision", divided))?;
+    let round = rounding(divided).map_err(|_| unsupported_value("precision", divided))?;
     if let Some(greatest) = greatest(y) {
         return to_small_float(node, scales, round, y, greatest);
     }
-    let [least, greatest] = range(y).ok_or_else(|| no_value("output_dtype", y))?;
+    let [least, greatest] = range(y).ok_or_else(|| unsupported_value("output_dtype", y))?;
     let count = node.output(0)?.elements();
-    if !known(x) {
-        return Err(no_type(0, x));
+    if !is_numeric(x) {
+        return Err(unsupported_type(0, x));
     }
     Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
@@ -98,19 +101,19 @@ fn quantize(node: &Node<'_>) -> Result<Kernel, Stop> {
 }
 
 /// To a byte with a point, whose zero point is 0: rounded once by the conversion, and held at the
-/// greatest number unless told not to.
+/// greatest value unless `saturate` is 0.
 fn to_small_float(
     node: &Node<'_>,
-    scales: Scales,
+    scales: ScaleLayout,
     round: fn(f64) -> f64,
     y: DataType,
     greatest: f64,
-) -> Result<Kernel, Stop> {
+) -> Result<Kernel, BuildError> {
     let (x, scale) = (node.dtype(0)?, node.dtype(1)?);
     let saturate = node.attributes.flag("saturate", true)?;
-    let write = converter(DataType::F64, y).ok_or_else(|| no_value("output_dtype", y))?;
-    if !known(x) {
-        return Err(no_type(0, x));
+    let write = converter(DataType::F64, y).ok_or_else(|| unsupported_value("output_dtype", y))?;
+    if !is_numeric(x) {
+        return Err(unsupported_type(0, x));
     }
     Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
@@ -129,11 +132,11 @@ fn to_small_float(
 }
 
 /// From a byte with a point, whose zero point is 0.
-fn from_small_float(node: &Node<'_>, scales: Scales) -> Result<Kernel, Stop> {
+fn from_small_float(node: &Node<'_>, scales: ScaleLayout) -> Result<Kernel, BuildError> {
     let (x, scale, y) = (node.dtype(0)?, node.dtype(1)?, node.output(0)?.dtype());
-    let read = converter(x, DataType::F64).ok_or_else(|| no_type(0, x))?;
-    if !known(y) {
-        return Err(no_value("output_dtype", y));
+    let read = converter(x, DataType::F64).ok_or_else(|| unsupported_type(0, x))?;
+    if !is_numeric(y) {
+        return Err(unsupported_value("output_dtype", y));
     }
     Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
@@ -149,19 +152,19 @@ fn from_small_float(node: &Node<'_>, scales: Scales) -> Result<Kernel, Stop> {
     }))
 }
 
-fn dequantize(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn dequantize(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (x, scale, y) = (node.dtype(0)?, node.dtype(1)?, node.output(0)?.dtype());
-    let scales = Scales::new(node)?;
+    let scales = ScaleLayout::new(node)?;
     if greatest(x).is_some() {
         return from_small_float(node, scales);
     }
     let zero = node.optional(2).map(|ty| ty.dtype());
     let count = node.output(0)?.elements();
-    if !known(x) {
-        return Err(no_type(0, x));
+    if !is_numeric(x) {
+        return Err(unsupported_type(0, x));
     }
-    if !known(y) {
-        return Err(no_value("output_dtype", y));
+    if !is_numeric(y) {
+        return Err(unsupported_value("output_dtype", y));
     }
     Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
@@ -183,16 +186,16 @@ fn dequantize(node: &Node<'_>) -> Result<Kernel, Stop> {
 }
 
 /// In single precision throughout, as ONNX defines it.
-fn dynamic(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn dynamic(node: &Node<'_>) -> Result<Kernel, BuildError> {
     if node.dtype(0)? != DataType::F32 {
-        return Err(no_type(0, node.dtype(0)?));
+        return Err(unsupported_type(0, node.dtype(0)?));
     }
     Ok(Kernel::new(|operands| {
         let (inputs, mut outputs) = operands.split();
         let x = inputs.slice::<f32>(0)?;
         let greatest = x.iter().copied().fold(0f32, f32::max);
         let least = x.iter().copied().fold(0f32, f32::min);
-        // All zeros: any scale does.
+        // All elements are 0: the scale is arbitrary.
         let scale = if greatest == least {
             1.0
         } else {

@@ -1,48 +1,51 @@
-//! Recurrent layers. Sums and states are f64; what leaves is rounded once.
+//! Recurrent layers (LSTM, GRU, RNN). Sums and states are f64; outputs are rounded once.
 
 use crate::activation::{sigmoid, softplus};
-use crate::kernel::{Build, Kernel, Node, Stop, floats, length, no_type, no_value, scratch};
+use crate::kernel::{
+    BuildError, BuildKernel, Kernel, Node, floats, length, scratch, unsupported_type,
+    unsupported_value,
+};
 use crate::matmul::dot;
-use crate::number::{Number, Wide};
+use crate::number::{Number, WidenedArithmetic};
 use tenon_backend::Inputs;
 use tenon_base::{Result, stop};
 use tenon_graph::Attributes;
 use tenon_tensor::DataType;
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
-    ("LSTM", |node| layer(node, Cell::Lstm)),
-    ("GRU", |node| layer(node, Cell::Gru)),
-    ("RNN", |node| layer(node, Cell::Rnn)),
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
+    ("LSTM", |node| layer(node, CellKind::Lstm)),
+    ("GRU", |node| layer(node, CellKind::Gru)),
+    ("RNN", |node| layer(node, CellKind::Rnn)),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Cell {
+enum CellKind {
     Lstm,
     Gru,
     Rnn,
 }
 
-impl Cell {
+impl CellKind {
     fn gates(self) -> usize {
         match self {
-            Cell::Lstm => 4,
-            Cell::Gru => 3,
-            Cell::Rnn => 1,
+            CellKind::Lstm => 4,
+            CellKind::Gru => 3,
+            CellKind::Rnn => 1,
         }
     }
 
     fn default_functions(self) -> &'static [&'static str] {
         match self {
-            Cell::Lstm => &["Sigmoid", "Tanh", "Tanh"],
-            Cell::Gru => &["Sigmoid", "Tanh"],
-            Cell::Rnn => &["Tanh"],
+            CellKind::Lstm => &["Sigmoid", "Tanh", "Tanh"],
+            CellKind::Gru => &["Sigmoid", "Tanh"],
+            CellKind::Rnn => &["Tanh"],
         }
     }
 }
 
 /// An activation function with its parameters.
 #[derive(Debug, Clone, Copy)]
-enum Function {
+enum ActivationFunction {
     Relu,
     Tanh,
     Sigmoid,
@@ -56,9 +59,13 @@ enum Function {
     Softplus,
 }
 
-impl Function {
-    /// Functions take their parameters from the lists in order, those that have any.
-    fn all(attributes: &Attributes, cell: Cell, directions: usize) -> Result<Vec<Self>, Stop> {
+impl ActivationFunction {
+    /// The functions of all gates; those with parameters take them from the lists in order.
+    fn all(
+        attributes: &Attributes,
+        cell: CellKind,
+        directions: usize,
+    ) -> Result<Vec<Self>, BuildError> {
         let mut alphas = attributes
             .floats("activation_alpha")?
             .unwrap_or_default()
@@ -75,18 +82,18 @@ impl Function {
         };
         let function = |name: &str| {
             Ok(match name.to_ascii_lowercase().as_str() {
-                "relu" => Function::Relu,
-                "tanh" => Function::Tanh,
-                "sigmoid" => Function::Sigmoid,
-                "affine" => Function::Affine(alpha(1.0), beta(0.0)),
-                "leakyrelu" => Function::LeakyRelu(alpha(0.01)),
-                "thresholdedrelu" => Function::ThresholdedRelu(alpha(1.0)),
-                "scaledtanh" => Function::ScaledTanh(alpha(1.0), beta(1.0)),
-                "hardsigmoid" => Function::HardSigmoid(alpha(0.2), beta(0.5)),
-                "elu" => Function::Elu(alpha(1.0)),
-                "softsign" => Function::Softsign,
-                "softplus" => Function::Softplus,
-                _ => return Err(no_value("activations", name)),
+                "relu" => ActivationFunction::Relu,
+                "tanh" => ActivationFunction::Tanh,
+                "sigmoid" => ActivationFunction::Sigmoid,
+                "affine" => ActivationFunction::Affine(alpha(1.0), beta(0.0)),
+                "leakyrelu" => ActivationFunction::LeakyRelu(alpha(0.01)),
+                "thresholdedrelu" => ActivationFunction::ThresholdedRelu(alpha(1.0)),
+                "scaledtanh" => ActivationFunction::ScaledTanh(alpha(1.0), beta(1.0)),
+                "hardsigmoid" => ActivationFunction::HardSigmoid(alpha(0.2), beta(0.5)),
+                "elu" => ActivationFunction::Elu(alpha(1.0)),
+                "softsign" => ActivationFunction::Softsign,
+                "softplus" => ActivationFunction::Softplus,
+                _ => return Err(unsupported_value("activations", name)),
             })
         };
         names.into_iter().map(function).collect()
@@ -94,55 +101,60 @@ impl Function {
 
     fn apply(self, x: f64) -> f64 {
         match self {
-            Function::Relu => x.greatest(0.0),
-            Function::Tanh => x.tanh(),
-            Function::Sigmoid => sigmoid(x),
-            Function::Affine(alpha, beta) => alpha * x + beta,
-            Function::LeakyRelu(alpha) if x < 0.0 => alpha * x,
-            Function::LeakyRelu(_) => x,
-            Function::ThresholdedRelu(alpha) if x > alpha => x,
-            Function::ThresholdedRelu(_) => 0.0,
-            Function::ScaledTanh(alpha, beta) => alpha * (beta * x).tanh(),
-            Function::HardSigmoid(alpha, beta) => (alpha * x + beta).greatest(0.0).least(1.0),
-            Function::Elu(alpha) if x < 0.0 => alpha * x.exp_m1(),
-            Function::Elu(_) => x,
-            Function::Softsign => x / (1.0 + x.abs()),
-            Function::Softplus => softplus(x),
+            ActivationFunction::Relu => x.nan_max(0.0),
+            ActivationFunction::Tanh => x.tanh(),
+            ActivationFunction::Sigmoid => sigmoid(x),
+            ActivationFunction::Affine(alpha, beta) => alpha * x + beta,
+            ActivationFunction::LeakyRelu(alpha) if x < 0.0 => alpha * x,
+            ActivationFunction::LeakyRelu(_) => x,
+            ActivationFunction::ThresholdedRelu(alpha) if x > alpha => x,
+            ActivationFunction::ThresholdedRelu(_) => 0.0,
+            ActivationFunction::ScaledTanh(alpha, beta) => alpha * (beta * x).tanh(),
+            ActivationFunction::HardSigmoid(alpha, beta) => {
+                (alpha * x + beta).nan_max(0.0).nan_min(1.0)
+            }
+            ActivationFunction::Elu(alpha) if x < 0.0 => alpha * x.exp_m1(),
+            ActivationFunction::Elu(_) => x,
+            ActivationFunction::Softsign => x / (1.0 + x.abs()),
+            ActivationFunction::Softplus => softplus(x),
         }
     }
 }
 
-/// A layer: all but its numbers.
-struct Layer {
-    cell: Cell,
+/// The shapes and attributes of a layer.
+struct RecurrentLayer {
+    cell: CellKind,
     steps: usize,
     batch: usize,
     features: usize,
     hidden: usize,
-    /// For each direction whether it runs backwards.
+    /// For each direction, whether it runs backwards.
     directions: Vec<bool>,
-    functions: Vec<Function>,
+    functions: Vec<ActivationFunction>,
     clip: f64,
     /// X and Y are [batch, steps, ..], states [batch, directions, hidden].
     batch_first: bool,
-    /// LSTM: the input gate is what the forget gate leaves.
+    /// LSTM: the input gate is 1 - forget gate.
     coupled: bool,
-    /// GRU: the reset gate comes after the product.
+    /// GRU: the reset gate is applied after the product.
     reset_after: bool,
 }
 
-impl Layer {
-    fn new(node: &Node<'_>, cell: Cell) -> Result<Self, Stop> {
+impl RecurrentLayer {
+    fn new(node: &Node<'_>, cell: CellKind) -> Result<Self, BuildError> {
         let attributes = node.attributes;
         let [first, second, features] = **node.shape(0)? else {
-            return Err(no_value("layout", "of other than three dimensions"));
+            return Err(unsupported_value(
+                "layout",
+                "of other than three dimensions",
+            ));
         };
         let batch_first = attributes.flag("layout", false)?;
         let directions = match attributes.string("direction", "forward")? {
             "forward" => vec![false],
             "reverse" => vec![true],
             "bidirectional" => vec![false, true],
-            other => return Err(no_value("direction", other)),
+            other => return Err(unsupported_value("direction", other)),
         };
         Ok(Self {
             cell,
@@ -150,7 +162,7 @@ impl Layer {
             batch: if batch_first { first } else { second },
             features,
             hidden: node.shape(2)?.last().copied().unwrap_or(0),
-            functions: Function::all(attributes, cell, directions.len())?,
+            functions: ActivationFunction::all(attributes, cell, directions.len())?,
             directions,
             clip: match attributes.float("clip", 0.0)? {
                 clip if clip > 0.0 => clip.into(),
@@ -162,7 +174,8 @@ impl Layer {
         })
     }
 
-    /// Gates, state, its next value, cell state and a product that waits for its gate.
+    /// Elements of scratch memory: the gates, the hidden state, its next value, the cell state, and the
+    /// hidden state after the reset gate.
     fn scratch(&self) -> usize {
         (self.cell.gates() + 4) * self.hidden
     }
@@ -195,26 +208,26 @@ impl Layer {
         row * self.hidden
     }
 
-    fn held(&self, x: f64) -> f64 {
-        x.greatest(-self.clip).least(self.clip)
+    fn clipped(&self, x: f64) -> f64 {
+        x.nan_max(-self.clip).nan_min(self.clip)
     }
 }
 
 /// The parameters of one direction.
-struct Weights<'a, T> {
+struct DirectionWeights<'a, T> {
     w: &'a [T],
     r: &'a [T],
     b: Option<&'a [T]>,
     peephole: Option<&'a [T]>,
-    functions: &'a [Function],
+    functions: &'a [ActivationFunction],
 }
 
-impl<'a, T: Number> Weights<'a, T> {
-    fn new(inputs: &Inputs<'a>, layer: &'a Layer, direction: usize) -> Result<Self> {
+impl<'a, T: Number> DirectionWeights<'a, T> {
+    fn new(inputs: &Inputs<'a>, layer: &'a RecurrentLayer, direction: usize) -> Result<Self> {
         let rows = layer.cell.gates() * layer.hidden;
         let part = |all: &'a [T], size: usize| &all[direction * size..(direction + 1) * size];
         let peephole = match layer.cell {
-            Cell::Lstm => inputs.optional::<T>(7)?,
+            CellKind::Lstm => inputs.optional::<T>(7)?,
             _ => None,
         };
         let each = layer.functions.len() / layer.directions.len();
@@ -227,38 +240,43 @@ impl<'a, T: Number> Weights<'a, T> {
         })
     }
 
-    /// Bias `row` of those added to X W' (0) or to H R' (1).
+    /// Bias `row` of X W' (0) or of H R' (1).
     fn bias(&self, which: usize, row: usize, rows: usize) -> f64 {
         self.b.map_or(0.0, |b| b[which * rows + row].to_f64())
     }
 }
 
-/// The states of one sequence.
-struct State<'a> {
+/// The state of one sequence.
+struct SequenceState<'a> {
     gates: &'a mut [f64],
     h: &'a mut [f64],
     next: &'a mut [f64],
     c: &'a mut [f64],
-    waiting: &'a mut [f64],
+    reset: &'a mut [f64],
 }
 
-impl<'a> State<'a> {
-    fn new(layer: &Layer, memory: &'a mut [f64]) -> Self {
+impl<'a> SequenceState<'a> {
+    fn new(layer: &RecurrentLayer, memory: &'a mut [f64]) -> Self {
         let (gates, rest) = memory.split_at_mut(layer.cell.gates() * layer.hidden);
         let (h, rest) = rest.split_at_mut(layer.hidden);
         let (next, rest) = rest.split_at_mut(layer.hidden);
-        let (c, waiting) = rest.split_at_mut(layer.hidden);
+        let (c, reset) = rest.split_at_mut(layer.hidden);
         Self {
             gates,
             h,
             next,
             c,
-            waiting,
+            reset,
         }
     }
 
-    /// One step: reads `x`, changes `h` (and `c`).
-    fn step<T: Number>(&mut self, layer: &Layer, weights: &Weights<'_, T>, x: &[T]) {
+    /// One step: updates `h` (and `c`) from `x`.
+    fn step<T: Number>(
+        &mut self,
+        layer: &RecurrentLayer,
+        weights: &DirectionWeights<'_, T>,
+        x: &[T],
+    ) {
         let rows = self.gates.len();
         for (row, gate) in self.gates.iter_mut().enumerate() {
             stop::checkpoint();
@@ -266,9 +284,9 @@ impl<'a> State<'a> {
             *gate = dot(x, w) + weights.bias(0, row, rows);
         }
         match layer.cell {
-            Cell::Lstm => self.lstm(layer, weights),
-            Cell::Gru => self.gru(layer, weights),
-            Cell::Rnn => self.rnn(layer, weights),
+            CellKind::Lstm => self.lstm(layer, weights),
+            CellKind::Gru => self.gru(layer, weights),
+            CellKind::Rnn => self.rnn(layer, weights),
         }
     }
 
@@ -279,7 +297,7 @@ impl<'a> State<'a> {
         h.iter().zip(r).map(|(h, r)| h * r.to_f64()).sum()
     }
 
-    fn lstm<T: Number>(&mut self, layer: &Layer, weights: &Weights<'_, T>) {
+    fn lstm<T: Number>(&mut self, layer: &RecurrentLayer, weights: &DirectionWeights<'_, T>) {
         let (rows, hidden) = (self.gates.len(), layer.hidden);
         for (row, gate) in self.gates.iter_mut().enumerate() {
             *gate += Self::recurrence(self.h, weights.r, row) + weights.bias(1, row, rows);
@@ -292,29 +310,29 @@ impl<'a> State<'a> {
         };
         for unit in 0..hidden {
             let [input, output, forget, cell] = [0, 1, 2, 3].map(|n| self.gates[n * hidden + unit]);
-            let before = self.c[unit];
-            let forget = f.apply(layer.held(forget + peephole(2, unit) * before));
+            let previous = self.c[unit];
+            let forget = f.apply(layer.clipped(forget + peephole(2, unit) * previous));
             let input = if layer.coupled {
                 1.0 - forget
             } else {
-                f.apply(layer.held(input + peephole(0, unit) * before))
+                f.apply(layer.clipped(input + peephole(0, unit) * previous))
             };
-            let now = forget * before + input * g.apply(layer.held(cell));
-            let output = f.apply(layer.held(output + peephole(1, unit) * now));
-            self.c[unit] = now;
-            self.h[unit] = output * h.apply(now);
+            let next = forget * previous + input * g.apply(layer.clipped(cell));
+            let output = f.apply(layer.clipped(output + peephole(1, unit) * next));
+            self.c[unit] = next;
+            self.h[unit] = output * h.apply(next);
         }
     }
 
-    fn gru<T: Number>(&mut self, layer: &Layer, weights: &Weights<'_, T>) {
+    fn gru<T: Number>(&mut self, layer: &RecurrentLayer, weights: &DirectionWeights<'_, T>) {
         let (rows, hidden) = (self.gates.len(), layer.hidden);
         let [f, g] = [0, 1].map(|nth| weights.functions[nth]);
         for row in 0..2 * hidden {
             let sum = Self::recurrence(self.h, weights.r, row) + weights.bias(1, row, rows);
-            self.gates[row] = f.apply(layer.held(self.gates[row] + sum));
+            self.gates[row] = f.apply(layer.clipped(self.gates[row] + sum));
         }
         for unit in 0..hidden {
-            self.waiting[unit] = self.gates[hidden + unit] * self.h[unit];
+            self.reset[unit] = self.gates[hidden + unit] * self.h[unit];
         }
         for unit in 0..hidden {
             let row = 2 * hidden + unit;
@@ -323,20 +341,20 @@ impl<'a> State<'a> {
                 let sum = Self::recurrence(self.h, weights.r, row) + bias;
                 self.gates[hidden + unit] * sum
             } else {
-                Self::recurrence(self.waiting, weights.r, row) + bias
+                Self::recurrence(self.reset, weights.r, row) + bias
             };
             let update = self.gates[unit];
-            let new = g.apply(layer.held(self.gates[row] + sum));
+            let new = g.apply(layer.clipped(self.gates[row] + sum));
             self.next[unit] = (1.0 - update) * new + update * self.h[unit];
         }
         self.h.copy_from_slice(self.next);
     }
 
-    fn rnn<T: Number>(&mut self, layer: &Layer, weights: &Weights<'_, T>) {
+    fn rnn<T: Number>(&mut self, layer: &RecurrentLayer, weights: &DirectionWeights<'_, T>) {
         let rows = self.gates.len();
         for (row, next) in self.next.iter_mut().enumerate() {
             let sum = Self::recurrence(self.h, weights.r, row) + weights.bias(1, row, rows);
-            *next = weights.functions[0].apply(layer.held(self.gates[row] + sum));
+            *next = weights.functions[0].apply(layer.clipped(self.gates[row] + sum));
         }
         self.h.copy_from_slice(self.next);
     }
@@ -361,12 +379,12 @@ fn load<T: Number>(to: &mut [f64], from: Option<&[T]>, at: usize) {
     }
 }
 
-fn layer(node: &Node<'_>, cell: Cell) -> Result<Kernel, Stop> {
-    let layer = Layer::new(node, cell)?;
+fn layer(node: &Node<'_>, cell: CellKind) -> Result<Kernel, BuildError> {
+    let layer = RecurrentLayer::new(node, cell)?;
     if let Some(lengths) = node.optional(4)
         && lengths.dtype() != DataType::I32
     {
-        return Err(no_type(4, lengths.dtype()));
+        return Err(unsupported_type(4, lengths.dtype()));
     }
     let size = layer.scratch();
     floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
@@ -374,12 +392,12 @@ fn layer(node: &Node<'_>, cell: Cell) -> Result<Kernel, Stop> {
         let x = inputs.slice::<T>(0)?;
         let lengths = inputs.optional::<i32>(4)?;
         let initial_h = inputs.optional::<T>(5)?;
-        let initial_c = if cell == Cell::Lstm { inputs.optional::<T>(6)? } else { None };
+        let initial_c = if cell == CellKind::Lstm { inputs.optional::<T>(6)? } else { None };
         let (mut y, mut y_h) = (outputs.optional::<T>(0)?, outputs.optional::<T>(1)?);
-        let mut y_c = if cell == Cell::Lstm { outputs.optional::<T>(2)? } else { None };
-        let mut state = State::new(&layer, scratch(&mut outputs, size)?);
+        let mut y_c = if cell == CellKind::Lstm { outputs.optional::<T>(2)? } else { None };
+        let mut state = SequenceState::new(&layer, scratch(&mut outputs, size)?);
         for (direction, &backwards) in layer.directions.iter().enumerate() {
-            let weights = Weights::<T>::new(&inputs, &layer, direction)?;
+            let weights = DirectionWeights::<T>::new(&inputs, &layer, direction)?;
             for batch in 0..layer.batch {
                 let length = match lengths {
                     Some(lengths) => length(lengths[batch].into(), layer.steps)?,
@@ -394,7 +412,7 @@ fn layer(node: &Node<'_>, cell: Cell) -> Result<Kernel, Stop> {
                     state.step(&layer, &weights, &x[from..from + layer.features]);
                     store(&mut y, layer.y_at(step, direction, batch), state.h);
                 }
-                // What lies behind a sequence's end is 0.
+                // Steps after the end of a sequence are 0.
                 state.next.fill(0.0);
                 for step in length..layer.steps {
                     store(&mut y, layer.y_at(step, direction, batch), state.next);

@@ -1,12 +1,12 @@
-//! Operators that reduce dimensions to one number each.
+//! Reductions of dimensions to one element each.
 
-use crate::kernel::{Build, Kernel, Node, Stop, axis, numbers};
-use crate::nest::Lanes;
-use crate::number::{Number, Wide};
+use crate::kernel::{BuildError, BuildKernel, Kernel, Node, axis, numeric};
+use crate::loop_nest::Lanes;
+use crate::number::{Number, WidenedArithmetic};
 use tenon_base::Result;
 use tenon_tensor::DataType;
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("ReduceSum", |node| reduce(node, Reduction::Sum)),
     ("ReduceMean", |node| reduce(node, Reduction::Mean)),
     ("ReduceMax", |node| reduce(node, Reduction::Max)),
@@ -34,11 +34,11 @@ enum Reduction {
 }
 
 impl Reduction {
-    /// Adds an element to what has been gathered.
-    fn step<W: Wide>(self) -> fn(W, W) -> W {
+    /// Adds an element to the accumulator.
+    fn step<W: WidenedArithmetic>(self) -> fn(W, W) -> W {
         match self {
-            Reduction::Max => W::greatest,
-            Reduction::Min => W::least,
+            Reduction::Max => W::nan_max,
+            Reduction::Min => W::nan_min,
             Reduction::Prod => W::times,
             Reduction::L1 => |all, x| all.plus(x.absolute()),
             Reduction::L2 | Reduction::SumSquare => |all, x| all.plus(x.times(x)),
@@ -46,10 +46,10 @@ impl Reduction {
         }
     }
 
-    /// The result from what has been gathered of `count` elements.
-    fn finish<W: Wide>(self) -> fn(W, usize) -> W {
+    /// The result from the accumulator of `count` elements.
+    fn finish<W: WidenedArithmetic>(self) -> fn(W, usize) -> W {
         match self {
-            Reduction::Mean => |all, count| all.over(W::from_real(count as f64)),
+            Reduction::Mean => |all, count| all.divided_by(W::from_real(count as f64)),
             Reduction::L2 => |all, _| W::from_real(all.real().sqrt()),
             Reduction::LogSum => |all, _| W::from_real(all.real().ln()),
             _ => |all, _| all,
@@ -57,8 +57,8 @@ impl Reduction {
     }
 }
 
-/// Without axes, or with none, all dimensions are reduced, unless `noop_with_empty_axes`.
-fn lanes(node: &Node<'_>) -> Result<Lanes, Stop> {
+/// Without axes all dimensions are reduced, or none with `noop_with_empty_axes`.
+fn lanes(node: &Node<'_>) -> Result<Lanes, BuildError> {
     let shape = node.shape(0)?;
     let axes = node.ints(1)?.unwrap_or_default();
     if axes.is_empty() {
@@ -72,11 +72,11 @@ fn lanes(node: &Node<'_>) -> Result<Lanes, Stop> {
     Ok(Lanes::new(shape, |axis| axes.contains(&axis)))
 }
 
-fn reduce(node: &Node<'_>, reduction: Reduction) -> Result<Kernel, Stop> {
+fn reduce(node: &Node<'_>, reduction: Reduction) -> Result<Kernel, BuildError> {
     let lanes = lanes(node)?;
     match node.dtype(0)? {
         DataType::Bool => Ok(kernel::<u8>(lanes, reduction, [0, 1])),
-        dtype => numbers!(dtype, 0, T => Ok(match reduction {
+        dtype => numeric!(dtype, 0, T => Ok(match reduction {
             Reduction::LogSumExp => log_sum_exp::<T>(lanes),
             _ => kernel::<T>(lanes, reduction, [T::LOWEST, T::HIGHEST]),
         })),
@@ -84,12 +84,15 @@ fn reduce(node: &Node<'_>, reduction: Reduction) -> Result<Kernel, Stop> {
 }
 
 fn kernel<T: Number>(lanes: Lanes, reduction: Reduction, [lowest, highest]: [T; 2]) -> Kernel {
-    let (step, finish) = (reduction.step::<T::Wide>(), reduction.finish::<T::Wide>());
+    let (step, finish) = (
+        reduction.step::<T::Widened>(),
+        reduction.finish::<T::Widened>(),
+    );
     let start = match reduction {
-        Reduction::Max => lowest.wide(),
-        Reduction::Min => highest.wide(),
-        Reduction::Prod => Wide::ONE,
-        _ => Wide::ZERO,
+        Reduction::Max => lowest.widen(),
+        Reduction::Min => highest.widen(),
+        Reduction::Prod => WidenedArithmetic::ONE,
+        _ => WidenedArithmetic::ZERO,
     };
     Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
@@ -98,14 +101,14 @@ fn kernel<T: Number>(lanes: Lanes, reduction: Reduction, [lowest, highest]: [T; 
             let mut all = start;
             lanes
                 .lane
-                .for_each(|[at]| all = step(all, from[start_at + at].wide()));
+                .for_each(|[at]| all = step(all, from[start_at + at].widen()));
             to[out] = T::narrow(finish(all, lanes.len));
         });
         Ok(())
     })
 }
 
-/// The greatest element is taken out first, so that nothing overflows.
+/// Log-sum-exp: the maximum is subtracted first, so that no exponential overflows.
 fn log_sum_exp<T: Number>(lanes: Lanes) -> Kernel {
     Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
@@ -114,7 +117,7 @@ fn log_sum_exp<T: Number>(lanes: Lanes) -> Kernel {
             let mut max = f64::NEG_INFINITY;
             lanes
                 .lane
-                .for_each(|[at]| max = max.greatest(from[start + at].to_f64()));
+                .for_each(|[at]| max = max.nan_max(from[start + at].to_f64()));
             let shift = if max.is_finite() { max } else { 0.0 };
             let mut sum = 0.0;
             lanes

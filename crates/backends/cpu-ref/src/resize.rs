@@ -1,13 +1,15 @@
-//! Resizing of tensors by interpolation, one axis after the other.
+//! Resizing of tensors by separable interpolation, one axis at a time.
 
-use crate::kernel::{Build, Kernel, Node, Stop, no_value, numbers, scratch, sized};
-use crate::nest::{Along, Maps};
+use crate::kernel::{
+    BuildError, BuildKernel, Kernel, Node, numeric, scratch, sized, unsupported_value,
+};
+use crate::loop_nest::{AxisExtents, AxisMaps};
 use crate::number::Number;
 use tenon_base::{Result, bounded, stop};
 use tenon_graph::geometry::{ResizeAxis, resize_axes};
 use tenon_tensor::{DataType, TensorType};
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[("Resize", resize)];
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[("Resize", resize)];
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Mode {
@@ -16,8 +18,8 @@ enum Mode {
     Cubic,
 }
 
-/// How an output's elements are made of an input's along one axis.
-struct Rules {
+/// The attributes of the interpolation along one axis.
+struct Interpolation {
     mode: Mode,
     coordinates: String,
     nearest: String,
@@ -27,8 +29,8 @@ struct Rules {
     extrapolation: f64,
 }
 
-impl Rules {
-    fn new(node: &Node<'_>) -> Result<Self, Stop> {
+impl Interpolation {
+    fn new(node: &Node<'_>) -> Result<Self, BuildError> {
         let attributes = node.attributes;
         let text = |name, default| attributes.string(name, default).map(str::to_owned);
         Ok(Self {
@@ -36,7 +38,7 @@ impl Rules {
                 "nearest" => Mode::Nearest,
                 "linear" => Mode::Linear,
                 "cubic" => Mode::Cubic,
-                other => return Err(no_value("mode", other)),
+                other => return Err(unsupported_value("mode", other)),
             },
             coordinates: text("coordinate_transformation_mode", "half_pixel")?,
             nearest: text("nearest_mode", "round_prefer_floor")?,
@@ -47,9 +49,14 @@ impl Rules {
         })
     }
 
-    /// Where an output's element lies in the input; `None` outside what is cropped. In single
-    /// precision, so that positions meant to be whole are.
-    fn coordinate(&self, axis: &ResizeAxis, input: usize, at: usize) -> Result<Option<f32>, Stop> {
+    /// The coordinate of an output position in the input; `None` outside of the crop. In single
+    /// precision, so that coordinates that should be integers are.
+    fn coordinate(
+        &self,
+        axis: &ResizeAxis,
+        input: usize,
+        at: usize,
+    ) -> Result<Option<f32>, BuildError> {
         let (x, length, scale) = (at as f32, input as f32, axis.scale);
         let resized = scale * length;
         Ok(Some(match self.coordinates.as_str() {
@@ -73,12 +80,12 @@ impl Rules {
                 };
                 return Ok((0.0..=last).contains(&x).then_some(x));
             }
-            other => return Err(no_value("coordinate_transformation_mode", other)),
+            other => return Err(unsupported_value("coordinate_transformation_mode", other)),
         }))
     }
 
-    /// The weights of the elements around a position, the first of which lies `first` after the
-    /// element below it; `ratio` is the distance from that one.
+    /// The weights of the elements around a coordinate, and the offset of the first of them from the
+    /// element below it; `ratio` is the distance from that element.
     fn weights(&self, ratio: f64, scale: f64) -> Result<(i64, Vec<f64>)> {
         let scale = if self.antialias { scale.min(1.0) } else { 1.0 };
         let reach = match self.mode {
@@ -98,7 +105,7 @@ impl Rules {
             }
         }));
         if self.antialias {
-            divide(&mut weights);
+            normalize(&mut weights);
         }
         Ok((first, weights))
     }
@@ -126,23 +133,23 @@ impl Rules {
         }
     }
 
-    /// What every output of an axis is made of.
-    fn axis(&self, axis: &ResizeAxis, input: usize) -> Result<Taps, Stop> {
-        let mut taps = Taps {
+    /// The weights of every output position of an axis.
+    fn axis(&self, axis: &ResizeAxis, input: usize) -> Result<AxisWeights, BuildError> {
+        let mut weights = AxisWeights {
             ends: bounded::with_capacity(POSITIONS, axis.output)?,
             all: bounded::with_capacity(POSITIONS, axis.output)?,
         };
         for at in 0..axis.output {
             stop::checkpoint();
             if let Some(x) = self.coordinate(axis, input, at)? {
-                self.position(x.into(), axis.scale.into(), input, &mut taps.all)?;
+                self.position(x.into(), axis.scale.into(), input, &mut weights.all)?;
             }
-            taps.ends.push(taps.all.len());
+            weights.ends.push(weights.all.len());
         }
-        Ok(taps)
+        Ok(weights)
     }
 
-    /// Adds what the output at position `x` of the input is made of.
+    /// Appends the weights of the output position at coordinate `x` of the input.
     fn position(
         &self,
         x: f64,
@@ -150,7 +157,7 @@ impl Rules {
         input: usize,
         all: &mut Vec<(usize, f64)>,
     ) -> Result<()> {
-        // A whole position has itself as the upper neighbour.
+        // An integer coordinate is its own upper neighbour.
         let below = x.ceil() - 1.0;
         let (first, mut weights) = self.weights(x - below, scale)?;
         let first = (below as i64).saturating_add(first);
@@ -159,13 +166,13 @@ impl Rules {
                 let inside = (0..input as i64).contains(&at);
                 *weight = if inside { *weight } else { 0.0 };
             }
-            divide(&mut weights);
+            normalize(&mut weights);
         }
-        let held = |at: i64| at.clamp(0, (input as i64 - 1).max(0)) as usize;
-        let taps = weights.into_iter().zip(first..);
-        for (weight, at) in taps.filter(|&(weight, _)| weight != 0.0) {
+        let clamped = |at: i64| at.clamp(0, (input as i64 - 1).max(0)) as usize;
+        let weights = weights.into_iter().zip(first..);
+        for (weight, at) in weights.filter(|&(weight, _)| weight != 0.0) {
             bounded::reserve(POSITIONS, all, 1)?;
-            all.push((held(at), weight));
+            all.push((clamped(at), weight));
         }
         Ok(())
     }
@@ -173,62 +180,63 @@ impl Rules {
 
 const POSITIONS: &str = "positions of a resized dimension";
 
-/// Positions in the input and weights, for each output of an axis; none outside of what is cropped.
-struct Taps {
-    /// Where those of each output end.
+/// The input positions and their weights for each output position of an axis; none outside of the crop.
+struct AxisWeights {
+    /// The end of the weights of each output position.
     ends: Vec<usize>,
     all: Vec<(usize, f64)>,
 }
 
-impl Taps {
-    /// Outputs.
+impl AxisWeights {
+    /// The number of output positions.
     fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// What the output at `at` is made of.
+    /// The weights of output position `at`.
     fn of(&self, at: usize) -> &[(usize, f64)] {
         let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.all[start..self.ends[at]]
     }
 
-    /// What each output is made of.
+    /// The weights of each output position.
     fn iter(&self) -> impl Iterator<Item = &[(usize, f64)]> {
         (0..self.len()).map(|at| self.of(at))
     }
 }
 
-fn divide(weights: &mut [f64]) {
+/// Divides weights by their sum.
+fn normalize(weights: &mut [f64]) {
     let sum: f64 = weights.iter().sum();
     weights.iter_mut().for_each(|weight| *weight /= sum);
 }
 
-/// One axis to be resized.
-struct Pass {
+/// The resize of one axis.
+struct ResizePass {
     outer: usize,
     input: usize,
     inner: usize,
-    taps: Taps,
+    weights: AxisWeights,
 }
 
-impl Pass {
+impl ResizePass {
     fn run(&self, to: &mut [f64], from: &[f64], extrapolation: f64) {
-        let Pass {
+        let ResizePass {
             outer,
             input,
             inner,
-            ref taps,
+            ref weights,
         } = *self;
         for row in 0..outer {
-            for (at, taps) in taps.iter().enumerate() {
+            for (at, weights) in weights.iter().enumerate() {
                 stop::checkpoint();
-                let to = &mut to[(row * self.taps.len() + at) * inner..][..inner];
-                if taps.is_empty() {
+                let to = &mut to[(row * self.weights.len() + at) * inner..][..inner];
+                if weights.is_empty() {
                     to.fill(extrapolation);
                     continue;
                 }
                 to.fill(0.0);
-                for &(source, weight) in taps {
+                for &(source, weight) in weights {
                     let from = &from[(row * input + source) * inner..][..inner];
                     to.iter_mut()
                         .zip(from)
@@ -239,24 +247,24 @@ impl Pass {
     }
 }
 
-fn resize(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn resize(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (shape, out) = (node.shape(0)?, node.output(0)?.shape());
     let axes = resize_axes(&node.inference())?;
-    let rules = Rules::new(node)?;
-    let taps: Vec<Taps> = axes
+    let rules = Interpolation::new(node)?;
+    let weights: Vec<AxisWeights> = axes
         .iter()
         .zip(&**shape)
         .map(|(axis, &n)| rules.axis(axis, n))
         .collect::<Result<_, _>>()?;
     if rules.mode == Mode::Nearest
-        && taps
+        && weights
             .iter()
-            .flat_map(Taps::iter)
-            .all(|taps| !taps.is_empty())
+            .flat_map(AxisWeights::iter)
+            .all(|weights| !weights.is_empty())
     {
         // Elements move unchanged.
-        let maps = Maps::new(shape, out, |axis, at| {
-            taps[axis].of(at).first().map_or(0, |&(at, _)| at)
+        let maps = AxisMaps::new(shape, out, |axis, at| {
+            weights[axis].of(at).first().map_or(0, |&(at, _)| at)
         })?;
         return sized!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
             let (inputs, mut outputs) = operands.split();
@@ -264,42 +272,45 @@ fn resize(node: &Node<'_>) -> Result<Kernel, Stop> {
             Ok(())
         })));
     }
-    let (passes, room) = passes(shape, taps)?;
+    let (passes, capacity) = passes(shape, weights)?;
     match node.dtype(0)? {
-        DataType::Bool => Err(no_value("mode", "linear or cubic of truth values")),
-        dtype => numbers!(dtype, 0, T => interpolation::<T>(passes, room, rules.extrapolation)),
+        DataType::Bool => Err(unsupported_value(
+            "mode",
+            "linear or cubic of bool elements",
+        )),
+        dtype => numeric!(dtype, 0, T => interpolation::<T>(passes, capacity, rules.extrapolation)),
     }
 }
 
-/// The axes that change, the last first, and the most elements that stand between two passes.
-fn passes(shape: &[usize], taps: Vec<Taps>) -> Result<(Vec<Pass>, usize)> {
+/// The passes over the axes that change, the last axis first, and the most elements between two passes.
+fn passes(shape: &[usize], weights: Vec<AxisWeights>) -> Result<(Vec<ResizePass>, usize)> {
     let mut now = shape.to_vec();
-    let mut room = elements(&now)?;
+    let mut capacity = elements(&now)?;
     let mut passes = Vec::new();
-    for (axis, taps) in taps.into_iter().enumerate().rev() {
-        let same = taps.len() == now[axis]
-            && taps
+    for (axis, weights) in weights.into_iter().enumerate().rev() {
+        let same = weights.len() == now[axis]
+            && weights
                 .iter()
                 .enumerate()
-                .all(|(at, taps)| taps == [(at, 1.0)]);
+                .all(|(at, weights)| weights == [(at, 1.0)]);
         if same {
             continue;
         }
-        let Along {
+        let AxisExtents {
             outer,
             extent,
             inner,
-        } = Along::new(&now, axis);
-        now[axis] = taps.len();
-        room = room.max(elements(&now)?);
-        passes.push(Pass {
+        } = AxisExtents::new(&now, axis);
+        now[axis] = weights.len();
+        capacity = capacity.max(elements(&now)?);
+        passes.push(ResizePass {
             outer,
             input: extent,
             inner,
-            taps,
+            weights,
         });
     }
-    Ok((passes, room))
+    Ok((passes, capacity))
 }
 
 /// The number of elements between two passes, in f64.
@@ -308,14 +319,15 @@ fn elements(shape: &[usize]) -> Result<usize> {
 }
 
 fn interpolation<T: Number>(
-    passes: Vec<Pass>,
-    room: usize,
+    passes: Vec<ResizePass>,
+    capacity: usize,
     extrapolation: f64,
-) -> Result<Kernel, Stop> {
+) -> Result<Kernel, BuildError> {
     Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
-        let (mut now, mut next) = scratch::<f64>(&mut outputs, 2 * room)?.split_at_mut(room);
+        let (mut now, mut next) =
+            scratch::<f64>(&mut outputs, 2 * capacity)?.split_at_mut(capacity);
         now.iter_mut()
             .zip(from)
             .for_each(|(to, from)| *to = from.to_f64());
@@ -328,5 +340,5 @@ fn interpolation<T: Number>(
             .for_each(|(to, from)| *to = T::from_f64(*from));
         Ok(())
     })
-    .with_scratch(2 * room)
+    .with_scratch(2 * capacity)
 }

@@ -1,33 +1,35 @@
-//! Operators that write elements at positions found in data.
+//! Operators that write elements at indices of a tensor.
 
-use crate::gather::place;
-use crate::kernel::{Build, Kernel, Node, Stop, indices, no_value, numbers, position, sized};
-use crate::nest::{Along, Nest, strides};
-use crate::number::{Index, Number, Wide};
+use crate::gather::flat_index;
+use crate::kernel::{
+    BuildError, BuildKernel, Kernel, Node, indices, numeric, position, sized, unsupported_value,
+};
+use crate::loop_nest::{AxisExtents, LoopNest, strides};
+use crate::number::{Index, Number, WidenedArithmetic};
 use tenon_base::Result;
 use tenon_tensor::{DataType, Element};
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("ScatterElements", scatter_elements),
     ("ScatterND", scatter_nd),
     ("TensorScatter", tensor_scatter),
 ];
 
-/// What becomes of an element and its update.
+/// The combination of an element and its update.
 type Combine<T> = fn(T, T) -> T;
 
-fn combine<T: Number>(reduction: &str) -> Result<Combine<T>, Stop> {
+fn combine<T: Number>(reduction: &str) -> Result<Combine<T>, BuildError> {
     Ok(match reduction {
-        "add" => |a, b| T::narrow(a.wide().plus(b.wide())),
-        "mul" => |a, b| T::narrow(a.wide().times(b.wide())),
-        "min" => |a, b| T::narrow(a.wide().least(b.wide())),
-        "max" => |a, b| T::narrow(a.wide().greatest(b.wide())),
-        other => return Err(no_value("reduction", other)),
+        "add" => |a, b| T::narrow(a.widen().plus(b.widen())),
+        "mul" => |a, b| T::narrow(a.widen().times(b.widen())),
+        "min" => |a, b| T::narrow(a.widen().nan_min(b.widen())),
+        "max" => |a, b| T::narrow(a.widen().nan_max(b.widen())),
+        other => return Err(unsupported_value("reduction", other)),
     })
 }
 
-/// Runs `$body` with `$T` and `$combine`: elements of the same size when updates replace, numbers
-/// when they are combined.
+/// Evaluates `$body` with `$T` and `$combine`: an integer of the element's size when updates replace, the
+/// numeric type when they are combined.
 macro_rules! combined {
     ($node:expr, $T:ident, $combine:ident => $body:expr) => {{
         let dtype = $node.dtype(0)?;
@@ -36,7 +38,7 @@ macro_rules! combined {
                 let $combine: Combine<$T> = |_, update| update;
                 $body
             }),
-            // Truth values are numbers 0 and 1: addition is or, which max is too.
+            // A bool is 0 or 1: addition is or, which is max.
             "add" | "max" if dtype == DataType::Bool => {
                 type $T = u8;
                 let $combine = combine::<u8>("max")?;
@@ -47,7 +49,7 @@ macro_rules! combined {
                 let $combine = combine::<u8>("min")?;
                 $body
             }
-            reduction => numbers!(dtype, 0, $T => {
+            reduction => numeric!(dtype, 0, $T => {
                 let $combine = combine::<$T>(reduction)?;
                 $body
             }),
@@ -55,9 +57,9 @@ macro_rules! combined {
     }};
 }
 
-fn scatter_elements(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn scatter_elements(node: &Node<'_>) -> Result<Kernel, BuildError> {
     fn kernel<T: Element, I: Index>(
-        nest: Nest<2>,
+        nest: LoopNest<2>,
         (extent, step): (usize, usize),
         combine: Combine<T>,
     ) -> Kernel {
@@ -77,15 +79,15 @@ fn scatter_elements(node: &Node<'_>) -> Result<Kernel, Stop> {
     let along = node.axis("axis", 0, shape.len())?;
     let mut to = strides(shape);
     let step = (shape[along], std::mem::take(&mut to[along]) as usize);
-    let nest = Nest::new(at, [&strides(at), &to]);
+    let nest = LoopNest::new(at, [&strides(at), &to]);
     combined!(node, T, combine => {
         indices!(node.dtype(1)?, 1, I => Ok(kernel::<T, I>(nest, step, combine)))
     })
 }
 
-fn scatter_nd(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn scatter_nd(node: &Node<'_>) -> Result<Kernel, BuildError> {
     fn kernel<T: Element, I: Index>(
-        named: Vec<usize>,
+        extents: Vec<usize>,
         inner: usize,
         tuples: usize,
         combine: Combine<T>,
@@ -95,9 +97,9 @@ fn scatter_nd(node: &Node<'_>) -> Result<Kernel, Stop> {
             let (at, updates) = (inputs.slice::<I>(1)?, inputs.slice::<T>(2)?);
             let to = outputs.slice::<T>(0)?;
             to.copy_from_slice(inputs.slice::<T>(0)?);
-            let tuple = named.len();
+            let tuple = extents.len();
             for nth in 0..tuples {
-                let start = place(&at[nth * tuple..(nth + 1) * tuple], &named)? * inner;
+                let start = flat_index(&at[nth * tuple..(nth + 1) * tuple], &extents)? * inner;
                 let updates = &updates[nth * inner..(nth + 1) * inner];
                 for (to, &update) in to[start..start + inner].iter_mut().zip(updates) {
                     *to = combine(*to, update);
@@ -108,26 +110,26 @@ fn scatter_nd(node: &Node<'_>) -> Result<Kernel, Stop> {
     }
     let (shape, at) = (node.shape(0)?, node.shape(1)?);
     let tuple = at.last().copied().unwrap_or(0);
-    let named = shape[..tuple].to_vec();
+    let extents = shape[..tuple].to_vec();
     let inner = shape[tuple..].iter().product();
     let tuples = at[..at.len() - 1].iter().product();
     combined!(node, T, combine => {
-        indices!(node.dtype(1)?, 1, I => Ok(kernel::<T, I>(named, inner, tuples, combine)))
+        indices!(node.dtype(1)?, 1, I => Ok(kernel::<T, I>(extents, inner, tuples, combine)))
     })
 }
 
-/// `update` is written into the cache of each batch element from its write index on.
-fn tensor_scatter(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// Writes `update` into the cache of each batch element from its write index on.
+fn tensor_scatter(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (cache, update) = (node.shape(0)?, node.shape(1)?);
     let along = node.axis("axis", -2, cache.len())?;
     let circular = node.attributes.string("mode", "linear")? == "circular";
-    let Along {
+    let AxisExtents {
         outer,
         extent,
         inner,
-    } = Along::new(cache, along);
+    } = AxisExtents::new(cache, along);
     let steps = update[along];
-    let rows_a_batch = outer.checked_div(cache[0]).unwrap_or(1).max(1);
+    let rows_per_batch = outer.checked_div(cache[0]).unwrap_or(1).max(1);
     sized!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let update = inputs.slice::<T>(1)?;
@@ -135,7 +137,7 @@ fn tensor_scatter(node: &Node<'_>) -> Result<Kernel, Stop> {
         let to = outputs.slice::<T>(0)?;
         to.copy_from_slice(inputs.slice::<T>(0)?);
         for row in 0..outer {
-            let start = starts.and_then(|starts| starts.get(row / rows_a_batch)).map_or(0, |&at| at);
+            let start = starts.and_then(|starts| starts.get(row / rows_per_batch)).map_or(0, |&at| at);
             for step in 0..steps {
                 let at = start.saturating_add_unsigned(step as u64);
                 let at = if circular { at.rem_euclid(extent.max(1) as i64) } else { at };

@@ -1,17 +1,17 @@
-//! Operators that choose elements: by a condition, by order, by place.
+//! Operators that select elements by a condition, by order or by position.
 
 use crate::kernel::{
-    Build, Kernel, Node, Stop, axis, floats, indices, integers, invalid, no_type, numbers,
-    position, scratch, sized,
+    BuildError, BuildKernel, Kernel, Node, axis, floats, indices, integers, invalid, numeric,
+    position, scratch, sized, unsupported_type,
 };
-use crate::nest::{Along, Lanes, Nest, broadcast, strides};
-use crate::number::{Index, Number, Sum, Wide};
+use crate::loop_nest::{AxisExtents, Lanes, LoopNest, broadcast, strides};
+use crate::number::{Accumulator, Index, Number, WidenedArithmetic};
 use std::cmp::Ordering;
 use tenon_base::{Result, stop};
 use tenon_graph::geometry::{distinct, unsuppressed};
 use tenon_tensor::DataType;
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("Where", select),
     ("ArgMax", |node| extreme_position(node, Ordering::Greater)),
     ("ArgMin", |node| extreme_position(node, Ordering::Less)),
@@ -26,11 +26,11 @@ pub(crate) static KERNELS: &[(&str, Build)] = &[
     ("NonMaxSuppression", suppression),
 ];
 
-fn select(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn select(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let out = node.output(0)?.shape();
-    let shown = |index| broadcast(node.shape(index)?, out);
-    let (condition, x, y) = (shown(0)?, shown(1)?, shown(2)?);
-    let nest = Nest::new(out, [&strides(out), &condition, &x, &y]);
+    let strides_of = |index| broadcast(node.shape(index)?, out);
+    let (condition, x, y) = (strides_of(0)?, strides_of(1)?, strides_of(2)?);
+    let nest = LoopNest::new(out, [&strides(out), &condition, &x, &y]);
     sized!(node.dtype(1)?, 1, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let condition = inputs.slice::<u8>(0)?;
@@ -41,34 +41,34 @@ fn select(node: &Node<'_>) -> Result<Kernel, Stop> {
     })))
 }
 
-/// The order of numbers with NaN above all.
+/// A total order with NaN above all other values.
 fn order<T: Number>(a: T, b: T) -> Ordering {
     a.partial_cmp(&b)
-        .unwrap_or_else(|| a.wide().is_nan().cmp(&b.wide().is_nan()))
+        .unwrap_or_else(|| a.widen().is_nan().cmp(&b.widen().is_nan()))
 }
 
-/// NaN counts as the greatest and as the least, as in NumPy.
-fn extreme_position(node: &Node<'_>, wanted: Ordering) -> Result<Kernel, Stop> {
+/// The position of the maximum or minimum; NaN is both, as in NumPy.
+fn extreme_position(node: &Node<'_>, better: Ordering) -> Result<Kernel, BuildError> {
     let shape = node.shape(0)?;
     let along = node.axis("axis", 0, shape.len())?;
     let lanes = Lanes::new(shape, |axis| axis == along);
     let last = node.attributes.flag("select_last_index", false)?;
     if lanes.len == 0 && node.output(0)?.elements() > 0 {
-        return Err(invalid("the extreme of a dimension without elements").into());
+        return Err(invalid("the maximum or minimum of an empty dimension").into());
     }
-    numbers!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+    numeric!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<i64>(0)?);
         lanes.starts.for_each(|[out, start]| {
             let (mut best, mut best_at, mut nth) = (from[start], 0, 0);
             lanes.lane.for_each(|[at]| {
                 let value = from[start + at];
-                let order = match (value.wide().is_nan(), best.wide().is_nan()) {
-                    (true, false) => wanted,
-                    (false, true) => wanted.reverse(),
+                let order = match (value.widen().is_nan(), best.widen().is_nan()) {
+                    (true, false) => better,
+                    (false, true) => better.reverse(),
                     _ => value.partial_cmp(&best).unwrap_or(Ordering::Equal),
                 };
-                if order == wanted || (last && order == Ordering::Equal) {
+                if order == better || (last && order == Ordering::Equal) {
                     (best, best_at) = (value, nth);
                 }
                 nth += 1;
@@ -79,27 +79,27 @@ fn extreme_position(node: &Node<'_>, wanted: Ordering) -> Result<Kernel, Stop> {
     })))
 }
 
-/// Equal elements keep their order. The scratch memory holds a lane's positions.
-fn top_k(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// A stable order: equal elements keep their order. The scratch memory holds a lane's positions.
+fn top_k(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let shape = node.shape(0)?;
     let along = node.axis("axis", -1, shape.len())?;
-    let Along {
+    let AxisExtents {
         outer,
         extent,
         inner,
-    } = Along::new(shape, along);
+    } = AxisExtents::new(shape, along);
     let count = node.output(0)?.shape()[along];
     let largest = node.attributes.flag("largest", true)?;
     if count > extent {
-        return Err(invalid("more elements are asked for than there are")
+        return Err(invalid("K exceeds the elements of the dimension")
             .expected(format_args!("at most {extent}"))
             .found(count)
             .into());
     }
-    numbers!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
+    numeric!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let from = inputs.slice::<T>(0)?;
-        let (mut values, mut places) = (outputs.optional::<T>(0)?, outputs.optional::<i64>(1)?);
+        let (mut values, mut indices) = (outputs.optional::<T>(0)?, outputs.optional::<i64>(1)?);
         let positions = scratch::<u64>(&mut outputs, extent)?;
         for lane in 0..outer * inner {
             stop::checkpoint();
@@ -115,8 +115,8 @@ fn top_k(node: &Node<'_>) -> Result<Kernel, Stop> {
                 if let Some(values) = &mut values {
                     values[to] = value(at);
                 }
-                if let Some(places) = &mut places {
-                    places[to] = at as i64;
+                if let Some(indices) = &mut indices {
+                    indices[to] = at as i64;
                 }
             }
         }
@@ -125,13 +125,13 @@ fn top_k(node: &Node<'_>) -> Result<Kernel, Stop> {
     .with_scratch(extent))
 }
 
-/// Running totals along the axis that input 1 names when executing.
-fn running<T: Number, A: Copy + Send + Sync + 'static>(
+/// A scan (prefix sum or product) along the axis of input 1, which is read at run time.
+fn scan<T: Number, A: Copy + Send + Sync + 'static>(
     node: &Node<'_>,
     start: A,
     step: fn(A, T) -> A,
     finish: fn(A) -> T,
-) -> Result<Kernel, Stop> {
+) -> Result<Kernel, BuildError> {
     let shape = node.shape(0)?.clone();
     let exclusive = node.attributes.flag("exclusive", false)?;
     let reverse = node.attributes.flag("reverse", false)?;
@@ -139,7 +139,7 @@ fn running<T: Number, A: Copy + Send + Sync + 'static>(
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
         let along = inputs.slice::<I>(1)?.first().map_or(0, |along| along.to_i64());
-        let Along { outer, extent, inner } = Along::new(&shape, axis(along, shape.len())?);
+        let AxisExtents { outer, extent, inner } = AxisExtents::new(&shape, axis(along, shape.len())?);
         for lane in 0..outer * inner {
             let mut total = start;
             for nth in 0..extent {
@@ -154,25 +154,25 @@ fn running<T: Number, A: Copy + Send + Sync + 'static>(
     })))
 }
 
-fn cum_sum(node: &Node<'_>) -> Result<Kernel, Stop> {
-    numbers!(node.dtype(0)?, 0, T => {
-        running::<T, <T as Number>::Sum>(node, Default::default(), |a, x| a.added(x.term()), T::total)
+fn cum_sum(node: &Node<'_>) -> Result<Kernel, BuildError> {
+    numeric!(node.dtype(0)?, 0, T => {
+        scan::<T, <T as Number>::Accumulator>(node, Default::default(), |a, x| a.added(x.term()), T::total)
     })
 }
 
-fn cum_prod(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn cum_prod(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let dtype = node.dtype(0)?;
     if dtype.is_float() {
-        floats!(dtype, 0, T => running::<T, f64>(node, 1.0, |a, x| a * x.to_f64(), T::from_f64))
+        floats!(dtype, 0, T => scan::<T, f64>(node, 1.0, |a, x| a * x.to_f64(), T::from_f64))
     } else {
         integers!(dtype, 0, T => {
-            running::<T, i64>(node, 1, |a, x| a.wrapping_mul(x.term()), T::total)
+            scan::<T, i64>(node, 1, |a, x| a.wrapping_mul(x.term()), T::total)
         })
     }
 }
 
-/// The diagonal is read when executing.
-fn triangle(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// The diagonal is read at run time.
+fn triangle(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let shape = node.shape(0)?;
     let [.., rows, columns] = **shape else {
         return Err(invalid(format!("a triangle of a tensor {shape}")).into());
@@ -191,15 +191,15 @@ fn triangle(node: &Node<'_>) -> Result<Kernel, Stop> {
     })))
 }
 
-/// Indices outside the depth are nowhere.
-fn one_hot(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// Indices out of the depth give rows of the off value.
+fn one_hot(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let out = node.output(0)?.shape();
-    let Along {
+    let AxisExtents {
         extent: depth,
         inner,
         ..
-    } = Along::new(out, node.axis("axis", -1, out.len())?);
-    numbers!(node.dtype(0)?, 0, I => sized!(node.dtype(2)?, 2, T => Ok(Kernel::new(move |operands| {
+    } = AxisExtents::new(out, node.axis("axis", -1, out.len())?);
+    numeric!(node.dtype(0)?, 0, I => sized!(node.dtype(2)?, 2, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (at, values) = (inputs.slice::<I>(0)?, inputs.slice::<T>(2)?);
         let &[off, on] = values else {
@@ -216,8 +216,8 @@ fn one_hot(node: &Node<'_>) -> Result<Kernel, Stop> {
     }))))
 }
 
-/// How many there are was known when compiling, from the same elements.
-fn non_zero(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// The count is known when compiling, from the same elements.
+fn non_zero(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let strides = node.shape(0)?.strides();
     let shape = node.shape(0)?.clone();
     let count = node.output(0)?.shape()[1];
@@ -226,11 +226,11 @@ fn non_zero(node: &Node<'_>) -> Result<Kernel, Stop> {
             Ok(Kernel::new(move |operands| {
                 let (inputs, mut outputs) = operands.split();
                 let (from, to) = (inputs.slice::<$T>(0)?, outputs.slice::<i64>(0)?);
-                let places = from
+                let nonzero = from
                     .iter()
                     .enumerate()
                     .filter(|&(_, &value)| value != <$T>::default());
-                for (nth, (at, _)) in places.enumerate() {
+                for (nth, (at, _)) in nonzero.enumerate() {
                     if nth >= count {
                         return Err(changed(count));
                     }
@@ -244,12 +244,12 @@ fn non_zero(node: &Node<'_>) -> Result<Kernel, Stop> {
     }
     match node.dtype(0)? {
         DataType::Bool => kernel!(u8),
-        dtype => numbers!(dtype, 0, T => kernel!(T)),
+        dtype => numeric!(dtype, 0, T => kernel!(T)),
     }
 }
 
-/// What is found was known when compiling.
-fn unique(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// The result is computed when compiling.
+fn unique(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let found = distinct(&node.inference())?;
     let list = |all: &[usize]| all.iter().map(|&at| at as i64).collect::<Vec<_>>();
     let lists = [&found.first, &found.inverse, &found.counts].map(|all| list(all));
@@ -270,8 +270,8 @@ fn unique(node: &Node<'_>) -> Result<Kernel, Stop> {
     })))
 }
 
-/// What stays was known when compiling.
-fn suppression(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// The selected boxes are computed when compiling.
+fn suppression(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let rows = unsuppressed(&node.inference())?.concat();
     Ok(Kernel::new(move |operands| {
         let (_, mut outputs) = operands.split();
@@ -281,18 +281,18 @@ fn suppression(node: &Node<'_>) -> Result<Kernel, Stop> {
 }
 
 fn changed(count: usize) -> tenon_base::Error {
-    invalid("more elements are chosen than were when compiling").expected(count)
+    invalid("more elements are selected than when compiling").expected(count)
 }
 
-fn compress(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn compress(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let shape = node.shape(0)?;
-    let Along {
+    let AxisExtents {
         outer,
         extent,
         inner,
     } = match node.attributes.value("axis") {
-        Some(_) => Along::new(shape, node.axis("axis", 0, shape.len())?),
-        None => Along {
+        Some(_) => AxisExtents::new(shape, node.axis("axis", 0, shape.len())?),
+        None => AxisExtents {
             outer: 1,
             extent: shape.elements(),
             inner: 1,
@@ -304,15 +304,15 @@ fn compress(node: &Node<'_>) -> Result<Kernel, Stop> {
         .checked_div(outer * inner)
         .unwrap_or(0);
     if node.dtype(1)? != DataType::Bool {
-        return Err(no_type(1, node.dtype(1)?));
+        return Err(unsupported_type(1, node.dtype(1)?));
     }
     sized!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, condition) = (inputs.slice::<T>(0)?, inputs.slice::<u8>(1)?);
         let to = outputs.slice::<T>(0)?;
         for above in 0..outer {
-            let places = condition.iter().take(extent).enumerate().filter(|(_, c)| **c != 0);
-            for (nth, (at, _)) in places.enumerate() {
+            let selected = condition.iter().take(extent).enumerate().filter(|(_, c)| **c != 0);
+            for (nth, (at, _)) in selected.enumerate() {
                 if nth >= chosen {
                     return Err(changed(chosen));
                 }

@@ -1,17 +1,19 @@
-//! Signals: Fourier transforms, summed as they are defined, and mel scales.
+//! Signal operators: discrete Fourier transforms by their definition, and mel filter banks.
 
 use crate::elements::Elements;
-use crate::kernel::{Build, Kernel, Node, Stop, axis, floats, no_type, numbers, scratch};
-use crate::nest::Along;
+use crate::kernel::{
+    BuildError, BuildKernel, Kernel, Node, axis, floats, numeric, scratch, unsupported_type,
+};
+use crate::loop_nest::AxisExtents;
 use crate::number::Number;
 use std::f64::consts::TAU;
 use tenon_base::{Error, ErrorKind, Result, stop};
 
-pub(crate) static KERNELS: &[(&str, Build)] =
+pub(crate) static KERNELS: &[(&str, BuildKernel)] =
     &[("DFT", dft), ("STFT", stft), ("MelWeightMatrix", mel)];
 
-/// The circle in `count` steps: cosines, then sines.
-fn circle(table: &mut [f64]) {
+/// The twiddle factors: the cosines, then the sines, of `count` equal angles.
+fn fill_twiddles(table: &mut [f64]) {
     let count = table.len() / 2;
     let (cos, sin) = table.split_at_mut(count);
     for (at, (cos, sin)) in cos.iter_mut().zip(sin).enumerate() {
@@ -19,8 +21,7 @@ fn circle(table: &mut [f64]) {
     }
 }
 
-/// The sum of `count` samples, each turned `frequency` steps further than the one before, against
-/// the clock for a forward transform.
+/// One frequency of the transform of `count` samples, by the definition.
 fn transform(
     table: &[f64],
     count: usize,
@@ -31,18 +32,18 @@ fn transform(
     let length = table.len() / 2;
     let (cos, sin) = table.split_at(length);
     let mut sum = [0.0, 0.0];
-    let mut turn = 0;
+    let mut phase = 0;
     for at in 0..count {
         let [re, im] = sample(at);
-        let (cos, sin) = (cos[turn], if forward { -sin[turn] } else { sin[turn] });
+        let (cos, sin) = (cos[phase], if forward { -sin[phase] } else { sin[phase] });
         sum[0] += re * cos - im * sin;
         sum[1] += re * sin + im * cos;
-        turn = (turn + frequency) % length;
+        phase = (phase + frequency) % length;
     }
     sum
 }
 
-fn dft(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn dft(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (shape, out) = (node.shape(0)?, node.output(0)?.shape());
     let rank = shape.len();
     let given = node
@@ -51,11 +52,11 @@ fn dft(node: &Node<'_>) -> Result<Kernel, Stop> {
         .unwrap_or(-2);
     let along = axis(given, rank)?;
     let (parts, out_parts) = (shape[rank - 1], out[rank - 1]);
-    let Along {
+    let AxisExtents {
         outer,
         extent,
         inner,
-    } = Along::new(&shape[..rank - 1], along);
+    } = AxisExtents::new(&shape[..rank - 1], along);
     let frequencies = out[along];
     let inverse = node.attributes.flag("inverse", false)?;
     let one_sided = node.attributes.flag("onesided", false)?;
@@ -64,14 +65,14 @@ fn dft(node: &Node<'_>) -> Result<Kernel, Stop> {
         None if inverse && one_sided => frequencies,
         None => extent,
     };
-    // Real from the frequencies that differ: the others mirror them.
+    // A real result from one half of the spectrum: the other half is its conjugate mirror.
     let mirrored = inverse && one_sided;
     let count = if mirrored { length } else { length.min(extent) };
     floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
         let table = scratch::<f64>(&mut outputs, 2 * length)?;
-        circle(table);
+        fill_twiddles(table);
         let factor = if inverse { 1.0 / length as f64 } else { 1.0 };
         for lane in 0..outer * inner {
             let at = |nth: usize, extent: usize| (lane / inner * extent + nth) * inner + lane % inner;
@@ -85,7 +86,7 @@ fn dft(node: &Node<'_>) -> Result<Kernel, Stop> {
             let half = |nth: usize| -> [f64; 2] {
                 let mirror = length - nth;
                 match nth {
-                    // The imaginary parts of these two are nothing in a real signal.
+                    // The imaginary parts of these two are 0 for a real signal.
                     nth if nth == 0 || nth == mirror => [sample(nth)[0], 0.0],
                     nth if nth < mirror => sample(nth),
                     _ => {
@@ -112,11 +113,11 @@ fn dft(node: &Node<'_>) -> Result<Kernel, Stop> {
     .with_scratch(2 * length))
 }
 
-fn stft(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn stft(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (shape, out) = (node.shape(0)?, node.output(0)?.shape());
     let (samples, parts) = (shape[1], shape[2]);
     let (batches, frames, frequencies) = (out[0], out[1], out[2]);
-    let one = |index| -> Result<Option<usize>, Stop> {
+    let one = |index| -> Result<Option<usize>, BuildError> {
         let values = node.ints(index)?;
         Ok(values.and_then(|values| values.first().map(|&value| value.max(0) as usize)))
     };
@@ -132,7 +133,7 @@ fn stft(node: &Node<'_>) -> Result<Kernel, Stop> {
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
         let window = window_type.map(|dtype| Elements::new(&inputs, 2, dtype)).transpose()?;
         let table = scratch::<f64>(&mut outputs, 2 * length)?;
-        circle(table);
+        fill_twiddles(table);
         for row in 0..batches * frames {
             let start = row / frames * samples + row % frames * step;
             let sample = |nth: usize| -> [f64; 2] {
@@ -153,8 +154,8 @@ fn stft(node: &Node<'_>) -> Result<Kernel, Stop> {
     .with_scratch(2 * length))
 }
 
-/// Triangles between neighbouring edges that are equally far apart on the mel scale.
-fn mel(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// Triangular filters between adjacent edges, which are equidistant on the mel scale.
+fn mel(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let out = node.output(0)?.shape();
     let (rows, bands) = (out[0], out[1]);
     let one = node.ints(1)?.and_then(|length| length.first().copied());
@@ -162,11 +163,11 @@ fn mel(node: &Node<'_>) -> Result<Kernel, Stop> {
     let types = [node.dtype(2)?, node.dtype(3)?, node.dtype(4)?];
     if let Some(nth) = types
         .iter()
-        .position(|&dtype| !crate::elements::known(dtype))
+        .position(|&dtype| !crate::elements::is_numeric(dtype))
     {
-        return Err(no_type(2 + nth, types[nth]));
+        return Err(unsupported_type(2 + nth, types[nth]));
     }
-    numbers!(node.output(0)?.dtype(), 0, T => Ok(Kernel::new(move |operands| {
+    numeric!(node.output(0)?.dtype(), 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let first = |nth: usize| Ok(Elements::new(&inputs, 2 + nth, types[nth])?.at(0));
         let (rate, low, high): (f64, f64, f64) = (first(0)?, first(1)?, first(2)?);
@@ -177,7 +178,7 @@ fn mel(node: &Node<'_>) -> Result<Kernel, Stop> {
             let hertz = 700.0 * (mel / 2595.0 * std::f64::consts::LN_10).exp_m1();
             let row = ((length + 1.0) * hertz / rate).floor();
             (0.0..rows as f64).contains(&row).then_some(row as usize).ok_or_else(|| {
-                Error::new(ErrorKind::OutOfBounds, "an edge of a mel band is no frequency")
+                Error::new(ErrorKind::OutOfBounds, "an edge of a mel band is out of the spectrum")
                     .expected(format_args!("0 to {} of the spectrum", rows as i64 - 1))
                     .found(row)
             })

@@ -1,16 +1,16 @@
-//! Operators that carry a state from one part of a sequence to the next.
+//! Operators with a state from one part of a sequence to the next: causal convolution and linear attention.
 
 use crate::activation::sigmoid;
-use crate::kernel::{Build, Kernel, Node, Stop, floats, no_value, scratch};
+use crate::kernel::{BuildError, BuildKernel, Kernel, Node, floats, scratch, unsupported_value};
 use crate::number::Number;
 use tenon_base::{Result, stop};
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("CausalConvWithState", causal_convolution),
     ("LinearAttention", linear_attention),
 ];
 
-fn causal_convolution(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn causal_convolution(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let shape = node.shape(0)?;
     let (channels, length) = (shape[1], shape[2]);
     let kernel = node.shape(1)?[2];
@@ -18,7 +18,7 @@ fn causal_convolution(node: &Node<'_>) -> Result<Kernel, Stop> {
     let swish = match node.attributes.string("activation", "none")? {
         "none" => false,
         "silu" | "swish" => true,
-        found => return Err(no_value("activation", found)),
+        found => return Err(unsupported_value("activation", found)),
     };
     let lines = shape[0] * channels;
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
@@ -28,7 +28,7 @@ fn causal_convolution(node: &Node<'_>) -> Result<Kernel, Stop> {
         let to = outputs.slice::<T>(0)?;
         let mut present = outputs.optional::<T>(1)?;
         for line in 0..lines {
-            // Element `at` of what came before, then of the input.
+            // Element `at` of the past, then of the input.
             let element = |at: usize| match at.checked_sub(before) {
                 Some(at) => input[line * length + at],
                 None => past.map_or(T::default(), |past| past[line * before + at]),
@@ -37,37 +37,37 @@ fn causal_convolution(node: &Node<'_>) -> Result<Kernel, Stop> {
             for at in 0..length {
                 stop::checkpoint();
                 let mut sum = bias.map_or(0.0, |bias| bias[channel].to_f64());
-                for tap in 0..kernel {
-                    sum += weight[channel * kernel + tap].to_f64() * element(at + tap).to_f64();
+                for position in 0..kernel {
+                    sum += weight[channel * kernel + position].to_f64() * element(at + position).to_f64();
                 }
-                let bent = if swish { sum * sigmoid(sum) } else { sum };
-                to[line * length + at] = T::from_f64(bent);
+                let activated = if swish { sum * sigmoid(sum) } else { sum };
+                to[line * length + at] = T::from_f64(activated);
             }
             if let Some(present) = &mut present {
-                let kept = &mut present[line * before..(line + 1) * before];
-                kept.iter_mut().zip(length..).for_each(|(to, at)| *to = element(at));
+                let present = &mut present[line * before..(line + 1) * before];
+                present.iter_mut().zip(length..).for_each(|(to, at)| *to = element(at));
             }
         }
         Ok(())
     })))
 }
 
-/// Extents of a linear attention.
+/// LinearAttentionExtents of a linear attention.
 #[derive(Debug, Clone, Copy)]
-struct Extents {
+struct LinearAttentionExtents {
     batch: usize,
     steps: usize,
     /// Heads of queries.
     queries: usize,
     /// Heads of keys and values.
     groups: usize,
-    /// Of a query and a key.
+    /// Elements of a query and of a key.
     features: usize,
-    /// Of a value.
+    /// Elements of a value.
     rows: usize,
 }
 
-impl Extents {
+impl LinearAttentionExtents {
     fn new(node: &Node<'_>) -> Result<Self> {
         let (query, value) = (node.shape(0)?, node.shape(2)?);
         let heads =
@@ -83,57 +83,59 @@ impl Extents {
         })
     }
 
-    /// The numbers of head `head` among `heads` at a step of a batch.
-    fn part<'a, T>(&self, all: &'a [T], place: usize, heads: usize, head: usize) -> &'a [T] {
+    /// The elements of head `head` of `heads` at a step of a batch.
+    fn part<'a, T>(&self, all: &'a [T], step: usize, heads: usize, head: usize) -> &'a [T] {
         let width = all.len() / (self.batch * self.steps * heads).max(1);
-        &all[(place * heads + head) * width..][..width]
+        &all[(step * heads + head) * width..][..width]
     }
 }
 
-/// What a head remembers: `[features, rows]`, and room for what a step adds to it.
-struct Memory<'a> {
+/// The state of a head, `[features, rows]`, and the update of one step.
+struct LinearState<'a> {
     state: &'a mut [f64],
-    gain: &'a mut [f64],
+    update: &'a mut [f64],
 }
 
-impl Memory<'_> {
-    /// Each feature's row times exp(decay): one decay a feature, or one for all.
-    fn fade<T: Number>(&mut self, decay: &[T]) {
-        let rows = self.state.chunks_exact_mut(self.gain.len().max(1));
+impl LinearState<'_> {
+    /// Multiplies the row of each feature by exp(decay): one decay per feature, or one for all.
+    fn decay<T: Number>(&mut self, decay: &[T]) {
+        let rows = self.state.chunks_exact_mut(self.update.len().max(1));
         for (at, row) in rows.enumerate() {
             let factor = decay[at % decay.len()].to_f64().exp();
-            row.iter_mut().for_each(|number| *number *= factor);
+            row.iter_mut().for_each(|element| *element *= factor);
         }
     }
 
-    /// What the state answers to `asked`, for one row.
-    fn answer<T: Number>(&self, asked: &[T], row: usize) -> f64 {
-        let numbers = self.state[row..].iter().step_by(self.gain.len());
-        numbers
-            .zip(asked)
-            .map(|(number, asked)| number * asked.to_f64())
+    /// One row of the product of the state and a key or query.
+    fn read<T: Number>(&self, key: &[T], row: usize) -> f64 {
+        let column = self.state[row..].iter().step_by(self.update.len());
+        column
+            .zip(key)
+            .map(|(element, key)| element * key.to_f64())
             .sum()
     }
 
-    /// Adds key' value times `rate`; with `delta`, of the value only what the key does not answer.
-    fn learn<T: Number>(&mut self, key: &[T], value: &[T], rate: f64, delta: bool) {
+    /// Adds the outer product of key and value times `rate`; with `delta`, the delta rule: the value less
+    /// its current estimate.
+    fn update<T: Number>(&mut self, key: &[T], value: &[T], rate: f64, delta: bool) {
         for (row, value) in value.iter().enumerate() {
-            let known = if delta { self.answer(key, row) } else { 0.0 };
-            self.gain[row] = rate * (value.to_f64() - known);
+            let estimate = if delta { self.read(key, row) } else { 0.0 };
+            self.update[row] = rate * (value.to_f64() - estimate);
         }
-        let rows = self.state.chunks_exact_mut(self.gain.len().max(1));
+        let rows = self.state.chunks_exact_mut(self.update.len().max(1));
         for (row, key) in rows.zip(key) {
-            let gains = row.iter_mut().zip(&*self.gain);
-            gains.for_each(|(number, gain)| *number += key.to_f64() * gain);
+            let pairs = row.iter_mut().zip(&*self.update);
+            pairs.for_each(|(element, update)| *element += key.to_f64() * update);
         }
     }
 }
 
-/// In f64; the scratch memory holds the state of a head and what is added to it in a step.
-fn linear_attention(node: &Node<'_>) -> Result<Kernel, Stop> {
+/// Linear attention (Katharopoulos et al., 2020), gated and with the delta rule, in f64. The scratch memory
+/// holds the state of a head and the update of one step.
+fn linear_attention(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let attributes = node.attributes;
-    let extents = Extents::new(node)?;
-    let Extents {
+    let extents = LinearAttentionExtents::new(node)?;
+    let LinearAttentionExtents {
         batch,
         steps,
         queries,
@@ -157,8 +159,8 @@ fn linear_attention(node: &Node<'_>) -> Result<Kernel, Stop> {
         let past = inputs.optional::<S>(3)?;
         let decay = inputs.optional::<T>(4)?.filter(|_| gated);
         let beta = inputs.optional::<T>(5)?.filter(|_| delta);
-        let (state, gain) = scratch::<f64>(&mut outputs, size + rows)?.split_at_mut(size);
-        let mut memory = Memory { state, gain };
+        let (state, update) = scratch::<f64>(&mut outputs, size + rows)?.split_at_mut(size);
+        let mut memory = LinearState { state, update };
         let to = outputs.slice::<T>(0)?;
         let mut present = outputs.optional::<S>(1)?;
         for head in 0..batch * groups {
@@ -169,28 +171,28 @@ fn linear_attention(node: &Node<'_>) -> Result<Kernel, Stop> {
                 let past = past[whole.clone()].iter();
                 memory.state.iter_mut().zip(past).for_each(|(to, from)| *to = from.to_f64());
             }
-            for place in batch * steps..(batch + 1) * steps {
+            for step in batch * steps..(batch + 1) * steps {
                 if let Some(decay) = decay {
-                    memory.fade(extents.part(decay, place, groups, group));
+                    memory.decay(extents.part(decay, step, groups, group));
                 }
                 let rate = beta.map_or(1.0, |beta| {
-                    beta[place * beta_width + group % beta_width].to_f64()
+                    beta[step * beta_width + group % beta_width].to_f64()
                 });
-                let key = extents.part(key, place, groups, group);
-                memory.learn(key, extents.part(value, place, groups, group), rate, delta);
+                let key = extents.part(key, step, groups, group);
+                memory.update(key, extents.part(value, step, groups, group), rate, delta);
                 let shared = queries / groups;
                 stop::checkpoint();
-                for asking in group * shared..(group + 1) * shared {
-                    let asked = extents.part(query, place, queries, asking);
-                    let to = &mut to[(place * queries + asking) * rows..][..rows];
+                for head in group * shared..(group + 1) * shared {
+                    let query = extents.part(query, step, queries, head);
+                    let to = &mut to[(step * queries + head) * rows..][..rows];
                     for (row, to) in to.iter_mut().enumerate() {
-                        *to = T::from_f64(scale * memory.answer(asked, row));
+                        *to = T::from_f64(scale * memory.read(query, row));
                     }
                 }
             }
             if let Some(present) = &mut present {
-                let kept = present[whole].iter_mut();
-                kept.zip(&*memory.state).for_each(|(to, from)| *to = S::from_f64(*from));
+                let present = present[whole].iter_mut();
+                present.zip(&*memory.state).for_each(|(to, from)| *to = S::from_f64(*from));
             }
         }
         Ok(())

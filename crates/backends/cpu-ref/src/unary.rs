@@ -1,16 +1,26 @@
-//! Elementwise operators of one input.
+//! Elementwise (unary) operators.
 
-use crate::kernel::{Build, Kernel, Node, Stop, floats, integers, no_type, numbers};
-use crate::nest::STOP_ELEMENTS;
-use crate::number::{Number, Wide};
+use crate::kernel::{
+    BuildError, BuildKernel, Kernel, Node, floats, integers, numeric, unsupported_type,
+};
+use crate::loop_nest::CHECKPOINT_ELEMENTS;
+use crate::number::{Number, WidenedArithmetic};
 use tenon_backend::OperandPair;
 use tenon_base::{Result, stop};
 use tenon_tensor::{DataType, Element};
 
-pub(crate) static KERNELS: &[(&str, Build)] = &[
-    ("Abs", |node| numeric(node, Wide::absolute, Wide::absolute)),
-    ("Neg", |node| numeric(node, |x| -x, |x| -x)),
-    ("Sign", |node| numeric(node, Wide::signum, Wide::signum)),
+pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
+    ("Abs", |node| {
+        float_or_integer(
+            node,
+            WidenedArithmetic::absolute,
+            WidenedArithmetic::absolute,
+        )
+    }),
+    ("Neg", |node| float_or_integer(node, |x| -x, |x| -x)),
+    ("Sign", |node| {
+        float_or_integer(node, WidenedArithmetic::signum, WidenedArithmetic::signum)
+    }),
     ("Reciprocal", |node| float(node, f64::recip)),
     ("Sqrt", |node| float(node, f64::sqrt)),
     ("Exp", |node| float(node, f64::exp)),
@@ -41,13 +51,16 @@ pub(crate) fn map<T: Element>(apply: impl Fn(T) -> T + Send + Sync + 'static) ->
     Kernel::new(move |operands| {
         match operands.pair::<T>(0, 0)? {
             OperandPair::InPlace(values) => {
-                for values in values.chunks_mut(STOP_ELEMENTS) {
+                for values in values.chunks_mut(CHECKPOINT_ELEMENTS) {
                     stop::checkpoint();
                     values.iter_mut().for_each(|value| *value = apply(*value));
                 }
             }
             OperandPair::Apart(from, to) => {
-                for (to, from) in to.chunks_mut(STOP_ELEMENTS).zip(from.chunks(STOP_ELEMENTS)) {
+                for (to, from) in to
+                    .chunks_mut(CHECKPOINT_ELEMENTS)
+                    .zip(from.chunks(CHECKPOINT_ELEMENTS))
+                {
                     stop::checkpoint();
                     let pairs = to.iter_mut().zip(from);
                     pairs.for_each(|(to, &from)| *to = apply(from));
@@ -63,49 +76,49 @@ pub(crate) fn map<T: Element>(apply: impl Fn(T) -> T + Send + Sync + 'static) ->
 pub(crate) fn float(
     node: &Node<'_>,
     apply: impl Fn(f64) -> f64 + Send + Sync + 'static,
-) -> Result<Kernel, Stop> {
-    // Boxed, so that a function is not compiled once a type.
+) -> Result<Kernel, BuildError> {
+    // Boxed, so that the function is not compiled for each type.
     let apply: Box<dyn Fn(f64) -> f64 + Send + Sync> = Box::new(apply);
     floats!(node.dtype(0)?, 0, T => Ok(map(move |x: T| T::from_f64(apply(x.to_f64())))))
 }
 
-/// A kernel that computes the same function in floating-point numbers and in integers.
-pub(crate) fn numeric(
+/// A kernel that computes the same function in f64 and in integers.
+pub(crate) fn float_or_integer(
     node: &Node<'_>,
     real: impl Fn(f64) -> f64 + Send + Sync + 'static,
     integer: impl Fn(i128) -> i128 + Send + Sync + 'static,
-) -> Result<Kernel, Stop> {
+) -> Result<Kernel, BuildError> {
     if node.dtype(0)?.is_float() {
         return float(node, real);
     }
-    integers!(node.dtype(0)?, 0, T => Ok(map(move |x: T| T::narrow(integer(x.wide())))))
+    integers!(node.dtype(0)?, 0, T => Ok(map(move |x: T| T::narrow(integer(x.widen())))))
 }
 
-fn not(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn not(node: &Node<'_>) -> Result<Kernel, BuildError> {
     match node.dtype(0)? {
         DataType::Bool => Ok(map(|x: u8| (x == 0).into())),
-        found => Err(no_type(0, found)),
+        found => Err(unsupported_type(0, found)),
     }
 }
 
-fn bitwise_not(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn bitwise_not(node: &Node<'_>) -> Result<Kernel, BuildError> {
     integers!(node.dtype(0)?, 0, T => Ok(map(|x: T| !x)))
 }
 
-/// A kernel that asks something of each element.
+/// A kernel that computes a predicate of each element.
 fn test(
     node: &Node<'_>,
-    ask: impl Fn(f64) -> bool + Send + Sync + 'static,
-) -> Result<Kernel, Stop> {
-    numbers!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+    predicate: impl Fn(f64) -> bool + Send + Sync + 'static,
+) -> Result<Kernel, BuildError> {
+    numeric!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<u8>(0)?);
-        to.iter_mut().zip(from).for_each(|(to, &from)| *to = ask(from.to_f64()).into());
+        to.iter_mut().zip(from).for_each(|(to, &from)| *to = predicate(from.to_f64()).into());
         Ok(())
     })))
 }
 
-fn is_inf(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn is_inf(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let negative = node.attributes.flag("detect_negative", true)?;
     let positive = node.attributes.flag("detect_positive", true)?;
     test(node, move |x| {
@@ -113,6 +126,6 @@ fn is_inf(node: &Node<'_>) -> Result<Kernel, Stop> {
     })
 }
 
-fn is_nan(node: &Node<'_>) -> Result<Kernel, Stop> {
+fn is_nan(node: &Node<'_>) -> Result<Kernel, BuildError> {
     test(node, f64::is_nan)
 }

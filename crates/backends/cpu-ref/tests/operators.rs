@@ -1,4 +1,4 @@
-//! Operators that ONNX has no cases for, and what is refused.
+//! Operators without ONNX test cases, and refusals.
 
 use tenon_backend::{Backend, NodeView, Reason, evaluate};
 use tenon_base::{ErrorKind, Result};
@@ -19,7 +19,7 @@ fn run(name: &str, attributes: &Attributes, inputs: &[Option<&Tensor>]) -> Resul
         .unwrap())
 }
 
-/// Numbers without a pattern, the same each time.
+/// Pseudorandom elements, the same for each seed.
 fn tensor(shape: &[usize], seed: u64) -> Tensor {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -54,7 +54,7 @@ fn add(a: &Tensor, b: &Tensor) -> Tensor {
 }
 
 #[test]
-fn a_fused_convolution_is_its_parts() {
+fn a_fused_convolution_equals_its_unfused_operators() {
     let x = tensor(&[2, 4, 7, 6], 1);
     let (w, b, z) = (
         tensor(&[6, 2, 3, 2], 2),
@@ -80,7 +80,7 @@ fn a_fused_convolution_is_its_parts() {
 }
 
 #[test]
-fn a_fused_matrix_product_is_its_parts() {
+fn a_fused_matrix_product_equals_its_unfused_operators() {
     let (a, b) = (tensor(&[2, 1, 3, 5], 1), tensor(&[4, 6, 5], 2));
     let (bias, z) = (tensor(&[6], 3), tensor(&[2, 4, 3, 6], 4));
     let product = run(
@@ -106,7 +106,7 @@ fn a_fused_matrix_product_is_its_parts() {
 }
 
 #[test]
-fn pools_of_the_other_layout_are_the_same() {
+fn pools_are_the_same_in_both_layouts() {
     let x = tensor(&[2, 3, 6, 5], 1);
     let attributes = Attributes::new()
         .with("kernel_shape", ints(&[3, 2]))
@@ -130,7 +130,7 @@ fn pools_of_the_other_layout_are_the_same() {
 }
 
 #[test]
-fn attention_of_the_other_layout_is_the_same() {
+fn attention_is_the_same_in_both_layouts() {
     let (q, k, v) = (
         tensor(&[2, 3, 4, 5], 1),
         tensor(&[2, 6, 4, 5], 2),
@@ -147,7 +147,7 @@ fn attention_of_the_other_layout_is_the_same() {
 }
 
 #[test]
-fn indices_outside_are_errors_that_name_them() {
+fn indices_out_of_bounds_are_errors() {
     let data = tensor(&[3, 2], 1);
     let none = Attributes::new();
     let message = |name: &str, inputs: &[Option<&Tensor>]| {
@@ -159,7 +159,7 @@ fn indices_outside_are_errors_that_name_them() {
         let count = shape.iter().product();
         Tensor::from_slice(shape, &vec![index; count]).unwrap()
     };
-    let expected = "an index lies outside its dimension: expected -3 to 2, found 3";
+    let expected = "an index is out of the bounds of its dimension: expected -3 to 2, found 3";
     assert_eq!(
         message("Gather", &[Some(&data), Some(&at(&[1], 3))]),
         expected
@@ -188,12 +188,12 @@ fn indices_outside_are_errors_that_name_them() {
         message("ReverseSequence", &[Some(&data), Some(&lengths)]),
         expected
     );
-    // The least index of all does not overflow.
+    // The least index does not overflow.
     message("Gather", &[Some(&data), Some(&at(&[1], i64::MIN))]);
 }
 
 #[test]
-fn empty_tensors_are_no_trouble() {
+fn empty_tensors_are_supported() {
     let empty = Tensor::from_slice::<f32>([0, 3], &[]).unwrap();
     let none = Attributes::new();
     let wide = tensor(&[3, 4], 1);
@@ -229,7 +229,7 @@ fn empty_tensors_are_no_trouble() {
 }
 
 #[test]
-fn refusals_and_wrong_outputs_say_why() {
+fn refusals_and_wrong_outputs_have_a_reason() {
     let text = TensorType::new(tenon_tensor::DataType::C128, [2]).unwrap();
     let view = NodeView {
         op: operator("Transpose").unwrap(),
@@ -244,7 +244,7 @@ fn refusals_and_wrong_outputs_say_why() {
         "{refusal}"
     );
 
-    // A slice whose bounds are not known cannot be made.
+    // The bounds of a slice must be constants.
     let data = TensorType::new(tenon_tensor::DataType::F32, [2]).unwrap();
     let bound = TensorType::new(tenon_tensor::DataType::I64, [1]).unwrap();
     let view = NodeView {
@@ -257,7 +257,7 @@ fn refusals_and_wrong_outputs_say_why() {
     let refusal = CpuRef.supports(&view).unwrap_err();
     assert_eq!(refusal.to_string(), "input 1 must be a constant");
 
-    // A package may claim anything of an output: it is checked before anything is written.
+    // A package is not trusted: the types of outputs are checked before an output is written.
     let (x, wrong) = (
         tensor(&[2], 1),
         TensorType::new(tenon_tensor::DataType::F32, [3]).unwrap(),
@@ -272,12 +272,12 @@ fn refusals_and_wrong_outputs_say_why() {
     .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "output 0 of Relu has another type than follows: expected f32[2], found f32[3]"
+        "output 0 of Relu differs from the inferred type: expected f32[2], found f32[3]"
     );
 }
 
 #[test]
-fn slices_go_backwards_and_pads_follow_their_mode() {
+fn slices_with_negative_steps_and_every_mode_of_pad() {
     let x = Tensor::from_slice([5], &[0i32, 1, 2, 3, 4]).unwrap();
     let one = |value: i64| Tensor::from_slice([1], &[value]).unwrap();
     let (start, end, axis, step) = (one(-1), one(i64::MIN), one(0), one(-2));

@@ -1,25 +1,25 @@
-//! Nested loops over a shape with strided operands: how every kernel walks memory.
+//! Nested loops over a shape with strided operands, in which all kernels access memory.
 
 use crate::kernel::invalid;
 use tenon_base::{Result, bounded, stop};
 use tenon_tensor::Shape;
 
-/// Elements of an innermost loop after which it may be stopped.
-pub(crate) const STOP_ELEMENTS: usize = 1 << 16;
+/// Elements between two checkpoints for cancellation.
+pub(crate) const CHECKPOINT_ELEMENTS: usize = 1 << 16;
 
-/// The positions of `N` operands for each element of a shape, in row-major order. Neighbouring
-/// dimensions that all operands walk alike are one loop.
+/// The positions of `N` operands for each element of a shape, in row-major order. Adjacent dimensions
+/// are coalesced where all operands have a uniform stride over them.
 #[derive(Debug, Clone)]
-pub(crate) struct Nest<const N: usize> {
+pub(crate) struct LoopNest<const N: usize> {
     /// Extent and strides of the outer loops, outermost first.
     outer: Vec<(usize, [isize; N])>,
-    /// The same of the innermost loop.
+    /// Extent and strides of the innermost loop.
     inner: (usize, [isize; N]),
     start: [isize; N],
 }
 
-impl<const N: usize> Nest<N> {
-    /// Loops over `shape`, operand `n` moving by `strides[n]`.
+impl<const N: usize> LoopNest<N> {
+    /// Loops over `shape`; operand `n` has `strides[n]`.
     pub(crate) fn new(shape: &[usize], strides: [&[isize]; N]) -> Self {
         let mut loops: Vec<(usize, [isize; N])> = Vec::new();
         for (axis, &extent) in shape.iter().enumerate() {
@@ -41,7 +41,7 @@ impl<const N: usize> Nest<N> {
         }
     }
 
-    /// The same, operand `n` starting at `start[n]`.
+    /// The loops with operand `n` from position `start[n]` on.
     pub(crate) fn starting_at(self, start: [isize; N]) -> Self {
         Self { start, ..self }
     }
@@ -74,7 +74,7 @@ impl<const N: usize> Nest<N> {
             let (mut at, mut left) = (self.row(row), count);
             while left > 0 {
                 stop::checkpoint();
-                let now = left.min(STOP_ELEMENTS);
+                let now = left.min(CHECKPOINT_ELEMENTS);
                 left -= now;
                 for _ in 0..now {
                     body(at.map(|position| position as usize));
@@ -86,7 +86,7 @@ impl<const N: usize> Nest<N> {
         }
     }
 
-    /// The same until `body` fails.
+    /// [`Self::for_each`] until `body` fails.
     pub(crate) fn try_for_each(
         &self,
         mut body: impl FnMut([usize; N]) -> Result<()>,
@@ -101,8 +101,8 @@ impl<const N: usize> Nest<N> {
     }
 }
 
-impl Nest<2> {
-    /// Copies elements of operand 1 to places of operand 0.
+impl LoopNest<2> {
+    /// Copies the elements of operand 1 to the positions of operand 0.
     pub(crate) fn copy<T: Copy>(&self, target: &mut [T], source: &[T]) {
         let (count, [to, from]) = self.inner;
         if (to, from) != (1, 1) {
@@ -125,7 +125,7 @@ pub(crate) fn strides(shape: &Shape) -> Vec<isize> {
         .collect()
 }
 
-/// Strides with which a contiguous tensor is read as if it had shape `to`.
+/// The strides of a contiguous tensor that is broadcast to shape `to`.
 pub(crate) fn broadcast(shape: &Shape, to: &[usize]) -> Result<Vec<isize>> {
     let missing = to.len().checked_sub(shape.len());
     let missing =
@@ -134,21 +134,21 @@ pub(crate) fn broadcast(shape: &Shape, to: &[usize]) -> Result<Vec<isize>> {
     for (axis, stride) in strides(shape).into_iter().enumerate() {
         match (shape[axis], to[missing + axis]) {
             (1, _) => all.push(0),
-            (extent, wanted) if extent == wanted => all.push(stride),
+            (extent, target) if extent == target => all.push(stride),
             _ => return Err(invalid(format!("{shape} does not broadcast to {to:?}"))),
         }
     }
     Ok(all)
 }
 
-/// A tensor as lanes along some axes: for each combination of the others the lane's first
-/// position, and in each lane the positions of its elements relative to it.
+/// A tensor as lanes along some axes: the first position of each lane, and the positions of a lane's
+/// elements relative to it.
 #[derive(Debug, Clone)]
 pub(crate) struct Lanes {
-    /// Operand 0: position in a tensor of the kept dimensions alone; operand 1: in the whole.
-    pub(crate) starts: Nest<2>,
+    /// Operand 0: the position in a tensor of the other dimensions; operand 1: in the tensor itself.
+    pub(crate) starts: LoopNest<2>,
     /// Positions in a lane.
-    pub(crate) lane: Nest<1>,
+    pub(crate) lane: LoopNest<1>,
     /// Elements of a lane.
     pub(crate) len: usize,
 }
@@ -157,31 +157,32 @@ impl Lanes {
     /// The lanes of `shape` along the axes for which `along` is true.
     pub(crate) fn new(shape: &Shape, along: impl Fn(usize) -> bool) -> Self {
         let strides = strides(shape);
-        let pick = |wanted: bool| -> (Vec<usize>, Vec<isize>) {
+        let select = |in_lane: bool| -> (Vec<usize>, Vec<isize>) {
             (0..shape.len())
-                .filter(|&axis| along(axis) == wanted)
+                .filter(|&axis| along(axis) == in_lane)
                 .map(|axis| (shape[axis], strides[axis]))
                 .unzip()
         };
-        let ((kept, kept_strides), (lane, lane_strides)) = (pick(false), pick(true));
+        let ((kept, kept_strides), (lane, lane_strides)) = (select(false), select(true));
         let dense = self::strides(&Shape::new(kept.clone()));
         Self {
-            starts: Nest::new(&kept, [&dense, &kept_strides]),
+            starts: LoopNest::new(&kept, [&dense, &kept_strides]),
             len: lane.iter().product(),
-            lane: Nest::new(&lane, [&lane_strides]),
+            lane: LoopNest::new(&lane, [&lane_strides]),
         }
     }
 }
 
-/// A shape seen from one axis: what lies outside it, itself, what lies inside.
+/// A shape as three extents: the product of the dimensions before an axis, the axis, and the product of
+/// the dimensions after it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Along {
+pub(crate) struct AxisExtents {
     pub(crate) outer: usize,
     pub(crate) extent: usize,
     pub(crate) inner: usize,
 }
 
-impl Along {
+impl AxisExtents {
     /// `axis` must be below the rank.
     pub(crate) fn new(shape: &[usize], axis: usize) -> Self {
         Self {
@@ -192,12 +193,12 @@ impl Along {
     }
 }
 
-/// For each axis of an output the positions (times the stride) in the input that it shows.
+/// For each axis of an output, the offset in the input of each position.
 #[derive(Debug, Clone)]
-pub(crate) struct Maps(Vec<Vec<usize>>);
+pub(crate) struct AxisMaps(Vec<Vec<usize>>);
 
-impl Maps {
-    /// `positions(axis, at)` answers the input's position along an axis for the output's.
+impl AxisMaps {
+    /// `positions(axis, at)` returns the input's position along an axis for the output's.
     pub(crate) fn new(
         input: &Shape,
         output: &Shape,
@@ -213,7 +214,7 @@ impl Maps {
         Ok(Self(axes.map(axis).collect::<Result<_>>()?))
     }
 
-    /// Fills the output.
+    /// Copies the input's elements to the output.
     pub(crate) fn copy<T: Copy>(&self, to: &mut [T], from: &[T]) {
         let Some((inner, outer)) = self.0.split_last() else {
             return to.copy_from_slice(from);
@@ -241,22 +242,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn alike_dimensions_are_one_loop() {
+    fn dimensions_of_uniform_stride_are_one_loop() {
         let shape = Shape::new([2, 1, 3, 4]);
-        let nest = Nest::new(&shape, [&strides(&shape), &[12, 0, 4, 1]]);
+        let nest = LoopNest::new(&shape, [&strides(&shape), &[12, 0, 4, 1]]);
         assert!(nest.outer.is_empty());
         assert_eq!(nest.inner, (24, [1, 1]));
     }
 
     #[test]
-    fn a_transposition_and_nothing_at_all() {
+    fn transposed_and_empty_loops() {
         let mut out = [0; 6];
-        Nest::new(&[3, 2], [&[2, 1], &[1, 3]]).copy(&mut out, &[1, 2, 3, 4, 5, 6]);
+        LoopNest::new(&[3, 2], [&[2, 1], &[1, 3]]).copy(&mut out, &[1, 2, 3, 4, 5, 6]);
         assert_eq!(out, [1, 4, 2, 5, 3, 6]);
-        Nest::new(&[3, 0], [&[0, 1]]).for_each(|_: [usize; 1]| panic!("no elements"));
-        Nest::new(&[0, 3], [&[3, 1]]).for_each(|_: [usize; 1]| panic!("no elements"));
+        LoopNest::new(&[3, 0], [&[0, 1]]).for_each(|_: [usize; 1]| panic!("no elements"));
+        LoopNest::new(&[0, 3], [&[3, 1]]).for_each(|_: [usize; 1]| panic!("no elements"));
         let mut calls = 0;
-        Nest::new(&[], [&[]]).for_each(|_: [usize; 1]| calls += 1);
+        LoopNest::new(&[], [&[]]).for_each(|_: [usize; 1]| calls += 1);
         assert_eq!(calls, 1);
     }
 
