@@ -17,11 +17,11 @@ pub(crate) trait Number: Element + PartialOrd + Default + Display {
     const HIGHEST: Self;
     /// Converts exactly.
     fn widen(self) -> Self::Widened;
-    /// Rounds floating-point numeric, wraps integers.
+    /// Rounds floating point, wraps integers.
     fn narrow(wide: Self::Widened) -> Self;
     /// Converts exactly, except u64 above `i64::MAX`, which wraps.
     fn term(self) -> Self::Accumulator;
-    /// Rounds floating-point numeric, wraps integers.
+    /// Rounds floating point, wraps integers.
     fn total(sum: Self::Accumulator) -> Self;
     /// Rounds to f64.
     fn to_f64(self) -> f64;

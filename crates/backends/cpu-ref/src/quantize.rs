@@ -100,7 +100,7 @@ fn quantize(node: &Node<'_>) -> Result<Kernel, BuildError> {
     }))
 }
 
-/// To a byte with a point, whose zero point is 0: rounded once by the conversion, and held at the
+/// Quantization to a float8 type, whose zero point is 0: rounded once by the conversion, saturated at the
 /// greatest value unless `saturate` is 0.
 fn to_small_float(
     node: &Node<'_>,
@@ -131,7 +131,7 @@ fn to_small_float(
     }))
 }
 
-/// From a byte with a point, whose zero point is 0.
+/// Dequantization from a float8 type, whose zero point is 0.
 fn from_small_float(node: &Node<'_>, scales: ScaleLayout) -> Result<Kernel, BuildError> {
     let (x, scale, y) = (node.dtype(0)?, node.dtype(1)?, node.output(0)?.dtype());
     let read = converter(x, DataType::F64).ok_or_else(|| unsupported_type(0, x))?;

@@ -3,7 +3,7 @@
 use crate::tile::{TileLayout, alignment, element_bits, pack_scalars, unpack_scalars};
 use crate::words::{Arch, DataFormat, UblockOrder};
 
-/// How the elements of an entry lie in a buffer.
+/// The order of an entry's elements in a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Arrangement {
     /// Tiles with headers, ublock by ublock.
@@ -72,28 +72,29 @@ impl QueueLayout {
         Self::new(DataFormat::Float32, Arch::Grayskull, false, 1, blocking)
     }
 
-    /// For each element of an entry of `view`, a ram on the same buffers, the entry and the element
-    /// of this one that lie in the same place of memory; the view covers so many entries. `None`
-    /// where the two do not hold as many elements in each buffer.
+    /// For each element of an entry of `view`, a ram on the same buffers, the entry and the element of
+    /// this one at the same address; an entry of the view covers `covered` entries. `None` where the
+    /// two differ in the elements of each buffer.
     pub fn elements_of_view(&self, view: &Self, covered: usize) -> Option<Vec<(usize, usize)>> {
         let (own, all) = (self.elements()?, view.elements()?);
         if own.checked_mul(covered) != Some(all) || self.buffers() != view.buffers() {
             return None;
         }
-        let mut places = vec![(0, 0); all];
+        let mut elements = vec![(0, 0); all];
         for buffer in 0..self.buffers() {
             let order = self.order(buffer);
             let memory = (0..covered).flat_map(|entry| order.iter().map(move |&at| (entry, at)));
-            let seen = view.order(buffer);
-            seen.iter()
+            let view_order = view.order(buffer);
+            view_order
+                .iter()
                 .zip(memory)
-                .for_each(|(&at, place)| places[at] = place);
+                .for_each(|(&at, element)| elements[at] = element);
         }
-        Some(places)
+        Some(elements)
     }
 
-    /// The elements of an entry that a buffer holds, in the order in which they lie there, as
-    /// indices into the tensor; buffers are numbered row by row.
+    /// The elements of an entry in a buffer, in the order of memory, as indices into the tensor; buffers
+    /// are numbered row by row.
     fn order(&self, buffer: usize) -> Vec<usize> {
         let (row, column) = (
             buffer / self.blocking.grid[1],
@@ -107,7 +108,7 @@ impl QueueLayout {
         order
     }
 
-    /// `[t, rows, columns]` of an entry, in elements; `None` when they do not fit memory.
+    /// `[t, rows, columns]` of an entry, in elements; `None` when they exceed `usize`.
     pub fn shape(&self) -> Option<[usize; 3]> {
         let side = |axis: usize| {
             let core = self.blocking.mblock[axis].checked_mul(self.blocking.ublock[axis])?;
@@ -117,7 +118,7 @@ impl QueueLayout {
         Some([self.blocking.t, side(0)?, side(1)?])
     }
 
-    /// Elements of an entry; `None` when they do not fit memory.
+    /// Elements of an entry; `None` when they exceed `usize`.
     pub fn elements(&self) -> Option<usize> {
         self.shape()?
             .iter()
@@ -148,7 +149,7 @@ impl QueueLayout {
     /// The bytes of one entry in the buffer at `row` and `column` of the grid.
     ///
     /// # Panics
-    /// Panics if `tensor` has not [`elements`](Self::elements) elements.
+    /// Panics unless `tensor` has [`elements`](Self::elements) elements.
     pub fn pack(&self, tensor: &[f32], row: usize, column: usize) -> Vec<u8> {
         assert_eq!(Some(tensor.len()), self.elements(), "a whole entry");
         let mut bytes = Vec::with_capacity(self.entry_bytes().unwrap_or(0));
@@ -169,24 +170,23 @@ impl QueueLayout {
         bytes
     }
 
-    /// Writes what one buffer holds of an entry into its tensor; false when there are too few
-    /// bytes.
+    /// Writes the elements of one buffer into the entry's tensor; false when there are too few bytes.
     ///
     /// # Panics
-    /// Panics if `tensor` has not [`elements`](Self::elements) elements.
+    /// Panics unless `tensor` has [`elements`](Self::elements) elements.
     pub fn unpack(&self, bytes: &[u8], row: usize, column: usize, tensor: &mut [f32]) -> bool {
         assert_eq!(Some(tensor.len()), self.elements(), "a whole entry");
         match self.arrangement {
             Arrangement::Tiles(tile) => {
                 let mut parts = bytes.chunks_exact(tile.bytes());
-                let mut whole = true;
+                let mut is_complete = true;
                 self.tiles(row, column, |indices| {
                     match parts.next().and_then(|part| tile.unpack(part)) {
                         Some(values) => indices.zip(values).for_each(|(at, v)| tensor[at] = v),
-                        None => whole = false,
+                        None => is_complete = false,
                     }
                 });
-                whole
+                is_complete
             }
             Arrangement::Rows => {
                 let count = tensor.len() / self.buffers();
@@ -216,8 +216,8 @@ impl QueueLayout {
         })
     }
 
-    /// The tiles of a buffer in the order in which they lie, each as its elements' indices into
-    /// the tensor, row by row: slice by slice, ublock by ublock, tile by tile (facts 5.4).
+    /// The tiles of a buffer in the order of memory (slice by slice, ublock by ublock, tile by tile), each
+    /// as the indices of its elements in the tensor, row by row (facts 5.4).
     fn tiles(&self, row: usize, column: usize, mut each: impl FnMut(TileIndices)) {
         let [t, rows, columns] = self.shape().unwrap_or_default();
         let [m, n] = self.blocking.mblock;
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn ublocks_follow_their_order() {
+    fn ublocks_are_in_their_order() {
         let in_order = |order: UblockOrder| {
             let blocking = blocking([1, 1], 1, [2, 2], [1, 1]);
             let blocking = TensorBlocking { order, ..blocking };
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn every_buffer_comes_back() {
+    fn every_buffer_survives_a_round_trip() {
         let column_order = TensorBlocking {
             order: UblockOrder::Column,
             ..blocking([2, 1], 1, [1, 3], [2, 1])
@@ -357,9 +357,9 @@ mod tests {
         }
     }
 
-    /// Two views of 2 by 2 tiles: what is a column of two ublocks in the one is a row in the other.
+    /// Two views of the same tiles: a column of ublocks in one is a row in the other.
     #[test]
-    fn a_view_sees_memory_in_its_own_blocking() {
+    fn a_view_has_a_separate_blocking_of_the_same_memory() {
         let layout = |grid, mblock| {
             layout(
                 DataFormat::Float32,
@@ -369,20 +369,20 @@ mod tests {
         };
         let tall = layout([1, 1], [4, 1]);
         let wide = layout([1, 1], [1, 4]);
-        let places = tall.elements_of_view(&wide, 1).unwrap();
+        let elements = tall.elements_of_view(&wide, 1).unwrap();
         // Row 2, column 37 of the wide one is in its second tile, which is the tall one's second.
-        assert_eq!(places[2 * 128 + 37], (0, (32 + 2) * 32 + 5));
+        assert_eq!(elements[2 * 128 + 37], (0, (32 + 2) * 32 + 5));
         let one = layout([1, 1], [2, 1]);
-        let places = one.elements_of_view(&wide, 2).unwrap();
-        assert_eq!(places[2 * 128 + 37], (0, (32 + 2) * 32 + 5));
-        assert_eq!(places[2 * 128 + 101], (1, (32 + 2) * 32 + 5));
+        let elements = one.elements_of_view(&wide, 2).unwrap();
+        assert_eq!(elements[2 * 128 + 37], (0, (32 + 2) * 32 + 5));
+        assert_eq!(elements[2 * 128 + 101], (1, (32 + 2) * 32 + 5));
         let split = layout([1, 2], [1, 2]);
         assert!(one.elements_of_view(&wide, 1).is_none());
         assert!(split.elements_of_view(&wide, 1).is_none());
     }
 
     #[test]
-    fn untilized_data_are_plain_rows() {
+    fn untilized_data_are_row_major() {
         let blocking = blocking([1, 1], 1, [1, 1], [1, 2]);
         let layout = QueueLayout::new(DataFormat::Float16B, Arch::WormholeB0, true, 2, blocking);
         assert_eq!(layout.entry_bytes(), Some(32 * 64 * 2));

@@ -1,5 +1,6 @@
-//! The bytes of netlist data: element formats, blocks that share an exponent, tiles, and the
-//! buffers of queues. Encoding and decoding are exact, but for the rounding of a format.
+//! The binary formats of netlist data: element formats, blocks with a shared exponent (block floating
+//! point), tiles, and the buffers of queues. Encoding and decoding are exact except for the rounding of
+//! a format.
 //!
 //! * [`encode_scalar`] and [`decode_scalar`] convert one element, [`encode_block`] and [`decode_block`] sixteen.
 //! * [`TileLayout`] is the layout of one tile, [`QueueLayout`] of a queue's whole memory.

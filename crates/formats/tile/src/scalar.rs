@@ -1,17 +1,16 @@
-//! Scalars: one number, one code (facts 5.1).
+//! Scalar formats: one element, one code (facts 5.1).
 
 use crate::words::DataFormat;
 
-/// A float of `EXPONENT` and `MANTISSA` bits that has neither infinity nor NaN: its largest
-/// exponent is a number like any other.
-struct Small<const EXPONENT: u32, const MANTISSA: u32>;
+/// A float of `EXPONENT` and `MANTISSA` bits without infinity and NaN: the largest exponent is that of
+/// finite values.
+struct SmallFloat<const EXPONENT: u32, const MANTISSA: u32>;
 
-impl<const EXPONENT: u32, const MANTISSA: u32> Small<EXPONENT, MANTISSA> {
+impl<const EXPONENT: u32, const MANTISSA: u32> SmallFloat<EXPONENT, MANTISSA> {
     const BIAS: i32 = (1 << (EXPONENT - 1)) - 1;
     const TOP: i32 = (1 << EXPONENT) - 1;
 
-    /// Bits of the mantissa are cut off, not rounded; what is too small becomes zero, what is too
-    /// large the largest.
+    /// Truncates the mantissa; flushes small values to zero, saturates large ones.
     fn encode(bits: u32) -> u32 {
         let sign = bits >> 31 << (EXPONENT + MANTISSA);
         let exponent = ((bits >> 23) & 0xff) as i32 - 127 + Self::BIAS;
@@ -34,28 +33,28 @@ impl<const EXPONENT: u32, const MANTISSA: u32> Small<EXPONENT, MANTISSA> {
     }
 }
 
-type Float16 = Small<5, 10>;
-type Lf8 = Small<5, 2>;
-type Fp8E4m3 = Small<4, 3>;
+type Float16 = SmallFloat<5, 10>;
+type Lf8 = SmallFloat<5, 2>;
+type Fp8E4m3 = SmallFloat<4, 3>;
 
 /// Sign and magnitude in `bits` bits.
 fn sign_magnitude(negative: bool, magnitude: u32, bits: u32) -> u32 {
     u32::from(negative) << (bits - 1) | magnitude
 }
 
-/// The code of a number; `None` for a format whose numbers share an exponent.
+/// The code of an element; `None` for a block format.
 ///
-/// Raw formats keep the low bits of the number's own bits: raw data travel as floats.
+/// A raw format has the low bits of the f32: raw data are passed as the bits of floats.
 pub fn encode_scalar(format: DataFormat, value: f32) -> Option<u32> {
     let bits = value.to_bits();
-    // `round` takes halves away from zero, as the formats want; NaN becomes 0.
+    // `round` rounds halves away from zero, as the formats do; NaN becomes 0.
     let rounded = value.round();
     Some(match format {
         DataFormat::Float32 | DataFormat::RawUInt32 => bits,
         DataFormat::Float16 => Float16::encode(bits),
         DataFormat::Float16B => bits >> 16,
         DataFormat::Lf8 => Lf8::encode(bits),
-        // The original packs it as Lf8 and unpacks it as what it is; packed here as what it is
+        // The original packs this format as Lf8, but unpacks it as Fp8_e4m3; here both are Fp8_e4m3
         // (facts 10.7).
         DataFormat::Fp8E4m3 => Fp8E4m3::encode(bits),
         DataFormat::Int8 => {
@@ -64,7 +63,7 @@ pub fn encode_scalar(format: DataFormat, value: f32) -> Option<u32> {
         }
         DataFormat::UInt8 => rounded.clamp(0.0, 255.0) as u32,
         DataFormat::UInt16 => rounded.clamp(0.0, 65535.0) as u32,
-        // What is not negative is cut off, what is negative rounded (facts 5.1).
+        // Nonnegative values are truncated, negative ones rounded (facts 5.1).
         DataFormat::Int32 if value < 0.0 => {
             let magnitude = (rounded.abs() as u32).min(i32::MAX as u32);
             sign_magnitude(magnitude > 0, magnitude, 32)
@@ -81,7 +80,7 @@ pub fn encode_scalar(format: DataFormat, value: f32) -> Option<u32> {
     })
 }
 
-/// The number of a code; `None` for a format whose numbers share an exponent.
+/// The element of a code; `None` for a block format.
 pub fn decode_scalar(format: DataFormat, code: u32) -> Option<f32> {
     let signed = |bits: u32| {
         let magnitude = (code & ((1 << (bits - 1)) - 1)) as f32;
@@ -112,7 +111,7 @@ pub fn decode_scalar(format: DataFormat, code: u32) -> Option<f32> {
     })
 }
 
-/// A number as wormhole's math unit takes a Float32: 10 bits of mantissa, the rest cut off.
+/// Truncates the mantissa to 10 bits (TF32), as the math unit of wormhole reads Float32.
 pub fn truncate_to_tf32(value: f32) -> f32 {
     f32::from_bits(value.to_bits() & 0xffff_e000)
 }
@@ -143,9 +142,9 @@ mod tests {
         assert_eq!(decode_scalar(DataFormat::Float16, 0x7fff), Some(131008.0));
     }
 
-    /// Every code reads as the number that its bits say, and is written back as itself.
+    /// Every code decodes to the value of its fields, and survives a round trip.
     #[test]
-    fn every_small_code_comes_back() {
+    fn every_code_of_a_small_float_survives_a_round_trip() {
         let all = |format, bits: u32, exponent: u32, mantissa: u32, bias: i32| {
             for code in 0..1u32 << bits {
                 let field = (code >> mantissa & ((1 << exponent) - 1)) as i32;
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn brain_floats_and_raw_bits_are_cut_off() {
+    fn bfloat16_and_raw_formats_truncate() {
         assert_eq!(
             encode_scalar(DataFormat::Float16B, f32::from_bits(0x3f80_ffff)),
             Some(0x3f80)

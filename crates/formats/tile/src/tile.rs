@@ -4,12 +4,12 @@ use crate::block::{BLOCK, decode_block, encode_block};
 use crate::scalar::{decode_scalar, encode_scalar};
 use crate::words::{Arch, DataFormat};
 
-/// Bytes before the data: the tile's size in units of 16 bytes, then zeros.
+/// Bytes of the header: the tile's size in units of 16 bytes, then zeros.
 const HEADER: usize = 16;
 /// Rows and columns of a face.
 const FACE: usize = 16;
 
-/// How a tile of one format and size lies in memory.
+/// The memory layout of a tile of one format and size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TileLayout {
     format: DataFormat,
@@ -34,18 +34,20 @@ impl TileLayout {
         self.rows * self.columns
     }
 
-    /// Bits of one element, without what it shares.
+    /// Bits of one element, without the shared exponent.
     fn element_bits(&self) -> usize {
         element_bits(self.format)
     }
 
     /// Bytes of the shared exponents.
     fn exponent_bytes(&self) -> usize {
-        match self.format.is_block() {
-            false => 0,
-            true if self.rows < FACE => 16,
-            true => 16 * self.rows.div_ceil(FACE) * self.columns.div_ceil(FACE),
+        if !self.format.is_block() {
+            return 0;
         }
+        if self.rows < FACE {
+            return 16;
+        }
+        16 * self.rows.div_ceil(FACE) * self.columns.div_ceil(FACE)
     }
 
     /// Bytes of a tile with header and padding.
@@ -54,13 +56,13 @@ impl TileLayout {
         (HEADER + self.exponent_bytes() + data).next_multiple_of(self.alignment)
     }
 
-    /// The elements in the order in which they lie, as indices into the row-major tile: face by
-    /// face, raw formats row by row.
+    /// The elements in the order of memory, as indices into the row-major tile: face by face, in raw
+    /// formats row by row.
     fn order(&self) -> impl Iterator<Item = usize> + '_ {
-        let whole = self.format.is_raw();
-        let (height, width) = match whole {
-            true => (self.rows, self.columns),
-            false => (self.rows.min(FACE), self.columns.min(FACE)),
+        let (height, width) = if self.format.is_raw() {
+            (self.rows, self.columns)
+        } else {
+            (self.rows.min(FACE), self.columns.min(FACE))
         };
         let faces = (0..self.rows).step_by(height).flat_map(move |row| {
             (0..self.columns)
@@ -78,7 +80,7 @@ impl TileLayout {
     /// Appends the bytes of a row-major tile.
     ///
     /// # Panics
-    /// Panics if `tile` has not [`elements`](Self::elements) elements.
+    /// Panics unless `tile` has [`elements`](Self::elements) elements.
     pub fn pack(&self, tile: &[f32], out: &mut Vec<u8>) {
         assert_eq!(tile.len(), self.elements(), "a whole tile");
         let start = out.len();
@@ -86,9 +88,10 @@ impl TileLayout {
         out.extend(units.to_le_bytes());
         out.resize(start + HEADER, 0);
         let ordered: Vec<f32> = self.order().map(|index| tile[index]).collect();
-        match self.format.is_block() {
-            true => self.pack_blocks(&ordered, out),
-            false => pack_scalars(self.format, ordered.into_iter(), out),
+        if self.format.is_block() {
+            self.pack_blocks(&ordered, out);
+        } else {
+            pack_scalars(self.format, ordered.into_iter(), out);
         }
         out.resize(start + self.bytes(), 0);
     }
@@ -105,7 +108,7 @@ impl TileLayout {
             out[exponents + index] = shared;
             for pack in codes.chunks(8 / bits) {
                 let byte = pack.iter().rev().fold(0u8, |byte, code| {
-                    // A shift by eight happens only when the byte is still empty.
+                    // A shift by eight occurs only while the byte is 0.
                     byte.checked_shl(bits as u32).unwrap_or(0) | code
                 });
                 out.push(byte);
@@ -113,13 +116,14 @@ impl TileLayout {
         }
     }
 
-    /// The row-major tile of its bytes; `None` when there are too few.
+    /// The row-major tile from its bytes; `None` when there are too few.
     pub fn unpack(&self, bytes: &[u8]) -> Option<Vec<f32>> {
         let body = bytes.get(HEADER..self.bytes())?;
         let (exponents, data) = body.split_at(self.exponent_bytes());
-        let ordered = match self.format.is_block() {
-            true => self.unpack_blocks(exponents, data)?,
-            false => unpack_scalars(self.format, data, self.elements())?,
+        let ordered = if self.format.is_block() {
+            self.unpack_blocks(exponents, data)?
+        } else {
+            unpack_scalars(self.format, data, self.elements())?
         };
         let mut tile = vec![0.0; self.elements()];
         for (index, value) in self.order().zip(ordered) {
@@ -147,7 +151,7 @@ impl TileLayout {
     }
 }
 
-/// The boundary at which a device's memory wants tiles and queues to start, in bytes.
+/// The alignment of tiles and queues in a device's memory, in bytes.
 pub(crate) fn alignment(arch: Arch) -> usize {
     match arch {
         Arch::Blackhole => 64,
@@ -155,7 +159,7 @@ pub(crate) fn alignment(arch: Arch) -> usize {
     }
 }
 
-/// Bits of one element of a format, without what it shares.
+/// Bits of one element of a format, without the shared exponent.
 pub(crate) fn element_bits(format: DataFormat) -> usize {
     use DataFormat::*;
     match format {
@@ -167,7 +171,7 @@ pub(crate) fn element_bits(format: DataFormat) -> usize {
     }
 }
 
-/// Appends the codes of numbers, little-endian.
+/// Appends the codes of elements, little-endian.
 pub(crate) fn pack_scalars(
     format: DataFormat,
     values: impl Iterator<Item = f32>,
@@ -180,16 +184,16 @@ pub(crate) fn pack_scalars(
     }
 }
 
-/// The numbers of `count` codes; `None` when there are too few bytes.
+/// The elements of `count` codes; `None` when there are too few bytes.
 pub(crate) fn unpack_scalars(format: DataFormat, data: &[u8], count: usize) -> Option<Vec<f32>> {
     let bytes = element_bits(format) / 8;
     let codes = data.get(..count * bytes)?.chunks_exact(bytes);
-    let number = |code: &[u8]| {
+    let element = |code: &[u8]| {
         let mut word = [0; 4];
         word[..code.len()].copy_from_slice(code);
         decode_scalar(format, u32::from_le_bytes(word))
     };
-    codes.map(number).collect()
+    codes.map(element).collect()
 }
 
 #[cfg(test)]
@@ -222,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn faces_follow_each_other() {
+    fn faces_are_contiguous() {
         let layout = TileLayout::new(Float32, [32, 32], Arch::Grayskull);
         let tile: Vec<f32> = (0..1024u16).map(f32::from).collect();
         let mut bytes = Vec::new();
@@ -242,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn every_format_and_size_comes_back() {
+    fn every_format_and_size_survives_a_round_trip() {
         for &format in DataFormat::ALL {
             for tile in [
                 [32, 32],
@@ -254,12 +258,13 @@ mod tests {
                 [1, 32],
             ] {
                 let layout = TileLayout::new(format, tile, Arch::WormholeB0);
-                // Powers of two are exact in every format, within one block alike.
+                // Powers of two are exact in every format, also within one block.
                 let value = |index: usize| if index.is_multiple_of(3) { 0.0 } else { 1.0 };
                 let raw = |index: usize| f32::from_bits(index as u32 & 0xff);
-                let values: Vec<f32> = match format.is_raw() {
-                    true => (0..layout.elements()).map(raw).collect(),
-                    false => (0..layout.elements()).map(value).collect(),
+                let values: Vec<f32> = if format.is_raw() {
+                    (0..layout.elements()).map(raw).collect()
+                } else {
+                    (0..layout.elements()).map(value).collect()
                 };
                 let mut bytes = Vec::new();
                 layout.pack(&values, &mut bytes);

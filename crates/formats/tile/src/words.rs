@@ -1,19 +1,22 @@
-//! Words: enumerations with one table of spellings each.
+//! Keywords: enumerations, each with a table of spellings.
 
-/// A word that a field takes one of.
+/// The keywords of a field.
 pub trait Word: Copy + PartialEq + 'static {
-    /// Every value with its spelling; a value's first spelling is the one that is printed.
+    /// Every value with its spellings; the first spelling of a value is printed.
     const SPELLINGS: &'static [(&'static str, Self)];
-    /// Whether upper and lower case are told apart.
+    /// Whether spellings are case-sensitive.
     const EXACT_CASE: bool;
-    /// What the word is, for messages.
+    /// The kind of keyword, for messages.
     const NOUN: &'static str;
 
     /// The value that `text` spells.
     fn from_word(text: &str) -> Option<Self> {
-        let same = |spelling: &str| match Self::EXACT_CASE {
-            true => spelling == text,
-            false => spelling.eq_ignore_ascii_case(text),
+        let same = |spelling: &str| {
+            if Self::EXACT_CASE {
+                spelling == text
+            } else {
+                spelling.eq_ignore_ascii_case(text)
+            }
         };
         let found = Self::SPELLINGS.iter().find(|(spelling, _)| same(spelling));
         found.map(|&(_, value)| value)
@@ -48,7 +51,7 @@ macro_rules! words {
             /// Every value, in table order.
             pub const ALL: &'static [$name] = &[$($name::$value,)*];
 
-            /// How it is spelled.
+            /// The first spelling.
             pub fn name(self) -> &'static str {
                 match self { $($name::$value => $spelling,)* }
             }
@@ -69,14 +72,14 @@ words! {
     Grayskull "grayskull";
     /// Wormhole, revision a0.
     Wormhole "wormhole";
-    /// Wormhole, revision b0; the specification's own word is the second.
+    /// Wormhole, revision b0; the second spelling is the specification's.
     WormholeB0 "wormhole_b0" | "wormhole_b";
     /// Blackhole.
     Blackhole "blackhole";
 }
 
 words! {
-    /// How the data of a queue lie in memory.
+    /// The memory layout of a queue's data.
     Layout, "layout", exact case true;
     /// In tiles.
     Tilized "tilized";
@@ -94,7 +97,7 @@ words! {
 }
 
 words! {
-    /// The format of stored numbers (facts 5).
+    /// The format of stored elements (facts 5).
     DataFormat, "data format", exact case true;
     /// IEEE binary32.
     Float32 "Float32";
@@ -102,17 +105,17 @@ words! {
     Float16 "Float16";
     /// 8 bits of exponent, 7 of mantissa.
     Float16B "Float16_b";
-    /// 16 numbers share a 5-bit exponent; 7 bits of mantissa.
+    /// 16 elements with a shared 5-bit exponent; 7 bits of mantissa.
     Bfp8 "Bfp8";
-    /// 16 numbers share an 8-bit exponent; 7 bits of mantissa.
+    /// 16 elements with a shared 8-bit exponent; 7 bits of mantissa.
     Bfp8B "Bfp8_b";
-    /// 16 numbers share a 5-bit exponent; 3 bits of mantissa.
+    /// 16 elements with a shared 5-bit exponent; 3 bits of mantissa.
     Bfp4 "Bfp4";
-    /// 16 numbers share an 8-bit exponent; 3 bits of mantissa.
+    /// 16 elements with a shared 8-bit exponent; 3 bits of mantissa.
     Bfp4B "Bfp4_b";
-    /// 16 numbers share a 5-bit exponent; 1 bit of mantissa.
+    /// 16 elements with a shared 5-bit exponent; 1 bit of mantissa.
     Bfp2 "Bfp2";
-    /// 16 numbers share an 8-bit exponent; 1 bit of mantissa.
+    /// 16 elements with a shared 8-bit exponent; 1 bit of mantissa.
     Bfp2B "Bfp2_b";
     /// 5 bits of exponent, 2 of mantissa.
     Lf8 "Lf8";
@@ -126,16 +129,16 @@ words! {
     UInt16 "UInt16";
     /// 0 to 255.
     UInt8 "UInt8";
-    /// 32 bits as they are.
+    /// 32 bits, unconverted.
     RawUInt32 "RawUInt32";
-    /// 16 bits as they are.
+    /// 16 bits, unconverted.
     RawUInt16 "RawUInt16";
-    /// 8 bits as they are.
+    /// 8 bits, unconverted.
     RawUInt8 "RawUInt8";
 }
 
 words! {
-    /// What `varinst` does.
+    /// The operation of a `varinst`.
     Operation, "operation", exact case true;
     /// out = a.
     Set "set";
@@ -150,7 +153,7 @@ words! {
 }
 
 impl Operation {
-    /// How many operands it takes.
+    /// The number of operands.
     pub fn operands(self) -> usize {
         match self {
             Operation::Set | Operation::Inc => 1,
@@ -162,36 +165,36 @@ impl Operation {
 words! {
     /// A field of a queue setting.
     SettingKey, "queue setting", exact case true;
-    /// Whether data are loaded once, before.
+    /// Whether data are loaded once, before the first input.
     Prologue "prologue";
-    /// Whether data are stored once, after.
+    /// Whether data are stored once, after the last input.
     Epilogue "epilogue";
-    /// Whether the memory is cleared before.
+    /// Whether the memory is cleared first.
     Zero "zero";
-    /// Where the consumer reads.
+    /// The read pointer of the consumer.
     RdPtrLocal "rd_ptr_local";
-    /// Where everyone reads.
+    /// The read pointer of all consumers.
     RdPtrGlobal "rd_ptr_global";
-    /// Where the producer writes.
+    /// The write pointer of the producer.
     WrPtrGlobal "wr_ptr_global";
-    /// How far the local pointer moves.
+    /// The increment of the local pointer.
     RdPtrAutoinc "rd_ptr_autoinc";
-    /// How far the global read pointer moves.
+    /// The increment of the global read pointer.
     GlobalRdptrAutoinc "global_rdptr_autoinc";
-    /// How far the global write pointer moves.
+    /// The increment of the global write pointer.
     GlobalWrptrAutoinc "global_wrptr_autoinc";
-    /// Whether only the reader's view is meant.
+    /// Whether the setting applies to the reader only.
     ReadOnly "read_only";
 }
 
 impl DataFormat {
-    /// Whether 16 numbers share an exponent.
+    /// Whether it is a block format, in which 16 elements share an exponent.
     pub fn is_block(self) -> bool {
         use DataFormat::*;
         matches!(self, Bfp8 | Bfp8B | Bfp4 | Bfp4B | Bfp2 | Bfp2B)
     }
 
-    /// Whether it holds bits that are no numbers.
+    /// Whether it is a raw format, of bits without a numeric meaning.
     pub fn is_raw(self) -> bool {
         matches!(
             self,
