@@ -75,7 +75,7 @@ fn tensors_and_sets() {
         ran.err
     );
     assert!(
-        ran.err.contains("core 0 has not enough memory"),
+        ran.err.contains("core 0 has insufficient memory"),
         "{}",
         ran.err
     );

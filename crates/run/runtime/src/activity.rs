@@ -1,4 +1,4 @@
-//! What the models of a process do, for those who watch it (docs/monitoring.md).
+//! The models of a process and their executions, for monitoring (docs/monitoring.md).
 
 use crate::counters::Counters;
 use crate::{Component, Log, ModelReport, Outcome, ProcessReport, Publisher, SharedFolder};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tenon_base::Result;
 
-/// Models of this process and their executions. Clones share them.
+/// The models of this process and their executions. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Activity(Arc<Inner>);
 
@@ -25,9 +25,9 @@ struct ModelEntry {
 }
 
 impl Activity {
-    /// An activity that `tenon top`, `tenon devices` and `tenon monitor` show while this value, or
-    /// a model loaded with it, is there: the report of the process, of which there should be one.
-    /// What goes wrong is a line in the log of the environment ([`Log::from_environment`]).
+    /// An activity that `tenon top`, `tenon devices` and `tenon monitor` show as long as this
+    /// value, or a model loaded with it, is alive. A process should have one. Errors are logged
+    /// ([`Log::from_environment`]).
     pub fn published() -> Self {
         let log = Log::from_environment();
         let activity = Self::default();
@@ -53,8 +53,8 @@ impl Activity {
         activity
     }
 
-    /// A model was loaded, or a program is about to run; entry until the value is dropped. The
-    /// number of the report is chosen here.
+    /// Adds a loaded model, or a program about to run; it is listed until the value is dropped. The
+    /// id of the report is assigned here.
     pub fn model(&self, report: ModelReport) -> ActiveModel {
         static IDS: AtomicU32 = AtomicU32::new(1);
         let id = IDS.fetch_add(1, Ordering::Relaxed);
@@ -71,12 +71,12 @@ impl Activity {
         }
     }
 
-    /// An execution ended.
+    /// Counts a finished execution.
     pub(crate) fn ended(&self, outcome: Outcome, time: Duration) {
         self.0.counters.ended(outcome, time);
     }
 
-    /// What there is so far; cores report themselves.
+    /// The current report, without cores.
     pub fn report(&self) -> ProcessReport {
         let model = |entry: &ModelEntry| ModelReport {
             running: entry.running.load(Ordering::Relaxed) > 0,
@@ -90,7 +90,7 @@ impl Activity {
     }
 }
 
-/// A model, or a program, that is entry in an [`Activity`].
+/// A model, or a program, that is listed in an [`Activity`].
 #[derive(Debug)]
 pub struct ActiveModel {
     id: u32,
@@ -99,12 +99,12 @@ pub struct ActiveModel {
 }
 
 impl ActiveModel {
-    /// A number that no other model of the process has had.
+    /// The id, unique in the process.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Executes it, and counts how that ended. Allocates nothing.
+    /// Runs an execution and counts its outcome. Does not allocate.
     pub fn execute<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let _running = Running::begin(&self.running);
         let started = Instant::now();
@@ -114,7 +114,7 @@ impl ActiveModel {
     }
 }
 
-/// An execution in flight, also one that panics.
+/// Counts an execution in flight, also if it panics.
 struct Running<'a>(&'a AtomicU32);
 
 impl<'a> Running<'a> {
@@ -137,7 +137,7 @@ impl Drop for ActiveModel {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A holder that panicked left a whole list.
+    // A holder that panicked leaves the list consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,4 +1,5 @@
-//! The memory of executions in flight: some made at load, more when needed, then waiting.
+//! A pool of memory for executions: some allocated at load, more on demand up to a limit; beyond it
+//! executions wait.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,20 +10,20 @@ use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_executor::{BoundFunction, Registers};
 use tenon_kernels::{Memory, TensorPlacements, Variables};
 
-/// How often an execution that waits for memory looks whether it was cancelled.
+/// The interval at which an execution that waits for memory checks for cancellation.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What one execution needs for itself.
+/// The memory and registers of one execution.
 pub(crate) struct Execution {
     pub memory: Memory,
     pub registers: Registers,
 }
 
-/// What the memory of executions is made of.
+/// Creates the memory of executions.
 pub(crate) struct ExecutionFactory {
     pub table: Arc<Variables>,
     pub placements: Arc<TensorPlacements>,
-    /// Whose memory arenas are; plain memory of this process without one.
+    /// The allocator of arenas; memory of this process if `None`.
     pub allocator: Option<Arc<dyn Allocator>>,
 }
 
@@ -36,7 +37,7 @@ impl ExecutionFactory {
     }
 }
 
-/// All executions of one model.
+/// The pool of one model.
 pub(crate) struct Arenas {
     factory: ExecutionFactory,
     limit: usize,
@@ -47,12 +48,12 @@ pub(crate) struct Arenas {
 struct State {
     free: Vec<Execution>,
     made: usize,
-    /// Those that wait: telling a condition variable that nobody waits for is a call of the system.
+    /// The number of waiting executions: without any, the system call of a notification is avoided.
     waiting: usize,
 }
 
 impl Arenas {
-    /// `ready` executions at once, and up to `limit` when more are in flight.
+    /// Allocates `ready` executions, and up to `limit` on demand.
     pub fn new(
         factory: ExecutionFactory,
         main: &BoundFunction,
@@ -77,8 +78,8 @@ impl Arenas {
         })
     }
 
-    /// Calls `work` with a free execution; waits while all are in use and no more may be made. A
-    /// panic of a kernel becomes an error: what a package says must not end the process.
+    /// Calls `work` with a free execution; waits while all are in use and the limit is reached. A
+    /// panic of a kernel becomes an error: a package must not end the process.
     pub fn with_execution<R>(
         &self,
         main: &BoundFunction,
@@ -86,8 +87,8 @@ impl Arenas {
         work: impl FnOnce(&mut Execution) -> Result<R>,
     ) -> Result<R> {
         let mut execution = self.take(main, control)?;
-        // After a panic an execution holds other numbers, nothing else: each run sets its
-        // registers and the caller's memory anew.
+        // After a panic only the contents of the arena are unspecified: each run sets its registers
+        // and the caller's memory.
         let done = catch_unwind(AssertUnwindSafe(|| work(&mut execution)));
         self.returned(Some(execution));
         done.unwrap_or_else(|panic| Err(panicked(&*panic)))
@@ -112,11 +113,11 @@ impl Arenas {
         }
     }
 
-    /// An execution is free again, or could not be made.
+    /// Returns an execution to the pool, or reports that it could not be allocated.
     fn returned(&self, execution: Option<Execution>) {
         let mut state = self.lock();
         match execution {
-            // As many executions were made as there is room for: this allocates nothing.
+            // The capacity is the limit, so this does not allocate.
             Some(execution) => state.free.push(execution),
             None => state.made -= 1,
         }
@@ -127,7 +128,7 @@ impl Arenas {
         }
     }
 
-    /// Bytes of the memory made so far, that of executions in use left out.
+    /// Bytes of the free executions.
     pub fn free_bytes(&self) -> usize {
         self.lock()
             .free
@@ -137,7 +138,7 @@ impl Arenas {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A holder that panicked left a list of whole executions.
+        // A holder that panicked leaves complete executions.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Counters of backends, sampled while executions are profiled or traced.
+//! Hardware and software counters of backends, sampled while executions are profiled or traced.
 
 use crate::Profile;
 use std::collections::BTreeSet;
@@ -8,20 +8,20 @@ use tenon_backend::{ProfilingContext, Registry};
 use tenon_base::trace::TraceSink;
 use tenon_base::{Error, Result};
 
-/// What a counter of a backend showed while executions were profiled.
+/// The values of one counter of a backend in profiled executions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CounterProfile {
-    /// Whose counter it is.
+    /// The backend.
     pub backend: String,
-    /// Its name.
+    /// The counter's name.
     pub name: String,
-    /// What it counts.
+    /// The documentation.
     pub doc: String,
-    /// In which unit, empty for plain numbers.
+    /// The unit; empty for a plain count.
     pub unit: String,
-    /// How much it grew during the executions, others at the same time included.
+    /// The increase during the executions, including concurrent ones.
     pub change: u64,
-    /// What it showed at the end of the last one.
+    /// The value at the end of the last execution.
     pub value: u64,
 }
 
@@ -29,9 +29,9 @@ pub struct CounterProfile {
 struct Counters {
     backend: String,
     context: Box<dyn ProfilingContext>,
-    /// How traces call them: `MyAcc cycles`.
+    /// The names in traces: `MyAcc cycles`.
     labels: Vec<String>,
-    /// Executions that are watched now: the first has it count, the last has it stop.
+    /// The number of observed executions: the first enables counting, the last disables it.
     listeners: Mutex<usize>,
 }
 
@@ -60,7 +60,7 @@ impl Counters {
     }
 }
 
-/// The counters of a runtime's backends, made when they are first wanted.
+/// The counters of a runtime's backends, created on first use.
 #[derive(Default)]
 pub(crate) struct BackendCounters(OnceLock<Vec<(String, Result<Arc<Counters>>)>>);
 
@@ -102,7 +102,7 @@ impl ModelCounters {
         all.filter(|(id, _)| self.used.contains(id))
     }
 
-    /// The rows of a profile, and why backends have none although they count.
+    /// The rows of a profile, and the errors of backends whose counters are unavailable.
     pub fn rows(&self) -> (Vec<CounterProfile>, Vec<(String, String)>) {
         let (mut rows, mut unreadable) = (Vec::new(), Vec::new());
         for (id, counters) in self.used() {
@@ -129,7 +129,7 @@ impl ModelCounters {
         (rows, unreadable)
     }
 
-    /// Has the backends count for one execution.
+    /// Enables the counters for one execution.
     pub fn start_counting(&self) -> CounterSession {
         let made = self.used().filter_map(|(_, counters)| {
             let counters = counters.as_ref().ok()?.clone();
@@ -142,18 +142,18 @@ impl ModelCounters {
     }
 }
 
-/// The counters of backends during one execution.
+/// The counters of the backends during one execution.
 #[derive(Default)]
 pub(crate) struct CounterSession(Vec<CounterBaseline>);
 
 struct CounterBaseline {
     counters: Arc<Counters>,
-    /// What they showed when it began.
+    /// The values at the start of the execution.
     baseline: Result<Vec<u64>>,
 }
 
 impl CounterSession {
-    /// A kernel of `backend` has ended: a trace hears its counters.
+    /// Adds the counters of `backend` to a trace, after a kernel has ended.
     pub fn trace(&self, backend: &str, at: Instant, trace: &dyn TraceSink) {
         let own = self.0.iter().filter(|one| one.counters.backend == backend);
         for CounterBaseline { counters, .. } in own {
@@ -165,7 +165,7 @@ impl CounterSession {
         }
     }
 
-    /// The execution has ended: adds to a profile what was counted.
+    /// Adds the counts of the finished execution to a profile.
     pub fn finish(&self, profile: &mut Profile) {
         for CounterBaseline { counters, baseline } in &self.0 {
             let ended = counters.sample();
@@ -193,7 +193,7 @@ impl CounterSession {
 impl Drop for CounterSession {
     fn drop(&mut self) {
         for CounterBaseline { counters, .. } in &self.0 {
-            // It was told to stop; whether it does is its own affair.
+            // An error to disable counters does not affect the execution.
             let _: Result<(), Error> = counters.start_counting(false);
         }
     }

@@ -1,4 +1,4 @@
-//! Inputs and outputs that stay bound from one execution to the next.
+//! Inputs and outputs that stay bound between executions.
 
 use crate::inputs::{check, unknown};
 use crate::{ExecuteOptions, Model};
@@ -6,11 +6,10 @@ use tenon_base::{Error, ErrorKind, Result};
 use tenon_kernels::BoundPorts;
 use tenon_tensor::{BufferMut, Tensor, TensorType};
 
-/// The inputs and outputs of a model, bound once and executed many times. An execution allocates
-/// and copies nothing. A backend that makes tensors of memory of others does so in the first
-/// execution, for all that follow.
+/// The inputs and outputs of a model, bound once and executed many times. An execution neither
+/// allocates nor copies. A backend that imports the memory does so in the first execution only.
 ///
-/// Tensors are shared, not copied, when their bytes are aligned to 64 (those that Tenon makes are).
+/// Tensors whose bytes are aligned to 64 are shared, not copied; Tenon's tensors are.
 pub struct Bindings {
     model: Model,
     ports: BoundPorts,
@@ -34,7 +33,7 @@ impl Bindings {
         Ok(())
     }
 
-    /// Executes on what is bound; an error when an input is not.
+    /// Executes on the bound tensors; an error when an input is not bound.
     pub fn execute(&mut self, options: ExecuteOptions<'_>) -> Result<()> {
         let missing = self.ports.inputs().iter().zip(self.model.inputs());
         let missing = missing
@@ -49,13 +48,13 @@ impl Bindings {
         self.model.execute_bound(&mut self.ports, options)
     }
 
-    /// Type and bytes of an output by position, as the last execution left them.
+    /// Type and bytes of an output by position, after the last execution.
     pub fn output(&self, index: usize) -> Option<(&TensorType, &[u8])> {
         let signature = self.model.outputs().get(index)?;
         Some((&signature.ty, self.ports.outputs().get(index)?))
     }
 
-    /// A copy of every output, as the last execution left them.
+    /// Copies of all outputs, after the last execution.
     pub fn outputs(&self) -> Result<Vec<Tensor>> {
         let outputs = self.ports.outputs().iter().zip(self.model.outputs());
         let copy = |(bytes, signature): (&BufferMut, &crate::Signature)| {

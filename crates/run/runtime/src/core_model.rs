@@ -1,4 +1,4 @@
-//! A model on cores: loaded once or several times, executed on tensor sets.
+//! Models on cores: loaded with one or several copies, executed on tensor sets.
 
 mod access;
 mod feedback;
@@ -15,26 +15,26 @@ use std::time::{Duration, Instant};
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_neff::Package;
 
-/// Where and how a model is put on cores.
+/// Options for loading a model onto cores.
 #[derive(Debug, Clone, Default)]
 pub struct CoreLoad {
-    /// The first core; where the fewest models are when `None`.
+    /// The first core; the least used cores when `None`.
     pub start: Option<u32>,
-    /// How many cores, a multiple of what the model needs; one copy when `None`.
+    /// The number of cores, a multiple of the number that the model requires; one copy when `None`.
     pub count: Option<u32>,
-    /// How long one execution may take.
+    /// The timeout of one execution.
     pub timeout: Option<Duration>,
-    /// The rest; the number of executions at a time is that of the copies.
+    /// The other options; the number of concurrent executions is that of the copies.
     pub options: LoadOptions,
 }
 
-/// A model on cores. Threads may execute it at the same time.
+/// A model on cores. Threads may execute it concurrently.
 pub struct CoreModel {
     model: Model,
     group: CoreGroup,
-    /// Counts what happens, for those who watch the process.
+    /// Counts executions, for monitoring.
     active: ActiveModel,
-    /// Cores of all copies together.
+    /// The total number of cores of all copies.
     cores: u32,
     timeout: Option<Duration>,
     inputs: Vec<CorePort>,
@@ -45,9 +45,9 @@ pub struct CoreModel {
 /// An input or output of a model on cores.
 #[derive(Debug, Clone)]
 pub struct CorePort {
-    /// The name that it is given: unique in the model, at most 251 bytes, fit for a file.
+    /// The assigned name: unique in the model, at most 251 bytes, a valid file name.
     pub name: String,
-    /// The model's own name, and the type.
+    /// The model's name, and the type.
     pub signature: Signature,
 }
 
@@ -56,7 +56,7 @@ impl CoreModel {
     ///
     /// # Errors
     /// Those of [`Model::load`]; `NotEnoughCores` when the process has fewer, `InvalidArgument` for
-    /// a count that is no multiple of what the model needs, `OutOfMemory`.
+    /// a count that is not a multiple of the number that the model requires, `OutOfMemory`.
     pub fn load(
         runtime: &Runtime,
         cores: &Cores,
@@ -68,7 +68,7 @@ impl CoreModel {
         if count == 0 || !count.is_multiple_of(needs) {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
-                "the number of cores is no multiple of what the model needs",
+                "the number of cores is not a multiple of the number that the model requires",
             )
             .expected(format_args!("a multiple of {needs}"))
             .found(count));
@@ -78,7 +78,7 @@ impl CoreModel {
             None => cores.least_used(count)?,
         };
         let end = start.saturating_add(count);
-        // Each copy executes on the first of its cores; the others are its room.
+        // Each copy executes on the first of its cores; the others are reserved.
         let firsts = cores.group(start..end)?;
         let copies = count / needs;
         let options = LoadOptions {
@@ -130,12 +130,12 @@ impl CoreModel {
         })
     }
 
-    /// A number that no other model of the process has had.
+    /// The id, unique in the process.
     pub fn id(&self) -> u32 {
         self.active.id()
     }
 
-    /// The model itself.
+    /// The model.
     pub fn model(&self) -> &Model {
         &self.model
     }
@@ -145,12 +145,12 @@ impl CoreModel {
         &self.group
     }
 
-    /// Cores of all copies together.
+    /// The total number of cores of all copies.
     pub fn core_count(&self) -> u32 {
         self.cores
     }
 
-    /// How many copies there are: as many threads may well execute it at a time.
+    /// The number of copies, which is the number of threads that can execute concurrently.
     pub fn copies(&self) -> u32 {
         self.group.cores().len() as u32
     }
@@ -165,14 +165,14 @@ impl CoreModel {
         &self.outputs
     }
 
-    /// Executes once: reads the tensors of `inputs`, writes those of `outputs`, found by the name
-    /// that they were given or by the model's own. Inputs may share bytes with outputs: they are
-    /// read first. Other tensors of the sets are left alone.
+    /// Executes once: reads the tensors of `inputs`, writes those of `outputs`, looked up by the
+    /// assigned name or the model's name. Inputs may overlap outputs: they are read first. Other
+    /// tensors of the sets are not accessed.
     ///
     /// # Errors
-    /// `InvalidArgument` for tensors that are missing or have the wrong size, all of them told;
-    /// `BadInput` for tensors without memory, of cores where the model is not, and outputs that
-    /// share bytes; `InvalidHandle` for tensors that were freed; what the execution says.
+    /// `InvalidArgument` for tensors that are missing or have the wrong size, all reported
+    /// together; `BadInput` for tensors without memory, of cores that the model is not on, and
+    /// overlapping outputs; `InvalidHandle` for freed tensors; errors of the execution.
     pub fn execute(
         &self,
         inputs: &TensorSet,
@@ -182,12 +182,12 @@ impl CoreModel {
         self.execute_repeatedly(inputs, outputs, 1, options)
     }
 
-    /// Executes `count` times, what one time put out being read by the next. An output is read by
-    /// the input of its own name; where no input has the name of an output, the first output is
-    /// read by the first input and so on. The tensors of `inputs` stay as they are.
+    /// Executes `count` times with feedback: outputs of one execution are inputs of the next. An
+    /// output feeds the input of the same name; if no input has the name of an output, the first
+    /// output feeds the first input and so on. The tensors of `inputs` are not modified.
     ///
     /// # Errors
-    /// Those of [`CoreModel::execute`], and `InvalidArgument` when no output fits an input.
+    /// Those of [`CoreModel::execute`], and `InvalidArgument` when outputs and inputs do not match.
     pub fn execute_repeatedly(
         &self,
         inputs: &TensorSet,
@@ -249,7 +249,7 @@ impl CoreModel {
         Ok(())
     }
 
-    /// Memory of ports, in order; every problem at once.
+    /// The memory of ports, in order; all problems together.
     fn ports(
         &self,
         what: &str,

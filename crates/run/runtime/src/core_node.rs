@@ -1,4 +1,4 @@
-//! A subgraph of a package, ready to execute on a core.
+//! A loaded subgraph of a package, executed on a core.
 
 use crate::arenas::{Arenas, Execution, ExecutionFactory};
 use crate::model::Caller;
@@ -20,7 +20,7 @@ use tenon_neff::{Contents, PackageVariable, Port, Role, TenonMember};
 use tenon_netlist_kernels::DeclaredQueues;
 use tenon_tensor::{DataType, TensorType};
 
-/// A program bound to its variables, and the memory of its executions.
+/// A bound program, and the memory of its executions.
 pub(crate) struct CoreNode {
     /// `sg00` and so on.
     pub name: String,
@@ -33,7 +33,7 @@ pub(crate) struct CoreNode {
     main: usize,
     pub arenas: Arenas,
     pub outputs_by_kernel: KernelOutputs,
-    /// Backends of the package that are unavailable.
+    /// The substitutions of unavailable backends.
     pub substitutions: Vec<Substitution>,
 }
 
@@ -129,12 +129,12 @@ impl CoreNode {
         &self.program.functions()[self.main]
     }
 
-    /// Arithmetic operations of one execution, as the package tells.
+    /// Arithmetic operations of one execution, by the cost table of the package.
     pub fn flops(&self) -> u64 {
         self.flops
     }
 
-    /// Bytes of the arena that hold a value while kernel `index` runs.
+    /// Bytes of the arena with live values while kernel `index` runs.
     pub fn alive(&self, index: usize) -> u64 {
         let kernel = index as u64;
         let plan = self.member.plan.variables.iter();
@@ -142,7 +142,7 @@ impl CoreNode {
         alive.map(|range| range.size).sum()
     }
 
-    /// Executes on the caller's memory; `watch` looks on.
+    /// Executes on the caller's memory, observed by `watch`.
     pub fn execute<'a, I, O>(
         &self,
         caller: Caller<'a, I, O>,
@@ -190,15 +190,13 @@ fn main(program: &Program) -> Result<usize> {
     let function = &program.functions()[main];
     let registers = function.registers();
     if function.arguments() > 0 || function.results(&registers).next().is_some() {
-        return Err(invalid(
-            "@main has arguments or results, which nobody gives or takes",
-        ));
+        return Err(invalid("@main has arguments or results"));
     }
     Ok(main)
 }
 
-/// The variables of `def.json` with the types of `tenon.json`. That ports and variables fit each
-/// other was checked when the package was read.
+/// The variables of `def.json` with the types of `tenon.json`. The reader of the package has
+/// checked that ports and variables match.
 fn variables(variables: Vec<PackageVariable>, member: &TenonMember) -> Result<Vec<Variable>> {
     let place = Location::field;
     let mut errors = Vec::new();
@@ -267,7 +265,7 @@ fn variables(variables: Vec<PackageVariable>, member: &TenonMember) -> Result<Ve
     Error::from_all(errors).map_or(Ok(all), Err)
 }
 
-/// The type of an input or output, which workloads need not name.
+/// The type of an input or output that no workload uses.
 fn port_type(member: &TenonMember, id: VariableId) -> Option<TensorType> {
     let mut ports = member.inputs.iter().chain(&member.outputs);
     let port = ports.find(|port| port.var_id == id)?;

@@ -1,9 +1,9 @@
-//! The runtime: loads packages and runs the models in them.
+//! The runtime: loads packages and executes their models.
 //!
-//! A [`Runtime`] knows backends and kernels. A [`Model`] is a package loaded: its program bound,
-//! its constants used where they lie in the mapped file, the memory of executions made. A model is
-//! shared by threads; each execution has an arena of its own. Steady-state execution allocates
-//! nothing: see [`Model::execute`] and [`Bindings`].
+//! A [`Runtime`] has backends and kernels. A [`Model`] is a loaded package: its program is bound,
+//! its constants are used in the mapped file without a copy, and memory for executions is
+//! allocated. Threads share a model; each execution has a separate arena. Steady-state execution
+//! does not allocate: see [`Model::execute`] and [`Bindings`].
 #![deny(unsafe_code)]
 
 mod activity;

@@ -152,7 +152,7 @@ fn what_is_put_out_is_read_again() {
     assert!(
         error
             .to_string()
-            .starts_with("the model cannot read what it puts out"),
+            .starts_with("the outputs of the model do not match its inputs"),
         "{error}"
     );
 }
@@ -183,7 +183,7 @@ fn every_wrong_tensor_is_told() {
     let (kind, text) = execute(&inputs, &set(&[(&first, &good[2]), (&second, &good[2])]));
     assert_eq!(
         (kind, text.as_str()),
-        (ErrorKind::BadInput, "two outputs share bytes")
+        (ErrorKind::BadInput, "two outputs overlap")
     );
     let freed = set(&[("a", &good[0]), ("b", &tensor(&cores, 0, 40))]);
     assert_eq!(execute(&freed, &outputs).0, ErrorKind::InvalidHandle);

@@ -1,4 +1,4 @@
-//! What one execution reads and writes.
+//! The memory of one execution on tensor sets, borrowed for its duration.
 
 use crate::tensors::{AccessMode, Borrow, Storage};
 use smallvec::SmallVec;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_tensor::BufferMut;
 
-/// Inputs, and outputs, whose places need no memory of their own: most models have no more.
+/// The number of inputs, and of outputs, that are stored inline; most models have no more.
 const INLINE_PORTS: usize = 3;
 
-/// Memory of one port in one execution.
+/// The memory of one port in one execution.
 pub(super) struct Port {
     pub storage: Arc<Storage>,
     pub range: Range<usize>,
@@ -18,16 +18,16 @@ pub(super) struct Port {
 
 pub(super) type Ports = SmallVec<[Port; INLINE_PORTS]>;
 
-/// What one execution reads and writes, held for it.
+/// The borrowed memory of one execution.
 pub(super) struct Access {
     inputs: SmallVec<[Input; INLINE_PORTS]>,
     outputs: SmallVec<[Borrow; INLINE_PORTS]>,
 }
 
-/// Bytes that are read.
+/// The bytes of an input.
 enum Input {
     Borrowed(Borrow),
-    /// A copy: of bytes that are written too, or of what was put out before.
+    /// A copy: of bytes that overlap an output, or of fed-back output.
     Copied(BufferMut),
 }
 
@@ -41,14 +41,14 @@ impl Input {
 }
 
 impl Access {
-    /// Holds the memory of all ports; waits until nobody uses it otherwise.
+    /// Borrows the memory of all ports; waits for conflicting borrows.
     pub fn new(inputs: Ports, outputs: Ports, control: Option<&Control>) -> Result<Self> {
         for (index, output) in outputs.iter().enumerate() {
             if outputs[index + 1..]
                 .iter()
                 .any(|other| other.overlaps(output))
             {
-                let text = "two outputs share bytes";
+                let text = "two outputs overlap";
                 return Err(Error::new(ErrorKind::BadInput, text));
             }
         }
@@ -85,7 +85,7 @@ impl Access {
         })
     }
 
-    /// What is read and what is written, in order.
+    /// The bytes of inputs and outputs, in order.
     pub fn bytes(&mut self) -> (impl Iterator<Item = &[u8]>, impl Iterator<Item = &mut [u8]>) {
         (
             self.inputs.iter().map(Input::bytes),
@@ -93,7 +93,7 @@ impl Access {
         )
     }
 
-    /// Has inputs read what was put out.
+    /// Copies outputs to the inputs that they feed.
     pub fn feed_back(&mut self, pairs: &[(usize, usize)]) -> Result<()> {
         for &(output, input) in pairs {
             let bytes = self.outputs[output].bytes();
@@ -113,7 +113,7 @@ impl Port {
             .borrow(self.range.clone(), what, control)
     }
 
-    /// Whether two ports share bytes, by address: a caller may have attached memory twice.
+    /// Whether two ports overlap, by address: a caller may have attached the same memory twice.
     fn overlaps(&self, other: &Self) -> bool {
         let start = |port: &Self| port.storage.address(port.range.start) as usize;
         let (a, b) = (start(self), start(other));

@@ -1,9 +1,9 @@
-//! Outputs that are read again when a model is executed several times.
+//! Feedback of outputs to inputs in repeated executions.
 
 use super::CorePort;
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Pairs of an output and the input that reads it the next time: of the same name, else in order.
+/// Pairs of an output and the input that it feeds: of the same name, else in order.
 pub(super) fn feedback_pairs(
     inputs: &[CorePort],
     outputs: &[CorePort],
@@ -31,7 +31,7 @@ pub(super) fn feedback_pairs(
         };
         return Err(Error::new(
             ErrorKind::InvalidArgument,
-            "the model cannot read what it puts out",
+            "the outputs of the model do not match its inputs",
         )
         .expected(format_args!("inputs {}", types(inputs)))
         .found(format_args!("outputs {}", types(outputs))));

@@ -1,4 +1,4 @@
-//! The last allocations and deallocations of a process, for the time when memory is used up.
+//! A log of the last allocations and deallocations of a process, written when memory is exhausted.
 
 use crate::SharedFolder;
 use std::collections::VecDeque;
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use tenon_base::{Error, Result};
 use tenon_tensor::atomic_file::AtomicFile;
 
-/// Where the log goes when memory is used up.
+/// The file to which the log is written when memory is exhausted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemoryLogFile {
-    /// A file that the user names; a device or pipe is written to.
+    /// A file named by the user; a device or pipe is written to.
     Named(PathBuf),
-    /// `tenon-memlog-PID.csv` in the folder for temporary files. Its name can be predicted: it is
-    /// never written through a link, and only its user can read it.
+    /// `tenon-memlog-PID.csv` in the folder for temporary files. Because its name is predictable,
+    /// it is never written through a link, and only its user can read it.
     Temporary,
 }
 
@@ -27,7 +27,7 @@ impl MemoryLogFile {
             .map_or(Self::Temporary, |file| Self::Named(file.into()))
     }
 
-    /// Replaces it; answers where it is.
+    /// Writes the file; returns its path.
     fn write(&self, text: &str) -> Result<PathBuf> {
         let write = |path: &Path| {
             let mut file = AtomicFile::create(path)?;
@@ -52,7 +52,7 @@ impl MemoryLogFile {
     }
 }
 
-/// The last allocations and deallocations.
+/// A ring of the last allocations and deallocations.
 #[derive(Debug)]
 pub struct AllocationLog {
     started: Instant,
@@ -67,12 +67,12 @@ struct Entry {
     core: u32,
     allocated: bool,
     bytes: u64,
-    /// Of its core, after.
+    /// Bytes used on the core afterwards.
     used: u64,
 }
 
 impl AllocationLog {
-    /// A log of at most `most` entries, written to `file` when memory is used up.
+    /// A log of at most `most` entries, written to `file` when memory is exhausted.
     pub fn new(most: usize, file: Option<MemoryLogFile>) -> Self {
         Self {
             started: Instant::now(),
@@ -97,7 +97,8 @@ impl AllocationLog {
         });
     }
 
-    /// As CSV: seconds since the log was made, core, what happened, bytes, bytes of the core after.
+    /// As CSV: seconds since the creation of the log, core, event, bytes, bytes used on the core
+    /// afterwards.
     pub fn csv(&self) -> String {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = String::from("seconds,core,event,bytes,used\n");
@@ -112,7 +113,7 @@ impl AllocationLog {
         text
     }
 
-    /// Writes it to its file, if it has one; answers which.
+    /// Writes the log to its file, if it has one; returns the path.
     pub fn dump(&self) -> Result<Option<PathBuf>> {
         let file = self.file.as_ref();
         file.map(|file| file.write(&self.csv())).transpose()
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_in_place_of_the_log_is_not_followed() {
+    fn a_symlink_at_the_path_of_the_log_is_not_followed() {
         let place = tempfile::tempdir().unwrap();
         let target = place.path().join("target");
         std::fs::write(&target, "untouched").unwrap();

@@ -1,8 +1,8 @@
-//! Cores that belong to one process at a time.
+//! Exclusive ownership of cores by processes.
 //!
-//! A core is a file in a folder that all processes of the machine share, locked while the core is
-//! owned. The system drops the lock when its process ends, in whatever way. The file says who the
-//! owner is, for messages and for `tenon devices`.
+//! A core is a lock file (flock(2)) in a folder shared by all processes of the machine. The kernel
+//! releases the lock when the process ends, also by a crash. The file contains the owner's process
+//! id, for messages and for `tenon devices`.
 
 use super::CoreSelection;
 use crate::SharedFolder;
@@ -25,27 +25,27 @@ pub struct CoreClaim {
 }
 
 impl CoreClaim {
-    /// Takes the cores of `selection` among `total`, all or none. Each is `size` successive cores
-    /// of the machine, and owns their locks.
+    /// Claims the cores of `selection` among `total`, all or none. A core is `size` consecutive
+    /// physical cores and owns their locks.
     ///
     /// # Errors
-    /// `NotEnoughCores` when the machine has fewer, or fewer are free one beside the other;
-    /// `OutOfMemory` (a resource that is used up) when a core asked for by number has an owner.
+    /// `NotEnoughCores` when the machine has fewer, or no consecutive range is free; `OutOfMemory`
+    /// (an exhausted resource) when a core selected by number has an owner.
     pub fn take(
         folder: &SharedFolder,
         selection: &CoreSelection,
         total: u32,
         size: u32,
     ) -> Result<Self> {
-        let wanted = selection.count(total);
+        let requested = selection.count(total);
         let last = match selection {
             CoreSelection::Range(range) => range.end,
-            _ => wanted,
+            _ => requested,
         };
-        if last > total || wanted == 0 {
+        if last > total || requested == 0 {
             return Err(Error::new(
                 ErrorKind::NotEnoughCores,
-                "the machine has fewer cores than asked for",
+                "the machine has fewer cores than requested",
             )
             .expected(format_args!(
                 "at most {total} (TENON_CORES sets how many there are)"
@@ -54,13 +54,13 @@ impl CoreClaim {
         }
         let starts = match selection {
             CoreSelection::All => 0..1,
-            CoreSelection::Count(_) => 0..total - wanted + 1,
+            CoreSelection::Count(_) => 0..total - requested + 1,
             CoreSelection::Range(range) => range.start..range.start + 1,
         };
         let mut taken = None;
         let mut start = starts.start;
         while start < starts.end {
-            match take_all(folder, start..start + wanted, size)? {
+            match take_all(folder, start..start + requested, size)? {
                 Ok(claim) => return Ok(claim),
                 Err(busy) => {
                     start = busy.core + 1;
@@ -75,10 +75,10 @@ impl CoreClaim {
         };
         Err(Error::new(kind, format!("{what}: {busy}"))
             .expected(selection)
-            .help("ask for others with NEURON_RT_VISIBLE_CORES or NEURON_RT_NUM_CORES, or end that process"))
+            .help("select others with NEURON_RT_VISIBLE_CORES or NEURON_RT_NUM_CORES, or end that process"))
     }
 
-    /// The cores, by their numbers on the machine.
+    /// The cores, numbered on the machine.
     pub fn cores(&self) -> Range<u32> {
         self.cores.clone()
     }
@@ -91,14 +91,14 @@ impl CoreClaim {
 
 impl Drop for CoreClaim {
     fn drop(&mut self) {
-        // Nobody is told of an owner who has left; the lock itself goes with the file.
+        // The owner's id is erased; closing the file releases the lock.
         for file in &self.locks {
             let _ = file.set_len(0);
         }
     }
 }
 
-/// A core that another process owns.
+/// A core owned by another process.
 struct Busy {
     core: u32,
     owner: Option<u32>,
@@ -113,7 +113,7 @@ impl std::fmt::Display for Busy {
     }
 }
 
-/// The process that owns core `core`, for those who only look.
+/// The process that owns core `core`, for monitoring.
 pub fn core_owner(folder: &Path, core: u32) -> Option<u32> {
     let name = lock_name(core);
     let mut file = open_plain(CWD, &folder.join(name), OFlags::RDONLY, 0).ok()?;
@@ -139,10 +139,10 @@ fn take_all(
         let mut file = open_lock(folder, core).map_err(|error| failed("open", error))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
-                let told = file
+                let written = file
                     .set_len(0)
                     .and_then(|()| writeln!(file, "{}", std::process::id()));
-                told.map_err(|error| failed("write", error))?;
+                written.map_err(|error| failed("write", error))?;
                 claim.locks.push(file);
             }
             Err(Errno::WOULDBLOCK) => {
@@ -167,10 +167,10 @@ fn lock_name(core: u32) -> String {
     format!("core-{core}")
 }
 
-/// Opens a lock that every user may take, and makes it when there is none.
+/// Opens a lock file that every user may lock; creates it if it does not exist.
 fn open_lock(folder: &SharedFolder, core: u32) -> io::Result<File> {
     let name = lock_name(core);
-    // A lock that is there is not opened for creation, which Linux refuses for files of others in
+    // An existing file is opened without O_CREAT, which Linux denies for files of other users in
     // folders with the sticky bit (`fs.protected_regular`).
     let open = |flags| folder.open_file(&name, OFlags::RDWR | flags, 0o666);
     loop {
@@ -180,11 +180,11 @@ fn open_lock(folder: &SharedFolder, core: u32) -> io::Result<File> {
         }
         match open(OFlags::CREATE | OFlags::EXCL) {
             Ok(file) => {
-                // Against the mask of the process.
+                // The umask may have removed permissions.
                 file.set_permissions(PermissionsExt::from_mode(0o666))?;
                 return Ok(file);
             }
-            // Another process was faster.
+            // Another process has created it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(middle.cores(), 1..2);
         assert_eq!(core_owner(folder, 1), Some(std::process::id()));
         assert_eq!(core_owner(folder, 0), None);
-        // Two beside each other are only there behind it.
+        // Two consecutive cores are free only after it.
         let two = take(folder, None, Some("2")).unwrap();
         assert_eq!(two.cores(), 2..4);
         let error = take(folder, None, Some("2")).unwrap_err();
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(error.kind().nrt_status(), 4);
         let owner = format!("core 1 belongs to process {}", std::process::id());
         assert!(error.message().ends_with(&owner), "{error}");
-        // What was taken before the busy one was found is free again.
+        // Cores locked before the busy one was found are released.
         assert_eq!(take(folder, Some("0"), None).unwrap().cores(), 0..1);
         drop((middle, two));
         assert_eq!(core_owner(folder, 1), None);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_logical_core_owns_every_core_that_it_is_made_of() {
+    fn a_logical_core_owns_all_its_physical_cores() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let take_pair = |list| {
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!((pair.cores(), pair.descriptors().count()), (1..2, 2));
         let owners = [0, 1, 2, 3].map(|core| core_owner(folder, core).is_some());
         assert_eq!(owners, [false, false, true, true]);
-        // One with smaller cores meets it.
+        // A process with smaller cores conflicts with it.
         assert!(take(folder, Some("3"), None).is_err());
         let small = take(folder, Some("1"), None).unwrap();
         let error = take_pair("0").unwrap_err();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_lock_is_not_written_through() {
+    fn a_planted_link_is_not_written_through() {
         let place = tempfile::tempdir().unwrap();
         let (folder, target) = (place.path().join("shared"), place.path().join("target"));
         std::fs::create_dir(&folder).unwrap();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_there_are_is_refused() {
+    fn more_cores_than_the_machine_has_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         for (visible, count) in [(None, Some("5")), (Some("4"), None), (Some("3-4"), None)] {
             let error = take(folder.path(), visible, count).unwrap_err();

@@ -1,11 +1,11 @@
-//! How much memory a core has, and who has it.
+//! Memory accounting of cores: a limit, and the use by category.
 
 use super::AllocationLog;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tenon_base::{Error, ErrorKind, Result};
 
-/// What memory is used for: the groups that a monitor tells apart.
+/// The categories of memory use that monitors report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryUse {
     /// Constants of loaded models.
@@ -23,7 +23,7 @@ impl MemoryUse {
     pub const ALL: [Self; 4] = [Self::Constants, Self::Code, Self::Scratch, Self::Tensors];
 }
 
-/// The memory of one core: a number, a limit, and what it is used for.
+/// The memory account of one core. It counts bytes and allocates nothing.
 #[derive(Debug)]
 pub struct CoreMemory {
     core: u32,
@@ -49,12 +49,12 @@ impl CoreMemory {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes in use for one thing.
+    /// Bytes in use in one category.
     pub fn used_for(&self, what: MemoryUse) -> u64 {
         self.by_use[what as usize].load(Ordering::Relaxed)
     }
 
-    /// Bytes that may be in use.
+    /// The limit in bytes.
     pub fn limit(&self) -> u64 {
         self.limit
     }
@@ -62,8 +62,8 @@ impl CoreMemory {
     /// Counts `bytes` as used until the reservation is dropped.
     ///
     /// # Errors
-    /// `OutOfMemory` when they would pass the limit; the allocation log is written
-    /// then, where it has a file.
+    /// `OutOfMemory` when the limit would be exceeded; then the allocation log is written, if it
+    /// has a file.
     pub fn reserve(self: &Arc<Self>, what: MemoryUse, bytes: u64) -> Result<Reservation> {
         let limit = self.limit;
         let more = |used: u64| used.checked_add(bytes).filter(|&used| used <= limit);
@@ -87,7 +87,7 @@ impl CoreMemory {
     fn exhausted(&self, bytes: u64, used: u64) -> Error {
         let error = Error::new(
             ErrorKind::OutOfMemory,
-            format!("core {} has not enough memory", self.core),
+            format!("core {} has insufficient memory", self.core),
         )
         .expected(format_args!(
             "at most {} bytes ({used} of {} in use)",
@@ -98,7 +98,7 @@ impl CoreMemory {
         let help = "free tensors or models, or raise TENON_CORE_MEMORY (bytes a core)";
         match self.log.dump() {
             Ok(Some(path)) => error.help(format!(
-                "{help}; the last allocations stand in {}",
+                "{help}; the last allocations are listed in {}",
                 path.display()
             )),
             Ok(None) | Err(_) => error.help(help),
@@ -106,7 +106,7 @@ impl CoreMemory {
     }
 }
 
-/// Memory of a core that is used; dropping it gives it back.
+/// Bytes counted as used on a core, until dropped.
 #[derive(Debug)]
 pub struct Reservation {
     memory: Arc<CoreMemory>,
@@ -115,7 +115,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// How much it is.
+    /// The number of bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -138,7 +138,7 @@ mod tests {
     use crate::MemoryLogFile;
 
     #[test]
-    fn memory_is_counted_to_its_limit_and_given_back() {
+    fn memory_is_counted_up_to_its_limit_and_released() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("log.csv");
         let log = Arc::new(AllocationLog::new(
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
         assert!(
             error.to_string().starts_with(
-                "core 3 has not enough memory: \
+                "core 3 has insufficient memory: \
                  expected at most 40 bytes (60 of 100 in use), found 41 bytes"
             ),
             "{error}"

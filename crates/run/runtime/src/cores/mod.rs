@@ -1,7 +1,7 @@
-//! Virtual cores: what models are loaded on and executions take turns on.
+//! Virtual cores, onto which models are loaded and on which executions are serialised.
 //!
-//! A core is a turn and an account of memory. What executes on it computes on the one thread pool
-//! of the process: a lone execution uses all CPUs, several share them.
+//! A core is a mutual exclusion of executions and a memory account. Its executions run on the
+//! thread pool of the process: a single execution uses all CPUs, several share them.
 
 mod allocation_log;
 mod claim;
@@ -25,36 +25,37 @@ use std::time::{Duration, Instant};
 use tenon_base::{Error, ErrorKind, Result};
 use wait_queue::WaitQueue;
 
-/// Most cores of a machine: sequence numbers of requests have room for that many.
+/// The maximum number of cores of a machine, limited by the bits in sequence numbers of requests.
 pub const MAX_CORES: u32 = 2048;
 
-/// Allocations that are logged unless it is said otherwise.
+/// The default number of logged allocations.
 const LOGGED_ALLOCATIONS: usize = 1 << 20;
 
-/// How a process's cores are made.
+/// Options of a process's cores.
 #[derive(Debug, Clone, Default)]
 pub struct CoreOptions {
-    /// Cores of the machine; as many as it has CPUs when `None`.
+    /// The number of cores of the machine; the number of CPUs when `None`.
     pub total: Option<u32>,
-    /// Locks that one of them owns: those of as many smaller ones; 1 when `None`.
+    /// The number of physical cores (locks) per logical core; 1 when `None`.
     pub logical_size: Option<u32>,
-    /// Which of them.
+    /// The cores of this process.
     pub selection: CoreSelection,
-    /// Bytes that a core may use; its share of the machine's memory when `None`.
+    /// The memory limit per core in bytes; an equal share of the machine's memory when `None`.
     pub memory: Option<u64>,
-    /// The folder of the locks by which processes own cores; nobody owns any when `None`.
+    /// The folder of the locks by which processes own cores; cores are not locked when `None`.
     pub locks: Option<SharedFolder>,
-    /// Allocations and deallocations that the log of them keeps; 1 048 576 when `None`.
+    /// The number of allocations and deallocations that the log keeps; 1 048 576 when `None`.
     pub logged_allocations: Option<usize>,
-    /// The file that gets the log when memory is used up; none does when `None`.
+    /// The file to which the log is written when memory is exhausted.
     pub memory_log: Option<MemoryLogFile>,
 }
 
 impl CoreOptions {
-    /// What the environment says: `TENON_CORES`, `NEURON_LOGICAL_NC_CONFIG`, `TENON_CORE_MEMORY`,
-    /// `NEURON_RT_DEBUG_MEMLOG_MAX_SIZE`, `TENON_MEMLOG_FILE` and the variables of
-    /// [`CoreSelection::from_environment`]. Locks are those of [`SharedFolder::find`], which answers
-    /// also why it cannot be the folder that is asked for.
+    /// The options from the environment: `TENON_CORES`, `NEURON_LOGICAL_NC_CONFIG`,
+    /// `TENON_CORE_MEMORY`, `NEURON_RT_DEBUG_MEMLOG_MAX_SIZE`, `TENON_MEMLOG_FILE` and the
+    /// variables of [`CoreSelection::from_environment`]. `locks` is left `None`:
+    /// [`SharedFolder::find`] returns the folder, and the error when the configured one is
+    /// unusable.
     pub fn from_environment() -> Result<Self> {
         let logged = number("NEURON_RT_DEBUG_MEMLOG_MAX_SIZE", u64::from(u32::MAX))?;
         Ok(Self {
@@ -69,8 +70,8 @@ impl CoreOptions {
     }
 }
 
-/// Cores of the machine: `TENON_CORES`, or one for each CPU, as many of them taken together as
-/// [`logical_core_size`] says.
+/// The number of logical cores of the machine: `TENON_CORES` or the number of CPUs, divided by
+/// [`logical_core_size`].
 pub fn total_cores() -> Result<u32> {
     let cpus = || std::thread::available_parallelism().map_or(1, |count| count.get());
     let set = number("TENON_CORES", u64::from(MAX_CORES))?;
@@ -79,7 +80,7 @@ pub fn total_cores() -> Result<u32> {
         (physical, size) if size <= physical => Ok(physical / size),
         (physical, size) => Err(Error::new(
             ErrorKind::NotEnoughCores,
-            format!("{LOGICAL_SIZE} makes cores of more than the machine has"),
+            format!("{LOGICAL_SIZE} exceeds the number of cores of the machine"),
         )
         .expected(format_args!(
             "at most {physical} (TENON_CORES sets how many there are)"
@@ -88,10 +89,10 @@ pub fn total_cores() -> Result<u32> {
     }
 }
 
-/// Names how many cores of the machine make one.
+/// The variable with the number of physical cores per logical core.
 const LOGICAL_SIZE: &str = "NEURON_LOGICAL_NC_CONFIG";
 
-/// How many cores of the machine make one: `NEURON_LOGICAL_NC_CONFIG`, or 1.
+/// The number of physical cores per logical core: `NEURON_LOGICAL_NC_CONFIG`, or 1.
 pub fn logical_core_size() -> Result<u32> {
     let set = number(LOGICAL_SIZE, u64::from(MAX_CORES))?;
     Ok(set.unwrap_or(1) as u32)
@@ -106,7 +107,7 @@ struct Inner {
     cores: Vec<Arc<Core>>,
     queue: Arc<WaitQueue>,
     claim: Option<CoreClaim>,
-    /// Number on the machine of core 0.
+    /// The machine's number of core 0.
     first: u32,
     activity: Activity,
 }
@@ -117,9 +118,9 @@ pub struct Core {
     index: u32,
     memory: Arc<CoreMemory>,
     busy: AtomicBool,
-    /// When one that waits for it was last woken.
+    /// The time when a waiting thread was last woken for this core.
     waked: Mutex<Option<Instant>>,
-    /// The thread that executes on it, or did last; 0 before the first.
+    /// The last thread that executed on it; 0 before the first.
     holder: AtomicU64,
     executions: AtomicU64,
     busy_nanos: AtomicU64,
@@ -129,7 +130,7 @@ pub struct Core {
 }
 
 impl Cores {
-    /// Makes them, and takes them from other processes where there are locks.
+    /// Creates the cores, and claims them if there is a folder of locks.
     pub fn new(options: &CoreOptions) -> Result<Self> {
         let total = options.total.map_or_else(total_cores, Ok)?;
         let claim = match &options.locks {
@@ -172,17 +173,17 @@ impl Cores {
         })))
     }
 
-    /// How many there are.
+    /// The number of cores.
     pub fn len(&self) -> usize {
         self.0.cores.len()
     }
 
-    /// Whether there are none, which cannot be.
+    /// Whether there are none; always false.
     pub fn is_empty(&self) -> bool {
         self.0.cores.is_empty()
     }
 
-    /// Number on the machine of core 0.
+    /// The machine's number of core 0.
     pub fn first(&self) -> u32 {
         self.0.first
     }
@@ -192,12 +193,12 @@ impl Cores {
         self.0.cores.iter()
     }
 
-    /// The locks that hold them.
+    /// The locks of the cores.
     pub fn claim(&self) -> Option<&CoreClaim> {
         self.0.claim.as_ref()
     }
 
-    /// One core; an error that says how many there are.
+    /// One core; an error for an index out of range.
     pub fn core(&self, index: u32) -> Result<&Arc<Core>> {
         let core = self.0.cores.get(index as usize);
         core.ok_or_else(|| self.outside(format_args!("core {index}")))
@@ -213,11 +214,11 @@ impl Cores {
         Ok(CoreGroup::new(cores.iter().cloned(), self.0.queue.clone()))
     }
 
-    /// Where `count` cores one beside the other have the fewest models.
+    /// The start of the `count` consecutive cores with the fewest models.
     pub fn least_used(&self, count: u32) -> Result<u32> {
         let models: Vec<u64> = self.iter().map(|core| core.models()).collect();
         let sums = models.windows((count as usize).max(1)).map(|all| {
-            // The fullest core decides, then the sum.
+            // Ordered by the maximum, then by the sum.
             (all.iter().copied().max(), all.iter().sum::<u64>())
         });
         let best = sums.enumerate().min_by_key(|(_, load)| *load);
@@ -232,7 +233,7 @@ impl Cores {
         };
         Error::new(
             ErrorKind::NotEnoughCores,
-            "the process does not have such cores",
+            "the process does not have these cores",
         )
         .expected(have)
         .found(found)
@@ -240,32 +241,32 @@ impl Cores {
 }
 
 impl Core {
-    /// Its number among those of the process.
+    /// The index among the cores of the process.
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// Its memory.
+    /// The memory account.
     pub fn memory(&self) -> &Arc<CoreMemory> {
         &self.memory
     }
 
-    /// How often something was executed on it.
+    /// The number of executions.
     pub fn executions(&self) -> u64 {
         self.executions.load(Ordering::Relaxed)
     }
 
-    /// How long it was occupied, executions that have ended.
+    /// The total time of completed executions.
     pub fn busy_time(&self) -> Duration {
         Duration::from_nanos(self.busy_nanos.load(Ordering::Relaxed))
     }
 
-    /// Whether something executes on it now.
+    /// Whether an execution is running.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// Models that are loaded on it.
+    /// The number of loaded models.
     pub fn models(&self) -> u64 {
         self.models.load(Ordering::Relaxed)
     }
@@ -278,7 +279,7 @@ impl Core {
         self.models.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// What executes on it now takes this many arithmetic operations.
+    /// Counts the arithmetic operations of the current execution.
     pub(crate) fn computes(&self, flops: u64) {
         self.flops.fetch_add(flops, Ordering::Relaxed);
     }
@@ -291,14 +292,14 @@ impl Core {
     }
 }
 
-/// Bytes of memory of the machine; without a limit where the system does not tell.
+/// The machine's memory in bytes; unlimited if the system does not report it.
 fn machine_memory() -> u64 {
     let info = rustix::system::sysinfo();
     let bytes = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1)));
     if bytes == 0 { u64::MAX } else { bytes }
 }
 
-/// A variable that holds a number from 1 to `most`.
+/// Reads an environment variable with an integer from 1 to `most`.
 fn number(name: &str, most: u64) -> Result<Option<u64>> {
     let Ok(text) = std::env::var(name) else {
         return Ok(None);
@@ -308,7 +309,7 @@ fn number(name: &str, most: u64) -> Result<Option<u64>> {
         Some(number) => Ok(Some(number)),
         None => Err(Error::new(
             ErrorKind::InvalidArgument,
-            format!("{name} is not a number that can be used"),
+            format!("{name} is not a valid number"),
         )
         .expected(format_args!("a number from 1 to {most}"))
         .found(format_args!("'{text}'"))),
@@ -320,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cores_are_numbered_from_the_first_that_is_owned() {
+    fn cores_are_numbered_from_the_first_owned_core() {
         let folder = tempfile::tempdir().unwrap();
         let cores = Cores::new(&CoreOptions {
             total: Some(8),
@@ -336,13 +337,13 @@ mod tests {
         let error = cores.core(2).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the process does not have such cores: expected cores 0 to 1, found core 2"
+            "the process does not have these cores: expected cores 0 to 1, found core 2"
         );
         assert!(cores.group(1..3).is_err() && cores.group(1..1).is_err());
     }
 
     #[test]
-    fn the_emptiest_place_is_found() {
+    fn the_least_used_cores_are_found() {
         let cores = Cores::new(&CoreOptions {
             total: Some(4),
             ..CoreOptions::default()

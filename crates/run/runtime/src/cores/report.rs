@@ -1,4 +1,4 @@
-//! What the cores of a process tell those who watch.
+//! The report of a process's cores, for monitoring.
 
 use super::{Core, Cores, MemoryUse};
 use crate::counters::Latencies;
@@ -6,12 +6,12 @@ use crate::{Activity, CoreReport, ProcessReport};
 use std::sync::atomic::Ordering;
 
 impl Cores {
-    /// The models on them, and their executions.
+    /// The models on the cores, and their executions.
     pub(crate) fn activity(&self) -> &Activity {
         &self.0.activity
     }
 
-    /// What this process did so far.
+    /// The current report of this process.
     pub fn report(&self) -> ProcessReport {
         let mut report = self.0.activity.report();
         for core in self.iter() {

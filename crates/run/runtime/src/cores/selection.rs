@@ -1,24 +1,24 @@
-//! Which cores a process asks for, in the words of its environment.
+//! The cores that a process requests by its environment.
 
 use std::fmt;
 use std::ops::Range;
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Which cores of the machine a process asks for.
+/// The cores of the machine that a process requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum CoreSelection {
     /// Every core.
     #[default]
     All,
-    /// As many, wherever they are free, one beside the other.
+    /// A number of consecutive cores, wherever they are free.
     Count(u32),
-    /// These and no others.
+    /// A fixed range of cores.
     Range(Range<u32>),
 }
 
 impl CoreSelection {
-    /// What `NEURON_RT_VISIBLE_CORES` and `NEURON_RT_NUM_CORES` ask for; the first counts when both
-    /// are set (seed neuron-runtime-libnrt, "Environment variables").
+    /// The selection by `NEURON_RT_VISIBLE_CORES` and `NEURON_RT_NUM_CORES`; the first takes
+    /// precedence (seed neuron-runtime-libnrt, "Environment variables").
     pub fn from_environment() -> Result<Self> {
         let variable = |name: &str| std::env::var(name).ok();
         Self::from_variables(
@@ -27,7 +27,7 @@ impl CoreSelection {
         )
     }
 
-    /// What the two variables ask for when they have these values.
+    /// The selection by the values of the two variables.
     pub fn from_variables(visible: Option<&str>, count: Option<&str>) -> Result<Self> {
         match (visible, count) {
             (Some(list), _) => Ok(Self::Range(range(list)?)),
@@ -37,14 +37,14 @@ impl CoreSelection {
                     ErrorKind::InvalidArgument,
                     "NEURON_RT_NUM_CORES is not a number of cores",
                 )
-                .expected("a number from 1 on")
+                .expected("a positive integer")
                 .found(format_args!("'{count}'"))),
             },
             (None, None) => Ok(Self::All),
         }
     }
 
-    /// How many cores that are, on a machine with `total`.
+    /// The number of cores, on a machine with `total`.
     pub fn count(&self, total: u32) -> u32 {
         match self {
             Self::All => total,
@@ -90,7 +90,7 @@ fn range(list: &str) -> Result<Range<u32>> {
             None => (number(item)?, number(item)?),
         };
         if last < first {
-            return Err(wrong(format!("{first}-{last} runs backwards")));
+            return Err(wrong(format!("{first}-{last} is decreasing")));
         }
         let start = match &whole {
             None => first,
@@ -101,7 +101,7 @@ fn range(list: &str) -> Result<Range<u32>> {
         };
         whole = Some(start..last + 1);
     }
-    whole.ok_or_else(|| wrong("it names no core".into()))
+    whole.ok_or_else(|| wrong("the list is empty".into()))
 }
 
 #[cfg(test)]
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_ranges_are_one_range() {
+    fn lists_and_ranges_parse_to_one_range() {
         for (list, range) in [
             ("3", 3..4),
             ("3,4,5,6", 3..7),
@@ -126,12 +126,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_told() {
+    fn invalid_lists_are_rejected() {
         for (list, says) in [
             ("3,5,6", "5 follows 3"),
             ("4,3", "3 follows 4"),
             ("3,3", "3 follows 3"),
-            ("5-3", "5-3 runs backwards"),
+            ("5-3", "5-3 is decreasing"),
             ("", "'' is not a core number"),
             ("a", "'a' is not a core number"),
             ("-1", "'' is not a core number"),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_is_taken_when_no_list_is_there() {
+    fn the_count_is_used_without_a_list() {
         let count = |text| CoreSelection::from_variables(None, Some(text));
         assert_eq!(count("2").unwrap(), CoreSelection::Count(2));
         for text in ["0", "-1", "two", ""] {
