@@ -1,4 +1,4 @@
-//! Counters of executions: how they ended, and how long they took.
+//! Counters of executions: outcomes and latencies.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -6,27 +6,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenon_base::{ErrorKind, Result};
 
-/// Parts of each power of two that times are told apart by: 1/8 is a step of at most 12.5 %.
+/// Sub-buckets per power of two (a log-linear histogram, as HdrHistogram): 8 give a width of at
+/// most 12.5 %.
 const PARTS: u64 = 8;
 
 /// Buckets of a histogram of nanoseconds: those below [`PARTS`] are exact, then [`PARTS`] for each
 /// power of two.
 const BUCKETS: usize = (64 - PARTS.ilog2() as usize + 1) * PARTS as usize;
 
-/// How one execution ended.
+/// The outcome of an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Without an error.
+    /// Completed without an error.
     Completed,
-    /// With a value that is not a number.
+    /// A NaN was found.
     NumericalError,
-    /// With another error.
+    /// Another error.
     Error,
-    /// Not in the time that it was given.
+    /// The deadline was exceeded.
     TimedOut,
-    /// Not begun: what it was given cannot be executed on.
+    /// Not started: invalid inputs.
     IncorrectInput,
-    /// Not begun: too many waited.
+    /// Not started: the queue was full.
     FailedToQueue,
 }
 
@@ -57,7 +58,7 @@ impl<T> From<&Result<T>> for Outcome {
     }
 }
 
-/// Counts executions; threads share it. Counting allocates nothing and takes no lock.
+/// Counts executions of all threads, without allocation or locks.
 #[derive(Debug, Default)]
 pub struct Counters {
     outcomes: [AtomicU64; Outcome::ALL.len()],
@@ -66,8 +67,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// An execution ended: how, and how long it took. Times of executions that did not complete are
-    /// left out.
+    /// Counts a finished execution. Latencies are those of completed executions only.
     pub fn ended(&self, outcome: Outcome, time: Duration) {
         self.outcomes[outcome as usize].fetch_add(1, Ordering::Relaxed);
         if outcome == Outcome::Completed {
@@ -77,7 +77,7 @@ impl Counters {
         }
     }
 
-    /// What was counted so far; cores count their own times.
+    /// The counts so far, without times on cores.
     pub fn report(&self) -> ExecutionReport {
         let count = |outcome: Outcome| self.outcomes[outcome as usize].load(Ordering::Relaxed);
         ExecutionReport {
@@ -95,40 +95,40 @@ impl Counters {
     }
 }
 
-/// Executions since a process began.
+/// Executions since the start of the process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutionReport {
-    /// Without an error.
+    /// Completed without an error.
     pub completed: u64,
-    /// With a value that is not a number.
+    /// A NaN was found.
     pub completed_with_num_err: u64,
-    /// With another error.
+    /// Another error.
     pub completed_with_err: u64,
-    /// Not in time.
+    /// The deadline was exceeded.
     pub timed_out: u64,
-    /// Not begun: bad inputs.
+    /// Not started: invalid inputs.
     pub incorrect_input: u64,
-    /// Not begun: too many waited.
+    /// Not started: the queue was full.
     pub failed_to_queue: u64,
-    /// Times of whole executions.
+    /// Latencies of complete executions.
     pub total: Latencies,
     /// Their sum, in nanoseconds.
     #[serde(default)]
     pub total_nanos: u64,
-    /// Times on cores.
+    /// Latencies on cores.
     pub on_core: Latencies,
     /// Their sum, in nanoseconds.
     #[serde(default)]
     pub on_core_nanos: u64,
 }
 
-/// How many executions took how long: buckets that hold some, by number.
+/// A latency histogram: the non-empty buckets by index.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Latencies(BTreeMap<u32, u64>);
 
 impl Latencies {
-    /// Those that came after `earlier`.
+    /// The difference to `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         let before = |bucket| earlier.0.get(bucket).copied().unwrap_or(0);
         let new = self
@@ -143,29 +143,29 @@ impl Latencies {
         self.0.iter().map(|(bucket, count)| (*bucket, *count))
     }
 
-    /// More of one bucket.
+    /// Adds to one bucket.
     pub(crate) fn add(&mut self, bucket: u32, count: u64) {
         let sum = self.0.entry(bucket).or_default();
         *sum = sum.saturating_add(count);
     }
 
-    /// How many there are.
+    /// The total count.
     pub fn count(&self) -> u64 {
         self.0
             .values()
             .fold(0, |sum, &count| sum.saturating_add(count))
     }
 
-    /// How many took less than 2^`power` nanoseconds. Exact: powers of two, from 8 ns on, are where
-    /// buckets begin.
+    /// The count below 2^`power` nanoseconds. Exact, because powers of two from 8 ns on are bucket
+    /// boundaries.
     pub fn below_power(&self, power: u32) -> u64 {
         let last = bucket((1u64 << power.min(63)) - 1) as u32;
         let counts = self.0.range(..=last).map(|(_, count)| *count);
         counts.fold(0, u64::saturating_add)
     }
 
-    /// The time that a share (0 to 1) of them do not pass, in seconds, to one part in 16; `None`
-    /// when there are none.
+    /// The quantile `share` (0 to 1) in seconds, with a relative error of at most 1/16; `None` for
+    /// an empty histogram.
     pub fn percentile(&self, share: f64) -> Option<f64> {
         let count = self.count();
         let last = count.checked_sub(1)?;
@@ -179,7 +179,7 @@ impl Latencies {
     }
 }
 
-/// Counts of times by bucket.
+/// The concurrent form of the histogram.
 #[derive(Debug)]
 pub(crate) struct Histogram(Vec<AtomicU64>);
 
@@ -190,7 +190,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// One more.
+    /// Counts one time.
     pub fn add(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         if let Some(bucket) = self.0.get(bucket(nanos)) {
@@ -198,7 +198,7 @@ impl Histogram {
         }
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn report(&self) -> Latencies {
         let counts = self.0.iter().map(|count| count.load(Ordering::Relaxed));
         let counts = (0..).zip(counts).filter(|(_, count)| *count > 0);
@@ -210,7 +210,7 @@ fn bucket(nanos: u64) -> usize {
     if nanos < PARTS {
         return nanos as usize;
     }
-    // The three bits behind the highest one.
+    // The three bits after the highest one.
     let power = nanos.ilog2() - PARTS.ilog2();
     (u64::from(power + 1) * PARTS + (nanos >> power) - PARTS) as usize
 }
@@ -231,7 +231,7 @@ mod tests {
     use tenon_base::Error;
 
     #[test]
-    fn buckets_are_narrow_and_in_order() {
+    fn buckets_are_narrow_and_monotonic() {
         let near = |nanos: u64| {
             let at = bucket(nanos);
             assert!(at < BUCKETS, "{nanos}");
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_those_of_the_times() {
+    fn percentiles_match_the_times() {
         let counters = Counters::default();
         for micros in 1..=100 {
             counters.ended(Outcome::Completed, Duration::from_micros(micros));

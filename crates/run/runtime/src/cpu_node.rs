@@ -1,4 +1,4 @@
-//! CPU nodes: functions of libraries that a package carries (docs/package.md, "Several nodes").
+//! CPU nodes: functions of shared libraries in a package (docs/package.md, "Several nodes").
 
 mod elf;
 #[allow(
@@ -18,7 +18,7 @@ use tenon_executor::Label;
 use tenon_neff::{CpuFunction, NodeAttribute};
 use tenon_tensor::{ALIGNMENT, Buffer, BufferMut};
 
-/// Allows libraries of packages to run.
+/// The variable that allows libraries of packages to run.
 const ALLOWED: &str = "TENON_ALLOW_NATIVE_NODES";
 
 /// Whether the environment allows libraries of packages to run in this process.
@@ -26,14 +26,14 @@ pub(crate) fn allowed_by_environment() -> bool {
     std::env::var_os(ALLOWED).is_some_and(|value| value == "1")
 }
 
-/// The libraries of one package, each opened once.
+/// The opened libraries of one package.
 #[derive(Default)]
 pub(crate) struct Libraries(HashMap<*const u8, Library>);
 
-/// A node whose function is found.
+/// A loaded CPU node.
 pub(crate) struct CpuNode {
     name: String,
-    /// The operator that it stands for.
+    /// The operator that it implements.
     operator: String,
     /// Bytes that it writes.
     bytes: u64,
@@ -44,7 +44,7 @@ pub(crate) struct CpuNode {
     outputs: Vec<OperandType>,
 }
 
-/// An operand, and its name and type as C sees them.
+/// The signature of an operand, and its name and type as C data.
 struct OperandType {
     signature: Signature,
     name: CString,
@@ -89,7 +89,7 @@ impl CpuNode {
         open().map_err(|error: Error| error.at(Location::node(name)))
     }
 
-    /// Checks all that [`CpuNode::open`] does, but opens no library: that would run its code.
+    /// Makes the checks of [`CpuNode::open`] without opening the library, which would run its code.
     pub fn check(
         name: &str,
         function: &CpuFunction,
@@ -101,8 +101,7 @@ impl CpuNode {
             .map_err(|error| error.at(Location::node(name)))
     }
 
-    /// Calls the function in this thread. Memory that is not aligned is copied to or from memory
-    /// that is.
+    /// Calls the function on this thread. Unaligned memory is copied to or from aligned buffers.
     pub fn execute<'a>(
         &self,
         inputs: &[&[u8]],
@@ -170,7 +169,7 @@ impl CpuNode {
         made(&mut outputs.iter().map(|bytes| &**bytes))
     }
 
-    /// Types of what it reads and writes, for traces.
+    /// Types of inputs and outputs, for traces.
     pub fn shapes(&self) -> String {
         let types = |forms: &[OperandType]| {
             let types = forms.iter().map(|form| form.signature.ty.to_string());
@@ -179,7 +178,7 @@ impl CpuNode {
         format!("{} -> {}", types(&self.inputs), types(&self.outputs))
     }
 
-    /// How a profile shows it.
+    /// The label in profiles.
     pub fn label(&self) -> Label<'_> {
         Label {
             node: &self.name,
@@ -194,7 +193,7 @@ fn is_aligned(bytes: &[u8]) -> bool {
     (bytes.as_ptr() as usize).is_multiple_of(ALIGNMENT)
 }
 
-/// Each operand has the bytes of its type.
+/// Checks that each operand has the size of its type.
 fn check(forms: &[OperandType], lengths: impl ExactSizeIterator<Item = usize>) -> Result<()> {
     let found: Vec<usize> = lengths.collect();
     let expected: Vec<usize> = forms.iter().map(|form| form.signature.ty.bytes()).collect();
@@ -203,7 +202,7 @@ fn check(forms: &[OperandType], lengths: impl ExactSizeIterator<Item = usize>) -
     }
     Err(Error::new(
         ErrorKind::InvalidArgument,
-        "operands have wrong numbers of bytes",
+        "operands have wrong sizes in bytes",
     )
     .expected(format_args!("{expected:?}"))
     .found(format_args!("{found:?}")))
@@ -246,7 +245,7 @@ impl OperandType {
     }
 }
 
-/// What C is given of a node: its name, attributes, inputs and outputs.
+/// The C data of a node: name, attributes, inputs and outputs.
 fn arguments(
     name: &str,
     function: &CpuFunction,
@@ -286,6 +285,6 @@ fn attribute((name, value): &(String, NodeAttribute)) -> Result<AttributeDescrip
 
 fn text(name: &str) -> Result<CString> {
     CString::new(name).map_err(|_| {
-        Error::new(ErrorKind::InvalidPackage, "a name with a zero byte").found(format!("{name:?}"))
+        Error::new(ErrorKind::InvalidPackage, "a name has a NUL byte").found(format!("{name:?}"))
     })
 }

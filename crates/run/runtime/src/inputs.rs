@@ -1,11 +1,11 @@
-//! From named tensors to a model's inputs: every problem at once, with what was expected.
+//! Matching of named tensors to a model's inputs; all problems together.
 
 use crate::Signature;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::Tensor;
 
-/// The tensors in the order of `signatures`. An input that is missing, unknown, given twice or of a
-/// wrong type is a problem; all are told together.
+/// The tensors in the order of `signatures`; reports all inputs that are missing, unknown,
+/// duplicate or of a wrong type.
 pub(crate) fn in_order<'a>(
     signatures: &[Signature],
     given: &[(&str, &'a Tensor)],
@@ -49,7 +49,7 @@ pub(crate) fn check(signature: &Signature, tensor: &Tensor) -> Result<()> {
     )
 }
 
-/// A name that no input (or output) has.
+/// The error of an unknown input or output.
 pub(crate) fn unknown(what: &str, name: &str, signatures: &[Signature]) -> Error {
     let all = signatures
         .iter()
@@ -75,15 +75,15 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_told_with_what_was_expected() {
+    fn all_problems_are_reported_with_the_expected_types() {
         let signatures = [
             signature("image", DataType::F32, &[1, 2]),
             signature("mask", DataType::Bool, &[2]),
             signature("ids", DataType::I64, &[3]),
         ];
-        let numbers = Tensor::from_slice([1, 2], &[1i64, 2]).unwrap();
+        let integers = Tensor::from_slice([1, 2], &[1i64, 2]).unwrap();
         let short = Tensor::from_slice([2], &[1i64, 2]).unwrap();
-        let given = [("image", &numbers), ("ids", &short), ("mesk", &short)];
+        let given = [("image", &integers), ("ids", &short), ("mesk", &short)];
         assert_eq!(
             in_order(&signatures, &given).unwrap_err().to_string(),
             "input 'image' has the wrong type: expected f32[1, 2], found i64[1, 2]\n\
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_come_in_the_order_of_the_model() {
+    fn tensors_are_in_the_order_of_the_model() {
         let signatures = [
             signature("a", DataType::I64, &[1]),
             signature("b", DataType::I64, &[1]),

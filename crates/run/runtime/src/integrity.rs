@@ -1,11 +1,11 @@
-//! A package beside its digests: what loading reads is checked at load, constants when the model
-//! is first executed.
+//! Verification of a package by its digests: members that loading reads are checked at load,
+//! constants before the first execution.
 
 use std::sync::OnceLock;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_neff::{CheckedPackage, DIGESTS_JSON, NodeGraph, Package, Role};
 
-/// Members that are still to be checked.
+/// The members that are not checked yet.
 pub(crate) struct Integrity {
     package: CheckedPackage,
     constants: Vec<String>,
@@ -13,10 +13,10 @@ pub(crate) struct Integrity {
 }
 
 impl Integrity {
-    /// Checks all members but the constants of `graph`.
+    /// Checks all members except the constants of `graph`.
     ///
     /// # Errors
-    /// A package without digests; members that differ from theirs, all of them told.
+    /// A package without digests; members that differ from their digests, all reported together.
     pub fn of(package: &Package, graph: &NodeGraph) -> Result<Self> {
         if package.member(DIGESTS_JSON).is_none() {
             let error = Error::new(ErrorKind::InvalidPackage, "the package has no digests");
@@ -31,7 +31,7 @@ impl Integrity {
                 _ => None,
             })
             .collect();
-        // A constant is used where its member lies.
+        // The bytes of a constant are those of its member in the mapping.
         let is_constant = |name: &str| {
             let member = package.member(name);
             member.is_some_and(|bytes| constants.contains(&bytes.as_ptr()))
@@ -48,14 +48,14 @@ impl Integrity {
         Ok(integrity)
     }
 
-    /// Checks the constants, once: later calls ask one flag.
+    /// Checks the constants once; later calls read a flag.
     pub fn constants(&self) -> Result<()> {
-        let mut told = None;
+        let mut failure = None;
         let is_whole = *self.is_whole.get_or_init(|| {
-            told = self.package.check(&self.constants).err();
-            told.is_none()
+            failure = self.package.check(&self.constants).err();
+            failure.is_none()
         });
-        match told {
+        match failure {
             Some(error) => Err(error),
             None if is_whole => Ok(()),
             None => self.package.check(&self.constants),

@@ -1,4 +1,5 @@
-//! A model's stay in a runtime: what backends hear of it, and the memory they keep for it.
+//! The lifecycle of a model in a runtime: the callbacks of backend contexts, and the memory that
+//! backends hold for the model.
 
 use crate::Runtime;
 use crate::backend_counters::ModelCounters;
@@ -8,23 +9,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tenon_backend::{BackendContext, ModelMemory, NamedContext, NetworkId, Registry};
 use tenon_base::{Error, Location, Result};
 
-/// What a runtime counts (the five counters of facts, armnn.md 4).
+/// The counters of a runtime (facts, armnn.md 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RuntimeCounters {
     /// Models loaded.
     pub loads: u64,
-    /// Models dropped again.
+    /// Models unloaded.
     pub unloads: u64,
     /// Backends registered.
     pub registered: u64,
-    /// Backends taken out.
+    /// Backends deregistered.
     pub deregistered: u64,
-    /// Executions that came to their end.
+    /// Completed executions.
     pub executions: u64,
 }
 
 impl RuntimeCounters {
-    /// Each with its name, as traces show them.
+    /// Each counter with its name in traces.
     pub fn named(&self) -> [(&'static str, u64); 5] {
         [
             ("models loaded", self.loads),
@@ -36,7 +37,7 @@ impl RuntimeCounters {
     }
 }
 
-/// The counters while they count.
+/// The concurrent form of the counters.
 #[derive(Default)]
 pub(crate) struct Counts {
     networks: AtomicU64,
@@ -46,7 +47,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Together with what the backends' registry counts.
+    /// The counters, with those of the backend registry.
     pub fn with(&self, backends: &Registry) -> RuntimeCounters {
         let (registered, deregistered) = backends.changes();
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -60,7 +61,7 @@ impl Counts {
     }
 }
 
-/// One model's stay. Dropped last of all that the model has.
+/// The lifecycle of one model. The last field of a model to be dropped.
 pub(crate) struct ModelLifecycle {
     network: NetworkId,
     contexts: Arc<[NamedContext]>,
@@ -71,7 +72,7 @@ pub(crate) struct ModelLifecycle {
 }
 
 impl ModelLifecycle {
-    /// Tells the backends that a model is about to be loaded.
+    /// Notifies the backends before a model is loaded.
     pub fn begin(runtime: &Runtime, memories: ModelMemory) -> Result<Self> {
         let counters = ModelCounters {
             backends: runtime.backends.clone(),
@@ -90,8 +91,8 @@ impl ModelLifecycle {
         Ok(lifecycle)
     }
 
-    /// The model is loaded, and runs on the backends `used`: its memory is made, the backends hear
-    /// of it.
+    /// Acquires the memory of a loaded model that runs on the backends `used`, and notifies the
+    /// backends.
     pub fn settle(&mut self, used: BTreeSet<String>) -> Result<()> {
         self.counters.used = used;
         self.settled.store(true, Ordering::Relaxed);
@@ -107,12 +108,12 @@ impl ModelLifecycle {
         &self.counters
     }
 
-    /// What the runtime counted so far.
+    /// The current counters of the runtime.
     pub fn runtime_counters(&self) -> RuntimeCounters {
         self.counts.with(&self.counters.backends)
     }
 
-    /// An execution came to its end.
+    /// Counts a completed execution and notifies the backends.
     pub fn executed(&self) -> Result<()> {
         self.counts.executions.fetch_add(1, Ordering::Relaxed);
         match self.contexts.is_empty() {
@@ -121,14 +122,14 @@ impl ModelLifecycle {
         }
     }
 
-    /// The model is about to be unloaded, whatever the backends say.
+    /// Notifies the backends before the model is unloaded; errors are ignored.
     pub fn leave(&self) {
         if self.settled.load(Ordering::Relaxed) {
             let _ = self.tell(|context, network| context.before_unload(network));
         }
     }
 
-    /// Every backend hears; what goes wrong is told together.
+    /// Notifies every backend; all errors together.
     fn tell(&self, say: impl Fn(&dyn BackendContext, NetworkId) -> Result<()>) -> Result<()> {
         let told = self.contexts.iter().filter_map(|(id, context)| {
             let error = say(&**context, self.network).err()?;

@@ -1,4 +1,4 @@
-//! From a package to a model.
+//! Loading: from a package to a model.
 
 use crate::core_node::CoreNode;
 use crate::cpu_node::allowed_by_environment;
@@ -12,38 +12,38 @@ use tenon_base::{Control, Error, Location, Result, pool};
 use tenon_neff::{GraphPort, NodeGraph, Package, PlacementReport, TenonMember};
 use tenon_tensor::TensorType;
 
-/// How a model is loaded.
+/// Options of loading a model.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
-    /// Progress, cancel and deadline of the load.
+    /// Progress, cancellation and deadline of the load.
     pub control: Control,
-    /// Threads that one execution uses at most; all CPUs when `None`.
+    /// The maximum number of threads of one execution; all CPUs when `None`.
     pub threads: Option<usize>,
-    /// Executions at a time for which memory is made at load.
+    /// The number of concurrent executions for which memory is allocated at load.
     pub in_flight: usize,
-    /// Executions at a time at most; memory for those beyond `in_flight` is made when first needed,
-    /// more executions wait.
+    /// The maximum number of concurrent executions; memory beyond `in_flight` is allocated on
+    /// demand, further executions wait.
     pub max_in_flight: usize,
-    /// Whether libraries that the package carries for its CPU nodes may run in this process.
+    /// Whether native code of the package's CPU nodes may run in this process.
     pub native_nodes: bool,
-    /// Whether every execution looks for NaN in what nodes make ([`NanCheck`](crate::NanCheck)).
+    /// Whether every execution checks the values of all nodes for NaN
+    /// ([`NanCheck`](crate::NanCheck)).
     pub nan_check: bool,
-    /// The seed from which casts to `f16`, `bf16` and the `f8` types round by chance
-    /// ([`StochasticRounding`](tenon_dma::StochasticRounding)), each subgraph anew; to nearest when
-    /// `None`. Casts that a backend has taken, and what it computes, round to nearest always.
+    /// The seed of stochastic rounding in casts to `f16`, `bf16` and the `f8` types
+    /// ([`StochasticRounding`](tenon_dma::StochasticRounding)), restarted per subgraph; round to
+    /// nearest when `None`. Casts and results of backends always round to nearest.
     pub stochastic_rounding: Option<u64>,
-    /// Whether the package is compared with its digests: what loading reads now, constants when
-    /// the model is first executed.
+    /// Whether the package is verified by its digests: members that loading reads at load,
+    /// constants before the first execution.
     pub check_digests: bool,
-    /// Where the model and its executions are listed for those who watch the process; nowhere when
+    /// The activity in which the model and its executions are listed for monitoring; none when
     /// `None`. Models on cores are listed by their cores.
     pub activity: Option<Activity>,
 }
 
 impl Default for LoadOptions {
-    /// One execution at a time without waiting, as many as there are CPUs at most. Libraries of
-    /// packages run, and NaN is looked for, only when the environment says so
-    /// (`TENON_ALLOW_NATIVE_NODES=1`, `TENON_CHECK_NAN=1`).
+    /// Memory for one execution, for at most one per CPU. Native nodes run, and NaN is checked,
+    /// only if the environment enables it (`TENON_ALLOW_NATIVE_NODES=1`, `TENON_CHECK_NAN=1`).
     fn default() -> Self {
         Self {
             control: Control::new(),
@@ -60,11 +60,11 @@ impl Default for LoadOptions {
 }
 
 impl Model {
-    /// Loads a package. Its constants stay where they lie in the mapped file.
+    /// Loads a package. Constants are used in the mapped file without a copy.
     ///
     /// # Errors
-    /// A package of another compiler, a malformed one, or one that needs backends or kernels that
-    /// the runtime does not have. All problems of the program are told together.
+    /// A package of another compiler, a malformed package, or one that requires backends or kernels
+    /// that the runtime does not have. All problems of the program are reported together.
     pub fn load(runtime: &Runtime, package: &Package, options: &LoadOptions) -> Result<Self> {
         let load = || {
             let graph = NodeGraph::read(package)?;
@@ -93,9 +93,9 @@ impl Model {
         listed.map_err(|error| located(error, package))
     }
 
-    /// Checks that a package can be loaded: what [`Model::load`] refuses is refused, the same way.
-    /// No memory is made for executions, no library of a CPU node is opened, and constants are not
-    /// compared with their digests.
+    /// Checks that a package can be loaded, with the same errors as [`Model::load`]. No memory is
+    /// allocated for executions, no library of a CPU node is opened, and constants are not verified
+    /// by digests.
     ///
     /// # Errors
     /// As [`Model::load`].
@@ -178,7 +178,7 @@ fn load_graph(
     })))
 }
 
-/// Name and type of a tensor that passes between nodes.
+/// Name and type of a tensor between nodes.
 pub(crate) fn signature(port: &GraphPort) -> Result<Signature> {
     let ty = TensorType::new(port.dtype, port.shape.as_slice())?;
     Ok(Signature {

@@ -1,13 +1,13 @@
-//! The log: lines as clients of the accelerator's runtime know them (facts, neuron.md 6).
+//! The log, in the line format of the accelerator's runtime (facts, neuron.md 6).
 //!
-//! A [`Log`] is a value that who logs is handed; there is no global one. Its lines are
+//! A [`Log`] is passed to its users; there is no global one. Its lines are
 //!
 //! ```text
 //! 2025-Sep-19 18:57:20.782962  4444:4447  ERROR  NRT:nrt_load  model.neff: the header is cut short
 //! ```
 //!
-//! day and time (UTC), process and thread, level, component and function, message. A message is one
-//! line: control characters in it are shown escaped, so that no name in a package forges a line.
+//! date and time (UTC), process and thread, level, component and function, message. A message is
+//! one line: control characters are escaped, so that a name in a package cannot forge a line.
 
 mod level;
 mod line;
@@ -23,10 +23,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use tenon_base::Error;
 
-/// Where the system's log listens.
+/// The socket of the system log.
 const SYSLOG: &str = "/dev/log";
 
-/// Where lines go, and from which level on. Clones share it.
+/// A log: its levels and its sink. Clones share it.
 #[derive(Clone)]
 pub struct Log(Arc<Inner>);
 
@@ -35,7 +35,7 @@ struct Inner {
     sink: LogSink,
 }
 
-/// Which lines are told.
+/// The log level of each component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLevels([LogLevel; Component::ALL.len()]);
 
@@ -52,7 +52,7 @@ impl LogLevels {
         Self([level; Component::ALL.len()])
     }
 
-    /// Another level for one of them.
+    /// Sets the level of one component.
     pub fn with(mut self, component: Component, level: LogLevel) -> Self {
         self.0[component as usize] = level;
         self
@@ -60,15 +60,15 @@ impl LogLevels {
 }
 
 impl Log {
-    /// Lines from `levels` on, to `sink`.
+    /// A log of these levels to `sink`.
     pub fn new(levels: LogLevels, sink: LogSink) -> Self {
         let levels = levels.0;
         Self(Arc::new(Inner { levels, sink }))
     }
 
-    /// A log as the environment asks for it: `NEURON_RT_LOG_LEVEL`, the same with `_` and a
-    /// component behind, `NEURON_RT_LOG_LOCATION`. A value that means nothing is told in the log
-    /// itself, and the default stands.
+    /// The log configured by the environment: `NEURON_RT_LOG_LEVEL`,
+    /// `NEURON_RT_LOG_LEVEL_COMPONENT` and `NEURON_RT_LOG_LOCATION`. Invalid values are reported in
+    /// the log itself, and the defaults are used.
     pub fn from_environment() -> Self {
         Self::from_variables(|name| std::env::var(name).ok())
     }
@@ -101,14 +101,14 @@ impl Log {
         log
     }
 
-    /// Whether lines of this level are told: asked before work that only a line needs.
+    /// Whether lines of this level are written; checked before work that only a log line requires.
     #[inline]
     pub fn is_enabled(&self, level: LogLevel, component: Component) -> bool {
         level <= self.0.levels[component as usize]
     }
 
-    /// Writes a line, if its level is told. A line that cannot be written is lost: a log that fails
-    /// must not fail its process.
+    /// Writes a line if its level is enabled. Write errors are ignored: a failing log must not fail
+    /// its process.
     pub fn write(
         &self,
         level: LogLevel,
@@ -156,7 +156,7 @@ impl Log {
         self.write(LogLevel::Trace, component, function, message);
     }
 
-    /// Every problem of an error as a line of level `ERROR`.
+    /// Writes every problem of an error as a line of level `ERROR`.
     pub fn problems(&self, component: Component, function: &str, error: &Error) {
         for problem in error.all() {
             self.error(component, function, format_args!("{}", problem.single()));
@@ -164,7 +164,7 @@ impl Log {
     }
 }
 
-/// The sink of a location's name, and what to say about the name.
+/// The sink of a location's name, and the message if the name is invalid or unavailable.
 fn location(name: Option<&str>) -> (LogSink, Option<String>) {
     match name.map(str::to_ascii_lowercase).as_deref() {
         None | Some("" | "console") => (LogSink::console(), None),
@@ -173,7 +173,7 @@ fn location(name: Option<&str>) -> (LogSink, Option<String>) {
             Err(error) => (
                 LogSink::console(),
                 Some(format!(
-                    "{SYSLOG} does not listen ({error}): the log goes to the console"
+                    "{SYSLOG} is unavailable ({error}): logging to the console"
                 )),
             ),
         },

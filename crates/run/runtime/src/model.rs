@@ -1,4 +1,4 @@
-//! A loaded model, and its execution.
+//! Loaded models and their execution.
 
 use crate::core_node::CoreNode;
 use crate::integrity::Integrity;
@@ -21,13 +21,13 @@ use tenon_tensor::{BufferMut, Tensor, TensorType};
 /// An input or output of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its data type and shape.
+    /// The data type and shape.
     pub ty: TensorType,
 }
 
-/// A package loaded, ready to execute. Clones share it, threads may execute it at the same time.
+/// A loaded package. Clones share it; threads may execute it concurrently.
 #[derive(Clone)]
 pub struct Model(pub(crate) Arc<Inner>);
 
@@ -37,18 +37,18 @@ pub(crate) struct Inner {
     pub outputs: Vec<Signature>,
     pub nodes: Nodes,
     pub metadata: BTreeMap<String, String>,
-    /// That of all subgraphs.
+    /// The placement of all subgraphs.
     pub placement: PlacementReport,
     pub plan: MemoryPlan,
     pub threads: Option<usize>,
     pub nan_check: bool,
-    /// What is still to be compared with the package's digests.
+    /// Constants that are not verified by digests yet.
     pub integrity: Option<Integrity>,
-    /// Lists it for those who watch the process.
+    /// Lists the model for monitoring.
     pub active: Option<ActiveModel>,
-    /// For executions without a control of their own; made once, for it takes memory.
+    /// The control of executions without one; shared, since creating one allocates.
     pub uncontrolled: Control,
-    /// Last, so that it is dropped when nothing of the backends is left.
+    /// The last field, so that it is dropped after all objects of the backends.
     pub lifecycle: ModelLifecycle,
 }
 
@@ -58,16 +58,16 @@ impl Drop for Inner {
     }
 }
 
-/// What a package executes.
+/// The nodes of a package.
 pub(crate) enum Nodes {
-    /// One subgraph, as most packages have.
+    /// One subgraph, the usual case.
     One(Box<CoreNode>),
     /// Several nodes.
     Several(Walker),
 }
 
 impl Nodes {
-    /// Every node, in the order they run.
+    /// All nodes, in execution order.
     pub fn list(&self) -> Vec<Node<'_>> {
         match self {
             Nodes::One(core) => vec![Node::Core(core)],
@@ -81,24 +81,24 @@ impl Nodes {
     }
 }
 
-/// The caller's memory in an execution: lists of it, or what is bound.
+/// The caller's memory in an execution: lists, or bound ports.
 pub(crate) enum Caller<'a, I, O> {
     Lists(I, O),
     Bound(&'a mut BoundPorts),
 }
 
-/// How one execution goes. The default is without control, profile, trace and tap.
+/// Options of one execution. The default has no control, profile, trace and tap.
 #[derive(Default)]
 pub struct ExecuteOptions<'a> {
-    /// Cancel and deadline.
+    /// Cancellation and deadline.
     pub control: Option<&'a Control>,
-    /// Adds the times of this execution; made by [`Model::profile`].
+    /// The profile to which this execution is added; from [`Model::profile`].
     pub profile: Option<&'a mut Profile>,
-    /// Hears every kernel and the whole.
+    /// The sink of trace scopes: every kernel and the whole execution.
     pub trace: Option<&'a dyn TraceSink>,
-    /// Takes turns on these cores.
+    /// The cores on which the execution runs, exclusively.
     pub cores: Option<&'a CoreGroup>,
-    /// Hears what nodes make; [`NanCheck`](crate::NanCheck) is one.
+    /// The callback for the values of nodes, such as [`NanCheck`](crate::NanCheck).
     pub tap: Option<&'a dyn Tap>,
 }
 
@@ -108,45 +108,45 @@ impl Model {
         &self.0.name
     }
 
-    /// Its inputs, in order.
+    /// The inputs, in order.
     pub fn inputs(&self) -> &[Signature] {
         &self.0.inputs
     }
 
-    /// Its outputs, in order.
+    /// The outputs, in order.
     pub fn outputs(&self) -> &[Signature] {
         &self.0.outputs
     }
 
-    /// The metadata that came with it: class labels, image scaling (docs/package.md).
+    /// The metadata of the model: class labels, image scaling (docs/package.md).
     pub fn metadata(&self) -> &BTreeMap<String, String> {
         &self.0.metadata
     }
 
-    /// Which backend each node runs on, and why not on others.
+    /// The backend of each node, and why others rejected it.
     pub fn placement(&self) -> &PlacementReport {
         &self.0.placement
     }
 
-    /// Backends that the package was compiled for and that are unavailable: their nodes run on
-    /// others, which is usually slower.
+    /// Unavailable backends for which the package was compiled: their nodes run on other backends,
+    /// which is usually slower.
     pub fn substitutions(&self) -> Vec<&Substitution> {
         let cores = self.0.nodes.cores();
         cores.flat_map(|core| &core.substitutions).collect()
     }
 
-    /// Where values lie in the arena; of the largest one when the package has several subgraphs.
+    /// The memory plan of the arena; that of the largest arena when there are several subgraphs.
     pub fn memory_plan(&self) -> &MemoryPlan {
         &self.0.plan
     }
 
-    /// Name and variables of each of its subgraphs, in the order they run.
+    /// Name and variables of each subgraph, in execution order.
     pub fn subgraphs(&self) -> impl Iterator<Item = (&str, &Variables)> {
         let cores = self.0.nodes.cores();
         cores.map(|core| (core.name.as_str(), core.outputs_by_kernel.table()))
     }
 
-    /// Bytes of memory that executions not in use hold.
+    /// Bytes of memory held for executions that are not running.
     pub fn idle_bytes(&self) -> usize {
         self.0
             .nodes
@@ -160,7 +160,7 @@ impl Model {
         Profile::of(self.0.nodes.list(), self.0.lifecycle.counters())
     }
 
-    /// Executes on tensors by name and answers the outputs in order.
+    /// Executes on tensors by name; returns the outputs in order.
     pub fn run(&self, inputs: &[(&str, &Tensor)]) -> Result<Vec<Tensor>> {
         self.run_with(inputs, ExecuteOptions::default())
     }
@@ -184,10 +184,10 @@ impl Model {
             .collect()
     }
 
-    /// Executes on the caller's memory: inputs and outputs in order, each exactly the bytes of its
-    /// type. Memory aligned to 64 bytes is used where it lies, other memory is copied. Allocates
-    /// nothing, but for memory that the first executions in flight need. After an error the outputs
-    /// hold anything.
+    /// Executes on the caller's memory: inputs and outputs in order, each with the size of its
+    /// type. Memory aligned to 64 bytes is used in place, other memory is copied. Does not
+    /// allocate, except memory for the first concurrent executions. After an error the contents of
+    /// the outputs are unspecified.
     pub fn execute(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<()> {
         self.execute_with(inputs, outputs, ExecuteOptions::default())
     }
@@ -206,7 +206,7 @@ impl Model {
         )
     }
 
-    /// Inputs and outputs that stay bound from one execution to the next.
+    /// Inputs and outputs that stay bound between executions.
     pub fn bind(&self) -> Result<Bindings> {
         Bindings::new(self.clone())
     }
@@ -225,8 +225,8 @@ impl Model {
         ports: &mut BoundPorts,
         options: ExecuteOptions<'_>,
     ) -> Result<()> {
-        type Bound<'a> = Caller<'a, Empty<&'a [u8]>, Empty<&'a mut [u8]>>;
-        self.execute_for(Bound::Bound(ports), options)
+        type CallerPorts<'a> = Caller<'a, Empty<&'a [u8]>, Empty<&'a mut [u8]>>;
+        self.execute_for(CallerPorts::Bound(ports), options)
     }
 
     fn execute_for<'a, I, O>(
@@ -279,7 +279,7 @@ impl Model {
                 Some(limit) => pool::with_thread_limit(limit, work)?,
                 None => work()?,
             }
-            // A CPU node, or copying outputs, may have ended late.
+            // A CPU node, or copying outputs, may have passed the deadline.
             control.check()?;
             self.0.lifecycle.executed()
         };

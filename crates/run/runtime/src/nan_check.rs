@@ -1,10 +1,10 @@
-//! Looking for values that are not numbers.
+//! The NaN check.
 
 use crate::{Tap, TapValue};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::{DataType, TensorType};
 
-/// Ends an execution at the first NaN among the values that its nodes make, and says where it is.
+/// Fails an execution at the first NaN in the values of its nodes, with its position.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NanCheck;
 
@@ -37,7 +37,7 @@ impl Tap for NanCheckedTap<'_> {
     }
 }
 
-/// Whether the environment asks for the check in all executions.
+/// Whether the environment enables the check for all executions.
 pub(crate) fn is_enabled_by_environment() -> bool {
     std::env::var_os("TENON_CHECK_NAN").is_some_and(|value| value == "1")
 }
@@ -48,12 +48,12 @@ fn not_a_number(value: &str, ty: &TensorType, element: usize) -> Error {
         coordinates(ty.shape(), element)
     );
     Error::new(ErrorKind::NotANumber, text)
-        .help("it is the first value with NaN: look at what this node reads")
+        .help("it is the first value with NaN: check the inputs of this node")
 }
 
-/// The first element that is not a number.
+/// The first element that is NaN.
 pub(crate) fn first_nan(dtype: DataType, bytes: &[u8]) -> Option<usize> {
-    // A bit pattern above infinity, the sign left out, is no number.
+    // A bit pattern above that of infinity, without the sign, is NaN (IEEE 754).
     let above = |bytes: &[u8], infinity: u64| {
         let mut pattern = [0; 8];
         pattern[..bytes.len()].copy_from_slice(bytes);
@@ -72,7 +72,7 @@ pub(crate) fn first_nan(dtype: DataType, bytes: &[u8]) -> Option<usize> {
         .position(|element| above(element, infinity))
 }
 
-/// Where an element stands in a row-major tensor, outermost first.
+/// The coordinates of an element of a row-major tensor, outermost first.
 fn coordinates(shape: &[usize], mut element: usize) -> Vec<usize> {
     let mut coordinates: Vec<usize> = shape
         .iter()
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nan_is_found_in_every_type_that_has_it() {
+    fn nan_is_found_in_every_floating_point_type() {
         let f32s: Vec<u8> = [1.0f32, f32::INFINITY, -0.0, -f32::NAN, f32::NAN]
             .iter()
             .flat_map(|x| x.to_le_bytes())
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_is_told_by_coordinates() {
+    fn errors_have_the_coordinates_of_the_element() {
         assert_eq!(coordinates(&[2, 3, 4], 23), [1, 2, 3]);
         assert_eq!(coordinates(&[2, 3, 4], 4), [0, 1, 0]);
         assert!(coordinates(&[], 0).is_empty());

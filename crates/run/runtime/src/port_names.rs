@@ -1,18 +1,19 @@
-//! Names of inputs and outputs that every client can use.
+//! Unique, portable names of inputs and outputs.
 //!
-//! A model's own names may hold anything; clients make files and C strings of them. The names assigned
-//! here are unique, at most [`MAX_BYTES`] bytes, and file names.
+//! The names of a model may contain any characters; clients use them as file names and C strings.
+//! The names assigned here are unique, at most [`MAX_BYTES`] long, and valid file names.
 
 use std::collections::HashSet;
 
-/// Most bytes of a name: a file of it may have an extension of three letters (255 bytes in all).
+/// The maximum length of a name in bytes: a file name of 255 bytes minus an extension of three
+/// letters.
 const MAX_BYTES: usize = 251;
 
-/// A name for each of a model's own, in order. A name that is fit already stays, where it is the
-/// first.
+/// Assigns a name to each of a model's names, in order. A valid name is kept at its first
+/// occurrence.
 pub(crate) fn assign_names<'a>(own: impl Iterator<Item = &'a str>) -> Vec<String> {
     let own: Vec<&str> = own.collect();
-    // Fit names come first, so that none has to change for one that was made.
+    // Valid names are assigned first, so that none changes because of a generated one.
     let mut taken: HashSet<String> = HashSet::new();
     let mut assigned: Vec<Option<String>> = own
         .iter()
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn fit_names_stay_and_others_give_way() {
+    fn valid_names_are_kept_and_others_are_changed() {
         assert_eq!(names(&["x", "y.1", "café"]), ["x", "y.1", "café"]);
         assert_eq!(names(&["a/b", "a_b", "a/b"]), ["a_b_1", "a_b", "a_b_2"]);
         assert_eq!(names(&["x", "x"]), ["x", "x_1"]);
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_cut_between_characters() {
+    fn long_names_are_truncated_at_character_boundaries() {
         let long = "é".repeat(200);
         let cut = names(&[&long, &long]);
         assert_eq!((cut[0].len(), cut[1].len()), (250, 250));

@@ -1,4 +1,4 @@
-//! What a process that runs models tells those who watch: a file of its own in a shared folder
+//! Reports of processes that run models, for monitoring: one file per process in a shared folder
 //! (docs/monitoring.md).
 
 mod publisher;
@@ -15,25 +15,25 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The newest `format` that this build reads, and the one it writes.
+/// The `format` that this build writes, and the newest that it reads.
 pub const REPORT_FORMAT: u32 = 1;
 
-/// A report is larger than this only when somebody else wrote it.
+/// The maximum size of a report; larger files are not reports.
 const LARGEST: u64 = 4 << 20;
 
-/// What a process tells. Numbers count from its beginning.
+/// The report of a process. Counts are since its start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessReport {
     /// [`REPORT_FORMAT`].
     pub format: u32,
     /// The process.
     pub pid: u32,
-    /// When it started, in ticks since the machine did, as `/proc/PID/stat` tells: another process
-    /// of the same number has another.
+    /// The start time in clock ticks since boot, from `/proc/PID/stat`; distinguishes processes
+    /// with the same id.
     pub started: u64,
-    /// The version of Tenon in it.
+    /// The version of Tenon.
     pub tenon_version: String,
-    /// What it calls itself, by `TENON_MONITOR_TAG`; empty when it does not.
+    /// The value of `TENON_MONITOR_TAG`; empty if unset.
     pub tag: String,
     /// Its cores.
     pub cores: Vec<CoreReport>,
@@ -41,26 +41,26 @@ pub struct ProcessReport {
     pub models: Vec<ModelReport>,
     /// Its executions.
     pub executions: ExecutionReport,
-    /// Bytes of the host that tensors without a core have.
+    /// Host bytes of tensors without a core.
     pub host_bytes: u64,
 }
 
 /// One core of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoreReport {
-    /// Its number on the machine.
+    /// The core's number on the machine.
     pub core: u32,
     /// Executions on it.
     pub executions: u64,
-    /// Nanoseconds that it executed.
+    /// Nanoseconds of execution.
     pub busy_nanos: u64,
-    /// Arithmetic operations of those executions.
+    /// Arithmetic operations of these executions.
     pub flops: u64,
-    /// Whether it executes now.
+    /// Whether an execution is running.
     pub busy: bool,
     /// Bytes by use: `constants`, `code`, `scratch`, `tensors`.
     pub memory: BTreeMap<String, u64>,
-    /// Bytes that may be in use.
+    /// The memory limit in bytes.
     pub memory_limit: u64,
 }
 
@@ -71,19 +71,20 @@ pub struct ModelReport {
     pub name: String,
     /// The package's uuid.
     pub uuid: String,
-    /// Its number in the process.
+    /// The id in the process.
     pub id: u32,
-    /// Numbers on the machine of the cores that it is on.
+    /// The machine's numbers of its cores.
     pub cores: Vec<u32>,
-    /// Bytes that it takes.
+    /// The memory in bytes.
     pub bytes: u64,
-    /// Whether it executes now, where it has no cores, which tell that otherwise.
+    /// Whether an execution is running; only for models without cores, whose reports show it
+    /// otherwise.
     #[serde(default)]
     pub running: bool,
 }
 
 impl ProcessReport {
-    /// A report of this process with nothing in it yet.
+    /// A report of this process without cores, models and executions.
     pub fn of_this_process() -> Self {
         let pid = std::process::id();
         Self {
@@ -96,9 +97,9 @@ impl ProcessReport {
         }
     }
 
-    /// The reports of processes that are alive, by process. Files that are no reports of this
-    /// format, and those of another user than the process's, are left out: anybody may write into
-    /// a shared folder. Only root reads reports of others.
+    /// The reports of live processes, sorted by process id. Files of other formats, and files of
+    /// another user than the process's, are ignored: any user can write into a shared folder. Only
+    /// root reads reports of other users.
     pub fn read_all(folders: &[PathBuf]) -> Vec<Self> {
         let entries = folders.iter().filter_map(|folder| folder.read_dir().ok());
         let paths = entries
@@ -128,24 +129,24 @@ impl ProcessReport {
     }
 }
 
-/// What files of reports begin with; the process's number follows.
+/// The prefix of report files, followed by the process id.
 const PREFIX: &str = "process-";
 
-/// The process that a file of this name reports.
+/// The process id in the name of a report file.
 fn reported_process(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.parse().ok()
 }
 
-/// What tells a process from others.
+/// Start time and user of a process, which identify it.
 struct ProcessIdentity {
-    /// In ticks since the machine started.
+    /// Start time in clock ticks since boot.
     started: u64,
-    /// The user as whom it creates files.
+    /// The file system user id.
     user: u32,
 }
 
 impl ProcessIdentity {
-    /// That of a process; `None` when there is none.
+    /// The identity of a process; `None` if it does not exist.
     fn of(pid: u32) -> Option<Self> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
@@ -158,10 +159,11 @@ impl ProcessIdentity {
     }
 }
 
-/// When a process started (field 22 of `/proc/PID/stat`, proc(5)); `None` when there is none.
+/// The start time of a process (field 22 of `/proc/PID/stat`, proc(5)); `None` if it does not
+/// exist.
 fn process_start(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything, also parentheses: 3 is the first field behind it.
+    // The name in parentheses may contain parentheses: field 3 is the first after the last one.
     let fields = stat.rsplit_once(')')?.1;
     fields.split_whitespace().nth(22 - 3)?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Where the time of executions goes, kernel by kernel.
+//! Profiles: the time of executions by kernel.
 
 use crate::backend_counters::{CounterSession, ModelCounters};
 use crate::core_node::CoreNode;
@@ -15,19 +15,19 @@ use tenon_executor::{BoundFunction, Label, Observer};
 use tenon_kernels::Memory;
 use tenon_neff::NodeCost;
 
-/// The time that each kernel of a model took, summed over executions. Filling it allocates nothing
-/// where no backend has counters.
+/// The time of each kernel of a model, summed over executions. Profiling does not allocate, unless
+/// a backend has counters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Profile {
     /// Every kernel, in the program's order.
     pub kernels: Vec<KernelProfile>,
-    /// How many executions it sums.
+    /// The number of executions.
     pub executions: u64,
-    /// From the start to the end of those executions, what happens between kernels included.
+    /// The elapsed time of the executions, including time between kernels.
     pub elapsed: Duration,
     /// The counters of the backends that the model runs on.
     pub counters: Vec<CounterProfile>,
-    /// Backends whose counters cannot be read, and why.
+    /// Backends whose counters cannot be read, each with the error.
     pub unreadable_counters: Vec<(String, String)>,
 }
 
@@ -38,22 +38,23 @@ pub struct KernelProfile {
     pub kernel: String,
     /// The graph node that it executes.
     pub node: String,
-    /// The operator that it applies; empty for data movement.
+    /// The operator; empty for data movement.
     pub operator: String,
-    /// Who computes: a backend's name, `dma`, or `cpu node`.
+    /// The backend, `dma`, or `cpu node`.
     pub backend: String,
-    /// Bytes that it writes in one execution.
+    /// Bytes written in one execution.
     pub bytes: u64,
-    /// Bytes that it must read in one execution, as the package tells; 0 when it does not.
+    /// Bytes read in one execution, by the cost table of the package; 0 if absent.
     pub read: u64,
-    /// Arithmetic operations in one execution, as the package tells; a multiply-add is two.
+    /// Arithmetic operations of one execution, by the cost table of the package; a multiply-add is
+    /// two.
     pub flops: u64,
-    /// Its time, summed over executions.
+    /// The time, summed over executions.
     pub time: Duration,
 }
 
 impl Profile {
-    /// The kernels of `nodes` and the counters of their backends, without times yet.
+    /// A profile of the kernels of `nodes` and the counters of their backends, all times zero.
     pub(crate) fn of(nodes: Vec<Node<'_>>, counters: &ModelCounters) -> Self {
         let kernel = |kernel: &str, label: Label<'_>, cost: Option<&NodeCost>| KernelProfile {
             kernel: kernel.to_owned(),
@@ -91,7 +92,7 @@ impl Profile {
         }
     }
 
-    /// The time of all kernels together.
+    /// The total time of all kernels.
     pub fn total(&self) -> Duration {
         self.kernels.iter().map(|kernel| kernel.time).sum()
     }
@@ -134,15 +135,15 @@ impl Profile {
 pub struct OperatorProfile<'a> {
     /// The operator; empty for data movement.
     pub operator: &'a str,
-    /// Who computes it.
+    /// The backend.
     pub backend: &'a str,
-    /// How many kernels apply it.
+    /// The number of kernels.
     pub kernels: usize,
-    /// Their time.
+    /// The total time.
     pub time: Duration,
 }
 
-/// Listens to one execution for a profile, a trace sink and a tap.
+/// Observes one execution for a profile, a trace sink and a tap.
 pub(crate) struct ExecutionObserver<'a> {
     pub profile: Option<&'a mut Profile>,
     pub trace: Option<&'a dyn TraceSink>,
@@ -154,7 +155,7 @@ pub(crate) struct ExecutionObserver<'a> {
 }
 
 impl<'a> ExecutionObserver<'a> {
-    /// Listens for those that are there; `None` when nobody is.
+    /// An observer for those that are present; `None` if all are absent.
     pub fn new(
         profile: Option<&'a mut Profile>,
         trace: Option<&'a dyn TraceSink>,
@@ -175,7 +176,7 @@ impl<'a> ExecutionObserver<'a> {
         })
     }
 
-    /// The whole ran since `started`.
+    /// Records the whole execution, which started at `started`.
     pub fn executed(&mut self, model: &str, started: Instant) {
         let ended = Instant::now();
         if let Some(profile) = &mut self.profile {
@@ -191,7 +192,7 @@ impl<'a> ExecutionObserver<'a> {
         }
     }
 
-    /// One kernel, or CPU node, ran since `started`: the row after `rows` by `index`.
+    /// Records a kernel or CPU node that started at `started`, in row `rows + index`.
     fn ran(
         &mut self,
         index: usize,
@@ -212,7 +213,7 @@ impl<'a> ExecutionObserver<'a> {
         }
     }
 
-    /// A CPU node ran; the next node's rows follow.
+    /// Records a CPU node, and advances to the rows of the next node.
     pub fn cpu_node(&mut self, node: &CpuNode, started: Instant) {
         let label = node.label();
         self.ran(0, label.node, "cpu node", started, &label, || node.shapes());
@@ -220,7 +221,7 @@ impl<'a> ExecutionObserver<'a> {
     }
 }
 
-/// How a trace calls a kernel.
+/// The name of a kernel in traces.
 fn shown<'k>(kernel: &'k str, label: &Label<'k>) -> &'k str {
     match label.node {
         "" => kernel,
@@ -228,11 +229,11 @@ fn shown<'k>(kernel: &'k str, label: &Label<'k>) -> &'k str {
     }
 }
 
-/// Tells what threads of the pool do for the kernel that runs.
+/// A sink of the thread pool's loop scopes, which names them after the running kernel.
 pub(crate) struct LoopTrace<'w> {
     trace: &'w dyn TraceSink,
     main: &'w BoundFunction,
-    /// Position of that kernel.
+    /// The position of the running kernel.
     kernel: AtomicUsize,
 }
 
@@ -257,10 +258,10 @@ impl TraceSink for LoopTrace<'_> {
     }
 }
 
-/// The counter of a trace for the bytes of the arena that hold a value.
+/// The trace counter of arena bytes with live values.
 const ALIVE: &str = "arena bytes alive";
 
-/// Listens to the kernels of one subgraph.
+/// Observes the kernels of one subgraph.
 pub(crate) struct NodeObserver<'w, 'a> {
     watch: &'w mut ExecutionObserver<'a>,
     core: &'w CoreNode,
@@ -290,7 +291,7 @@ impl<'w, 'a> NodeObserver<'w, 'a> {
         }
     }
 
-    /// The subgraph is about to start: a tap hears of its inputs.
+    /// Reports the inputs of the subgraph to a tap, before it starts.
     pub fn begin(&self) -> Result<()> {
         match self.watch.tap {
             Some(tap) => self.core.outputs_by_kernel.report_inputs(self.memory, tap),
@@ -298,7 +299,7 @@ impl<'w, 'a> NodeObserver<'w, 'a> {
         }
     }
 
-    /// The next node's rows follow.
+    /// Records the subgraph, and advances to the rows of the next node.
     pub fn finish(self) {
         self.watch.rows += self.main.len();
         if let Some(trace) = self.watch.trace {

@@ -1,8 +1,8 @@
-//! Requests that are executed later, in the order of their queue.
+//! Asynchronous requests, executed in the order of their queue.
 //!
-//! Each core has execution units, each unit queues. A request gets a number that says its core,
-//! unit, queue and place; it has ended when the numbers of its queue have come that far. A failure
-//! goes to the tracker that the request was given.
+//! Each core has execution units, and each unit has queues. A request gets a sequence number, which
+//! encodes its core, unit, queue and position; it is complete when the completed position of its
+//! queue has reached it. Failures are recorded in the request's tracker.
 
 mod queue;
 mod sequence;
@@ -20,12 +20,12 @@ use tenon_base::{Error, ErrorKind, Result};
 pub struct ErrorTracker(Mutex<Vec<(Sequence, i32)>>);
 
 impl ErrorTracker {
-    /// An empty one.
+    /// An empty tracker.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The failures so far: the request, and the status that its error has.
+    /// The failures so far: the request, and the status of its error.
     pub fn failures(&self) -> Vec<(Sequence, i32)> {
         self.0
             .lock()
@@ -39,10 +39,10 @@ impl ErrorTracker {
     }
 }
 
-/// What a request does.
+/// The work of a request.
 pub type RequestWork = Box<dyn FnOnce() -> Result<()> + Send>;
 
-/// Hears how a request ended.
+/// Called with the result of a completed request.
 pub type CompletionCallback = Box<dyn FnOnce(Sequence, &Result<()>) + Send>;
 
 /// The queues of all cores.
@@ -52,7 +52,7 @@ pub struct RequestQueues {
 }
 
 impl RequestQueues {
-    /// Queues of `cores` cores, in each of which `depth` requests may wait or execute.
+    /// Queues of `cores` cores, each with a capacity of `depth` requests, waiting or executing.
     pub fn new(cores: u32, depth: usize) -> Self {
         let queue = |core: u32, unit: ExecutionUnit, number: u32| {
             let there = number < unit.queues();
@@ -70,7 +70,7 @@ impl RequestQueues {
     /// Puts a request on a queue.
     ///
     /// # Errors
-    /// `InvalidArgument` for a queue that there is not, `QueueFull`, `Closed`.
+    /// `InvalidArgument` for an unknown queue, `QueueFull`, `Closed`.
     pub fn put(
         &self,
         core: u32,
@@ -88,35 +88,35 @@ impl RequestQueues {
         self.queue(core, unit, queue)?.put(request)
     }
 
-    /// Whether a request has ended.
+    /// Whether a request is complete.
     ///
     /// # Errors
-    /// `InvalidArgument` for a number that was not given to a request.
+    /// `InvalidArgument` for an unknown sequence number.
     pub fn is_completed(&self, sequence: Sequence) -> Result<bool> {
         Ok(self.of(sequence)?.completed() >= sequence.place())
     }
 
-    /// The last request of a queue that has ended; place 0 when there was none.
+    /// The last completed request of a queue; position 0 if there is none.
     pub fn last_completed(&self, core: u32, unit: ExecutionUnit, queue: u32) -> Result<Sequence> {
         Ok(self.queue(core, unit, queue)?.last_completed())
     }
 
-    /// How many requests of a queue have not ended; as many as can be for a queue that there is not.
+    /// The number of incomplete requests of a queue; `u64::MAX` for an unknown queue.
     pub fn waiting(&self, core: u32, unit: ExecutionUnit, queue: u32) -> u64 {
         let queue = self.queue(core, unit, queue);
         queue.map_or(u64::MAX, |queue| queue.unfinished())
     }
 
-    /// A descriptor that becomes readable when a request ends, or is at once when it has.
+    /// A file descriptor that becomes readable when the request is complete.
     pub fn completion(&self, sequence: Sequence) -> Result<OwnedFd> {
         self.of(sequence)?.completion(sequence.place())
     }
 
-    /// Signals an eventfd whenever a request of a queue ends, in place of the one before; `None`
-    /// ends it.
+    /// Sets the eventfd that is signalled whenever a request of the queue completes; `None` removes
+    /// it.
     ///
     /// # Errors
-    /// `InvalidArgument` for a queue that there is not.
+    /// `InvalidArgument` for an unknown queue.
     pub fn signal_each(
         &self,
         core: u32,
@@ -128,18 +128,18 @@ impl RequestQueues {
         Ok(())
     }
 
-    /// Signals an eventfd when a request ends, at once when it has; in place of the one before for
-    /// this request, `None` ends it.
+    /// Sets the eventfd that is signalled when this request completes, immediately if it is
+    /// complete; `None` removes it.
     ///
     /// # Errors
-    /// `InvalidArgument` for a number that was not given to a request.
+    /// `InvalidArgument` for an unknown sequence number.
     pub fn signal_one(&self, sequence: Sequence, event: Option<OwnedFd>) -> Result<()> {
         let queue = self.of(sequence)?;
         queue.signal_one(sequence.place(), event);
         Ok(())
     }
 
-    /// Waits until every request that is on a queue of the unit now has ended.
+    /// Waits until all current requests of the unit's queues are complete.
     pub fn drain(&self, core: u32, unit: ExecutionUnit) -> Result<()> {
         for number in 0..unit.queues() {
             self.queue(core, unit, number)?.drain();
@@ -147,7 +147,8 @@ impl RequestQueues {
         Ok(())
     }
 
-    /// Executes what is in the queues, takes no more, and ends their threads.
+    /// Closes the queues: executes the remaining requests, rejects further ones, and ends the
+    /// threads.
     pub fn close(&self) {
         let all = || self.queues.iter().flatten().flatten().flatten();
         all().for_each(|queue| queue.close());
@@ -156,27 +157,31 @@ impl RequestQueues {
 
     fn queue(&self, core: u32, unit: ExecutionUnit, queue: u32) -> Result<&Arc<Queue>> {
         let units = self.queues.get(core as usize).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidArgument, "no such core")
+            Error::new(ErrorKind::InvalidArgument, "unknown core")
                 .expected(format_args!("a core below {}", self.queues.len()))
                 .found(core)
         })?;
         let found = units[unit as usize].get(queue as usize);
         found.and_then(Option::as_ref).ok_or_else(|| {
-            let text = format!("the unit for {} has no such queue", unit.words());
+            let text = format!("the unit for {} does not have this queue", unit.words());
             Error::new(ErrorKind::InvalidArgument, text)
                 .expected(format_args!("a queue below {}", unit.queues()))
                 .found(queue)
         })
     }
 
-    /// The queue of a request that was put on one.
+    /// The queue of an issued sequence number.
     fn of(&self, sequence: Sequence) -> Result<&Arc<Queue>> {
         let queue = sequence
             .queue()
             .and_then(|(core, unit, queue)| self.queue(core, unit, queue).ok());
         let given = |queue: &&Arc<Queue>| queue.had(sequence.place());
         queue.filter(given).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidArgument, "no request has this number").found(sequence)
+            Error::new(
+                ErrorKind::InvalidArgument,
+                "no request has this sequence number",
+            )
+            .found(sequence)
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Who computes: the backends and kernels that models are loaded with.
+//! Runtimes: the backends and kernels with which models are loaded.
 
 use crate::RuntimeCounters;
 use crate::backend_counters::BackendCounters;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tenon_backend::{BackendId, NamedContext, OptionAssignment};
 use tenon_base::Error;
 
-/// The backends and kernels that models are loaded with; not a global.
+/// The backends and kernels with which models are loaded; not a global.
 ///
 /// `tenon_builtin` has the built-in ones.
 #[derive(Clone)]
@@ -31,9 +31,9 @@ impl Runtime {
         }
     }
 
-    /// A runtime whose backends have contexts, made with the creation options among `given`, and
-    /// the backends that it goes on without, each with the reason: what one needs is not on this
-    /// machine, or it cannot keep protected content where that is asked for.
+    /// A runtime whose backends have contexts, created with the options in `given`; and the
+    /// backends that could not be started, each with the error: its hardware is unavailable, or it
+    /// does not support protected content where that is required.
     pub fn start(
         mut backends: tenon_backend::Registry,
         kernels: tenon_executor::Registry,
@@ -46,7 +46,7 @@ impl Runtime {
         (runtime, refused)
     }
 
-    /// The same runtime with the backends as one model sees them.
+    /// The runtime with other instances of the backends, those of one model.
     pub(crate) fn with_backends(&self, backends: tenon_backend::Registry) -> Self {
         Self {
             backends: Arc::new(backends),
@@ -54,12 +54,12 @@ impl Runtime {
         }
     }
 
-    /// What it counted so far.
+    /// The current counters.
     pub fn counters(&self) -> RuntimeCounters {
         self.counts.with(&self.backends)
     }
 
-    /// Its backends.
+    /// The backends.
     pub fn backends(&self) -> &tenon_backend::Registry {
         &self.backends
     }

@@ -1,8 +1,8 @@
-//! The folder that processes share: locks of cores and reports (docs/monitoring.md).
+//! The folder shared by processes, for core locks and reports (docs/monitoring.md).
 //!
-//! Names in it are predictable, and other users may write into it. It is used when no other user
-//! can replace this user's files in it; files are created under random names, never through a
-//! link, and renamed.
+//! File names in it are predictable, and other users may write into it. It is used only if no other
+//! user can replace this user's files; files are created under random names, never through a link,
+//! and renamed.
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fchmod, fstat, open, openat, renameat};
 use rustix::fs::{Stat, unlinkat};
@@ -17,17 +17,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Location, Result};
 
-/// Names the folder.
+/// The environment variable with the folder.
 pub const LOCK_FOLDER: &str = "TENON_CORE_LOCKS";
 
-/// The folder that processes of all users share: that of [`LOCK_FOLDER`], or `tenon-cores` in the
-/// folder for temporary files.
+/// The folder for processes of all users: [`LOCK_FOLDER`], or `tenon-cores` in the folder for
+/// temporary files.
 fn shared() -> PathBuf {
     std::env::var_os(LOCK_FOLDER)
         .map_or_else(|| std::env::temp_dir().join("tenon-cores"), PathBuf::from)
 }
 
-/// The user's own folder, for when the shared one cannot be used: `tenon-cores` in
+/// The private folder of the user, if the shared one is unusable: `tenon-cores` in
 /// `XDG_RUNTIME_DIR`, or `tenon-cores-UID` in the folder for temporary files.
 fn own() -> PathBuf {
     match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from) {
@@ -36,8 +36,8 @@ fn own() -> PathBuf {
     }
 }
 
-/// The folders in which reports and locks of processes are found: the shared one, the user's own,
-/// and for root those of all users.
+/// The folders to search for reports and locks: the shared one, the user's, and for root those of
+/// all users.
 pub fn watched_folders() -> Vec<PathBuf> {
     let mut folders = vec![shared(), own()];
     if geteuid().is_root() {
@@ -71,8 +71,8 @@ pub struct SharedFolder {
 }
 
 impl SharedFolder {
-    /// The shared folder; where it cannot be used the user's own, where that cannot be used none.
-    /// The error says what was wrong and what is done instead, for the log.
+    /// The shared folder, else the user's, else none. The error, for the log, has the problem and
+    /// the fallback.
     pub fn find() -> (Option<Self>, Option<Error>) {
         let refused = match Self::open(&shared()) {
             Ok(folder) => return (Some(folder), None),
@@ -84,24 +84,24 @@ impl SharedFolder {
                 (Some(folder), Some(refused.help(help)))
             }
             Err(error) => {
-                let text = "cores are not locked and the process is not seen by tenon monitor";
+                let text = "cores are not locked and the process is not shown by tenon monitor";
                 let help = format!("the user's own folder cannot be used either ({error}): {text}");
                 (None, Some(refused.help(help)))
             }
         }
     }
 
-    /// The user's own folder.
+    /// The private folder of the user.
     pub(crate) fn own() -> Result<Self> {
         Self::open_with(&own(), OWN)
     }
 
-    /// Opens a folder, which is made when there is none: by root for all users, by others for their
-    /// own processes.
+    /// Opens a folder; creates it if it does not exist: root for all users, other users for their
+    /// processes.
     ///
     /// # Errors
-    /// A folder that is neither root's nor the user's own, one into which others may write without
-    /// the sticky bit, a link, and what is no folder.
+    /// A folder owned by neither root nor the user, one that others may write without the sticky
+    /// bit, a link, or no folder.
     pub fn open(path: &Path) -> Result<Self> {
         Self::open_with(
             path,
@@ -114,7 +114,7 @@ impl SharedFolder {
     }
 
     fn open_with(path: &Path, mode: u32) -> Result<Self> {
-        // Without a separator at its end, behind which a link would be followed.
+        // Without a trailing separator, after which a link would be followed.
         let path: PathBuf = path.components().collect();
         let is_new = make(&path, mode)?;
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
@@ -125,7 +125,7 @@ impl SharedFolder {
         })?;
         check(&fstat(&folder).map_err(failed)?, geteuid().as_raw(), &path)?;
         if is_new {
-            // Against the mask of the process.
+            // The umask may have removed permissions.
             fchmod(&folder, Mode::from_raw_mode(mode)).map_err(failed)?;
         }
         Ok(Self {
@@ -134,17 +134,17 @@ impl SharedFolder {
         })
     }
 
-    /// Where it is.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens a file in it, as [`open_plain`] does.
+    /// Opens a file in the folder with [`open_plain`].
     pub(crate) fn open_file(&self, name: &str, flags: OFlags, mode: u32) -> io::Result<File> {
         open_plain(&*self.folder, Path::new(name), flags, mode)
     }
 
-    /// Puts a file that only this user can read in place of what is called `name`.
+    /// Replaces the file `name` atomically by one that only this user can read.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let random = RandomState::new().hash_one(name);
         let aside = format!(".{name}-{random:016x}");
@@ -159,12 +159,12 @@ impl SharedFolder {
         renamed
     }
 
-    /// Removes a file, if it is there and may be removed.
+    /// Removes a file; errors are ignored.
     pub(crate) fn remove(&self, name: &str) {
         let _ = unlinkat(&*self.folder, name, AtFlags::empty());
     }
 
-    /// The names of this user's own files in it.
+    /// The names of this user's files in the folder.
     pub(crate) fn own_files(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&*self.folder)? {
@@ -180,10 +180,10 @@ impl SharedFolder {
     }
 }
 
-/// Opens a file; never through a link, and without waiting for the other end of a pipe.
+/// Opens a regular file; never through a link, and without blocking on a FIFO.
 ///
 /// # Errors
-/// Those of open(2), and an invalid input for what is no plain file, or has more names than this one:
+/// Those of open(2), and an invalid input for a file that is not regular, or has other hard links:
 /// it could be any file of the same file system.
 pub(crate) fn open_plain(
     folder: impl AsFd,
@@ -195,23 +195,22 @@ pub(crate) fn open_plain(
     let file = openat(folder, name, flags, Mode::from_raw_mode(mode))?;
     let found = fstat(&file)?;
     let is_plain = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-    match is_plain && found.st_nlink == 1 {
-        true => Ok(file.into()),
-        false => Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "not a plain file of one name",
-        )),
+    if is_plain && found.st_nlink == 1 {
+        Ok(file.into())
+    } else {
+        let text = "not a regular file with a single name";
+        Err(io::Error::new(io::ErrorKind::InvalidInput, text))
     }
 }
 
-/// Permissions of a folder that root makes for all users: nobody removes another's files.
+/// The mode of a folder that root creates for all users: only owners remove files.
 const OF_ALL: u32 = 0o1777;
-/// Of one that a user makes: others see who owns cores.
+/// The mode of a folder that a user creates: others can read the owners of cores.
 const READABLE: u32 = 0o755;
-/// Of a user's own.
+/// The mode of a private folder.
 const OWN: u32 = 0o700;
 
-/// Makes the folder; whether it was not there.
+/// Creates the folder; returns whether it did not exist.
 fn make(path: &Path, mode: u32) -> Result<bool> {
     let failed = |error| Error::io(path, "make the folder", error);
     if path.symlink_metadata().is_ok() {
@@ -222,13 +221,13 @@ fn make(path: &Path, mode: u32) -> Result<bool> {
     }
     match std::fs::DirBuilder::new().mode(mode & 0o755).create(path) {
         Ok(()) => Ok(true),
-        // Another process was faster.
+        // Another process has created it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(failed(error)),
     }
 }
 
-/// Whether only `user` and root can replace the user's files in a folder.
+/// Checks that only `user` and root can replace the user's files in a folder.
 fn check(folder: &Stat, user: u32, path: &Path) -> Result<()> {
     const STICKY: u32 = 0o1000;
     const OF_OTHERS: u32 = 0o022;

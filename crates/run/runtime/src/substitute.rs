@@ -1,9 +1,10 @@
-//! Workloads of a backend that is unavailable, made workloads of another when a package is loaded.
+//! Substitution of unavailable backends: when a package is loaded, their workloads become workloads
+//! of other backends.
 //!
-//! The program, its variables and its data movements are changed before they are bound: constants
-//! that are stored in prepared form alone are converted to plain form, and scratch memory is added behind the
-//! arena. Data types and layouts stay as they were compiled, so that compiling again for the backends
-//! that there are may give a faster program.
+//! The program, its variables and its data movements are rewritten before binding: constants that
+//! are stored only in prepared form are converted to plain form, and scratch memory is appended to
+//! the arena. Data types and layouts are not changed, so compiling again for the available backends
+//! may give a faster program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,14 +18,14 @@ use tenon_kernels::{
 use tenon_neff::{Movement, PlacementReport, RefusalReport};
 use tenon_tensor::{ALIGNMENT, Tensor, TensorType};
 
-/// A backend that a package was compiled for and that is unavailable.
+/// An unavailable backend for which a package was compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Substitution {
     /// The backend.
     pub backend: String,
     /// Why it is unavailable.
     pub reason: String,
-    /// How many of its nodes run on each other backend.
+    /// The number of its nodes on each other backend.
     pub nodes: BTreeMap<String, usize>,
 }
 
@@ -44,7 +45,7 @@ impl fmt::Display for Substitution {
     }
 }
 
-/// What a program is made of, before it is bound.
+/// The parts of a program before it is bound.
 pub(crate) struct ProgramParts<'a> {
     pub module: &'a mut Module,
     pub variables: &'a mut Vec<Variable>,
@@ -52,8 +53,8 @@ pub(crate) struct ProgramParts<'a> {
     pub placement: &'a mut PlacementReport,
 }
 
-/// Gives the workloads of backends that `backends` lacks to others; all that nothing else takes are
-/// reported together.
+/// Assigns the workloads of backends that are not in `backends` to others. All workloads that no
+/// backend supports are reported together.
 pub(crate) fn substitute(
     parts: ProgramParts<'_>,
     backends: &Registry,
@@ -83,7 +84,7 @@ struct Substituter<'a> {
     backends: &'a Registry,
     parts: ProgramParts<'a>,
     table: Variables,
-    /// Where memory that is added begins. Kernels run one after the other, so that all use the same.
+    /// The offset of appended memory, which all kernels share since they run sequentially.
     arena_end: u64,
     done: BTreeMap<String, Substitution>,
 }
@@ -104,7 +105,7 @@ impl Substituter<'_> {
         Error::from_all(problems).map_or(Ok(()), Err)
     }
 
-    /// Pushes the kernel, or what takes its place.
+    /// Pushes the kernel, or the kernels that replace it.
     fn kernel(&mut self, mut kernel: Kernel, to: &mut Vec<Kernel>) -> Result<()> {
         let call = workload_call(&kernel, &self.table)?;
         let call = call.filter(|call| self.backends.find(&call.backend).is_none());
@@ -179,7 +180,7 @@ impl Substituter<'_> {
         Ok(plain)
     }
 
-    /// The first backend that takes the operator: those of the package in their order, then the
+    /// The first backend that supports the operator: those of the package in order, then the
     /// others.
     fn next_backend(
         &self,
@@ -189,17 +190,17 @@ impl Substituter<'_> {
         let preferred = self.parts.placement.backends.iter();
         let preferred = preferred.filter_map(|id| self.backends.find(&id.clone().into()));
         let mut reasons = Vec::new();
-        let mut asked = Vec::new();
+        let mut tried = Vec::new();
         for backend in preferred.chain(self.backends.iter()) {
             let id = backend.id();
-            if asked.contains(&id) {
+            if tried.contains(&id) {
                 continue;
             }
             match supports(&**backend, spec) {
                 Ok(()) => return Ok((id, backend.plan(spec, CpuLevel::default())?)),
                 Err(refusal) => reasons.push(format!("{id}: {refusal}")),
             }
-            asked.push(id);
+            tried.push(id);
         }
         let text = format!(
             "backend {} is unavailable ({}), and no other takes {}",
@@ -214,8 +215,8 @@ impl Substituter<'_> {
         })
     }
 
-    /// The inputs, those copied whose memory is that of an output although the workload does not
-    /// compute in place; and where memory behind the copies begins.
+    /// The inputs, and the end of appended memory. An input that shares memory with an output is
+    /// copied, unless the workload computes in place.
     fn copied_inputs(
         &mut self,
         call: &WorkloadCall,
@@ -243,7 +244,7 @@ impl Substituter<'_> {
         Ok((inputs, end))
     }
 
-    /// The output that lies in the memory of an input.
+    /// The output that overlaps an input.
     fn shares_with(&self, call: &WorkloadCall, input: VariableId) -> Option<usize> {
         let input = self.table.span(input).ok()?;
         let mut outputs = call.outputs.iter();
@@ -279,7 +280,7 @@ impl Substituter<'_> {
         }
     }
 
-    /// A variable in the arena at `end`, which moves behind it.
+    /// Adds a variable to the arena at `end`, and advances `end`.
     fn add(
         &mut self,
         node: &str,
@@ -307,7 +308,7 @@ impl Substituter<'_> {
         Ok(id)
     }
 
-    /// Says in the placement report where the node runs now.
+    /// Records the new backend of the node in the placement report.
     fn report(&mut self, call: &WorkloadCall, backend: &BackendId) {
         let reason = self.reason(&call.backend);
         let mut nodes = self.parts.placement.nodes.iter_mut();
@@ -331,7 +332,7 @@ impl Substituter<'_> {
     }
 }
 
-/// What to do about a backend that is unavailable.
+/// The remedy for an unavailable backend.
 const INSTALL: &str = "install its library in a folder of --backend-path or TENON_BACKEND_PATH, or \
                        compile the model again for the backends that there are";
 

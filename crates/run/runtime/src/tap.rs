@@ -1,4 +1,4 @@
-//! Taps: intermediate tensors as they are made.
+//! Taps: callbacks for intermediate tensors.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,37 +7,37 @@ use tenon_bef::Function;
 use tenon_kernels::{Memory, Movements, VariableId, Variables, written_variables};
 use tenon_tensor::TensorType;
 
-/// What one kernel, or CPU node, has just made.
+/// A value that a kernel, or a CPU node, has just written.
 #[derive(Clone, Copy)]
 pub struct TapValue<'a> {
-    /// The subgraph that the node belongs to; a CPU node is one by itself.
+    /// The subgraph of the node; a CPU node is its own subgraph.
     pub subgraph: &'a str,
     /// The graph node; empty for an input of the subgraph.
     pub node: &'a str,
     /// The value's name in the model.
     pub value: &'a str,
-    /// Its type; `None` where only descriptors touch it.
+    /// The type; `None` for a value that only descriptors access.
     pub ty: Option<&'a TensorType>,
-    /// Its bytes, row-major.
+    /// The bytes, row-major.
     pub bytes: &'a [u8],
 }
 
-/// Hears of intermediate tensors, in the thread that executes, between kernels. An error ends the
-/// execution: no kernel behind runs.
+/// A callback for intermediate tensors, called between kernels on the executing thread. An error
+/// ends the execution before the next kernel.
 pub trait Tap: Send + Sync {
-    /// Whether it wants the values of a node; the others cost nothing.
+    /// Whether to observe the values of a node; unselected nodes cost nothing.
     fn selects(&self, node: &str) -> bool {
         let _ = node;
         true
     }
 
-    /// A subgraph is about to start with this input.
+    /// Called with each input of a subgraph before it starts.
     fn on_input(&self, tapped: TapValue<'_>) -> Result<()> {
         let _ = tapped;
         Ok(())
     }
 
-    /// A value was made. A value that is made in several steps is told after each.
+    /// Called when a value was written; a value written in several steps is reported after each.
     fn on_value(&self, tapped: TapValue<'_>) -> Result<()>;
 }
 
@@ -52,7 +52,7 @@ impl fmt::Debug for TapValue<'_> {
     }
 }
 
-/// What each kernel of a function writes.
+/// The variables that each kernel of a function writes.
 pub(crate) struct KernelOutputs {
     subgraph: String,
     table: Arc<Variables>,
@@ -60,7 +60,7 @@ pub(crate) struct KernelOutputs {
 }
 
 impl KernelOutputs {
-    /// That of the function of a subgraph.
+    /// The outputs of the kernels of a subgraph's function.
     pub fn of(
         subgraph: &str,
         function: &Function,
@@ -83,7 +83,7 @@ impl KernelOutputs {
         &self.table
     }
 
-    /// Tells `tap` what kernel `index` has made.
+    /// Reports the values that kernel `index` has written to `tap`.
     pub fn report(&self, index: usize, node: &str, memory: &Memory, tap: &dyn Tap) -> Result<()> {
         if !tap.selects(node) {
             return Ok(());
@@ -94,7 +94,7 @@ impl KernelOutputs {
         Ok(())
     }
 
-    /// Tells `tap` what the subgraph is given.
+    /// Reports the inputs of the subgraph to `tap`.
     pub fn report_inputs(&self, memory: &Memory, tap: &dyn Tap) -> Result<()> {
         for id in self.table.inputs() {
             self.with_value(id, "", memory, |tapped| tap.on_input(tapped))?;

@@ -1,5 +1,5 @@
-//! The graph walker: executes the nodes of a package one by one, in the thread that asks for it, and
-//! hands on what they make.
+//! The graph walker: executes the nodes of a package in order on the calling thread, and passes
+//! tensors between them.
 
 use crate::core_node::CoreNode;
 use crate::cpu_node::{CpuNode, Libraries};
@@ -13,18 +13,18 @@ use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_neff::{NodeGraph, NodeWork, PackageNode, Wire};
 use tenon_tensor::BufferMut;
 
-/// A package's nodes in the order they run, and where tensors lie intermediates them.
+/// The nodes of a package in execution order, and the plan of the tensors between them.
 pub(crate) struct Walker {
     steps: Vec<Step>,
-    /// Bytes of each tensor intermediates nodes.
+    /// Bytes of each intermediate tensor.
     intermediates: Vec<usize>,
-    /// Where each of the caller's outputs comes from, unless a node writes it where it lies.
+    /// The source of each output of the caller; `None` if a node writes it directly.
     copied: Vec<Option<Source>>,
-    /// Tensors of executions that have ended, for the next ones.
+    /// Intermediate tensors of finished executions, for reuse.
     spare: Mutex<Vec<Tensors>>,
 }
 
-/// The tensors intermediates the nodes of one execution; `None` while a node writes one.
+/// The intermediate tensors of one execution; `None` while a node writes one.
 type Tensors = Vec<Option<BufferMut>>;
 
 struct Step {
@@ -45,7 +45,7 @@ pub(crate) enum Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// The subgraph that it executes, if it does.
+    /// The subgraph, if the node is one.
     pub fn core(self) -> Option<&'a CoreNode> {
         match self {
             Node::Core(core) => Some(core),
@@ -54,21 +54,21 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Where a tensor is read.
+/// The source of a tensor that is read.
 #[derive(Clone, Copy)]
 enum Source {
-    /// The caller's input of that position.
+    /// The caller's input at a position.
     Input(usize),
-    /// The tensor intermediates nodes of that position.
+    /// The intermediate tensor of that position.
     Intermediate(usize),
 }
 
-/// Where a tensor is written.
+/// The destination of a tensor that is written.
 #[derive(Clone, Copy)]
 enum Target {
-    /// The caller's output of that position, which no node reads.
+    /// The caller's output at a position, which no node reads.
     Output(usize),
-    /// The tensor intermediates nodes of that position.
+    /// The intermediate tensor of that position.
     Intermediate(usize),
 }
 
@@ -87,7 +87,7 @@ impl OutputMemory<'_> {
     }
 }
 
-/// What each node reads, and what each makes.
+/// The signatures of the inputs of each node, and of its outputs.
 fn signatures(graph: &NodeGraph) -> Result<[Vec<Vec<Signature>>; 2]> {
     let made = graph.nodes.iter();
     let made = made.map(|node| node.work.outputs().map(|port| signature(&port)).collect());
@@ -144,7 +144,7 @@ impl Walker {
         })
     }
 
-    /// Checks all that [`Walker::load`] does, but opens no library of a CPU node.
+    /// Makes the checks of [`Walker::load`], but opens no library of a CPU node.
     pub fn check(graph: NodeGraph, runtime: &Runtime, options: &LoadOptions) -> Result<()> {
         let [read, made] = signatures(&graph)?;
         let nodes = graph.nodes.into_iter().zip(&read).zip(&made);
@@ -160,7 +160,7 @@ impl Walker {
         Error::from_all(problems).map_or(Ok(()), Err)
     }
 
-    /// The nodes in the order they run.
+    /// The nodes in execution order.
     pub fn nodes(&self) -> impl Iterator<Item = Node<'_>> {
         self.steps.iter().map(|step| match &step.work {
             Work::Core(core) => Node::Core(core),
@@ -168,9 +168,9 @@ impl Walker {
         })
     }
 
-    /// Executes on the caller's memory, in this thread. A subgraph executes while it holds what
-    /// `turn` gives for its arithmetic operations, a turn on a core; CPU nodes run without one, so
-    /// that several threads keep the core busy.
+    /// Executes on the caller's memory, on this thread. A subgraph executes while holding the guard
+    /// of a core, which `turn` returns for its number of arithmetic operations. CPU nodes run
+    /// without one, so that other threads can use the core meanwhile.
     pub fn execute<'a, T>(
         &self,
         inputs: &[&'a [u8]],
@@ -210,7 +210,7 @@ impl Walker {
         Ok(())
     }
 
-    /// Tensors intermediates nodes for one execution.
+    /// The intermediate tensors for one execution.
     fn take(&self) -> Result<Tensors> {
         if let Some(tensors) = self.lock().pop() {
             return Ok(tensors);
@@ -255,7 +255,7 @@ impl Step {
         self.outputs.iter().map(take).collect()
     }
 
-    /// What the node reads.
+    /// The bytes of the node's inputs.
     fn read<'a>(&self, tensors: &'a Tensors, inputs: &[&'a [u8]]) -> Result<Vec<&'a [u8]>> {
         let sources = self.inputs.iter();
         sources
@@ -279,10 +279,13 @@ impl Source {
 }
 
 fn missing_tensor() -> Error {
-    Error::new(ErrorKind::Internal, "a node reads what is being written")
+    Error::new(
+        ErrorKind::Internal,
+        "a node reads a tensor that is being written",
+    )
 }
 
-/// Where tensors lie, by node.
+/// The sources and destinations of all nodes.
 struct Plan {
     inputs: Vec<Vec<Source>>,
     outputs: Vec<Vec<Target>>,
@@ -291,8 +294,8 @@ struct Plan {
 }
 
 impl Plan {
-    /// A tensor that is an output of the model and that no node reads is written where the caller
-    /// wants it; every other one that a node makes lies intermediates.
+    /// An output of the model that no node reads is written directly to the caller's memory; all
+    /// other results of nodes are intermediate tensors.
     fn of(graph: &NodeGraph, types: &[Vec<Signature>]) -> Self {
         let read: HashSet<Wire> = graph
             .nodes
@@ -305,7 +308,7 @@ impl Plan {
                 targets.entry(wire).or_insert(Target::Output(position));
             }
         }
-        // An output that stands twice is written once and then copied: it lies intermediates.
+        // A duplicate output is an intermediate tensor, which is copied to both.
         let mut seen = HashSet::new();
         for wire in graph.outputs.iter().filter(|wire| !seen.insert(**wire)) {
             targets.remove(wire);

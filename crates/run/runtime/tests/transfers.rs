@@ -111,7 +111,7 @@ fn engine_programs_run_side_by_side() {
 fn a_program_of_other_types_is_refused() {
     let text = "func.func @act(%c0: !tfrt.chain) -> !tfrt.chain { tfrt.return %c0 : !tfrt.chain }";
     let error = PackageTransfers::read(&with_programs(text)).err().unwrap();
-    let expected = "sg00/act.bin: node '@act': no program of an engine: expected (!tenon.engine, \
+    let expected = "sg00/act.bin: node '@act': the function does not have the type of an engine program: expected (!tenon.engine, \
                     !tfrt.chain) -> !tfrt.chain, found (!tfrt.chain) -> (!tfrt.chain)";
     assert_eq!(error.to_string(), expected);
 }

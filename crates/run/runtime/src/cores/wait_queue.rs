@@ -1,10 +1,10 @@
-//! Executions that take turns on cores.
+//! Mutual exclusion of executions on cores, with a FIFO queue of waiting threads.
 //!
-//! A core executes one thing at a time. Who comes when all cores of its model are busy waits in one
-//! line for all cores. A core that becomes free may be taken at once by the thread that just left
-//! it: that keeps its caches warm and wakes nobody for nothing. While a core's thread comes back to
-//! it again and again, those who wait are woken at intervals only. One who has waited for long sleeps
-//! until it is handed the core.
+//! A core runs one execution at a time. An execution waits when all cores of its model are busy, in
+//! one queue for all cores. The thread that releases a core may take it again at once (barging),
+//! which keeps caches warm and avoids needless wake-ups. While the same thread takes a core
+//! repeatedly, waiting threads are woken only at intervals. A thread that has waited long is
+//! granted the core directly (handoff).
 
 use super::Core;
 use std::collections::VecDeque;
@@ -15,24 +15,24 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 use tenon_base::{Control, Error, ErrorKind, Result};
 
-/// Between two wakings for one core whose thread comes back to it. Waking a thread costs some
-/// microseconds of two threads, which short executions must not pay each time.
+/// The interval between wake-ups for a core that the same thread takes repeatedly. A wake-up costs
+/// some microseconds of two threads, too much for each short execution.
 const WAKE_INTERVAL: Duration = Duration::from_millis(1);
 
-/// After that long the one that waits is handed the core.
+/// The waiting time after which a core is granted directly.
 const HAND_OVER: Duration = Duration::from_millis(5);
 
-/// How often one that waits looks by itself, as long as nobody hands it a core.
+/// The polling interval of a waiting thread before [`HAND_OVER`].
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// How often one who will be handed the core looks whether it was cancelled: each look takes time
-/// from those that execute.
+/// The interval of cancellation checks after [`HAND_OVER`], longer because each check takes CPU
+/// time from executions.
 const CANCELLED: Duration = Duration::from_millis(20);
 
-/// Executions that may wait at a time.
+/// The maximum number of waiting executions.
 const MAX_WAITING: usize = 1 << 16;
 
-/// All that wait, for whatever core.
+/// The waiting threads, for any core.
 #[derive(Debug, Default)]
 pub(super) struct WaitQueue {
     length: AtomicUsize,
@@ -44,13 +44,13 @@ struct Waiter {
     ticket: usize,
     thread: Thread,
     since: Instant,
-    /// Numbers of the cores that it may execute on.
+    /// The cores that it may execute on.
     cores: Arc<[Arc<Core>]>,
-    /// The core that it was handed.
+    /// The core that it was granted.
     granted: Option<Arc<Core>>,
 }
 
-/// Cores that one model may execute on, one execution each.
+/// The cores on which a model may execute, one execution each.
 #[derive(Debug, Clone)]
 pub struct CoreGroup {
     cores: Arc<[Arc<Core>]>,
@@ -58,17 +58,17 @@ pub struct CoreGroup {
     next: Arc<AtomicUsize>,
 }
 
-/// A core that executes something, until this is dropped.
+/// An exclusively held core, released when this is dropped.
 #[derive(Debug)]
 pub struct CoreGuard<'a> {
     group: &'a CoreGroup,
     core: Arc<Core>,
     since: Instant,
-    /// Whether this thread was the last that had the core.
+    /// Whether this thread was the last holder of the core.
     again: bool,
 }
 
-/// A number of this thread, from 1 on.
+/// The number of this thread, from 1.
 fn this_thread() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     thread_local! {
@@ -91,22 +91,22 @@ impl CoreGroup {
         &self.cores
     }
 
-    /// Every `step`th of them.
+    /// Every `step`th core.
     pub(crate) fn every(&self, step: usize) -> Self {
         Self::new(self.cores.iter().step_by(step).cloned(), self.queue.clone())
     }
 
-    /// Takes a core that is free, or waits for one.
+    /// Takes a free core, or waits for one.
     ///
     /// # Errors
-    /// `QueueFull` when very many wait already; what `control` says.
+    /// `QueueFull` when the maximum number is waiting; cancellation and deadline of `control`.
     pub fn occupy(&self, control: &Control) -> Result<CoreGuard<'_>> {
         let core = match self.try_take() {
             Some(core) => core,
             None => self.wait(control)?,
         };
         let this = this_thread();
-        // Whose number it is changes only while the core is taken.
+        // Written only by the holder of the core.
         let again = core.holder.load(Ordering::Relaxed) == this;
         if !again {
             core.holder.store(this, Ordering::Relaxed);
@@ -119,7 +119,7 @@ impl CoreGroup {
         })
     }
 
-    /// Takes a free core, another first each time.
+    /// Takes a free core, starting at a different one each time (round robin).
     fn try_take(&self) -> Option<Arc<Core>> {
         let count = self.cores.len();
         let start = match count {
@@ -135,15 +135,15 @@ impl CoreGroup {
         let ticket = self.queue.enter(self.cores.clone())?;
         let since = Instant::now();
         loop {
-            // Before the look: a release that did not find it old enough ends before the look does,
-            // which takes the lock.
+            // Measured before `take_granted`, which takes the lock: a release that found this
+            // thread too young has finished by then.
             let long = since.elapsed() >= HAND_OVER;
             let patience = if long { CANCELLED } else { POLL_INTERVAL };
             if let Some(core) = self.queue.take_granted(ticket) {
                 return Ok(core);
             }
             if let Some(core) = self.try_take() {
-                // What was handed over meanwhile goes on to the next.
+                // A core granted meanwhile is released to the next thread.
                 if let Some(other) = self.queue.leave(ticket) {
                     self.queue.release(&other, false);
                 }
@@ -182,7 +182,7 @@ impl WaitQueue {
         Ok(ticket)
     }
 
-    /// The core that was handed to the holder of `ticket`, who leaves the line then.
+    /// The core granted to the holder of `ticket`, which then leaves the queue.
     fn take_granted(&self, ticket: usize) -> Option<Arc<Core>> {
         let mut waiting = self.lock();
         let at = waiting.iter().position(|waiter| waiter.ticket == ticket)?;
@@ -198,13 +198,13 @@ impl WaitQueue {
         waiting.remove(at)?.granted
     }
 
-    /// Gives back a core: to everyone, or to the one who has waited too long. Whether its thread
-    /// had it `again` tells whether it may be expected back.
+    /// Releases a core, or grants it to a thread that has waited too long. `again`: whether the
+    /// thread held it repeatedly, and will probably take it again.
     fn release(&self, core: &Arc<Core>, again: bool) {
         if self.length.load(Ordering::SeqCst) == 0 {
             core.busy.store(false, Ordering::SeqCst);
-            // Who joined between the two finds the core by itself at its next look, at the latest
-            // after its patience; most often it is found here.
+            // A thread that entered the queue between the two loads finds the core at its next
+            // poll; usually it is found here.
             if self.length.load(Ordering::SeqCst) == 0 {
                 return;
             }
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_is_taken_by_one_at_a_time() {
+    fn a_core_is_held_by_one_execution_at_a_time() {
         let cores = cores(2);
         let group = cores.group(0..2).unwrap();
         let (inside, most, done) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_can_be_cancelled() {
+    fn a_waiting_execution_can_be_cancelled() {
         let cores = cores(1);
         let group = cores.group(0..1).unwrap();
         let held = group.occupy(&Control::new()).unwrap();
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_long_is_handed_the_core() {
+    fn a_thread_that_waits_long_is_granted_the_core() {
         let cores = cores(1);
         let group = cores.group(0..1).unwrap();
         let held = group.occupy(&Control::new()).unwrap();

@@ -1,15 +1,15 @@
-//! Whether the file of a library is whole: the system's loader maps what its tables say, and a file
-//! that ends before would end the process with it.
+//! Checks that an ELF file is not truncated: the loader maps segments as the tables state, and an
+//! access beyond the end of the file would raise SIGBUS.
 
 use tenon_base::{Error, ErrorKind, Result};
 
-/// The tables of a 64-bit little-endian ELF file (System V ABI, chapters 4 and 5): where the place,
-/// the size of an entry and the count stand in the header.
+/// The tables of a 64-bit little-endian ELF file (System V ABI, chapters 4 and 5): the header
+/// offsets of table offset, entry size and entry count.
 const SEGMENTS: [usize; 3] = [0x20, 0x36, 0x38];
 const SECTIONS: [usize; 3] = [0x28, 0x3a, 0x3c];
 
-/// Checks that the tables of segments and sections, and all segments, end inside of the file. Other
-/// kinds of files are left to the loader, which reads no further than their head.
+/// Checks that the tables of segments and sections, and all segments, are inside the file. Other
+/// kinds of files are left to the loader, which reads only their header.
 pub(super) fn check_whole(file: &[u8]) -> Result<()> {
     const CLASS_64_LITTLE_ENDIAN: &[u8] = b"\x7fELF\x02\x01";
     if !file.starts_with(CLASS_64_LITTLE_ENDIAN) {
@@ -25,12 +25,12 @@ pub(super) fn check_whole(file: &[u8]) -> Result<()> {
         Some(())
     };
     whole().ok_or_else(|| {
-        Error::new(ErrorKind::InvalidPackage, "the library is cut short")
+        Error::new(ErrorKind::InvalidPackage, "the library is truncated")
             .found(format_args!("{} bytes", file.len()))
     })
 }
 
-/// Where each entry of a table starts; `None` when the table is not inside of the file.
+/// The offset of each entry of a table; `None` if the table is not inside the file.
 fn table(file: &[u8], [place, size, count]: [usize; 3]) -> Option<Vec<usize>> {
     let start = number::<8>(file, place)?;
     let (size, count) = (number::<2>(file, size)?, number::<2>(file, count)?);
@@ -43,7 +43,7 @@ fn table(file: &[u8], [place, size, count]: [usize; 3]) -> Option<Vec<usize>> {
     )
 }
 
-/// `N` bytes, little-endian.
+/// An integer of `N` bytes, little-endian.
 fn number<const N: usize>(file: &[u8], at: usize) -> Option<u64> {
     let bytes = file.get(at..at.checked_add(N)?)?;
     let number = bytes
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_library_of_the_system_is_whole_and_a_part_of_it_is_not() {
+    fn a_system_library_is_accepted_and_truncations_are_rejected() {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let path = maps
             .lines()
@@ -69,7 +69,7 @@ mod tests {
         for length in [16, 64, 999, file.len() / 2, file.len() - 1] {
             let error = check_whole(&file[..length]).unwrap_err();
             assert!(
-                error.to_string().starts_with("the library is cut short"),
+                error.to_string().starts_with("the library is truncated"),
                 "{error}"
             );
         }

@@ -1,5 +1,5 @@
-//! Libraries of CPU nodes: opened from memory, called with pointers. The only module of this crate
-//! with unsafe code besides those that `ARCHITECTURE.md` names.
+//! Libraries of CPU nodes: opened from memory, and called through the C interface
+//! `include/tenon/cpu_node.h`.
 
 use libloading::os::unix::{Library as System, RTLD_LOCAL, RTLD_NOW};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Room for what a function says when it fails.
+/// The size of the message buffer for a failing function.
 const MESSAGE: usize = 512;
 
 /// `tenon_cpu_node_tensor` of `include/tenon/cpu_node.h`.
@@ -56,12 +56,12 @@ const _: () = assert!(size_of::<usize>() != 8 || size_of::<RawTensor>() == 48);
 const _: () = assert!(size_of::<usize>() != 8 || size_of::<RawCall>() == 80);
 const _: () = assert!(size_of::<usize>() != 8 || size_of::<RawAttribute>() == 32);
 
-/// A library, open until its last function is gone.
+/// An open library; closed with its last function.
 #[derive(Clone)]
 pub(super) struct Library(Arc<System>);
 
 impl Library {
-    /// Opens a library whose file these bytes are, through a private file without a name.
+    /// Opens the library of these bytes through an anonymous file (memfd).
     pub fn open(bytes: &[u8]) -> Result<Self> {
         let failed = |what: &str, error: &dyn std::fmt::Display| {
             Error::new(
@@ -75,8 +75,9 @@ impl Library {
         file.write_all(bytes)
             .map_err(|error| failed("copy", &error))?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        // SAFETY: opening runs the library's initialisers: code of the package, which the caller
-        // has allowed to run in this process.
+        // SAFETY: opening runs the library's initialisers, which are native code of the package:
+        // the caller opens libraries only if `native_nodes` allows it. `check_whole` has checked
+        // that mapped segments are inside the file.
         let library = unsafe { System::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
         match library {
             Ok(library) => Ok(Self(Arc::new(library))),
@@ -87,10 +88,10 @@ impl Library {
         }
     }
 
-    /// The function of that symbol.
+    /// The function of a symbol.
     pub fn function(&self, symbol: &str) -> Result<Function> {
-        // SAFETY: that the symbol has the signature of `cpu_node.h` is what the package says, and
-        // its code is allowed to run in this process.
+        // SAFETY: the package declares that the symbol has the signature of `cpu_node.h`; the
+        // caller trusts it by allowing native nodes.
         let found = unsafe { self.0.get::<RawFunction>(symbol.as_bytes()) };
         match found {
             Ok(function) => Ok(Function {
@@ -108,24 +109,24 @@ impl Library {
 /// A function of a library.
 pub(super) struct Function {
     raw: RawFunction,
-    /// Keeps the code in memory.
+    /// Keeps the library open.
     _library: Library,
 }
 
-/// A tensor as a function is told of it; `bytes` of its memory come with each call.
+/// The C data of a tensor, without its memory, which is passed with each call.
 pub(super) struct TensorDescription<'a> {
     pub name: &'a CStr,
     pub dtype: &'a CStr,
     pub shape: &'a [u64],
 }
 
-/// An attribute as a function is told of it.
+/// The C data of an attribute.
 pub(super) struct AttributeDescription {
     pub name: CString,
     pub values: Values,
 }
 
-/// The values of an attribute, one or a list.
+/// The values of an attribute: one or a list.
 pub(super) enum Values {
     Float(f32),
     Int(i64),
@@ -136,7 +137,7 @@ pub(super) enum Values {
 }
 
 impl AttributeDescription {
-    /// What points to it; `texts` are pointers to its texts.
+    /// The C struct, which borrows `self`; `texts` are the pointers to its strings.
     fn raw(&self, texts: &[*const c_char]) -> RawAttribute {
         let (kind, values, count) = match &self.values {
             Values::Float(value) => (c"float", std::ptr::from_ref(value).cast(), 1),
@@ -154,7 +155,7 @@ impl AttributeDescription {
         }
     }
 
-    /// Pointers to its texts.
+    /// Pointers to its strings.
     fn texts(&self) -> Vec<*const c_char> {
         match &self.values {
             Values::String(text) => vec![text.as_ptr()],
@@ -173,7 +174,7 @@ impl Function {
         inputs: impl Iterator<Item = (TensorDescription<'a>, &'a [u8])>,
         outputs: impl Iterator<Item = (TensorDescription<'a>, &'a mut [u8])>,
     ) -> Result<()> {
-        // Inputs are declared as memory that is only read (cpu_node.h).
+        // cpu_node.h declares the memory of inputs as read-only.
         let inputs: Vec<RawTensor> = inputs
             .map(|(form, bytes)| raw(&form, bytes.as_ptr().cast_mut(), bytes.len()))
             .collect();
@@ -198,9 +199,9 @@ impl Function {
             attributes: attributes.as_ptr(),
             attribute_count: attributes.len() as u64,
         };
-        // SAFETY: all pointers are to memory that is borrowed until the function returns, of the
-        // lengths told beside them; outputs are borrowed mutably. That the function keeps to
-        // `cpu_node.h` is what the caller trusts the package for.
+        // SAFETY: every pointer of `call` is to memory borrowed until the function returns, with
+        // the length in the field after it; outputs and message are borrowed mutably. The function
+        // must follow `cpu_node.h`; the caller trusts the package by allowing native nodes.
         let status = unsafe { (self.raw)(&call) };
         if status == 0 {
             return Ok(());
@@ -212,7 +213,7 @@ impl Function {
             .take_while(|&byte| byte != 0)
             .collect();
         let text = match String::from_utf8_lossy(&text).trim() {
-            "" => "it says not why".to_owned(),
+            "" => "no message".to_owned(),
             text => text.to_owned(),
         };
         Err(Error::new(

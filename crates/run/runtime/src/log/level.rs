@@ -1,30 +1,30 @@
-//! Levels, and the components that log.
+//! Log levels and components.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How much a line matters; a log of one level tells that level and those before it.
+/// The level of a line; a log writes lines of its level and of the levels before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogLevel {
     /// No line at all.
     Quiet,
-    /// Something failed.
+    /// A failure.
     Error,
-    /// Something is odd, and the work goes on.
+    /// Unexpected, but the operation continues.
     Warning,
-    /// What the process does: models loaded, cores taken.
+    /// Events of the process: models loaded, cores claimed.
     Info,
-    /// What one call does.
+    /// Calls.
     Debug,
-    /// What the steps of one call do.
+    /// Steps of calls.
     Trace,
 }
 
 impl LogLevel {
-    /// The words that are read, for messages.
+    /// The accepted names, for messages.
     pub(super) const WORDS: &'static str = "QUIET, ERROR, WARNING (or WARN), INFO, DEBUG, TRACE";
 
-    /// The severity of the system's log: 3 is an error, 7 what debugging wants.
+    /// The syslog severity: 3 is error, 7 is debug.
     pub(super) fn severity(self) -> u8 {
         match self {
             LogLevel::Quiet | LogLevel::Error => 3,
@@ -64,14 +64,14 @@ impl fmt::Display for LogLevel {
     }
 }
 
-/// Who logs: the part of the runtime, by the names that clients' variables have.
+/// The component of the runtime that logs, by the names of the accelerator's environment variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Component {
     /// The interface: calls and their arguments.
     Nrt,
     /// Models: loading, the graph walker, executions.
     Nmgr,
-    /// What stands for the device: cores, memory, queues.
+    /// The device: cores, memory, queues.
     Tdrv,
     /// Collectives.
     Enc,

@@ -1,4 +1,4 @@
-//! One line of the log, and the calendar in it.
+//! Log lines and their timestamps.
 
 use super::{Component, LogLevel};
 use std::fmt::{self, Write};
@@ -17,7 +17,7 @@ pub(super) struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// What the system's log is sent, which adds time and process itself.
+    /// The line for syslog, which adds time and process itself.
     pub fn unstamped(&self) -> impl fmt::Display {
         struct Unstamped<'a>(&'a Line<'a>);
         impl fmt::Display for Unstamped<'_> {
@@ -52,7 +52,7 @@ impl Write for OneLine<'_, '_> {
     }
 }
 
-/// Day and time in UTC, to the microsecond.
+/// Date and time in UTC, to the microsecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub year: i64,
@@ -70,7 +70,7 @@ const MONTHS: [&str; 12] = [
 ];
 
 impl Stamp {
-    /// `Sep 19 18:57:20`, as the system's log wants it (RFC 3164, 4.1.2).
+    /// `Sep 19 18:57:20`, the timestamp of syslog (RFC 3164, 4.1.2).
     pub fn brief(self) -> String {
         let (month, clock) = (MONTHS[self.month], self.clock());
         format!("{month} {:>2} {clock}", self.day)
@@ -83,8 +83,9 @@ impl Stamp {
 }
 
 impl From<SystemTime> for Stamp {
-    /// The Gregorian calendar, counted in periods of 400 years, which all have as many days; a year
-    /// starts in March, so that the day of the leap is its last. A clock before 1970 shows 1970.
+    /// The Gregorian date by periods of 400 years, which have equal lengths; years start in March,
+    /// so that the leap day is the last (the algorithm of Hinnant's `civil_from_days`). A clock
+    /// before 1970 shows 1970.
     fn from(time: SystemTime) -> Self {
         const PERIOD: u64 = 146_097;
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();

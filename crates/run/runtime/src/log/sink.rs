@@ -1,4 +1,4 @@
-//! Where lines go.
+//! Destinations of log lines.
 
 use super::line::{Line, Stamp};
 use std::io::{self, Write};
@@ -6,10 +6,10 @@ use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// The facility of programs that are no part of the system (RFC 3164, 4.1.1).
+/// The syslog facility of user programs (RFC 3164, 4.1.1).
 const USER: u8 = 1;
 
-/// Where lines go.
+/// Destinations of log lines.
 pub struct LogSink(Kind);
 
 enum Kind {
@@ -23,21 +23,21 @@ impl LogSink {
         Self::writer(io::stderr())
     }
 
-    /// The system's log that listens at `path`.
+    /// The syslog socket at `path`.
     pub fn syslog(path: PathBuf) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         socket.connect(path)?;
-        // A log that is full must not hold up who logs.
+        // A full socket must not block the caller.
         socket.set_nonblocking(true)?;
         Ok(Self(Kind::Syslog(socket)))
     }
 
-    /// Anything that takes bytes; each line is one write.
+    /// A writer; each line is one write.
     pub fn writer(writer: impl Write + Send + 'static) -> Self {
         Self(Kind::Writer(Mutex::new(Box::new(writer))))
     }
 
-    /// Writes one line; what fails is lost.
+    /// Writes one line; errors are ignored.
     pub(super) fn write(&self, line: &Line<'_>) {
         match &self.0 {
             Kind::Writer(writer) => {

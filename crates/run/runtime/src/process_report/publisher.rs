@@ -1,4 +1,4 @@
-//! Writes the report of this process.
+//! Publication of the report of this process.
 
 use super::{PREFIX, ProcessReport, process_start};
 use crate::{Component, Log, SharedFolder};
@@ -8,10 +8,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tenon_base::{Error, Result, UnfinishedFile};
 
-/// How often a process writes its report.
+/// The interval between reports.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// Writes the report of this process again and again, until it is dropped; then the file goes.
+/// Writes the report of this process periodically until it is dropped, which removes the file.
 #[derive(Debug)]
 pub struct Publisher {
     stop: Arc<Stop>,
@@ -25,8 +25,8 @@ struct Stop {
 }
 
 impl Publisher {
-    /// Writes what `collect` says into the folder that `find` answers, twice a second from half a
-    /// second after now; all of that on another thread. What goes wrong is a line in `log`, once.
+    /// Writes the report of `collect` into the folder of `find` every [`PERIOD`], on a separate
+    /// thread. The first error is logged.
     pub fn start(
         find: impl FnOnce() -> Option<SharedFolder> + Send + 'static,
         collect: impl Fn() -> ProcessReport + Send + 'static,
@@ -68,7 +68,7 @@ impl Drop for Publisher {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        // The last owner of what is reported may be the thread that collects it.
+        // The publisher may be dropped on its thread, when `collect` drops the last owner.
         if thread.thread().id() != std::thread::current().id() {
             let _ = thread.join();
         }
@@ -76,7 +76,7 @@ impl Drop for Publisher {
 }
 
 impl Stop {
-    /// Waits for a period; whether it is time to stop.
+    /// Waits for a period; returns whether to stop.
     fn wait(&self) -> bool {
         let flag = self.flag.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(flag, PERIOD, |stop| !*stop);
@@ -90,7 +90,7 @@ struct ReportFile {
     name: String,
     log: Log,
     has_failed: bool,
-    /// From the first time it was written on: a signal removes it too.
+    /// Set after the first write: the file is then also removed by signals.
     listed: Option<UnfinishedFile>,
 }
 
@@ -113,7 +113,7 @@ impl ReportFile {
             let warn = |text: std::fmt::Arguments<'_>| {
                 self.log.warning(Component::Nmgr, "report", text);
             };
-            // Somebody else's file has the name, or the folder is full.
+            // The name is used by a file of another user, or the disk is full.
             match SharedFolder::own() {
                 Ok(own) => {
                     let (path, own_path) = (path.display(), own.path().display());
@@ -126,12 +126,12 @@ impl ReportFile {
                 Err(_) => {
                     let path = path.display();
                     warn(format_args!(
-                        "{path}: cannot write: {error}; the process is not seen by tenon monitor"
+                        "{path}: cannot write: {error}; the process is not shown by tenon monitor"
                     ));
                 }
             }
         }
-        // A folder that is full now may have room later.
+        // Later writes are attempted: the disk may be full only now.
         drop(written);
     }
 
@@ -157,8 +157,8 @@ impl Drop for ReportFile {
     }
 }
 
-/// Removes the files of this user's processes that were killed: reports, and those aside that
-/// were not renamed.
+/// Removes the files of this user's killed processes: reports, and temporary files that were not
+/// renamed.
 fn remove_dead(folder: &SharedFolder) {
     for name in folder.own_files().unwrap_or_default() {
         let report = name.strip_prefix('.').unwrap_or(&name);

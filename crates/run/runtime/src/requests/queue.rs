@@ -1,4 +1,4 @@
-//! One queue, and the thread that executes its requests.
+//! A request queue and its thread.
 
 use super::{CompletionCallback, ErrorTracker, ExecutionUnit, RequestWork, Sequence};
 use rustix::event::{EventfdFlags, eventfd};
@@ -15,14 +15,14 @@ pub(super) struct Queue {
     core: u32,
     unit: ExecutionUnit,
     number: u32,
-    /// Requests that may wait or execute at a time.
+    /// The capacity: requests that wait or execute.
     depth: usize,
     state: Mutex<State>,
-    /// A request came, or the queue closed.
+    /// Signalled when a request was added, or the queue closed.
     came: Condvar,
-    /// A request ended.
+    /// Signalled when a request completed.
     ended: Condvar,
-    /// The place of the last request that ended.
+    /// The position of the last completed request.
     completed: AtomicU64,
     thread: OnceLock<Mutex<Option<JoinHandle<()>>>>,
 }
@@ -30,18 +30,18 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<(Sequence, Request)>,
-    /// Of the request that came last.
+    /// The position of the last added request.
     place: u64,
     closed: bool,
-    /// Descriptors to make readable when a place has ended.
+    /// Descriptors to be signalled when a position is complete.
     watched: Vec<(u64, OwnedFd)>,
-    /// Eventfds of callers: signalled when the place has ended, one for a place.
+    /// Eventfds of callers, one per position: signalled when it is complete.
     signalled: BTreeMap<u64, OwnedFd>,
-    /// Signalled whenever a request has ended.
+    /// Signalled whenever a request completes.
     signalled_each: Option<OwnedFd>,
 }
 
-/// What is to be done, and who hears of it.
+/// A request: its work, and the receivers of its result.
 pub(super) struct Request {
     pub work: RequestWork,
     pub tracker: Option<Arc<ErrorTracker>>,
@@ -64,10 +64,10 @@ impl Queue {
         }
     }
 
-    /// Takes a request, which the queue's thread executes; starts the thread for the first.
+    /// Adds a request, which the queue's thread executes; the first one starts the thread.
     ///
     /// # Errors
-    /// `QueueFull`, `Closed`, `OutOfMemory` when there can be no thread.
+    /// `QueueFull`, `Closed`, `OutOfMemory` when the thread cannot be started.
     pub fn put(self: &Arc<Self>, request: Request) -> Result<Sequence> {
         let mut state = self.lock();
         if state.closed {
@@ -86,29 +86,28 @@ impl Queue {
         Ok(sequence)
     }
 
-    /// Whether a request was put here that had this place.
+    /// Whether a request of this position was added.
     pub fn had(&self, place: u64) -> bool {
         (1..=self.lock().place).contains(&place)
     }
 
-    /// The place of the last request that has ended, 0 when there was none.
+    /// The position of the last completed request, 0 if there is none.
     pub fn completed(&self) -> u64 {
         self.completed.load(Ordering::SeqCst)
     }
 
-    /// The number of the last request that has ended.
+    /// The sequence number of the last completed request.
     pub fn last_completed(&self) -> Sequence {
         self.sequence(self.completed())
     }
 
-    /// How many requests have not ended.
+    /// The number of incomplete requests.
     pub fn unfinished(&self) -> u64 {
         let state = self.lock();
         state.place - self.completed()
     }
 
-    /// A descriptor that becomes readable when the request of a place ends, or is at once when it
-    /// has.
+    /// A file descriptor that becomes readable when the request of a position is complete.
     pub fn completion(&self, place: u64) -> Result<OwnedFd> {
         let failed = |error: std::io::Error| {
             let text = format!("cannot make a descriptor: {error}");
@@ -125,13 +124,13 @@ impl Queue {
         Ok(event)
     }
 
-    /// Signals an eventfd whenever a request ends, in place of the one before; `None` ends it.
+    /// Sets the eventfd that is signalled whenever a request completes; `None` removes it.
     pub fn signal_each(&self, event: Option<OwnedFd>) {
         self.lock().signalled_each = event;
     }
 
-    /// Signals an eventfd when the request of a place ends, at once when it has; in place of the
-    /// one before, `None` ends it.
+    /// Sets the eventfd that is signalled when the request of a position completes, immediately if
+    /// it is complete; `None` removes it.
     pub fn signal_one(&self, place: u64, event: Option<OwnedFd>) {
         let mut state = self.lock();
         state.signalled.remove(&place);
@@ -144,7 +143,7 @@ impl Queue {
         }
     }
 
-    /// Waits until every request that is here now has ended.
+    /// Waits until all current requests are complete.
     pub fn drain(&self) {
         let mut state = self.lock();
         let last = state.place;
@@ -154,22 +153,22 @@ impl Queue {
         }
     }
 
-    /// Takes no more requests.
+    /// Rejects further requests.
     pub fn close(&self) {
         self.lock().closed = true;
         self.came.notify_all();
     }
 
-    /// Waits until the thread of a closed queue has executed what there is.
+    /// Waits until the thread of a closed queue has executed the remaining requests.
     pub fn join(&self) {
         let thread = self.thread.get().and_then(|thread| {
             let mut thread = thread.lock().unwrap_or_else(PoisonError::into_inner);
             thread.take()
         });
-        // A request may close the queues itself, and cannot wait for its own end.
+        // A request may close the queues; its thread cannot join itself.
         let other = |thread: &JoinHandle<()>| thread.thread().id() != std::thread::current().id();
         if let Some(thread) = thread.filter(other) {
-            // It catches what panics.
+            // The thread catches panics of requests.
             let _ = thread.join();
         }
     }
@@ -183,7 +182,7 @@ impl Queue {
             return Ok(());
         }
         let queue = self.clone();
-        // At most 15 bytes, which is what the system shows of a name: a core has 4 digits.
+        // At most 15 bytes, the limit of thread names: a core has up to 4 digits.
         let name = format!("nrt {}.{}.{}", self.core, self.unit as u32, self.number);
         let thread = std::thread::Builder::new().name(name);
         let thread = thread.spawn(move || queue.execute()).map_err(|error| {
@@ -202,7 +201,7 @@ impl Queue {
                 tracker.add(sequence, error.kind().nrt_status());
             }
             if let Some(ended) = request.ended {
-                // What a listener does is its own.
+                // A panic of the callback does not affect the queue.
                 let _ = catch_unwind(AssertUnwindSafe(|| ended(sequence, &done)));
             }
             self.complete(sequence.place());
@@ -250,6 +249,6 @@ impl Queue {
 
 /// Makes a descriptor readable.
 fn signal(event: &OwnedFd) {
-    // Fails or waits only when the counter of 64 bits is full.
+    // Fails or blocks only when the 64-bit counter is full.
     let _ = rustix::io::write(event, &1u64.to_ne_bytes());
 }

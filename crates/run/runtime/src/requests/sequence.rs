@@ -1,9 +1,9 @@
-//! Numbers of requests, and the units whose queues they are on.
+//! Sequence numbers of requests, and execution units.
 
 use crate::cores::MAX_CORES;
 use std::fmt;
 
-/// What executes requests.
+/// A unit of a core that executes requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExecutionUnit {
     /// Tensor to host.
@@ -19,7 +19,7 @@ pub enum ExecutionUnit {
 }
 
 impl ExecutionUnit {
-    /// Every unit, in the order of their numbers (facts, neuron.md 1.3).
+    /// Every unit, in the order of the ids (facts, neuron.md 1.3).
     pub const ALL: [Self; 5] = [
         Self::TensorRead,
         Self::TensorWrite,
@@ -28,7 +28,7 @@ impl ExecutionUnit {
         Self::Collectives,
     ];
 
-    /// How many queues it has (facts, neuron.md 1.6; one where that says nothing).
+    /// The number of queues (facts, neuron.md 1.6; one where that is unspecified).
     pub fn queues(self) -> u32 {
         match self {
             Self::Collectives => 3,
@@ -37,7 +37,7 @@ impl ExecutionUnit {
         }
     }
 
-    /// What it is for.
+    /// The name, for messages.
     pub fn words(self) -> &'static str {
         match self {
             Self::TensorRead => "tensor read",
@@ -49,13 +49,14 @@ impl ExecutionUnit {
     }
 }
 
-/// Bits of a place in a queue; above it stands the queue.
+/// Bits of the position in a queue, the low bits.
 const PLACE_BITS: u32 = 48;
-/// Most queues of a unit, as a power of two.
+/// Bits of the queue of a unit.
 pub(super) const QUEUE_BITS: u32 = 2;
 const UNIT_BITS: u32 = 3;
 
-/// The number of a request: 11 bits core, 3 bits unit, 2 bits queue, 48 bits place from 1 on.
+/// The sequence number of a request: 11 bits core, 3 bits unit, 2 bits queue, 48 bits position from
+/// 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sequence(pub u64);
 
@@ -67,12 +68,12 @@ impl Sequence {
         Self(u64::from(queue_id) << PLACE_BITS | place)
     }
 
-    /// Its place in its queue, from 1 on.
+    /// The position in the queue, from 1.
     pub fn place(self) -> u64 {
         self.0 & ((1 << PLACE_BITS) - 1)
     }
 
-    /// Core, unit and queue; `None` for a unit that there is not.
+    /// Core, unit and queue; `None` for an unknown unit.
     pub(super) fn queue(self) -> Option<(u32, ExecutionUnit, u32)> {
         let id = (self.0 >> PLACE_BITS) as u32;
         let unit = id >> QUEUE_BITS & ((1 << UNIT_BITS) - 1);

@@ -1,17 +1,18 @@
-//! How often an output was completed, and waiting for it.
+//! Completion counts of outputs, and waiting for them.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A count that threads wait for.
+/// A count on which threads can wait.
 #[derive(Debug, Default)]
 pub(super) struct Completion {
     count: AtomicU64,
     waiting: AtomicU32,
 }
 
-/// Those that wait for any count: few do, and counting must cost nothing where nobody waits.
+/// One lock and condition variable for all counts: waiting is rare, and counting without waiters
+/// takes no lock.
 static LOCK: Mutex<()> = Mutex::new(());
 static ADDED: Condvar = Condvar::new();
 
@@ -32,13 +33,14 @@ impl Completion {
         }
     }
 
-    /// Waits until the count is at least `count`, at most `patience`; whether it is.
+    /// Waits until the count is at least `count`, at most `patience`; returns whether it is.
     pub fn wait(&self, count: u64, patience: Duration) -> bool {
         if self.count() >= count {
             return true;
         }
         let started = Instant::now();
-        // Before the lock is taken: who adds then either is seen below or takes the lock after.
+        // Before the lock is taken: a concurrent `add` is either seen below, or takes the lock
+        // afterwards.
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut guard = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         let done = loop {
@@ -61,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_hears_the_last_one() {
+    fn a_waiting_thread_is_woken_by_the_last_completion() {
         let completion = Completion::default();
         assert!(completion.wait(0, Duration::ZERO));
         assert!(!completion.wait(1, Duration::from_millis(1)));

@@ -1,4 +1,4 @@
-//! Tensors of the caller: named bytes on a core or on the host, shared by slices.
+//! Tensors of the caller: named memory on a core or on the host, shared by slices.
 
 mod completion;
 mod set;
@@ -17,23 +17,23 @@ use tenon_base::{Error, ErrorKind, Result};
 
 pub(crate) use storage::{AccessMode, Borrow, Storage};
 
-/// Most bytes of a tensor in the host's memory for transfers: a page of the largest kind (seed
+/// The maximum size of a tensor in host memory for transfers: one huge page (seed
 /// neuron-runtime-libnrt, `nrt_tensor_allocate`).
 pub const MAX_HOST_BYTES: usize = 4 << 20;
 
-/// Where a tensor lies.
+/// The placement of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// In the memory of a core.
     Device,
     /// In host memory for transfers, at most [`MAX_HOST_BYTES`].
     Host,
-    /// In plain host memory: the process's own, or the caller's.
+    /// In plain host memory, of the process or attached by the caller.
     Virtual,
 }
 
-/// Bytes with a name. Clones are the same tensor; [`CoreTensor::slice`] makes another one of a part
-/// of the same memory, which lives as long as any of them.
+/// Named memory. Clones are the same tensor; [`CoreTensor::slice`] makes a tensor of a part of the
+/// memory, which lives as long as any of them.
 ///
 /// ```
 /// use tenon_runtime::{CoreOptions, CoreTensor, Cores, Placement};
@@ -49,7 +49,7 @@ pub enum Placement {
 #[derive(Clone)]
 pub struct CoreTensor(Arc<Inner>);
 
-/// A tensor that is there as long as somebody else keeps it.
+/// A weak reference to a tensor.
 #[derive(Clone)]
 pub(crate) struct WeakTensor(Weak<Inner>);
 
@@ -60,11 +60,11 @@ struct Inner {
     completion: Completion,
 }
 
-/// A part of a piece of memory.
+/// A part of a storage, and its placement.
 #[derive(Clone)]
 struct TensorMemory {
     placement: Placement,
-    /// None of an empty tensor.
+    /// `None` for an empty tensor.
     memory: Option<(Arc<Storage>, Range<usize>)>,
 }
 
@@ -72,8 +72,8 @@ impl CoreTensor {
     /// A tensor of `size` zero bytes.
     ///
     /// # Errors
-    /// `OutOfMemory` when the core or the machine has not enough; `InvalidArgument` when it is too
-    /// large for its placement.
+    /// `OutOfMemory` when the memory of the core or the machine does not suffice; `InvalidArgument`
+    /// when the tensor is too large for its placement.
     pub fn allocate(
         core: &Arc<Core>,
         placement: Placement,
@@ -98,7 +98,7 @@ impl CoreTensor {
         Ok(Self::new(name, Some(core.clone()), place))
     }
 
-    /// A tensor without memory: nothing can be done with it before some is attached.
+    /// A tensor without memory; memory must be attached before use.
     pub fn empty(name: &str) -> Self {
         let place = TensorMemory {
             placement: Placement::Virtual,
@@ -127,15 +127,16 @@ impl CoreTensor {
         }))
     }
 
-    /// Gives it the caller's memory instead of what it has.
+    /// Replaces its memory by memory of the caller.
     ///
     /// # Safety
-    /// The `size` bytes at `start` are initialised and stay valid as long as this tensor, or a
-    /// slice made of it from now on, is used. While a call or an execution reads or writes them,
-    /// nobody writes them otherwise.
-    #[allow(unsafe_code, reason = "the caller vouches for its memory")]
+    /// The `size` bytes at `start` must be initialised and stay valid as long as this tensor, or a
+    /// slice made of it from now on, is used. While a call or an execution accesses them, the
+    /// caller must not write them, and must not read them if the access is a write.
+    #[allow(unsafe_code, reason = "memory that the caller attaches")]
     pub unsafe fn attach(&self, start: NonNull<u8>, size: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the condition of `Storage::attached`, which is that of this
+        // function.
         let storage = unsafe { Storage::attached(start, size) };
         let place = TensorMemory {
             placement: Placement::Virtual,
@@ -148,60 +149,60 @@ impl CoreTensor {
             .unwrap_or_else(PoisonError::into_inner) = place;
     }
 
-    /// Its name, for messages only.
+    /// The name, for messages only.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Its bytes; none of an empty tensor.
+    /// The size in bytes; 0 for an empty tensor.
     pub fn size(&self) -> usize {
         let place = self.0.memory.read().unwrap_or_else(PoisonError::into_inner);
         place.memory.as_ref().map_or(0, |(_, range)| range.len())
     }
 
-    /// Where it lies.
+    /// The placement.
     pub fn placement(&self) -> Placement {
         self.tensor_memory().placement
     }
 
-    /// The core that it belongs to; none of an empty tensor.
+    /// The core; `None` for an empty tensor.
     pub fn core(&self) -> Option<&Arc<Core>> {
         self.0.core.as_ref()
     }
 
-    /// The address of its first byte; valid while the tensor has this memory. Who reads and writes
-    /// through it keeps calls and executions that use the same bytes apart by itself.
+    /// The address of its first byte; valid while the tensor has this memory. Accesses through it
+    /// are not synchronised with calls and executions on the same bytes.
     pub fn address(&self) -> Option<*mut u8> {
         let place = self.tensor_memory();
         let (storage, range) = place.memory.as_ref()?;
         Some(storage.address(range.start))
     }
 
-    /// Copies its bytes from `offset` on to `to`.
+    /// Copies bytes from `offset` to `to`.
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         let borrow = self.borrow(offset, to.len(), AccessMode::Read)?;
         to.copy_from_slice(borrow.bytes());
         Ok(())
     }
 
-    /// Copies `from` to its bytes from `offset` on.
+    /// Copies `from` to the bytes from `offset`.
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
         let mut borrow = self.borrow(offset, from.len(), AccessMode::Write)?;
         borrow.bytes_mut().copy_from_slice(from);
         Ok(())
     }
 
-    /// Sets `size` bytes from `offset` on to `value`.
+    /// Sets `size` bytes from `offset` to `value`.
     pub fn fill(&self, offset: usize, size: usize, value: u8) -> Result<()> {
         let mut borrow = self.borrow(offset, size, AccessMode::Write)?;
         borrow.bytes_mut().fill(value);
         Ok(())
     }
 
-    /// Copies `size` bytes from `offset` on to `target`, which may share memory with this tensor.
+    /// Copies `size` bytes from `offset` to `target`, which may overlap this tensor.
     ///
     /// # Errors
-    /// `InvalidArgument` for bytes outside, and between the memories of two cores.
+    /// `InvalidArgument` for a range outside of a tensor, and for copies between two cores.
     pub fn copy_to(
         &self,
         offset: usize,
@@ -216,10 +217,10 @@ impl CoreTensor {
         if both_on_cores && index(self) != index(target) {
             let of = |tensor: &Self| index(tensor).unwrap_or_default();
             return Err(
-                invalid(&self.0.name, "it lies on another core than its target")
+                invalid(&self.0.name, "it is on another core than its target")
                     .expected(format_args!("core {}", of(target)))
                     .found(format_args!("core {}", of(self)))
-                    .help("copy by way of the host"),
+                    .help("copy through a host tensor"),
             );
         }
         let (storage, range) = place.memory(self)?;
@@ -256,17 +257,17 @@ impl CoreTensor {
         Ok(())
     }
 
-    /// How often an execution has completed it since the count was reset.
+    /// The number of executions that have completed it since the last reset.
     pub fn completions(&self) -> u64 {
         self.0.completion.count()
     }
 
-    /// Starts counting anew.
+    /// Resets the count.
     pub fn reset_completions(&self) {
         self.0.completion.reset();
     }
 
-    /// Waits until it was completed `count` times, at most `patience`; whether it was.
+    /// Waits until it was completed `count` times, at most `patience`; returns whether it was.
     pub fn wait_for_completions(&self, count: u64, patience: Duration) -> bool {
         self.0.completion.wait(count, patience)
     }
@@ -279,7 +280,7 @@ impl CoreTensor {
         WeakTensor(Arc::downgrade(&self.0))
     }
 
-    /// The memory that it has now, and where in it: for executions.
+    /// The current storage and the range in it, for executions.
     pub(crate) fn memory(&self) -> Result<(Arc<Storage>, Range<usize>)> {
         let place = self.0.memory.read().unwrap_or_else(PoisonError::into_inner);
         place.memory(self).cloned()
@@ -299,18 +300,18 @@ impl CoreTensor {
         let end = offset.checked_add(size).filter(|&end| end <= range.len());
         match end {
             Some(end) => Ok(range.start + offset..range.start + end),
-            None => Err(invalid(&self.0.name, "bytes outside of it")
+            None => Err(invalid(&self.0.name, "the range exceeds the tensor")
                 .expected(format_args!("at most its {} bytes", range.len()))
-                .found(format_args!("{size} bytes from {offset} on"))),
+                .found(format_args!("{size} bytes from offset {offset}"))),
         }
     }
 }
 
 impl TensorMemory {
     fn memory(&self, tensor: &CoreTensor) -> Result<&(Arc<Storage>, Range<usize>)> {
-        self.memory.as_ref().ok_or_else(|| {
-            invalid(&tensor.0.name, "it has no memory").help("attach a buffer first")
-        })
+        self.memory
+            .as_ref()
+            .ok_or_else(|| invalid(&tensor.0.name, "it has no memory").help("attach memory first"))
     }
 }
 

@@ -1,12 +1,12 @@
-//! Tensors by name: what one execution reads or writes.
+//! Tensor sets: the inputs or outputs of one execution by name.
 
 use super::{CoreTensor, WeakTensor};
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Tensors by name, of which there are few. It does not keep them: who puts a tensor into a set
-/// keeps it while the set is used (seed neuron-runtime-libnrt, "The Tensorset API").
+/// A map from names to tensors. It has weak references: the caller keeps the tensors alive while
+/// the set is used (seed neuron-runtime-libnrt, "The Tensorset API").
 #[derive(Default)]
 pub struct TensorSet(RwLock<BTreeMap<Box<str>, WeakTensor>>);
 
@@ -16,7 +16,7 @@ impl TensorSet {
         Self::default()
     }
 
-    /// Adds a tensor under a name, in place of one that has it.
+    /// Adds a tensor under a name; replaces the previous one of this name.
     pub fn add(&self, name: &str, tensor: &CoreTensor) {
         let tensor = tensor.downgrade();
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
@@ -26,7 +26,7 @@ impl TensorSet {
     /// The tensor of that name.
     ///
     /// # Errors
-    /// `NotFound` when there is none, `InvalidHandle` when it is there no more.
+    /// `NotFound` if there is none, `InvalidHandle` if it was freed.
     pub fn tensor(&self, name: &str) -> Result<CoreTensor> {
         match self.find(name)? {
             Some(tensor) => Ok(tensor),
@@ -53,7 +53,7 @@ impl TensorSet {
         Ok(Some(tensor))
     }
 
-    /// Its names, in order, for messages.
+    /// The names, in order, for messages.
     pub(crate) fn names(&self) -> String {
         let all = self.read();
         if all.is_empty() {

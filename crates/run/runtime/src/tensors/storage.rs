@@ -1,8 +1,8 @@
-//! Memory that tensors share, and who reads and writes which bytes of it now.
+//! Memory shared by tensors, with range locks: current readers and writers by byte range.
 //!
-//! The only module of tensors with unsafe code. Soundness rests on one thing: bytes are touched only
-//! by who holds a [`Borrow`] of them, and a borrow that writes shares no byte with another of the
-//! same storage. Memory that a caller attached is the caller's promise (see [`Storage::attached`]).
+//! The only module of tensors with unsafe code. Soundness rests on one invariant: bytes are
+//! accessed only through a [`Borrow`] of them, and a writing borrow overlaps no other borrow of the
+//! same storage. For attached memory the caller guarantees the rest (see [`Storage::attached`]).
 
 use crate::cores::Reservation;
 use std::ops::Range;
@@ -12,14 +12,14 @@ use std::time::Duration;
 use tenon_base::{Control, Result};
 use tenon_tensor::BufferMut;
 
-/// How often one that waits for bytes looks whether it was cancelled.
+/// The interval at which a waiting thread checks for cancellation.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A piece of memory.
+/// A range of memory with its current borrows.
 pub(crate) struct Storage {
     start: NonNull<u8>,
     len: usize,
-    /// Of memory that is our own, the owner; it is only touched through `start`.
+    /// The owner of allocated memory, which is accessed only through `start`.
     _owned: Option<BufferMut>,
     _reservation: Option<Reservation>,
     state: Mutex<State>,
@@ -32,17 +32,17 @@ struct State {
     waiting: usize,
 }
 
-/// What bytes are borrowed for.
+/// The access mode of a borrow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AccessMode {
     Read,
     Write,
 }
 
-// SAFETY: the memory is owned by the value or promised by who attached it, and every access goes
-// through borrows, which keep those that write apart from all others.
+// SAFETY: the memory is owned by the value, or valid by the contract of `attached`; every access is
+// through a `Borrow`, and writing borrows overlap no others.
 unsafe impl Send for Storage {}
-// SAFETY: as above.
+// SAFETY: shared access is synchronised by the mutex of `state`, which admits no borrow that overlaps a writing one.
 unsafe impl Sync for Storage {}
 
 impl Storage {
@@ -60,11 +60,12 @@ impl Storage {
         }))
     }
 
-    /// A caller's memory.
+    /// Memory of the caller.
     ///
     /// # Safety
-    /// The `len` bytes at `start` are initialised and stay valid as long as the storage is used.
-    /// While a call reads or writes them through it, nobody writes them otherwise.
+    /// The `len` bytes at `start` must be initialised and stay valid as long as the storage is
+    /// used. While a call accesses them through it, no other code may write them, nor read them if
+    /// the call writes.
     pub unsafe fn attached(start: NonNull<u8>, len: usize) -> Arc<Self> {
         Arc::new(Self {
             start,
@@ -76,18 +77,19 @@ impl Storage {
         })
     }
 
-    /// Where byte `offset` lies.
+    /// The address of byte `offset`.
     pub fn address(&self, offset: usize) -> *mut u8 {
         self.start.as_ptr().wrapping_add(offset)
     }
 
-    /// Borrows bytes; waits while others use them otherwise, until `control` ends it.
+    /// Borrows a byte range; waits for conflicting borrows, until `control` is cancelled or past
+    /// its deadline.
     ///
-    /// Who borrows of several storages does it in ascending order of storage and start, and keeps
-    /// its own borrows apart, so that no two wait for each other.
+    /// To avoid deadlocks, several ranges must be borrowed in ascending order of storage address
+    /// and start, and must not conflict with each other.
     ///
     /// # Panics
-    /// When the range does not lie inside: who makes ranges has checked them.
+    /// When the range exceeds the storage; callers check ranges.
     pub fn borrow(
         self: Arc<Self>,
         range: Range<usize>,
@@ -113,7 +115,7 @@ impl Storage {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A holder that panicked left a list of whole borrows.
+        // A holder that panicked leaves the list consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -128,7 +130,7 @@ impl State {
     }
 }
 
-/// Bytes in use, until this is dropped.
+/// A borrowed byte range, released when dropped.
 pub(crate) struct Borrow {
     storage: Arc<Storage>,
     range: Range<usize>,
@@ -138,32 +140,34 @@ pub(crate) struct Borrow {
 impl Borrow {
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: inside the storage (checked by `borrow`), initialised, and nobody writes them
-        // while they are borrowed: who borrows to write has no other borrow of them, and it can
-        // change them only through `&mut self`.
+        // SAFETY: the range is inside the storage (checked by `borrow`), valid and initialised
+        // (invariant of `Storage`). No other borrow writes it, and this one writes it only through
+        // `&mut self`.
         unsafe { std::slice::from_raw_parts(self.start(), self.range.len()) }
     }
 
-    /// The bytes, to write.
+    /// The bytes, mutable.
     ///
     /// # Panics
-    /// When they were borrowed to be read.
+    /// When the borrow is for reading.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         assert!(self.what == AccessMode::Write);
-        // SAFETY: as above; nobody else has a borrow of any of them.
+        // SAFETY: the range is inside the storage, valid and initialised; a writing borrow overlaps
+        // no other one, and `&mut self` excludes references from this one.
         unsafe { std::slice::from_raw_parts_mut(self.start(), self.range.len()) }
     }
 
-    /// Moves bytes inside of what is borrowed to be written; the two ranges may overlap.
+    /// Copies bytes within the borrowed range; the ranges may overlap (memmove).
     pub fn copy_within(&mut self, from: Range<usize>, to: usize) {
         self.bytes_mut().copy_within(from, to);
     }
 
-    /// Copies bytes from a borrow of another storage. Where callers attached memory twice, the two
-    /// may be the same bytes.
+    /// Copies bytes from a borrow of another storage. They may be the same bytes, if memory was
+    /// attached twice.
     pub fn copy_from(&mut self, from: &Borrow) {
         assert!(self.what == AccessMode::Write && self.range.len() == from.range.len());
-        // SAFETY: both are borrowed, as long, and `copy` takes ranges that overlap.
+        // SAFETY: both ranges are borrowed, this one for writing, and equally long (asserted
+        // above); `ptr::copy` allows overlaps.
         unsafe { std::ptr::copy(from.start(), self.start(), self.range.len()) }
     }
 
@@ -192,7 +196,7 @@ mod tests {
     use std::time::Instant;
     use tenon_base::ErrorKind;
 
-    /// Borrows now or soon.
+    /// Borrows with a short deadline.
     fn borrow(storage: &Arc<Storage>, range: Range<usize>, what: AccessMode) -> Result<Borrow> {
         let soon = Control::with_deadline(Instant::now() + Duration::from_millis(1));
         storage.clone().borrow(range, what, Some(&soon))
@@ -209,7 +213,7 @@ mod tests {
         let mut writer = borrow(&storage, 32..33, AccessMode::Write).unwrap();
         writer.bytes_mut()[0] = 7;
         assert!(borrow(&storage, 32..64, AccessMode::Read).is_err());
-        // An empty range meets nobody.
+        // An empty range conflicts with none.
         borrow(&storage, 32..32, AccessMode::Write).unwrap();
         drop((first, writer));
         let all = borrow(&storage, 0..64, AccessMode::Read).unwrap();
@@ -217,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_take_turns() {
+    fn writers_are_serialised() {
         let storage = Storage::zeroed(8, None).unwrap();
         let add = |count: usize| {
             for _ in 0..count {
@@ -242,10 +246,10 @@ mod tests {
     }
 
     #[test]
-    fn attached_memory_is_used_where_it_lies() {
+    fn attached_memory_is_used_in_place() {
         let mut memory = [1u8, 2, 3, 4];
         let start = NonNull::from(&mut memory).cast();
-        // SAFETY: the array lives longer than the storage and is not used meanwhile.
+        // SAFETY: the array outlives the storage, which is dropped before the array is used again.
         let storage = unsafe { Storage::attached(start, 4) };
         let mut whole = borrow(&storage, 0..4, AccessMode::Write).unwrap();
         whole.copy_within(0..3, 1);

@@ -48,7 +48,7 @@ fn bytes_outside_are_refused() {
     let slice = tensor.slice(4, 4, "s").unwrap();
     assert_eq!(
         slice.write(1, &[0; 4]).unwrap_err().to_string(),
-        "tensor 's': bytes outside of it: expected at most its 4 bytes, found 4 bytes from 1 on"
+        "tensor 's': the range exceeds the tensor: expected at most its 4 bytes, found 4 bytes from offset 1"
     );
     assert!(tensor.read(usize::MAX, &mut [0]).is_err());
     assert!(tensor.slice(11, 0, "").is_err());

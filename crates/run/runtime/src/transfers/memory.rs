@@ -1,4 +1,4 @@
-//! The memory of a package's variables (docs/dma.md, "Variables").
+//! Initialisation of the memory of a package's variables (docs/dma.md, "Variables").
 
 use super::{TransferCore, is_port};
 use std::collections::{BTreeMap, HashMap};
@@ -7,19 +7,19 @@ use tenon_dma::engine::{Bank, Engine, Region, Variable as CoreVariable};
 use tenon_dma::{Access, VariableId};
 use tenon_neff::{Variable, VariableKind};
 
-/// Bytes that a state buffer without a size has at most.
+/// The maximum size in bytes of a state buffer without a declared size.
 const MAX_STATE_BUFFER: u64 = 256 << 20;
 
-/// Bytes of a place that a `pointer` holds.
+/// The size in bytes of an address in a `pointer`.
 const POINTER_BYTES: u64 = 8;
 
-/// Gives variables their memory.
+/// Allocates and initialises variables.
 pub(super) struct Filler<'a> {
     pub bank: Bank,
-    /// Variables that cores share, by name.
+    /// Variables shared by cores, by name.
     ports: HashMap<String, Region>,
     given: &'a BTreeMap<String, Vec<u8>>,
-    /// What cores that have ended left.
+    /// The final values of shared variables of finished cores.
     shared: &'a BTreeMap<String, Vec<u8>>,
 }
 
@@ -36,7 +36,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// The variables of a core. Those that have no place are left out and told.
+    /// The variables of a core. Those without memory are omitted and reported.
     pub fn variables(
         &mut self,
         core: &TransferCore<'_>,
@@ -46,7 +46,7 @@ impl<'a> Filler<'a> {
         let mut regions: HashMap<u32, Region> = HashMap::new();
         let mut variables = Vec::new();
         let mut scratchpad = None;
-        // Views come after what they are views of.
+        // Views come after their bases.
         let is_view =
             |variable: &Variable| core.pointers_are_views && variable.kind == VariableKind::Pointer;
         let (views, own): (Vec<_>, Vec<_>) = core
@@ -87,7 +87,7 @@ impl<'a> Filler<'a> {
         variables
     }
 
-    /// A range of the scratchpad of the core, which is made when first needed.
+    /// A range of the scratchpad of the core, which is allocated on first use.
     fn part(
         &mut self,
         core: &TransferCore<'_>,
@@ -104,10 +104,10 @@ impl<'a> Filler<'a> {
         let start = variable.backing_variable_off.unwrap_or(0);
         let end = start.checked_add(variable.size.unwrap_or(0));
         let part = end.and_then(|end| pad.part(start, end));
-        part.ok_or_else(|| invalid("it leaves the scratchpad"))
+        part.ok_or_else(|| invalid("it exceeds the scratchpad"))
     }
 
-    /// Memory of its own, or that of another core's variable; `None` for a table.
+    /// Separate memory, or that of another core's variable; `None` for a table.
     fn region(
         &mut self,
         core: &TransferCore<'_>,
@@ -135,19 +135,19 @@ impl<'a> Filler<'a> {
             (VariableKind::Pointer, _) => {
                 let id = variable.referenced_var_id.unwrap_or(0);
                 let place = target.get_mut(..8).ok_or_else(|| {
-                    let error = invalid("a pointer is too small for a place");
+                    let error = invalid("a pointer is too small for an address");
                     error.expected("at least 8 bytes").found(size)
                 })?;
                 place.copy_from_slice(&(u64::from(id) << 32).to_le_bytes());
             }
             (VariableKind::File, Some(file)) => {
                 let data = core.constants.get(file).ok_or_else(|| {
-                    Error::new(ErrorKind::NotFound, "its data is not there")
+                    Error::new(ErrorKind::NotFound, "its data is missing")
                         .found(format_args!("'{file}'"))
                 })?;
                 let data = data.bytes();
                 if data.len() != target.len() {
-                    let error = invalid("its data does not fit its size");
+                    let error = invalid("its data does not have its size");
                     return Err(error.expected(target.len()).found(data.len()));
                 }
                 target.copy_from_slice(data);
@@ -167,7 +167,7 @@ impl<'a> Filler<'a> {
         Ok(Some(region))
     }
 
-    /// The bytes that the caller has for it.
+    /// Copies the caller's bytes of a variable.
     fn fill(&mut self, core: &TransferCore<'_>, name: &str, region: Option<Region>) -> Result<()> {
         let own = self.given.get(&format!("{}/{name}", core.name));
         let Some(given) = own.or_else(|| self.given.get(name)) else {
@@ -179,7 +179,7 @@ impl<'a> Filler<'a> {
             target => {
                 let error = Error::new(
                     ErrorKind::InvalidArgument,
-                    "the bytes given for it are not as many as it has",
+                    "the given bytes do not have the size of the variable",
                 );
                 let size = target.map_or(0, |target| target.len());
                 return Err(error.expected(size).found(given.len()));
@@ -189,7 +189,7 @@ impl<'a> Filler<'a> {
     }
 }
 
-/// Bytes of a variable that transfers reach.
+/// The end of the range of a variable that transfers access.
 fn reached(engines: &[Engine], variable: u32) -> Result<u64> {
     let transfers = engines.iter().flat_map(|engine| &engine.transfers);
     let descriptors = transfers.flat_map(|transfer| &transfer.descriptors);
@@ -198,7 +198,8 @@ fn reached(engines: &[Engine], variable: u32) -> Result<u64> {
     let end = own.filter_map(Access::range).map(|range| range.end).max();
     let end = end.unwrap_or(0);
     if end > MAX_STATE_BUFFER {
-        let error = invalid("transfers reach too far into a state buffer without a size");
+        let error =
+            invalid("transfers exceed the maximum size of a state buffer without a declared size");
         return Err(error
             .expected(format_args!("at most byte {MAX_STATE_BUFFER}"))
             .found(end));
@@ -207,7 +208,7 @@ fn reached(engines: &[Engine], variable: u32) -> Result<u64> {
 }
 
 fn bytes(size: u64) -> Result<usize> {
-    usize::try_from(size).map_err(|_| invalid("larger than memory can be").found(size))
+    usize::try_from(size).map_err(|_| invalid("the size exceeds the address space").found(size))
 }
 
 fn invalid(message: &str) -> Error {

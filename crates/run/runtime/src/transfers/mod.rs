@@ -1,5 +1,5 @@
-//! The transfers of a package's engines, listed and run on given variables (docs/dma.md): also of
-//! packages whose engine programs cannot run here.
+//! The DMA transfers of a package's engines, listed and run on given variables (docs/dma.md), also
+//! of packages whose engine programs cannot run.
 
 mod memory;
 mod package;
@@ -16,63 +16,63 @@ use tenon_neff::{
     Constant, Definition, Engine, QueueSet as StoredSet, Trigger, Variable, VariableKind,
 };
 
-/// A subgraph, as its members say.
+/// The transfers of a subgraph, from its members.
 pub struct TransferCore<'a> {
-    /// Its name.
+    /// The name.
     pub name: &'a str,
     /// `def.json`.
     pub definition: &'a Definition,
     /// Engines by name, with their JSON.
     pub engines: Vec<(&'a str, &'a Engine)>,
-    /// The data of the variables of type `file`, by `file_name`.
+    /// The data of variables of type `file`, by `file_name`.
     pub constants: HashMap<String, Constant>,
-    /// What its engines run instead of their lists; those of Tenon's own packages may.
+    /// Functions that engines run instead of their lists; only in Tenon's packages.
     pub programs: Vec<EngineFunction>,
-    /// Whether a `pointer` is a view of its variable, as in Tenon's own packages.
+    /// Whether a `pointer` is a view of its variable, as in Tenon's packages.
     pub pointers_are_views: bool,
 }
 
-/// A descriptor with all that is known before it runs.
+/// A descriptor and its static context.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DescriptorRow {
     /// The subgraph.
     pub core: String,
     /// The engine.
     pub engine: String,
-    /// Position of its transfer in the engine's list.
+    /// The position of its transfer in the engine's list.
     pub transfer: usize,
-    /// Position in the transfer.
+    /// The position in the transfer.
     pub position: usize,
     /// The transfer's id.
     pub id: u32,
     /// The queue set or instance.
     pub queue: String,
-    /// The function that the transfer itself begins.
+    /// The function that the transfer starts.
     pub function_start: Option<String>,
-    /// What the transfer's end tells.
+    /// The event that the completed transfer sets.
     pub event: Option<u64>,
-    /// What the transfer's end increments.
+    /// The semaphore that the completed transfer increments.
     pub semaphore: Option<u64>,
-    /// What it increments on the other core.
+    /// The semaphores that it increments on the other core.
     pub remote_semaphores: Vec<u64>,
     /// The movement.
     pub descriptor: Descriptor,
-    /// Names of its sources' variables.
+    /// The names of the source variables.
     pub from: Vec<String>,
-    /// Name of its target's variable.
+    /// The name of the target variable.
     pub to: String,
 }
 
-/// What a run left.
+/// The result of a run.
 #[derive(Debug, Clone, Default)]
 pub struct TransferOutcome {
-    /// Each core's variables that have bytes, by name.
+    /// For each core the variables with memory, by name.
     pub variables: Vec<BTreeMap<String, Vec<u8>>>,
-    /// Each core's semaphores that were touched.
+    /// For each core the semaphores that were used.
     pub semaphores: Vec<Vec<(u64, u32)>>,
-    /// Each core's events that are set.
+    /// For each core the events that are set.
     pub events: Vec<Vec<u64>>,
-    /// Pairs of descriptors that nothing ordered.
+    /// Data races: pairs of unordered descriptors.
     pub races: Vec<Race>,
 }
 
@@ -124,12 +124,12 @@ pub fn descriptor_rows(cores: &[TransferCore<'_>]) -> Result<Vec<DescriptorRow>>
     Error::from_all(problems).map_or(Ok(rows), Err)
 }
 
-/// Runs the programs of `engines` (of all, when it names none) side by side, or where no core has
-/// any: their transfers once, in the order of their lists.
+/// Runs the programs of `engines` (all engines if empty) concurrently; if no core has programs,
+/// runs their transfers once, in the order of their lists.
 ///
-/// `given` holds bytes of variables by name, or by `CORE/NAME` for that of one core; they must be as long
-/// as the variable. Of what is not given, constants have their data, and all else is zero. `lnc`
-/// cores run side by side, further ones after them (docs/dma.md, "Cores").
+/// `given` has the bytes of variables by name, or by `CORE/NAME` for one core, with the size of the
+/// variable. Other constants have their data, all other variables are zero. `lnc` cores run
+/// concurrently, then the next `lnc` (docs/dma.md, "Cores").
 pub fn run_transfers(
     cores: &[TransferCore<'_>],
     lnc: usize,
@@ -161,7 +161,7 @@ pub fn run_transfers(
     Ok(outcome)
 }
 
-/// The machine of cores that run side by side, their variables filled.
+/// The machine of cores that run concurrently, with initialised variables.
 fn machine(
     cores: &[TransferCore<'_>],
     given: &BTreeMap<String, Vec<u8>>,
@@ -201,7 +201,7 @@ fn machine(
     Machine::new(filler.bank, made)
 }
 
-/// Names that no core has a variable or an engine of.
+/// Reports names that are no variable or engine of any core.
 fn unknown_names(
     cores: &[TransferCore<'_>],
     given: &BTreeMap<String, Vec<u8>>,
@@ -239,8 +239,8 @@ fn ids<'a>(core: &TransferCore<'a>) -> HashMap<&'a str, VariableId> {
         .collect()
 }
 
-/// A transfer as the machine takes it, from the place of core, engine and position; descriptors
-/// that cannot be read are left out and told.
+/// Converts a transfer for the machine; descriptors that cannot be parsed are omitted and reported
+/// at their core, engine and position.
 fn transfer(
     (core, engine, index): (&str, &str, usize),
     trigger: &Trigger,
@@ -292,7 +292,7 @@ fn queue_set(name: &str, stored: &StoredSet) -> QueueSet {
     }
 }
 
-/// Whether the variable is one memory on all cores that name it.
+/// Whether the variable has the same memory on all cores that name it.
 fn is_port(variable: &Variable) -> bool {
     use VariableKind::{File, Input, Output};
     matches!(variable.kind, Input | Output | File)

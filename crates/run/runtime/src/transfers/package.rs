@@ -1,4 +1,4 @@
-//! The transfers of a package, whoever made it.
+//! The transfers of a package of any compiler.
 
 use super::{
     DescriptorRow, EngineFunction, TransferCore, TransferOutcome, descriptor_rows, run_transfers,
@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, HashMap};
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_neff::{Constant, Package, Structure, Subgraph};
 
-/// The first bytes of a host program (facts, tfrt-bef.md 1.1).
+/// The magic number of a host program (facts, tfrt-bef.md 1.1).
 const MAGIC: [u8; 2] = [0x0b, 0xef];
 
-/// What a package's subgraphs say of their transfers.
+/// The transfers of a package's subgraphs.
 pub struct PackageTransfers {
     structure: Structure,
     /// By subgraph and `file_name`.
@@ -36,7 +36,7 @@ impl PackageTransfers {
                 };
                 match Constant::of(package, &subgraph.file(file)) {
                     Ok(constant) => drop(own.insert(file.to_owned(), constant)),
-                    // The variable tells it, when it is used.
+                    // Reported when the variable is used.
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     Err(error) => problems.push(error),
                 }
@@ -61,7 +61,7 @@ impl PackageTransfers {
         descriptor_rows(&self.cores())
     }
 
-    /// Runs the transfers of `engines`, of all when it names none: see [`run_transfers`].
+    /// Runs the transfers of `engines`, of all if empty: see [`run_transfers`].
     pub fn run(
         &self,
         given: &BTreeMap<String, Vec<u8>>,
@@ -91,7 +91,7 @@ impl PackageTransfers {
     }
 }
 
-/// The functions that the engines of a subgraph run, in a package of Tenon.
+/// The engine functions of a subgraph in a package of Tenon.
 fn engine_functions(
     package: &Package,
     subgraph: &Subgraph,
@@ -107,7 +107,7 @@ fn engine_functions(
             continue;
         };
         let transfers = parts.engine.as_ref().map_or(&[][..], |engine| &engine.dma);
-        // What is not there, and what is no host program, is told where it is needed.
+        // A missing member, or one that is no host program, is reported where it is used.
         let bytes = package
             .member(member)
             .filter(|bytes| bytes.starts_with(&MAGIC));

@@ -1,4 +1,4 @@
-//! Engine programs of Tenon's own packages: functions of host programs (docs/dma.md, "Engine
+//! Engine programs of Tenon's packages: functions of host programs (docs/dma.md, "Engine
 //! programs").
 
 use super::TransferCore;
@@ -19,12 +19,12 @@ pub struct EngineFunction {
 }
 
 impl EngineFunction {
-    /// The function `@ENGINE` of the host program in `bytes`, which triggers those of `transfers`;
-    /// `None` when there is none.
+    /// The function `@ENGINE` of the host program in `bytes`, which triggers `transfers`; `None` if
+    /// there is none.
     ///
     /// # Errors
-    /// A program that cannot be read, kernels that engines do not have, a function of other types,
-    /// triggers of what the list does not have.
+    /// A malformed program, unknown kernels, a function of another type, triggers of transfers that
+    /// are not in the list.
     pub fn read(
         engine: &str,
         transfers: &[Trigger],
@@ -51,7 +51,10 @@ impl EngineFunction {
                     .collect::<Vec<_>>()
                     .join(", ")
             };
-            let error = Error::new(ErrorKind::InvalidPackage, "no program of an engine");
+            let error = Error::new(
+                ErrorKind::InvalidPackage,
+                "the function does not have the type of an engine program",
+            );
             let error = error
                 .expected("(!tenon.engine, !tfrt.chain) -> !tfrt.chain")
                 .found(format_args!("({}) -> ({})", list(types.0), list(types.1)));
@@ -64,8 +67,8 @@ impl EngineFunction {
     }
 }
 
-/// That what a program triggers is in the engine's list: transfers of that id, and a
-/// `function_start` that begins the function. Which transfers they are, the machine knows.
+/// Checks that triggered transfers are in the engine's list: by id, and by a `function_start` of
+/// the function. The machine resolves them.
 fn check_triggers(program: &Module, engine: &str, transfers: &[Trigger]) -> Result<()> {
     let ids: HashSet<u32> = transfers.iter().map(|transfer| transfer.id).collect();
     let begun = transfers
@@ -85,7 +88,7 @@ fn check_triggers(program: &Module, engine: &str, transfers: &[Trigger]) -> Resu
                 && !functions.contains(name.as_str())
             {
                 problem(
-                    "no function_start of the engine begins it",
+                    "no function_start of the engine has this name",
                     format!("'{name}'"),
                 );
             }
@@ -99,7 +102,7 @@ fn check_triggers(program: &Module, engine: &str, transfers: &[Trigger]) -> Resu
     Error::from_all(problems).map_or(Ok(()), Err)
 }
 
-/// The function of an engine, and all that it refers to.
+/// The function of an engine, and all functions that it refers to, transitively.
 fn run_by<'a>(program: &'a Module, engine: &str) -> Vec<&'a Function> {
     let is_engine = |function: &Function| function.name == engine;
     let mut found: Vec<usize> = program
@@ -125,11 +128,11 @@ fn run_by<'a>(program: &'a Module, engine: &str) -> Vec<&'a Function> {
     found.into_iter().map(|id| &program.functions[id]).collect()
 }
 
-/// The kernel that starts transfers.
+/// The kernel that triggers transfers.
 const TRIGGER: &str = "tenon.dma.trigger";
 
-/// Runs the machine of cores that run side by side: the functions of `engines` (of all, when it
-/// names none), or where no core has any, the lists of its engines in their order.
+/// Runs a machine of concurrent cores: the functions of `engines` (all if empty), or if no core has
+/// functions, the lists of its engines in order.
 pub(super) fn run<R>(
     mut machine: Machine,
     cores: &[TransferCore<'_>],

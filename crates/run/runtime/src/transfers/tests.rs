@@ -147,10 +147,10 @@ fn what_is_wrong_is_told_together() {
     let error = run(&cores, 1, &[("y", &[1])]).unwrap_err().to_string();
     for part in [
         "sg00: engine act: dma[0].desc[0]: from: no such variable: found 'nothing'",
-        "sg00: variable 'w': its data is not there: found 'v.bin'",
-        "sg00: variable 'y': the bytes given for it are not as many as it has: expected 4, found 1",
-        "sg00: variable 'sb': transfers reach too far into a state buffer without a size",
-        "sg00: variable 'p': a pointer is too small for a place: expected at least 8 bytes, found 7",
+        "sg00: variable 'w': its data is missing: found 'v.bin'",
+        "sg00: variable 'y': the given bytes do not have the size of the variable: expected 4, found 1",
+        "sg00: variable 'sb': transfers exceed the maximum size of a state buffer without a declared size",
+        "sg00: variable 'p': a pointer is too small for an address: expected at least 8 bytes, found 7",
     ] {
         assert!(error.contains(part), "{part} in {error}");
     }
