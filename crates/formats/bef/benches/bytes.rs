@@ -1,5 +1,5 @@
-//! How fast BEF is read and written: functions decoded in bulk, a large file opened, Modules
-//! encoded. What is counted are bytes of the Functions section.
+//! Benchmarks of reading and writing BEF: functions decoded in bulk, a large file opened, Modules
+//! encoded. Throughput counts bytes of the Functions section.
 
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
@@ -13,7 +13,7 @@ fn main() {
 }
 
 /// Functions of `kernels` kernels each: of eight, six add two values, one is a constant and one
-/// prints, as in a program written by hand; each with a place in a file.
+/// prints, as in a program written by hand; each with a file location.
 fn arithmetic(functions: u32, kernels: u32) -> Module {
     let mut module = Module::new();
     for id in 0..functions {
@@ -50,10 +50,10 @@ fn arithmetic(functions: u32, kernels: u32) -> Module {
     module
 }
 
-/// The bytes of `module`, and how many of them are functions.
+/// The bytes of `module`, and the size of its Functions section.
 fn file(module: &Module) -> (Vec<u8>, usize) {
     let bytes = encode(module, &Default::default()).unwrap();
-    // A file holds functions and what describes them; functions are found by their section id.
+    // The Functions section is found by its id.
     let mut position = 3;
     loop {
         let (id, mut length) = (bytes[position], 0usize);
@@ -77,7 +77,7 @@ fn file(module: &Module) -> (Vec<u8>, usize) {
     }
 }
 
-/// All functions of a file, (functions, kernels each).
+/// All functions of a file (functions, kernels each).
 #[divan::bench(args = [(1000, 100), (10, 10_000), (1, 100_000)])]
 fn decode_all(bencher: Bencher, (functions, kernels): (u32, u32)) {
     let (bytes, counted) = file(&arithmetic(functions, kernels));
@@ -86,7 +86,7 @@ fn decode_all(bencher: Bencher, (functions, kernels): (u32, u32)) {
         .bench(|| File::open(black_box(&bytes)).unwrap().module().unwrap());
 }
 
-/// All functions of a file one by one, each forgotten before the next.
+/// All functions of a file one by one, each dropped before the next.
 #[divan::bench]
 fn decode_one_by_one(bencher: Bencher) {
     let (bytes, counted) = file(&arithmetic(1000, 100));
@@ -96,7 +96,7 @@ fn decode_one_by_one(bencher: Bencher) {
     });
 }
 
-/// Opens a file of 1 GiB: ten functions, and an attribute that takes all the room.
+/// Opens a file of 1 GiB: ten functions, and an attribute of that size.
 #[divan::bench]
 fn open_1_gib(bencher: Bencher) {
     static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| {

@@ -1,5 +1,5 @@
-//! How fast bytes and text of a Module are read and written: a program of 500 workloads, as the
-//! compiler makes it.
+//! Benchmarks of encoding, decoding, printing and parsing a Module: a program of 500 workloads, as
+//! the compiler generates it.
 
 use divan::{Bencher, black_box};
 use tenon_bef::{

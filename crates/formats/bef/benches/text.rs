@@ -1,5 +1,5 @@
-//! How fast text becomes a Module and BEF bytes, and back: a generated program of about 5 MB, half
-//! of it kernels in their custom forms, half generic kernels with attributes.
+//! Benchmarks of parsing and printing: a generated program of about 5 MB, half of it kernels in
+//! their custom forms, half generic kernels with attributes.
 
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
@@ -10,7 +10,7 @@ fn main() {
     divan::main();
 }
 
-/// Functions of 1000 kernels each, until there are `size` bytes.
+/// Functions of 1000 kernels each, `size` bytes in total.
 fn program(size: usize) -> String {
     let mut text = String::new();
     for function in 0.. {

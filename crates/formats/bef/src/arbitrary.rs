@@ -1,4 +1,4 @@
-//! Modules at random, for property tests: valid, and of every shape the format knows.
+//! Random valid Modules for property tests, of every form that the format supports.
 
 use crate::text::kernel_problems;
 use crate::{
@@ -103,7 +103,7 @@ fn number() -> impl Strategy<Value = Attribute> {
         any::<u16>().prop_map(Attribute::UI16),
         any::<u32>().prop_map(Attribute::UI32),
         any::<u64>().prop_map(Attribute::UI64),
-        // NaN is not equal to itself; it has a test of its own.
+        // NaN is not equal to itself; a separate test covers it.
         any::<f32>()
             .prop_filter("NaN", |x| !x.is_nan())
             .prop_map(Attribute::F32),
@@ -242,7 +242,7 @@ pub(crate) fn module() -> impl Strategy<Value = Module> {
                 results,
             ));
         }
-        // References go to any named function, known only when all are there.
+        // References may target any named function, known only when all are added.
         for (index, plan) in functions.into_iter().enumerate() {
             let function = build(&mut module, plan, format!("f {index}"), None);
             module.add(function);
@@ -251,13 +251,13 @@ pub(crate) fn module() -> impl Strategy<Value = Module> {
     })
 }
 
-/// A function whose regions have been added: those of a kernel together, after those inside of
-/// them. A region has the location of its kernel, as in text.
+/// A function whose regions have been added: those of a kernel adjacent, after their own nested
+/// regions. A region has the location of its kernel, as in text.
 fn build(
     module: &mut Module,
     plan: FunctionPlan,
     name: String,
-    holder: Option<KernelLocation>,
+    outer: Option<KernelLocation>,
 ) -> Function {
     let mut regions: Vec<Vec<FunctionId>> = Vec::new();
     for kernel in &plan.kernels {
@@ -279,7 +279,7 @@ fn build(
         FunctionKind::Async
     };
     let mut builder = FunctionBuilder::new(name, kind);
-    builder.location(holder.unwrap_or(plan.location));
+    builder.location(outer.unwrap_or(plan.location));
     let mut made: Vec<RegisterId> = plan
         .arguments
         .iter()
@@ -333,14 +333,14 @@ fn choose(registers: &[RegisterId], pick: usize) -> Option<RegisterId> {
     registers.get(pick.checked_rem(registers.len())?).copied()
 }
 
-/// Turns the picks of references into functions with a name.
+/// Resolves the random picks of references to named functions.
 fn resolve(mut module: Module) -> Module {
     let named: Vec<FunctionId> = (0u32..)
         .zip(&module.functions)
         .filter(|(_, function)| !function.is_region())
         .map(|(id, _)| FunctionId(id))
         .collect();
-    // A kernel whose operation the verifier would refuse is one of a dialect nobody knows.
+    // A kernel that violates the rules of its operation is renamed to an unknown dialect.
     let wrong: Vec<(usize, usize)> = (module.functions.iter().enumerate())
         .flat_map(|(at, function)| {
             let kernels = function.kernels.iter().enumerate();

@@ -1,4 +1,4 @@
-//! Attributes: their codes in BEF, and what is handy for those who make or read them.
+//! Attributes: type codes of BEF, accessors and validity.
 
 use crate::{Attribute, DType, Dense, Name};
 
@@ -9,17 +9,17 @@ pub(crate) mod code {
     pub(crate) const DENSE: u8 = 28;
     pub(crate) const SYMBOL: u8 = 29;
     pub(crate) const AGGREGATE: u8 = 30;
-    /// Only in our own section: a name without a value, with no bytes.
+    /// Only in Tenon's own section: a name without a value, with no bytes.
     pub(crate) const UNIT: u8 = 62;
-    /// Only in our own section: MLIR text, stored as a string.
+    /// Only in Tenon's own section: MLIR text, stored as a string.
     pub(crate) const FOREIGN: u8 = 63;
-    /// Set for an array of the element type in the low bits.
+    /// Flag of an array, whose element type is in the low bits.
     pub(crate) const ARRAY: u8 = 0x80;
-    /// An empty array, whatever it might have held.
+    /// An empty array of unknown element type.
     pub(crate) const EMPTY_ARRAY: u8 = 0x88;
 }
 
-/// The type under which BEF keeps an attribute (facts 1.3).
+/// The type code of an attribute in BEF (facts 1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttributeCode(pub(crate) u8);
 
@@ -35,13 +35,13 @@ impl AttributeCode {
     /// A list of mixed, nested or string elements.
     pub const AGGREGATE: Self = Self(code::AGGREGATE);
 
-    /// A number.
+    /// A scalar number.
     pub const fn number(dtype: DType) -> Self {
         Self(dtype as u8)
     }
 
-    /// A list whose elements are all of this type, which is a number's or [`TYPE`](Self::TYPE);
-    /// elements of other types make an aggregate.
+    /// A list whose elements are all of this type, which is that of a number or
+    /// [`TYPE`](Self::TYPE); of any other element type, an aggregate.
     pub const fn list(self) -> Self {
         match self {
             Self::STRING => Self::AGGREGATE,
@@ -51,12 +51,12 @@ impl AttributeCode {
     }
 }
 
-/// Aggregates nest this deep at most. Deeper ones are refused by reader, writer and verifier, so
-/// that no input can exhaust the stack.
+/// Maximum nesting of aggregates. Reader, writer and verifier refuse deeper ones, so that no input
+/// can overflow the stack.
 pub const MAX_NESTING: usize = 64;
 
 impl Attribute {
-    /// A list: an array when all elements are of one fixed-size type, else an aggregate.
+    /// A list: an array if all elements have the same fixed-size type, else an aggregate.
     pub fn list(elements: Vec<Attribute>) -> Attribute {
         if is_array(&elements) {
             Attribute::Array(elements)
@@ -73,7 +73,7 @@ impl Attribute {
         }
     }
 
-    /// The value of an integer of any width, if it fits.
+    /// The value of an integer of any width, if it fits an i64.
     pub fn as_i64(&self) -> Option<i64> {
         Some(match self {
             Attribute::I1(value) => i64::from(*value),
@@ -97,7 +97,7 @@ impl Attribute {
         }
     }
 
-    /// The data type of a number; `None` for everything else.
+    /// The data type of a number; `None` for other attributes.
     pub fn number_type(&self) -> Option<DType> {
         Some(match self {
             Attribute::I1(_) => DType::I1,
@@ -117,7 +117,7 @@ impl Attribute {
         })
     }
 
-    /// The kind in words, for messages.
+    /// The kind, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Attribute::String(_) => "string",
@@ -133,7 +133,7 @@ impl Attribute {
         }
     }
 
-    /// Whether BEF can hold it in a kernel.
+    /// Whether BEF can encode it in a kernel.
     pub(crate) fn is_storable(&self) -> bool {
         match self {
             Attribute::Unit | Attribute::Foreign(_) => false,
@@ -160,12 +160,12 @@ impl Attribute {
         }
     }
 
-    /// Whether `code` is that of a number, which takes no memory of its own.
+    /// Whether `code` is that of a number, which is stored inline.
     pub(crate) fn is_number_code(code: u8) -> bool {
         code < code::TYPE && code != DType::String as u8
     }
 
-    /// Bytes of a number or type, which is also its alignment; `None` for everything else.
+    /// Size in bytes of a number or type, which is also its alignment; `None` for other attributes.
     pub(crate) fn fixed_size(&self) -> Option<usize> {
         match self {
             Attribute::Type(_) => Some(1),
@@ -173,7 +173,7 @@ impl Attribute {
         }
     }
 
-    /// What is wrong with this value itself, if anything.
+    /// The reason why the value is invalid, if it is.
     pub(crate) fn problem(&self) -> Option<String> {
         self.problem_at(0)
     }
@@ -208,7 +208,7 @@ impl Attribute {
 }
 
 impl Dense {
-    /// How many elements the shape asks for; `None` when it is negative or overflows.
+    /// Number of elements of the shape; `None` when negative or on overflow.
     pub fn count(&self) -> Option<usize> {
         self.shape.iter().try_fold(1usize, |count, extent| {
             count.checked_mul(usize::try_from(*extent).ok()?)
@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_knows_what_it_is() {
+    fn lists_are_arrays_or_aggregates() {
         assert_eq!(Attribute::from(vec![1i32, 2]).type_code(), 0x88);
         assert_eq!(Attribute::from(vec![1i64]).type_code(), 0x89);
         assert_eq!(Attribute::from(vec![DType::I32]).type_code(), 0x99);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_are_named() {
+    fn invalid_values_are_reported() {
         let problem = |attribute: Attribute| attribute.problem().unwrap();
         assert!(problem(Attribute::Array(vec!["a".into()])).contains("not all of one"));
         assert!(problem(Attribute::Aggregate(vec![])).contains("should be an array"));

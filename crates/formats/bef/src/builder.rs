@@ -1,4 +1,4 @@
-//! Making Modules in a program: registers are numbered as BEF wants them, attributes are sorted.
+//! Builders of Modules: they number registers in BEF's order and sort attributes.
 
 use crate::{
     Attribute, Dictionary, Function, FunctionId, FunctionKind, Kernel, KernelLocation, Module,
@@ -11,7 +11,7 @@ impl Module {
         Module::default()
     }
 
-    /// Appends a function. Functions that others refer to as regions go first.
+    /// Appends a function. Regions precede the function that contains them.
     pub fn add(&mut self, function: Function) -> FunctionId {
         let id = FunctionId(u32::try_from(self.functions.len()).unwrap_or(u32::MAX));
         self.functions.push(function);
@@ -37,7 +37,7 @@ impl From<Function> for Module {
 }
 
 impl Function {
-    /// A native function: the host has its body.
+    /// A native function, whose body is in the host.
     pub fn native<T: Into<Name>>(
         name: impl Into<String>,
         arguments: impl IntoIterator<Item = T>,
@@ -59,7 +59,7 @@ impl Function {
         &self.registers[..self.registers.len().min(self.arguments as usize)]
     }
 
-    /// Whether the host has its body.
+    /// Whether its body is in the host.
     pub fn is_native(&self) -> bool {
         self.kind == FunctionKind::Native
     }
@@ -81,15 +81,15 @@ impl Kernel {
     }
 }
 
-/// Builds one function, kernel by kernel. What a function refers to is added before it: regions
-/// must be, and the ids of functions come from adding them.
+/// Builds one function, kernel by kernel. Functions that it references are added to the module
+/// before it: adding returns their ids, and regions must precede it.
 ///
 /// ```
 /// use tenon_bef::{Function, FunctionBuilder, FunctionKind, KernelLocation, Module};
 /// let mut module = Module::new();
 /// let sink = module.add(Function::native("host.sink", ["i32"], []));
 ///
-/// // A region doubles what it is given.
+/// // A region that doubles its argument.
 /// let mut body = FunctionBuilder::region();
 /// let value = body.argument("i32");
 /// let double = body.kernel("tfrt.add.i32").operands([value, value]).result("i32");
@@ -131,29 +131,29 @@ impl FunctionBuilder {
         Self::new("", FunctionKind::Async)
     }
 
-    /// Says where the function stands.
+    /// Sets the source location of the function.
     pub fn location(&mut self, location: KernelLocation) -> &mut Self {
         self.function.location = location;
         self
     }
 
-    /// Says where the function returns.
+    /// Sets the source location of the return.
     pub fn return_location(&mut self, location: KernelLocation) -> &mut Self {
         self.function.return_location = location;
         self
     }
 
-    /// Adds an attribute of the function (`tfrt.cost_threshold`); the last one of a name wins.
+    /// Adds an attribute of the function (`tfrt.cost_threshold`), replacing one of the same name.
     pub fn attribute(&mut self, name: impl Into<Name>, value: impl Into<Attribute>) -> &mut Self {
         insert(&mut self.function.attributes, name.into(), value.into());
         self
     }
 
-    /// Adds an argument of a printed MLIR type. Arguments come before kernels: one added later
-    /// shifts the registers that kernels have made.
+    /// Adds an argument of a printed MLIR type. Arguments precede the registers that kernels
+    /// define.
     ///
     /// # Panics
-    /// When a kernel was added before.
+    /// If a kernel was added before.
     pub fn argument(&mut self, r#type: impl Into<Name>) -> RegisterId {
         assert!(
             self.function.kernels.is_empty(),
@@ -163,7 +163,7 @@ impl FunctionBuilder {
         self.register(r#type.into())
     }
 
-    /// Starts a kernel; it is added when its results are named.
+    /// Starts a kernel, which is added when its results are named.
     pub fn kernel(&mut self, name: impl Into<Name>) -> KernelBuilder<'_> {
         KernelBuilder {
             function: self,
@@ -174,7 +174,7 @@ impl FunctionBuilder {
         }
     }
 
-    /// Ends the function with the registers it returns.
+    /// Finishes the function with the registers it returns.
     pub fn returns(mut self, results: impl IntoIterator<Item = RegisterId>) -> Function {
         self.function.results = results.into_iter().collect();
         self.function.result_types = (self.function.results.iter())
@@ -193,7 +193,7 @@ impl FunctionBuilder {
     }
 }
 
-/// Builds one kernel. Ends with [`done`](Self::done), [`result`](Self::result) or
+/// Builds one kernel. Finished by [`done`](Self::done), [`result`](Self::result) or
 /// [`results`](Self::results).
 #[derive(Debug)]
 #[must_use = "the kernel is added by `done`, `result` or `results`"]
@@ -209,7 +209,7 @@ impl KernelBuilder<'_> {
         self
     }
 
-    /// Adds an attribute; the last one of a name wins.
+    /// Adds an attribute, replacing one of the same name.
     pub fn attribute(mut self, name: impl Into<Name>, value: impl Into<Attribute>) -> Self {
         insert(&mut self.kernel.attributes, name.into(), value.into());
         self
@@ -225,8 +225,8 @@ impl KernelBuilder<'_> {
             .fold(self, |kernel, (name, value)| kernel.attribute(name, value))
     }
 
-    /// Adds a function reference, held by the attribute `name`. References are added sorted by
-    /// name, regions last. A name that ends in `[]` is an element of a list of references.
+    /// Adds a function reference under the attribute `name`. References are added sorted by name,
+    /// regions last. A name that ends in `[]` is an element of a list of references.
     pub fn function(mut self, name: impl Into<Name>, function: FunctionId) -> Self {
         self.kernel.functions.push((name.into(), function));
         self
@@ -237,19 +237,19 @@ impl KernelBuilder<'_> {
         self.function("", function)
     }
 
-    /// Says where the kernel stands.
+    /// Sets the source location of the kernel.
     pub fn location(mut self, location: KernelLocation) -> Self {
         self.kernel.location = location;
         self
     }
 
-    /// Adds the kernel, which makes one register.
+    /// Adds the kernel, which defines one register.
     pub fn result(self, r#type: impl Into<Name>) -> RegisterId {
         let [register] = self.results([r#type.into()]);
         register
     }
 
-    /// Adds the kernel, which makes several registers.
+    /// Adds the kernel, which defines several registers.
     pub fn results<const N: usize, T: Into<Name>>(mut self, types: [T; N]) -> [RegisterId; N] {
         let registers = types.map(|r#type| self.function.register(r#type.into()));
         self.kernel.results.extend(registers);
@@ -257,13 +257,13 @@ impl KernelBuilder<'_> {
         registers
     }
 
-    /// Adds the kernel, which makes no register (or those made so far).
+    /// Adds the kernel without further results.
     pub fn done(self) {
         self.function.function.kernels.push(self.kernel);
     }
 }
 
-/// Puts an attribute where its name belongs.
+/// Inserts an attribute in the order of names.
 fn insert(attributes: &mut Dictionary, name: Name, value: Attribute) {
     match attributes.binary_search_by(|(other, _)| other.cmp(&name)) {
         Ok(index) => attributes[index].1 = value,

@@ -1,18 +1,18 @@
-//! What is said about a program, with the place in its text.
+//! Diagnostics: messages about a program with their source positions.
 
 use std::fmt;
 use tenon_base::Error;
 
-/// How grave a diagnostic is. Its Display is the word that messages and expectations use.
+/// Severity of a diagnostic. Its Display is the word in messages and expectations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Severity {
-    /// The program is wrong.
+    /// The program is invalid.
     Error,
-    /// Something that may not be meant.
+    /// The program is valid but suspicious.
     Warning,
-    /// What was found out or done.
+    /// Information on an analysis or a transformation.
     Remark,
-    /// More about the diagnostic before it.
+    /// A supplement to the previous diagnostic.
     Note,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// A line and column of a file, both from 1.
+/// A position in a file: line and column, both from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourcePosition {
     /// The path.
@@ -46,15 +46,15 @@ pub struct SourcePosition {
     pub column: u32,
 }
 
-/// One message about a program. Its Display is that of compilers: `FILE:LINE:COLUMN: error: ..`,
-/// and under it the source line with a caret, where that is known.
+/// One message about a program. Its Display has the form of compiler messages, `FILE:LINE:COLUMN:
+/// error: ..`, followed by the source line with a caret, if known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How grave it is.
+    /// Its severity.
     pub severity: Severity,
-    /// Where it is; `None` when that is no place in a file.
+    /// Its position; `None` if it is not a position in a file.
     pub place: Option<SourcePosition>,
-    /// What is said, in one line.
+    /// The message, one line.
     pub message: String,
     /// The source line, and a line with a caret under the column.
     pub snippet: Option<String>,
@@ -75,8 +75,8 @@ impl Diagnostic {
         }
     }
 
-    /// All problems of `error`, as those of [`parse`](crate::parse) come: the source line behind
-    /// the message.
+    /// The diagnostics of an `error` of [`parse`](crate::parse), whose messages are followed by the
+    /// source line.
     pub fn all_of(error: &Error) -> Vec<Diagnostic> {
         error.all().map(Self::of).collect()
     }

@@ -13,8 +13,8 @@ macro_rules! dtypes {
                 match self { $(DType::$name => $text,)* }
             }
 
-            /// Bytes of one element in a dense attribute; `None` for types without a fixed size
-            /// and for the quantized ones, which dense attributes do not hold.
+            /// Size of an element in a dense attribute; `None` for types without a fixed size and
+            /// for quantized types, which dense attributes do not support.
             pub fn size(self) -> Option<usize> {
                 match self { $(DType::$name => $size,)* }
             }
@@ -50,12 +50,12 @@ dtypes! {
 }
 
 impl DType {
-    /// The type of a code of facts 1.3.
+    /// The type of a code (facts 1.3).
     pub fn from_code(code: u8) -> Option<DType> {
         Self::ALL.get(usize::from(code)).copied()
     }
 
-    /// The type of an MLIR form; signed integers are taken as signless (facts 1.4).
+    /// The type of an MLIR form; signed integers map to signless ones (facts 1.4).
     pub fn from_mlir(text: &str) -> Option<DType> {
         let text = match text {
             "si8" => "i8",

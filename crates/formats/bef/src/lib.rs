@@ -1,4 +1,4 @@
-//! The host program: Module, its bytes (BEF) and its text (MLIR), both ways, and its verifier.
+//! The host program: Module, its bytes (BEF), its text (MLIR) and its verifier.
 //!
 //! Format: seed tfrt-bef.md; where the code of the original moved on (facts 1.9), the facts.
 //!

@@ -8,10 +8,10 @@ pub const MAX_LOCATION_NESTING: usize = 64;
 /// A source location (facts 1.7).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum KernelLocation {
-    /// Not known.
+    /// Unknown.
     #[default]
     Unknown,
-    /// A place in a file, line and column from 1.
+    /// A position in a file, line and column from 1.
     FileLineCol {
         /// The path.
         file: Name,
@@ -20,27 +20,27 @@ pub enum KernelLocation {
         /// The column.
         column: u32,
     },
-    /// A name, and what it names.
+    /// A named location.
     Name {
         /// The name.
         name: Name,
-        /// The place it names.
+        /// The location it names.
         child: Box<KernelLocation>,
     },
     /// A callee inlined into a caller.
     CallSite {
-        /// The place called.
+        /// Location of the callee.
         callee: Box<KernelLocation>,
-        /// The place calling.
+        /// Location of the call.
         caller: Box<KernelLocation>,
     },
-    /// Several places.
+    /// Several locations.
     Fused(Vec<KernelLocation>),
 }
 
 impl KernelLocation {
-    /// The first place in a file: that of what is named, of what is called, of the first of
-    /// several.
+    /// The first position in a file: of the named location, of the callee before the caller, of the
+    /// first of several locations.
     pub fn position(&self) -> Option<SourcePosition> {
         match self {
             KernelLocation::Unknown => None,
@@ -57,7 +57,7 @@ impl KernelLocation {
         }
     }
 
-    /// The depth of nesting; 0 for a location without parts.
+    /// Nesting depth; 0 for a location without parts.
     pub(crate) fn depth(&self) -> usize {
         match self {
             KernelLocation::Unknown | KernelLocation::FileLineCol { .. } => 0,

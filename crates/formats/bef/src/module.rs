@@ -1,4 +1,4 @@
-//! The Module: functions made of kernels. The only executable thing in Tenon.
+//! The Module: functions made of kernels, the only executable form of a program in Tenon.
 
 use crate::{KernelLocation, Name};
 use smallvec::SmallVec;
@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FunctionId(pub u32);
 
-/// A register of a function: an SSA value, made once.
+/// A register of a function: an SSA value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RegisterId(pub u32);
 
@@ -27,11 +27,11 @@ impl fmt::Display for RegisterId {
 /// A program: functions by id.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Module {
-    /// Its attributes, sorted by name (`tfrt.cost_threshold`). BEF knows none: they are kept in a
-    /// section of our own.
+    /// Attributes, sorted by name (`tfrt.cost_threshold`). Not part of BEF: stored in Tenon's own
+    /// section.
     pub attributes: Dictionary,
-    /// All functions; a [`FunctionId`] is a position here. A region of a kernel is a function
-    /// with an empty name that stands before the function that contains it (facts 1.5).
+    /// All functions; a [`FunctionId`] is an index here. A region of a kernel is a function with an
+    /// empty name that precedes the function containing it (facts 1.5).
     pub functions: Vec<Function>,
 }
 
@@ -42,7 +42,7 @@ pub enum FunctionKind {
     /// Dataflow order, asynchronous.
     #[default]
     Async = 0,
-    /// A function of the host, no body.
+    /// A function of the host, without a body.
     Native = 1,
     /// Kernel order, synchronous.
     Sync = 2,
@@ -53,55 +53,55 @@ pub enum FunctionKind {
 pub struct Function {
     /// Its name; empty for a region.
     pub name: String,
-    /// How it executes: what the attributes `tfrt.sync` and `tfrt.native` say in text.
+    /// How it executes: in text, the attributes `tfrt.sync` and `tfrt.native`.
     pub kind: FunctionKind,
-    /// Its other attributes, sorted by name (`tfrt.cost_threshold`). BEF knows none: they are kept
-    /// in a section of our own.
+    /// Other attributes, sorted by name (`tfrt.cost_threshold`). Not part of BEF: stored in Tenon's
+    /// own section.
     pub attributes: Dictionary,
     /// The printed MLIR type of every register (`i32`, `!tfrt.chain`): arguments first, then the
     /// results of kernels in order.
     pub registers: Vec<Name>,
-    /// How many of the registers are arguments.
+    /// Number of registers that are arguments.
     pub arguments: u32,
-    /// The types of its results (a native function has no registers to take them from).
+    /// Types of the results.
     pub result_types: Vec<Name>,
-    /// The registers it returns.
+    /// The returned registers.
     pub results: Vec<RegisterId>,
     /// Its kernels.
     pub kernels: Vec<Kernel>,
-    /// Where it stands in the source.
+    /// Source location.
     pub location: KernelLocation,
-    /// Where its `tfrt.return` stands.
+    /// Source location of its `tfrt.return`.
     pub return_location: KernelLocation,
 }
 
-/// Attributes with their names, sorted by name, none twice.
+/// Named attributes, sorted by name, without duplicates.
 pub type Dictionary = Vec<(Name, Attribute)>;
 
-/// The registers that a kernel uses or makes; most have few.
+/// The registers that a kernel uses or defines; most kernels have few.
 pub type Registers = SmallVec<[RegisterId; FEW_REGISTERS]>;
 
-/// So many registers of a kernel take no memory of their own.
+/// Number of registers of a kernel that are stored inline.
 pub(crate) const FEW_REGISTERS: usize = 4;
 
 /// A kernel: a named host function applied to registers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Kernel {
-    /// The name it is registered under.
+    /// The name under which it is registered.
     pub name: Name,
     /// Registers it uses.
     pub operands: Registers,
     /// Its attributes, sorted by name.
     pub attributes: Dictionary,
-    /// Functions it refers to, with the attribute's name; the name is empty for a region.
+    /// Referenced functions with the attribute's name, which is empty for a region.
     pub functions: Vec<(Name, FunctionId)>,
-    /// Registers it makes.
+    /// Registers it defines.
     pub results: Registers,
-    /// Where it stands in the source.
+    /// Source location.
     pub location: KernelLocation,
 }
 
-/// Element types as BEF numbers them (facts 1.3).
+/// Element types with their codes in BEF (facts 1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the table of facts 1.3")]
@@ -169,17 +169,18 @@ pub enum Attribute {
     Array(Vec<Attribute>),
     /// Mixed, nested or string elements.
     Aggregate(Vec<Attribute>),
-    /// Extents, `None` for `?`; the whole is `None` when unranked.
+    /// Extents, `None` for `?`; `Shape(None)` is unranked.
     Shape(Option<Vec<Option<i64>>>),
     Dense(Dense),
-    /// A symbol of a compiled module: the path of names, and the module in generic MLIR form.
+    /// A symbol of a compiled module: the path of names, and the module in the generic form of
+    /// MLIR.
     Symbol {
         path: Vec<String>,
         module: Name,
     },
     /// A name without a value.
     Unit,
-    /// Any other attribute, by its MLIR text. BEF cannot hold it, nor [`Unit`](Self::Unit), in a
-    /// kernel; functions and modules may have both.
+    /// Any other attribute, as MLIR text. Like [`Unit`](Self::Unit), not encodable in BEF as an
+    /// attribute of a kernel; functions and modules may have both.
     Foreign(String),
 }

@@ -1,11 +1,11 @@
-//! Names: texts that stand in many places.
+//! Interned-like names: short strings inline, long ones shared.
 
 use smol_str::SmolStr;
 use std::borrow::Borrow;
 use std::fmt;
 use std::ops::Deref;
 
-/// A text that is cheap to clone, held in place when it is short and shared when it is long: the
+/// A string that is cheap to clone, stored inline when short and reference-counted when long: the
 /// name of a kernel or an attribute, a type, a file.
 ///
 /// It compares, hashes and prints as its text, and can be used wherever a `&str` can.

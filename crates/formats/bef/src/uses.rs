@@ -1,4 +1,4 @@
-//! Who uses which register: use counts and used-by lists, as BEF stores them (facts 1.6).
+//! Uses of registers: use counts and used-by lists, as BEF stores them (facts 1.6).
 
 use crate::{Function, RegisterId};
 
@@ -13,8 +13,8 @@ pub struct Uses {
 }
 
 impl Uses {
-    /// Collects the uses of `function`. Registers it does not have are left out; the verifier
-    /// speaks of them.
+    /// Collects the uses of `function`. Registers out of range are ignored; the verifier reports
+    /// them.
     pub fn of(function: &Function) -> Uses {
         let registers = function.registers.len();
         let mut starts = vec![0u32; registers + 1];
@@ -32,8 +32,8 @@ impl Uses {
         for register in 0..registers {
             starts[register + 1] += starts[register];
         }
-        // Filled from the back in block order: the most recent use comes first, as in the use
-        // lists of MLIR. Execution order depends on it.
+        // Filled in reverse: the most recent use is first, as in MLIR's use lists. Execution order
+        // depends on it.
         let mut next: Vec<u32> = starts[1..].to_vec();
         let mut users = vec![0; starts[registers] as usize];
         for (index, kernel) in function.kernels.iter().enumerate() {
@@ -57,12 +57,12 @@ impl Uses {
         }
     }
 
-    /// How often the register is used, being returned included.
+    /// Number of uses of the register, including returns.
     pub fn count(&self, register: RegisterId) -> u32 {
         self.counts.get(register.0 as usize).copied().unwrap_or(0)
     }
 
-    /// The kernels that use the register, the last one first; one that uses it twice stands twice.
+    /// The kernels that use the register, last first; a kernel that uses it twice is listed twice.
     pub fn users(&self, register: RegisterId) -> &[u32] {
         let index = register.0 as usize;
         match (self.starts.get(index), self.starts.get(index + 1)) {
@@ -71,7 +71,7 @@ impl Uses {
         }
     }
 
-    /// The kernels without operands, in block order: those that can start at once.
+    /// The kernels without operands, in block order: the kernels that are ready at the start.
     pub fn without_operands(&self) -> &[u32] {
         &self.without_operands
     }

@@ -1,5 +1,5 @@
-//! The files that fuzzing starts from, and those it once failed on: each is read as the fuzz target
-//! `bef` reads it. `TENON_BLESS=1` writes the good ones anew.
+//! The seed corpus of fuzzing and inputs of past failures, read as by the fuzz target `bef`.
+//! `TENON_BLESS=1` rewrites the valid files.
 
 use std::path::PathBuf;
 use tenon_bef::{
@@ -63,7 +63,7 @@ fn attributes() -> Module {
     Module::from(main.returns([]))
 }
 
-/// Native functions, references, regions in regions, all kinds of locations, annotations.
+/// Native functions, references, nested regions, all kinds of locations, annotations.
 fn structure() -> Module {
     let mut module = Module::new();
     let mut native = Function::native("native", ["i32"], ["i32"]);
@@ -114,7 +114,7 @@ fn structure() -> Module {
     module
 }
 
-fn good() -> Vec<(&'static str, Vec<u8>)> {
+fn valid() -> Vec<(&'static str, Vec<u8>)> {
     let bytes = |module: &Module, optional_sections| {
         encode(module, &EncodeOptions { optional_sections }).unwrap()
     };
@@ -126,8 +126,8 @@ fn good() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn good_files_are_as_we_write_them() {
-    for (name, bytes) in good() {
+fn valid_files_equal_their_encoding() {
+    for (name, bytes) in valid() {
         let path = folder().join(name);
         if std::env::var_os("TENON_BLESS").is_some() {
             std::fs::create_dir_all(folder()).unwrap();
@@ -135,7 +135,7 @@ fn good_files_are_as_we_write_them() {
         }
         assert!(
             std::fs::read(&path).unwrap() == bytes,
-            "{name}; TENON_BLESS=1 writes it"
+            "{name}; TENON_BLESS=1 rewrites it"
         );
     }
     let bytes = encode(&structure(), &EncodeOptions::default()).unwrap();
@@ -143,17 +143,17 @@ fn good_files_are_as_we_write_them() {
 }
 
 #[test]
-fn every_file_is_an_error_or_a_module() {
+fn every_file_decodes_or_fails_with_an_error() {
     let mut modules = 0;
     for entry in std::fs::read_dir(folder()).unwrap() {
         let path = entry.unwrap().path();
         let bytes = std::fs::read(&path).unwrap();
         modules += usize::from(read(&bytes));
     }
-    assert!(modules >= good().len());
+    assert!(modules >= valid().len());
 }
 
-/// Reads a file in every way; answers whether it is a Module.
+/// Reads a file by every function of the interface; whether it is a valid Module.
 fn read(bytes: &[u8]) -> bool {
     let Ok(file) = File::open(bytes) else {
         return false;
@@ -168,8 +168,8 @@ fn read(bytes: &[u8]) -> bool {
     };
     verify(&module).unwrap();
     stream_remarks(&module);
-    let again = encode(&module, &EncodeOptions::default()).unwrap();
-    let back = decode(&again).unwrap();
-    assert!(encode(&back, &EncodeOptions::default()).unwrap() == again);
+    let bytes = encode(&module, &EncodeOptions::default()).unwrap();
+    let back = decode(&bytes).unwrap();
+    assert!(encode(&back, &EncodeOptions::default()).unwrap() == bytes);
     true
 }

@@ -1,15 +1,15 @@
-//! Golden tests: files of `tests/golden` hold a directive, MLIR text and the expected output.
+//! Golden tests: files of `tests/golden` consist of a directive, MLIR text and the expected output.
 //!
 //! The first line is `// test: ` and one of
-//! * `print`: the Module as it is printed, which must come back the same from that text, from the
-//!   generic form and from BEF;
-//! * `generic`, `locations`, `readable`: the same, printed in these forms;
-//! * `diagnostics`: what is said about a text that is to become BEF, for every part of it;
-//! * `opt`: as it is printed when it need not become BEF, or what is said about it;
-//! * `inline`, `canonicalize`: the same after a rewrite.
+//! * `print`: the printed Module, which must round-trip through that text, the generic form and
+//!   BEF;
+//! * `generic`, `locations`, `readable`: the same with these print options;
+//! * `diagnostics`: the diagnostics of each part, parsed for BEF;
+//! * `opt`: the printed Module or the diagnostics, parsed for rewriting;
+//! * `inline`, `canonicalize`: the same after that rewrite.
 //!
-//! The output follows a line of `----`. With `TENON_BLESS=1` in the environment the files are
-//! written anew. Files of `tests/verify` say on their lines which diagnostics are expected there.
+//! The output follows a line of `----`. `TENON_BLESS=1` in the environment rewrites the files.
+//! Files of `tests/verify` contain the expected diagnostics as comments (`expected-error`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,13 +35,14 @@ fn files(folder: &str) -> Vec<(PathBuf, String)> {
     files
 }
 
-/// The outputs of all parts, or what is said about them.
+/// The outputs of all parts, or their diagnostics.
 fn parts(source: Source<'_>, output: impl Fn(Source<'_>) -> Result<String>) -> String {
     let parts = source.split().into_iter().map(|part| match output(part) {
         Ok(text) => text,
         Err(error) => {
-            let said = Diagnostic::all_of(&error);
-            said.iter()
+            let diagnostics = Diagnostic::all_of(&error);
+            diagnostics
+                .iter()
                 .map(|diagnostic| format!("{diagnostic}\n"))
                 .collect()
         }
@@ -49,8 +50,8 @@ fn parts(source: Source<'_>, output: impl Fn(Source<'_>) -> Result<String>) -> S
     parts.collect::<Vec<_>>().join("// -----\n")
 }
 
-/// The text of a Module, which everything keeps.
-fn kept(source: Source<'_>, options: PrintOptions) -> Result<String> {
+/// The text of a Module, checked to round-trip through text and bytes.
+fn round_tripped(source: Source<'_>, options: PrintOptions) -> Result<String> {
     let module = parse_source(source)?;
     let text = print(&module, options);
     let all = PrintOptions {
@@ -70,7 +71,7 @@ fn kept(source: Source<'_>, options: PrintOptions) -> Result<String> {
     Ok(text)
 }
 
-/// The text of a Module after a rewrite, which is one that can be read and verified.
+/// The text of a Module after a rewrite, checked to parse and to verify.
 fn rewritten(source: Source<'_>, rewrite: fn(&mut Module)) -> Result<String> {
     let mut module = parse_for_rewriting(source, false)?;
     rewrite(&mut module);
@@ -96,10 +97,10 @@ fn output(directive: &str, source: Source<'_>) -> String {
         ..plain
     };
     match directive {
-        "print" => parts(source, |part| kept(part, plain)),
-        "readable" => parts(source, |part| kept(part, readable)),
-        "generic" => parts(source, |part| kept(part, generic)),
-        "locations" => parts(source, |part| kept(part, locations)),
+        "print" => parts(source, |part| round_tripped(part, plain)),
+        "readable" => parts(source, |part| round_tripped(part, readable)),
+        "generic" => parts(source, |part| round_tripped(part, generic)),
+        "locations" => parts(source, |part| round_tripped(part, locations)),
         "diagnostics" => parts(source, |part| {
             parse_source(part).map(|_| "no problems\n".to_owned())
         }),
@@ -111,7 +112,7 @@ fn output(directive: &str, source: Source<'_>) -> String {
 }
 
 #[test]
-fn golden_files() {
+fn golden_files_have_the_expected_output() {
     let bless = std::env::var_os("TENON_BLESS").is_some();
     let mut wrong = Vec::new();
     for (path, text) in files("golden") {
@@ -136,7 +137,7 @@ fn golden_files() {
 }
 
 #[test]
-fn expected_diagnostics() {
+fn diagnostics_match_the_expectations_in_the_text() {
     for (path, text) in files("verify") {
         let name = path.file_name().unwrap().to_str().unwrap();
         for part in Source::new(&text, name).split() {
@@ -157,9 +158,9 @@ fn expected_diagnostics() {
 }
 
 #[test]
-fn the_example_of_the_page_is_read() {
+fn the_example_of_the_documentation_round_trips() {
     let page = include_str!("../../../../docs/mlir.md");
-    let (_, behind) = page.split_once("```mlir\n").unwrap();
-    let (example, _) = behind.split_once("```").unwrap();
-    kept(Source::new(example, "mlir.md"), PrintOptions::default()).unwrap();
+    let (_, after) = page.split_once("```mlir\n").unwrap();
+    let (example, _) = after.split_once("```").unwrap();
+    round_tripped(Source::new(example, "mlir.md"), PrintOptions::default()).unwrap();
 }

@@ -1,6 +1,6 @@
-//! Texts that mean harm, and those that fuzzing found, are read as quickly as others: what parses
-//! comes back the same from its text and from BEF, the rest is refused with a place.
-//! `cargo xtask fuzz mlir` starts from the same files.
+//! Hostile texts and texts found by fuzzing: a text that parses must round-trip through text and
+//! BEF, any other must be refused with a position. The seed corpus of `cargo xtask fuzz mlir` is
+//! the same.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn check(name: &str, text: &str) {
             assert!(
                 Diagnostic::all_of(&error)
                     .iter()
-                    .all(|said| said.place.is_some()),
+                    .all(|diagnostic| diagnostic.place.is_some()),
                 "{error}"
             );
             return;
@@ -45,7 +45,7 @@ fn check(name: &str, text: &str) {
 }
 
 #[test]
-fn texts_of_all_folders() {
+fn texts_of_all_folders_parse_or_fail_without_panic() {
     for folder in ["golden", "verify", "hostile"] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests")
@@ -57,7 +57,7 @@ fn texts_of_all_folders() {
             for part in Source::new(&text, name).split() {
                 check(name, part.text);
             }
-            // Every tenth place, cut short: still no panic.
+            // Truncated at every tenth byte: no panic.
             for end in (0..text.len())
                 .step_by(10)
                 .filter(|end| text.is_char_boundary(*end))

@@ -347,13 +347,13 @@ fn all_problems_of_a_program_are_reported_together() {
 #[test]
 fn a_malformed_module_is_rejected() {
     let twice = module(&["i32"], &[0], vec![constant(1, 0), constant(2, 0)]);
-    assert!(refusal(&twice).contains("makes %0 a second time"));
+    assert!(refusal(&twice).contains("defines %0 a second time"));
     let early = module(
         &["i32", "i32"],
         &[],
         vec![kernel("t.sum", &[1], &[0]), constant(2, 1)],
     );
-    assert!(refusal(&early).contains("uses %1 before it is made"));
+    assert!(refusal(&early).contains("uses %1 before its definition"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Rules that make functions simpler.
+//! Canonicalization: constant folding of branches, merging of chains, dead-kernel elimination.
 
 use super::tree::{Forest, Node, Tree, substitute};
 use crate::{Attribute, FunctionId, FunctionKind, Kernel, Name, RegisterId};
@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 const CHAIN: &str = "!tfrt.chain";
 
-/// Kernels that do nothing but make their results, and cannot fail.
+/// Kernels without side effects that cannot fail.
 const WITHOUT_EFFECTS: &[&str] = &[
     "tfrt.new.chain",
     "tfrt.merge.chains",
@@ -28,7 +28,7 @@ const WITHOUT_EFFECTS: &[&str] = &[
     "ts.build_unranked_partial_shape",
 ];
 
-/// Simplifies all functions.
+/// Canonicalizes all functions.
 pub(super) fn forest(forest: &mut Forest) {
     let signature = |(id, tree): &(FunctionId, Tree)| {
         let arguments = tree.head.argument_types().to_vec();
@@ -40,11 +40,11 @@ pub(super) fn forest(forest: &mut Forest) {
     }
 }
 
-/// The types of arguments and results of the functions that have a name.
+/// Types of arguments and results of the named functions.
 type Signatures = HashMap<FunctionId, (Vec<Name>, Vec<Name>)>;
 
-/// Applies all rules as long as one of them changes anything. Each change leaves fewer kernels, or
-/// fewer operands, or fewer functions to choose from.
+/// Applies the rules to a fixed point. Each change removes kernels, operands or candidate
+/// functions.
 fn simplify(tree: &mut Tree, signatures: &Signatures) {
     let inside = tree.nodes.iter_mut().flat_map(|node| &mut node.regions);
     inside.for_each(|region| simplify(region, signatures));
@@ -52,19 +52,19 @@ fn simplify(tree: &mut Tree, signatures: &Signatures) {
     while (asynchronous && forward(tree, signatures)) || remove_unused(tree) {}
 }
 
-/// What a register is known to hold.
+/// The known value of a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
+enum FoldedValue {
     Bool(bool),
     Index(i32),
-    /// A chain that is there from the start.
+    /// A chain that is ready at the start.
     NewChain,
 }
 
 /// One pass over the kernels in order; whether anything changed.
 fn forward(tree: &mut Tree, signatures: &Signatures) -> bool {
     let mut changed = false;
-    let mut known: HashMap<RegisterId, Known> = HashMap::new();
+    let mut known: HashMap<RegisterId, FoldedValue> = HashMap::new();
     let mut replaced: HashMap<RegisterId, RegisterId> = HashMap::new();
     let mut nodes = Vec::with_capacity(tree.nodes.len());
     for mut node in std::mem::take(&mut tree.nodes) {
@@ -85,7 +85,7 @@ fn forward(tree: &mut Tree, signatures: &Signatures) -> bool {
                     continue;
                 }
             }
-            ("tfrt.if", Some(Known::Bool(taken))) if node.regions.len() == 2 => {
+            ("tfrt.if", Some(FoldedValue::Bool(taken))) if node.regions.len() == 2 => {
                 let other = node.regions.pop();
                 let then = node.regions.pop();
                 let region = if taken { then } else { other };
@@ -95,11 +95,11 @@ fn forward(tree: &mut Tree, signatures: &Signatures) -> bool {
                 changed = true;
                 continue;
             }
-            ("tfrt.cond", Some(Known::Bool(taken))) => {
+            ("tfrt.cond", Some(FoldedValue::Bool(taken))) => {
                 changed |= choose(tree, &mut node.kernel, usize::from(!taken), signatures);
             }
-            ("tfrt.case", Some(Known::Index(index))) => {
-                // An index without a branch takes the last one (facts 2.8).
+            ("tfrt.case", Some(FoldedValue::Index(index))) => {
+                // An index without a branch selects the last branch (facts 2.8).
                 let last = node.kernel.functions.len().saturating_sub(1);
                 let branch = usize::try_from(index).unwrap_or(last).min(last);
                 changed |= choose(tree, &mut node.kernel, branch, signatures);
@@ -113,30 +113,30 @@ fn forward(tree: &mut Tree, signatures: &Signatures) -> bool {
     changed
 }
 
-fn value(kernel: &Kernel) -> Option<Known> {
+fn value(kernel: &Kernel) -> Option<FoldedValue> {
     match (kernel.name.as_str(), kernel.attribute("value")) {
-        ("tfrt.constant.i1", Some(Attribute::I1(value))) => Some(Known::Bool(*value)),
-        ("tfrt.constant.i32", Some(Attribute::I32(value))) => Some(Known::Index(*value)),
-        ("tfrt.new.chain", _) => Some(Known::NewChain),
+        ("tfrt.constant.i1", Some(Attribute::I1(value))) => Some(FoldedValue::Bool(*value)),
+        ("tfrt.constant.i32", Some(Attribute::I32(value))) => Some(FoldedValue::Index(*value)),
+        ("tfrt.new.chain", _) => Some(FoldedValue::NewChain),
         _ => None,
     }
 }
 
-/// Leaves out what need not be waited for; whether that is anything.
-fn merge(kernel: &mut Kernel, known: &HashMap<RegisterId, Known>) -> bool {
+/// Removes operands that need not be waited for; whether there were any.
+fn merge(kernel: &mut Kernel, known: &HashMap<RegisterId, FoldedValue>) -> bool {
     let before = kernel.operands.len();
     let mut seen = HashSet::new();
-    kernel
-        .operands
-        .retain(|operand| known.get(operand) != Some(&Known::NewChain) && seen.insert(*operand));
+    kernel.operands.retain(|operand| {
+        known.get(operand) != Some(&FoldedValue::NewChain) && seen.insert(*operand)
+    });
     if kernel.operands.is_empty() {
         kernel.name = "tfrt.new.chain".into();
     }
     kernel.operands.len() != before
 }
 
-/// Makes a choice between functions the call of one of them; its first operand is not passed on.
-/// One that says more than that, or passes what the function does not take, stays as it is.
+/// Replaces a choice between functions by a call of one, without the first operand. A kernel with
+/// further attributes, or whose operand types do not match the function, is unchanged.
 fn choose(tree: &Tree, kernel: &mut Kernel, index: usize, signatures: &Signatures) -> bool {
     let Some((_, function)) = kernel.functions.get(index) else {
         return false;
@@ -157,7 +157,7 @@ fn choose(tree: &Tree, kernel: &mut Kernel, index: usize, signatures: &Signature
     true
 }
 
-/// Removes kernels that nobody needs, from the back; whether there were any.
+/// Dead-kernel elimination in reverse order; whether any was removed.
 fn remove_unused(tree: &mut Tree) -> bool {
     let mut used: HashSet<RegisterId> = tree.head.results.iter().copied().collect();
     let before = tree.nodes.len();

@@ -1,30 +1,31 @@
-//! Calls that become what they call.
+//! Inlining of calls.
 
 use super::tree::{Forest, Node, Tree, substitute};
 use crate::{FunctionId, FunctionKind, KernelLocation, MAX_LOCATION_NESTING};
 use std::collections::{HashMap, HashSet};
 
-/// A function with more kernels stays called.
+/// Maximum number of kernels of an inlined function.
 const SMALL: usize = 256;
 
-/// A function does not grow beyond this many kernels.
+/// A function is not grown beyond this number of kernels by inlining.
 const LARGE: usize = 1 << 16;
 
-/// Inlines in all functions.
+/// Inlines calls in all functions.
 pub(super) fn forest(forest: &mut Forest) {
     let places: HashMap<FunctionId, usize> = forest
         .iter()
         .enumerate()
         .map(|(place, (id, _))| (*id, place))
         .collect();
-    let (order, recursive) = callees_first(forest, &places);
+    let (order, recursive) = topological_order(forest, &places);
     let mut inlined = HashSet::new();
     let mut sizes = vec![usize::MAX; forest.len()];
     for caller in order {
         let Some((_, slot)) = forest.get_mut(caller) else {
             continue;
         };
-        // Taken out while others are looked at; it does not inline itself.
+        // Taken out of the forest while callees are borrowed; a function is not inlined into
+        // itself.
         let mut tree = std::mem::take(slot);
         let budget = &mut LARGE.saturating_sub(tree.size());
         let callee = |id: FunctionId| {
@@ -54,7 +55,7 @@ pub(super) fn forest(forest: &mut Forest) {
     });
 }
 
-/// Replaces the calls of a function whose callees are known and fit.
+/// Inlines the calls of a function whose callees are known and small enough.
 fn inline_calls<'f>(
     tree: &mut Tree,
     callee: &impl Fn(FunctionId) -> Option<(&'f Tree, usize)>,
@@ -89,13 +90,13 @@ fn inline_calls<'f>(
     substitute(&mut tree.head.results, &replaced);
 }
 
-/// The callee of a call.
+/// The callee, if the kernel is a call.
 fn called(node: &Node) -> Option<FunctionId> {
     let (name, id) = node.kernel.functions.first()?;
     (node.kernel.name == "tfrt.call" && name == "callee").then_some(*id)
 }
 
-/// Whether a call passes and takes what its callee has.
+/// Whether the types of operands and results of a call match its callee.
 fn fits(tree: &Tree, node: &Node, body: &Tree) -> bool {
     let passed = node
         .kernel
@@ -111,14 +112,14 @@ fn fits(tree: &Tree, node: &Node, body: &Tree) -> bool {
         && made.eq(body.head.result_types.iter().map(|t| t.as_str()))
 }
 
-/// A kernel that was inlined stands where it stood, called from where the call stood.
+/// The location of an inlined kernel: a call site made of the original location and that of the call.
 fn move_location(node: &mut Node, caller: &KernelLocation) {
     let callee = std::mem::take(&mut node.kernel.location);
     let call = KernelLocation::CallSite {
         callee: Box::new(callee.clone()),
         caller: Box::new(caller.clone()),
     };
-    let deep = depth(&call) > MAX_LOCATION_NESTING;
+    let deep = call.depth() > MAX_LOCATION_NESTING;
     node.kernel.location = if deep { callee } else { call };
     for region in &mut node.regions {
         region.head.location = node.kernel.location.clone();
@@ -129,18 +130,9 @@ fn move_location(node: &mut Node, caller: &KernelLocation) {
     }
 }
 
-fn depth(location: &KernelLocation) -> usize {
-    match location {
-        KernelLocation::Unknown | KernelLocation::FileLineCol { .. } => 0,
-        KernelLocation::Name { child, .. } => 1 + depth(child),
-        KernelLocation::CallSite { callee, caller } => 1 + depth(callee).max(depth(caller)),
-        KernelLocation::Fused(parts) => 1 + parts.iter().map(depth).max().unwrap_or(0),
-    }
-}
-
-/// Places in the forest so that callees stand before their callers, and those of functions that
-/// call themselves in the end.
-fn callees_first(
+/// Positions in the forest in topological order of calls, callees first (Kahn's algorithm), then
+/// the positions of functions in or after a cycle of calls.
+fn topological_order(
     forest: &Forest,
     places: &HashMap<FunctionId, usize>,
 ) -> (Vec<usize>, HashSet<usize>) {
@@ -151,8 +143,8 @@ fn callees_first(
                 .collect()
         })
         .collect();
-    // How many of its callees are not in order yet; a function that waits for itself never is.
-    let mut waiting: Vec<usize> = callees.iter().map(Vec::len).collect();
+    // Number of callees that are not in the order yet; never 0 for a function of a cycle.
+    let mut pending: Vec<usize> = callees.iter().map(Vec::len).collect();
     let mut callers = vec![Vec::new(); forest.len()];
     for (caller, callees) in callees.iter().enumerate() {
         callees
@@ -160,21 +152,21 @@ fn callees_first(
             .for_each(|callee| callers[*callee].push(caller));
     }
     let mut order: Vec<usize> = (0..forest.len())
-        .filter(|place| waiting[*place] == 0)
+        .filter(|place| pending[*place] == 0)
         .collect();
     let mut next = 0;
     while let Some(place) = order.get(next).copied() {
         next += 1;
         for caller in &callers[place] {
-            waiting[*caller] -= 1;
-            if waiting[*caller] == 0 {
+            pending[*caller] -= 1;
+            if pending[*caller] == 0 {
                 order.push(*caller);
             }
         }
     }
-    // What is left calls itself or one that does; the latter may still inline others.
+    // The rest are in a cycle or call into one; the latter may still inline other functions.
     let left: HashSet<usize> = (0..forest.len())
-        .filter(|place| waiting[*place] > 0)
+        .filter(|place| pending[*place] > 0)
         .collect();
     order.extend((0..forest.len()).filter(|place| left.contains(place)));
     (order, left)
@@ -188,7 +180,7 @@ fn calls(tree: &Tree) -> Box<dyn Iterator<Item = FunctionId> + '_> {
     }))
 }
 
-/// All functions that a function refers to.
+/// All functions that a function references.
 fn references(tree: &Tree) -> Box<dyn Iterator<Item = FunctionId> + '_> {
     Box::new(tree.nodes.iter().flat_map(|node| {
         let own = node.kernel.functions.iter().map(|(_, id)| *id);

@@ -1,4 +1,4 @@
-//! Rewrites of Modules: what `tenon opt` does with them.
+//! Rewrites of Modules, the passes of `tenon opt`.
 
 mod canonicalize;
 mod inline;
@@ -6,18 +6,18 @@ mod tree;
 
 use crate::Module;
 
-/// Simplifies every function, as long as anything changes:
+/// Canonicalizes every function to a fixed point:
 ///
-/// * `tfrt.merge.chains` waits for each value once and for no `tfrt.new.chain`; one that waits for
-///   a single chain is that chain, one that waits for nothing is a `tfrt.new.chain`.
-/// * `tfrt.if` with a constant condition is the region it takes; `tfrt.cond` and `tfrt.case` with
-///   a constant are a `tfrt.call` of the function they take.
-/// * A kernel without effects that nobody uses is gone: constants, new and merged chains, integer
-///   and comparing arithmetic that cannot fail, shapes that are built.
+/// * `tfrt.merge.chains` has no duplicate operands and no `tfrt.new.chain`; with one operand it is
+///   replaced by it, without operands by a `tfrt.new.chain`.
+/// * `tfrt.if` with a constant condition is replaced by the selected region, `tfrt.cond` and
+///   `tfrt.case` with a constant by a `tfrt.call` of the selected function.
+/// * Unused kernels without side effects are removed: constants, new and merged chains, integer
+///   arithmetic and comparisons that cannot fail, shapes.
 ///
-/// In sync functions, whose results must be their own, only the last rule is used. The Module must
-/// be one that [`verify`](crate::verify) or [`parse_for_rewriting`](crate::parse_for_rewriting)
-/// accepts; it stays one.
+/// In sync functions, whose results must be distinct registers, only the last rule applies. The
+/// Module must be accepted by [`verify`](crate::verify) or
+/// [`parse_for_rewriting`](crate::parse_for_rewriting) and remains so.
 ///
 /// ```
 /// let text = "func.func @f() -> i32 {
@@ -34,13 +34,12 @@ pub fn canonicalize(module: &mut Module) {
     tree::rewrite(module, canonicalize::forest);
 }
 
-/// Puts the kernels of small functions in place of their calls (`tfrt.call`), callees first, also
-/// inside of regions. Functions that call themselves, directly or by others, native and sync ones
-/// stay called. What was inlined stands at both its places. Private functions that nothing refers
-/// to any more are gone.
+/// Inlines calls (`tfrt.call`) of small functions, callees first, also inside regions. Recursive,
+/// native and sync functions are not inlined. The location of an inlined kernel is a call site.
+/// Private functions without remaining references are removed.
 ///
-/// A call starts when all its arguments are there, a kernel when its own operands are: what was
-/// inlined may start earlier. The Module must be as [`canonicalize`] wants it.
+/// A call starts when all its arguments are ready, a kernel when its own operands are: inlined
+/// kernels may start earlier. The same Modules are accepted as by [`canonicalize`].
 pub fn inline(module: &mut Module) {
     tree::rewrite(module, inline::forest);
 }

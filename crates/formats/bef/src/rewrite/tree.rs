@@ -1,13 +1,13 @@
-//! A Module as its functions with the regions inside of their kernels, which is what rewriting
-//! needs: positions and numbers of registers are made anew afterwards.
+//! A Module as a forest of functions with nested regions, the representation of rewrites. Functions
+//! and registers are renumbered afterwards.
 
 use crate::{Function, FunctionId, Kernel, Module, Name, RegisterId};
 use std::collections::HashMap;
 
-/// A function or region. Its registers are in no order: each is made once, before its uses.
+/// A function or region. Its registers are unordered; each is defined before its uses.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tree {
-    /// All but the kernels.
+    /// The function without its kernels.
     pub(super) head: Function,
     pub(super) nodes: Vec<Node>,
 }
@@ -15,12 +15,12 @@ pub(super) struct Tree {
 /// A kernel of a function.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
-    /// The kernel; among its functions only those that have a name.
+    /// The kernel; its functions are the named references only.
     pub(super) kernel: Kernel,
     pub(super) regions: Vec<Tree>,
 }
 
-/// The functions that have a name, with the ids that kernels know them by.
+/// The named functions, with the ids under which kernels reference them.
 pub(super) type Forest = Vec<(FunctionId, Tree)>;
 
 /// Rewrites the functions of a Module.
@@ -36,13 +36,13 @@ pub(super) fn rewrite(module: &mut Module, change: impl FnOnce(&mut Forest)) {
             .is_some_and(|function| !function.is_region())
         {
             let id = FunctionId(index as u32);
-            forest.extend(grow(&mut functions, id).map(|tree| (id, tree)));
+            forest.extend(build(&mut functions, id).map(|tree| (id, tree)));
         }
     }
     change(&mut forest);
     let mut ids = HashMap::new();
     for (id, tree) in forest {
-        let function = tree.cut(module);
+        let function = tree.flatten(module);
         ids.insert(id, module.add(function));
     }
     for (name, id) in named(&mut module.functions) {
@@ -61,8 +61,8 @@ fn named(functions: &mut [Function]) -> impl Iterator<Item = &mut (Name, Functio
     kernels.flat_map(|kernel| &mut kernel.functions)
 }
 
-/// Takes a function and its regions out of a Module.
-fn grow(functions: &mut [Option<Function>], id: FunctionId) -> Option<Tree> {
+/// Moves a function and its regions out of a Module.
+fn build(functions: &mut [Option<Function>], id: FunctionId) -> Option<Tree> {
     let mut head = functions.get_mut(id.0 as usize)?.take()?;
     let kernels = std::mem::take(&mut head.kernels);
     let nodes = kernels.into_iter().map(|mut kernel| {
@@ -72,7 +72,7 @@ fn grow(functions: &mut [Option<Function>], id: FunctionId) -> Option<Tree> {
         kernel.functions = references;
         let regions = regions
             .into_iter()
-            .filter_map(|(_, id)| grow(functions, id))
+            .filter_map(|(_, id)| build(functions, id))
             .collect();
         Node { kernel, regions }
     });
@@ -93,14 +93,14 @@ impl Tree {
         r#type.map_or("none", Name::as_str)
     }
 
-    /// How many kernels it has, those of regions included.
+    /// Number of kernels, those of regions included.
     pub(super) fn size(&self) -> usize {
         let inside = |node: &Node| node.regions.iter().map(Tree::size).sum::<usize>();
         self.nodes.iter().map(|node| 1 + inside(node)).sum()
     }
 
-    /// Copies the kernels of `body`, whose arguments are `operands`, to the end of `nodes`, and
-    /// answers what `body` returns, as registers of this function.
+    /// Appends the kernels of `body`, with `operands` for its arguments, to `nodes`, and returns
+    /// the results of `body` as registers of this function.
     pub(super) fn splice(
         &mut self,
         nodes: &mut Vec<Node>,
@@ -126,17 +126,18 @@ impl Tree {
         results
     }
 
-    /// The function, whose regions are added to `module` in front of it; registers are numbered
-    /// as BEF wants them.
-    fn cut(self, module: &mut Module) -> Function {
+    /// The function with its registers numbered in BEF's order; its regions are added to `module`
+    /// before it.
+    fn flatten(self, module: &mut Module) -> Function {
         let mut function = self.head;
         let old = std::mem::take(&mut function.registers);
-        let mut numbers: HashMap<RegisterId, RegisterId> = HashMap::new();
+        let mut renumbered: HashMap<RegisterId, RegisterId> = HashMap::new();
         let arguments = function.arguments as usize;
         function
             .registers
             .extend(old.iter().take(arguments).cloned());
-        numbers.extend((0..function.arguments).map(|index| (RegisterId(index), RegisterId(index))));
+        renumbered
+            .extend((0..function.arguments).map(|index| (RegisterId(index), RegisterId(index))));
         for Node {
             mut kernel,
             regions,
@@ -144,23 +145,23 @@ impl Tree {
         {
             let regions: Vec<Function> = regions
                 .into_iter()
-                .map(|region| region.cut(module))
+                .map(|region| region.flatten(module))
                 .collect();
             let ids = regions
                 .into_iter()
                 .map(|region| (Name::default(), module.add(region)));
             kernel.functions.extend(ids);
-            substitute(&mut kernel.operands, &numbers);
+            substitute(&mut kernel.operands, &renumbered);
             for result in &mut kernel.results {
                 let new = RegisterId(function.registers.len() as u32);
                 let r#type = old.get(result.0 as usize).cloned();
                 function.registers.push(r#type.unwrap_or_default());
-                numbers.insert(*result, new);
+                renumbered.insert(*result, new);
                 *result = new;
             }
             function.kernels.push(kernel);
         }
-        substitute(&mut function.results, &numbers);
+        substitute(&mut function.results, &renumbered);
         function
     }
 }

@@ -1,24 +1,25 @@
-//! The two walks that put kernels on streams (facts 2.5).
+//! Assignment of kernels to streams in two passes (facts 2.5).
 //!
-//! A kernel is scheduled under the operand that is ready last; going back from the leaves, the
-//! costliest child's stream is joined, cheap siblings are merged and expensive ones start a stream.
+//! The forward pass schedules each kernel under the operand with the highest cost from the root;
+//! the backward pass, from the leaves, joins the stream of the costliest child, merges cheap
+//! siblings, and lets expensive ones start a stream.
 
 use super::options::{COST_ATTRIBUTE, StreamOptions};
 use crate::{Attribute, Function, Kernel, RegisterId};
 use std::collections::BTreeSet;
 
-/// The chain type: an operand of this type orders, but no value crosses streams with it.
+/// The chain type: an operand of this type is an ordering dependency without a value.
 const CHAIN: &str = "!tfrt.chain";
 
-/// One stream while streams are merged.
+/// A stream during merging.
 #[derive(Debug, Default)]
 struct Stream {
     cost: i64,
     holds_return: bool,
     merged: Option<usize>,
-    /// The op under which it forks off another stream.
+    /// The op under which it forks from another stream.
     parent: Option<usize>,
-    /// Streams with which it shares values besides those that fork it off.
+    /// Streams with which it shares values, other than the stream it forks from.
     side_streams: BTreeSet<usize>,
 }
 
@@ -36,7 +37,7 @@ pub(crate) struct Analysis {
 }
 
 impl Analysis {
-    /// Puts every op of `function` on a stream.
+    /// Assigns every op of `function` to a stream.
     pub(crate) fn of(function: &Function, options: StreamOptions) -> Self {
         let mut this = Self::forward(function, options);
         this.backward();
@@ -51,22 +52,22 @@ impl Analysis {
         self.op_streams[op]
     }
 
-    /// What runs on a stream costs together.
+    /// Total cost of the ops of a stream.
     pub(crate) fn cost(&self, stream: usize) -> i64 {
         self.streams[stream].cost
     }
 
-    /// The op under which a stream forks off; none for that of the root.
+    /// The op under which a stream forks; `None` for the root's stream.
     pub(crate) fn parent_op(&self, stream: usize) -> Option<usize> {
         self.streams[stream].parent
     }
 
-    /// The op that stands for the start of the function.
+    /// The op of the start of the function.
     pub(crate) fn root(&self) -> usize {
         self.costs.len() - 1
     }
 
-    /// Finds every op's parent, from the first kernel to the return.
+    /// The forward pass, from the first kernel to the return: finds the parent of every op.
     fn forward(function: &Function, options: StreamOptions) -> Self {
         let result = function.kernels.len();
         let root = result + 1;
@@ -88,16 +89,16 @@ impl Analysis {
             streams: Vec::new(),
             op_streams: vec![0; root + 1],
         };
-        let mut makers = vec![root; function.registers.len()];
+        let mut definers = vec![root; function.registers.len()];
         for (op, kernel) in function.kernels.iter().enumerate() {
-            this.schedule(op, &kernel.operands, &makers, function);
+            this.schedule(op, &kernel.operands, &definers, function);
             for register in &kernel.results {
-                if let Some(maker) = makers.get_mut(register.0 as usize) {
-                    *maker = op;
+                if let Some(definer) = definers.get_mut(register.0 as usize) {
+                    *definer = op;
                 }
             }
         }
-        this.schedule(result, &function.results, &makers, function);
+        this.schedule(result, &function.results, &definers, function);
         if automatic {
             let longest = this.costs_from_root[..root].iter().copied().max();
             this.threshold = longest.unwrap_or(1).max(1);
@@ -109,23 +110,23 @@ impl Analysis {
         &mut self,
         op: usize,
         operands: &[RegisterId],
-        makers: &[usize],
+        definers: &[usize],
         function: &Function,
     ) {
         let root = self.root();
         let mut parent = None;
         for register in operands {
-            let Some(maker) = makers.get(register.0 as usize).copied() else {
+            let Some(definer) = definers.get(register.0 as usize).copied() else {
                 continue;
             };
             let ready_later =
-                |parent: usize| self.costs_from_root[maker] > self.costs_from_root[parent];
+                |parent: usize| self.costs_from_root[definer] > self.costs_from_root[parent];
             if parent.is_none_or(ready_later) {
-                parent = Some(maker);
+                parent = Some(definer);
             }
             let chain = function.registers[register.0 as usize] == CHAIN;
             if self.options.merge_inter_dependent && !chain {
-                self.side_uses[maker].insert(op);
+                self.side_uses[definer].insert(op);
             }
         }
         let parent = parent.unwrap_or(root);
@@ -134,7 +135,7 @@ impl Analysis {
         self.scheduled_users[parent].push(op);
     }
 
-    /// Joins and merges streams, from the return to the root.
+    /// The backward pass, from the return to the root: joins and merges streams.
     fn backward(&mut self) {
         let result = self.costs.len() - 2;
         let order = std::iter::once(result)
@@ -146,7 +147,7 @@ impl Analysis {
         }
     }
 
-    /// Puts `op` on `stream`, which from now on shares the values that op makes for others.
+    /// Assigns `op` to `stream`, which from now on shares the values that other ops use of `op`.
     fn join(&mut self, op: usize, stream: usize) {
         self.op_streams[op] = stream;
         let cost = self.costs[op];
@@ -182,7 +183,7 @@ impl Analysis {
         self.choose(op, &children)
     }
 
-    /// Merges cheap children into groups, and answers the one that `op` joins: that of the return,
+    /// Merges cheap children into groups and returns the child that `op` joins: that of the return,
     /// else the costliest.
     fn choose(&mut self, op: usize, children: &[usize]) -> usize {
         let mut group: Option<usize> = None;
@@ -221,7 +222,7 @@ impl Analysis {
         chosen
     }
 
-    /// Whether a stream (and one that would be merged into it) is worth a thread.
+    /// Whether the cost of a stream, with that of `other` merged into it, reaches the threshold.
     fn is_above(&self, op: usize, stream: usize, other: Option<usize>) -> bool {
         let cost = self.streams[stream].cost;
         if !self.automatic {
@@ -234,8 +235,8 @@ impl Analysis {
             >= self.threshold
     }
 
-    /// Merges into each child those cheap siblings that share values with it, until it is worth a
-    /// thread. Where there are several, the order is ours: by their numbers.
+    /// Merges into each child the cheap siblings that share values with it, in the order of their
+    /// ids, until it reaches the threshold.
     fn merge_inter_dependent(&mut self, op: usize, children: Vec<usize>) -> Vec<usize> {
         let siblings: BTreeSet<usize> = children.iter().copied().collect();
         for child in children.iter().copied() {
@@ -268,7 +269,7 @@ impl Analysis {
         let into_stream = &mut self.streams[into];
         into_stream.cost = into_stream.cost.saturating_add(merged.cost);
         into_stream.holds_return |= merged.holds_return;
-        // The smaller set goes into the larger one, so that all merges together stay cheap.
+        // The smaller set is merged into the larger one (small-to-large merging).
         if merged.side_streams.len() > into_stream.side_streams.len() {
             std::mem::swap(&mut merged.side_streams, &mut into_stream.side_streams);
         }
@@ -277,8 +278,8 @@ impl Analysis {
         into_stream.side_streams.remove(&into);
     }
 
-    /// The stream that a stream was merged into. The way there is shortened, so that long chains
-    /// of merges are walked once.
+    /// The stream that a stream was merged into: find with path halving, as in a union-find
+    /// structure.
     fn resolve(&mut self, mut stream: usize) -> usize {
         while let Some(into) = self.streams[stream].merged {
             if let Some(further) = self.streams[into].merged {

@@ -1,4 +1,4 @@
-//! Streams: which kernels run one after the other on a thread (facts 2.5).
+//! Streams: sequences of kernels that run on one thread (facts 2.5).
 
 mod analysis;
 mod options;

@@ -1,18 +1,18 @@
-//! Options of the assignment of kernels to streams, and the attribute of costs.
+//! Options of stream assignment, and the cost attribute.
 
 use crate::{Attribute, Dictionary, Function, Module};
 
-/// The attribute that says what a kernel costs. It is for the compiler: BEF does not hand it to
-/// the kernel.
+/// The attribute with the cost of a kernel. It is for the compiler: BEF does not encode it as a
+/// kernel attribute.
 pub const COST_ATTRIBUTE: &str = "_tfrt_cost";
 
-/// How streams are cut.
+/// Options of [`assign_streams`](crate::assign_streams).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamOptions {
-    /// The cost from which a stream is worth a thread; 0 or less takes the cost of the longest
-    /// path (`tfrt.cost_threshold`).
+    /// Minimum cost of a separate stream; 0 or less means the cost of the longest path
+    /// (`tfrt.cost_threshold`).
     pub cost_threshold: i64,
-    /// Whether streams that wait for each other are merged (`tfrt.merge_inter_dependent_streams`).
+    /// Whether streams that depend on each other are merged (`tfrt.merge_inter_dependent_streams`).
     pub merge_inter_dependent: bool,
 }
 
@@ -26,8 +26,8 @@ impl Default for StreamOptions {
 }
 
 impl StreamOptions {
-    /// What the attributes of a function of `module` say, and where they say nothing those of the
-    /// module. A region asks the module alone.
+    /// The options in the attributes of a function, with those of the module as defaults. For a
+    /// region, the attributes of the module alone.
     pub fn of(module: &Module, function: &Function) -> Self {
         let find = |name: &str| {
             let own = find(&function.attributes, name).filter(|_| !function.is_region());

@@ -1,13 +1,12 @@
-//! What `-tfrt-print-stream` says (facts 4.5).
+//! Remarks on stream assignment, the output of `-tfrt-print-stream` (facts 4.5).
 
 use super::StreamOptions;
 use super::analysis::Analysis;
 use crate::{Diagnostic, Function, KernelLocation, Module, Severity};
 
-/// For every function with a body a remark, and one for each of its kernels and for its return:
-/// the stream it is on, what that costs, from which stream it forks off, and which streams fork off
-/// here. The kernels of a region, whose streams are numbered by themselves, come before the kernel
-/// that holds it, as the region does.
+/// A remark for every function with a body, for each of its kernels and for its return: the stream,
+/// its cost, the stream it forks from, and the streams that fork there. The kernels of a region,
+/// whose streams are numbered separately, precede the kernel that contains it, as the region does.
 pub fn stream_remarks(module: &Module) -> Vec<Diagnostic> {
     let bodies = (module.functions.iter()).filter(|function| !function.is_native());
     bodies
@@ -33,7 +32,7 @@ fn function_remarks(function: &Function, options: StreamOptions) -> Vec<Diagnost
         Diagnostic::new(Severity::Remark, location.position(), text)
     };
     let kernels = function.kernels.iter().enumerate();
-    // A region is no operation that a remark could stand at.
+    // A region is no operation with a location for a remark.
     let head = (!function.is_region()).then(|| remark(analysis.root(), &function.location));
     head.into_iter()
         .chain(kernels.map(|(op, kernel)| remark(op, &kernel.location)))
@@ -41,7 +40,7 @@ fn function_remarks(function: &Function, options: StreamOptions) -> Vec<Diagnost
         .collect()
 }
 
-/// The streams that fork off under each op, in the order of their first ops.
+/// The streams that fork under each op, in the order of their first ops.
 fn forks(analysis: &Analysis) -> Vec<Vec<usize>> {
     let ops = analysis.root() + 1;
     let mut forks = vec![Vec::new(); ops];

@@ -1,9 +1,9 @@
-//! Streams of functions small enough to work out by hand from the rules.
+//! Streams of functions small enough to be computed by hand from the rules.
 
 use super::*;
 use crate::{Attribute, FunctionBuilder, FunctionKind, Module, RegisterId};
 
-/// A kernel of `cost` (0: none said) that makes a value.
+/// A kernel of `cost` (0: no attribute) with one result.
 fn kernel(
     function: &mut FunctionBuilder,
     operands: &[RegisterId],
@@ -42,7 +42,7 @@ fn a_chain_is_one_stream() {
 
 #[test]
 fn the_root_is_where_the_return_is() {
-    // a and b start together; the return is scheduled under a, the first of equals.
+    // a and b are ready together; the return is scheduled under a, the first of equal cost.
     let mut f = function();
     let a = kernel(&mut f, &[], 0, "i32");
     let b = kernel(&mut f, &[], 0, "i32");
@@ -70,24 +70,23 @@ fn cheap_siblings_share_a_stream_and_join_the_chosen_one() {
         }
         assign_streams(&f.returns([]), options(threshold, false))
     };
-    // Of the backward walk: the return is stream 0, then 1, 2, 3 from the last kernel. The
-    // children of the root are the kernels, then the return.
-    // Threshold 4: 3 and 2 are merged and worth a thread; 1 starts a group, the return joins
-    // it, and the root follows the return.
+    // In the backward pass, the return is stream 0, then 1, 2, 3 from the last kernel. The children
+    // of the root are the kernels, then the return. Threshold 4: 3 and 2 are merged and reach the
+    // threshold; 1 starts a group, the return joins it, and the root follows the return.
     assert_eq!(three(4).kernels, [3, 3, 1]);
     assert_eq!(three(4).root, 1);
-    // Threshold 100: all are merged, the root with them.
+    // Threshold 100: all are merged with the root.
     assert_eq!(three(100).kernels, [3; 3]);
     assert_eq!(three(100).root, 3);
-    // Threshold 1: each is worth a thread.
+    // Threshold 1: each reaches the threshold.
     assert_eq!(three(1).kernels, [3, 2, 1]);
     assert_eq!(three(1).root, 0);
 }
 
 #[test]
 fn streams_that_wait_for_each_other_are_merged_on_request() {
-    // a, b and c hang on the root; d hangs on c but also uses a. a and b together are worth
-    // a thread, so nothing but d connects a and c.
+    // a, b and c are scheduled under the root; d is scheduled under c and also uses a. a and b
+    // together reach the threshold, so only d links a and c.
     let diamond = |r#type: &str, merge| {
         let mut f = function();
         let a = kernel(&mut f, &[], 2, r#type);
@@ -100,7 +99,7 @@ fn streams_that_wait_for_each_other_are_merged_on_request() {
     assert_ne!(apart.kernels[0], apart.kernels[2]);
     let together = diamond("i32", true);
     assert_eq!(together.kernels[0], together.kernels[2]);
-    // A chain carries no value, so it is no reason to merge.
+    // A chain carries no value, so it does not link streams.
     assert_eq!(
         diamond("!tfrt.chain", true).kernels,
         diamond("!tfrt.chain", false).kernels
@@ -120,25 +119,25 @@ fn long_functions_take_linear_time() {
     assert_eq!(streams.kernels.len(), 100_001);
 }
 
-/// A Module with a threshold of 10, as most of those below have.
+/// A module with a threshold of 10.
 fn module(function: Function) -> Module {
     let mut module = Module::from(function);
     module.attributes = vec![("tfrt.cost_threshold".into(), Attribute::I64(10))];
     module
 }
 
-/// What is said of a function, then of its kernels and its return.
+/// The remarks on a function, its kernels and its return.
 fn remarks(module: &Module) -> Vec<String> {
     let remarks = stream_remarks(module).into_iter();
     remarks.map(|remark| remark.message).collect()
 }
 
-/// `stream id: .., ..` of the function and its ops, without what forks off.
-fn told(streams: &[(u32, i64, i32)]) -> Vec<String> {
-    let told = streams.iter().map(|(stream, cost, parent)| {
+/// `stream id: .., ..` of the function and its ops, without the streams that fork.
+fn expected_remarks(streams: &[(u32, i64, i32)]) -> Vec<String> {
+    let remarks = streams.iter().map(|(stream, cost, parent)| {
         format!("stream id: {stream}, stream cost: {cost}, parent stream: {parent}")
     });
-    told.collect()
+    remarks.collect()
 }
 
 fn without_forks(remarks: &[String]) -> Vec<String> {
@@ -146,7 +145,7 @@ fn without_forks(remarks: &[String]) -> Vec<String> {
     remarks.iter().map(cut).collect()
 }
 
-// The numbers of the next four are those that the original's own test of this analysis expects.
+// The ids of the next four tests are those that TFRT's own test of this analysis expects.
 
 #[test]
 fn two_chains_and_their_sum() {
@@ -164,7 +163,10 @@ fn two_chains_and_their_sum() {
     f.attributes = vec![("tfrt.cost_threshold".into(), Attribute::I32(5))];
     let remarks = remarks(&module(f));
     let (a, b) = ((0, 22, -1), (1, 15, 0));
-    assert_eq!(without_forks(&remarks), told(&[a, a, a, a, b, b, b, a, a]));
+    assert_eq!(
+        without_forks(&remarks),
+        expected_remarks(&[a, a, a, a, b, b, b, a, a])
+    );
     assert!(
         remarks[0].ends_with("parent stream: -1, child streams: [1]"),
         "{remarks:?}"
@@ -179,8 +181,8 @@ fn independent_kernels_worth_a_thread() {
     let remarks = remarks(&module(f.returns(made)));
     let root = (0, 12, -1);
     let expected = [root, root, (2, 10, 0), (1, 10, 0), root];
-    assert_eq!(without_forks(&remarks), told(&expected));
-    // In the order of the kernels, not of the numbers.
+    assert_eq!(without_forks(&remarks), expected_remarks(&expected));
+    // In the order of the kernels, not of the ids.
     assert!(
         remarks[0].ends_with(", child streams: [2, 1]"),
         "{remarks:?}"
@@ -199,7 +201,7 @@ fn cheap_kernels_are_merged_until_they_are_worth_a_thread() {
     let remarks = remarks(&module(f.returns([merged])));
     let (root, other) = ((0, 18, -1), (4, 12, 0));
     let expected = [root, other, other, root, other, root, root, root];
-    assert_eq!(without_forks(&remarks), told(&expected));
+    assert_eq!(without_forks(&remarks), expected_remarks(&expected));
 }
 
 #[test]
@@ -227,12 +229,12 @@ fn chains_are_no_reason_to_merge() {
     let (a, b) = ((0, 16, -1), (3, 11, 0));
     assert_eq!(
         without_forks(&remarks),
-        told(&[a, b, b, b, a, a, a, a, a, a, a])
+        expected_remarks(&[a, b, b, b, a, a, a, a, a, a, a])
     );
 }
 
 #[test]
-fn a_region_asks_the_module_alone() {
+fn a_region_takes_the_options_of_the_module() {
     let mut module = module(FunctionBuilder::region().returns([]));
     let mut named = FunctionBuilder::new("f", FunctionKind::Async).returns([]);
     named.attributes = vec![
@@ -260,9 +262,9 @@ fn a_region_asks_the_module_alone() {
 
 #[test]
 fn a_value_links_both_of_its_streams() {
-    // Threshold 10. The root's children are a, b and the large c, each on a stream of its own: d
-    // hangs on the dearer b and uses a's value, so a and b are linked. The children are looked at
-    // in order: a, which costs 3, takes b's stream with d, 4 and 1.
+    // Threshold 10. The root's children are a, b and the large c, each on its own stream: d is
+    // scheduled under the costlier b and uses a's value, so a and b are linked. The children are
+    // visited in order: a, of cost 3, takes b's stream with d, 4 and 1.
     let mut f = function();
     let a = kernel(&mut f, &[], 3, "i32");
     let b = kernel(&mut f, &[], 4, "i32");

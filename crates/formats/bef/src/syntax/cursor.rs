@@ -1,16 +1,17 @@
-//! A place in a text: what can be read there, and how an error there is shown.
+//! A cursor over a source text: the scanner of the parser, and positions of errors.
 
-use super::source::{Source, shown};
+use super::source::{Source, excerpt};
 use crate::SourcePosition;
 use std::cell::Cell;
 use tenon_base::{Error, ErrorKind, Location, Result};
 
-/// Reads a text front to back. Copies are cheap, so looking ahead is reading with a copy.
+/// Scans a text front to back. A cursor is `Copy`: lookahead scans with a copy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     source: Source<'a>,
     position: usize,
-    /// Bytes that splats of the text may still be expanded to; without, each has its own limit.
+    /// Remaining size in bytes of all expanded splats of the text; `None`: each splat has its own
+    /// limit.
     splats: Option<&'a Cell<usize>>,
 }
 
@@ -23,7 +24,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// One whose splats share a limit.
+    /// A cursor whose splats share the limit `left`.
     pub(crate) fn with_splats(self, left: &'a Cell<usize>) -> Self {
         Self {
             splats: Some(left),
@@ -31,7 +32,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes bytes for a splat, if so many are left.
+    /// Reserves `bytes` for an expanded splat; false when the limit is exceeded.
     pub(crate) fn take_splat(&self, bytes: usize) -> bool {
         let Some(left) = self.splats else {
             return true;
@@ -40,7 +41,7 @@ impl<'a> Cursor<'a> {
         rest.inspect(|rest| left.set(*rest)).is_some()
     }
 
-    /// A text of no file.
+    /// A cursor over a text without a file.
     pub(crate) fn of(text: &'a str) -> Self {
         Self::new(Source::new(text, ""))
     }
@@ -58,12 +59,12 @@ impl<'a> Cursor<'a> {
         self
     }
 
-    /// The end of the text.
+    /// A cursor at the end of the text.
     pub(crate) fn end(self) -> Self {
         self.at(self.source.text.len())
     }
 
-    /// The text between two positions.
+    /// The text from `start` to this position.
     pub(crate) fn since(&self, start: usize) -> &'a str {
         self.source
             .text
@@ -75,23 +76,23 @@ impl<'a> Cursor<'a> {
         self.source.text.get(self.position..).unwrap_or_default()
     }
 
-    /// An error here, after white space.
+    /// An error at the next token.
     pub(crate) fn error(&self, message: impl AsRef<str>) -> Error {
         let mut place = *self;
         place.skip();
         place.error_exactly(message)
     }
 
-    /// An error here, with the source line and a caret under the place.
+    /// An error at this position, with the source line and a caret under the column.
     pub(crate) fn error_exactly(&self, message: impl AsRef<str>) -> Error {
-        let (place, snippet) = self.shown();
+        let (place, snippet) = self.position_and_snippet();
         let message = format!("{}\n{snippet}", message.as_ref());
         Error::new(ErrorKind::InvalidProgram, message)
             .at(Location::file(place.file).line_column(place.line, place.column))
     }
 
-    /// This place, and its source line with a caret under it.
-    pub(crate) fn shown(&self) -> (SourcePosition, String) {
+    /// This position, and its source line with a caret under the column.
+    pub(crate) fn position_and_snippet(&self) -> (SourcePosition, String) {
         let text = self.source.text;
         let before = text.get(..self.position).unwrap_or(text);
         let line = before.bytes().filter(|byte| *byte == b'\n').count();
@@ -103,14 +104,14 @@ impl<'a> Cursor<'a> {
             line: to_u32(line).saturating_add(self.source.first_line),
             column: to_u32(column + 1),
         };
-        let (line, caret) = shown(text[start..].lines().next().unwrap_or_default(), column);
+        let (line, caret) = excerpt(text[start..].lines().next().unwrap_or_default(), column);
         (place, format!("{line}\n{:caret$}^", ""))
     }
 
     /// Skips white space and comments.
     pub(crate) fn skip(&mut self) {
         loop {
-            // Most often there is nothing or one space to skip.
+            // Most often there is no space or one.
             let bytes = self.source.text.as_bytes();
             if bytes.get(self.position) == Some(&b' ') {
                 self.position += 1;
@@ -133,13 +134,13 @@ impl<'a> Cursor<'a> {
         self.rest().is_empty()
     }
 
-    /// Whether `text` comes next.
+    /// Whether `text` is next, after white space.
     pub(crate) fn sees(&mut self, text: &str) -> bool {
         self.skip();
         self.rest().starts_with(text)
     }
 
-    /// Takes `text` if it comes next.
+    /// Consumes `text` if it is next.
     pub(crate) fn eat(&mut self, text: &str) -> bool {
         let seen = self.sees(text);
         if seen {
@@ -156,15 +157,15 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes what follows without a gap as long as `wanted`.
-    pub(crate) fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
+    /// Consumes characters while `accepted` holds.
+    pub(crate) fn take_while(&mut self, accepted: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
-        let length = rest.find(|c| !wanted(c)).unwrap_or(rest.len());
+        let length = rest.find(|c| !accepted(c)).unwrap_or(rest.len());
         self.position += length;
         &rest[..length]
     }
 
-    /// A bare word if one comes next: letters, digits, `_`, `$`, `.`.
+    /// A bare word, if one is next: letters, digits, `_`, `$`, `.`.
     pub(crate) fn word(&mut self) -> Option<&'a str> {
         self.skip();
         let starts = self
@@ -173,7 +174,7 @@ impl<'a> Cursor<'a> {
         starts.then(|| self.take_while(is_word))
     }
 
-    /// Takes the keyword `text` if it comes next as a whole word.
+    /// Consumes the keyword `text` if it is next as a whole word.
     pub(crate) fn eat_word(&mut self, text: &str) -> bool {
         let mut ahead = *self;
         let seen = ahead.word() == Some(text);
@@ -183,7 +184,7 @@ impl<'a> Cursor<'a> {
         seen
     }
 
-    /// A suffix after `%`, `@`, `#`, `^`: the sigil must come next.
+    /// The name after a sigil `%`, `@`, `#` or `^`, which must be next.
     pub(crate) fn sigil(&mut self, sigil: char) -> Result<&'a str> {
         self.skip();
         let mut ahead = *self;
@@ -224,7 +225,7 @@ impl<'a> Cursor<'a> {
             bytes.extend_from_slice(&rest[..length]);
             self.position += length;
             let rest = &rest[length..];
-            let taken = match rest {
+            let (byte, length) = match rest {
                 [b'"', ..] => {
                     self.position += 1;
                     break;
@@ -236,15 +237,15 @@ impl<'a> Cursor<'a> {
                     (Some(high), Some(low)) => (high << 4 | low, 3),
                     _ => return Err(self.error_exactly("unknown escape in a string")),
                 },
-                _ => return Err(start.error("expected '\"' at the end of the string")),
+                _ => return Err(start.error("expected '\"': unterminated string")),
             };
-            bytes.push(taken.0);
-            self.position += taken.1;
+            bytes.push(byte);
+            self.position += length;
         }
-        String::from_utf8(bytes).map_err(|_| start.error("a string that is not UTF-8"))
+        String::from_utf8(bytes).map_err(|_| start.error("the string is not UTF-8"))
     }
 
-    /// Items between commas, none when `close` comes next, which is not taken.
+    /// Items separated by commas; none if `close` is next, which is not consumed.
     pub(crate) fn list<T>(
         &mut self,
         close: &str,
@@ -257,7 +258,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Items between commas, one at least.
+    /// One or more items separated by commas.
     pub(crate) fn some<T>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<T>,
@@ -269,7 +270,7 @@ impl<'a> Cursor<'a> {
         Ok(items)
     }
 
-    /// Takes a bracket and all up to its partner; strings and comments inside are not looked at.
+    /// Consumes a bracket and the text up to the matching bracket, skipping strings and comments.
     pub(crate) fn balanced(&mut self) -> Result<&'a str> {
         let start = *self;
         let mut open = Vec::new();
@@ -277,7 +278,7 @@ impl<'a> Cursor<'a> {
             let rest = self.rest();
             let mut length = 1;
             match rest.as_bytes() {
-                [] => return Err(start.error("a bracket that is never closed")),
+                [] => return Err(start.error("unclosed bracket")),
                 [b'"', ..] => {
                     self.string()?;
                     length = 0;
@@ -289,8 +290,8 @@ impl<'a> Cursor<'a> {
                 [b'-', b'>', ..] => length = 2,
                 [byte @ (b'(' | b'[' | b'{' | b'<'), ..] => open.push(*byte),
                 [byte @ (b')' | b']' | b'}' | b'>'), ..] => {
-                    if open.pop().map(partner) != Some(*byte) {
-                        return Err(self.error_exactly("a bracket without a partner"));
+                    if open.pop().map(closing) != Some(*byte) {
+                        return Err(self.error_exactly("unmatched bracket"));
                     }
                 }
                 _ => length = rest.chars().next().map_or(1, char::len_utf8),
@@ -311,7 +312,7 @@ fn hex(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
-fn partner(open: u8) -> u8 {
+fn closing(open: u8) -> u8 {
     match open {
         b'(' => b')',
         b'[' => b']',
@@ -325,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_have_escapes() {
+    fn string_escapes_are_resolved() {
         let mut cursor = Cursor::of(r#""a\"\\\n\09\C3\BC""#);
         assert_eq!(cursor.string().unwrap(), "a\"\\\n\t\u{fc}");
         for wrong in ["\"abc", "\"a\nb\"", r#""\zz""#, r#""\FF""#, "\"\\"] {
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_shows_its_line() {
+    fn an_error_shows_its_source_line() {
         let text = "one\n  two three\n";
         let cursor = Cursor::new(Source::new(text, "f.mlir")).at(9);
         assert_eq!(

@@ -1,19 +1,19 @@
-//! A text with its name and where in a file it begins, and cutting it at `// -----`.
+//! Source texts: file name, first line, and splitting at `// -----`.
 
-/// The line that separates inputs of one file from each other.
+/// The line that separates the inputs of one file (`-split-input-file`).
 const MARKER: &str = "// -----";
 
-/// Longer source lines are shown in part.
-const SHOWN: usize = 120;
+/// Maximum number of characters of a source line in messages.
+const MAX_SHOWN: usize = 120;
 
-/// MLIR text: what it says, what file it is of, and at which line of it.
+/// MLIR text with the name of its file and its first line there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Source<'a> {
     /// The text.
     pub text: &'a str,
-    /// Names the text in messages and locations.
+    /// Name of the file in messages and locations.
     pub file: &'a str,
-    /// The line, from 1, at which the text begins in the file.
+    /// Line of the file, from 1, at which the text begins.
     pub first_line: u32,
 }
 
@@ -27,7 +27,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The inputs between lines `// -----` (`-split-input-file`), each with its place in the file.
+    /// The inputs between lines `// -----` (`-split-input-file`), each with its first line in the
+    /// file.
     pub fn split(self) -> Vec<Source<'a>> {
         let mut parts = Vec::new();
         let (mut start, mut position, mut first_line) = (0, 0, self.first_line);
@@ -42,13 +43,13 @@ impl<'a> Source<'a> {
         parts
     }
 
-    /// The file's line of that number, from 1, and under it a caret at the column.
+    /// Line `line` of the file (from 1), and a caret under the column.
     pub fn snippet(self, line: u32, column: u32) -> Option<String> {
         let line = line.checked_sub(self.first_line)? as usize;
         let line = self.text.lines().nth(line)?;
-        // The column may come from a file that says anything.
+        // The column may be untrusted: it is read from a file.
         let column = (column.saturating_sub(1) as usize).min(line.len());
-        let (line, caret) = shown(line, column);
+        let (line, caret) = excerpt(line, column);
         Some(format!("{line}\n{:caret$}^", ""))
     }
 
@@ -61,20 +62,24 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The part of a source line around `column` that is shown, and how far in the caret stands.
-pub(super) fn shown(line: &str, column: usize) -> (String, usize) {
+/// The displayed part of a source line around `column`, and the offset of the caret.
+pub(super) fn excerpt(line: &str, column: usize) -> (String, usize) {
     let column = line
         .get(..column)
         .map_or(column, |before| before.chars().count());
-    let from = column.saturating_sub(SHOWN / 2);
-    let from = if line.chars().count() <= SHOWN {
+    let from = column.saturating_sub(MAX_SHOWN / 2);
+    let from = if line.chars().count() <= MAX_SHOWN {
         0
     } else {
         from
     };
     let visible = |c: char| if c.is_control() { ' ' } else { c };
     (
-        line.chars().skip(from).take(SHOWN).map(visible).collect(),
+        line.chars()
+            .skip(from)
+            .take(MAX_SHOWN)
+            .map(visible)
+            .collect(),
         column - from,
     )
 }
@@ -84,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_shown_with_a_caret() {
+    fn a_snippet_has_a_caret() {
         let part = Source::new("a\n// -----\nbcd\ne", "f").split()[1];
         assert_eq!(part.snippet(3, 2).as_deref(), Some("bcd\n ^"));
         assert_eq!(part.snippet(3, u32::MAX).as_deref(), Some("bcd\n   ^"));
@@ -92,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_know_their_first_line() {
+    fn parts_have_their_first_line() {
         let text = "a\nb\n// -----\n// ------\nc\n// -----  \n// -----\nd";
         let parts = Source::new(text, "f.mlir").split();
         let found: Vec<_> = parts.iter().map(|p| (p.first_line, p.text)).collect();

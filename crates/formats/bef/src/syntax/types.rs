@@ -1,31 +1,31 @@
-//! Types: read in their printed form, which is all that Tenon knows of them.
+//! Types, which are kept in their printed form: BEF does not interpret them.
 
 use super::cursor::{Cursor, is_word};
 use std::borrow::Cow;
 use tenon_base::Result;
 
-/// Types nest this deep at most.
+/// Maximum nesting of types.
 const MAX_DEPTH: usize = 64;
 
-/// A type in its printed form; most stand in the text like that.
+/// A type in its printed form, borrowed from the text where possible.
 pub(crate) type Type<'a> = Cow<'a, str>;
 
 impl<'a> Cursor<'a> {
-    /// A type, in its printed form.
+    /// Parses a type.
     pub(crate) fn r#type(&mut self) -> Result<Type<'a>> {
-        self.type_at(0)
+        self.nested_type(0)
     }
 
-    fn type_at(&mut self, depth: usize) -> Result<Type<'a>> {
+    fn nested_type(&mut self, depth: usize) -> Result<Type<'a>> {
         self.skip();
         let start = self.position();
         if depth > MAX_DEPTH {
             return Err(self.error(format!("types are nested deeper than {MAX_DEPTH}")));
         }
         if self.sees("(") {
-            let arguments = self.type_list_at(depth + 1)?;
+            let arguments = self.nested_type_list(depth + 1)?;
             self.expect("->")?;
-            let results = self.type_list_at(depth + 1)?;
+            let results = self.nested_type_list(depth + 1)?;
             return Ok(print_function_type(&arguments, &results).into());
         }
         if self.rest().starts_with('!') {
@@ -44,23 +44,23 @@ impl<'a> Cursor<'a> {
         Ok(self.since(start).into())
     }
 
-    /// One type, or several in parentheses.
+    /// One type, or a parenthesized list.
     pub(crate) fn type_list(&mut self) -> Result<Vec<Type<'a>>> {
-        self.type_list_at(0)
+        self.nested_type_list(0)
     }
 
-    fn type_list_at(&mut self, depth: usize) -> Result<Vec<Type<'a>>> {
-        // `(i32) -> i32` without further parentheses is one function type only where a list
-        // cannot stand, so a parenthesis opens a list here.
+    fn nested_type_list(&mut self, depth: usize) -> Result<Vec<Type<'a>>> {
+        // A parenthesis opens a list here: MLIR requires parentheses around a function type that is
+        // a single result.
         if !self.eat("(") {
-            return Ok(vec![self.type_at(depth + 1)?]);
+            return Ok(vec![self.nested_type(depth + 1)?]);
         }
-        let types = self.list(")", |cursor| cursor.type_at(depth + 1))?;
+        let types = self.list(")", |cursor| cursor.nested_type(depth + 1))?;
         self.expect(")")?;
         Ok(types)
     }
 
-    /// `(T) -> U`: the types on both sides.
+    /// A function type `(T) -> U`: arguments and results.
     pub(crate) fn function_type(&mut self) -> Result<(Vec<Type<'a>>, Vec<Type<'a>>)> {
         if !self.sees("(") {
             return Err(self.error("expected '('"));
@@ -88,7 +88,7 @@ pub(crate) fn print_function_type<T: AsRef<str>>(arguments: &[T], results: &[T])
     }
 }
 
-/// Whether `text` is a type in the form that the printer and parser agree on.
+/// Whether `text` is a type in canonical printed form.
 pub(crate) fn is_type(text: &str) -> bool {
     let mut cursor = Cursor::of(text);
     cursor.r#type().is_ok_and(|printed| printed == text) && cursor.rest().is_empty()

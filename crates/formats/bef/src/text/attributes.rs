@@ -1,4 +1,4 @@
-//! Text to attributes.
+//! Parsing of attributes.
 
 use super::compiled::CompiledModules;
 use super::dense::dense;
@@ -8,22 +8,22 @@ use crate::syntax::Cursor;
 use crate::{Attribute, DType, MAX_NESTING};
 use tenon_base::Result;
 
-/// A symbol path that goes into no compiled module, and where it stands.
+/// A symbol path outside of compiled modules, and its position.
 pub(crate) type SymbolUse<'a> = (Vec<String>, Cursor<'a>);
 
 /// The value of an attribute in a dictionary.
 #[derive(Debug, Clone)]
 pub(crate) enum Value<'a> {
-    /// One that stands by itself.
+    /// An attribute.
     Attribute(Attribute),
     /// A reference to a function.
     Symbol(SymbolUse<'a>),
-    /// A list of nothing but such references.
+    /// A list of references to functions.
     Symbols(Vec<SymbolUse<'a>>),
 }
 
 impl Value<'_> {
-    /// The attribute where references mean nothing: they are text.
+    /// The attribute in a context without references, where a symbol is foreign text.
     pub(crate) fn into_attribute(self) -> Attribute {
         let text = |(path, _): SymbolUse<'_>| symbol_text(&path);
         match self {
@@ -37,17 +37,17 @@ impl Value<'_> {
     }
 }
 
-/// The text of a path of symbols: `@a::@b`.
+/// The text of a symbol path: `@a::@b`.
 fn symbol_text(path: &[String]) -> String {
     let mut out = String::new();
     print_symbol_path(&mut out, path);
     out
 }
 
-/// A name and its value, with the place of the name.
+/// Name and value, and the position of the name.
 pub(crate) type Entry<'a> = (String, Value<'a>, Cursor<'a>);
 
-/// A dictionary, brackets included: `{a = 1, b}`.
+/// A dictionary with its braces: `{a = 1, b}`.
 pub(crate) fn dictionary<'a>(
     cursor: &mut Cursor<'a>,
     compiled: &CompiledModules,
@@ -101,9 +101,9 @@ pub(crate) fn value<'a>(
         _ if cursor.sees("dense<") => dense(cursor)?,
         _ => DType::from_mlir(&cursor.r#type()?).map(Attribute::Type),
     };
-    // Looking for more goes past white space, which is none of the attribute's text.
+    // Lookahead skips white space, which is not part of the attribute's text.
     let mut end = *cursor;
-    // A value with a type of its own (`"a" : !my.type`) is for other dialects.
+    // A value with an explicit type (`"a" : !my.type`) is foreign.
     let typed = cursor.eat(":");
     if typed {
         cursor.r#type()?;
@@ -136,14 +136,14 @@ fn list<'a>(
             _ => None,
         })
         .collect();
-    // A list with anything foreign in it is foreign as a whole.
+    // A list with a foreign element is foreign as a whole.
     let text = || Attribute::Foreign(cursor.since(start).to_owned());
     Ok(Value::Attribute(
         elements.map_or_else(text, Attribute::list),
     ))
 }
 
-/// A symbol of a compiled module, or else a function.
+/// A symbol of a compiled module, or else of a function.
 fn symbol<'a>(cursor: &mut Cursor<'a>, compiled: &CompiledModules) -> Result<Value<'a>> {
     let place = *cursor;
     let path = symbol_path(cursor)?;
@@ -164,7 +164,7 @@ fn symbol_path(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
     Ok(path)
 }
 
-/// `#corert.shape<..>`, and our own form for a symbol whose compiled module has no name.
+/// `#corert.shape<..>`, and `#tenon.symbol<..>` for a symbol of an unnamed compiled module.
 fn dialect_attribute(cursor: &mut Cursor<'_>) -> Result<Option<Attribute>> {
     let start = *cursor;
     let name = cursor.sigil('#')?;
@@ -216,7 +216,7 @@ fn shape(cursor: &mut Cursor<'_>) -> Result<Attribute> {
     }
 }
 
-/// A number with its type; `None` when the type is none of BEF.
+/// A number with its type; `None` if BEF lacks the type.
 fn number(cursor: &mut Cursor<'_>) -> Result<Option<Attribute>> {
     let start = *cursor;
     let literal = literal(cursor)?;

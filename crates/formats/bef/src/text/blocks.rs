@@ -1,32 +1,32 @@
-//! Blocks: operations up to the return, and going on behind one that has a problem.
+//! Parsing of blocks: operations up to the return, with error recovery.
 
 use super::parser::Parser;
 use crate::syntax::Cursor;
 use crate::{Function, FunctionKind, KernelLocation, Name, RegisterId};
 use tenon_base::Result;
 
-/// What a block returns.
+/// The return of a block.
 #[derive(Debug)]
-pub(crate) struct Returned<'a> {
-    /// `None` when the return has a problem of its own.
+pub(crate) struct BlockReturn<'a> {
+    /// `None` if the return is malformed.
     pub(crate) registers: Option<Vec<RegisterId>>,
     pub(crate) place: Cursor<'a>,
     pub(crate) location: KernelLocation,
 }
 
 impl<'a> Parser<'a> {
-    /// Operations up to the `}` behind `tfrt.return`, which is not taken.
-    pub(crate) fn block(&mut self) -> Result<Returned<'a>> {
+    /// Operations up to the `}` after `tfrt.return`, which is not consumed.
+    pub(crate) fn block(&mut self) -> Result<BlockReturn<'a>> {
         let depth = self.scopes.len();
-        let mut returned: Option<Returned<'a>> = None;
+        let mut returned: Option<BlockReturn<'a>> = None;
         let (mut last, mut failed) = (None, false);
         loop {
             self.cursor.skip();
             let start = self.cursor;
             if self.cursor.sees("}") {
-                // Behind operations that could not be read, a return may be among them.
+                // After malformed operations, the return may have been skipped.
                 let place: Cursor<'a> = last.unwrap_or(start);
-                let unknown = failed.then_some(Returned {
+                let unknown = failed.then_some(BlockReturn {
                     registers: None,
                     place,
                     location: KernelLocation::Unknown,
@@ -40,7 +40,7 @@ impl<'a> Parser<'a> {
             if self.cursor.at_end() {
                 return Err(start.error("expected '}'"));
             }
-            if let Some(Returned { place, .. }) = returned.take() {
+            if let Some(BlockReturn { place, .. }) = returned.take() {
                 self.report(place.error("return op must be at the end of its block"));
             }
             last = Some(start);
@@ -56,7 +56,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Goes on at the next operation of the block behind one that could not be read.
+    /// Error recovery: skips to the next operation of the block.
     fn recover(&mut self, start: Cursor<'a>) -> Result<()> {
         let reached = start.position() + self.cursor.since(start.position()).trim_end().len();
         self.cursor = start;
@@ -66,7 +66,7 @@ impl<'a> Parser<'a> {
             match rest.as_bytes() {
                 [] => break,
                 [b'"', ..] => {
-                    // A string that does not end ends with its line.
+                    // An unterminated string ends at the end of its line.
                     if self.cursor.string().is_err() {
                         self.cursor.take_while(|c| c != '\n');
                     }
@@ -91,11 +91,11 @@ impl<'a> Parser<'a> {
             let length = rest.chars().next().map_or(1, char::len_utf8);
             self.cursor = self.cursor.at(self.cursor.position() + length);
         }
-        self.give_up_when_full()
+        self.stop_at_error_limit()
     }
 
-    /// The operands of `tfrt.return`, and where it stands.
-    pub(crate) fn r#return(&mut self, quoted: bool, start: Cursor<'a>) -> Result<Returned<'a>> {
+    /// The operands of `tfrt.return`, and its position.
+    pub(crate) fn r#return(&mut self, quoted: bool, start: Cursor<'a>) -> Result<BlockReturn<'a>> {
         let (mut uses, mut types) = (Vec::new(), Vec::new());
         if quoted {
             uses = self.cursor.parenthesized_uses()?;
@@ -109,14 +109,14 @@ impl<'a> Parser<'a> {
         let registers = self.resolve_uses(&uses, &types)?;
         let implicit = self.implicit_location(start);
         let location = self.locations.optional(&mut self.cursor)?;
-        Ok(Returned {
+        Ok(BlockReturn {
             registers: Some(registers),
             place: start,
             location: location.unwrap_or(implicit),
         })
     }
 
-    /// Checks what a function returns where it stands.
+    /// Checks the returned types of a function at its return.
     pub(crate) fn check_results(&mut self, function: &Function, place: Cursor<'a>) {
         let (found, expected) = (function.results.len(), function.result_types.len());
         if found != expected {
@@ -141,7 +141,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A sync function gives its results away, so each must be its own (facts 2.7).
+    /// A sync function moves its results out, so each result must be a distinct register (facts
+    /// 2.7).
     fn check_sync_results(&mut self, function: &Function, place: Cursor<'a>) {
         let mut seen = std::collections::HashSet::new();
         for (index, register) in function.results.iter().enumerate() {
@@ -159,7 +160,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Whether a line looks like the start of an operation: `%r = `, `ns.op`, `"ns.op"` or the end.
+/// Whether a line starts like an operation: `%r = `, `ns.op`, `"ns.op"` or the end.
 fn starts_operation(line: &str) -> bool {
     let line = line.lines().next().unwrap_or_default();
     if line.starts_with('%') {

@@ -1,11 +1,11 @@
-//! What the verifiers of the operations say (facts 4.5): operands, results, attributes and regions
-//! of kernels that have a row in the table of forms.
+//! Verifiers of operations (facts 4.5): operands, results, attributes and regions of kernels in the
+//! table of forms.
 
 use super::forms::{CHAIN, Form, Types, form};
 use crate::streams::COST_ATTRIBUTE;
 use crate::{Attribute, DType, Function, Kernel, Name, RegisterId};
 
-/// What is wrong with an operation.
+/// A problem of an operation.
 #[derive(Debug)]
 pub(crate) struct Problem {
     pub(crate) message: String,
@@ -13,8 +13,7 @@ pub(crate) struct Problem {
     pub(crate) region: Option<usize>,
 }
 
-/// What is wrong with a kernel of `function` as an operation, if anything. Its regions are among
-/// `functions`.
+/// The problems of a kernel of `function` as an operation. Its regions are among `functions`.
 pub(crate) fn kernel_problems(
     functions: &[Function],
     function: &Function,
@@ -119,7 +118,7 @@ impl<'a> Check<'a> {
         known.map_or("none", Name::as_str)
     }
 
-    /// As many values as `types`, and of these.
+    /// Values of exactly these types.
     fn values(&mut self, what: &str, registers: &[RegisterId], types: &[&str]) {
         if registers.len() != types.len() {
             let (expected, found) = (types.len(), registers.len());
@@ -140,7 +139,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Operands that start with these types.
+    /// Operands whose first ones have these types.
     fn first_operands(&mut self, types: Types) {
         let operands = &self.kernel.operands;
         if operands.len() < types.len() {
@@ -181,8 +180,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// So many regions, which take the operands behind the first `skipped` ones and, where
-    /// `returning`, return what the kernel makes.
+    /// Exactly `count` regions, whose arguments are the operands after the first `skipped` and, if
+    /// `returning`, whose results are those of the kernel.
     fn regions(&mut self, count: usize, skipped: usize, returning: bool) {
         let regions = self
             .kernel
@@ -198,7 +197,7 @@ impl<'a> Check<'a> {
         }
         let kernel = self.kernel;
         let passed: Vec<&str> = match form(&kernel.name) {
-            // The block size stays outside.
+            // The block size is not passed to the region.
             Some(Form::ParallelFor) => {
                 let operands = kernel.operands.iter().enumerate();
                 let passed = operands.filter(|(index, _)| *index != 2);
@@ -252,7 +251,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// A type in the words of MLIR's messages.
+/// The description of a type in MLIR's messages.
 fn described(r#type: &str) -> String {
     match r#type {
         "f32" => "32-bit float".into(),

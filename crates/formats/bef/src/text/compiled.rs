@@ -1,7 +1,7 @@
-//! Compiled modules: MLIR of any dialect that a Module carries as text (facts 1.4, 4.4).
+//! Compiled modules: MLIR of any dialect that a Module contains as text (facts 1.4, 4.4).
 //!
-//! A Module holds them in the generic form; they are printed in the custom one. One with a custom
-//! form inside that is not known here is kept as it stands.
+//! A Module stores them in the generic form and prints them in the custom form. A compiled module
+//! that contains an unknown custom form is left unchanged.
 
 use super::foreign::operation;
 use super::print_foreign::print_operation;
@@ -13,11 +13,11 @@ use tenon_base::Result;
 /// The generic form of every compiled module, by name.
 pub(crate) type CompiledModules = HashMap<String, Name>;
 
-/// Places that look like a compiled module but are none; more of them end the search, so that it
-/// stays linear in the text.
+/// Maximum number of candidates that are no compiled modules before the search ends, so that it is
+/// linear in the text.
 const MAX_FAILURES: usize = 16;
 
-/// Finds the compiled modules of a text, because symbols may stand before them.
+/// Collects the compiled modules of a text before parsing: symbols may precede them.
 pub(crate) fn find_compiled(mut cursor: Cursor<'_>) -> CompiledModules {
     let mut modules = HashMap::new();
     let mut failures = 0;
@@ -34,7 +34,7 @@ pub(crate) fn find_compiled(mut cursor: Cursor<'_>) -> CompiledModules {
                 cursor = ahead;
                 continue;
             }
-            // What is malformed is reported when its turn comes.
+            // Malformed modules are reported when they are parsed.
             Err(_) => failures += 1,
             Ok(None) => failures += usize::from(generic),
         }
@@ -43,8 +43,8 @@ pub(crate) fn find_compiled(mut cursor: Cursor<'_>) -> CompiledModules {
     modules
 }
 
-/// Takes a compiled module, if one comes next, and answers its name: either
-/// `module @NAME attributes {tfrt.compiled} { .. }` or the generic form of `builtin.module`.
+/// Consumes a compiled module, if one is next, and returns its name: `module @NAME attributes
+/// {tfrt.compiled} { .. }` or the generic form of `builtin.module`.
 pub(crate) fn compiled_module(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
     let mut ahead = *cursor;
     let name = if ahead.sees("\"builtin.module\"") {
@@ -99,7 +99,7 @@ fn generic_module(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
     }
 }
 
-/// The value of `sym_name = ".."` between two places.
+/// The value of `sym_name = ".."` between two positions.
 fn sym_name(start: Cursor<'_>, end: usize) -> Option<String> {
     let inside = start.at(end).since(start.position());
     let at = start.position() + inside.find("sym_name")?;
@@ -113,9 +113,9 @@ fn generic_form(text: &str) -> String {
     reformed(text, true, 0).unwrap_or_else(|| text.to_owned())
 }
 
-/// A compiled module as it is printed, at a depth of indentation.
+/// The printed form of a compiled module at a depth of indentation.
 pub(crate) fn printed_form(text: &str, is_generic: bool, depth: usize) -> String {
-    // Only what comes back the same is printed in another form.
+    // Another form is printed only if it round-trips.
     let printed = reformed(text, is_generic, depth).filter(|other| generic_form(other) == text);
     printed.unwrap_or_else(|| text.to_owned())
 }
@@ -128,7 +128,7 @@ fn reformed(text: &str, is_generic: bool, depth: usize) -> Option<String> {
     Some(out)
 }
 
-/// The name of a compiled module whose text stands by itself.
+/// The name of a compiled module given as a complete text.
 pub(crate) fn compiled_name(text: &str) -> Option<String> {
     let mut cursor = Cursor::of(text);
     let name = compiled_module(&mut cursor).ok()??;
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn both_forms_are_known() {
-        let custom = "module @k attributes {tfrt.compiled} { any.thing \"}\" }";
+        let custom = "module @k attributes {tfrt.compiled} { any.name \"}\" }";
         assert_eq!(compiled_name(custom).as_deref(), Some("k"));
         let generic = "\"builtin.module\"() ({\n}) {sym_name = \"k\", tfrt.compiled} : () -> ()";
         assert_eq!(compiled_name(generic).as_deref(), Some("k"));

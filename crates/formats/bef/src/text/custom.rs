@@ -1,4 +1,4 @@
-//! Reading the custom forms of kernels.
+//! Parsing of the custom forms of kernels.
 
 use super::attributes::{dictionary, value};
 use super::forms::{CHAIN, Form, Types, form};
@@ -11,7 +11,7 @@ use crate::{Attribute, DType, Function, FunctionKind};
 use tenon_base::Result;
 
 impl<'a> Parser<'a> {
-    /// A kernel in its custom form, behind its name.
+    /// A kernel in its custom form, after its name.
     pub(crate) fn custom(
         &mut self,
         name: &str,
@@ -90,14 +90,14 @@ impl<'a> Parser<'a> {
         self.dictionary_of(operation)
     }
 
-    /// `%a, %b`, then the value of `attribute`, then perhaps a dictionary.
+    /// `%a, %b`, then the value of `attribute`, then an optional dictionary.
     fn fixed(
         &mut self,
         types: Types,
         attribute: Option<&str>,
         results: Types,
     ) -> Result<Operation<'a>> {
-        let mut operation = Operation::making(results);
+        let mut operation = Operation::with_results(results);
         let uses = match types {
             [] => Vec::new(),
             _ => self.cursor.some(Cursor::value_use)?,
@@ -117,7 +117,7 @@ impl<'a> Parser<'a> {
             true => self.cursor.some(Cursor::value_use)?,
             false => Vec::new(),
         };
-        let mut operation = self.dictionary_of(Operation::making(&[result]))?;
+        let mut operation = self.dictionary_of(Operation::with_results(&[result]))?;
         self.cursor.expect(":")?;
         let types = match uses.is_empty() {
             true => Vec::new(),
@@ -127,7 +127,7 @@ impl<'a> Parser<'a> {
         Ok(operation)
     }
 
-    /// Adds the dictionary that may come next.
+    /// Adds the optional dictionary.
     fn dictionary_of(&mut self, mut operation: Operation<'a>) -> Result<Operation<'a>> {
         if self.cursor.sees("{") {
             let entries = dictionary(&mut self.cursor, &self.compiled)?;
@@ -136,7 +136,7 @@ impl<'a> Parser<'a> {
         Ok(operation)
     }
 
-    /// Adds the `attributes {..}` that may come next.
+    /// Adds the optional `attributes {..}`.
     fn named_dictionary_of(&mut self, operation: Operation<'a>) -> Result<Operation<'a>> {
         if self.cursor.eat_word("attributes") {
             return self.dictionary_of(operation);
@@ -150,7 +150,7 @@ impl<'a> Parser<'a> {
         self.cursor.some(Cursor::r#type)
     }
 
-    /// `@f`, held by `attribute`.
+    /// `@f`, the reference of `attribute`.
     fn callee(&mut self, operation: &mut Operation<'a>, attribute: &str) -> Result<()> {
         let place = self.cursor;
         let name = self.cursor.symbol()?;
@@ -159,7 +159,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `{..} : (T) -> U` at the end; `first` is an operand whose type belongs to the kernel.
+    /// `{..} : (T) -> U` at the end; `first` is an operand whose type is fixed by the kernel.
     fn signature_of(
         &mut self,
         operation: Operation<'a>,
@@ -238,7 +238,7 @@ impl<'a> Parser<'a> {
 
     fn parallel_call(&mut self) -> Result<Operation<'a>> {
         let range = self.range()?;
-        let mut operation = Operation::making(&[CHAIN]);
+        let mut operation = Operation::with_results(&[CHAIN]);
         self.callee(&mut operation, "callee")?;
         let uses = self.cursor.parenthesized_uses()?;
         let mut operation = self.dictionary_of(operation)?;
@@ -264,7 +264,7 @@ impl<'a> Parser<'a> {
         let other = if self.cursor.eat_word("else") {
             self.named_region(&uses, types)?
         } else if operation.result_types.is_empty() && !has_results {
-            // An absent else returns nothing.
+            // A missing else returns nothing.
             let function = Function {
                 kind: FunctionKind::Async,
                 ..Function::native("", self.names_of(types), Vec::new())
@@ -316,7 +316,7 @@ impl<'a> Parser<'a> {
             uses = self.cursor.some(Cursor::value_use)?;
             types = self.colon_types()?;
         }
-        let mut operation = Operation::making(&[CHAIN]);
+        let mut operation = Operation::with_results(&[CHAIN]);
         operation.operands = self.resolve_uses(&range, &["i32"; 3])?;
         operation.operands.extend(self.resolve_uses(&uses, &types)?);
         range.truncate(2);
@@ -329,7 +329,7 @@ impl<'a> Parser<'a> {
 
     /// `"name"(%a : T) duration_secs = 1, max_count = 100, num_warmup_runs = 10 { .. }`.
     fn benchmark(&mut self) -> Result<Operation<'a>> {
-        let mut operation = Operation::making(&[CHAIN]);
+        let mut operation = Operation::with_results(&[CHAIN]);
         let name = self.cursor.string()?;
         operation.attribute("name", Attribute::String(name.into()));
         self.cursor.expect("(")?;
@@ -368,7 +368,7 @@ impl<'a> Parser<'a> {
         Ok(operation)
     }
 
-    /// `{ .. }` whose arguments have the names of operands.
+    /// `{ .. }` whose arguments have the names of the operands.
     fn named_region(&mut self, uses: &[ValueUse<'a>], types: Vec<Type<'a>>) -> Result<Region<'a>> {
         self.cursor.expect("{")?;
         let current = self.current;

@@ -1,15 +1,14 @@
-//! Text to dense attributes.
+//! Parsing of dense attributes.
 
 use super::number::{Literal, literal};
 use crate::syntax::Cursor;
 use crate::{Attribute, DType, Dense, MAX_NESTING};
 use tenon_base::Result;
 
-/// A splat may stand for this many bytes: it is expanded, and a short text must not ask for more
-/// memory than any machine has.
+/// Maximum size of an expanded splat in bytes: a short text must not exhaust memory.
 const MAX_SPLAT: usize = 1 << 26;
 
-/// All splats of one text together.
+/// Maximum total size of the expanded splats of one text.
 pub(super) const MAX_SPLATS: usize = 1 << 28;
 
 /// An element before its type is known.
@@ -20,7 +19,7 @@ enum Element<'a> {
     Complex(Literal<'a>, Literal<'a>),
 }
 
-/// `dense<..> : tensor<..>`; `None` when BEF cannot hold it.
+/// `dense<..> : tensor<..>`; `None` if BEF cannot encode it.
 pub(crate) fn dense(cursor: &mut Cursor<'_>) -> Result<Option<Attribute>> {
     let start = *cursor;
     cursor.expect("dense")?;
@@ -58,7 +57,7 @@ pub(crate) fn dense(cursor: &mut Cursor<'_>) -> Result<Option<Attribute>> {
         .ok_or_else(|| wrong("the shape is too large"))?;
     if let Some(hex) = hex {
         dense.data = hex_bytes(&hex).ok_or_else(|| wrong("expected hexadecimal bytes"))?;
-        // One element of bytes stands for all.
+        // The bytes of one element are a splat.
         if dense.data.len() == size && count > 1 {
             dense.data = splat(cursor, &dense.data, count).ok_or_else(too_large)?;
         }
@@ -84,7 +83,7 @@ fn splat(cursor: &Cursor<'_>, element: &[u8], count: usize) -> Option<Vec<u8>> {
     (bytes <= MAX_SPLAT && cursor.take_splat(bytes)).then(|| element.repeat(count))
 }
 
-/// Reads nested lists into `elements`, and their extents into `shape`.
+/// Parses nested lists into `elements`, and their extents into `shape`.
 fn nested<'a>(
     cursor: &mut Cursor<'a>,
     depth: usize,
@@ -188,7 +187,8 @@ fn static_tensor(cursor: &mut Cursor<'_>) -> Result<Option<(Vec<i64>, DType)>> {
     Ok(tensor_type(&text))
 }
 
-/// The parts of a printed `tensor<2x3xf32>`; `None` for other types and unknown extents.
+/// Shape and element type of a printed `tensor<2x3xf32>`; `None` for other types and unknown
+/// extents.
 fn tensor_type(text: &str) -> Option<(Vec<i64>, DType)> {
     let mut inner = text.strip_prefix("tensor<")?.strip_suffix('>')?;
     let mut shape = Vec::new();

@@ -5,11 +5,11 @@
 //! tfrt.print.i32 %x, %ch // expected-remark-re {{stream id: {{[0-9]+}}}}
 //! ```
 //!
-//! `expected-` error, warning, remark or note; `-re` when the text holds regular expressions in
-//! double braces; then where: on the same line, `@+N` or `@-N` lines away, `@above` or `@below` (the
-//! next line without an expectation), `@unknown` (a diagnostic without a place in a file). The text
-//! need only be contained in the message. An expectation ends its line. The rules are those of
-//! MLIR's own handler.
+//! `expected-` error, warning, remark or note; `-re` if the text contains regular expressions in
+//! double braces; then the line: the same one, `@+N` or `@-N` lines away, `@above` or `@below` (the
+//! next line without an expectation), `@unknown` (a diagnostic without a position). The message
+//! must contain the text. An expectation ends its line. The rules are those of MLIR's diagnostic
+//! verifier.
 
 use crate::syntax::{Cursor, Source};
 use crate::{Diagnostic, Severity, SourcePosition};
@@ -22,7 +22,7 @@ static COMMENT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!("{severity} *{designator} *\\{{\\{{(.*)\\}}\\}}$")).ok()
 });
 
-/// Where an expected diagnostic stands.
+/// The line of an expected diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
     Line(i64),
@@ -42,13 +42,13 @@ struct Expectation {
     /// The text between the braces.
     text: String,
     pattern: Pattern,
-    /// Where it is written itself.
+    /// The position of the expectation itself.
     place: SourcePosition,
     snippet: String,
     matched: bool,
 }
 
-/// The expectations of a text, and what did not meet them.
+/// The expectations of a text, and the failures so far.
 ///
 /// ```
 /// use tenon_bef::{Diagnostic, ExpectedDiagnostics, Source, parse};
@@ -66,13 +66,13 @@ pub struct ExpectedDiagnostics {
 }
 
 impl ExpectedDiagnostics {
-    /// Finds all expectations of a text.
+    /// Collects the expectations of a text.
     pub fn collect(source: Source<'_>) -> Self {
         let mut this = Self {
             expected: Vec::new(),
             failures: Vec::new(),
         };
-        // The expectations that wait for the next line without one, and the last such line.
+        // The expectations for the next line without one, and the last such line.
         let (mut below, mut plain) = (Vec::new(), i64::from(source.first_line));
         let mut position = 0;
         let lines = source.text.split_inclusive('\n');
@@ -88,7 +88,7 @@ impl ExpectedDiagnostics {
                     "above" => Expected::Line(plain),
                     "below" => {
                         below.push(this.expected.len());
-                        // Where it stays when no line follows.
+                        // The line if no further line follows.
                         Expected::Line(i64::MAX)
                     }
                     offset => {
@@ -114,16 +114,16 @@ impl ExpectedDiagnostics {
         }
     }
 
-    /// One that cannot be read is a failure, and is kept as plain text so that its number stays.
+    /// An invalid one is a failure, and is kept as plain text so that the numbering is unchanged.
     fn add(&mut self, word: &str, is_regex: bool, at: Expected, text: &str, place: Cursor<'_>) {
-        let (written, snippet) = place.shown();
+        let (written, snippet) = place.position_and_snippet();
         let mut pattern = Pattern::Contained(text.to_owned());
         let mut matched = false;
         if is_regex {
             match regex_of(text) {
                 Ok(regex) => pattern = Pattern::Regex(regex),
                 Err(message) => {
-                    // Said once, not once more as never produced.
+                    // Reported once, and not again as never produced.
                     matched = true;
                     let mut failure =
                         Diagnostic::new(Severity::Error, Some(written.clone()), message);
@@ -143,12 +143,12 @@ impl ExpectedDiagnostics {
         });
     }
 
-    /// Compares a diagnostic with the expectations for its line; one that meets none is a failure.
+    /// Compares a diagnostic with the expectations for its line; an unexpected one is a failure.
     pub fn observe(&mut self, diagnostic: &Diagnostic) {
         let line = diagnostic.place.as_ref().map(|place| i64::from(place.line));
         let mut near = None;
         for expectation in &mut self.expected {
-            // `@unknown` is met wherever the diagnostic stands.
+            // `@unknown` matches a diagnostic at any position.
             let here = expectation.at == Expected::Unknown
                 || line.is_some_and(|line| expectation.at == Expected::Line(line));
             if !here || !expectation.pattern.meets(&diagnostic.message) {
@@ -174,8 +174,8 @@ impl ExpectedDiagnostics {
         });
     }
 
-    /// Everything that went wrong: diagnostics nobody expected, in the order they were met, then
-    /// expectations that nothing met.
+    /// All failures: unexpected diagnostics in the order observed, then expectations without a
+    /// diagnostic.
     pub fn finish(self) -> Vec<Diagnostic> {
         let unmet = self.expected.iter().filter(|e| !e.matched);
         let unmet = unmet.map(|e| {
@@ -235,7 +235,7 @@ mod tests {
         Diagnostic::new(severity, Some(place), message)
     }
 
-    /// The failures of a text, of which the diagnostics are known.
+    /// The failures of a text with the given diagnostics.
     fn failures(text: &str, said: &[Diagnostic]) -> Vec<String> {
         let mut expectations = ExpectedDiagnostics::collect(Source::new(text, "f.mlir"));
         said.iter().for_each(|d| expectations.observe(d));

@@ -1,36 +1,36 @@
-//! Operations of any dialect inside of a compiled module, between the generic form, in which BEF
-//! holds them, and the custom form of modules, functions, calls and returns (facts 1.4, 4.4).
+//! Operations of any dialect in a compiled module: conversion between the generic form, which BEF
+//! stores, and the custom form of modules, functions, calls and returns (facts 1.4, 4.4).
 //!
-//! What they mean is not looked at: names, values and types stay as they are written.
+//! Operations are not interpreted: names, values and types are kept as text.
 
 use crate::MAX_NESTING;
 use crate::syntax::{Cursor, Type, print_function_type};
 use tenon_base::Result;
 
-/// An attribute: a name as it is written, and the text of its value, if it has one.
+/// An attribute: its name as text, and the text of its value, if any.
 pub(super) type Entry<'a> = (&'a str, Option<String>);
 
 /// An operation.
 #[derive(Debug, Default)]
 pub(super) struct Operation<'a> {
-    /// What stands in front of `=`, if anything.
+    /// The text before `=`, if any.
     pub(super) results: &'a str,
     pub(super) name: String,
     pub(super) operands: Vec<&'a str>,
-    /// The list of blocks it may go to, brackets included.
+    /// The list of successor blocks with its brackets.
     pub(super) successors: &'a str,
     pub(super) entries: Vec<Entry<'a>>,
     pub(super) regions: Vec<Vec<Block<'a>>>,
     pub(super) operand_types: Vec<Type<'a>>,
     pub(super) result_types: Vec<Type<'a>>,
-    /// `loc(..)`, if it has one.
+    /// `loc(..)`, if any.
     pub(super) location: &'a str,
 }
 
-/// Operations behind a label.
+/// A block: a label and operations.
 #[derive(Debug, Default)]
 pub(super) struct Block<'a> {
-    /// With its `^`; none for a first block without arguments.
+    /// With its `^`; `None` for a first block without arguments.
     pub(super) label: &'a str,
     pub(super) arguments: Vec<(&'a str, Type<'a>)>,
     pub(super) operations: Vec<Operation<'a>>,
@@ -43,7 +43,7 @@ impl Operation<'_> {
         entry.and_then(|(_, value)| value.as_deref())
     }
 
-    /// The value of an attribute that is a string.
+    /// The value of a string attribute.
     pub(super) fn string(&self, name: &str) -> Option<String> {
         let mut cursor = Cursor::of(self.text(name)?);
         let text = cursor.string().ok()?;
@@ -51,7 +51,7 @@ impl Operation<'_> {
     }
 }
 
-/// Reads one operation. An error is one that is in a custom form nobody here knows.
+/// Parses one operation. An unknown custom form is an error.
 pub(super) fn operation<'a>(cursor: &mut Cursor<'a>, depth: usize) -> Result<Operation<'a>> {
     if depth > MAX_NESTING {
         return Err(cursor.error("operations are nested too deep"));
@@ -121,7 +121,7 @@ fn generic<'a>(cursor: &mut Cursor<'a>, depth: usize) -> Result<Operation<'a>> {
     Ok(this)
 }
 
-/// `@name attributes {..} { .. }`, behind the first word.
+/// `@name attributes {..} { .. }`, after the first word.
 fn module<'a>(cursor: &mut Cursor<'a>, depth: usize) -> Result<Operation<'a>> {
     let mut this = named("builtin.module");
     if cursor.sees("@") {
@@ -136,7 +136,7 @@ fn module<'a>(cursor: &mut Cursor<'a>, depth: usize) -> Result<Operation<'a>> {
     Ok(this)
 }
 
-/// `private @name(%a: T) -> U attributes {..} { .. }`, behind the first word.
+/// `private @name(%a: T) -> U attributes {..} { .. }`, after the first word.
 fn function<'a>(cursor: &mut Cursor<'a>, depth: usize) -> Result<Operation<'a>> {
     let mut this = named("func.func");
     for word in ["private", "public", "nested"] {
@@ -175,7 +175,7 @@ fn function<'a>(cursor: &mut Cursor<'a>, depth: usize) -> Result<Operation<'a>> 
     Ok(this)
 }
 
-/// `%a, %b : T, U`, behind the first word.
+/// `%a, %b : T, U`, after the first word.
 fn r#return<'a>(cursor: &mut Cursor<'a>) -> Result<Operation<'a>> {
     let mut this = named("func.return");
     if cursor.sees("%") {
@@ -186,7 +186,7 @@ fn r#return<'a>(cursor: &mut Cursor<'a>) -> Result<Operation<'a>> {
     Ok(this)
 }
 
-/// `@f(%a) : (T) -> U`, behind the first word.
+/// `@f(%a) : (T) -> U`, after the first word.
 fn call<'a>(cursor: &mut Cursor<'a>) -> Result<Operation<'a>> {
     let mut this = named("func.call");
     cursor.skip();
@@ -208,14 +208,14 @@ fn named<'a>(name: &str) -> Operation<'a> {
     }
 }
 
-/// `@name` as the string that the generic form holds it by.
+/// `@name` as the string of the generic form.
 fn symbol_string(cursor: &mut Cursor<'_>) -> Result<String> {
     let mut text = String::new();
     super::print_attributes::print_string(&mut text, &cursor.symbol()?);
     Ok(text)
 }
 
-/// `{..}`: values are kept as text.
+/// `{..}` with the values as text.
 fn dictionary<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Entry<'a>>> {
     cursor.expect("{")?;
     let entries = cursor.list("}", |cursor| {
@@ -243,7 +243,7 @@ fn dictionary<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Entry<'a>>> {
     Ok(entries)
 }
 
-/// All up to the `,` or `}` that ends a value.
+/// The text up to the `,` or `}` that ends a value.
 fn value(cursor: &mut Cursor<'_>) -> Result<String> {
     cursor.skip();
     let start = cursor.position();
@@ -272,7 +272,7 @@ fn value(cursor: &mut Cursor<'_>) -> Result<String> {
     Ok(cursor.at(end).since(start).to_owned())
 }
 
-/// `{ .. }`: blocks, of which the first has `arguments` when it has no label.
+/// `{ .. }`: blocks, of which the first has `arguments` if it has no label.
 fn region<'a>(
     cursor: &mut Cursor<'a>,
     depth: usize,

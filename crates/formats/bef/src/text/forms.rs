@@ -1,5 +1,5 @@
-//! The custom forms of the kernels (facts 4.1 to 4.3): one table that reader, printer and checks
-//! share. Every kernel has the generic form besides; one that does not fit its row is printed so.
+//! The custom forms of kernels (facts 4.1 to 4.3): one table for parser, printer and verifier.
+//! Every kernel also has the generic form, which is printed if it does not match its row.
 
 use crate::DType;
 use std::collections::HashMap;
@@ -13,20 +13,20 @@ const PARTIAL: &str = "!ts.partial_shape";
 /// Types of operands or results.
 pub(crate) type Types = &'static [&'static str];
 
-/// How a kernel looks in its custom form, behind its name.
+/// The custom form of a kernel, after its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// `7`: the attribute `value`, of a type that belongs to the name.
+    /// `7`: the attribute `value`, of a type fixed by the name.
     Constant(DType),
     /// `1.0 : f32, 2.0 : f32`: the attributes `real` and `imaginary`.
     Complex(DType),
-    /// `%a, %b`: operand and result types belong to the name.
+    /// `%a, %b`: operand and result types are fixed by the name.
     Fixed(Types, Types),
     /// `%a, %b 4 : i32`: as `Fixed`, and the value of the named attribute.
     Valued(Types, &'static str, Types),
-    /// `%a, %b {..} : T, U`; the result type belongs to the name.
+    /// `%a, %b {..} : T, U`; the result type is fixed by the name.
     Variadic(&'static str),
-    /// `@f(%a) : (T) -> U`; the reference is held by the named attribute.
+    /// `@f(%a) : (T) -> U`; the reference is the named attribute.
     Call(&'static str),
     /// `%c @t @f (%a) : (T) -> U`.
     Cond,
@@ -48,7 +48,7 @@ pub(crate) enum Form {
     Benchmark,
 }
 
-/// Kernels with one form. A name may hold sets of alternatives, `{i32,i64}`.
+/// Kernels and their forms. A name may contain sets of alternatives, `{i32,i64}`.
 const FORMS: &[(&str, Form)] = &[
     ("tfrt.new.chain", Form::Fixed(&[], &[CHAIN])),
     ("tfrt.merge.chains", Form::Variadic(CHAIN)),
@@ -170,7 +170,7 @@ const FORMS: &[(&str, Form)] = &[
     ),
 ];
 
-/// What `{T}` stands for: element types of host tensors.
+/// Expansion of `{T}`: the element types of host tensors.
 const ELEMENTS: &str = "{ui8,ui32,ui64,i8,i32,i64,f32,f64,bool,complex64,complex128,f16,bf16}";
 
 static BY_NAME: LazyLock<HashMap<String, Form>> = LazyLock::new(|| {
@@ -182,7 +182,7 @@ static BY_NAME: LazyLock<HashMap<String, Form>> = LazyLock::new(|| {
     rows.collect()
 });
 
-/// All names of a pattern.
+/// Expands a pattern to its names.
 fn expand(pattern: &str) -> Vec<String> {
     let Some((before, rest)) = pattern.split_once('{') else {
         return vec![pattern.to_owned()];
@@ -202,7 +202,7 @@ pub(crate) fn form(kernel: &str) -> Option<Form> {
     BY_NAME.get(kernel).copied()
 }
 
-/// The dialects that accept operations of their own namespace nobody has registered.
+/// The known dialects; unregistered operations of other dialects are refused.
 const DIALECTS: &[&str] = &[
     "builtin",
     "coo",
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_are_all_their_names() {
+    fn patterns_expand_to_their_names() {
         assert_eq!(
             expand("a.{b,c}.{1,2}"),
             ["a.b.1", "a.b.2", "a.c.1", "a.c.2"]
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(set, Some(Form::Valued(&[], "shape", &[TENSOR])));
         assert_eq!(form("tfrt_dht.create_uninitialized_tensor.bf16.6"), None);
         assert!(form("coo.tensor_equal.i32.0").is_some());
-        // Every name stands in one row.
+        // No name occurs in two rows.
         let all: usize = FORMS
             .iter()
             .map(|(pattern, _)| expand(&pattern.replace("{T}", ELEMENTS)).len())
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn dialects_are_known_by_the_whole_namespace() {
+    fn dialects_are_matched_by_the_whole_namespace() {
         assert!(is_known_dialect("tfrt_test.anything"));
         assert!(!is_known_dialect("tfrt_tests.anything"));
         assert!(!is_known_dialect("tfrt"));

@@ -1,32 +1,32 @@
-//! Functions of a text, in the custom and in the generic form.
+//! Parsing of functions, in the custom and the generic form.
 
 use super::attributes::{Entry, dictionary};
-use super::blocks::Returned;
+use super::blocks::BlockReturn;
 use super::parser::{Parser, sort_entries};
 use super::scope::ValueUse;
 use crate::syntax::{Cursor, Type};
 use crate::{Attribute, Function, FunctionKind};
 use tenon_base::Result;
 
-/// The attribute of a function that is only declared and is not native. BEF has no place for it;
-/// a text that is rewritten may hold it.
+/// Attribute of a declared function that is not native. BEF cannot encode it; a text for rewriting
+/// may contain it.
 pub(crate) const EXTERNAL: &str = "tenon.external";
 
-/// The attribute that stands for the word in front of a function's name.
+/// Attribute of the visibility keyword before a function's name.
 pub(crate) const VISIBILITY: &str = "sym_visibility";
 
-/// A function but for its body.
+/// A function without its body.
 struct Head<'a> {
     name: String,
     arguments: Vec<Type<'a>>,
     results: Vec<Type<'a>>,
     attributes: Vec<Entry<'a>>,
-    /// Where it starts.
+    /// Its start.
     start: Cursor<'a>,
 }
 
 impl<'a> Parser<'a> {
-    /// `func.func private @name(%a: T) -> U attributes {..} { .. }`, behind the first word.
+    /// `func.func private @name(%a: T) -> U attributes {..} { .. }`, after the first word.
     pub(crate) fn function(&mut self, start: Cursor<'a>) -> Result<()> {
         let mut visibility = None;
         for word in ["private", "public", "nested"] {
@@ -85,7 +85,7 @@ impl<'a> Parser<'a> {
         self.add_function(start, body, returned)
     }
 
-    /// `"func.func"() <{..}> ({ .. }) {..} : () -> ()`, behind the name.
+    /// `"func.func"() <{..}> ({ .. }) {..} : () -> ()`, after the name.
     pub(crate) fn generic_function(&mut self, start: Cursor<'a>) -> Result<()> {
         self.cursor.expect("(")?;
         self.cursor.expect(")")?;
@@ -157,7 +157,7 @@ impl<'a> Parser<'a> {
         self.add_function(start, body, returned)
     }
 
-    /// A function without its body, as a declaration of it; `place` is that of its name.
+    /// A function without its body, from its declaration; `place` is the position of its name.
     fn head(&mut self, mut head: Head<'a>, place: Cursor<'a>) -> Result<Function> {
         if !self.names.insert(head.name.clone()) {
             let message = format!("redefinition of symbol named '{}'", head.name);
@@ -195,7 +195,7 @@ impl<'a> Parser<'a> {
         Ok(function)
     }
 
-    /// The arguments: names and types; a declaration has types alone.
+    /// The arguments: names and types; a declaration has types only.
     fn signature(&mut self) -> Result<(Vec<ValueUse<'a>>, Vec<Type<'a>>)> {
         self.cursor.expect("(")?;
         let (mut names, mut types) = (Vec::new(), Vec::new());
@@ -208,7 +208,7 @@ impl<'a> Parser<'a> {
                 self.cursor.expect(":")?;
             }
             types.push(self.cursor.r#type()?);
-            // BEF has no place for where an argument stands.
+            // BEF does not store locations of arguments.
             self.locations.optional(&mut self.cursor)?;
         }
         if !names.is_empty() && names.len() != types.len() {
@@ -222,7 +222,7 @@ impl<'a> Parser<'a> {
 
     /// A function without a body.
     fn declaration(&mut self, start: Cursor<'a>, mut function: Function) -> Result<()> {
-        // Whatever is only declared is private.
+        // Declared functions are private.
         function.attributes.retain(|(name, _)| name != VISIBILITY);
         if function.kind != FunctionKind::Native {
             if self.purpose.is_bef() {
@@ -241,12 +241,12 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Adds a function whose body has been read.
+    /// Adds a function after its body was parsed.
     fn add_function(
         &mut self,
         start: Cursor<'a>,
         mut function: Function,
-        returned: Returned<'a>,
+        returned: BlockReturn<'a>,
     ) -> Result<()> {
         let implicit = self.implicit_location(start);
         let location = self.locations.optional(&mut self.cursor)?;

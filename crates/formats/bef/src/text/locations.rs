@@ -1,23 +1,23 @@
-//! Text to source locations, and places in the text as locations.
+//! Parsing of source locations, and positions in the text as locations.
 
 use crate::syntax::{Cursor, Source};
 use crate::{KernelLocation, MAX_LOCATION_NESTING};
 use std::collections::HashMap;
 use tenon_base::Result;
 
-/// Aliases of locations (`#loc0 = loc(..)`), which may stand behind their uses.
+/// Aliases of locations (`#loc0 = loc(..)`), which may follow their uses.
 #[derive(Debug, Default)]
 pub(crate) struct LocationAliases<'a> {
     definitions: HashMap<&'a str, Cursor<'a>>,
-    /// Parts that locations may still have: an alias of aliases grows with every level.
+    /// Remaining parts of locations: nested aliases grow exponentially when expanded.
     left: usize,
-    /// Where lines start.
+    /// Start offsets of the lines.
     lines: Vec<usize>,
     first_line: u32,
 }
 
 impl<'a> LocationAliases<'a> {
-    /// Finds the definitions: lines that start with `#NAME = loc`.
+    /// Collects the definitions: lines that start with `#NAME = loc`.
     pub(crate) fn scan(source: Source<'a>) -> Self {
         let mut definitions = HashMap::new();
         let mut lines = Vec::new();
@@ -44,7 +44,7 @@ impl<'a> LocationAliases<'a> {
         }
     }
 
-    /// Line and column of a place, both from 1; columns count bytes.
+    /// Line and column of a byte offset, both from 1; columns count bytes.
     pub(crate) fn line_column(&self, position: usize) -> (u32, u32) {
         let line = self.lines.partition_point(|start| *start <= position);
         let start = self.lines.get(line.wrapping_sub(1)).copied().unwrap_or(0);
@@ -55,7 +55,7 @@ impl<'a> LocationAliases<'a> {
         )
     }
 
-    /// Takes `loc(..)`, if it comes next.
+    /// Consumes `loc(..)`, if it is next.
     pub(crate) fn optional(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<KernelLocation>> {
         if !cursor.eat_word("loc") {
             return Ok(None);

@@ -39,13 +39,13 @@ pub use print::PrintOptions;
 
 /// The text of a verified `module`.
 ///
-/// With locations, [`parse`] gives back the same Module (a region takes the location of the
-/// kernel that holds it); without, kernels get their places in the text as locations.
+/// With locations, [`parse`] returns an equal Module (a region has the location of its kernel);
+/// without, the locations of kernels are their positions in the text.
 pub fn print(module: &Module, options: PrintOptions) -> String {
     print::Printer::new(module, options).print()
 }
 
-/// The Module that `text` describes, verified. `file` names the text in messages and locations.
+/// Parses and verifies `text`. `file` is its name in messages and locations.
 ///
 /// # Errors
 /// All problems at once, each with line, column and the source line.
@@ -69,7 +69,7 @@ pub fn parse(text: &str, file: &str) -> Result<Module> {
     parse_source(Source::new(text, file))
 }
 
-/// As [`parse`], for a text that may be a part of a file.
+/// As [`parse`], for a part of a file.
 ///
 /// # Errors
 /// As [`parse`].
@@ -77,10 +77,10 @@ pub fn parse_source(source: Source<'_>) -> Result<Module> {
     Parser::new(source, Purpose::Bef, &Cell::new(MAX_SPLATS)).parse()
 }
 
-/// As [`parse_source`], for a text that is to be rewritten and printed, and not to become BEF:
-/// it may hold attributes that BEF cannot ([`Attribute::Foreign`](crate::Attribute)), functions
-/// that are only declared, and references to what is not there. Operations of dialects nobody
-/// knows are refused unless `allow_unregistered`.
+/// As [`parse_source`], for a text that is rewritten and printed, not encoded as BEF: it may
+/// contain attributes that BEF cannot encode ([`Attribute::Foreign`](crate::Attribute)), declared
+/// functions, and references to undefined functions. Operations of unknown dialects are refused
+/// unless `allow_unregistered`.
 ///
 /// # Errors
 /// As [`parse`].

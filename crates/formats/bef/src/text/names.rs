@@ -1,4 +1,4 @@
-//! The names that values get when they are printed.
+//! Names of values in printed text.
 
 use crate::{Function, RegisterId};
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Names for `function`, whose arguments have `arguments` where given, numbered from `next`
+    /// Names for `function`, whose arguments are called `arguments` if given, numbered from `next`
     /// and `next_argument`.
     pub(crate) fn of(
         function: &Function,

@@ -1,4 +1,4 @@
-//! Numbers as MLIR writes them.
+//! Number literals of MLIR text.
 
 use crate::syntax::Cursor;
 use crate::{Attribute, DType};
@@ -20,7 +20,7 @@ pub(crate) fn print_number(attribute: &Attribute) -> Option<String> {
     })
 }
 
-/// Six digits when they say it all, else as many as are needed; bits when not finite.
+/// Six digits if exact, else as many as needed; the bits if not finite.
 fn print_f64(value: f64) -> String {
     if !value.is_finite() {
         return format!("0x{:016X}", value.to_bits());
@@ -43,7 +43,7 @@ fn print_f32(value: f32) -> String {
     c_style(if exact { six } else { format!("{value:e}") })
 }
 
-/// A 16-bit float by its exact value; that has few digits, or is read back by rounding.
+/// A 16-bit float by its exact value, which has few digits or is restored by rounding.
 fn print_half(bits: u16, value: f32) -> String {
     if value.is_finite() {
         print_f32(value)
@@ -62,7 +62,7 @@ fn c_style(text: String) -> String {
     format!("{mantissa}{point}e{exponent:+03}")
 }
 
-/// A number as it stands in a text.
+/// A number literal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Literal<'a> {
     pub(crate) negative: bool,
@@ -92,8 +92,8 @@ impl Literal<'_> {
         Some(if self.negative { -value } else { value })
     }
 
-    /// The number as an attribute of type `dtype`; `None` when it does not fit. A hexadecimal
-    /// number gives the bits of a float.
+    /// The number as an attribute of type `dtype`; `None` if out of range. A hexadecimal literal
+    /// gives the bits of a float.
     pub(crate) fn typed(self, dtype: DType) -> Option<Attribute> {
         match dtype {
             DType::F32 | DType::F64 | DType::F16 | DType::BF16 => self.typed_float(dtype),
@@ -124,7 +124,7 @@ impl Literal<'_> {
         })
     }
 
-    /// A signless type takes what fits it signed or unsigned, as in MLIR.
+    /// A signless type accepts the signed and the unsigned range, as in MLIR.
     fn typed_integer(self, dtype: DType) -> Option<Attribute> {
         if self.is_float() {
             return None;
@@ -150,7 +150,7 @@ impl Literal<'_> {
     }
 }
 
-/// The digits of a number, without its type.
+/// A number literal without its type.
 pub(crate) fn literal<'a>(cursor: &mut Cursor<'a>) -> Result<Literal<'a>> {
     cursor.skip();
     let start = *cursor;
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_have_six_digits_when_that_is_exact() {
+    fn floats_have_six_digits_if_exact() {
         assert_eq!(print_number(&1.0f32.into()).unwrap(), "1.000000e+00");
         assert_eq!(print_number(&(-0.5f64).into()).unwrap(), "-5.000000e-01");
         assert_eq!(print_number(&0.1234567f32.into()).unwrap(), "1.234567e-01");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn every_half_reads_back() {
+    fn every_half_round_trips() {
         for bits in 0..=u16::MAX {
             for half in [Attribute::F16(bits), Attribute::BF16(bits)] {
                 let text = print_number(&half).unwrap();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_must_fit() {
+    fn integers_out_of_range_are_refused() {
         assert_eq!(literal("255").typed(DType::I8), Some(Attribute::I8(-1)));
         assert_eq!(literal("256").typed(DType::I8), None);
         assert_eq!(literal("-1").typed(DType::UI8), None);

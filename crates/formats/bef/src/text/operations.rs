@@ -1,7 +1,7 @@
-//! Text to kernels: the generic form, and what every form begins and ends with (facts 4.4).
+//! Parsing of operations: the generic form, and the parts common to all forms (facts 4.4).
 
 use super::attributes::{Entry, Value, dictionary};
-use super::blocks::Returned;
+use super::blocks::BlockReturn;
 use super::check::{Problem, kernel_problems};
 use super::forms::is_known_dialect;
 use super::parser::{Current, Parser, Purpose, sort_entries};
@@ -12,27 +12,27 @@ use crate::{
 };
 use tenon_base::Result;
 
-/// A kernel that has been read, before its results are named.
+/// A parsed kernel, before its results are named.
 #[derive(Debug, Default)]
 pub(crate) struct Operation<'a> {
     pub(crate) operands: Vec<RegisterId>,
     pub(crate) attributes: Dictionary,
-    /// By name, elements of lists under the name of the list.
+    /// References by name; elements of a list have the name of the list.
     pub(crate) functions: Vec<(Name, FunctionId)>,
     pub(crate) regions: Vec<Region<'a>>,
     pub(crate) result_types: Vec<Type<'a>>,
 }
 
-/// A region that has been read.
+/// A parsed region.
 #[derive(Debug)]
 pub(crate) struct Region<'a> {
     pub(crate) function: Function,
-    /// Where its `tfrt.return` stands; `None` when that could not be read.
+    /// Position of its `tfrt.return`; `None` if that is malformed.
     pub(crate) return_place: Option<Cursor<'a>>,
 }
 
-impl<'a> From<(Function, Returned<'a>)> for Region<'a> {
-    fn from((function, returned): (Function, Returned<'a>)) -> Self {
+impl<'a> From<(Function, BlockReturn<'a>)> for Region<'a> {
+    fn from((function, returned): (Function, BlockReturn<'a>)) -> Self {
         Region {
             function,
             return_place: returned.registers.is_some().then_some(returned.place),
@@ -41,8 +41,8 @@ impl<'a> From<(Function, Returned<'a>)> for Region<'a> {
 }
 
 impl<'a> Operation<'a> {
-    /// One that makes values of `types`.
-    pub(crate) fn making(types: &[&'static str]) -> Self {
+    /// An operation with results of `types`.
+    pub(crate) fn with_results(types: &[&'static str]) -> Self {
         Operation {
             result_types: types.iter().copied().map(Type::Borrowed).collect(),
             ..Operation::default()
@@ -54,7 +54,7 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// Results as they are named: a name, and how many values it stands for.
+/// A name on the left of `=`, and the number of values it names.
 #[derive(Debug, Clone, Copy)]
 struct ResultGroup<'a> {
     name: ValueUse<'a>,
@@ -62,8 +62,8 @@ struct ResultGroup<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// One kernel, or the return.
-    pub(crate) fn operation(&mut self, start: Cursor<'a>) -> Result<Option<Returned<'a>>> {
+    /// A kernel, or the return.
+    pub(crate) fn operation(&mut self, start: Cursor<'a>) -> Result<Option<BlockReturn<'a>>> {
         let outer = self.current;
         let depth = self.scopes.len();
         self.current.start = start;
@@ -71,7 +71,7 @@ impl<'a> Parser<'a> {
         let outcome = self.named_operation(&groups, start);
         self.current = outer;
         if outcome.is_err() {
-            // Uses of what it does not make follow from this problem.
+            // Errors on uses of its results would be consequences of this error.
             self.scopes.truncate(depth);
             for group in groups {
                 let _known = self.define(group.name, RegisterId(0), 0);
@@ -84,7 +84,7 @@ impl<'a> Parser<'a> {
         &mut self,
         groups: &[ResultGroup<'a>],
         start: Cursor<'a>,
-    ) -> Result<Option<Returned<'a>>> {
+    ) -> Result<Option<BlockReturn<'a>>> {
         self.cursor.skip();
         let place = self.cursor;
         let quoted = self.cursor.sees("\"");
@@ -155,7 +155,7 @@ impl<'a> Parser<'a> {
         Ok(groups)
     }
 
-    /// `"name"(%a) <{p = 1}> ({ .. }) {a = 1} : (T) -> T`, behind the name.
+    /// `"name"(%a) <{p = 1}> ({ .. }) {a = 1} : (T) -> T`, after the name.
     fn generic(&mut self) -> Result<Operation<'a>> {
         let uses = self.cursor.parenthesized_uses()?;
         if self.cursor.sees("[") {
@@ -184,7 +184,7 @@ impl<'a> Parser<'a> {
         Ok(operation)
     }
 
-    /// Sorts the entries of a dictionary into attributes and function references.
+    /// Adds the entries of a dictionary as attributes and function references.
     pub(crate) fn add_entries(
         &mut self,
         operation: &mut Operation<'a>,
@@ -194,7 +194,7 @@ impl<'a> Parser<'a> {
         for (name, value, place) in entries {
             let mut known = operation.attributes.iter().map(|(known, _)| known.as_str());
             let mut references = operation.functions.iter();
-            // Attributes that belong to the form itself, a handful at most, come first.
+            // The few attributes of the form itself precede those of the dictionary.
             let fixed = known.by_ref().take(4).any(|known| known == name)
                 || references
                     .by_ref()
@@ -229,7 +229,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A reference to a function; a longer path is one to nothing that is here.
+    /// A reference to a function; a nested path is undefined, since compiled modules were resolved
+    /// before.
     fn symbol_reference(
         &mut self,
         (path, place): (Vec<String>, Cursor<'a>),
@@ -248,8 +249,8 @@ impl<'a> Parser<'a> {
         None
     }
 
-    /// `{ .. }`, perhaps with the label `^bb0(%a: T):` in front of its operations.
-    pub(crate) fn labelled_region(&mut self) -> Result<(Function, Returned<'a>)> {
+    /// `{ .. }`, with an optional label `^bb0(%a: T):` before its operations.
+    pub(crate) fn labelled_region(&mut self) -> Result<(Function, BlockReturn<'a>)> {
         self.cursor.expect("{")?;
         let (mut names, mut types) = (Vec::new(), Vec::new());
         if self.cursor.sees("^") {
@@ -269,12 +270,12 @@ impl<'a> Parser<'a> {
         self.region_body(names, types)
     }
 
-    /// A region whose arguments are known, behind its `{`. It sees no values from outside.
+    /// A region with the given arguments, after its `{`. Outer values are not visible in it.
     pub(crate) fn region_body(
         &mut self,
         names: Vec<ValueUse<'a>>,
         types: Vec<Type<'a>>,
-    ) -> Result<(Function, Returned<'a>)> {
+    ) -> Result<(Function, BlockReturn<'a>)> {
         let mut builder = FunctionBuilder::region();
         for r#type in types {
             builder.argument(self.name(&r#type));
@@ -344,7 +345,7 @@ impl<'a> Parser<'a> {
         let problems = kernel_problems(&self.module.functions, &scope.function, &kernel);
         scope.function.kernels.push(kernel);
         for Problem { message, region } in problems {
-            // What a return that could not be read returns is unknown.
+            // The types of a malformed return are unknown.
             let region = region.and_then(|region| return_places.get(region).copied());
             let place = region.unwrap_or(Some(start));
             if let Some(place) = place {
@@ -360,7 +361,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The name of a reference, or of the list it is an element of.
+/// The name of a reference, or of the list that contains it.
 fn base(name: &str) -> &str {
     name.strip_suffix("[]").unwrap_or(name)
 }

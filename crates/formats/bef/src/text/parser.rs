@@ -1,4 +1,4 @@
-//! Text to Module: modules and what stands in them (facts 4.4).
+//! The parser of Modules: recursive descent over functions and nested modules (facts 4.4).
 
 use super::attributes::{Entry, dictionary};
 use super::compiled::{CompiledModules, compiled_module, find_compiled};
@@ -10,15 +10,15 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use tenon_base::{Error, ErrorKind, Location, Result};
 
-/// After this many errors the rest of the text is not looked at.
+/// Maximum number of errors; parsing ends there.
 const MAX_ERRORS: usize = 100;
 
-/// What a text is read for.
+/// The purpose for which a text is parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To become BEF: what BEF cannot hold is an error.
+    /// Encoding as BEF: an attribute that BEF cannot encode is an error.
     Bef,
-    /// To be rewritten and printed.
+    /// Rewriting and printing.
     Rewriting { allow_unregistered: bool },
 }
 
@@ -28,10 +28,10 @@ impl Purpose {
     }
 }
 
-/// The operation that is being read.
+/// The operation being parsed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Current<'a> {
-    /// Where it starts.
+    /// Its start.
     pub(crate) start: Cursor<'a>,
     /// Whether it is a `tfrt.call`.
     pub(crate) is_call: bool,
@@ -42,36 +42,36 @@ pub(crate) struct Current<'a> {
 pub(crate) struct Reference<'a> {
     pub(super) name: String,
     pub(super) place: Cursor<'a>,
-    /// The operation that refers to it.
+    /// The referencing operation.
     pub(super) by: Current<'a>,
 }
 
-/// Reads one text.
+/// The state of parsing one text.
 pub(crate) struct Parser<'a> {
     pub(crate) cursor: Cursor<'a>,
     pub(crate) purpose: Purpose,
     pub(crate) locations: LocationAliases<'a>,
     pub(crate) module: Module,
-    /// The function being read, inside of those whose regions it stands in.
+    /// The function being parsed, after those that contain it as a region.
     pub(crate) scopes: Vec<Scope<'a>>,
-    /// Functions that kernels refer to. Until the end of the text, a named reference holds a
-    /// position here in place of a function.
+    /// Function references of kernels. Until the end of the text, a named reference is an index
+    /// into this list in place of a function id.
     pub(crate) references: Vec<Reference<'a>>,
     /// The symbols defined so far.
     pub(crate) names: HashSet<String>,
     pub(crate) compiled: CompiledModules,
     pub(crate) current: Current<'a>,
-    /// Set with an error that follows from one that was reported: it is not reported.
+    /// Set with an error that is a consequence of a reported one: it is not reported.
     pub(crate) silent: bool,
     /// The name of the file, for locations.
     file: Name,
-    /// Names that occurred, shared by all who hold them.
+    /// Names that occurred, shared by all their uses.
     shared: HashSet<Name>,
     errors: Vec<Error>,
 }
 
 impl<'a> Parser<'a> {
-    /// A parser of a text whose splats may take what is `left`.
+    /// A parser of a text whose expanded splats are limited to `left` bytes.
     pub(crate) fn new(source: Source<'a>, purpose: Purpose, left: &'a Cell<usize>) -> Self {
         Self {
             cursor: Cursor::new(source).with_splats(left),
@@ -115,15 +115,15 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reports an error, unless it follows from another one.
+    /// Reports an error, unless it is a consequence of a reported one.
     pub(crate) fn report_unless_silent(&mut self, error: Error) {
         if !std::mem::take(&mut self.silent) {
             self.report(error);
         }
     }
 
-    /// Ends the reading of a text with too many problems.
-    pub(crate) fn give_up_when_full(&mut self) -> Result<()> {
+    /// Ends the parsing of a text with too many errors.
+    pub(crate) fn stop_at_error_limit(&mut self) -> Result<()> {
         if self.errors.len() < MAX_ERRORS {
             return Ok(());
         }
@@ -132,7 +132,7 @@ impl<'a> Parser<'a> {
         Err(Error::new(ErrorKind::InvalidProgram, "too many problems"))
     }
 
-    /// Functions, compiled modules and aliases, up to the end or to the `}` of a module.
+    /// Functions, compiled modules and aliases, up to the end or the `}` of a module.
     fn items(&mut self, open: Option<Cursor<'a>>) -> Result<()> {
         loop {
             if self.cursor.at_end() {
@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
             if let Err(error) = self.item(open.is_some()) {
                 self.report_unless_silent(error);
                 self.scopes.clear();
-                self.give_up_when_full()?;
+                self.stop_at_error_limit()?;
                 self.skip_to_next_function(start);
             }
         }
@@ -174,7 +174,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `module @name attributes {..} { .. }`, behind the first word.
+    /// `module @name attributes {..} { .. }`, after the first word.
     fn custom_module(&mut self) -> Result<()> {
         let name = match self.cursor.sees("@") {
             true => Some(self.cursor.symbol()?),
@@ -196,7 +196,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `"builtin.module"() <{..}> ({ .. }) {..} : () -> ()`, behind the name.
+    /// `"builtin.module"() <{..}> ({ .. }) {..} : () -> ()`, after the name.
     fn generic_module(&mut self) -> Result<()> {
         self.cursor.expect("(")?;
         self.cursor.expect(")")?;
@@ -216,7 +216,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `<{..}>`, if it comes next.
+    /// The optional `<{..}>`.
     pub(crate) fn properties(&mut self) -> Result<Vec<Entry<'a>>> {
         if !self.cursor.eat("<") {
             return Ok(Vec::new());
@@ -234,7 +234,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `#loc0 = loc(..)`: known already, checked here.
+    /// `#loc0 = loc(..)`: collected before, checked here.
     fn alias(&mut self) -> Result<()> {
         self.cursor.sigil('#')?;
         self.cursor.expect("=")?;
@@ -244,7 +244,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Goes on behind an error, so that all functions with problems are reported.
+    /// Error recovery: skips to the next function, so that the errors of all functions are
+    /// reported.
     fn skip_to_next_function(&mut self, start: Cursor<'a>) {
         let from = self.cursor.position().max(start.position() + 1);
         let mut position = from;
@@ -258,7 +259,7 @@ impl<'a> Parser<'a> {
                 break;
             }
             position += line.len();
-            // A position inside of a character has no rest; the next line is whole again.
+            // An offset inside a character has an empty rest; the next line is valid again.
             if line.is_empty() {
                 break;
             }
@@ -266,7 +267,7 @@ impl<'a> Parser<'a> {
         self.cursor = self.cursor.at(position);
     }
 
-    /// A name, shared with those that are the same.
+    /// A name, shared with its other uses.
     pub(crate) fn name(&mut self, text: &str) -> Name {
         if let Some(name) = self.shared.get(text) {
             return name.clone();
@@ -281,7 +282,7 @@ impl<'a> Parser<'a> {
         types.iter().map(|r#type| self.name(r#type)).collect()
     }
 
-    /// Where a function or operation that says nothing stands.
+    /// The location of a function or operation without an explicit one.
     pub(crate) fn implicit_location(&self, mut start: Cursor<'a>) -> KernelLocation {
         start.skip();
         let (line, column) = self.locations.line_column(start.position());
@@ -293,7 +294,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Sorts the entries of a dictionary by name, each of which may occur once.
+/// Sorts the entries of a dictionary by name; duplicates are an error.
 pub(crate) fn sort_entries(entries: &mut [Entry<'_>]) -> Result<()> {
     entries.sort_by(|(one, ..), (two, ..)| one.cmp(two));
     match entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {

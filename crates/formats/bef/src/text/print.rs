@@ -1,4 +1,4 @@
-//! Module to text: modules, functions and their blocks (facts 4.4).
+//! The printer of Modules: modules, functions and their blocks (facts 4.4).
 
 use super::compiled::{compiled_name, printed_form};
 use super::functions::{EXTERNAL, VISIBILITY};
@@ -13,15 +13,15 @@ use crate::{
 };
 use std::collections::HashMap;
 
-/// How a Module is printed.
+/// Options of the printed form.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PrintOptions {
-    /// Whether every function and kernel says where it stands in the source.
+    /// Whether source locations are printed.
     pub locations: bool,
-    /// Whether kernels of known dialects are printed in the generic form, too.
+    /// Whether kernels of known dialects are printed in the generic form.
     pub generic: bool,
-    /// Whether it is for people: lines are broken before they get long, and kernels that say which
-    /// operator and node of a model they come from have that in a comment above them.
+    /// Whether long lines are broken, and a kernel that names the operator and node of a model has
+    /// them in a comment above it.
     pub readable: bool,
 }
 
@@ -30,16 +30,16 @@ pub(crate) struct Printer<'a> {
     pub(crate) module: &'a Module,
     pub(crate) options: PrintOptions,
     pub(crate) out: String,
-    /// Text of each compiled module that stands by itself, by name.
+    /// Text of each compiled module that is printed at the top level, by name.
     compiled: HashMap<String, &'a str>,
-    /// Their names in the order they are printed.
+    /// Their names in print order.
     compiled_order: Vec<String>,
-    /// Regions that have been printed, so that an unverified module cannot repeat itself.
+    /// Regions printed so far, so that the output of an unverified module is finite.
     printed: Vec<bool>,
 }
 
-/// An attribute with its name; `None` is a name alone.
-pub(crate) type NamedAttribute<'a> = (&'a str, Option<&'a Attribute>);
+/// An attribute with its name; `None` for a name without a value.
+pub(crate) type AttributeEntry<'a> = (&'a str, Option<&'a Attribute>);
 
 impl<'a> Printer<'a> {
     pub(crate) fn new(module: &'a Module, options: PrintOptions) -> Self {
@@ -60,7 +60,7 @@ impl<'a> Printer<'a> {
         this
     }
 
-    /// The whole Module. A module that has no attributes needs no words around it.
+    /// The Module. Without attributes, `module` and its braces are omitted.
     pub(crate) fn print(mut self) -> String {
         let wrapped = !self.module.attributes.is_empty();
         if self.options.generic {
@@ -139,12 +139,12 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Prints a symbol by its path when its module is printed, else with its module.
+    /// Prints a symbol as a path if its module is printed, else with the text of its module.
     pub(crate) fn attribute(&mut self, attribute: &Attribute) {
         let compiled = &self.compiled;
         let symbol: &PrintSymbol<'_> = &|out, path, module| {
             let printed = path.first().and_then(|root| compiled.get(root));
-            // The same text most often is the same memory.
+            // Equal texts usually share their memory.
             let known = printed.is_some_and(|text| std::ptr::eq(*text, module) || *text == module);
             if known {
                 return print_symbol_path(out, path);
@@ -159,7 +159,7 @@ impl<'a> Printer<'a> {
     }
 
     /// `{a = 1, b}`.
-    pub(crate) fn dictionary(&mut self, entries: &[NamedAttribute<'_>]) {
+    pub(crate) fn dictionary(&mut self, entries: &[AttributeEntry<'_>]) {
         self.out.push('{');
         for (index, (name, value)) in entries.iter().enumerate() {
             separate(&mut self.out, index);
@@ -246,7 +246,7 @@ impl<'a> Printer<'a> {
         self.out.push_str(" : () -> ()");
     }
 
-    /// `{`, a label with the arguments, if there are any, and the block.
+    /// `{`, an optional label with the arguments, and the block.
     pub(crate) fn labelled_block(&mut self, function: &Function, names: &Names, depth: usize) {
         self.out.push_str("{\n");
         if function.arguments > 0 {
@@ -263,7 +263,7 @@ impl<'a> Printer<'a> {
         self.block(function, names, depth + 1);
     }
 
-    /// One type, or several (or none) in parentheses.
+    /// One type, or a parenthesized list.
     pub(crate) fn types<T: AsRef<str>>(&mut self, types: &[T]) {
         match types {
             [one] if !one.as_ref().starts_with('(') => self.out.push_str(one.as_ref()),
@@ -275,7 +275,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Types between commas.
+    /// Types separated by commas.
     pub(crate) fn type_list<T: AsRef<str>>(&mut self, types: &[T]) {
         for (index, r#type) in types.iter().enumerate() {
             separate(&mut self.out, index);
@@ -333,7 +333,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// A region that stands before its holder and was not printed yet.
+    /// A region that precedes its function and was not printed yet.
     pub(crate) fn region(&mut self, id: FunctionId) -> Option<&'a Function> {
         let printed = self.printed.get_mut(id.0 as usize)?;
         if std::mem::replace(printed, true) {
@@ -342,7 +342,7 @@ impl<'a> Printer<'a> {
         self.module.functions.get(id.0 as usize)
     }
 
-    /// What a person wants to know about a kernel first, on a line of its own.
+    /// The comment above a kernel: operator and node of the model.
     fn comment(&mut self, kernel: &Kernel, depth: usize) {
         let text = |name| kernel.attribute(name).and_then(Attribute::as_str);
         let shown = [text("operator"), text("node")];
@@ -360,7 +360,7 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// The word in front of a function's name. What is only declared is private.
+/// The visibility keyword before a function's name. Declarations are private.
 fn visibility(function: &Function) -> Option<&str> {
     if function.kind == FunctionKind::Native {
         return Some("private");
@@ -373,11 +373,11 @@ fn visibility(function: &Function) -> Option<&str> {
         .filter(|word| ["private", "nested"].contains(word))
 }
 
-/// What stands in a dictionary: its attributes as far as they are `shown`, and its kind.
+/// The dictionary of a function: the attributes that are `shown`, and its kind.
 fn function_attributes(
     function: &Function,
     shown: impl Fn(&str) -> bool,
-) -> Vec<NamedAttribute<'_>> {
+) -> Vec<AttributeEntry<'_>> {
     let mut attributes = named_attributes(&function.attributes);
     let external = attributes.iter().any(|(name, _)| *name == EXTERNAL);
     attributes.retain(|(name, _)| *name != EXTERNAL && shown(name));
@@ -391,7 +391,7 @@ fn function_attributes(
     attributes
 }
 
-fn named_attributes(attributes: &[(Name, Attribute)]) -> Vec<NamedAttribute<'_>> {
+fn named_attributes(attributes: &[(Name, Attribute)]) -> Vec<AttributeEntry<'_>> {
     let named = attributes.iter().map(|(name, value)| {
         let value = Some(value).filter(|value| **value != Attribute::Unit);
         (name.as_str(), value)

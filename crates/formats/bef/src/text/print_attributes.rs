@@ -1,12 +1,12 @@
-//! Attributes and locations to text.
+//! Printing of attributes and locations.
 
 use super::number::print_number;
 use crate::{Attribute, DType, Dense, KernelLocation};
 
-/// Elements of a dense attribute from which on it is printed as hexadecimal bytes.
+/// Dense attributes with at least this number of elements are printed as hexadecimal bytes.
 const HEX_ABOVE: usize = 100;
 
-/// Says how a symbol of a compiled module is printed, which depends on the whole Module.
+/// Prints a symbol of a compiled module, in a form that depends on the whole Module.
 pub(crate) type PrintSymbol<'a> = dyn Fn(&mut String, &[String], &str) + 'a;
 
 /// Appends the text of `attribute`.
@@ -31,7 +31,7 @@ pub(crate) fn print_attribute(out: &mut String, attribute: &Attribute, symbol: &
     }
 }
 
-/// i1 needs no type, i64 and f64 are the defaults.
+/// i1 is printed without a type; i64 and f64 are the defaults.
 fn print_typed_number(out: &mut String, number: &Attribute) {
     out.push_str(&print_number(number).unwrap_or_default());
     let float = matches!(number, Attribute::F64(value) if value.is_finite());
@@ -48,7 +48,7 @@ pub(crate) fn separate(out: &mut String, index: usize) {
     }
 }
 
-/// A quoted string: what is not printable ASCII is escaped by its bytes.
+/// A quoted string: bytes other than printable ASCII are escaped.
 pub(crate) fn print_string(out: &mut String, text: &str) {
     out.push('"');
     for byte in text.bytes() {

@@ -1,10 +1,10 @@
-//! Printing what `foreign` reads.
+//! Printing of operations of any dialect, the inverse of `foreign`.
 
 use super::foreign::{Block, Entry, Operation};
 use super::print_attributes::{print_symbol_name, separate};
 use crate::syntax::Cursor;
 
-/// Appends `operation`, in the generic form or in the custom one where there is one.
+/// Appends `operation`, in the custom form if it has one and in the generic form otherwise.
 pub(super) fn print_operation(
     out: &mut String,
     operation: &Operation<'_>,
@@ -25,7 +25,7 @@ pub(super) fn print_operation(
     }
 }
 
-/// Attributes that belong to an operation rather than being attached to it.
+/// Inherent attributes, as opposed to discardable ones.
 fn inherent(name: &str) -> &'static [&'static str] {
     match name {
         "func.func" => &["function_type", "sym_name", "sym_visibility"],
@@ -67,7 +67,7 @@ fn generic(out: &mut String, operation: &Operation<'_>, is_generic: bool, depth:
     out.push_str(&r#type);
 }
 
-/// Prints the custom form, if the operation has one that says all about it.
+/// Prints the custom form, if the operation has one that represents it completely.
 fn custom(out: &mut String, operation: &Operation<'_>, depth: usize) -> bool {
     let plain = operation.successors.is_empty() && operation.results.is_empty();
     match (operation.name.as_str(), &operation.regions[..]) {
@@ -154,9 +154,9 @@ fn function(
     true
 }
 
-/// `attributes {..}` but for the known ones; `behind` comes after it. In front is a space unless
+/// `attributes {..}` without the `known` ones, followed by `after`. A space precedes it unless
 /// there is one.
-fn attributes(out: &mut String, operation: &Operation<'_>, known: &[&str], behind: &str) {
+fn attributes(out: &mut String, operation: &Operation<'_>, known: &[&str], after: &str) {
     let rest = operation
         .entries
         .iter()
@@ -170,7 +170,7 @@ fn attributes(out: &mut String, operation: &Operation<'_>, known: &[&str], behin
     }
     out.push_str("attributes ");
     dictionary(out, rest);
-    out.push_str(behind);
+    out.push_str(after);
 }
 
 fn is_unlabelled(blocks: &[Block<'_>]) -> bool {

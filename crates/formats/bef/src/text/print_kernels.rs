@@ -1,18 +1,18 @@
-//! Kernels to text: the custom forms where a kernel fits, else the generic one.
+//! Printing of kernels: the custom form if the kernel matches it, else the generic form.
 
 use super::check::kernel_problems;
 use super::forms::{Form, form};
 use super::names::Names;
 use super::number::print_number;
-use super::print::{NamedAttribute, Printer};
+use super::print::{AttributeEntry, Printer};
 use super::print_attributes::{print_string, print_symbol_name, separate};
 use crate::{Attribute, Function, FunctionId, FunctionKind, Kernel, Name, RegisterId};
 use std::collections::HashSet;
 
-/// Where lines are broken, in bytes.
+/// Maximum line length in bytes of the readable form.
 const WIDTH: usize = 96;
 
-/// A kernel that is being printed.
+/// The kernel being printed.
 struct Printed<'k> {
     kernel: &'k Kernel,
     names: &'k Names,
@@ -80,7 +80,7 @@ impl Printer<'_> {
         self.function_type(&printed.operands, &printed.results);
     }
 
-    /// A region whose values have names of their own, also beside those outside.
+    /// A region whose values have distinct names, also from those outside.
     fn generic_region(&mut self, id: FunctionId, outer: &Names, depth: usize) {
         match self.region(id) {
             Some(region) => {
@@ -93,8 +93,8 @@ impl Printer<'_> {
         self.out.push('}');
     }
 
-    /// The dictionary of attributes and function references, sorted by name, but for the `known`
-    /// ones, behind `before`.
+    /// The dictionary of attributes and function references, sorted by name and without the `known`
+    /// ones, after `before`.
     fn other_attributes(&mut self, printed: &Printed<'_>, known: &[&str], before: &str) {
         let Printed { kernel, depth, .. } = *printed;
         let attributes = kernel.attributes.iter();
@@ -102,7 +102,7 @@ impl Printer<'_> {
             .map(|(name, value)| (name.as_str(), Some(value)))
             .collect();
         for (name, _) in named_references(kernel) {
-            // The elements of a list follow each other.
+            // Elements of a list are adjacent.
             if entries.last() != Some(&(name, None)) {
                 entries.push((name, None));
             }
@@ -125,7 +125,7 @@ impl Printer<'_> {
         self.out.push('}');
     }
 
-    /// Breaks the line behind the comma at `start` when it got too long.
+    /// Breaks the line after the comma at `start` if it is too long.
     fn wrap(&mut self, start: usize, depth: usize) {
         let line = self.out[..start].rfind('\n').map_or(0, |end| end + 1);
         if self.out.len() - line > WIDTH {
@@ -134,8 +134,8 @@ impl Printer<'_> {
         }
     }
 
-    /// An attribute, or the references held by a name.
-    fn entry(&mut self, (name, value): NamedAttribute<'_>, kernel: &Kernel) {
+    /// An attribute, or the references of a name.
+    fn entry(&mut self, (name, value): AttributeEntry<'_>, kernel: &Kernel) {
         let list = value.is_none().then(|| name.strip_suffix("[]")).flatten();
         self.attribute_name(list.unwrap_or(name));
         match value {
@@ -169,8 +169,8 @@ impl Printer<'_> {
         self.out.push(']');
     }
 
-    /// Whether the custom form, for which operands, results, attributes and regions are right,
-    /// says all about the kernel.
+    /// Whether the custom form represents the kernel completely, given that operands, results,
+    /// attributes and regions match it.
     fn fits(&self, form: Form, printed: &Printed<'_>) -> bool {
         let kernel = printed.kernel;
         let (attributes, references) = (kernel.attributes.len(), kernel.functions.len());
@@ -195,8 +195,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether each of the operands passed to the regions is another one, so that their names can
-    /// be those of the arguments.
+    /// Whether the operands passed to the regions are distinct, so that they can name the
+    /// arguments.
     fn regions_fit(&self, kernel: &Kernel, passed: &[RegisterId]) -> bool {
         let distinct: HashSet<RegisterId> = passed.iter().copied().collect();
         let is_async = |id: FunctionId| {
@@ -206,7 +206,7 @@ impl Printer<'_> {
         distinct.len() == passed.len() && regions(kernel).all(is_async)
     }
 
-    /// What stands behind the name.
+    /// The part after the name.
     fn custom(&mut self, form: Form, printed: &Printed<'_>) {
         let Printed { kernel, names, .. } = printed;
         let operands = &kernel.operands[..];
@@ -327,7 +327,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The functions that the named attributes hold.
+    /// The functions of the named attributes.
     fn references(&mut self, kernel: &Kernel, held_by: &[&str]) {
         for (index, name) in held_by.iter().enumerate() {
             if index > 0 {
@@ -353,7 +353,7 @@ impl Printer<'_> {
         self.out.push(')');
     }
 
-    /// The attributes but for the known ones, and the function type without the first operands.
+    /// The attributes without the known ones, and the function type without the first operands.
     fn signature(&mut self, printed: &Printed<'_>, skipped: usize, known: &[&str]) {
         self.other_attributes(printed, known, " ");
         self.function_type(&printed.operands[skipped..], &printed.results);
@@ -367,7 +367,7 @@ impl Printer<'_> {
         self.types(results);
     }
 
-    /// ` : (T) -> (U) { .. } else { .. }`: results always in parentheses.
+    /// ` : (T) -> (U) { .. } else { .. }`; results are always parenthesized.
     fn signature_with_regions(
         &mut self,
         printed: &Printed<'_>,
@@ -403,8 +403,8 @@ impl Printer<'_> {
             self.out.push_str(printed.operands[index]);
         }
         self.out.push(')');
-        let numbers = ["duration_secs", "max_count", "num_warmup_runs"];
-        for (index, name) in numbers.into_iter().enumerate() {
+        let integers = ["duration_secs", "max_count", "num_warmup_runs"];
+        for (index, name) in integers.into_iter().enumerate() {
             self.out.push_str(if index > 0 { ", " } else { " " });
             self.out.push_str(name);
             self.out.push_str(" =");
@@ -413,7 +413,7 @@ impl Printer<'_> {
         self.regions(printed, &kernel.operands);
     }
 
-    /// ` { .. } else { .. }`: regions whose arguments have the names of the operands outside.
+    /// ` { .. } else { .. }`: regions whose arguments have the names of the outer operands.
     fn regions(&mut self, printed: &Printed<'_>, passed: &[RegisterId]) {
         for (index, id) in regions(printed.kernel).enumerate() {
             self.out
@@ -430,7 +430,7 @@ impl Printer<'_> {
     }
 }
 
-/// Start, end and what is passed on: the block size stays outside of the region.
+/// Start, end and passed operands: the block size is not passed to the region.
 fn without_block_size(operands: &[RegisterId]) -> Vec<RegisterId> {
     [&operands[..2], &operands[3..]].concat()
 }
@@ -440,7 +440,7 @@ fn regions(kernel: &Kernel) -> impl Iterator<Item = FunctionId> {
     regions.map(|(_, id)| *id)
 }
 
-/// The references of a kernel that are held by an attribute.
+/// The references of an attribute.
 fn named_references(kernel: &Kernel) -> impl Iterator<Item = (&str, FunctionId)> {
     let named = kernel.functions.iter().filter(|(name, _)| !name.is_empty());
     named.map(|(name, id)| (name.as_str(), *id))

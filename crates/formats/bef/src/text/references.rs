@@ -1,4 +1,4 @@
-//! References to functions, which may stand before the functions.
+//! References to functions, which may precede the functions.
 
 use super::attributes::Value;
 use super::parser::{Parser, Reference};
@@ -7,7 +7,7 @@ use crate::{Dictionary, Function, FunctionId, Kernel, Name};
 use std::collections::HashMap;
 
 impl<'a> Parser<'a> {
-    /// A stand-in for the function called `name`, until all functions are known.
+    /// A placeholder id of the function called `name`, until all functions are known.
     pub(crate) fn reference(&mut self, name: String, place: Cursor<'a>) -> FunctionId {
         let id = FunctionId(u32::try_from(self.references.len()).unwrap_or(u32::MAX));
         self.references.push(Reference {
@@ -18,7 +18,7 @@ impl<'a> Parser<'a> {
         id
     }
 
-    /// Replaces the stand-ins by functions.
+    /// Replaces the placeholders by function ids.
     pub(crate) fn resolve(&mut self) {
         let ids: HashMap<&str, FunctionId> = (0u32..)
             .zip(&self.module.functions)
@@ -40,7 +40,7 @@ impl<'a> Parser<'a> {
     fn report_missing(&mut self) {
         let mut errors = Vec::new();
         for Reference { name, place, by } in &self.references {
-            // A function that is there but has problems has been reported.
+            // A function that is defined but malformed has been reported.
             if self.names.contains(name) {
             } else if by.is_call {
                 let message =
@@ -53,7 +53,7 @@ impl<'a> Parser<'a> {
         errors.into_iter().for_each(|error| self.report(error));
     }
 
-    /// A call passes what its callee takes, and makes what it returns.
+    /// Operands and results of a call must have the types of its callee.
     fn check_calls(&mut self, found: &[Option<FunctionId>]) {
         let mut errors = Vec::new();
         let functions = &self.module.functions;
@@ -106,8 +106,8 @@ fn call_problem(function: &Function, kernel: &Kernel, callee: &Function) -> Opti
     })
 }
 
-/// Replaces the stand-ins of one kernel. What refers to no function is no reference but a symbol,
-/// which only a text that becomes no BEF may have.
+/// Resolves the references of one kernel. A reference to an undefined function becomes a symbol
+/// attribute, which only a text for rewriting may have.
 fn resolve_kernel(kernel: &mut Kernel, found: &[Option<FunctionId>], references: &[Reference<'_>]) {
     let mut symbols: Vec<(String, Value<'_>)> = Vec::new();
     let target = |id: &FunctionId| found.get(id.0 as usize).copied().flatten();

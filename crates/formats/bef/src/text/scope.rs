@@ -1,31 +1,31 @@
-//! Names of values in the functions that are being read.
+//! Scopes: the names of values in the functions being parsed.
 
 use crate::syntax::Cursor;
 use crate::{Function, RegisterId};
 use std::collections::HashMap;
 use tenon_base::Result;
 
-/// A use of a value: its name without `%`, index included, and where it stands.
+/// A use of a value: its name without `%`, index included, and its position.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ValueUse<'a> {
     pub(crate) name: &'a str,
     pub(crate) place: Cursor<'a>,
 }
 
-/// The registers a name stands for, one after another. None of them: the operation that should
-/// have made them has a problem of its own, and uses say nothing more about it.
+/// The consecutive registers of a name. Count 0: the operation that defines them is malformed, and
+/// errors of its uses are not reported.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Group {
     pub(super) first: RegisterId,
     pub(super) count: u32,
 }
 
-/// What a function knows while it is read.
+/// A function being parsed and its names.
 #[derive(Debug)]
 pub(crate) struct Scope<'a> {
     pub(crate) function: Function,
-    /// By name without `%`. An argument of a region has the whole text of the operand's use, that
-    /// is, an index perhaps.
+    /// By name without `%`. The name of a region's argument is the whole text of the operand,
+    /// perhaps with an index.
     pub(super) groups: HashMap<&'a str, Group>,
 }
 
@@ -71,8 +71,8 @@ impl<'a> Cursor<'a> {
 }
 
 impl Scope<'_> {
-    /// Whether the name is known with other indices than the one asked for.
-    pub(super) fn knows_other(&self, name: &str) -> bool {
+    /// Whether the name is defined with other indices.
+    pub(super) fn has_other_indices(&self, name: &str) -> bool {
         name.split_once('#')
             .is_some_and(|(name, _)| self.groups.contains_key(name))
     }

@@ -1,11 +1,11 @@
-//! Texts of whole modules: golden ones, random Modules, and damaged texts.
+//! Texts of whole modules: examples of every form, random Modules, and corrupted texts.
 
 use super::*;
 use crate::arbitrary::module;
 use crate::{EncodeOptions, decode, encode};
 use proptest::prelude::*;
 
-/// Every custom form, as it is printed.
+/// Every custom form in printed form.
 const FORMS: &str = r#"func.func private @native.sink(i32) -> (i32, !tfrt.chain) attributes {tfrt.native}
 func.func @branch(%arg0: i32) -> i32 {
   tfrt.return %arg0 : i32
@@ -73,7 +73,7 @@ func.func @"odd name"() attributes {tfrt.sync} {
 }
 "#;
 
-/// Every location, in the text that `PrintOptions::locations` makes.
+/// Every kind of location in printed form.
 const LOCATIONS: &str = r#"func.func @f() {
   "a"() : () -> () loc(unknown)
   "b"() : () -> () loc("name")
@@ -91,7 +91,7 @@ fn with(locations: bool) -> PrintOptions {
     }
 }
 
-/// The problems of `text`, one by one.
+/// The error messages of `text`.
 fn errors(text: &str) -> Vec<String> {
     let error = parse(text, "f.mlir").unwrap_err();
     error
@@ -120,7 +120,7 @@ fn custom_forms_are_a_fixed_point() {
 
 #[test]
 fn the_generic_form_is_a_fixed_point() {
-    // A unit attribute is nothing BEF can hold.
+    // BEF cannot encode a unit attribute.
     assert_eq!(
         errors(GENERIC),
         ["f.mlir:12:3: BEF files cannot encode the 'x' attribute"]
@@ -139,7 +139,7 @@ fn locations_are_a_fixed_point() {
 }
 
 #[test]
-fn aliases_may_stand_behind_their_use() {
+fn aliases_may_follow_their_uses() {
     let text = "module {\n  func.func @f() {\n    \"a\"() : () -> () loc(#loc1)\n    \
                 tfrt.return loc(#loc0)\n  } loc(#loc0)\n} loc(#loc0)\n\
                 #loc0 = loc(\"f.py\":1:2)\n#loc1 = loc(\"n\"(#loc0))\n";
@@ -172,7 +172,7 @@ fn aliases_may_stand_behind_their_use() {
 }
 
 #[test]
-fn a_kernel_without_a_location_stands_where_its_text_stands() {
+fn the_default_location_of_a_kernel_is_its_position_in_the_text() {
     let module = parse(
         "func.func @f() {\n  %0 = \"a\"() : () -> i32\n  tfrt.return\n}",
         "f",
@@ -233,8 +233,8 @@ fn each_problem_has_its_sentence() {
         ),
         "f.mlir:4:3: 'tfrt.return' op operand types don't match 'tfrt.if' result"
     );
-    // Each return that does not match, in the generic form too; nothing of one with a problem of
-    // its own.
+    // Each mismatching return is reported, also in the generic form; a malformed one is not
+    // reported again.
     assert_eq!(
         errors(
             "func.func @f(%a: i32) {\n  %r = \"tfrt_test.do.async\"(%a) ({\n  ^bb0(%a: i32):\n    tfrt.return\n  }) : (i32) -> i32\n  %s = tfrt.repeat.i32 %a, %a : i32 {\n    %b = tfrt.new.chain\n    tfrt.return %b : !tfrt.chain\n  }\n  %t = tfrt.repeat.i32 %a, %a : i32 {\n    tfrt.return %c : i32\n  }\n  tfrt.return\n}"
@@ -323,10 +323,10 @@ proptest! {
     }
 
     #[test]
-    fn pieces_of_the_language_never_panic(
-        pieces in prop::collection::vec(prop::sample::select(PIECES), 0..40),
+    fn random_tokens_never_panic(
+        tokens in prop::collection::vec(prop::sample::select(TOKENS), 0..40),
     ) {
-        let text = pieces.concat();
+        let text = tokens.concat();
         if let Ok(module) = parse(&text, "f.mlir") {
             let printed = print(&module, with(true));
             prop_assert_eq!(parse(&printed, "f.mlir").unwrap(), module, "{}", printed);
@@ -334,7 +334,7 @@ proptest! {
     }
 }
 
-const PIECES: &[&str] = &[
+const TOKENS: &[&str] = &[
     "func.func @f() {\n",
     "}\n",
     "tfrt.return",

@@ -1,4 +1,4 @@
-//! Names of values: what stands behind `%name` and `%name#index`.
+//! Resolution of values: `%name` and `%name#index`.
 
 use super::parser::Parser;
 use super::scope::{Group, Scope, ValueUse};
@@ -9,7 +9,7 @@ use std::collections::hash_map::Entry;
 use tenon_base::Result;
 
 impl<'a> Parser<'a> {
-    /// Opens a function whose arguments are called `names`.
+    /// Opens the scope of a function whose arguments are called `names`.
     pub(crate) fn open_scope(
         &mut self,
         function: Function,
@@ -29,7 +29,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Names new registers of the innermost function; `count` 0 when they could not be made.
+    /// Defines a name for `count` registers of the innermost function; 0 for a malformed operation.
     pub(crate) fn define(
         &mut self,
         name: ValueUse<'a>,
@@ -88,7 +88,7 @@ impl<'a> Parser<'a> {
             Some(Group { first, count: 1.. }) => return Ok(first),
             Some(_) => {
                 self.silent = true;
-                return Err(value.place.error("a value that could not be made"));
+                return Err(value.place.error("the value of a malformed operation"));
             }
             None => {}
         }
@@ -99,7 +99,7 @@ impl<'a> Parser<'a> {
             } else if self
                 .scopes
                 .last()
-                .is_some_and(|scope| scope.knows_other(name))
+                .is_some_and(|scope| scope.has_other_indices(name))
             {
                 format!("reference to invalid result number '%{name}'")
             } else {

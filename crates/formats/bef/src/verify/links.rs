@@ -1,4 +1,4 @@
-//! What shows only between functions: their names, and who holds which region.
+//! Invariants across functions: unique names, and regions that belong to exactly one kernel.
 
 use super::paths::{function_path, kernel_path};
 use crate::attribute::MAX_NESTING;
@@ -6,14 +6,15 @@ use crate::{Function, FunctionId, Module};
 use std::collections::HashSet;
 use tenon_base::{Error, ErrorKind, Location};
 
-/// Regions nest this deep at most.
+/// Maximum nesting of regions.
 const MAX_REGION_NESTING: usize = MAX_NESTING;
 
-/// Two functions of one name, and regions that are not held by exactly one kernel, or too deep.
+/// Duplicate function names, regions that do not belong to exactly one kernel, and regions nested
+/// too deep.
 pub(crate) fn link_problems(module: &Module) -> Vec<Error> {
     let mut problems = Vec::new();
     function_names(module, &mut problems);
-    // Without regions nothing can be held, and kernels need not be looked at.
+    // Without regions, kernels need not be visited.
     if module.functions.iter().any(Function::is_region) {
         let holders = holders(module, &mut problems);
         region_holders(module, &holders, &mut problems);
@@ -39,7 +40,7 @@ fn function_names(module: &Module, problems: &mut Vec<Error>) {
     }
 }
 
-/// The function that holds each region; regions stand before it.
+/// The function that contains each region; regions precede it.
 fn holders(module: &Module, problems: &mut Vec<Error>) -> Vec<Option<FunctionId>> {
     let mut holders: Vec<Option<FunctionId>> = vec![None; module.functions.len()];
     for (id, function) in (0u32..).zip(&module.functions) {
@@ -50,7 +51,7 @@ fn holders(module: &Module, problems: &mut Vec<Error>) -> Vec<Option<FunctionId>
                 };
                 if region.0 < id && holder.replace(FunctionId(id)).is_some() {
                     let place = Location::field(kernel_path(FunctionId(id), function, index));
-                    let message = format!("region {} is held twice", region.0);
+                    let message = format!("region {} belongs to two kernels", region.0);
                     problems.push(Error::new(ErrorKind::InvalidProgram, message).at(place));
                 }
             }
@@ -59,15 +60,15 @@ fn holders(module: &Module, problems: &mut Vec<Error>) -> Vec<Option<FunctionId>
     holders
 }
 
-/// Every region is held, and not too deep.
+/// Every region belongs to a kernel and is not nested too deep.
 fn region_holders(module: &Module, holders: &[Option<FunctionId>], problems: &mut Vec<Error>) {
-    // Regions stand before their holder, so that depths are known from the back.
+    // Regions precede their holder: depths are computed in reverse order.
     let mut depths = vec![0usize; module.functions.len()];
     for (index, function) in module.functions.iter().enumerate().rev() {
         let id = FunctionId(index as u32);
         match holders[index] {
             None if function.is_region() => {
-                problems.push(problem(id, function, "a region that no kernel holds"));
+                problems.push(problem(id, function, "a region that belongs to no kernel"));
             }
             Some(holder) => {
                 depths[index] = depths[holder.0 as usize] + 1;

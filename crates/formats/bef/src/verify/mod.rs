@@ -1,4 +1,4 @@
-//! What a Module must be before it is written or executed.
+//! The verifier: the invariants of a Module that is encoded or executed.
 
 mod links;
 mod paths;
@@ -15,9 +15,10 @@ use rules::{location_problem, text_problem};
 use std::collections::HashSet;
 use tenon_base::{Error, ErrorKind, Location, Result};
 
-/// Checks that `module` can be written and executed: registers are made once, before they are used;
-/// functions exist; what is returned fits the result types; regions stand before the function that
-/// contains them, each held by one kernel; names can be written; attributes are sorted and valid.
+/// Checks the invariants of `module`: each register is defined once, before its uses; referenced
+/// functions exist; returned registers match the result types; regions precede the function that
+/// contains them and belong to one kernel each; names are encodable; attributes are sorted and
+/// valid.
 ///
 /// # Errors
 /// All problems at once, each with function and kernel.
@@ -43,7 +44,7 @@ pub fn verify(module: &Module) -> Result<()> {
 struct Verifier<'a> {
     module: &'a Module,
     errors: Vec<Error>,
-    /// The types looked at so far; most occur many times.
+    /// The types checked so far; most occur many times.
     types: HashSet<&'a str>,
 }
 
@@ -70,7 +71,7 @@ impl<'a> FunctionVerifier<'a, '_> {
     fn verify(&mut self) {
         let function = self.function;
         if let Some(problem) = text_problem(&function.name) {
-            self.report(format!("a function name {problem}"));
+            self.report(format!("the function name {problem}"));
         }
         if function.is_region() && !function.attributes.is_empty() {
             self.report("a region with attributes");
@@ -126,32 +127,34 @@ impl<'a> FunctionVerifier<'a, '_> {
         }
     }
 
-    /// Every register is made once: arguments at the start, the others by one kernel, before any
-    /// kernel that uses it.
+    /// Every register is defined once, before its uses: arguments at the start, the others by one
+    /// kernel.
     fn registers(&mut self) {
         let function = self.function;
-        let mut made = vec![false; function.registers.len()];
-        made[..function.arguments as usize].fill(true);
+        let mut defined = vec![false; function.registers.len()];
+        defined[..function.arguments as usize].fill(true);
         for (index, kernel) in function.kernels.iter().enumerate() {
             for register in &kernel.operands {
-                match made.get(register.0 as usize) {
+                match defined.get(register.0 as usize) {
                     Some(true) => {}
                     Some(false) => {
-                        self.report_kernel(index, format!("uses {register} before it is made"));
+                        self.report_kernel(index, format!("uses {register} before its definition"));
                     }
                     None => self.report_kernel(index, self.unknown(*register)),
                 }
             }
             for register in &kernel.results {
-                match made.get_mut(register.0 as usize) {
-                    Some(made) if !*made => *made = true,
-                    Some(_) => self.report_kernel(index, format!("makes {register} a second time")),
+                match defined.get_mut(register.0 as usize) {
+                    Some(defined) if !*defined => *defined = true,
+                    Some(_) => {
+                        self.report_kernel(index, format!("defines {register} a second time"))
+                    }
                     None => self.report_kernel(index, self.unknown(*register)),
                 }
             }
         }
-        for (index, _) in made.iter().enumerate().filter(|(_, made)| !**made) {
-            self.report(format!("%{index} is never made"));
+        for (index, _) in defined.iter().enumerate().filter(|(_, defined)| !**defined) {
+            self.report(format!("%{index} is never defined"));
         }
     }
 
@@ -172,7 +175,7 @@ impl<'a> FunctionVerifier<'a, '_> {
         if kernel.name.is_empty() {
             self.report_kernel(index, "a kernel without a name");
         } else if let Some(problem) = text_problem(&kernel.name) {
-            self.report_kernel(index, format!("a kernel name {problem}"));
+            self.report_kernel(index, format!("the kernel name {problem}"));
         }
         if let Some(problem) = location_problem(&kernel.location) {
             self.report_kernel(index, problem);
@@ -202,7 +205,7 @@ impl<'a> FunctionVerifier<'a, '_> {
             if let Some(problem) = problem {
                 self.report_kernel(index, problem);
             } else if region && *id >= self.id {
-                let message = format!("region {} does not stand before its function", id.0);
+                let message = format!("region {} does not precede its function", id.0);
                 self.report_kernel(index, message);
             }
         }

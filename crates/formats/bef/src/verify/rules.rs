@@ -1,4 +1,4 @@
-//! The rules for parts of functions, which hold for Modules and for bytes alike.
+//! Rules for parts of functions, shared by the verifier of Modules and the decoder of bytes.
 
 use crate::streams::COST_ATTRIBUTE;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
 };
 use std::collections::HashSet;
 
-/// Attributes are sorted by name, none occurs twice, each is valid.
+/// Attributes must be sorted by name, unique and valid.
 pub(crate) fn dictionary_problems(attributes: &Dictionary) -> Vec<String> {
     let mut problems = Vec::new();
     let mut last = None;
@@ -20,7 +20,7 @@ pub(crate) fn dictionary_problems(attributes: &Dictionary) -> Vec<String> {
     problems
 }
 
-/// Why `name` cannot be the name of an attribute that stands behind `last`.
+/// The reason why `name` is invalid as the name of an attribute that follows `last`, if it is.
 pub(crate) fn attribute_name_problem(last: Option<&Name>, name: &str) -> Option<String> {
     if let Some(problem) = name_problem(name) {
         return Some(format!("an attribute name {problem}"));
@@ -35,7 +35,7 @@ pub(crate) fn attribute_name_problem(last: Option<&Name>, name: &str) -> Option<
     }
 }
 
-/// What is wrong with what the attributes of a kernel say it costs.
+/// The reason why the cost attribute is invalid, if it is.
 pub(crate) fn cost_problem(attributes: &Dictionary) -> Option<&'static str> {
     let (_, cost) = attributes
         .iter()
@@ -44,8 +44,8 @@ pub(crate) fn cost_problem(attributes: &Dictionary) -> Option<&'static str> {
     (!positive).then_some("op cost value must be larger than 0")
 }
 
-/// What is wrong with a reference called `name`, to a region or not, that stands behind those
-/// `before`: references are sorted by name, the elements of a list together; regions come last.
+/// The reason why a reference (to a region or not) called `name` is invalid after those `before`,
+/// if it is: references are sorted by name, elements of a list adjacent, regions last.
 pub(crate) fn reference_problem(
     before: &[(Name, FunctionId)],
     name: &str,
@@ -73,7 +73,7 @@ pub(crate) fn reference_problem(
     twin.then(|| format!("attribute '{name}' occurs twice"))
 }
 
-/// What is wrong with what a function returns.
+/// Problems of the results of a function.
 pub(crate) fn result_problems(function: &Function) -> Vec<String> {
     let mut problems = Vec::new();
     let (found, expected) = (function.results.len(), function.result_types.len());
@@ -105,7 +105,7 @@ pub(crate) fn result_problems(function: &Function) -> Vec<String> {
     problems
 }
 
-/// A sync function gives its results away, so each must be its own (facts 2.7).
+/// A sync function moves its results out, so each result must be a distinct register (facts 2.7).
 fn sync_results(function: &Function, problems: &mut Vec<String>) {
     let mut seen = HashSet::new();
     for (index, register) in function.results.iter().enumerate() {
@@ -121,7 +121,7 @@ fn sync_results(function: &Function, problems: &mut Vec<String>) {
     }
 }
 
-/// What is wrong with a location.
+/// The reason why a location is invalid, if it is.
 pub(crate) fn location_problem(location: &KernelLocation) -> Option<String> {
     if location.depth() > MAX_LOCATION_NESTING {
         return Some(format!(
@@ -145,12 +145,12 @@ fn location_text_problem(location: &KernelLocation) -> Option<&'static str> {
     }
 }
 
-/// Why a text cannot stand in the Strings section.
+/// The reason why a text cannot be stored in the Strings section, if it cannot.
 pub(crate) fn text_problem(text: &str) -> Option<&'static str> {
     text.contains('\0').then_some("with a NUL character")
 }
 
-/// Why a text cannot be the name of an attribute.
+/// The reason why a text is invalid as the name of an attribute, if it is.
 fn name_problem(name: &str) -> Option<&'static str> {
     if name.is_empty() {
         return Some("that is empty");

@@ -1,10 +1,10 @@
-//! One problem at a time, and all of them together.
+//! Each problem separately, and all of them together.
 
 use super::*;
 use crate::{COST_ATTRIBUTE, FunctionBuilder, KernelLocation, Name};
 
-/// A valid module: a region, a sync function, and one that holds the region and refers to the
-/// other.
+/// A valid module: a region, a sync function, and a function that contains the region and
+/// references the sync function.
 fn valid() -> Module {
     let mut module = Module::new();
     let region = module.add(FunctionBuilder::region().returns([]));
@@ -46,29 +46,37 @@ fn each_problem_has_its_sentence_and_place() {
     let one = |expected: &str, change: &dyn Fn(&mut Module)| {
         assert_eq!(problems(change), [expected]);
     };
-    one("@second: kernel 0 'k': uses %1 before it is made", &|m| {
-        kernel(m).operands = [RegisterId(1)].into_iter().collect();
-    });
+    one(
+        "@second: kernel 0 'k': uses %1 before its definition",
+        &|m| {
+            kernel(m).operands = [RegisterId(1)].into_iter().collect();
+        },
+    );
     one(
         "@second: kernel 0 'k': %9 is not one of the 2 registers",
         &|m| {
             kernel(m).operands = [RegisterId(9)].into_iter().collect();
         },
     );
-    one("@second: kernel 0 'k': makes %1 a second time", &|m| {
+    one("@second: kernel 0 'k': defines %1 a second time", &|m| {
         kernel(m).results = [RegisterId(1); 2].into_iter().collect();
     });
-    one("@second: %1 is never made", &|m| kernel(m).results.clear());
+    one("@second: %1 is never defined", &|m| {
+        kernel(m).results.clear()
+    });
     one("@second: returned %9 is not one of the 2 registers", &|m| {
         m.functions[2].results = vec![RegisterId(9)];
     });
     one("@second: kernel 0 'k': function 9 does not exist", &|m| {
         kernel(m).functions[0].1 = FunctionId(9);
     });
-    one("@second: kernel 0 'k': region 0 is held twice", &|m| {
-        kernel(m).functions.push((Name::default(), FunctionId(0)));
-    });
-    one("region 0: a region that no kernel holds", &|m| {
+    one(
+        "@second: kernel 0 'k': region 0 belongs to two kernels",
+        &|m| {
+            kernel(m).functions.push((Name::default(), FunctionId(0)));
+        },
+    );
+    one("region 0: a region that belongs to no kernel", &|m| {
         kernel(m).functions.pop();
     });
     one(
@@ -156,6 +164,6 @@ fn a_region_may_not_hold_itself() {
         m.functions[0].arguments = 1;
         m.functions[0].kernels = vec![holder];
     });
-    let expected = "region 0: kernel 0 'k': region 0 does not stand before its function";
+    let expected = "region 0: kernel 0 'k': region 0 does not precede its function";
     assert_eq!(found, [expected]);
 }
