@@ -30,9 +30,10 @@ fn close(expected: f64, found: f64) -> bool {
     if expected.is_nan() || found.is_nan() || expected.is_infinite() || found.is_infinite() {
         return expected == found || (expected.is_nan() && found.is_nan());
     }
-    match expected == 0.0 || found == 0.0 {
-        true => (expected - found).abs() <= NEAR_ZERO,
-        false => (expected - found).abs() <= RELATIVE * expected.abs(),
+    if expected == 0.0 || found == 0.0 {
+        (expected - found).abs() <= NEAR_ZERO
+    } else {
+        (expected - found).abs() <= RELATIVE * expected.abs()
     }
 }
 

@@ -48,9 +48,10 @@ pub(crate) fn check(
             bytes => leaking.push(format!("{name}: {bytes} bytes each")),
         }
     }
-    match leaking.is_empty() {
-        true => report.passed(NAME, format!("of {}", clean.join(", "))),
-        false => report.failed(NAME, leaking.join("; ")),
+    if leaking.is_empty() {
+        report.passed(NAME, format!("of {}", clean.join(", ")))
+    } else {
+        report.failed(NAME, leaking.join("; "))
     }
 }
 
@@ -171,9 +172,10 @@ fn configured(backend: &dyn Backend) -> Result<()> {
             value: option.default.clone(),
         })
         .collect();
-    match defaults.is_empty() {
-        true => Ok(()),
-        false => backend.configured(&defaults).map(drop),
+    if defaults.is_empty() {
+        Ok(())
+    } else {
+        backend.configured(&defaults).map(drop)
     }
 }
 

@@ -60,9 +60,10 @@ fn outlive(backend: Arc<dyn Backend>, sample: &Sample) -> Result<String> {
     drop(backend);
     drop(spec);
     operands.execute(&*workload)?;
-    match operands.into_outputs()? == before {
-        true => Ok(sample.name.clone()),
-        false => Err(wrong("the workload answers something else")),
+    if operands.into_outputs()? == before {
+        Ok(sample.name.clone())
+    } else {
+        Err(wrong("the workload answers something else"))
     }
 }
 
@@ -95,11 +96,12 @@ fn options(report: &mut Report, backend: &dyn Backend) {
     if let Some(option) = known.iter().find(|option| option.name.is_empty()) {
         return report.failed(NAME, format!("an option without a name: {}", option.doc));
     }
-    let told = match defaults.is_empty() {
-        true => Ok(()),
-        false => backend
+    let told = if defaults.is_empty() {
+        Ok(())
+    } else {
+        backend
             .configured(&defaults)
-            .and_then(|other| same_again(backend, &*other)),
+            .and_then(|other| same_again(backend, &*other))
     };
     let names: Vec<&str> = known.iter().map(|option| &*option.name).collect();
     report.told(NAME, told.map(|()| names.join(", ")));
@@ -113,9 +115,10 @@ fn same_again(backend: &dyn Backend, other: &dyn Backend) -> Result<()> {
     let Some(sample) = taken(backend) else {
         return Ok(());
     };
-    match execute(backend, &sample)? == execute(other, &sample)? {
-        true => Ok(()),
-        false => Err(wrong("with its default options it answers something else")),
+    if execute(backend, &sample)? == execute(other, &sample)? {
+        Ok(())
+    } else {
+        Err(wrong("with its default options it answers something else"))
     }
 }
 
@@ -186,9 +189,10 @@ fn own_allocator(report: &mut Report, backend: &dyn Backend) {
         let apart = kept
             .windows(2)
             .all(|two| two[0].address() != two[1].address());
-        match apart {
-            true => Ok(format!("{:?} memory", allocator.source())),
-            false => Err(wrong("two allocations are the same memory")),
+        if apart {
+            Ok(format!("{:?} memory", allocator.source()))
+        } else {
+            Err(wrong("two allocations are the same memory"))
         }
     };
     report.told(NAME, work());

@@ -45,15 +45,16 @@ fn support(report: &mut Report, backend: &dyn Backend) {
             }
         }
     }
-    match silent.is_empty() {
-        true => report.passed(
+    if silent.is_empty() {
+        report.passed(
             "support, and reasons of refusals",
             format!("takes {}", taken.into_iter().collect::<Vec<_>>().join(", ")),
-        ),
-        false => report.failed(
+        )
+    } else {
+        report.failed(
             "support, and reasons of refusals",
             format!("refused without a reason: {}", silent.join(", ")),
-        ),
+        )
     }
 }
 

@@ -55,9 +55,10 @@ fn exported(handle: &dyn TensorHandle, factory: &HandleFactory, sample: &Tensor)
     }
     // SAFETY: a tensor of this size in memory that the CPU may read, which nobody writes.
     let lying = unsafe { std::slice::from_raw_parts(handle.start(), sample.bytes().len()) };
-    match lying == sample.bytes() {
-        true => Ok(()),
-        false => Err(wrong(format!("{} exports other elements", factory.id))),
+    if lying == sample.bytes() {
+        Ok(())
+    } else {
+        Err(wrong(format!("{} exports other elements", factory.id)))
     }
 }
 
@@ -78,9 +79,10 @@ fn imported(backend: &dyn Backend, factory: &HandleFactory, sample: &Tensor) -> 
     let mut back = vec![0; sample.bytes().len()];
     handle.copy_out(&mut back)?;
     drop(handle);
-    match back == *lent {
-        true => Ok(()),
-        false => Err(wrong(format!("{} imports other elements", factory.id))),
+    if back == *lent {
+        Ok(())
+    } else {
+        Err(wrong(format!("{} imports other elements", factory.id)))
     }
 }
 

@@ -162,12 +162,13 @@ fn deterministic(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
         (plan.scratch_bytes, plan.in_place, prepared)
     };
     let first = told(backend.plan(&spec, CpuLevel::Baseline)?);
-    match told(backend.plan(&spec, CpuLevel::Baseline)?) == first {
-        true => Ok(true),
-        false => Err(Error::new(
+    if told(backend.plan(&spec, CpuLevel::Baseline)?) == first {
+        Ok(true)
+    } else {
+        Err(Error::new(
             ErrorKind::ExecutionFailed,
             "two plans of one node differ",
-        )),
+        ))
     }
 }
 

@@ -63,9 +63,10 @@ impl fmt::Display for MemorySources {
             .filter(|source| self.contains(*source))
             .map(|source| format!("{source:?}"))
             .collect();
-        match names.is_empty() {
-            true => f.write_str("none"),
-            false => f.write_str(&names.join(", ")),
+        if names.is_empty() {
+            f.write_str("none")
+        } else {
+            f.write_str(&names.join(", "))
         }
     }
 }

@@ -137,13 +137,13 @@ impl Registry {
             .collect();
         let mut changed = Vec::new();
         for (index, backend) in self.backends.iter().enumerate() {
-            let configured =
-                settings(&**backend, given, OptionScope::Model).and_then(|settings| match settings
-                    .is_empty()
-                {
-                    true => Ok(None),
-                    false => backend.configured(&settings).map(Some),
-                });
+            let configured = settings(&**backend, given, OptionScope::Model).and_then(|settings| {
+                if settings.is_empty() {
+                    Ok(None)
+                } else {
+                    backend.configured(&settings).map(Some)
+                }
+            });
             match configured {
                 Ok(Some(backend)) => changed.push((index, backend)),
                 Ok(None) => {}
@@ -265,9 +265,10 @@ impl Registry {
         given: &[OptionAssignment],
         protected_content: bool,
     ) -> (Vec<NamedContext>, Vec<(BackendId, Error)>) {
-        let mut refused = match protected_content {
-            true => self.remove_unprotected(),
-            false => Vec::new(),
+        let mut refused = if protected_content {
+            self.remove_unprotected()
+        } else {
+            Vec::new()
         };
         let (mut contexts, mut absent) = (Vec::new(), Vec::new());
         for backend in &self.backends {

@@ -185,9 +185,10 @@ fn splice(
     };
     let inputs = node.inputs.iter().map(|id| id.map(&mut value)).collect();
     let outputs = node.outputs.iter().map(|id| id.map(&mut value)).collect();
-    let stem = match node.name.is_empty() {
-        true => node.op.name,
-        false => &node.name,
+    let stem = if node.name.is_empty() {
+        node.op.name
+    } else {
+        &node.name
     };
     let name = names.node(stem);
     whole.nodes.push(Node {

@@ -272,9 +272,10 @@ pub(crate) unsafe fn refusal_of(outcome: Outcome, op: &'static OperatorDef) -> R
 }
 
 fn or_silence(text: String) -> String {
-    match text.is_empty() {
-        true => "it does not say why".into(),
-        false => text,
+    if text.is_empty() {
+        "it does not say why".into()
+    } else {
+        text
     }
 }
 
@@ -352,19 +353,19 @@ pub(crate) unsafe fn tensor(told: &abi::Tensor, keep: Keep) -> Result<TensorIn> 
     let ty = TensorType::new(dtype, extents)?;
     // SAFETY: the caller vouches.
     unsafe {
-        let constant = match told.data.start.is_null() {
-            true => None,
-            false => {
-                let data = kept_bytes(told.data, keep, "the data of a tensor")?;
-                Some(Tensor::new(ty.clone(), data)?)
-            }
+        let constant = if told.data.start.is_null() {
+            None
+        } else {
+            let data = kept_bytes(told.data, keep, "the data of a tensor")?;
+            Some(Tensor::new(ty.clone(), data)?)
         };
-        let prepared = match told.prepared.start.is_null() {
-            true => None,
-            false => Some((
+        let prepared = if told.prepared.start.is_null() {
+            None
+        } else {
+            Some((
                 text(told.layout, "the layout of a prepared form")?,
                 kept_bytes(told.prepared, keep, "the prepared form of a tensor")?,
-            )),
+            ))
         };
         Ok(TensorIn {
             ty,

@@ -220,9 +220,10 @@ unsafe extern "C" fn workload(
         unsafe {
             let exported = exported(this);
             let spec = specification(node(&structure(told, "a node")?, exported.keep())?);
-            let workload = match memory.is_null() {
-                true => exported.backend.workload(&spec)?,
-                false => exported.backend.workload_in(&spec, memory_of(memory))?,
+            let workload = if memory.is_null() {
+                exported.backend.workload(&spec)?
+            } else {
+                exported.backend.workload_in(&spec, memory_of(memory))?
             };
             answer(made, workload_out(workload))
         }

@@ -240,11 +240,12 @@ impl LoadedHandle {
     }
 
     fn check(&self, found: usize) -> Result<()> {
-        match found == self.bytes {
-            true => Ok(()),
-            false => Err(invalid("the bytes do not fit the tensor")
+        if found == self.bytes {
+            Ok(())
+        } else {
+            Err(invalid("the bytes do not fit the tensor")
                 .expected(self.bytes)
-                .found(found)),
+                .found(found))
         }
     }
 }

@@ -64,9 +64,10 @@ impl Backend for Idle {
     }
 
     fn context(&self, _: &CreationOptions) -> Result<Option<Box<dyn BackendContext>>> {
-        match self.there {
-            true => Ok(None),
-            false => Err(Error::new(ErrorKind::Unsupported, "no such device")),
+        if self.there {
+            Ok(None)
+        } else {
+            Err(Error::new(ErrorKind::Unsupported, "no such device"))
         }
     }
 }

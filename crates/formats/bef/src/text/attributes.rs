@@ -56,12 +56,13 @@ pub(crate) fn dictionary<'a>(
     let entries = cursor.list("}", |cursor| {
         let mut place = *cursor;
         place.skip();
-        let name = match cursor.sees("\"") {
-            true => cursor.string()?,
-            false => cursor
+        let name = if cursor.sees("\"") {
+            cursor.string()?
+        } else {
+            cursor
                 .word()
                 .ok_or_else(|| place.error("expected attribute name"))?
-                .to_owned(),
+                .to_owned()
         };
         let value = if cursor.eat("=") {
             value(cursor, compiled, 0)?
@@ -220,9 +221,10 @@ fn shape(cursor: &mut Cursor<'_>) -> Result<Attribute> {
 fn number(cursor: &mut Cursor<'_>) -> Result<Option<Attribute>> {
     let start = *cursor;
     let literal = literal(cursor)?;
-    let mut dtype = match literal.is_float() {
-        true => DType::F64,
-        false => DType::I64,
+    let mut dtype = if literal.is_float() {
+        DType::F64
+    } else {
+        DType::I64
     };
     if cursor.eat(":") {
         match DType::from_mlir(&cursor.r#type()?) {

@@ -71,9 +71,10 @@ impl<'a> Parser<'a> {
         for name in ["real", "imaginary"] {
             let start = self.cursor;
             let literal = literal(&mut self.cursor)?;
-            let typed = match self.cursor.eat(":") {
-                true => DType::from_mlir(&self.cursor.r#type()?),
-                false => Some(part),
+            let typed = if self.cursor.eat(":") {
+                DType::from_mlir(&self.cursor.r#type()?)
+            } else {
+                Some(part)
             };
             let number = literal.typed(part).filter(|_| typed == Some(part));
             let wrong = || start.error(format!("expected a number of type '{}'", part.mlir()));
@@ -113,15 +114,17 @@ impl<'a> Parser<'a> {
 
     /// `%a, %b {..} : T, U`.
     fn variadic(&mut self, result: &'static str) -> Result<Operation<'a>> {
-        let uses = match self.cursor.sees("%") {
-            true => self.cursor.some(Cursor::value_use)?,
-            false => Vec::new(),
+        let uses = if self.cursor.sees("%") {
+            self.cursor.some(Cursor::value_use)?
+        } else {
+            Vec::new()
         };
         let mut operation = self.dictionary_of(Operation::with_results(&[result]))?;
         self.cursor.expect(":")?;
-        let types = match uses.is_empty() {
-            true => Vec::new(),
-            false => self.cursor.some(Cursor::r#type)?,
+        let types = if uses.is_empty() {
+            Vec::new()
+        } else {
+            self.cursor.some(Cursor::r#type)?
         };
         operation.operands = self.resolve_uses(&uses, &types)?;
         Ok(operation)
@@ -242,9 +245,10 @@ impl<'a> Parser<'a> {
         self.callee(&mut operation, "callee")?;
         let uses = self.cursor.parenthesized_uses()?;
         let mut operation = self.dictionary_of(operation)?;
-        let types = match self.cursor.sees(":") {
-            true => self.colon_types()?,
-            false => Vec::new(),
+        let types = if self.cursor.sees(":") {
+            self.colon_types()?
+        } else {
+            Vec::new()
         };
         operation.operands = self.resolve_uses(&range, &["i32"; 3])?;
         operation.operands.extend(self.resolve_uses(&uses, &types)?);
@@ -253,9 +257,10 @@ impl<'a> Parser<'a> {
 
     fn r#if(&mut self, has_results: bool) -> Result<Operation<'a>> {
         let condition = self.cursor.value_use()?;
-        let uses = match self.cursor.eat(",") {
-            true => self.cursor.some(Cursor::value_use)?,
-            false => Vec::new(),
+        let uses = if self.cursor.eat(",") {
+            self.cursor.some(Cursor::value_use)?
+        } else {
+            Vec::new()
         };
         let operation = self.named_dictionary_of(Operation::default())?;
         let mut operation = self.signature_of(operation, Some((condition, "i1")), &uses)?;
@@ -282,9 +287,10 @@ impl<'a> Parser<'a> {
     }
 
     fn do_async(&mut self) -> Result<Operation<'a>> {
-        let uses = match self.cursor.sees("%") {
-            true => self.cursor.some(Cursor::value_use)?,
-            false => Vec::new(),
+        let uses = if self.cursor.sees("%") {
+            self.cursor.some(Cursor::value_use)?
+        } else {
+            Vec::new()
         };
         let operation = self.named_dictionary_of(Operation::default())?;
         let mut operation = self.signature_of(operation, None, &uses)?;

@@ -157,9 +157,10 @@ fn function<'a>(cursor: &mut Cursor<'a>, depth: usize) -> Result<Operation<'a>> 
         cursor.r#type()
     })?;
     cursor.expect(")")?;
-    let results = match cursor.eat("->") {
-        true => cursor.type_list()?,
-        false => Vec::new(),
+    let results = if cursor.eat("->") {
+        cursor.type_list()?
+    } else {
+        Vec::new()
     };
     let r#type = print_function_type(&arguments, &results);
     this.entries.push(("function_type", Some(r#type)));
@@ -221,21 +222,19 @@ fn dictionary<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Entry<'a>>> {
     let entries = cursor.list("}", |cursor| {
         cursor.skip();
         let start = cursor.position();
-        match cursor.sees("\"") {
-            true => {
-                cursor.string()?;
-            }
-            false => {
-                let place = *cursor;
-                cursor
-                    .word()
-                    .ok_or_else(|| place.error("expected attribute name"))?;
-            }
+        if cursor.sees("\"") {
+            cursor.string()?;
+        } else {
+            let place = *cursor;
+            cursor
+                .word()
+                .ok_or_else(|| place.error("expected attribute name"))?;
         }
         let name = cursor.since(start);
-        let value = match cursor.eat("=") {
-            true => Some(value(cursor)?),
-            false => None,
+        let value = if cursor.eat("=") {
+            Some(value(cursor)?)
+        } else {
+            None
         };
         Ok((name, value))
     })?;

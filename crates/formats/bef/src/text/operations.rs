@@ -88,13 +88,12 @@ impl<'a> Parser<'a> {
         self.cursor.skip();
         let place = self.cursor;
         let quoted = self.cursor.sees("\"");
-        let name = match quoted {
-            true => self.cursor.string()?,
-            false => {
-                let word = self.cursor.word();
-                let missing = || place.error("expected an operation");
-                word.ok_or_else(missing)?.to_owned()
-            }
+        let name = if quoted {
+            self.cursor.string()?
+        } else {
+            let word = self.cursor.word();
+            let missing = || place.error("expected an operation");
+            word.ok_or_else(missing)?.to_owned()
         };
         self.current = Current {
             start,

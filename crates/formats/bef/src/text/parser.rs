@@ -176,9 +176,10 @@ impl<'a> Parser<'a> {
 
     /// `module @name attributes {..} { .. }`, after the first word.
     fn custom_module(&mut self) -> Result<()> {
-        let name = match self.cursor.sees("@") {
-            true => Some(self.cursor.symbol()?),
-            false => None,
+        let name = if self.cursor.sees("@") {
+            Some(self.cursor.symbol()?)
+        } else {
+            None
         };
         if self.cursor.eat_word("attributes") {
             let entries = dictionary(&mut self.cursor, &self.compiled)?;

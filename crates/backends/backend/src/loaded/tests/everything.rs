@@ -192,9 +192,10 @@ impl Backend for Everything {
 
     fn context(&self, options: &CreationOptions) -> Result<Option<Box<dyn BackendContext>>> {
         self.seen.note(format!("{options:?}"));
-        match options.protected_content {
-            true => Err(refused("no vault here")),
-            false => Ok(Some(Box::new(Kept(self.seen.clone())))),
+        if options.protected_content {
+            Err(refused("no vault here"))
+        } else {
+            Ok(Some(Box::new(Kept(self.seen.clone()))))
         }
     }
 
