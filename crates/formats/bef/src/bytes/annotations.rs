@@ -1,8 +1,8 @@
-//! What a Module says beyond BEF: attributes of functions and of the Module, where native functions
-//! and returns stand, what kernels cost.
+//! Annotations, the data of a Module that BEF cannot encode: attributes of functions and of the
+//! Module, locations of native functions and of returns, costs of kernels.
 //!
-//! It is kept in a section of our own, which other readers skip and which is left out when there is
-//! nothing to say. Its layout: `docs/bef.md`.
+//! Stored in Tenon's own section, which other readers skip; omitted when empty. Layout:
+//! `docs/bef.md`.
 
 use super::attribute_reader::read_attribute;
 use super::attribute_writer::AttributeSection;
@@ -15,7 +15,7 @@ use crate::streams::COST_ATTRIBUTE;
 use crate::{Attribute, Dictionary, Function, FunctionKind, Kernel, KernelLocation, Module, Name};
 use tenon_base::Result;
 
-/// Whether there is anything to keep.
+/// Whether there are annotations.
 pub(crate) fn has_annotations(module: &Module) -> bool {
     !module.attributes.is_empty() || module.functions.iter().any(is_annotated)
 }
@@ -32,7 +32,7 @@ fn cost(kernel: &Kernel) -> Option<&Attribute> {
     kernel.attribute(COST_ATTRIBUTE)
 }
 
-/// The names that the Strings section needs for them.
+/// The names that the section references in Strings.
 pub(crate) fn annotation_names(module: &Module) -> impl Iterator<Item = &str> {
     let functions = module.functions.iter().map(|function| &function.attributes);
     let all = std::iter::once(&module.attributes).chain(functions);
@@ -101,15 +101,15 @@ impl AnnotationWriter<'_> {
     }
 }
 
-/// Reads the section in step with the functions.
+/// Reads the section in lockstep with the functions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnnotationReader<'a> {
-    /// At the next function.
+    /// Position of the next function's record.
     pub(crate) records: Reader<'a>,
     values: Reader<'a>,
 }
 
-/// What reading annotations needs of the file.
+/// State of the file reader that annotations are decoded with.
 pub(crate) struct AnnotationContext<'s, 'a> {
     pub(crate) strings: &'s mut StringsReader<'a>,
     pub(crate) locations: &'s mut LocationReader<'a>,
@@ -132,7 +132,7 @@ impl<'a> AnnotationReader<'a> {
         let found = records.vbr()?;
         if found != functions as u64 {
             return Err(start
-                .error("another number of functions")
+                .error("the number of functions differs")
                 .expected(functions)
                 .found(found));
         }
@@ -140,7 +140,7 @@ impl<'a> AnnotationReader<'a> {
         Ok((this, attributes))
     }
 
-    /// The record of the next function, which is empty when nothing is said.
+    /// The record of the next function; empty if it has no annotations.
     pub(crate) fn next(&mut self) -> Result<Reader<'a>> {
         let length = self.records.count(1)?;
         let (record, _) = self.records.split(length)?;
@@ -148,7 +148,7 @@ impl<'a> AnnotationReader<'a> {
         Ok(record)
     }
 
-    /// Reads what is said of the next function, and answers the record.
+    /// Reads the annotations of the next function and returns the record.
     pub(crate) fn function(
         &mut self,
         function: &mut Function,
@@ -172,7 +172,7 @@ impl<'a> AnnotationReader<'a> {
             let kernel = usize::try_from(index)
                 .ok()
                 .and_then(|index| function.kernels.get_mut(index))
-                .ok_or_else(|| start.error("the cost of no kernel").found(index))?;
+                .ok_or_else(|| start.error("a cost without a kernel").found(index))?;
             let before = (kernel.attributes).partition_point(|(name, _)| &**name < COST_ATTRIBUTE);
             (kernel.attributes).insert(before, (COST_ATTRIBUTE.into(), cost));
         }

@@ -1,4 +1,4 @@
-//! Bytes to attributes (facts 1.4).
+//! Decoding of attributes (facts 1.4).
 
 use super::budget::Budget;
 use super::wire::Reader;
@@ -6,8 +6,8 @@ use crate::attribute::{MAX_NESTING, code};
 use crate::{Attribute, DType, Dense};
 use tenon_base::Result;
 
-/// Reads the attribute of type `type_code` at the reader's position. Alignment is the writer's
-/// business: nothing is read in place, so nothing depends on it.
+/// Decodes the attribute of type `type_code` at the reader's position. Values are copied, so their
+/// alignment is irrelevant.
 pub(crate) fn read_attribute(
     reader: Reader<'_>,
     type_code: u8,
@@ -78,7 +78,7 @@ fn read_number(reader: &mut Reader<'_>, type_code: u8) -> Result<Attribute> {
 
 fn read_text(reader: &mut Reader<'_>, length: u64, budget: &mut Budget) -> Result<String> {
     let start = *reader;
-    let length = reader.room_for(length, 1)?;
+    let length = reader.bounded_count(length, 1)?;
     budget.spend(length)?;
     match std::str::from_utf8(reader.take(length)?) {
         Ok(text) => Ok(text.to_owned()),
@@ -88,8 +88,8 @@ fn read_text(reader: &mut Reader<'_>, length: u64, budget: &mut Budget) -> Resul
 
 fn read_array(mut reader: Reader<'_>, element: u8, budget: &mut Budget) -> Result<Attribute> {
     let count = reader.u32()?;
-    // An element takes a byte or more, so the count is bounded before anything is allocated.
-    let count = reader.room_for(count.into(), 1)?;
+    // An element takes at least a byte, so the count is bounded before memory is allocated.
+    let count = reader.bounded_count(count.into(), 1)?;
     budget.spend_on::<Attribute>(count, 0)?;
     let elements = (0..count)
         .map(|_| read_number(&mut reader, element))
@@ -104,7 +104,7 @@ fn read_shape(mut reader: Reader<'_>, budget: &mut Budget) -> Result<Attribute> 
     }
     reader.take(7)?;
     let rank = reader.u32()?;
-    let rank = reader.room_for(rank.into(), 8)?;
+    let rank = reader.bounded_count(rank.into(), 8)?;
     budget.spend_on::<Option<i64>>(rank, 0)?;
     let mut extents = Vec::with_capacity(rank);
     for _ in 0..rank {
@@ -126,13 +126,13 @@ fn read_dense(mut reader: Reader<'_>, budget: &mut Budget) -> Result<Attribute> 
     };
     reader.take(6)?;
     let (element_offset, count, rank) = (reader.u32()?, reader.u32()?, reader.u32()?);
-    let rank = reader.room_for(rank.into(), 8)?;
+    let rank = reader.bounded_count(rank.into(), 8)?;
     budget.spend_on::<i64>(rank, 0)?;
     let shape = (0..rank)
         .map(|_| reader.i64())
         .collect::<Result<Vec<_>>>()?;
     let mut data = start.at(start.position() as u64 + u64::from(element_offset))?;
-    let count = data.room_for(count.into(), element_size)?;
+    let count = data.bounded_count(count.into(), element_size)?;
     budget.spend(count * element_size)?;
     let dense = Dense {
         dtype,
@@ -152,13 +152,14 @@ fn read_aggregate(mut reader: Reader<'_>, budget: &mut Budget, depth: usize) -> 
     let start = reader;
     reader.take(8)?;
     let count = reader.u32()?;
-    let count = reader.room_for(count.into(), 4)?;
+    let count = reader.bounded_count(count.into(), 4)?;
     budget.spend_on::<Attribute>(count, 0)?;
     let prefix = 12 + 4 * count as u64;
     let mut elements = Vec::with_capacity(count);
     for _ in 0..count {
         let offset = u64::from(reader.u32()?);
-        // Elements lie behind the header, each behind its type code: so nesting goes forward only.
+        // Elements follow the header, each after its type code: nesting proceeds forwards only, so
+        // it terminates.
         if offset <= prefix {
             return Err(start
                 .error("an aggregate element inside of the header")
@@ -186,7 +187,8 @@ fn read_symbol(mut reader: Reader<'_>, budget: &mut Budget) -> Result<Attribute>
         .into_iter()
         .map(|length| read_text(&mut reader, length, budget))
         .collect::<Result<Vec<_>>>()?;
-    // White space around the printed module means nothing; without it, the text form is exact.
+    // White space around the printed module is insignificant; without it, the text form
+    // round-trips.
     let module = read_text(&mut reader, module_length, budget)?
         .trim()
         .to_owned();
@@ -210,7 +212,7 @@ mod tests {
 
     #[test]
     fn an_aggregate_cannot_contain_itself() {
-        // One element whose offset points at the aggregate's own header.
+        // One element whose offset is that of the aggregate's own header.
         let mut bytes = vec![4, 0, 16, 0, 20, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0];
         assert!(
             read(&bytes, code::AGGREGATE)
@@ -229,7 +231,7 @@ mod tests {
 
     #[test]
     fn overlapping_aggregates_run_out_of_budget() {
-        // 40 levels of two elements that both point to the next level: 2^40 leaves.
+        // 40 levels of two elements with the same offset in the next level: 2^40 leaves.
         let mut bytes = Vec::new();
         for _ in 0..40 {
             bytes.extend([

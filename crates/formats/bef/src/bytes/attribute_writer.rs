@@ -1,4 +1,4 @@
-//! Attributes to bytes (facts 1.4).
+//! Encoding of attributes (facts 1.4).
 
 use super::wire::{PADDING, Writer};
 use crate::{Attribute, Dense};
@@ -15,7 +15,7 @@ pub(crate) struct AttributeSection {
 }
 
 impl AttributeSection {
-    /// The offset of `attribute`, which is written unless an equal one of the same type is there.
+    /// The offset of `attribute`, which is appended unless an equal one of the same type exists.
     pub(crate) fn offset_of(&mut self, attribute: &Attribute) -> Result<u32> {
         let key = sharing_key(attribute)?;
         if let Some(offset) = self.offsets.get(&key) {
@@ -28,8 +28,8 @@ impl AttributeSection {
     }
 }
 
-/// Equal for attributes that share their bytes: the type, and the value as it would be written
-/// alone. Floats are compared by their bits, as in MLIR.
+/// The key by which attributes share their bytes: type and encoded value. Floats are compared by
+/// their bits, as in MLIR.
 fn sharing_key(attribute: &Attribute) -> Result<Vec<u8>> {
     let mut alone = Body::default();
     alone.write(attribute)?;
@@ -38,16 +38,16 @@ fn sharing_key(attribute: &Attribute) -> Result<Vec<u8>> {
     Ok(key)
 }
 
-/// The bytes of attributes, each at the alignment its type asks for.
+/// The bytes of attributes, each aligned as its type requires.
 #[derive(Debug, Default)]
 pub(crate) struct Body {
     pub(crate) writer: Writer,
-    /// Symbols are numbered in the order they are written.
+    /// Symbols are numbered in the order of writing.
     symbols: u64,
 }
 
 impl Body {
-    /// Appends an attribute and answers its offset.
+    /// Appends an attribute and returns its offset.
     fn write(&mut self, attribute: &Attribute) -> Result<u32> {
         match attribute {
             Attribute::String(text) => self.string(text),
@@ -79,7 +79,7 @@ impl Body {
         Ok(offset)
     }
 
-    /// The count stands where the payload after it is aligned.
+    /// The count is placed so that the payload after it is aligned.
     fn array(&mut self, elements: &[Attribute]) -> Result<u32> {
         let alignment = elements
             .first()
@@ -134,8 +134,7 @@ impl Body {
         Ok(offset)
     }
 
-    /// A header with relative offsets, then the elements, each with its type code in the byte
-    /// before it.
+    /// A header with relative offsets, then the elements, each preceded by its type code.
     fn aggregate(&mut self, elements: &[Attribute]) -> Result<u32> {
         let what = "an aggregate attribute";
         let prefix = 12 + 4 * elements.len();
@@ -220,7 +219,7 @@ fn put_number(writer: &mut Writer, number: &Attribute) {
         Attribute::F32(value) => writer.raw(&value.to_le_bytes()),
         Attribute::F64(value) => writer.raw(&value.to_le_bytes()),
         Attribute::Type(dtype) => writer.byte(*dtype as u8),
-        // Everything else has its own form; `Body::write` never comes here with it.
+        // All other attributes are encoded by `Body::write` itself.
         _ => {}
     }
 }
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_naturally_aligned() {
+    fn scalars_are_naturally_aligned() {
         assert_eq!(written(true), (1, vec![1]));
         assert_eq!(written(1i32), (4, vec![1, 0, 0, 0]));
         assert_eq!(written(-1i64), (8, vec![255; 8]));
@@ -323,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_offset_cannot_reach_is_refused() {
+    fn offsets_out_of_range_are_refused() {
         assert_eq!(size(u32::MAX as usize, "it").unwrap(), u32::MAX);
         let error = size(1 << 32, "the Attributes section").unwrap_err();
         let expected = "the Attributes section is larger than BEF can hold";
@@ -331,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_attributes_of_one_type_share() {
+    fn equal_attributes_of_one_type_share_their_bytes() {
         let mut section = AttributeSection::default();
         let first = section.offset_of(&1i32.into()).unwrap();
         let other_type = section.offset_of(&Attribute::UI32(1)).unwrap();

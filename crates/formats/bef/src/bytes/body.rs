@@ -1,22 +1,22 @@
-//! The parts of a function's body, found but not yet understood (facts 1.6).
+//! The structure of a function's body: tables and records, not yet decoded (facts 1.6).
 
 use super::budget::Budget;
 use super::wire::Reader;
 use crate::RegisterId;
 use tenon_base::{Error, Result};
 
-/// The code of the pseudo kernel, which stands first in every function.
+/// The code of the pseudo kernel, the first kernel of every function.
 pub(crate) const PSEUDO_CODE: u32 = 0xABAB_ABAB;
 
-/// What precedes the kernels of a function.
+/// The part of a body before its kernels.
 #[derive(Debug)]
 pub(crate) struct Body<'a> {
     /// An offset into Locations.
     pub(crate) location: u64,
-    /// How many registers the function has.
+    /// Number of registers.
     pub(crate) registers: usize,
     pub(crate) results: Vec<RegisterId>,
-    /// At the use counts of registers.
+    /// Reader at the use counts of the registers.
     pub(crate) use_counts: Reader<'a>,
     /// The function from its first kernel on.
     kernels: Reader<'a>,
@@ -25,15 +25,15 @@ pub(crate) struct Body<'a> {
 /// A row of the kernel table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KernelRow {
-    /// Where the record stands, from the first one on.
+    /// Offset of the record from that of the first kernel.
     offset: u64,
     pub(crate) operands: u64,
     pub(crate) stream: u64,
 }
 
 impl<'a> Body<'a> {
-    /// Reads what precedes the kernels; `table` is filled with a row for each, the pseudo kernel
-    /// first.
+    /// Reads the part before the kernels; `table` is filled with a row per kernel, the pseudo
+    /// kernel first.
     pub(crate) fn read(
         mut reader: Reader<'a>,
         results: usize,
@@ -59,7 +59,7 @@ impl<'a> Body<'a> {
                 stream: reader.vbr()?,
             });
         }
-        let results = reader.room_for(results as u64, 1)?;
+        let results = reader.bounded_count(results as u64, 1)?;
         budget.spend_on::<RegisterId>(results, 0)?;
         let results = (0..results)
             .map(|_| reader.vbr32().map(RegisterId))
@@ -85,7 +85,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The place of the record of a kernel, for errors.
+    /// The position of a kernel's record, for errors.
     #[cold]
     pub(crate) fn place(&self, row: &KernelRow) -> Reader<'a> {
         let list = self.kernels.position() as u64;
@@ -113,7 +113,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// The record of a kernel: words, cut into their lists.
+/// The record of a kernel, split into its lists of words.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Record<'a> {
     pub(crate) code: u32,
@@ -133,7 +133,7 @@ fn words_of<'a>(list: &'a [[u8; 4]]) -> impl ExactSizeIterator<Item = u32> + Clo
 }
 
 impl<'a> Record<'a> {
-    /// Cuts `ahead`; `None` when it is too short for what it says.
+    /// Splits `ahead`; `None` if it is shorter than its counts require.
     #[inline(always)]
     fn read(ahead: &'a [u8]) -> Option<Self> {
         let (all, _) = ahead.as_chunks::<4>();
@@ -158,7 +158,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Whether it can be the pseudo kernel.
+    /// Whether it is a valid pseudo kernel.
     pub(crate) fn is_pseudo(&self) -> bool {
         self.code == PSEUDO_CODE
             && self.operands.is_empty()
@@ -178,19 +178,19 @@ impl<'a> Record<'a> {
         words_of(self.attributes)
     }
 
-    /// Numbers of functions.
+    /// Indices of functions.
     #[inline(always)]
     pub(crate) fn functions(&self) -> impl ExactSizeIterator<Item = u32> + Clone + use<'a> {
         words_of(self.functions)
     }
 
-    /// The registers it makes.
+    /// The registers it defines.
     #[inline(always)]
     pub(crate) fn results(&self) -> impl ExactSizeIterator<Item = u32> + Clone + use<'a> {
         words_of(self.results)
     }
 
-    /// The users of every result, each list by itself.
+    /// The users of every result, one list per result.
     pub(crate) fn users(&self) -> impl Iterator<Item = Vec<u32>> {
         let mut rest = self.used_by;
         words_of(self.used_by_counts).map(move |count| {
@@ -201,7 +201,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// A kernel that is being decoded: its function's number, its row, the body, its record.
+/// A kernel being decoded: index of its function, row, body and record.
 pub(super) struct KernelSite<'s, 'f> {
     pub(super) id: usize,
     pub(super) row: &'s KernelRow,
@@ -210,7 +210,7 @@ pub(super) struct KernelSite<'s, 'f> {
 }
 
 impl<'f> KernelSite<'_, 'f> {
-    /// Where the record stands.
+    /// The position of the record.
     pub(super) fn place(&self) -> Reader<'f> {
         self.body.place(self.row)
     }

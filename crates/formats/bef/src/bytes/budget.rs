@@ -1,19 +1,19 @@
-//! How much memory decoding may fill.
+//! The memory budget of decoding.
 
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Memory that one decoding may still fill. A file can refer to one long string or attribute from
-/// many places; as each place owns what it refers to, the sum is bounded by the file's size.
+/// Remaining memory of one decoding. Many references to one long string or attribute are each
+/// decoded into an owned value; the budget bounds their sum by the size of the file.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: usize,
     total: usize,
 }
 
-/// Decoded bytes for a byte of the file. Files of compilers stay below 16.
+/// Decoded bytes per byte of the file. Files of compilers stay below 16.
 const EXPANSION: usize = 64;
 
-/// What every file may use, however small.
+/// Minimum budget of a file.
 const FLOOR: usize = 1 << 20;
 
 impl Budget {
@@ -22,7 +22,7 @@ impl Budget {
         Self { left: total, total }
     }
 
-    /// The same budget, of which all but `left` has been spent.
+    /// The same budget with `left` remaining.
     pub(crate) fn with_left(self, left: usize) -> Self {
         Self { left, ..self }
     }
@@ -49,7 +49,7 @@ impl Budget {
             .help("it refers to the same long strings or attributes too often")
     }
 
-    /// Room for `count` values of `T`, and for `heap` bytes behind each.
+    /// Reserves memory for `count` values of `T`, each with `heap` further bytes.
     pub(crate) fn spend_on<T>(&mut self, count: usize, heap: usize) -> Result<()> {
         self.spend((size_of::<T>().saturating_add(heap)).saturating_mul(count))
     }

@@ -1,6 +1,6 @@
-//! Whether the tables that make execution fast say the truth: use counts and used-by lists.
+//! Verification of redundant tables: use counts and used-by lists.
 //!
-//! Nothing of Tenon relies on them, since decoding does not keep them; other executors do.
+//! Tenon ignores these tables when decoding; other executors rely on them.
 
 use super::body::{Body, KernelRow};
 use super::file::File;
@@ -9,11 +9,11 @@ use crate::{Function, FunctionId, RegisterId, Uses};
 use tenon_base::{Error, Result};
 
 impl File<'_> {
-    /// Checks the whole file: all that [`module`](Self::module) checks, and that use counts and
-    /// used-by lists are what the operands say, so that no executor waits for what never comes.
+    /// Checks the whole file: the checks of [`module`](Self::module), and that use counts and
+    /// used-by lists match the operands. With wrong ones another executor could wait forever.
     ///
     /// # Errors
-    /// All problems, as far as the structure lets one find them.
+    /// All problems, as far as the structure allows finding them.
     pub fn verify(&self) -> Result<()> {
         let module = self.module()?;
         let mut problems = Vec::new();
@@ -58,7 +58,7 @@ fn check_tables(
             } else {
                 uses.users(RegisterId(register))
             };
-            // In the file kernels are numbered from 1, and the order is the writer's.
+            // In the file, kernels are numbered from 1, and the order is the writer's.
             let mut expected: Vec<u32> = users.iter().map(|user| user + 1).collect();
             let mut sorted = found.clone();
             expected.sort_unstable();

@@ -1,4 +1,4 @@
-//! The functions of an opened file: decoded one by one, or all into a Module.
+//! Decoding of the functions of a file, one by one or all into a Module.
 
 use super::body::{Body, KernelRow};
 use super::budget::Budget;
@@ -13,25 +13,24 @@ use crate::{Dictionary, Function, FunctionId, FunctionKind, Module, Streams};
 use std::sync::atomic::Ordering;
 use tenon_base::{Error, Location, Result};
 
-/// The Module in `bytes`, verified.
+/// Decodes and verifies the Module in `bytes`.
 ///
-/// A file without the optional sections reads as the original reads it: attributes are called
-/// `attr0`, `attr1`, .. with the value `0xdeadbeef : i32`, and registers have type `none` where
-/// nothing says more.
+/// Without the optional sections, as in TFRT, attributes are called `attr0`, `attr1`, .. with the
+/// value `0xdeadbeef : i32`, and registers have type `none` unless another section gives it.
 ///
 /// # Errors
-/// All problems of all functions, as far as the structure lets one find them; each by section and
-/// byte.
+/// All problems of all functions, as far as the structure allows finding them, each with section
+/// and byte.
 pub fn decode(bytes: &[u8]) -> Result<Module> {
     File::open(bytes)?.module()
 }
 
 impl File<'_> {
-    /// Decodes a function, checked by itself: what it says is true of its registers, kernels and
-    /// attributes, and what it refers to exists.
+    /// Decodes a function and verifies it by itself: registers, kernels and attributes are valid,
+    /// and referenced functions exist.
     ///
     /// # Errors
-    /// All problems of the function; or there is none of this number.
+    /// All problems of the function, or the id is out of range.
     pub fn function(&self, id: FunctionId) -> Result<Function> {
         let (lookup, table) = (self.lookup()?, self.step_table()?);
         let index = id.0 as usize;
@@ -62,8 +61,8 @@ impl File<'_> {
     /// Decodes all functions.
     ///
     /// # Errors
-    /// All problems of all functions, as far as the structure lets one find them, and those that
-    /// show only between functions.
+    /// All problems of all functions, as far as the structure allows finding them, and those
+    /// between functions.
     pub fn module(&self) -> Result<Module> {
         let lookup = self.lookup()?;
         let mut budget = Budget::for_file(self.bytes().len());
@@ -83,7 +82,7 @@ impl File<'_> {
                     let error = reader.problems(error);
                     problems.push(at_function(error, &lookup.functions[id], id));
                     steps = before;
-                    // The names of the next function cannot be found behind a broken one.
+                    // The names of the next function cannot be located after a malformed one.
                     if problems.len() >= MAX_PROBLEMS || self.skip(entry, &mut steps).is_err() {
                         break;
                     }
@@ -102,16 +101,16 @@ impl File<'_> {
     /// The attributes of the Module.
     ///
     /// # Errors
-    /// Sections read in step with functions that are malformed.
+    /// Malformed sections that are read in lockstep with functions.
     pub fn attributes(&self) -> Result<&Dictionary> {
         Ok(&self.step_table()?.attributes)
     }
 
-    /// The streams of a function as the file has them: its writer may have known more than the
-    /// Module says.
+    /// The streams of a function as stored in the file: its writer may have used information that
+    /// the Module lacks.
     ///
     /// # Errors
-    /// A malformed function; or there is none of this number with a body.
+    /// A malformed function, or none of this id with a body.
     pub fn streams(&self, id: FunctionId) -> Result<Streams> {
         let mut table = Vec::new();
         self.body_of(id, &mut table)?;
@@ -145,7 +144,7 @@ impl File<'_> {
         }))
     }
 
-    /// Goes past a function in the sections read in step.
+    /// Skips a function in the sections read in lockstep.
     fn skip<'f>(&'f self, entry: &Entry, steps: &mut Steps<'f>) -> Result<()> {
         if let Some(annotations) = &mut steps.annotations {
             annotations.next()?;
@@ -195,7 +194,7 @@ impl File<'_> {
     }
 }
 
-/// Says in which function a problem is.
+/// Adds the function to the location of an error.
 fn at_function(error: Error, name: &str, id: usize) -> Error {
     match name {
         "" => error.at(Location::node(format!("region {id}"))),

@@ -1,9 +1,10 @@
-//! Module to BEF bytes, in the order and with the sharing of the original writer (facts 1.2 to 1.8).
+//! Encoding of a Module as BEF, in the order and with the sharing of TFRT's writer (facts 1.2 to
+//! 1.8).
 
 use super::annotations::{AnnotationWriter, has_annotations};
 use super::attribute_writer::AttributeSection;
 use super::location::LocationWriter;
-use super::references::guessed_names;
+use super::references::inferred_names;
 use super::section::{HEADER, SectionId, write_section};
 use super::strings::StringOffsets;
 use super::tables::{Tables, written_attributes};
@@ -11,12 +12,11 @@ use super::wire::Writer;
 use crate::{Function, FunctionKind, Kernel, Module, verify};
 use tenon_base::{Error, ErrorKind, Location, Result};
 
-/// What to write.
+/// Options of the encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EncodeOptions {
-    /// Whether to write the sections that execution by kernels that know their attributes does not
-    /// need: AttributeTypes, AttributeNames and RegisterTypes. Without them a Module does not come
-    /// back whole.
+    /// Whether to write AttributeTypes, AttributeNames and RegisterTypes. Kernels that know the
+    /// types of their attributes execute without these sections, but a Module does not round-trip.
     pub optional_sections: bool,
 }
 
@@ -28,10 +28,10 @@ impl Default for EncodeOptions {
     }
 }
 
-/// The BEF bytes of `module`, which is verified first. Equal modules give equal bytes.
+/// Verifies `module` and encodes it. Equal modules give equal bytes.
 ///
 /// # Errors
-/// All problems that [`verify`] finds, and sizes that the format cannot hold.
+/// All problems found by [`verify`], and sizes that the format cannot represent.
 pub fn encode(module: &Module, options: &EncodeOptions) -> Result<Vec<u8>> {
     verify(module)?;
     storable(module)?;
@@ -49,7 +49,7 @@ pub fn encode(module: &Module, options: &EncodeOptions) -> Result<Vec<u8>> {
         index: Writer::new(),
         functions: Writer::new(),
     };
-    // Distinct attributes stand in the order of the same walk that orders kernels and types.
+    // Distinct attributes are in the order of the traversal that orders kernels and types.
     for attribute in &tables.attributes {
         encoder.attributes.offset_of(attribute)?;
     }
@@ -61,7 +61,7 @@ pub fn encode(module: &Module, options: &EncodeOptions) -> Result<Vec<u8>> {
     encoder.finish(module, &string_bytes, named, annotations)
 }
 
-/// Checks that BEF can hold the attributes of all kernels.
+/// Checks that BEF can encode the attributes of all kernels.
 fn storable(module: &Module) -> Result<()> {
     let kernels = (module.functions.iter()).flat_map(|function| {
         (0..)
@@ -84,7 +84,7 @@ fn kernel_place(function: &Function, index: usize, kernel: &Kernel) -> Location 
     Location::field(format!("@{function}: kernel {index} '{kernel}'"))
 }
 
-/// Whether a reader can guess the names of all function references.
+/// Whether a reader infers the names of all function references correctly.
 fn guessable(module: &Module) -> bool {
     let kernels = module
         .functions
@@ -99,7 +99,7 @@ fn guessable(module: &Module) -> bool {
                 .map(|(name, _)| name.is_empty())
                 .collect();
             let names = kernel.functions.iter().map(|(name, _)| name);
-            guessed_names(&kernel.name, &regions).iter().eq(names)
+            inferred_names(&kernel.name, &regions).iter().eq(names)
         })
 }
 
@@ -209,7 +209,7 @@ impl Encoder<'_> {
     }
 
     /// A section of names: for each function with a body the number of kernels, the pseudo kernel
-    /// included, then the names of each, in one run.
+    /// included, followed by the names of each.
     fn names<'k>(
         &self,
         module: &'k Module,

@@ -1,4 +1,4 @@
-//! An opened BEF file: looked into where asked, decoded function by function.
+//! Lazily decoded BEF files.
 
 use super::budget::Budget;
 use super::index::Index;
@@ -12,11 +12,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tenon_base::{Error, Result};
 
-/// A BEF file in memory: read from a disk, mapped, or part of the program.
+/// A BEF file in memory: a vector, a mapping or static data.
 ///
-/// Opening looks at the headers of sections and at the function index alone. A function is decoded
-/// into owned and checked values when it is asked for; nothing that executes refers to the file.
-/// Numbers are read byte by byte, so that the bytes may lie at any address.
+/// Opening reads the headers of sections and the function index only. Each function is decoded on
+/// demand into owned, checked values that do not borrow from the file. Integers are read byte by
+/// byte, so the bytes need no alignment.
 ///
 /// ```
 /// # use tenon_bef::{File, FunctionBuilder, FunctionKind, Module, encode};
@@ -34,23 +34,23 @@ pub struct File<'a> {
     pub(super) sections: Sections,
     pub(super) index: Index,
     lookup: OnceLock<Lookup>,
-    /// Where the parts of each function stand in the sections read in step.
+    /// Positions of each function in the sections read in lockstep.
     pub(super) steps: OnceLock<StepTable>,
-    /// What may still be spent on functions; each is charged once.
+    /// Remaining memory budget of functions; each function is charged once.
     pub(super) budget_left: AtomicUsize,
     pub(super) charged: Vec<AtomicBool>,
 }
 
-/// Bytes that are lent, or whose owner the file keeps.
+/// The bytes: borrowed, or owned by the file.
 enum Storage<'a> {
-    Lent(&'a [u8]),
+    Borrowed(&'a [u8]),
     Owned(Box<dyn Deref<Target = [u8]> + Send + Sync>),
 }
 
-/// What the function index says of a function.
+/// An entry of the function index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionEntry {
-    /// Its number.
+    /// Its id.
     pub id: FunctionId,
     /// Its name; empty for a region.
     pub name: Name,
@@ -68,10 +68,10 @@ impl<'a> File<'a> {
     /// # Errors
     /// Malformed section headers or a malformed function index.
     pub fn open(bytes: &'a [u8]) -> Result<Self> {
-        Self::open_storage(Storage::Lent(bytes))
+        Self::open_storage(Storage::Borrowed(bytes))
     }
 
-    /// Opens bytes that the file keeps: a vector, a mapped buffer.
+    /// Opens bytes that the file owns: a vector, a mapped buffer.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -98,7 +98,7 @@ impl<'a> File<'a> {
         })
     }
 
-    /// How many functions the file has, regions included.
+    /// Number of functions, regions included.
     pub fn len(&self) -> usize {
         self.index.entries.len()
     }
@@ -108,14 +108,14 @@ impl<'a> File<'a> {
         self.len() == 0
     }
 
-    /// Whether the file says of what types attributes are. Without that they have no values.
+    /// Whether the file has AttributeTypes, without which attributes have no values.
     pub fn has_attribute_types(&self) -> bool {
         let types = SectionId::AttributeTypes;
         self.sections.optional(types, self.bytes()).is_some()
     }
 
     /// Whether the file has AttributeTypes, AttributeNames and RegisterTypes, without which a
-    /// Module does not come back whole.
+    /// Module does not round-trip.
     pub fn is_whole(&self) -> bool {
         let optional = [
             SectionId::AttributeTypes,
@@ -128,7 +128,7 @@ impl<'a> File<'a> {
             .all(|id| self.sections.optional(*id, bytes).is_some())
     }
 
-    /// What the function index says, in order.
+    /// The entries of the function index, in order.
     ///
     /// # Errors
     /// Tables of names that are malformed.
@@ -174,7 +174,7 @@ impl<'a> File<'a> {
         self.storage.bytes()
     }
 
-    /// At the start of a section.
+    /// A reader at the start of a section.
     pub(super) fn reader(&self, section: SectionId) -> Reader<'_> {
         self.sections.reader(section, self.bytes())
     }
@@ -183,12 +183,13 @@ impl<'a> File<'a> {
         self.reader(section).error(message)
     }
 
-    /// The budget of which so much is left.
+    /// A budget with `left` remaining.
     pub(super) fn budget(&self, left: usize) -> Budget {
         Budget::for_file(self.bytes().len()).with_left(left)
     }
 
-    /// Spends of what is left. Two at a time may take the same: each takes what is there.
+    /// Subtracts from the remaining budget. Concurrent calls may start from the same remainder;
+    /// each is subtracted.
     pub(super) fn spend(&self, spent: usize) {
         let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
         let spend = |left: usize| Some(left.saturating_sub(spent));
@@ -208,7 +209,7 @@ impl<'a> File<'a> {
 impl Storage<'_> {
     fn bytes(&self) -> &[u8] {
         match self {
-            Storage::Lent(bytes) => bytes,
+            Storage::Borrowed(bytes) => bytes,
             Storage::Owned(owner) => owner,
         }
     }

@@ -1,7 +1,7 @@
-//! Bytes to one function, owned and checked in one pass (facts 1.6).
+//! Decoding of one function into an owned value, checked in the same pass (facts 1.6).
 //!
-//! Use counts, used-by lists and stream numbers are not kept: they follow from the operands, and
-//! whoever needs them computes them, so that a wrong one cannot mislead an executor.
+//! Use counts, used-by lists and stream ids are not decoded: an executor computes them from the
+//! operands, so that wrong ones in a file are harmless.
 
 use super::annotations::AnnotationContext;
 use super::body::{Body, KernelRow, KernelSite};
@@ -18,10 +18,10 @@ use crate::verify::{cost_problem, dictionary_problems, result_problems};
 use crate::{Function, FunctionKind, Kernel, KernelLocation, Name, RegisterId};
 use tenon_base::{Error, Result};
 
-/// What stands in for a type that is not known.
+/// Placeholder of an unknown type.
 const UNKNOWN_TYPE: &str = "none";
 
-/// Decodes functions of one file.
+/// Decoder of the functions of one file.
 pub(crate) struct FunctionReader<'f> {
     pub(super) lookup: &'f Lookup,
     index: &'f Index,
@@ -30,11 +30,12 @@ pub(crate) struct FunctionReader<'f> {
     pub(super) strings: StringsReader<'f>,
     locations: LocationReader<'f>,
     pub(super) budget: Budget,
-    /// Which registers of the function have been made.
-    pub(super) made: Vec<bool>,
+    /// The registers of the function that are defined so far.
+    pub(super) defined: Vec<bool>,
     table: Vec<KernelRow>,
     unknown_type: Name,
-    /// Where the last attribute stood in the table of attributes: the next often follows.
+    /// Index of the last attribute in the table of attributes: the next attribute is often
+    /// adjacent.
     pub(super) attribute_hint: usize,
     problems: Vec<Error>,
 }
@@ -59,7 +60,7 @@ impl<'f> FunctionReader<'f> {
                 strings: StringsReader::new(reader(SectionId::LocationStrings)),
             },
             budget,
-            made: Vec::new(),
+            defined: Vec::new(),
             table: Vec::new(),
             unknown_type: UNKNOWN_TYPE.into(),
             attribute_hint: 0,
@@ -75,8 +76,8 @@ impl<'f> FunctionReader<'f> {
         }
     }
 
-    /// Decodes function `id`, whose parts of other sections stand at `steps`; these are then at
-    /// the next function.
+    /// Decodes function `id`, whose data in other sections are at `steps`; advances `steps` to the
+    /// next function.
     pub(crate) fn function(
         &mut self,
         id: usize,
@@ -111,7 +112,7 @@ impl<'f> FunctionReader<'f> {
         Error::from_all(std::mem::take(&mut self.problems)).map_or(Ok(function), Err)
     }
 
-    /// Checks what the annotations added.
+    /// Checks the annotations.
     fn annotated(&mut self, function: &Function, place: Reader<'f>) {
         if place.remaining() == 0 {
             return;
@@ -132,8 +133,8 @@ impl<'f> FunctionReader<'f> {
         }
     }
 
-    /// Gives up on a function: all that was found to be wrong with it, `last` being what stopped
-    /// the reading.
+    /// The error of a function that cannot be decoded further: all problems so far, and `last`,
+    /// which ended the decoding.
     pub(crate) fn problems(&mut self, last: Error) -> Error {
         let mut all = std::mem::take(&mut self.problems);
         all.push(last);
@@ -199,7 +200,7 @@ impl<'f> FunctionReader<'f> {
         Ok(())
     }
 
-    /// A location; what is wrong with it does not stop the reading.
+    /// Decodes a location; a malformed one is reported and decoding continues.
     #[inline(always)]
     pub(super) fn location(&mut self, offset: u64, to: &mut KernelLocation) {
         if let Err(error) = self.locations.location(offset, &mut self.budget, to) {
@@ -207,7 +208,7 @@ impl<'f> FunctionReader<'f> {
         }
     }
 
-    /// Fills in the types of registers; the arguments have been made before the first kernel.
+    /// Sets the types of registers; arguments are defined before the first kernel.
     fn registers(
         &mut self,
         function: &mut Function,
@@ -220,9 +221,9 @@ impl<'f> FunctionReader<'f> {
             let error = place.error("a function with fewer registers than arguments");
             return Err(error.expected(arguments).found(count));
         }
-        self.made.clear();
-        self.made.resize(count, false);
-        self.made[..arguments].fill(true);
+        self.defined.clear();
+        self.defined.resize(count, false);
+        self.defined[..arguments].fill(true);
         self.budget.spend_on::<Name>(count - arguments, 0)?;
         function.registers.reserve_exact(count - arguments);
         let Some(types) = &mut steps.register_types else {
@@ -232,7 +233,7 @@ impl<'f> FunctionReader<'f> {
         let start = *types;
         let found = types.count(1)?;
         if found != count {
-            let error = start.error("another number of registers");
+            let error = start.error("the number of registers differs");
             return Err(error.expected(count).found(found));
         }
         if self.short_types(function, count, types) {
@@ -265,16 +266,16 @@ impl<'f> FunctionReader<'f> {
         Ok(())
     }
 
-    /// [`registers`](Self::registers) where all is as usual: every number takes a byte, the
-    /// arguments are of their types. Answers whether it was; if not, nothing was read.
+    /// The fast path of [`registers`](Self::registers): every index takes one byte and the
+    /// arguments have the expected types. False if it does not apply; then nothing was read.
     fn short_types(&self, function: &mut Function, count: usize, types: &mut Reader<'f>) -> bool {
         let known = &self.lookup.types;
-        let Some(numbers) = types.ahead().get(..count) else {
+        let Some(indices) = types.ahead().get(..count) else {
             return false;
         };
-        let largest = numbers.iter().copied().max().unwrap_or(0);
-        let (arguments, made) = numbers.split_at(function.registers.len());
-        let name = |number: &u8| &known[usize::from(*number)];
+        let largest = indices.iter().copied().max().unwrap_or(0);
+        let (arguments, defined) = indices.split_at(function.registers.len());
+        let name = |index: &u8| &known[usize::from(*index)];
         if largest >= 0x80
             || usize::from(largest) >= known.len()
             || !function.registers.iter().eq(arguments.iter().map(name))
@@ -283,11 +284,11 @@ impl<'f> FunctionReader<'f> {
         }
         function
             .registers
-            .extend(made.iter().map(|number| name(number).clone()));
+            .extend(defined.iter().map(|index| name(index).clone()));
         types.take(count).is_ok()
     }
 
-    /// Checks that the pseudo kernel makes the register behind the last one, then the arguments.
+    /// Checks that the pseudo kernel defines the register after the last one, then the arguments.
     fn pseudo_kernel(
         &mut self,
         function: &Function,
@@ -305,9 +306,12 @@ impl<'f> FunctionReader<'f> {
                 (body.place(row)).error("the first kernel of a function is not the pseudo kernel");
             self.report(
                 error
-                    .expected(format!("one that makes {:?}", expected.collect::<Vec<_>>()))
+                    .expected(format!(
+                        "one that defines {:?}",
+                        expected.collect::<Vec<_>>()
+                    ))
                     .found(format!(
-                        "one that makes {:?}",
+                        "one that defines {:?}",
                         record.results().collect::<Vec<_>>()
                     )),
             );
@@ -315,7 +319,7 @@ impl<'f> FunctionReader<'f> {
         Ok(())
     }
 
-    /// Sets and checks what the function returns, and that every register is made.
+    /// Sets and checks the results, and checks that every register is defined.
     fn results(
         &mut self,
         function: &mut Function,
@@ -334,9 +338,12 @@ impl<'f> FunctionReader<'f> {
             }
         }
         function.results = results;
-        for register in (0u32..).zip(&self.made).filter(|(_, made)| !**made) {
+        for register in (0u32..)
+            .zip(&self.defined)
+            .filter(|(_, defined)| !**defined)
+        {
             if self.problems.len() < MAX_PROBLEMS {
-                let error = place.error("a register that no kernel makes");
+                let error = place.error("a register that no kernel defines");
                 self.problems.push(error.found(RegisterId(register.0)));
             }
         }

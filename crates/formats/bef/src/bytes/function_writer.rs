@@ -1,4 +1,4 @@
-//! Functions to bytes (facts 1.5, 1.6).
+//! Encoding of functions (facts 1.5, 1.6).
 
 use super::attribute_writer::size;
 use super::body::PSEUDO_CODE;
@@ -54,7 +54,7 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// The kernel list, and where each of its kernels stands in it.
+    /// The kernel list, and the offset of each kernel in it.
     fn kernels(&mut self, function: &Function, uses: &Uses) -> Result<(Writer, Vec<u64>)> {
         let mut out = Writer::new();
         let mut offsets = vec![0];
@@ -117,8 +117,8 @@ fn kernel_table(out: &mut Writer, function: &Function, streams: &Streams, offset
     }
 }
 
-/// Kernel 0 defines the arguments, and a register behind the last one that kernels without operands
-/// "use".
+/// Kernel 0 defines the arguments, and an extra register after the last one that kernels without
+/// operands "use".
 fn pseudo_kernel(out: &mut Writer, function: &Function, uses: &Uses) -> Result<()> {
     let what = "a function";
     out.u32(PSEUDO_CODE);

@@ -1,4 +1,4 @@
-//! The function index (facts 1.5): what is known of every function without its body.
+//! The function index (facts 1.5): the signatures of functions.
 
 use super::budget::Budget;
 use super::section::{SectionId, Sections};
@@ -7,19 +7,19 @@ use crate::FunctionKind;
 use std::ops::Range;
 use tenon_base::{Error, Result};
 
-/// An entry of the function index; texts and types are still numbers.
+/// An entry of the function index; names and types are offsets and indices.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) kind: FunctionKind,
-    /// Where its body stands in the Functions section: from its offset to that of the next
-    /// function. A native function has none.
+    /// Range of its body in the Functions section: up to the offset of the next function. Empty for
+    /// a native function.
     pub(crate) body: Range<usize>,
-    /// Where its name stands in the Strings section.
+    /// Offset of its name in the Strings section.
     pub(crate) name: u64,
     /// Its argument types, as a range of [`Index::types`].
     arguments: Range<usize>,
     results: Range<usize>,
-    /// Where the entry stands in the file.
+    /// Position of the entry in the file.
     pub(crate) place: u64,
 }
 
@@ -32,11 +32,11 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Reads the section, and nothing but the section.
+    /// Reads the section; no other section is accessed.
     pub(crate) fn read(sections: &Sections, bytes: &[u8], budget: &mut Budget) -> Result<Self> {
         let mut reader = sections.reader(SectionId::FunctionIndex, bytes);
         let functions = sections.reader(SectionId::Functions, bytes);
-        // Kind, offset, name and two counts: five bytes at least.
+        // Kind, offset, name and two counts: at least five bytes.
         let count = reader.count(5)?;
         budget.spend_on::<Entry>(count, 0)?;
         let mut this = Self {
@@ -55,7 +55,7 @@ impl Index {
             let name = reader.vbr()?;
             let arguments = this.type_list(&mut reader, budget)?;
             let results = this.type_list(&mut reader, budget)?;
-            // Checked for native functions, too, although they have no body.
+            // Also checked for native functions, although they have no body.
             let body = match functions.at(offset) {
                 Ok(body) => body.position(),
                 Err(error) => {
@@ -86,7 +86,7 @@ impl Index {
         Ok(start..self.types.len())
     }
 
-    /// Ends every body where the next one starts, so that no bytes are decoded twice.
+    /// Limits every body to the start of the next one, so that no bytes are decoded twice.
     fn cut_bodies(&mut self, reader: &Reader<'_>) -> Vec<Error> {
         let mut order: Vec<usize> = (0..self.entries.len())
             .filter(|id| self.entries[*id].kind != FunctionKind::Native)

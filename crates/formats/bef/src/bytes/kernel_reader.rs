@@ -1,9 +1,9 @@
-//! Bytes to one kernel of a function (facts 1.6).
+//! Decoding of one kernel of a function (facts 1.6).
 
 use super::attribute_reader::read_attribute;
 use super::body::KernelSite;
 use super::function_reader::FunctionReader;
-use super::references::guessed_names;
+use super::references::inferred_names;
 use super::steps::Steps;
 use super::wire::Reader;
 use crate::module::FEW_REGISTERS;
@@ -11,14 +11,14 @@ use crate::verify::{attribute_name_problem, cost_problem, reference_problem};
 use crate::{Attribute, Dictionary, FunctionId, Kernel, Name, RegisterId, Registers};
 use tenon_base::{Error, Result};
 
-/// What stands in for an attribute whose type is not known (facts 1.8).
+/// Placeholder of an attribute of unknown type (facts 1.8).
 const UNKNOWN_ATTRIBUTE: Attribute = Attribute::I32(0xDEAD_BEEFu32 as i32);
 
 impl<'f> FunctionReader<'f> {
-    /// Decodes a kernel; what is wrong with it is reported, and stands in the Module until then.
+    /// Decodes a kernel; problems are reported, and decoding continues with placeholders.
     ///
-    /// It is filled in where it will stay: handed on inside of a `Result` it would be copied, in
-    /// pieces of other sizes than were written, for which the processor waits.
+    /// The kernel is decoded in place: returned in a `Result` it would be copied in loads of other
+    /// widths than its stores, which defeats store-to-load forwarding.
     #[inline(always)]
     pub(super) fn kernel(
         &mut self,
@@ -38,12 +38,14 @@ impl<'f> FunctionReader<'f> {
         if site.record.functions().len() > 0 {
             kernel.functions = self.function_list(site, kernel, steps)?;
         }
-        self.made_registers(site, &mut kernel.results)
+        self.defined_registers(site, &mut kernel.results)
     }
 
     #[cold]
     fn unknown_kernel(&mut self, site: &KernelSite<'_, 'f>) {
-        let error = site.place().error("a kernel outside of the Kernels table");
+        let error = site
+            .place()
+            .error("a kernel code outside of the Kernels table");
         let expected = format!("less than {}", self.lookup.kernels.len());
         self.report(error.expected(expected).found(site.record.code));
     }
@@ -53,7 +55,7 @@ impl<'f> FunctionReader<'f> {
         let operands = site.record.operands();
         let mut wrong = operands.len() as u64 != site.row.operands;
         for register in operands.clone() {
-            wrong |= self.made.get(register as usize) != Some(&true);
+            wrong |= self.defined.get(register as usize) != Some(&true);
         }
         if wrong {
             self.wrong_operands(site);
@@ -65,15 +67,15 @@ impl<'f> FunctionReader<'f> {
     fn wrong_operands(&mut self, site: &KernelSite<'_, 'f>) {
         let (place, operands) = (site.place(), site.record.operands());
         if operands.len() as u64 != site.row.operands {
-            let error = place.error("another number of operands than in the kernel table");
+            let error = place.error("the number of operands differs from the kernel table");
             self.report(error.expected(site.row.operands).found(operands.len()));
         }
         for register in operands {
-            match self.made.get(register as usize) {
+            match self.defined.get(register as usize) {
                 Some(true) => {}
                 Some(false) => self.report(
                     place
-                        .error("a register that is used before it is made")
+                        .error("a register that is used before its definition")
                         .found(RegisterId(register)),
                 ),
                 None => self.report(self.unknown_register(place, register)),
@@ -81,13 +83,13 @@ impl<'f> FunctionReader<'f> {
         }
     }
 
-    /// Registers are made once.
+    /// Each register is defined once.
     #[inline(always)]
-    fn made_registers(&mut self, site: &KernelSite<'_, 'f>, to: &mut Registers) -> Result<()> {
+    fn defined_registers(&mut self, site: &KernelSite<'_, 'f>, to: &mut Registers) -> Result<()> {
         let results = site.record.results();
         for register in results.clone() {
-            match self.made.get_mut(register as usize) {
-                Some(made) if !*made => *made = true,
+            match self.defined.get_mut(register as usize) {
+                Some(defined) if !*defined => *defined = true,
                 _ => self.wrong_result(site, register),
             }
         }
@@ -97,8 +99,8 @@ impl<'f> FunctionReader<'f> {
     #[cold]
     fn wrong_result(&mut self, site: &KernelSite<'_, 'f>, register: u32) {
         let place = site.place();
-        let problem = if (register as usize) < self.made.len() {
-            let error = place.error("a register that is made a second time");
+        let problem = if (register as usize) < self.defined.len() {
+            let error = place.error("a register that is defined a second time");
             error.found(RegisterId(register))
         } else {
             self.unknown_register(place, register)
@@ -106,7 +108,7 @@ impl<'f> FunctionReader<'f> {
         self.report(problem);
     }
 
-    /// A list of registers: in place when it is short, else paid for.
+    /// A list of registers: stored inline if short, else charged to the budget.
     #[inline(always)]
     fn register_list(
         &mut self,
@@ -124,7 +126,7 @@ impl<'f> FunctionReader<'f> {
 
     fn unknown_register(&self, place: Reader<'f>, register: u32) -> Error {
         let error = place.error("a register outside of the register table");
-        let expected = format!("less than {}", self.made.len());
+        let expected = format!("less than {}", self.defined.len());
         error.expected(expected).found(register)
     }
 
@@ -139,7 +141,7 @@ impl<'f> FunctionReader<'f> {
         for (position, offset) in site.record.attributes().enumerate() {
             let name = match &mut steps.attribute_names {
                 Some(names) => self.strings.text(names.vbr()?, &mut self.budget)?,
-                // Padded, because attributes are sorted by name and must keep their order.
+                // Zero-padded, because attributes are sorted by name and must keep their order.
                 None => format!("attr{position:0$}", (count - 1).to_string().len()).into(),
             };
             let last = attributes.last().map(|(last, _): &(Name, _)| last);
@@ -189,7 +191,7 @@ impl<'f> FunctionReader<'f> {
         }
     }
 
-    /// The functions that `kernel`, of which all else is known, refers to.
+    /// The functions referenced by `kernel`, whose other parts are decoded.
     fn function_list(
         &mut self,
         site: &KernelSite<'_, 'f>,
@@ -206,7 +208,7 @@ impl<'f> FunctionReader<'f> {
             None => {
                 let is_region = |function: u32| self.is_region(function).unwrap_or(false);
                 let regions: Vec<bool> = record.functions().map(is_region).collect();
-                guessed_names(&kernel.name, &regions)
+                inferred_names(&kernel.name, &regions)
             }
         };
         let mut functions: Vec<(Name, FunctionId)> = Vec::with_capacity(count);
@@ -214,7 +216,7 @@ impl<'f> FunctionReader<'f> {
             let problem = match self.is_region(function) {
                 None => Some("a function outside of the function index".into()),
                 Some(true) if function as usize >= id => {
-                    Some("a region that does not stand before its function".into())
+                    Some("a region that does not precede its function".into())
                 }
                 Some(region) => reference_problem(&functions, &name, region, &kernel.attributes),
             };

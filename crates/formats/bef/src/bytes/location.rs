@@ -1,4 +1,4 @@
-//! Source locations, to bytes and back (facts 1.7).
+//! Encoding and decoding of source locations (facts 1.7).
 
 use super::budget::Budget;
 use super::strings::StringsReader;
@@ -22,7 +22,7 @@ pub(crate) struct LocationWriter {
 }
 
 impl LocationWriter {
-    /// Writes a record of its own, never shared: programs depend on distinct offsets.
+    /// Appends a record, without sharing equal ones: programs depend on distinct offsets.
     pub(crate) fn add(&mut self, location: &KernelLocation) -> u64 {
         let mut locations = std::mem::take(&mut self.locations);
         let offset = locations.position() as u64;
@@ -31,7 +31,7 @@ impl LocationWriter {
         offset
     }
 
-    /// Writes a record that stands elsewhere.
+    /// Writes a record to another section.
     pub(crate) fn write_to(&mut self, out: &mut Writer, location: &KernelLocation) {
         match location {
             KernelLocation::Unknown => out.byte(UNKNOWN),
@@ -81,8 +81,8 @@ pub(crate) struct LocationReader<'a> {
 }
 
 impl<'a> LocationReader<'a> {
-    /// Sets `to`, which is unknown yet, to the location at `offset`; an offset behind the section
-    /// means that there is none.
+    /// Sets `to`, which is unknown before, to the location at `offset`; an offset after the section
+    /// means no location.
     #[inline(always)]
     pub(crate) fn location(
         &mut self,
@@ -96,7 +96,7 @@ impl<'a> LocationReader<'a> {
         match record {
             [UNKNOWN, ..] | [] => {}
             [FILE_LINE_COL, place @ ..]
-                if let Some((file, line, column)) = short_place(place)
+                if let Some((file, line, column)) = short_position(place)
                     && let Some(file) = self.strings.known(file) =>
             {
                 *to = KernelLocation::FileLineCol {
@@ -115,7 +115,7 @@ impl<'a> LocationReader<'a> {
         self.record(&mut self.locations.at(offset)?, budget)
     }
 
-    /// The location whose record stands at `record`.
+    /// Decodes the location at `record`.
     pub(crate) fn record(
         &mut self,
         record: &mut Reader<'a>,
@@ -130,7 +130,7 @@ impl<'a> LocationReader<'a> {
         budget: &mut Budget,
         depth: usize,
     ) -> Result<KernelLocation> {
-        // What stands at the top stands in the function or kernel, which has been paid for.
+        // The outermost location is part of the function or kernel, which is charged already.
         if depth > 0 {
             budget.spend_on::<KernelLocation>(1, 0)?;
         }
@@ -177,9 +177,9 @@ impl<'a> LocationReader<'a> {
     }
 }
 
-/// The offset of a file's name, a line and a column, where none takes more than three bytes.
+/// The offset of a file's name, a line and a column, if each takes at most three bytes.
 #[inline(always)]
-fn short_place(bytes: &[u8]) -> Option<(u64, u32, u32)> {
+fn short_position(bytes: &[u8]) -> Option<(u64, u32, u32)> {
     let (file, length) = short_vbr(bytes)?;
     let bytes = bytes.get(length..)?;
     let (line, length) = short_vbr(bytes)?;

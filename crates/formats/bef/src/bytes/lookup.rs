@@ -1,4 +1,4 @@
-//! What functions refer to by number: names of functions and kernels, types, attributes.
+//! The lookup tables of a file: names of functions and kernels, types, attributes.
 
 use super::budget::Budget;
 use super::index::{Entry, Index};
@@ -9,10 +9,10 @@ use crate::Name;
 use crate::syntax::is_type;
 use tenon_base::{Error, Result};
 
-/// After this many problems the rest of a file is not looked at.
+/// Maximum number of problems; decoding ends there.
 pub(crate) const MAX_PROBLEMS: usize = 100;
 
-/// The tables of a file, read when the first function is.
+/// The tables of a file, read with the first function.
 #[derive(Debug)]
 pub(crate) struct Lookup {
     /// The name of every function; that of a region is empty.
@@ -98,7 +98,7 @@ impl<'a> TableReader<'_, 'a> {
         Ok(names)
     }
 
-    /// Entries of AttributeTypes, sorted by offset. Where an offset occurs twice, the first counts.
+    /// The entries of AttributeTypes, sorted by offset. Of duplicate offsets the first is valid.
     fn attribute_types(&mut self, mut reader: Reader<'a>) -> Result<Vec<(u32, u8)>> {
         let count = reader.count(2)?;
         self.budget.spend_on::<(u32, u8)>(count, 0)?;
@@ -116,7 +116,7 @@ impl<'a> TableReader<'_, 'a> {
         Ok(types)
     }
 
-    /// A text; an empty one stands for one that cannot be read.
+    /// A string; empty if malformed.
     fn text(&mut self, offset: u64) -> Name {
         match self.strings.text(offset, self.budget) {
             Ok(name) => name,

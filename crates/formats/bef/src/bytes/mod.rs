@@ -1,4 +1,4 @@
-//! Module to BEF bytes and back.
+//! Encoding of a Module as BEF, and decoding.
 
 mod annotations;
 mod attribute_reader;

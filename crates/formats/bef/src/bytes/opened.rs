@@ -1,4 +1,4 @@
-//! Files that are opened: what is looked at when, several problems at once, false tables.
+//! Tests of opened files: laziness, several problems at once, wrong redundant tables.
 
 use super::section::{SectionId, Sections};
 use super::{EncodeOptions, File, decode, encode};
@@ -6,7 +6,8 @@ use crate::{FunctionBuilder, FunctionId, FunctionKind, KernelLocation, Module, N
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Three functions: `one` and `three` of two kernels with a place and an attribute, `two` native.
+/// Three functions: `one` and `three` of two kernels with a location and an attribute, `two`
+/// native.
 fn example() -> Module {
     let mut module = Module::new();
     for name in ["one", "two", "three"] {
@@ -33,7 +34,7 @@ fn bytes() -> Vec<u8> {
     encode(&example(), &EncodeOptions::default()).unwrap()
 }
 
-/// Where the body of a section stands.
+/// The range of a section's body.
 fn section(file: &[u8], id: SectionId) -> Range<usize> {
     let sections = Sections::read(file).unwrap();
     let reader = sections.reader(id, file);
@@ -41,7 +42,7 @@ fn section(file: &[u8], id: SectionId) -> Range<usize> {
 }
 
 #[test]
-fn opening_looks_at_headers_and_the_index_alone() {
+fn opening_reads_headers_and_the_index_only() {
     let whole = bytes();
     let mut noise = whole.clone();
     let index = section(&whole, SectionId::FunctionIndex);
@@ -92,7 +93,7 @@ fn functions_are_decoded_one_by_one() {
 }
 
 #[test]
-fn a_file_may_keep_its_bytes() {
+fn a_file_may_own_its_bytes() {
     let bytes: Arc<[u8]> = bytes().into();
     let file: File<'static> = File::open_owned(bytes.clone()).unwrap();
     let threads: Vec<_> = std::thread::scope(|scope| {
@@ -104,7 +105,7 @@ fn a_file_may_keep_its_bytes() {
 }
 
 #[test]
-fn any_address_will_do() {
+fn bytes_need_no_alignment() {
     let file = bytes();
     for shift in 0..8 {
         let mut shifted = vec![0; shift];
@@ -116,8 +117,8 @@ fn any_address_will_do() {
 /// The body of function `one` or `three`, and the records of its kernels, by word.
 fn words_of(file: &[u8], function: usize) -> usize {
     let functions = section(file, SectionId::Functions);
-    // Both bodies are alike: half of the section each. Location, 2 registers, 3 kernels of 3
-    // bytes, the result: 15 bytes and one of padding.
+    // Both bodies have the same size, half of the section each. Location, 2 registers, 3 kernels of
+    // 3 bytes, the result: 15 bytes and one of padding.
     functions.start + function * functions.len() / 2 + 16
 }
 
@@ -126,8 +127,8 @@ fn all_problems_are_reported_together() {
     let mut file = bytes();
     for function in [0, 1] {
         let kernels = words_of(&file, function);
-        // The pseudo kernel takes 9 words, `make` 11, of which the first is its code; `add` has
-        // its operands at 7 and 8.
+        // The pseudo kernel takes 9 words, `make` 11, of which the first is its code; the operands
+        // of `add` are words 7 and 8.
         file[kernels + 4 * 9] = 77;
         file[kernels + 4 * (9 + 11 + 7)] = 1;
         file[kernels + 4 * (9 + 11 + 8)] = 9;
@@ -143,20 +144,20 @@ fn all_problems_are_reported_together() {
         assert!(line.contains(&format!("node '{function}': ")), "{line}");
     }
     let ends = [
-        "a kernel outside of the Kernels table: expected less than 2, found 77",
-        "a register that is used before it is made: found %1",
+        "a kernel code outside of the Kernels table: expected less than 2, found 77",
+        "a register that is used before its definition: found %1",
         "a register outside of the register table: expected less than 2, found 9",
     ];
     for (line, end) in lines.iter().zip(ends.iter().chain(&ends)) {
         assert!(line.ends_with(end), "{line}");
     }
-    // One of them alone.
+    // One function separately.
     let opened = File::open(&file).unwrap();
     assert_eq!(opened.function(FunctionId(2)).unwrap_err().all().count(), 3);
 }
 
 #[test]
-fn false_tables_are_found() {
+fn wrong_use_tables_are_reported() {
     let good = bytes();
     let kernels = words_of(&good, 0);
     let find = |change: &dyn Fn(&mut Vec<u8>)| {
@@ -171,7 +172,7 @@ fn false_tables_are_found() {
         error.ends_with("another use count of %0: expected 2, found 9"),
         "{error}"
     );
-    // `make` has %0 used by kernel 2 twice: its last two words.
+    // In `make`, kernel 2 uses %0 twice: the last two words.
     let error = find(&|file| file[kernels + 4 * 19] = 1);
     let expected = "another list of users of %0: expected [2, 2], found [2, 1]";
     assert!(error.ends_with(expected), "{error}");

@@ -1,13 +1,13 @@
-//! The names under which kernels hold function references.
+//! The attribute names of function references.
 //!
-//! BEF keeps the references but not their names, and the original reads every one back as
-//! `callee` (facts 1.8). Here the names are guessed from the kernel, and where the guess would be
-//! wrong they are kept in a section of our own.
+//! BEF stores the references without their names, and TFRT decodes each as `callee` (facts 1.8).
+//! Here the names are inferred from the kernel; where the inferred names would be wrong, they are
+//! stored in Tenon's own section.
 
 use crate::Name;
 
-/// The names of the references of a kernel called `kernel`, each given whether it is a region.
-pub(crate) fn guessed_names(kernel: &str, regions: &[bool]) -> Vec<Name> {
+/// The inferred names of the references of a kernel called `kernel`; `true` for a region.
+pub(crate) fn inferred_names(kernel: &str, regions: &[bool]) -> Vec<Name> {
     let count = regions.iter().filter(|region| !**region).count();
     let known: &[&str] = match kernel {
         "tfrt.cond" => &["a_true_fn", "b_false_fn"],
@@ -40,13 +40,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_dialect() {
+    fn inferred_names_are_those_of_the_dialect() {
         assert_eq!(
-            guessed_names("tfrt.cond", &[false, false]),
+            inferred_names("tfrt.cond", &[false, false]),
             ["a_true_fn", "b_false_fn"]
         );
-        assert_eq!(guessed_names("tfrt.case", &[false; 3]), ["branches[]"; 3]);
-        assert_eq!(guessed_names("tfrt.call", &[false]), ["callee"]);
-        assert_eq!(guessed_names("tfrt.if", &[true, true]), ["", ""]);
+        assert_eq!(inferred_names("tfrt.case", &[false; 3]), ["branches[]"; 3]);
+        assert_eq!(inferred_names("tfrt.call", &[false]), ["callee"]);
+        assert_eq!(inferred_names("tfrt.if", &[true, true]), ["", ""]);
     }
 }

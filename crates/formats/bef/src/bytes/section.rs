@@ -1,4 +1,4 @@
-//! Sections: how a BEF file is cut into parts (facts 1.1, 1.2).
+//! The sections of a BEF file (facts 1.1, 1.2).
 
 use super::wire::{PADDING, Reader, Writer, vbr_length};
 use std::ops::Range;
@@ -9,7 +9,7 @@ pub(crate) const HEADER: [u8; 3] = [0x0B, 0xEF, 0x00];
 
 macro_rules! sections {
     ($($name:ident = $id:literal,)*) => {
-        /// The sections this crate knows, by their id in the file.
+        /// The known sections, by their id in the file.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum SectionId {
             $($name = $id,)*
@@ -42,14 +42,14 @@ sections! {
     AttributeTypes = 8,
     AttributeNames = 9,
     RegisterTypes = 10,
-    // Tenon's own, laid out as AttributeNames: the names under which kernels hold function
-    // references, where a reader could not guess them. Other readers skip an id they do not know.
+    // Tenon's own, with the layout of AttributeNames: the names of function references that a
+    // reader cannot infer. Other readers skip unknown ids.
     FunctionReferenceNames = 0x74,
-    // Tenon's own, too: what the module `annotations` says.
+    // Tenon's own: see `annotations`.
     Annotations = 0x75,
 }
 
-/// Appends a section. Its alignment is flagged only where the body would not already be aligned.
+/// Appends a section. Its alignment is flagged only if the body would not be aligned otherwise.
 pub(crate) fn write_section(file: &mut Writer, id: SectionId, body: &[u8], alignment: usize) {
     let length = (body.len() as u64) << 1;
     file.byte(id as u8);
@@ -66,15 +66,14 @@ pub(crate) fn write_section(file: &mut Writer, id: SectionId, body: &[u8], align
     file.raw(body);
 }
 
-/// Where the sections of a file stand, by id.
+/// The ranges of the sections of a file, by id.
 #[derive(Debug, Default)]
 pub(crate) struct Sections {
     found: Vec<(SectionId, Range<usize>)>,
 }
 
 impl Sections {
-    /// Cuts `bytes` into sections, of which only the headers are looked at; unknown ones are
-    /// skipped.
+    /// Splits `bytes` into sections by their headers; unknown sections are skipped.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self> {
         check_header(bytes)?;
         let mut file = Reader::new("header", 0, bytes);
@@ -88,12 +87,12 @@ impl Sections {
                 let alignment = file.byte()?;
                 if !alignment.is_power_of_two() {
                     return Err(start
-                        .error("an alignment that is no power of two")
+                        .error("the alignment is not a power of two")
                         .found(alignment));
                 }
                 file.align(alignment.into())?;
             }
-            let length = file.room_for(length >> 1, 1)?;
+            let length = file.bounded_count(length >> 1, 1)?;
             let body = file.position()..file.position() + length;
             file.take(length)?;
             let Some(id) = SectionId::from_byte(id) else {
@@ -134,7 +133,7 @@ impl Sections {
         Some(Reader::new(id.name(), range.start, body))
     }
 
-    /// A reader of section `id`, which is empty where the file lacks it.
+    /// A reader of section `id`, empty if the file lacks it.
     pub(crate) fn reader<'a>(&self, id: SectionId, bytes: &'a [u8]) -> Reader<'a> {
         self.optional(id, bytes)
             .unwrap_or(Reader::new(id.name(), 0, &[]))
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_sections_are_skipped_and_twins_refused() {
+    fn unknown_sections_are_skipped_and_duplicates_refused() {
         let mut file = Writer::new();
         file.raw(&HEADER);
         file.raw(&[99, 4, 1, 2]);

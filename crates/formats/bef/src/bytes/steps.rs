@@ -1,4 +1,4 @@
-//! The sections that are read in step with the functions: names, register types, annotations.
+//! The sections that are read in lockstep with the functions: names, register types, annotations.
 
 use super::annotations::{AnnotationContext, AnnotationReader};
 use super::section::{SectionId, Sections};
@@ -6,7 +6,7 @@ use super::wire::Reader;
 use crate::Dictionary;
 use tenon_base::Result;
 
-/// Readers of those sections, each at the part of one function.
+/// Readers of those sections, each at the data of one function.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Steps<'a> {
     pub(crate) attribute_names: Option<Reader<'a>>,
@@ -30,7 +30,7 @@ impl<'a> Steps<'a> {
             let start = reader;
             let found = reader.vbr()?;
             if found != functions as u64 {
-                let error = start.error("another number of functions");
+                let error = start.error("the number of functions differs");
                 return Err(error.expected(functions).found(found));
             }
             Ok(Some(reader))
@@ -57,14 +57,14 @@ impl<'a> Steps<'a> {
             let start = *section;
             let found = section.vbr()?;
             if found != kernels as u64 {
-                let error = start.error("another number of kernels");
+                let error = start.error("the number of kernels differs");
                 return Err(error.expected(kernels).found(found));
             }
         }
         Ok(())
     }
 
-    /// Where the readers stand.
+    /// The positions of the readers.
     pub(crate) fn positions(&self) -> [usize; 4] {
         let position = |reader: Option<Reader<'a>>| reader.map_or(0, |reader| reader.position());
         let annotations = self.annotations.map(|annotations| annotations.records);
@@ -76,7 +76,7 @@ impl<'a> Steps<'a> {
         ]
     }
 
-    /// Goes to where readers stood.
+    /// Moves the readers to positions.
     pub(crate) fn seek(
         &mut self,
         [names, references, types, annotations]: [usize; 4],
@@ -98,7 +98,7 @@ impl<'a> Steps<'a> {
         Ok(())
     }
 
-    /// Whether there is anything to find by counting the attributes and registers of functions.
+    /// Whether skipping a function requires counting its attributes and registers.
     pub(crate) fn has_names(&self) -> bool {
         let names = [
             self.attribute_names,
@@ -108,7 +108,7 @@ impl<'a> Steps<'a> {
         names.iter().any(Option::is_some)
     }
 
-    /// Goes past a function with a body: `attributes` and `references` names.
+    /// Skips a function with a body: `attributes` and `references` names.
     pub(crate) fn skip(&mut self, kernels: usize, attributes: u64, references: u64) -> Result<()> {
         self.start_function(kernels)?;
         for (section, count) in [
@@ -116,7 +116,7 @@ impl<'a> Steps<'a> {
             (&mut self.reference_names, references),
         ] {
             let Some(section) = section else { continue };
-            let count = section.room_for(count, 1)?;
+            let count = section.bounded_count(count, 1)?;
             section.skip_vbrs(count)?;
         }
         if let Some(types) = &mut self.register_types {

@@ -15,7 +15,7 @@ impl<'a> StringSet<'a> {
         self.0.insert(text);
     }
 
-    /// The bytes, and where each string stands.
+    /// The bytes, and the offset of each string.
     pub(crate) fn finish(self) -> (Vec<u8>, StringOffsets<'a>) {
         let mut bytes = Vec::new();
         let mut offsets = HashMap::with_capacity(self.0.len());
@@ -28,7 +28,7 @@ impl<'a> StringSet<'a> {
     }
 }
 
-/// Where each string of a finished section stands.
+/// The offset of each string of a finished section.
 #[derive(Debug)]
 pub(crate) struct StringOffsets<'a>(HashMap<&'a str, u64>);
 
@@ -43,15 +43,15 @@ impl StringOffsets<'_> {
     }
 }
 
-/// How many texts are kept to be shared.
+/// Number of cached strings.
 const SLOTS: usize = 64;
 
-/// Reads a section of strings. The texts read last are kept, so that places that refer to one text
-/// share it.
+/// Reads a section of strings. A direct-mapped cache of recent strings lets references to one
+/// string share it.
 #[derive(Debug)]
 pub(crate) struct StringsReader<'a> {
     reader: Reader<'a>,
-    /// Texts and where they stood.
+    /// The cache: offset and string of each slot.
     slots: Vec<(u64, Name)>,
 }
 
@@ -59,7 +59,7 @@ impl<'a> StringsReader<'a> {
     pub(crate) fn new(reader: Reader<'a>) -> Self {
         Self {
             reader,
-            // None yet: each stands as if it belonged to the slot behind.
+            // Empty slots: an offset that maps to the next slot.
             slots: (1..)
                 .map(|offset| (offset, Name::default()))
                 .take(SLOTS)
@@ -76,20 +76,20 @@ impl<'a> StringsReader<'a> {
         }
     }
 
-    /// The string at `offset`, if it was read lately.
+    /// The string at `offset`, if cached.
     #[inline(always)]
     pub(crate) fn known(&self, offset: u64) -> Option<&Name> {
         let (at, name) = &self.slots[slot(offset)];
         (*at == offset).then_some(name)
     }
 
-    /// The string at `offset`, paid for and kept.
+    /// Decodes the string at `offset`, charges it to the budget and caches it.
     #[inline(never)]
     fn new_text(&mut self, offset: u64, budget: &mut Budget) -> Result<Name> {
         let at = self.reader.at(offset)?;
         let rest = at.ahead();
         let Some(length) = rest.iter().position(|byte| *byte == 0) else {
-            return Err(at.error("a string without an end"));
+            return Err(at.error("an unterminated string"));
         };
         budget.spend_on::<Name>(1, length)?;
         let name: Name = match std::str::from_utf8(&rest[..length]) {
@@ -101,7 +101,7 @@ impl<'a> StringsReader<'a> {
     }
 }
 
-/// Where a text is kept: offsets are a few bytes apart, so that the low bits tell them apart.
+/// The slot of an offset: its low bits, since offsets of strings differ by few bytes.
 fn slot(offset: u64) -> usize {
     (offset ^ (offset >> 6)) as usize % SLOTS
 }
@@ -128,7 +128,7 @@ mod tests {
                 .text(5, &mut budget)
                 .unwrap_err()
                 .to_string()
-                .contains("without an end")
+                .contains("unterminated")
         );
         assert!(strings.text(6, &mut budget).is_err());
     }

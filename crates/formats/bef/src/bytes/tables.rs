@@ -1,5 +1,5 @@
-//! The tables that functions refer to: types, kernels and attributes, in the order of the original
-//! writer's walk (facts 1.5).
+//! The tables referenced by functions: types, kernels and attributes, in the order of TFRT's
+//! traversal (facts 1.5).
 
 use super::annotations::annotation_names;
 use super::strings::{StringOffsets, StringSet};
@@ -9,7 +9,7 @@ use crate::{Attribute, Function, Kernel, Module, Name};
 use std::collections::HashMap;
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Distinct texts, numbered in the order they were first seen.
+/// Distinct strings, numbered in the order of first occurrence.
 #[derive(Debug, Default)]
 struct Table<'a> {
     names: Vec<&'a str>,
@@ -42,19 +42,19 @@ impl<'a> Table<'a> {
     }
 }
 
-/// What functions refer to by number.
+/// The tables under construction.
 #[derive(Debug)]
 pub(crate) struct Tables<'a> {
     types: Table<'a>,
     kernels: Table<'a>,
-    /// All attributes in the order of the walk, repeated ones too.
+    /// All attributes in traversal order, with repetitions.
     pub(crate) attributes: Vec<&'a Attribute>,
     optional: bool,
 }
 
 impl<'a> Tables<'a> {
-    /// Walks a verified module: inner regions before the kernel that holds them, and a function
-    /// after its body.
+    /// Traverses a verified module: nested regions before the kernel that contains them, and a
+    /// function after its body.
     pub(crate) fn collect(module: &'a Module, optional: bool) -> Self {
         let mut this = Self {
             types: Table::default(),
@@ -73,7 +73,7 @@ impl<'a> Tables<'a> {
         this
     }
 
-    /// Regions nest as deep as the verifier lets them.
+    /// The nesting of regions is limited by the verifier.
     fn body(&mut self, module: &'a Module, function: &'a Function) {
         for kernel in &function.kernels {
             let regions: Vec<&Function> = regions(module, kernel).collect();
@@ -86,7 +86,7 @@ impl<'a> Tables<'a> {
             for (_, attribute) in written_attributes(kernel) {
                 self.attributes.push(attribute);
                 if self.optional {
-                    self.number_types(attribute);
+                    self.scalar_types(attribute);
                 }
             }
             regions
@@ -103,13 +103,13 @@ impl<'a> Tables<'a> {
         types.for_each(|r#type| self.types.add(r#type));
     }
 
-    /// With optional sections the types of numbers are in the table, too.
-    fn number_types(&mut self, attribute: &Attribute) {
+    /// With optional sections, the table contains the types of scalar attributes, too.
+    fn scalar_types(&mut self, attribute: &Attribute) {
         if let Some(dtype) = attribute.number_type() {
             self.types.add(dtype.mlir());
         }
         for element in attribute.as_list().unwrap_or_default() {
-            self.number_types(element);
+            self.scalar_types(element);
         }
     }
 
@@ -129,8 +129,8 @@ impl<'a> Tables<'a> {
         self.kernels.section(strings)
     }
 
-    /// All texts of the Strings section; `named` adds the names of function references, `annotated`
-    /// those of annotations.
+    /// All strings of the Strings section; `named` adds the names of function references,
+    /// `annotated` those of annotations.
     pub(crate) fn strings(
         &self,
         module: &'a Module,
@@ -169,7 +169,7 @@ fn regions<'a>(module: &'a Module, kernel: &Kernel) -> impl Iterator<Item = &'a 
         .filter(|function| function.is_region())
 }
 
-/// The attributes that are written: all but the cost, which is for the compiler.
+/// The encoded attributes: all except the cost, which is for the compiler.
 pub(crate) fn written_attributes(kernel: &Kernel) -> impl Iterator<Item = &(Name, Attribute)> {
     kernel
         .attributes

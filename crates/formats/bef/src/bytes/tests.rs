@@ -1,4 +1,4 @@
-//! Bytes of whole files: golden ones, random Modules, and damaged files.
+//! Whole files: bytes of examples, random Modules, and corrupted files.
 
 use super::*;
 use crate::MAX_LOCATION_NESTING;
@@ -58,7 +58,7 @@ fn golden_file() {
     assert_eq!(file[..expected.len()], expected);
     let start = functions.expect("the function's body");
     assert_eq!(start % 4, 0);
-    // LocationStrings (empty), Locations: three unknown ones, each its own byte.
+    // LocationStrings (empty), Locations: three unknown locations, each a separate byte.
     let rest = &file[start + body.len()..];
     assert_eq!(rest[..7], [6, 0, 7, 3 << 1, 0, 0, 0]);
     // AttributeTypes: one i32 at 0. AttributeNames: one function, three kernels, "value".
@@ -85,7 +85,7 @@ fn optional_sections_can_be_left_out() {
 }
 
 #[test]
-fn names_of_function_references_come_back() {
+fn names_of_function_references_round_trip() {
     let mut module = Module::new();
     let native = module.add(Function::native("native", ["i32"], ["i32"]));
     let mut region = FunctionBuilder::region();
@@ -105,7 +105,7 @@ fn names_of_function_references_come_back() {
     let file = bytes(&module);
     assert_eq!(decode(&file).unwrap(), module);
 
-    // Names that can be guessed need no section of our own.
+    // Names that are inferred need no section.
     let mut plain = Module::new();
     let callee = plain.add(Function::native("native", ["i32"; 0], []));
     let mut main = FunctionBuilder::new("main", FunctionKind::Async);
@@ -132,7 +132,7 @@ fn names_of_function_references_come_back() {
 }
 
 #[test]
-fn not_a_number_keeps_its_bits() {
+fn nan_payloads_round_trip() {
     let mut main = FunctionBuilder::new("main", FunctionKind::Async);
     let odd = f32::from_bits(0x7FC1_2345);
     main.kernel("constant").attribute("value", odd).done();
@@ -146,7 +146,7 @@ fn not_a_number_keeps_its_bits() {
 }
 
 #[test]
-fn what_bef_has_no_place_for_is_kept_beside_it() {
+fn annotations_round_trip() {
     let mut module = example();
     let plain = bytes(&module);
     let place = |line| KernelLocation::FileLineCol {
@@ -175,7 +175,7 @@ fn what_bef_has_no_place_for_is_kept_beside_it() {
     assert_eq!(decode(&file).unwrap(), module);
     assert_eq!(bytes(&decode(&file).unwrap()), file);
 
-    // What says nothing of the kind has no such section.
+    // A Module without annotations has no such section.
     let annotations = |file: &[u8]| {
         let sections = section::Sections::read(file).unwrap();
         sections
@@ -187,7 +187,7 @@ fn what_bef_has_no_place_for_is_kept_beside_it() {
 }
 
 #[test]
-fn attributes_that_bef_cannot_hold_are_named() {
+fn attributes_that_bef_cannot_encode_are_reported() {
     let mut module = example();
     module.functions[0].kernels[0].attributes =
         vec![("type".into(), Attribute::Foreign("tensor<1xf32>".into()))];
@@ -201,7 +201,7 @@ fn attributes_that_bef_cannot_hold_are_named() {
 }
 
 #[test]
-fn the_cost_is_no_attribute_of_the_kernel() {
+fn the_cost_is_not_encoded_as_a_kernel_attribute() {
     let mut main = FunctionBuilder::new("main", FunctionKind::Async);
     main.kernel("work")
         .attribute("_tfrt_cost", 5i64)
@@ -211,7 +211,7 @@ fn the_cost_is_no_attribute_of_the_kernel() {
     module.add(main.returns([]));
     let file = bytes(&module);
     assert_eq!(decode(&file).unwrap(), module);
-    // Readers that do not know our section see the other attribute alone.
+    // Readers that skip Tenon's section decode the other attribute only.
     let start = file.iter().rposition(|byte| *byte == 0x75).unwrap();
     let known = decode(&file[..start]).unwrap();
     assert_eq!(
@@ -222,7 +222,7 @@ fn the_cost_is_no_attribute_of_the_kernel() {
 
 #[test]
 fn many_references_to_one_long_string_are_refused() {
-    // A long string attribute in the file once, but owned by each of many kernels.
+    // A long string attribute, once in the file and owned by each of many kernels.
     let mut main = FunctionBuilder::new("main", FunctionKind::Async);
     let long = "x".repeat(1 << 18);
     for _ in 0..300 {
@@ -237,7 +237,7 @@ fn many_references_to_one_long_string_are_refused() {
 }
 
 #[test]
-fn a_cost_among_the_attributes_is_checked_as_any() {
+fn a_cost_encoded_as_an_attribute_is_checked() {
     let mut main = FunctionBuilder::new("main", FunctionKind::Async);
     main.kernel("work").attribute("_tfrt_cosT", 0i64).done();
     let mut file = bytes(&Module::from(main.returns([])));
@@ -251,7 +251,7 @@ fn a_cost_among_the_attributes_is_checked_as_any() {
 }
 
 #[test]
-fn problems_say_where() {
+fn problems_have_a_location() {
     let file = bytes(&example());
     let mut cut = file.clone();
     cut.truncate(file.len() - 1);
@@ -311,7 +311,7 @@ proptest! {
             file[at] = byte;
         }
         if let Ok(module) = decode(&file) {
-            // What was accepted can be written, and reads back.
+            // Accepted Modules are encodable and round-trip.
             let file = encode(&module, &EncodeOptions::default()).unwrap();
             decode(&file).unwrap();
         }

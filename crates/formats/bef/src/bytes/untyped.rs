@@ -1,5 +1,5 @@
-//! Attributes of a file that does not say of what types they are (facts 1.8): whoever uses a kernel
-//! knows, as the kernels of the original do.
+//! Access to attributes of files without AttributeTypes (facts 1.8), by callers that know the
+//! types, as TFRT's kernels do.
 
 use super::File;
 use super::attribute_reader::read_attribute;
@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering;
 use tenon_base::Result;
 
 impl File<'_> {
-    /// Where the attributes of each kernel of a function stand, in the order of their names.
+    /// Offsets of the attributes of each kernel of a function, in the order of their names.
     ///
     /// # Errors
-    /// A malformed function; or there is none of this number with a body.
+    /// A malformed function, or none of this id with a body.
     pub fn attribute_offsets(&self, id: FunctionId) -> Result<Vec<Vec<u32>>> {
         let mut table = Vec::new();
         let body = self.body_of(id, &mut table)?;
@@ -23,10 +23,10 @@ impl File<'_> {
             .collect()
     }
 
-    /// The attribute at `offset`, which is of type `wanted`.
+    /// Decodes the attribute at `offset` as type `code`.
     ///
     /// # Errors
-    /// There is none that could be of this type.
+    /// The bytes at `offset` are not a valid attribute of this type.
     ///
     /// ```
     /// # use tenon_bef::*;
@@ -37,23 +37,23 @@ impl File<'_> {
     /// let file = File::open(&bytes)?;
     /// assert!(!file.has_attribute_types());
     /// let offset = file.attribute_offsets(FunctionId(0))?[0][0];
-    /// let code = AttributeCode::number(DType::I32);
-    /// assert_eq!(file.attribute(offset, code)?, Attribute::I32(1));
+    /// let i32_code = AttributeCode::number(DType::I32);
+    /// assert_eq!(file.attribute(offset, i32_code)?, Attribute::I32(1));
     /// # Ok::<(), tenon_base::Error>(())
     /// ```
-    pub fn attribute(&self, offset: u32, wanted: AttributeCode) -> Result<Attribute> {
+    pub fn attribute(&self, offset: u32, expected: AttributeCode) -> Result<Attribute> {
         let section = self.reader(SectionId::Attributes);
         let at = section.at(offset.into())?;
-        // An empty list is stored as an empty array; no aggregate has alignment 0.
-        let is_empty = wanted == AttributeCode::AGGREGATE && at.ahead().first() == Some(&0);
-        let wanted = if is_empty {
+        // An empty list is stored as an empty array; an aggregate never has alignment 0.
+        let is_empty = expected == AttributeCode::AGGREGATE && at.ahead().first() == Some(&0);
+        let expected = if is_empty {
             code::EMPTY_ARRAY
         } else {
-            wanted.0
+            expected.0
         };
         let left = self.budget_left.load(Ordering::Relaxed);
         let mut budget = self.budget(left);
-        let value = read_attribute(at, wanted, &mut budget)?;
+        let value = read_attribute(at, expected, &mut budget)?;
         self.spend(left.saturating_sub(budget.left()));
         match value.problem() {
             None => Ok(value),

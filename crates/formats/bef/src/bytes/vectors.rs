@@ -1,5 +1,5 @@
-//! Bytes written down by hand from the rules of facts 1.1 to 1.7, compared byte by byte: order and
-//! sharing of everything, on any host.
+//! Test vectors written by hand from the rules of facts 1.1 to 1.7: order and sharing of all parts,
+//! on any host.
 
 use super::budget::Budget;
 use super::location::{LocationReader, LocationWriter};
@@ -15,7 +15,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// A region of one kernel inside of a kernel of `main`:
+/// A region of one kernel in a kernel of `main`:
 ///
 /// ```none
 /// %0 = b.make {n = 1 : i64} : i32
@@ -39,17 +39,17 @@ fn with_region() -> Module {
 }
 
 #[test]
-fn a_file_with_a_region() {
+fn the_bytes_of_a_file_with_a_region() {
     let mut file = HEADER.to_vec();
     // Strings, sorted by bytes: "" 0, a.loop 1, b.make 8, b.use 15, c.in 21, f32 26, i32 30,
     // i64 34, main 38, n 43; 45 bytes.
     file.extend([0, 45 << 1]);
     file.extend(b"\0a.loop\0b.make\0b.use\0c.in\0f32\0i32\0i64\0main\0n\0");
-    // Attributes: one i64. The body would start at 52, which is no multiple of 8: flag, alignment,
-    // padding up to 56.
+    // Attributes: one i64. The body would start at 52, which is not a multiple of 8: flag,
+    // alignment, padding up to 56.
     file.extend([1, (8 << 1) | 1, 8, 0xCC, 0xCC, 0xCC]);
     file.extend([1, 0, 0, 0, 0, 0, 0, 0]);
-    // Kernels: what stands in a region comes before the kernel that holds it.
+    // Kernels: those of a region precede the kernel that contains it.
     file.extend([2, 5 << 1, 4, 8, 21, 1, 15]);
     // Types: the result of b.make, its attribute, the result of c.in.
     file.extend([3, 4 << 1, 3, 30, 34, 26]);
@@ -63,7 +63,7 @@ fn a_file_with_a_region() {
     // The region: location 0; two registers, the argument used by c.in and returned; two kernels,
     // streams 0 (with the return) and 1; returns %0. Twelve bytes, so no padding.
     file.extend([0, 2, 2, 0, 2, 0, 0, 0, 44, 1, 1, 0]);
-    // The pseudo kernel makes %2, which nobody uses, and the argument %0 for kernel 1.
+    // The pseudo kernel defines %2, which is unused, and the argument %0 for kernel 1.
     file.extend(words(&[0xABAB_ABAB, 0xCDCD_CDCD, 0, 0, 0, 2]));
     file.extend(words(&[0, 1, 2, 0, 1]));
     // c.in: code 1, location 1, an operand, a result without users.
@@ -72,7 +72,7 @@ fn a_file_with_a_region() {
     file.extend([
         2, 2, 2, 2, 4, 0, 0, 0, 36, 0, 0, 80, 1, 0, 124, 2, 1, 1, 0xCC, 0xCC,
     ]);
-    // The pseudo kernel makes %2 for kernel 1, which has no operands.
+    // The pseudo kernel defines %2 for kernel 1, which has no operands.
     file.extend(words(&[0xABAB_ABAB, 0xCDCD_CDCD, 0, 0, 0, 1, 1, 2, 1]));
     // b.make: code 0, location 3, attribute at 0, %0 with two users, the last one first.
     file.extend(words(&[0, 3, 0, 1, 0, 1, 2, 0, 0, 3, 2]));
@@ -81,21 +81,21 @@ fn a_file_with_a_region() {
     file.extend(words(&[2, 4, 1, 0, 1, 1, 1, 0, 0, 1, 3]));
     // b.use: code 3, location 5, operands %1 and %0.
     file.extend(words(&[3, 5, 2, 0, 0, 0, 1, 0]));
-    // LocationStrings and Locations: six unknown places, each its own byte.
+    // LocationStrings and Locations: six unknown locations, each a separate byte.
     file.extend([6, 0, 7, 6 << 1, 0, 0, 0, 0, 0, 0]);
     // AttributeTypes: i64 at 0. AttributeNames: two functions of two and four kernels, "n".
     file.extend([8, 3 << 1, 1, 0, 9]);
     file.extend([9, 4 << 1, 2, 2, 4, 43]);
     // RegisterTypes: i32 and f32; i32 and i32.
     file.extend([10, 7 << 1, 2, 2, 0, 2, 2, 0, 0]);
-    // The names of the references can be guessed: nothing of our own.
+    // The names of the references are inferred: no section of Tenon.
     let module = with_region();
     assert_eq!(encode(&module, &EncodeOptions::default()).unwrap(), file);
     assert_eq!(decode(&file).unwrap(), module);
 }
 
 #[test]
-fn kinds_of_functions() {
+fn the_bytes_of_all_kinds_of_functions() {
     let mut module = Module::new();
     module.add(Function::native("n", ["i1"], ["i8"]));
     module.add(FunctionBuilder::new("s", FunctionKind::Sync).returns([]));
@@ -120,7 +120,7 @@ fn kinds_of_functions() {
 }
 
 #[test]
-fn locations_of_all_kinds() {
+fn the_bytes_of_all_kinds_of_locations() {
     let place = KernelLocation::FileLineCol {
         file: "f.py".into(),
         line: 42,
@@ -140,7 +140,7 @@ fn locations_of_all_kinds() {
     let mut writer = LocationWriter::default();
     assert_eq!(writer.add(&KernelLocation::Unknown), 0);
     assert_eq!(writer.add(&fused), 1);
-    assert_eq!(writer.add(&place), 19, "a record of its own");
+    assert_eq!(writer.add(&place), 19, "a separate record");
     // Strings are shared: "a" 0, "f.py" 2. 314 is 2 * 128 + 58.
     assert_eq!(writer.strings, b"a\0f.py\0");
     let mut expected = vec![0];
@@ -163,12 +163,12 @@ fn locations_of_all_kinds() {
         read.map(|()| location).unwrap()
     };
     assert_eq!((read(1), read(19)), (fused, place));
-    // Places that the original cannot write have offsets behind the section (facts 1.7).
+    // Locations that TFRT cannot write have offsets after the section (facts 1.7).
     assert_eq!(read(0xFFFF_FFFE), KernelLocation::Unknown);
 }
 
 #[test]
-fn a_nested_aggregate() {
+fn the_bytes_of_a_nested_aggregate() {
     let attribute = Attribute::list(vec![vec![1i32].into(), 2i64.into()]);
     let mut main = FunctionBuilder::new("m", FunctionKind::Async);
     main.kernel("k").attribute("a", attribute).done();
@@ -190,7 +190,7 @@ fn a_nested_aggregate() {
 }
 
 #[test]
-fn attributes_stand_in_the_order_of_first_use_and_once() {
+fn distinct_attributes_are_in_the_order_of_first_use() {
     let mut main = FunctionBuilder::new("m", FunctionKind::Async);
     for (value, other) in [(7i32, 1u8), (5, 2), (7, 1)] {
         let kernel = main.kernel("k").attribute("b", value);

@@ -1,16 +1,16 @@
-//! The primitives of BEF (facts 1.1): VBR integers, little-endian words, padding, and a reader that
-//! cannot leave its bytes.
+//! Primitives of BEF (facts 1.1): VBR integers, little-endian words and padding, and a
+//! bounds-checked reader.
 
 use tenon_base::{Error, ErrorKind, Location, Result};
 
-/// What padding consists of.
+/// The padding byte.
 pub(crate) const PADDING: u8 = 0xCC;
 
 /// Bytes under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     pub(crate) bytes: Vec<u8>,
-    /// The greatest alignment asked for so far.
+    /// The greatest alignment so far.
     pub(crate) alignment: usize,
 }
 
@@ -42,7 +42,7 @@ impl Writer {
         self.raw(&value.to_le_bytes());
     }
 
-    /// Seven bits a byte, most significant group first.
+    /// Appends a VBR integer: seven bits per byte, most significant group first.
     pub(crate) fn vbr(&mut self, value: u64) {
         let groups = vbr_length(value);
         for group in (0..groups).rev() {
@@ -56,7 +56,7 @@ impl Writer {
         self.align_after(alignment, 0);
     }
 
-    /// Pads until `distance` bytes further on the position is a multiple of `alignment`.
+    /// Pads until the position `distance` bytes ahead is a multiple of `alignment`.
     pub(crate) fn align_after(&mut self, alignment: usize, distance: usize) {
         self.alignment = self.alignment.max(alignment);
         while !(self.position() + distance).is_multiple_of(alignment) {
@@ -65,17 +65,17 @@ impl Writer {
     }
 }
 
-/// How many bytes the VBR form of `value` takes.
+/// Length of the VBR form of `value`.
 pub(crate) fn vbr_length(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// Reads one section, or a part of it, front to back. Every read is checked, and an error says the
-/// section and the byte of the file.
+/// Bounds-checked reader of a section or a part of it. Errors name the section and the byte of the
+/// file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a> {
     section: &'static str,
-    /// Where in the file `bytes` starts.
+    /// Offset of `bytes` in the file.
     base: usize,
     bytes: &'a [u8],
     position: usize,
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         self.bytes.len() - self.position
     }
 
-    /// The same section from `offset` on.
+    /// A reader of the same section at `offset`.
     #[inline]
     pub(crate) fn at(&self, offset: u64) -> Result<Reader<'a>> {
         match usize::try_from(offset) {
@@ -121,9 +121,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next `length` bytes, and what follows them.
+    /// The next `length` bytes, and a reader of the rest.
     pub(crate) fn split(&self, length: usize) -> Result<(Reader<'a>, Reader<'a>)> {
-        let end = self.position + self.room_for(length as u64, 1)?;
+        let end = self.position + self.bounded_count(length as u64, 1)?;
         let inner = Reader {
             bytes: &self.bytes[self.position..end],
             base: self.base + self.position,
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
 
     #[cold]
     fn cut_short(&self, count: usize) -> Error {
-        self.error("the section is cut short")
+        self.error("the section is truncated")
             .expected(format!("{count} more bytes"))
             .found(self.remaining())
     }
@@ -187,7 +187,7 @@ impl<'a> Reader<'a> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
-    /// A VBR integer. Most take a byte or two.
+    /// A VBR integer; most have one or two bytes.
     #[inline]
     pub(crate) fn vbr(&mut self) -> Result<u64> {
         match short_vbr(self.ahead()) {
@@ -215,7 +215,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Goes past `count` VBR integers.
+    /// Skips `count` VBR integers.
     pub(crate) fn skip_vbrs(&mut self, count: usize) -> Result<()> {
         let mut ends = (self.ahead().iter().enumerate()).filter(|(_, byte)| **byte < 0x80);
         let length = match count.checked_sub(1) {
@@ -243,35 +243,35 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Checks that `count` items of at least `size` bytes each can still follow.
-    pub(crate) fn room_for(&self, count: u64, size: usize) -> Result<usize> {
+    /// Checks that `count` items of at least `size` bytes each fit the rest.
+    pub(crate) fn bounded_count(&self, count: u64, size: usize) -> Result<usize> {
         match usize::try_from(count) {
             Ok(count) if count <= self.remaining() / size => Ok(count),
             _ => Err(self
-                .error("a count greater than the section holds")
+                .error("a count that exceeds the section")
                 .expected(format!("at most {}", self.remaining() / size))
                 .found(count)),
         }
     }
 
-    /// A VBR count of items of at least `size` bytes each.
+    /// A VBR count of items of at least `size` bytes each, checked against the rest.
     pub(crate) fn count(&mut self, size: usize) -> Result<usize> {
         let count = self.vbr()?;
-        self.room_for(count, size)
+        self.bounded_count(count, size)
     }
 
-    /// All that is left.
+    /// The remaining bytes.
     #[inline]
     pub(crate) fn ahead(&self) -> &'a [u8] {
         self.bytes.get(self.position..).unwrap_or_default()
     }
 
-    /// The current position, in the file.
+    /// The current position in the file.
     pub(crate) fn offset(&self) -> u64 {
         (self.base + self.position) as u64
     }
 
-    /// The same section, cut off at `end`.
+    /// The same section, truncated at `end`.
     pub(crate) fn until(&self, end: usize) -> Reader<'a> {
         let end = end.clamp(self.position, self.bytes.len());
         Reader {
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn vbr_reads_back() {
+    fn vbr_round_trips() {
         for shift in 0..64 {
             for value in [1u64 << shift, (1u64 << shift) - 1, u64::MAX >> shift] {
                 let bytes = vbr(value);
@@ -347,12 +347,12 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_section_and_byte() {
+    fn an_error_names_section_and_byte() {
         let mut reader = Reader::new("Kernels", 100, &[1, 2, 3]);
         reader.byte().unwrap();
         assert_eq!(
             reader.u32().unwrap_err().to_string(),
-            "section Kernels: byte 101: the section is cut short: expected 4 more bytes, found 2"
+            "section Kernels: byte 101: the section is truncated: expected 4 more bytes, found 2"
         );
     }
 }
