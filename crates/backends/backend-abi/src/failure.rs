@@ -1,22 +1,22 @@
-//! Making failures, for those who write a backend or a host in Rust.
+//! Construction of failures, for backends and hosts in Rust.
 
 use crate::{Failure, Outcome, Text, reason, status};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A failure with the texts it points to, freed by its release.
+/// A failure and the texts it points to, freed by its `release`.
 #[repr(C)]
-struct Owned {
+struct OwnedFailure {
     failure: Failure,
     name: String,
     text: String,
 }
 
-/// A failure of a status, in a sentence.
+/// A failure with a status and a message.
 pub fn failure(status: i32, text: impl Into<String>) -> Outcome {
     refusal(status, reason::OTHER, [0, 0], String::new(), text.into())
 }
 
-/// A failure with a reason: its `index` and `found`, its name and its text.
+/// A failure with a reason and its data: index, found value, name and text.
 pub fn refusal(
     status: i32,
     reason: i32,
@@ -24,7 +24,7 @@ pub fn refusal(
     name: String,
     text: String,
 ) -> Outcome {
-    let mut owned = Box::new(Owned {
+    let mut owned = Box::new(OwnedFailure {
         failure: Failure {
             size: size_of::<Failure>(),
             status,
@@ -44,13 +44,14 @@ pub fn refusal(
 }
 
 /// # Safety
-/// `failure` is from [`refusal`], and not released yet.
+/// [`refusal`] returned `failure`, and it is not released yet.
 unsafe extern "C" fn release(failure: *const Failure) {
-    // SAFETY: the failure is the first member of the box that `refusal` made.
-    drop(unsafe { Box::from_raw(failure.cast_mut().cast::<Owned>()) });
+    // SAFETY: `failure` came from `Box::into_raw` in `refusal` (requirement), as a pointer to the first
+    // member of the `#[repr(C)]` struct; it is not freed yet.
+    drop(unsafe { Box::from_raw(failure.cast_mut().cast::<OwnedFailure>()) });
 }
 
-/// Runs what a function of the interface does: a panic becomes a failure instead of crossing.
+/// Runs the body of a function of the interface. A panic becomes a failure: it must not unwind into C.
 pub fn guarded(work: impl FnOnce() -> Result<(), Outcome>) -> Outcome {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => std::ptr::null(),
@@ -59,14 +60,14 @@ pub fn guarded(work: impl FnOnce() -> Result<(), Outcome>) -> Outcome {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
             let text = format!("a panic: {}", text.unwrap_or("no message"));
-            // What a panic carries may panic again when dropped.
+            // Dropping the payload of a panic may panic again.
             std::mem::forget(panic);
             failure(status::FAILED, text)
         }
     }
 }
 
-/// A failure of no particular status.
+/// A failure with the status `FAILED`.
 pub fn failed(text: impl Into<String>) -> Outcome {
     failure(status::FAILED, text)
 }
@@ -78,7 +79,7 @@ mod tests {
     #[test]
     fn a_panic_becomes_a_failure() {
         let outcome = guarded(|| panic!("out of tape"));
-        // SAFETY: a failure that was just made, its text valid until it is released.
+        // SAFETY: `guarded` returned the failure; its text is valid until the release at the end.
         unsafe {
             let text = std::slice::from_raw_parts((*outcome).text.start, (*outcome).text.length);
             assert_eq!(text, b"a panic: out of tape");

@@ -1,8 +1,8 @@
-//! The C interface of loadable backends, in Rust: `include/tenon/backend.h`, hand written.
+//! The C interface of loadable backends, `include/tenon/backend.h`, as hand-written Rust declarations.
 //!
-//! The header documents every struct and member; here are the same under the same names, without
-//! the prefix. Nothing else of Tenon is needed to write a backend: see `examples/backend-rust`. A
-//! test compares the layout of every struct with what a C compiler makes of the header.
+//! The header documents every struct and member; the names here are the same without the prefix. A
+//! backend needs no other crate of Tenon: see `examples/backend-rust`. A test compares the layout of
+//! every struct with that of a C compiler.
 
 mod failure;
 mod read;
@@ -14,14 +14,14 @@ pub use tables::*;
 
 /// The version of the interface.
 pub const MAJOR: u32 = 1;
-/// Counts additions to it.
+/// The minor version, incremented by additions.
 pub const MINOR: u32 = 1;
 
-/// The position of an operand that is left out.
+/// The index of an absent operand.
 pub const NO_VALUE: u32 = u32::MAX;
 
 /// Statuses of failures, `TENON_STATUS_*`.
-#[allow(missing_docs, reason = "the header says it")]
+#[allow(missing_docs, reason = "documented in the header")]
 pub mod status {
     pub const FAILED: i32 = 1;
     pub const UNSUPPORTED: i32 = 2;
@@ -32,7 +32,7 @@ pub mod status {
 }
 
 /// Reasons of refusals, `TENON_REASON_*`.
-#[allow(missing_docs, reason = "the header says it")]
+#[allow(missing_docs, reason = "documented in the header")]
 pub mod reason {
     pub const OTHER: i32 = 0;
     pub const UNKNOWN_OPERATOR: i32 = 1;
@@ -42,7 +42,7 @@ pub mod reason {
     pub const NOT_CONSTANT: i32 = 5;
 }
 
-/// Types of elements, `TENON_TYPE_*`: these names, counted from 1.
+/// Names of the element types `TENON_TYPE_*`, whose codes start at 1.
 pub const TYPES: [&str; 26] = [
     "f32",
     "f64",
@@ -73,7 +73,7 @@ pub const TYPES: [&str; 26] = [
 ];
 
 /// Kinds of attributes, `TENON_KIND_*`.
-#[allow(missing_docs, reason = "the header says it")]
+#[allow(missing_docs, reason = "documented in the header")]
 pub mod kind {
     pub const INT: i32 = 1;
     pub const FLOAT: i32 = 2;
@@ -85,7 +85,7 @@ pub mod kind {
 }
 
 /// Kinds of named values, `TENON_VALUE_*`.
-#[allow(missing_docs, reason = "the header says it")]
+#[allow(missing_docs, reason = "documented in the header")]
 pub mod value {
     pub const BOOL: i32 = 1;
     pub const INT: i32 = 2;
@@ -95,14 +95,14 @@ pub mod value {
 }
 
 /// Scopes of options, `TENON_SCOPE_*`.
-#[allow(missing_docs, reason = "the header says it")]
+#[allow(missing_docs, reason = "documented in the header")]
 pub mod scope {
     pub const MODEL: i32 = 1;
     pub const CREATION: i32 = 2;
 }
 
-/// What prepared constants may rely on, `TENON_CPU_*`.
-#[allow(missing_docs, reason = "the header says it")]
+/// CPU levels that prepared constants may require, `TENON_CPU_*`.
+#[allow(missing_docs, reason = "documented in the header")]
 pub mod cpu {
     pub const BASELINE: i32 = 0;
     pub const AVX2: i32 = 1;

@@ -1,4 +1,4 @@
-//! Reading a struct whose size its maker gives.
+//! Reading of structs that begin with their size, across versions of the interface.
 
 use crate::*;
 use std::fmt;
@@ -6,17 +6,18 @@ use std::fmt;
 /// A struct that begins with its size.
 ///
 /// # Safety
-/// `#[repr(C)]`, its first member is `size: usize`, and all bytes zero are a value of it.
+/// The type must be `#[repr(C)]` with the first member `size: usize`, and all bytes zero must be valid.
 pub unsafe trait Prefixed: Copy {
-    /// Its size in the version that introduced it: no maker has less.
-    const FIRST: usize;
+    /// Its size in the version that introduced it, the minimum.
+    const MIN_SIZE: usize;
 }
 
 macro_rules! prefixed {
     ($($name:ident)*) => {$(
-        // SAFETY: numbers, pointers and optional functions behind a size; zeros are none of them.
+        // SAFETY: `structs!` declares it `#[repr(C)]` with `size` first; the other members are integers,
+        // floats, raw pointers and optional functions, for which zero is valid.
         unsafe impl Prefixed for $name {
-            const FIRST: usize = size_of::<$name>();
+            const MIN_SIZE: usize = size_of::<$name>();
         }
     )*};
 }
@@ -27,27 +28,28 @@ prefixed! {
     Counter Profiling Host Backend
 }
 
-// SAFETY: as above.
+// SAFETY: `structs!` declares it `#[repr(C)]` with `size` first; the other members are integers, raw
+// pointers and an operand of such, for which zero is valid.
 unsafe impl Prefixed for Operands {
-    /// `control` is there since 1.1.
-    const FIRST: usize = std::mem::offset_of!(Operands, control);
+    /// `control` was added in 1.1.
+    const MIN_SIZE: usize = std::mem::offset_of!(Operands, control);
 }
 
-/// No struct is larger: a greater size is a lie.
-const LARGEST: usize = 1 << 16;
+/// Maximum size of a struct of any version; a greater one is invalid.
+const MAX_SIZE: usize = 1 << 16;
 
-/// Why a struct cannot be read.
+/// The reason why a struct cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LayoutError {
     /// The pointer is null.
     Null,
     /// The pointer is not aligned.
     Unaligned,
-    /// The size is below that of version 1.0, or beyond reason.
+    /// The size is below the minimum or above any version's.
     Size {
-        /// The size of version 1.0.
+        /// The minimum size.
         expected: usize,
-        /// The size it gives.
+        /// The size in the struct.
         found: usize,
     },
 }
@@ -58,19 +60,17 @@ impl fmt::Display for LayoutError {
             LayoutError::Null => f.write_str("is null"),
             LayoutError::Unaligned => f.write_str("is not aligned"),
             LayoutError::Size { expected, found } => {
-                write!(
-                    f,
-                    "says a size of {found} bytes, where {expected} are the least"
-                )
+                write!(f, "has size {found}: expected at least {expected} bytes")
             }
         }
     }
 }
 
-/// The struct at `start`, as much of it as its size covers; what lies behind is zero.
+/// A copy of the struct at `start`, as far as its size covers; the rest is zero.
 ///
 /// # Safety
-/// `start` is null or points to a `size`, and to that many bytes where the size is within reason.
+/// `start` is null or valid for reads of a `usize`, the size, and, if that is at most 64 KiB, of that many
+/// initialised bytes.
 pub unsafe fn read<T: Prefixed>(start: *const T) -> Result<T, LayoutError> {
     if start.is_null() {
         return Err(LayoutError::Null);
@@ -78,15 +78,18 @@ pub unsafe fn read<T: Prefixed>(start: *const T) -> Result<T, LayoutError> {
     if !start.is_aligned() {
         return Err(LayoutError::Unaligned);
     }
-    // SAFETY: not null, aligned, and the caller vouches for a size there.
+    // SAFETY: `start` is not null and aligned (checked above), and valid for a read of the size
+    // (requirement).
     let found = unsafe { start.cast::<usize>().read() };
-    let expected = T::FIRST;
-    if found < expected || found > LARGEST {
+    let expected = T::MIN_SIZE;
+    if found < expected || found > MAX_SIZE {
         return Err(LayoutError::Size { expected, found });
     }
     let mut value = std::mem::MaybeUninit::<T>::zeroed();
     let known = found.min(size_of::<T>());
-    // SAFETY: `known` bytes are there on both sides; zeros and what a maker writes are a `T`.
+    // SAFETY: the source is valid for `found` bytes (requirement; `found` is at most `MAX_SIZE`), the target
+    // for the size of `T`, and `known` is the minimum of both. Zero bytes are valid (`Prefixed`), and the
+    // other side writes valid members (header).
     unsafe {
         std::ptr::copy_nonoverlapping(start.cast::<u8>(), value.as_mut_ptr().cast(), known);
         Ok(value.assume_init())
@@ -104,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_tails_are_ignored_and_sizes_that_lie_refused() {
+    fn unknown_members_are_ignored_and_invalid_sizes_refused() {
         let counter = |size| Counter {
             size,
             name: Text::of("hits"),
@@ -115,16 +118,17 @@ mod tests {
             counter: counter(size_of::<Longer>()),
             tail: [7; 4],
         };
-        // SAFETY: a whole struct with a tail.
+        // SAFETY: `counter` is part of `longer`, which is as long as the size says.
         let read_back = unsafe { read(&raw const longer.counter) }.unwrap();
         assert_eq!((read_back.name.length, longer.tail[3]), (4, 7));
         for found in [0, 8, size_of::<Counter>() - 1, usize::MAX] {
-            // SAFETY: a struct whose size is beyond reason is not read.
-            let misfit = unsafe { read(&counter(found)) }.err();
+            // SAFETY: the reference is valid for the size of `Counter`; of a struct with an invalid size,
+            // only the size is read.
+            let error = unsafe { read(&counter(found)) }.err();
             let expected = size_of::<Counter>();
-            assert_eq!(misfit, Some(LayoutError::Size { expected, found }));
+            assert_eq!(error, Some(LayoutError::Size { expected, found }));
         }
-        // SAFETY: null and unaligned pointers are not followed.
+        // SAFETY: null and unaligned pointers are not dereferenced.
         unsafe {
             assert_eq!(
                 read::<Counter>(std::ptr::null()).err(),

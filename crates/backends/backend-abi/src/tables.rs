@@ -1,4 +1,4 @@
-//! The structs of the header, and their layout as data.
+//! The structs of the header, and their memory layout as data.
 
 #![allow(
     missing_docs,
@@ -7,12 +7,12 @@
 
 use std::ffi::c_void;
 
-/// How a struct lies in memory.
+/// The memory layout of a struct.
 pub struct Layout {
     /// Its name in the header.
     pub name: &'static str,
     pub size: usize,
-    /// Each member and the byte it starts at.
+    /// Each member and its offset.
     pub members: &'static [(&'static str, usize)],
 }
 
@@ -35,11 +35,11 @@ macro_rules! structs {
     };
 }
 
-/// A function's answer: null when all went well.
+/// The return value of a function: null for success.
 pub type Outcome = *const Failure;
-/// What frees a struct that its maker owns.
+/// The function that frees a struct, owned by the side that created it.
 pub type Release<T> = Option<unsafe extern "C" fn(*const T)>;
-/// A function of a context.
+/// A callback of a context about a network.
 pub type NetworkCallback = Option<unsafe extern "C" fn(*const Context, u64) -> Outcome>;
 /// An array of pointers to structs.
 pub type List<T> = *const *const T;
@@ -319,10 +319,10 @@ structs! {
 }
 
 impl Text {
-    /// No text.
+    /// The empty text.
     pub const EMPTY: Text = Text::of("");
 
-    /// A text that must stay where it is while this is used.
+    /// A view of a text, valid while the text is borrowed.
     pub const fn of(text: &str) -> Self {
         Self {
             start: text.as_ptr(),
@@ -341,7 +341,7 @@ impl Bytes {
 }
 
 impl Ids {
-    /// Positions that must stay where they are while this is used.
+    /// A view of ids, valid while the slice is borrowed.
     pub const fn of(ids: &[u32]) -> Self {
         Self {
             start: ids.as_ptr(),

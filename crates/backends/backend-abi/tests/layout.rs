@@ -1,11 +1,11 @@
-//! Every struct and constant, as a C compiler sees the header and as these bindings have it.
+//! Structs and constants of the bindings against those that a C compiler reads from the header.
 
 use std::fmt::Write;
 use tenon_backend_abi::{
     LAYOUTS, MAJOR, MINOR, NO_VALUE, TYPES, cpu, kind, reason, scope, status, value,
 };
 
-/// A C file that does not compile unless everything is equal.
+/// A C file of static assertions that all layouts and constants are equal.
 fn assertions() -> String {
     let mut text = String::from("#include <tenon/backend.h>\n");
     let mut equal = |left: String, right: i64| {
@@ -30,7 +30,7 @@ fn assertions() -> String {
             index as i64 + 1,
         );
     }
-    for (name, number) in [
+    for (name, value) in [
         ("BACKEND_MAJOR", i64::from(MAJOR)),
         ("BACKEND_MINOR", i64::from(MINOR)),
         ("NO_VALUE", i64::from(NO_VALUE)),
@@ -64,13 +64,13 @@ fn assertions() -> String {
         ("CPU_AVX2", cpu::AVX2.into()),
         ("CPU_AVX512", cpu::AVX512.into()),
     ] {
-        equal(format!("TENON_{name}"), number);
+        equal(format!("TENON_{name}"), value);
     }
     text
 }
 
 #[test]
-fn the_header_and_the_bindings_are_the_same() {
+fn the_bindings_match_the_header() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("layout.c");
     std::fs::write(&source, assertions()).unwrap();
@@ -80,7 +80,7 @@ fn the_header_and_the_bindings_are_the_same() {
 }
 
 #[test]
-fn every_struct_of_the_header_is_there() {
+fn every_struct_of_the_header_has_a_binding() {
     let header = include_str!("../../../../include/tenon/backend.h");
     let declared: Vec<&str> = header
         .lines()

@@ -1,6 +1,6 @@
-//! A Rust backend behind the C interface: how one becomes a loadable library.
+//! Export of a Rust backend through the C interface, as a loadable library.
 //!
-//! A crate of type `cdylib` names its backend once, and exports what the header asks for:
+//! A crate of type `cdylib` exports the functions of the header with one macro:
 //!
 //! ```
 //! # use tenon_backend as backend;
@@ -25,21 +25,22 @@
 //! ```
 
 mod backend;
-mod made;
-mod told;
+mod description;
+mod objects;
 
 use crate::Backend;
 use backend::ExportedBackend;
 use std::sync::Arc;
 use tenon_backend_abi as abi;
 
-/// A table of functions over `backend`, freed by its release; what [`export_backend`](crate::export_backend) answers.
+/// The function table of `backend`, owned by the caller and freed by its `release`; the return value of the
+/// `BackendFactory` of [`export_backend`](crate::export_backend).
 pub fn export(backend: Arc<dyn Backend>) -> *const abi::Backend {
     ExportedBackend::table(backend)
 }
 
-/// Exports `GetBackendId`, `GetVersion` and `BackendFactory` for a backend: its id as a C literal,
-/// and an expression that makes it.
+/// Exports `GetBackendId`, `GetVersion` and `BackendFactory` for a backend, given its id as a C string
+/// literal and an expression that creates it.
 #[macro_export]
 macro_rules! export_backend {
     ($id:expr, $backend:expr) => {
@@ -53,10 +54,10 @@ macro_rules! export_backend {
         /// The version of the interface that this library was built with.
         ///
         /// # Safety
-        /// `major` and `minor` are valid for writes.
+        /// `major` and `minor` must be valid for writes.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn GetVersion(major: *mut u32, minor: *mut u32) {
-            // SAFETY: the caller vouches.
+            // SAFETY: both pointers are valid for writes (requirement).
             unsafe {
                 *major = $crate::abi::MAJOR;
                 *minor = $crate::abi::MINOR;
@@ -66,9 +67,9 @@ macro_rules! export_backend {
         /// The backend.
         #[unsafe(no_mangle)]
         pub extern "C" fn BackendFactory() -> *const $crate::abi::Backend {
-            let made =
+            let table =
                 ::std::panic::catch_unwind(|| $crate::export(::std::sync::Arc::new($backend)));
-            made.unwrap_or(::std::ptr::null())
+            table.unwrap_or(::std::ptr::null())
         }
     };
 }

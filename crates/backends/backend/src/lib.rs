@@ -6,7 +6,6 @@
 
 mod allocator;
 mod backend;
-mod border;
 mod context;
 mod discovery;
 mod evaluate;
@@ -16,6 +15,7 @@ mod identity;
 mod library;
 mod loaded;
 mod managed;
+mod marshal;
 mod memory;
 mod options;
 mod owned;

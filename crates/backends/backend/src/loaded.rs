@@ -1,8 +1,8 @@
-//! Backends behind the C interface: a table of functions as a [`crate::Backend`].
+//! Loaded backends: a function table of the C interface as a [`crate::Backend`].
 
 mod backend;
 mod core;
-mod made;
+mod objects;
 mod workload;
 
 pub use backend::LoadedBackend;

@@ -159,7 +159,7 @@ fn refusals_are_sentences() {
     let size = size_of::<tenon_backend::abi::Backend>();
     assert_eq!(
         told("c.so", &["SIZE=16"]),
-        format!("the backend's table says a size of 16 bytes, where {size} are the least")
+        format!("the backend's table has size 16: expected at least {size} bytes")
     );
     assert_eq!(
         told("d.so", &["REFUSES_HOST"]),
@@ -341,7 +341,7 @@ fn answers_that_lie_are_refused() {
     let neg = spec("Neg", DataType::F32);
     for (name, definition, expected) in [
         ("a", "NULL_WORKLOAD", "a workload is null"),
-        ("b", "WORKLOAD_SIZE=8", "a workload says a size of 8 bytes"),
+        ("b", "WORKLOAD_SIZE=8", "a workload has size 8"),
         ("c", "NO_EXECUTE", "a workload has no function 'execute'"),
     ] {
         let error = load(name, &[definition]).workload(&neg).err().unwrap();
@@ -352,16 +352,8 @@ fn answers_that_lie_are_refused() {
         );
     }
     for (name, definition, expected) in [
-        (
-            "d",
-            "LYING_FAILURE",
-            "a failure says a size of 3 bytes, where",
-        ),
-        (
-            "e",
-            "ENDLESS_TEXT",
-            "the text of a failure is too long a text",
-        ),
+        ("d", "LYING_FAILURE", "a failure has size 3"),
+        ("e", "ENDLESS_TEXT", "the text of a failure is too long"),
         ("f", "NOT_UTF8", "the text of a failure is not UTF-8"),
     ] {
         let backend = load(name, &[definition]);
@@ -377,13 +369,13 @@ fn plans_that_do_not_add_up_are_refused() {
     let folder = folder();
     let neg = spec("Neg", DataType::F32);
     for (index, expected) in [
-        "output 7 cannot take the place of input 0",
-        "the places of outputs: 1 are told, but there are none",
-        "scratch memory larger than memory can be",
-        "input 0 is prepared, but is no constant",
-        "the prepared constants is null",
+        "output 7 cannot be computed in place of input 0",
+        "the places of outputs: count 1, but the pointer is null or not aligned",
+        "the scratch memory exceeds the address space",
+        "input 0 has a prepared form, but is not constant",
+        "the prepared constants: a null pointer in the list",
         "the prepared constants are too many",
-        "a plan says a size of 1 bytes",
+        "a plan has size 1",
     ]
     .into_iter()
     .enumerate()
@@ -412,13 +404,13 @@ fn subgraphs_that_do_not_add_up_are_refused() {
     for (index, expected) in [
         "the node stands in none of the lists",
         "node2 is not a node of the subgraph",
-        "the untouched nodes: 2 are told, but there are none",
-        "the inputs of a graph name a value that is not there",
+        "the untouched nodes: count 2, but the pointer is null or not aligned",
+        "the inputs of a graph name an undefined value",
         "operator 'Unheard' is not known",
         "which is not an output",
         "a replacement is null",
-        "the substitutions is null",
-        "an optimised subgraph says a size of 12 bytes",
+        "the substitutions: a null pointer in the list",
+        "an optimised subgraph has size 12",
     ]
     .into_iter()
     .enumerate()

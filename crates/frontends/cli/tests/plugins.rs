@@ -253,11 +253,7 @@ fn the_list_has_the_reason_of_each_library_that_is_not_loaded() {
             "NULL_FACTORY ID=\"F\"",
             "BackendFactory answers null",
         ),
-        (
-            "Test_G_backend.so",
-            "SIZE=16 ID=\"G\"",
-            "says a size of 16 bytes",
-        ),
+        ("Test_G_backend.so", "SIZE=16 ID=\"G\"", "has size 16"),
         (
             "Test_H_backend.so",
             "CRASHES ID=\"H\"",

@@ -1,13 +1,13 @@
-//! The functions of the table.
+//! The functions of the table of an exported backend.
 
-use super::made::{
-    CountersOut, GivenAllocator, MemoryOut, PlanOut, allocator_out, context_out, handle_out,
-    memory_of, workload_out,
+use super::description::BackendDescription;
+use super::objects::{
+    ExportedMemoryManager, ExportedPlan, ExportedProfiling, HostAllocator, exported_allocator,
+    exported_context, exported_handle, exported_workload, memory_of,
 };
-use super::told::Told;
-use crate::border::{
-    Keep, NodeIn, ViewsOut, graph, invalid, named_value, node, outcome_of, outcome_of_refusal,
-    records, structure, tensor, text,
+use crate::marshal::{
+    ExportedViews, ImportedNode, Ownership, graph, invalid, named_value, node, outcome_of,
+    outcome_of_refusal, records, structure, tensor, text,
 };
 use crate::{
     Backend, CpuLevel, CreationOptions, ImportedMemory, InputSpec, MemorySource, NodeView,
@@ -19,30 +19,30 @@ use tenon_backend_abi as abi;
 use tenon_backend_abi::{Outcome, guarded};
 use tenon_base::{Error, Result};
 
-/// A Rust backend and the table over it.
+/// A Rust backend with its function table.
 #[repr(C)]
 pub(super) struct ExportedBackend {
-    /// First, so that a pointer to it is one to the whole.
+    /// The first member: a pointer to it is a pointer to this struct.
     table: abi::Backend,
     backend: Arc<dyn Backend>,
     host: OnceLock<abi::Host>,
-    /// What the table points to.
-    _told: Told,
+    /// The data that the table points to.
+    _description: BackendDescription,
 }
 
 impl ExportedBackend {
     pub fn table(backend: Arc<dyn Backend>) -> *const abi::Backend {
-        // Texts and lists lie on the heap, so that they stay when this is moved.
-        let told = Told::of(&*backend);
+        // Texts and lists are on the heap: moving the description leaves their addresses unchanged.
+        let description = BackendDescription::of(&*backend);
         let table = abi::Backend {
             size: size_of::<abi::Backend>(),
-            description: abi::Text::of(&told.description),
-            capability_count: told.capabilities.len(),
-            capabilities: told.values.1.as_ptr(),
-            option_count: told.options.len(),
-            options: told.option_list.as_ptr(),
-            handle_factory_count: told.factories.len(),
-            handle_factories: told.factory_list.as_ptr(),
+            description: abi::Text::of(&description.description),
+            capability_count: description.capabilities.len(),
+            capabilities: description.values.1.as_ptr(),
+            option_count: description.options.len(),
+            options: description.option_list.as_ptr(),
+            handle_factory_count: description.factories.len(),
+            handle_factories: description.factory_list.as_ptr(),
             attach: Some(attach),
             supports: Some(supports),
             plan: Some(plan),
@@ -62,46 +62,47 @@ impl ExportedBackend {
             table,
             backend,
             host: OnceLock::new(),
-            _told: told,
+            _description: description,
         };
         Box::into_raw(Box::new(exported)).cast()
     }
 
-    /// How bytes of the host are kept.
-    fn keep(&self) -> Keep {
+    /// The ownership of bytes of the host that are needed beyond a call.
+    fn ownership(&self) -> Ownership {
         match self.host.get() {
-            Some(host) => Keep::Retain(*host),
-            None => Keep::Copy,
+            Some(host) => Ownership::Retain(*host),
+            None => Ownership::Copy,
         }
     }
 }
 
-/// Runs the body of a function: errors and panics become failures.
+/// Runs the body of a function of the interface; errors and panics become failures.
 pub(super) fn run(work: impl FnOnce() -> Result<()>) -> Outcome {
     guarded(|| work().map_err(|error| outcome_of(&error)))
 }
 
 /// # Safety
-/// `this` is a table of [`ExportedBackend`] that is not released.
+/// [`ExportedBackend::table`] returned `this`, and it is not released during `'a`.
 unsafe fn exported<'a>(this: *const abi::Backend) -> &'a ExportedBackend {
-    // SAFETY: the table is the first member; the caller vouches.
+    // SAFETY: `this` came from `Box::into_raw` of an `ExportedBackend` (requirement), whose first member is
+    // the table (`#[repr(C)]`); it is not released during `'a` (requirement).
     unsafe { &*this.cast() }
 }
 
-/// Writes an output.
+/// Writes the value of an out-parameter.
 ///
 /// # Safety
-/// `place` is null or valid for a write.
-pub(super) unsafe fn answer<T>(place: *mut T, value: T) -> Result<()> {
-    if place.is_null() {
-        return Err(invalid("there is no place for the answer"));
+/// `out` is null or valid for a write of `T`.
+pub(super) unsafe fn write_out<T>(out: *mut T, value: T) -> Result<()> {
+    if out.is_null() {
+        return Err(invalid("the out-parameter is null"));
     }
-    // SAFETY: not null, and the caller vouches.
-    unsafe { place.write(value) };
+    // SAFETY: `out` is not null (checked above) and then valid for a write (requirement).
+    unsafe { out.write(value) };
     Ok(())
 }
 
-fn specification(node: NodeIn) -> WorkloadSpec {
+fn specification(node: ImportedNode) -> WorkloadSpec {
     let inputs = node.inputs.into_iter().map(|input| {
         input.map(|input| InputSpec {
             ty: input.ty,
@@ -122,41 +123,46 @@ fn specification(node: NodeIn) -> WorkloadSpec {
 }
 
 /// # Safety
-/// What it points to is as the header says.
+/// `list` is null or points to `count` pointers to valid structs.
 unsafe fn settings(count: usize, list: abi::List<abi::NamedValue>) -> Result<Vec<OptionSetting>> {
-    // SAFETY: the caller vouches.
-    let told = unsafe { records(list, count, "the options")? };
-    told.iter()
-        .map(|told| {
-            // SAFETY: the caller vouches.
-            let (name, value) = unsafe { named_value(told)? };
+    // SAFETY: `list` is null or points to `count` pointers to valid structs (requirement).
+    let options = unsafe { records(list, count, "the options")? };
+    options
+        .iter()
+        .map(|raw| {
+            // SAFETY: `raw` is a copy of a valid struct of the list (requirement).
+            let (name, value) = unsafe { named_value(raw)? };
             Ok(OptionSetting { name, value })
         })
         .collect()
 }
 
-// SAFETY of the functions below: the header's rules for those who call them, of which the table is
-// the first argument, structs begin with their size, and places for answers are valid for writes.
+// The functions of the table. The header requires of their callers: `this` is the table itself, not
+// released; structs are valid (see `marshal::from_c`) and begin with their size; out-parameters are null
+// or valid for a write. The `SAFETY` comments below call this the calling convention.
 
 unsafe extern "C" fn attach(this: *const abi::Backend, host: *const abi::Host) -> Outcome {
     run(|| {
-        // SAFETY: see above.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
         unsafe {
             let host = structure(host, "the host")?;
-            // Attached once; a second host would be the same one.
+            // A backend is attached once; a second host is ignored.
             let _ = exported(this).host.set(host);
         }
         Ok(())
     })
 }
 
-unsafe extern "C" fn supports(this: *const abi::Backend, told: *const abi::Node) -> Outcome {
+unsafe extern "C" fn supports(this: *const abi::Backend, raw: *const abi::Node) -> Outcome {
     guarded(|| {
-        // SAFETY: see above.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
         let (exported, read) = unsafe {
             let exported = exported(this);
-            let told = structure(told, "a node");
-            (exported, told.and_then(|told| node(&told, exported.keep())))
+            let raw = structure(raw, "a node");
+            (
+                exported,
+                raw.and_then(|raw| node(&raw, exported.ownership())),
+            )
         };
         let read = read.map_err(|error| outcome_of(&error))?;
         let inputs: Vec<_> = read
@@ -181,103 +187,104 @@ unsafe extern "C" fn supports(this: *const abi::Backend, told: *const abi::Node)
             constants: &constants,
             outputs: &outputs,
         };
-        let answer = exported.backend.supports(&view);
-        answer.map_err(|refusal| outcome_of_refusal(&refusal))
+        let supported = exported.backend.supports(&view);
+        supported.map_err(|refusal| outcome_of_refusal(&refusal))
     })
 }
 
 unsafe extern "C" fn plan(
     this: *const abi::Backend,
-    told: *const abi::Node,
+    raw: *const abi::Node,
     cpu: i32,
-    made: *mut *const abi::Plan,
+    out: *mut *const abi::Plan,
 ) -> Outcome {
     run(|| {
         let cpu = match cpu {
             abi::cpu::BASELINE => CpuLevel::Baseline,
             abi::cpu::AVX2 => CpuLevel::Avx2,
             abi::cpu::AVX512 => CpuLevel::Avx512,
-            other => return Err(invalid("an unknown CPU").found(other)),
+            other => return Err(invalid("unknown CPU level").found(other)),
         };
-        // SAFETY: see above.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
         unsafe {
             let exported = exported(this);
-            let spec = specification(node(&structure(told, "a node")?, exported.keep())?);
+            let spec = specification(node(&structure(raw, "a node")?, exported.ownership())?);
             let plan = exported.backend.plan(&spec, cpu)?;
-            answer(made, PlanOut::table(plan))
+            write_out(out, ExportedPlan::table(plan))
         }
     })
 }
 
 unsafe extern "C" fn workload(
     this: *const abi::Backend,
-    told: *const abi::Node,
+    raw: *const abi::Node,
     memory: *const abi::MemoryManager,
-    made: *mut *const abi::Workload,
+    out: *mut *const abi::Workload,
 ) -> Outcome {
     run(|| {
-        // SAFETY: see above.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
         unsafe {
             let exported = exported(this);
-            let spec = specification(node(&structure(told, "a node")?, exported.keep())?);
+            let spec = specification(node(&structure(raw, "a node")?, exported.ownership())?);
             let workload = if memory.is_null() {
                 exported.backend.workload(&spec)?
             } else {
                 exported.backend.workload_in(&spec, memory_of(memory))?
             };
-            answer(made, workload_out(workload))
+            write_out(out, exported_workload(workload))
         }
     })
 }
 
 unsafe extern "C" fn optimise(
     this: *const abi::Backend,
-    told: *const abi::Graph,
-    made: *mut *const abi::Views,
+    raw: *const abi::Graph,
+    out: *mut *const abi::Views,
 ) -> Outcome {
     run(|| {
-        // SAFETY: see above.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
         unsafe {
             let exported = exported(this);
-            let subgraph = graph(&structure(told, "a graph")?, exported.keep())?;
+            let subgraph = graph(&structure(raw, "a graph")?, exported.ownership())?;
             let views = exported.backend.optimise(&subgraph)?;
-            let out = ViewsOut::new(views, Some(release_views));
-            answer(made, Box::into_raw(out).cast_const().cast())
+            let views = ExportedViews::new(views, Some(release_views));
+            write_out(out, Box::into_raw(views).cast_const().cast())
         }
     })
 }
 
 unsafe extern "C" fn release_views(views: *const abi::Views) {
-    // SAFETY: from `optimise`, where the views are the first member; released once.
-    drop(unsafe { Box::from_raw(views.cast_mut().cast::<ViewsOut>()) });
+    // SAFETY: `optimise` returned `views` from `Box::into_raw` of an `ExportedViews`, whose first member they
+    // are; the host releases them once.
+    drop(unsafe { Box::from_raw(views.cast_mut().cast::<ExportedViews>()) });
 }
 
 unsafe extern "C" fn configured(
     this: *const abi::Backend,
     count: usize,
     options: abi::List<abi::NamedValue>,
-    made: *mut *const abi::Backend,
+    out: *mut *const abi::Backend,
 ) -> Outcome {
     run(|| {
-        // SAFETY: see above.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
         unsafe {
             let backend = exported(this)
                 .backend
                 .configured(&settings(count, options)?)?;
-            answer(made, ExportedBackend::table(backend))
+            write_out(out, ExportedBackend::table(backend))
         }
     })
 }
 
 unsafe extern "C" fn memory_manager(
     this: *const abi::Backend,
-    made: *mut *const abi::MemoryManager,
+    out: *mut *const abi::MemoryManager,
 ) -> Outcome {
     run(|| {
-        // SAFETY: see above.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
         unsafe {
             match exported(this).backend.memory_manager()? {
-                Some(memory) => answer(made, MemoryOut::table(memory)),
+                Some(memory) => write_out(out, ExportedMemoryManager::table(memory)),
                 None => Ok(()),
             }
         }
@@ -289,11 +296,11 @@ unsafe extern "C" fn context(
     count: usize,
     options: abi::List<abi::NamedValue>,
     protected_content: i32,
-    made: *mut *const abi::Context,
+    out: *mut *const abi::Context,
 ) -> Outcome {
     guarded(|| {
-        // SAFETY: see above.
-        let done = unsafe {
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
+        let created = unsafe {
             settings(count, options).and_then(|settings| {
                 exported(this).backend.context(&CreationOptions {
                     settings,
@@ -301,19 +308,19 @@ unsafe extern "C" fn context(
                 })
             })
         };
-        let context = done.map_err(|error| unavailable(&error))?;
+        let context = created.map_err(|error| unavailable(&error))?;
         match context {
             Some(context) => {
-                // SAFETY: see above.
-                let answered = unsafe { answer(made, context_out(context)) };
-                answered.map_err(|error| outcome_of(&error))
+                // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
+                let written = unsafe { write_out(out, exported_context(context)) };
+                written.map_err(|error| outcome_of(&error))
             }
             None => Ok(()),
         }
     })
 }
 
-/// An error of kind `Unsupported` about a context says that something is not on this machine.
+/// For a context, an error of kind `Unsupported` means that the device is unavailable on this machine.
 fn unavailable(error: &Error) -> Outcome {
     match error.kind() {
         tenon_base::ErrorKind::Unsupported => {
@@ -325,13 +332,13 @@ fn unavailable(error: &Error) -> Outcome {
 
 unsafe extern "C" fn profiling(
     this: *const abi::Backend,
-    made: *mut *const abi::Profiling,
+    out: *mut *const abi::Profiling,
 ) -> Outcome {
     run(|| {
-        // SAFETY: see above.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
         unsafe {
             match exported(this).backend.profiling()? {
-                Some(profiling) => answer(made, CountersOut::table(profiling)),
+                Some(profiling) => write_out(out, ExportedProfiling::table(profiling)),
                 None => Ok(()),
             }
         }
@@ -340,14 +347,14 @@ unsafe extern "C" fn profiling(
 
 unsafe extern "C" fn allocator(
     this: *const abi::Backend,
-    made: *mut *const abi::Allocator,
+    out: *mut *const abi::Allocator,
 ) -> Outcome {
     run(|| {
-        // SAFETY: see above.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
         unsafe {
             let own = exported(this).backend.allocator();
-            let none = || invalid("the backend lends no allocator");
-            answer(made, allocator_out(own.ok_or_else(none)?))
+            let none = || invalid("the backend has no allocator for other backends");
+            write_out(out, exported_allocator(own.ok_or_else(none)?))
         }
     })
 }
@@ -355,14 +362,14 @@ unsafe extern "C" fn allocator(
 unsafe extern "C" fn with_allocator(
     this: *const abi::Backend,
     allocator: *const abi::Allocator,
-    made: *mut *const abi::Backend,
+    out: *mut *const abi::Backend,
 ) -> Outcome {
     run(|| {
-        // SAFETY: see above.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
         unsafe {
-            let given = Arc::new(GivenAllocator::new(allocator)?);
-            let backend = exported(this).backend.with_allocator(given)?;
-            answer(made, ExportedBackend::table(backend))
+            let allocator = Arc::new(HostAllocator::new(allocator)?);
+            let backend = exported(this).backend.with_allocator(allocator)?;
+            write_out(out, ExportedBackend::table(backend))
         }
     })
 }
@@ -371,15 +378,15 @@ unsafe extern "C" fn tensor_handle(
     this: *const abi::Backend,
     factory: abi::Text,
     ty: *const abi::Tensor,
-    made: *mut *const abi::TensorHandle,
+    out: *mut *const abi::TensorHandle,
 ) -> Outcome {
     run(|| {
-        // SAFETY: see above.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
         unsafe {
             let factory = text(factory, "the name of a handle factory")?;
-            let ty = tensor(&structure(ty, "a tensor")?, Keep::Copy)?.ty;
+            let ty = tensor(&structure(ty, "a tensor")?, Ownership::Copy)?.ty;
             let handle = exported(this).backend.tensor_handle(&factory, &ty)?;
-            answer(made, handle_out(handle))
+            write_out(out, exported_handle(handle))
         }
     })
 }
@@ -391,13 +398,14 @@ unsafe extern "C" fn import_tensor(
     start: *mut c_void,
     bytes: usize,
     source: i32,
-    made: *mut *const abi::TensorHandle,
+    out: *mut *const abi::TensorHandle,
 ) -> Outcome {
     run(|| {
-        // SAFETY: see above; the host vouches for the memory.
+        // SAFETY: by the calling convention `this`, the struct and the out-parameter are valid, and the
+        // imported memory is valid for `bytes` bytes until the handle is released.
         unsafe {
             let factory = text(factory, "the name of a handle factory")?;
-            let ty = tensor(&structure(ty, "a tensor")?, Keep::Copy)?.ty;
+            let ty = tensor(&structure(ty, "a tensor")?, Ownership::Copy)?.ty;
             let source = MemorySource::of_bit(source)
                 .ok_or_else(|| invalid("memory of an unknown source").found(source))?;
             if bytes != ty.bytes() || (start.is_null() && bytes > 0) {
@@ -411,15 +419,16 @@ unsafe extern "C" fn import_tensor(
                 source,
             };
             let backend = &exported(this).backend;
-            answer(
-                made,
-                handle_out(backend.import_tensor(&factory, &ty, memory)?),
+            write_out(
+                out,
+                exported_handle(backend.import_tensor(&factory, &ty, memory)?),
             )
         }
     })
 }
 
 unsafe extern "C" fn release(this: *const abi::Backend) {
-    // SAFETY: from `ExportedBackend::table`, released once.
+    // SAFETY: `ExportedBackend::table` returned `this` from `Box::into_raw`; the host releases it once, after
+    // all calls.
     drop(unsafe { Box::from_raw(this.cast_mut().cast::<ExportedBackend>()) });
 }

@@ -1,11 +1,11 @@
-//! The interface of a backend, over a table of functions.
+//! The backend interface over a function table.
 
 use super::core::Core;
-use super::made::{
-    LoadedAllocator, LoadedContext, LoadedHandle, LoadedMemory, LoadedProfiling, lent_allocator,
+use super::objects::{
+    LoadedAllocator, LoadedContext, LoadedHandle, LoadedMemory, LoadedProfiling, exported_allocator,
 };
 use super::workload::LoadedWorkload;
-use crate::border::{
+use crate::marshal::{
     array, bytes, cpu_code, invalid, named_value, named_values, option, records, refusal_of, text,
     views,
 };
@@ -23,7 +23,7 @@ use tenon_base::Result;
 use tenon_graph::Graph;
 use tenon_tensor::{BufferMut, TensorType};
 
-/// A backend behind the C interface.
+/// A backend loaded through the C interface.
 pub struct LoadedBackend {
     core: Arc<Core>,
     description: String,
@@ -33,9 +33,9 @@ pub struct LoadedBackend {
 }
 
 impl LoadedBackend {
-    /// Reads what the table says once and for all.
+    /// Reads the lists of the table, once.
     pub(crate) fn new(core: Arc<Core>) -> Result<Self> {
-        let read = read_lists(&core.table).map_err(|error| core.about(&error));
+        let read = read_lists(&core.table).map_err(|error| core.with_label(&error));
         let (description, capabilities, options, factories) = read?;
         Ok(Self {
             core,
@@ -46,23 +46,24 @@ impl LoadedBackend {
         })
     }
 
-    fn plan_of(&self, told: &abi::Plan, spec: &WorkloadSpec) -> Result<WorkloadPlan> {
-        // SAFETY: a plan that the backend made and that is not released yet.
+    fn plan_of(&self, raw: &abi::Plan, spec: &WorkloadSpec) -> Result<WorkloadPlan> {
+        // SAFETY: `raw` is the table of a plan that the backend created and that is not released yet, so its
+        // lists are null or of the stated lengths, with valid structs.
         unsafe {
-            if told.scratch_bytes > isize::MAX as usize {
-                return Err(invalid("scratch memory larger than memory can be"));
+            if raw.scratch_bytes > isize::MAX as usize {
+                return Err(invalid("the scratch memory exceeds the address space"));
             }
-            let places = array(told.in_place, told.in_place_count, "the places of outputs")?;
-            let prepared = records(told.prepared, told.prepared_count, "the prepared constants")?;
+            let pairs = array(raw.in_place, raw.in_place_count, "the places of outputs")?;
+            let prepared = records(raw.prepared, raw.prepared_count, "the prepared constants")?;
             Ok(WorkloadPlan {
-                scratch_bytes: told.scratch_bytes,
-                in_place: places
+                scratch_bytes: raw.scratch_bytes,
+                in_place: pairs
                     .iter()
-                    .map(|place| in_place(*place, spec))
+                    .map(|pair| in_place(*pair, spec))
                     .collect::<Result<_>>()?,
                 prepared: prepared
                     .iter()
-                    .map(|told| prepared_of(told, spec))
+                    .map(|raw| prepared_of(raw, spec))
                     .collect::<Result<_>>()?,
             })
         }
@@ -70,22 +71,22 @@ impl LoadedBackend {
 
     fn settings(&self, settings: &[OptionSetting], call: impl FnOnce(abi::List<abi::NamedValue>)) {
         let named = settings.iter().map(|one| (&*one.name, &one.value));
-        // The values stay until the call is over.
+        // The values live until `call` returns.
         let (_values, pointers) = named_values(named);
         call(pointers.as_ptr());
     }
 
-    /// The tensor that `make` makes.
+    /// The tensor handle that `create` creates.
     fn handle(
         &self,
         ty: &TensorType,
-        make: impl FnOnce(*const abi::Tensor, *mut *const abi::TensorHandle) -> abi::Outcome,
+        create: impl FnOnce(*const abi::Tensor, *mut *const abi::TensorHandle) -> abi::Outcome,
     ) -> Result<Box<dyn TensorHandle>> {
-        let mut outgoing = self.core.outgoing();
-        let mut made = ptr::null();
-        self.core.done(make(outgoing.ty(ty), &raw mut made))?;
-        // SAFETY: what the function made.
-        unsafe { Ok(Box::new(LoadedHandle::new(&self.core, made, ty.bytes())?)) }
+        let mut arena = self.core.arena();
+        let mut out = ptr::null();
+        self.core.check(create(arena.ty(ty), &raw mut out))?;
+        // SAFETY: `out` is null or the handle of `ty.bytes()` bytes that the function created.
+        unsafe { Ok(Box::new(LoadedHandle::new(&self.core, out, ty.bytes())?)) }
     }
 
     fn workload_with(
@@ -94,22 +95,23 @@ impl LoadedBackend {
         memory: Option<&Arc<dyn MemoryManager>>,
     ) -> Result<Box<dyn Workload>> {
         let Some(function) = self.core.table.workload else {
-            return Err(self.core.lacks("workload"));
+            return Err(self.core.missing_function("workload"));
         };
         let own = memory.and_then(|memory| memory.as_any().downcast_ref::<LoadedMemory>());
-        let kept = Box::new(spec.clone());
-        let mut outgoing = self.core.outgoing();
-        let mut made = ptr::null();
-        let node = outgoing.spec(&kept);
+        let owned_spec = Box::new(spec.clone());
+        let mut arena = self.core.arena();
+        let mut out = ptr::null();
+        let node = arena.spec(&owned_spec);
         let shared = own.map_or(ptr::null(), LoadedMemory::this);
-        // SAFETY: a function of the table with its own table; the node lives for the call, its data
-        // in `kept` as long as the workload.
-        let outcome = unsafe { function(self.core.this, node, shared, &raw mut made) };
-        self.core.done(outcome)?;
-        drop(outgoing);
+        // SAFETY: `workload` of the table is called with the table itself, not released; the node lives during
+        // the call, its constants in `owned_spec` as long as the workload; `shared` is null or a live memory
+        // manager of this backend.
+        let outcome = unsafe { function(self.core.this, node, shared, &raw mut out) };
+        self.core.check(outcome)?;
+        drop(arena);
         let workload =
-            // SAFETY: what the function made.
-            unsafe { LoadedWorkload::new(&self.core, made, kept, memory.cloned())? };
+            // SAFETY: `out` is null or the workload that the function created from `owned_spec`.
+            unsafe { LoadedWorkload::new(&self.core, out, owned_spec, memory.cloned())? };
         Ok(Box::new(workload))
     }
 }
@@ -117,32 +119,33 @@ impl LoadedBackend {
 type Lists = (String, Vec<Capability>, Vec<OptionDef>, Vec<HandleFactory>);
 
 fn read_lists(table: &abi::Backend) -> Result<Lists> {
-    // SAFETY: the lists of a table that is not released yet.
+    // SAFETY: `table` is a copy of a table that is not released, so its texts and lists are null or of the
+    // stated lengths, with valid structs.
     unsafe {
         let description = text(table.description, "the description")?;
         let what = "the capabilities";
         let capabilities = records(table.capabilities, table.capability_count, what)?
             .iter()
-            .map(|told| {
-                let (name, value) = named_value(told)?;
+            .map(|raw| {
+                let (name, value) = named_value(raw)?;
                 let name = name.into();
                 Ok(Capability { name, value })
             })
             .collect::<Result<_>>()?;
         let options = records(table.options, table.option_count, "the options")?
             .iter()
-            .map(|told| option(told))
+            .map(|raw| option(raw))
             .collect::<Result<_>>()?;
         let what = "the handle factories";
         let factories = records(table.handle_factories, table.handle_factory_count, what)?
             .iter()
-            .map(|told| {
+            .map(|raw| {
                 Ok(HandleFactory {
-                    id: text(told.name, "the name of a handle factory")?,
-                    import: MemorySources(told.import_sources),
-                    export: MemorySources(told.export_sources),
-                    map: told.map != 0,
-                    padding: told.padding != 0,
+                    id: text(raw.name, "the name of a handle factory")?,
+                    import: MemorySources(raw.import_sources),
+                    export: MemorySources(raw.export_sources),
+                    map: raw.map != 0,
+                    padding: raw.padding != 0,
                 })
             })
             .collect::<Result<_>>()?;
@@ -150,9 +153,9 @@ fn read_lists(table: &abi::Backend) -> Result<Lists> {
     }
 }
 
-/// An output and an input that are there and equally large.
-fn in_place(told: abi::InPlace, spec: &WorkloadSpec) -> Result<InPlace> {
-    let (input, output) = (told.input as usize, told.output as usize);
+/// An in-place pair: the input and the output exist and have the same size.
+fn in_place(raw: abi::InPlace, spec: &WorkloadSpec) -> Result<InPlace> {
+    let (input, output) = (raw.input as usize, raw.output as usize);
     let source = spec.inputs.get(input).and_then(Option::as_ref);
     let target = spec.outputs.get(output).and_then(Option::as_ref);
     match (source, target) {
@@ -160,27 +163,28 @@ fn in_place(told: abi::InPlace, spec: &WorkloadSpec) -> Result<InPlace> {
             Ok(InPlace { input, output })
         }
         _ => Err(invalid(format!(
-            "output {output} cannot take the place of input {input}"
+            "output {output} cannot be computed in place of input {input}"
         ))),
     }
 }
 
 /// # Safety
-/// The plan it belongs to is not released yet.
-unsafe fn prepared_of(told: &abi::Prepared, spec: &WorkloadSpec) -> Result<Prepared> {
-    let input = told.input as usize;
-    let there = spec.inputs.get(input).and_then(Option::as_ref);
-    if there.is_none_or(|there| there.constant.is_none()) {
+/// `raw` is valid; the plan that contains it is not released.
+unsafe fn prepared_of(raw: &abi::Prepared, spec: &WorkloadSpec) -> Result<Prepared> {
+    let input = raw.input as usize;
+    let source = spec.inputs.get(input).and_then(Option::as_ref);
+    if source.is_none_or(|source| source.constant.is_none()) {
         return Err(invalid(format!(
-            "input {input} is prepared, but is no constant"
+            "input {input} has a prepared form, but is not constant"
         )));
     }
-    // SAFETY: the caller vouches.
+    // SAFETY: `raw` is valid (requirement): its text and bytes are null or of the stated lengths; both are
+    // copied.
     unsafe {
         Ok(Prepared {
             input,
-            layout: text(told.layout, "the layout of a prepared form")?,
-            data: BufferMut::copy_of(bytes(told.data, "a prepared form")?)?.freeze(),
+            layout: text(raw.layout, "the layout of a prepared form")?,
+            data: BufferMut::copy_of(bytes(raw.data, "a prepared form")?)?.freeze(),
             // The C interface has no call for the inverse.
             invertible: false,
         })
@@ -210,48 +214,50 @@ impl Backend for LoadedBackend {
 
     fn configured(&self, options: &[OptionSetting]) -> Result<Arc<dyn Backend>> {
         let function = self.core.table.configured;
-        let function = function.ok_or_else(|| self.core.lacks("configured"))?;
-        let (mut made, mut outcome) = (ptr::null(), ptr::null());
+        let function = function.ok_or_else(|| self.core.missing_function("configured"))?;
+        let (mut out, mut outcome) = (ptr::null(), ptr::null());
         self.settings(options, |list| {
-            // SAFETY: a function of the table; the list lives for the call.
-            outcome = unsafe { function(self.core.this, options.len(), list, &raw mut made) };
+            // SAFETY: the function of the table is called with the table itself, not released; the list lives
+            // during the call.
+            outcome = unsafe { function(self.core.this, options.len(), list, &raw mut out) };
         });
-        self.core.done(outcome)?;
-        // SAFETY: what the function made.
-        let core = unsafe { self.core.another(made, None)? };
+        self.core.check(outcome)?;
+        // SAFETY: `out` is null or the table that the function created.
+        let core = unsafe { self.core.derived(out, None)? };
         Ok(Arc::new(Self::new(core)?))
     }
 
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
         let Some(function) = self.core.table.supports else {
-            let text = self.core.lacks("supports").to_string();
+            let text = self.core.missing_function("supports").to_string();
             return Err(Reason::Other { text }.into());
         };
-        let mut outgoing = self.core.outgoing();
-        let told = outgoing.view(node);
-        // SAFETY: a function of the table; the node lives for the call.
-        unsafe { refusal_of(function(self.core.this, told), node.op) }
+        let mut arena = self.core.arena();
+        let raw = arena.view(node);
+        // SAFETY: `supports` of the table is called with the table itself, not released; the node lives during
+        // the call, and the returned outcome is not released yet.
+        unsafe { refusal_of(function(self.core.this, raw), node.op) }
     }
 
     fn optimise(&self, subgraph: &Graph) -> Result<OptimisationViews> {
         let Some(function) = self.core.table.optimise else {
             return Ok(OptimisationViews::untouched(subgraph));
         };
-        let mut outgoing = self.core.outgoing();
-        let mut made = ptr::null();
-        let told = outgoing.graph(subgraph);
-        // SAFETY: a function of the table; the graph lives for the call, the answer until its
-        // release.
+        let mut arena = self.core.arena();
+        let mut out = ptr::null();
+        let raw = arena.graph(subgraph);
+        // SAFETY: `optimise` of the table is called with the table itself, not released; the graph lives during
+        // the call; `out` is null or the views that it created, valid until their release, once.
         unsafe {
             self.core
-                .done(function(self.core.this, told, &raw mut made))?;
-            if made.is_null() {
+                .check(function(self.core.this, raw, &raw mut out))?;
+            if out.is_null() {
                 return Ok(OptimisationViews::untouched(subgraph));
             }
-            let answer = self.core.made(made, "an optimised subgraph")?;
-            let read = views(&answer).map_err(|error| self.core.about(&error));
-            if let Some(release) = answer.release {
-                release(made);
+            let table = self.core.read_object(out, "an optimised subgraph")?;
+            let read = views(&table).map_err(|error| self.core.with_label(&error));
+            if let Some(release) = table.release {
+                release(out);
             }
             read
         }
@@ -261,22 +267,23 @@ impl Backend for LoadedBackend {
         let Some(function) = self.core.table.plan else {
             return Ok(WorkloadPlan::default());
         };
-        let mut outgoing = self.core.outgoing();
-        let mut made = ptr::null();
-        let node = outgoing.spec(spec);
-        // SAFETY: a function of the table; the node lives for the call, the plan until its release.
+        let mut arena = self.core.arena();
+        let mut out = ptr::null();
+        let node = arena.spec(spec);
+        // SAFETY: `plan` of the table is called with the table itself, not released; the node lives during the
+        // call; `out` is null or the plan that it created, valid until its release, once.
         unsafe {
-            let outcome = function(self.core.this, node, cpu_code(cpu), &raw mut made);
-            self.core.done(outcome)?;
-            if made.is_null() {
+            let outcome = function(self.core.this, node, cpu_code(cpu), &raw mut out);
+            self.core.check(outcome)?;
+            if out.is_null() {
                 return Ok(WorkloadPlan::default());
             }
-            let told = self.core.made(made, "a plan")?;
-            let plan = self.plan_of(&told, spec);
-            if let Some(release) = told.release {
-                release(made);
+            let raw = self.core.read_object(out, "a plan")?;
+            let plan = self.plan_of(&raw, spec);
+            if let Some(release) = raw.release {
+                release(out);
             }
-            plan.map_err(|error| self.core.about(&error))
+            plan.map_err(|error| self.core.with_label(&error))
         }
     }
 
@@ -288,11 +295,12 @@ impl Backend for LoadedBackend {
         let Some(function) = self.core.table.memory_manager else {
             return Ok(None);
         };
-        let mut made = ptr::null();
-        // SAFETY: a function of the table, and what it made.
+        let mut out = ptr::null();
+        // SAFETY: the function of the table is called with the table itself, not released; `out` is null or the
+        // object that it created.
         unsafe {
-            self.core.done(function(self.core.this, &raw mut made))?;
-            let memory = LoadedMemory::new(&self.core, made)?;
+            self.core.check(function(self.core.this, &raw mut out))?;
+            let memory = LoadedMemory::new(&self.core, out)?;
             Ok(memory.map(|memory| Arc::new(memory) as _))
         }
     }
@@ -311,14 +319,15 @@ impl Backend for LoadedBackend {
         };
         let count = options.settings.len();
         let protected = i32::from(options.protected_content);
-        let (mut made, mut outcome) = (ptr::null(), ptr::null());
+        let (mut out, mut outcome) = (ptr::null(), ptr::null());
         self.settings(&options.settings, |list| {
-            // SAFETY: a function of the table; the list lives for the call.
-            outcome = unsafe { function(self.core.this, count, list, protected, &raw mut made) };
+            // SAFETY: the function of the table is called with the table itself, not released; the list lives
+            // during the call.
+            outcome = unsafe { function(self.core.this, count, list, protected, &raw mut out) };
         });
-        self.core.done(outcome)?;
-        // SAFETY: what the function made.
-        let context = unsafe { LoadedContext::new(&self.core, made)? };
+        self.core.check(outcome)?;
+        // SAFETY: `out` is null or the context that the function created.
+        let context = unsafe { LoadedContext::new(&self.core, out)? };
         Ok(context.map(|context| Box::new(context) as _))
     }
 
@@ -326,39 +335,41 @@ impl Backend for LoadedBackend {
         let Some(function) = self.core.table.profiling else {
             return Ok(None);
         };
-        let mut made = ptr::null();
-        // SAFETY: a function of the table, and what it made.
+        let mut out = ptr::null();
+        // SAFETY: the function of the table is called with the table itself, not released; `out` is null or the
+        // object that it created.
         unsafe {
-            self.core.done(function(self.core.this, &raw mut made))?;
-            let profiling = LoadedProfiling::new(&self.core, made)?;
+            self.core.check(function(self.core.this, &raw mut out))?;
+            let profiling = LoadedProfiling::new(&self.core, out)?;
             Ok(profiling.map(|profiling| Box::new(profiling) as _))
         }
     }
 
     fn allocator(&self) -> Option<Arc<dyn Allocator>> {
         let function = self.core.table.allocator?;
-        let mut made = ptr::null();
-        // SAFETY: a function of the table, and what it made.
+        let mut out = ptr::null();
+        // SAFETY: the function of the table is called with the table itself, not released; `out` is null or the
+        // object that it created.
         unsafe {
             self.core
-                .done(function(self.core.this, &raw mut made))
+                .check(function(self.core.this, &raw mut out))
                 .ok()?;
-            let allocator = LoadedAllocator::new(&self.core, made).ok()?;
+            let allocator = LoadedAllocator::new(&self.core, out).ok()?;
             Some(Arc::new(allocator))
         }
     }
 
     fn with_allocator(&self, allocator: Arc<dyn Allocator>) -> Result<Arc<dyn Backend>> {
         let function = self.core.table.with_allocator;
-        let function = function.ok_or_else(|| self.core.lacks("with_allocator"))?;
-        let lent = lent_allocator(allocator);
-        let mut made = ptr::null();
+        let function = function.ok_or_else(|| self.core.missing_function("with_allocator"))?;
+        let exported = exported_allocator(allocator);
+        let mut out = ptr::null();
         let outcome =
-            // SAFETY: a function of the table; the allocator outlives what comes of it, which keeps it.
-            unsafe { function(self.core.this, &raw const lent.table, &raw mut made) };
-        self.core.done(outcome)?;
-        // SAFETY: what the function made.
-        let core = unsafe { self.core.another(made, Some(lent))? };
+            // SAFETY: a function of the table; the allocator outlives what comes of it, which owners it.
+            unsafe { function(self.core.this, &raw const exported.table, &raw mut out) };
+        self.core.check(outcome)?;
+        // SAFETY: `out` is null or the table that the function created.
+        let core = unsafe { self.core.derived(out, Some(exported))? };
         Ok(Arc::new(Self::new(core)?))
     }
 
@@ -368,10 +379,11 @@ impl Backend for LoadedBackend {
 
     fn tensor_handle(&self, factory: &str, ty: &TensorType) -> Result<Box<dyn TensorHandle>> {
         let function = self.core.table.tensor_handle;
-        let function = function.ok_or_else(|| self.core.lacks("tensor_handle"))?;
-        // SAFETY: a function of the table; its arguments live for the call.
-        self.handle(ty, |told, made| unsafe {
-            function(self.core.this, abi::Text::of(factory), told, made)
+        let function = function.ok_or_else(|| self.core.missing_function("tensor_handle"))?;
+        // SAFETY: `tensor_handle` of the table is called with the table itself, not released; its arguments
+        // live during the call.
+        self.handle(ty, |raw, out| unsafe {
+            function(self.core.this, abi::Text::of(factory), raw, out)
         })
     }
 
@@ -382,7 +394,7 @@ impl Backend for LoadedBackend {
         memory: ImportedMemory,
     ) -> Result<Box<dyn TensorHandle>> {
         let function = self.core.table.import_tensor;
-        let function = function.ok_or_else(|| self.core.lacks("import_tensor"))?;
+        let function = function.ok_or_else(|| self.core.missing_function("import_tensor"))?;
         let name = abi::Text::of(factory);
         let ImportedMemory {
             start,
@@ -390,9 +402,10 @@ impl Backend for LoadedBackend {
             source,
         } = memory;
         let (start, source) = (start.cast(), source.bit() as i32);
-        // SAFETY: as above; the caller vouches for the memory.
-        self.handle(ty, |told, made| unsafe {
-            function(self.core.this, name, told, start, bytes, source, made)
+        // SAFETY: `import_tensor` of the table is called with the table itself, not released; its arguments
+        // live during the call, and the memory is valid as long as the handle (requirement of this function).
+        self.handle(ty, |raw, out| unsafe {
+            function(self.core.this, name, raw, start, bytes, source, out)
         })
     }
 }

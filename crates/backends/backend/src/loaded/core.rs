@@ -1,6 +1,6 @@
-//! A table of functions, the library it came from, and what both must outlive.
+//! The function table of a loaded backend, and the owners that must outlive it.
 
-use crate::border::{Outgoing, error_of, structure};
+use crate::marshal::{CallArena, error_of, structure};
 use std::any::Any;
 use std::ffi::c_void;
 use std::path::PathBuf;
@@ -10,29 +10,31 @@ use tenon_backend_abi::Outcome;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::Buffer;
 
-/// A backend's table. Everything that the backend makes keeps it, and it keeps the library.
+/// A backend's function table. Objects that the backend creates share ownership of it, and it owns the
+/// library.
 pub(crate) struct Core {
-    /// The table, as much of it as its size covers.
+    /// A copy of the table, as far as its size covers.
     pub table: abi::Backend,
-    /// Where the library keeps it: the first argument of its functions.
+    /// The table in the library: the first argument of its functions.
     pub this: *const abi::Backend,
     /// The backend's id.
     pub id: String,
     /// The library's file.
     pub path: Option<PathBuf>,
-    /// The library, and what was given to the backend to use. Dropped last.
-    _keeps: Vec<Arc<dyn Any + Send + Sync>>,
+    /// The library, and objects that the backend borrows. Dropped last.
+    _owners: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
-// SAFETY: every function of a table may be called from any thread (header, "Threads").
+// SAFETY: the functions of a table may be called from any thread (header, "Threads").
 unsafe impl Send for Core {}
-// SAFETY: as above, several at a time.
+// SAFETY: the functions of a table may be called concurrently (header, "Threads"); `this` is not written.
 unsafe impl Sync for Core {}
 
 impl Drop for Core {
     fn drop(&mut self) {
         if let Some(release) = self.table.release {
-            // SAFETY: whatever the backend made kept this value, so that nothing is left of it.
+            // SAFETY: the table is released once, and every object that the backend created shares ownership
+            // of this value, so none is left.
             unsafe { release(self.this) }
         }
     }
@@ -42,15 +44,15 @@ impl Core {
     /// Reads the table at `this` and attaches the host.
     ///
     /// # Safety
-    /// `this` is null or what a backend's function answered, as the header says; `keeps` has what
-    /// its functions lie in.
+    /// `this` is null or a table returned by a backend's function, not released; `owners` keeps the library
+    /// with its functions loaded.
     pub unsafe fn new(
         this: *const abi::Backend,
         id: String,
         path: Option<PathBuf>,
-        keeps: Vec<Arc<dyn Any + Send + Sync>>,
+        owners: Vec<Arc<dyn Any + Send + Sync>>,
     ) -> Result<Arc<Self>> {
-        // SAFETY: the caller vouches.
+        // SAFETY: `this` is null or a valid table (requirement).
         let table = unsafe { structure(this, "the backend's table")? };
         for (name, missing) in [
             ("supports", table.supports.is_none()),
@@ -66,69 +68,71 @@ impl Core {
             this,
             id,
             path,
-            _keeps: keeps,
+            _owners: owners,
         });
         if let Some(attach) = core.table.attach {
-            // SAFETY: a function of the table with its own table; the host is static.
-            core.done(unsafe { attach(this, &raw const HOST) })?;
+            // SAFETY: `attach` of the table is called with the table itself, which is not released; the host
+            // is static.
+            core.check(unsafe { attach(this, &raw const HOST) })?;
         }
         Ok(core)
     }
 
-    /// Another table that this backend made.
+    /// A table that a function of this backend created.
     ///
     /// # Safety
-    /// As for [`Core::new`].
-    pub unsafe fn another(
+    /// `this` is null or the table returned by that function, not released.
+    pub unsafe fn derived(
         self: &Arc<Self>,
         this: *const abi::Backend,
-        keeps: Option<Arc<dyn Any + Send + Sync>>,
+        owners: Option<Arc<dyn Any + Send + Sync>>,
     ) -> Result<Arc<Self>> {
         let own: Arc<dyn Any + Send + Sync> = self.clone();
-        let all = keeps.into_iter().chain([own]).collect();
-        // SAFETY: the caller vouches.
-        let made = unsafe { Self::new(this, self.id.clone(), self.path.clone(), all) };
-        made.map_err(|error| self.about(&error))
+        let all = owners.into_iter().chain([own]).collect();
+        // SAFETY: `this` is null or an unreleased table (requirement), whose functions are in the library
+        // that `own` keeps loaded.
+        let derived = unsafe { Self::new(this, self.id.clone(), self.path.clone(), all) };
+        derived.map_err(|error| self.with_label(&error))
     }
 
-    /// An outcome as a result.
-    pub fn done(&self, outcome: Outcome) -> Result<()> {
-        // SAFETY: called with what a function of the table answered, once.
-        unsafe { error_of(outcome, &self.who()) }
+    /// The result of a call of a function of the backend.
+    pub fn check(&self, outcome: Outcome) -> Result<()> {
+        // SAFETY: callers pass the return value of a function of the backend, which is not released yet.
+        unsafe { error_of(outcome, &self.label()) }
     }
 
-    /// Reads a struct that the backend made; `what` names it.
+    /// Reads the struct of an object that the backend created; `what` names it in errors.
     ///
     /// # Safety
-    /// As for [`abi::read`].
-    pub unsafe fn made<T: abi::Prefixed>(&self, start: *const T, what: &str) -> Result<T> {
-        // SAFETY: the caller vouches.
-        unsafe { structure(start, what) }.map_err(|error| self.about(&error))
+    /// `start` is null or points to a struct that begins with its size.
+    pub unsafe fn read_object<T: abi::Prefixed>(&self, start: *const T, what: &str) -> Result<T> {
+        // SAFETY: `start` is null or points to a struct that begins with its size (requirement).
+        unsafe { structure(start, what) }.map_err(|error| self.with_label(&error))
     }
 
-    /// The same error, saying whose it is.
-    pub fn about(&self, error: &Error) -> Error {
-        Error::new(error.kind(), format!("{}: {error}", self.who()))
+    /// The same error with the backend's name.
+    pub fn with_label(&self, error: &Error) -> Error {
+        Error::new(error.kind(), format!("{}: {error}", self.label()))
     }
 
-    /// The error about a function that is missing.
-    pub fn lacks(&self, function: &str) -> Error {
-        let text = format!("{}: its table has no function '{function}'", self.who());
+    /// The error of a missing function.
+    pub fn missing_function(&self, function: &str) -> Error {
+        let text = format!("{}: its table has no function '{function}'", self.label());
         Error::new(ErrorKind::Unsupported, text)
     }
 
-    /// How messages call it.
-    pub fn who(&self) -> String {
+    /// The backend's name in messages.
+    pub fn label(&self) -> String {
         format!("backend {}", self.id)
     }
 
-    /// A place for structs of one call.
-    pub fn outgoing<'a>(&self) -> Outgoing<'a> {
-        Outgoing::default()
+    /// An arena for the structs of one call.
+    pub fn arena<'a>(&self) -> CallArena<'a> {
+        CallArena::default()
     }
 }
 
-/// What this side offers to every backend.
+/// The functions of the host for every backend.
 static HOST: abi::Host = abi::Host {
     size: size_of::<abi::Host>(),
     major: abi::MAJOR,
@@ -138,22 +142,23 @@ static HOST: abi::Host = abi::Host {
 };
 
 /// # Safety
-/// `owner` is that of bytes which went out with [`Outgoing`] in the call that still runs, or which
-/// a workload's node keeps.
+/// `owner` is null or the owner of bytes passed with [`CallArena`], either in a call that has not
+/// returned or with the node of a live workload.
 unsafe extern "C" fn retain(owner: *const c_void) -> *mut c_void {
     if owner.is_null() {
         return std::ptr::null_mut();
     }
-    // SAFETY: owners that go out are buffers, alive as the caller vouches.
+    // SAFETY: `owner` is not null (checked above); `CallArena` passes pointers to `Buffer`s, which are
+    // borrowed for the call or owned by the workload (requirement).
     let buffer = unsafe { (*owner.cast::<Buffer>()).clone() };
     Box::into_raw(Box::new(buffer)).cast()
 }
 
 /// # Safety
-/// `token` is from `retain` and given back once.
+/// `token` is null or a return value of `retain` that was not forgotten yet.
 unsafe extern "C" fn forget(token: *mut c_void) {
     if !token.is_null() {
-        // SAFETY: the caller vouches.
+        // SAFETY: `retain` returned `token` from `Box::into_raw`, and it is dropped once (requirement).
         drop(unsafe { Box::from_raw(token.cast::<Buffer>()) });
     }
 }

@@ -260,9 +260,9 @@ fn allocators_pass_in_both_directions() {
         .with_allocator(Arc::new(Kept(mine.clone())))
         .unwrap();
     drop(backend);
-    // The allocator that it lends is the one it was lent, over the border and back.
-    let lent = other.allocator().unwrap();
-    drop(Allocation::new(lent.clone(), 10, 8).unwrap());
+    // The allocator that it lends is the one it was exported, over the border and back.
+    let exported = other.allocator().unwrap();
+    drop(Allocation::new(exported.clone(), 10, 8).unwrap());
     assert_eq!(mine.taken(), ["10 bytes by 8", "free"]);
     assert!(seen.taken().is_empty());
 }
@@ -279,8 +279,8 @@ fn tensors_of_its_memory_hold_their_elements() {
     assert!(handle.copy_in(&[0; 7]).is_err() && handle.copy_out(&mut [0; 9]).is_err());
     assert_eq!(handle.start() as usize % tenon_tensor::ALIGNMENT, 0);
 
-    let mut lent = [3u8; 8];
-    let start = lent.as_mut_ptr();
+    let mut exported = [3u8; 8];
+    let start = exported.as_mut_ptr();
     let memory = |bytes| ImportedMemory {
         start,
         bytes,

@@ -1,7 +1,7 @@
-//! A workload behind the C interface: one call an execution.
+//! Workloads of loaded backends: one call of the library per execution.
 
 use super::core::Core;
-use crate::border::error_of;
+use crate::marshal::error_of;
 use crate::{MemoryManager, Operands, Workload, WorkloadSpec};
 use std::sync::Arc;
 use tenon_backend_abi as abi;
@@ -16,29 +16,29 @@ pub(super) struct LoadedWorkload {
     this: *const abi::Workload,
     table: abi::Workload,
     core: Arc<Core>,
-    /// Data that the backend may read until the workload is released.
+    /// Owns the constants, which the backend may read until the workload is released.
     _spec: Box<WorkloadSpec>,
     _memory: Option<Arc<dyn MemoryManager>>,
 }
 
-// SAFETY: every function of a workload may be called from any thread (header, "Threads").
+// SAFETY: the functions of a workload may be called from any thread (header, "Threads").
 unsafe impl Send for LoadedWorkload {}
-// SAFETY: as above, several at a time.
+// SAFETY: the functions of a workload may be called concurrently (header, "Threads").
 unsafe impl Sync for LoadedWorkload {}
 
 impl LoadedWorkload {
     /// # Safety
-    /// `this` is what the table's function made, and `spec` what it was made of.
+    /// `this` is null or the workload that the table's function created from `spec`, not released.
     pub unsafe fn new(
         core: &Arc<Core>,
         this: *const abi::Workload,
         spec: Box<WorkloadSpec>,
         memory: Option<Arc<dyn MemoryManager>>,
     ) -> Result<Self> {
-        // SAFETY: the caller vouches.
-        let table = unsafe { core.made(this, "a workload")? };
+        // SAFETY: `this` is null or a valid, unreleased workload (requirement).
+        let table = unsafe { core.read_object(this, "a workload")? };
         let execute = table.execute.ok_or_else(|| {
-            let text = format!("{}: a workload has no function 'execute'", core.who());
+            let text = format!("{}: a workload has no function 'execute'", core.label());
             Error::new(ErrorKind::InvalidArgument, text)
         })?;
         Ok(Self {
@@ -56,8 +56,8 @@ impl Workload for LoadedWorkload {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (inputs, outputs, scratch) = operands.raw();
         let outcome = stop::with_current(|stop| {
-            let control = stop.map(ControlOut::new);
-            let told = abi::Operands {
+            let control = stop.map(ExportedControl::new);
+            let raw = abi::Operands {
                 size: size_of::<abi::Operands>(),
                 input_count: inputs.len(),
                 inputs: inputs.as_ptr().cast(),
@@ -68,34 +68,35 @@ impl Workload for LoadedWorkload {
                     .as_ref()
                     .map_or(std::ptr::null(), |control| (&raw const *control).cast()),
             };
-            // SAFETY: a function of the workload with itself; raw operands lie as the header's do.
-            unsafe { (self.execute)(self.this, &raw const told) }
+            // SAFETY: `execute` of the workload is called with the workload itself, not released. The struct
+            // and its arrays live during the call, and `RawOperand` has the layout of `tenon_operand`.
+            unsafe { (self.execute)(self.this, &raw const raw) }
         });
         if outcome.is_null() {
             return Ok(());
         }
-        // SAFETY: what the function answered.
-        unsafe { error_of(outcome, &self.core.who()) }
+        // SAFETY: `execute` returned `outcome`, which is not released yet.
+        unsafe { error_of(outcome, &self.core.label()) }
     }
 
     fn reads(&self, input: usize) -> bool {
         let Some(function) = self.table.reads else {
             return true;
         };
-        // SAFETY: a function of the workload with itself.
+        // SAFETY: `reads` of the workload is called with the workload itself, not released.
         unsafe { function(self.this, input as u32) != 0 }
     }
 }
 
-/// What may stop the running execution, as the struct of the header.
+/// The stop token of the running execution, as the control of the header.
 #[repr(C)]
-struct ControlOut<'a> {
-    /// First, so that a pointer to it is one to the whole.
+struct ExportedControl<'a> {
+    /// The first member: a pointer to it is a pointer to this struct.
     table: abi::Control,
     stop: &'a dyn StopToken,
 }
 
-impl<'a> ControlOut<'a> {
+impl<'a> ExportedControl<'a> {
     fn new(stop: &'a dyn StopToken) -> Self {
         let table = abi::Control {
             size: size_of::<abi::Control>(),
@@ -106,17 +107,17 @@ impl<'a> ControlOut<'a> {
 }
 
 /// # Safety
-/// `control` is the table of a [`ControlOut`] that is still there.
+/// `control` is the table of an [`ExportedControl`] that is alive.
 unsafe extern "C" fn is_stopped(control: *const abi::Control) -> i32 {
-    // SAFETY: the table is the first member; the caller vouches.
-    let stop = unsafe { (*control.cast::<ControlOut<'_>>()).stop };
+    // SAFETY: `control` points to the first member of a live `ExportedControl` (requirement; `#[repr(C)]`).
+    let stop = unsafe { (*control.cast::<ExportedControl<'_>>()).stop };
     (stop.is_cancelled() || stop.is_timed() && stop.check().is_err()).into()
 }
 
 impl Drop for LoadedWorkload {
     fn drop(&mut self) {
         if let Some(release) = self.table.release {
-            // SAFETY: the last call.
+            // SAFETY: `release` of the workload is called with the workload itself, once, after all other calls.
             unsafe { release(self.this) }
         }
     }

@@ -71,7 +71,7 @@ impl<'a> FunctionVerifier<'a, '_> {
     fn verify(&mut self) {
         let function = self.function;
         if let Some(problem) = text_problem(&function.name) {
-            self.report(format!("the function name {problem}"));
+            self.report(format!("a function name {problem}"));
         }
         if function.is_region() && !function.attributes.is_empty() {
             self.report("a region with attributes");
@@ -175,7 +175,7 @@ impl<'a> FunctionVerifier<'a, '_> {
         if kernel.name.is_empty() {
             self.report_kernel(index, "a kernel without a name");
         } else if let Some(problem) = text_problem(&kernel.name) {
-            self.report_kernel(index, format!("the kernel name {problem}"));
+            self.report_kernel(index, format!("a kernel name {problem}"));
         }
         if let Some(problem) = location_problem(&kernel.location) {
             self.report_kernel(index, problem);

@@ -1,5 +1,4 @@
-//! What goes out over the border: structs that borrow from Rust values, kept in one place for the
-//! time of a call.
+//! Conversion of Rust values to C structs that borrow from them, in an arena that lives for a call.
 
 use super::dtype_code;
 use crate::{NamedValue, NodeView, Reason, Refusal, WorkloadSpec};
@@ -10,13 +9,13 @@ use tenon_base::{Error, ErrorKind};
 use tenon_graph::{Attribute, Attributes, Graph, OperatorDef, ValueId};
 use tenon_tensor::{Buffer, Tensor, TensorType};
 
-/// Structs for one call. What they point to lies in boxes of this value, or is borrowed for `'a`.
+/// The C structs of one call. Their pointers are to boxes of this arena, or to values borrowed for `'a`.
 #[derive(Default)]
 #[allow(
     clippy::vec_box,
-    reason = "a struct stays where it is while its list grows"
+    reason = "a boxed struct has a stable address while its list grows"
 )]
-pub(crate) struct Outgoing<'a> {
+pub(crate) struct CallArena<'a> {
     tensors: Vec<Box<abi::Tensor>>,
     attributes: Vec<Box<abi::Attribute>>,
     nodes: Vec<Box<abi::Node>>,
@@ -30,20 +29,20 @@ pub(crate) struct Outgoing<'a> {
     borrowed: std::marker::PhantomData<&'a ()>,
 }
 
-/// Keeps a value in a list of boxes and answers where it is.
-fn keep<T>(list: &mut Vec<Box<T>>, value: T) -> *const T {
+/// Stores a value in a list of boxes and returns its address.
+fn store<T>(list: &mut Vec<Box<T>>, value: T) -> *const T {
     list.push(Box::new(value));
     list.last().map_or(ptr::null(), |last| &raw const **last)
 }
 
-/// The same for slices.
-fn keep_all<T>(list: &mut Vec<Box<[T]>>, values: Vec<T>) -> *const T {
+/// Stores a slice in a list of boxes and returns its address.
+fn store_all<T>(list: &mut Vec<Box<[T]>>, values: Vec<T>) -> *const T {
     list.push(values.into());
     list.last().map_or(ptr::null(), |last| last.as_ptr())
 }
 
-impl<'a> Outgoing<'a> {
-    /// A node with the types and constants that a backend is asked about.
+impl<'a> CallArena<'a> {
+    /// The node of a support query, with types and constants.
     pub fn view(&mut self, view: &NodeView<'a>) -> *const abi::Node {
         let constants = view
             .constants
@@ -64,7 +63,7 @@ impl<'a> Outgoing<'a> {
         self.node(view.op, "", view.attributes, [inputs, outputs], None)
     }
 
-    /// A node with prepared forms too.
+    /// The node of a workload, with types, constants and prepared forms.
     pub fn spec(&mut self, spec: &'a WorkloadSpec) -> *const abi::Node {
         let inputs = spec
             .inputs
@@ -86,7 +85,7 @@ impl<'a> Outgoing<'a> {
         self.node(spec.op, "", &spec.attributes, [inputs, outputs], None)
     }
 
-    /// A graph, with positions of values for operands.
+    /// A graph, whose operands are indices of values.
     pub fn graph(&mut self, graph: &'a Graph) -> *const abi::Graph {
         let values: Vec<*const abi::Tensor> = graph
             .values
@@ -111,13 +110,13 @@ impl<'a> Outgoing<'a> {
         let graph = abi::Graph {
             size: size_of::<abi::Graph>(),
             value_count: values.len(),
-            values: keep_all(&mut self.tensor_lists, values),
+            values: store_all(&mut self.tensor_lists, values),
             node_count: nodes.len(),
-            nodes: keep_all(&mut self.node_lists, nodes),
+            nodes: store_all(&mut self.node_lists, nodes),
             inputs: self.ids(graph.inputs.iter().map(|id| id.0)),
             outputs: self.ids(graph.outputs.iter().map(|id| id.0)),
         };
-        keep(&mut self.graphs, graph)
+        store(&mut self.graphs, graph)
     }
 
     /// A tensor type.
@@ -125,12 +124,12 @@ impl<'a> Outgoing<'a> {
         self.operand(Some(ty), None, None)
     }
 
-    /// Positions.
+    /// A list of ids.
     pub fn ids(&mut self, ids: impl Iterator<Item = u32>) -> abi::Ids {
         let ids: Vec<u32> = ids.collect();
         abi::Ids {
             length: ids.len(),
-            start: keep_all(&mut self.positions, ids),
+            start: store_all(&mut self.positions, ids),
         }
     }
 
@@ -149,7 +148,7 @@ impl<'a> Outgoing<'a> {
         let [input_values, output_values] = positions.map_or([ptr::null(); 2], |both| {
             both.map(|ids| {
                 let position = |id: &Option<ValueId>| id.map_or(abi::NO_VALUE, |id| id.0);
-                keep_all(&mut self.positions, ids.iter().map(position).collect())
+                store_all(&mut self.positions, ids.iter().map(position).collect())
             })
         });
         let node = abi::Node {
@@ -157,15 +156,15 @@ impl<'a> Outgoing<'a> {
             op: abi::Text::of(op.name),
             name: abi::Text::of(name),
             input_count: inputs.len(),
-            inputs: keep_all(&mut self.tensor_lists, inputs),
+            inputs: store_all(&mut self.tensor_lists, inputs),
             output_count: outputs.len(),
-            outputs: keep_all(&mut self.tensor_lists, outputs),
+            outputs: store_all(&mut self.tensor_lists, outputs),
             attribute_count: attributes.len(),
-            attributes: keep_all(&mut self.attribute_lists, attributes),
+            attributes: store_all(&mut self.attribute_lists, attributes),
             input_values,
             output_values,
         };
-        keep(&mut self.nodes, node)
+        store(&mut self.nodes, node)
     }
 
     fn operand(
@@ -180,17 +179,17 @@ impl<'a> Outgoing<'a> {
             size: size_of::<abi::Tensor>(),
             dtype: dtype_code(ty.dtype()),
             rank: extents.len() as u32,
-            extents: keep_all(&mut self.extents, extents),
-            data: constant.map_or(abi::Bytes::NONE, kept),
+            extents: store_all(&mut self.extents, extents),
+            data: constant.map_or(abi::Bytes::NONE, retainable),
             layout: prepared.map_or(abi::Text::EMPTY, |(layout, _)| abi::Text::of(layout)),
-            prepared: prepared.map_or(abi::Bytes::NONE, |(_, data)| kept(data)),
+            prepared: prepared.map_or(abi::Bytes::NONE, |(_, data)| retainable(data)),
         };
-        keep(&mut self.tensors, tensor)
+        store(&mut self.tensors, tensor)
     }
 
     fn attribute(&mut self, name: &'a str, value: &'a Attribute) -> *const abi::Attribute {
         use std::slice::from_ref;
-        let mut told = abi::Attribute {
+        let mut out = abi::Attribute {
             size: size_of::<abi::Attribute>(),
             name: abi::Text::of(name),
             kind: 0,
@@ -202,37 +201,37 @@ impl<'a> Outgoing<'a> {
         };
         let mut texts = |texts: &'a [String]| {
             let texts = texts.iter().map(|text| abi::Text::of(text)).collect();
-            keep_all(&mut self.texts, texts)
+            store_all(&mut self.texts, texts)
         };
         match value {
-            Attribute::Int(value) => (told.kind, told.integers) = (abi::kind::INT, value),
-            Attribute::Float(value) => (told.kind, told.floats) = (abi::kind::FLOAT, value),
+            Attribute::Int(value) => (out.kind, out.integers) = (abi::kind::INT, value),
+            Attribute::Float(value) => (out.kind, out.floats) = (abi::kind::FLOAT, value),
             Attribute::String(value) => {
-                (told.kind, told.texts) = (abi::kind::STRING, texts(from_ref(value)));
+                (out.kind, out.texts) = (abi::kind::STRING, texts(from_ref(value)));
             }
             Attribute::Ints(values) => {
-                (told.kind, told.integers) = (abi::kind::INTS, values.as_ptr());
-                told.count = values.len();
+                (out.kind, out.integers) = (abi::kind::INTS, values.as_ptr());
+                out.count = values.len();
             }
             Attribute::Floats(values) => {
-                (told.kind, told.floats) = (abi::kind::FLOATS, values.as_ptr());
-                told.count = values.len();
+                (out.kind, out.floats) = (abi::kind::FLOATS, values.as_ptr());
+                out.count = values.len();
             }
             Attribute::Strings(values) => {
-                (told.kind, told.texts) = (abi::kind::STRINGS, texts(values));
-                told.count = values.len();
+                (out.kind, out.texts) = (abi::kind::STRINGS, texts(values));
+                out.count = values.len();
             }
             Attribute::Tensor(tensor) => {
-                told.kind = abi::kind::TENSOR;
-                told.tensor = self.operand(Some(tensor.ty()), Some(tensor.buffer()), None);
+                out.kind = abi::kind::TENSOR;
+                out.tensor = self.operand(Some(tensor.ty()), Some(tensor.buffer()), None);
             }
         }
-        keep(&mut self.attributes, told)
+        store(&mut self.attributes, out)
     }
 }
 
-/// The bytes of a buffer that `tenon_host.retain` can keep.
-fn kept(buffer: &Buffer) -> abi::Bytes {
+/// The bytes of a buffer, which `tenon_host.retain` can share.
+fn retainable(buffer: &Buffer) -> abi::Bytes {
     abi::Bytes {
         start: buffer.as_ptr().cast(),
         length: buffer.len(),
@@ -240,7 +239,7 @@ fn kept(buffer: &Buffer) -> abi::Bytes {
     }
 }
 
-/// Values with their names, and the list that points to them, which they must stay behind.
+/// Named values, and the list of pointers to them, which is valid while the values live.
 pub(crate) fn named_values<'a>(
     all: impl Iterator<Item = (&'a str, &'a NamedValue)>,
 ) -> (Box<[abi::NamedValue]>, Box<[*const abi::NamedValue]>) {
@@ -281,16 +280,16 @@ pub(crate) fn outcome_of(error: &Error) -> Outcome {
 
 /// A refusal as a failure.
 pub(crate) fn outcome_of_refusal(refusal: &Refusal) -> Outcome {
-    let (mut numbers, mut name) = ([0, 0], String::new());
+    let (mut index_and_found, mut name) = ([0, 0], String::new());
     let mut text = refusal.to_string();
     let reason = match &refusal.reason {
         Reason::UnknownOperator => abi::reason::UNKNOWN_OPERATOR,
         Reason::InputType { input, found } => {
-            numbers = [*input as i64, dtype_code(*found).into()];
+            index_and_found = [*input as i64, dtype_code(*found).into()];
             abi::reason::INPUT_TYPE
         }
         Reason::InputRank { input, found } => {
-            numbers = [*input as i64, *found as i64];
+            index_and_found = [*input as i64, *found as i64];
             abi::reason::INPUT_RANK
         }
         Reason::AttributeValue { attribute, found } => {
@@ -299,10 +298,16 @@ pub(crate) fn outcome_of_refusal(refusal: &Refusal) -> Outcome {
             abi::reason::ATTRIBUTE_VALUE
         }
         Reason::NotConstant { input } => {
-            numbers[0] = *input as i64;
+            index_and_found[0] = *input as i64;
             abi::reason::NOT_CONSTANT
         }
         _ => abi::reason::OTHER,
     };
-    abi::refusal(abi::status::UNSUPPORTED, reason, numbers, name, text)
+    abi::refusal(
+        abi::status::UNSUPPORTED,
+        reason,
+        index_and_found,
+        name,
+        text,
+    )
 }

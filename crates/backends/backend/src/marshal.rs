@@ -1,37 +1,37 @@
-//! The border between Rust and the C interface of backends: values of one side as those of the
-//! other. What comes in is checked and copied; what goes out is borrowed.
+//! Marshalling between Rust values and the structs of the C interface of backends. Values from C are
+//! checked and copied; values to C are borrowed for the call.
 
-mod graph_in;
-mod incoming;
-mod outgoing;
-mod views_in;
-mod views_out;
+mod from_c;
+mod graph_from_c;
+mod to_c;
+mod views_from_c;
+mod views_to_c;
 
-pub(crate) use graph_in::graph;
-pub(crate) use incoming::{
-    Keep, NodeIn, array, bytes, error_of, invalid, named_value, node, option, records, refusal_of,
-    structure, tensor, text,
+pub(crate) use from_c::{
+    ImportedNode, Ownership, array, bytes, error_of, invalid, named_value, node, option, records,
+    refusal_of, structure, tensor, text,
 };
-pub(crate) use outgoing::{Outgoing, named_values, outcome_of, outcome_of_refusal};
-pub(crate) use views_in::views;
-pub(crate) use views_out::ViewsOut;
+pub(crate) use graph_from_c::graph;
+pub(crate) use to_c::{CallArena, named_values, outcome_of, outcome_of_refusal};
+pub(crate) use views_from_c::views;
+pub(crate) use views_to_c::ExportedViews;
 
 use tenon_backend_abi as abi;
 use tenon_tensor::DataType;
 
-/// The number of a data type in the header.
+/// The code of a data type in the header.
 pub(crate) fn dtype_code(dtype: DataType) -> i32 {
     let position = DataType::ALL.iter().position(|known| *known == dtype);
     position.map_or(0, |position| position as i32 + 1)
 }
 
-/// The data type of a number in the header.
+/// The data type of a code in the header.
 pub(crate) fn dtype_of(code: i32) -> Option<DataType> {
     let index = usize::try_from(code).ok()?.checked_sub(1)?;
     DataType::ALL.get(index).copied()
 }
 
-/// The number of a CPU level in the header.
+/// The code of a CPU level in the header.
 pub(crate) fn cpu_code(cpu: crate::CpuLevel) -> i32 {
     match cpu {
         crate::CpuLevel::Baseline => abi::cpu::BASELINE,
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_types_have_the_numbers_of_the_header() {
+    fn data_types_have_the_codes_of_the_header() {
         let names: Vec<&str> = DataType::ALL.iter().map(|dtype| dtype.name()).collect();
         assert_eq!(names, abi::TYPES);
         for &dtype in DataType::ALL {

@@ -1,11 +1,11 @@
-//! What the table of an exported backend points to.
+//! The description of an exported backend: the data that its table points to.
 
-use crate::border::named_values;
+use crate::marshal::named_values;
 use crate::{Backend, OptionScope};
 use tenon_backend_abi as abi;
 
-/// What a table points to: texts, and the structs and lists over them.
-pub(super) struct Told {
+/// The texts of a table, and the C structs and lists that point to them.
+pub(super) struct BackendDescription {
     pub description: String,
     pub capabilities: Vec<crate::Capability>,
     pub options: Vec<crate::OptionDef>,
@@ -18,7 +18,7 @@ pub(super) struct Told {
     pub factory_list: Box<[*const abi::HandleFactory]>,
 }
 
-impl Told {
+impl BackendDescription {
     pub fn of(backend: &dyn Backend) -> Self {
         let capabilities = backend.capabilities();
         let options = backend.options();
