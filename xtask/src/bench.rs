@@ -1,4 +1,4 @@
-//! The bench table: Tenon beside onnxruntime on the same models in the same run.
+//! `cargo xtask bench`: Tenon compared with onnxruntime on the same models in the same run.
 
 mod memory;
 mod netlist;
@@ -11,18 +11,18 @@ use std::process::Command;
 use std::time::Instant;
 use tenon_base::{CPU_VARIABLE, CpuLevel};
 
-/// What to measure.
+/// Options of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub struct Options {
     /// Only these models.
     names: Vec<String>,
-    /// Threads of both sides.
+    /// Threads of either runtime.
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// Seconds a side and round.
+    /// Seconds for each runtime in a round.
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
-    /// Rounds; the sides take turns, the best median of each counts.
+    /// Rounds; the runtimes alternate, the best median of each counts.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// Use vector instructions up to this level on Tenon's side: baseline, avx2, avx512 or native.
@@ -31,24 +31,24 @@ pub struct Options {
     /// Write the table to docs/benchmarks.md as well.
     #[arg(long)]
     write: bool,
-    /// Measure the executor beside oneTBB's flow graph instead.
+    /// Measure the executor instead, compared with oneTBB's flow graph.
     #[arg(long, conflicts_with = "names")]
     executor: bool,
     /// Compare the memory plans of the models with their lower bound instead.
     #[arg(long, conflicts_with = "executor")]
     memory: bool,
-    /// Measure how long placing graphs takes instead.
+    /// Measure the placement of graphs instead.
     #[arg(long, conflicts_with_all = ["executor", "memory", "names"])]
     placement: bool,
-    /// Measure how fast netlists are checked and run instead.
+    /// Measure the checker and the execution of netlists instead.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "names"])]
     netlist: bool,
-    /// Measure calls of the C interface, and the pipelining of nodes, instead.
+    /// Measure calls of the C interface and the pipelining of nodes instead.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "names"])]
     nrt: bool,
 }
 
-/// A measured model and the most its latency may be, as a multiple of onnxruntime's.
+/// A measured model and its latency goal as a multiple of onnxruntime's.
 const MODELS: &[(&str, Option<f64>)] = &[
     ("resnet50", Some(1.5)),
     ("bert", Some(1.5)),
@@ -61,9 +61,9 @@ const MODELS: &[(&str, Option<f64>)] = &[
     ("resnet50-int8", None),
 ];
 
-/// The fields of `tenon bench --json` that the table needs; both sides print them.
+/// The fields of `tenon bench --json` in the table; `ort_bench.py` prints the same ones.
 #[derive(Deserialize, Clone)]
-struct Measured {
+struct Measurement {
     load_ms: f64,
     first_ms: f64,
     median_us: f64,
@@ -71,42 +71,42 @@ struct Measured {
     peak_rss_kb: u64,
 }
 
-/// Whole processes timed in a round; the best of all rounds counts.
+/// Processes timed in a round; the best of all rounds counts.
 const STARTS: usize = 5;
 
 struct Row {
     name: &'static str,
     limit: Option<f64>,
-    tenon: Measured,
-    peer: Measured,
-    /// Wall time of a whole `tenon run` process, best of the rounds.
+    tenon: Measurement,
+    onnxruntime: Measurement,
+    /// Wall time of a `tenon run` process, best of the rounds.
     process_ms: f64,
-    /// Bytes of the constants that executing reads, plus the arena.
+    /// Size of the constants read by an execution, plus the arena.
     memory_kb: u64,
-    /// Largest difference from onnxruntime's outputs over the largest of them; the top is the same.
+    /// Largest difference from onnxruntime's outputs, relative to their largest magnitude.
     difference: f64,
 }
 
-/// Measures and prints.
+/// Runs the selected benchmark and prints its table.
 pub fn run(options: &Options) -> Result<()> {
     if options.executor {
-        return keep("Executor", &executor()?, options.write);
+        return report("Executor", &executor()?, options.write);
     }
     if options.memory {
-        return keep(
+        return report(
             "Memory plans",
             &memory::section(&options.names)?,
             options.write,
         );
     }
     if options.placement {
-        return keep("Placement", &placement()?, options.write);
+        return report("Placement", &placement()?, options.write);
     }
     if options.netlist {
-        return keep("Netlists", &netlist::section()?, options.write);
+        return report("Netlists", &netlist::section()?, options.write);
     }
     if options.nrt {
-        return keep("Runtime", &nrt()?, options.write);
+        return report("Runtime", &nrt()?, options.write);
     }
     crate::run(cargo().args(["build", "--release", "--package", "tenon-cli"]))?;
     let tenon = target().join("release/tenon");
@@ -131,13 +131,13 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Prints a section of the page, and writes it when asked.
-fn keep(title: &str, text: &str, write: bool) -> Result<()> {
+/// Prints a section of the page, and writes it to the page if `write`.
+fn report(title: &str, text: &str, write: bool) -> Result<()> {
     println!("## {title}\n\n{text}");
-    match write {
-        true => page::write_section(title, text),
-        false => Ok(()),
+    if write {
+        page::write_section(title, text)?;
     }
+    Ok(())
 }
 
 /// Measures the executor.
@@ -145,21 +145,21 @@ fn executor() -> Result<String> {
     let tables = tables("tenon-executor", "graphs")?;
     let (date, cpu) = (date()?, cpu());
     Ok(format!(
-        "Made by `cargo xtask bench --executor --write`. Date {date}, CPU {cpu}. A kernel takes \
-         the values of others and makes one; the program is decoded once; of each figure the best run.\n\n\
+        "Made by `cargo xtask bench --executor --write`. Date {date}, CPU {cpu}. A kernel reads \
+         the results of others and has one result; the program is decoded once. Figures are those of the best run.\n\n\
          {tables}"
     ))
 }
 
-/// Measures placing graphs, and the border that loaded backends stand behind.
+/// Measures the placement of graphs, and the C interface of loaded backends.
 fn placement() -> Result<String> {
     let graphs = tables("tenon-compiler", "placement")?;
-    let border = tables("tenon-backend-kit", "border")?;
+    let interface = tables("tenon-backend-kit", "border")?;
     let (date, cpu) = (date()?, cpu());
     Ok(format!(
         "Made by `cargo xtask bench --placement --write`. Date {date}, CPU {cpu}. Every node is offered to \
-         CpuAcc, then CpuRef; the subgraphs of both are found and handed to them; of each figure the best \
-         run.\n\n{graphs}\nWhat the C interface of loaded backends costs:\n\n{border}"
+         CpuAcc, then CpuRef; the subgraphs of both are computed and passed to them. Figures are those of the \
+         best run.\n\n{graphs}\nThe cost of the C interface of loaded backends:\n\n{interface}"
     ))
 }
 
@@ -169,8 +169,8 @@ fn nrt() -> Result<String> {
     let pipeline = tables("tenon-runtime", "pipeline")?;
     let (date, cpu) = (date()?, cpu());
     Ok(format!(
-        "Made by `cargo xtask bench --nrt --write`. Date {date}, CPU {cpu}. What is compared is measured in \
-         turn; of each call the median.\n\n{calls}\n\
+        "Made by `cargo xtask bench --nrt --write`. Date {date}, CPU {cpu}. Compared measurements \
+         alternate. Figures are medians.\n\n{calls}\n\
          A package of three nodes, executed by several threads on one core. {pipeline}"
     ))
 }
@@ -217,7 +217,7 @@ fn measure(
             .arg(&package),
     )?;
     let (threads, seconds) = (options.threads.to_string(), options.seconds.to_string());
-    let mut sides: [Vec<Measured>; 2] = [Vec::new(), Vec::new()];
+    let mut measurements: [Vec<Measurement>; 2] = [Vec::new(), Vec::new()];
     let mut process_ms = f64::INFINITY;
     for _ in 0..options.rounds {
         let mut ours = Command::new(tenon);
@@ -234,7 +234,7 @@ fn measure(
             .arg(root().join("xtask/python/ort_bench.py"))
             .args([&model, &arrays]);
         theirs.args([&threads, &seconds]);
-        for (side, command) in sides.iter_mut().zip([&mut ours, &mut theirs]) {
+        for (side, command) in measurements.iter_mut().zip([&mut ours, &mut theirs]) {
             let text = output(command)?;
             side.push(
                 serde_json::from_str(&text).map_err(|e| format!("{command:?}: {e}: {text}"))?,
@@ -252,7 +252,7 @@ fn measure(
             process_ms = process_ms.min(start.elapsed().as_secs_f64() * 1e3);
         }
     }
-    let [ours, theirs] = sides.map(|side| best(&side));
+    let [ours, theirs] = measurements.map(|rounds| best(&rounds));
     let difference = agreement(tenon, &package, &arrays)?;
     let info = output(Command::new(tenon).args(["info", "--json"]).arg(&package))?;
     let info: serde_json::Value = serde_json::from_str(&info).map_err(|e| e.to_string())?;
@@ -261,15 +261,15 @@ fn measure(
         name,
         limit,
         tenon: ours.ok_or("no round was measured")?,
-        peer: theirs.ok_or("no round was measured")?,
+        onnxruntime: theirs.ok_or("no round was measured")?,
         process_ms,
         memory_kb: (bytes("used_constant_bytes") + bytes("arena_bytes")) / 1024,
         difference,
     })
 }
 
-/// Runs once and compares with the outputs that onnxruntime gave when the model was exported. Fails
-/// when another class comes out on top.
+/// Runs once and compares with onnxruntime's outputs stored when the model was exported. Fails if the
+/// most probable class differs.
 fn agreement(tenon: &Path, package: &Path, arrays: &Path) -> Result<f64> {
     let mut command = Command::new(tenon);
     command
@@ -292,9 +292,9 @@ fn agreement(tenon: &Path, package: &Path, arrays: &Path) -> Result<f64> {
     largest.ok_or_else(|| format!("{command:?} compared nothing: {text}"))
 }
 
-/// For each figure its best round: the machine's noise only ever adds.
-fn best(rounds: &[Measured]) -> Option<Measured> {
-    rounds.iter().cloned().reduce(|a, b| Measured {
+/// The best round of each figure: noise of the machine only increases times.
+fn best(rounds: &[Measurement]) -> Option<Measurement> {
+    rounds.iter().cloned().reduce(|a, b| Measurement {
         load_ms: a.load_ms.min(b.load_ms),
         first_ms: a.first_ms.min(b.first_ms),
         median_us: a.median_us.min(b.median_us),
@@ -307,7 +307,7 @@ fn run_quietly(command: &mut Command) -> Result<()> {
     crate::run(command.stdout(std::process::Stdio::null()))
 }
 
-/// GFLOP/s of f32 multiply-adds on one thread and on all, as the machine gives them now.
+/// Measures the GFLOP/s of f32 multiply-adds on one thread and on all.
 fn ceiling(tenon: &Path) -> Result<serde_json::Value> {
     let text = output(Command::new(tenon).args(["bench", "--ceiling", "--json"]))?;
     serde_json::from_str(&text).map_err(|error| format!("tenon bench --ceiling: {error}"))
@@ -335,23 +335,23 @@ fn table(rows: &[Row], options: &Options, ceiling: &serde_json::Value) -> Result
             gflops("one_thread_gflops"),
             gflops("all_threads_gflops")
         ),
-        "onnxruntime 1.31.1 on the same threads, the two in turn; of each figure the best round."
+        "onnxruntime 1.31.1 with the same number of threads, alternating. Figures are those of the best round."
             .into(),
         String::new(),
-        "| model | Tenon median | p99 | onnxruntime median | p99 | ratio | wanted | met | difference |".into(),
+        "| model | Tenon median | p99 | onnxruntime median | p99 | ratio | goal | met | difference |".into(),
         "|---|---|---|---|---|---|---|---|---|".into(),
     ];
     lines.extend(rows.iter().map(latency));
     lines.extend([
         String::new(),
-        "From nothing to the first output. Tenon: a whole `tenon run` process on the package, the input's \
-         file read. onnxruntime: session creation and first run alone, without starting Python."
+        "Time to the first output. Tenon: a `tenon run` process on the package, reading the input file \
+         included. onnxruntime: session creation and first run only, without the start of Python."
             .into(),
-        "Wanted of ResNet-50: process at most its own median + 15 ms, at most a third of onnxruntime's \
+        "Goal for ResNet-50: process at most its median + 15 ms and at most a third of onnxruntime's \
          creation and first run, memory at most constants + arena + 30 MB."
             .into(),
         String::new(),
-        "| model | load | first run | process | less median | onnxruntime | process ÷ that | peak memory | constants + arena | over | met |".into(),
+        "| model | load | first run | process | minus median | onnxruntime | process ÷ onnxruntime | peak memory | constants + arena | over | met |".into(),
         "|---|---|---|---|---|---|---|---|---|---|---|".into(),
     ]);
     lines.extend(rows.iter().map(start));
@@ -361,35 +361,35 @@ fn table(rows: &[Row], options: &Options, ceiling: &serde_json::Value) -> Result
 
 /// The row of a model in the table of latencies.
 fn latency(row: &Row) -> String {
-    let ratio = row.tenon.median_us / row.peer.median_us;
-    let (wanted, met) = match row.limit {
+    let ratio = row.tenon.median_us / row.onnxruntime.median_us;
+    let (goal, met) = match row.limit {
         Some(limit) => (format!("≤ {limit}"), met(ratio <= limit)),
         None => ("–".into(), "–"),
     };
     format!(
-        "| {} | {} | {} | {} | {} | {ratio:.2} | {wanted} | {met} | {:.0e} |",
+        "| {} | {} | {} | {} | {} | {ratio:.2} | {goal} | {met} | {:.0e} |",
         row.name,
         time(row.tenon.median_us),
         time(row.tenon.p99_us),
-        time(row.peer.median_us),
-        time(row.peer.p99_us),
+        time(row.onnxruntime.median_us),
+        time(row.onnxruntime.p99_us),
         row.difference
     )
 }
 
-/// The row of a model in the table of starts.
+/// The row of a model in the table of start-up times.
 fn start(row: &Row) -> String {
-    let peer = row.peer.load_ms + row.peer.first_ms;
+    let onnxruntime = row.onnxruntime.load_ms + row.onnxruntime.first_ms;
     let beyond = row.process_ms - row.tenon.median_us / 1e3;
     let over_kb = row.tenon.peak_rss_kb.saturating_sub(row.memory_kb);
-    let all = beyond <= 15.0 && row.process_ms * 3.0 <= peer && over_kb <= 30 * 1024;
+    let all = beyond <= 15.0 && row.process_ms * 3.0 <= onnxruntime && over_kb <= 30 * 1024;
     format!(
-        "| {} | {:.1} ms | {:.1} ms | {:.1} ms | {beyond:.1} ms | {peer:.1} ms | {:.2} | {} MB | {} MB | {} MB | {} |",
+        "| {} | {:.1} ms | {:.1} ms | {:.1} ms | {beyond:.1} ms | {onnxruntime:.1} ms | {:.2} | {} MB | {} MB | {} MB | {} |",
         row.name,
         row.tenon.load_ms,
         row.tenon.first_ms,
         row.process_ms,
-        row.process_ms / peer,
+        row.process_ms / onnxruntime,
         row.tenon.peak_rss_kb / 1024,
         row.memory_kb / 1024,
         over_kb / 1024,
@@ -405,7 +405,7 @@ fn met(yes: bool) -> &'static str {
     if yes { "yes" } else { "**no**" }
 }
 
-/// A time in the unit that suits it.
+/// A time in microseconds, or in milliseconds from 1 ms.
 fn time(us: f64) -> String {
     if us < 1000.0 {
         format!("{us:.1} µs")

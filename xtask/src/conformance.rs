@@ -1,11 +1,11 @@
-//! `cargo xtask conformance`: other people's tests of operators, on each backend.
+//! `cargo xtask conformance`: the operator tests of other projects, on each backend.
 //!
 //! A case is run twice: its graph compiled into a package, loaded and executed, and node by node
-//! through the backend interface as it was written, so that fused and plain kernels are both met.
-//! What the backend does not take falls to `CpuRef`, and the report says how much that was.
+//! through the backend interface without optimisation, so that fused and plain kernels are both run.
+//! Nodes that the backend does not support run on `CpuRef`; the report counts them.
 
 mod armnn;
-mod numbers;
+mod compare;
 mod onnx_node;
 mod page;
 mod report;
@@ -21,7 +21,7 @@ use tenon_backend::{BackendId, CpuLevel, Registry};
 use tenon_graph::Graph;
 use tenon_tensor::Tensor;
 
-/// What to run.
+/// Options of `cargo xtask conformance`.
 #[derive(clap::Args)]
 pub struct Options {
     /// The layer tests of Arm NN in this file (JSON lines, gzip).
@@ -30,11 +30,10 @@ pub struct Options {
     /// The node tests of the `onnx` package in the tests' Python environment.
     #[arg(long)]
     onnx_node: bool,
-    /// Only this backend; all that there are without it.
+    /// Only this backend; default: all.
     #[arg(long, value_name = "ID")]
     backend: Option<String>,
-    /// Load the backends of the libraries in this folder; one called like a built-in one takes its
-    /// place.
+    /// Load the backends of the libraries in this folder; a built-in one of the same name is replaced.
     #[arg(long, value_name = "DIR")]
     backend_path: Option<PathBuf>,
     /// Use vector instructions up to this level: baseline, avx2, avx512 or native.
@@ -53,42 +52,42 @@ pub struct Options {
 /// A case of a suite.
 struct Case {
     name: String,
-    /// What the table of the page counts it under: a layer, an operator's suite.
+    /// Its row in the table of groups: a layer, or an operator.
     group: String,
-    trials: std::result::Result<Vec<Trial>, Unmet>,
+    trials: std::result::Result<Vec<Trial>, NotRun>,
 }
 
-/// Why a case is not run.
-enum Unmet {
-    /// No fault of ours, such as a gap in the data; or known, and a line of the page.
+/// The reason why a case is not run.
+enum NotRun {
+    /// A gap in the data, or a known limitation; listed on the page.
     Skipped(String),
-    /// It cannot be read or translated.
+    /// An error of reading or translating it.
     Refused(String),
 }
 
-/// A graph, what goes in and what must come out.
+/// A graph, its inputs and the check of its outputs.
 struct Trial {
     graph: Graph,
     inputs: BTreeMap<String, Tensor>,
     check: Box<Check>,
 }
 
-/// Says what is wrong with the outputs.
+/// Compares the outputs with the expected ones; the error describes the difference.
 type Check = dyn Fn(&[Tensor]) -> std::result::Result<(), String>;
 
-/// Cases, and what they must not do.
+/// The cases of one source.
 struct Suite {
     name: &'static str,
-    /// Where the cases come from, for the page.
+    /// The source of the cases, for the page.
     source: String,
     cases: Vec<Case>,
-    /// Cases that are known not to pass, and why; see [`Suite::reason`].
+    /// Name patterns of cases that are known not to pass, with the reason; see [`Suite::reason`].
     unsupported: Vec<(Regex, String)>,
 }
 
 impl Suite {
-    /// Why a case is known not to pass: the reason of the first pattern that its name has. An
-    /// operator written out in others (`_expanded`) is none of the patterns that do not say so.
+    /// The reason of the first pattern that matches the name of a case. The variant of an operator as
+    /// a function of others (`_expanded`) is only matched by a pattern that contains this suffix.
     fn reason(&self, name: &str) -> Option<&str> {
         let expanded = |text: &str| text.contains("_expanded");
         let known = self.unsupported.iter();
@@ -105,9 +104,9 @@ impl Suite {
         let mut report = Report::new(self.name, runner.backend());
         for case in chosen {
             let verdict = match (&case.trials, self.reason(&case.name)) {
-                (Err(Unmet::Skipped(reason)), _) => Verdict::Skipped(reason.clone()),
-                (Err(Unmet::Refused(_)), Some(known)) => Verdict::Skipped(known.into()),
-                (Err(Unmet::Refused(reason)), None) => Verdict::Failed(reason.clone()),
+                (Err(NotRun::Skipped(reason)), _) => Verdict::Skipped(reason.clone()),
+                (Err(NotRun::Refused(_)), Some(known)) => Verdict::Skipped(known.into()),
+                (Err(NotRun::Refused(reason)), None) => Verdict::Failed(reason.clone()),
                 (Ok(trials), known) => match (runner.run(trials), known) {
                     (Ok(_), Some(_)) => {
                         Verdict::Failed("passes, but is listed as unsupported".into())
@@ -125,7 +124,7 @@ impl Suite {
     }
 }
 
-/// Runs what `options` name; fails when a case fails.
+/// Runs the selected suites; a failed case is an error.
 pub fn run(options: &Options) -> Result<()> {
     if let Some(level) = options.cpu {
         level.limit_to();
@@ -172,7 +171,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
 }
 
-/// The backends of the libraries in a folder, and those built-in ones whose names are not taken.
+/// The backends of the libraries in a folder, and the built-in ones with other names.
 fn backends(folder: Option<&Path>) -> Result<Registry> {
     let mut registry = Registry::new();
     if let Some(folder) = folder {
@@ -190,14 +189,16 @@ fn backends(folder: Option<&Path>) -> Result<Registry> {
     Ok(registry)
 }
 
-/// The backend of that name, or all.
+/// The backend called `name`, or all.
 fn chosen(registry: &Registry, name: Option<&str>) -> Result<Vec<BackendId>> {
     let all: Vec<BackendId> = registry.iter().map(|backend| backend.id()).collect();
     let Some(name) = name else { return Ok(all) };
     let found: Vec<_> = all.into_iter().filter(|id| id.as_str() == name).collect();
     if found.is_empty() {
-        let there = registry.names();
-        return Err(format!("no backend is called '{name}'; there are {there}"));
+        let available = registry.names();
+        return Err(format!(
+            "no backend is called '{name}'; available: {available}"
+        ));
     }
     Ok(found)
 }

@@ -1,14 +1,14 @@
-//! `cargo xtask docs`: the pages that are written from tables of the program.
+//! `cargo xtask docs`: the pages generated from tables of the source.
 
 use crate::kernel_page::kernel_page;
 use crate::{Result, root};
 use std::path::PathBuf;
 use tenon_graph::operator_table_markdown;
 
-/// A page and what it must hold.
+/// A page's path and text.
 type Page = (PathBuf, String);
 
-/// Writes them.
+/// Writes the pages.
 pub fn write() -> Result<()> {
     pages().into_iter().try_for_each(|(path, text)| {
         std::fs::write(&path, text)
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pages_are_fresh() {
+    fn the_pages_are_up_to_date() {
         for (path, text) in pages() {
             let page = std::fs::read_to_string(&path).unwrap();
             let name = path.display();

@@ -1,9 +1,9 @@
-//! `cargo xtask fuzz`: libFuzzer on one reader, with the stable compiler.
+//! `cargo xtask fuzz`: fuzzes one reader with libFuzzer, on the stable toolchain.
 
 use crate::{Result, cargo, output, root, run, target};
 use std::process::Command;
 
-/// What to fuzz.
+/// Options of `cargo xtask fuzz`.
 #[derive(clap::Args)]
 pub struct Options {
     /// The target (see --list).
@@ -12,12 +12,12 @@ pub struct Options {
     /// List the targets.
     #[arg(long)]
     list: bool,
-    /// How long.
+    /// Duration of the run.
     #[arg(long, value_name = "N", default_value_t = 60)]
     seconds: u64,
 }
 
-/// A target of fuzz/targets, what it reads, and folders with files to start from.
+/// The targets of fuzz/targets: name, input, folders of seed files.
 const TARGETS: &[(&str, &str, &[&str])] = &[
     (
         "onnx",
@@ -57,7 +57,7 @@ const TARGETS: &[(&str, &str, &[&str])] = &[
     ),
     (
         "netlist",
-        "a netlist: read, checked, printed, read again, run plainly",
+        "a netlist: read, checked, printed, read again, run by the plain implementation",
         &["fuzz/seeds/netlist", "tests/netlists"],
     ),
     (
@@ -72,9 +72,9 @@ const TARGETS: &[(&str, &str, &[&str])] = &[
     ("dma", "DMA descriptors: checked, run, copies compared", &[]),
 ];
 
-/// What libFuzzer needs of the compiler: counters at every edge, and the operands of comparisons.
-/// Memory errors are not looked for (that needs a nightly compiler): nearly all readers are safe
-/// code, and overflows and debug assertions are on.
+/// SanitizerCoverage for libFuzzer: counters of edges, and the operands of comparisons. Without
+/// AddressSanitizer, which needs the nightly toolchain: nearly all readers are safe code, and overflow
+/// checks and debug assertions are enabled.
 const INSTRUMENTATION: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -84,8 +84,8 @@ const INSTRUMENTATION: &str = "--cfg fuzzing -Cpasses=sancov-module \
 /// Fuzzes, or lists the targets.
 pub fn fuzz(options: &Options) -> Result<()> {
     let Some(name) = options.target.as_deref().filter(|_| !options.list) else {
-        for (name, what, _) in TARGETS {
-            println!("{name:8} {what}");
+        for (name, input, _) in TARGETS {
+            println!("{name:8} {input}");
         }
         return Ok(());
     };
@@ -109,7 +109,7 @@ pub fn fuzz(options: &Options) -> Result<()> {
     let corpus = folder("corpus", name)?;
     let artifacts = folder("artifacts", name)?;
     if *name == "package" {
-        // No package is committed; noise alone does not get past the header.
+        // No package is committed, and random bytes do not pass the header's checks.
         let mut compile = cargo();
         compile.args([
             "run",
@@ -133,7 +133,7 @@ pub fn fuzz(options: &Options) -> Result<()> {
     run(&mut command)
 }
 
-/// A folder of the fuzzer, made when it is not there.
+/// A folder of the fuzzer, created if it is missing.
 fn folder(kind: &str, name: &str) -> Result<std::path::PathBuf> {
     let folder = root().join("fuzz").join(kind).join(name);
     std::fs::create_dir_all(&folder)
@@ -141,12 +141,12 @@ fn folder(kind: &str, name: &str) -> Result<std::path::PathBuf> {
     Ok(folder)
 }
 
-/// The triple that the compiler runs on.
+/// The target triple of the compiler's host.
 fn host() -> Result<String> {
     let text = output(Command::new("rustc").arg("-vV"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("host: "));
     line.map(str::to_owned)
-        .ok_or_else(|| "rustc -vV names no host".into())
+        .ok_or_else(|| "the output of rustc -vV has no host".into())
 }
 
 #[cfg(test)]

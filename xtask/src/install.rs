@@ -1,42 +1,42 @@
-//! `cargo xtask install`: the library, its headers and what pkg-config reads, under a prefix.
+//! `cargo xtask install`: the library, its headers and its pkg-config file, under a prefix.
 
 use crate::{Result, cargo, root, run, target};
 use clap::Args;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What is installed where.
+/// Options of `cargo xtask install`.
 #[derive(Args)]
 pub struct Options {
-    /// The folder that gets `lib` and `include`.
+    /// The folder that contains `lib` and `include` after the installation.
     #[arg(long)]
     prefix: PathBuf,
 }
 
-/// Builds `libnrt.so.1` and lays it out.
-pub fn run_with(options: &Options) -> Result<()> {
+/// Builds `libnrt.so.1` and installs it.
+pub fn install(options: &Options) -> Result<()> {
     run(cargo().args(["build", "--release", "-p", "tenon-nrt"]))?;
     let library = target().join("release/libnrt.so");
-    lay_out(&library, &options.prefix)
+    install_files(&library, &options.prefix)
 }
 
-fn lay_out(library: &Path, prefix: &Path) -> Result<()> {
+fn install_files(library: &Path, prefix: &Path) -> Result<()> {
     let folder = prefix.join("lib");
-    make(&folder.join("pkgconfig"))?;
-    let prefix = fs::canonicalize(prefix).map_err(|error| told(prefix, &error))?;
+    create_folder(&folder.join("pkgconfig"))?;
+    let prefix = fs::canonicalize(prefix).map_err(|error| path_error(prefix, &error))?;
     copy(library, &folder.join("libnrt.so.1"))?;
     let link = folder.join("libnrt.so");
     if link.symlink_metadata().is_ok() {
-        fs::remove_file(&link).map_err(|error| told(&link, &error))?;
+        fs::remove_file(&link).map_err(|error| path_error(&link, &error))?;
     }
-    std::os::unix::fs::symlink("libnrt.so.1", &link).map_err(|error| told(&link, &error))?;
+    std::os::unix::fs::symlink("libnrt.so.1", &link).map_err(|error| path_error(&link, &error))?;
     let template = root().join("crates/frontends/nrt/nrt.pc.in");
-    let text = fs::read_to_string(&template).map_err(|error| told(&template, &error))?;
+    let text = fs::read_to_string(&template).map_err(|error| path_error(&template, &error))?;
     let text = text
         .replace("@PREFIX@", &prefix.display().to_string())
         .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
     let file = folder.join("pkgconfig/nrt.pc");
-    fs::write(&file, text).map_err(|error| told(&file, &error))?;
+    fs::write(&file, text).map_err(|error| path_error(&file, &error))?;
     for part in ["nrt", "ndl", "tenon"] {
         copy_folder(
             &root().join("include").join(part),
@@ -47,26 +47,26 @@ fn lay_out(library: &Path, prefix: &Path) -> Result<()> {
 }
 
 fn copy_folder(from: &Path, to: &Path) -> Result<()> {
-    make(to)?;
-    for entry in fs::read_dir(from).map_err(|error| told(from, &error))? {
-        let entry = entry.map_err(|error| told(from, &error))?;
+    create_folder(to)?;
+    for entry in fs::read_dir(from).map_err(|error| path_error(from, &error))? {
+        let entry = entry.map_err(|error| path_error(from, &error))?;
         copy(&entry.path(), &to.join(entry.file_name()))?;
     }
     Ok(())
 }
 
-/// Replaces a file: programs that have the old one open keep it.
+/// Replaces a file by rename, so that programs that have the old file open keep it.
 fn copy(from: &Path, to: &Path) -> Result<()> {
-    let aside = to.with_extension("new");
-    fs::copy(from, &aside).map_err(|error| told(from, &error))?;
-    fs::rename(&aside, to).map_err(|error| told(to, &error))
+    let temporary = to.with_extension("new");
+    fs::copy(from, &temporary).map_err(|error| path_error(from, &error))?;
+    fs::rename(&temporary, to).map_err(|error| path_error(to, &error))
 }
 
-fn make(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).map_err(|error| told(folder, &error))
+fn create_folder(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|error| path_error(folder, &error))
 }
 
-fn told(path: &Path, error: &std::io::Error) -> String {
+fn path_error(path: &Path, error: &std::io::Error) -> String {
     format!("{}: {error}", path.display())
 }
 
@@ -75,15 +75,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_clients_look_for_is_there_and_can_be_replaced() {
+    fn installation_is_complete_and_replaces_an_earlier_one() {
         let folder = std::env::temp_dir().join(format!("tenon-install-{}", std::process::id()));
         let library = folder.join("built.so");
-        make(&folder).unwrap();
+        create_folder(&folder).unwrap();
         let prefix = folder.join("prefix");
         for text in ["one", "two"] {
             fs::write(&library, text).unwrap();
-            lay_out(&library, &prefix).unwrap();
-            // The link leads to the library by its own name.
+            install_files(&library, &prefix).unwrap();
+            // The link refers to the library by its relative name.
             assert_eq!(
                 fs::read_to_string(prefix.join("lib/libnrt.so")).unwrap(),
                 text
@@ -91,10 +91,10 @@ mod tests {
         }
         let link = fs::read_link(prefix.join("lib/libnrt.so")).unwrap();
         assert_eq!(link, Path::new("libnrt.so.1"));
-        let told = fs::read_to_string(prefix.join("lib/pkgconfig/nrt.pc")).unwrap();
+        let config = fs::read_to_string(prefix.join("lib/pkgconfig/nrt.pc")).unwrap();
         let first = format!("prefix={}\n", fs::canonicalize(&prefix).unwrap().display());
-        assert!(told.starts_with(&first), "{told}");
-        assert!(!told.contains('@'), "{told}");
+        assert!(config.starts_with(&first), "{config}");
+        assert!(!config.contains('@'), "{config}");
         for header in [
             "nrt/nrt.h",
             "ndl/neuron_driver_shared_tensor_batch_op.h",

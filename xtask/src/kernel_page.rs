@@ -1,16 +1,16 @@
-//! `docs/kernels.md`: the kernels that programs may name, from their registration.
+//! `docs/kernels.md`: the kernels of host programs, from their registration.
 
 use std::fmt::Write;
 use tenon_executor::{KernelDef, Signature};
 
-/// A part of the page: a heading, what stands under it, and the kernels of one library.
+/// A section of the page: its heading and text, and the kernels of one library.
 struct Library {
     heading: &'static str,
     text: &'static str,
     kernels: Vec<KernelDef>,
 }
 
-/// The page.
+/// The text of the page.
 pub(crate) fn kernel_page() -> String {
     let mut page = String::from(HEAD);
     for library in libraries() {
@@ -27,11 +27,11 @@ const HEAD: &str = "# Kernels
 
 <!-- Written from the kernels' registration in crates/run/kernels and crates/testing/test-kernels; change it there. -->
 
-What a program may name. A kernel runs when all its operands are there; one chain more than it
-declares only makes it wait. Attributes are read in the order of their names. Where a name has
-several endings, `T` is the type that the ending says; `..` is any number of operands or results.
+The kernels of host programs. A kernel runs when all its operands are available. It accepts one chain
+more than it declares, as a dependency. Attributes are in the order of their names. If a name has
+several endings, `T` is the type of the ending; `..` is any number of operands or results.
 
-A kernel is a function, registered by its name; its parameters and results say what it takes:
+A kernel is a function registered by name; its signature declares its operands, attributes and results:
 
 ```rust
 struct Coordinate { x: i32, y: i32 }
@@ -47,16 +47,16 @@ registry.register(kernel(\"my.print\", |at: &Coordinate, _: Chain, host: &Host| 
 }))?;
 ```
 
-`Attr<T>` takes an attribute, `RestOperands` all further operands, `FunctionHandle` a function the kernel
-refers to, `Result` lets it fail, `Host::spawn_result` answers a result that a task computes. A program
-whose kernels do not fit their registration is refused when it is loaded.
+`Attr<T>` is an attribute, `RestOperands` all further operands, `FunctionHandle` a reference to a function;
+`Result` is the return type of a kernel that can fail, and `Host::spawn_result` returns a result
+that a task computes. A program whose kernels do not match their registration is refused when it is loaded.
 ";
 
 fn libraries() -> Vec<Library> {
     vec![
         Library {
             heading: "tfrt",
-            text: "Numbers, order, calls and loops.",
+            text: "Arithmetic, chains, calls and loops.",
             kernels: tenon_kernels::tfrt::library(),
         },
         Library {
@@ -66,7 +66,7 @@ fn libraries() -> Vec<Library> {
         },
         Library {
             heading: "tfrt_dht, tfrt_sht, coo",
-            text: "Tensors of the host: dense, of text, sparse.",
+            text: "Host tensors: dense, string, sparse.",
             kernels: tenon_kernels::dht::library(),
         },
         Library {
@@ -87,7 +87,7 @@ fn libraries() -> Vec<Library> {
     ]
 }
 
-/// Kernels that differ in the ending of their names only.
+/// Kernels whose names differ only in the ending.
 struct Row<'a> {
     stem: &'a str,
     doc: &'a str,
@@ -95,7 +95,7 @@ struct Row<'a> {
     signatures: Vec<&'a Signature>,
 }
 
-/// The kernels, those of one stem and sentence together, in the order of the first.
+/// The kernels, grouped by stem and documentation, in the order of the first.
 fn rows(kernels: &[KernelDef]) -> Vec<Row<'_>> {
     let mut rows: Vec<Row<'_>> = Vec::new();
     for kernel in kernels {
@@ -176,7 +176,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn kernels_of_one_stem_stand_together() {
+    fn kernels_of_one_stem_are_one_row() {
         let page = kernel_page();
         assert!(page.contains("| `tfrt.minus.` `i32` `i64` | T, T |  | T | a - b, wrapping. |\n"));
         assert!(page.contains("| `tfrt.new.chain` |  |  | !tfrt.chain |"));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kernel_has_a_name_of_its_own_and_a_sentence() {
+    fn every_kernel_has_a_unique_name_and_documentation() {
         let mut names = HashSet::new();
         for library in libraries() {
             for kernel in &library.kernels {

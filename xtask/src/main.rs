@@ -1,4 +1,4 @@
-//! Project chores: `cargo xtask test`, `bench`, `models`, `conformance`, `docs`, `install`, `fuzz`,
+//! Development tasks: `cargo xtask test`, `bench`, `models`, `conformance`, `docs`, `install`, `fuzz`,
 //! `soak`, `miri`, `sanitize`, `loom`, `words`, `deny`,
 //! `build-time`, `python`.
 
@@ -6,7 +6,7 @@
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a command for people"
+    reason = "a command-line tool"
 )]
 
 mod bench;
@@ -25,19 +25,19 @@ use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// What a chore answers: nothing, or a sentence.
+/// The result of a task; the error is a message.
 type Result<T> = std::result::Result<T, String>;
 
-/// Chores of the Tenon project.
+/// Development tasks of Tenon.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
     #[command(subcommand)]
-    chore: Chore,
+    task: Task,
 }
 
 #[derive(Subcommand)]
-enum Chore {
+enum Task {
     /// Prepare a Python environment in target/ and run every test.
     Test {
         /// Skip the comparisons that need Python.
@@ -49,24 +49,23 @@ enum Chore {
     },
     /// Export the full-size models into target/models (installs PyTorch into target/).
     Models {
-        /// Only these.
+        /// Export only these models.
         names: Vec<String>,
     },
-    /// Measure Tenon beside onnxruntime and print the table (and write docs/benchmarks.md).
+    /// Measure Tenon and onnxruntime and print the table (--write: also into docs/benchmarks.md).
     Bench(bench::Options),
-    /// Run other projects' operator tests on the backends: a line for each failure, then the
-    /// counts.
+    /// Run the operator tests of ONNX and Arm NN on the backends: print each failure, then the counts.
     Conformance(conformance::Options),
-    /// Write docs/operators.md and docs/kernels.md from the tables of the program.
+    /// Write docs/operators.md and docs/kernels.md from the tables of the source.
     Docs,
-    /// Lay out libnrt.so.1, its headers and its pkg-config file under a prefix.
+    /// Install libnrt.so.1, its headers and its pkg-config file under a prefix.
     Install(install::Options),
     /// Fuzz one reader with libFuzzer.
     Fuzz(fuzz::Options),
-    /// Run the property tests with many more cases, the long comparisons of netlists, and libnrt
-    /// for a million executions.
+    /// Run the property tests with many cases, the long netlist comparisons, and a million executions
+    /// through libnrt.
     Soak {
-        /// Cases a property.
+        /// Cases per property.
         #[arg(long, default_value_t = 20_000)]
         cases: u32,
         /// Passed on to `cargo test` (a filter, or `-p CRATE`).
@@ -79,11 +78,11 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
-    /// Run tests of memory and threads under the sanitizers of the compiler (nightly).
+    /// Run tests under AddressSanitizer and ThreadSanitizer (nightly).
     Sanitize(sanitize::Options),
     /// Check the lock-free parts of the executor in every interleaving (loom).
     Loom {
-        /// Only models whose path contains this.
+        /// Run only the models whose path contains this.
         #[arg(default_value = "model")]
         filter: String,
     },
@@ -94,7 +93,7 @@ enum Chore {
     Deny,
     /// Print every use of a word that the project avoids (xtask/words.txt).
     Words {
-        /// Only these files and folders.
+        /// Check only these files and folders.
         paths: Vec<String>,
     },
     /// Print the path of the Python interpreter that the tests use, preparing it first.
@@ -105,25 +104,25 @@ fn main() -> ExitCode {
     if let Some(code) = build_time::as_compiler() {
         return code;
     }
-    let done = match Arguments::parse().chore {
-        Chore::Test {
+    let done = match Arguments::parse().task {
+        Task::Test {
             without_python,
             rest,
         } => test(without_python, &rest),
-        Chore::Models { names } => models(&names).map(|_| ()),
-        Chore::Bench(options) => bench::run(&options),
-        Chore::Conformance(options) => conformance::run(&options),
-        Chore::Docs => docs::write(),
-        Chore::Install(options) => install::run_with(&options),
-        Chore::Fuzz(options) => fuzz::fuzz(&options),
-        Chore::Soak { cases, rest } => soak(cases, &rest),
-        Chore::Miri { rest } => miri(&rest),
-        Chore::Sanitize(options) => sanitize::sanitize(&options),
-        Chore::Loom { filter } => loom(&filter),
-        Chore::BuildTime(options) => build_time::build_time(&options),
-        Chore::Deny => deny::deny(),
-        Chore::Words { paths } => words::words(&paths),
-        Chore::Python => python::for_tests().map(|path| println!("{}", path.display())),
+        Task::Models { names } => models(&names).map(|_| ()),
+        Task::Bench(options) => bench::run(&options),
+        Task::Conformance(options) => conformance::run(&options),
+        Task::Docs => docs::write(),
+        Task::Install(options) => install::install(&options),
+        Task::Fuzz(options) => fuzz::fuzz(&options),
+        Task::Soak { cases, rest } => soak(cases, &rest),
+        Task::Miri { rest } => miri(&rest),
+        Task::Sanitize(options) => sanitize::sanitize(&options),
+        Task::Loom { filter } => loom(&filter),
+        Task::BuildTime(options) => build_time::build_time(&options),
+        Task::Deny => deny::deny(),
+        Task::Words { paths } => words::words(&paths),
+        Task::Python => python::for_tests().map(|path| println!("{}", path.display())),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -165,9 +164,9 @@ const PROPERTIES: [&str; 11] = [
     "tenon",
 ];
 
-/// Runs the property tests, optimised, with `cases` a property; without a filter also the netlists
-/// that the plain implementation takes long for, and executions through libnrt from several
-/// threads, loading and unloading between, a million of them.
+/// Runs the property tests, optimised, with `cases` per property. Without a filter also the netlists
+/// that are slow in the plain implementation, and a million executions through libnrt from several
+/// threads that load and unload the model.
 fn soak(cases: u32, rest: &[String]) -> Result<()> {
     let mut command = cargo();
     command.args(["test", "--release"]);
@@ -199,15 +198,14 @@ fn soak(cases: u32, rest: &[String]) -> Result<()> {
     run(command.env("TENON_SOAK", "1000000"))
 }
 
-/// Runs the tests of memory that is shared or lent, and of the numbers that stand for it, under
-/// Miri.
+/// Runs the tests of shared and borrowed memory, and of handles, under Miri.
 fn miri(rest: &[String]) -> Result<()> {
     let command = || {
         let mut command = Command::new("rustup");
         command
             .current_dir(root())
             .args(["run", "nightly", "cargo", "miri"])
-            // Temporary files and clocks of the tests are the machine's own.
+            // The tests use temporary files and clocks of the machine.
             .env("MIRIFLAGS", "-Zmiri-disable-isolation");
         command
     };
@@ -235,48 +233,48 @@ fn loom(filter: &str) -> Result<()> {
     let mut command = cargo();
     command.args(["test", "--release", "--lib", "-p", "tenon-executor", filter]);
     command.env("RUSTFLAGS", "--cfg loom");
-    // Everything is built anew with these flags: in a folder of its own, so that other builds stay.
+    // These flags rebuild every crate: a separate target folder keeps the artifacts of other builds.
     run(command.env("CARGO_TARGET_DIR", target().join("loom")))
 }
 
-/// Exports the full-size models that are not there yet; answers their folder.
+/// Exports the missing full-size models and returns their folder.
 fn models(names: &[String]) -> Result<PathBuf> {
     let folder = target().join("models");
     let missing = |name: &&String| !folder.join(format!("{name}.npz")).exists();
-    let wanted: Vec<&String> = names.iter().filter(missing).collect();
-    if names.is_empty() || !wanted.is_empty() {
+    let missing: Vec<&String> = names.iter().filter(missing).collect();
+    if names.is_empty() || !missing.is_empty() {
         let python = python::for_models()?;
         let mut command = Command::new(python);
         command
             .arg(root().join("models/export.py"))
             .arg("full")
             .arg(&folder)
-            .args(wanted);
+            .args(missing);
         run(&mut command)?;
     }
     Ok(folder)
 }
 
-/// The cargo that runs us.
+/// A command for the cargo that runs this program, in the root folder.
 fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
     command
 }
 
-/// The repository.
+/// The root folder of the repository.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .unwrap_or(Path::new("."))
 }
 
-/// The target folder, wherever cargo was told to put it.
+/// The target folder: `CARGO_TARGET_DIR`, or `target`.
 fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Runs a command to its end; its failure is ours.
+/// Runs a command; a failure status is an error.
 fn run(command: &mut Command) -> Result<()> {
     let status = command
         .status()
@@ -288,7 +286,7 @@ fn run(command: &mut Command) -> Result<()> {
     }
 }
 
-/// Runs a command to its end and answers what it printed.
+/// Runs a command and returns its standard output.
 fn output(command: &mut Command) -> Result<String> {
     let output = command
         .stderr(std::process::Stdio::inherit())
@@ -298,7 +296,7 @@ fn output(command: &mut Command) -> Result<String> {
         return Err(format!("{command:?} ended with {}", output.status));
     }
     String::from_utf8(output.stdout)
-        .map_err(|error| format!("{command:?} printed no text: {error}"))
+        .map_err(|error| format!("{command:?}: the output is not UTF-8: {error}"))
 }
 
 fn cannot_start(command: &Command, error: &std::io::Error) -> String {

@@ -1,10 +1,10 @@
-//! Python environments inside the target folder, made once for each list of requirements.
+//! Python environments in the target folder, created once for each list of requirements.
 
 use crate::{Result, root, run, target};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The interpreter with what the tests compare against.
+/// The interpreter with the packages that tests compare with.
 pub fn for_tests() -> Result<PathBuf> {
     environment("python", &root().join("tests/python/requirements.txt"))
 }
@@ -14,15 +14,15 @@ pub fn for_models() -> Result<PathBuf> {
     environment("python-models", &root().join("models/requirements.txt"))
 }
 
-/// Makes `target/NAME` with `requirements` installed, unless it has them already.
+/// Creates `target/NAME` with `requirements` installed, unless they are installed.
 fn environment(name: &str, requirements: &Path) -> Result<PathBuf> {
     let folder = target().join(name);
     let folder = std::path::absolute(&folder).unwrap_or(folder);
     let python = folder.join("bin/python");
     let stamp = folder.join("requirements.installed");
-    let wanted = std::fs::read_to_string(requirements)
+    let required = std::fs::read_to_string(requirements)
         .map_err(|error| format!("cannot read {}: {error}", requirements.display()))?;
-    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == required) {
         return Ok(python);
     }
     eprintln!("preparing Python in {}", folder.display());
@@ -39,7 +39,7 @@ fn environment(name: &str, requirements: &Path) -> Result<PathBuf> {
             "--requirement",
         ])
         .arg(requirements))?;
-    std::fs::write(&stamp, wanted)
+    std::fs::write(&stamp, required)
         .map_err(|error| format!("cannot write {}: {error}", stamp.display()))?;
     Ok(python)
 }

@@ -1,30 +1,30 @@
-//! `cargo xtask sanitize`: tests of memory and threads under the compiler's sanitizers.
+//! `cargo xtask sanitize`: tests under AddressSanitizer and ThreadSanitizer.
 
 use crate::{Result, output, root, run, target};
 use clap::{Args, ValueEnum};
 use std::process::Command;
 
-/// What is run under which sanitizer.
+/// Options of `cargo xtask sanitize`.
 #[derive(Args)]
 pub struct Options {
-    /// Only this one.
+    /// Run only this sanitizer.
     #[arg(value_enum)]
     only: Option<Sanitizer>,
-    /// Passed on to `cargo test` instead of the usual crates (a filter, or `-p CRATE`).
+    /// Passed on to `cargo test` in place of the default crates (a filter, or `-p CRATE`).
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Sanitizer {
-    /// Memory that is used after its end or beyond its bounds, and what is never freed.
+    /// AddressSanitizer: use after free, accesses out of bounds, leaks.
     Address,
-    /// Threads that use the same memory without order.
+    /// ThreadSanitizer: data races.
     Thread,
 }
 
-/// What is tested, but no examples of documentation, which are built without a sanitizer. The library
-/// of C has a test of its own, for C programs of another compiler cannot use one with a sanitizer.
+/// The tests, without doc tests, which rustdoc builds without a sanitizer. The C library is tested by
+/// `threads` alone: C programs built without a sanitizer cannot load a library built with one.
 const TESTS: [&[&str]; 3] = [
     &["-p", "tenon-base", "-p", "tenon-tensor", "--lib"],
     &["-p", "tenon-runtime", "--tests"],
@@ -39,7 +39,7 @@ pub fn sanitize(options: &Options) -> Result<()> {
     let host = version
         .lines()
         .find_map(|line| line.strip_prefix("host: "))
-        .ok_or("rustc -vV tells no host")?;
+        .ok_or("the output of rustc -vV has no host")?;
     let sanitizers = match options.only {
         Some(sanitizer) => vec![sanitizer],
         None => vec![Sanitizer::Address, Sanitizer::Thread],
@@ -57,7 +57,7 @@ pub fn sanitize(options: &Options) -> Result<()> {
 }
 
 impl Sanitizer {
-    /// `cargo test` with it, in a target folder of its own.
+    /// `cargo test` with this sanitizer, in a separate target folder.
     fn command(self, host: &str) -> Command {
         let name = match self {
             Self::Address => "address",

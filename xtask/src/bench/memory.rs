@@ -1,4 +1,4 @@
-//! How close memory plans come to the lower bound.
+//! The memory plans of the models compared with their lower bound, which no arena can be below.
 
 use super::{MODELS, date, met};
 use crate::{Result, cargo, models, output, target};
@@ -6,15 +6,15 @@ use serde::Deserialize;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The strategies, ours first.
+/// The strategies, the default first.
 const STRATEGIES: [&str; 3] = ["packed", "single-axis-priority", "constant"];
 
-/// The most that the arena may be larger than what is alive at once.
-const WANTED: f64 = 0.05;
+/// The goal: how much the arena may exceed the lower bound.
+const MAX_EXCESS: f64 = 0.05;
 
-/// What `tenon info --memory --json` says.
+/// The output of `tenon info --memory --json`.
 #[derive(Deserialize)]
-struct Answer {
+struct MemoryInfo {
     memory: Plan,
 }
 
@@ -26,9 +26,9 @@ struct Plan {
     variables: Vec<serde_json::Value>,
 }
 
-/// The section of the page: a row a model.
+/// The section of the page: a row per model.
 pub fn section(names: &[String]) -> Result<String> {
-    // A plan is the same however the compiler was built.
+    // The plan does not depend on the build profile of the compiler.
     crate::run(cargo().args(["build", "--package", "tenon-cli"]))?;
     let tenon = target().join("debug/tenon");
     let all = MODELS.iter().map(|(name, _)| (*name).to_owned());
@@ -38,14 +38,14 @@ pub fn section(names: &[String]) -> Result<String> {
     let folder = models(&chosen)?;
     let mut lines = vec![
         format!(
-            "Made by `cargo xtask bench --memory --write`, date {}. Alive at once: the largest sum of \
-             intermediate values that one kernel finds alive, its scratch memory too; no arena is smaller. \
-             Wanted: at most {} % more.",
+            "Made by `cargo xtask bench --memory --write`, date {}. Lower bound: the largest sum of \
+             the intermediate values and the scratch memory that are alive at one kernel; no arena can be smaller. \
+             Goal: at most {} % more.",
             date()?,
-            WANTED * 100.0
+            MAX_EXCESS * 100.0
         ),
         String::new(),
-        "| model | values | alive at once | packed | more | met | single-axis-priority | more | constant | more |".into(),
+        "| model | values | lower bound | packed | more | met | single-axis-priority | more | constant | more |".into(),
         "|---|---|---|---|---|---|---|---|---|---|".into(),
     ];
     for name in &chosen {
@@ -61,7 +61,7 @@ pub fn section(names: &[String]) -> Result<String> {
             packed.variables.len(),
             kb(packed.live_bytes),
             cell(&packed),
-            met(packed.excess <= WANTED),
+            met(packed.excess <= MAX_EXCESS),
             cell(&single),
             cell(&constant)
         ));
@@ -78,11 +78,16 @@ fn plan(tenon: &Path, folder: &Path, name: &str, strategy: &str) -> Result<Plan>
     compile.arg("compile").arg(&model).arg("-o").arg(&package);
     compile.args(["--memory-strategy", strategy]);
     crate::run(compile.stdout(Stdio::null()))?;
-    let mut info = Command::new(tenon);
-    let text = output(info.arg("info").arg(&package).args(["--memory", "--json"]))?;
-    let answer: Answer = serde_json::from_str(&text).map_err(|e| format!("{info:?}: {e}"))?;
+    let mut command = Command::new(tenon);
+    let text = output(
+        command
+            .arg("info")
+            .arg(&package)
+            .args(["--memory", "--json"]),
+    )?;
+    let info: MemoryInfo = serde_json::from_str(&text).map_err(|e| format!("{command:?}: {e}"))?;
     std::fs::remove_file(&package).map_err(|e| format!("{}: {e}", package.display()))?;
-    Ok(answer.memory)
+    Ok(info.memory)
 }
 
 fn kb(bytes: u64) -> String {

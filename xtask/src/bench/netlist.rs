@@ -1,16 +1,16 @@
-//! How fast netlists are checked and run.
+//! The time of checking netlists and the rates of running them.
 
 use super::{cpu, date, tables};
 use crate::Result;
 
-/// The section of the page: checking beside other parsers, running beside the ceiling.
+/// The section of the page: the checker compared with YAML parsers, execution with the CPU's ceiling.
 pub fn section() -> Result<String> {
     let checking = tables("tenon-netlist", "checking")?;
     let running = tables("tenon", "netlist_run")?;
     Ok(format!(
-        "Made by `cargo xtask bench --netlist --write`. Date {}, CPU {}. Of each figure the best run; the \
-         samples are those of the folder that `TENON_EXTRA_DATA` names.\n\n\
-         Checking, on one core; the others only parse, and are not timed with what they refuse.\n\n\
+        "Made by `cargo xtask bench --netlist --write`. Date {}, CPU {}. Figures are those of the best \
+         run; the samples are in the folder of `TENON_EXTRA_DATA`.\n\n\
+         Checking, on one core. The other parsers only parse, and are not timed on files that they reject.\n\n\
          {checking}\n{running}",
         date()?,
         cpu()

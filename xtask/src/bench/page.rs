@@ -1,8 +1,8 @@
-//! The page of benchmarks: a first part, and sections that are made by themselves.
+//! Updates of docs/benchmarks.md: the first part, or one section.
 
 use crate::{Result, root};
 
-/// Writes the page anew with another first part, all sections kept.
+/// Replaces the first part of the page and keeps its sections.
 pub fn write_first(text: &str) -> Result<()> {
     change(|page| {
         let sections = page.find("\n## ").map_or("", |at| &page[at + 1..]);
@@ -10,7 +10,7 @@ pub fn write_first(text: &str) -> Result<()> {
     })
 }
 
-/// Writes the page anew with another section of this title; a new one comes last.
+/// Replaces the section with this title; a new section is appended.
 pub fn write_section(title: &str, text: &str) -> Result<()> {
     change(|page| {
         let head = format!("\n## {title}\n");

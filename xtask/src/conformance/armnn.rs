@@ -1,5 +1,5 @@
-//! The layer tests of Arm NN: a layer with its parameters, inputs and the output that the test's
-//! author wrote down (facts, armnn.md 6). Each becomes a graph of Tenon's operators.
+//! The layer tests of Arm NN: a layer with its parameters, inputs and expected output (facts,
+//! armnn.md 6). Each is translated to a graph of Tenon's operators.
 
 mod build;
 mod case;
@@ -12,18 +12,18 @@ mod normalization;
 mod pooling;
 mod slicing;
 
-use super::numbers::compare;
-use super::{Case, Suite, Trial, Unmet};
+use super::compare::compare;
+use super::{Case, NotRun, Suite, Trial};
 use crate::Result;
-use build::Build;
+use build::GraphBuilder;
 use case::{ArmType, LayerCase};
 use flate2::read::GzDecoder;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-/// What is missing in the data, so that a case can be no test: the start of its name, and the gap.
-/// The first two are also written in facts, armnn.md 6.
+/// Cases that cannot be run because the data is incomplete: the prefix of their name, and the missing
+/// part. The first two are also in facts, armnn.md 6.
 const GAPS: [(&str, &str); 4] = [
     ("Lstm", "the data has no weights"),
     ("QLstm", "the data has no weights"),
@@ -56,10 +56,10 @@ pub(super) fn suite(path: &Path) -> Result<Suite> {
 fn translate(case: LayerCase) -> Case {
     let gap = GAPS.iter().find(|(start, _)| case.name.starts_with(start));
     let trials = match gap {
-        Some((_, gap)) => Err(Unmet::Skipped((*gap).into())),
+        Some((_, gap)) => Err(NotRun::Skipped((*gap).into())),
         None => trial(&case)
             .map(|trial| vec![trial])
-            .map_err(Unmet::Refused),
+            .map_err(NotRun::Refused),
     };
     Case {
         name: case.name,
@@ -71,13 +71,13 @@ fn translate(case: LayerCase) -> Case {
 fn trial(case: &LayerCase) -> Result<Trial> {
     let layer = layers::layer(&case.layer)
         .ok_or_else(|| format!("layer {} has no translation", case.layer))?;
-    let mut build = Build::new(case);
-    let made = layer(&mut build)?;
-    let (graph, inputs) = build.finish(made)?;
-    let (expected, kind) = (case.output.tensor.clone(), case.output.kind);
+    let mut build = GraphBuilder::new(case);
+    let output = layer(&mut build)?;
+    let (graph, inputs) = build.finish(output)?;
+    let (expected, kind) = (case.output.elements.clone(), case.output.kind);
     let check = move |outputs: &[_]| match outputs {
         [found] => compare(&expected, found, |expected, found| {
-            near(kind, expected, found)
+            is_close(kind, expected, found)
         }),
         _ => Err(format!("{} outputs", outputs.len())),
     };
@@ -88,9 +88,9 @@ fn trial(case: &LayerCase) -> Result<Trial> {
     })
 }
 
-/// Arm NN's own rule (facts, armnn.md 5): quantised numbers differ by 1 at most, others by 1 %, or
-/// by 1e-6 when one of them is 0.
-fn near(kind: ArmType, expected: f64, found: f64) -> bool {
+/// Arm NN's tolerance (facts, armnn.md 5): quantised values differ by at most 1, others by 1 %, or by
+/// 1e-6 if one of them is 0.
+fn is_close(kind: ArmType, expected: f64, found: f64) -> bool {
     let difference = (expected - found).abs();
     match kind {
         _ if kind.is_quantised() => difference <= 1.0,

@@ -1,7 +1,7 @@
-//! ONNX's own node tests: every case that a tensor backend can have.
+//! ONNX's node tests: every case of a backend of tensors.
 
-use super::numbers::compare;
-use super::{Case, Suite, Trial, Unmet};
+use super::compare::compare;
+use super::{Case, NotRun, Suite, Trial};
 use crate::{Result, output, root, run, target};
 use half::{bf16, f16};
 use regex_lite::Regex;
@@ -15,11 +15,11 @@ use tenon_graph::Graph;
 use tenon_onnx::{Evaluator, ImportOptions, Model};
 use tenon_tensor::{Buffer, BufferMut, DataType, Tensor, TensorType, convert};
 
-/// Cases that do not pass: patterns of their whole names, below the reason.
+/// Unsupported cases: patterns of their whole names, below a comment with the reason.
 const UNSUPPORTED: &str = include_str!("onnx_node_unsupported.txt");
 
 #[derive(Deserialize)]
-struct Written {
+struct CaseFile {
     onnx: String,
     cases: Vec<NodeCase>,
 }
@@ -30,59 +30,59 @@ struct NodeCase {
     operator: String,
     skip: Option<String>,
     #[serde(default)]
-    sets: Vec<Set>,
+    sets: Vec<DataSet>,
     #[serde(default)]
     rtol: f64,
     #[serde(default)]
     atol: f64,
 }
 
-/// A place in the file of bytes.
-type Place = (usize, usize);
+/// Offset and length in the data file.
+type ByteRange = (usize, usize);
 
 #[derive(Deserialize)]
-struct Set {
-    model: Place,
+struct DataSet {
+    model: ByteRange,
     inputs: Vec<String>,
-    outputs: Vec<Expected>,
+    outputs: Vec<ExpectedOutput>,
 }
 
 #[derive(Deserialize)]
-struct Expected {
+struct ExpectedOutput {
     name: String,
     dtype: String,
     shape: Vec<usize>,
-    data: Place,
+    data: ByteRange,
 }
 
-/// The cases of the `onnx` package that `python` has.
+/// The cases of the `onnx` package of the interpreter `python`.
 pub(super) fn suite(python: &Path) -> Result<Suite> {
-    let folder = written_by(python)?;
+    let folder = generated_cases(python)?;
     let read = |name: &str| {
         let path = folder.join(name);
         std::fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))
     };
-    let written: Written =
+    let file: CaseFile =
         serde_json::from_slice(&read("cases.json")?).map_err(|error| error.to_string())?;
     let data = BufferMut::copy_of(&read("data.bin")?).map_err(|error| error.to_string())?;
     let data = data.freeze();
     let case = |case: NodeCase| Case {
         trials: match &case.skip {
-            Some(reason) => Err(Unmet::Skipped(reason.clone())),
-            None => trials(&case, &data).map_err(Unmet::Refused),
+            Some(reason) => Err(NotRun::Skipped(reason.clone())),
+            None => trials(&case, &data).map_err(NotRun::Refused),
         },
         name: case.name,
         group: case.operator,
     };
     Ok(Suite {
         name: "ONNX node tests",
-        source: format!("onnx {}", written.onnx),
-        cases: written.cases.into_iter().map(case).collect(),
+        source: format!("onnx {}", file.onnx),
+        cases: file.cases.into_iter().map(case).collect(),
         unsupported: unsupported()?,
     })
 }
 
-/// The list's patterns, each with the comment that stands over it.
+/// The patterns of the list, each with the comment above it.
 fn unsupported() -> Result<Vec<(Regex, String)>> {
     let (mut reason, mut list) = ("", Vec::new());
     for line in UNSUPPORTED.lines().map(str::trim) {
@@ -98,8 +98,8 @@ fn unsupported() -> Result<Vec<(Regex, String)>> {
     Ok(list)
 }
 
-/// Where the script has written the cases; they are written anew when it or the package changes.
-fn written_by(python: &Path) -> Result<PathBuf> {
+/// The folder of the cases, which a script generates; repeated when the script or the package changes.
+fn generated_cases(python: &Path) -> Result<PathBuf> {
     let script = root().join("tests/python/onnx_node_cases.py");
     let folder = target().join("onnx-node-cases");
     let version = "import onnx, sys; print(onnx.__version__, sys.version)";
@@ -120,7 +120,7 @@ fn trials(case: &NodeCase, data: &Buffer) -> Result<Vec<Trial>> {
     case.sets.iter().map(|set| trial(case, set, data)).collect()
 }
 
-fn trial(case: &NodeCase, set: &Set, data: &Buffer) -> Result<Trial> {
+fn trial(case: &NodeCase, set: &DataSet, data: &Buffer) -> Result<Trial> {
     let text = |error: tenon_base::Error| error.to_string().replace('\n', "; ");
     let control = Control::new();
     let model = part(data, set.model)?;
@@ -133,7 +133,7 @@ fn trial(case: &NodeCase, set: &Set, data: &Buffer) -> Result<Trial> {
     };
     let model = Model::from_bytes(&model[..], &control).map_err(text)?;
     let mut graph = model.graph(&options, &control).map_err(text)?;
-    let inputs = give_inputs(&mut graph, &set.inputs);
+    let inputs = restore_inputs(&mut graph, &set.inputs);
     let mut expected = Vec::new();
     for output in &set.outputs {
         let ty = TensorType::new(
@@ -152,7 +152,7 @@ fn trial(case: &NodeCase, set: &Set, data: &Buffer) -> Result<Trial> {
         for ((output, expected), found) in expected.iter().zip(found) {
             let (rtol, atol) = tolerance(&name, (rtol, atol), found.dtype());
             check_output(expected, found, rtol, atol)
-                .map_err(|how| format!("output '{output}': {how}"))?;
+                .map_err(|error| format!("output '{output}': {error}"))?;
         }
         Ok(())
     };
@@ -163,17 +163,17 @@ fn trial(case: &NodeCase, set: &Set, data: &Buffer) -> Result<Trial> {
     })
 }
 
-fn part(data: &Buffer, (start, len): Place) -> Result<Buffer> {
-    // Copied, so that it stands at an address that fits its elements.
+fn part(data: &Buffer, (start, len): ByteRange) -> Result<Buffer> {
+    // A copy, so that it is aligned for its elements.
     let bytes = data
         .get(start..start + len)
-        .ok_or("the cases are cut short")?;
+        .ok_or("the data file is truncated")?;
     let copy = BufferMut::copy_of(bytes).map_err(|error| error.to_string())?;
     Ok(copy.freeze())
 }
 
-/// Turns the constants that stand for the model's inputs into inputs again.
-fn give_inputs(graph: &mut Graph, names: &[String]) -> BTreeMap<String, Tensor> {
+/// Makes the constants that the script stored for the model's inputs inputs again.
+fn restore_inputs(graph: &mut Graph, names: &[String]) -> BTreeMap<String, Tensor> {
     let mut inputs = BTreeMap::new();
     for index in 0..graph.values.len() {
         let id = tenon_graph::ValueId(index as u32);
@@ -189,7 +189,7 @@ fn give_inputs(graph: &mut Graph, names: &[String]) -> BTreeMap<String, Tensor> 
 }
 
 fn check_output(expected: &Tensor, found: &Tensor, rtol: f64, atol: f64) -> Result<()> {
-    // The script writes integers of 4 bits as those of 8.
+    // The script stores integers of 4 bits as integers of 8 bits.
     let widened = match found.dtype() {
         DataType::I4 | DataType::U4 => convert(found, DataType::I8),
         _ => Ok(found.clone()),
@@ -201,7 +201,7 @@ fn check_output(expected: &Tensor, found: &Tensor, rtol: f64, atol: f64) -> Resu
     })
 }
 
-/// ONNX's own, relative and absolute, but where the expected numbers are themselves less exact.
+/// ONNX's relative and absolute tolerance, larger where the expected values are less accurate.
 fn tolerance(name: &str, (rtol, atol): (f64, f64), dtype: DataType) -> (f64, f64) {
     // Scores, weights and sums were each rounded to 16 bits: two units in the last place.
     let unit: f64 = match dtype {
@@ -212,7 +212,7 @@ fn tolerance(name: &str, (rtol, atol): (f64, f64), dtype: DataType) -> (f64, f64
     if name.starts_with("test_attention_") && unit > 0.0 {
         return (2.0 * unit, atol);
     }
-    // Transformed forth and back in f32: where 0 should be is noise of f32.
+    // A transform and its inverse in f32: zeros have rounding errors of f32.
     if name.starts_with("test_dft_inverse") {
         return (rtol, 1e-6);
     }

@@ -1,4 +1,4 @@
-//! What came of a suite on a backend: in lines, in JSON.
+//! The result of a suite on a backend, as lines and as JSON.
 
 use super::Case;
 use super::runner::Share;
@@ -6,18 +6,18 @@ use serde::Serialize;
 use std::fmt;
 use tenon_backend::BackendId;
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase", tag = "verdict", content = "detail")]
 pub(super) enum Verdict {
     Passed(Share),
-    /// Why.
+    /// The error.
     Failed(String),
-    /// Why.
+    /// The reason.
     Skipped(String),
 }
 
-/// A case and what came of it.
+/// A case and its result.
 #[derive(Serialize)]
 pub(super) struct Row {
     pub(super) name: String,
@@ -26,7 +26,7 @@ pub(super) struct Row {
     pub(super) verdict: Verdict,
 }
 
-/// What came of a suite on a backend.
+/// The results of a suite on a backend.
 #[derive(Serialize)]
 pub(super) struct Report {
     pub(super) suite: &'static str,
@@ -67,10 +67,10 @@ impl Report {
         self.count(|verdict| matches!(verdict, Verdict::Skipped(_)))
     }
 
-    /// Passed cases of which the backend computed everything, and something.
+    /// The counts of passed cases of which the backend computed all nodes, and some nodes.
     pub(super) fn shares(&self) -> (usize, usize) {
-        let of = |wanted: fn(&Share) -> bool| {
-            self.count(|verdict| matches!(verdict, Verdict::Passed(share) if wanted(share)))
+        let of = |accepts: fn(&Share) -> bool| {
+            self.count(|verdict| matches!(verdict, Verdict::Passed(share) if accepts(share)))
         };
         (
             of(|share| share.others == 0),
@@ -80,7 +80,7 @@ impl Report {
 }
 
 impl fmt::Display for Report {
-    /// A line for each failure, one for who computed, and the counts.
+    /// A line for each failure, one for the share of the backend, and the counts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} on {}", self.suite, self.backend)?;
         for row in &self.rows {
@@ -93,8 +93,7 @@ impl fmt::Display for Report {
         if some + none > 0 {
             writeln!(
                 f,
-                "of those that passed, {} left nothing to CpuRef in {all}, something in {some}, \
-                 everything in {none}",
+                "of the passed cases, {} computed all nodes in {all}, some nodes in {some}, none in {none}",
                 self.backend
             )?;
         }

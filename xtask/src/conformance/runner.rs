@@ -12,19 +12,18 @@ use tenon_neff::{Limits, Package, WriteOptions};
 use tenon_runtime::{LoadOptions, Model, Runtime};
 use tenon_tensor::{BufferMut, Tensor, TensorType};
 
-/// How many computing nodes of the compiled graph the backend took itself, and how many `CpuRef` had
-/// to take.
+/// The counts of compute nodes of the compiled graph on the backend under test, and on `CpuRef`.
 #[derive(Clone, Copy, Default, Serialize)]
 pub(super) struct Share {
     pub(super) own: usize,
     pub(super) others: usize,
 }
 
-/// Why a case does not pass.
+/// The reason why a case does not pass.
 pub(super) enum Failure {
-    /// Something said no.
+    /// Compiling, loading or executing failed.
     Refused(String),
-    /// Another answer than the expected one.
+    /// The result differs from the expected one.
     Wrong(String),
 }
 
@@ -46,7 +45,7 @@ impl fmt::Display for Failure {
 pub(super) struct Runner {
     registry: Registry,
     runtime: Runtime,
-    /// The backend under test, then `CpuRef` for what it does not take.
+    /// The backend under test, then `CpuRef` for nodes that it does not support.
     backends: Vec<BackendId>,
 }
 
@@ -69,15 +68,16 @@ impl Runner {
         &self.backends[0]
     }
 
-    /// Runs all trials of a case both ways.
+    /// Runs all trials of a case, compiled and node by node.
     pub(super) fn run(&self, trials: &[Trial]) -> std::result::Result<Share, Failure> {
         let mut share = Share::default();
         for trial in trials {
-            let way = |way: &'static str| move |how| Failure::Wrong(format!("{way}: {how}"));
+            let wrong =
+                |mode: &'static str| move |error| Failure::Wrong(format!("{mode}: {error}"));
             let outputs = self.compiled(trial, &mut share)?;
-            (trial.check)(&outputs).map_err(way("compiled"))?;
+            (trial.check)(&outputs).map_err(wrong("compiled"))?;
             let outputs = self.node_by_node(trial)?;
-            (trial.check)(&outputs).map_err(way("node by node"))?;
+            (trial.check)(&outputs).map_err(wrong("node by node"))?;
         }
         Ok(share)
     }
@@ -115,7 +115,7 @@ impl Runner {
         model.run(&inputs)
     }
 
-    /// Executes the graph as it was written, each node on the first backend that takes it.
+    /// Executes the graph without optimisation, each node on the first backend that supports it.
     fn node_by_node(&self, trial: &Trial) -> Result<Vec<Tensor>> {
         let mut graph = trial.graph.clone();
         for id in std::mem::take(&mut graph.inputs) {
@@ -129,13 +129,13 @@ impl Runner {
                 .map_err(|error| error.at(Location::node(name)))?;
         }
         let output = |&id: &_| {
-            let made = graph.value(id).constant.clone();
-            made.ok_or_else(|| Error::new(ErrorKind::Internal, "no node makes an output"))
+            let value = graph.value(id).constant.clone();
+            value.ok_or_else(|| Error::new(ErrorKind::Internal, "no node computes an output"))
         };
         graph.outputs.iter().map(output).collect()
     }
 
-    /// Executes a node whose inputs are constants and makes its outputs constants.
+    /// Executes a node whose inputs are constants and stores its outputs as constants.
     fn step(&self, graph: &mut Graph, node: &Node) -> Result<()> {
         let inputs: Vec<Option<&Tensor>> = node
             .inputs
@@ -146,15 +146,15 @@ impl Runner {
             inputs.iter().map(|input| input.map(Tensor::ty)).collect();
         let count = node.outputs.len();
         let inferred = infer(node.op, &node.attributes, &types, &inputs, count)?;
-        let wanted: Vec<Option<TensorType>> = node
+        let output_types: Vec<Option<TensorType>> = node
             .outputs
             .iter()
             .zip(inferred)
             .map(|(output, ty)| output.is_some().then_some(ty))
             .collect();
-        let backend = self.taking(node, &inputs, &wanted)?;
-        let made = evaluate(backend, node.op, &node.attributes, &inputs, &wanted)?;
-        for (id, tensor) in node.outputs.iter().zip(made) {
+        let backend = self.supporting_backend(node, &inputs, &output_types)?;
+        let outputs = evaluate(backend, node.op, &node.attributes, &inputs, &output_types)?;
+        for (id, tensor) in node.outputs.iter().zip(outputs) {
             if let Some(id) = id {
                 graph.value_mut(*id).constant = tensor;
             }
@@ -162,19 +162,19 @@ impl Runner {
         Ok(())
     }
 
-    /// The first backend that takes a node.
-    fn taking(
+    /// The first backend that supports a node.
+    fn supporting_backend(
         &self,
         node: &Node,
         inputs: &[Option<&Tensor>],
-        wanted: &[Option<TensorType>],
+        output_types: &[Option<TensorType>],
     ) -> Result<&dyn Backend> {
         let mut refusals = BTreeMap::new();
         for id in &self.backends {
             let Some(backend) = self.registry.find(id) else {
                 continue;
             };
-            match supports(&**backend, node.op, &node.attributes, inputs, wanted) {
+            match supports(&**backend, node.op, &node.attributes, inputs, output_types) {
                 Ok(()) => return Ok(&**backend),
                 Err(refusal) => refusals.insert(id.as_str(), refusal.to_string()),
             };
@@ -183,6 +183,9 @@ impl Runner {
             .iter()
             .map(|(id, refusal)| format!("{id}: {refusal}"))
             .collect();
-        Err(Error::new(ErrorKind::Unsupported, "no backend takes the node").found(all.join(", ")))
+        Err(
+            Error::new(ErrorKind::Unsupported, "no backend supports the node")
+                .found(all.join(", ")),
+        )
     }
 }

@@ -1,8 +1,8 @@
-//! The suites, on the backends that are built in and on those of libraries.
+//! The suites on the built-in backends and on backends of libraries.
 
 use super::*;
 
-/// A suite on every built-in backend: no case fails, and the page says what passes.
+/// Runs a suite on every built-in backend: no case fails, and the page has the results.
 fn check(suite: &Suite) {
     let registry = tenon_builtin::registry();
     let mut reports = Vec::new();
@@ -15,12 +15,12 @@ fn check(suite: &Suite) {
     let page = std::fs::read_to_string(page::path()).unwrap();
     assert!(
         page.contains(&section),
-        "docs/conformance.md says otherwise; if it is right, run `cargo xtask conformance --write` \
-         with both suites and commit it:\n{section}"
+        "docs/conformance.md differs from the results; if these are right, run `cargo xtask conformance \
+         --write` with both suites and commit it:\n{section}"
     );
 }
 
-/// The cases of Arm NN, where they are there.
+/// The cases of Arm NN, if `TENON_EXTRA_DATA` is set.
 fn arm_nn() -> Option<Suite> {
     let Some(folder) = std::env::var_os("TENON_EXTRA_DATA").map(PathBuf::from) else {
         println!("skipped: TENON_EXTRA_DATA is not set");
@@ -29,7 +29,7 @@ fn arm_nn() -> Option<Suite> {
     Some(armnn::suite(&folder.join("armnn-cases/cases.jsonl.gz")).unwrap())
 }
 
-/// The node tests of ONNX, where there is a Python that makes them.
+/// The node tests of ONNX, if `TENON_PYTHON` is set: a script generates them.
 fn onnx() -> Option<Suite> {
     let Some(python) = std::env::var_os("TENON_PYTHON").map(PathBuf::from) else {
         println!("skipped: TENON_PYTHON is not set");
@@ -39,17 +39,17 @@ fn onnx() -> Option<Suite> {
 }
 
 #[test]
-fn the_page_tells_of_arm_nn() {
+fn the_page_has_the_results_of_arm_nn() {
     arm_nn().iter().for_each(check);
 }
 
 #[test]
-fn the_page_tells_of_onnx() {
+fn the_page_has_the_results_of_onnx() {
     onnx().iter().for_each(check);
 }
 
-/// The registry of a folder with the three example libraries: `CpuRef` as one, which takes the
-/// place of the built-in one, the example in Rust and the one in C.
+/// The registry of a folder with the three example libraries: `CpuRef`, which replaces the built-in
+/// one, the example in Rust and the one in C.
 fn libraries() -> Registry {
     let folder = tempfile::tempdir().unwrap();
     tenon_test_libraries::cpu_ref(folder.path(), "Tenon_CpuRef_backend.so");
@@ -60,20 +60,20 @@ fn libraries() -> Registry {
     registry
 }
 
-/// What came of each case, in order.
+/// The results of the cases, in order.
 fn verdicts(report: &Report) -> Vec<serde_json::Value> {
     let rows = report.rows.iter();
     rows.map(|row| serde_json::to_value(row).unwrap()).collect()
 }
 
-/// A suite on the backends of the libraries: `CpuRef` as one does what it does built in, case by
-/// case; the others fail nothing and compute something themselves.
+/// Runs a suite on the backends of the libraries: the library `CpuRef` has the same results as the
+/// built-in one, case by case; the others have no failures and compute some nodes.
 fn check_libraries(suite: &Suite) {
     let loaded = libraries();
     let on = |registry: &Registry, id: &'static str| {
         suite.run(&Runner::new(registry, BackendId::new(id)), "")
     };
-    let (there, here) = (
+    let (from_library, built_in) = (
         on(&loaded, "CpuRef"),
         on(&tenon_builtin::registry(), "CpuRef"),
     );
@@ -84,12 +84,12 @@ fn check_libraries(suite: &Suite) {
             .library()
             .is_some()
     );
-    assert!(there.passed() > 0);
-    assert_eq!(verdicts(&there), verdicts(&here));
+    assert!(from_library.passed() > 0);
+    assert_eq!(verdicts(&from_library), verdicts(&built_in));
     for id in ["ExampleC", "ExampleRust"] {
         let report = on(&loaded, id);
         assert_eq!(report.failed(), 0, "{report}");
-        assert_eq!(report.passed(), here.passed(), "{report}");
+        assert_eq!(report.passed(), built_in.passed(), "{report}");
         let (all, some) = report.shares();
         assert!(all + some > 0, "{report}");
     }

@@ -1,44 +1,44 @@
-//! The graph of a case while it is made.
+//! The graph of a case under construction.
 
-use super::case::{Given, LayerCase};
+use super::case::{CaseTensor, LayerCase};
 use std::collections::BTreeMap;
 use tenon_graph::operator::operator;
 use tenon_graph::{Attribute, Attributes, Graph, Node, ValueId};
 use tenon_tensor::{DataType, Tensor, convert};
 
-/// What a layer's translation answers: what it made, or why it cannot.
-pub(super) type Made = Result<Flow, String>;
+/// The output of a translated layer; the error is the reason why it cannot be translated.
+pub(super) type LayerResult = Result<LayerValue, String>;
 
-/// A value on its way to the output.
+/// The output of a layer, or an input that is moved to it.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Flow {
-    /// Elements as they are stored: integers that stand for other numbers where quantised.
+pub(super) enum LayerValue {
+    /// The stored elements: integers if quantised.
     Stored(ValueId),
-    /// The numbers themselves.
-    Numbers(ValueId),
+    /// The real values, dequantised.
+    Real(ValueId),
 }
 
-/// Attributes in a list.
-pub(super) type List<'a> = &'a [(&'a str, Attribute)];
+/// The attributes of a node.
+pub(super) type AttributeList<'a> = &'a [(&'a str, Attribute)];
 
 /// A list of integers as an attribute.
 pub(super) fn ints(values: impl IntoIterator<Item = i64>) -> Attribute {
     Attribute::Ints(values.into_iter().collect())
 }
 
-/// A text as an attribute.
+/// A string as an attribute.
 pub(super) fn text(value: &str) -> Attribute {
     Attribute::String(value.into())
 }
 
-/// A graph for one case, with what goes in.
-pub(super) struct Build<'a> {
+/// The graph of one case and its inputs.
+pub(super) struct GraphBuilder<'a> {
     pub(super) case: &'a LayerCase,
     graph: Graph,
     inputs: BTreeMap<String, Tensor>,
 }
 
-impl<'a> Build<'a> {
+impl<'a> GraphBuilder<'a> {
     pub(super) fn new(case: &'a LayerCase) -> Self {
         Self {
             case,
@@ -48,60 +48,62 @@ impl<'a> Build<'a> {
     }
 
     /// Input `index` of the case.
-    pub(super) fn given(&self, index: usize) -> Result<&'a Given, String> {
-        let given = self.case.inputs.get(index);
-        given.ok_or_else(|| format!("input {index} is missing"))
+    pub(super) fn input(&self, index: usize) -> Result<&'a CaseTensor, String> {
+        let tensor = self.case.inputs.get(index);
+        tensor.ok_or_else(|| format!("input {index} is missing"))
     }
 
     /// Its rank.
     pub(super) fn rank(&self, index: usize) -> Result<usize, String> {
-        Ok(self.given(index)?.shape().len())
+        Ok(self.input(index)?.shape().len())
     }
 
-    /// Input `index` as it is stored, as an input of the graph.
-    pub(super) fn stored(&mut self, index: usize) -> Result<ValueId, String> {
-        let given = self.given(index)?;
+    /// Adds input `index`, with its stored elements, to the inputs of the graph.
+    pub(super) fn stored_input(&mut self, index: usize) -> Result<ValueId, String> {
+        let tensor = self.input(index)?;
         let name = format!("input{index}");
-        let id = self.graph.add_input(&name, given.tensor.ty().clone());
-        self.inputs.insert(name, given.tensor.clone());
+        let id = self.graph.add_input(&name, tensor.elements.ty().clone());
+        self.inputs.insert(name, tensor.elements.clone());
         Ok(id)
     }
 
-    /// The numbers of input `index`.
-    pub(super) fn numbers(&mut self, index: usize) -> Result<ValueId, String> {
-        let (stored, given) = (self.stored(index)?, self.given(index)?);
-        match given.kind.is_quantised() {
-            true => self.dequantised(stored, given),
-            false => Ok(stored),
-        }
-    }
-
-    /// The numbers of a tensor that is known when compiling, such as weights.
-    pub(super) fn known(&mut self, given: &Given) -> Result<ValueId, String> {
-        let stored = self.constant(given.tensor.clone());
-        match given.kind.is_quantised() {
-            true => self.dequantised(stored, given),
-            false => Ok(stored),
-        }
-    }
-
-    /// The same of what is added to products: wide integers with a scale, where those of input 0
-    /// are quantised.
-    pub(super) fn bias(&mut self, given: &Given) -> Result<ValueId, String> {
-        let stored = self.constant(given.tensor.clone());
-        match self.given(0)?.kind.is_quantised() {
-            true => self.dequantised(stored, given),
-            false => Ok(stored),
-        }
-    }
-
-    /// Input `index` for a layer that moves elements: as stored, when that is what the output
-    /// wants, else its numbers.
-    pub(super) fn moved(&mut self, index: usize) -> Result<Flow, String> {
-        if self.given(index)?.means_the_same(&self.case.output) {
-            self.stored(index).map(Flow::Stored)
+    /// The real values of input `index`.
+    pub(super) fn real_input(&mut self, index: usize) -> Result<ValueId, String> {
+        let (stored, tensor) = (self.stored_input(index)?, self.input(index)?);
+        if tensor.kind.is_quantised() {
+            self.dequantise(stored, tensor)
         } else {
-            self.numbers(index).map(Flow::Numbers)
+            Ok(stored)
+        }
+    }
+
+    /// The real values of a constant tensor, such as weights.
+    pub(super) fn real_constant(&mut self, tensor: &CaseTensor) -> Result<ValueId, String> {
+        let stored = self.constant(tensor.elements.clone());
+        if tensor.kind.is_quantised() {
+            self.dequantise(stored, tensor)
+        } else {
+            Ok(stored)
+        }
+    }
+
+    /// The real values of a bias: its integers have a scale if input 0 is quantised.
+    pub(super) fn bias_constant(&mut self, tensor: &CaseTensor) -> Result<ValueId, String> {
+        let stored = self.constant(tensor.elements.clone());
+        if self.input(0)?.kind.is_quantised() {
+            self.dequantise(stored, tensor)
+        } else {
+            Ok(stored)
+        }
+    }
+
+    /// Input `index` for a layer that moves elements: stored elements if the output has the same
+    /// encoding, otherwise real values.
+    pub(super) fn movable_input(&mut self, index: usize) -> Result<LayerValue, String> {
+        if self.input(index)?.has_same_encoding(&self.case.output) {
+            self.stored_input(index).map(LayerValue::Stored)
+        } else {
+            self.real_input(index).map(LayerValue::Real)
         }
     }
 
@@ -111,47 +113,48 @@ impl<'a> Build<'a> {
         self.graph.add_constant(name, tensor)
     }
 
-    /// A list of integers.
-    pub(super) fn list(&mut self, values: &[i64]) -> Result<ValueId, String> {
+    /// A constant list of integers.
+    pub(super) fn int_list(&mut self, values: &[i64]) -> Result<ValueId, String> {
         let tensor = Tensor::from_slice([values.len()], values);
         Ok(self.constant(tensor.map_err(|error| error.to_string())?))
     }
 
-    /// A number of the type that the layer computes in.
-    pub(super) fn number(&mut self, value: f32) -> Result<ValueId, String> {
-        self.number_of(self.computes_in(), value)
+    /// A scalar constant of the type that the layer computes in.
+    pub(super) fn scalar(&mut self, value: f32) -> Result<ValueId, String> {
+        self.scalar_of(self.compute_type(), value)
     }
 
-    /// A number of a type.
-    pub(super) fn number_of(&mut self, dtype: DataType, value: f32) -> Result<ValueId, String> {
+    /// A scalar constant of a type.
+    pub(super) fn scalar_of(&mut self, dtype: DataType, value: f32) -> Result<ValueId, String> {
         let scalar = Tensor::scalar(value).and_then(|scalar| convert(&scalar, dtype));
         Ok(self.constant(scalar.map_err(|error| error.to_string())?))
     }
 
-    /// One image of ones with one channel and the planes of input 0, as a constant.
-    pub(super) fn ones_of_planes(&mut self) -> Result<ValueId, String> {
-        let shape = self.given(0)?.shape();
-        let planes = match self.case.channels_last()? {
-            true => &shape[1..shape.len() - 1],
-            false => &shape[2..],
+    /// A constant image of ones with one channel and the height and width of input 0.
+    pub(super) fn ones_like_planes(&mut self) -> Result<ValueId, String> {
+        let shape = self.input(0)?.shape();
+        let planes = if self.case.channels_last()? {
+            &shape[1..shape.len() - 1]
+        } else {
+            &shape[2..]
         };
         let shape = [&[1, 1], planes].concat();
         let ones = vec![1f32; shape.iter().product()];
         let ones =
-            Tensor::from_slice(shape, &ones).and_then(|ones| convert(&ones, self.computes_in()));
+            Tensor::from_slice(shape, &ones).and_then(|ones| convert(&ones, self.compute_type()));
         Ok(self.constant(ones.map_err(|error| error.to_string())?))
     }
 
-    /// An empty list of numbers, which stands for an input that is left out.
-    pub(super) fn no_numbers(&mut self) -> Result<ValueId, String> {
+    /// An empty list, for an omitted input.
+    pub(super) fn empty_list(&mut self) -> Result<ValueId, String> {
         let empty = Tensor::from_slice::<f32>([0], &[]);
         Ok(self.constant(empty.map_err(|error| error.to_string())?))
     }
 
-    /// The element type of the numbers of input 0.
-    pub(super) fn computes_in(&self) -> DataType {
+    /// The element type of the real values of input 0.
+    pub(super) fn compute_type(&self) -> DataType {
         match self.case.inputs.first() {
-            Some(given) if !given.kind.is_quantised() => given.kind.storage(),
+            Some(tensor) if !tensor.kind.is_quantised() => tensor.kind.storage(),
             _ => DataType::F32,
         }
     }
@@ -161,7 +164,7 @@ impl<'a> Build<'a> {
         &mut self,
         op: &str,
         inputs: &[ValueId],
-        attributes: List<'_>,
+        attributes: AttributeList<'_>,
     ) -> Result<ValueId, String> {
         let op = operator(op).ok_or_else(|| format!("there is no operator {op}"))?;
         let output = self.graph.values.len();
@@ -179,107 +182,113 @@ impl<'a> Build<'a> {
         Ok(output)
     }
 
-    /// The elements as another type.
+    /// Casts the elements to another type.
     pub(super) fn cast(&mut self, value: ValueId, to: DataType) -> Result<ValueId, String> {
         self.node("Cast", &[value], &[("to", text(to.name()))])
     }
 
-    /// The dimensions in another order.
-    pub(super) fn transposed(&mut self, value: ValueId, order: &[i64]) -> Result<ValueId, String> {
+    /// Permutes the dimensions.
+    pub(super) fn transpose(&mut self, value: ValueId, order: &[i64]) -> Result<ValueId, String> {
         let order = ints(order.iter().copied());
         self.node("Transpose", &[value], &[("perm", order)])
     }
 
-    /// The same elements in another shape.
-    pub(super) fn reshaped(&mut self, value: ValueId, shape: &[i64]) -> Result<ValueId, String> {
-        let shape = self.list(shape)?;
+    /// Changes the shape.
+    pub(super) fn reshape(&mut self, value: ValueId, shape: &[i64]) -> Result<ValueId, String> {
+        let shape = self.int_list(shape)?;
         self.node("Reshape", &[value, shape], &[])
     }
 
-    /// Channels brought from the last dimension to the second, when they stand there.
-    pub(super) fn channels_second(
+    /// Moves channels from the last dimension, if the case has them there, to the second.
+    pub(super) fn to_channels_first(
         &mut self,
         value: ValueId,
         rank: usize,
     ) -> Result<ValueId, String> {
-        match self.case.channels_last()? {
-            false => Ok(value),
-            true => self.transposed(value, &last_to_second(rank)),
+        if self.case.channels_last()? {
+            self.transpose(value, &last_to_second(rank))
+        } else {
+            Ok(value)
         }
     }
 
-    /// Channels brought back to where the case has them.
-    pub(super) fn as_laid_out(&mut self, value: ValueId, rank: usize) -> Result<ValueId, String> {
-        match self.case.channels_last()? {
-            false => Ok(value),
-            true => self.transposed(value, &second_to_last(rank)),
+    /// Moves channels from the second dimension to that of the case.
+    pub(super) fn to_case_layout(
+        &mut self,
+        value: ValueId,
+        rank: usize,
+    ) -> Result<ValueId, String> {
+        if self.case.channels_last()? {
+            self.transpose(value, &second_to_last(rank))
+        } else {
+            Ok(value)
         }
     }
 
     /// (integers - offset) scale, in f32.
-    fn dequantised(&mut self, stored: ValueId, given: &Given) -> Result<ValueId, String> {
-        let scales = Tensor::from_slice([given.scales.len()], &given.scales);
+    fn dequantise(&mut self, stored: ValueId, tensor: &CaseTensor) -> Result<ValueId, String> {
+        let scales = Tensor::from_slice([tensor.scales.len()], &tensor.scales);
         let mut scales = scales.map_err(|error| error.to_string())?;
-        let mut axis = vec![("axis", Attribute::Int(given.axis as i64))];
-        if given.scales.len() == 1 {
+        let mut axis = vec![("axis", Attribute::Int(tensor.axis as i64))];
+        if tensor.scales.len() == 1 {
             scales = scales.reshaped([]).map_err(|error| error.to_string())?;
             axis.clear();
         }
         let scales = self.constant(scales);
-        if given.offset == 0 {
+        if tensor.offset == 0 {
             return self.node("DequantizeLinear", &[stored, scales], &axis);
         }
-        if let Some(zero) = self.zero_point(given)? {
+        if let Some(zero) = self.zero_point(tensor)? {
             return self.node("DequantizeLinear", &[stored, scales, zero], &axis);
         }
-        // An offset beyond the range of the type: ONNX's operator cannot say it.
+        // ONNX's operator has no offset beyond the range of the type.
         let wide = self.cast(stored, DataType::F32)?;
-        let zero = self.number(given.offset as f32)?;
-        let moved = self.node("Sub", &[wide, zero], &[])?;
-        self.node("Mul", &[moved, scales], &[])
+        let zero = self.scalar(tensor.offset as f32)?;
+        let centred = self.node("Sub", &[wide, zero], &[])?;
+        self.node("Mul", &[centred, scales], &[])
     }
 
-    /// The offset as a scalar of the integers' type, when it is in its range.
-    fn zero_point(&mut self, given: &Given) -> Result<Option<ValueId>, String> {
-        let scalar = match given.kind.storage() {
-            DataType::U8 => u8::try_from(given.offset).ok().map(Tensor::scalar),
-            DataType::I8 => i8::try_from(given.offset).ok().map(Tensor::scalar),
-            DataType::I16 => i16::try_from(given.offset).ok().map(Tensor::scalar),
+    /// The offset as a scalar of the integer type, if it is in its range.
+    fn zero_point(&mut self, tensor: &CaseTensor) -> Result<Option<ValueId>, String> {
+        let scalar = match tensor.kind.storage() {
+            DataType::U8 => u8::try_from(tensor.offset).ok().map(Tensor::scalar),
+            DataType::I8 => i8::try_from(tensor.offset).ok().map(Tensor::scalar),
+            DataType::I16 => i16::try_from(tensor.offset).ok().map(Tensor::scalar),
             _ => None,
         };
         let scalar = scalar.transpose().map_err(|error| error.to_string())?;
         Ok(scalar.map(|scalar| self.constant(scalar)))
     }
 
-    /// Integers that stand for `numbers` in the output.
-    fn quantised(&mut self, numbers: ValueId) -> Result<ValueId, String> {
+    /// Quantises real values to the output's type.
+    fn quantise(&mut self, values: ValueId) -> Result<ValueId, String> {
         let output = &self.case.output;
         let scale = output.scales.first().copied().unwrap_or(1.0);
         let scale = Tensor::scalar(scale).map_err(|error| error.to_string())?;
         let scale = self.constant(scale);
         if let Some(zero) = self.zero_point(output)? {
-            return self.node("QuantizeLinear", &[numbers, scale, zero], &[]);
+            return self.node("QuantizeLinear", &[values, scale, zero], &[]);
         }
-        let steps = self.node("Div", &[numbers, scale], &[])?;
-        let zero = self.number(output.offset as f32)?;
-        let moved = self.node("Add", &[steps, zero], &[])?;
-        let whole = self.node("Round", &[moved], &[])?;
-        // A cast from floating point holds numbers in the range of the integers.
-        self.cast(whole, output.kind.storage())
+        let steps = self.node("Div", &[values, scale], &[])?;
+        let zero = self.scalar(output.offset as f32)?;
+        let shifted = self.node("Add", &[steps, zero], &[])?;
+        let rounded = self.node("Round", &[shifted], &[])?;
+        // A cast from floating point saturates.
+        self.cast(rounded, output.kind.storage())
     }
 
-    /// The graph, and what goes in.
+    /// Adds the output; returns the graph and its inputs.
     pub(super) fn finish(
         mut self,
-        made: Flow,
+        output: LayerValue,
     ) -> Result<(Graph, BTreeMap<String, Tensor>), String> {
-        let made = match made {
-            Flow::Numbers(value) if self.case.output.kind.is_quantised() => {
-                self.quantised(value)?
+        let output = match output {
+            LayerValue::Real(value) if self.case.output.kind.is_quantised() => {
+                self.quantise(value)?
             }
-            Flow::Stored(value) | Flow::Numbers(value) => value,
+            LayerValue::Stored(value) | LayerValue::Real(value) => value,
         };
-        self.graph.outputs.push(made);
+        self.graph.outputs.push(output);
         Ok((self.graph, self.inputs))
     }
 }

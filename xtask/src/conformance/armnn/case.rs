@@ -1,4 +1,4 @@
-//! A line of the file, as typed values.
+//! A case: a line of the file as typed values.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub(super) enum ArmType {
 }
 
 impl ArmType {
-    /// What its elements are stored as.
+    /// The type of the stored elements.
     pub(super) fn storage(self) -> DataType {
         match self {
             ArmType::Float16 => DataType::F16,
@@ -36,16 +36,16 @@ impl ArmType {
         }
     }
 
-    /// Whether its integers stand for other numbers.
+    /// Whether its integers represent real values by scale and offset.
     pub(super) fn is_quantised(self) -> bool {
         use ArmType::{QAsymmS8, QAsymmU8, QSymm16, QSymmS8};
         matches!(self, QAsymmU8 | QAsymmS8 | QSymmS8 | QSymm16)
     }
 }
 
-/// A tensor as the file has it.
+/// A tensor in the form of the file.
 #[derive(Deserialize)]
-struct Stored {
+struct FileTensor {
     dtype: ArmType,
     shape: Vec<usize>,
     scale: Vec<f32>,
@@ -54,20 +54,20 @@ struct Stored {
     hex: String,
 }
 
-/// A tensor with what its integers mean: number = (integer - offset) scale.
+/// A tensor with its quantisation: real value = (integer - offset) scale.
 #[derive(Debug, Clone)]
-pub(super) struct Given {
+pub(super) struct CaseTensor {
     pub(super) kind: ArmType,
-    /// The elements as they are stored.
-    pub(super) tensor: Tensor,
+    /// The stored elements.
+    pub(super) elements: Tensor,
     /// One, or one for each position of `axis`.
     pub(super) scales: Vec<f32>,
     pub(super) offset: i32,
     pub(super) axis: usize,
 }
 
-impl Given {
-    fn of(stored: Stored) -> Result<Self, String> {
+impl CaseTensor {
+    fn of(stored: FileTensor) -> Result<Self, String> {
         let dtype = stored.dtype.storage();
         let mut bytes = bytes(&stored.hex)?;
         if dtype == DataType::Bool {
@@ -77,20 +77,20 @@ impl Given {
                 .for_each(|byte| *byte = u8::from(*byte != 0));
         }
         let buffer = BufferMut::copy_of(&bytes).map_err(|error| error.to_string())?;
-        let tensor = TensorType::new(dtype, stored.shape)
+        let elements = TensorType::new(dtype, stored.shape)
             .and_then(|ty| Tensor::new(ty, buffer.freeze()))
             .map_err(|error| error.to_string())?;
         Ok(Self {
             kind: stored.dtype,
-            tensor,
+            elements,
             scales: stored.scale,
             offset: stored.offset,
             axis: stored.qdim.unwrap_or(0),
         })
     }
 
-    /// Whether equal integers stand for equal numbers.
-    pub(super) fn means_the_same(&self, other: &Given) -> bool {
+    /// Whether equal stored elements represent equal values.
+    pub(super) fn has_same_encoding(&self, other: &CaseTensor) -> bool {
         let quantised = self.kind.is_quantised() || other.kind.is_quantised();
         self.kind == other.kind
             && (!quantised || (&self.scales, self.offset) == (&other.scales, other.offset))
@@ -98,7 +98,7 @@ impl Given {
 
     /// The shape.
     pub(super) fn shape(&self) -> &[usize] {
-        self.tensor.shape()
+        self.elements.shape()
     }
 }
 
@@ -108,39 +108,39 @@ fn bytes(hex: &str) -> Result<Vec<u8>, String> {
     let byte = |&[high, low]: &[u8; 2]| Some(digit(high)? << 4 | digit(low)?);
     let all: Option<Vec<u8>> = pairs.iter().map(byte).collect();
     all.filter(|_| rest.is_empty())
-        .ok_or_else(|| "elements that are not in hexadecimal".into())
+        .ok_or_else(|| "the elements are not hexadecimal".into())
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct CaseLine {
     test: String,
     layer: String,
     params: BTreeMap<String, Value>,
-    inputs: Vec<Stored>,
-    output: Stored,
+    inputs: Vec<FileTensor>,
+    output: FileTensor,
 }
 
-/// A layer, its parameters, what goes in and what must come out.
+/// A layer, its parameters, its inputs and the expected output.
 pub(super) struct LayerCase {
     pub(super) name: String,
     pub(super) layer: String,
-    pub(super) inputs: Vec<Given>,
-    pub(super) output: Given,
+    pub(super) inputs: Vec<CaseTensor>,
+    pub(super) output: CaseTensor,
     texts: BTreeMap<String, String>,
-    tensors: BTreeMap<String, Given>,
+    tensors: BTreeMap<String, CaseTensor>,
 }
 
 impl LayerCase {
     /// Reads a line.
     pub(super) fn read(line: &str) -> Result<Self, String> {
-        let line: Line = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let line: CaseLine = serde_json::from_str(line).map_err(|error| error.to_string())?;
         let (mut texts, mut tensors) = (BTreeMap::new(), BTreeMap::new());
         for (name, value) in line.params {
             match value {
                 Value::String(text) => drop(texts.insert(name, text)),
                 Value::Object(_) => {
                     let stored = serde_json::from_value(value).map_err(|e| e.to_string())?;
-                    tensors.insert(name, Given::of(stored)?);
+                    tensors.insert(name, CaseTensor::of(stored)?);
                 }
                 other => drop(texts.insert(name, other.to_string())),
             }
@@ -151,33 +151,33 @@ impl LayerCase {
             inputs: line
                 .inputs
                 .into_iter()
-                .map(Given::of)
+                .map(CaseTensor::of)
                 .collect::<Result<_, _>>()?,
-            output: Given::of(line.output)?,
+            output: CaseTensor::of(line.output)?,
             texts,
             tensors,
         })
     }
 
-    /// A parameter in text.
+    /// A parameter as text.
     pub(super) fn text(&self, name: &str) -> Result<&str, String> {
         let text = self.texts.get(name).map(String::as_str);
         text.ok_or_else(|| format!("parameter {name} is missing"))
     }
 
-    /// A parameter that is a tensor, when it is there.
-    pub(super) fn tensor(&self, name: &str) -> Option<&Given> {
+    /// A parameter that is a tensor, if present.
+    pub(super) fn tensor(&self, name: &str) -> Option<&CaseTensor> {
         self.tensors.get(name)
     }
 
-    /// A parameter that is a number.
-    pub(super) fn number(&self, name: &str) -> Result<f32, String> {
+    /// A floating-point parameter.
+    pub(super) fn float(&self, name: &str) -> Result<f32, String> {
         let text = self.text(name)?;
         text.parse()
-            .map_err(|_| format!("parameter {name} is no number: {text}"))
+            .map_err(|_| format!("parameter {name} is not a floating-point value: {text}"))
     }
 
-    /// A parameter that says yes or no.
+    /// A boolean parameter.
     pub(super) fn flag(&self, name: &str) -> Result<bool, String> {
         match self.text(name)? {
             "true" | "True" | "1" => Ok(true),
@@ -195,7 +195,7 @@ impl LayerCase {
             .filter(|part| !part.is_empty())
             .map(|part| {
                 part.parse()
-                    .map_err(|_| format!("parameter {name} is no list of integers: {text}"))
+                    .map_err(|_| format!("parameter {name} is not a list of integers: {text}"))
             })
             .collect()
     }
@@ -213,7 +213,7 @@ impl LayerCase {
         match self.text("DataLayout")? {
             "NHWC" | "NDHWC" => Ok(true),
             "NCHW" | "NCDHW" => Ok(false),
-            other => Err(format!("an unknown data layout: {other}")),
+            other => Err(format!("unknown data layout: {other}")),
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Which translation a layer has.
+//! The translation of each layer.
 
-use super::build::{Build, Made};
+use super::build::{GraphBuilder, LayerResult};
 use super::{convolution, elementwise, matrix, movement, normalization, pooling, slicing};
 
-/// Makes the nodes of a layer.
-pub(super) type Layer = fn(&mut Build<'_>) -> Made;
+/// A function that adds the nodes of a layer to the graph.
+pub(super) type LayerTranslation = fn(&mut GraphBuilder<'_>) -> LayerResult;
 
-/// The translation of a layer, by Arm NN's name of it.
-pub(super) fn layer(name: &str) -> Option<Layer> {
+/// The translation of the layer with Arm NN's name `name`.
+pub(super) fn layer(name: &str) -> Option<LayerTranslation> {
     Some(match name {
         "Activation" => elementwise::activation,
         "Addition" => |build| elementwise::binary(build, "Add"),

@@ -1,69 +1,74 @@
-//! Layers that move elements, and those that only look at a shape.
+//! Layers that move elements, and layers that read only a shape.
 
-use super::build::{Build, Flow, Made, text};
+use super::build::{GraphBuilder, LayerResult, LayerValue, text};
 use tenon_graph::{Attribute, ValueId};
 use tenon_tensor::DataType;
 
-/// Applies `change` to a value on its way, whatever it is.
-pub(super) fn through(flow: Flow, change: impl FnOnce(ValueId) -> Result<ValueId, String>) -> Made {
-    match flow {
-        Flow::Stored(value) => change(value).map(Flow::Stored),
-        Flow::Numbers(value) => change(value).map(Flow::Numbers),
+/// Applies `change` to the value, whatever its representation.
+pub(super) fn map_value(
+    value: LayerValue,
+    change: impl FnOnce(ValueId) -> Result<ValueId, String>,
+) -> LayerResult {
+    match value {
+        LayerValue::Stored(value) => change(value).map(LayerValue::Stored),
+        LayerValue::Real(value) => change(value).map(LayerValue::Real),
     }
 }
 
-pub(super) fn identity(build: &mut Build<'_>) -> Made {
-    let x = build.moved(0)?;
-    through(x, |x| build.node("Identity", &[x], &[]))
+pub(super) fn identity(build: &mut GraphBuilder<'_>) -> LayerResult {
+    let x = build.movable_input(0)?;
+    map_value(x, |x| build.node("Identity", &[x], &[]))
 }
 
-/// The data has no origins of views: it can only be the whole.
-pub(super) fn splitter(build: &mut Build<'_>) -> Made {
-    if build.given(0)?.shape() != build.case.output.shape() {
+/// The data has no origins of views: only a view of the whole tensor can be translated.
+pub(super) fn splitter(build: &mut GraphBuilder<'_>) -> LayerResult {
+    if build.input(0)?.shape() != build.case.output.shape() {
         return Err("the data has no origin of the view".into());
     }
     identity(build)
 }
 
-/// The elements are the output's: there is nothing else.
-pub(super) fn constant(build: &mut Build<'_>) -> Made {
-    let constant = build.constant(build.case.output.tensor.clone());
-    build.node("Identity", &[constant], &[]).map(Flow::Stored)
+/// The elements are those of the expected output: the data has no others.
+pub(super) fn constant(build: &mut GraphBuilder<'_>) -> LayerResult {
+    let constant = build.constant(build.case.output.elements.clone());
+    build
+        .node("Identity", &[constant], &[])
+        .map(LayerValue::Stored)
 }
 
-pub(super) fn permute(build: &mut Build<'_>) -> Made {
-    // Where each dimension goes; ONNX says where each comes from.
+pub(super) fn permute(build: &mut GraphBuilder<'_>) -> LayerResult {
+    // Arm NN stores the target of each dimension, ONNX its source.
     let targets = build.case.ints("DimMappings")?;
     let source = |target: i64| targets.iter().position(|&to| to == target);
     let order: Option<Vec<i64>> = (0..targets.len() as i64)
         .map(|target| source(target).map(|from| from as i64))
         .collect();
-    let order = order.ok_or("the dimensions are no permutation")?;
-    let x = build.moved(0)?;
-    through(x, |x| build.transposed(x, &order))
+    let order = order.ok_or("the dimensions are not a permutation")?;
+    let x = build.movable_input(0)?;
+    map_value(x, |x| build.transpose(x, &order))
 }
 
-pub(super) fn transpose(build: &mut Build<'_>) -> Made {
+pub(super) fn transpose(build: &mut GraphBuilder<'_>) -> LayerResult {
     let order = build.case.ints("DimMappings")?;
-    let x = build.moved(0)?;
-    through(x, |x| build.transposed(x, &order))
+    let x = build.movable_input(0)?;
+    map_value(x, |x| build.transpose(x, &order))
 }
 
-/// To the output's shape: the data has no target.
-pub(super) fn reshape(build: &mut Build<'_>) -> Made {
+/// Reshapes to the output's shape: the data has no target shape.
+pub(super) fn reshape(build: &mut GraphBuilder<'_>) -> LayerResult {
     let shape = extents(build.case.output.shape());
-    let x = build.moved(0)?;
-    through(x, |x| build.reshaped(x, &shape))
+    let x = build.movable_input(0)?;
+    map_value(x, |x| build.reshape(x, &shape))
 }
 
 pub(super) fn extents(shape: &[usize]) -> Vec<i64> {
     shape.iter().map(|&extent| extent as i64).collect()
 }
 
-pub(super) fn channel_shuffle(build: &mut Build<'_>) -> Made {
+pub(super) fn channel_shuffle(build: &mut GraphBuilder<'_>) -> LayerResult {
     let axis = build.case.int("Axis")? as usize;
     let groups = build.case.int("NumGroups")?;
-    let shape = extents(build.given(0)?.shape());
+    let shape = extents(build.input(0)?.shape());
     let split = [
         &shape[..axis],
         &[groups, shape[axis] / groups],
@@ -72,171 +77,177 @@ pub(super) fn channel_shuffle(build: &mut Build<'_>) -> Made {
     .concat();
     let mut order: Vec<i64> = (0..split.len() as i64).collect();
     order.swap(axis, axis + 1);
-    let x = build.moved(0)?;
-    through(x, |x| {
-        let apart = build.reshaped(x, &split)?;
-        let shuffled = build.transposed(apart, &order)?;
-        build.reshaped(shuffled, &shape)
+    let x = build.movable_input(0)?;
+    map_value(x, |x| {
+        let split = build.reshape(x, &split)?;
+        let shuffled = build.transpose(split, &order)?;
+        build.reshape(shuffled, &shape)
     })
 }
 
 /// DepthToSpace or SpaceToDepth, columns before rows before depth.
-pub(super) fn depth_and_space(build: &mut Build<'_>, op: &str) -> Made {
+pub(super) fn depth_and_space(build: &mut GraphBuilder<'_>, op: &str) -> LayerResult {
     let attributes = [
         ("blocksize", Attribute::Int(build.case.int("BlockSize")?)),
         ("mode", text("DCR")),
     ];
-    let x = build.moved(0)?;
-    through(x, |x| {
-        let x = build.channels_second(x, 4)?;
+    let x = build.movable_input(0)?;
+    map_value(x, |x| {
+        let x = build.to_channels_first(x, 4)?;
         let y = build.node(op, &[x], &attributes)?;
-        build.as_laid_out(y, 4)
+        build.to_case_layout(y, 4)
     })
 }
 
 /// Pairs of a parameter such as `[0,0],[2,0]`.
-fn pairs(build: &Build<'_>, name: &str) -> Result<Vec<[i64; 2]>, String> {
+fn pairs(build: &GraphBuilder<'_>, name: &str) -> Result<Vec<[i64; 2]>, String> {
     let list = build.case.ints(name)?;
     let (pairs, rest) = list.as_chunks::<2>();
     match rest {
         [] => Ok(pairs.to_vec()),
-        _ => Err(format!("parameter {name} is no list of pairs")),
+        _ => Err(format!("parameter {name} is not a list of pairs")),
     }
 }
 
-/// Input 0 with the planes' dimensions right behind the batch, and its shape then.
-fn channels_at_end(build: &mut Build<'_>) -> Result<(Flow, Vec<i64>), String> {
-    let shape = extents(build.given(0)?.shape());
-    let x = build.moved(0)?;
+/// Input 0 in channels-last layout, and its shape in that layout.
+fn to_channels_last(build: &mut GraphBuilder<'_>) -> Result<(LayerValue, Vec<i64>), String> {
+    let shape = extents(build.input(0)?.shape());
+    let x = build.movable_input(0)?;
     if build.case.channels_last()? {
         return Ok((x, shape));
     }
-    let (rank, mut moved) = (shape.len() as i64, shape);
-    moved[1..].rotate_left(1);
+    let (rank, mut permuted) = (shape.len() as i64, shape);
+    permuted[1..].rotate_left(1);
     let order: Vec<i64> = [0].into_iter().chain(2..rank).chain([1]).collect();
-    let x = through(x, |x| build.transposed(x, &order))?;
-    Ok((x, moved))
+    let x = map_value(x, |x| build.transpose(x, &order))?;
+    Ok((x, permuted))
 }
 
-/// The other way round.
-fn channels_as_before(build: &mut Build<'_>, x: ValueId, rank: usize) -> Result<ValueId, String> {
+/// Converts from channels-last layout to that of the case.
+fn from_channels_last(
+    build: &mut GraphBuilder<'_>,
+    x: ValueId,
+    rank: usize,
+) -> Result<ValueId, String> {
     if build.case.channels_last()? {
         return Ok(x);
     }
     let last = rank as i64 - 1;
     let order: Vec<i64> = [0, last].into_iter().chain(1..last).collect();
-    build.transposed(x, &order)
+    build.transpose(x, &order)
 }
 
 /// [b.. N, D.., C] to [N, D b.., C], then cropped.
-pub(super) fn batch_to_space(build: &mut Build<'_>) -> Made {
+pub(super) fn batch_to_space(build: &mut GraphBuilder<'_>) -> LayerResult {
     let blocks = build.case.ints("BlockShape")?;
     let crops = pairs(build, "Crops")?;
-    let (x, shape) = channels_at_end(build)?;
+    let (x, shape) = to_channels_last(build)?;
     let count = blocks.len();
     let batch = shape[0] / blocks.iter().product::<i64>();
-    let apart = [&blocks[..], &[batch], &shape[1..]].concat();
-    // The batch, then each extent with its block, then what is left.
+    let split = [&blocks[..], &[batch], &shape[1..]].concat();
+    // The batch, then each extent with its block, then the remaining dimensions.
     let mut order = vec![count as i64];
-    let mut together = vec![batch];
+    let mut merged = vec![batch];
     let (mut starts, mut ends) = (Vec::new(), Vec::new());
     for (index, (&block, [before, after])) in blocks.iter().zip(crops).enumerate() {
         order.extend([(count + 1 + index) as i64, index as i64]);
         let extent = shape[1 + index] * block;
-        together.push(extent);
+        merged.push(extent);
         starts.push(before);
         ends.push(extent - after);
     }
-    order.extend(2 * count as i64 + 1..apart.len() as i64);
-    together.extend(&shape[1 + count..]);
-    through(x, |x| {
-        let apart = build.reshaped(x, &apart)?;
-        let ordered = build.transposed(apart, &order)?;
-        let whole = build.reshaped(ordered, &together)?;
-        let [starts, ends] = [build.list(&starts)?, build.list(&ends)?];
+    order.extend(2 * count as i64 + 1..split.len() as i64);
+    merged.extend(&shape[1 + count..]);
+    map_value(x, |x| {
+        let split = build.reshape(x, &split)?;
+        let ordered = build.transpose(split, &order)?;
+        let whole = build.reshape(ordered, &merged)?;
+        let [starts, ends] = [build.int_list(&starts)?, build.int_list(&ends)?];
         let axes: Vec<i64> = (1..=count as i64).collect();
-        let axes = build.list(&axes)?;
+        let axes = build.int_list(&axes)?;
         let cropped = build.node("Slice", &[whole, starts, ends, axes], &[])?;
-        channels_as_before(build, cropped, shape.len())
+        from_channels_last(build, cropped, shape.len())
     })
 }
 
 /// Padded, then [N, D b.., C] to [b.. N, D.., C].
-pub(super) fn space_to_batch(build: &mut Build<'_>) -> Made {
+pub(super) fn space_to_batch(build: &mut GraphBuilder<'_>) -> LayerResult {
     let blocks = build.case.ints("BlockShape")?;
     let paddings = pairs(build, "PadList")?;
-    let (x, shape) = channels_at_end(build)?;
+    let (x, shape) = to_channels_last(build)?;
     let count = blocks.len();
     let axes: Vec<i64> = (1..=count as i64).collect();
     let pads: Vec<i64> = [0, 1]
         .into_iter()
         .flat_map(|end| paddings.iter().map(move |pad| pad[end]))
         .collect();
-    let mut apart = vec![shape[0]];
-    let mut together = vec![shape[0] * blocks.iter().product::<i64>()];
+    let mut split = vec![shape[0]];
+    let mut merged = vec![shape[0] * blocks.iter().product::<i64>()];
     for (index, (&block, [before, after])) in blocks.iter().zip(paddings).enumerate() {
         let extent = (shape[1 + index] + before + after) / block;
-        apart.extend([extent, block]);
-        together.push(extent);
+        split.extend([extent, block]);
+        merged.push(extent);
     }
-    apart.extend(&shape[1 + count..]);
-    together.extend(&shape[1 + count..]);
-    let places = |first: usize| (0..count).map(move |index| (first + 2 * index) as i64);
-    let order: Vec<i64> = places(2)
+    split.extend(&shape[1 + count..]);
+    merged.extend(&shape[1 + count..]);
+    let axes_from = |first: usize| (0..count).map(move |index| (first + 2 * index) as i64);
+    let order: Vec<i64> = axes_from(2)
         .chain([0])
-        .chain(places(1))
-        .chain(2 * count as i64 + 1..apart.len() as i64)
+        .chain(axes_from(1))
+        .chain(2 * count as i64 + 1..split.len() as i64)
         .collect();
     let zero = zero(build, x)?;
-    through(x, |x| {
-        let [pads, axes] = [build.list(&pads)?, build.list(&axes)?];
+    map_value(x, |x| {
+        let [pads, axes] = [build.int_list(&pads)?, build.int_list(&axes)?];
         let padded = build.node("Pad", &[x, pads, zero, axes], &[])?;
-        let apart = build.reshaped(padded, &apart)?;
-        let ordered = build.transposed(apart, &order)?;
-        let whole = build.reshaped(ordered, &together)?;
-        channels_as_before(build, whole, shape.len())
+        let split = build.reshape(padded, &split)?;
+        let ordered = build.transpose(split, &order)?;
+        let whole = build.reshape(ordered, &merged)?;
+        from_channels_last(build, whole, shape.len())
     })
 }
 
-/// What stands for 0 in `flow`.
-fn zero(build: &mut Build<'_>, flow: Flow) -> Result<ValueId, String> {
-    match flow {
-        Flow::Numbers(_) => build.number(0.0),
-        Flow::Stored(_) => {
-            let given = build.given(0)?;
-            let offset = if given.kind.is_quantised() {
-                given.offset
+/// The constant that represents 0 in the encoding of `value`.
+fn zero(build: &mut GraphBuilder<'_>, value: LayerValue) -> Result<ValueId, String> {
+    match value {
+        LayerValue::Real(_) => build.scalar(0.0),
+        LayerValue::Stored(_) => {
+            let tensor = build.input(0)?;
+            let offset = if tensor.kind.is_quantised() {
+                tensor.offset
             } else {
                 0
             };
-            build.number_of(given.kind.storage(), offset as f32)
+            build.scalar_of(tensor.kind.storage(), offset as f32)
         }
     }
 }
 
-/// The parameter's value in the shape that input 0 holds.
-pub(super) fn fill(build: &mut Build<'_>) -> Made {
+/// The parameter's value, expanded to the shape that input 0 contains.
+pub(super) fn fill(build: &mut GraphBuilder<'_>) -> LayerResult {
     let to = build.case.output.kind.storage();
-    let value = build.case.number("Value")?;
-    let shape = build.stored(0)?;
+    let value = build.case.float("Value")?;
+    let shape = build.stored_input(0)?;
     let shape = build.cast(shape, DataType::I64)?;
-    let value = build.number_of(to, value)?;
-    build.node("Expand", &[value, shape], &[]).map(Flow::Stored)
+    let value = build.scalar_of(to, value)?;
+    build
+        .node("Expand", &[value, shape], &[])
+        .map(LayerValue::Stored)
 }
 
-pub(super) fn shape(build: &mut Build<'_>) -> Made {
-    let x = build.stored(0)?;
+pub(super) fn shape(build: &mut GraphBuilder<'_>) -> LayerResult {
+    let x = build.stored_input(0)?;
     let shape = build.node("Shape", &[x], &[])?;
     let to = build.case.output.kind.storage();
-    build.cast(shape, to).map(Flow::Stored)
+    build.cast(shape, to).map(LayerValue::Stored)
 }
 
-/// How many extents the shape has.
-pub(super) fn rank(build: &mut Build<'_>) -> Made {
-    let x = build.stored(0)?;
+/// The number of dimensions.
+pub(super) fn rank(build: &mut GraphBuilder<'_>) -> LayerResult {
+    let x = build.stored_input(0)?;
     let shape = build.node("Shape", &[x], &[])?;
     let rank = build.node("Size", &[shape], &[])?;
     let to = build.case.output.kind.storage();
     let rank = build.cast(rank, to)?;
-    build.reshaped(rank, &[1]).map(Flow::Stored)
+    build.reshape(rank, &[1]).map(LayerValue::Stored)
 }

@@ -1,34 +1,36 @@
-//! Layers that take parts, and those that put parts together.
+//! Slices, gathers, concatenation and padding.
 
-use super::build::{Build, Flow, Made, text};
-use super::movement::{extents, through};
+use super::build::{GraphBuilder, LayerResult, LayerValue, text};
+use super::movement::{extents, map_value};
 use tenon_graph::{Attribute, ValueId};
 use tenon_tensor::DataType;
 
-/// All inputs one behind the other: as stored when all mean the same as the output, else the
-/// numbers.
-fn joined(build: &mut Build<'_>, axis: i64, op: Join) -> Made {
+/// Concatenates all inputs: stored elements if all have the encoding of the output, otherwise real
+/// values.
+fn join(build: &mut GraphBuilder<'_>, axis: i64, op: Join) -> LayerResult {
     let case = build.case;
     let stored = case
         .inputs
         .iter()
-        .all(|given| given.means_the_same(&case.output));
+        .all(|tensor| tensor.has_same_encoding(&case.output));
     let mut parts = Vec::new();
     for index in 0..case.inputs.len() {
-        let mut part = match stored {
-            true => build.stored(index)?,
-            false => build.numbers(index)?,
+        let mut part = if stored {
+            build.stored_input(index)?
+        } else {
+            build.real_input(index)?
         };
         if op == Join::Stack {
-            let axes = build.list(&[axis])?;
+            let axes = build.int_list(&[axis])?;
             part = build.node("Unsqueeze", &[part, axes], &[])?;
         }
         parts.push(part);
     }
     let whole = build.node("Concat", &parts, &[("axis", Attribute::Int(axis))])?;
-    Ok(match stored {
-        true => Flow::Stored(whole),
-        false => Flow::Numbers(whole),
+    Ok(if stored {
+        LayerValue::Stored(whole)
+    } else {
+        LayerValue::Real(whole)
     })
 }
 
@@ -38,59 +40,59 @@ enum Join {
     Stack,
 }
 
-/// Along the dimension in which the output is longer: the parameter is not set in some cases.
-pub(super) fn concat(build: &mut Build<'_>) -> Made {
-    let (first, whole) = (build.given(0)?.shape(), build.case.output.shape());
+/// Concatenates along the dimension in which the output is longer: some cases have no parameter.
+pub(super) fn concat(build: &mut GraphBuilder<'_>) -> LayerResult {
+    let (first, whole) = (build.input(0)?.shape(), build.case.output.shape());
     let axis = first.iter().zip(whole).position(|(a, b)| a != b);
-    joined(build, axis.unwrap_or(0) as i64, Join::Concat)
+    join(build, axis.unwrap_or(0) as i64, Join::Concat)
 }
 
-pub(super) fn stack(build: &mut Build<'_>) -> Made {
+pub(super) fn stack(build: &mut GraphBuilder<'_>) -> LayerResult {
     let axis = build.case.int("Axis")?;
-    joined(build, axis, Join::Stack)
+    join(build, axis, Join::Stack)
 }
 
-pub(super) fn gather(build: &mut Build<'_>) -> Made {
+pub(super) fn gather(build: &mut GraphBuilder<'_>) -> LayerResult {
     let axis = Attribute::Int(build.case.int("Axis")?);
-    let x = build.moved(0)?;
-    let indices = build.stored(1)?;
-    through(x, |x| {
+    let x = build.movable_input(0)?;
+    let indices = build.stored_input(1)?;
+    map_value(x, |x| {
         build.node("Gather", &[x, indices], &[("axis", axis)])
     })
 }
 
-pub(super) fn gather_nd(build: &mut Build<'_>) -> Made {
-    let x = build.moved(0)?;
-    let indices = build.stored(1)?;
+pub(super) fn gather_nd(build: &mut GraphBuilder<'_>) -> LayerResult {
+    let x = build.movable_input(0)?;
+    let indices = build.stored_input(1)?;
     let indices = build.cast(indices, DataType::I64)?;
-    through(x, |x| build.node("GatherND", &[x, indices], &[]))
+    map_value(x, |x| build.node("GatherND", &[x, indices], &[]))
 }
 
-pub(super) fn tile(build: &mut Build<'_>) -> Made {
+pub(super) fn tile(build: &mut GraphBuilder<'_>) -> LayerResult {
     let multiples = build.case.ints("Multiples")?;
-    let x = build.moved(0)?;
-    let multiples = build.list(&multiples)?;
-    through(x, |x| build.node("Tile", &[x, multiples], &[]))
+    let x = build.movable_input(0)?;
+    let multiples = build.int_list(&multiples)?;
+    map_value(x, |x| build.node("Tile", &[x, multiples], &[]))
 }
 
-/// A part of a value; steps may go backwards.
-struct Part {
+/// The operands of Slice; steps may be negative.
+struct SliceRange {
     starts: Vec<i64>,
     ends: Vec<i64>,
     steps: Vec<i64>,
     axes: Vec<i64>,
 }
 
-impl Part {
-    fn of(&self, build: &mut Build<'_>, x: ValueId) -> Result<ValueId, String> {
-        let starts = build.list(&self.starts)?;
-        let ends = build.list(&self.ends)?;
-        let axes = build.list(&self.axes)?;
-        let steps = build.list(&self.steps)?;
+impl SliceRange {
+    fn apply(&self, build: &mut GraphBuilder<'_>, x: ValueId) -> Result<ValueId, String> {
+        let starts = build.int_list(&self.starts)?;
+        let ends = build.int_list(&self.ends)?;
+        let axes = build.int_list(&self.axes)?;
+        let steps = build.int_list(&self.steps)?;
         build.node("Slice", &[x, starts, ends, axes, steps], &[])
     }
 
-    /// `count` elements of `axis`, the last first, from `last` downwards.
+    /// `count` elements of `axis` in reverse order, starting at `last`.
     fn backwards(axis: i64, last: i64, count: i64) -> Self {
         // An end below -extent is before the first element.
         let end = if last < count { i64::MIN } else { last - count };
@@ -103,23 +105,23 @@ impl Part {
     }
 }
 
-pub(super) fn slice(build: &mut Build<'_>) -> Made {
+pub(super) fn slice(build: &mut GraphBuilder<'_>) -> LayerResult {
     let starts = build.case.ints("Begin")?;
     let sizes = build.case.ints("Size")?;
-    let part = Part {
+    let part = SliceRange {
         ends: starts.iter().zip(&sizes).map(|(a, b)| a + b).collect(),
         steps: vec![1; starts.len()],
         axes: (0..starts.len() as i64).collect(),
         starts,
     };
-    let x = build.moved(0)?;
-    through(x, |x| part.of(build, x))
+    let x = build.movable_input(0)?;
+    map_value(x, |x| part.apply(build, x))
 }
 
-pub(super) fn strided_slice(build: &mut Build<'_>) -> Made {
+pub(super) fn strided_slice(build: &mut GraphBuilder<'_>) -> LayerResult {
     let case = build.case;
     if case.int("EllipsisMask")? != 0 || case.int("NewAxisMask")? != 0 {
-        return Err("masks of new dimensions are not known".into());
+        return Err("ellipsis and new-axis masks are not supported".into());
     }
     let masks = |name| case.int(name);
     let (begins, ends, shrinks) = (
@@ -127,7 +129,7 @@ pub(super) fn strided_slice(build: &mut Build<'_>) -> Made {
         masks("EndMask")?,
         masks("ShrinkAxisMask")?,
     );
-    let mut part = Part {
+    let mut part = SliceRange {
         starts: case.ints("Begin")?,
         ends: case.ints("End")?,
         steps: case.ints("Stride")?,
@@ -140,7 +142,7 @@ pub(super) fn strided_slice(build: &mut Build<'_>) -> Made {
             part.starts[axis] = if forward { 0 } else { i64::MAX };
         }
         if set(shrinks) {
-            // One element, whatever the end says.
+            // One element, whatever the end is.
             part.ends[axis] = match part.starts[axis] {
                 -1 => i64::MAX,
                 start => start + 1,
@@ -152,73 +154,77 @@ pub(super) fn strided_slice(build: &mut Build<'_>) -> Made {
         part.axes.push(axis as i64);
     }
     let shape = extents(case.output.shape());
-    let x = build.moved(0)?;
-    through(x, |x| {
-        let kept = part.of(build, x)?;
+    let x = build.movable_input(0)?;
+    map_value(x, |x| {
+        let sliced = part.apply(build, x)?;
         if shrinks == 0 {
-            return Ok(kept);
+            return Ok(sliced);
         }
-        build.reshaped(kept, &shape)
+        build.reshape(sliced, &shape)
     })
 }
 
-/// Backwards along the axes that input 1 names.
-pub(super) fn reverse(build: &mut Build<'_>) -> Made {
+/// Reverses the axes in input 1.
+pub(super) fn reverse(build: &mut GraphBuilder<'_>) -> LayerResult {
     let axes = build
-        .given(1)?
-        .tensor
+        .input(1)?
+        .elements
         .to_i64s()
-        .ok_or("axes are no integers")?;
-    let part = Part {
+        .ok_or("the axes are not integers")?;
+    let part = SliceRange {
         starts: vec![-1; axes.len()],
         ends: vec![i64::MIN; axes.len()],
         steps: vec![-1; axes.len()],
         axes,
     };
-    let x = build.moved(0)?;
-    through(x, |x| part.of(build, x))
+    let x = build.movable_input(0)?;
+    map_value(x, |x| part.apply(build, x))
 }
 
-pub(super) fn pad(build: &mut Build<'_>) -> Made {
+pub(super) fn pad(build: &mut GraphBuilder<'_>) -> LayerResult {
     let list = build.case.ints("PadList")?;
     let (pairs, _) = list.as_chunks::<2>();
-    let x = build.moved(0)?;
+    let x = build.movable_input(0)?;
     let mode = match build.case.text("PaddingMode")? {
-        // The name that the data's writer gives mode Constant.
+        // The data calls the mode Constant so.
         "Exclude" => "constant",
         "Reflect" => "reflect",
         "Symmetric" => {
-            return through(x, |x| symmetric(build, x, pairs));
+            return map_value(x, |x| symmetric(build, x, pairs));
         }
         other => return Err(format!("an unknown mode: {other}")),
     };
-    // The value is one of the stored integers where they are quantised.
-    let storage = build.given(0)?.kind.storage();
-    let value = build.case.number("PadValue")?;
-    let value = build.number_of(storage, value)?;
+    // The value is a stored integer if the input is quantised.
+    let storage = build.input(0)?.kind.storage();
+    let value = build.case.float("PadValue")?;
+    let value = build.scalar_of(storage, value)?;
     let pads: Vec<i64> = [0, 1]
         .into_iter()
         .flat_map(|end| pairs.iter().map(move |pair| pair[end]))
         .collect();
-    through(x, |x| {
-        let pads = build.list(&pads)?;
+    map_value(x, |x| {
+        let pads = build.int_list(&pads)?;
         build.node("Pad", &[x, pads, value], &[("mode", text(mode))])
     })
 }
 
-/// Mirrored at the edges, the edge elements twice, one dimension after the other.
-fn symmetric(build: &mut Build<'_>, x: ValueId, pairs: &[[i64; 2]]) -> Result<ValueId, String> {
-    let shape = extents(build.given(0)?.shape());
+/// Pads by reflection that repeats the edge elements, one dimension after the other.
+fn symmetric(
+    build: &mut GraphBuilder<'_>,
+    x: ValueId,
+    pairs: &[[i64; 2]],
+) -> Result<ValueId, String> {
+    let shape = extents(build.input(0)?.shape());
     let mut x = x;
     for (axis, (&[before, after], extent)) in pairs.iter().zip(shape).enumerate() {
         let axis = axis as i64;
         let mut parts = Vec::new();
         if before > 0 {
-            parts.push(Part::backwards(axis, before - 1, before).of(build, x)?);
+            parts.push(SliceRange::backwards(axis, before - 1, before).apply(build, x)?);
         }
         parts.push(x);
         if after > 0 {
-            parts.push(Part::backwards(axis, extent - 1, after).of(build, x)?);
+            parts.push(SliceRange::backwards(axis, extent - 1, after).apply(build, x)?);
         }
         x = build.node("Concat", &parts, &[("axis", Attribute::Int(axis))])?;
     }
