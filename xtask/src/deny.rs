@@ -8,10 +8,10 @@ use std::process::Command;
 /// The version of cargo-deny that is installed into the target folder.
 const VERSION: &str = "0.20.2";
 
-/// The dependencies that the last check accepted, one `name version` a line.
+/// The dependencies that the last check accepted, one `name version` per line.
 const CHECKED: &str = "xtask/dependencies.txt";
 
-/// Checks, and writes the list of what was checked.
+/// Checks the dependencies and writes the list of them.
 pub fn deny() -> Result<()> {
     let program = program()?;
     let check = |parts: &[&str]| {
@@ -20,7 +20,7 @@ pub fn deny() -> Result<()> {
         run(&mut command)
     };
     check(&["licenses", "bans", "sources"])?;
-    // The advisories are a repository of their own, which is not reachable from every machine.
+    // The advisories are in a separate repository, which some machines cannot reach.
     let mut fetch = Command::new(&program);
     if output(fetch.current_dir(root()).args(["fetch", "db"])).is_ok() {
         check(&["--disable-fetch", "advisories"])?;
@@ -32,7 +32,7 @@ pub fn deny() -> Result<()> {
         .map_err(|error| format!("cannot write {CHECKED}: {error}"))
 }
 
-/// The program, installed first where it is missing.
+/// The path of cargo-deny, installed if it is missing.
 fn program() -> Result<PathBuf> {
     let folder = target().join("tools");
     let folder = std::path::absolute(&folder).unwrap_or(folder);
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_dependencies_are_those_that_were_checked() {
+    fn every_dependency_was_checked() {
         let checked = std::fs::read_to_string(root().join(CHECKED)).unwrap_or_default();
         let found = dependencies(&lock_file().unwrap());
         assert!(found.lines().count() > 50, "{found}");
