@@ -48,7 +48,7 @@ pub struct Options {
     nrt: bool,
 }
 
-/// A measured model and its latency goal as a multiple of onnxruntime's.
+/// A measured model and its latency target as a multiple of onnxruntime's.
 const MODELS: &[(&str, Option<f64>)] = &[
     ("resnet50", Some(1.5)),
     ("bert", Some(1.5)),
@@ -338,7 +338,7 @@ fn table(rows: &[Row], options: &Options, ceiling: &serde_json::Value) -> Result
         "onnxruntime 1.31.1 with the same number of threads, alternating. Figures are those of the best round."
             .into(),
         String::new(),
-        "| model | Tenon median | p99 | onnxruntime median | p99 | ratio | goal | met | difference |".into(),
+        "| model | Tenon median | p99 | onnxruntime median | p99 | ratio | target | met | difference |".into(),
         "|---|---|---|---|---|---|---|---|---|".into(),
     ];
     lines.extend(rows.iter().map(latency));
@@ -347,7 +347,7 @@ fn table(rows: &[Row], options: &Options, ceiling: &serde_json::Value) -> Result
         "Time to the first output. Tenon: a `tenon run` process on the package, reading the input file \
          included. onnxruntime: session creation and first run only, without the start of Python."
             .into(),
-        "Goal for ResNet-50: process at most its median + 15 ms and at most a third of onnxruntime's \
+        "Target for ResNet-50: process at most its median + 15 ms and at most a third of onnxruntime's \
          creation and first run, memory at most constants + arena + 30 MB."
             .into(),
         String::new(),
@@ -362,12 +362,12 @@ fn table(rows: &[Row], options: &Options, ceiling: &serde_json::Value) -> Result
 /// The row of a model in the table of latencies.
 fn latency(row: &Row) -> String {
     let ratio = row.tenon.median_us / row.onnxruntime.median_us;
-    let (goal, met) = match row.limit {
+    let (target, met) = match row.limit {
         Some(limit) => (format!("≤ {limit}"), met(ratio <= limit)),
         None => ("–".into(), "–"),
     };
     format!(
-        "| {} | {} | {} | {} | {} | {ratio:.2} | {goal} | {met} | {:.0e} |",
+        "| {} | {} | {} | {} | {} | {ratio:.2} | {target} | {met} | {:.0e} |",
         row.name,
         time(row.tenon.median_us),
         time(row.tenon.p99_us),

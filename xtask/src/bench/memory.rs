@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 /// The strategies, the default first.
 const STRATEGIES: [&str; 3] = ["packed", "single-axis-priority", "constant"];
 
-/// The goal: how much the arena may exceed the lower bound.
+/// The target: how much the arena may exceed the lower bound.
 const MAX_EXCESS: f64 = 0.05;
 
 /// The output of `tenon info --memory --json`.
@@ -40,7 +40,7 @@ pub fn section(names: &[String]) -> Result<String> {
         format!(
             "Made by `cargo xtask bench --memory --write`, date {}. Lower bound: the largest sum of \
              the intermediate values and the scratch memory that are alive at one kernel; no arena can be smaller. \
-             Goal: at most {} % more.",
+             Target: at most {} % more.",
             date()?,
             MAX_EXCESS * 100.0
         ),
