@@ -2,11 +2,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tenon::{CompileOptions, Control, OnnxModel};
+use tenon::{Compiler, Control, OnnxModel};
 
 fuzz_target!(|bytes: &[u8]| {
     let control = Control::new();
     if let Ok(model) = OnnxModel::from_bytes(bytes, &control) {
-        let _ = tenon::compile(&model, &CompileOptions::default(), &control);
+        let _ = Compiler::new().control(control).compile_model(&model);
     }
 });

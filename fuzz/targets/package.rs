@@ -2,7 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tenon::{Control, Limits, LoadOptions, Package};
+use tenon::neff::Limits;
+use tenon::{Control, LoadOptions, Model, Package};
 use tenon_tensor::BufferMut;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -11,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let limits = Limits::of_bytes(1 << 24);
     if let Ok(package) = Package::from_buffer(buffer.freeze(), &limits, &Control::new()) {
-        let _ = tenon::program_text(&package);
-        let _ = tenon::load(&package, &LoadOptions::default());
+        let _ = tenon::inspect::program_text(&package);
+        let _ = Model::from_package(&package, &LoadOptions::default());
     }
 });

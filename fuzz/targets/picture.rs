@@ -2,7 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tenon::{DataType, ImageOptions, TensorType, read_input};
+use tenon::inputs::{ImageOptions, read_input};
+use tenon::{DataType, TensorType};
 
 fuzz_target!(|bytes: &[u8]| {
     let file = tempfile::Builder::new()

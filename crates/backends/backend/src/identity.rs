@@ -19,6 +19,12 @@ impl BackendId {
     }
 }
 
+impl From<&str> for BackendId {
+    fn from(name: &str) -> Self {
+        Self(Cow::Owned(name.to_owned()))
+    }
+}
+
 impl From<String> for BackendId {
     fn from(name: String) -> Self {
         Self(Cow::Owned(name))

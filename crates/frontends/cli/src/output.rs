@@ -8,8 +8,9 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tenon::files::escape_lines;
 use tenon::neff::Severity;
-use tenon::{Error, ErrorKind, Location, Result, escape_text};
+use tenon::{Error, ErrorKind, Location, Result};
 
 /// Whether standard output takes the bytes of a file, and no text.
 static HOLDS_FILE: AtomicBool = AtomicBool::new(false);
@@ -19,7 +20,7 @@ static HOLDS_FILE: AtomicBool = AtomicBool::new(false);
 /// # Errors
 /// When JSON is to go there as well.
 pub fn reserve(path: &Path, json: bool) -> Result<()> {
-    if !tenon::is_standard(path) {
+    if !tenon::files::is_standard_stream(path) {
         return Ok(());
     }
     if json {
@@ -32,7 +33,7 @@ pub fn reserve(path: &Path, json: bool) -> Result<()> {
 
 /// A folder that files are written into, which standard output cannot be.
 pub fn folder(path: &Path) -> Result<&Path> {
-    if tenon::is_standard(path) {
+    if tenon::files::is_standard_stream(path) {
         return Err(
             Error::new(ErrorKind::Usage, "a folder cannot be standard output (-)")
                 .expected("the name of a folder")
@@ -45,12 +46,12 @@ pub fn folder(path: &Path) -> Result<&Path> {
 
 /// Prints a line.
 pub fn line(text: Arguments<'_>) -> Result<()> {
-    print(&format!("{}\n", escape_text(&text.to_string())))
+    print(&format!("{}\n", escape_lines(&text.to_string())))
 }
 
 /// Prints lines.
 pub fn text(text: &str) -> Result<()> {
-    print(&escape_text(text))
+    print(&escape_lines(text))
 }
 
 /// Prints JSON, exactly: control characters that its strings hold as they are become `\u....`,
@@ -71,7 +72,7 @@ pub fn json(value: impl Display) -> Result<()> {
 
 /// Prints bytes as they are; on a terminal as text.
 pub fn bytes(bytes: &[u8]) -> Result<()> {
-    tenon::write_output("-", bytes)
+    tenon::files::write("-", bytes)
 }
 
 /// Standard output for what programs print: exact, but on a terminal.
@@ -93,7 +94,7 @@ impl Write for ProgramOutput {
             return io::stdout().write(bytes);
         }
         let text = String::from_utf8_lossy(bytes);
-        io::stdout().write_all(escape_text(&text).as_bytes())?;
+        io::stdout().write_all(escape_lines(&text).as_bytes())?;
         Ok(bytes.len())
     }
 
@@ -112,7 +113,7 @@ fn print(text: &str) -> Result<()> {
 
 /// Prints a line on standard error, where nobody can be told of a failure.
 pub fn complain(text: impl Display) {
-    let _ = writeln!(io::stderr(), "{}", escape_text(&text.to_string()));
+    let _ = writeln!(io::stderr(), "{}", escape_lines(&text.to_string()));
 }
 
 /// Whether a reader that has enough, such as `head`, has gone away: that is no failure.
@@ -160,7 +161,7 @@ pub fn changes(text: &str) -> Result<()> {
 
 /// Text in a colour, where standard output is a terminal that wants colours (NO_COLOR).
 fn painted<'a>(color: Option<&str>, text: &'a str) -> Cow<'a, str> {
-    let text = escape_text(text);
+    let text = escape_lines(text);
     let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     match color {
         Some(color) if wanted && io::stdout().is_terminal() => {

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
-use tenon::{BackendSetup, CpuLevel, OptionAssignment};
+use tenon::backends::{BackendSetup, CpuLevel, OptionAssignment};
 
 /// Which backends there are besides the built-in ones.
 #[derive(Args, Clone)]
@@ -32,11 +32,11 @@ pub struct BackendFlags {
 impl BackendFlags {
     /// What the library is asked for.
     pub fn setup(&self) -> BackendSetup {
-        BackendSetup {
-            folder: self.backend_path.clone(),
-            options: self.backend_options.clone(),
-            protected_content: self.protected_content,
-        }
+        let mut setup = BackendSetup::new()
+            .options(self.backend_options.clone())
+            .protected_content(self.protected_content);
+        setup.folder.clone_from(&self.backend_path);
+        setup
     }
 
     /// The same on a command line, a space before each word.

@@ -17,7 +17,7 @@ pub fn watch() {
     };
     let wait = move || {
         if let Some(signal) = signals.forever().next() {
-            tenon::remove_unfinished_files();
+            tenon::files::remove_unfinished_files();
             let _ = emulate_default_handler(signal);
         }
     };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::time::Duration;
-use tenon::escape_controls;
+use tenon::files::escape_controls;
 
 /// A table whose columns are as wide as their longest cell; the first row is the head.
 pub struct Table(Vec<Vec<String>>);

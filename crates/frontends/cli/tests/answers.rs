@@ -6,7 +6,8 @@ use common::{done, folder, repository, tiny};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::path::Path;
-use tenon::{DataType, Tensor, convert, npy};
+use tenon::tensor::{convert, npy};
+use tenon::{DataType, Tensor};
 
 fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text}"))

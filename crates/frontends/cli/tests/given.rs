@@ -7,7 +7,8 @@ use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use tenon::{Tensor, npy};
+use tenon::Tensor;
+use tenon::tensor::npy;
 
 const FAILED: Option<i32> = Some(1);
 const USAGE: Option<i32> = Some(2);

@@ -5,7 +5,8 @@ mod common;
 use common::{done, folder, package, repository, tenon};
 use serde_json::Value;
 use std::path::Path;
-use tenon::{Tensor, npy};
+use tenon::Tensor;
+use tenon::tensor::npy;
 
 const DIGITS: &str = "models/digits/digits.onnx";
 
@@ -134,8 +135,8 @@ fn taps_write_values_inside() {
     assert!(files.len() >= 2, "{text}");
     assert_eq!(text.matches(" written to ").count(), files.len(), "{text}");
     let output = npy::read_npy(folder.path().join("inside/y.npy")).unwrap();
-    let expected = tenon::read_npz_outputs(arrays.as_ref()).unwrap();
-    let difference = tenon::Difference::between(&output, &expected[0].1).unwrap();
+    let expected = tenon::inputs::read_npz_outputs(arrays.as_ref()).unwrap();
+    let difference = tenon::compare::Difference::between(&output, &expected[0].1).unwrap();
     assert!(difference.relative < 1e-5, "{difference:?}");
     let listed = json(&done(folder.path(), &[&run[..], &["y", "--json"]].concat()));
     assert_eq!(listed["taps"][0]["name"], "y");

@@ -60,7 +60,7 @@ fn a_run_prints_its_ops_and_writes_its_outputs() {
     assert!(lines[6].starts_with("squares  3       "), "{out}");
     assert!(lines[6].ends_with("  24      0.8 %"), "{out}");
     assert!(lines[8].starts_with("ran in "), "{out}");
-    let outputs = tenon::npy::read_npz(folder.path().join("out.npz")).unwrap();
+    let outputs = tenon::tensor::npy::read_npz(folder.path().join("out.npz")).unwrap();
     let (name, array) = &outputs[0];
     assert_eq!((name.as_str(), array.shape().elements()), ("y", 3 * 1024));
     assert!(
@@ -73,7 +73,7 @@ fn a_run_prints_its_ops_and_writes_its_outputs() {
     // What was written is what is pushed next.
     std::fs::rename(folder.path().join("out.npz"), folder.path().join("y.npz")).unwrap();
     let squares: Vec<(&str, &tenon::Tensor)> = vec![("x", array)];
-    tenon::npy::write_npz(folder.path().join("in.npz"), &squares).unwrap();
+    tenon::tensor::npy::write_npz(folder.path().join("in.npz"), &squares).unwrap();
     let again = ["--inputs", "in.npz", "--outputs", "out.npz", "--json"];
     let out = done(folder.path(), &[&run[..], &again[..]].concat());
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();
@@ -82,7 +82,7 @@ fn a_run_prints_its_ops_and_writes_its_outputs() {
     assert_eq!(json["graphs"][0]["inputs"], 3);
     assert_eq!(json["graphs"][0]["estimated_cycles"], 24);
     assert_eq!(json["performance_check"], serde_json::json!([]));
-    let outputs = tenon::npy::read_npz(folder.path().join("out.npz")).unwrap();
+    let outputs = tenon::tensor::npy::read_npz(folder.path().join("out.npz")).unwrap();
     assert_eq!(outputs[0].1.as_slice::<f32>().unwrap()[0], 81.0);
 }
 
@@ -218,7 +218,7 @@ fn a_netlist_becomes_a_package() {
     assert!(out.starts_with("squares.neff: "), "{out}");
     assert!(out.contains("1 input, 1 output"), "{out}");
     let input = tenon::Tensor::from_slice([2, 1, 32, 32], &[4.0f32; 2048]).unwrap();
-    tenon::npy::write_npy(folder.path().join("x.npy"), &input).unwrap();
+    tenon::tensor::npy::write_npy(folder.path().join("x.npy"), &input).unwrap();
     done(
         folder.path(),
         &[
@@ -238,7 +238,7 @@ fn a_netlist_becomes_a_package() {
         let text = done(folder.path(), command);
         assert!(!text.contains("0 ops"), "{text}");
     }
-    let output = tenon::npy::read_npy(folder.path().join("out/y.npy")).unwrap();
+    let output = tenon::tensor::npy::read_npy(folder.path().join("out/y.npy")).unwrap();
     assert_eq!(output.shape()[..], [2, 1, 32, 32]);
     assert!(
         output
@@ -267,7 +267,7 @@ fn a_package_rounds_what_it_is_given() {
     ];
     let entry: Vec<f32> = given.iter().copied().cycle().take(1024).collect();
     let input = tenon::Tensor::from_slice([1, 1, 32, 32], &entry).unwrap();
-    tenon::npy::write_npy(folder.path().join("x.npy"), &input).unwrap();
+    tenon::tensor::npy::write_npy(folder.path().join("x.npy"), &input).unwrap();
     let run = [
         "run",
         "squares.neff",
@@ -277,7 +277,7 @@ fn a_package_rounds_what_it_is_given() {
         "out",
     ];
     done(folder.path(), &run);
-    let output = tenon::npy::read_npy(folder.path().join("out/y.npy")).unwrap();
+    let output = tenon::tensor::npy::read_npy(folder.path().join("out/y.npy")).unwrap();
     let squares: Vec<f32> = held.iter().map(|value| value * value).collect();
     assert_eq!(output.as_slice::<f32>().unwrap()[..16], squares);
 }

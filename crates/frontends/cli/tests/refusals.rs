@@ -5,7 +5,8 @@ mod common;
 use common::{done, folder, package, repository, tenon, tiny};
 use std::fs;
 use std::path::Path;
-use tenon::{Tensor, npy};
+use tenon::Tensor;
+use tenon::tensor::npy;
 
 const DIGITS: &str = "models/digits/digits.onnx";
 const FAILED: i32 = 1;

@@ -4,7 +4,8 @@ mod common;
 
 use common::{done, folder, package, repository, tenon, tiny};
 use serde_json::Value;
-use tenon::{DataType, Tensor, npy};
+use tenon::tensor::npy;
+use tenon::{DataType, Tensor};
 
 const DIGITS: &str = "models/digits/digits.onnx";
 const DETECTOR: &str = "models/small/detector.onnx";
@@ -108,10 +109,10 @@ fn outputs_are_written_and_read_back() {
     );
     assert_eq!(text, "");
     let found = npy::read_npy(folder.path().join("a/b/y.npy")).unwrap();
-    let expected = tenon::read_npz_outputs(arrays.as_ref()).unwrap();
+    let expected = tenon::inputs::read_npz_outputs(arrays.as_ref()).unwrap();
     let (name, expected) = &expected[0];
     assert_eq!(name, "y");
-    let difference = tenon::Difference::between(&found, expected).unwrap();
+    let difference = tenon::compare::Difference::between(&found, expected).unwrap();
     assert!(
         difference.relative < 1e-5 && difference.same_top,
         "{difference:?}"

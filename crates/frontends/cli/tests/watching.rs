@@ -115,7 +115,7 @@ fn a_library_that_is_named_runs_at_once() {
     assert!(text.contains("\n2 ops: 2 CpuAcc; 1 CPU node\n"), "{text}");
     // An array says the size of the batch, of what the function makes too.
     let x = tenon::Tensor::from_slice([2, 3], &[0.5f32; 6]).unwrap();
-    tenon::npy::write_npy(folder.join("x.npy"), &x).unwrap();
+    tenon::tensor::npy::write_npy(folder.join("x.npy"), &x).unwrap();
     let run = ["run", &model, "-i", "x.npy", "--cpu-node", &flag];
     assert!(done(folder, &run).contains("y: f32[2, 3]"));
     for command in ["bench", "profile"] {

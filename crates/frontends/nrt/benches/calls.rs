@@ -195,7 +195,8 @@ fn products() -> Vec<u8> {
 }
 
 fn package(graph: Graph) -> Vec<u8> {
-    let compiled = compile(graph, &Options::new(&tenon::backends())).expect("it compiles");
+    let compiled =
+        compile(graph, &Options::new(&tenon::backends::built_in())).expect("it compiles");
     let packed = compiled
         .contents
         .to_bytes(WriteOptions::default(), &Control::new());
@@ -308,7 +309,6 @@ fn loads() {
     let path = folder.path().join("large.neff");
     std::fs::write(&path, &bytes).expect("it is written");
     let text = CString::new(path.to_str().expect("text")).expect("a path");
-    let options = tenon::LoadOptions::default();
     // What unloading gives back, the system takes pages for anew in either.
     let [copy, loaded, mapped, by_rust] = in_turn(
         21,
@@ -325,7 +325,7 @@ fn loads() {
                     must(nrt_unload(model));
                 }
             },
-            &mut || drop(tenon::load_file(&path, &options).expect("it loads")),
+            &mut || drop(tenon::Model::load(&path).expect("it loads")),
         ],
     );
     let millis = |nanos: f64| format!("{:.2} ms", nanos / 1e6);
@@ -338,7 +338,7 @@ fn loads() {
     );
     for (what, time) in [
         ("`tenon_nrt_load_file` and `nrt_unload`, 100 MB", mapped),
-        ("`tenon::load_file` and drop, 100 MB", by_rust),
+        ("`tenon::Model::load` and drop, 100 MB", by_rust),
     ] {
         row(what, &millis(time), "–", "< 3 ms", Some(time < 3e6));
     }

@@ -7,7 +7,7 @@ use common::{Place, Ran, library, repository};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tenon::{LoadOptions, Tensor};
+use tenon::{Model, Tensor};
 
 const DIGITS: &str = "models/digits/digits.onnx";
 
@@ -52,11 +52,11 @@ fn build(compiler: &str, source: &str, program: &Path, flags: &[String]) {
 
 /// A picture's numbers for the digits model: its input, and what the model makes of it.
 fn input_and_outputs(package: &Path) -> (Tensor, Vec<Tensor>) {
-    let model = tenon::load_file(package, &LoadOptions::default()).unwrap();
+    let model = Model::load(package).unwrap();
     let input = &model.inputs()[0];
-    let tensor = tenon::random_tensor(&input.ty, 7).unwrap();
+    let tensor = tenon::inputs::random_tensor(&input.ty, 7).unwrap();
     let outputs = model.run(&[(&input.name, &tensor)]).unwrap();
-    (tensor, outputs)
+    (tensor, outputs.into_tensors())
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn the_program_of_the_seed_runs_here() {
 
     for model in [DIGITS, "models/small/mlp.onnx", "models/small/lstm.onnx"] {
         let package = place.package(model, "my.neff");
-        let loaded = tenon::load_file(&package, &LoadOptions::default()).unwrap();
+        let loaded = Model::load(&package).unwrap();
         let inputs: Vec<(String, Tensor)> = loaded
             .inputs()
             .iter()
@@ -140,7 +140,7 @@ fn the_program_of_the_seed_runs_here() {
             .map(|(input, seed)| {
                 (
                     input.name.clone(),
-                    tenon::random_tensor(&input.ty, seed).unwrap(),
+                    tenon::inputs::random_tensor(&input.ty, seed).unwrap(),
                 )
             })
             .collect();

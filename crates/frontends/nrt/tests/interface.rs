@@ -273,7 +273,7 @@ fn a_long_kernel_is_stopped_at_the_limit() {
                                      (%y) {\n  %y = MatMul(%a, %b)\n}"
         .parse()
         .unwrap();
-    let backends = tenon::backends();
+    let backends = tenon::backends::built_in();
     let options = tenon_compiler::Options {
         backends: vec![tenon::BackendId::new("CpuRef")],
         ..tenon_compiler::Options::new(&backends)
@@ -364,7 +364,7 @@ fn casts_round_by_chance_where_they_are_asked_to() {
                                        %y = Cast(%x) {to = \"bf16\"}\n}"
         .parse()
         .unwrap();
-    let backends = tenon::backends();
+    let backends = tenon::backends::built_in();
     let options = tenon_compiler::Options::new(&backends);
     let compiled = tenon_compiler::compile(graph, &options).unwrap();
     let package = place.path().join("cast.neff");
@@ -585,7 +585,7 @@ fn names_are_unique_and_fit_for_files() {
         outputs: vec![Some(made)],
     });
     graph.outputs.push(made);
-    let backends = tenon::backends();
+    let backends = tenon::backends::built_in();
     let compiled = tenon_compiler::compile(graph, &tenon_compiler::Options::new(&backends));
     let package = place.path().join("names.neff");
     let (options, control) = (tenon::neff::WriteOptions::default(), tenon::Control::new());

@@ -3,19 +3,17 @@
 mod common;
 
 use common::{Place, repository};
-use tenon::{Control, LoadOptions, NetlistJob, Tensor, compile_netlist, load_file, netlist_source};
+use tenon::netlist::{Job, read_source};
+use tenon::{Model, Tensor};
 
 /// The netlist that the documentation explains: what a C client gets is what `tenon run` answers.
 #[test]
 fn a_package_of_a_netlist_answers_c_clients_as_it_answers_others() {
     let place = Place::new();
-    let source = netlist_source(repository().join("tests/netlists/attention.yaml")).unwrap();
-    let job = NetlistJob {
-        params: [("$p_microbatch_count".to_owned(), 3)].into(),
-        ..NetlistJob::default()
-    };
+    let source = read_source(repository().join("tests/netlists/attention.yaml")).unwrap();
+    let job = Job::new().param("$p_microbatch_count", 3);
     let package = place.path().join("attention.neff");
-    let compiled = compile_netlist(&source, &job, &Control::new()).unwrap();
+    let compiled = job.compile(&source).unwrap();
     compiled.write(&package).unwrap();
 
     // Three rounds of two inputs of 64 queries.
@@ -23,7 +21,7 @@ fn a_package_of_a_netlist_answers_c_clients_as_it_answers_others() {
         .map(|i| f32::from(i % 97) / 97.0)
         .collect();
     let queries = Tensor::from_slice([6, 1, 64, 32], &numbers).unwrap();
-    let model = load_file(&package, &LoadOptions::default()).unwrap();
+    let model = Model::load(&package).unwrap();
     let expected = model.run(&[("query", &queries)]).unwrap();
     assert_eq!(expected[0].shape()[..], [6, 1, 64, 32]);
 

@@ -104,7 +104,7 @@ fn package() -> Vec<u8> {
         "graph \"g\" (%x: f32[{COUNT}]) -> (%y) {{\n\
            const %one: f32[{COUNT}] = fill 1\n  %s = Sigmoid(%x)\n  %y = Add(%s, %one)\n}}"
     );
-    let backends = tenon::backends();
+    let backends = tenon::backends::built_in();
     let options = tenon_compiler::Options::new(&backends);
     let compiled = tenon_compiler::compile(text.parse().unwrap(), &options).unwrap();
     let (options, control) = (WriteOptions::default(), Control::new());

@@ -6,11 +6,12 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use tenon::machine::multiply_add_ceiling;
 use tenon::netlist::{AttributeKey, Netlist, OpKind, Source, read};
-use tenon::{
-    Control, NetlistJob, NetlistLoad, NetlistOutcome, NetlistSession, OpRow, Result, Tensor,
-    multiply_add_ceiling, netlist_params, run_netlist, threads,
+use tenon::netlist::{
+    Job, JobOutcome, OpRow, ProgramOptions, Session, SessionOptions, default_params,
 };
+use tenon::{Control, Result, Tensor, machine};
 use tenon_test_data::netlists;
 
 /// Runs of which the best counts, for noise only ever adds.
@@ -35,7 +36,7 @@ fn squares() -> Result<()> {
     println!("Products of two squares, GFLOP/s; the ceiling is what the cores multiply and add.\n");
     println!("| side | threads | GFLOP/s | ceiling | of the ceiling | wanted | met |");
     println!("|---|---|---|---|---|---|---|");
-    for count in [1, threads()] {
+    for count in [1, machine::threads()] {
         for side in [256, 512, 1024, 2048] {
             let best = best(&products(side), count, "x", "y")?;
             let rate = 2.0 * (side as f64).powi(3) * PRODUCTS as f64 / best.as_secs_f64() / 1e9;
@@ -68,7 +69,7 @@ fn chains() -> Result<()> {
     );
     println!("| threads | µs | wanted | met |");
     println!("|---|---|---|---|");
-    for count in [1, threads()] {
+    for count in [1, machine::threads()] {
         let best = best(&chain(), count, "x", "y")?;
         let each = best.as_secs_f64() * 1e6 / CHAIN as f64;
         let met = met(each <= WANTED_OVERHEAD);
@@ -116,7 +117,7 @@ fn samples(part: Option<&str>) -> Result<()> {
         "\nThe samples that are products above all, {} MFLOP or more each on average and {HEAVY} operations \
          for each element that other ops make, on {} threads. The time is that of all their ops.\n",
         LARGE_PRODUCT / 1_000_000,
-        threads()
+        machine::threads()
     );
     println!(
         "| netlist | ops | GFLOP | of products | time | GFLOP/s | ceiling | of the ceiling | wanted | met |"
@@ -169,14 +170,16 @@ fn sample(path: &Path) -> Result<Option<Sample>> {
         return Ok(None);
     }
     let control = Control::new();
-    let NetlistOutcome {
+    let JobOutcome {
         session, outputs, ..
-    } = run_netlist(&source, &NetlistJob::default(), &control)?;
-    let params = netlist_params(session.netlist());
+    } = Job::new().control(control.clone()).run(&source)?;
+    let options = ProgramOptions::new()
+        .params(default_params(session.netlist()))
+        .control(control);
     let run = || -> Result<Duration> {
         let begun = Instant::now();
         for program in session.programs() {
-            session.run(&program.name, &params, &control)?;
+            session.run(&program.name, &options)?;
         }
         let took = begun.elapsed();
         for queue in outputs.keys() {
@@ -193,7 +196,7 @@ fn sample(path: &Path) -> Result<Option<Sample>> {
     });
     // Parameters are prepared when they come again: the first run here is not a typical one.
     let mut best = run()?.min(run()?);
-    let mut ceiling = multiply_add_ceiling(threads());
+    let mut ceiling = multiply_add_ceiling(machine::threads());
     let (begun, mut repeats) = (Instant::now(), 0);
     while repeats < REPEATS || begun.elapsed() < REPEATED {
         let until = Instant::now() + BETWEEN_CEILINGS;
@@ -202,7 +205,7 @@ fn sample(path: &Path) -> Result<Option<Sample>> {
             repeats += 1;
         }
         // The cores do not always give as much: what they gave best counts of both.
-        ceiling = ceiling.max(multiply_add_ceiling(threads()));
+        ceiling = ceiling.max(multiply_add_ceiling(machine::threads()));
     }
     let name = path.file_stem().unwrap_or_default();
     Ok(Some(Sample {
@@ -220,17 +223,14 @@ const PRODUCTS: usize = 4;
 
 /// The best time of a run, inputs pushed before.
 fn best(source: &Source, threads: usize, input: &str, output: &str) -> Result<Duration> {
-    let load = NetlistLoad {
-        threads: NonZeroUsize::new(threads),
-        ..NetlistLoad::default()
-    };
-    let session = NetlistSession::load(source, &load)?;
+    let load = SessionOptions::new().threads(NonZeroUsize::new(threads));
+    let session = Session::load(source, &load)?;
     let ty = session.entry_type(input)?;
     let entry = Tensor::from_slice(ty.shape().clone(), &vec![0.01f32; ty.elements()])?;
     session.feed(input, move |_| Ok(entry.clone()))?;
     let run = || -> Result<Duration> {
         let begun = Instant::now();
-        session.run("run", &Default::default(), &Control::new())?;
+        session.run("run", &ProgramOptions::new())?;
         let took = begun.elapsed();
         session.pop(output, Duration::ZERO)?;
         Ok(took)

@@ -1,129 +1,251 @@
-//! How far two answers are apart.
+//! Two backends compared operator by operator, on the same inputs, until their outputs differ.
+//!
+//! The package runs as usual. After each workload of one of the two backends, the other backend
+//! computes the same operator on the inputs that the first one read. A difference is therefore caused
+//! by that operator and not by those before it.
+//!
+//! ```
+//! use tenon::compare::{CompareOptions, compare_backends};
+//! use tenon::{Compiler, Tensor};
+//!
+//! # let onnx = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../models/digits/digits.onnx");
+//! let compiled = Compiler::new().compile_file(onnx)?;
+//! let image = Tensor::from_slice([1, 1, 8, 8], &[0.5f32; 64])?;
+//! let options = CompareOptions::new("CpuAcc", "CpuRef").fused_nodes(compiled.fused_nodes());
+//! let comparison = compare_backends(&compiled.to_package()?, &[("image", &image)], &options)?;
+//! assert!(comparison.divergence.is_none());
+//! # Ok::<(), tenon::Error>(())
+//! ```
 
-use crate::{Element, elements};
+mod difference;
+mod fused;
+mod lock_step;
+mod reproduction;
+mod tolerance;
+mod values;
+
+pub use difference::Difference;
+pub use reproduction::Reproduction;
+pub use tolerance::Tolerance;
+
+use crate::outputs::{Decimal, Element};
+use crate::{LoadOptions, Model, RunOptions};
+use lock_step::LockStep;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tenon_backend::BackendId;
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_tensor::{DataType, Tensor, convert};
+use tenon_graph::Graph;
+use tenon_kernels::WorkloadCall;
+use tenon_neff::Package;
+use tenon_tensor::Tensor;
 
-/// The difference of two tensors of one shape.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Difference {
-    /// Largest |a - b|.
-    pub absolute: f64,
-    /// Largest |a - b| over the largest |b| of the whole tensor: an element near zero does not count
-    /// more than its share.
-    pub relative: f64,
-    /// Whether the largest element of each row (last axis) stands at the same place.
-    pub same_top: bool,
-    /// The element of the largest difference, counted row-major.
-    pub worst: usize,
+/// The result of comparing two backends.
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    /// The two backends; the outputs of the second one are the expected ones.
+    pub backends: [BackendId; 2],
+    /// Nodes that both backends computed, in order, up to the divergence.
+    pub compared: Vec<ComparedNode>,
+    /// Nodes that only one of them could compute.
+    pub skipped: Vec<SkippedNode>,
+    /// Kernels of neither backend: data movement, CPU nodes, and nodes of other backends.
+    pub other_kernels: usize,
+    /// The first node whose outputs differ by more than the tolerance; later nodes did not run.
+    pub divergence: Option<Divergence>,
 }
 
-impl Difference {
-    /// Compares `found` with `expected`; NaN equals NaN, and differs from a number without bound.
-    pub fn between(found: &Tensor, expected: &Tensor) -> Result<Self> {
-        if found.shape() != expected.shape() {
-            return Err(
-                Error::new(ErrorKind::InvalidArgument, "shapes that cannot be compared")
-                    .expected(expected.ty())
-                    .found(found.ty()),
-            );
+/// A node that both backends computed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ComparedNode {
+    /// The node.
+    pub node: String,
+    /// Its operator.
+    pub operator: &'static str,
+    /// The difference of the output that differs most.
+    pub difference: Difference,
+}
+
+/// A node that one backend could not compute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkippedNode {
+    /// The node.
+    pub node: String,
+    /// Its operator.
+    pub operator: &'static str,
+    /// The backend that could not, and why.
+    pub reason: String,
+}
+
+/// The first node whose outputs differ by more than the tolerance, and its operands.
+#[derive(Debug, Clone)]
+pub struct Divergence {
+    /// The node.
+    pub node: String,
+    /// Its operator.
+    pub operator: &'static str,
+    /// The name of the output that differs.
+    pub output: String,
+    /// The difference of this output.
+    pub difference: Difference,
+    /// The element of the largest difference, on the first backend and the second.
+    pub worst: [Element; 2],
+    backends: [BackendId; 2],
+    call: WorkloadCall,
+    inputs: Named,
+    /// The outputs of the second backend.
+    expected: Named,
+}
+
+/// The subgraphs that backends fused into one node each, by the name of that node. A package does not
+/// contain them; see [`CompiledPackage::fused_nodes`](crate::CompiledPackage::fused_nodes).
+pub type FusedNodes = BTreeMap<String, Arc<Graph>>;
+
+/// Operands with the names of their variables.
+type Named = Vec<Option<(String, Tensor)>>;
+
+/// Which backends are compared, and how.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct CompareOptions {
+    /// The two backends; the outputs of the second one are the expected ones.
+    pub backends: [BackendId; 2],
+    /// The largest difference that counts as agreement.
+    pub tolerance: Tolerance,
+    /// The fused nodes of the model, which let a backend without the fused operator compute its parts.
+    pub fused_nodes: FusedNodes,
+    /// How the package is loaded; its control is also that of the execution.
+    pub load: LoadOptions,
+}
+
+impl CompareOptions {
+    /// Compares `first` with `second`, with default tolerances.
+    pub fn new(first: impl Into<BackendId>, second: impl Into<BackendId>) -> Self {
+        Self {
+            backends: [first.into(), second.into()],
+            tolerance: Tolerance::default(),
+            fused_nodes: FusedNodes::new(),
+            load: LoadOptions::new(),
         }
-        let exact = integers(found)?.zip(integers(expected)?);
-        let wide = |tensor: &Tensor| convert(tensor, DataType::F64);
-        let (found, expected) = (wide(found)?, wide(expected)?);
-        let (a, b) = (numbers(&found)?, numbers(&expected)?);
-        let (mut absolute, mut worst, mut largest) = (0.0f64, 0, 0.0f64);
-        for (index, (&a, &b)) in a.iter().zip(b).enumerate() {
-            let exact = exact.as_ref().map(|(a, b)| a[index].abs_diff(b[index]));
-            let difference = match (a.is_nan(), b.is_nan()) {
-                _ if exact.is_some() => exact.unwrap_or(0) as f64,
-                (true, true) => 0.0,
-                (false, false) if a == b => 0.0,
-                (false, false) => (a - b).abs(),
-                _ => f64::INFINITY,
-            };
-            if difference > absolute {
-                (absolute, worst) = (difference, index);
-            }
-            if b.is_finite() {
-                largest = largest.max(b.abs());
-            }
+    }
+
+    /// Sets the largest difference that counts as agreement.
+    #[must_use]
+    pub fn tolerance(mut self, tolerance: Tolerance) -> Self {
+        self.tolerance = tolerance;
+        self
+    }
+
+    /// Sets the fused nodes of the model.
+    #[must_use]
+    pub fn fused_nodes(mut self, nodes: FusedNodes) -> Self {
+        self.fused_nodes = nodes;
+        self
+    }
+
+    /// Sets how the package is loaded.
+    #[must_use]
+    pub fn load(mut self, options: LoadOptions) -> Self {
+        self.load = options;
+        self
+    }
+}
+
+/// Runs a package and computes every workload of one of two backends on the other one too; a fused
+/// node that the other backend does not support is computed node by node. The run ends at the first
+/// node whose outputs differ.
+///
+/// # Errors
+/// Unavailable or equal backends, a package that cannot be loaded, and errors of the execution. A
+/// divergence is not an error.
+pub fn compare_backends(
+    package: &Package,
+    inputs: &[(&str, &Tensor)],
+    options: &CompareOptions,
+) -> Result<Comparison> {
+    let [first, second] = &options.backends;
+    if first == second {
+        let text = "a backend cannot be compared with itself";
+        return Err(Error::new(ErrorKind::Usage, text).found(first));
+    }
+    let built_in;
+    let registry = match &options.load.runtime {
+        Some(runtime) => runtime.backends(),
+        None => {
+            built_in = tenon_builtin::registry();
+            &built_in
         }
-        let relative = if absolute == 0.0 {
-            0.0
-        } else {
-            absolute / largest.max(f64::MIN_POSITIVE)
+    };
+    for id in &options.backends {
+        if registry.find(id).is_none() {
+            return Err(match registry.unavailable(id) {
+                Some(reason) => {
+                    let text = format!("backend {id} is unavailable: {reason}");
+                    Error::new(ErrorKind::Unsupported, text)
+                }
+                None => registry.unknown(id),
+            });
+        }
+    }
+    let model = Model::from_package(package, &options.load)?;
+    let lock_step = LockStep::new(package, &model.model, registry, options)?;
+    let run = RunOptions::new()
+        .control(options.load.control.clone())
+        .tap(&lock_step);
+    let ran = model.run_with(inputs, run);
+    let comparison = lock_step.into_comparison();
+    match ran {
+        // The divergence ended the run.
+        Err(_) if comparison.divergence.is_some() => Ok(comparison),
+        Err(error) => Err(error),
+        Ok(_) => Ok(comparison),
+    }
+}
+
+impl Comparison {
+    /// The node with the largest relative difference, of those that agree.
+    pub fn largest(&self) -> Option<&ComparedNode> {
+        let by = |node: &&ComparedNode| node.difference.relative;
+        let nodes = self.compared.iter();
+        nodes.max_by(|a, b| by(a).total_cmp(&by(b)))
+    }
+
+    /// The comparison as JSON, without tensors.
+    pub fn json(&self) -> Value {
+        let compared = |node: &ComparedNode| {
+            json!({"node": node.node, "operator": node.operator,
+                   "absolute": json_number(node.difference.absolute),
+                   "relative": json_number(node.difference.relative)})
         };
-        let row = expected.shape().last().copied().unwrap_or(1).max(1);
-        let same_top = a.chunks(row).zip(b.chunks(row)).all(|(a, b)| {
-            // Equal largest values may stand in either order.
-            top(a) == top(b)
-                || b.get(top(a))
-                    .zip(b.get(top(b)))
-                    .is_some_and(|(x, y)| x == y)
-        });
-        Ok(Self {
-            absolute,
-            relative,
-            same_top,
-            worst,
+        let skipped = |node: &SkippedNode| json!({"node": node.node, "operator": node.operator, "reason": node.reason});
+        json!({
+            "backends": self.backends.each_ref().map(BackendId::as_str),
+            "compared": self.compared.iter().map(compared).collect::<Vec<_>>(),
+            "skipped": self.skipped.iter().map(skipped).collect::<Vec<_>>(),
+            "others": self.other_kernels,
+            "divergence": self.divergence.as_ref().map(Divergence::json),
         })
     }
 }
 
-/// The elements of a tensor whose integers f64 does not tell apart; `None` of other types.
-fn integers(tensor: &Tensor) -> Result<Option<Vec<i128>>> {
-    if !matches!(tensor.dtype(), DataType::I64 | DataType::U64) {
-        return Ok(None);
+impl Divergence {
+    fn json(&self) -> Value {
+        json!({
+            "node": self.node,
+            "operator": self.operator,
+            "output": self.output,
+            "absolute": json_number(self.difference.absolute),
+            "relative": json_number(self.difference.relative),
+            "element": self.difference.worst,
+            "values": self.worst.map(|element| element.json()),
+        })
     }
-    let number = |element: &Element| match *element {
-        Element::Integer(number) => Some(number),
-        _ => None,
-    };
-    Ok(elements(tensor, usize::MAX)?.iter().map(number).collect())
 }
 
-fn numbers(tensor: &Tensor) -> Result<&[f64]> {
-    tensor
-        .as_slice()
-        .ok_or_else(|| Error::new(ErrorKind::Internal, "a conversion to f64 is not f64"))
-}
-
-/// Where the largest number stands; 0 when there is none.
-pub(crate) fn top(values: &[f64]) -> usize {
-    (0..values.len())
-        .max_by(|&a, &b| values[a].total_cmp(&values[b]).then(b.cmp(&a)))
-        .unwrap_or(0)
+fn json_number(value: f64) -> Value {
+    Decimal::from(value).json()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn differences_are_relative_to_the_whole() {
-        let a = Tensor::from_slice([3], &[1.0f32, 10.0, 0.001]).unwrap();
-        let b = Tensor::from_slice([3], &[1.0f32, 10.0, 0.0]).unwrap();
-        let difference = Difference::between(&a, &b).unwrap();
-        assert!(difference.relative < 1.1e-4 && difference.same_top && difference.worst == 2);
-    }
-
-    #[test]
-    fn wide_integers_are_compared_exactly() {
-        let a = Tensor::from_slice([2], &[(1i64 << 53) + 1, 7]).unwrap();
-        let b = Tensor::from_slice([2], &[1i64 << 53, 7]).unwrap();
-        let difference = Difference::between(&a, &b).unwrap();
-        assert!(difference.absolute == 1.0 && difference.relative > 0.0);
-        let c = Tensor::from_slice([2], &[u64::MAX, 7]).unwrap();
-        assert!(Difference::between(&c, &b).unwrap().absolute > 1e19);
-    }
-
-    #[test]
-    fn nan_is_no_number() {
-        let a = Tensor::from_slice([2], &[f32::NAN, 1.0]).unwrap();
-        let b = Tensor::from_slice([2], &[0.0f32, 1.0]).unwrap();
-        assert_eq!(Difference::between(&a, &a).unwrap().absolute, 0.0);
-        assert_eq!(Difference::between(&a, &b).unwrap().absolute, f64::INFINITY);
-        assert!(Difference::between(&a, &Tensor::from_slice([1], &[0.0f32]).unwrap()).is_err());
-    }
-}
+mod tests;

@@ -1,106 +1,117 @@
-//! Tenon: compile a machine-learning model into one package, load it, run it.
+//! Tenon: compile a machine-learning model into one package, load the package, run the model.
 //!
-//! ```no_run
-//! use tenon::{CompileOptions, Control, LoadOptions, Tensor};
+//! There are two entry points. A [`Compiler`] turns an ONNX model into a package; a [`Model`] is a
+//! loaded package.
 //!
-//! # fn main() -> tenon::Result<()> {
-//! let control = Control::new();
-//! tenon::compile_file("model.onnx", &CompileOptions::default(), &control)?.write("model.neff")?;
-//! let model = tenon::load_file("model.neff", &LoadOptions::default())?;
-//! let x = Tensor::from_slice([1, 3], &[1.0f32, 2.0, 3.0])?;
-//! let outputs = model.run(&[("x", &x)])?;
-//! println!("{:?}", outputs[0].as_slice::<f32>());
-//! # Ok(())
-//! # }
+//! ```
+//! use tenon::{Compiler, LoadOptions, Tensor};
+//!
+//! # let onnx = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../models/digits/digits.onnx");
+//! let package = Compiler::new().compile_file(onnx)?;
+//! let model = package.load(&LoadOptions::new())?;
+//! let image = Tensor::from_slice([1, 1, 8, 8], &[0.0f32; 64])?;
+//! let outputs = model.run(&[("image", &image)])?;
+//! assert_eq!(outputs[0].shape()[..], [1, 10]);
+//! # Ok::<(), tenon::Error>(())
 //! ```
 //!
-//! A [`Model`] is shared by clones and threads; each execution has its own memory. For calls that
-//! allocate nothing, bind inputs once: [`Model::bind`].
+//! An application usually compiles once and loads the file each time it starts:
+//!
+//! ```no_run
+//! use tenon::{Compiler, Model};
+//!
+//! Compiler::new().dim("batch", 1).compile_file("model.onnx")?.write("model.neff")?;
+//! let model = Model::load("model.neff")?;
+//! # Ok::<(), tenon::Error>(())
+//! ```
+//!
+//! # Running
+//!
+//! Clones of a [`Model`] share it, and any number of threads may run it at the same time; each
+//! execution has its own memory.
+//!
+//! * [`Model::run`] takes tensors by name and returns [`Outputs`].
+//! * [`Model::bind`] keeps inputs and outputs bound between executions, which then allocate nothing.
+//! * [`Model::execute`] reads and writes memory of the caller.
+//! * [`Model::run_async`] returns a future. It needs no particular executor; the work is done by the
+//!   threads of a [`RunQueue`], in the order of [`Priority`].
+//!
+//! # Options
+//!
+//! Everything optional is a field of an options type with a default, set by a method of the same
+//! name. This includes [`Control`], which carries progress, cancellation and the deadline:
+//! [`Compiler::control`], [`LoadOptions::control`], [`RunOptions::control`] and so on.
+//!
+//! # Modules
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`inputs`], [`outputs`] | pictures, arrays and tables as inputs; classes and elements of outputs |
+//! | [`inspect`] | contents of packages: programs, placement, memory plans, transfers; verification |
+//! | [`compare`] | two backends compared operator by operator |
+//! | [`profile`], [`tap`] | times of kernels; intermediate tensors |
+//! | [`backends`], [`plugins`] | the available backends; backends in shared libraries |
+//! | [`netlist`], [`host_program`] | the two other program formats, without a package |
+//! | [`files`], [`machine`], [`activity`] | output files, properties of the CPU, the list of running models |
+//! | [`neff`], [`tensor`] | the crates of the package format and of tensors |
+//!
+//! # Examples
+//!
+//! The folder `examples/` of this crate has complete programs; `cargo run -p tenon --example NAME`
+//! runs one:
+//!
+//! | example | shows |
+//! |---|---|
+//! | `classify` | a picture as input, the classes with the highest scores as output |
+//! | `embed_text` | a BERT encoder: token ids to one vector per text, cosine similarity |
+//! | `deadline` | progress reports, a deadline and cancellation |
+//! | `threads` | several threads and asynchronous calls on one model |
+//! | `compare_backends` | two backends, operator by operator |
+//! | `placement` | the backend of each node, with the reasons |
 
 #![forbid(unsafe_code)]
 
-mod answer;
-mod array_input;
-mod compare;
-mod compiling;
-mod disassembly;
-mod element;
-mod file_name;
-pub mod host_program;
-mod image_input;
-mod loading;
-mod lock_step;
-mod memory_report;
-mod netlist_input;
-mod netlist_picture;
-mod netlist_run;
-mod netlist_test;
-mod output;
-pub mod plugins;
-mod profiling;
-mod source;
-mod standard_input;
-mod tapping;
-mod verifying;
+mod bindings;
+mod compiled_package;
+mod compiler;
+mod load_options;
+mod model;
+mod model_file;
+mod outputs_of_run;
+mod run_options;
+mod run_queue;
 
-pub use answer::{Class, LABELS, is_classification, labels, topmost};
-pub use array_input::{
-    fit, random_tensor, read_array, read_input, read_npz_inputs, read_npz_outputs,
+pub mod activity;
+pub mod backends;
+pub mod compare;
+pub mod files;
+pub mod host_program;
+pub mod inputs;
+pub mod inspect;
+pub mod machine;
+pub mod netlist;
+pub mod outputs;
+pub mod plugins;
+pub mod profile;
+pub mod tap;
+
+pub use bindings::Bindings;
+pub use compiled_package::CompiledPackage;
+pub use compiler::{
+    Compiler, Hint, LibraryFunction, MEMORY_STRATEGIES, MemoryStrategy, memory_strategy,
 };
-pub use compare::Difference;
-pub use compiling::{
-    CompileOptions, Compiled, CpuLibrary, compile, compile_file, compile_with, input_types,
-};
-pub use disassembly::program_text;
-pub use element::{Decimal, Element, elements};
-pub use file_name::{file_name, file_names};
-pub use image_input::{ImageLayout, ImageOptions, read_image};
-pub use loading::{backends, load, load_file, multiply_add_ceiling, program, threads};
-pub use lock_step::{
-    Compared, Comparison, Divergence, Originals, Reproduction, Skipped, Tolerance, compare_backends,
-};
-pub use memory_report::{MemoryReport, MemoryRow};
-pub use netlist_input::{netlist_arch, netlist_device, netlist_source};
-pub use netlist_picture::netlist_pictures;
-pub use netlist_run::{
-    CompiledNetlist, GraphRow, MetricRow, NetlistJob, NetlistLoad, NetlistOutcome, NetlistSession,
-    OpRow, compile_netlist, netlist_params, run_netlist,
-};
-pub use netlist_test::{NetlistTest, QueueAgreement, test_netlist};
-pub use output::{escape_text, write_output, write_through};
-pub use plugins::{BackendSetup, FoundBackends, backends_with, runtime_with};
-pub use profiling::{Ceiling, ProfileRow, profile_rows};
-pub use source::{Source, open_package};
-pub use standard_input::{is_standard, standard_input};
-pub use tapping::Taps;
-pub use verifying::{verify, verify_file, verify_opened};
+pub use load_options::LoadOptions;
+pub use model::{Model, Signature};
+pub use model_file::{ModelFile, OpenOptions};
+pub use outputs_of_run::Outputs;
+pub use run_options::{AsyncOptions, RunOptions};
+pub use run_queue::{Priority, RunFuture, RunQueue};
 
 pub use tenon_neff as neff;
-pub use tenon_netlist as netlist;
+pub use tenon_tensor as tensor;
 
-pub use tenon_backend::{
-    Backend, BackendId, Capability, CpuLevel, LoadWarning, NamedValue, OptionAssignment, OptionDef,
-    Registry,
-};
-pub use tenon_backend_kit::{Check, Outcome as CheckOutcome, Report as CheckReport};
-pub use tenon_base::trace::{Recording, TraceSink};
-pub use tenon_base::{
-    Control, Error, ErrorKind, Location, Pattern, Progress, Result, escape_controls,
-    remove_unfinished_files,
-};
-pub use tenon_bef::Module;
-pub use tenon_compiler::{
-    Hint, LoweredProgram, MEMORY_STRATEGIES, MemoryStrategy, NumericMode, memory_strategy,
-};
-pub use tenon_dma::Access;
-pub use tenon_neff::{Contents, Limits, Package, PackageVariable, PlacementReport, Port, Role};
-pub use tenon_netlist_kernels::{MachineLimits, QueueSpec};
-pub use tenon_onnx::{
-    Dimension, Model as OnnxModel, Signature as OnnxSignature, ValueSignature as OnnxValue,
-};
-pub use tenon_runtime::{
-    ActiveModel, Activity, Bindings, CounterProfile, DescriptorRow, ExecuteOptions, KernelProfile,
-    LoadOptions, Model, ModelReport, NanCheck, PackageTransfers, Profile, Runtime, Signature, Tap,
-    TapValue, TransferOutcome,
-};
-pub use tenon_tensor::{DataType, Shape, Tensor, TensorType, atomic_file, convert, npy};
+pub use tenon_backend::BackendId;
+pub use tenon_base::{Control, Error, ErrorKind, Location, Pattern, Progress, Result};
+pub use tenon_neff::Package;
+pub use tenon_onnx::Model as OnnxModel;
+pub use tenon_tensor::{DataType, Shape, Tensor, TensorType};

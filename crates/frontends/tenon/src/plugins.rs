@@ -1,6 +1,6 @@
 //! Backends that are loaded from libraries: found, checked, configured.
 
-use crate::{Registry, Runtime};
+use crate::backends;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -8,58 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use tenon_backend::{BackendId, LoadWarning, OptionAssignment};
-use tenon_backend_kit::Report;
+use tenon_backend::LoadWarning;
 use tenon_base::{Error, Result};
 
-/// Which backends a runtime gets besides the built-in ones, and with which options.
-#[derive(Debug, Clone, Default)]
-pub struct BackendSetup {
-    /// The only folder to look in; without it those of `TENON_BACKEND_PATH`.
-    pub folder: Option<PathBuf>,
-    /// Options of backends, as the caller wrote them.
-    pub options: Vec<OptionAssignment>,
-    /// Backends that cannot keep content from the reach of the CPU are left out.
-    pub protected_content: bool,
-}
-
-/// The backends of a setup, and those that there might have been.
-pub struct FoundBackends {
-    /// The built-in ones and those that were found, configured.
-    pub registry: Registry,
-    /// Libraries and folders that were passed over.
-    pub passed_over: Vec<LoadWarning>,
-    /// Backends that cannot keep content from the reach of the CPU, where that is asked for.
-    pub refused: Vec<(BackendId, Error)>,
-}
-
-/// The built-in backends and those that were found, configured; and what was passed over.
-///
-/// # Errors
-/// Options for backends that are not there, unknown ones, and values of the wrong kind: all of them.
-pub fn backends_with(setup: &BackendSetup) -> Result<FoundBackends> {
-    let mut registry = crate::backends();
-    let passed_over = registry.load_backends(setup.folder.as_deref());
-    registry.configure(&setup.options)?;
-    let refused = match setup.protected_content {
-        true => registry.remove_unprotected(),
-        false => Vec::new(),
-    };
-    Ok(FoundBackends {
-        registry,
-        passed_over,
-        refused,
-    })
-}
-
-/// A runtime with these backends, and the backends that it goes on without, each with the reason.
-pub fn runtime_with(
-    registry: Registry,
-    setup: &BackendSetup,
-) -> (Runtime, Vec<(BackendId, Error)>) {
-    let kernels = tenon_builtin::kernels();
-    Runtime::start(registry, kernels, &setup.options, setup.protected_content)
-}
+pub use tenon_backend_kit::{Check, Outcome as CheckOutcome, Report as CheckReport};
 
 /// A library that was found, and the backend in it.
 #[derive(Debug)]
@@ -95,7 +47,7 @@ pub fn load_libraries(
     paths: impl IntoIterator<Item = PathBuf>,
     mut tell: impl FnMut(FoundLibrary) -> Result<()>,
 ) -> Result<()> {
-    let mut registry = crate::backends();
+    let mut registry = backends::built_in();
     for path in paths {
         let loaded = registry.load_backend(&path);
         let backend = loaded.map(|library| (library.id().to_owned(), library.version()));
@@ -198,7 +150,7 @@ fn unreadable() -> RefusedLibrary {
 }
 
 /// Checks a library with the conformance kit in this process, which a crash in it would end.
-pub fn check_library(path: &Path) -> Report {
+pub fn check_library(path: &Path) -> CheckReport {
     tenon_backend_kit::check_library(path)
 }
 
@@ -212,7 +164,7 @@ pub enum Checked {
         passed: bool,
     },
     /// The library took the process with it, or did not come to an end.
-    Crashed(Report),
+    Crashed(CheckReport),
 }
 
 /// Runs `command`, which is to check the library at `path` and print the report, for at most
@@ -221,7 +173,8 @@ pub fn check_apart(path: &Path, mut command: Command, limit: Duration) -> Result
     let (mut child, output) = started(&mut command)?;
     let mut text = Vec::new();
     let end = Instant::now() + limit;
-    let crashed = |how: String| Checked::Crashed(Report::crashed(path.display().to_string(), how));
+    let crashed =
+        |how: String| Checked::Crashed(CheckReport::crashed(path.display().to_string(), how));
     loop {
         match output.recv_timeout(end.saturating_duration_since(Instant::now())) {
             Ok(part) => text.extend(part),

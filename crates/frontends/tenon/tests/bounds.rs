@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use tenon::{
-    BackendId, Control, ErrorKind, ExecuteOptions, Limits, LoadOptions, Model, Package, Runtime,
-    Tensor, Tolerance, random_tensor,
-};
+use tenon::compare::{CompareOptions, compare_backends};
+use tenon::inputs::random_tensor;
+use tenon::neff::Limits;
+use tenon::{BackendId, Control, ErrorKind, LoadOptions, Model, Package, RunOptions, Tensor};
 use tenon_compiler::Options;
 use tenon_graph::Graph;
 use tenon_tensor::BufferMut;
@@ -84,7 +84,7 @@ fn operators_of_any_size_end_in_a_result_or_an_error() {
 fn folding_of_constants_ends_at_a_deadline() {
     let text = "graph \"fold\" () -> (%y) {\n  const %a: f32[2048, 2048] = fill 0.5\n  \
                 %b = MatMul(%a, %a)\n  %y = MatMul(%b, %b)\n}\n";
-    let registry = tenon::backends();
+    let registry = tenon::backends::built_in();
     let mut options = Options::new(&registry);
     options.control = Control::with_deadline(Instant::now() + LIMIT);
     let started = Instant::now();
@@ -173,7 +173,7 @@ fn numbers(graph: &str) -> Vec<(usize, usize)> {
 fn compiled(text: &str, backends: &[&'static str]) -> tenon::Result<Package> {
     let mut graph: Graph = text.parse()?;
     graph.infer_types()?;
-    let registry = tenon::backends();
+    let registry = tenon::backends::built_in();
     let mut options = Options::new(&registry);
     options.backends = backends.iter().map(|&id| BackendId::new(id)).collect();
     let compiled = tenon_compiler::compile(graph, &options)?;
@@ -191,7 +191,7 @@ fn attempt(text: &str, backends: &[&'static str]) {
     let Ok(package) = compiled(text, backends) else {
         return;
     };
-    let Ok(model) = tenon::load(&package, &LoadOptions::default()) else {
+    let Ok(model) = Model::from_package(&package, &LoadOptions::default()) else {
         return;
     };
     let ports = model.inputs().iter().chain(model.outputs());
@@ -212,20 +212,9 @@ fn attempt(text: &str, backends: &[&'static str]) {
     let names = model.inputs().iter().map(|port| port.name.clone());
     let names: Vec<String> = names.collect();
     let named = names.iter().map(String::as_str).zip(&inputs);
-    let runtime = Runtime::new(tenon::backends(), tenon_builtin::kernels());
-    let options = LoadOptions {
-        control: Control::with_deadline(Instant::now() + LIMIT),
-        ..LoadOptions::default()
-    };
-    let _ = tenon::compare_backends(
-        &package,
-        &runtime,
-        ["CpuRef", "CpuAcc"].map(BackendId::new),
-        &named.collect::<Vec<_>>(),
-        &Tolerance::default(),
-        &Default::default(),
-        &options,
-    );
+    let options = LoadOptions::new().control(Control::with_deadline(Instant::now() + LIMIT));
+    let options = CompareOptions::new("CpuRef", "CpuAcc").load(options);
+    let _ = compare_backends(&package, &named.collect::<Vec<_>>(), &options);
 }
 
 fn run(model: &Model, inputs: &[Tensor]) {
@@ -233,11 +222,7 @@ fn run(model: &Model, inputs: &[Tensor]) {
     let names = model.inputs().iter().map(|port| port.name.as_str());
     let named: Vec<(&str, &Tensor)> = names.zip(inputs).collect();
     let mut profile = model.profile();
-    let options = ExecuteOptions {
-        control: Some(&control),
-        profile: Some(&mut profile),
-        ..ExecuteOptions::default()
-    };
+    let options = RunOptions::new().control(control).profile(&mut profile);
     let started = Instant::now();
     let _ = model.run_with(&named, options);
     assert!(

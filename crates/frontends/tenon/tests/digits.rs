@@ -8,24 +8,24 @@
 
 use std::path::Path;
 use std::process::Command;
-use tenon::{CompileOptions, Control, LoadOptions, Model, Tensor, labels, topmost};
+use tenon::outputs::{class_labels, top_classes};
+use tenon::{Compiler, LoadOptions, Model, Tensor};
 
 fn model() -> Model {
-    let control = Control::new();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/digits/digits.onnx");
-    let compiled = tenon::compile_file(path, &CompileOptions::default(), &control).unwrap();
-    tenon::load(&compiled.into_package().unwrap(), &LoadOptions::default()).unwrap()
+    let compiled = Compiler::new().compile_file(path).unwrap();
+    compiled.load(&LoadOptions::new()).unwrap()
 }
 
 #[test]
 fn the_picture_is_a_seven() {
     let model = model();
-    let options = tenon::ImageOptions::from_metadata(model.metadata()).unwrap();
+    let options = tenon::inputs::ImageOptions::from_metadata(model.metadata()).unwrap();
     let picture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/digits/seven.png");
-    let image = tenon::read_input(&picture, &model.inputs()[0].ty, &options).unwrap();
+    let image = tenon::inputs::read_input(&picture, &model.inputs()[0].ty, &options).unwrap();
     let outputs = model.run(&[("image", &image)]).unwrap();
-    let labels = labels(model.metadata()).unwrap();
-    let top = topmost(&outputs[0], Some(&labels), 1).unwrap().unwrap();
+    let labels = class_labels(model.metadata()).unwrap();
+    let top = top_classes(&outputs[0], Some(&labels), 1).unwrap().unwrap();
     assert_eq!(top[0].label, "seven");
     let score: f64 = top[0].value.to_string().parse().unwrap();
     assert!(score > 0.9, "{top:?}");
@@ -47,7 +47,7 @@ fn unseen_images_are_recognised() {
         .status()
         .unwrap();
     assert!(status.success());
-    let arrays = tenon::npy::read_npz(&file).unwrap();
+    let arrays = tenon::tensor::npy::read_npz(&file).unwrap();
     let array = |name: &str| &arrays.iter().find(|(known, _)| known == name).unwrap().1;
     let (images, labels) = (array("images"), array("labels"));
     let (pixels, labels) = (
@@ -59,7 +59,7 @@ fn unseen_images_are_recognised() {
     for (pixels, &label) in pixels.chunks_exact(64).zip(labels) {
         let image = Tensor::from_slice([1, 1, 8, 8], pixels).unwrap();
         let outputs = model.run(&[("image", &image)]).unwrap();
-        let top = topmost(&outputs[0], None, 1).unwrap().unwrap();
+        let top = top_classes(&outputs[0], None, 1).unwrap().unwrap();
         right += usize::from(top[0].index as i64 == label);
     }
     println!("{right} of {} right", labels.len());

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use tenon::host_program::{
-    AllocatorKind, Driver, ExecOptions, KernelDef, Log, ProgramInput, Registry, execute,
+    AllocatorKind, ExecOptions, KernelDef, Log, ProgramInput, Registry, execute,
 };
-use tenon::{
-    CompileOptions, Contents, Control, ExecuteOptions, LoadOptions, Package, Result, TraceSink,
-};
+use tenon::inspect::Contents;
+use tenon::profile::TraceSink;
+use tenon::{Compiler, Control, LoadOptions, Model, Package, Result, RunOptions};
 use tenon_executor::{Frame, Kernel, Signature};
 
 const MODEL: &str = concat!(
@@ -40,14 +40,14 @@ impl TraceSink for Scopes {
 }
 
 fn by_the_runtime(package: &Package) -> usize {
-    let model = tenon::load(package, &LoadOptions::default()).unwrap();
+    let model = Model::from_package(package, &LoadOptions::default()).unwrap();
     let inputs: Vec<_> = model
         .inputs()
         .iter()
         .map(|input| {
             (
                 input.name.as_str(),
-                tenon::random_tensor(&input.ty, 1).unwrap(),
+                tenon::inputs::random_tensor(&input.ty, 1).unwrap(),
             )
         })
         .collect();
@@ -56,10 +56,7 @@ fn by_the_runtime(package: &Package) -> usize {
         .map(|(name, tensor)| (*name, tensor))
         .collect();
     let scopes = Scopes::default();
-    let options = ExecuteOptions {
-        trace: Some(&scopes),
-        ..ExecuteOptions::default()
-    };
+    let options = RunOptions::new().trace(&scopes);
     model.run_with(&inputs, options).unwrap();
     scopes.0.into_inner()
 }
@@ -76,16 +73,10 @@ fn by_the_driver(package: &Package) -> usize {
         });
         registry.register(counting).unwrap();
     }
-    let options = ExecOptions {
-        work_queue: "s".into(),
-        allocator: AllocatorKind::LeakCheck,
-        driver: Driver::Executor,
-        ..ExecOptions::default()
-    };
+    let options = ExecOptions::new().allocator(AllocatorKind::LeakCheck);
     let input = ProgramInput::new("program.bef", program);
     let log = Log::new(|_, _| ());
-    let control = Control::new();
-    let done = execute(&input, &registry, &options, std::io::sink(), log, &control).unwrap();
+    let done = execute(&input, &registry, &options, std::io::sink(), log).unwrap();
     assert_eq!(done.diagnostics, []);
     assert!(done.succeeded);
     dispatched.load(Ordering::Relaxed)
@@ -95,11 +86,10 @@ fn by_the_driver(package: &Package) -> usize {
 fn the_runtime_and_the_driver_dispatch_the_same_kernels() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.neff");
-    let options = CompileOptions::default();
-    let compiled = tenon::compile_file(MODEL, &options, &Control::new()).unwrap();
+    let compiled = Compiler::new().compile_file(MODEL).unwrap();
     compiled.write(&path).unwrap();
     let package = Package::open(&path, &Control::new()).unwrap();
-    let module = tenon::program(&Contents::read(&package).unwrap()).unwrap();
+    let module = tenon::inspect::decode_program(&Contents::read(&package).unwrap()).unwrap();
     let kernels: usize = module
         .functions
         .iter()

@@ -2,7 +2,8 @@
 //! fast backend and on the reference one.
 
 use std::path::{Path, PathBuf};
-use tenon::{BackendId, CompileOptions, Control, Difference, LoadOptions, Model, Result, Tensor};
+use tenon::compare::{CompareOptions, Difference, compare_backends};
+use tenon::{Compiler, LoadOptions, Model, Result, Tensor};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/small")
@@ -10,19 +11,14 @@ fn folder() -> PathBuf {
 
 /// Compiles, runs, and compares every output: at most `tolerance` relative error, same top.
 fn check(name: &str, backends: &[&'static str], tolerance: f64) -> Result<Model> {
-    let control = Control::new();
-    let options = CompileOptions {
-        backends: backends.iter().map(|&name| BackendId::new(name)).collect(),
-        ..CompileOptions::default()
-    };
+    let compiler = Compiler::new().backends(backends.iter().copied());
     let path = folder().join(name);
-    let package =
-        tenon::compile_file(path.with_extension("onnx"), &options, &control)?.into_package()?;
-    let model = tenon::load(&package, &LoadOptions::default())?;
+    let compiled = compiler.compile_file(path.with_extension("onnx"))?;
+    let model = compiled.load(&LoadOptions::new())?;
     let arrays = path.with_extension("npz");
-    let inputs = tenon::read_npz_inputs(&arrays)?;
+    let inputs = tenon::inputs::read_npz_inputs(&arrays)?;
     let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
-    let expected = tenon::read_npz_outputs(&arrays)?;
+    let expected = tenon::inputs::read_npz_outputs(&arrays)?;
     // Twice: the second run finds memory that the first has used.
     for _ in 0..2 {
         let outputs = model.run(&inputs)?;
@@ -89,19 +85,13 @@ fn convolutional_networks_run_on_the_fast_backend_alone() {
 #[test]
 fn packages_are_as_large_as_their_models_and_outputs_do_not_depend_on_it() {
     let path = folder().join("resnet50");
-    let control = Control::new();
-    let inputs = tenon::read_npz_inputs(&path.with_extension("npz")).unwrap();
+    let inputs = tenon::inputs::read_npz_inputs(&path.with_extension("npz")).unwrap();
     let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
     let [(whole, expected), (small, found)] = [true, false].map(|keep_plain| {
-        let options = CompileOptions {
-            keep_plain,
-            ..CompileOptions::default()
-        };
-        let model = path.with_extension("onnx");
-        let compiled = tenon::compile_file(model, &options, &control).unwrap();
-        let size = compiled.bytes().unwrap().len();
-        let package = compiled.into_package().unwrap();
-        let model = tenon::load(&package, &LoadOptions::default()).unwrap();
+        let compiler = Compiler::new().keep_plain_constants(keep_plain);
+        let compiled = compiler.compile_file(path.with_extension("onnx")).unwrap();
+        let size = compiled.to_bytes().unwrap().len();
+        let model = compiled.load(&LoadOptions::new()).unwrap();
         (size, model.run(&inputs).unwrap())
     });
     assert_eq!(found, expected);
@@ -116,9 +106,8 @@ fn packages_are_hardly_larger_than_their_models() {
     for name in ["resnet50", "bert", "gpt2", "lstm", "mlp"] {
         let path = folder().join(name).with_extension("onnx");
         let model = std::fs::metadata(&path).unwrap().len() as f64;
-        let options = CompileOptions::default();
-        let compiled = tenon::compile_file(&path, &options, &Control::new()).unwrap();
-        let package = compiled.bytes().unwrap().len() as f64;
+        let compiled = Compiler::new().compile_file(&path).unwrap();
+        let package = compiled.to_bytes().unwrap().len() as f64;
         assert!(
             package <= 1.05 * model + 65536.0,
             "{name}: {package} of {model} bytes"
@@ -129,25 +118,14 @@ fn packages_are_hardly_larger_than_their_models() {
 #[test]
 fn nodes_whose_constants_are_prepared_are_compared() {
     let path = folder().join("gpt2");
-    let inputs = tenon::read_npz_inputs(&path.with_extension("npz")).unwrap();
+    let inputs = tenon::inputs::read_npz_inputs(&path.with_extension("npz")).unwrap();
     let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
     let model = path.with_extension("onnx");
-    let control = Control::new();
-    let compiled = tenon::compile_file(model, &CompileOptions::default(), &control).unwrap();
-    let originals = compiled.originals();
-    let package = compiled.into_package().unwrap();
-    let runtime = tenon::Runtime::new(tenon::backends(), tenon_builtin::kernels());
-    let backends = ["CpuAcc", "CpuRef"].map(tenon::BackendId::new);
-    let compared = tenon::compare_backends(
-        &package,
-        &runtime,
-        backends,
-        &inputs,
-        &tenon::Tolerance::default(),
-        &originals,
-        &LoadOptions::default(),
-    )
-    .unwrap();
+    let compiled = Compiler::new().compile_file(model).unwrap();
+    let fused_nodes = compiled.fused_nodes();
+    let package = compiled.to_package().unwrap();
+    let options = CompareOptions::new("CpuAcc", "CpuRef").fused_nodes(fused_nodes);
+    let compared = compare_backends(&package, &inputs, &options).unwrap();
     assert!(compared.divergence.is_none());
     assert!(compared.skipped.is_empty(), "{:?}", compared.skipped);
     let products = compared.compared.iter();

@@ -2,11 +2,10 @@
 
 use proptest::prelude::*;
 use std::sync::OnceLock;
-use tenon::neff::VerifyOptions;
-use tenon::{
-    BackendSetup, CompileOptions, Control, ErrorKind, Limits, LoadOptions, OnnxModel, Package,
-    Runtime, random_tensor,
-};
+use tenon::inputs::random_tensor;
+use tenon::inspect::{PackageCheck, verify_package};
+use tenon::neff::{Limits, VerifyOptions};
+use tenon::{Compiler, Control, ErrorKind, LoadOptions, Model, OnnxModel, Package};
 use tenon_tensor::BufferMut;
 
 fn onnx() -> &'static [u8] {
@@ -17,24 +16,22 @@ fn package() -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     BYTES.get_or_init(|| {
         let model = OnnxModel::from_bytes(onnx(), &Control::new()).unwrap();
-        let compiled = tenon::compile(&model, &CompileOptions::default(), &Control::new()).unwrap();
-        compiled.bytes().unwrap()
+        let compiled = Compiler::new().compile_model(&model).unwrap();
+        compiled.to_bytes().unwrap()
     })
 }
 
 /// Whether `verify` finds an error. The digests are left out: they tell all damage apart, and this is
 /// about packages that somebody made so.
 fn is_reported(package: &Package) -> bool {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    let runtime =
-        RUNTIME.get_or_init(|| tenon::runtime_with(tenon::backends(), &BackendSetup::default()).0);
-    let options = VerifyOptions {
-        digests: false,
-        ..VerifyOptions::default()
-    };
-    !tenon::verify(package, runtime, &options, &Control::new())
-        .unwrap()
-        .is_good()
+    static CHECK: OnceLock<PackageCheck> = OnceLock::new();
+    let check = CHECK.get_or_init(|| {
+        PackageCheck::new().rules(VerifyOptions {
+            digests: false,
+            ..VerifyOptions::default()
+        })
+    });
+    !verify_package(package, check).unwrap().is_good()
 }
 
 /// Opens, loads and runs; the answer does not matter, but that what loading refuses is reported.
@@ -45,7 +42,7 @@ fn try_package(bytes: &[u8]) {
     let Ok(package) = Package::from_buffer(buffer, &limits, &control) else {
         return;
     };
-    let model = match tenon::load(&package, &LoadOptions::default()) {
+    let model = match Model::from_package(&package, &LoadOptions::default()) {
         Ok(model) => model,
         // Memory of this machine is not looked at; a package of another compiler may be sound.
         Err(error) if error.kind() == ErrorKind::OutOfMemory => return,
@@ -81,7 +78,7 @@ fn try_model(bytes: &[u8]) {
     let Ok(model) = OnnxModel::from_bytes(bytes, &control) else {
         return;
     };
-    let _ = tenon::compile(&model, &CompileOptions::default(), &control);
+    let _ = Compiler::new().control(control).compile_model(&model);
 }
 
 /// Where structure stands: before the constants.

@@ -6,10 +6,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
-use tenon::{
-    BackendId, BackendSetup, ExecuteOptions, LoadOptions, Model, Package, Recording, Runtime,
-    Tensor,
-};
+use tenon::backends::{BackendSetup, Runtime};
+use tenon::profile::Recording;
+use tenon::{BackendId, LoadOptions, Model, Package, RunOptions, Tensor};
 use tenon_backend::{Allocator, MemorySource, Registry};
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_compiler::{Options, compile};
@@ -26,10 +25,7 @@ fn libraries() -> TempDir {
 }
 
 fn setup(folder: &TempDir) -> BackendSetup {
-    BackendSetup {
-        folder: Some(folder.path().to_owned()),
-        ..BackendSetup::default()
-    }
+    BackendSetup::new().folder(folder.path().to_owned())
 }
 
 fn runtime(setup: &BackendSetup) -> Runtime {
@@ -37,14 +33,14 @@ fn runtime(setup: &BackendSetup) -> Runtime {
 }
 
 fn registry(setup: &BackendSetup) -> Registry {
-    let found = tenon::backends_with(setup).unwrap();
-    assert!(found.passed_over.is_empty(), "{:?}", found.passed_over);
+    let found = setup.find().unwrap();
+    assert!(found.skipped.is_empty(), "{:?}", found.skipped);
     assert!(found.refused.is_empty(), "{:?}", found.refused);
     found.registry
 }
 
 fn started(registry: Registry, setup: &BackendSetup) -> Runtime {
-    let (runtime, refused) = tenon::runtime_with(registry, setup);
+    let (runtime, refused) = setup.start_runtime(registry);
     assert!(refused.is_empty(), "{refused:?}");
     runtime
 }
@@ -67,7 +63,7 @@ fn packed(graph: Graph, backends: &[&'static str], mut options: Options<'_>) -> 
 
 fn model(runtime: &Runtime, graph: &str, backends: &[&'static str]) -> Model {
     let package = package(runtime.backends(), graph, backends);
-    Model::load(runtime, &package, &LoadOptions::default()).unwrap()
+    Model::from_package(&package, &LoadOptions::new().runtime(runtime.clone())).unwrap()
 }
 
 fn numbers(scale: f32) -> Tensor {
@@ -90,10 +86,7 @@ fn counters_of_a_library_stand_in_profiles_and_traces() {
     let x = numbers(1.0);
     let mut profile = model.profile();
     for _ in 0..3 {
-        let options = ExecuteOptions {
-            profile: Some(&mut profile),
-            ..ExecuteOptions::default()
-        };
+        let options = RunOptions::new().profile(&mut profile);
         model.run_with(&[("x", &x)], options).unwrap();
     }
     let told: Vec<_> = profile
@@ -118,10 +111,7 @@ fn counters_of_a_library_stand_in_profiles_and_traces() {
     assert!(profile.unreadable_counters.is_empty());
 
     let recording = Recording::new();
-    let options = ExecuteOptions {
-        trace: Some(&recording),
-        ..ExecuteOptions::default()
-    };
+    let options = RunOptions::new().trace(&recording);
     model.run_with(&[("x", &x)], options).unwrap();
     let text = recording.json("counters");
     let trace: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -145,7 +135,7 @@ const BESIDE_EACH_OTHER: &str = "(%x: f32[2, 3]) -> (%y) {
 }";
 
 /// How many tensors the example in Rust copied in one execution, and what came out.
-fn copied(setup: &BackendSetup, tap: Option<&dyn tenon::Tap>) -> (u64, Vec<f32>) {
+fn copied(setup: &BackendSetup, tap: Option<&dyn tenon::tap::Tap>) -> (u64, Vec<f32>) {
     let runtime = runtime(setup);
     let model = model(&runtime, BESIDE_EACH_OTHER, &["ExampleRust", "CpuRef"]);
     let mut profile = model.profile();
@@ -153,12 +143,10 @@ fn copied(setup: &BackendSetup, tap: Option<&dyn tenon::Tap>) -> (u64, Vec<f32>)
     // The second time nothing is left of the first.
     for scale in [3.0, 1.0] {
         profile = model.profile();
-        let options = ExecuteOptions {
-            profile: Some(&mut profile),
-            tap,
-            ..ExecuteOptions::default()
-        };
-        outputs = model.run_with(&[("x", &numbers(scale))], options).unwrap();
+        let mut options = RunOptions::new().profile(&mut profile);
+        options.tap = tap;
+        let all = model.run_with(&[("x", &numbers(scale))], options).unwrap();
+        outputs = all.into_tensors();
     }
     let copies = profile.counters.iter();
     let copies = copies.filter(|counter| counter.name == "copies");
@@ -182,7 +170,7 @@ fn tensors_cross_into_a_librarys_memory_and_stay_there_between_its_workloads() {
     assert_eq!(copies, 3);
 
     // Whoever looks at what lies between reads it there.
-    let taps = tenon::Taps::new(vec![tenon::Pattern::new("n")]);
+    let taps = tenon::tap::Taps::new(vec![tenon::Pattern::new("n")]);
     let (copies, values) = copied(&setup(&folder), Some(&taps));
     assert!(close(&values), "{values:?}");
     assert_eq!(copies, 3);
@@ -192,10 +180,7 @@ fn tensors_cross_into_a_librarys_memory_and_stay_there_between_its_workloads() {
     assert_eq!(n, [2.5, 1.5, 0.5, -0.5, -1.5, -2.5]);
 
     // Tensors that are made of plain memory are not copied.
-    let importing = BackendSetup {
-        options: vec!["ExampleRust.ImportMemory=true".parse().unwrap()],
-        ..setup(&folder)
-    };
+    let importing = setup(&folder).options(["ExampleRust.ImportMemory=true".parse().unwrap()]);
     let (copies, values) = copied(&importing, None);
     assert!(close(&values), "{values:?}");
     assert_eq!(copies, 0);
@@ -204,18 +189,12 @@ fn tensors_cross_into_a_librarys_memory_and_stay_there_between_its_workloads() {
 #[test]
 fn memory_that_stays_bound_is_imported_once() {
     let folder = libraries();
-    let setup = BackendSetup {
-        options: vec!["ExampleRust.ImportMemory=true".parse().unwrap()],
-        ..setup(&folder)
-    };
+    let setup = setup(&folder).options(["ExampleRust.ImportMemory=true".parse().unwrap()]);
     let runtime = runtime(&setup);
     let model = model(&runtime, BESIDE_EACH_OTHER, &["ExampleRust", "CpuRef"]);
-    let imports = |run: &mut dyn FnMut(ExecuteOptions<'_>)| -> u64 {
+    let imports = |run: &mut dyn FnMut(RunOptions<'_>)| -> u64 {
         let mut profile = model.profile();
-        run(ExecuteOptions {
-            profile: Some(&mut profile),
-            ..ExecuteOptions::default()
-        });
+        run(RunOptions::new().profile(&mut profile));
         let counters = profile.counters.iter();
         let imports = counters.filter(|counter| counter.name == "imports");
         imports.map(|counter| counter.change).sum()
@@ -224,16 +203,16 @@ fn memory_that_stays_bound_is_imported_once() {
     let mut bindings = model.bind().unwrap();
     bindings.set_input("x", &x).unwrap();
     // x and y are the caller's; n and |x|, whose place exp |x| takes, lie in the arena.
-    let mut bound = |options: ExecuteOptions<'_>| bindings.execute(options).unwrap();
+    let mut bound = |options: RunOptions<'_>| bindings.run(options).unwrap();
     assert_eq!(imports(&mut bound), 4);
     assert_eq!(imports(&mut bound), 0);
     // Without bindings the caller may bring other memory each time.
-    let mut run = |options: ExecuteOptions<'_>| drop(model.run_with(&[("x", &x)], options));
+    let mut run = |options: RunOptions<'_>| drop(model.run_with(&[("x", &x)], options));
     assert_eq!(imports(&mut run), 2);
     assert_eq!(imports(&mut run), 2);
     let (first, scaled) = (bindings.outputs().unwrap(), numbers(2.0));
     bindings.set_input("x", &scaled).unwrap();
-    let mut bound = |options: ExecuteOptions<'_>| bindings.execute(options).unwrap();
+    let mut bound = |options: RunOptions<'_>| bindings.run(options).unwrap();
     assert_eq!(imports(&mut bound), 2);
     let second = bindings.outputs().unwrap();
     let pairs = first[0].as_slice::<f32>().unwrap().iter();
@@ -254,12 +233,8 @@ fn executions_in_flight_have_tensors_of_their_own() {
         BESIDE_EACH_OTHER,
         &["ExampleRust", "CpuRef"],
     );
-    let options = LoadOptions {
-        in_flight: 4,
-        max_in_flight: 4,
-        ..LoadOptions::default()
-    };
-    let model = Model::load(&runtime, &package, &options).unwrap();
+    let options = LoadOptions::new().in_flight(4).max_in_flight(4);
+    let model = Model::from_package(&package, &options.runtime(runtime.clone())).unwrap();
     std::thread::scope(|scope| {
         for scale in 1..=4u8 {
             let model = &model;
@@ -349,11 +324,8 @@ fn a_librarys_memory_comes_from_the_allocator_that_it_is_lent() {
 #[test]
 fn protected_content_is_refused_with_its_reason() {
     let folder = libraries();
-    let setup = BackendSetup {
-        protected_content: true,
-        ..setup(&folder)
-    };
-    let found = tenon::backends_with(&setup).unwrap();
+    let setup = setup(&folder).protected_content(true);
+    let found = setup.find().unwrap();
     assert_eq!(found.registry.names(), "");
     let told: Vec<String> = found
         .refused
@@ -380,7 +352,7 @@ fn what_a_library_prepared_is_kept_in_the_package() {
     let compiling = registry(&setup);
     let options = Options::new(&compiling);
     let package = packed(graph, &["ExampleC", "CpuRef"], options);
-    let contents = tenon::Contents::read(&package).unwrap();
+    let contents = tenon::inspect::Contents::read(&package).unwrap();
     let forms = contents.tenon.constants.iter();
     let layouts: Vec<String> = forms
         .filter_map(|constant| Some(constant.prepared.as_ref()?.layout.clone()))
@@ -388,12 +360,13 @@ fn what_a_library_prepared_is_kept_in_the_package() {
     assert_eq!(layouts, ["padded16:f32"]);
     // The C interface has no inverse of prepared layouts, so the plain form stays.
     let absent = contents.variables.iter();
-    let absent = absent.filter(|variable| matches!(variable.role, tenon::Role::Absent));
+    let absent = absent.filter(|variable| matches!(variable.role, tenon::inspect::Role::Absent));
     assert_eq!(absent.count(), 0);
     drop(compiling);
 
     let runtime = runtime(&setup);
-    let model = Model::load(&runtime, &package, &LoadOptions::default()).unwrap();
+    let model =
+        Model::from_package(&package, &LoadOptions::new().runtime(runtime.clone())).unwrap();
     let outputs = model.run(&[("x", &numbers(1.0))]).unwrap();
     let squares: Vec<f32> = (0..6)
         .map(|index| index as f32 - 2.5)

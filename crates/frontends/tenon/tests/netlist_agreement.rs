@@ -5,10 +5,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tenon::netlist::{AttributeKey, Netlist, Op, OpKind, Source, read};
-use tenon::{
-    Control, ErrorKind, NetlistJob, NetlistTest, QueueAgreement, Result, Tensor, run_netlist,
-    test_netlist,
-};
+use tenon::netlist::{Job, QueueAgreement, SelfTest};
+use tenon::{Control, ErrorKind, Result, Tensor};
 use tenon_test_data::good_netlists;
 
 /// A product of eight tiles a sum, whose two orders of adding differ in the last bits.
@@ -43,11 +41,7 @@ fn product(config: &str) -> Source {
 }
 
 fn tested(source: &Source, control: &Control) -> Result<Vec<QueueAgreement>> {
-    let once = NetlistTest {
-        loops: 1,
-        ..NetlistTest::default()
-    };
-    test_netlist(source, &once, control)
+    SelfTest::new().control(control.clone()).run(source)
 }
 
 #[test]
@@ -298,11 +292,8 @@ fn execute(graph: &str, queue: &str, from: &str, rest: &str) -> String {
 fn entries_of_y(source: &Source) -> Vec<f32> {
     let numbers: Vec<f32> = (0..8u8).flat_map(|i| [f32::from(i); 1024]).collect();
     let x = Tensor::from_slice([8, 1, 32, 32], &numbers).unwrap();
-    let job = NetlistJob {
-        inputs: [("x".to_owned(), x)].into(),
-        ..NetlistJob::default()
-    };
-    let outcome = run_netlist(source, &job, &Control::new()).unwrap();
+    let job = Job::new().input("x", x);
+    let outcome = job.run(source).unwrap();
     let y = outcome.outputs["y"].as_slice::<f32>().unwrap();
     y.chunks(1024).map(|entry| entry[0]).collect()
 }
@@ -379,15 +370,9 @@ fn a_ram_is_seen_in_another_blocking() {
     ];
     let source = Source::new("views.yaml", text.concat());
     let numbers: Vec<f32> = (0..2048u16).map(f32::from).collect();
-    let job = NetlistJob {
-        inputs: [(
-            "x".to_owned(),
-            Tensor::from_slice([1, 1, 32, 64], &numbers).unwrap(),
-        )]
-        .into(),
-        ..NetlistJob::default()
-    };
-    let outcome = run_netlist(&source, &job, &Control::new()).unwrap();
+    let x = Tensor::from_slice([1, 1, 32, 64], &numbers).unwrap();
+    let job = Job::new().input("x", x);
+    let outcome = job.run(&source).unwrap();
     // The second tile of a row of 64 numbers, below the first.
     let y = outcome.outputs["y"].as_slice::<f32>().unwrap();
     let wanted = |row: usize, column: usize| (row % 32 * 64 + row / 32 * 32 + column) as f32;

@@ -2,12 +2,12 @@
 //! refused when the package is loaded, and what is loaded ends.
 
 use std::time::{Duration, Instant};
+use tenon::inspect::Contents;
+use tenon::neff::Limits;
 use tenon::neff::WriteOptions;
+use tenon::netlist::Job;
 use tenon::netlist::Source;
-use tenon::{
-    Contents, Control, ExecuteOptions, Limits, LoadOptions, Model, NetlistJob, Package, Result,
-    Tensor, compile_netlist,
-};
+use tenon::{Control, LoadOptions, Model, Package, Result, RunOptions, Tensor};
 use tenon_bef::{Attribute, EncodeOptions, Kernel, Module};
 use tenon_tensor::BufferMut;
 
@@ -37,7 +37,7 @@ programs:
 
 fn contents(kind: &str) -> Contents {
     let source = Source::new("copy.yaml", NETLIST.replace("KIND", kind));
-    let compiled = compile_netlist(&source, &NetlistJob::default(), &Control::new()).unwrap();
+    let compiled = Job::new().compile(&source).unwrap();
     compiled.contents().clone()
 }
 
@@ -51,7 +51,7 @@ fn load(contents: &Contents, module: &Module) -> Result<Model> {
     let bytes = contents.to_bytes(WriteOptions::default(), &Control::new())?;
     let bytes = BufferMut::copy_of(&bytes)?.freeze();
     let package = Package::from_buffer(bytes, &Limits::default(), &Control::new())?;
-    tenon::load(&package, &LoadOptions::default())
+    Model::from_package(&package, &LoadOptions::default())
 }
 
 /// Runs on zeros; what it says does not matter, that it ends does.
@@ -71,10 +71,7 @@ fn run(model: &Model) {
         .map(|(name, tensor)| (name.as_str(), tensor))
         .collect();
     let control = Control::with_deadline(Instant::now() + Duration::from_secs(2));
-    let options = ExecuteOptions {
-        control: Some(&control),
-        ..ExecuteOptions::default()
-    };
+    let options = RunOptions::new().control(control);
     let _ = model.run_with(&given, options);
 }
 
@@ -114,7 +111,7 @@ fn what_is_loaded_and_stored_fits_its_queue() {
         );
     };
     let ram = contents("ram");
-    let module = tenon::program(&ram).unwrap();
+    let module = tenon::inspect::decode_program(&ram).unwrap();
     run(&load(&ram, &module).unwrap());
     for slots in [0, 1, 3, 5, 1 << 40, i64::MAX] {
         let changed = with(&module, "netlist.store", "slots", Attribute::I64(slots));
@@ -141,7 +138,7 @@ fn what_is_loaded_and_stored_fits_its_queue() {
     refused(&ram, &small, "is not of its shape");
 
     let queue = contents("queue");
-    let module = tenon::program(&queue).unwrap();
+    let module = tenon::inspect::decode_program(&queue).unwrap();
     run(&load(&queue, &module).unwrap());
     let changed = with(&module, "netlist.store", "slots", Attribute::I64(4));
     refused(&queue, &changed, "does not hold entries of it");
@@ -168,7 +165,7 @@ fn make_extreme(attribute: &mut Attribute, value: i64) -> bool {
 fn no_number_of_a_program_keeps_it_from_ending() {
     for kind in ["ram", "queue"] {
         let contents = contents(kind);
-        let module = tenon::program(&contents).unwrap();
+        let module = tenon::inspect::decode_program(&contents).unwrap();
         let mut tried = 0;
         let functions = module.functions.iter().enumerate();
         let kernels = functions.flat_map(|(at, function)| {

@@ -2,10 +2,11 @@
 //! seen by which entry of a queue an op reads.
 
 use proptest::prelude::*;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
+use tenon::Tensor;
 use tenon::netlist::Source;
-use tenon::{Control, NetlistLoad, NetlistSession, Tensor};
+use tenon::netlist::{ProgramOptions, Session, SessionOptions};
 
 /// Entries of the queue; entry i holds i.
 const ENTRIES: i64 = 16;
@@ -108,7 +109,7 @@ proptest! {
 
     #[test]
     fn variables_hold_what_the_facts_say(steps in steps()) {
-        let session = NetlistSession::load(&netlist(&steps), &NetlistLoad::default()).unwrap();
+        let session = Session::load(&netlist(&steps), &SessionOptions::default()).unwrap();
         session
             .feed("x", |entry| Tensor::from_slice([1, 32, 32], &[(entry as i64 % ENTRIES) as f32; 1024]))
             .unwrap();
@@ -118,7 +119,7 @@ proptest! {
             [v[0], v[1], v[2]] = [1, 2, 3];
             interpret(&steps, &mut v);
             v = v.map(|value| value.rem_euclid(ENTRIES as i32));
-            session.run("run", &BTreeMap::new(), &Control::new()).unwrap();
+            session.run("run", &ProgramOptions::new()).unwrap();
             let popped = session.pop_batch("y", VARIABLES, Duration::ZERO).unwrap();
             let seen: Vec<i32> =
                 popped.iter().map(|entry| entry.as_slice::<f32>().unwrap()[0] as i32).collect();
@@ -132,10 +133,10 @@ proptest! {
 fn wrong_programs_have_their_lines() {
     let load = |from: &str, to: &str| {
         let text = netlist(&[]).text().replace(from, to);
-        let session = NetlistSession::load(&Source::new("p.yaml", text), &NetlistLoad::default());
-        let run = |session: NetlistSession| {
+        let session = Session::load(&Source::new("p.yaml", text), &SessionOptions::default());
+        let run = |session: Session| {
             session.feed("x", |_| Tensor::from_slice([1, 32, 32], &[0.0f32; 1024]))?;
-            session.run("run", &BTreeMap::new(), &Control::new())
+            session.run("run", &ProgramOptions::new())
         };
         session.and_then(run).unwrap_err().to_string()
     };

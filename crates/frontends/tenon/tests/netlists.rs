@@ -1,15 +1,15 @@
 //! Netlists that run: against arithmetic by hand and by NumPy, wrong programs, real netlists.
 #![allow(clippy::print_stderr, reason = "a test says why it skips")]
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tenon::netlist::Source;
-use tenon::{
-    Control, ErrorKind, LoadOptions, MachineLimits, NetlistJob, NetlistLoad, NetlistSession,
-    NetlistTest, NumericMode, Tensor, compile_netlist, load, npy, run_netlist, test_netlist,
+use tenon::netlist::{
+    Job, MachineLimits, NumericMode, ProgramOptions, SelfTest, Session, SessionOptions,
 };
+use tenon::tensor::npy;
+use tenon::{Control, ErrorKind, LoadOptions, Tensor};
 use tenon_test_data::good_netlists;
 
 /// A queue of one buffer; `rest` says what differs.
@@ -78,15 +78,11 @@ fn array(n: usize, rows: usize, columns: usize, value: impl Fn(usize) -> f32) ->
     Tensor::from_slice([n, 1, rows, columns], &values).unwrap()
 }
 
-fn job(inputs: Vec<(&str, Tensor)>, loops: i32) -> NetlistJob {
-    NetlistJob {
-        inputs: inputs
-            .into_iter()
-            .map(|(name, array)| (name.to_owned(), array))
-            .collect(),
-        params: BTreeMap::from([("$p_loop_count".to_owned(), loops)]),
-        ..NetlistJob::default()
-    }
+fn job(inputs: Vec<(&str, Tensor)>, loops: i32) -> Job {
+    let inputs = inputs.into_iter();
+    Job::new()
+        .inputs(inputs.map(|(name, array)| (name.to_owned(), array)))
+        .param("$p_loop_count", loops)
 }
 
 /// Small integers, so that every order of adding gives the same numbers.
@@ -114,7 +110,7 @@ fn sums(inputs: &[(&str, Tensor)]) -> Vec<f32> {
 fn a_loop_of_products_and_sums_is_what_the_definition_says() {
     let inputs = sums_inputs();
     let wanted = sums(&inputs);
-    let outcome = run_netlist(&product_and_sum(LOOP), &job(inputs, 2), &Control::new()).unwrap();
+    let outcome = job(inputs, 2).run(&product_and_sum(LOOP)).unwrap();
     let y = &outcome.outputs["y"];
     assert_eq!(y.shape()[..], [4, 1, 32, 64]);
     assert_eq!(y.as_slice::<f32>().unwrap(), wanted);
@@ -134,15 +130,15 @@ fn parameters_that_change_are_multiplied_with_as_they_are() {
     let text = product_and_sum(&program).text().to_owned();
     let text = text.replace("w: {type: queue,", "w: {type: ram,");
     let source = Source::new("rams.yaml", text);
-    let session = NetlistSession::load(&source, &NetlistLoad::default()).unwrap();
+    let session = Session::load(&source, &SessionOptions::default()).unwrap();
     let entry = |rows, columns, value| array(1, rows, columns, |_| value);
     let (a, b) = (entry(32, 32, 1.0), entry(32, 64, 0.0));
     session.feed("a", move |_| Ok(a.clone())).unwrap();
     session.feed("b", move |_| Ok(b.clone())).unwrap();
-    let params = BTreeMap::from([("$p_loop_count".to_owned(), 2)]);
+    let options = ProgramOptions::new().param("$p_loop_count", 2);
     for value in [1.0, 1.0, 3.0, 1.0] {
         session.put("w", 0, &entry(32, 64, value)).unwrap();
-        session.run("run", &params, &Control::new()).unwrap();
+        session.run("run", &options).unwrap();
         for y in session.pop_batch("y", 4, Duration::ZERO).unwrap() {
             assert_eq!(y.as_slice::<f32>().unwrap(), [32.0 * value; 2048]);
         }
@@ -153,8 +149,8 @@ fn parameters_that_change_are_multiplied_with_as_they_are() {
 fn a_package_runs_like_the_netlist_it_was_made_from() {
     let inputs = sums_inputs();
     let source = product_and_sum(LOOP);
-    let compiled = compile_netlist(&source, &job(inputs.clone(), 2), &Control::new()).unwrap();
-    let model = load(&compiled.into_package().unwrap(), &LoadOptions::default()).unwrap();
+    let compiled = job(inputs.clone(), 2).compile(&source).unwrap();
+    let model = compiled.load(&LoadOptions::new()).unwrap();
     let given: Vec<(&str, &Tensor)> = inputs.iter().map(|(name, array)| (*name, array)).collect();
     // Each execution starts from fresh queues.
     for _ in 0..2 {
@@ -166,13 +162,13 @@ fn a_package_runs_like_the_netlist_it_was_made_from() {
 #[test]
 fn what_starves_is_told_with_op_queue_and_line() {
     let source = product_and_sum(LOOP);
-    let session = NetlistSession::load(&source, &NetlistLoad::default()).unwrap();
+    let session = Session::load(&source, &SessionOptions::default()).unwrap();
     for name in ["b", "w"] {
         let entry = Tensor::zeroed(session.entry_type(name).unwrap()).unwrap();
         session.feed(name, move |_| Ok(entry.clone())).unwrap();
     }
-    let params = BTreeMap::from([("$p_loop_count".to_owned(), 1)]);
-    let error = session.run("run", &params, &Control::new()).unwrap_err();
+    let options = ProgramOptions::new().param("$p_loop_count", 1);
+    let error = session.run("run", &options).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("queue 'a' starves"), "{text}");
     assert!(
@@ -190,33 +186,30 @@ fn programs_without_end_are_stopped() {
         ..MachineLimits::default()
     };
     let mut job = job(sums_inputs(), 1);
-    job.load.limits = limits;
-    let error = run_netlist(&source, &job, &Control::new()).err().unwrap();
+    job.session.limits = limits;
+    let error = job.run(&source).err().unwrap();
     assert!(
         error.to_string().contains("program 'run' does not end"),
         "{error}"
     );
-    job.load.limits = MachineLimits::default();
+    job.session.limits = MachineLimits::default();
     let soon = Control::with_deadline(Instant::now() + Duration::from_millis(50));
-    let error = run_netlist(&source, &job, &soon).err().unwrap();
+    let error = job.control(soon).run(&source).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error}");
 }
 
 #[test]
 fn a_host_on_another_thread_feeds_a_program_that_waits() {
     let source = product_and_sum(LOOP);
-    let load = NetlistLoad {
-        limits: MachineLimits {
-            wait: Duration::from_secs(60),
-            ..MachineLimits::default()
-        },
-        ..NetlistLoad::default()
-    };
-    let session = NetlistSession::load(&source, &load).unwrap();
+    let load = SessionOptions::new().limits(MachineLimits {
+        wait: Duration::from_secs(60),
+        ..MachineLimits::default()
+    });
+    let session = Session::load(&source, &load).unwrap();
     let entry = |rows, columns, value| array(1, rows, columns, |_| value);
-    let params = BTreeMap::from([("$p_loop_count".to_owned(), 1)]);
+    let options = ProgramOptions::new().param("$p_loop_count", 1);
     std::thread::scope(|scope| {
-        let running = scope.spawn(|| session.run("run", &params, &Control::new()));
+        let running = scope.spawn(|| session.run("run", &options));
         let wait = Duration::from_secs(60);
         session.push("w", &entry(32, 64, 1.0), wait).unwrap();
         for value in [1.0, 2.0] {
@@ -233,7 +226,7 @@ fn a_host_on_another_thread_feeds_a_program_that_waits() {
 
 #[test]
 fn entries_are_pushed_peeked_and_popped_together() {
-    let session = NetlistSession::load(&product_and_sum(LOOP), &NetlistLoad::default()).unwrap();
+    let session = Session::load(&product_and_sum(LOOP), &SessionOptions::default()).unwrap();
     let entry = |rows, columns, value| array(1, rows, columns, |_| value);
     let now = Duration::ZERO;
     let a = [1.0, 2.0].map(|value| entry(32, 32, value));
@@ -253,8 +246,8 @@ fn entries_are_pushed_peeked_and_popped_together() {
         error.to_string().contains("does not hold 3 entries"),
         "{error}"
     );
-    let params = BTreeMap::from([("$p_loop_count".to_owned(), 1)]);
-    session.run("run", &params, &Control::new()).unwrap();
+    let options = ProgramOptions::new().param("$p_loop_count", 1);
+    session.run("run", &options).unwrap();
     let wanted = [32.0, 65.0];
     assert_eq!(first(session.peek_batch("y", 2, now).unwrap()), wanted);
     assert_eq!(first(session.pop_batch("y", 2, now).unwrap()), wanted);
@@ -278,7 +271,7 @@ fn kernels_in_the_originals_own_language_are_refused() {
         ),
     );
     let source = Source::new("custom.yaml", text);
-    let error = NetlistSession::load(&source, &NetlistLoad::default())
+    let error = Session::load(&source, &SessionOptions::default())
         .err()
         .unwrap();
     let text = error.to_string();
@@ -290,7 +283,7 @@ fn kernels_in_the_originals_own_language_are_refused() {
 
 #[test]
 fn a_graph_runs_without_a_program() {
-    let session = NetlistSession::load(&product_and_sum(LOOP), &NetlistLoad::default()).unwrap();
+    let session = Session::load(&product_and_sum(LOOP), &SessionOptions::default()).unwrap();
     let entry = |rows, columns, value| array(1, rows, columns, |_| value);
     for value in [1.0, 2.0] {
         session
@@ -302,11 +295,11 @@ fn a_graph_runs_without_a_program() {
     }
     let w = entry(32, 64, 0.5);
     session.feed("w", move |_| Ok(w.clone())).unwrap();
-    session.run_graph("sums", &Control::new()).unwrap();
+    session.run_graph("sums", &ProgramOptions::new()).unwrap();
     let popped = session.pop_batch("y", 2, Duration::ZERO).unwrap();
     let first = |tensor: &Tensor| tensor.as_slice::<f32>().unwrap()[0];
     assert_eq!(popped.iter().map(first).collect::<Vec<_>>(), [17.0, 18.0]);
-    assert!(session.run_graph("other", &Control::new()).is_err());
+    assert!(session.run_graph("other", &ProgramOptions::new()).is_err());
 }
 
 #[test]
@@ -346,8 +339,8 @@ fn formats_round_what_is_stored() {
         (NumericMode::Golden, vector),
         (NumericMode::Formats, rounded),
     ] {
-        job.load.mode = mode;
-        let outcome = run_netlist(&source, &job, &Control::new()).unwrap();
+        job.session.mode = mode;
+        let outcome = job.run(&source).unwrap();
         let y = outcome.outputs["y"].as_slice::<f32>().unwrap();
         assert_eq!(y[..11], wanted, "{mode:?}");
     }
@@ -374,8 +367,8 @@ fn the_accumulation_format_rounds_what_is_computed() {
     let run = |mode, rest: &str| {
         let mut job = job(vec![("x", array(1, 32, 32, |_| x))], 1);
         job.params.clear();
-        job.load.mode = mode;
-        let outcome = run_netlist(&one_op("add", "x, x", rest), &job, &Control::new()).unwrap();
+        job.session.mode = mode;
+        let outcome = job.run(&one_op("add", "x, x", rest)).unwrap();
         outcome.outputs["y"].as_slice::<f32>().unwrap()[0]
     };
     assert_eq!(run(NumericMode::Golden, ""), x + x);
@@ -394,14 +387,14 @@ fn relu_mode_none_is_min() {
     let run = |mode: &str| {
         let mut job = job(vec![("x", array(1, 32, 32, |i| (i % 4) as f32))], 1);
         job.params.clear();
-        let outcome = run_netlist(&source(mode), &job, &Control::new()).unwrap();
+        let outcome = job.run(&source(mode)).unwrap();
         outcome.outputs["y"].as_slice::<f32>().unwrap()[..4].to_vec()
     };
     assert_eq!(run("none"), [0.0, 0.0, 2.0, 3.0]);
     assert_eq!(run("none"), run("min"));
     assert_ne!(run("none"), run("max"));
-    let test = test_netlist(&source("none"), &NetlistTest::default(), &Control::new()).unwrap();
-    assert!(test.iter().all(tenon::QueueAgreement::passed));
+    let test = SelfTest::new().run(&source("none")).unwrap();
+    assert!(test.iter().all(tenon::netlist::QueueAgreement::passed));
 }
 
 /// Every op of one or two tensors, TMs, reduce, splice: against NumPy.
@@ -424,11 +417,8 @@ fn ops_agree_with_numpy() {
     let inputs = npy::read_npz(&paths[0]).unwrap();
     let wanted = npy::read_npz(&paths[1]).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
-    let job = NetlistJob {
-        inputs: inputs.into_iter().collect(),
-        ..NetlistJob::default()
-    };
-    let outcome = run_netlist(&many_ops(), &job, &Control::new()).unwrap();
+    let job = Job::new().inputs(inputs);
+    let outcome = job.run(&many_ops()).unwrap();
     assert_eq!(outcome.outputs.len(), wanted.len());
     for (name, wanted) in wanted {
         let found = &outcome.outputs[&name];
@@ -550,7 +540,7 @@ fn run_samples(wanted: impl Fn(u64) -> bool) {
         // The largest takes a quarter of an hour without optimisation.
         let soon = Control::with_deadline(Instant::now() + Duration::from_secs(3600));
         let known = KNOWN.iter().find(|(name, _)| path.ends_with(name));
-        match (run_netlist(&source, &NetlistJob::default(), &soon), known) {
+        match (Job::new().control(soon.clone()).run(&source), known) {
             (Ok(_), None) => {}
             (Err(error), Some((_, reason))) if error.to_string().contains(reason) => {}
             (Err(error), _) => failures.push(error.to_string()),

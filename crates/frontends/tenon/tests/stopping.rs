@@ -25,15 +25,12 @@ fn a_program_is_cancelled_from_another_thread() {
         std::thread::sleep(Duration::from_millis(300));
         canceller.cancel();
     });
-    let options = ExecOptions {
-        work_queue: "s".into(),
-        ..ExecOptions::default()
-    };
+    let options = ExecOptions::new().control(control);
     let registry = kernels(Kernels::All).unwrap();
     let input = ProgramInput::new("p.mlir", ENDLESS.as_bytes().to_vec());
     let begun = Instant::now();
     let log = Log::new(|_, _| ());
-    let stopped = execute(&input, &registry, &options, std::io::sink(), log, &control);
+    let stopped = execute(&input, &registry, &options, std::io::sink(), log);
     waiter.join().unwrap();
     assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Cancelled);
     assert!(begun.elapsed() < Duration::from_secs(30));

@@ -1,9 +1,8 @@
 //! Tensors that pass between two loaded libraries, each with memory of its own.
 
 use std::path::Path;
-use tenon::{
-    BackendId, BackendSetup, ExecuteOptions, LoadOptions, Model, Package, Runtime, Tensor,
-};
+use tenon::backends::{BackendSetup, Runtime};
+use tenon::{BackendId, LoadOptions, Model, Package, RunOptions, Tensor};
 use tenon_base::Control;
 use tenon_compiler::{Options, Placement, Way, compile};
 use tenon_graph::Graph;
@@ -49,13 +48,10 @@ const WITH_REFERENCE: &str = "graph \"one\" (%x: f32[2, 3]) -> (%y) {
 
 /// A model on the libraries of a folder.
 fn model(folder: &Path, graph: &str) -> (Model, Placement) {
-    let setup = BackendSetup {
-        folder: Some(folder.to_owned()),
-        ..BackendSetup::default()
-    };
-    let found = tenon::backends_with(&setup).unwrap();
-    assert!(found.passed_over.is_empty(), "{:?}", found.passed_over);
-    let (runtime, refused): (Runtime, _) = tenon::runtime_with(found.registry, &setup);
+    let setup = BackendSetup::new().folder(folder.to_owned());
+    let found = setup.find().unwrap();
+    assert!(found.skipped.is_empty(), "{:?}", found.skipped);
+    let (runtime, refused): (Runtime, _) = setup.start_runtime(found.registry);
     assert!(refused.is_empty(), "{refused:?}");
     let mut graph: Graph = graph.parse().unwrap();
     graph.infer_types().unwrap();
@@ -69,7 +65,8 @@ fn model(folder: &Path, graph: &str) -> (Model, Placement) {
         .to_bytes(WriteOptions::default(), &Control::new());
     let buffer = BufferMut::copy_of(&bytes.unwrap()).unwrap().freeze();
     let package = Package::from_buffer(buffer, &Limits::default(), &Control::new()).unwrap();
-    let model = Model::load(&runtime, &package, &LoadOptions::default()).unwrap();
+    let model =
+        Model::from_package(&package, &LoadOptions::new().runtime(runtime.clone())).unwrap();
     (model, compiled.placement)
 }
 
@@ -79,11 +76,9 @@ fn execute(model: &Model) -> (Vec<f32>, Vec<(String, u64, u64)>) {
     let (mut outputs, mut profile) = (Vec::new(), model.profile());
     for _ in 0..2 {
         profile = model.profile();
-        let options = ExecuteOptions {
-            profile: Some(&mut profile),
-            ..ExecuteOptions::default()
-        };
-        outputs = model.run_with(&[("x", &x)], options).unwrap();
+        let options = RunOptions::new().profile(&mut profile);
+        let all = model.run_with(&[("x", &x)], options).unwrap();
+        outputs = all.into_tensors();
     }
     let pairs = profile.counters.chunks(2).map(|pair| {
         assert_eq!((&*pair[0].name, &*pair[1].name), ("copies", "imports"));

@@ -4,7 +4,8 @@ use crate::flags::Backends;
 use crate::output::{self, say};
 use crate::table::Table;
 use serde_json::json;
-use tenon::{NamedValue, OptionDef, Result};
+use tenon::Result;
+use tenon::backends::{NamedValue, OptionDef};
 
 pub fn run(flags: &Backends) -> Result<()> {
     let registry = super::load::backends(&flags.loading)?;

@@ -7,7 +7,7 @@ use crate::progress;
 use crate::table::duration;
 use serde_json::json;
 use std::time::{Duration, Instant};
-use tenon::{Error, ErrorKind, ExecuteOptions, Location, Result};
+use tenon::{Error, ErrorKind, Location, Result, RunOptions};
 
 /// Runs before measuring.
 const WARM_UP: usize = 5;
@@ -28,8 +28,8 @@ pub fn run(flags: &Bench) -> Result<()> {
 }
 
 fn ceiling(json: bool) -> Result<()> {
-    let one = tenon::multiply_add_ceiling(1);
-    let all = tenon::multiply_add_ceiling(usize::MAX);
+    let one = tenon::machine::multiply_add_ceiling(1);
+    let all = tenon::machine::multiply_add_ceiling(usize::MAX);
     if json {
         output::json(json!({"one_thread_gflops": one, "all_threads_gflops": all}))?;
     } else {
@@ -57,24 +57,24 @@ fn model(file: &std::path::Path, flags: &Bench) -> Result<()> {
         bindings.set_input(name, tensor)?;
     }
     let start = Instant::now();
-    bindings.execute(ExecuteOptions::default())?;
+    bindings.run(RunOptions::default())?;
     let first = start.elapsed();
     for _ in 0..WARM_UP {
-        bindings.execute(ExecuteOptions::default())?;
+        bindings.run(RunOptions::default())?;
     }
     let mut times = Vec::with_capacity(1 << 20);
     let end = Instant::now() + Duration::from_secs_f64(flags.seconds);
     while times.len() < LEAST_RUNS || Instant::now() < end {
         let start = Instant::now();
-        bindings.execute(ExecuteOptions::default())?;
+        bindings.run(RunOptions::default())?;
         times.push(start.elapsed());
     }
     times.sort_unstable();
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
     let threads = flags
         .threads
-        .unwrap_or(tenon::threads())
-        .min(tenon::threads());
+        .unwrap_or(tenon::machine::threads())
+        .min(tenon::machine::threads());
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
     let peak = peak_rss_kb();
     if flags.json {

@@ -8,9 +8,12 @@ use crate::progress;
 use crate::table::Table;
 use serde_json::json;
 use std::process::ExitCode;
+use tenon::compare::{
+    CompareOptions, Comparison, Divergence, Reproduction, Tolerance, compare_backends,
+};
 use tenon::{
-    BackendId, Comparison, CompileOptions, Control, Divergence, Error, ErrorKind, LoadOptions,
-    Location, Reproduction, Result, Source, Tensor, Tolerance,
+    BackendId, Compiler, Control, Error, ErrorKind, LoadOptions, Location, ModelFile, OpenOptions,
+    Result, Tensor,
 };
 
 pub fn run(flags: &Compare) -> Result<ExitCode> {
@@ -39,20 +42,16 @@ fn compare(flags: &Compare, backends: [BackendId; 2]) -> Result<ExitCode> {
         absolute: flags.absolute,
         steps: flags.steps,
     };
-    let options = LoadOptions {
-        control,
-        activity: Some(loaded.activity.clone()),
-        ..LoadOptions::default()
-    };
-    let found = tenon::compare_backends(
-        package,
-        runtime,
-        backends,
-        &inputs,
-        &tolerance,
-        &loaded.originals,
-        &options,
-    )?;
+    let load = LoadOptions::new()
+        .control(control)
+        .activity(loaded.activity.clone())
+        .runtime(runtime.clone());
+    let [first, second] = backends;
+    let options = CompareOptions::new(first, second)
+        .tolerance(tolerance)
+        .fused_nodes(loaded.fused_nodes.clone())
+        .load(load);
+    let found = compare_backends(package, &inputs, &options)?;
     let written = match &found.divergence {
         Some(divergence) => Some(divergence.write(&flags.output, runtime.backends())?),
         None => None,
@@ -76,9 +75,10 @@ fn compare(flags: &Compare, backends: [BackendId; 2]) -> Result<ExitCode> {
 /// The two backends; the usual ones unless told.
 fn backends(flags: &Compare) -> Result<[BackendId; 2]> {
     let given = &flags.compiling.backends;
-    let ids: Vec<BackendId> = match given.is_empty() {
-        true => CompileOptions::default().backends,
-        false => given.iter().cloned().map(BackendId::from).collect(),
+    let ids: Vec<BackendId> = if given.is_empty() {
+        Compiler::default_backends()
+    } else {
+        given.iter().cloned().map(BackendId::from).collect()
     };
     <[BackendId; 2]>::try_from(ids).map_err(|ids| {
         Error::new(ErrorKind::Usage, "two backends are compared")
@@ -90,8 +90,11 @@ fn backends(flags: &Compare) -> Result<[BackendId; 2]> {
 /// Loads the file; of a package the backends choose what is compared, not what it is.
 fn open(flags: &Compare, control: &Control) -> Result<(Loaded, GivenFiles)> {
     let mut compiling = flags.compiling.clone();
-    let source = Source::open(&flags.file, &flags.limits.limits(), control)?;
-    if let Source::Package(package) = &source {
+    let opening = OpenOptions::new()
+        .limits(flags.limits.limits())
+        .control(control.clone());
+    let file = opening.open(&flags.file)?;
+    if let ModelFile::Package(package) = &file {
         if !package.header().is_tenon() {
             let text =
                 "this package was made by another compiler: its operators are not known here";
@@ -105,11 +108,8 @@ fn open(flags: &Compare, control: &Control) -> Result<(Loaded, GivenFiles)> {
         inputs: &flags.inputs,
         limits: &flags.limits,
     };
-    let options = LoadOptions {
-        control: control.clone(),
-        ..LoadOptions::default()
-    };
-    load::load_source(source, &model, options)
+    let options = LoadOptions::new().control(control.clone());
+    load::load_file(file, &model, options)
 }
 
 fn print(found: &Comparison, all: bool) -> Result<()> {
@@ -134,7 +134,7 @@ fn print(found: &Comparison, all: bool) -> Result<()> {
         )?;
     }
     let [first, second] = &found.backends;
-    let rest = match found.others {
+    let rest = match found.other_kernels {
         0 => String::new(),
         1 => ", 1 kernel is of neither".to_owned(),
         others => format!(", {others} kernels are of neither"),

@@ -8,7 +8,8 @@ use crate::table::{bytes, duration};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use tenon::{Error, ErrorKind, Limits, Location, Result, Source, write_through};
+use tenon::files::write_through;
+use tenon::{Error, ErrorKind, Location, ModelFile, OpenOptions, Result};
 
 pub fn run(flags: &Compile) -> Result<()> {
     if super::netlist_run::is_netlist(&flags.model) {
@@ -16,8 +17,8 @@ pub fn run(flags: &Compile) -> Result<()> {
     }
     let control = progress::control_within(flags.netlist.timeout);
     let start = Instant::now();
-    let limits = Limits::default();
-    let Source::Onnx(onnx) = Source::open(&flags.model, &limits, &control)? else {
+    let opening = OpenOptions::new().control(control.clone());
+    let ModelFile::Onnx(onnx) = opening.open(&flags.model)? else {
         return Err(Error::new(ErrorKind::Usage, "this is a package already")
             .expected("an ONNX model")
             .at(Location::file(&flags.model)));
@@ -63,10 +64,10 @@ pub fn run(flags: &Compile) -> Result<()> {
 /// A netlist: its programs run once.
 fn netlist(flags: &Compile) -> Result<()> {
     let start = Instant::now();
-    let source = tenon::netlist_source(&flags.model)?;
-    let job = super::netlist_run::compile_job(&flags.netlist)?;
+    let source = tenon::netlist::read_source(&flags.model)?;
     let control = progress::control_within(flags.netlist.timeout);
-    let compiled = tenon::compile_netlist(&source, &job, &control)?;
+    let job = super::netlist_run::compile_job(&flags.netlist, control)?;
+    let compiled = job.compile(&source)?;
     let output = output(flags)?;
     let written = write_through(&output, |path| {
         compiled.write(path)?;
@@ -100,7 +101,7 @@ fn size(path: &Path) -> Result<u64> {
 /// Where the package goes.
 fn output(flags: &Compile) -> Result<PathBuf> {
     let default = || flags.model.with_extension("neff");
-    if flags.output.is_none() && tenon::is_standard(&flags.model) {
+    if flags.output.is_none() && tenon::files::is_standard_stream(&flags.model) {
         let text = "a model from standard input has no name for its package";
         return Err(Error::new(ErrorKind::Usage, text).help("give one with --output"));
     }

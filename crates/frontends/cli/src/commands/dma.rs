@@ -7,10 +7,10 @@ use crate::progress;
 use crate::table::Table;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use tenon::{
-    Access, DescriptorRow, Error, Location, PackageTransfers, Result, Tensor, TransferOutcome, npy,
-    write_through,
-};
+use tenon::files::write_through;
+use tenon::inspect::{Access, DescriptorRow, PackageTransfers, TransferOutcome};
+use tenon::tensor::npy;
+use tenon::{Error, Location, Result, Tensor};
 
 pub fn run(flags: &Dma) -> Result<()> {
     let control = progress::control();

@@ -5,30 +5,30 @@ use crate::output::{self, ProgramOutput};
 use crate::program_flags::{Allocator, Exec, TracingLevel};
 use crate::progress;
 use std::process::ExitCode;
+use tenon::activity::Activity;
 use tenon::host_program::{
     AllocatorKind, Driver, ExecOptions, Kernels, Log, ProgramInput, execute, kernels,
     shared_library,
 };
-use tenon::{Activity, Location, Result};
+use tenon::{Location, Result};
 
 pub fn run(flags: &Exec) -> Result<ExitCode> {
     flags.check()?;
-    let options = ExecOptions {
-        functions: flags.functions.clone(),
-        init_function: flags.init_function.clone(),
-        work_queue: flags.work_queue.clone(),
-        allocator: allocator(flags.allocator),
-        error_codes: flags.error_codes,
-        print_scopes: flags.enable_tracing,
-        trace: flags.trace.clone(),
-        trace_kernels: flags.tracing_level == TracingLevel::Debug,
-        leaked_values: cfg!(debug_assertions),
-        driver: if flags.code_size {
+    let options = ExecOptions::new()
+        .functions(flags.functions.clone())
+        .init_function(flags.init_function.clone())
+        .work_queue(flags.work_queue.as_str())
+        .allocator(allocator(flags.allocator))
+        .error_codes(flags.error_codes)
+        .print_scopes(flags.enable_tracing)
+        .trace(flags.trace.clone())
+        .trace_kernels(flags.tracing_level == TracingLevel::Debug)
+        .leaked_values(cfg!(debug_assertions))
+        .driver(if flags.code_size {
             Driver::CodeSize
         } else {
             Driver::Executor
-        },
-    };
+        });
     let mut registry = kernels(match (flags.code_size, flags.lite) {
         (true, _) => Kernels::Integers,
         (_, true) => Kernels::Basic,
@@ -49,10 +49,10 @@ pub fn run(flags: &Exec) -> Result<ExitCode> {
     let log = Log::standard_error();
     // What the command itself cannot do is said as the original says it (facts 5.1).
     let program = load::active_program(&Activity::published(), &flags.input);
-    let control = progress::control_within(flags.timeout);
+    let options = options.control(progress::control_within(flags.timeout));
     let executed = || {
         let out = ProgramOutput::new();
-        execute(&input, &registry, &options, out, log, &control)
+        execute(&input, &registry, &options, out, log)
     };
     let done = match program.execute(executed) {
         Ok(done) => done,

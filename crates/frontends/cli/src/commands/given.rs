@@ -4,7 +4,8 @@ use crate::model_flags::InputFlags;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use tenon::{Error, ErrorKind, ImageOptions, Location, Result, Tensor, TensorType};
+use tenon::inputs::ImageOptions;
+use tenon::{Error, ErrorKind, Location, Result, Tensor, TensorType};
 
 /// The inputs given on the command line, by file.
 pub struct GivenFiles {
@@ -60,7 +61,7 @@ impl GivenFiles {
                 Some((name, file)) => given.named.push((name.to_owned(), file.into())),
                 None if text.to_lowercase().ends_with(".npz") => {
                     let file = Path::new(text);
-                    let arrays = tenon::read_npz_inputs(file)?.into_iter();
+                    let arrays = tenon::inputs::read_npz_inputs(file)?.into_iter();
                     given.arrays.extend(arrays.map(|(name, array)| GivenArray {
                         name,
                         file: file.to_owned(),
@@ -85,7 +86,7 @@ impl GivenFiles {
     pub fn read_arrays<T>(&mut self, signature: &[(String, T)]) -> Result<()> {
         let mut problems = Vec::new();
         for (name, file) in std::mem::take(&mut self.named) {
-            let read = type_of(signature, &name).and_then(|_| tenon::read_array(&file));
+            let read = type_of(signature, &name).and_then(|_| tenon::inputs::read_array(&file));
             match read {
                 Ok(Some(array)) => self.arrays.push(GivenArray { name, file, array }),
                 Ok(None) => self.named.push((name, file)),
@@ -118,7 +119,7 @@ impl GivenFiles {
             match flags.random {
                 _ if tensors.contains_key(name) => {}
                 Some(seed) => {
-                    let tensor = tenon::random_tensor(ty, seed.wrapping_add(index as u64))?;
+                    let tensor = tenon::inputs::random_tensor(ty, seed.wrapping_add(index as u64))?;
                     tensors.insert(name.clone(), tensor);
                 }
                 None => missing.push(input),
@@ -145,13 +146,14 @@ impl GivenFiles {
                 ..Location::file(file)
             };
             let read = type_of(signature, name).and_then(|ty| {
-                let fitted = tenon::fit(array.clone(), ty);
+                let fitted = tenon::inputs::reshape_to_input(array.clone(), ty);
                 fitted.map_err(|error| error.at(place))
             });
             (name, read)
         });
         let files = self.named.iter().map(|(name, file)| {
-            let read = type_of(signature, name).and_then(|ty| tenon::read_input(file, ty, image));
+            let read =
+                type_of(signature, name).and_then(|ty| tenon::inputs::read_input(file, ty, image));
             (name, read)
         });
         let mut tensors = BTreeMap::new();

@@ -9,10 +9,9 @@ use crate::output::{self, say};
 use crate::table::{Table, bytes};
 use serde_json::{Value, json};
 use std::path::Path;
+use tenon::inspect::{Contents, PackageVariable, Role};
 use tenon::neff::{FeatureBits, HeaderBlock, NodeTable};
-use tenon::{
-    Contents, Control, Location, OnnxModel, Package, PackageVariable, Result, Role, Source,
-};
+use tenon::{Location, ModelFile, OnnxModel, OpenOptions, Package, Result};
 
 pub fn run(flags: &Info) -> Result<()> {
     let here = |error: tenon::Error| error.at(Location::file(&flags.file));
@@ -20,11 +19,12 @@ pub fn run(flags: &Info) -> Result<()> {
         let text = "only packages that Tenon made have a placement report and a memory plan";
         here(tenon::Error::new(tenon::ErrorKind::Usage, text).help("compile the model first"))
     };
-    match Source::open(&flags.file, &flags.limits.limits(), &Control::new())? {
-        Source::Onnx(_) if flags.memory || flags.placement => return Err(plain()),
-        Source::Onnx(model) if flags.json => output::json(model_json(&model))?,
-        Source::Onnx(model) => print_model(&flags.file, &model)?,
-        Source::Package(package) => {
+    let options = OpenOptions::new().limits(flags.limits.limits());
+    match options.open(&flags.file)? {
+        ModelFile::Onnx(_) if flags.memory || flags.placement => return Err(plain()),
+        ModelFile::Onnx(model) if flags.json => output::json(model_json(&model))?,
+        ModelFile::Onnx(model) => print_model(&flags.file, &model)?,
+        ModelFile::Package(package) => {
             let features = package.header().feature_bits;
             match package.header().is_tenon() {
                 false if flags.memory || flags.placement => return Err(plain()),
@@ -38,7 +38,7 @@ pub fn run(flags: &Info) -> Result<()> {
             if flags.memory || flags.placement {
                 return print_parts(flags, &contents).map_err(here);
             }
-            let program = tenon::program(&contents).map_err(here)?;
+            let program = tenon::inspect::decode_program(&contents).map_err(here)?;
             if flags.json {
                 output::json(package_json(&package, &contents, &program)?)?;
             } else {
@@ -83,7 +83,7 @@ fn parts_json(flags: &Info, contents: &Contents) -> Result<Value> {
 
 fn model_json(model: &OnnxModel) -> Value {
     let signature = model.signature();
-    let values = |values: &[tenon::OnnxValue]| {
+    let values = |values: &[tenon::inspect::OnnxValue]| {
         values
             .iter()
             .map(|value| json!({"name": value.name, "type": value.to_string()}))
@@ -221,9 +221,13 @@ fn print_neff(package: &Package) -> Result<()> {
     say!("{}", NodeTable::of(package)?)
 }
 
-fn package_json(package: &Package, contents: &Contents, program: &tenon::Module) -> Result<Value> {
+fn package_json(
+    package: &Package,
+    contents: &Contents,
+    program: &tenon::inspect::Module,
+) -> Result<Value> {
     let sizes = Sizes::new(package, contents);
-    let ports = |ports: &[tenon::Port]| {
+    let ports = |ports: &[tenon::inspect::Port]| {
         ports
             .iter()
             .map(|port| json!({"name": port.name, "dtype": port.dtype.name(), "shape": port.shape}))
@@ -259,7 +263,7 @@ fn print_package(
     path: &Path,
     package: &Package,
     contents: &Contents,
-    program: &tenon::Module,
+    program: &tenon::inspect::Module,
 ) -> Result<()> {
     print_header(path, package)?;
     let mut table = Table::new(&["", "name", "type"]);

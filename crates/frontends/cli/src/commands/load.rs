@@ -8,10 +8,13 @@ use crate::plugin_flags::BackendFlags;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use tenon::activity::{ActiveModel, Activity, ModelReport};
+use tenon::backends::{CpuLevel, Registry, Runtime};
+use tenon::compare::FusedNodes;
+use tenon::inputs::ImageOptions;
 use tenon::{
-    ActiveModel, Activity, BackendId, CompileOptions, Compiled, Control, CpuLevel, CpuLibrary,
-    Error, ErrorKind, ImageOptions, LoadOptions, Location, Model, ModelReport, OnnxModel,
-    Originals, Package, Registry, Result, Runtime, Source, TensorType,
+    BackendId, CompiledPackage, Compiler, Control, Error, ErrorKind, LibraryFunction, LoadOptions,
+    Location, Model, ModelFile, OnnxModel, OpenOptions, Package, Result, TensorType,
 };
 
 /// A model ready to run, and how long it took to get there.
@@ -19,8 +22,8 @@ pub struct Loaded {
     pub runtime: Runtime,
     pub model: Model,
     pub package: Package,
-    /// The nodes that backends took as one when this was compiled.
-    pub originals: Originals,
+    /// The nodes that backends fused when the model was compiled.
+    pub fused_nodes: FusedNodes,
     /// `None` when the file was a package.
     pub compile_time: Option<Duration>,
     pub load_time: Duration,
@@ -42,42 +45,40 @@ pub fn load(
     threads: Option<usize>,
     control: &Control,
 ) -> Result<(Loaded, GivenFiles)> {
-    let options = LoadOptions {
-        threads,
-        control: control.clone(),
-        ..LoadOptions::default()
-    };
+    let options = LoadOptions::new().threads(threads).control(control.clone());
     load_with(flags, options)
 }
 
-/// The same with more to choose.
+/// The same with options of loading.
 pub fn load_with(flags: &ModelFlags<'_>, options: LoadOptions) -> Result<(Loaded, GivenFiles)> {
-    let source = Source::open(flags.file, &flags.limits.limits(), &options.control)?;
-    load_source(source, flags, options)
+    let opening = OpenOptions::new()
+        .limits(flags.limits.limits())
+        .control(options.control.clone());
+    load_file(opening.open(flags.file)?, flags, options)
 }
 
-/// The same of an open file.
-pub fn load_source(
-    source: Source,
+/// The same of an opened file.
+pub fn load_file(
+    file: ModelFile,
     flags: &ModelFlags<'_>,
     mut options: LoadOptions,
 ) -> Result<(Loaded, GivenFiles)> {
     let ModelFlags {
-        file,
+        file: path,
         compiling,
         inputs,
         ..
     } = *flags;
-    let here = |error: Error| error.at(Location::file(file));
-    let mut given = GivenFiles::read(file, inputs)?;
+    let here = |error: Error| error.at(Location::file(path));
+    let mut given = GivenFiles::read(path, inputs)?;
     let registry = backends(&compiling.loading)?;
     let runtime = runtime(registry, &compiling.loading);
-    let (package, originals, compile_time) = match source {
-        Source::Package(package) => {
+    let (package, fused_nodes, compile_time) = match file {
+        ModelFile::Package(package) => {
             no_compile_flags(compiling).map_err(here)?;
-            (*package, Originals::new(), None)
+            (*package, FusedNodes::new(), None)
         }
-        Source::Onnx(onnx) => {
+        ModelFile::Onnx(onnx) => {
             let start = Instant::now();
             let compiled = compile(
                 &onnx,
@@ -87,17 +88,18 @@ pub fn load_source(
                 &options.control,
             );
             let compiled = compiled.map_err(here)?;
-            let originals = compiled.originals();
-            let package = compiled.into_package()?;
+            let fused_nodes = compiled.fused_nodes();
+            let package = compiled.to_package()?;
             // The only libraries in it are those that the user has just named.
             options.native_nodes |= !compiling.cpu_nodes.is_empty();
-            (package, originals, Some(start.elapsed()))
+            (package, fused_nodes, Some(start.elapsed()))
         }
     };
     let activity = Activity::published();
     options.activity = Some(activity.clone());
     let start = Instant::now();
-    let model = Model::load(&runtime, &package, &options).map_err(here)?;
+    options.runtime = Some(runtime.clone());
+    let model = Model::from_package(&package, &options).map_err(here)?;
     let load_time = start.elapsed();
     for substitution in model.substitutions() {
         output::complain(format_args!("warning: {substitution}"));
@@ -111,7 +113,7 @@ pub fn load_source(
             runtime,
             model,
             package,
-            originals,
+            fused_nodes,
             compile_time,
             load_time,
             activity,
@@ -134,8 +136,8 @@ pub fn backends(flags: &BackendFlags) -> Result<Registry> {
     if let Some(level) = flags.cpu {
         level.limit_to();
     }
-    let found = tenon::backends_with(&flags.setup())?;
-    for warning in found.passed_over {
+    let found = flags.setup().find()?;
+    for warning in found.skipped {
         output::complain(format_args!("warning: {warning}"));
     }
     tell_refused(found.refused);
@@ -144,7 +146,7 @@ pub fn backends(flags: &BackendFlags) -> Result<Registry> {
 
 /// A runtime with these backends; those that it goes on without are told.
 pub fn runtime(registry: Registry, flags: &BackendFlags) -> Runtime {
-    let (runtime, refused) = tenon::runtime_with(registry, &flags.setup());
+    let (runtime, refused) = flags.setup().start_runtime(registry);
     tell_refused(refused);
     runtime
 }
@@ -190,29 +192,27 @@ pub fn compile(
     given: Option<(&mut GivenFiles, &InputFlags)>,
     registry: &Registry,
     control: &Control,
-) -> Result<Compiled> {
-    let mut options = CompileOptions {
-        dims: once("--dim", &flags.dims)?,
-        linked_folders: flags.allow_links.clone(),
-        cpu: flags.loading.cpu.unwrap_or_default(),
-        hints: flags.place.clone(),
-        keep_plain: flags.keep_plain,
-        ..CompileOptions::default()
-    };
-    if !flags.backends.is_empty() {
-        options.backends = flags
-            .backends
-            .iter()
-            .cloned()
-            .map(BackendId::from)
-            .collect();
+) -> Result<CompiledPackage> {
+    let mut compiler = Compiler::new()
+        .backends(flags.backends.iter().map(String::as_str))
+        .cpu_level(flags.loading.cpu.unwrap_or_default())
+        .keep_plain_constants(flags.keep_plain)
+        .registry(registry.clone())
+        .control(control.clone());
+    for (name, extent) in once("--dim", &flags.dims)? {
+        compiler = compiler.dim(name, extent);
+    }
+    for folder in &flags.allow_links {
+        compiler = compiler.linked_folder(folder);
+    }
+    for hint in &flags.place {
+        compiler = compiler.hint(hint.clone());
     }
     if let Some(strategy) = flags.memory_strategy {
-        options.memory_strategy = strategy;
+        compiler = compiler.memory_strategy(strategy);
     }
     for (node, (library, symbol)) in once("--cpu-node", &flags.cpu_nodes)? {
-        let library = CpuLibrary::open(&library, symbol)?;
-        options.cpu_nodes.insert(node, library);
+        compiler = compiler.cpu_node(node, LibraryFunction::open(&library, symbol)?);
     }
     let constants = once("--const", &flags.constants)?;
     let inputs_of = onnx.signature().inputs.iter();
@@ -222,7 +222,7 @@ pub fn compile(
     let mut types = BTreeMap::new();
     for (name, file) in &constants {
         type_of(&declared, name)?;
-        if let Some(array) = tenon::read_array(file)? {
+        if let Some(array) = tenon::inputs::read_array(file)? {
             types.insert(name.clone(), array.ty().clone());
         }
     }
@@ -234,19 +234,21 @@ pub fn compile(
         given.read_arrays(&left)?;
         types.extend(given.types());
     }
-    let signature = tenon::input_types(onnx, &options.dims, &types)?;
+    let signature = compiler.input_types(onnx, &types)?;
     for (name, file) in &constants {
         let ty = type_of(&signature, name)?;
-        let tensor = tenon::read_input(file, ty, &ImageOptions::default())?;
-        options.constants.insert(name.clone(), tensor);
+        let tensor = tenon::inputs::read_input(file, ty, &ImageOptions::default())?;
+        compiler = compiler.constant(name, tensor);
     }
     if let Some((given, inputs)) = given {
         let mut left = signature;
         left.retain(|(name, _)| !constants.contains_key(name));
         let image = image_options(&onnx.signature().metadata, inputs)?;
-        options.available = given.read_all(&left, &image)?;
+        for (name, tensor) in given.read_all(&left, &image)? {
+            compiler = compiler.known_input(name, tensor);
+        }
     }
-    tenon::compile_with(onnx, &options, registry, control)
+    compiler.compile_model(onnx)
 }
 
 /// The model's own image options, the flags' where given.

@@ -9,7 +9,8 @@ use tenon::netlist::{
     Arch, Device, Finding, Findings, NOT_CHECKED, Rule, Severity, Source, Word, check,
     check_device, format_with_comments,
 };
-use tenon::{Error, ErrorKind, Result, netlist_arch, netlist_device, netlist_source};
+use tenon::netlist::{choose_arch, find_device, read_source};
+use tenon::{Error, ErrorKind, Result};
 
 pub fn run(flags: &Netlist) -> Result<ExitCode> {
     match &flags.command {
@@ -49,12 +50,12 @@ fn rules(as_json: bool) -> Result<ExitCode> {
 }
 
 fn check_all(flags: &NetlistCheck) -> Result<ExitCode> {
-    let device = flags.strict.as_deref().map(netlist_device).transpose()?;
+    let device = flags.strict.as_deref().map(find_device).transpose()?;
     let arch = flags.arch.as_deref().map(architecture).transpose()?;
     let mut reports = Vec::new();
     let (mut errors, mut warnings) = (0, 0);
     for path in &flags.files {
-        let source = match netlist_source(path) {
+        let source = match read_source(path) {
             Ok(source) => source,
             Err(error) => {
                 errors += 1;
@@ -115,7 +116,7 @@ fn findings(source: &Source, arch: Option<Arch>, device: Option<&Device>) -> Res
         // A device that the netlist is not for is told with what else it asks of the device.
         let named = |arch: &Arch| read.netlist.arch.iter().any(|named| named.value == *arch);
         let arch = arch.or(device.map(|device| device.arch).filter(named));
-        let arch = netlist_arch(&read.netlist, arch)?;
+        let arch = choose_arch(&read.netlist, arch)?;
         findings.extend(check(&read.netlist, arch));
         if let Some(device) = device {
             findings.extend(check_device(&read.netlist, device));
@@ -134,7 +135,7 @@ fn as_json(finding: &Finding, source: &Source) -> Value {
 }
 
 fn fmt(flags: &NetlistFmt) -> Result<ExitCode> {
-    let source = netlist_source(&flags.file)?;
+    let source = read_source(&flags.file)?;
     let read = tenon::netlist::read(&source);
     read.findings.to_result(&source)?;
     output::bytes(format_with_comments(&source, &read.netlist).as_bytes())?;

@@ -11,24 +11,27 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use tenon::activity::Activity;
+use tenon::files::write_through;
 use tenon::netlist::Arch;
-use tenon::{
-    Activity, GraphRow, MachineLimits, MetricRow, NetlistJob, NetlistLoad, NetlistOutcome,
-    NumericMode, OpRow, Result, Tensor, atomic_file, netlist_arch, netlist_device, netlist_source,
-    npy, run_netlist, write_through,
+use tenon::netlist::{
+    GraphRow, Job, JobOutcome, MachineLimits, MetricRow, NumericMode, OpRow, SessionOptions,
+    choose_arch, find_device, read_source,
 };
+use tenon::tensor::{atomic_file, npy};
+use tenon::{Control, Result, Tensor};
 
 pub fn run(flags: &NetlistRun) -> Result<ExitCode> {
-    let source = netlist_source(&flags.file)?;
+    let source = read_source(&flags.file)?;
     let control = progress::control_within(flags.timeout);
     if let Some(path) = &flags.outputs {
         output::reserve(path, flags.json)?;
         write_through(path, |path| atomic_file::check_writable(path))?;
     }
     let start = Instant::now();
-    let job = job(flags)?;
+    let job = job(flags, control)?;
     let program = load::active_program(&Activity::published(), &flags.file);
-    let outcome = program.execute(|| run_netlist(&source, &job, &control))?;
+    let outcome = program.execute(|| job.run(&source))?;
     let took = start.elapsed();
     for warning in outcome.session.warnings() {
         output::complain(format_args!("warning: {warning}"));
@@ -74,11 +77,11 @@ struct Told {
 }
 
 impl Told {
-    fn of(outcome: &NetlistOutcome, arch: Option<Arch>, took: Duration) -> Result<Self> {
+    fn of(outcome: &JobOutcome, arch: Option<Arch>, took: Duration) -> Result<Self> {
         let session = &outcome.session;
         let own = session.netlist().arch.first().map(|arch| arch.value);
-        let arch = netlist_arch(session.netlist(), arch)?.or(own);
-        let device = netlist_device(arch.unwrap_or(Arch::Grayskull).name())?;
+        let arch = choose_arch(session.netlist(), arch)?.or(own);
+        let device = find_device(arch.unwrap_or(Arch::Grayskull).name())?;
         Ok(Self {
             took,
             ops: session.op_rows(),
@@ -106,18 +109,16 @@ pub fn is_netlist(path: &Path) -> bool {
 }
 
 /// What a package of a netlist is made of.
-pub fn compile_job(flags: &NetlistCompile) -> Result<NetlistJob> {
-    Ok(NetlistJob {
-        load: NetlistLoad {
-            mode: mode(flags.mode),
-            arch: arch(flags.arch.as_deref())?,
-            ..NetlistLoad::default()
-        },
-        programs: flags.program.clone(),
-        params: once("--param", &flags.params)?,
-        inputs: arrays(flags.rams.as_deref())?,
-        ..NetlistJob::default()
-    })
+pub fn compile_job(flags: &NetlistCompile, control: Control) -> Result<Job> {
+    let session = SessionOptions::new()
+        .mode(mode(flags.mode))
+        .arch(arch(flags.arch.as_deref())?);
+    Ok(Job::new()
+        .session(session)
+        .programs(flags.program.clone())
+        .params(once("--param", &flags.params)?)
+        .inputs(arrays(flags.rams.as_deref())?)
+        .control(control))
 }
 
 pub(super) fn arch(name: Option<&str>) -> Result<Option<Arch>> {
@@ -136,29 +137,29 @@ fn arrays(path: Option<&Path>) -> Result<BTreeMap<String, Tensor>> {
     Ok(arrays.into_iter().flatten().collect())
 }
 
-fn job(flags: &NetlistRun) -> Result<NetlistJob> {
+fn job(flags: &NetlistRun, control: Control) -> Result<Job> {
     let limits = MachineLimits {
         steps: flags.max_steps.unwrap_or(MachineLimits::default().steps),
         ..MachineLimits::default()
     };
-    Ok(NetlistJob {
-        load: NetlistLoad {
-            mode: mode(flags.mode),
-            arch: arch(flags.arch.as_deref())?,
-            limits,
-            threads: flags.threads,
-        },
-        programs: flags.program.clone(),
-        params: once("--param", &flags.params)?,
-        inputs: arrays(flags.inputs.as_deref())?,
-        seed: flags.seed,
-        loops: flags.loops,
-        init_rams: flags.init_rams,
-        readback: flags.readback,
-    })
+    let session = SessionOptions::new()
+        .mode(mode(flags.mode))
+        .arch(arch(flags.arch.as_deref())?)
+        .limits(limits)
+        .threads(flags.threads);
+    Ok(Job::new()
+        .session(session)
+        .programs(flags.program.clone())
+        .params(once("--param", &flags.params)?)
+        .inputs(arrays(flags.inputs.as_deref())?)
+        .seed(flags.seed)
+        .loops(flags.loops)
+        .init_rams(flags.init_rams)
+        .readback(flags.readback)
+        .control(control))
 }
 
-fn print(outcome: &NetlistOutcome, told: &Told, quiet: bool) -> Result<()> {
+fn print(outcome: &JobOutcome, told: &Told, quiet: bool) -> Result<()> {
     if !quiet {
         let mut table = Table::new(&["graph", "op", "type", "runs", "time", "GFLOP/s"]);
         for row in &told.ops {
@@ -248,7 +249,7 @@ fn rate(row: &OpRow) -> Option<f64> {
     (row.flops > 0 && seconds > 0.0).then(|| row.flops as f64 * row.runs as f64 / seconds / 1e9)
 }
 
-fn as_json(outcome: &NetlistOutcome, told: &Told) -> Value {
+fn as_json(outcome: &JobOutcome, told: &Told) -> Value {
     let op = |row: &OpRow| {
         json!({
             "graph": row.graph, "op": row.op, "type": row.kind.name(), "runs": row.runs,

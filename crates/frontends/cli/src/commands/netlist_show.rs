@@ -10,9 +10,8 @@ use tenon::netlist::{
     Blocking, ChannelUsage, Device, Graph, GraphEstimate, MemoryUsage, Netlist, PerformanceCheck,
     ProgramCode, Queue,
 };
-use tenon::{
-    Error, Result, netlist_arch, netlist_device, netlist_pictures, netlist_source, write_output,
-};
+use tenon::netlist::{choose_arch, find_device, read_source};
+use tenon::{Error, Result, files, netlist};
 
 pub fn show(flags: &NetlistShow) -> Result<ExitCode> {
     let (netlist, device) = open(&flags.file, flags.device.as_deref())?;
@@ -28,9 +27,9 @@ pub fn draw(flags: &NetlistDraw) -> Result<ExitCode> {
     let (netlist, device) = open(&flags.file, flags.device.as_deref())?;
     let folder = output::folder(&flags.output)?;
     std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, "make", error))?;
-    for (name, picture) in netlist_pictures(&netlist, &device) {
+    for (name, picture) in netlist::pictures(&netlist, &device) {
         let path = folder.join(format!("{name}.svg"));
-        write_output(&path, picture.to_string().as_bytes())?;
+        files::write(&path, picture.to_string().as_bytes())?;
         say!("{}", path.display())?;
     }
     Ok(ExitCode::SUCCESS)
@@ -38,15 +37,13 @@ pub fn draw(flags: &NetlistDraw) -> Result<ExitCode> {
 
 /// A netlist that reads, and the device it is looked at on.
 fn open(file: &Path, device: Option<&str>) -> Result<(Netlist, Device)> {
-    let source = netlist_source(file)?;
+    let source = read_source(file)?;
     let read = tenon::netlist::read(&source);
     read.findings.to_result(&source)?;
     let netlist = read.netlist;
     let own = netlist.arch.first().map(|arch| arch.value);
-    let own = netlist_arch(&netlist, None)?
-        .or(own)
-        .map(|arch| arch.name());
-    let device = netlist_device(device.or(own).unwrap_or("grayskull"))?;
+    let own = choose_arch(&netlist, None)?.or(own).map(|arch| arch.name());
+    let device = find_device(device.or(own).unwrap_or("grayskull"))?;
     Ok((netlist, device))
 }
 

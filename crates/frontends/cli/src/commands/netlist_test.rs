@@ -10,32 +10,33 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use tenon::{Activity, Control, QueueAgreement, Result, netlist_source, test_netlist};
+use tenon::activity::Activity;
+use tenon::netlist::{QueueAgreement, SelfTest, read_source};
+use tenon::{Control, Result};
 
 /// Tests every file; one that cannot be run does not keep the others from it.
 pub fn run(flags: &NetlistTest) -> Result<ExitCode> {
-    let test = tenon::NetlistTest {
-        programs: flags.program.clone(),
-        params: once("--param", &flags.params)?,
-        seed: flags.seed,
-        loops: flags.loops,
-        arch: arch(flags.arch.as_deref())?,
-    };
+    let test = SelfTest::new()
+        .programs(flags.program.clone())
+        .params(once("--param", &flags.params)?)
+        .seed(flags.seed)
+        .loops(flags.loops)
+        .arch(arch(flags.arch.as_deref())?);
     let activity = Activity::published();
     let mut answers = Vec::new();
     let mut all_pass = true;
     let bar = progress::counting(flags.files.len() as u64);
     for file in &flags.files {
         let shown = file.display().to_string();
-        bar.set_message(tenon::escape_controls(&shown).into_owned());
+        bar.set_message(tenon::files::escape_controls(&shown).into_owned());
         let begun = Instant::now();
         let control = match flags.timeout {
             Some(limit) => Control::with_deadline(Instant::now() + Duration::from_secs_f64(limit)),
             None => Control::new(),
         };
-        let tested = netlist_source(file).and_then(|source| {
-            load::active_program(&activity, file).execute(|| test_netlist(&source, &test, &control))
-        });
+        let test = test.clone().control(control);
+        let tested = read_source(file)
+            .and_then(|source| load::active_program(&activity, file).execute(|| test.run(&source)));
         all_pass &= tested
             .as_ref()
             .is_ok_and(|queues| queues.iter().all(QueueAgreement::passed));

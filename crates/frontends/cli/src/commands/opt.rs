@@ -4,7 +4,7 @@ use crate::output;
 use crate::program_flags::Opt;
 use std::process::ExitCode;
 use tenon::host_program::{PrintOptions, ProgramInput, RewriteOptions, rewrite};
-use tenon::{Result, write_output};
+use tenon::{Result, files};
 
 pub fn run(flags: &Opt) -> Result<ExitCode> {
     let input = ProgramInput::open(&flags.input)?;
@@ -24,7 +24,7 @@ pub fn run(flags: &Opt) -> Result<ExitCode> {
     let done = rewrite(&input, &options);
     output::diagnostics(&done.diagnostics);
     if done.succeeded {
-        write_output(&flags.output, &done.output)?;
+        files::write(&flags.output, &done.output)?;
     }
     Ok(output::status(done.succeeded))
 }

@@ -8,8 +8,10 @@ use crate::table::{Table, bytes};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
+use tenon::files::write_through;
+use tenon::inspect::{PackageCheck, verify_opened};
 use tenon::neff::{self, Limits, PackOptions, Package, Rule, Severity, VerifyOptions};
-use tenon::{Control, Error, ErrorKind, Location, Result, open_package, write_through};
+use tenon::{Control, Error, ErrorKind, Location, OpenOptions, Result};
 
 impl LimitFlags {
     /// What opening accepts.
@@ -21,7 +23,8 @@ impl LimitFlags {
 
 /// Opens a package.
 pub fn open(file: &Path, limits: &LimitFlags, control: &Control) -> Result<Package> {
-    open_package(file, &limits.limits(), control)
+    let options = OpenOptions::new().limits(limits.limits());
+    options.control(control.clone()).open_package(file)
 }
 
 pub fn unpack(flags: &Unpack) -> Result<()> {
@@ -105,7 +108,11 @@ pub fn verify(flags: &Verify) -> Result<ExitCode> {
     let runtime = runtime(backends(&flags.backends)?, &flags.backends);
     let control = progress::control();
     let opened = open(file, &flags.limits, &control);
-    let findings = tenon::verify_opened(opened, &runtime, &options, &control)?;
+    let check = PackageCheck::new()
+        .rules(options)
+        .runtime(runtime)
+        .control(control);
+    let findings = verify_opened(opened, &check)?;
     let (errors, warnings) = (
         findings.count(Severity::Error),
         findings.count(Severity::Warning),

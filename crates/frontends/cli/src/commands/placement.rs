@@ -2,7 +2,8 @@
 
 use crate::output::say;
 use crate::table::{Table, bytes};
-use tenon::{PlacementReport, Result};
+use tenon::Result;
+use tenon::inspect::PlacementReport;
 
 /// A line about where nodes run; `None` of a netlist, whose ops no backend computes.
 pub fn line(report: &PlacementReport) -> Option<String> {

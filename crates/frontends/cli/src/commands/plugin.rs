@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
+use tenon::plugins::{CheckOutcome, CheckReport};
 use tenon::plugins::{
     Checked, FoundLibrary, check_apart, check_library, discover_libraries, load_libraries,
     load_libraries_apart,
 };
-use tenon::{CheckOutcome, CheckReport, Error, Result};
+use tenon::{Error, Result};
 
 pub fn run(flags: &Plugin) -> Result<ExitCode> {
     match &flags.command {
@@ -35,7 +36,7 @@ fn list(flags: &PluginList) -> Result<()> {
         command
     })?;
     if flags.json {
-        let warning = |warning: &tenon::LoadWarning| {
+        let warning = |warning: &tenon::backends::LoadWarning| {
             json!({"path": warning.path, "problem": warning.problem.code(),
                    "text": warning.problem.to_string()})
         };
@@ -97,7 +98,7 @@ fn print(report: &CheckReport, as_json: bool) -> Result<()> {
     if !as_json {
         return say!("{report}");
     }
-    let check = |check: &tenon::Check| {
+    let check = |check: &tenon::plugins::Check| {
         json!({"check": check.name, "outcome": check.outcome.to_string().to_lowercase(),
                "text": check.text})
     };

@@ -7,7 +7,9 @@ use crate::output::{self, say};
 use crate::progress;
 use crate::table::{Table, duration};
 use serde_json::json;
-use tenon::{Ceiling, ExecuteOptions, Location, ProfileRow, Recording, Result, write_output};
+use tenon::machine::Ceiling;
+use tenon::profile::{ProfileRow, Recording};
+use tenon::{Location, Result, RunOptions, files};
 
 /// Executions before those that count.
 const WARM_UP: usize = 3;
@@ -41,28 +43,22 @@ fn profile(flags: &Profile) -> Result<()> {
         bindings.set_input(name, tensor)?;
     }
     for _ in 0..WARM_UP {
-        bindings.execute(ExecuteOptions::default())?;
+        bindings.run(RunOptions::default())?;
     }
     let mut profile = model.profile();
     for _ in 0..flags.runs {
-        let options = ExecuteOptions {
-            profile: Some(&mut profile),
-            ..ExecuteOptions::default()
-        };
-        bindings.execute(options)?;
+        let options = RunOptions::new().profile(&mut profile);
+        bindings.run(options)?;
     }
     if let Some(path) = &flags.trace {
         let recording = Recording::new();
-        let options = ExecuteOptions {
-            trace: Some(&recording),
-            ..ExecuteOptions::default()
-        };
-        bindings.execute(options)?;
+        let options = RunOptions::new().trace(&recording);
+        bindings.run(options)?;
         let text = recording.json(model.name());
-        write_output(path, text.as_bytes())?;
+        files::write(path, text.as_bytes())?;
     }
-    let ceiling = Ceiling::measure(flags.threads.unwrap_or(tenon::threads()));
-    let rows = tenon::profile_rows(&profile, &ceiling);
+    let ceiling = Ceiling::measure(flags.threads.unwrap_or(tenon::machine::threads()));
+    let rows = tenon::profile::rows(&profile, &ceiling);
     if flags.json {
         return as_json(&profile, &ceiling, &rows);
     }
@@ -79,7 +75,7 @@ fn profile(flags: &Profile) -> Result<()> {
 }
 
 /// What backends counted, when they count.
-fn print_counters(profile: &tenon::Profile) -> Result<()> {
+fn print_counters(profile: &tenon::profile::Profile) -> Result<()> {
     if !profile.counters.is_empty() {
         let mut table = Table::new(&["counted", "now", "unit", "backend", "counter"]);
         for counter in &profile.counters {
@@ -134,7 +130,11 @@ fn print(mut rows: Vec<ProfileRow>, top: usize) -> Result<()> {
     }
 }
 
-fn as_json(profile: &tenon::Profile, ceiling: &Ceiling, rows: &[ProfileRow]) -> Result<()> {
+fn as_json(
+    profile: &tenon::profile::Profile,
+    ceiling: &Ceiling,
+    rows: &[ProfileRow],
+) -> Result<()> {
     let micros = |time: std::time::Duration| time.as_secs_f64() * 1e6;
     let row = |row: &ProfileRow| {
         json!({
@@ -143,7 +143,7 @@ fn as_json(profile: &tenon::Profile, ceiling: &Ceiling, rows: &[ProfileRow]) -> 
             "gflops": row.gflops, "gigabytes": row.gigabytes, "of_ceiling": row.of_ceiling,
         })
     };
-    let counter = |counter: &tenon::CounterProfile| {
+    let counter = |counter: &tenon::profile::CounterProfile| {
         json!({
             "backend": counter.backend, "name": counter.name, "unit": counter.unit,
             "doc": counter.doc, "change": counter.change, "value": counter.value,

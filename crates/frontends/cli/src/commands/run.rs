@@ -9,19 +9,20 @@ use crate::table::{Table, bytes, duration};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tenon::{
-    Class, Difference, Element, Error, ErrorKind, ExecuteOptions, LoadOptions, Location, Model,
-    Pattern, Profile, Result, Taps, Tensor, is_classification, labels, npy, topmost, write_through,
-};
+use tenon::compare::Difference;
+use tenon::files::write_through;
+use tenon::outputs::{Class, Element, class_labels, is_classification, top_classes};
+use tenon::profile::Profile;
+use tenon::tap::Taps;
+use tenon::tensor::npy;
+use tenon::{Error, ErrorKind, LoadOptions, Location, Model, Pattern, Result, RunOptions, Tensor};
 
 pub fn run(flags: &Run) -> Result<()> {
     let control = progress::control();
-    let options = LoadOptions {
-        threads: flags.threads,
-        check_digests: flags.check_digests,
-        control: control.clone(),
-        ..LoadOptions::default()
-    };
+    let options = LoadOptions::new()
+        .threads(flags.threads)
+        .check_digests(flags.check_digests)
+        .control(control.clone());
     if let Some(path) = &flags.output {
         output::reserve(path, flags.json)?;
     }
@@ -47,12 +48,9 @@ pub fn run(flags: &Run) -> Result<()> {
         let patterns = flags.tap.iter().map(|text| Pattern::new(text.as_str()));
         Taps::new(patterns.collect())
     });
-    let options = ExecuteOptions {
-        control: Some(&control),
-        profile: profile.as_mut(),
-        tap: taps.as_ref().map(|taps| taps as &dyn tenon::Tap),
-        ..ExecuteOptions::default()
-    };
+    let mut options = RunOptions::new().control(control);
+    options.profile = profile.as_mut();
+    options.tap = taps.as_ref().map(|taps| taps as &dyn tenon::tap::Tap);
     let outputs = model.run_with(&inputs, options).map_err(here)?;
     let run_time = start.elapsed();
     let written = match &flags.output {
@@ -90,7 +88,7 @@ pub fn run(flags: &Run) -> Result<()> {
 
 /// Each output as `DIR/NAME.npy`, or all as an `.npz` to standard output; answers the files.
 fn write_outputs(folder: &Path, model: &Model, outputs: &[Tensor]) -> Result<Vec<PathBuf>> {
-    if tenon::is_standard(folder) {
+    if tenon::files::is_standard_stream(folder) {
         let names = model.outputs().iter().map(|output| output.name.as_str());
         let arrays: Vec<(&str, &Tensor)> = names.zip(outputs).collect();
         write_through(folder, |path| npy::write_npz(path, &arrays))?;
@@ -99,7 +97,7 @@ fn write_outputs(folder: &Path, model: &Model, outputs: &[Tensor]) -> Result<Vec
     std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, "create", error))?;
     let names = model.outputs().iter().map(|output| output.name.as_str());
     let mut files = Vec::new();
-    for (name, output) in tenon::file_names(names).into_iter().zip(outputs) {
+    for (name, output) in tenon::files::file_names(names).into_iter().zip(outputs) {
         let file = folder.join(format!("{name}.npy"));
         npy::write_npy(&file, output)?;
         files.push(file);
@@ -118,7 +116,7 @@ fn print_files(model: &Model, files: &[PathBuf]) -> Result<()> {
 }
 
 fn print_outputs(model: &Model, outputs: &[Tensor], top: Option<usize>) -> Result<()> {
-    let labels = labels(model.metadata());
+    let labels = class_labels(model.metadata());
     for (signature, output) in model.outputs().iter().zip(outputs) {
         match classes(output, labels.as_deref(), top)? {
             Some(classes) => {
@@ -143,7 +141,7 @@ fn classes(
 ) -> Result<Option<Vec<Class>>> {
     const SHOWN: usize = 5;
     match top.is_some() || is_classification(output, labels)? {
-        true => topmost(output, labels, top.unwrap_or(SHOWN)),
+        true => top_classes(output, labels, top.unwrap_or(SHOWN)),
         false => Ok(None),
     }
 }
@@ -151,7 +149,7 @@ fn classes(
 /// The first elements in text.
 fn preview(tensor: &Tensor) -> Result<String> {
     const SHOWN: usize = 6;
-    let mut shown: Vec<String> = tenon::elements(tensor, SHOWN)?
+    let mut shown: Vec<String> = tenon::outputs::elements(tensor, SHOWN)?
         .iter()
         .map(Element::to_string)
         .collect();
@@ -208,7 +206,7 @@ fn as_json(
     profile: Option<&Profile>,
 ) -> Result<String> {
     const MOST: usize = 1000;
-    let labels = labels(loaded.model.metadata());
+    let labels = class_labels(loaded.model.metadata());
     let mut list = Vec::new();
     let outputs = loaded.model.outputs().iter().zip(answer.outputs);
     for (index, (signature, output)) in outputs.enumerate() {
@@ -217,7 +215,7 @@ fn as_json(
                 |c: &Class| json!({"index": c.index, "label": c.label, "value": c.value.json()});
             classes.iter().map(class).collect::<Vec<_>>()
         });
-        let values = tenon::elements(output, MOST)?;
+        let values = tenon::outputs::elements(output, MOST)?;
         list.push(json!({
             "name": signature.name,
             "dtype": output.dtype().name(),
@@ -230,7 +228,7 @@ fn as_json(
     }
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let kernels = profile.map(|profile| {
-        let kernel = |k: &tenon::KernelProfile| {
+        let kernel = |k: &tenon::profile::KernelProfile| {
             json!({"node": k.node, "operator": k.operator, "backend": k.backend,
                    "us": k.time.as_secs_f64() * 1e6, "bytes": k.bytes})
         };
@@ -259,7 +257,7 @@ fn compare(
     tolerance: f64,
     quiet: bool,
 ) -> Result<()> {
-    let expected = tenon::read_npz_outputs(file)?;
+    let expected = tenon::inputs::read_npz_outputs(file)?;
     let mut problems = Vec::new();
     let mut compared = 0;
     for (signature, output) in model.outputs().iter().zip(outputs) {

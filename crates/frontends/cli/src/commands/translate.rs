@@ -4,7 +4,7 @@ use crate::output;
 use crate::program_flags::Translate;
 use std::process::ExitCode;
 use tenon::host_program::{Direction, PrintOptions, ProgramInput, TranslateOptions, translate};
-use tenon::{Result, write_output};
+use tenon::{Result, files};
 
 pub fn run(flags: &Translate) -> Result<ExitCode> {
     flags.check()?;
@@ -28,7 +28,7 @@ pub fn run(flags: &Translate) -> Result<ExitCode> {
     let done = translate(&input, &options);
     output::diagnostics(&done.diagnostics);
     if done.succeeded {
-        write_output(&flags.output, &done.output)?;
+        files::write(&flags.output, &done.output)?;
     }
     Ok(output::status(done.succeeded))
 }

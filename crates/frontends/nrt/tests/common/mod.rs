@@ -58,9 +58,7 @@ impl Place {
 
     /// Compiles a model of the repository into a package.
     pub fn package(&self, model: &str, name: &str) -> PathBuf {
-        let control = tenon::Control::new();
-        let options = tenon::CompileOptions::default();
-        let compiled = tenon::compile_file(repository().join(model), &options, &control);
+        let compiled = tenon::Compiler::new().compile_file(repository().join(model));
         let path = self.path().join(name);
         compiled
             .expect("it compiles")
@@ -91,7 +89,7 @@ impl Place {
             cpu("first", "x", "d", first),
             cpu("second", "m", "s", second),
         ];
-        let backends = tenon::backends();
+        let backends = tenon::backends::built_in();
         let graph = graph.parse().expect("a graph");
         let compiled = compile_nodes(graph, nodes, 1, &Options::new(&backends));
         let options = tenon::neff::WriteOptions::default();

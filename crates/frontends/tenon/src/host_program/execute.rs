@@ -4,7 +4,6 @@ use super::report;
 use super::verifier::Verifier;
 use super::watched_output::WatchedOutput;
 use super::{ProgramInput, trace};
-use crate::write_output;
 use std::fmt::Arguments;
 use std::io::Write;
 use std::path::PathBuf;
@@ -19,7 +18,8 @@ use tenon_executor::{
 };
 
 /// What is run, and how.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ExecOptions {
     /// The functions, in this order; all in the program's order when empty.
     pub functions: Vec<String>,
@@ -40,8 +40,10 @@ pub struct ExecOptions {
     /// Whether a function that leaves async values behind is an error: for a process that runs
     /// nothing else, in builds with debug assertions. The original's debug builds abort there.
     pub leaked_values: bool,
-    /// What the command is taken for.
+    /// Which of the original's drivers is run.
     pub driver: Driver,
+    /// Cancellation and deadline.
+    pub control: Control,
 }
 
 /// The original's commands that run programs.
@@ -78,7 +80,6 @@ pub fn execute(
     options: &ExecOptions,
     out: impl Write + Send + 'static,
     log: Log,
-    control: &Control,
 ) -> Result<Execution> {
     if input.bytes().is_empty() {
         return Err(Error::new(ErrorKind::InvalidProgram, "the file is empty")
@@ -86,7 +87,7 @@ pub fn execute(
             .at(Location::file(input.name())));
     }
     let (out, failure) = WatchedOutput::new(out);
-    let session = Session::start(input, options, out, log, control)?;
+    let session = Session::start(input, options, out, log)?;
     let begun = Instant::now();
     match load(input, registry) {
         Ok(program) => session.run(&program)?,
@@ -168,7 +169,6 @@ struct Session<'a> {
     allocator: HostAllocator,
     verifier: Arc<Verifier>,
     scopes: Arc<Recording>,
-    control: Control,
 }
 
 impl<'a> Session<'a> {
@@ -177,7 +177,6 @@ impl<'a> Session<'a> {
         options: &'a ExecOptions,
         out: impl Write + Send + 'static,
         log: Log,
-        control: &Control,
     ) -> Result<Self> {
         let queue = work_queue(&options.work_queue)?;
         let allocator = HostAllocator::new(options.allocator, log.clone());
@@ -202,7 +201,6 @@ impl<'a> Session<'a> {
             allocator,
             verifier,
             scopes,
-            control: control.clone(),
         };
         session.announce();
         Ok(session)
@@ -274,20 +272,23 @@ impl<'a> Session<'a> {
         self.say(format_args!("--- Running '{name}':\n"));
         let begun = Instant::now();
         let resources = self.options.driver == Driver::Executor;
-        let request = Request::with(&self.host, self.control.clone(), resources);
+        let request = Request::with(&self.host, self.options.control.clone(), resources);
         if let Some(line) = self.executed(function, &request) {
             self.say(format_args!("'{name}' returned {line}\n"));
         }
         drop(request);
         self.host.queue().quiesce();
         // What was not as expected of a program that was stopped says nothing.
-        self.control.check().map_err(|error| match error.kind() {
-            ErrorKind::DeadlineExceeded => {
-                Error::new(error.kind(), format!("'{name}' did not end in time"))
-                    .help("give it more time, or end its loops")
-            }
-            _ => error,
-        })?;
+        self.options
+            .control
+            .check()
+            .map_err(|error| match error.kind() {
+                ErrorKind::DeadlineExceeded => {
+                    Error::new(error.kind(), format!("'{name}' did not end in time"))
+                        .help("give it more time, or end its loops")
+                }
+                _ => error,
+            })?;
         let scope = format!("Function: {name}");
         self.scopes
             .scope("function", &scope, begun, Instant::now(), 0);
@@ -327,7 +328,6 @@ impl<'a> Session<'a> {
             allocator,
             verifier,
             scopes,
-            control: _,
         } = self;
         let report = allocator.exit_report();
         host.print(format_args!("{}", report.text));
@@ -335,7 +335,7 @@ impl<'a> Session<'a> {
             host.print(format_args!("{}", trace::text(&scopes)));
         }
         if let Some(path) = &options.trace {
-            write_output(path, scopes.json("tenon").as_bytes())?;
+            crate::files::write(path, scopes.json("tenon").as_bytes())?;
         }
         let diagnostics = verifier.finish();
         let unexpected = options.driver == Driver::Executor && !diagnostics.is_empty();
@@ -346,7 +346,107 @@ impl<'a> Session<'a> {
     }
 }
 
+impl Default for ExecOptions {
+    fn default() -> Self {
+        Self {
+            functions: Vec::new(),
+            init_function: None,
+            work_queue: "s".into(),
+            allocator: AllocatorKind::default(),
+            error_codes: false,
+            print_scopes: false,
+            trace: None,
+            trace_kernels: false,
+            leaked_values: false,
+            driver: Driver::default(),
+            control: Control::new(),
+        }
+    }
+}
+
 impl ExecOptions {
+    /// All functions on the calling thread.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the functions to run, in order.
+    #[must_use]
+    pub fn functions(mut self, functions: Vec<String>) -> Self {
+        self.functions = functions;
+        self
+    }
+
+    /// Sets the function that runs before all others.
+    #[must_use]
+    pub fn init_function(mut self, name: Option<String>) -> Self {
+        self.init_function = name;
+        self
+    }
+
+    /// Sets where tasks run: `s` or `mstd[:N[,M]]`.
+    #[must_use]
+    pub fn work_queue(mut self, selection: impl Into<String>) -> Self {
+        self.work_queue = selection.into();
+        self
+    }
+
+    /// Sets the allocator of the host.
+    #[must_use]
+    pub fn allocator(mut self, allocator: AllocatorKind) -> Self {
+        self.allocator = allocator;
+        self
+    }
+
+    /// Sets whether errors in place of results have their status code.
+    #[must_use]
+    pub fn error_codes(mut self, print: bool) -> Self {
+        self.error_codes = print;
+        self
+    }
+
+    /// Sets whether scopes are printed at the end.
+    #[must_use]
+    pub fn print_scopes(mut self, print: bool) -> Self {
+        self.print_scopes = print;
+        self
+    }
+
+    /// Sets the file for the scopes that Perfetto opens.
+    #[must_use]
+    pub fn trace(mut self, file: Option<PathBuf>) -> Self {
+        self.trace = file;
+        self
+    }
+
+    /// Sets whether every kernel is a scope.
+    #[must_use]
+    pub fn trace_kernels(mut self, trace: bool) -> Self {
+        self.trace_kernels = trace;
+        self
+    }
+
+    /// Sets whether a function that leaks async values is an error.
+    #[must_use]
+    pub fn leaked_values(mut self, check: bool) -> Self {
+        self.leaked_values = check;
+        self
+    }
+
+    /// Sets which of the original's drivers is run.
+    #[must_use]
+    pub fn driver(mut self, driver: Driver) -> Self {
+        self.driver = driver;
+        self
+    }
+
+    /// Sets cancellation and deadline.
+    #[must_use]
+    pub fn control(mut self, control: Control) -> Self {
+        self.control = control;
+        self
+    }
+
     fn traced(&self) -> bool {
         self.print_scopes || self.trace.is_some()
     }

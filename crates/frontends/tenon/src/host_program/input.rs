@@ -1,7 +1,7 @@
 //! Where a host program comes from: a file, or standard input.
 
-use crate::source::is_package;
-use crate::{is_standard, standard_input};
+use crate::files::{is_standard_stream, read_standard_input};
+use crate::model_file::is_package;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ impl ProgramInput {
     /// when it is used.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        if is_standard(path) {
-            let (bytes, name) = standard_input()?;
+        if is_standard_stream(path) {
+            let (bytes, name) = read_standard_input()?;
             return Ok(Self::new(name, bytes));
         }
         let failed = |error| Error::io(path, "read", error);

@@ -3,14 +3,15 @@
 use crate::flags::Info;
 use crate::output::say;
 use crate::table::{Table, bytes};
-use tenon::{Contents, MemoryReport, Result, write_output};
+use tenon::inspect::{Contents, MemoryReport};
+use tenon::{Result, files};
 
 /// The memory plan; its picture is written where the flags say.
 pub fn report(flags: &Info, contents: &Contents) -> Result<MemoryReport> {
     let report = MemoryReport::new(contents)?;
     if let Some(file) = &flags.svg {
         let picture = report.picture(&title(&report, &contents.name));
-        write_output(file, picture.to_string().as_bytes())?;
+        files::write(file, picture.to_string().as_bytes())?;
     }
     Ok(report)
 }

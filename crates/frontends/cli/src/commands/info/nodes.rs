@@ -5,8 +5,9 @@ use crate::flags::Info;
 use crate::output::{self, say};
 use crate::table::{Table, bytes};
 use serde_json::{Map, Value, json};
+use tenon::inspect::Contents;
 use tenon::neff::{CpuFunction, GraphPort, NodeAttribute, NodeGraph, NodeWork, PackageNode};
-use tenon::{Contents, Location, Package, Result};
+use tenon::{Location, Package, Result};
 
 /// Prints what was asked for.
 pub fn run(flags: &Info, package: &Package) -> Result<()> {
@@ -101,7 +102,7 @@ fn ty(port: &GraphPort) -> String {
 }
 
 fn kernels(contents: &Contents) -> Result<String> {
-    let program = tenon::program(contents)?;
+    let program = tenon::inspect::decode_program(contents)?;
     let kernels: usize = program.functions.iter().map(|it| it.kernels.len()).sum();
     Ok(output::count(kernels, "kernel"))
 }
@@ -143,7 +144,7 @@ fn told(package: &Package, graph: &NodeGraph) -> Result<Value> {
         });
         match &node.work {
             NodeWork::Core(contents) => {
-                let program = tenon::program(contents)?;
+                let program = tenon::inspect::decode_program(contents)?;
                 let kernels: usize = program.functions.iter().map(|it| it.kernels.len()).sum();
                 told["on"] = json!("core");
                 told["kernels"] = json!(kernels);

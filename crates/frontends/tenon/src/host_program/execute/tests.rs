@@ -61,16 +61,11 @@ fn run_input(
     input: &ProgramInput,
     change: impl FnOnce(&mut ExecOptions),
 ) -> (String, Result<Execution>) {
-    let mut options = ExecOptions {
-        work_queue: "s".into(),
-        allocator: AllocatorKind::LeakCheck,
-        ..ExecOptions::default()
-    };
+    let mut options = ExecOptions::new().allocator(AllocatorKind::LeakCheck);
     change(&mut options);
     let printed = Printed::default();
     let log = Log::new(|_, _| ());
-    let control = Control::new();
-    let done = execute(input, &registry(), &options, printed.clone(), log, &control);
+    let done = execute(input, &registry(), &options, printed.clone(), log);
     let printed = printed.0.lock().unwrap().clone();
     (String::from_utf8(printed).unwrap(), done)
 }

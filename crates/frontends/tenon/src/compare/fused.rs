@@ -1,0 +1,77 @@
+//! A fused node, computed node by node on a backend without the fused operator.
+
+use super::Named;
+use std::collections::HashMap;
+use tenon_backend::{Backend, evaluate, supports};
+use tenon_base::Result;
+use tenon_graph::{Graph, Node};
+use tenon_tensor::{Tensor, TensorType};
+
+/// The outputs of those names that `backend` computes, or the reason why it cannot.
+pub(super) fn execute(
+    backend: &dyn Backend,
+    graph: &Graph,
+    inputs: &Named,
+    outputs: &Named,
+) -> Result<std::result::Result<Vec<Option<Tensor>>, String>> {
+    let given: HashMap<&str, &Tensor> = inputs
+        .iter()
+        .flatten()
+        .map(|(name, tensor)| (name.as_str(), tensor))
+        .collect();
+    let values = graph.values.iter();
+    let mut known: Vec<Option<Tensor>> = values
+        .map(|value| {
+            let given = given.get(value.name.as_str()).copied();
+            value.constant.as_ref().or(given).cloned()
+        })
+        .collect();
+    for node in &graph.nodes {
+        if let Err(reason) = step(backend, graph, node, &mut known)? {
+            return Ok(Err(format!("{}: {reason}", node.op.name)));
+        }
+    }
+    let computed = |name: &str| {
+        let index = graph.values.iter().position(|value| value.name == name);
+        index.and_then(|index| known[index].clone())
+    };
+    let outputs = outputs.iter();
+    Ok(Ok(outputs
+        .map(|output| computed(&output.as_ref()?.0))
+        .collect()))
+}
+
+/// Computes one node; its outputs become known.
+fn step(
+    backend: &dyn Backend,
+    graph: &Graph,
+    node: &Node,
+    known: &mut [Option<Tensor>],
+) -> Result<std::result::Result<(), String>> {
+    let inputs: Vec<Option<&Tensor>> = node
+        .inputs
+        .iter()
+        .map(|id| id.and_then(|id| known[id.index()].as_ref()))
+        .collect();
+    let missing = |(id, tensor): (&Option<_>, &Option<_>)| id.is_some() && tensor.is_none();
+    if node.inputs.iter().zip(&inputs).any(missing) {
+        return Ok(Err(
+            "an input is not a separate variable of the package".into()
+        ));
+    }
+    let wanted: Vec<Option<TensorType>> = node
+        .outputs
+        .iter()
+        .map(|id| id.and_then(|id| graph.value(id).ty.clone()))
+        .collect();
+    if let Err(refusal) = supports(backend, node.op, &node.attributes, &inputs, &wanted) {
+        return Ok(Err(refusal.to_string()));
+    }
+    let computed = evaluate(backend, node.op, &node.attributes, &inputs, &wanted)?;
+    for (id, tensor) in node.outputs.iter().zip(computed) {
+        if let Some(id) = id {
+            known[id.index()] = tensor;
+        }
+    }
+    Ok(Ok(()))
+}

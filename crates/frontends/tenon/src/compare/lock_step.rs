@@ -1,0 +1,324 @@
+//! The tap that computes each operator again on the other backend.
+
+use super::values::Values;
+use super::{
+    CompareOptions, ComparedNode, Comparison, Difference, Divergence, FusedNodes, Named,
+    SkippedNode, Tolerance, fused,
+};
+use crate::inspect::decode_program;
+use crate::outputs::{Element, elements};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tenon_backend::{Backend, BackendId, CpuLevel, NodeView, OwnedOperands, Registry};
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_kernels::{Variables, WorkloadCall};
+use tenon_neff::{Contents, NodeGraph, NodeWork, Package};
+use tenon_runtime::{Model, Tap, TapValue};
+use tenon_tensor::{Tensor, TensorType};
+
+/// Receives every output of a node, and computes the node on the other backend.
+pub(super) struct LockStep<'a> {
+    registry: &'a Registry,
+    fused_nodes: &'a FusedNodes,
+    tolerance: &'a Tolerance,
+    parts: HashMap<String, Part>,
+    state: Mutex<State>,
+}
+
+/// The workloads of one subgraph.
+struct Part {
+    calls: Vec<WorkloadCall>,
+    /// The call of each node.
+    nodes: HashMap<String, usize>,
+}
+
+struct State {
+    progress: HashMap<String, Progress>,
+    found: Comparison,
+}
+
+/// The progress of one subgraph.
+struct Progress {
+    values: Values,
+    /// The next workload, and the number of its outputs that were not received yet.
+    next: usize,
+    missing: usize,
+}
+
+impl Part {
+    /// The workloads of a subgraph on one of two backends, and the number of other kernels.
+    fn of(
+        contents: &Contents,
+        table: &Variables,
+        backends: &[BackendId; 2],
+    ) -> Result<(Self, usize)> {
+        let module = decode_program(contents)?;
+        let mut functions = module.functions.iter();
+        let main = functions.find(|function| &*function.name == "main");
+        let kernels = main.map_or(&[][..], |main| &main.kernels);
+        let mut calls = Vec::new();
+        for kernel in kernels {
+            let call = tenon_kernels::workload_call(kernel, table)?;
+            calls.extend(call.filter(|call| backends.contains(&call.backend)));
+        }
+        let nodes = calls.iter().enumerate();
+        let nodes = nodes.map(|(index, call)| (call.node.clone(), index));
+        let others = kernels.len() - calls.len();
+        let nodes = nodes.collect();
+        Ok((Self { calls, nodes }, others))
+    }
+}
+
+/// The number of outputs of a call.
+fn outputs_of(call: &WorkloadCall) -> usize {
+    call.outputs.iter().flatten().count()
+}
+
+impl<'a> LockStep<'a> {
+    /// For a model that was loaded from `package`.
+    pub fn new(
+        package: &Package,
+        model: &Model,
+        registry: &'a Registry,
+        options: &'a CompareOptions,
+    ) -> Result<Self> {
+        let backends = options.backends.clone();
+        let tables: HashMap<&str, &Variables> = model.subgraphs().collect();
+        let (mut parts, mut progress) = (HashMap::new(), HashMap::new());
+        let mut other_kernels = 0;
+        for node in NodeGraph::read(package)?.nodes {
+            let (NodeWork::Core(contents), Some(table)) = (node.work, tables.get(&*node.name))
+            else {
+                other_kernels += 1;
+                continue;
+            };
+            let (part, rest) = Part::of(&contents, table, &backends)?;
+            other_kernels += rest;
+            let values = Values::new(&contents, &part.calls);
+            let missing = part.calls.first().map_or(0, outputs_of);
+            let start = Progress {
+                values,
+                next: 0,
+                missing,
+            };
+            progress.insert(node.name.clone(), start);
+            parts.insert(node.name, part);
+        }
+        let found = Comparison {
+            backends,
+            compared: Vec::new(),
+            skipped: Vec::new(),
+            other_kernels,
+            divergence: None,
+        };
+        Ok(Self {
+            registry,
+            fused_nodes: &options.fused_nodes,
+            tolerance: &options.tolerance,
+            parts,
+            state: Mutex::new(State { progress, found }),
+        })
+    }
+
+    /// The result.
+    pub fn into_comparison(self) -> Comparison {
+        let state = self.state.into_inner();
+        state.unwrap_or_else(PoisonError::into_inner).found
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tap for LockStep<'_> {
+    fn on_input(&self, tapped: TapValue<'_>) -> Result<()> {
+        match self.lock().progress.get_mut(tapped.subgraph) {
+            Some(progress) => progress.values.keep(tapped.value, tapped.bytes),
+            None => Ok(()),
+        }
+    }
+
+    fn on_value(&self, tapped: TapValue<'_>) -> Result<()> {
+        let mut state = self.lock();
+        let State { progress, found } = &mut *state;
+        let known = progress.get_mut(tapped.subgraph);
+        let (Some(progress), Some(part)) = (known, self.parts.get(tapped.subgraph)) else {
+            return Ok(());
+        };
+        progress.values.keep(tapped.value, tapped.bytes)?;
+        if part.nodes.get(tapped.node) != Some(&progress.next) {
+            return Ok(());
+        }
+        progress.missing = progress.missing.saturating_sub(1);
+        if progress.missing > 0 {
+            return Ok(());
+        }
+        let call = &part.calls[progress.next];
+        self.compare(call, &progress.values, found)
+            .map_err(|error| error.at(Location::node(call.node.as_str())))?;
+        if found.divergence.is_some() {
+            return Err(Error::new(ErrorKind::Cancelled, "the backends differ here"));
+        }
+        progress.values.forget(progress.next);
+        progress.next += 1;
+        progress.missing = part.calls.get(progress.next).map_or(0, outputs_of);
+        Ok(())
+    }
+}
+
+impl LockStep<'_> {
+    /// The call with the plain form of its constants, or the reason why there is none.
+    fn with_plain_constants(
+        &self,
+        call: &WorkloadCall,
+    ) -> Result<std::result::Result<WorkloadCall, String>> {
+        let Some(maker) = self.registry.find(&call.backend) else {
+            return Ok(Err(format!("backend {} is unavailable", call.backend)));
+        };
+        Ok(match maker.with_plain_constants(&call.spec)? {
+            Ok(spec) => Ok(WorkloadCall {
+                spec,
+                ..call.clone()
+            }),
+            Err((input, layout)) => Err(format!(
+                "input {input} is only there in the layout '{layout}', whose plain form backend \
+                 {} does not compute",
+                call.backend
+            )),
+        })
+    }
+
+    /// Computes a call on the other backend, and compares.
+    fn compare(&self, call: &WorkloadCall, values: &Values, found: &mut Comparison) -> Result<()> {
+        let [first, second] = found.backends.clone();
+        let ran_first = call.backend == first;
+        let id = if ran_first { &second } else { &first };
+        let skip = |reason: String| SkippedNode {
+            node: call.node.clone(),
+            operator: call.spec.op.name,
+            reason: format!("{id}: {reason}"),
+        };
+        let Some(backend) = self.registry.find(id) else {
+            return Ok(());
+        };
+        let call = &match self.with_plain_constants(call)? {
+            Ok(call) => call,
+            Err(reason) => {
+                found.skipped.push(skip(reason));
+                return Ok(());
+            }
+        };
+        let inputs = values.inputs(call)?;
+        let ran = values.outputs(call)?;
+        let again = match (refusal(&**backend, call), self.fused_nodes.get(&call.node)) {
+            (None, _) => Ok(execute(&**backend, call, &inputs)?),
+            (Some(reason), None) => Err(reason),
+            (Some(_), Some(graph)) => {
+                let given = values.named(call, inputs.clone());
+                fused::execute(&**backend, graph, &given, &ran)?
+            }
+        };
+        let again = match again {
+            Ok(again) => again,
+            Err(reason) => {
+                found.skipped.push(skip(reason));
+                return Ok(());
+            }
+        };
+        let again = again
+            .into_iter()
+            .zip(&ran)
+            .map(|(tensor, ran)| Some((ran.as_ref()?.0.clone(), tensor?)))
+            .collect();
+        let (ours, expected): (Named, Named) = if ran_first {
+            (ran, again)
+        } else {
+            (again, ran)
+        };
+        let mut worst: Option<Difference> = None;
+        for pair in ours.iter().zip(&expected) {
+            let (Some((name, a)), Some((_, b))) = pair else {
+                continue;
+            };
+            let difference = difference(a, b)?;
+            if !self.tolerance.accepts(&difference, a.dtype()) {
+                found.divergence = Some(Divergence {
+                    node: call.node.clone(),
+                    operator: call.spec.op.name,
+                    output: name.clone(),
+                    worst: [element(a, difference.worst)?, element(b, difference.worst)?],
+                    difference,
+                    backends: found.backends.clone(),
+                    call: call.clone(),
+                    inputs: values.named(call, inputs),
+                    expected,
+                });
+                return Ok(());
+            }
+            if worst.is_none_or(|worst| difference.relative > worst.relative) {
+                worst = Some(difference);
+            }
+        }
+        found.compared.extend(worst.map(|difference| ComparedNode {
+            node: call.node.clone(),
+            operator: call.spec.op.name,
+            difference,
+        }));
+        Ok(())
+    }
+}
+
+/// The reason why a backend does not support a call.
+fn refusal(backend: &dyn Backend, call: &WorkloadCall) -> Option<String> {
+    let spec = &call.spec;
+    let given = || spec.inputs.iter().map(Option::as_ref);
+    let inputs: Vec<Option<&TensorType>> =
+        given().map(|input| input.map(|input| &input.ty)).collect();
+    let constants: Vec<Option<&Tensor>> = given()
+        .map(|input| input.and_then(|input| input.constant.as_ref()))
+        .collect();
+    let outputs: Vec<Option<&TensorType>> = spec.outputs.iter().map(Option::as_ref).collect();
+    let node = NodeView {
+        op: spec.op,
+        attributes: &spec.attributes,
+        inputs: &inputs,
+        constants: &constants,
+        outputs: &outputs,
+    };
+    let answer = backend.supports(&node);
+    answer.err().map(|refusal| refusal.to_string())
+}
+
+/// The outputs of a call on a backend.
+fn execute(
+    backend: &dyn Backend,
+    call: &WorkloadCall,
+    inputs: &[Option<Tensor>],
+) -> Result<Vec<Option<Tensor>>> {
+    let plan = backend.plan(&call.spec, CpuLevel::Baseline)?;
+    let workload = backend.workload(&call.spec)?;
+    let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Option::as_ref).collect();
+    let mut operands = OwnedOperands::of(backend, &inputs, &call.spec.outputs, plan.scratch_bytes)?;
+    operands.execute(&*workload)?;
+    operands.into_outputs()
+}
+
+/// The difference of two tensors; 0 for equal bytes of any type.
+fn difference(a: &Tensor, b: &Tensor) -> Result<Difference> {
+    if a.bytes() == b.bytes() {
+        return Ok(Difference {
+            absolute: 0.0,
+            relative: 0.0,
+            same_top: true,
+            worst: 0,
+        });
+    }
+    Difference::between(a, b)
+}
+
+/// One element of a tensor.
+fn element(tensor: &Tensor, index: usize) -> Result<Element> {
+    let last = elements(tensor, index + 1)?.pop();
+    last.ok_or_else(|| Error::new(ErrorKind::Internal, "a difference of empty tensors"))
+}

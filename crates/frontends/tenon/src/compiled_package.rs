@@ -1,0 +1,93 @@
+//! A compiled model before it is written to a file.
+
+use crate::compare::FusedNodes;
+use crate::{LoadOptions, Model};
+use std::path::Path;
+use tenon_base::{Control, Result};
+use tenon_compiler::{CompiledNodes, Placement};
+use tenon_neff::{Limits, NodeGraph, Package, PlacementReport, WriteOptions};
+use tenon_tensor::BufferMut;
+
+/// The package that a [`Compiler`](crate::Compiler) made, in memory.
+#[derive(Clone)]
+pub struct CompiledPackage {
+    compiled: CompiledNodes,
+    /// The placement of all subgraphs.
+    placement: PlacementReport,
+    control: Control,
+}
+
+impl CompiledPackage {
+    /// A package whose writing `control` can cancel.
+    pub(crate) fn new(compiled: CompiledNodes, control: Control) -> Self {
+        Self {
+            placement: compiled.nodes.placement(),
+            compiled,
+            control,
+        }
+    }
+
+    /// Writes the package under a temporary name and renames it, so that `path` is replaced as a
+    /// whole or not at all.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
+        let nodes = &self.compiled.nodes;
+        let written = nodes.write(path, WriteOptions::default(), &self.control);
+        written.map(drop)
+    }
+
+    /// The bytes of the package, the same that [`Self::write`] writes.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let nodes = &self.compiled.nodes;
+        nodes.to_bytes(WriteOptions::default(), &self.control)
+    }
+
+    /// The package as if it was read from a file.
+    pub fn to_package(&self) -> Result<Package> {
+        let buffer = BufferMut::copy_of(&self.to_bytes()?)?.freeze();
+        Package::from_buffer(buffer, &Limits::default(), &self.control)
+    }
+
+    /// Loads the package without a file.
+    pub fn load(&self, options: &LoadOptions) -> Result<Model> {
+        Model::from_package(&self.to_package()?, options)
+    }
+
+    /// The contents of the package: its subgraphs, CPU nodes and the tensors between them.
+    pub fn nodes(&self) -> &NodeGraph {
+        &self.compiled.nodes
+    }
+
+    /// The backend of each node; its `Display` is one line. Of the first subgraph, where CPU nodes
+    /// cut the model into several.
+    pub fn placement(&self) -> &Placement {
+        &self.compiled.parts[0].placement
+    }
+
+    /// The placement of all subgraphs, as it is stored in the package.
+    pub fn placement_report(&self) -> &PlacementReport {
+        &self.placement
+    }
+
+    /// The nodes that backends fused, for [`compare`](crate::compare).
+    pub fn fused_nodes(&self) -> FusedNodes {
+        let parts = self.compiled.parts.iter();
+        let nodes = parts.flat_map(|part| &part.placement.nodes);
+        let pairs = nodes.filter_map(|node| Some((node.node.clone(), node.replaced.clone()?)));
+        pairs.collect()
+    }
+
+    /// The optimised graphs of all subgraphs as text, one after the other.
+    pub fn graph_text(&self) -> String {
+        let parts = self.compiled.parts.iter();
+        let graphs: Vec<String> = parts.map(|part| part.graph.to_string()).collect();
+        graphs.join("\n")
+    }
+}
+
+impl std::fmt::Debug for CompiledPackage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CompiledPackage")
+            .field("placement", &self.placement)
+            .finish_non_exhaustive()
+    }
+}

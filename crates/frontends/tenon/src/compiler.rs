@@ -1,0 +1,317 @@
+//! Compiling: from an ONNX model to a package.
+
+use crate::CompiledPackage;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tenon_backend::{BackendId, CpuLevel, Registry};
+use tenon_base::{Control, Error, ErrorKind, Location, Result, expect_regular_file};
+use tenon_compiler::CpuNode;
+use tenon_neff::NodeGraph;
+use tenon_onnx::{
+    CpuCall, CutGraph, Dimension, Evaluator, ImportOptions, Model as OnnxModel, ValueSignature,
+};
+use tenon_tensor::{Buffer, BufferMut, Tensor, TensorType};
+
+pub use tenon_compiler::{Hint, MEMORY_STRATEGIES, MemoryStrategy, memory_strategy};
+
+/// Compiles ONNX models. Set what differs from the defaults, then call one of the `compile` methods;
+/// a compiler can be used for several models.
+///
+/// ```
+/// use tenon::{BackendId, Compiler, LoadOptions};
+///
+/// # let onnx = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../models/digits/digits.onnx");
+/// let compiler = Compiler::new().backend("CpuAcc").backend("CpuRef");
+/// let package = compiler.compile_file(onnx)?;
+/// println!("{}", package.placement_report());
+/// let model = package.load(&LoadOptions::new().threads(1))?;
+/// # assert_eq!(model.inputs()[0].name, "image");
+/// # Ok::<(), tenon::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Compiler {
+    dims: BTreeMap<String, usize>,
+    constants: BTreeMap<String, Tensor>,
+    known_inputs: BTreeMap<String, Tensor>,
+    linked_folders: Vec<PathBuf>,
+    /// Empty for the default ones.
+    backends: Vec<BackendId>,
+    hints: Vec<Hint>,
+    cpu_level: CpuLevel,
+    keep_plain_constants: bool,
+    memory_strategy: &'static dyn MemoryStrategy,
+    cpu_nodes: BTreeMap<String, LibraryFunction>,
+    registry: Option<Registry>,
+    control: Control,
+}
+
+/// A function of a shared library that becomes part of the package.
+#[derive(Debug, Clone)]
+pub struct LibraryFunction {
+    /// The library's bytes.
+    pub library: Buffer,
+    /// The function's symbol; its signature is that of `include/tenon/cpu_node.h`.
+    pub symbol: String,
+}
+
+impl LibraryFunction {
+    /// The function `symbol` of the library in a file.
+    pub fn open(path: impl AsRef<Path>, symbol: impl Into<String>) -> Result<Self> {
+        let path = path.as_ref();
+        let read = || expect_regular_file(path).and_then(|()| std::fs::read(path));
+        let bytes = read().map_err(|error| Error::io(path, "read", error))?;
+        Ok(Self {
+            library: BufferMut::copy_of(&bytes)?.freeze(),
+            symbol: symbol.into(),
+        })
+    }
+}
+
+impl Default for Compiler {
+    fn default() -> Self {
+        Self {
+            dims: BTreeMap::new(),
+            constants: BTreeMap::new(),
+            known_inputs: BTreeMap::new(),
+            linked_folders: Vec::new(),
+            backends: Vec::new(),
+            hints: Vec::new(),
+            cpu_level: CpuLevel::default(),
+            keep_plain_constants: false,
+            memory_strategy: MEMORY_STRATEGIES[0],
+            cpu_nodes: BTreeMap::new(),
+            registry: None,
+            control: Control::new(),
+        }
+    }
+}
+
+impl Compiler {
+    /// A compiler for the built-in backends, with default options.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The backends that models are compiled for by default, in order of preference.
+    pub fn default_backends() -> Vec<BackendId> {
+        tenon_compiler::DEFAULT_BACKENDS.to_vec()
+    }
+
+    /// Sets the extent of a symbolic dimension. Every symbolic dimension needs one, here or from an
+    /// array given with [`Self::known_input`].
+    #[must_use]
+    pub fn dim(mut self, name: impl Into<String>, extent: usize) -> Self {
+        self.dims.insert(name.into(), extent);
+        self
+    }
+
+    /// Makes an input a constant of the package.
+    #[must_use]
+    pub fn constant(mut self, input: impl Into<String>, value: Tensor) -> Self {
+        self.constants.insert(input.into(), value);
+        self
+    }
+
+    /// Gives the value that an input will have. Its shape fixes symbolic dimensions; it becomes a
+    /// constant if shapes depend on its elements.
+    #[must_use]
+    pub fn known_input(mut self, input: impl Into<String>, value: Tensor) -> Self {
+        self.known_inputs.insert(input.into(), value);
+        self
+    }
+
+    /// Allows links to external data to lead into this folder, besides the model's own.
+    #[must_use]
+    pub fn linked_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.linked_folders.push(folder.into());
+        self
+    }
+
+    /// Adds a backend behind those chosen so far. The first call replaces
+    /// [`Self::default_backends`].
+    #[must_use]
+    pub fn backend(mut self, id: impl Into<BackendId>) -> Self {
+        self.backends.push(id.into());
+        self
+    }
+
+    /// Replaces the backends, in order of preference; none chosen means the default ones.
+    #[must_use]
+    pub fn backends<I: Into<BackendId>>(mut self, ids: impl IntoIterator<Item = I>) -> Self {
+        self.backends = ids.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Offers the nodes of a name to one backend before all others. The first hint that matches a
+    /// node counts.
+    #[must_use]
+    pub fn hint(mut self, hint: Hint) -> Self {
+        self.hints.push(hint);
+        self
+    }
+
+    /// The instruction sets that the layout of prepared constants may rely on.
+    #[must_use]
+    pub fn cpu_level(mut self, level: CpuLevel) -> Self {
+        self.cpu_level = level;
+        self
+    }
+
+    /// Whether the plain form of constants is kept beside a prepared form from which it can be
+    /// computed.
+    #[must_use]
+    pub fn keep_plain_constants(mut self, keep: bool) -> Self {
+        self.keep_plain_constants = keep;
+        self
+    }
+
+    /// How intermediate values share memory.
+    #[must_use]
+    pub fn memory_strategy(mut self, strategy: &'static dyn MemoryStrategy) -> Self {
+        self.memory_strategy = strategy;
+        self
+    }
+
+    /// Replaces a node of the model by a function of a shared library.
+    #[must_use]
+    pub fn cpu_node(mut self, node: impl Into<String>, function: LibraryFunction) -> Self {
+        self.cpu_nodes.insert(node.into(), function);
+        self
+    }
+
+    /// Compiles with the backends of a registry instead of the built-in ones.
+    #[must_use]
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = Some(registry);
+        self
+    }
+
+    /// Progress, cancellation and deadline of compiling.
+    #[must_use]
+    pub fn control(mut self, control: Control) -> Self {
+        self.control = control;
+        self
+    }
+
+    /// Opens and compiles an ONNX file.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is malformed, symbolic dimensions without an extent, operators
+    /// that no chosen backend supports. All problems of a model are reported together.
+    pub fn compile_file(&self, path: impl AsRef<Path>) -> Result<CompiledPackage> {
+        let path = path.as_ref();
+        let model = OnnxModel::open(path, &self.control)?;
+        let compiled = self.compile_model(&model);
+        compiled.map_err(|error| error.at(Location::file(path)))
+    }
+
+    /// Compiles the bytes of an ONNX file. External data is not available.
+    ///
+    /// # Errors
+    /// As [`Self::compile_file`].
+    pub fn compile_bytes(&self, onnx: impl Into<Vec<u8>>) -> Result<CompiledPackage> {
+        self.compile_model(&OnnxModel::from_bytes(onnx, &self.control)?)
+    }
+
+    /// Compiles an opened model.
+    ///
+    /// # Errors
+    /// As [`Self::compile_file`].
+    pub fn compile_model(&self, model: &OnnxModel) -> Result<CompiledPackage> {
+        let registry = self.registry.clone();
+        let registry = &registry.unwrap_or_else(tenon_builtin::registry);
+        let known = self.known_inputs.iter();
+        let import = ImportOptions {
+            dims: self.dims.clone(),
+            constants: self.constants.clone(),
+            given: known
+                .map(|(name, tensor)| (name.clone(), tensor.ty().clone()))
+                .collect(),
+            linked_folders: self.linked_folders.clone(),
+            cpu_nodes: self.cpu_nodes.keys().cloned().collect(),
+            evaluator: Some(evaluator(registry)),
+        };
+        let CutGraph { graph, calls } = model.cut_graph(&import, &self.control)?;
+        let mut compiler = tenon_compiler::Options::new(registry);
+        compiler.backends = match self.backends.as_slice() {
+            [] => Self::default_backends(),
+            chosen => chosen.to_vec(),
+        };
+        compiler.hints.clone_from(&self.hints);
+        compiler.cpu = self.cpu_level;
+        compiler.keep_plain = self.keep_plain_constants;
+        compiler.memory_strategy = self.memory_strategy;
+        compiler.control = self.control.clone();
+        for name in tenon_compiler::shape_inputs(&graph) {
+            if let Some(value) = self.known_inputs.get(&name) {
+                compiler.constants.insert(name, value.clone());
+            }
+        }
+        let cpu_node = |call: CpuCall| {
+            let function = self.cpu_nodes.get(&call.node).cloned()?;
+            Some(CpuNode {
+                name: call.node,
+                operator: call.operator,
+                attributes: call.attributes,
+                inputs: call.inputs,
+                outputs: call.outputs,
+                library: function.library,
+                symbol: function.symbol,
+            })
+        };
+        let cpu_nodes = calls.into_iter().filter_map(cpu_node).collect();
+        let outputs = &model.signature().outputs;
+        let compiled = tenon_compiler::compile_nodes(graph, cpu_nodes, outputs.len(), &compiler)?;
+        check_outputs(outputs, &compiled.nodes)?;
+        Ok(CompiledPackage::new(compiled, self.control.clone()))
+    }
+
+    /// Name and type of each input of a model. Symbolic dimensions get their extents from
+    /// [`Self::dim`] and from the types of arrays that will be `given` for inputs.
+    ///
+    /// # Errors
+    /// Every dimension without an extent, unknown or contradictory, together.
+    pub fn input_types(
+        &self,
+        model: &OnnxModel,
+        given: &BTreeMap<String, TensorType>,
+    ) -> Result<Vec<(String, TensorType)>> {
+        model.input_types(&ImportOptions {
+            dims: self.dims.clone(),
+            given: given.clone(),
+            ..ImportOptions::default()
+        })
+    }
+}
+
+/// Compares the types and extents of outputs with those that the model declares.
+fn check_outputs(declared: &[ValueSignature], nodes: &NodeGraph) -> Result<()> {
+    let ports = nodes.outputs.iter().filter_map(|&wire| nodes.port(wire));
+    let ports: BTreeMap<String, _> = ports.map(|port| (port.name.clone(), port)).collect();
+    let contradiction = |declared: &ValueSignature| {
+        let inferred = ports.get(&declared.name)?;
+        let extent = |(dimension, &extent): (&Dimension, &usize)| match dimension {
+            Dimension::Fixed(declared) => *declared == extent,
+            Dimension::Named(_) | Dimension::Unnamed => true,
+        };
+        let extents = |shape: &Vec<Dimension>| {
+            shape.len() == inferred.shape.len() && shape.iter().zip(&inferred.shape).all(extent)
+        };
+        let fits = declared.dtype.is_none_or(|dtype| dtype == inferred.dtype)
+            && declared.shape.as_ref().is_none_or(extents);
+        let text = "the model declares another type for this output than its nodes produce";
+        (!fits).then(|| {
+            Error::new(ErrorKind::InvalidModel, text)
+                .expected(declared)
+                .found(format_args!("{}{:?}", inferred.dtype, inferred.shape))
+                .at(Location::field(format!("output '{}'", declared.name)))
+        })
+    };
+    Error::from_all(declared.iter().filter_map(contradiction)).map_or(Ok(()), Err)
+}
+
+/// Evaluates the conditions of branches and the trip counts of loops on these backends.
+fn evaluator(registry: &Registry) -> Evaluator {
+    let registry = registry.clone();
+    Evaluator::new(move |graph, control| tenon_compiler::specialise(graph, &registry, control))
+}

@@ -1,0 +1,229 @@
+//! Loaded models.
+
+use crate::{
+    AsyncOptions, Bindings, LoadOptions, Outputs, Priority, RunFuture, RunOptions, RunQueue,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use tenon_base::{Location, Result};
+use tenon_neff::{MemoryPlan, Package, PlacementReport};
+use tenon_runtime::{Profile, Runtime, Substitution};
+use tenon_tensor::Tensor;
+
+pub use tenon_runtime::Signature;
+
+/// A loaded package, ready to run. Clones share it, and threads may run it at the same time.
+///
+/// ```no_run
+/// use tenon::{Model, Tensor};
+///
+/// let model = Model::load("model.neff")?;
+/// let x = Tensor::from_slice([1, 3], &[1.0f32, 2.0, 3.0])?;
+/// let outputs = model.run(&[("x", &x)])?;
+/// println!("{:?}", outputs.tensor("y")?.as_slice::<f32>());
+/// # Ok::<(), tenon::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Model {
+    pub(crate) model: tenon_runtime::Model,
+    output_names: Arc<[String]>,
+}
+
+impl Model {
+    /// Opens and loads a package with default options.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is no package, a package of another compiler, and one that needs
+    /// unavailable backends or kernels. All problems of the program are reported together.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        Self::load_with(path, &LoadOptions::default())
+    }
+
+    /// Opens and loads a package.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_with(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Self> {
+        let path = path.as_ref();
+        let package = Package::open(path, &options.control)?;
+        Self::from_package(&package, options).map_err(|error| error.at(Location::file(path)))
+    }
+
+    /// Loads an opened package. Its constants stay in the mapped file.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn from_package(package: &Package, options: &LoadOptions) -> Result<Self> {
+        static BUILT_IN: OnceLock<Runtime> = OnceLock::new();
+        let built_in = || Runtime::new(tenon_builtin::registry(), tenon_builtin::kernels());
+        let runtime = match &options.runtime {
+            Some(runtime) => runtime,
+            None => BUILT_IN.get_or_init(built_in),
+        };
+        let model = tenon_runtime::Model::load(runtime, package, &options.to_runtime())?;
+        let outputs = model.outputs().iter();
+        Ok(Self {
+            output_names: outputs.map(|output| output.name.clone()).collect(),
+            model,
+        })
+    }
+
+    /// The model's name.
+    pub fn name(&self) -> &str {
+        self.model.name()
+    }
+
+    /// Names and types of the inputs, in order.
+    pub fn inputs(&self) -> &[Signature] {
+        self.model.inputs()
+    }
+
+    /// Names and types of the outputs, in order.
+    pub fn outputs(&self) -> &[Signature] {
+        self.model.outputs()
+    }
+
+    /// The model's metadata: class labels, scaling of pictures (docs/package.md).
+    pub fn metadata(&self) -> &BTreeMap<String, String> {
+        self.model.metadata()
+    }
+
+    /// The backend of each node, and why other backends did not take it.
+    pub fn placement(&self) -> &PlacementReport {
+        self.model.placement()
+    }
+
+    /// Unavailable backends that the package was compiled for. Their nodes run on other backends,
+    /// usually slower.
+    pub fn substitutions(&self) -> Vec<&Substitution> {
+        self.model.substitutions()
+    }
+
+    /// Offsets and lifetimes of intermediate values in the arena; of the largest arena if the package
+    /// has several subgraphs.
+    pub fn memory_plan(&self) -> &MemoryPlan {
+        self.model.memory_plan()
+    }
+
+    /// Bytes of arenas that no execution uses at the moment.
+    pub fn idle_bytes(&self) -> usize {
+        self.model.idle_bytes()
+    }
+
+    /// An empty profile of this model, for [`RunOptions::profile`].
+    pub fn profile(&self) -> Profile {
+        self.model.profile()
+    }
+
+    /// Executes on tensors by name.
+    ///
+    /// # Errors
+    /// Missing or unknown inputs and inputs of another type, all together; a kernel that failed.
+    pub fn run(&self, inputs: &[(&str, &Tensor)]) -> Result<Outputs> {
+        self.run_with(inputs, RunOptions::default())
+    }
+
+    /// Executes on tensors by name, with options.
+    ///
+    /// # Errors
+    /// As [`Self::run`]; a passed deadline or cancellation.
+    pub fn run_with(&self, inputs: &[(&str, &Tensor)], options: RunOptions<'_>) -> Result<Outputs> {
+        let tensors = options.with_runtime(|options| self.model.run_with(inputs, options))?;
+        Ok(Outputs::new(self.output_names.clone(), tensors))
+    }
+
+    /// Executes on a thread of [`RunQueue::global`] and returns the outputs as a future. The
+    /// execution is queued at once, not at the first poll.
+    ///
+    /// Dropping the future cancels the execution: one that waits is removed from the queue, one that
+    /// runs stops at its next checkpoint.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::task::{Context, Poll, Wake, Waker};
+    /// # struct Unpark(std::thread::Thread);
+    /// # impl Wake for Unpark { fn wake(self: Arc<Self>) { self.0.unpark(); } }
+    /// # fn block_on<F: Future>(future: F) -> F::Output {
+    /// #     let mut future = std::pin::pin!(future);
+    /// #     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    /// #     loop {
+    /// #         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+    /// #             Poll::Ready(output) => return output,
+    /// #             Poll::Pending => std::thread::park(),
+    /// #         }
+    /// #     }
+    /// # }
+    /// use tenon::{Compiler, LoadOptions, Priority, Tensor};
+    ///
+    /// # let onnx = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../models/digits/digits.onnx");
+    /// # let model = Compiler::new().compile_file(onnx)?.load(&LoadOptions::new())?;
+    /// let image = Tensor::from_slice([1, 1, 8, 8], &[0.0f32; 64])?;
+    /// let background = model.run_async([("image", image.clone())], Priority::Low);
+    /// let urgent = model.run_async([("image", image)], Priority::High);
+    /// // With an executor: urgent.await?
+    /// let outputs = block_on(urgent)?;
+    /// assert_eq!(outputs, block_on(background)?);
+    /// # Ok::<(), tenon::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The future reports the errors of [`Self::run`],
+    /// [`QueueFull`](crate::ErrorKind::QueueFull) when too many executions wait, and
+    /// [`Internal`](crate::ErrorKind::Internal) for a panic of the execution.
+    pub fn run_async<N: Into<String>>(
+        &self,
+        inputs: impl IntoIterator<Item = (N, Tensor)>,
+        priority: Priority,
+    ) -> RunFuture {
+        self.run_async_with(inputs, AsyncOptions::new().priority(priority))
+    }
+
+    /// Executes on a thread of [`RunQueue::global`], with options.
+    ///
+    /// # Errors
+    /// As [`Self::run_async`]; a passed deadline or cancellation.
+    pub fn run_async_with<N: Into<String>>(
+        &self,
+        inputs: impl IntoIterator<Item = (N, Tensor)>,
+        options: AsyncOptions,
+    ) -> RunFuture {
+        RunQueue::global().run(self, inputs, options)
+    }
+
+    /// Executes on memory of the caller: inputs and outputs in order, each exactly the bytes of its
+    /// type. Memory aligned to 64 bytes is used directly, other memory is copied. Allocates nothing
+    /// except arenas of the first concurrent executions. After an error the contents of the outputs
+    /// are unspecified.
+    ///
+    /// # Errors
+    /// Memory of another size than its type; a kernel that failed.
+    pub fn execute(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<()> {
+        self.execute_with(inputs, outputs, RunOptions::default())
+    }
+
+    /// Executes on memory of the caller, with options.
+    ///
+    /// # Errors
+    /// As [`Self::execute`]; a passed deadline or cancellation.
+    pub fn execute_with(
+        &self,
+        inputs: &[&[u8]],
+        outputs: &mut [&mut [u8]],
+        options: RunOptions<'_>,
+    ) -> Result<()> {
+        options.with_runtime(|options| self.model.execute_with(inputs, outputs, options))
+    }
+
+    /// Inputs and outputs that stay bound between executions.
+    pub fn bind(&self) -> Result<Bindings> {
+        let bindings = self.model.bind()?;
+        Ok(Bindings::new(bindings, self.output_names.clone()))
+    }
+}
+
+impl std::fmt::Debug for Model {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.model.fmt(f)
+    }
+}
