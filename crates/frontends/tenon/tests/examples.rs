@@ -1,0 +1,81 @@
+//! The programs of `examples/`, built into this test and run.
+
+#![allow(dead_code, reason = "the main functions of the examples")]
+
+#[path = "../examples/classify.rs"]
+mod classify;
+#[path = "../examples/compare_backends.rs"]
+mod compare_backends;
+#[path = "../examples/deadline.rs"]
+mod deadline;
+#[path = "../examples/embed_text.rs"]
+mod embed_text;
+#[path = "../examples/placement.rs"]
+mod placement;
+#[path = "../examples/threads.rs"]
+mod threads;
+
+use std::path::{Path, PathBuf};
+use tenon::{Control, ErrorKind};
+
+fn models(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../models")
+        .join(path)
+}
+
+#[test]
+fn a_picture_is_classified() {
+    let classes = classify::classify(&models("digits/digits.onnx"), &models("digits/seven.png"));
+    let classes = classes.unwrap();
+    assert_eq!((classes.len(), classes[0].label.as_str()), (3, "seven"));
+}
+
+#[test]
+fn texts_are_embedded() {
+    let texts = ["one two three", "one two three", "four five six"];
+    let found = embed_text::similarities(&models("small/bert.onnx"), &texts).unwrap();
+    assert!((found[0] - 1.0).abs() < 1e-5 && (found[1] - 1.0).abs() < 1e-5);
+    assert!(found[2] < 0.999, "{found:?}");
+}
+
+#[test]
+fn an_execution_is_stopped_by_its_deadline_and_by_cancellation() {
+    let (model, steps) = deadline::compile(&models("small/mlp.onnx")).unwrap();
+    assert!(!steps.is_empty());
+    deadline::run(&model, Control::new()).unwrap();
+    let late = Control::with_deadline(std::time::Instant::now());
+    let error = deadline::run(&model, late).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+    let cancelled = Control::new();
+    cancelled.cancel();
+    let error = deadline::run(&model, cancelled).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+}
+
+#[test]
+fn threads_and_futures_compute_the_same_outputs() {
+    let package = tenon::Compiler::new()
+        .compile_file(models("small/mlp.onnx"))
+        .unwrap();
+    let model = package.load(&tenon::LoadOptions::new()).unwrap();
+    let on_threads = threads::on_threads(&model, 6).unwrap();
+    let as_futures = threads::as_futures(&model, 6).unwrap();
+    assert_eq!(on_threads.len(), 6);
+    assert_eq!(on_threads, as_futures);
+}
+
+#[test]
+fn two_backends_are_compared() {
+    let onnx = models("small/mlp.onnx");
+    let comparison = compare_backends::compare(&onnx, "CpuAcc", "CpuRef").unwrap();
+    assert!(comparison.divergence.is_none());
+    assert!(!comparison.compared.is_empty());
+}
+
+#[test]
+fn placement_is_reported_for_every_node() {
+    let lines = placement::report(&models("small/gpt2.onnx")).unwrap();
+    assert!(lines.iter().any(|line| line.starts_with("CpuAcc: ")));
+    assert!(lines.last().unwrap().starts_with("arena: "));
+}
