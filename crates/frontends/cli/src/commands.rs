@@ -1,4 +1,4 @@
-//! One file a command.
+//! The commands, one file each.
 
 pub mod backends;
 pub mod bench;
@@ -21,6 +21,6 @@ pub mod run;
 pub mod translate;
 pub mod watch;
 
-mod given;
+mod input_files;
 mod load;
 mod placement;

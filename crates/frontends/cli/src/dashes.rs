@@ -6,7 +6,7 @@ use std::ffi::OsString;
 /// The commands that take the flags of the original tools.
 const COMMANDS: [&str; 3] = ["translate", "exec", "opt"];
 
-/// Gives every long flag of such a command that stands behind one dash its second one.
+/// Adds the second dash to every long flag of such a command that has one dash.
 pub fn two<C: CommandFactory>(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     let command = C::command();

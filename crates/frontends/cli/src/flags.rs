@@ -4,6 +4,7 @@ use crate::model_flags::{CompileFlags, InputFlags};
 use crate::package_flags::{Cat, Diff, Dma, LimitFlags, Ls, Pack, Strip, Unpack, Verify};
 use crate::plugin_flags::{BackendFlags, Plugin};
 use crate::program_flags::{Exec, Opt, Translate};
+use crate::thread_flags::ThreadFlags;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -92,7 +93,7 @@ pub struct Compile {
     pub json: bool,
 }
 
-/// Run a model or a package once and print its answer.
+/// Run a model or a package once and print its outputs.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -103,8 +104,8 @@ Examples:
   tenon run model.neff --random 0 --tap 'layer1*' --tap-dir taps
   tenon compile model.onnx -o - | tenon run - --random 0
 
-In JSON the numbers of outputs have the digits that their type needs, and booleans are true or \
-false; JSON has no NaN and no infinities: they are the texts \"NaN\", \"inf\" and \"-inf\".")]
+In JSON, elements of outputs have as many digits as their type needs, and booleans are true or \
+false; NaN and infinities, which JSON lacks, are the strings \"NaN\", \"inf\" and \"-inf\".")]
 pub struct Run {
     /// The ONNX model or package; - is standard input.
     pub file: PathBuf,
@@ -120,8 +121,8 @@ pub struct Run {
     /// Largest relative error that --compare accepts.
     #[arg(long, value_name = "E", default_value_t = 1e-3, requires = "compare", value_parser = tolerance)]
     pub tolerance: f64,
-    /// Write the values inside of the model that are called so, or made by nodes called so, as
-    /// .npy files; * stands for any characters, ? for one. Repeat for several.
+    /// Write intermediate values as .npy files: those whose own name or whose node's name matches;
+    /// * matches any characters, ? one. Repeat for several.
     #[arg(long, value_name = "PATTERN")]
     pub tap: Vec<String>,
     /// Where the values of --tap go, each as DIR/NAME.npy.
@@ -130,16 +131,15 @@ pub struct Run {
     /// Print time and bytes of every kernel.
     #[arg(long)]
     pub profile: bool,
-    /// How many classes to print: 5 of an output that scores classes, which has labels or
-    /// probabilities. When given, every vector is printed so, the largest first.
+    /// How many classes to print, by default 5 of an output that has labels or probabilities. If
+    /// given, the largest elements of every vector are printed.
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
-    /// Compare the package with its digests: what loading reads, and constants before they are used.
+    /// Verify the package's digests: metadata when loading, constants before their first use.
     #[arg(long)]
     pub check_digests: bool,
-    /// Threads to use; all CPUs by default.
-    #[arg(long, value_name = "N", value_parser = threads)]
-    pub threads: Option<usize>,
+    #[command(flatten)]
+    pub threading: ThreadFlags,
     /// Print nothing but errors.
     #[arg(long, short)]
     pub quiet: bool,
@@ -152,7 +152,7 @@ pub struct Run {
     pub compiling: CompileFlags,
 }
 
-/// Run a model on two backends in lock step and stop where they differ.
+/// Run a model on two backends, operator by operator, and stop where they differ.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -160,10 +160,10 @@ Examples:
   tenon compare model.neff --input x.npz --tolerance 1e-5
   tenon compare model.onnx --random 0 --output found
 
-Every operator runs on both backends with the same inputs; the second one's results are what is \
-expected. At the first operator that differs too much it stops and writes a package of that one \
-operator, and its exact inputs. A package is compared as it is: where it runs one of the two, \
-the other computes too.
+Every operator runs on both backends with the same inputs; the outputs of the second one are the \
+expected ones. The run ends at the first operator outside the tolerance and writes a package of \
+that operator, and its exact inputs. A package is compared as it is: operators that run on one \
+of the two backends are also computed on the other.
 
 Exit status: 0 they agree, 1 they differ, 2 wrong usage.")]
 pub struct Compare {
@@ -171,13 +171,13 @@ pub struct Compare {
     pub file: PathBuf,
     #[command(flatten)]
     pub inputs: InputFlags,
-    /// Numbers with a fraction: largest difference, relative to the largest number of the tensor.
+    /// Floats: largest difference, relative to the largest element of the tensor.
     #[arg(long, value_name = "E", default_value_t = 1e-3, value_parser = tolerance)]
     pub tolerance: f64,
-    /// Numbers with a fraction: differences up to this one do not count.
+    /// Floats: largest absolute difference that is always accepted.
     #[arg(long, value_name = "E", default_value_t = 1e-6, value_parser = tolerance)]
     pub absolute: f64,
-    /// Integers of 8 and 16 bits: how far they may be apart; wider ones must be equal.
+    /// Integers of 8 and 16 bits: largest difference; wider ones must be equal.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub steps: u32,
     /// Where the package of the operator that differs goes.
@@ -201,7 +201,7 @@ pub struct Compare {
 Examples:
   tenon bench model.neff
   tenon bench model.neff --threads 1 --seconds 10 --json
-  tenon bench --ceiling          what the CPU can do at most
+  tenon bench --ceiling          the peak of the CPU
 
 Inputs that are not given are random. JSON fields: load_ms, first_ms, median_us, p99_us, min_us, \
 runs, threads, peak_rss_kb.")]
@@ -211,9 +211,8 @@ pub struct Bench {
     pub file: Option<PathBuf>,
     #[command(flatten)]
     pub inputs: InputFlags,
-    /// Threads to use; all CPUs by default.
-    #[arg(long, value_name = "N", value_parser = threads)]
-    pub threads: Option<usize>,
+    #[command(flatten)]
+    pub threading: ThreadFlags,
     /// How long to measure, after warm-up.
     #[arg(long, value_name = "S", default_value_t = 3.0)]
     pub seconds: f64,
@@ -229,7 +228,7 @@ pub struct Bench {
     pub compiling: CompileFlags,
 }
 
-/// Show where the time goes: each node's time, rates, and share of what the machine could do.
+/// Profile a model: time and rates of each node, and their share of the machine's peak.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -238,8 +237,8 @@ Examples:
   tenon profile model.neff --trace model.json   open the file at ui.perfetto.dev
   tenon profile model.neff --json
 
-GFLOP/s and GB/s are those that the node's shapes need: a multiply-add is two operations, \
-operands pass once. The ceiling is measured on the spot: multiply-adds of f32, and copies in \
+GFLOP/s and GB/s are computed from the node's shapes: a multiply-add is two operations, each \
+operand is read once. The ceiling is measured before: multiply-adds of f32, and copies in \
 memory. A node's share of it is the least time that either allows, divided by its time; more \
 than 100 % means that its data came from caches. JSON fields of a node: node, operator, backend, \
 us, share, flops, bytes, gflops, gigabytes, of_ceiling.")]
@@ -258,9 +257,8 @@ pub struct Profile {
     /// How many nodes to print, the longest first.
     #[arg(long, value_name = "N", default_value_t = 40)]
     pub top: usize,
-    /// Threads to use; all CPUs by default.
-    #[arg(long, value_name = "N", value_parser = threads)]
-    pub threads: Option<usize>,
+    #[command(flatten)]
+    pub threading: ThreadFlags,
     /// Print JSON, nodes in the program's order.
     #[arg(long)]
     pub json: bool,
@@ -288,11 +286,11 @@ pub struct Info {
     #[arg(long, short)]
     pub wide: bool,
     /// Of a package, print the placement report instead: the backend of every node, why others
-    /// refused it, and what passes between backends.
+    /// refused it, and the values that pass between backends.
     #[arg(long)]
     pub placement: bool,
-    /// Of a package, print the memory plan instead: each intermediate value with its place in the
-    /// arena and the kernels between which it is alive.
+    /// Of a package, print the memory plan instead: each intermediate value with its offset in
+    /// the arena and the kernels between which it is live.
     #[arg(long)]
     pub memory: bool,
     /// Write the memory plan as a picture; - is standard output.
@@ -338,14 +336,6 @@ pub struct Completions {
 #[derive(Args)]
 #[command(after_help = "Example:\n  tenon man | man -l -")]
 pub struct Man {}
-
-fn threads(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("at least one thread is needed".into()),
-        Ok(count) => Ok(count),
-        Err(_) => Err(format!("'{text}' is not a number of threads")),
-    }
-}
 
 fn tolerance(text: &str) -> Result<f64, String> {
     let value: f64 = text

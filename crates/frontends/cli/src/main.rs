@@ -1,4 +1,4 @@
-//! The `tenon` command: flags and glue; the work is in the crate `tenon`.
+//! The `tenon` command: flags and output; the logic is in the crate `tenon`.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ mod program_flags;
 mod progress;
 mod signals;
 mod table;
+mod thread_flags;
 mod watch_flags;
 
 use clap::Parser;
@@ -54,7 +55,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(status) => status,
-        // A reader such as `head` that has enough is no failure.
+        // The reader, such as `head`, has closed its end: not a failure.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             for problem in error.all() {

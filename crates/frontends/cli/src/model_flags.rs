@@ -24,7 +24,7 @@ pub struct CompileFlags {
         help_heading = "Compiling"
     )]
     pub backends: Vec<String>,
-    /// Offer the nodes of this name to a backend before all others; * stands for any characters,
+    /// Offer the nodes of this name to a backend before all others; * matches any characters,
     /// ? for one. Repeat for several; the first one of a node's name counts.
     #[arg(long, value_name = "PATTERN=BACKEND", value_parser = hint, help_heading = "Compiling")]
     pub place: Vec<Hint>,

@@ -1,6 +1,6 @@
-//! The one place where text leaves for the terminal. Names in it come from files that others made:
-//! control characters are escaped here. What is exact (JSON, files that `-` stands for) passes by.
-//! A failure to write is an error and no panic: a full disk, a reader that went away.
+//! All text output. Names in it come from untrusted files: control characters are escaped here. Exact
+//! output (JSON, files written to `-`) is not changed. A failed write (a full disk, a closed pipe) is
+//! an error, not a panic.
 
 use std::borrow::Cow;
 use std::fmt::{Arguments, Display};
@@ -12,7 +12,7 @@ use tenon::files::escape_lines;
 use tenon::neff::Severity;
 use tenon::{Error, ErrorKind, Location, Result};
 
-/// Whether standard output takes the bytes of a file, and no text.
+/// Whether standard output receives the bytes of a file instead of text.
 static HOLDS_FILE: AtomicBool = AtomicBool::new(false);
 
 /// Keeps text away from standard output where `path` says that a file goes there (`-`).
@@ -61,9 +61,12 @@ pub fn json(value: impl Display) -> Result<()> {
     let is_raw = |c: char| matches!(c, '\u{7f}'..='\u{9f}');
     let mut shown = Cow::Borrowed(text.as_str());
     if text.contains(is_raw) {
-        let escape = |c: char| match is_raw(c) {
-            true => format!("\\u{:04x}", u32::from(c)),
-            false => c.to_string(),
+        let escape = |c: char| {
+            if is_raw(c) {
+                format!("\\u{:04x}", u32::from(c))
+            } else {
+                c.to_string()
+            }
         };
         shown = text.chars().map(escape).collect::<String>().into();
     }
@@ -75,7 +78,7 @@ pub fn bytes(bytes: &[u8]) -> Result<()> {
     tenon::files::write("-", bytes)
 }
 
-/// Standard output for what programs print: exact, but on a terminal.
+/// Standard output for the output of programs: exact, except on a terminal.
 pub struct ProgramOutput {
     is_terminal: bool,
 }
@@ -111,19 +114,19 @@ fn print(text: &str) -> Result<()> {
     written.map_err(|error| Error::io("standard output", "write", error))
 }
 
-/// Prints a line on standard error, where nobody can be told of a failure.
+/// Prints a line on standard error; a failed write is ignored.
 pub fn complain(text: impl Display) {
     let _ = writeln!(io::stderr(), "{}", escape_lines(&text.to_string()));
 }
 
-/// Whether a reader that has enough, such as `head`, has gone away: that is no failure.
+/// Whether the reader of standard output, such as `head`, has closed it: not a failure.
 pub fn is_broken_pipe(error: &Error) -> bool {
     std::error::Error::source(error)
         .and_then(|source| source.downcast_ref::<io::Error>())
         .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// The exit status of a command that says itself what went wrong.
+/// The exit status of a command that has printed its errors.
 pub fn status(succeeded: bool) -> ExitCode {
     if succeeded {
         ExitCode::SUCCESS
@@ -159,12 +162,12 @@ pub fn changes(text: &str) -> Result<()> {
     })
 }
 
-/// Text in a colour, where standard output is a terminal that wants colours (NO_COLOR).
+/// Text in a colour, if standard output is a terminal and NO_COLOR is not set.
 fn painted<'a>(color: Option<&str>, text: &'a str) -> Cow<'a, str> {
     let text = escape_lines(text);
-    let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let colors_allowed = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     match color {
-        Some(color) if wanted && io::stdout().is_terminal() => {
+        Some(color) if colors_allowed && io::stdout().is_terminal() => {
             format!("\x1b[{color}m{text}\x1b[0m").into()
         }
         _ => text,
@@ -177,7 +180,7 @@ pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{plural}")
 }
 
-/// `println!` that answers a [`Result`].
+/// `println!` that returns a [`Result`].
 macro_rules! say {
     ($($text:tt)*) => { $crate::output::line(format_args!($($text)*)) };
 }

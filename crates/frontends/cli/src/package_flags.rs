@@ -121,7 +121,7 @@ pub struct Verify {
     pub backends: BackendFlags,
 }
 
-/// Tell what differs between two packages.
+/// Show the differences between two packages.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -179,8 +179,8 @@ Examples:
   tenon dma model.neff --run --engine act
 
 With --run every transfer is triggered once, engine by engine in the order of its list. Arrays \
-of --variables are taken as bytes, by the variable's name or CORE/NAME; what is not given is \
-zero, constants have their data. The output has each variable as bytes, CORE/NAME.")]
+of --variables are taken as bytes, by the variable's name or CORE/NAME; variables \
+that are not given are zero, constants have their data. The output has each variable as bytes, CORE/NAME.")]
 pub struct Dma {
     /// The package; - is standard input.
     pub file: PathBuf,
@@ -210,7 +210,7 @@ fn byte_count(text: &str) -> Result<u64, String> {
     let (number, unit) = text.split_at(split);
     let number: u64 = number
         .parse()
-        .map_err(|_| format!("'{text}' is not a number of bytes"))?;
+        .map_err(|_| format!("'{text}' is not a byte count"))?;
     let unit: u64 = match unit.to_ascii_uppercase().trim_end_matches(['B', 'I']) {
         "" => 1,
         "K" => 1 << 10,
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_bytes_have_units() {
+    fn byte_counts_have_units() {
         assert_eq!(byte_count("16G"), Ok(16 << 30));
         assert_eq!(byte_count("1KiB"), Ok(1024));
         assert_eq!(byte_count("7"), Ok(7));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_two_numbers() {
+    fn versions_have_a_major_and_a_minor_part() {
         assert_eq!(version("2.0"), Ok((2, 0)));
         assert!(version("2").is_err());
     }

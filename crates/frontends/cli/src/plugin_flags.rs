@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use tenon::backends::{BackendSetup, CpuLevel, OptionAssignment};
 
-/// Which backends there are besides the built-in ones.
+/// The backends in addition to the built-in ones.
 #[derive(Args, Clone)]
 pub struct BackendFlags {
     /// Look for backends (VENDOR_NAME_backend.so) in this folder alone, an absolute path; without
@@ -18,8 +18,8 @@ pub struct BackendFlags {
         help_heading = "Backends"
     )]
     pub backend_options: Vec<OptionAssignment>,
-    /// Do without backends that cannot keep tensors from the reach of the CPU
-    /// (ProtectedContentAllocation); each is told with the reason.
+    /// Leave out backends that cannot protect tensors from the CPU
+    /// (ProtectedContentAllocation); prints a warning for each.
     #[arg(long, help_heading = "Backends")]
     pub protected_content: bool,
     /// Use vector instructions up to this level: baseline, avx2, avx512 or native, all that the CPU
@@ -30,7 +30,7 @@ pub struct BackendFlags {
 }
 
 impl BackendFlags {
-    /// What the library is asked for.
+    /// The setup of backends.
     pub fn setup(&self) -> BackendSetup {
         let mut setup = BackendSetup::new()
             .options(self.backend_options.clone())
@@ -39,7 +39,7 @@ impl BackendFlags {
         setup
     }
 
-    /// The same on a command line, a space before each word.
+    /// The flags as text for a command line, each with a leading space.
     pub fn text(&self) -> String {
         let mut text = String::new();
         if let Some(folder) = &self.backend_path {
@@ -71,14 +71,14 @@ pub enum PluginCommand {
     Check(PluginCheck),
 }
 
-/// List the libraries that would be loaded, and what would be passed over.
+/// List the libraries that would be loaded, and those that would be skipped.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   tenon plugin list
   tenon plugin list --backend-path /opt/backends --json
 
-The libraries are loaded as a runtime loads them, in a process of their own.")]
+The libraries are loaded as a runtime loads them, in a separate process.")]
 pub struct PluginList {
     /// The only folder to look in, an absolute path.
     #[arg(long, value_name = "DIR")]
@@ -86,7 +86,7 @@ pub struct PluginList {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Seconds after which a library that does not answer is passed over.
+    /// Seconds after which a library that does not answer is skipped.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub time_limit: u64,
     /// Load these libraries in this process and print a line of JSON for each.
@@ -94,15 +94,15 @@ pub struct PluginList {
     pub in_process: Vec<PathBuf>,
 }
 
-/// Check that a library keeps what the backend interface promises.
+/// Check a library with the conformance kit of the backend interface.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   tenon plugin check ./Acme_Npu_backend.so
   tenon plugin check ./Acme_Npu_backend.so --json
 
-The library is checked in a process of its own: a crash is a failed check, and so is one that \
-takes longer than --time-limit. Its numbers are compared with CpuRef.
+The library is checked in a separate process: a crash is a failed check, and so is one that \
+takes longer than --time-limit. Its outputs are compared with those of CpuRef.
 
 Exit status: 0 nothing failed, 1 something did, 2 wrong usage.")]
 pub struct PluginCheck {

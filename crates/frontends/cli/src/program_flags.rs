@@ -61,21 +61,21 @@ pub struct Translate {
     /// Where the result goes, written as a whole or not at all; - is standard output.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
-    /// Take each part of the text between lines `// -----` for an input of its own; their results
-    /// follow each other.
+    /// Treat each part of the text between lines `// -----` as a separate input; the outputs are
+    /// concatenated.
     #[arg(long = "split-input-file")]
     pub split_input_file: bool,
-    /// Compare what is wrong with the text's own comments `// expected-error {{words}}`.
+    /// Compare the errors with the comments `// expected-error {{words}}` of the text.
     #[arg(long = "verify-diagnostics")]
     pub verify_diagnostics: bool,
-    /// Write no types and names of attributes and no types of registers. Such a file is smaller, and
-    /// does not come back whole.
+    /// Leave out the types and names of attributes and the types of registers. The file is smaller,
+    /// and cannot be translated back completely.
     #[arg(long = "disable-optional-sections")]
     pub disable_optional_sections: bool,
     /// Print every operation in the generic form.
     #[arg(long = "mlir-print-op-generic")]
     pub generic: bool,
-    /// Print where every function and operation stands in its source.
+    /// Print the source position of every function and operation.
     #[arg(long = "mlir-print-debuginfo")]
     pub locations: bool,
 }
@@ -128,7 +128,7 @@ Examples:
   tenon opt -tfrt-print-stream program.mlir      the stream of each kernel
   tenon opt -split-input-file -verify-diagnostics mistakes.mlir
 
-Calls are inlined first, then the program is simplified, then streams are told, whatever the \
+Calls are inlined first, then the program is simplified, then streams are printed, whatever the \
 order of the flags. Flags may have one dash or two; boolean flags take =true and =false. Exit \
 status: 0 right, or wrong as the text expected; 1 wrong; 2 wrong usage."
 )]
@@ -139,28 +139,28 @@ pub struct Opt {
     /// Where the result goes, written as a whole or not at all; - is standard output.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
-    /// Put what is called in place of its calls.
+    /// Inline calls.
     #[arg(long)]
     pub inline: bool,
-    /// Leave out what has no use and say more simply what can be.
+    /// Remove unused operations and fold constants.
     #[arg(long)]
     pub canonicalize: bool,
-    /// Tell the stream of every function and operation as a remark.
+    /// Print the stream of every function and operation as a remark.
     #[arg(long = "tfrt-print-stream")]
     pub print_streams: bool,
-    /// Accept operations of dialects that nobody knows.
+    /// Accept operations of unregistered dialects.
     #[arg(long = "allow-unregistered-dialect")]
     pub allow_unregistered: bool,
-    /// Take each part of the text between lines `// -----` for an input of its own.
+    /// Treat each part of the text between lines `// -----` as a separate input.
     #[arg(long = "split-input-file")]
     pub split_input_file: bool,
-    /// Compare what is told with the text's own comments `// expected-error {{words}}`.
+    /// Compare the diagnostics with the comments `// expected-error {{words}}` of the text.
     #[arg(long = "verify-diagnostics")]
     pub verify_diagnostics: bool,
     /// Print every operation in the generic form.
     #[arg(long = "mlir-print-op-generic")]
     pub generic: bool,
-    /// Print where every function and operation stands in its source.
+    /// Print the source position of every function and operation.
     #[arg(long = "mlir-print-debuginfo")]
     pub locations: bool,
 }
@@ -195,10 +195,10 @@ pub struct Exec {
     #[arg(long = "test_init_function", value_name = "NAME")]
     pub init_function: Option<String>,
     /// Where tasks run: s on this thread, mstd:N,M on N threads and M more for work that blocks
-    /// (mstd and mstd:N choose what is left out).
+    /// (mstd and mstd:N have defaults).
     #[arg(long = "work_queue_type", value_name = "TYPE", default_value = "s")]
     pub work_queue: String,
-    /// Who is asked for memory.
+    /// The allocator.
     #[arg(long = "host_allocator_type", value_enum, default_value_t = Allocator::LeakCheck)]
     pub allocator: Allocator,
     /// Print the code of an error besides its words.
@@ -217,30 +217,35 @@ pub struct Exec {
     /// process.
     #[arg(long = "shared_libs", value_name = "A,B", value_delimiter = ',')]
     pub shared_libs: Vec<PathBuf>,
-    /// Give up after so many seconds: also a program that does not end by itself.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    /// Time limit in seconds, also for a program with an endless loop.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        value_parser = seconds,
+        allow_negative_numbers = true // words: allow
+    )]
     pub timeout: Option<f64>,
-    /// Know only the kernels of the dialect tfrt: no shapes, no tensors, no kernels for tests.
+    /// Only the kernels of the dialect tfrt: no shapes, no tensors, no kernels for tests.
     #[arg(long)]
     pub lite: bool,
-    /// Behave as the original's smallest driver: know integers and control flow alone, announce
-    /// nothing, expect nothing, share nothing between kernels.
+    /// Behave as the original's smallest driver: kernels for integers and control flow only, no
+    /// announcements, no expected errors, no resources shared between kernels.
     #[arg(long = "code_size")]
     pub code_size: bool,
 }
 
-/// Who is asked for memory.
+/// The allocator of the host.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Allocator {
     /// The system.
     Malloc,
-    /// 1024 bytes, for tests; says what it does in the log.
+    /// 1024 bytes, for tests; logs each allocation.
     #[value(name = "test_fixed_size_1k")]
     FixedSize,
     /// The system; prints statistics at the end.
     #[value(name = "profiled_allocator")]
     Profiled,
-    /// The system; memory that is not given back is a failure.
+    /// The system; memory that is not freed is a failure.
     #[value(name = "leak_check_allocator")]
     LeakCheck,
 }

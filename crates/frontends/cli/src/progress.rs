@@ -11,7 +11,7 @@ pub fn control() -> Control {
     control_within(None)
 }
 
-/// The same for work that must end within so many seconds, if any.
+/// The same with a deadline in seconds, if any.
 pub fn control_within(seconds: Option<f64>) -> Control {
     let deadline = seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     let is_drawn = std::io::stderr().is_terminal();
@@ -43,12 +43,13 @@ fn drawn() -> impl Fn(Progress<'_>) + Send + Sync + 'static {
     }
 }
 
-/// A bar that counts things, the one at hand beside it with the time so far; hidden where stderr is
-/// no terminal.
+/// A bar that counts items, with the current item and the elapsed time; hidden if stderr is no
+/// terminal.
 pub fn counting(total: u64) -> ProgressBar {
-    let bar = match std::io::stderr().is_terminal() {
-        true => ProgressBar::new(total),
-        false => ProgressBar::hidden(),
+    let bar = if std::io::stderr().is_terminal() {
+        ProgressBar::new(total)
+    } else {
+        ProgressBar::hidden()
     };
     if let Ok(style) = ProgressStyle::with_template("[{bar:20}] {pos}/{len} {msg} {elapsed}") {
         bar.set_style(style.progress_chars("=> "));

@@ -1,14 +1,14 @@
-//! Signals that end the process: unfinished files are removed first.
+//! Signals that end the process: temporary files are removed first.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-/// Starts a thread that waits for SIGHUP, SIGINT and SIGTERM. At the first one it removes what is
-/// unfinished and ends the process by that signal.
+/// Starts a thread that waits for SIGHUP, SIGINT and SIGTERM. At the first signal it removes
+/// unfinished files and ends the process by that signal.
 pub fn watch() {
     let ignored = ignored();
-    // nohup and shells ignore some for their children, which stays so.
+    // Signals that the parent process (nohup, a shell) ignores stay ignored.
     let signals = [SIGHUP, SIGINT, SIGTERM].map(|signal| (signal, ignored >> (signal - 1) & 1));
     let watched = signals.iter().filter(|(_, ignored)| *ignored == 0);
     // Without handlers the process ends at once, as by default.
@@ -23,11 +23,13 @@ pub fn watch() {
     };
     let thread = std::thread::Builder::new().name("tenon signals".into());
     if thread.spawn(wait).is_err() {
-        crate::output::complain("warning: no thread for signals: they may leave unfinished files");
+        crate::output::complain(
+            "warning: cannot start the signal thread: a signal may leave unfinished files",
+        );
     }
 }
 
-/// Signals that are ignored, a bit each from signal 1 on (proc(5), `SigIgn`).
+/// The ignored signals, bit 0 for signal 1 (proc(5), `SigIgn`).
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

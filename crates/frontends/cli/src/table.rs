@@ -13,8 +13,7 @@ impl Table {
         Self(vec![head.iter().map(|&cell| cell.to_owned()).collect()])
     }
 
-    /// Adds a row. Control characters in its cells are escaped here, where a cell cannot pass for
-    /// several lines.
+    /// Adds a row. Control characters in cells are escaped, line feeds too.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells = cells.into_iter();
         let escaped = cells.map(|cell| escape_controls(&cell).into_owned());

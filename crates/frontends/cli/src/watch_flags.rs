@@ -1,4 +1,4 @@
-//! Flags of the commands that watch.
+//! Flags of the monitoring commands.
 
 use clap::Args;
 use std::path::PathBuf;
@@ -11,8 +11,8 @@ Examples:
   tenon devices --topology
   tenon devices --json-output       the list that clients of neuron-ls parse
 
-Processes that use libnrt own cores; tenon commands run models without. TENON_CORES says how \
-many cores there are, TENON_CORE_LOCKS in which folder processes share them and are found.")]
+Processes that use libnrt own cores; tenon commands run models without. TENON_CORES sets the \
+core count, TENON_CORE_LOCKS the folder through which processes share cores and are found.")]
 pub struct Devices {
     /// Show commands whole.
     #[arg(long, short)]
@@ -20,7 +20,7 @@ pub struct Devices {
     /// Show processes that neither own a core nor have a model too.
     #[arg(long = "show-all-procs", short)]
     pub all: bool,
-    /// Show how devices lie to each other.
+    /// Show how devices are connected.
     #[arg(long, short)]
     pub topology: bool,
     /// Print JSON.
@@ -28,7 +28,7 @@ pub struct Devices {
     pub json: bool,
 }
 
-/// Print what cores and processes do, one JSON object each period, or serve it to Prometheus.
+/// Print metrics of cores and processes, one JSON object each period, or serve them to Prometheus.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -37,7 +37,7 @@ Examples:
   tenon monitor -c monitor.json
   tenon monitor --prometheus 9100   /metrics; a build with feature prometheus
 
-The objects have the shape of neuron-monitor's; docs/monitoring.md says what each number is.")]
+The objects have the shape of neuron-monitor's; docs/monitoring.md explains each metric.")]
 pub struct Monitor {
     /// Read period, processes and metrics from a file.
     #[arg(long = "config-file", short, value_name = "FILE")]
@@ -45,7 +45,7 @@ pub struct Monitor {
     /// Seconds between two objects; 5 unless the file says otherwise.
     #[arg(long, value_name = "S")]
     pub period: Option<f64>,
-    /// End after so many objects.
+    /// Number of objects to print.
     #[arg(long, value_name = "N", conflicts_with = "prometheus")]
     pub count: Option<u64>,
     /// Serve the metrics on this port of 127.0.0.1 instead; 0 is any that is free.

@@ -14,7 +14,7 @@ fn parsed(text: &str) -> Value {
 }
 
 #[test]
-fn every_output_has_a_file_of_its_own() {
+fn every_output_has_a_separate_file() {
     let folder = folder();
     let folder = folder.path();
     let x = Tensor::from_slice([1], &[-1.5f32]).unwrap();
@@ -32,7 +32,7 @@ fn every_output_has_a_file_of_its_own() {
     }
     assert_eq!(files.len(), 5);
     assert_eq!(folder.join("out").read_dir().unwrap().count(), 5);
-    // The name that a file can have is kept; in text the others are told.
+    // Names that are valid file names are kept; renamed files are printed.
     assert!(files.contains("out/a_b.npy"), "{files:?}");
     let text = done(folder, &run);
     assert!(text.contains("a/b written to out/a_b.2.npy\n"), "{text}");
@@ -40,7 +40,7 @@ fn every_output_has_a_file_of_its_own() {
 }
 
 #[test]
-fn taps_of_names_alike_have_files_of_their_own() {
+fn taps_with_similar_names_have_separate_files() {
     let folder = folder();
     let folder = folder.path();
     let run = ["run", &tiny("names"), "--random", "1", "--tap", "*"];
@@ -122,7 +122,7 @@ fn elements_are_printed_exactly() {
 }
 
 #[test]
-fn integers_that_f64_cannot_tell_apart_differ() {
+fn integers_that_f64_cannot_distinguish_differ() {
     let folder = folder();
     let folder = folder.path();
     inputs(folder);

@@ -1,7 +1,7 @@
 //! Whole programs of `tests/bef`: each file says which commands are run on it, in comments that
 //! begin with `$`; the `.txt` beside it says what they print, and how they end.
 //!
-//! `TENON_BLESS=1` writes the `.txt` files anew.
+//! `TENON_BLESS=1` rewrites the `.txt` files.
 
 #![cfg(unix)]
 
@@ -15,7 +15,7 @@ use tenon::host_program::{Kernels, kernels};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/bef");
 
-/// Numbers that differ from run to run, and what stands for them.
+/// Values that differ from run to run, and their placeholders.
 const CHANGING: [(&str, &str); 4] = [
     (r"(?m)^(BM:[^:]+:[^:]+: ).*$", "${1}N"),
     (r"pointer=0x[0-9a-f]+", "pointer=0xP"),
@@ -48,7 +48,7 @@ fn whole_programs() {
     assert!(differences.is_empty(), "{}", differences.concat());
 }
 
-/// Every kernel that `tenon exec` knows stands in some program, in the custom form or in quotes.
+/// Every kernel of `tenon exec` is in some program, in the custom form or in quotes.
 #[test]
 fn every_kernel_is_in_a_program() {
     let programs = programs(Path::new(FOLDER));
@@ -128,7 +128,7 @@ fn run(folder: &Path, command: &str) -> (String, String, i32) {
         out = output.stdout;
         status = output.status.code().expect("no signal");
     }
-    // Bytes that a terminal would not show are not told.
+    // Bytes that a terminal does not display are not compared.
     let out = String::from_utf8(out);
     let out = out.unwrap_or_else(|_| "(bytes)\n".into());
     (out, err, status)
@@ -154,9 +154,9 @@ fn difference(program: &Path, expected: &str, found: &str) -> String {
         if line.starts_with("$ ") {
             command = line;
         }
-        let wanted = expected.next().unwrap_or("(nothing)");
-        if wanted != line {
-            return format!("{name}: {command}\n  expected: {wanted}\n  found:    {line}\n");
+        let reference = expected.next().unwrap_or("(nothing)");
+        if reference != line {
+            return format!("{name}: {command}\n  expected: {reference}\n  found:    {line}\n");
         }
     }
     let rest = expected.next().unwrap_or("a newline");

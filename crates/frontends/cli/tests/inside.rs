@@ -1,4 +1,4 @@
-//! Looking inside of a model: its memory plan, values between kernels, two backends in lock step.
+//! Inspection of a model: its memory plan, intermediate values, two backends compared.
 
 mod common;
 
@@ -14,7 +14,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Text beside the golden file of that name; written anew with `TENON_BLESS=1`.
+/// Text beside the golden file of that name; rewritten with `TENON_BLESS=1`.
 #[track_caller]
 fn golden(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -150,7 +150,7 @@ fn taps_write_values_inside() {
 }
 
 #[test]
-fn backends_that_agree_are_told_so() {
+fn agreeing_backends_are_reported() {
     let folder = folder();
     for file in [repository("models/small/bert.onnx"), "model.neff".into()] {
         package(folder.path(), "models/small/bert.onnx");
@@ -186,12 +186,12 @@ fn the_first_difference_is_written_as_a_package_that_shows_it() {
     assert_eq!(answer.status, Some(1), "{}{}", answer.out, answer.err);
     let command = answer.out.lines().last().unwrap().trim();
     let words: Vec<&str> = command.split_whitespace().skip(1).collect();
-    // Within the usual tolerance the one operator agrees, so that the command works as told.
+    // Within the default tolerance the one operator agrees: the printed command works.
     let text = done(folder.path(), &words);
     assert!(text.contains("largest difference"), "{text}");
     let found = folder.path().join("found");
     assert_eq!(found.read_dir().unwrap().count(), 2);
-    // The same operator differs by the same numbers by itself.
+    // The operator alone has the same difference.
     let again = [
         &["compare", words[1], "--input", words[3], "--json"],
         &strict[..],
@@ -233,7 +233,7 @@ fn what_cannot_be_compared_is_refused() {
 }
 
 #[test]
-fn the_placement_is_told_in_a_line_and_in_full() {
+fn the_placement_is_printed_in_one_line_and_in_full() {
     let folder = folder();
     let model = repository(DIGITS);
     let place = [

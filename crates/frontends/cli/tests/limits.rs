@@ -73,7 +73,7 @@ fn tensors_of_host_programs_that_no_memory_holds_are_errors() {
 
 /// What a kernel makes of a tensor beside it needs no more memory than there is.
 #[test]
-fn a_tensor_that_just_fits_is_read_where_it_lies() {
+fn a_tensor_that_just_fits_is_not_copied() {
     let folder = folder();
     let folder = folder.path();
     let rest = "  %s, %c1 = coo.convert_dht_to_coo.i32.2 %t, %c\n  %back, %c2 = coo.convert_coo_to_dht.i32.2 %s, %c1\n";
@@ -101,7 +101,7 @@ fn splats_of_a_text_have_one_limit() {
     }
 }
 
-/// A netlist of one copy, with so many rams beside it.
+/// A netlist of one copy and `rams` rams.
 fn netlist(shape: &str, entries: &str, rams: usize) -> String {
     let shape = format!("grid_size: [1, 1], {shape}");
     let queue = |name: &str, input: &str, kind: &str| {

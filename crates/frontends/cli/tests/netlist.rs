@@ -21,7 +21,7 @@ programs:
 ";
 
 #[test]
-fn a_good_one_passes_and_a_bad_one_is_told_line_by_line() {
+fn a_valid_netlist_passes_and_errors_have_their_lines() {
     let folder = folder();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("good.yaml", GOOD);
@@ -86,7 +86,7 @@ fn an_architecture_is_one_of_the_netlist() {
 }
 
 #[test]
-fn strict_asks_the_device() {
+fn strict_checks_the_device() {
     let folder = folder();
     std::fs::write(folder.path().join("n.yaml"), GOOD).unwrap();
     done(
@@ -145,16 +145,16 @@ fn the_rules_are_listed() {
 }
 
 #[test]
-fn show_tells_blocking_memory_and_programs() {
+fn show_prints_blocking_memory_and_programs() {
     let folder = folder();
     std::fs::write(folder.path().join("n.yaml"), GOOD).unwrap();
     let out = done(folder.path(), &["netlist", "show", "n.yaml"]);
-    for piece in [
+    for part in [
         "an estimate:",
         "memory of the device, by channel",
         "program ",
     ] {
-        assert!(out.contains(piece), "{piece} is not in\n{out}");
+        assert!(out.contains(part), "{part} is not in\n{out}");
     }
     let report = done(folder.path(), &["netlist", "show", "n.yaml", "--json"]);
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();

@@ -1,5 +1,5 @@
 //! Mistaken and hostile netlists: what `tenon netlist check` says of each is beside this file in
-//! `golden/netlist_mistakes.txt`, written anew with `TENON_BLESS=1`. None of them makes any command
+//! `golden/netlist_mistakes.txt`, rewritten with `TENON_BLESS=1`. None of them makes any command
 //! panic, hang or leave a file behind.
 
 mod common;
@@ -28,7 +28,7 @@ programs:
       - endloop
 ";
 
-/// What stands in the good one, and what a mistake puts there.
+/// Text of the valid netlist, and its faulty replacement.
 const CHANGES: &[(&str, &str)] = &[
     ("arch: grayskull", "arch: graphcore"),
     ("arch: grayskull", "arch: []"),
@@ -130,10 +130,10 @@ fn mistakes() -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn every_mistake_is_told_with_place_and_cause() {
+fn every_mistake_is_reported_with_position_and_cause() {
     let folder = folder();
     let path = folder.path().join("n.yaml");
-    let mut told = String::new();
+    let mut report = String::new();
     for (name, text) in mistakes() {
         std::fs::write(&path, text).unwrap();
         let answer = tenon(folder.path(), &["netlist", "check", "n.yaml"]);
@@ -141,17 +141,17 @@ fn every_mistake_is_told_with_place_and_cause() {
             answer.out.contains(": warning: ") || answer.status == Some(1),
             "{name}: {answer:?}"
         );
-        write!(told, "## {name}\n{}{}\n", answer.out, answer.err).unwrap();
+        write!(report, "## {name}\n{}{}\n", answer.out, answer.err).unwrap();
     }
     let golden = format!(
         "{}/tests/golden/netlist_mistakes.txt",
         env!("CARGO_MANIFEST_DIR")
     );
     if std::env::var_os("TENON_BLESS").is_some() {
-        std::fs::write(&golden, &told).unwrap();
+        std::fs::write(&golden, &report).unwrap();
     }
     let expected = std::fs::read_to_string(&golden).unwrap_or_default();
-    assert_eq!(told, expected, "set TENON_BLESS=1 to accept");
+    assert_eq!(report, expected, "set TENON_BLESS=1 to accept");
 }
 
 #[test]
@@ -182,8 +182,8 @@ fn no_mistake_stops_another_command_badly() {
                 "{name}: {command:?}: {answer:?}"
             );
             if answer.status == Some(1) {
-                let told = format!("{}{}", answer.out, answer.err);
-                assert!(told.contains("n.yaml"), "{name}: {command:?}: {told}");
+                let report = format!("{}{}", answer.out, answer.err);
+                assert!(report.contains("n.yaml"), "{name}: {command:?}: {report}");
                 for out in ["out.npz", "out.neff"] {
                     assert!(!folder.path().join(out).exists(), "{name}: {command:?}");
                 }

@@ -87,7 +87,7 @@ fn a_run_prints_its_ops_and_writes_its_outputs() {
 }
 
 #[test]
-fn what_performance_check_expects_is_held_against_this_machine() {
+fn performance_check_is_evaluated_on_this_machine() {
     let folder = folder();
     let text = SQUARES.to_owned()
         + "performance-check:
@@ -258,7 +258,7 @@ fn a_package_rounds_what_it_is_given() {
         folder.path(),
         &["compile", "squares.yaml", "-o", "squares.neff"],
     );
-    // As in the vector of facts 5.2: sixteen numbers share the exponent of 100.
+    // As in the vector of facts 5.2: sixteen values share the exponent of 100.
     let given = [
         1.0, -0.5, 0.3, 3.999, -2.75, 100.0, 7.0, 2.5, 1.5, -3.5, 64.4, 0.0, 0.0, 0.0, 0.0, 0.0f32,
     ];
@@ -314,7 +314,7 @@ fn what_is_no_plain_file_is_not_replaced_by_outputs() {
 }
 
 #[test]
-fn wrong_flags_and_endless_programs_are_told() {
+fn wrong_flags_and_endless_programs_are_reported() {
     let folder = written();
     let refused = |arguments: &[&str]| {
         let answer = tenon(
@@ -348,7 +348,7 @@ fn wrong_flags_and_endless_programs_are_told() {
         err.contains("the netlist does not support blackhole"),
         "{err}"
     );
-    for (flag, value, told) in [
+    for (flag, value, message) in [
         ("--loops", "0", "0 is not in 1.."),
         ("--timeout", "-1", "expected seconds, 0 to 1e9"),
         (
@@ -360,7 +360,7 @@ fn wrong_flags_and_endless_programs_are_told() {
     ] {
         let (status, err) = refused(&[flag, value]);
         assert_eq!(status, Some(2), "{err}");
-        assert!(err.contains(told), "{err}");
+        assert!(err.contains(message), "{err}");
     }
 }
 
@@ -382,7 +382,7 @@ fn an_element_without_a_value_is_a_warning_with_its_line() {
 }
 
 #[test]
-fn a_test_tells_whether_both_ways_agree() {
+fn a_test_reports_whether_both_implementations_agree() {
     let folder = written();
     let out = done(folder.path(), &["netlist", "test", "squares.yaml"]);
     assert_eq!(out, "squares.yaml: 1 queues agree, 0 do not\n");

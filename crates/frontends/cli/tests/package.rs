@@ -102,7 +102,7 @@ fn what_cannot_be_loaded_is_found() {
         (answer.status, json(&answer.out))
     };
     let first = |report: &serde_json::Value| report["findings"][0]["rule"].clone();
-    // Packed anew, the digests are those of the damaged program.
+    // After packing again, the digests are those of the damaged program.
     for (length, rule) in [
         (0, "tenon.load"),
         (7, "tenon.load"),
@@ -130,7 +130,7 @@ fn what_cannot_be_loaded_is_found() {
         tenon(here, &["run", "none.neff", "--random", "1"]).status,
         Some(0)
     );
-    // Without digests it runs, but nobody would see that a constant changed.
+    // Without digests it runs, and the changed constant is not noticed.
     let mut whole = std::fs::read(here.join("model.neff")).unwrap();
     let name = b"digests.json\0";
     let at = whole.windows(name.len()).position(|window| window == name);
@@ -164,7 +164,7 @@ fn a_changed_byte_is_found() {
     let answer = tenon(here, &["diff", "model.neff", "bad.neff"]);
     assert_eq!(answer.status, Some(1));
     assert_ne!(answer.out, "");
-    // The middle of a model is a constant: it runs with it, unless the digests are asked for.
+    // The middle of a model is a constant: the model runs, unless digests are checked.
     let run = ["run", "bad.neff", "--random", "1", "--check-digests"];
     done(here, &run[..4]);
     let answer = tenon(here, &run);

@@ -33,15 +33,15 @@ fn what_a_backend_took_as_one_is_compared() {
     done(folder.path(), &again);
     let again = tenon(folder.path(), &[&again[..], &twice].concat());
     assert_eq!(again.status, Some(1), "{}{}", again.out, again.err);
-    // The command that is told loads the same backend with the same option.
-    let told = answer.out.lines().last().unwrap().split_whitespace();
-    let told: Vec<&str> = told.skip(1).collect();
-    let told = tenon(folder.path(), &told);
-    assert_eq!(told.status, Some(1), "{}", told.err);
-    assert_eq!(told.out.lines().last(), again.out.lines().last());
+    // The printed command loads the same backend with the same option.
+    let rerun = answer.out.lines().last().unwrap().split_whitespace();
+    let rerun: Vec<&str> = rerun.skip(1).collect();
+    let rerun = tenon(folder.path(), &rerun);
+    assert_eq!(rerun.status, Some(1), "{}", rerun.err);
+    assert_eq!(rerun.out.lines().last(), again.out.lines().last());
 }
 
-/// The heap in use is told to the main thread, which the command checks on.
+/// The main thread, on which the command checks, reports the heap in use.
 #[test]
 fn what_stays_behind_is_found() {
     let folder = folder();
@@ -241,12 +241,12 @@ fn the_list_has_the_reason_of_each_library_that_is_not_loaded() {
         (
             "Test_D_backend.so",
             "ID=\"\"",
-            "the id '' stands for no backend",
+            "the id ''",
         ),
         (
             "Test_E_backend.so",
             "ID=\"Unknown\"",
-            "the id 'Unknown' stands for no backend",
+            "the id 'Unknown'",
         ),
         (
             "Test_F_backend.so",
@@ -381,7 +381,7 @@ fn a_crash_on_a_thread_of_a_library_is_a_failed_check() {
     assert_eq!(answer.status, Some(1));
     let report: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
     assert_eq!(report["checks"][0]["check"], "the process survives");
-    // Whoever does not use it is not concerned.
+    // Packages without it are not affected.
     let here = folder.path().to_str().unwrap();
     let flags = [
         "run",
@@ -403,11 +403,11 @@ fn protected_content_does_without_backends_that_cannot_keep_it() {
     let answer = tenon(folder.path(), &flags);
     assert_eq!(answer.status, Some(1), "{}", answer.err);
     for id in ["CpuAcc", "CpuRef"] {
-        let told = format!(
+        let message = format!(
             "warning: without backend {id}: backend {id} cannot keep protected content: \
              expected capability ProtectedContentAllocation = true"
         );
-        assert!(answer.err.contains(&told), "{}", answer.err);
+        assert!(answer.err.contains(&message), "{}", answer.err);
     }
     assert!(
         answer.err.contains("no backend to place the model on"),

@@ -27,13 +27,13 @@ fn noise(seed: u32, count: usize) -> Vec<u8> {
 #[track_caller]
 fn refused(folder: &Path, arguments: &[&str], part: &str) {
     let answer = tenon(folder, arguments);
-    let told = format!("tenon {arguments:?} told:\n{}", answer.err);
-    assert_eq!(answer.status, Some(1), "{told}");
+    let printed = format!("tenon {arguments:?} printed:\n{}", answer.err);
+    assert_eq!(answer.status, Some(1), "{printed}");
     assert!(
         answer.err.contains("error: ") && !answer.err.contains("panicked"),
-        "{told}"
+        "{printed}"
     );
-    assert!(answer.err.contains(part), "no '{part}': {told}");
+    assert!(answer.err.contains(part), "no '{part}': {printed}");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn noise_is_refused() {
         refused(
             folder,
             &["opt", "noise.bef"],
-            "noise.bef: BEF, where text is wanted",
+            "noise.bef: BEF bytes instead of text",
         );
         refused(folder, &["exec", "text.mlir"], "text.mlir:1:");
         refused(folder, &["opt", "text.mlir"], "text.mlir:1:");
@@ -297,7 +297,7 @@ fn a_trace_is_a_file_of_scopes() {
     assert!(events.iter().any(|event| event["name"] == "thread_name"));
 }
 
-/// What a compiled model executes can be read by people, who find every variable and node in it,
+/// The text of a compiled model names every variable and node,
 /// and read back.
 #[test]
 fn a_compiled_model_is_a_program_of_text() {

@@ -16,15 +16,15 @@ const USAGE: i32 = 2;
 #[track_caller]
 fn refused(folder: &Path, arguments: &[&str], status: i32, parts: &[&str]) {
     let answer = tenon(folder, arguments);
-    let told = format!("tenon {arguments:?} told:\n{}", answer.err);
-    assert_eq!(answer.status, Some(status), "{told}");
+    let printed = format!("tenon {arguments:?} printed:\n{}", answer.err);
+    assert_eq!(answer.status, Some(status), "{printed}");
     assert_eq!(answer.out, "", "a failure prints no answer");
     let lines: Vec<&str> = answer.err.lines().collect();
-    assert_eq!(lines.len(), parts.len(), "{told}");
+    assert_eq!(lines.len(), parts.len(), "{printed}");
     for (line, part) in lines.iter().zip(parts) {
-        assert!(line.starts_with("error: "), "{told}");
-        assert!(line.contains(part), "no '{part}': {told}");
-        assert!(!line.contains("panicked"), "{told}");
+        assert!(line.starts_with("error: "), "{printed}");
+        assert!(line.contains(part), "no '{part}': {printed}");
+        assert!(!line.contains("panicked"), "{printed}");
     }
 }
 
@@ -113,7 +113,7 @@ fn the_wrong_kind_of_file() {
         folder,
         &late,
         USAGE,
-        &["compiled already: --dim, --backends can change nothing"],
+        &["these flags have no effect: --dim, --backends"],
     );
 }
 
@@ -135,7 +135,7 @@ fn inputs_that_are_missing_are_listed() {
             USAGE,
             &[one],
         );
-        let unnamed = "ids.npy says not which input it is: expected --input NAME=FILE; the inputs left are: input_ids: i64[1, 16], attention_mask";
+        let unnamed = "ids.npy: expected --input NAME=FILE; the inputs left are: input_ids: i64[1, 16], attention_mask";
         refused(folder, &["run", file, "-i", "ids.npy"], USAGE, &[unnamed]);
     }
 }
@@ -179,7 +179,7 @@ fn inputs_that_do_not_fit() {
         given(
             "short.csv",
             FAILED,
-            "expected 20 numbers for f32[1, 20], found 3",
+            "expected 20 elements for f32[1, 20], found 3",
         );
         given(
             "words.csv",
@@ -227,7 +227,7 @@ fn pictures_that_cannot_be_read() {
 }
 
 #[test]
-fn names_that_nobody_knows() {
+fn unknown_names() {
     let folder = folder();
     let folder = folder.path();
     let model = repository(DIGITS);
@@ -250,7 +250,7 @@ fn names_that_nobody_knows() {
 }
 
 #[test]
-fn several_problems_are_told_together() {
+fn several_problems_are_reported_together() {
     let folder = folder();
     let folder = folder.path();
     let bert = repository("models/small/bert.onnx");

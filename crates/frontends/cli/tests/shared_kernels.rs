@@ -62,7 +62,7 @@ static int32_t first(const tenon_kernel_call *call)
     return 0;
 }
 
-static int32_t told(const tenon_kernel_call *call)
+static int32_t attributes(const tenon_kernel_call *call)
 {
     const tenon_kernel_attribute *a = call->attributes;
     snprintf(call->message, call->message_size, "%s: %.*s %lld %g %g", call->kernel,
@@ -83,7 +83,7 @@ static const tenon_kernel kernels[] = {
     {"t.i64", "i64", "i64", "", first, "The same."},
     {"t.f32", "f32, !tfrt.chain", "f32,!tfrt.chain", "", first, ""},
     {"t.f64", "f64", "f64", "", first, ""},
-    {"t.told", "", "i32", "f32, f64, i32, string", told, ""},
+    {"t.attributes", "", "i32", "f32, f64, i32, string", attributes, ""},
     {"t.silent", "", "i32", "", silent, ""},
 };
 
@@ -111,9 +111,9 @@ func.func @main() -> (i1, i64, f32, f64) {
   %7 = "t.f64"(%3) : (f64) -> f64
   tfrt.return %4, %5, %6, %7 : i1, i64, f32, f64
 }
-func.func @told() -> i32 {
-  // expected-error @+1 {{runtime error: t.told: here -3 5.000000e-01 2}}
-  %0 = "t.told"() {a = 0.5 : f32, b = 2.0 : f64, c = -3 : i32, d = "here"} : () -> i32
+func.func @attributes() -> i32 {
+  // expected-error @+1 {{runtime error: t.attributes: here -3 5.000000e-01 2}}
+  %0 = "t.attributes"() {a = 0.5 : f32, b = 2.0 : f64, c = -3 : i32, d = "here"} : () -> i32
   tfrt.return %0 : i32
 }
 func.func @silent() -> i32 {
@@ -127,7 +127,7 @@ func.func @silent() -> i32 {
     assert_eq!(answer.status, Some(0), "{}{}", answer.out, answer.err);
     let expected = "'main' returned 1,-5,2.500000e-01,-1.500000e+00\n";
     assert!(answer.out.contains(expected), "{}", answer.out);
-    let wrong = "func.func @f() -> i32 {\n  %0 = \"t.told\"() {a = 1 : i32} : () -> i32\n  \
+    let wrong = "func.func @f() -> i32 {\n  %0 = \"t.attributes\"() {a = 1 : i32} : () -> i32\n  \
                  tfrt.return %0 : i32\n}\n";
     let answer = exec(&folder, "./liball.so", wrong);
     assert_eq!(answer.status, Some(1));
@@ -139,7 +139,7 @@ func.func @silent() -> i32 {
 }
 
 #[test]
-fn what_is_no_library_of_kernels_is_told() {
+fn a_file_that_is_no_kernel_library_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     std::fs::write(here.join("text.so"), "no library").unwrap();
@@ -204,7 +204,7 @@ fn what_is_no_library_of_kernels_is_told() {
     }
 }
 
-/// The header stands by itself, in C and in C++, with the sizes that the loader takes for granted.
+/// The header compiles alone, in C and in C++, and has the sizes that the loader assumes.
 #[test]
 fn the_header_is_enough() {
     for (language, standard) in [("c", "c99"), ("c++", "c++11")] {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const MEMBER: u64 = 32 << 20;
 const MEMBERS: usize = 6;
 
-/// A folder whose members take no room, and long to pack.
+/// A folder of sparse files that take no disk space, and long to pack.
 fn members(folder: &Path) {
     fs::create_dir(folder.join("members")).unwrap();
     for index in 0..MEMBERS {

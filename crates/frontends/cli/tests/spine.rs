@@ -55,7 +55,7 @@ fn a_package_answers_as_its_model() {
     assert_eq!(answers[0]["outputs"], answers[1]["outputs"]);
     assert_eq!(answers[1]["outputs"][0]["top"][0]["label"], "seven");
     assert!(answers[0]["compile_ms"].is_f64() && answers[1]["compile_ms"].is_null());
-    // Nothing else stands in the folder.
+    // The folder contains nothing else.
     assert_eq!(folder.path().read_dir().unwrap().count(), 1);
 }
 
@@ -79,12 +79,12 @@ fn compile_shows_graph_and_placement() {
     let graph = done(folder.path(), &["compile", &model, "--emit-graph"]);
     assert!(graph.contains("tenon.Conv("), "{graph}");
     assert_eq!(graph.matches("tenon.Conv(").count(), 3, "{graph}");
-    let told = done(
+    let answer = done(
         folder.path(),
         &["compile", &model, "--emit-graph", "--json"],
     );
     assert_eq!(
-        json(&told)["graph"],
+        json(&answer)["graph"],
         graph.trim_end_matches('\n').to_owned() + "\n"
     );
     assert_eq!(folder.path().read_dir().unwrap().count(), 0);
@@ -234,7 +234,7 @@ fn dimensions_get_their_size() {
 }
 
 #[test]
-fn info_tells_what_is_inside() {
+fn info_prints_the_contents() {
     let folder = folder();
     package(folder.path(), DIGITS);
     let text = done(folder.path(), &["info", "model.neff"]);
@@ -415,7 +415,7 @@ fn completions_and_manual_name_every_command() {
 }
 
 #[test]
-fn types_of_inputs_are_told_in_tenon_words() {
+fn types_of_inputs_have_the_names_of_tenon() {
     let folder = folder();
     package(folder.path(), "models/small/bert.onnx");
     let info = json(&done(folder.path(), &["info", "model.neff", "--json"]));

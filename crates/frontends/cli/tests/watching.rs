@@ -130,7 +130,7 @@ fn a_library_that_is_named_runs_at_once() {
     assert!(text.contains("2 ops: 2 CpuAcc; 1 CPU node"), "{text}");
     let row = text.lines().find(|line| line.starts_with("twice"));
     assert!(row.is_some_and(|row| row.contains("cpu node")), "{text}");
-    // A package carries libraries that somebody else may have chosen.
+    // A package contains libraries that another user may have chosen.
     let answer = tenon(folder, &["run", "own.neff", "-i", "x.csv"]);
     assert!(
         answer.err.contains("TENON_ALLOW_NATIVE_NODES"),
@@ -166,12 +166,12 @@ fn cpu_nodes_that_cannot_be_are_refused() {
         text.contains("node 'twice': the library given for it has no symbol 'thrice'"),
         "{text}"
     );
-    let text = refusal(&format!("nobody={library}:twice"));
+    let text = refusal(&format!("missing={library}:twice"));
     assert!(
-        text.contains("node 'nobody': the model has no such node to be a CPU node"),
+        text.contains("node 'missing': the model has no such node to be a CPU node"),
         "{text}"
     );
-    // The operator is still unknown where nobody computes it.
+    // The operator is still unknown without a function that computes it.
     assert!(text.contains("own.Twice"), "{text}");
     let text = refusal(&format!("neg={library}:twice"));
     assert!(
@@ -183,7 +183,7 @@ fn cpu_nodes_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn a_profile_tells_every_node() {
+fn a_profile_has_every_node() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let model = repository("models/digits/digits.onnx");

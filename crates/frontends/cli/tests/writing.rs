@@ -60,7 +60,7 @@ fn a_full_disk_keeps_the_old_package() {
     one_sentence(&on_a_full_disk(folder.path(), &compile), "cannot write");
     assert_eq!(names(folder.path()), ["model.neff"]);
     assert!(fs::read(folder.path().join("model.neff")).unwrap() == before);
-    // With room again it is replaced.
+    // With free space again it is replaced.
     done(folder.path(), &compile);
     assert!(fs::read(folder.path().join("model.neff")).unwrap() != before);
 }

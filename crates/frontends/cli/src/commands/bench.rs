@@ -18,7 +18,7 @@ pub fn run(flags: &Bench) -> Result<()> {
     if !(flags.seconds >= 0.0 && flags.seconds < 1e6) {
         return Err(Error::new(
             ErrorKind::Usage,
-            "--seconds is no length of time",
+            "--seconds is not a valid duration",
         ));
     }
     match &flags.file {
@@ -46,7 +46,7 @@ fn model(file: &std::path::Path, flags: &Bench) -> Result<()> {
         inputs: &flags.inputs,
         limits: &flags.limits,
     };
-    let (loaded, mut given) = load::load(&model, flags.threads, &control)?;
+    let (loaded, mut given) = load::load(&model, flags.threading.threads, &control)?;
     let model = &loaded.model;
     let mut inputs = flags.inputs.clone();
     inputs.random.get_or_insert(0);
@@ -72,6 +72,7 @@ fn model(file: &std::path::Path, flags: &Bench) -> Result<()> {
     times.sort_unstable();
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
     let threads = flags
+        .threading
         .threads
         .unwrap_or(tenon::machine::threads())
         .min(tenon::machine::threads());
@@ -104,7 +105,7 @@ fn model(file: &std::path::Path, flags: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Peak resident memory of this process in kB, 0 where the system does not tell.
+/// Peak resident memory of this process in kB, 0 where the system does not report it.
 fn peak_rss_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,6 +1,6 @@
 //! `tenon compare`
 
-use super::given::GivenFiles;
+use super::input_files::InputFiles;
 use super::load::{self, Loaded};
 use crate::flags::Compare;
 use crate::output::{self, say, status};
@@ -72,7 +72,7 @@ fn compare(flags: &Compare, backends: [BackendId; 2]) -> Result<ExitCode> {
     Ok(status(found.divergence.is_none()))
 }
 
-/// The two backends; the usual ones unless told.
+/// The two backends of the flags, or the default ones.
 fn backends(flags: &Compare) -> Result<[BackendId; 2]> {
     let given = &flags.compiling.backends;
     let ids: Vec<BackendId> = if given.is_empty() {
@@ -88,7 +88,7 @@ fn backends(flags: &Compare) -> Result<[BackendId; 2]> {
 }
 
 /// Loads the file; of a package the backends choose what is compared, not what it is.
-fn open(flags: &Compare, control: &Control) -> Result<(Loaded, GivenFiles)> {
+fn open(flags: &Compare, control: &Control) -> Result<(Loaded, InputFiles)> {
     let mut compiling = flags.compiling.clone();
     let opening = OpenOptions::new()
         .limits(flags.limits.limits())

@@ -37,7 +37,7 @@ pub fn run(flags: &Dma) -> Result<()> {
         output::reserve(path, flags.json)?;
         write(path, &names, &outcome)?;
     }
-    told(flags, &names, &outcome)
+    print_outcome(flags, &names, &outcome)
 }
 
 fn given(path: &std::path::PathBuf) -> Result<BTreeMap<String, Vec<u8>>> {
@@ -66,9 +66,9 @@ fn write(path: &std::path::Path, names: &[String], outcome: &TransferOutcome) ->
 }
 
 fn table(flags: &Dma, rows: &[DescriptorRow]) -> Result<()> {
-    let wanted =
+    let is_selected =
         |row: &&DescriptorRow| flags.engine.is_empty() || flags.engine.contains(&row.engine);
-    let rows: Vec<&DescriptorRow> = rows.iter().filter(wanted).collect();
+    let rows: Vec<&DescriptorRow> = rows.iter().filter(is_selected).collect();
     if flags.json {
         return output::json(Value::from_iter(rows.iter().map(|row| row_json(row))));
     }
@@ -80,7 +80,7 @@ fn table(flags: &Dma, rows: &[DescriptorRow]) -> Result<()> {
             row.id.to_string(),
             row.queue.clone(),
             movement(row),
-            announced(row),
+            completion(row),
         ]);
     }
     say!("{table}")?;
@@ -138,8 +138,8 @@ fn movement(row: &DescriptorRow) -> String {
     )
 }
 
-/// What the end of the transfer tells: events, semaphores, those of the other core.
-fn announced(row: &DescriptorRow) -> String {
+/// The completion signals of a transfer: event, semaphore, semaphores of the other core.
+fn completion(row: &DescriptorRow) -> String {
     let event = row.event.map(|event| format!("event {event}"));
     let semaphore = row
         .semaphore
@@ -152,7 +152,7 @@ fn announced(row: &DescriptorRow) -> String {
     all.join(", ")
 }
 
-fn told(flags: &Dma, names: &[String], outcome: &TransferOutcome) -> Result<()> {
+fn print_outcome(flags: &Dma, names: &[String], outcome: &TransferOutcome) -> Result<()> {
     if flags.json {
         let core = |(index, name): (usize, &String)| {
             let sizes: BTreeMap<&String, usize> = outcome.variables[index]
@@ -171,9 +171,12 @@ fn told(flags: &Dma, names: &[String], outcome: &TransferOutcome) -> Result<()> 
         return output::json(json!({"cores": cores, "races": races}));
     }
     for (index, name) in names.iter().enumerate() {
-        let list = |numbers: Vec<String>| match numbers.is_empty() {
-            true => "none".to_owned(),
-            false => numbers.join(", "),
+        let list = |items: Vec<String>| {
+            if items.is_empty() {
+                "none".to_owned()
+            } else {
+                items.join(", ")
+            }
         };
         let semaphores = outcome.semaphores[index].iter();
         let semaphores = semaphores

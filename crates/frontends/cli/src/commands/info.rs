@@ -52,7 +52,7 @@ pub fn run(flags: &Info) -> Result<()> {
     Ok(())
 }
 
-/// The parts of a package that were asked for.
+/// The selected parts of a package: placement, memory plan.
 fn print_parts(flags: &Info, contents: &Contents) -> Result<()> {
     if flags.json {
         return output::json(parts_json(flags, contents)?);
@@ -62,10 +62,10 @@ fn print_parts(flags: &Info, contents: &Contents) -> Result<()> {
         placement::print(report)?;
         say!("\n{report}")?;
     }
-    match flags.memory {
-        true => memory::print(&memory::report(flags, contents)?, &contents.name),
-        false => Ok(()),
+    if flags.memory {
+        memory::print(&memory::report(flags, contents)?, &contents.name)?;
     }
+    Ok(())
 }
 
 fn parts_json(flags: &Info, contents: &Contents) -> Result<Value> {

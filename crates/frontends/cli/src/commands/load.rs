@@ -1,6 +1,6 @@
 //! From a file and flags to a model and its inputs.
 
-use super::given::{GivenFiles, once, type_of};
+use super::input_files::{InputFiles, once, type_of};
 use crate::model_flags::{CompileFlags, InputFlags};
 use crate::output;
 use crate::package_flags::LimitFlags;
@@ -27,11 +27,11 @@ pub struct Loaded {
     /// `None` when the file was a package.
     pub compile_time: Option<Duration>,
     pub load_time: Duration,
-    /// Where it is listed for those who watch the process.
+    /// The list of running models in which it appears.
     pub activity: Activity,
 }
 
-/// What a command says of a model and its inputs.
+/// The flags of a command that concern a model and its inputs.
 pub struct ModelFlags<'a> {
     pub file: &'a Path,
     pub compiling: &'a CompileFlags,
@@ -44,13 +44,13 @@ pub fn load(
     flags: &ModelFlags<'_>,
     threads: Option<usize>,
     control: &Control,
-) -> Result<(Loaded, GivenFiles)> {
+) -> Result<(Loaded, InputFiles)> {
     let options = LoadOptions::new().threads(threads).control(control.clone());
     load_with(flags, options)
 }
 
 /// The same with options of loading.
-pub fn load_with(flags: &ModelFlags<'_>, options: LoadOptions) -> Result<(Loaded, GivenFiles)> {
+pub fn load_with(flags: &ModelFlags<'_>, options: LoadOptions) -> Result<(Loaded, InputFiles)> {
     let opening = OpenOptions::new()
         .limits(flags.limits.limits())
         .control(options.control.clone());
@@ -62,7 +62,7 @@ pub fn load_file(
     file: ModelFile,
     flags: &ModelFlags<'_>,
     mut options: LoadOptions,
-) -> Result<(Loaded, GivenFiles)> {
+) -> Result<(Loaded, InputFiles)> {
     let ModelFlags {
         file: path,
         compiling,
@@ -70,7 +70,7 @@ pub fn load_file(
         ..
     } = *flags;
     let here = |error: Error| error.at(Location::file(path));
-    let mut given = GivenFiles::read(path, inputs)?;
+    let mut given = InputFiles::read(path, inputs)?;
     let registry = backends(&compiling.loading)?;
     let runtime = runtime(registry, &compiling.loading);
     let (package, fused_nodes, compile_time) = match file {
@@ -90,7 +90,7 @@ pub fn load_file(
             let compiled = compiled.map_err(here)?;
             let fused_nodes = compiled.fused_nodes();
             let package = compiled.to_package()?;
-            // The only libraries in it are those that the user has just named.
+            // The package contains only the libraries that the user has named.
             options.native_nodes |= !compiling.cpu_nodes.is_empty();
             (package, fused_nodes, Some(start.elapsed()))
         }
@@ -105,7 +105,7 @@ pub fn load_file(
         output::complain(format_args!("warning: {substitution}"));
     }
     if compile_time.is_some() {
-        // Those that decided shapes are constants by now; unknown names were refused before.
+        // Inputs that shapes depend on became constants; unknown names were refused before.
         given.keep(|name| model.inputs().iter().any(|input| input.name == name));
     }
     Ok((
@@ -122,7 +122,7 @@ pub fn load_file(
     ))
 }
 
-/// A program that is about to run, listed for those who watch the process.
+/// Adds a program that is about to run to the list of running models.
 pub fn active_program(activity: &Activity, file: &Path) -> ActiveModel {
     activity.model(ModelReport {
         name: file.display().to_string(),
@@ -130,7 +130,7 @@ pub fn active_program(activity: &Activity, file: &Path) -> ActiveModel {
     })
 }
 
-/// The built-in backends and those that are loaded; what is passed over is told.
+/// The built-in backends and those of libraries. Prints a warning for each library that is not loaded.
 pub fn backends(flags: &BackendFlags) -> Result<Registry> {
     CpuLevel::from_environment()?;
     if let Some(level) = flags.cpu {
@@ -140,24 +140,24 @@ pub fn backends(flags: &BackendFlags) -> Result<Registry> {
     for warning in found.skipped {
         output::complain(format_args!("warning: {warning}"));
     }
-    tell_refused(found.refused);
+    warn_of_refused(found.refused);
     Ok(found.registry)
 }
 
-/// A runtime with these backends; those that it goes on without are told.
+/// A runtime with these backends. Prints a warning for each backend that cannot be started.
 pub fn runtime(registry: Registry, flags: &BackendFlags) -> Runtime {
     let (runtime, refused) = flags.setup().start_runtime(registry);
-    tell_refused(refused);
+    warn_of_refused(refused);
     runtime
 }
 
-fn tell_refused(refused: Vec<(BackendId, Error)>) {
+fn warn_of_refused(refused: Vec<(BackendId, Error)>) {
     for (id, error) in refused {
         output::complain(format_args!("warning: without backend {id}: {error}"));
     }
 }
 
-/// A package is compiled already: flags that would change that are a mistake.
+/// Refuses flags of compiling for a package, which they cannot change.
 fn no_compile_flags(flags: &CompileFlags) -> Result<()> {
     let given = [
         ("--dim", !flags.dims.is_empty()),
@@ -178,18 +178,18 @@ fn no_compile_flags(flags: &CompileFlags) -> Result<()> {
         return Ok(());
     }
     let what = format!(
-        "this is compiled already: {} can change nothing",
+        "the package is compiled already, so that these flags have no effect: {}",
         given.join(", ")
     );
     Err(Error::new(ErrorKind::Usage, what).help("give them to tenon compile"))
 }
 
-/// Compiles with the flags. Inputs `given` for a run are read first: mistakes in them are told
-/// before the work, and those that decide shapes are at hand.
+/// Compiles with the flags. Inputs `given` for a run are read first: mistakes in them are reported
+/// before the work, and shapes may depend on their values.
 pub fn compile(
     onnx: &OnnxModel,
     flags: &CompileFlags,
-    given: Option<(&mut GivenFiles, &InputFlags)>,
+    given: Option<(&mut InputFiles, &InputFlags)>,
     registry: &Registry,
     control: &Control,
 ) -> Result<CompiledPackage> {
@@ -230,7 +230,7 @@ pub fn compile(
     if let Some((given, _)) = &mut given {
         let mut left = declared.clone();
         left.retain(|(name, _)| !constants.contains_key(name));
-        given.name_the_rest(&left)?;
+        given.assign_unnamed(&left)?;
         given.read_arrays(&left)?;
         types.extend(given.types());
     }

@@ -1,4 +1,4 @@
-//! `tenon completions` and `tenon man`: from the one definition of the flags.
+//! `tenon completions` and `tenon man`, generated from the flags.
 
 use crate::flags::{Cli, Completions};
 use crate::output;

@@ -113,7 +113,7 @@ fn findings(source: &Source, arch: Option<Arch>, device: Option<&Device>) -> Res
     let read = tenon::netlist::read(source);
     let mut findings = read.findings;
     if !findings.has_errors() {
-        // A device that the netlist is not for is told with what else it asks of the device.
+        // An architecture that the netlist does not name is reported by `check_device`, with the other findings.
         let named = |arch: &Arch| read.netlist.arch.iter().any(|named| named.value == *arch);
         let arch = arch.or(device.map(|device| device.arch).filter(named));
         let arch = choose_arch(&read.netlist, arch)?;

@@ -1,6 +1,6 @@
 //! `tenon netlist run`
 
-use super::given::once;
+use super::input_files::once;
 use super::load;
 use crate::netlist_flags::{NetlistCompile, NetlistMode, NetlistRun};
 use crate::output::{self, say};
@@ -8,6 +8,7 @@ use crate::progress;
 use crate::table::{Table, duration};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -44,14 +45,15 @@ pub fn run(flags: &NetlistRun) -> Result<ExitCode> {
             .collect();
         write_through(path, |path| npy::write_npz(path, &arrays))?;
     }
-    let told = Told::of(&outcome, arch(flags.arch.as_deref())?, took)?;
-    match flags.json {
-        true => output::json(as_json(&outcome, &told))?,
-        false => print(&outcome, &told, flags.quiet)?,
+    let report = RunReport::new(&outcome, arch(flags.arch.as_deref())?, took)?;
+    if flags.json {
+        output::json(as_json(&outcome, &report))?;
+    } else {
+        print(&outcome, &report, flags.quiet)?;
     }
-    let missed = told.missed();
+    let missed = report.missed();
     if !missed.is_empty() {
-        let checked = told
+        let checked = report
             .metrics
             .iter()
             .filter(|row| row.outcome.within.is_some());
@@ -66,8 +68,8 @@ pub fn run(flags: &NetlistRun) -> Result<ExitCode> {
     Ok(output::status(missed.is_empty()))
 }
 
-/// What is told of a run.
-struct Told {
+/// The report of a run.
+struct RunReport {
     took: Duration,
     ops: Vec<OpRow>,
     graphs: Vec<GraphRow>,
@@ -76,8 +78,8 @@ struct Told {
     device: String,
 }
 
-impl Told {
-    fn of(outcome: &JobOutcome, arch: Option<Arch>, took: Duration) -> Result<Self> {
+impl RunReport {
+    fn new(outcome: &JobOutcome, arch: Option<Arch>, took: Duration) -> Result<Self> {
         let session = &outcome.session;
         let own = session.netlist().arch.first().map(|arch| arch.value);
         let arch = choose_arch(session.netlist(), arch)?.or(own);
@@ -108,7 +110,7 @@ pub fn is_netlist(path: &Path) -> bool {
         .any(|known| extension.eq_ignore_ascii_case(known))
 }
 
-/// What a package of a netlist is made of.
+/// The job that compiles a netlist.
 pub fn compile_job(flags: &NetlistCompile, control: Control) -> Result<Job> {
     let session = SessionOptions::new()
         .mode(mode(flags.mode))
@@ -146,7 +148,7 @@ fn job(flags: &NetlistRun, control: Control) -> Result<Job> {
         .mode(mode(flags.mode))
         .arch(arch(flags.arch.as_deref())?)
         .limits(limits)
-        .threads(flags.threads);
+        .threads(flags.threading.threads.and_then(NonZeroUsize::new));
     Ok(Job::new()
         .session(session)
         .programs(flags.program.clone())
@@ -159,10 +161,10 @@ fn job(flags: &NetlistRun, control: Control) -> Result<Job> {
         .control(control))
 }
 
-fn print(outcome: &JobOutcome, told: &Told, quiet: bool) -> Result<()> {
+fn print(outcome: &JobOutcome, report: &RunReport, quiet: bool) -> Result<()> {
     if !quiet {
         let mut table = Table::new(&["graph", "op", "type", "runs", "time", "GFLOP/s"]);
-        for row in &told.ops {
+        for row in &report.ops {
             table.row([
                 row.graph.clone(),
                 row.op.clone(),
@@ -176,16 +178,16 @@ fn print(outcome: &JobOutcome, told: &Told, quiet: bool) -> Result<()> {
         for (name, array) in &outcome.outputs {
             say!("{name}: {}", array.ty())?;
         }
-        print_graphs(told)?;
-        print_metrics(told)?;
+        print_graphs(report)?;
+        print_metrics(report)?;
     }
-    let work: Duration = told.ops.iter().map(|row| row.time).sum();
-    let took = duration(told.took);
+    let work: Duration = report.ops.iter().map(|row| row.time).sum();
+    let took = duration(report.took);
     say!("ran in {took}, {} of it in ops", duration(work))
 }
 
-fn print_graphs(told: &Told) -> Result<()> {
-    let device = &told.device;
+fn print_graphs(report: &RunReport) -> Result<()> {
+    let device = &report.device;
     say!("\non this machine, and an estimate of an ideal {device} that never waits for data")?;
     let mut table = Table::new(&[
         "graph",
@@ -195,7 +197,7 @@ fn print_graphs(told: &Told) -> Result<()> {
         "cycles",
         "cores in use",
     ]);
-    for row in &told.graphs {
+    for row in &report.graphs {
         let used = row.estimated_utilisation;
         table.row([
             row.graph.clone(),
@@ -209,13 +211,13 @@ fn print_graphs(told: &Told) -> Result<()> {
     say!("{table}\n")
 }
 
-fn print_metrics(told: &Told) -> Result<()> {
-    if told.metrics.is_empty() {
+fn print_metrics(report: &RunReport) -> Result<()> {
+    if report.metrics.is_empty() {
         return Ok(());
     }
     say!("what performance-check expects of a device, and what this machine reached")?;
     let mut table = Table::new(&["block", "metric", "expected", "within", "here", "verdict"]);
-    for MetricRow { block, outcome } in &told.metrics {
+    for MetricRow { block, outcome } in &report.metrics {
         let metric = &outcome.metric;
         let verdict = match (outcome.measured, outcome.within) {
             (None, _) => "only a device has it",
@@ -249,7 +251,7 @@ fn rate(row: &OpRow) -> Option<f64> {
     (row.flops > 0 && seconds > 0.0).then(|| row.flops as f64 * row.runs as f64 / seconds / 1e9)
 }
 
-fn as_json(outcome: &JobOutcome, told: &Told) -> Value {
+fn as_json(outcome: &JobOutcome, report: &RunReport) -> Value {
     let op = |row: &OpRow| {
         json!({
             "graph": row.graph, "op": row.op, "type": row.kind.name(), "runs": row.runs,
@@ -275,11 +277,11 @@ fn as_json(outcome: &JobOutcome, told: &Told) -> Value {
         .map(|(name, array)| (name.as_str(), json!(array.shape().to_vec())))
         .collect();
     json!({
-        "seconds": told.took.as_secs_f64(),
-        "ops": told.ops.iter().map(op).collect::<Vec<_>>(),
-        "graphs": told.graphs.iter().map(graph).collect::<Vec<_>>(),
-        "estimates_of": told.device,
-        "performance_check": told.metrics.iter().map(metric).collect::<Vec<_>>(),
+        "seconds": report.took.as_secs_f64(),
+        "ops": report.ops.iter().map(op).collect::<Vec<_>>(),
+        "graphs": report.graphs.iter().map(graph).collect::<Vec<_>>(),
+        "estimates_of": report.device,
+        "performance_check": report.metrics.iter().map(metric).collect::<Vec<_>>(),
         "outputs": outputs,
     })
 }

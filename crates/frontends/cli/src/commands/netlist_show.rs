@@ -16,9 +16,10 @@ use tenon::{Error, Result, files, netlist};
 pub fn show(flags: &NetlistShow) -> Result<ExitCode> {
     let (netlist, device) = open(&flags.file, flags.device.as_deref())?;
     let memory = MemoryUsage::of(&netlist, device.arch);
-    match flags.json {
-        true => output::json(as_json(&netlist, &device, &memory))?,
-        false => print(&netlist, &device, &memory)?,
+    if flags.json {
+        output::json(as_json(&netlist, &device, &memory))?;
+    } else {
+        print(&netlist, &device, &memory)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -35,7 +36,7 @@ pub fn draw(flags: &NetlistDraw) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A netlist that reads, and the device it is looked at on.
+/// A netlist without errors, and the device for which it is shown.
 fn open(file: &Path, device: Option<&str>) -> Result<(Netlist, Device)> {
     let source = read_source(file)?;
     let read = tenon::netlist::read(&source);
@@ -101,13 +102,13 @@ fn queues(netlist: &Netlist) -> Result<()> {
             pair(b.mblock.value),
             pair(b.ublock.value),
             queue.df.value.to_string(),
-            place(queue),
+            location(queue),
         ]);
     }
     say!("\n{table}")
 }
 
-fn place(queue: &Queue) -> String {
+fn location(queue: &Queue) -> String {
     let devices: Vec<String> = queue
         .target_device
         .iter()

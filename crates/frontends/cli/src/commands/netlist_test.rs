@@ -1,6 +1,6 @@
 //! `tenon netlist test`
 
-use super::given::once;
+use super::input_files::once;
 use super::load;
 use super::netlist_run::arch;
 use crate::netlist_flags::NetlistTest;

@@ -5,13 +5,13 @@ use crate::table::{Table, bytes};
 use tenon::Result;
 use tenon::inspect::PlacementReport;
 
-/// A line about where nodes run; `None` of a netlist, whose ops no backend computes.
+/// A line about where nodes run; `None` for a netlist, whose ops do not run on backends.
 pub fn line(report: &PlacementReport) -> Option<String> {
     (!report.nodes.is_empty()).then(|| report.to_string())
 }
 
-/// Prints a row for every node: where it runs, in which subgraph, why there and not elsewhere; then
-/// what passes between backends.
+/// Prints a row for every node: its backend, its subgraph, and the reasons; then the values that pass
+/// between backends.
 pub fn print(report: &PlacementReport) -> Result<()> {
     let mut table = Table::new(&["node", "operator", "backend", "subgraph", "why"]);
     for node in &report.nodes {
@@ -19,11 +19,11 @@ pub fn print(report: &PlacementReport) -> Result<()> {
         let converted = node.converted.iter();
         let converted = converted.map(|types| format!("computes {} in {}", types.from, types.to));
         let refusals = node.refusals.iter().map(|refusal| {
-            let asked = match refusal.cause.as_str() {
+            let cause = match refusal.cause.as_str() {
                 "" | "preference" => String::new(),
-                asked => format!(" ({asked})"),
+                cause => format!(" ({cause})"),
             };
-            format!("not {}{asked}: {}", refusal.backend, refusal.text)
+            format!("not {}{cause}: {}", refusal.backend, refusal.text)
         });
         let why: Vec<String> = hint.chain(converted).chain(refusals).collect();
         table.row([

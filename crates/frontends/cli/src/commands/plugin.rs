@@ -73,7 +73,7 @@ fn check(flags: &PluginCheck) -> Result<ExitCode> {
     let limit = Duration::from_secs(flags.time_limit);
     match check_apart(&flags.library, command, limit)? {
         Checked::Ended { text, passed } => {
-            // Another process of this program made it: it is escaped, and JSON exact.
+            // The output of this program in another process: already escaped.
             output::bytes(&text)?;
             Ok(output::status(passed))
         }

@@ -29,7 +29,7 @@ fn profile(flags: &Profile) -> Result<()> {
         inputs: &flags.inputs,
         limits: &flags.limits,
     };
-    let (loaded, mut given) = load::load(&model, flags.threads, &control)?;
+    let (loaded, mut given) = load::load(&model, flags.threading.threads, &control)?;
     let model = &loaded.model;
     let inputs = InputFlags {
         random: flags.inputs.random.or(Some(0)),
@@ -57,7 +57,7 @@ fn profile(flags: &Profile) -> Result<()> {
         let text = recording.json(model.name());
         files::write(path, text.as_bytes())?;
     }
-    let ceiling = Ceiling::measure(flags.threads.unwrap_or(tenon::machine::threads()));
+    let ceiling = Ceiling::measure(flags.threading.threads.unwrap_or(tenon::machine::threads()));
     let rows = tenon::profile::rows(&profile, &ceiling);
     if flags.json {
         return as_json(&profile, &ceiling, &rows);

@@ -20,7 +20,7 @@ use tenon::{Error, ErrorKind, LoadOptions, Location, Model, Pattern, Result, Run
 pub fn run(flags: &Run) -> Result<()> {
     let control = progress::control();
     let options = LoadOptions::new()
-        .threads(flags.threads)
+        .threads(flags.threading.threads)
         .check_digests(flags.check_digests)
         .control(control.clone());
     if let Some(path) = &flags.output {
@@ -62,13 +62,13 @@ pub fn run(flags: &Run) -> Result<()> {
         None => Vec::new(),
     };
     if flags.json {
-        let answer = Answer {
+        let results = RunResults {
             outputs: &outputs,
             files: &written,
             tapped: &tapped,
             top: flags.top,
         };
-        output::json(as_json(&loaded, &answer, run_time, profile.as_ref())?)?;
+        output::json(as_json(&loaded, &results, run_time, profile.as_ref())?)?;
     } else if !flags.quiet {
         print_outputs(model, &outputs, flags.top)?;
         print_files(model, &written)?;
@@ -86,7 +86,7 @@ pub fn run(flags: &Run) -> Result<()> {
     }
 }
 
-/// Each output as `DIR/NAME.npy`, or all as an `.npz` to standard output; answers the files.
+/// Each output as `DIR/NAME.npy`, or all as an `.npz` to standard output; resultss the files.
 fn write_outputs(folder: &Path, model: &Model, outputs: &[Tensor]) -> Result<Vec<PathBuf>> {
     if tenon::files::is_standard_stream(folder) {
         let names = model.outputs().iter().map(|output| output.name.as_str());
@@ -105,7 +105,7 @@ fn write_outputs(folder: &Path, model: &Model, outputs: &[Tensor]) -> Result<Vec
     Ok(files)
 }
 
-/// Tells the files of outputs that are not called as their output.
+/// Prints the files whose name differs from the name of their output.
 fn print_files(model: &Model, files: &[PathBuf]) -> Result<()> {
     for (output, file) in model.outputs().iter().zip(files) {
         if file.file_stem().is_none_or(|stem| *stem != *output.name) {
@@ -133,16 +133,17 @@ fn print_outputs(model: &Model, outputs: &[Tensor], top: Option<usize>) -> Resul
     Ok(())
 }
 
-/// The topmost classes of an output that scores classes, or of any vector when `--top` is given.
+/// The top classes of an output that scores classes, or of any vector when `--top` is given.
 fn classes(
     output: &Tensor,
     labels: Option<&[String]>,
     top: Option<usize>,
 ) -> Result<Option<Vec<Class>>> {
     const SHOWN: usize = 5;
-    match top.is_some() || is_classification(output, labels)? {
-        true => top_classes(output, labels, top.unwrap_or(SHOWN)),
-        false => Ok(None),
+    if top.is_some() || is_classification(output, labels)? {
+        top_classes(output, labels, top.unwrap_or(SHOWN))
+    } else {
+        Ok(None)
     }
 }
 
@@ -189,28 +190,28 @@ fn print_profile(profile: &Profile) -> Result<()> {
     say!("\n{table}")
 }
 
-/// What a run made.
-struct Answer<'a> {
+/// The results of a run.
+struct RunResults<'a> {
     outputs: &'a [Tensor],
     /// Where they were written, if they were.
     files: &'a [PathBuf],
     tapped: &'a [(String, PathBuf)],
-    /// How many classes are shown, when the user says.
+    /// The number of classes to show, if given.
     top: Option<usize>,
 }
 
 fn as_json(
     loaded: &Loaded,
-    answer: &Answer<'_>,
+    results: &RunResults<'_>,
     run_time: Duration,
     profile: Option<&Profile>,
 ) -> Result<String> {
     const MOST: usize = 1000;
     let labels = class_labels(loaded.model.metadata());
     let mut list = Vec::new();
-    let outputs = loaded.model.outputs().iter().zip(answer.outputs);
+    let outputs = loaded.model.outputs().iter().zip(results.outputs);
     for (index, (signature, output)) in outputs.enumerate() {
-        let classes = classes(output, labels.as_deref(), answer.top)?.map(|classes| {
+        let classes = classes(output, labels.as_deref(), results.top)?.map(|classes| {
             let class =
                 |c: &Class| json!({"index": c.index, "label": c.label, "value": c.value.json()});
             classes.iter().map(class).collect::<Vec<_>>()
@@ -223,7 +224,7 @@ fn as_json(
             "values": values.iter().map(Element::json).collect::<Vec<_>>(),
             "truncated": output.ty().elements() > MOST,
             "top": classes,
-            "file": answer.files.get(index),
+            "file": results.files.get(index),
         }));
     }
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
@@ -241,7 +242,7 @@ fn as_json(
         "load_ms": ms(loaded.load_time),
         "run_ms": ms(run_time),
         "profile": kernels,
-        "taps": answer
+        "taps": results
             .tapped
             .iter()
             .map(|(name, file)| json!({"name": name, "file": file}))
@@ -261,7 +262,7 @@ fn compare(
     let mut problems = Vec::new();
     let mut compared = 0;
     for (signature, output) in model.outputs().iter().zip(outputs) {
-        let Some((_, wanted)) = expected.iter().find(|(name, _)| *name == signature.name) else {
+        let Some((_, reference)) = expected.iter().find(|(name, _)| *name == signature.name) else {
             continue;
         };
         compared += 1;
@@ -269,7 +270,7 @@ fn compare(
             field: Some(format!("output '{}'", signature.name)),
             ..Location::file(file)
         };
-        let difference = match Difference::between(output, wanted) {
+        let difference = match Difference::between(output, reference) {
             Ok(difference) => difference,
             Err(error) => {
                 problems.push(error.at(place));

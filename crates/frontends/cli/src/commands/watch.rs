@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenon::{Error, ErrorKind, Result};
 use tenon_monitor::{Config, Machine, Metrics, MetricsServer, Sample, Screen, Terminal};
 
-/// What the first page of a screen, or of an endpoint, looks back on.
+/// The period that the first page of a screen or endpoint covers.
 const FIRST: Duration = Duration::from_millis(200);
 
 pub fn devices(flags: &Devices) -> Result<()> {
@@ -40,19 +40,19 @@ pub fn monitor(flags: &Monitor) -> Result<()> {
 /// One JSON object a line.
 fn stream(machine: &Machine, config: &Config, count: Option<u64>) -> Result<()> {
     let mut earlier = Sample::now(machine);
-    let mut told = 0;
-    while count.is_none_or(|count| told < count) {
+    let mut printed = 0;
+    while count.is_none_or(|count| printed < count) {
         std::thread::sleep(config.period);
         let later = Sample::now(machine);
         let metrics = Metrics::between(machine, earlier, later.clone());
         output::json(metrics.json(config))?;
         earlier = later;
-        told += 1;
+        printed += 1;
     }
     Ok(())
 }
 
-/// Each page looks back to the one before.
+/// Each page covers the period since the previous one.
 fn serve(machine: &Machine, port: u16) -> Result<()> {
     let server = MetricsServer::listen(port)?;
     say!("http://{}/metrics", server.address()?)?;
@@ -78,14 +78,14 @@ pub fn top(flags: &Top) -> Result<()> {
         return say!("{}", Screen::new(&metrics, WIDTH).text().trim_end());
     }
     let mut terminal = Terminal::take()?;
-    let mut patience = FIRST;
-    while !terminal.wait(patience)? {
+    let mut wait = FIRST;
+    while !terminal.wait(wait)? {
         let later = Sample::now(&machine);
         let metrics = Metrics::between(&machine, earlier, later.clone());
         let (width, _) = terminal.size();
         terminal.draw(&Screen::new(&metrics, width).text())?;
         earlier = later;
-        patience = period;
+        wait = period;
     }
     Ok(())
 }
@@ -95,7 +95,7 @@ fn period(seconds: f64) -> Result<Duration> {
         return Ok(Duration::from_secs_f64(seconds));
     }
     Err(
-        Error::new(ErrorKind::Usage, "--period is no length of time")
+        Error::new(ErrorKind::Usage, "--period is not a valid duration")
             .expected("0.01 to 86400 seconds")
             .found(seconds),
     )

@@ -48,13 +48,13 @@ pub fn done(folder: &Path, arguments: &[&str]) -> String {
 }
 
 /// A file of the repository.
-#[allow(dead_code, reason = "each test file is a program of its own")]
+#[allow(dead_code, reason = "each test file is a separate program")]
 pub fn repository(path: &str) -> String {
     format!("{}/../../../{path}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// A tiny model of `tests/data`.
-#[allow(dead_code, reason = "each test file is a program of its own")]
+#[allow(dead_code, reason = "each test file is a separate program")]
 pub fn tiny(name: &str) -> String {
     format!("{}/tests/data/{name}.onnx", env!("CARGO_MANIFEST_DIR"))
 }
@@ -66,7 +66,7 @@ pub fn folder() -> TempDir {
 }
 
 /// Compiles a model of the repository into `folder` as `model.neff`.
-#[allow(dead_code, reason = "each test file is a program of its own")]
+#[allow(dead_code, reason = "each test file is a separate program")]
 #[track_caller]
 pub fn package(folder: &Path, model: &str) {
     done(folder, &["compile", &repository(model), "-o", "model.neff"]);

@@ -36,7 +36,7 @@ pub fn print(report: &MemoryReport, name: &str) -> Result<()> {
 
 fn title(report: &MemoryReport, name: &str) -> String {
     let strategy = match report.strategy.as_str() {
-        "" => "of a strategy not told",
+        "" => "unknown strategy",
         strategy => strategy,
     };
     format!(

@@ -9,7 +9,7 @@ use tenon::inspect::Contents;
 use tenon::neff::{CpuFunction, GraphPort, NodeAttribute, NodeGraph, NodeWork, PackageNode};
 use tenon::{Location, Package, Result};
 
-/// Prints what was asked for.
+/// Prints the selected parts, or all of it as JSON.
 pub fn run(flags: &Info, package: &Package) -> Result<()> {
     let here = |error: tenon::Error| error.at(Location::file(&flags.file));
     let graph = NodeGraph::read(package).map_err(here)?;
@@ -17,14 +17,14 @@ pub fn run(flags: &Info, package: &Package) -> Result<()> {
         return parts(flags, &graph).map_err(here);
     }
     if flags.json {
-        return output::json(told(package, &graph).map_err(here)?);
+        return output::json(as_json(package, &graph).map_err(here)?);
     }
     print_header(&flags.file, package)?;
     print(package, &graph).map_err(here)?;
-    match flags.wide {
-        true => print_neff(package),
-        false => Ok(()),
+    if flags.wide {
+        print_neff(package)?;
     }
+    Ok(())
 }
 
 /// Placement and memory of each subgraph.
@@ -46,10 +46,10 @@ fn parts(flags: &Info, graph: &NodeGraph) -> Result<()> {
             print_parts(flags, contents)?;
         }
     }
-    match flags.json {
-        true => output::json(json!({ "subgraphs": all })),
-        false => Ok(()),
+    if flags.json {
+        output::json(json!({ "subgraphs": all }))?;
     }
+    Ok(())
 }
 
 fn print(package: &Package, graph: &NodeGraph) -> Result<()> {
@@ -112,9 +112,10 @@ fn call(function: &CpuFunction) -> String {
     let attributes = function.attributes.iter();
     let attributes = attributes.map(|(name, value)| format!("{name} = {}", value_json(value)));
     let attributes: Vec<String> = attributes.collect();
-    let shown = match attributes.is_empty() {
-        true => String::new(),
-        false => format!(" {{{}}}", attributes.join(", ")),
+    let shown = if attributes.is_empty() {
+        String::new()
+    } else {
+        format!(" {{{}}}", attributes.join(", "))
     };
     format!("{} by {}{shown}", function.operator, function.symbol)
 }
@@ -124,20 +125,20 @@ fn value_json(value: &NodeAttribute) -> Value {
         NodeAttribute::Float(number) => json!(number),
         NodeAttribute::Int(number) => json!(number),
         NodeAttribute::String(text) => json!(text),
-        NodeAttribute::Floats(numbers) => json!(numbers),
-        NodeAttribute::Ints(numbers) => json!(numbers),
+        NodeAttribute::Floats(values) => json!(values),
+        NodeAttribute::Ints(values) => json!(values),
         NodeAttribute::Strings(texts) => json!(texts),
     }
 }
 
-fn told(package: &Package, graph: &NodeGraph) -> Result<Value> {
+fn as_json(package: &Package, graph: &NodeGraph) -> Result<Value> {
     let port = |port: &GraphPort| json!({"name": port.name, "dtype": port.dtype.name(), "shape": port.shape});
     let ports = |ports: &mut dyn Iterator<Item = GraphPort>| -> Vec<Value> {
         ports.map(|it| port(&it)).collect()
     };
     let mut nodes = Vec::new();
     for node in &graph.nodes {
-        let mut told = json!({
+        let mut json = json!({
             "name": node.name,
             "inputs": ports(&mut read(graph, node)),
             "outputs": ports(&mut node.work.outputs()),
@@ -146,22 +147,22 @@ fn told(package: &Package, graph: &NodeGraph) -> Result<Value> {
             NodeWork::Core(contents) => {
                 let program = tenon::inspect::decode_program(contents)?;
                 let kernels: usize = program.functions.iter().map(|it| it.kernels.len()).sum();
-                told["on"] = json!("core");
-                told["kernels"] = json!(kernels);
-                told["constant_bytes"] = json!(contents.constant_bytes());
-                told["arena_bytes"] = json!(contents.arena_bytes());
+                json["on"] = json!("core");
+                json["kernels"] = json!(kernels);
+                json["constant_bytes"] = json!(contents.constant_bytes());
+                json["arena_bytes"] = json!(contents.arena_bytes());
             }
             NodeWork::Cpu(function) => {
                 let attributes = function.attributes.iter();
                 let attributes = attributes.map(|(name, value)| (name.clone(), value_json(value)));
-                told["on"] = json!("cpu");
-                told["operator"] = json!(function.operator);
-                told["symbol"] = json!(function.symbol);
-                told["library_bytes"] = json!(function.library.len());
-                told["attributes"] = attributes.collect::<Map<_, _>>().into();
+                json["on"] = json!("cpu");
+                json["operator"] = json!(function.operator);
+                json["symbol"] = json!(function.symbol);
+                json["library_bytes"] = json!(function.library.len());
+                json["attributes"] = attributes.collect::<Map<_, _>>().into();
             }
         }
-        nodes.push(told);
+        nodes.push(json);
     }
     let members: Vec<_> = package
         .members()

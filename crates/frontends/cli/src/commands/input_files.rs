@@ -1,4 +1,4 @@
-//! Inputs that are given on the command line.
+//! Input files on the command line.
 
 use crate::model_flags::InputFlags;
 use std::collections::BTreeMap;
@@ -7,24 +7,27 @@ use std::path::{Path, PathBuf};
 use tenon::inputs::ImageOptions;
 use tenon::{Error, ErrorKind, Location, Result, Tensor, TensorType};
 
-/// The inputs given on the command line, by file.
-pub struct GivenFiles {
+/// The input files of the command line.
+pub struct InputFiles {
     model: PathBuf,
     named: Vec<(String, PathBuf)>,
-    /// Given without a name: for the only input left.
+    /// Files without an input name: one is allowed, for the only input without a file.
     unnamed: Vec<PathBuf>,
-    /// Arrays that say their own type, already read.
-    arrays: Vec<GivenArray>,
+    /// Arrays of files that contain their type, already read.
+    arrays: Vec<InputArray>,
 }
 
 /// An array of a file.
-struct GivenArray {
+struct InputArray {
     name: String,
     file: PathBuf,
     array: Tensor,
 }
 
-/// What a flag gives by name; a name that it gives twice is a mistake.
+/// The values of a flag by name.
+///
+/// # Errors
+/// A name that is used twice.
 pub fn once<T: Clone>(flag: &str, pairs: &[(String, T)]) -> Result<BTreeMap<String, T>> {
     let mut all = BTreeMap::new();
     for (name, value) in pairs {
@@ -36,7 +39,10 @@ pub fn once<T: Clone>(flag: &str, pairs: &[(String, T)]) -> Result<BTreeMap<Stri
     Ok(all)
 }
 
-/// The type of an input, which must be there.
+/// The type of an input.
+///
+/// # Errors
+/// A name that the model does not have.
 pub fn type_of<'a, T>(signature: &'a [(String, T)], name: &str) -> Result<&'a T> {
     let found = signature.iter().find(|(known, _)| known == name);
     let names = || signature.iter().map(|(name, _)| name.as_str());
@@ -46,8 +52,8 @@ pub fn type_of<'a, T>(signature: &'a [(String, T)], name: &str) -> Result<&'a T>
     })
 }
 
-impl GivenFiles {
-    /// Those of the flags, for the model in a file.
+impl InputFiles {
+    /// The input files of the flags, for the model in a file.
     pub fn read(model: &Path, flags: &InputFlags) -> Result<Self> {
         let mut given = Self {
             model: model.to_owned(),
@@ -56,13 +62,13 @@ impl GivenFiles {
             arrays: Vec::new(),
         };
         for text in &flags.inputs {
-            // A path may hold '=', a name hardly ever a '/'.
+            // A path may contain '=', a name hardly ever a '/'.
             match text.split_once('=').filter(|(name, _)| !name.contains('/')) {
                 Some((name, file)) => given.named.push((name.to_owned(), file.into())),
                 None if text.to_lowercase().ends_with(".npz") => {
                     let file = Path::new(text);
                     let arrays = tenon::inputs::read_npz_inputs(file)?.into_iter();
-                    given.arrays.extend(arrays.map(|(name, array)| GivenArray {
+                    given.arrays.extend(arrays.map(|(name, array)| InputArray {
                         name,
                         file: file.to_owned(),
                         array,
@@ -71,24 +77,24 @@ impl GivenFiles {
                 None => given.unnamed.push(text.into()),
             }
         }
-        given.each_once()?;
+        given.check_unique()?;
         Ok(given)
     }
 
-    /// An input that is given twice is a mistake.
-    fn each_once(&self) -> Result<()> {
+    /// Fails if an input has two files.
+    fn check_unique(&self) -> Result<()> {
         let arrays = self.arrays.iter().map(|it| (it.name.clone(), ()));
         let files = self.named.iter().map(|(name, _)| (name.clone(), ()));
         once("--input", &arrays.chain(files).collect::<Vec<_>>()).map(drop)
     }
 
-    /// Reads those files for inputs of these names whose arrays say their own type.
+    /// Reads the files for these inputs that contain their type.
     pub fn read_arrays<T>(&mut self, signature: &[(String, T)]) -> Result<()> {
         let mut problems = Vec::new();
         for (name, file) in std::mem::take(&mut self.named) {
             let read = type_of(signature, &name).and_then(|_| tenon::inputs::read_array(&file));
             match read {
-                Ok(Some(array)) => self.arrays.push(GivenArray { name, file, array }),
+                Ok(Some(array)) => self.arrays.push(InputArray { name, file, array }),
                 Ok(None) => self.named.push((name, file)),
                 Err(error) => problems.push(error),
             }
@@ -98,20 +104,20 @@ impl GivenFiles {
         Error::from_all(problems).map_or(Ok(()), Err)
     }
 
-    /// The types of arrays that were read.
+    /// The types of the arrays read so far.
     pub fn types(&self) -> impl Iterator<Item = (String, TensorType)> {
         let arrays = self.arrays.iter();
         arrays.map(|it| (it.name.clone(), it.array.ty().clone()))
     }
 
-    /// A tensor for each input of `signature`, given or random; every problem at once.
+    /// A tensor for each input of `signature`, from a file or random. All errors are reported together.
     pub fn tensors(
         &mut self,
         signature: &[(String, TensorType)],
         flags: &InputFlags,
         image: &ImageOptions,
     ) -> Result<BTreeMap<String, Tensor>> {
-        self.name_the_rest(signature)?;
+        self.assign_unnamed(signature)?;
         let mut tensors = self.read_all(signature, image)?;
         let mut missing = Vec::new();
         for (index, input) in signature.iter().enumerate() {
@@ -134,20 +140,20 @@ impl GivenFiles {
         Err(error.at(Location::file(&self.model)))
     }
 
-    /// A tensor for each input that was given; every problem at once.
+    /// A tensor for each input that has a file. All errors are reported together.
     pub fn read_all(
         &self,
         signature: &[(String, TensorType)],
         image: &ImageOptions,
     ) -> Result<BTreeMap<String, Tensor>> {
-        let arrays = self.arrays.iter().map(|GivenArray { name, file, array }| {
-            let place = Location {
+        let arrays = self.arrays.iter().map(|InputArray { name, file, array }| {
+            let location = Location {
                 field: Some(format!("input '{name}'")),
                 ..Location::file(file)
             };
             let read = type_of(signature, name).and_then(|ty| {
                 let fitted = tenon::inputs::reshape_to_input(array.clone(), ty);
-                fitted.map_err(|error| error.at(place))
+                fitted.map_err(|error| error.at(location))
             });
             (name, read)
         });
@@ -170,11 +176,11 @@ impl GivenFiles {
         Error::from_all(problems).map_or(Ok(tensors), |error| Err(error.at(model)))
     }
 
-    /// A file without a name is for the only input that has none.
-    pub fn name_the_rest<T: Display>(&mut self, signature: &[(String, T)]) -> Result<()> {
+    /// Assigns the file without a name to the only input without a file.
+    pub fn assign_unnamed<T: Display>(&mut self, signature: &[(String, T)]) -> Result<()> {
         let free: Vec<_> = signature
             .iter()
-            .filter(|(name, _)| !self.names(name))
+            .filter(|(name, _)| !self.has_file(name))
             .collect();
         match (self.unnamed.as_slice(), free.as_slice()) {
             ([], _) => {}
@@ -183,7 +189,7 @@ impl GivenFiles {
                 self.unnamed.clear();
             }
             ([file, ..], free) => {
-                let what = format!("{} says not which input it is", file.display());
+                let what = format!("no input name for {}", file.display());
                 let left = match free {
                     [] => "no input is left".into(),
                     free => format!("the inputs left are: {}", list(free.iter().copied())),
@@ -197,14 +203,14 @@ impl GivenFiles {
         Ok(())
     }
 
-    /// Forgets what was given for other inputs.
+    /// Drops the files of other inputs.
     pub fn keep(&mut self, known: impl Fn(&str) -> bool) {
         self.named.retain(|(name, _)| known(name));
         self.arrays.retain(|it| known(&it.name));
     }
 
-    /// Whether an input was given by this name.
-    fn names(&self, name: &str) -> bool {
+    /// Whether an input has a file.
+    fn has_file(&self, name: &str) -> bool {
         self.named.iter().any(|(known, _)| known == name)
             || self.arrays.iter().any(|it| it.name == name)
     }

@@ -172,8 +172,8 @@ fn links_are_followed_into_folders_that_are_allowed() {
 #[track_caller]
 fn piped(folder: &Path, input: &[u8], arguments: &[&str]) -> Vec<u8> {
     let output = piped_output(folder, input, arguments);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {stderr}");
     output.stdout
 }
 
@@ -301,7 +301,7 @@ fn what_standard_streams_cannot_be() {
     assert_eq!(folder.read_dir().unwrap().count(), 1);
     let package = std::fs::read(folder.join("m.neff")).unwrap();
     let twice = Answer::from(piped_output(folder, &package, &["diff", "-", "-"]));
-    let part = "standard input (-) can stand for one file only";
+    let part = "standard input (-) can be used for one file only";
     assert!(
         twice.status == USAGE && twice.err.contains(part),
         "{}",
