@@ -143,7 +143,7 @@ fn taps_write_values_inside() {
     let answer = tenon(folder.path(), &[&run[..], &["nothing*"]].concat());
     assert_eq!(answer.status, Some(2));
     assert!(
-        answer.err.contains("no value is called like 'nothing*'") && answer.err.contains(", y"),
+        answer.err.contains("no value matches 'nothing*'") && answer.err.contains(", y"),
         "{}",
         answer.err
     );

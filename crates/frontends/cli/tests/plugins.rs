@@ -238,16 +238,8 @@ fn the_list_has_the_reason_of_each_library_that_is_not_loaded() {
             "ID=\"CpuRef\"",
             "backend CpuRef is there already",
         ),
-        (
-            "Test_D_backend.so",
-            "ID=\"\"",
-            "the id ''",
-        ),
-        (
-            "Test_E_backend.so",
-            "ID=\"Unknown\"",
-            "the id 'Unknown'",
-        ),
+        ("Test_D_backend.so", "ID=\"\"", "the id ''"),
+        ("Test_E_backend.so", "ID=\"Unknown\"", "the id 'Unknown'"),
         (
             "Test_F_backend.so",
             "NULL_FACTORY ID=\"F\"",

@@ -18,7 +18,7 @@ use tenon_test_data::netlists;
 const RUNS: usize = 10;
 /// Short ones go on for so long: the system first sees two busy threads, then gives each a core.
 const LONG: Duration = Duration::from_millis(200);
-/// Ops one after the other whose overhead is measured.
+/// Length of the chain of ops whose overhead is measured.
 const CHAIN: usize = 200;
 
 fn main() -> Result<()> {
@@ -33,8 +33,8 @@ fn main() -> Result<()> {
 }
 
 fn squares() -> Result<()> {
-    println!("Products of two squares, GFLOP/s; the ceiling is what the cores multiply and add.\n");
-    println!("| side | threads | GFLOP/s | ceiling | of the ceiling | wanted | met |");
+    println!("Square matmuls, GFLOP/s; the ceiling is the measured peak of multiply-adds.\n");
+    println!("| side | threads | GFLOP/s | ceiling | of the ceiling | required | met |");
     println!("|---|---|---|---|---|---|---|");
     for count in [1, machine::threads()] {
         for side in [256, 512, 1024, 2048] {
@@ -47,17 +47,17 @@ fn squares() -> Result<()> {
     Ok(())
 }
 
-/// Rate, ceiling, the part of it, what is wanted, whether that is met.
+/// The cells of a row: rate, ceiling, ratio, required ratio, whether it is met.
 fn reached(rate: f64, ceiling: f64) -> String {
     let part = 100.0 * rate / ceiling;
-    let met = met(part >= WANTED_PART);
-    format!("{rate:.0} | {ceiling:.0} | {part:.0} % | ≥ {WANTED_PART} % | {met}")
+    let met = met(part >= REQUIRED_RATIO);
+    format!("{rate:.0} | {ceiling:.0} | {part:.0} % | ≥ {REQUIRED_RATIO} % | {met}")
 }
 
-/// Of the ceiling, in percent.
-const WANTED_PART: f64 = 60.0;
-/// Of an op, in microseconds.
-const WANTED_OVERHEAD: f64 = 5.0;
+/// The required ratio to the ceiling, in percent.
+const REQUIRED_RATIO: f64 = 60.0;
+/// The largest overhead of an op, in microseconds.
+const MAX_OVERHEAD: f64 = 5.0;
 
 fn met(yes: bool) -> &'static str {
     if yes { "yes" } else { "**no**" }
@@ -67,42 +67,42 @@ fn chains() -> Result<()> {
     println!(
         "\nA chain of {CHAIN} additions of one tile, microseconds an op, arithmetic included.\n"
     );
-    println!("| threads | µs | wanted | met |");
+    println!("| threads | µs | required | met |");
     println!("|---|---|---|---|");
     for count in [1, machine::threads()] {
         let best = best(&chain(), count, "x", "y")?;
         let each = best.as_secs_f64() * 1e6 / CHAIN as f64;
-        let met = met(each <= WANTED_OVERHEAD);
-        println!("| {count} | {each:.2} | ≤ {WANTED_OVERHEAD} | {met} |");
+        let met = met(each <= MAX_OVERHEAD);
+        println!("| {count} | {each:.2} | ≤ {MAX_OVERHEAD} | {met} |");
     }
     Ok(())
 }
 
-/// Arithmetic of a product on average from which a sample counts as one of products: a tenth of a
+/// The mean arithmetic of a matmul from which a sample counts as dominated by matmuls: a tenth of a
 /// millisecond of one core.
 const LARGE_PRODUCT: u64 = 20_000_000;
-/// Arithmetic of products for each element that other ops make.
+/// Arithmetic of matmuls for each element of other ops.
 const HEAVY: u64 = 300;
-/// How long runs of one sample are repeated, and how often in any case.
+/// The time of repeated runs of a sample, and their least count.
 const REPEATED: Duration = Duration::from_secs(6);
 const REPEATS: usize = 8;
-/// How long runs are repeated between two looks at what the cores multiply and add.
+/// The time of repeated runs between two measurements of the ceiling.
 const BETWEEN_CEILINGS: Duration = Duration::from_millis(500);
 
 /// One sample that was measured.
 struct Sample {
     name: String,
-    /// Ops that ran in a run, each input by itself.
+    /// Executed ops of a run, counted for each input.
     ops: u64,
-    /// Arithmetic of a run, and that of its products.
+    /// Arithmetic of a run, and of its matmuls.
     flops: u64,
     products: u64,
     best: Duration,
     ceiling: f64,
 }
 
-/// Real netlists, from the folder of extra data: those that are large dense products above all.
-/// A run is all programs once; what the host pushes has been made before.
+/// Real netlists, from the folder of extra data, that are dominated by large dense matmuls. A run is all
+/// programs once; the entries of host queues are generated before.
 fn samples(part: Option<&str>) -> Result<()> {
     let mut files = netlists();
     if files.is_empty() {
@@ -114,13 +114,13 @@ fn samples(part: Option<&str>) -> Result<()> {
         return Ok(());
     }
     println!(
-        "\nThe samples that are products above all, {} MFLOP or more each on average and {HEAVY} operations \
-         for each element that other ops make, on {} threads. The time is that of all their ops.\n",
+        "\nThe samples that are dominated by matmuls, {} MFLOP or more each on average and {HEAVY} operations \
+         for each element of other ops, on {} threads. The time is that of all their ops.\n",
         LARGE_PRODUCT / 1_000_000,
         machine::threads()
     );
     println!(
-        "| netlist | ops | GFLOP | of products | time | GFLOP/s | ceiling | of the ceiling | wanted | met |"
+        "| netlist | ops | GFLOP | of matmuls | time | GFLOP/s | ceiling | of the ceiling | required | met |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
     for sample in &measured {
@@ -160,7 +160,7 @@ fn is_of_products(netlist: &Netlist) -> bool {
     products > 0 && arithmetic / products >= LARGE_PRODUCT && arithmetic >= HEAVY * others
 }
 
-/// A sample's best run; none of one that is not of large products.
+/// The best run of a sample; `None` if it is not dominated by large matmuls.
 fn sample(path: &Path) -> Result<Option<Sample>> {
     let Ok(text) = std::fs::read_to_string(path) else {
         return Ok(None);
@@ -194,7 +194,7 @@ fn sample(path: &Path) -> Result<Option<Sample>> {
         OpKind::Matmul => row.runs * row.flops,
         _ => 0,
     });
-    // Parameters are prepared when they come again: the first run here is not a typical one.
+    // Constant operands are packed when they repeat: the first run is not typical.
     let mut best = run()?.min(run()?);
     let mut ceiling = multiply_add_ceiling(machine::threads());
     let (begun, mut repeats) = (Instant::now(), 0);
@@ -204,7 +204,7 @@ fn sample(path: &Path) -> Result<Option<Sample>> {
             best = best.min(run()?);
             repeats += 1;
         }
-        // The cores do not always give as much: what they gave best counts of both.
+        // The clock rate varies: the best of both measurements counts.
         ceiling = ceiling.max(multiply_add_ceiling(machine::threads()));
     }
     let name = path.file_stem().unwrap_or_default();
@@ -218,10 +218,10 @@ fn sample(path: &Path) -> Result<Option<Sample>> {
     }))
 }
 
-/// Products of a netlist, one after the other.
+/// Matmuls of a netlist, one after the other.
 const PRODUCTS: usize = 4;
 
-/// The best time of a run, inputs pushed before.
+/// The best time of a run, with inputs pushed before.
 fn best(source: &Source, threads: usize, input: &str, output: &str) -> Result<Duration> {
     let load = SessionOptions::new().threads(NonZeroUsize::new(threads));
     let session = Session::load(source, &load)?;

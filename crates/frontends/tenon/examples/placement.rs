@@ -13,7 +13,10 @@ pub fn report(onnx: &Path) -> Result<Vec<String>> {
     let placement = compiled.placement_report();
     let mut lines = Vec::new();
     for node in &placement.nodes {
-        lines.push(format!("{}: {} ({})", node.backend, node.node, node.operator));
+        lines.push(format!(
+            "{}: {} ({})",
+            node.backend, node.node, node.operator
+        ));
         for refusal in &node.refusals {
             lines.push(format!("    not {}: {}", refusal.backend, refusal.reason));
         }

@@ -6,13 +6,13 @@
 //! use tenon::{BackendId, Compiler, LoadOptions};
 //!
 //! let setup = BackendSetup::new();
-//! let found = setup.find()?;
-//! for warning in &found.skipped {
+//! let loaded = setup.load()?;
+//! for warning in &loaded.skipped {
 //!     eprintln!("{warning}");
 //! }
-//! assert!(found.registry.find(&BackendId::new("CpuRef")).is_some());
-//! let compiler = Compiler::new().registry(found.registry.clone());
-//! let (runtime, unavailable) = setup.start_runtime(found.registry);
+//! assert!(loaded.registry.find(&BackendId::new("CpuRef")).is_some());
+//! let compiler = Compiler::new().registry(loaded.registry.clone());
+//! let (runtime, unavailable) = setup.start_runtime(loaded.registry);
 //! let options = LoadOptions::new().runtime(runtime);
 //! # assert!(unavailable.is_empty());
 //! # Ok::<(), tenon::Error>(())
@@ -49,8 +49,8 @@ pub struct BackendSetup {
     pub protected_content: bool,
 }
 
-/// The backends that a [`BackendSetup`] found.
-pub struct FoundBackends {
+/// The backends that a [`BackendSetup`] has loaded.
+pub struct LoadedBackends {
     /// The built-in backends and those of libraries, configured.
     pub registry: Registry,
     /// Libraries and folders that were not loaded, with the reason.
@@ -90,7 +90,7 @@ impl BackendSetup {
     ///
     /// # Errors
     /// Options of unavailable backends, unknown options, and values of the wrong kind, all together.
-    pub fn find(&self) -> Result<FoundBackends> {
+    pub fn load(&self) -> Result<LoadedBackends> {
         let mut registry = built_in();
         let skipped = registry.load_backends(self.folder.as_deref());
         registry.configure(&self.options)?;
@@ -99,7 +99,7 @@ impl BackendSetup {
         } else {
             Vec::new()
         };
-        Ok(FoundBackends {
+        Ok(LoadedBackends {
             registry,
             skipped,
             refused,

@@ -49,7 +49,7 @@ pub struct Comparison {
     /// Nodes that both backends computed, in order, up to the divergence.
     pub compared: Vec<ComparedNode>,
     /// Nodes that only one of them could compute.
-    pub skipped: Vec<SkippedNode>,
+    pub skipped: Vec<UncomparedNode>,
     /// Kernels of neither backend: data movement, CPU nodes, and nodes of other backends.
     pub other_kernels: usize,
     /// The first node whose outputs differ by more than the tolerance; later nodes did not run.
@@ -69,7 +69,7 @@ pub struct ComparedNode {
 
 /// A node that one backend could not compute.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SkippedNode {
+pub struct UncomparedNode {
     /// The node.
     pub node: String,
     /// Its operator.
@@ -93,17 +93,17 @@ pub struct Divergence {
     pub worst: [Element; 2],
     backends: [BackendId; 2],
     call: WorkloadCall,
-    inputs: Named,
+    inputs: OperandTensors,
     /// The outputs of the second backend.
-    expected: Named,
+    expected: OperandTensors,
 }
 
 /// The subgraphs that backends fused into one node each, by the name of that node. A package does not
 /// contain them; see [`CompiledPackage::fused_nodes`](crate::CompiledPackage::fused_nodes).
 pub type FusedNodes = BTreeMap<String, Arc<Graph>>;
 
-/// Operands with the names of their variables.
-type Named = Vec<Option<(String, Tensor)>>;
+/// Operands with the names of their variables; `None` for absent ones.
+type OperandTensors = Vec<Option<(String, Tensor)>>;
 
 /// Which backends are compared, and how.
 #[derive(Clone)]
@@ -218,7 +218,7 @@ impl Comparison {
                    "absolute": json_number(node.difference.absolute),
                    "relative": json_number(node.difference.relative)})
         };
-        let skipped = |node: &SkippedNode| json!({"node": node.node, "operator": node.operator, "reason": node.reason});
+        let skipped = |node: &UncomparedNode| json!({"node": node.node, "operator": node.operator, "reason": node.reason});
         json!({
             "backends": self.backends.each_ref().map(BackendId::as_str),
             "compared": self.compared.iter().map(compared).collect::<Vec<_>>(),

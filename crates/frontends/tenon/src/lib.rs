@@ -77,8 +77,8 @@ mod compiler;
 mod load_options;
 mod model;
 mod model_file;
-mod outputs_of_run;
 mod run_options;
+mod run_outputs;
 mod run_queue;
 
 pub mod activity;
@@ -103,8 +103,8 @@ pub use compiler::{
 pub use load_options::LoadOptions;
 pub use model::{Model, Signature};
 pub use model_file::{ModelFile, OpenOptions};
-pub use outputs_of_run::Outputs;
 pub use run_options::{AsyncOptions, RunOptions};
+pub use run_outputs::Outputs;
 pub use run_queue::{Priority, RunFuture, RunQueue};
 
 pub use tenon_neff as neff;

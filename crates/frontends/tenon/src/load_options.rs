@@ -67,7 +67,7 @@ impl LoadOptions {
         Self::default()
     }
 
-    /// Sets [`Self::control`](#structfield.control).
+    /// Sets progress, cancellation and deadline of loading.
     #[must_use]
     pub fn control(mut self, control: Control) -> Self {
         self.control = control;

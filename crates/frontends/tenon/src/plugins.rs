@@ -1,4 +1,4 @@
-//! Backends that are loaded from libraries: found, checked, configured.
+//! Backends in shared libraries: searched, loaded and checked.
 
 use crate::backends;
 use serde_json::{Value, json};
@@ -13,9 +13,9 @@ use tenon_base::{Error, Result};
 
 pub use tenon_backend_kit::{Check, Outcome as CheckOutcome, Report as CheckReport};
 
-/// A library that was found, and the backend in it.
+/// A shared library, and the backend in it.
 #[derive(Debug)]
-pub struct FoundLibrary {
+pub struct BackendLibrary {
     /// Its canonical path.
     pub path: PathBuf,
     /// Id and version of the interface, or why it is not loaded.
@@ -25,15 +25,15 @@ pub struct FoundLibrary {
 /// Why a library is not loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedLibrary {
-    /// The reason in a word ([`tenon_backend::LoadError::code`]), or `no-answer` or `crash` of a library that
-    /// was opened in a process of its own.
+    /// The reason as a code ([`tenon_backend::LoadError::code`]), or `no-answer` or `crash` of a library that
+    /// was opened in a separate process.
     pub code: String,
-    /// The reason in a sentence.
+    /// The reason as a sentence.
     pub text: String,
 }
 
-/// The libraries of a setup's folders in the order in which they are loaded, and what was passed
-/// over before. None is opened.
+/// The libraries of the folders in the order in which they are loaded, and warnings for skipped files
+/// and folders. No library is opened.
 pub fn discover_libraries(folder: Option<&Path>) -> (Vec<PathBuf>, Vec<LoadWarning>) {
     let (folders, mut warnings) = tenon_backend::backend_folders(folder);
     let found = tenon_backend::discover(&folders);
@@ -41,11 +41,11 @@ pub fn discover_libraries(folder: Option<&Path>) -> (Vec<PathBuf>, Vec<LoadWarni
     (found.libraries, warnings)
 }
 
-/// Loads the libraries in this process, as a runtime does, beside the built-in backends. `tell`
-/// gets each before the next is opened.
+/// Loads the libraries in this process, as a runtime does, in addition to the built-in backends. `report`
+/// receives each before the next is opened.
 pub fn load_libraries(
     paths: impl IntoIterator<Item = PathBuf>,
-    mut tell: impl FnMut(FoundLibrary) -> Result<()>,
+    mut report: impl FnMut(BackendLibrary) -> Result<()>,
 ) -> Result<()> {
     let mut registry = backends::built_in();
     for path in paths {
@@ -55,20 +55,20 @@ pub fn load_libraries(
             code: problem.code().to_owned(),
             text: problem.to_string(),
         });
-        tell(FoundLibrary { path, backend })?;
+        report(BackendLibrary { path, backend })?;
     }
     Ok(())
 }
 
-/// Loads the libraries in processes of their own, each of which may take `limit` for a library.
+/// Loads the libraries in separate processes, which may take `limit` for each library.
 /// `command` makes a process that loads these libraries and prints a line of JSON for each
-/// ([`FoundLibrary::line`]). A library that does not answer, or ends its process, is told so and
+/// ([`BackendLibrary::line`]). A library that does not answer, or ends its process, is refused and
 /// left out when the others are loaded again.
 pub fn load_libraries_apart(
     paths: &[PathBuf],
     limit: Duration,
     command: impl Fn(&[&Path]) -> Command,
-) -> Result<Vec<FoundLibrary>> {
+) -> Result<Vec<BackendLibrary>> {
     let mut refused: BTreeMap<&Path, RefusedLibrary> = BTreeMap::new();
     loop {
         let left: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
@@ -77,9 +77,10 @@ pub fn load_libraries_apart(
             .filter(|path| !refused.contains_key(path))
             .collect();
         let mut lines = Vec::new();
-        let ended = match left.is_empty() {
-            true => Ended::Itself,
-            false => read_lines(command(&left), left.len(), limit, &mut lines)?,
+        let ended = if left.is_empty() {
+            Ended::Itself
+        } else {
+            read_lines(command(&left), left.len(), limit, &mut lines)?
         };
         if let Some(&culprit) = left.get(lines.len()) {
             let (code, text) = match ended {
@@ -90,8 +91,8 @@ pub fn load_libraries_apart(
             refused.insert(culprit, RefusedLibrary { code, text });
             continue;
         }
-        let mut answers = lines.iter().map(|line| FoundLibrary::answer(line));
-        let all = paths.iter().map(|path| FoundLibrary {
+        let mut answers = lines.iter().map(|line| BackendLibrary::answer(line));
+        let all = paths.iter().map(|path| BackendLibrary {
             path: path.clone(),
             backend: match refused.remove(path.as_path()) {
                 Some(refused) => Err(refused),
@@ -102,13 +103,13 @@ pub fn load_libraries_apart(
     }
 }
 
-impl FoundLibrary {
-    /// What is said of it, as a line of JSON.
+impl BackendLibrary {
+    /// The library as a line of JSON.
     pub fn line(&self) -> String {
         self.json().to_string()
     }
 
-    /// What is said of it.
+    /// The library as JSON.
     pub fn json(&self) -> Value {
         match &self.backend {
             Ok((id, (major, minor))) => {
@@ -120,7 +121,7 @@ impl FoundLibrary {
         }
     }
 
-    /// What a line of JSON says.
+    /// Parses a line of JSON.
     fn answer(line: &str) -> Result<(String, (u32, u32)), RefusedLibrary> {
         let answer: Value = serde_json::from_str(line).map_err(|_| unreadable())?;
         let text = |name: &str| answer[name].as_str().map(str::to_owned);
@@ -145,7 +146,7 @@ fn is_answer(line: &str) -> bool {
 fn unreadable() -> RefusedLibrary {
     RefusedLibrary {
         code: "crash".into(),
-        text: "the library disturbed what its process printed".into(),
+        text: "the library changed the output of its process".into(),
     }
 }
 
@@ -154,27 +155,27 @@ pub fn check_library(path: &Path) -> CheckReport {
     tenon_backend_kit::check_library(path)
 }
 
-/// How a check in a process of its own ended.
-pub enum Checked {
-    /// It came to its end: what it printed, and whether all went well.
+/// The result of a check in a separate process.
+pub enum LibraryCheck {
+    /// The process ended by itself.
     Ended {
-        /// What the process printed.
+        /// The output of the process.
         text: Vec<u8>,
         /// Whether no check failed.
         passed: bool,
     },
-    /// The library took the process with it, or did not come to an end.
+    /// The library crashed the process, or did not end in time.
     Crashed(CheckReport),
 }
 
 /// Runs `command`, which is to check the library at `path` and print the report, for at most
 /// `limit`.
-pub fn check_apart(path: &Path, mut command: Command, limit: Duration) -> Result<Checked> {
+pub fn check_apart(path: &Path, mut command: Command, limit: Duration) -> Result<LibraryCheck> {
     let (mut child, output) = started(&mut command)?;
     let mut text = Vec::new();
     let end = Instant::now() + limit;
     let crashed =
-        |how: String| Checked::Crashed(CheckReport::crashed(path.display().to_string(), how));
+        |how: String| LibraryCheck::Crashed(CheckReport::crashed(path.display().to_string(), how));
     loop {
         match output.recv_timeout(end.saturating_duration_since(Instant::now())) {
             Ok(part) => text.extend(part),
@@ -193,7 +194,7 @@ pub fn check_apart(path: &Path, mut command: Command, limit: Duration) -> Result
         }
     };
     Ok(match status.code() {
-        Some(code) if code <= 2 => Checked::Ended {
+        Some(code) if code <= 2 => LibraryCheck::Ended {
             text,
             passed: code == 0,
         },
@@ -201,7 +202,7 @@ pub fn check_apart(path: &Path, mut command: Command, limit: Duration) -> Result
     })
 }
 
-/// How a process ended.
+/// The end of a process.
 enum Ended {
     Itself,
     Killed,
@@ -227,7 +228,7 @@ fn read_lines(
         while let Some(at) = text.iter().position(|&byte| byte == b'\n') {
             let line: Vec<u8> = text.drain(..=at).collect();
             let line = String::from_utf8_lossy(&line);
-            // A library may print something of its own.
+            // A library may print other lines.
             if is_answer(&line) {
                 lines.push(line.into_owned());
                 end = Instant::now() + limit;
@@ -242,7 +243,7 @@ fn read_lines(
     Ok(ended)
 }
 
-/// Starts a process; what it prints arrives in parts, until it ends.
+/// Starts a process; the receiver gets its output in parts.
 fn started(command: &mut Command) -> Result<(Child, Receiver<Vec<u8>>)> {
     let program = PathBuf::from(command.get_program());
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
@@ -273,9 +274,9 @@ fn waited(child: &mut Child, end: Instant) -> Result<Option<ExitStatus>> {
     }
 }
 
-/// Ends a process, whatever it does.
+/// Kills a process.
 fn stop(child: &mut Child) {
-    // It may have ended by itself.
+    // The process may have ended.
     let _ = child.kill();
     let _ = child.wait();
 }

@@ -27,19 +27,19 @@ pub enum Priority {
 
 /// A bounded queue of executions and the threads that run them.
 ///
-/// [`Model::run_async`] uses [`RunQueue::global`]. A queue of one's own separates workloads, or limits
+/// [`Model::run_async`] uses [`RunQueue::global`]. A separate queue isolates workloads, or limits
 /// how many executions run at the same time.
 ///
 /// Dropping the queue cancels the executions that wait in it; those that run are finished.
 pub struct RunQueue {
-    shared: Arc<Shared>,
+    shared: Arc<QueueShared>,
 }
 
 /// Executions that may wait in [`RunQueue::global`].
 const GLOBAL_CAPACITY: usize = 1024;
 
-struct Shared {
-    state: Mutex<State>,
+struct QueueShared {
+    state: Mutex<QueueState>,
     /// Signalled when a job arrives or the queue is closed.
     arrived: Condvar,
     threads: usize,
@@ -47,26 +47,26 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     /// The waiting jobs in the order in which they start.
-    waiting: BTreeMap<Place, Job>,
+    waiting: BTreeMap<QueueKey, Job>,
     arrivals: u64,
     threads: usize,
     idle: usize,
     is_closed: bool,
 }
 
-/// The place of a job in the queue: by descending priority, then by arrival.
-type Place = (std::cmp::Reverse<Priority>, u64);
+/// The sort key of a job: by descending priority, then by arrival.
+type QueueKey = (std::cmp::Reverse<Priority>, u64);
 
 type Job = Box<dyn FnOnce() + Send>;
 
 impl RunQueue {
     /// A queue that runs on at most `threads` threads and in which at most `capacity` executions wait.
-    /// Threads are started when they are needed. Both numbers are at least 1.
+    /// Threads are started when they are needed. Both are at least 1.
     pub fn new(threads: usize, capacity: usize) -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(QueueShared {
                 state: Mutex::default(),
                 arrived: Condvar::new(),
                 threads: threads.max(1),
@@ -122,10 +122,12 @@ impl RunQueue {
         let completion = Completion(slot.clone());
         let own = control.clone();
         let job = Box::new(move || completion.set(run_caught(&own, work)));
-        let place = match self.shared.push(priority, job) {
-            Ok(place) => Some(place),
-            Err(error) => {
+        let key = match self.shared.push(priority, job) {
+            Ok(key) => Some(key),
+            Err((error, job)) => {
+                // Before the job is dropped, which would report that it was removed.
                 slot.set(Err(error));
+                drop(job);
                 None
             }
         };
@@ -133,7 +135,7 @@ impl RunQueue {
             slot,
             control,
             queue: Arc::downgrade(&self.shared),
-            place,
+            key,
         }
     }
 }
@@ -150,33 +152,40 @@ impl Drop for RunQueue {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl QueueShared {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(self: &Arc<Self>, priority: Priority, job: Job) -> Result<Place> {
+    fn push(
+        self: &Arc<Self>,
+        priority: Priority,
+        job: Job,
+    ) -> std::result::Result<QueueKey, (Error, Job)> {
         let mut state = self.lock();
         if state.waiting.len() >= self.capacity {
             let text = "too many asynchronous executions wait";
-            return Err(Error::new(ErrorKind::QueueFull, text)
+            let error = Error::new(ErrorKind::QueueFull, text)
                 .expected(format_args!("at most {}", self.capacity))
-                .help("await earlier executions first, or use a larger RunQueue"));
+                .help("await earlier executions first, or use a larger RunQueue");
+            return Err((error, job));
         }
         // An idle thread that was signalled counts as idle until it wakes up.
         if state.waiting.len() >= state.idle && state.threads < self.threads {
-            self.start_thread(&mut state)?;
+            if let Err(error) = self.start_thread(&mut state) {
+                return Err((error, job));
+            }
         }
-        let place = (std::cmp::Reverse(priority), state.arrivals);
+        let key = (std::cmp::Reverse(priority), state.arrivals);
         state.arrivals += 1;
-        state.waiting.insert(place, job);
+        state.waiting.insert(key, job);
         drop(state);
         self.arrived.notify_one();
-        Ok(place)
+        Ok(key)
     }
 
     /// Starts a thread. One that cannot be started is an error only if there is no other.
-    fn start_thread(self: &Arc<Self>, state: &mut State) -> Result<()> {
+    fn start_thread(self: &Arc<Self>, state: &mut QueueState) -> Result<()> {
         let shared = self.clone();
         let builder = std::thread::Builder::new().name(format!("tenon-run-{}", state.threads));
         match builder.spawn(move || shared.serve()) {
@@ -281,9 +290,9 @@ impl Drop for Completion {
 pub struct RunFuture {
     slot: Arc<Slot>,
     control: Control,
-    queue: Weak<Shared>,
-    /// The place in the queue; `None` if the queue did not accept the execution.
-    place: Option<Place>,
+    queue: Weak<QueueShared>,
+    /// The key in the queue; `None` if the queue did not accept the execution.
+    key: Option<QueueKey>,
 }
 
 impl Future for RunFuture {
@@ -315,8 +324,8 @@ impl Drop for RunFuture {
             return;
         }
         self.control.cancel();
-        if let (Some(place), Some(queue)) = (self.place, self.queue.upgrade()) {
-            let job = queue.lock().waiting.remove(&place);
+        if let (Some(key), Some(queue)) = (self.key, self.queue.upgrade()) {
+            let job = queue.lock().waiting.remove(&key);
             // Outside of the lock: dropping a job sets its slot.
             drop(job);
         }

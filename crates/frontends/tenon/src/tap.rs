@@ -1,4 +1,19 @@
-//! Keeping intermediate tensors of an execution, to be written as files.
+//! Intermediate tensors of an execution, kept or written to files.
+//!
+//! ```
+//! use tenon::tap::Taps;
+//! use tenon::{Compiler, LoadOptions, Pattern, RunOptions, Tensor};
+//!
+//! # let onnx = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../models/digits/digits.onnx");
+//! # let model = Compiler::new().compile_file(onnx)?.load(&LoadOptions::new())?;
+//! # let image = Tensor::from_slice([1, 1, 8, 8], &[0.0f32; 64])?;
+//! let taps = Taps::new(vec![Pattern::new("*")]);
+//! model.run_with(&[("image", &image)], RunOptions::new().tap(&taps))?;
+//! for (name, tensor) in taps.tensors()? {
+//!     println!("{name}: {}", tensor.ty());
+//! }
+//! # Ok::<(), tenon::Error>(())
+//! ```
 
 use crate::files::file_names;
 use std::path::{Path, PathBuf};
@@ -8,25 +23,24 @@ use tenon_base::{Error, ErrorKind, Pattern, Result};
 pub use tenon_runtime::{NanCheck, Tap, TapValue};
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType, npy};
 
-/// A tap that keeps the values of chosen names. A pattern is of a value's name or of the name of
-/// the node that makes it.
+/// A tap that keeps the values whose name, or the name of whose node, matches a pattern.
 pub struct Taps {
     patterns: Vec<Pattern>,
-    found: Mutex<Found>,
+    found: Mutex<TapRecord>,
 }
 
 #[derive(Default)]
-struct Found {
+struct TapRecord {
     tensors: Vec<(String, Tensor)>,
-    /// Some names that are of no pattern, for the message when none is.
+    /// Some names that do not match, for the error.
     others: Vec<String>,
 }
 
-/// Names told when no value was of a pattern.
+/// Names in the error if no value matches.
 const SHOWN: usize = 8;
 
 impl Taps {
-    /// A tap for what is of one of the patterns.
+    /// A tap for these patterns.
     pub fn new(patterns: Vec<Pattern>) -> Self {
         Self {
             patterns,
@@ -34,23 +48,23 @@ impl Taps {
         }
     }
 
-    /// The values that were made, by name, in the order in which they were made first.
+    /// The matching values by name, in the order of their first computation.
     ///
     /// # Errors
-    /// When none was of a pattern.
+    /// No value matched.
     pub fn tensors(self) -> Result<Vec<(String, Tensor)>> {
         let found = self.found.into_inner();
-        let Found { tensors, others } = found.unwrap_or_else(PoisonError::into_inner);
+        let TapRecord { tensors, others } = found.unwrap_or_else(PoisonError::into_inner);
         if tensors.is_empty() {
             let patterns: Vec<&str> = self.patterns.iter().map(Pattern::as_str).collect();
-            let text = format!("no value is called like '{}'", patterns.join("' or '"));
+            let text = format!("no value matches '{}'", patterns.join("' or '"));
             return Err(Error::new(ErrorKind::Usage, text)
                 .expected(format_args!("a name such as {}", others.join(", "))));
         }
         Ok(tensors)
     }
 
-    /// Writes what was made as `FOLDER/NAME.npy`, and answers names and files.
+    /// Writes the values as `FOLDER/NAME.npy`; returns names and files.
     pub fn write(self, folder: &Path) -> Result<Vec<(String, PathBuf)>> {
         let tensors = self.tensors()?;
         std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, "create", error))?;
@@ -68,9 +82,9 @@ impl Taps {
 impl Tap for Taps {
     fn on_value(&self, tapped: TapValue<'_>) -> Result<()> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted =
+        let matches =
             |pattern: &Pattern| pattern.matches(tapped.value) || pattern.matches(tapped.node);
-        if !self.patterns.iter().any(wanted) {
+        if !self.patterns.iter().any(matches) {
             if found.others.len() < SHOWN {
                 found.others.push(tapped.value.to_owned());
             }
@@ -78,7 +92,7 @@ impl Tap for Taps {
         }
         let ty = match tapped.ty {
             Some(ty) => ty.clone(),
-            // Only descriptors touch it, which know bytes alone.
+            // Variables that only descriptors use have no type.
             None => TensorType::new(DataType::U8, [tapped.bytes.len()])?,
         };
         let tensor = Tensor::new(ty, BufferMut::copy_of(tapped.bytes)?.freeze())?;

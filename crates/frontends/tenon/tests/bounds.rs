@@ -117,21 +117,21 @@ fn walk() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The graph with one number, or all equal ones, of its shapes, attributes and constants replaced
-/// by each size; and with a zero beside it.
+/// The graph with one integer of its shapes, attributes and constants, or all equal ones, replaced by
+/// each size; also with the next integer replaced by zero.
 fn changed(graph: &str) -> BTreeSet<String> {
-    let places = numbers(graph);
+    let integers = integer_ranges(graph);
     let mut all = BTreeSet::new();
-    for (index, &(start, end)) in places.iter().enumerate() {
+    for (index, &(start, end)) in integers.iter().enumerate() {
         for size in SIZES {
             let one = [(start, end, size)];
             all.insert(replaced(graph, &one));
-            let same = places
+            let same = integers
                 .iter()
                 .filter(|&&(a, b)| graph[a..b] == graph[start..end]);
             let same: Vec<_> = same.map(|&(a, b)| (a, b, size)).collect();
             all.insert(replaced(graph, &same));
-            if let Some(&(a, b)) = places.get(index + 1) {
+            if let Some(&(a, b)) = integers.get(index + 1) {
                 all.insert(replaced(graph, &[(start, end, size), (a, b, "0")]));
                 all.insert(replaced(graph, &[(start, end, size), (a, b, size)]));
             }
@@ -151,8 +151,8 @@ fn replaced(graph: &str, parts: &[(usize, usize, &str)]) -> String {
     text + &graph[from..]
 }
 
-/// Where whole numbers stand: not those in names and types, nor behind a point.
-fn numbers(graph: &str) -> Vec<(usize, usize)> {
+/// The ranges of integers in the text, except those in names, types and fractions.
+fn integer_ranges(graph: &str) -> Vec<(usize, usize)> {
     let bytes = graph.as_bytes();
     let first = graph.find('(').unwrap_or(0);
     let mut found = Vec::new();
@@ -186,7 +186,7 @@ fn compiled(text: &str, backends: &[&'static str]) -> tenon::Result<Package> {
     )
 }
 
-/// Compiles, loads, runs with a profile, and compares backends; whatever comes of it.
+/// Compiles, loads, runs with a profile, and compares backends; ignoring the results.
 fn attempt(text: &str, backends: &[&'static str]) {
     let Ok(package) = compiled(text, backends) else {
         return;

@@ -3,7 +3,7 @@
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a test tells what it measured or skips"
+    reason = "a test prints its measurements or that it is skipped"
 )]
 
 use std::path::Path;

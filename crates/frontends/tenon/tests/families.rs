@@ -24,9 +24,10 @@ fn check(name: &str, backends: &[&'static str], tolerance: f64) -> Result<Model>
         let outputs = model.run(&inputs)?;
         assert_eq!(outputs.len(), expected.len());
         for (signature, output) in model.outputs().iter().zip(&outputs) {
-            let wanted = expected.iter().find(|(name, _)| *name == signature.name);
-            let (_, wanted) = wanted.unwrap_or_else(|| panic!("no output {}", signature.name));
-            let difference = Difference::between(output, wanted)?;
+            let reference = expected.iter().find(|(name, _)| *name == signature.name);
+            let (_, reference) =
+                reference.unwrap_or_else(|| panic!("no output {}", signature.name));
+            let difference = Difference::between(output, reference)?;
             assert!(
                 difference.relative <= tolerance && difference.same_top,
                 "{name}: output {}: {difference:?}",

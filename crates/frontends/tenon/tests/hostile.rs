@@ -1,4 +1,4 @@
-//! Cut, flipped and invented bytes: an error or an answer, never a panic.
+//! Truncated, flipped and random bytes: an error or a result, never a panic.
 
 use proptest::prelude::*;
 use std::sync::OnceLock;
@@ -21,8 +21,8 @@ fn package() -> &'static [u8] {
     })
 }
 
-/// Whether `verify` finds an error. The digests are left out: they tell all damage apart, and this is
-/// about packages that somebody made so.
+/// Whether `verify` finds an error. Digests are not compared: they detect all damage, and this test is
+/// about malicious packages.
 fn is_reported(package: &Package) -> bool {
     static CHECK: OnceLock<PackageCheck> = OnceLock::new();
     let check = CHECK.get_or_init(|| {
@@ -34,7 +34,7 @@ fn is_reported(package: &Package) -> bool {
     !verify_package(package, check).unwrap().is_good()
 }
 
-/// Opens, loads and runs; the answer does not matter, but that what loading refuses is reported.
+/// Opens, loads and runs. The outcome is ignored, except that `verify` must report what loading refuses.
 fn try_package(bytes: &[u8]) {
     let control = Control::new();
     let buffer = BufferMut::copy_of(bytes).unwrap().freeze();
@@ -44,7 +44,7 @@ fn try_package(bytes: &[u8]) {
     };
     let model = match Model::from_package(&package, &LoadOptions::default()) {
         Ok(model) => model,
-        // Memory of this machine is not looked at; a package of another compiler may be sound.
+        // `verify` ignores the memory of the machine; a package of another compiler may be valid.
         Err(error) if error.kind() == ErrorKind::OutOfMemory => return,
         Err(_) if !package.header().is_tenon() => return,
         Err(error) => {
@@ -81,7 +81,7 @@ fn try_model(bytes: &[u8]) {
     let _ = Compiler::new().control(control).compile_model(&model);
 }
 
-/// Where structure stands: before the constants.
+/// The bytes of the structure, before the constants.
 const STRUCTURE: usize = 40 << 10;
 
 #[test]
@@ -110,7 +110,7 @@ proptest! {
 
     #[test]
     fn digits_in_the_json_changed(flips in prop::collection::vec((any::<prop::sample::Index>(), b'0'..=b'9'), 1..3)) {
-        // Numbers of the JSON members: offsets, sizes, ids, shapes.
+        // Values of the JSON members: offsets, sizes, ids, shapes.
         let mut bytes = package().to_vec();
         let end = STRUCTURE.min(bytes.len());
         let digits: Vec<usize> = (1024..end)
@@ -127,7 +127,7 @@ proptest! {
         let mut bytes = onnx().to_vec();
         let length = bytes.len();
         for (at, value) in flips {
-            // The structure stands at both ends of the file, around the weights.
+            // The structure is at both ends of the file, around the weights.
             let at = if from_end { length - 1 - at % 1200 } else { at % 1500 };
             bytes[at] = value;
         }

@@ -1,4 +1,4 @@
-//! The example libraries in a real runtime: what they count, hear, keep and prepare.
+//! The example libraries in a real runtime: counters, callbacks, kept memory and prepared constants.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
@@ -33,10 +33,10 @@ fn runtime(setup: &BackendSetup) -> Runtime {
 }
 
 fn registry(setup: &BackendSetup) -> Registry {
-    let found = setup.find().unwrap();
-    assert!(found.skipped.is_empty(), "{:?}", found.skipped);
-    assert!(found.refused.is_empty(), "{:?}", found.refused);
-    found.registry
+    let loaded = setup.load().unwrap();
+    assert!(loaded.skipped.is_empty(), "{:?}", loaded.skipped);
+    assert!(loaded.refused.is_empty(), "{:?}", loaded.refused);
+    loaded.registry
 }
 
 fn started(registry: Registry, setup: &BackendSetup) -> Runtime {
@@ -66,7 +66,7 @@ fn model(runtime: &Runtime, graph: &str, backends: &[&'static str]) -> Model {
     Model::from_package(&package, &LoadOptions::new().runtime(runtime.clone())).unwrap()
 }
 
-fn numbers(scale: f32) -> Tensor {
+fn ramp(scale: f32) -> Tensor {
     let all: Vec<f32> = (0..6).map(|index| (index as f32 - 2.5) * scale).collect();
     Tensor::from_slice([2, 3], &all).unwrap()
 }
@@ -79,25 +79,25 @@ const TWO_OF_THREE: &str = "(%x: f32[2, 3]) -> (%y) {
 }";
 
 #[test]
-fn counters_of_a_library_stand_in_profiles_and_traces() {
+fn counters_of_a_library_are_in_profiles_and_traces() {
     let folder = libraries();
     let runtime = runtime(&setup(&folder));
     let model = model(&runtime, TWO_OF_THREE, &["ExampleRust", "CpuRef"]);
-    let x = numbers(1.0);
+    let x = ramp(1.0);
     let mut profile = model.profile();
     for _ in 0..3 {
         let options = RunOptions::new().profile(&mut profile);
         model.run_with(&[("x", &x)], options).unwrap();
     }
-    let told: Vec<_> = profile
+    let counters: Vec<_> = profile
         .counters
         .iter()
         .map(|counter| (&*counter.backend, &*counter.name, counter.change))
         .collect();
-    // Two workloads an execution, three tensors copied: x in, exp |x| in, y out; |x| is read where
-    // it lies. The model was loaded before, and executions are told of behind their profiles.
+    // Two workloads an execution, three tensors copied: x in, exp |x| in, y out; |x| is not
+    // copied. The model was loaded before; executions are counted after their profiles.
     assert_eq!(
-        told,
+        counters,
         [
             ("ExampleRust", "executions", 6),
             ("ExampleRust", "copies", 9),
@@ -126,26 +126,26 @@ fn counters_of_a_library_stand_in_profiles_and_traces() {
     assert_eq!(values("executions"), [3]);
 }
 
-/// The first two and the last are the example's in Rust: four values cross, one does not.
-const BESIDE_EACH_OTHER: &str = "(%x: f32[2, 3]) -> (%y) {
+/// The example in Rust runs the first two nodes and the last: four values cross, one does not.
+const TWO_ADJACENT: &str = "(%x: f32[2, 3]) -> (%y) {
     %n = Neg(%x)
     %a = Abs(%n)
     %e = Exp(%a)
     %y = Neg(%e)
 }";
 
-/// How many tensors the example in Rust copied in one execution, and what came out.
+/// The number of tensors that the example in Rust copied in one execution, and the outputs.
 fn copied(setup: &BackendSetup, tap: Option<&dyn tenon::tap::Tap>) -> (u64, Vec<f32>) {
     let runtime = runtime(setup);
-    let model = model(&runtime, BESIDE_EACH_OTHER, &["ExampleRust", "CpuRef"]);
+    let model = model(&runtime, TWO_ADJACENT, &["ExampleRust", "CpuRef"]);
     let mut profile = model.profile();
     let mut outputs = Vec::new();
-    // The second time nothing is left of the first.
+    // The second execution must not see data of the first.
     for scale in [3.0, 1.0] {
         profile = model.profile();
         let mut options = RunOptions::new().profile(&mut profile);
         options.tap = tap;
-        let all = model.run_with(&[("x", &numbers(scale))], options).unwrap();
+        let all = model.run_with(&[("x", &ramp(scale))], options).unwrap();
         outputs = all.into_tensors();
     }
     let copies = profile.counters.iter();
@@ -164,12 +164,12 @@ fn tensors_cross_into_a_librarys_memory_and_stay_there_between_its_workloads() {
         let pairs = found.iter().zip(&expected);
         pairs.clone().count() == 6 && { pairs }.all(|(a, b)| (a / b - 1.0).abs() < 1e-6)
     };
-    // x goes in, exp |x| goes in, y comes out; |x| is exported, and read where it lies.
+    // x goes in, exp |x| goes in, y comes out; |x| is exported, and not copied.
     let (copies, values) = copied(&setup(&folder), None);
     assert!(close(&values), "{values:?}");
     assert_eq!(copies, 3);
 
-    // Whoever looks at what lies between reads it there.
+    // A tap reads an intermediate tensor without a copy.
     let taps = tenon::tap::Taps::new(vec![tenon::Pattern::new("n")]);
     let (copies, values) = copied(&setup(&folder), Some(&taps));
     assert!(close(&values), "{values:?}");
@@ -179,7 +179,7 @@ fn tensors_cross_into_a_librarys_memory_and_stay_there_between_its_workloads() {
     let n = tapped[0].1.as_slice::<f32>().unwrap();
     assert_eq!(n, [2.5, 1.5, 0.5, -0.5, -1.5, -2.5]);
 
-    // Tensors that are made of plain memory are not copied.
+    // Tensors imported from plain memory are not copied.
     let importing = setup(&folder).options(["ExampleRust.ImportMemory=true".parse().unwrap()]);
     let (copies, values) = copied(&importing, None);
     assert!(close(&values), "{values:?}");
@@ -191,7 +191,7 @@ fn memory_that_stays_bound_is_imported_once() {
     let folder = libraries();
     let setup = setup(&folder).options(["ExampleRust.ImportMemory=true".parse().unwrap()]);
     let runtime = runtime(&setup);
-    let model = model(&runtime, BESIDE_EACH_OTHER, &["ExampleRust", "CpuRef"]);
+    let model = model(&runtime, TWO_ADJACENT, &["ExampleRust", "CpuRef"]);
     let imports = |run: &mut dyn FnMut(RunOptions<'_>)| -> u64 {
         let mut profile = model.profile();
         run(RunOptions::new().profile(&mut profile));
@@ -199,10 +199,10 @@ fn memory_that_stays_bound_is_imported_once() {
         let imports = counters.filter(|counter| counter.name == "imports");
         imports.map(|counter| counter.change).sum()
     };
-    let x = numbers(1.0);
+    let x = ramp(1.0);
     let mut bindings = model.bind().unwrap();
     bindings.set_input("x", &x).unwrap();
-    // x and y are the caller's; n and |x|, whose place exp |x| takes, lie in the arena.
+    // x and y are memory of the caller; n and |x|, which exp |x| overwrites, are in the arena.
     let mut bound = |options: RunOptions<'_>| bindings.run(options).unwrap();
     assert_eq!(imports(&mut bound), 4);
     assert_eq!(imports(&mut bound), 0);
@@ -210,7 +210,7 @@ fn memory_that_stays_bound_is_imported_once() {
     let mut run = |options: RunOptions<'_>| drop(model.run_with(&[("x", &x)], options));
     assert_eq!(imports(&mut run), 2);
     assert_eq!(imports(&mut run), 2);
-    let (first, scaled) = (bindings.outputs().unwrap(), numbers(2.0));
+    let (first, scaled) = (bindings.outputs().unwrap(), ramp(2.0));
     bindings.set_input("x", &scaled).unwrap();
     let mut bound = |options: RunOptions<'_>| bindings.run(options).unwrap();
     assert_eq!(imports(&mut bound), 2);
@@ -225,14 +225,10 @@ fn memory_that_stays_bound_is_imported_once() {
 }
 
 #[test]
-fn executions_in_flight_have_tensors_of_their_own() {
+fn concurrent_executions_have_separate_tensors() {
     let folder = libraries();
     let runtime = runtime(&setup(&folder));
-    let package = package(
-        runtime.backends(),
-        BESIDE_EACH_OTHER,
-        &["ExampleRust", "CpuRef"],
-    );
+    let package = package(runtime.backends(), TWO_ADJACENT, &["ExampleRust", "CpuRef"]);
     let options = LoadOptions::new().in_flight(4).max_in_flight(4);
     let model = Model::from_package(&package, &options.runtime(runtime.clone())).unwrap();
     std::thread::scope(|scope| {
@@ -244,7 +240,7 @@ fn executions_in_flight_have_tensors_of_their_own() {
                     .map(|index| -((index as f32 - 2.5) * scale).abs().exp())
                     .collect();
                 for _ in 0..50 {
-                    let outputs = model.run(&[("x", &numbers(scale))]).unwrap();
+                    let outputs = model.run(&[("x", &ramp(scale))]).unwrap();
                     let found = outputs[0].as_slice::<f32>().unwrap();
                     for (found, expected) in found.iter().zip(&expected) {
                         assert!((found / expected - 1.0).abs() < 1e-6);
@@ -255,21 +251,21 @@ fn executions_in_flight_have_tensors_of_their_own() {
     });
 }
 
-/// An allocator of the caller that counts.
+/// An allocator that counts.
 #[derive(Default)]
-struct Lending {
-    lent: Mutex<HashMap<usize, Layout>>,
+struct CountingAllocator {
+    live: Mutex<HashMap<usize, Layout>>,
     ever: AtomicUsize,
 }
 
-impl Allocator for Lending {
+impl Allocator for CountingAllocator {
     fn allocate(&self, bytes: usize, alignment: usize) -> Result<NonNull<u8>> {
-        let refused = || Error::new(ErrorKind::OutOfMemory, "no memory to lend");
+        let refused = || Error::new(ErrorKind::OutOfMemory, "no memory");
         let layout = Layout::from_size_align(bytes, alignment).map_err(|_| refused())?;
-        // SAFETY: more than no bytes, as the interface says.
+        // SAFETY: `layout` has a size of at least 1: the interface never requests 0 bytes.
         let start = NonNull::new(unsafe { alloc(layout) }).ok_or_else(refused)?;
         self.ever.fetch_add(1, Ordering::Relaxed);
-        self.lent
+        self.live
             .lock()
             .unwrap()
             .insert(start.as_ptr() as usize, layout);
@@ -277,9 +273,9 @@ impl Allocator for Lending {
     }
 
     unsafe fn free(&self, start: NonNull<u8>) {
-        let layout = self.lent.lock().unwrap().remove(&(start.as_ptr() as usize));
-        // SAFETY: from `allocate`, given back once.
-        unsafe { dealloc(start.as_ptr(), layout.expect("memory that was lent")) }
+        let layout = self.live.lock().unwrap().remove(&(start.as_ptr() as usize));
+        // SAFETY: `start` is from `allocate` with this layout, and its entry is removed at the first free.
+        unsafe { dealloc(start.as_ptr(), layout.expect("memory of this allocator")) }
     }
 
     fn source(&self) -> MemorySource {
@@ -288,34 +284,34 @@ impl Allocator for Lending {
 }
 
 #[test]
-fn a_librarys_memory_comes_from_the_allocator_that_it_is_lent() {
+fn a_library_allocates_from_the_allocator_of_the_caller() {
     let folder = libraries();
     let setup = setup(&folder);
     let mut registry = registry(&setup);
-    let lending = Arc::new(Lending::default());
+    let allocator = Arc::new(CountingAllocator::default());
     registry
-        .set_allocator(&BackendId::new("ExampleC"), lending.clone())
+        .set_allocator(&BackendId::new("ExampleC"), allocator.clone())
         .unwrap();
     let text = "(%x: f32[2, 3]) -> (%y) {\n%r = Relu(%x)\n%y = Mul(%r, %r)\n}";
     let runtime = started(registry.clone(), &setup);
     let model = model(&runtime, text, &["ExampleC", "CpuRef"]);
-    let outputs = model.run(&[("x", &numbers(2.0))]).unwrap();
+    let outputs = model.run(&[("x", &ramp(2.0))]).unwrap();
     assert_eq!(
         outputs[0].as_slice::<f32>().unwrap(),
         [0.0, 0.0, 0.0, 1.0, 9.0, 25.0]
     );
-    let lent = lending.lent.lock().unwrap().len();
-    assert_eq!(lent, 3, "a workload each, and what lies between them");
+    let live = allocator.live.lock().unwrap().len();
+    assert_eq!(live, 3, "two workloads, and the tensor between them");
     drop((model, runtime));
-    assert!(lending.lent.lock().unwrap().is_empty());
-    assert_eq!(lending.ever.load(Ordering::Relaxed), 3);
+    assert!(allocator.live.lock().unwrap().is_empty());
+    assert_eq!(allocator.ever.load(Ordering::Relaxed), 3);
 
     for (id, expected) in [
         ("CpuRef", "backend CpuRef has no custom allocator"),
         ("ExampleRust", "its table has no function 'with_allocator'"),
         ("None", "no backend has this name"),
     ] {
-        let error = registry.set_allocator(&BackendId::new(id), lending.clone());
+        let error = registry.set_allocator(&BackendId::new(id), allocator.clone());
         let text = error.unwrap_err().to_string();
         assert!(text.contains(expected), "{text}");
     }
@@ -325,30 +321,30 @@ fn a_librarys_memory_comes_from_the_allocator_that_it_is_lent() {
 fn protected_content_is_refused_with_its_reason() {
     let folder = libraries();
     let setup = setup(&folder).protected_content(true);
-    let found = setup.find().unwrap();
-    assert_eq!(found.registry.names(), "");
-    let told: Vec<String> = found
+    let loaded = setup.load().unwrap();
+    assert_eq!(loaded.registry.names(), "");
+    let errors: Vec<String> = loaded
         .refused
         .iter()
         .map(|(_, error)| error.to_string())
         .collect();
-    assert_eq!(told.len(), 4);
+    assert_eq!(errors.len(), 4);
     assert_eq!(
-        told[2],
+        errors[2],
         "backend ExampleC cannot keep protected content: expected capability \
          ProtectedContentAllocation = true"
     );
 }
 
 #[test]
-fn what_a_library_prepared_is_kept_in_the_package() {
+fn constants_prepared_by_a_library_are_in_the_package() {
     let folder = libraries();
     let setup = setup(&folder);
     let text = "graph \"g\" (%x: f32[2, 3], %w: f32[2, 3]) -> (%y) {\n%y = Mul(%x, %w)\n}";
     let mut graph: Graph = text.parse().unwrap();
     graph.infer_types().unwrap();
     let w = graph.inputs.remove(1);
-    graph.value_mut(w).constant = Some(numbers(-2.0));
+    graph.value_mut(w).constant = Some(ramp(-2.0));
     let compiling = registry(&setup);
     let options = Options::new(&compiling);
     let package = packed(graph, &["ExampleC", "CpuRef"], options);
@@ -367,7 +363,7 @@ fn what_a_library_prepared_is_kept_in_the_package() {
     let runtime = runtime(&setup);
     let model =
         Model::from_package(&package, &LoadOptions::new().runtime(runtime.clone())).unwrap();
-    let outputs = model.run(&[("x", &numbers(1.0))]).unwrap();
+    let outputs = model.run(&[("x", &ramp(1.0))]).unwrap();
     let squares: Vec<f32> = (0..6)
         .map(|index| index as f32 - 2.5)
         .map(|x| -2.0 * x * x)

@@ -1,4 +1,4 @@
-//! `test_netlist`: the kernels against the plain implementation, on netlists made here and on real
+//! `SelfTest`: the kernels against the plain implementation, on netlists made here and on real
 //! ones.
 #![allow(clippy::print_stderr, reason = "a test says what it leaves out")]
 
@@ -45,7 +45,7 @@ fn tested(source: &Source, control: &Control) -> Result<Vec<QueueAgreement>> {
 }
 
 #[test]
-fn two_ways_that_agree_pass() {
+fn equal_results_pass() {
     let queues = tested(&product(""), &Control::new()).unwrap();
     let [y] = &queues[..] else {
         panic!("{queues:?}");
@@ -57,7 +57,7 @@ fn two_ways_that_agree_pass() {
     assert!(agreement.correlation > 0.99999, "{agreement:?}");
 }
 
-/// Rows and columns that only come again are computed once, and stand everywhere.
+/// Broadcast rows and columns are computed once.
 #[test]
 fn inputs_that_are_broadcast_last_agree() {
     let text = product("").text().replace(
@@ -214,9 +214,9 @@ fused_ops:
     }
 }
 
-/// Sums in another order are close but not equal: who asks for equality is told where they differ.
+/// Sums in another order are close but not equal: an exact comparison reports the first difference.
 #[test]
-fn two_ways_that_differ_fail_and_say_where() {
+fn different_results_fail_with_their_position() {
     let exact = "test-config: {comparison-config: {type: Exact}}\n";
     let queues = tested(&product(exact), &Control::new()).unwrap();
     assert!(!queues[0].passed(), "{queues:?}");
@@ -226,7 +226,7 @@ fn two_ways_that_differ_fail_and_say_where() {
 }
 
 #[test]
-fn what_cannot_be_run_is_refused() {
+fn a_netlist_with_errors_is_refused() {
     let broken = product("")
         .text()
         .replace("inputs: [a, b]", "inputs: [a, c]");
@@ -237,7 +237,7 @@ fn what_cannot_be_run_is_refused() {
     assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error}");
 }
 
-/// On two devices everything stands twice; both get the data of the one name.
+/// On two devices every queue exists twice; both get the data of the common name.
 #[test]
 fn queues_on_several_devices_are_fed_by_their_name() {
     let source = product("");
@@ -251,8 +251,8 @@ fn queues_on_several_devices_are_fed_by_their_name() {
     assert!(queues.iter().all(QueueAgreement::passed), "{queues:?}");
 }
 
-/// Two graphs on two devices, the second reading what the first pushes to a queue of so many
-/// entries; each takes two inputs.
+/// Two graphs on two devices; the second reads the queue of `entries` entries that the first writes.
+/// Each takes two inputs.
 fn pipeline(entries: u32, program: &str) -> Source {
     let shape = "grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [1, 1]";
     let queue = |name: &str, input: &str, entries: u32, address: u32| {
@@ -288,20 +288,19 @@ fn execute(graph: &str, queue: &str, from: &str, rest: &str) -> String {
     )
 }
 
-/// The first numbers of all entries of `y`; entry i of `x` is full of i.
+/// The first elements of all entries of `y`; all elements of entry i of `x` are i.
 fn entries_of_y(source: &Source) -> Vec<f32> {
-    let numbers: Vec<f32> = (0..8u8).flat_map(|i| [f32::from(i); 1024]).collect();
-    let x = Tensor::from_slice([8, 1, 32, 32], &numbers).unwrap();
+    let values: Vec<f32> = (0..8u8).flat_map(|i| [f32::from(i); 1024]).collect();
+    let x = Tensor::from_slice([8, 1, 32, 32], &values).unwrap();
     let job = Job::new().input("x", x);
     let outcome = job.run(source).unwrap();
     let y = outcome.outputs["y"].as_slice::<f32>().unwrap();
     y.chunks(1024).map(|entry| entry[0]).collect()
 }
 
-/// Executes on devices of their own that follow each other run input by input: the queue between
-/// them needs room for one.
+/// Consecutive executes on different devices run input by input: the queue between them needs one entry.
 #[test]
-fn devices_apart_run_together() {
+fn executes_on_different_devices_are_pipelined() {
     let first = execute("first", "x", "$zero", "");
     let streams = "    - execute: {graph_name: second}\n";
     let source = pipeline(1, &(first.clone() + streams));
@@ -316,7 +315,7 @@ fn devices_apart_run_together() {
 /// The second reads an entry that the first pushes with its last input: both cannot run input by
 /// input, and run one after the other.
 #[test]
-fn what_starves_together_runs_one_after_the_other() {
+fn executes_that_cannot_be_pipelined_run_one_after_the_other() {
     let program = execute("first", "x", "$zero", "")
         + &execute("first", "x", "$two", "")
         + &execute("second", "q", "$three", ", rd_ptr_autoinc: 0");
@@ -325,8 +324,8 @@ fn what_starves_together_runs_one_after_the_other() {
     assert!(tested(&source, &Control::new()).unwrap()[0].passed());
 }
 
-/// A row of tiles is written and seen as a column of them: the blocking says where in memory a
-/// tile lies.
+/// A row of tiles is written and seen as a column of them: the blocking determines the
+/// address of a tile.
 #[test]
 fn a_ram_is_seen_in_another_blocking() {
     let ram = |name: &str, input: &str, mblock: &str, rest: &str| {
@@ -369,14 +368,14 @@ fn a_ram_is_seen_in_another_blocking() {
             .to_owned(),
     ];
     let source = Source::new("views.yaml", text.concat());
-    let numbers: Vec<f32> = (0..2048u16).map(f32::from).collect();
-    let x = Tensor::from_slice([1, 1, 32, 64], &numbers).unwrap();
+    let values: Vec<f32> = (0..2048u16).map(f32::from).collect();
+    let x = Tensor::from_slice([1, 1, 32, 64], &values).unwrap();
     let job = Job::new().input("x", x);
     let outcome = job.run(&source).unwrap();
-    // The second tile of a row of 64 numbers, below the first.
+    // The second tile of a row of 64 elements, below the first.
     let y = outcome.outputs["y"].as_slice::<f32>().unwrap();
-    let wanted = |row: usize, column: usize| (row % 32 * 64 + row / 32 * 32 + column) as f32;
-    assert!((0..64).all(|row| (0..32).all(|column| y[row * 32 + column] == wanted(row, column))));
+    let expected = |row: usize, column: usize| (row % 32 * 64 + row / 32 * 32 + column) as f32;
+    assert!((0..64).all(|row| (0..32).all(|column| y[row * 32 + column] == expected(row, column))));
     assert!(
         tested(&source, &Control::new())
             .unwrap()
@@ -388,7 +387,7 @@ fn a_ram_is_seen_in_another_blocking() {
 /// Arithmetic that a sample may cost in the tests that always run, in multiplications.
 const QUICK: u64 = 10_000_000;
 
-/// Real netlists that the plain implementation is done with soon.
+/// Real netlists that the plain implementation runs quickly.
 #[test]
 fn quick_samples_agree() {
     let left_out = agree(|cost| cost <= QUICK, Duration::from_secs(60));
@@ -403,12 +402,12 @@ fn slow_samples_agree() {
     agree(|cost| cost > QUICK, Duration::from_secs(3600));
 }
 
-/// Tests the samples of a wanted cost; the others.
-fn agree(wanted: impl Fn(u64) -> bool, each: Duration) -> Vec<PathBuf> {
+/// Tests the selected samples; returns the others.
+fn agree(is_selected: impl Fn(u64) -> bool, each: Duration) -> Vec<PathBuf> {
     let (mut left_out, mut failures) = (Vec::new(), Vec::new());
     for path in good_netlists() {
         let source = Source::new(&path, std::fs::read_to_string(&path).unwrap());
-        if !wanted(cost(&read(&source).netlist)) {
+        if !is_selected(cost(&read(&source).netlist)) {
             left_out.push(path);
             continue;
         }
@@ -427,8 +426,8 @@ fn agree(wanted: impl Fn(u64) -> bool, each: Duration) -> Vec<PathBuf> {
     left_out
 }
 
-/// Multiplications of all ops on all inputs of one execute of each graph; an element of the data
-/// that are made counts as some too.
+/// Multiplications of all ops on all inputs of one execute of each graph; a generated element
+/// counts as several.
 fn cost(netlist: &Netlist) -> u64 {
     let inner = |op: &Op| match op.kind.value {
         OpKind::Matmul => {

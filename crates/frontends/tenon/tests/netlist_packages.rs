@@ -1,5 +1,5 @@
-//! Packages of netlists whose programs somebody changed: numbers of their kernels that do not fit are
-//! refused when the package is loaded, and what is loaded ends.
+//! Packages of netlists with modified programs: invalid attributes of kernels are refused when the package
+//! is loaded, and executions of loaded packages end.
 
 use std::time::{Duration, Instant};
 use tenon::inspect::Contents;
@@ -144,14 +144,14 @@ fn what_is_loaded_and_stored_fits_its_queue() {
     refused(&queue, &changed, "does not hold entries of it");
 }
 
-/// Makes a number, or the first of several, another one; false where there is none.
+/// Replaces an attribute, or the first element of an array; false if it is not numeric.
 fn make_extreme(attribute: &mut Attribute, value: i64) -> bool {
     match attribute {
         Attribute::I32(number) => *number = value as i32,
         Attribute::I64(number) => *number = value,
         Attribute::F32(number) => *number = value as f32,
-        Attribute::Array(numbers) | Attribute::Aggregate(numbers) => {
-            return numbers
+        Attribute::Array(values) | Attribute::Aggregate(values) => {
+            return values
                 .first_mut()
                 .is_some_and(|number| make_extreme(number, value));
         }
@@ -160,9 +160,9 @@ fn make_extreme(attribute: &mut Attribute, value: i64) -> bool {
     true
 }
 
-/// Each number of each kernel is made extreme, one after the other.
+/// Each numeric attribute of each kernel is replaced by extreme values.
 #[test]
-fn no_number_of_a_program_keeps_it_from_ending() {
+fn no_attribute_of_a_program_makes_it_endless() {
     for kind in ["ram", "queue"] {
         let contents = contents(kind);
         let module = tenon::inspect::decode_program(&contents).unwrap();

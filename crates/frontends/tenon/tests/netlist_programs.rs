@@ -108,7 +108,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn variables_hold_what_the_facts_say(steps in steps()) {
+    fn variables_have_the_specified_values(steps in steps()) {
         let session = Session::load(&netlist(&steps), &SessionOptions::default()).unwrap();
         session
             .feed("x", |entry| Tensor::from_slice([1, 32, 32], &[(entry as i64 % ENTRIES) as f32; 1024]))
@@ -128,7 +128,7 @@ proptest! {
     }
 }
 
-/// Wrong programs are told, all of what is wrong where that can be seen before.
+/// Errors of programs have their line, at load time where possible.
 #[test]
 fn wrong_programs_have_their_lines() {
     let load = |from: &str, to: &str| {

@@ -85,7 +85,7 @@ fn job(inputs: Vec<(&str, Tensor)>, loops: i32) -> Job {
         .param("$p_loop_count", loops)
 }
 
-/// Small integers, so that every order of adding gives the same numbers.
+/// Small integers, so that every order of summation gives the same result.
 fn sums_inputs() -> Vec<(&'static str, Tensor)> {
     vec![
         ("a", array(4, 32, 32, |i| (i % 5) as f32 - 2.0)),
@@ -94,7 +94,7 @@ fn sums_inputs() -> Vec<(&'static str, Tensor)> {
     ]
 }
 
-/// The same by the definition.
+/// The same sums by definition.
 fn sums(inputs: &[(&str, Tensor)]) -> Vec<f32> {
     let values = |index: usize| inputs[index].1.as_slice::<f32>().unwrap();
     let (a, w, b) = (values(0), values(1), values(2));
@@ -107,22 +107,22 @@ fn sums(inputs: &[(&str, Tensor)]) -> Vec<f32> {
 }
 
 #[test]
-fn a_loop_of_products_and_sums_is_what_the_definition_says() {
+fn a_loop_of_matmuls_and_sums_equals_the_definition() {
     let inputs = sums_inputs();
-    let wanted = sums(&inputs);
+    let expected = sums(&inputs);
     let outcome = job(inputs, 2).run(&product_and_sum(LOOP)).unwrap();
     let y = &outcome.outputs["y"];
     assert_eq!(y.shape()[..], [4, 1, 32, 64]);
-    assert_eq!(y.as_slice::<f32>().unwrap(), wanted);
+    assert_eq!(y.as_slice::<f32>().unwrap(), expected);
     let rows = outcome.session.op_rows();
     let runs: Vec<(&str, u64)> = rows.iter().map(|row| (&*row.op, row.runs)).collect();
     assert_eq!(runs, [("product", 4), ("sum", 4)]);
     assert_eq!(rows[0].flops, 2 * 32 * 32 * 64);
 }
 
-/// What is multiplied with is prepared when it comes again, and anew when it is another.
+/// A repeated matmul operand is packed, and packed again when it changes.
 #[test]
-fn parameters_that_change_are_multiplied_with_as_they_are() {
+fn changed_matmul_operands_are_used() {
     let program = LOOP.replace(
         "w: {prologue: true, epilogue: false, zero: false, rd_ptr_local: $zero,",
         "w: {prologue: true, epilogue: false, zero: false, wr_ptr_global: $zero,",
@@ -160,7 +160,7 @@ fn a_package_runs_like_the_netlist_it_was_made_from() {
 }
 
 #[test]
-fn what_starves_is_told_with_op_queue_and_line() {
+fn starvation_is_reported_with_op_queue_and_line() {
     let source = product_and_sum(LOOP);
     let session = Session::load(&source, &SessionOptions::default()).unwrap();
     for name in ["b", "w"] {
@@ -235,10 +235,10 @@ fn entries_are_pushed_peeked_and_popped_together() {
     session.push_batch("b", &b, now).unwrap();
     session.push("w", &entry(32, 64, 1.0), now).unwrap();
     let first = |tensors: Vec<Tensor>| -> Vec<f32> {
-        let numbers = tensors
+        let firsts = tensors
             .iter()
             .map(|tensor| tensor.as_slice::<f32>().unwrap()[0]);
-        numbers.collect()
+        firsts.collect()
     };
     assert_eq!(first(session.peek_batch("a", 2, now).unwrap()), [1.0, 2.0]);
     let error = session.peek_batch("a", 3, now).unwrap_err();
@@ -248,9 +248,9 @@ fn entries_are_pushed_peeked_and_popped_together() {
     );
     let options = ProgramOptions::new().param("$p_loop_count", 1);
     session.run("run", &options).unwrap();
-    let wanted = [32.0, 65.0];
-    assert_eq!(first(session.peek_batch("y", 2, now).unwrap()), wanted);
-    assert_eq!(first(session.pop_batch("y", 2, now).unwrap()), wanted);
+    let expected = [32.0, 65.0];
+    assert_eq!(first(session.peek_batch("y", 2, now).unwrap()), expected);
+    assert_eq!(first(session.pop_batch("y", 2, now).unwrap()), expected);
     assert!(session.peek("y", now).is_err());
 }
 
@@ -335,14 +335,14 @@ fn formats_round_what_is_stored() {
         ),
     ];
     let mut job = job(inputs, 1);
-    for (mode, wanted) in [
+    for (mode, expected) in [
         (NumericMode::Golden, vector),
         (NumericMode::Formats, rounded),
     ] {
         job.session.mode = mode;
         let outcome = job.run(&source).unwrap();
         let y = outcome.outputs["y"].as_slice::<f32>().unwrap();
-        assert_eq!(y[..11], wanted, "{mode:?}");
+        assert_eq!(y[..11], expected, "{mode:?}");
     }
 }
 
@@ -359,9 +359,9 @@ fn one_op(kind: &str, inputs: &str, rest: &str) -> Source {
     Source::new("one.yaml", text)
 }
 
-/// In `formats` what is computed lies in registers of the format of acc_df.
+/// In mode `formats`, intermediate results are in registers of the format of acc_df.
 #[test]
-fn the_accumulation_format_rounds_what_is_computed() {
+fn the_accumulation_format_rounds_intermediate_results() {
     // x + x is 2 + 2^-10: a half has 10 bits of mantissa, so that this last one is cut.
     let x = 1.0 + f32::EPSILON * 4096.0;
     let run = |mode, rest: &str| {
@@ -415,22 +415,22 @@ fn ops_agree_with_numpy() {
         .unwrap();
     assert!(done.success());
     let inputs = npy::read_npz(&paths[0]).unwrap();
-    let wanted = npy::read_npz(&paths[1]).unwrap();
+    let expected = npy::read_npz(&paths[1]).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
     let job = Job::new().inputs(inputs);
     let outcome = job.run(&many_ops()).unwrap();
-    assert_eq!(outcome.outputs.len(), wanted.len());
-    for (name, wanted) in wanted {
+    assert_eq!(outcome.outputs.len(), expected.len());
+    for (name, expected) in expected {
         let found = &outcome.outputs[&name];
-        assert_eq!(found.shape(), wanted.shape(), "{name}");
+        assert_eq!(found.shape(), expected.shape(), "{name}");
         let pairs = found
             .as_slice::<f32>()
             .unwrap()
             .iter()
-            .zip(wanted.as_slice::<f32>().unwrap());
-        for (index, (found, wanted)) in pairs.enumerate() {
-            let close = (found - wanted).abs() <= 2e-5 * wanted.abs().max(1.0);
-            assert!(close, "{name}[{index}]: {found}, NumPy has {wanted}");
+            .zip(expected.as_slice::<f32>().unwrap());
+        for (index, (found, expected)) in pairs.enumerate() {
+            let close = (found - expected).abs() <= 2e-5 * expected.abs().max(1.0);
+            assert!(close, "{name}[{index}]: {found}, NumPy has {expected}");
         }
     }
 }
@@ -512,7 +512,7 @@ fn many_ops() -> Source {
     Source::new("ops.yaml", text)
 }
 
-/// Real netlists of at most so many bytes; larger ones are run with `--ignored`.
+/// The size of real netlists in bytes up to which they run by default; larger ones are run with `--ignored`.
 const SMALL: u64 = 3_000;
 
 #[test]
@@ -529,11 +529,11 @@ fn large_samples_run() {
 /// Samples that do not run, with the reason.
 const KNOWN: &[(&str, &str)] = &[];
 
-fn run_samples(wanted: impl Fn(u64) -> bool) {
+fn run_samples(is_selected: impl Fn(u64) -> bool) {
     let mut failures = Vec::new();
     for path in good_netlists() {
         let size = path.metadata().unwrap().len();
-        if !wanted(size) {
+        if !is_selected(size) {
             continue;
         }
         let source = Source::new(&path, std::fs::read_to_string(&path).unwrap());

@@ -1,4 +1,4 @@
-//! Tensors that pass between two loaded libraries, each with memory of its own.
+//! Tensors that pass between two loaded libraries, each with separate memory.
 
 use std::path::Path;
 use tenon::backends::{BackendSetup, Runtime};
@@ -40,7 +40,7 @@ const BOTH: &str = "graph \"both\" (%x: f32[2, 3]) -> (%y) {
     %y = Neg(%a)
 }";
 
-/// x -> Neg -> n -> Exp, which is nobody's but `CpuRef`'s -> y
+/// x -> Neg -> n -> Exp, which only `CpuRef` supports -> y
 const WITH_REFERENCE: &str = "graph \"one\" (%x: f32[2, 3]) -> (%y) {
     %n = Neg(%x)
     %y = Exp(%n)
@@ -49,7 +49,7 @@ const WITH_REFERENCE: &str = "graph \"one\" (%x: f32[2, 3]) -> (%y) {
 /// A model on the libraries of a folder.
 fn model(folder: &Path, graph: &str) -> (Model, Placement) {
     let setup = BackendSetup::new().folder(folder.to_owned());
-    let found = setup.find().unwrap();
+    let found = setup.load().unwrap();
     assert!(found.skipped.is_empty(), "{:?}", found.skipped);
     let (runtime, refused): (Runtime, _) = setup.start_runtime(found.registry);
     assert!(refused.is_empty(), "{refused:?}");
@@ -87,7 +87,7 @@ fn execute(model: &Model) -> (Vec<f32>, Vec<(String, u64, u64)>) {
     (outputs[0].as_slice().unwrap().to_vec(), pairs.collect())
 }
 
-/// How values cross, in order.
+/// The transfer of each value, in order.
 fn ways(placement: &Placement) -> Vec<(&str, &str, Way)> {
     let all = placement.crossings.iter();
     all.map(|crossing| {
@@ -125,14 +125,14 @@ fn with_reference(neg: &Memory<'_>) -> (Model, Placement) {
 }
 
 #[test]
-fn what_one_library_exports_the_other_imports() {
+fn exports_of_one_library_are_imported_by_the_other() {
     let (model, placement) = both(
         &Memory("NegHeap", DMA_BUF, DMA_BUF, &[]),
         &Memory("AbsHeap", DMA_BUF, DMA_BUF, &[]),
     );
     let expected = [("n", "OwnAbs", Way::Import), ("a", "OwnNeg", Way::Import)];
     assert_eq!(ways(&placement), expected);
-    // x goes in and y comes out; what lies between was imported in the first execution.
+    // x goes in and y comes out; the tensors between were imported in the first execution.
     let (y, counts) = execute(&model);
     assert_eq!(y, NEGATED);
     assert_eq!(counts, counted((2, 0), (0, 0)));
@@ -164,7 +164,7 @@ fn memory_of_no_kind_in_common_is_copied() {
 }
 
 #[test]
-fn exported_plain_memory_is_read_where_it_lies() {
+fn exported_plain_memory_is_not_copied() {
     for (exports, way, copies) in [(0, Way::Copy, 2), (MALLOC, Way::Shared, 1)] {
         let (model, placement) = with_reference(&Memory("NegHeap", 0, exports, &[]));
         assert_eq!(ways(&placement), [("n", "CpuRef", way)]);
@@ -191,7 +191,7 @@ fn a_tensor_that_is_exported_is_preferred_to_plain_memory() {
 
 /// The first kind of memory that tensors can get to is taken.
 #[test]
-fn memory_that_nothing_reaches_is_passed_over() {
+fn unreachable_memory_is_skipped() {
     let (model, placement) = with_reference(&Memory("NegHeap", 0, MALLOC, &["DARK_FIRST"]));
     assert_eq!(ways(&placement), [("n", "CpuRef", Way::Shared)]);
     assert_eq!(execute(&model).0[1], 2f32.exp());

@@ -1,12 +1,12 @@
-//! Real netlists, which are not part of the project: tests and benches read them from the folder
-//! that `TENON_EXTRA_DATA` names.
+//! Real netlists, which are not part of the project. Tests and benches read them from the folder in
+//! `TENON_EXTRA_DATA`.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stderr, reason = "a test says why it skips")]
+#![allow(clippy::print_stderr, reason = "a test prints why it is skipped")]
 
 use std::path::{Path, PathBuf};
 
-/// All of them, sorted; says so when there are none.
+/// All netlists, sorted; prints a note if there are none.
 pub fn netlists() -> Vec<PathBuf> {
     let mut files = Vec::new();
     if let Some(folder) = std::env::var_os("TENON_EXTRA_DATA") {
@@ -19,7 +19,7 @@ pub fn netlists() -> Vec<PathBuf> {
     files
 }
 
-/// Those that are not wrong on purpose.
+/// The netlists without deliberate errors.
 pub fn good_netlists() -> Vec<PathBuf> {
     let mut files = netlists();
     files.retain(|path| !path.iter().any(|part| part == "error_tests"));

@@ -1,11 +1,8 @@
-//! Shared libraries that tests load: C, compiled by the system's compiler where a test runs, and
-//! the examples in Rust, which cargo builds beside the test.
+//! Shared libraries for tests: C, compiled by the system's compiler during the test, and the examples in
+//! Rust, which cargo builds in the folder of the test.
 
 #![forbid(unsafe_code)]
-#![allow(
-    clippy::panic,
-    reason = "a test ends where its library cannot be built"
-)]
+#![allow(clippy::panic, reason = "a test fails if its library cannot be built")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,8 +13,8 @@ pub fn repository(path: impl AsRef<Path>) -> PathBuf {
     root.canonicalize().unwrap_or(root).join(path)
 }
 
-/// The library of a C file with these definitions (`NAME` or `NAME=VALUE`), which sees the
-/// repository's headers; answers where it is.
+/// Compiles a C file into a shared library, with these definitions (`NAME` or `NAME=VALUE`) and the
+/// repository's headers; returns its path.
 pub fn compiled(source: &Path, library: &Path, definitions: &[&str]) -> PathBuf {
     let definitions = definitions.iter().map(|one| format!("-D{one}"));
     cc(compiler(&["-std=gnu11", "-O1", "-shared", "-fPIC"])
@@ -29,7 +26,7 @@ pub fn compiled(source: &Path, library: &Path, definitions: &[&str]) -> PathBuf 
     library.to_owned()
 }
 
-/// Has the compiler read a file of a language (`c`, `c++`) and standard (`c11`), all warnings
+/// Checks the syntax of a file in a language (`c`, `c++`) and standard (`c11`), with all warnings as
 /// errors.
 pub fn check_syntax(source: &Path, language: &str, standard: &str) {
     let standard = format!("-std={standard}");
@@ -45,8 +42,8 @@ fn compiler(flags: &[&str]) -> Command {
 
 fn cc(command: &mut Command) {
     let done = command.output().expect("a C compiler called cc");
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{command:?}: {said}");
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{command:?}: {stderr}");
 }
 
 /// The example in C, as `name` in `folder`.
@@ -57,12 +54,12 @@ pub fn example_in_c(folder: &Path, name: &str) -> PathBuf {
 
 /// The example in Rust, as `name` in `folder`. The test depends on `tenon-example-backend`.
 pub fn example_in_rust(folder: &Path, name: &str) -> PathBuf {
-    beside("libtenon_example_backend.so", &folder.join(name))
+    linked("libtenon_example_backend.so", &folder.join(name))
 }
 
 /// `CpuRef` as a library, as `name` in `folder`. The test depends on `tenon-cpu-ref-backend`.
 pub fn cpu_ref(folder: &Path, name: &str) -> PathBuf {
-    beside("libtenon_cpu_ref_backend.so", &folder.join(name))
+    linked("libtenon_cpu_ref_backend.so", &folder.join(name))
 }
 
 /// The functions of `crates/run/runtime/tests/data/cpu_nodes.c` as a library in `folder`.
@@ -71,8 +68,8 @@ pub fn cpu_nodes(folder: &Path) -> PathBuf {
     compiled(&source, &folder.join("libnodes.so"), &[])
 }
 
-/// A library that cargo built beside the test's program, under another name.
-fn beside(library: &str, link: &Path) -> PathBuf {
+/// Links a library in the folder of the test program under another name.
+fn linked(library: &str, link: &Path) -> PathBuf {
     let program = std::env::current_exe().expect("the test's program");
     let built = program.with_file_name(library);
     assert!(built.is_file(), "{} is not built", built.display());

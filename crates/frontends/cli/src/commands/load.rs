@@ -136,7 +136,7 @@ pub fn backends(flags: &BackendFlags) -> Result<Registry> {
     if let Some(level) = flags.cpu {
         level.limit_to();
     }
-    let found = flags.setup().find()?;
+    let found = flags.setup().load()?;
     for warning in found.skipped {
         output::complain(format_args!("warning: {warning}"));
     }

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
-use tenon::plugins::{CheckOutcome, CheckReport};
 use tenon::plugins::{
-    Checked, FoundLibrary, check_apart, check_library, discover_libraries, load_libraries,
+    BackendLibrary, LibraryCheck, check_apart, check_library, discover_libraries, load_libraries,
     load_libraries_apart,
 };
+use tenon::plugins::{CheckOutcome, CheckReport};
 use tenon::{Error, Result};
 
 pub fn run(flags: &Plugin) -> Result<ExitCode> {
@@ -41,7 +41,7 @@ fn list(flags: &PluginList) -> Result<()> {
                    "text": warning.problem.to_string()})
         };
         return output::json(
-            json!({"libraries": Value::from_iter(found.iter().map(FoundLibrary::json)),
+            json!({"libraries": Value::from_iter(found.iter().map(BackendLibrary::json)),
                    "passed_over": Value::from_iter(warnings.iter().map(warning))}),
         );
     }
@@ -72,12 +72,12 @@ fn check(flags: &PluginCheck) -> Result<ExitCode> {
     command.arg("--").arg(&flags.library);
     let limit = Duration::from_secs(flags.time_limit);
     match check_apart(&flags.library, command, limit)? {
-        Checked::Ended { text, passed } => {
+        LibraryCheck::Ended { text, passed } => {
             // The output of this program in another process: already escaped.
             output::bytes(&text)?;
             Ok(output::status(passed))
         }
-        Checked::Crashed(report) => {
+        LibraryCheck::Crashed(report) => {
             print(&report, flags.json)?;
             Ok(ExitCode::FAILURE)
         }

@@ -14,17 +14,16 @@ pub fn run(flags: &Translate) -> Result<ExitCode> {
     } else {
         Direction::MlirToBef
     };
-    let options = TranslateOptions {
-        direction,
-        split_input_file: flags.split_input_file,
-        verify_diagnostics: flags.verify_diagnostics,
-        optional_sections: !flags.disable_optional_sections,
-        print: PrintOptions {
-            generic: flags.generic,
-            locations: flags.locations,
-            ..PrintOptions::default()
-        },
+    let print = PrintOptions {
+        generic: flags.generic,
+        locations: flags.locations,
+        ..PrintOptions::default()
     };
+    let options = TranslateOptions::new(direction)
+        .split_input_file(flags.split_input_file)
+        .verify_diagnostics(flags.verify_diagnostics)
+        .optional_sections(!flags.disable_optional_sections)
+        .print(print);
     let done = translate(&input, &options);
     output::diagnostics(&done.diagnostics);
     if done.succeeded {

@@ -1,4 +1,4 @@
-//! How far two answers are apart.
+//! The difference of two tensors.
 
 use crate::outputs::{Element, elements};
 use tenon_base::{Error, ErrorKind, Result};
@@ -9,29 +9,30 @@ use tenon_tensor::{DataType, Tensor, convert};
 pub struct Difference {
     /// Largest |a - b|.
     pub absolute: f64,
-    /// Largest |a - b| over the largest |b| of the whole tensor: an element near zero does not count
-    /// more than its share.
+    /// Largest |a - b| over the largest |b| of the whole tensor: an element near zero has no
+    /// larger weight than others.
     pub relative: f64,
-    /// Whether the largest element of each row (last axis) stands at the same place.
+    /// Whether the largest element of each row (last axis) has the same index.
     pub same_top: bool,
     /// The element of the largest difference, counted row-major.
     pub worst: usize,
 }
 
 impl Difference {
-    /// Compares `found` with `expected`; NaN equals NaN, and differs from a number without bound.
+    /// Compares `found` with `expected`; NaN equals NaN, and its difference from other values is infinite.
     pub fn between(found: &Tensor, expected: &Tensor) -> Result<Self> {
         if found.shape() != expected.shape() {
-            return Err(
-                Error::new(ErrorKind::InvalidArgument, "shapes that cannot be compared")
-                    .expected(expected.ty())
-                    .found(found.ty()),
-            );
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "tensors of different shapes cannot be compared",
+            )
+            .expected(expected.ty())
+            .found(found.ty()));
         }
         let exact = integers(found)?.zip(integers(expected)?);
         let wide = |tensor: &Tensor| convert(tensor, DataType::F64);
         let (found, expected) = (wide(found)?, wide(expected)?);
-        let (a, b) = (numbers(&found)?, numbers(&expected)?);
+        let (a, b) = (as_f64(&found)?, as_f64(&expected)?);
         let (mut absolute, mut worst, mut largest) = (0.0f64, 0, 0.0f64);
         for (index, (&a, &b)) in a.iter().zip(b).enumerate() {
             let exact = exact.as_ref().map(|(a, b)| a[index].abs_diff(b[index]));
@@ -56,7 +57,7 @@ impl Difference {
         };
         let row = expected.shape().last().copied().unwrap_or(1).max(1);
         let same_top = a.chunks(row).zip(b.chunks(row)).all(|(a, b)| {
-            // Equal largest values may stand in either order.
+            // Equal largest values count as one.
             top(a) == top(b)
                 || b.get(top(a))
                     .zip(b.get(top(b)))
@@ -71,25 +72,26 @@ impl Difference {
     }
 }
 
-/// The elements of a tensor whose integers f64 does not tell apart; `None` of other types.
+/// The elements of a tensor of 64-bit integers, which f64 does not represent exactly; `None` for
+/// other types.
 fn integers(tensor: &Tensor) -> Result<Option<Vec<i128>>> {
     if !matches!(tensor.dtype(), DataType::I64 | DataType::U64) {
         return Ok(None);
     }
-    let number = |element: &Element| match *element {
+    let integer = |element: &Element| match *element {
         Element::Integer(number) => Some(number),
         _ => None,
     };
-    Ok(elements(tensor, usize::MAX)?.iter().map(number).collect())
+    Ok(elements(tensor, usize::MAX)?.iter().map(integer).collect())
 }
 
-fn numbers(tensor: &Tensor) -> Result<&[f64]> {
+fn as_f64(tensor: &Tensor) -> Result<&[f64]> {
     tensor
         .as_slice()
         .ok_or_else(|| Error::new(ErrorKind::Internal, "a conversion to f64 is not f64"))
 }
 
-/// Where the largest number stands; 0 when there is none.
+/// The index of the largest value; 0 if there is none.
 pub(crate) fn top(values: &[f64]) -> usize {
     (0..values.len())
         .max_by(|&a, &b| values[a].total_cmp(&values[b]).then(b.cmp(&a)))
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn nan_is_no_number() {
+    fn nan_differs_from_every_value() {
         let a = Tensor::from_slice([2], &[f32::NAN, 1.0]).unwrap();
         let b = Tensor::from_slice([2], &[0.0f32, 1.0]).unwrap();
         assert_eq!(Difference::between(&a, &a).unwrap().absolute, 0.0);

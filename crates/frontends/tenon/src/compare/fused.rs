@@ -1,6 +1,6 @@
 //! A fused node, computed node by node on a backend without the fused operator.
 
-use super::Named;
+use super::OperandTensors;
 use std::collections::HashMap;
 use tenon_backend::{Backend, evaluate, supports};
 use tenon_base::Result;
@@ -11,8 +11,8 @@ use tenon_tensor::{Tensor, TensorType};
 pub(super) fn execute(
     backend: &dyn Backend,
     graph: &Graph,
-    inputs: &Named,
-    outputs: &Named,
+    inputs: &OperandTensors,
+    outputs: &OperandTensors,
 ) -> Result<std::result::Result<Vec<Option<Tensor>>, String>> {
     let given: HashMap<&str, &Tensor> = inputs
         .iter()
@@ -59,15 +59,15 @@ fn step(
             "an input is not a separate variable of the package".into()
         ));
     }
-    let wanted: Vec<Option<TensorType>> = node
+    let types: Vec<Option<TensorType>> = node
         .outputs
         .iter()
         .map(|id| id.and_then(|id| graph.value(id).ty.clone()))
         .collect();
-    if let Err(refusal) = supports(backend, node.op, &node.attributes, &inputs, &wanted) {
+    if let Err(refusal) = supports(backend, node.op, &node.attributes, &inputs, &types) {
         return Ok(Err(refusal.to_string()));
     }
-    let computed = evaluate(backend, node.op, &node.attributes, &inputs, &wanted)?;
+    let computed = evaluate(backend, node.op, &node.attributes, &inputs, &types)?;
     for (id, tensor) in node.outputs.iter().zip(computed) {
         if let Some(id) = id {
             known[id.index()] = tensor;

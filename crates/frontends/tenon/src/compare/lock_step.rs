@@ -2,8 +2,8 @@
 
 use super::values::Values;
 use super::{
-    CompareOptions, ComparedNode, Comparison, Difference, Divergence, FusedNodes, Named,
-    SkippedNode, Tolerance, fused,
+    CompareOptions, ComparedNode, Comparison, Difference, Divergence, FusedNodes, OperandTensors,
+    Tolerance, UncomparedNode, fused,
 };
 use crate::inspect::decode_program;
 use crate::outputs::{Element, elements};
@@ -194,7 +194,7 @@ impl LockStep<'_> {
         let [first, second] = found.backends.clone();
         let ran_first = call.backend == first;
         let id = if ran_first { &second } else { &first };
-        let skip = |reason: String| SkippedNode {
+        let skip = |reason: String| UncomparedNode {
             node: call.node.clone(),
             operator: call.spec.op.name,
             reason: format!("{id}: {reason}"),
@@ -231,7 +231,7 @@ impl LockStep<'_> {
             .zip(&ran)
             .map(|(tensor, ran)| Some((ran.as_ref()?.0.clone(), tensor?)))
             .collect();
-        let (ours, expected): (Named, Named) = if ran_first {
+        let (ours, expected): (OperandTensors, OperandTensors) = if ran_first {
             (ran, again)
         } else {
             (again, ran)

@@ -1,4 +1,4 @@
-//! A wrong operator planted in the middle of a model is found, and shown by itself.
+//! A faulty operator in the middle of a model is found, and reproduced alone.
 
 use super::*;
 use crate::inputs::random_tensor;
@@ -14,13 +14,13 @@ use tenon_compiler::{CpuNode, compile_nodes};
 use tenon_graph::Graph;
 use tenon_tensor::{BufferMut, DataType, npy};
 
-/// CpuRef under another name, with one operator that computes a wrong number.
+/// CpuRef under another name, with one faulty operator.
 struct Planted {
     inner: Arc<dyn Backend>,
     operator: &'static str,
-    /// What is added to the first number.
+    /// Added to the first element of the output.
     error: f32,
-    /// How often the operator was executed.
+    /// Executions of the operator.
     executions: Arc<AtomicU32>,
 }
 
@@ -58,14 +58,14 @@ impl Backend for Planted {
 
     fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
         let inner = self.inner.workload(spec)?;
-        Ok(match spec.op.name == self.operator {
-            true => Box::new(Wrong {
-                inner,
-                error: self.error,
-                executions: self.executions.clone(),
-            }),
-            false => inner,
-        })
+        if spec.op.name != self.operator {
+            return Ok(inner);
+        }
+        Ok(Box::new(Wrong {
+            inner,
+            error: self.error,
+            executions: self.executions.clone(),
+        }))
     }
 }
 
@@ -165,7 +165,7 @@ fn a_planted_operator_is_found_and_written_as_a_package() {
     let outputs = model.run(&named).unwrap();
     let difference = Difference::between(&outputs[0], &expected[0].1).unwrap();
     assert_eq!(difference, divergence.difference);
-    // And compared by itself it differs at its only node, at once.
+    // Compared again, the reproduction differs at its only node.
     let again = compare(&one, &registry, BOTH, &inputs).unwrap();
     assert!(again.compared.is_empty());
     assert_eq!(again.divergence.unwrap().difference, divergence.difference);
@@ -181,7 +181,7 @@ fn the_package_may_be_of_either_backend() {
     assert!((wrong - right - 0.5).abs() < 1e-6, "{wrong} {right}");
 }
 
-/// Two elements as numbers.
+/// Two elements as f64.
 fn worst(elements: [Element; 2]) -> [f64; 2] {
     elements.map(|element| element.to_string().parse().unwrap())
 }
@@ -217,13 +217,13 @@ fn of_several_nodes(registry: &Registry) -> Package {
 
 #[test]
 fn a_package_of_several_nodes_is_compared_through_all_of_them() {
-    let numbers = |shape: [usize; 2], scale: f32| {
+    let ramp = |shape: [usize; 2], scale: f32| {
         let all: Vec<f32> = (0..shape[0] * shape[1]).map(|i| i as f32 * scale).collect();
         Tensor::from_slice(shape, &all).unwrap()
     };
     let inputs = [
-        ("x".to_owned(), numbers([2, 3], 0.25)),
-        ("w".to_owned(), numbers([3, 3], -0.5)),
+        ("x".to_owned(), ramp([2, 3], 0.25)),
+        ("w".to_owned(), ramp([3, 3], -0.5)),
     ];
     let right = registry("Sigmoid", 0.0);
     let found = compare(&of_several_nodes(&right), &right, BOTH, &inputs).unwrap();
@@ -245,7 +245,7 @@ fn backends_that_agree_are_compared_to_the_end() {
     let pair = [BackendId::new("CpuAcc"), BackendId::new("CpuRef")];
     let found = compare(&package, &registry, pair, &inputs).unwrap();
     assert!(found.divergence.is_none(), "{:?}", found.divergence);
-    // What CpuAcc does not have, CpuRef computes alone.
+    // Operators that only CpuRef has.
     let skipped: Vec<&str> = found.skipped.iter().map(|node| node.operator).collect();
     assert_eq!(skipped, ["And", "Where"]);
     assert!(

@@ -1,23 +1,23 @@
-//! When two results are alike.
+//! The largest difference that counts as agreement.
 
 use super::Difference;
 use tenon_tensor::DataType;
 
-/// How far two results may be apart.
+/// The largest difference of two tensors that counts as agreement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tolerance {
-    /// For numbers with a fraction: the largest difference over the largest number of the tensor.
-    /// A type of 16 bits or fewer may be off by one step of its own besides.
+    /// For floats: the largest difference over the largest element of the tensor. For types of 16
+    /// bits or fewer at least one unit in the last place.
     pub relative: f64,
-    /// For numbers with a fraction: differences up to this one do not count.
+    /// For floats: the largest absolute difference that is always accepted.
     pub absolute: f64,
-    /// For integers of 16 bits or fewer, which quantised operators make: how far they may be
-    /// apart. Other types must be equal.
+    /// For integers of 16 bits or fewer, the outputs of quantised operators: the largest difference.
+    /// Other types must be equal.
     pub steps: u32,
 }
 
 impl Default for Tolerance {
-    /// A thousandth, and one step of quantised numbers.
+    /// A relative difference of 10^-3, and 1 for quantised values.
     fn default() -> Self {
         Self {
             relative: 1e-3,
@@ -28,21 +28,22 @@ impl Default for Tolerance {
 }
 
 impl Tolerance {
-    /// Whether tensors of this type may differ so much.
+    /// Whether a difference of two tensors of this type counts as agreement.
     pub fn accepts(&self, difference: &Difference, dtype: DataType) -> bool {
         if dtype.is_float() || matches!(dtype, DataType::C64 | DataType::C128) {
             let relative = self.relative.max(step_of(dtype));
             return difference.absolute <= self.absolute || difference.relative <= relative;
         }
-        let steps = match dtype.is_integer() && dtype.bits() <= 16 {
-            true => self.steps,
-            false => 0,
+        let steps = if dtype.is_integer() && dtype.bits() <= 16 {
+            self.steps
+        } else {
+            0
         };
         difference.absolute <= f64::from(steps)
     }
 }
 
-/// The distance from 1 to the next number of a narrow type; 0 for the others.
+/// The machine epsilon of a type of 16 bits or fewer; 0 for other types.
 fn step_of(dtype: DataType) -> f64 {
     match dtype {
         DataType::F16 => 1.0 / 1024.0,

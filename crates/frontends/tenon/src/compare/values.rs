@@ -1,6 +1,6 @@
-//! The values between workloads, as long as one still reads them.
+//! The values between workloads, kept until their last use.
 
-use super::Named;
+use super::OperandTensors;
 use std::collections::HashMap;
 use tenon_backend::InputSpec;
 use tenon_base::{Error, ErrorKind, Result};
@@ -9,19 +9,19 @@ use tenon_kernels::WorkloadCall;
 use tenon_neff::Contents;
 use tenon_tensor::{Buffer, BufferMut, Tensor, TensorType};
 
-/// The bytes of variables that calls read and write. A view is the variable whose bytes it is.
+/// The bytes of the variables that calls read and write. A view shares the bytes of its base variable.
 pub(super) struct Values {
     names: Vec<String>,
     ids: HashMap<String, VariableId>,
-    /// For each view the variable whose bytes it is.
+    /// The base variable of each view.
     base: HashMap<VariableId, VariableId>,
-    /// The last call that reads a variable, or the one that makes it.
+    /// The last call that uses a variable.
     last: HashMap<VariableId, usize>,
     bytes: HashMap<VariableId, Buffer>,
 }
 
 impl Values {
-    /// None is there yet.
+    /// No values yet.
     pub fn new(contents: &Contents, calls: &[WorkloadCall]) -> Self {
         let variables = &contents.variables;
         let names: Vec<String> = variables.iter().map(|v| v.name.clone()).collect();
@@ -48,7 +48,7 @@ impl Values {
         self.base.get(&id).copied().unwrap_or(id)
     }
 
-    /// Keeps what was given or made, when a call needs it.
+    /// Keeps an input or output, if a call uses it.
     pub fn keep(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let Some(&id) = self.ids.get(name) else {
             return Ok(());
@@ -60,14 +60,14 @@ impl Values {
         Ok(())
     }
 
-    /// Drops what no call behind `index` reads.
+    /// Drops the values that no call after `index` uses.
     pub fn forget(&mut self, index: usize) {
         let last = &self.last;
         self.bytes
             .retain(|id, _| last.get(id).is_some_and(|&last| last > index));
     }
 
-    /// The inputs of a call whose constants are there in plain form.
+    /// The inputs of a call; its constants are in plain form.
     pub fn inputs(&self, call: &WorkloadCall) -> Result<Vec<Option<Tensor>>> {
         let input = |(id, spec): (&Option<VariableId>, &Option<InputSpec>)| match (id, spec) {
             (Some(id), Some(spec)) => match &spec.constant {
@@ -84,7 +84,7 @@ impl Values {
     }
 
     /// The outputs of a call that has just run.
-    pub fn outputs(&self, call: &WorkloadCall) -> Result<Named> {
+    pub fn outputs(&self, call: &WorkloadCall) -> Result<OperandTensors> {
         let output = |(id, ty): (&Option<VariableId>, &Option<TensorType>)| {
             let (Some(id), Some(ty)) = (id, ty) else {
                 return Ok(None);
@@ -96,7 +96,7 @@ impl Values {
     }
 
     /// Tensors with the names of a call's inputs.
-    pub fn named(&self, call: &WorkloadCall, inputs: Vec<Option<Tensor>>) -> Named {
+    pub fn named(&self, call: &WorkloadCall, inputs: Vec<Option<Tensor>>) -> OperandTensors {
         let pairs = call.inputs.iter().zip(inputs);
         pairs
             .map(|(id, tensor)| Some((self.name((*id)?), tensor?)))
@@ -109,10 +109,7 @@ impl Values {
 
     fn tensor(&self, id: VariableId, ty: &TensorType) -> Result<Tensor> {
         let bytes = self.bytes.get(&self.base_of(id)).ok_or_else(|| {
-            let text = format!(
-                "variable '{}' was not made before it is used",
-                self.name(id)
-            );
+            let text = format!("variable '{}' is used before it is computed", self.name(id));
             Error::new(ErrorKind::Internal, text)
         })?;
         Tensor::new(ty.clone(), bytes.clone())

@@ -1,12 +1,12 @@
-//! Files that are named after values, nodes and graphs of a model.
+//! File names for values, nodes and graphs of a model.
 
 use std::collections::{HashMap, HashSet};
 
 /// Bytes of a file name at most, without its ending. File systems accept 255 with it (NAME_MAX).
 const LONGEST: usize = 200;
 
-/// A name as a file can have it: characters that not every file system accepts become `_`, and
-/// what is too long is cut.
+/// A valid file name: characters that not every file system accepts become `_`, and long names are
+/// truncated.
 pub fn file_name(name: &str) -> String {
     let safe = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ' ');
     let mut name: String = name
@@ -20,8 +20,8 @@ pub fn file_name(name: &str) -> String {
     name
 }
 
-/// The file name of each of `names`, no two alike: names that need no change keep theirs, of the
-/// others those that are taken get a number.
+/// Distinct file names. Names that are valid stay as they are; changed names that are already in use
+/// get a numeric suffix.
 pub fn file_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let names: Vec<&str> = names.into_iter().collect();
     let mut files: Vec<String> = names.iter().map(|name| file_name(name)).collect();
@@ -31,14 +31,14 @@ pub fn file_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         .zip(&files)
         .map(|(name, file)| name == file && taken.insert(file.clone()))
         .collect();
-    // The last number given to names of the same beginning, so that many of them stay cheap.
-    let mut numbers: HashMap<String, usize> = HashMap::new();
+    // The last suffix of each stem, which keeps many equal names linear.
+    let mut suffixes: HashMap<String, usize> = HashMap::new();
     for (file, _) in files.iter_mut().zip(keeps).filter(|(_, keeps)| !keeps) {
         let stem = file.clone();
-        let number = numbers.entry(stem.clone()).or_insert(1);
+        let suffix = suffixes.entry(stem.clone()).or_insert(1);
         while !taken.insert(file.clone()) {
-            *number += 1;
-            *file = format!("{stem}.{number}");
+            *suffix += 1;
+            *file = format!("{stem}.{suffix}");
         }
     }
     files

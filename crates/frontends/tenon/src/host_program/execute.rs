@@ -1,8 +1,8 @@
 //! Running the functions of a host program, as the original's executor commands do (facts 5).
 
+use super::first_error_writer::FirstErrorWriter;
 use super::report;
 use super::verifier::Verifier;
-use super::watched_output::WatchedOutput;
 use super::{ProgramInput, trace};
 use std::fmt::Arguments;
 use std::io::Write;
@@ -17,19 +17,19 @@ use tenon_executor::{
     Request, Services, Trace, WorkQueue, alive_async_values,
 };
 
-/// What is run, and how.
+/// Which functions of a program run, and how.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ExecOptions {
     /// The functions, in this order; all in the program's order when empty.
     pub functions: Vec<String>,
-    /// A function to run before all others, and not again; one that is not there is none.
+    /// A function to run before all others, and not again; ignored if the program lacks it.
     pub init_function: Option<String>,
     /// Where tasks run: `s` or `mstd[:N[,M]]`.
     pub work_queue: String,
-    /// Who is asked for memory.
+    /// The allocator of the host.
     pub allocator: AllocatorKind,
-    /// Whether errors of results are told with their code.
+    /// Whether errors in place of results have their status code.
     pub error_codes: bool,
     /// Whether scopes are printed at the end.
     pub print_scopes: bool,
@@ -57,23 +57,23 @@ pub enum Driver {
     CodeSize,
 }
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execution {
-    /// What was not as expected, for standard error.
+    /// The unexpected diagnostics, for standard error.
     pub diagnostics: Vec<Diagnostic>,
-    /// Whether every diagnostic was expected and the other way round, and no memory leaked.
+    /// Whether exactly the expected diagnostics occurred and no memory leaked.
     pub succeeded: bool,
 }
 
-/// Runs functions of `input` with the kernels of `registry`. `out` hears what programs and driver
-/// print, `log` the log.
+/// Runs functions of `input` with the kernels of `registry`. `out` receives the output of programs and
+/// driver, `log` the log.
 ///
 /// # Errors
 /// A function, queue or file that is not there, an empty file, output that cannot be written; `control`
 /// was cancelled or its deadline has passed, which ends a program of endless loops too. What is wrong
 /// with the program is a diagnostic;
-/// one of kernels that nobody knows may be expected.
+/// an unknown kernel may be expected.
 pub fn execute(
     input: &ProgramInput,
     registry: &Registry,
@@ -86,7 +86,7 @@ pub fn execute(
             .expected("MLIR text or BEF")
             .at(Location::file(input.name())));
     }
-    let (out, failure) = WatchedOutput::new(out);
+    let (out, failure) = FirstErrorWriter::new(out);
     let session = Session::start(input, options, out, log)?;
     let begun = Instant::now();
     match load(input, registry) {
@@ -109,11 +109,11 @@ pub fn execute(
     }
 }
 
-/// Why a program cannot be run.
+/// The reason why a program cannot run.
 enum Refusal {
-    /// It is none.
+    /// The input is no valid program.
     Malformed(Error),
-    /// Its kernels are not known here, or are used wrongly: that may be expected.
+    /// Kernels are unknown or used wrongly, which may be expected.
     Unbound(Error),
 }
 
@@ -133,7 +133,7 @@ fn load(input: &ProgramInput, registry: &Registry) -> Result<Program, Refusal> {
     })
 }
 
-/// The kernels and native functions that are not known, each where it is used.
+/// The unknown kernels and native functions, each at its use.
 fn used_at(input: &ProgramInput, registry: &Registry) -> Option<Error> {
     let module = decode(input.bytes()).ok()?;
     let functions = module.functions.iter();
@@ -182,13 +182,13 @@ impl<'a> Session<'a> {
         let allocator = HostAllocator::new(options.allocator, log.clone());
         let verifier = Arc::new(Verifier::new(input));
         let scopes = Arc::new(Recording::new());
-        let hears = verifier.clone();
+        let observer = verifier.clone();
         let mut host = Host::builder()
             .queue(queue)
             .print(out)
             .log(log)
             .allocator(allocator.clone())
-            .diagnostics(move |told| hears.kernel(told.location, told.error));
+            .diagnostics(move |diagnostic| observer.kernel(diagnostic.location, diagnostic.error));
         if options.traced() {
             host = host.trace(Trace {
                 sink: scopes.clone(),
@@ -225,7 +225,7 @@ impl<'a> Session<'a> {
             .for_each(|problem| self.verifier.problem(problem));
     }
 
-    /// Runs the functions that were asked for.
+    /// Runs the chosen functions.
     fn run(&self, program: &Program) -> Result<()> {
         let all: Vec<FunctionHandle> = (0..program.functions().len())
             .map(|position| program.handle_at(position))
@@ -253,10 +253,10 @@ impl<'a> Session<'a> {
         others.try_for_each(|function| self.function(function))
     }
 
-    /// Runs a function to its end, and whatever it left in the queue.
+    /// Runs a function to its end, and the tasks that it left in the queue.
     ///
     /// # Errors
-    /// It leaked async values, and that is looked for.
+    /// Leaked async values, if the options check for them.
     fn function(&self, function: &FunctionHandle) -> Result<()> {
         let name = function.name();
         if !function.argument_types().is_empty() {
@@ -278,7 +278,7 @@ impl<'a> Session<'a> {
         }
         drop(request);
         self.host.queue().quiesce();
-        // What was not as expected of a program that was stopped says nothing.
+        // The diagnostics of a stopped program are meaningless.
         self.options
             .control
             .check()
@@ -292,14 +292,14 @@ impl<'a> Session<'a> {
         let scope = format!("Function: {name}");
         self.scopes
             .scope("function", &scope, begun, Instant::now(), 0);
-        match self.options.leaked_values {
-            true => no_leaked_values(name, before),
-            false => Ok(()),
+        if self.options.leaked_values {
+            no_leaked_values(name, before)?;
         }
+        Ok(())
     }
 
-    /// Executes a function and waits for its results; what is to be said about them. The error of a
-    /// synchronous function, or of one that cannot be bound, is said even if it has none.
+    /// Executes a function, waits for its results and formats them. The error of a synchronous function,
+    /// or of one that cannot be bound, is formatted even if the function has no results.
     fn executed(&self, function: &FunctionHandle, request: &Request) -> Option<String> {
         let codes = self.options.error_codes;
         if let Err(error) = function.bind() {
@@ -452,16 +452,16 @@ impl ExecOptions {
     }
 }
 
-/// Fails when more async values are alive than `before` a function. A thread of the queue may be
-/// about to give one up.
+/// Fails if more async values are alive than `before` a function. A thread of the queue may still be
+/// dropping one.
 fn no_leaked_values(name: &str, before: usize) -> Result<()> {
-    let asked = Instant::now();
+    let begun = Instant::now();
     loop {
         let after = alive_async_values();
         if after <= before {
             return Ok(());
         }
-        if asked.elapsed() > GIVING_UP {
+        if begun.elapsed() > RELEASE_TIME {
             let leaked = after - before;
             let text = format!(
                 "Evaluation of function '{name}' leaked {leaked} async values \
@@ -473,8 +473,8 @@ fn no_leaked_values(name: &str, before: usize) -> Result<()> {
     }
 }
 
-/// Threads have let go of a function's values after this time.
-const GIVING_UP: Duration = Duration::from_millis(100);
+/// The longest time until threads have dropped a function's values.
+const RELEASE_TIME: Duration = Duration::from_millis(100);
 
 /// The work queue of that name.
 fn work_queue(name: &str) -> Result<Arc<dyn WorkQueue>> {

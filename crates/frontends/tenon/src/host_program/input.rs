@@ -11,7 +11,7 @@ use tenon_tensor::Buffer;
 /// What BEF bytes begin with (facts 1.1).
 const MAGIC: [u8; 3] = [0x0B, 0xEF, 0x00];
 
-/// A host program as it was found, and the name that messages and locations call it by.
+/// The bytes of a host program, and its name in messages and locations.
 pub struct ProgramInput {
     name: String,
     bytes: Bytes,
@@ -30,8 +30,7 @@ impl Deref for Bytes {
 }
 
 impl ProgramInput {
-    /// Reads `path`; `-` is standard input, called `<stdin>`. BEF is mapped: it is read where and
-    /// when it is used.
+    /// Reads `path`; `-` is standard input, called `<stdin>`. BEF is mapped and read on demand.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         if is_standard_stream(path) {
@@ -65,7 +64,7 @@ impl ProgramInput {
         }
     }
 
-    /// What it is called.
+    /// Its name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -75,12 +74,12 @@ impl ProgramInput {
         &self.bytes
     }
 
-    /// Its bytes, to be kept.
+    /// Its bytes, shared.
     pub(super) fn shared(&self) -> Bytes {
         self.bytes.clone()
     }
 
-    /// Whether it is BEF, by its first bytes; anything else is taken for text.
+    /// Whether it starts with the magic number of BEF; anything else is treated as text.
     pub fn is_bef(&self) -> bool {
         self.bytes.starts_with(&MAGIC)
     }
@@ -89,25 +88,21 @@ impl ProgramInput {
     pub(super) fn text(&self) -> Result<&str> {
         if self.is_bef() {
             return Err(
-                Error::new(ErrorKind::InvalidProgram, "BEF, where text is wanted")
-                    .help("make text of it first: tenon translate -bef-to-mlir")
+                Error::new(ErrorKind::InvalidProgram, "BEF bytes instead of text")
+                    .help("translate it first: tenon translate -bef-to-mlir")
                     .at(Location::file(&self.name)),
             );
         }
         if is_package(&self.bytes) {
-            return Err(Error::new(
-                ErrorKind::InvalidProgram,
-                "a package, not a program by itself",
-            )
-            .help("tenon run executes it, tenon disasm prints the program inside")
-            .at(Location::file(&self.name)));
+            return Err(
+                Error::new(ErrorKind::InvalidProgram, "a package, not a host program")
+                    .help("tenon run executes it, tenon disasm prints the program inside")
+                    .at(Location::file(&self.name)),
+            );
         }
         std::str::from_utf8(&self.bytes).map_err(|error| {
             let problem = Error::new(ErrorKind::InvalidProgram, "neither BEF nor text");
-            let found = format!(
-                "a byte that is no UTF-8 behind {} that are",
-                error.valid_up_to()
-            );
+            let found = format!("an invalid UTF-8 byte at offset {}", error.valid_up_to());
             problem
                 .expected("MLIR text, or bytes that begin with 0B EF 00")
                 .found(found)
@@ -121,13 +116,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_is_said() {
+    fn invalid_text_is_reported() {
         let input = ProgramInput::new("x.bef", vec![b'a', 0xFF]);
         assert!(!input.is_bef());
         assert_eq!(
             input.text().unwrap_err().to_string(),
             "x.bef: neither BEF nor text: expected MLIR text, or bytes that begin with 0B EF 00, \
-             found a byte that is no UTF-8 behind 1 that are"
+             found an invalid UTF-8 byte at offset 1"
         );
         assert!(ProgramInput::new("x", vec![0x0B, 0xEF, 0, 9]).is_bef());
     }

@@ -1,22 +1,22 @@
-//! The inputs of one text, each by itself, and what is told about them.
+//! The inputs of one text, processed separately, and their diagnostics.
 
 use super::ProgramInput;
 use tenon_base::{Error, Result};
 use tenon_bef::{Diagnostic, ExpectedDiagnostics, Severity, Source};
 
-/// What came of a program.
+/// The result of translating or rewriting a program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Translation {
-    /// What was made of the inputs, one after the other.
+    /// The outputs of the inputs, concatenated.
     pub output: Vec<u8>,
-    /// What is to be told; where expectations were asked for, only what did not meet them.
+    /// The diagnostics; if diagnostics are verified, only the unexpected ones.
     pub diagnostics: Vec<Diagnostic>,
     /// Whether everything went well, or failed as expected.
     pub succeeded: bool,
 }
 
 impl Translation {
-    /// Nothing came of it.
+    /// A failure without output.
     pub(super) fn failed(error: &Error) -> Self {
         Self {
             diagnostics: Diagnostic::all_of(error),
@@ -25,19 +25,19 @@ impl Translation {
     }
 }
 
-/// How a text is cut and what is done with its diagnostics.
+/// How a text is split, and whether its diagnostics are verified.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Inputs {
-    /// Whether lines `// -----` cut it.
+    /// Whether lines `// -----` split it.
     pub(super) split: bool,
     /// Whether diagnostics are compared with its `expected-` comments.
     pub(super) verify: bool,
-    /// What stands between the outputs of its parts.
+    /// The separator between the outputs of its parts.
     pub(super) separator: &'static str,
 }
 
 impl Inputs {
-    /// Applies `work` to each part of `input`: it answers the output, and what it has to tell.
+    /// Applies `work`, which returns output and diagnostics, to each part of `input`.
     pub(super) fn each(
         self,
         input: &ProgramInput,
@@ -58,28 +58,30 @@ impl Inputs {
             ..Translation::default()
         };
         for source in sources {
-            let said = match work(source) {
-                Ok((output, said)) => {
+            let diagnostics = match work(source) {
+                Ok((output, diagnostics)) => {
                     if !all.output.is_empty() {
                         all.output.extend(self.separator.as_bytes());
                     }
                     all.output.extend(output);
-                    said
+                    diagnostics
                 }
                 Err(error) => Diagnostic::all_of(&error),
             };
-            self.tell(source, said, &mut all);
+            self.add(source, diagnostics, &mut all);
         }
         all
     }
 
-    fn tell(self, source: Source<'_>, mut said: Vec<Diagnostic>, all: &mut Translation) {
+    fn add(self, source: Source<'_>, mut diagnostics: Vec<Diagnostic>, all: &mut Translation) {
         if self.verify {
             let mut expectations = ExpectedDiagnostics::collect(source);
-            said.iter().for_each(|said| expectations.observe(said));
-            said = expectations.finish();
+            diagnostics.iter().for_each(|one| expectations.observe(one));
+            diagnostics = expectations.finish();
         }
-        all.succeeded &= said.iter().all(|said| said.severity != Severity::Error);
-        all.diagnostics.extend(said);
+        all.succeeded &= diagnostics
+            .iter()
+            .all(|one| one.severity != Severity::Error);
+        all.diagnostics.extend(diagnostics);
     }
 }

@@ -1,22 +1,22 @@
-//! Kernels that programs by themselves may use.
+//! The kernels of host programs without a package.
 
 use tenon_base::Result;
 use tenon_executor::Registry;
 use tenon_kernels::{host_library, tfrt};
 
-/// How many kernels are known.
+/// A set of kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kernels {
     /// Arithmetic and control flow, shapes, and tensors of the host.
     All,
     /// The dialect `tfrt`: arithmetic and control flow.
     Basic,
-    /// What of `tfrt` knows integers alone.
+    /// The kernels of `tfrt` for integers and control flow.
     Integers,
 }
 
-/// What the name of a kernel for numbers that are no integers contains.
-const OTHER_NUMBERS: [&str; 5] = [".f16", ".bf16", "f32", "f64", ".complex"];
+/// Parts of the names of kernels for types other than integers.
+const OTHER_TYPES: [&str; 5] = [".f16", ".bf16", "f32", "f64", ".complex"];
 
 /// A registry of these kernels.
 pub fn kernels(which: Kernels) -> Result<Registry> {
@@ -27,7 +27,7 @@ pub fn kernels(which: Kernels) -> Result<Registry> {
         Kernels::Integers => {
             let integers = tfrt::library().into_iter().filter(|kernel| {
                 let name = kernel.name();
-                !OTHER_NUMBERS.iter().any(|other| name.contains(other))
+                !OTHER_TYPES.iter().any(|other| name.contains(other))
             });
             registry.register_all(integers)?;
         }
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_choice_knows_less() {
+    fn the_sets_are_nested() {
         let known = |which, name| kernels(which).unwrap().find(name).is_some();
         for which in [Kernels::All, Kernels::Basic, Kernels::Integers] {
             assert!(known(which, "tfrt.add.i32") && known(which, "tfrt.while"));

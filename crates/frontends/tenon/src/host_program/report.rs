@@ -1,19 +1,19 @@
-//! How the results of a function are told (facts 5.1).
+//! The text of the results of a function (facts 5.1).
 
 use super::words;
 use tenon_base::{Error, ErrorKind};
 use tenon_executor::Value;
 use tenon_kernels::host::float_format::Scientific;
 
-/// All results, separated by commas: numbers of the common types, the type's name for everything
-/// else; `None` when there are none.
+/// All results, separated by commas: the value of common scalar types, the type's name for others;
+/// `None` if there are no results.
 pub(super) fn values(
     types: &[impl AsRef<str>],
     values: &[Value],
     error_codes: bool,
 ) -> Option<String> {
     let texts = types.iter().zip(values).map(|(ty, value)| match value {
-        Value::Error(told) => error(told, error_codes),
+        Value::Error(failure) => error(failure, error_codes),
         Value::I1(value) => u8::from(*value).to_string(),
         Value::I32(value) => value.to_string(),
         Value::I64(value) => value.to_string(),
@@ -35,7 +35,7 @@ pub(super) fn error(error: &Error, with_code: bool) -> String {
     }
 }
 
-/// The status codes of the original: errors of its kernels are internal ones.
+/// The status codes of the original, in which errors of kernels are internal ones.
 fn code(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Cancelled => "CANCELLED",
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_errors_and_everything_else() {
+    fn results_are_formatted_by_type() {
         let failed = Error::new(ErrorKind::ExecutionFailed, "no")
             .expected(1)
             .found(2);

@@ -9,24 +9,81 @@ use tenon_bef::{
 
 /// What is done with a text, in this order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RewriteOptions {
-    /// Whether lines `// -----` cut the text into inputs of their own.
+    /// Whether lines `// -----` split the text into separate inputs.
     pub split_input_file: bool,
     /// Whether diagnostics are compared with the `expected-` comments of the text.
     pub verify_diagnostics: bool,
-    /// Whether operations of dialects nobody knows are accepted.
+    /// Whether operations of unregistered dialects are accepted.
     pub allow_unregistered: bool,
     /// Whether calls are replaced by what they call.
     pub inline: bool,
     /// Whether what can be said more simply is.
     pub canonicalize: bool,
-    /// Whether a remark at every function and operation tells its stream.
+    /// Whether every function and operation gets a remark with its stream.
     pub print_streams: bool,
     /// What the text looks like.
     pub print: PrintOptions,
 }
 
-/// Checks, rewrites and prints `input`. Outputs of several inputs stand between lines `// -----`.
+impl RewriteOptions {
+    /// Checks and prints only.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets whether lines `// -----` split the text into separate inputs.
+    #[must_use]
+    pub fn split_input_file(mut self, split_input_file: bool) -> Self {
+        self.split_input_file = split_input_file;
+        self
+    }
+
+    /// Sets whether diagnostics are compared with the `expected-` comments of the text.
+    #[must_use]
+    pub fn verify_diagnostics(mut self, verify_diagnostics: bool) -> Self {
+        self.verify_diagnostics = verify_diagnostics;
+        self
+    }
+
+    /// Sets whether operations of unregistered dialects are accepted.
+    #[must_use]
+    pub fn allow_unregistered(mut self, allow_unregistered: bool) -> Self {
+        self.allow_unregistered = allow_unregistered;
+        self
+    }
+
+    /// Sets whether calls are inlined.
+    #[must_use]
+    pub fn inline(mut self, inline: bool) -> Self {
+        self.inline = inline;
+        self
+    }
+
+    /// Sets whether the program is simplified.
+    #[must_use]
+    pub fn canonicalize(mut self, canonicalize: bool) -> Self {
+        self.canonicalize = canonicalize;
+        self
+    }
+
+    /// Sets whether every function and operation gets a remark with its stream.
+    #[must_use]
+    pub fn print_streams(mut self, print_streams: bool) -> Self {
+        self.print_streams = print_streams;
+        self
+    }
+
+    /// Sets the form of the text.
+    #[must_use]
+    pub fn print(mut self, print: PrintOptions) -> Self {
+        self.print = print;
+        self
+    }
+}
+
+/// Checks, rewrites and prints `input`. Lines `// -----` separate the outputs of several inputs.
 pub fn rewrite(input: &ProgramInput, options: &RewriteOptions) -> Translation {
     let inputs = Inputs {
         split: options.split_input_file,
@@ -118,7 +175,7 @@ func.func @g(%arg0: i32) -> i32 {
     }
 
     #[test]
-    fn dialects_that_nobody_knows_are_refused_unless_allowed() {
+    fn unregistered_dialects_are_refused_unless_allowed() {
         let text = "func.func @f() {\n  \"simple.op\"() : () -> ()\n  tfrt.return\n}\n";
         let (_, said) = rewritten(text, |_| ());
         assert!(said[0].contains("unregistered dialect"), "{said:?}");

@@ -3,14 +3,14 @@
 use std::time::Instant;
 use tenon_base::trace::Recording;
 
-/// What the original's debug tracing prints: `Scope:NAME` where a scope begins, `End Scope` where it
+/// The output of the original's debug tracing: `Scope:NAME` where a scope begins, `End Scope` where it
 /// ends, `Event:NAME`, one thread after the other (facts 5.5).
 pub(super) fn text(recording: &Recording) -> String {
     let mut text = String::new();
     for scopes in recording.threads() {
         let mut open: Vec<Instant> = Vec::new();
         for scope in scopes {
-            // Scopes of one thread lie inside each other or apart.
+            // Scopes of one thread are nested or disjoint.
             while open.pop_if(|end| *end <= scope.start).is_some() {
                 text += "End Scope\n";
             }
@@ -57,13 +57,13 @@ mod tests {
         );
     }
 
-    /// What Perfetto asks of complete events: phase, process, thread, name, times that are no less
-    /// than 0; and those of one thread lie inside each other or apart. Instant ones have no duration.
+    /// Checks the rules of Perfetto for complete events: phase, process, thread, name, times of at least
+    /// 0; events of one thread are nested or disjoint. Instant events have no duration.
     fn check(json: &serde_json::Value) -> usize {
         let mut scopes: Vec<(u64, u64, u64)> = Vec::new();
         for event in json["traceEvents"].as_array().unwrap() {
             assert!(event["pid"].is_u64() && event["name"].is_string());
-            // Nanoseconds: JSON's numbers have no decimal fractions.
+            // Nanoseconds, since f64 has no exact decimal fractions.
             let nanos = |key: &str| {
                 let micros = event[key].as_f64().unwrap();
                 assert!(micros >= 0.0, "{event}");
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_of_threads_lie_inside_each_other_in_the_file() {
+    fn scopes_of_a_thread_are_nested_in_the_file() {
         let json = |recording: &Recording| serde_json::from_str(&recording.json("me")).unwrap();
         assert_eq!(check(&json(&recording())), 5);
         let recording = Recording::new();

@@ -18,10 +18,11 @@ pub enum Direction {
 
 /// How a program is translated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TranslateOptions {
     /// From what to what.
     pub direction: Direction,
-    /// Whether lines `// -----` cut the text into inputs of their own.
+    /// Whether lines `// -----` split the text into separate inputs.
     pub split_input_file: bool,
     /// Whether diagnostics are compared with the `expected-` comments of the text.
     pub verify_diagnostics: bool,
@@ -32,7 +33,7 @@ pub struct TranslateOptions {
 }
 
 impl TranslateOptions {
-    /// Translates everything, once, and expects nothing.
+    /// One input, optional sections, diagnostics as they are.
     pub fn new(direction: Direction) -> Self {
         Self {
             direction,
@@ -41,6 +42,34 @@ impl TranslateOptions {
             optional_sections: true,
             print: PrintOptions::default(),
         }
+    }
+
+    /// Sets whether lines `// -----` split the text into separate inputs.
+    #[must_use]
+    pub fn split_input_file(mut self, split_input_file: bool) -> Self {
+        self.split_input_file = split_input_file;
+        self
+    }
+
+    /// Sets whether diagnostics are compared with the `expected-` comments of the text.
+    #[must_use]
+    pub fn verify_diagnostics(mut self, verify_diagnostics: bool) -> Self {
+        self.verify_diagnostics = verify_diagnostics;
+        self
+    }
+
+    /// Sets whether BEF has the sections that only readers like this one need.
+    #[must_use]
+    pub fn optional_sections(mut self, optional_sections: bool) -> Self {
+        self.optional_sections = optional_sections;
+        self
+    }
+
+    /// Sets the form of the text.
+    #[must_use]
+    pub fn print(mut self, print: PrintOptions) -> Self {
+        self.print = print;
+        self
     }
 }
 

@@ -10,19 +10,19 @@ use tenon_bef::{
     Diagnostic, ExpectedDiagnostics, KernelLocation, Severity, Source, SourcePosition,
 };
 
-/// Hears every diagnostic of a run. A file is read when a first diagnostic points into it; without
-/// one its expectations are not looked at (facts 5.2).
+/// Receives every diagnostic of a run. A file is read at its first diagnostic; the expectations of a
+/// file without diagnostics are not checked (facts 5.2).
 #[derive(Default)]
-pub(super) struct Verifier(Mutex<State>);
+pub(super) struct Verifier(Mutex<VerifierState>);
 
 #[derive(Default)]
-struct State {
+struct VerifierState {
     files: HashMap<String, (String, ExpectedDiagnostics)>,
     /// The files in the order they were read.
     order: Vec<String>,
-    /// What has no place in a file.
+    /// Diagnostics without a position in a file.
     elsewhere: Vec<Diagnostic>,
-    /// The text that came by standard input, which cannot be read again.
+    /// The text of standard input, which cannot be read again.
     input: Option<(String, String)>,
 }
 
@@ -30,15 +30,15 @@ impl Verifier {
     /// A verifier for the diagnostics of a program that came from `input`.
     pub(super) fn new(input: &ProgramInput) -> Self {
         let text = (!input.is_bef()).then(|| input.text().ok()).flatten();
-        Self(Mutex::new(State {
+        Self(Mutex::new(VerifierState {
             input: text.map(|text| (input.name().to_owned(), text.to_owned())),
-            ..State::default()
+            ..VerifierState::default()
         }))
     }
 
-    /// An error of a kernel, at the place where it stands.
+    /// Records an error of a kernel.
     pub(super) fn kernel(&self, location: &KernelLocation, error: &Error) {
-        let place = match location {
+        let position = match location {
             KernelLocation::FileLineCol { file, line, column } => Ok(SourcePosition {
                 file: file.to_string(),
                 line: *line,
@@ -46,29 +46,29 @@ impl Verifier {
             }),
             other => Err(opaque(other)),
         };
-        self.told(place, &words(error));
+        self.record(position, &words(error));
     }
 
-    /// An error that says itself where it is.
+    /// Records an error with its own location.
     pub(super) fn problem(&self, error: &Error) {
-        let place = error.location();
-        let place = match (&place.file, place.line, place.column) {
+        let location = error.location();
+        let position = match (&location.file, location.line, location.column) {
             (Some(file), Some(line), Some(column)) => Ok(SourcePosition {
                 file: file.display().to_string(),
                 line,
                 column,
             }),
-            _ => Err(place.to_string()),
+            _ => Err(location.to_string()),
         };
-        self.told(place, &words(error));
+        self.record(position, &words(error));
     }
 
-    fn told(&self, place: Result<SourcePosition, String>, message: &str) {
+    fn record(&self, position: Result<SourcePosition, String>, message: &str) {
         let message = format!("runtime error: {message}");
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match place {
-            Ok(place) => state.in_file(&place, message),
-            // Nothing can expect what has no place in a file.
+        match position {
+            Ok(position) => state.in_file(&position, message),
+            // A diagnostic without a position cannot be expected.
             Err(elsewhere) => {
                 let message = format!("{elsewhere}: unexpected error: {message}");
                 state
@@ -78,10 +78,10 @@ impl Verifier {
         }
     }
 
-    /// Everything that was not as expected.
+    /// The unexpected diagnostics, and the expected ones that did not occur.
     pub(super) fn finish(&self) -> Vec<Diagnostic> {
         let state = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        let State {
+        let VerifierState {
             mut files,
             order,
             elsewhere: mut all,
@@ -93,13 +93,13 @@ impl Verifier {
     }
 }
 
-impl State {
-    fn in_file(&mut self, place: &SourcePosition, message: String) {
-        let name = &place.file;
+impl VerifierState {
+    fn in_file(&mut self, position: &SourcePosition, message: String) {
+        let name = &position.file;
         if !self.files.contains_key(name) {
             let text = match &self.input {
                 Some((input, text)) if input == name => text.clone(),
-                // What is no readable file of text expects nothing.
+                // Without a readable file there are no expectations.
                 _ if Path::new(name).is_file() => fs::read_to_string(name).unwrap_or_default(),
                 _ => String::new(),
             };
@@ -108,9 +108,9 @@ impl State {
             self.order.push(name.clone());
         }
         if let Some((text, expectations)) = self.files.get_mut(name) {
-            let mut told = Diagnostic::new(Severity::Error, Some(place.clone()), message);
-            told.snippet = Source::new(text, name).snippet(place.line, place.column);
-            expectations.observe(&told);
+            let mut diagnostic = Diagnostic::new(Severity::Error, Some(position.clone()), message);
+            diagnostic.snippet = Source::new(text, name).snippet(position.line, position.column);
+            expectations.observe(&diagnostic);
         }
     }
 }
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_in_a_file_is_unexpected() {
+    fn a_diagnostic_without_a_position_is_unexpected() {
         let verifier = verifier();
         let named = |name: &str, child| KernelLocation::Name {
             name: name.into(),
@@ -197,8 +197,9 @@ mod tests {
         };
         let fused = KernelLocation::Fused(vec![called, KernelLocation::Unknown]);
         verifier.kernel(&fused, &failed());
-        let place = "inner<-f.mlir;7;3(outer),(unknown)";
-        let expected = format!("error: {place}: unexpected error: runtime error: Divide by zero");
+        let position = "inner<-f.mlir;7;3(outer),(unknown)";
+        let expected =
+            format!("error: {position}: unexpected error: runtime error: Divide by zero");
         assert_eq!(said(&verifier), [expected]);
     }
 }

@@ -1,13 +1,13 @@
-//! Arrays as inputs: `.npy`, `.npz`, raw `.bin` and `.csv`.
+//! Array files as inputs: `.npy`, `.npz`, raw `.bin` and `.csv`.
 
 use super::{ImageOptions, read_image};
 use std::path::Path;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType, convert, npy};
 
-/// Reads the file of one input. The extension says how: `.npy`, `.npz` (with one array), `.bin`,
-/// `.csv`, `.png`, `.jpg`. The elements come in the input's type and shape, or it is an error;
-/// a leading extent of 1 may be missing or added, text numbers are rounded to the type.
+/// Reads the file of one input. The extension selects the format: `.npy`, `.npz` (with one array), `.bin`,
+/// `.csv`, `.png`, `.jpg`. The array must have the input's type and shape;
+/// leading extents of 1 may be missing or added, values of tables are rounded to the type.
 pub fn read_input(path: &Path, ty: &TensorType, image: &ImageOptions) -> Result<Tensor> {
     let here = |error: Error| error.at(Location::file(path));
     if let Some(array) = read_array(path)? {
@@ -20,8 +20,8 @@ pub fn read_input(path: &Path, ty: &TensorType, image: &ImageOptions) -> Result<
     }
 }
 
-/// The array of a file that says its own type: `.npy`, and `.npz` with one array; `None` of the
-/// other kinds of files that can be inputs.
+/// The array of a file that contains its type: `.npy`, and `.npz` with one array; `None` for the
+/// other formats of inputs.
 pub fn read_array(path: &Path) -> Result<Option<Tensor>> {
     match extension(path).as_str() {
         "npy" => npy::read_npy(path).map(Some),
@@ -153,7 +153,7 @@ fn read_csv(path: &Path, ty: &TensorType) -> Result<Tensor> {
             ErrorKind::InvalidArgument,
             "a table that does not fit the input",
         )
-        .expected(format_args!("{} numbers for {ty}", ty.elements()))
+        .expected(format_args!("{} elements for {ty}", ty.elements()))
         .found(count));
     }
     let table = match wide {
@@ -171,7 +171,7 @@ fn read_csv(path: &Path, ty: &TensorType) -> Result<Tensor> {
 /// gives the same elements.
 ///
 /// # Errors
-/// `OutOfMemory` for a tensor that memory does not hold.
+/// `OutOfMemory` if the tensor does not fit in memory.
 pub fn random_tensor(ty: &TensorType, seed: u64) -> Result<Tensor> {
     let mut state = seed;
     // SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
@@ -183,22 +183,25 @@ pub fn random_tensor(ty: &TensorType, seed: u64) -> Result<Tensor> {
         z ^ (z >> 31)
     };
     let is_float = ty.dtype().is_float();
-    let mut element = move || match is_float {
-        true => (next() >> 40) as f32 / (1u64 << 24) as f32,
-        false => (next() >> 63) as f32,
+    let mut element = move || {
+        if is_float {
+            (next() >> 40) as f32 / (1u64 << 24) as f32
+        } else {
+            (next() >> 63) as f32
+        }
     };
     let mut buffer = BufferMut::zeroed(ty.bytes())?;
-    let place = |at: usize| (at * ty.dtype().bits()).div_ceil(8);
+    let offset = |at: usize| (at * ty.dtype().bits()).div_ceil(8);
     for first in (0..ty.elements()).step_by(PART) {
         let count = PART.min(ty.elements() - first);
         let values: Vec<f32> = (0..count).map(|_| element()).collect();
         let values = convert(&Tensor::from_slice([count], &values)?, ty.dtype())?;
-        buffer[place(first)..place(first + count)].copy_from_slice(values.bytes());
+        buffer[offset(first)..offset(first + count)].copy_from_slice(values.bytes());
     }
     Tensor::new(ty.clone(), buffer.freeze())
 }
 
-/// Random elements that are made at a time; an even number, for types of four bits.
+/// Random elements generated at a time; even, for types of four bits.
 const PART: usize = 1 << 16;
 
 #[cfg(test)]
@@ -228,7 +231,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .contains("expected 3 numbers for f32[3], found 4"),
+                .contains("expected 3 elements for f32[3], found 4"),
             "{error}"
         );
     }
@@ -281,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_gives_the_same_numbers() {
+    fn a_seed_gives_the_same_elements() {
         let ty = ty(DataType::F32, &[100]);
         let a = random_tensor(&ty, 7).unwrap();
         assert_eq!(a, random_tensor(&ty, 7).unwrap());

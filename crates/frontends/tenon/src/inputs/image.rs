@@ -1,4 +1,4 @@
-//! Pictures as inputs: read, scaled to the input's shape, normalised.
+//! Pictures as inputs: read, scaled to the shape of the input, normalised.
 
 use image::imageops::FilterType;
 use image::{DynamicImage, ImageReader, Limits};
@@ -7,18 +7,18 @@ use std::path::Path;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::{DataType, Tensor, TensorType, convert};
 
-/// How a picture's values become an input's: a value v in 0..255 becomes `(v - mean) * scale`.
+/// Normalisation of a picture: a value v in 0..255 becomes `(v - mean) * scale`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImageOptions {
-    /// One number, or one a channel.
+    /// One value, or one for each channel.
     pub mean: Vec<f32>,
-    /// One number, or one a channel.
+    /// One value, or one for each channel.
     pub scale: Vec<f32>,
-    /// Where the channels stand; `None` guesses from the shape.
+    /// The position of the channels; derived from the shape if `None`.
     pub layout: Option<ImageLayout>,
 }
 
-/// Where the channels of an input stand.
+/// The position of the channels in the shape of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageLayout {
     /// Channels before rows.
@@ -28,7 +28,7 @@ pub enum ImageLayout {
 }
 
 impl Default for ImageOptions {
-    /// Values as they are.
+    /// No normalisation.
     fn default() -> Self {
         Self {
             mean: vec![0.0],
@@ -39,14 +39,14 @@ impl Default for ImageOptions {
 }
 
 impl ImageOptions {
-    /// The options that travel with a model (docs/package.md): `tenon.image.mean`, `.scale` and
+    /// The options in the metadata of a model (docs/package.md): `tenon.image.mean`, `.scale` and
     /// `.layout`; the default where one is absent.
     pub fn from_metadata(metadata: &BTreeMap<String, String>) -> Result<Self> {
         let mut options = Self::default();
-        if let Some(mean) = numbers(metadata, "tenon.image.mean")? {
+        if let Some(mean) = float_list(metadata, "tenon.image.mean")? {
             options.mean = mean;
         }
-        if let Some(scale) = numbers(metadata, "tenon.image.scale")? {
+        if let Some(scale) = float_list(metadata, "tenon.image.scale")? {
             options.scale = scale;
         }
         options.layout = match metadata.get("tenon.image.layout").map(String::as_str) {
@@ -66,16 +66,19 @@ impl ImageOptions {
     }
 }
 
-/// Comma-separated numbers of a metadata entry.
-fn numbers(metadata: &BTreeMap<String, String>, key: &str) -> Result<Option<Vec<f32>>> {
+/// The comma-separated floats of a metadata entry.
+fn float_list(metadata: &BTreeMap<String, String>, key: &str) -> Result<Option<Vec<f32>>> {
     let Some(text) = metadata.get(key) else {
         return Ok(None);
     };
     let parsed: Result<Vec<f32>, _> = text.split(',').map(|part| part.trim().parse()).collect();
     parsed.map(Some).map_err(|_| {
-        Error::new(ErrorKind::InvalidModel, "not a list of numbers")
-            .found(text)
-            .at(Location::field(key))
+        Error::new(
+            ErrorKind::InvalidModel,
+            "not a comma-separated list of floats",
+        )
+        .found(text)
+        .at(Location::field(key))
     })
 }
 
@@ -228,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_go_where_the_layout_says() {
+    fn channels_follow_the_layout() {
         let folder = tempfile::tempdir().unwrap();
         let path = picture(folder.path());
         let read = |shape: [usize; 4], scale: &[f32], layout| {
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_picture_is_refused() {
+    fn a_file_that_is_no_picture_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.png");
         std::fs::write(&path, b"\x89PNG\r\n\x1a\nnothing").unwrap();

@@ -1,4 +1,4 @@
-//! The memory plan of a package for people: lifetimes and places of its intermediate values.
+//! The memory plan of a package: offsets and lifetimes of its intermediate values.
 
 use serde_json::{Value, json};
 use tenon_base::Result;
@@ -6,16 +6,16 @@ use tenon_bef::Module;
 use tenon_draw::{Axis, Color, Picture, Shape, Side};
 use tenon_neff::{Contents, LiveRange, MemoryPlan};
 
-/// What lies where in the arena, and between which kernels.
+/// The variables of the arena, with offsets and lifetimes.
 #[derive(Debug, Clone)]
 pub struct MemoryReport {
-    /// The strategy that made the plan; empty when the package does not say.
+    /// The strategy of the plan; empty if the package does not name it.
     pub strategy: String,
     /// The arena's size in bytes.
     pub arena_bytes: u64,
-    /// The most bytes that are alive at one kernel: with this order of kernels no arena is smaller.
+    /// The most bytes that are live at one kernel: a lower bound of the arena in this order of kernels.
     pub live_bytes: u64,
-    /// The first kernel at which so many are.
+    /// The first kernel at which that many bytes are live.
     pub live_kernel: u64,
     /// The graph node of each kernel, in order.
     pub kernels: Vec<String>,
@@ -28,12 +28,12 @@ pub struct MemoryReport {
 pub struct MemoryRow {
     /// The variable's name.
     pub name: String,
-    /// Where it is and when.
+    /// Its offset, size and lifetime.
     pub range: LiveRange,
 }
 
 impl MemoryReport {
-    /// The report of what is in a package.
+    /// The report of a package.
     pub fn new(contents: &Contents) -> Result<Self> {
         let module = super::decode_program(contents)?;
         let plan = &contents.tenon.plan;
@@ -47,7 +47,7 @@ impl MemoryReport {
         };
         let mut rows: Vec<MemoryRow> = plan.variables.iter().map(row).collect();
         rows.sort_by_key(|row| (row.range.first, row.range.offset, row.range.var_id));
-        let (live_kernel, live_bytes) = most_alive(plan);
+        let (live_kernel, live_bytes) = peak(plan);
         Ok(Self {
             strategy: plan.strategy.clone(),
             arena_bytes: plan.arena_bytes,
@@ -58,7 +58,7 @@ impl MemoryReport {
         })
     }
 
-    /// How much larger the arena is than what is alive at once: 0.05 stands for 5 %.
+    /// The arena size over the live bytes, less 1: 0.05 for 5 %.
     pub fn excess(&self) -> f64 {
         match self.live_bytes {
             0 => 0.0,
@@ -73,7 +73,7 @@ impl MemoryReport {
             .map_or("", String::as_str)
     }
 
-    /// All of it as JSON.
+    /// The report as JSON.
     pub fn json(&self) -> Value {
         let row = |row: &MemoryRow| {
             let LiveRange {
@@ -98,8 +98,8 @@ impl MemoryReport {
         })
     }
 
-    /// Kernels to the right, bytes of the arena upwards: a rectangle a variable, whose name and
-    /// place are told when the pointer rests on it.
+    /// Kernels to the right, bytes of the arena upwards: a rectangle for each variable, with a
+    /// tooltip.
     pub fn picture(&self, title: &str) -> Picture {
         const LEFT: f64 = 90.0;
         const TOP: f64 = 40.0;
@@ -127,7 +127,7 @@ impl MemoryReport {
             } = row.range;
             let (from, to) = (x.at(first as f64), x.at(last as f64 + 1.0));
             let (low, high) = (y.at(offset as f64), y.at((offset + size) as f64));
-            let told = format!(
+            let tooltip = format!(
                 "{}: {size} bytes at {offset}, kernels {first} to {last} ({} to {})",
                 row.name,
                 self.node(first),
@@ -135,7 +135,7 @@ impl MemoryReport {
             );
             let rect =
                 Shape::rect(from, high, to - from, low - high).fill(Color::categorical(index));
-            picture.add(rect.stroke(Color::WHITE, 0.5).opacity(0.8).title(told));
+            picture.add(rect.stroke(Color::WHITE, 0.5).opacity(0.8).title(tooltip));
         }
         let live = y.at(self.live_bytes as f64);
         let most = Shape::line((LEFT, live), (right, live)).dashed();
@@ -165,15 +165,15 @@ fn nodes(module: &Module) -> Vec<String> {
         .collect()
 }
 
-/// The first kernel at which the most bytes are alive, and how many: bytes that a view or an output
-/// in place shares count once.
-fn most_alive(plan: &MemoryPlan) -> (u64, u64) {
+/// The first kernel at which the most bytes are live, and their count. Bytes that a view or an output in
+/// place shares count once.
+fn peak(plan: &MemoryPlan) -> (u64, u64) {
     let mut order: Vec<&LiveRange> = plan.variables.iter().collect();
     order.sort_by_key(|range| (range.first, range.offset));
     let mut alive: Vec<&LiveRange> = Vec::new();
     let mut most = (0, 0);
     let mut rest = order.into_iter().peekable();
-    // Only where something begins can more be alive than before.
+    // The count grows only at kernels where a lifetime begins.
     while let Some(kernel) = rest.peek().map(|range| range.first) {
         alive.retain(|range| range.last >= kernel);
         while let Some(range) = rest.next_if(|range| range.first == kernel) {
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn shared_bytes_count_once() {
-        // 1 is a view of 0; 2 takes the place of both; 3 lies beside.
+        // 1 is a view of 0; 2 uses the bytes of both; 3 is disjoint.
         let plan = MemoryPlan {
             strategy: "packed".into(),
             arena_bytes: 192,
@@ -222,7 +222,7 @@ mod tests {
                 range(4, 128, 50, 4, 4),
             ],
         };
-        assert_eq!(most_alive(&plan), (2, 164));
-        assert_eq!(most_alive(&MemoryPlan::default()), (0, 0));
+        assert_eq!(peak(&plan), (2, 164));
+        assert_eq!(peak(&MemoryPlan::default()), (0, 0));
     }
 }

@@ -12,8 +12,8 @@ pub fn decode_program(contents: &Contents) -> Result<Module> {
     tenon_bef::decode(&contents.program)
 }
 
-/// The host program of a package as MLIR text. Comments name the variables behind their numbers, and
-/// above each kernel its node and operator; lines are short.
+/// The host program of a package as MLIR text. Comments list the variables by id, and above
+/// each kernel its node and operator; lines are short.
 pub fn program_text(package: &Package) -> Result<String> {
     let contents = Contents::read(package)?;
     let module = decode_program(&contents)?;

@@ -10,30 +10,29 @@ use tenon_netlist::{Instruction, Netlist, Queue, QueueKind, Source};
 use tenon_netlist_kernels::QueueSpec;
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType, convert};
 
-/// Bytes of generated entries of one queue that are kept to be pushed again.
+/// Bytes of generated entries of one queue that are kept for repetition.
 const KEPT_BYTES: usize = 64 << 20;
-/// Names of queues that an error lists.
+/// Queue names listed in an error.
 const SHOWN: usize = 16;
-/// Entries that are generated for a queue before they are pushed from the start again.
+/// The most entries that are generated for a queue before they repeat.
 const MOST_ENTRIES: u64 = 16;
 
-/// What became of a job.
+/// The result of a job.
 pub struct JobOutcome {
-    /// Arrays `[n, t, rows, columns]` by queue: every entry that was pushed to a queue that nobody
+    /// Arrays `[n, t, rows, columns]` by queue: every entry that was pushed to a queue that no op
     /// reads, the last contents of rams.
     pub outputs: BTreeMap<String, Tensor>,
     /// The session, with the times of its ops.
     pub session: Session,
-    /// How many entries each host queue was read up to.
+    /// The number of entries read from each host queue.
     pub(super) taken: BTreeMap<String, u64>,
-    /// Who made the entries that were not given.
-    generated: BTreeMap<String, Arc<Generated>>,
-    /// Which outputs nobody else takes.
+    /// The generators of queues without an array.
+    generated: BTreeMap<String, Arc<GeneratedEntries>>,
+    /// The outputs that no op reads.
     pub(super) drained: HashSet<String>,
 }
 
-/// The parameters of a netlist's programs where none are given: from `test-args`, else by what
-/// their names say.
+/// The default parameters of a netlist's programs: from `test-args`, else derived from their names.
 pub fn default_params(netlist: &Netlist) -> BTreeMap<String, i32> {
     let (config, _) = TestConfig::read(netlist);
     let instructions = netlist
@@ -134,12 +133,12 @@ impl Job {
     }
 }
 
-/// What is told at the end.
+/// The names of the outputs.
 struct Outputs {
     queues: Vec<String>,
-    /// Those that nobody reads.
+    /// The queues that no op reads.
     drained: HashSet<String>,
-    /// Those that ops fill.
+    /// The rams that ops fill.
     rams: Vec<String>,
 }
 
@@ -172,7 +171,7 @@ impl Outputs {
 }
 
 impl JobOutcome {
-    /// What a slot of a ram holds at first where no array is given.
+    /// The initial contents of a slot of a ram without an array.
     pub(super) fn first(&self, ram: &str, slot: u64) -> Result<Tensor> {
         match self.generated.get(ram) {
             Some(generated) => generated.entry(slot),
@@ -181,18 +180,18 @@ impl JobOutcome {
     }
 }
 
-/// What the host pushes.
+/// The arrays and generators of host queues.
 #[derive(Default)]
 struct Feeds {
-    /// How many entries were asked for, by queue.
+    /// The number of entries read, by queue.
     taken: Arc<Mutex<BTreeMap<String, u64>>>,
-    generated: BTreeMap<String, Arc<Generated>>,
+    generated: BTreeMap<String, Arc<GeneratedEntries>>,
 }
 
-/// Gives every queue that the host fills what it pushes, and rams what they hold at first.
+/// Sets the source of entries of every host queue, and the initial contents of rams.
 fn feed(session: &Session, job: &Job, config: &TestConfig) -> Result<Feeds> {
     let mut feeds = Feeds::default();
-    let maker = Arc::new(Maker {
+    let generator = Arc::new(EntryGenerator {
         netlist: session.netlist().clone(),
         config: config.clone(),
         seed: job.seed,
@@ -203,7 +202,7 @@ fn feed(session: &Session, job: &Job, config: &TestConfig) -> Result<Feeds> {
         .iter()
         .map(|queue| (&*queue.name.value, queue))
         .collect();
-    // One array is that of a queue on each of its devices, unless they have arrays of their own.
+    // An array of the base name is used on each device without a separate array.
     let base = |queue: &str| {
         let (base, _) = queue.rsplit_once('.')?;
         (!queues.contains_key(base)).then_some(base.to_owned())
@@ -242,7 +241,7 @@ fn feed(session: &Session, job: &Job, config: &TestConfig) -> Result<Feeds> {
                     .help("give arrays for queues that the host fills, and for rams"));
             }
             Some(array) => {
-                let given = Given::new(spec, entries(session, name, array)?);
+                let given = ArrayEntries::new(spec, entries(session, name, array)?);
                 session.feed_stored(name, move |number| {
                     count(number);
                     given.entry(number)
@@ -251,7 +250,7 @@ fn feed(session: &Session, job: &Job, config: &TestConfig) -> Result<Feeds> {
             None if queue.is_host_fed() || (is_ram && job.init_rams) => {
                 let ty = session.entry_type(name)?;
                 let queue = (*queue).clone();
-                let generated = Arc::new(Generated::new(maker.clone(), queue, spec, ty));
+                let generated = Arc::new(GeneratedEntries::new(generator.clone(), queue, spec, ty));
                 feeds.generated.insert(name.clone(), generated.clone());
                 session.feed_stored(name, move |number| {
                     count(number);
@@ -264,14 +263,14 @@ fn feed(session: &Session, job: &Job, config: &TestConfig) -> Result<Feeds> {
     Ok(feeds)
 }
 
-/// Entries that were given, each put in the format of its queue when it is first pushed.
-struct Given {
+/// The entries of an array, converted to the format of the queue at first use.
+struct ArrayEntries {
     spec: QueueSpec,
     entries: Vec<Tensor>,
     stored: Vec<OnceLock<Tensor>>,
 }
 
-impl Given {
+impl ArrayEntries {
     fn new(spec: QueueSpec, entries: Vec<Tensor>) -> Self {
         Self {
             spec,
@@ -280,8 +279,7 @@ impl Given {
         }
     }
 
-    /// Entries are pushed from the start again when they are used up; slots of a ram beyond them
-    /// are zeros.
+    /// Queues repeat the entries; slots of a ram beyond the array are zeros.
     fn entry(&self, number: u64) -> Result<Tensor> {
         let count = self.entries.len() as u64;
         if self.spec.is_ram && number >= count {
@@ -296,30 +294,30 @@ impl Given {
     }
 }
 
-/// Makes entries as the netlist asks for.
-struct Maker {
+/// Generates entries by the netlist's stimulus.
+struct EntryGenerator {
     netlist: Netlist,
     config: TestConfig,
     seed: u64,
 }
 
-/// Entries that are made when first pushed, in the format of their queue.
-struct Generated {
-    maker: Arc<Maker>,
+/// Entries that are generated at first use, in the format of their queue.
+struct GeneratedEntries {
+    generator: Arc<EntryGenerator>,
     queue: Queue,
     spec: QueueSpec,
-    /// How many there are before the first comes again.
+    /// The period after which entries repeat.
     count: u64,
     ty: TensorType,
     made: Mutex<HashMap<u64, Tensor>>,
 }
 
-impl Generated {
-    fn new(maker: Arc<Maker>, queue: Queue, spec: QueueSpec, ty: TensorType) -> Self {
+impl GeneratedEntries {
+    fn new(generator: Arc<EntryGenerator>, queue: Queue, spec: QueueSpec, ty: TensorType) -> Self {
         let fit = (KEPT_BYTES / ty.bytes().max(1)).max(1) as u64;
         let entries = u64::from(queue.entries.value);
         Self {
-            maker,
+            generator,
             count: match queue.kind.value {
                 QueueKind::Ram => entries,
                 QueueKind::Queue => entries.min(fit).min(MOST_ENTRIES),
@@ -337,16 +335,16 @@ impl Generated {
         if let Some(known) = made().get(&number) {
             return Ok(known.clone());
         }
-        let Maker {
+        let EntryGenerator {
             netlist,
             config,
             seed,
-        } = &*self.maker;
+        } = &*self.generator;
         let stimulus = config.stimulus(&self.queue.name.value);
         let values = generate_entry(netlist, &self.queue, stimulus, *seed, number);
         let values = values.ok_or_else(|| {
             let text = format!(
-                "an entry of '{}' does not fit memory",
+                "an entry of '{}' does not fit in memory",
                 self.queue.name.value
             );
             Error::new(ErrorKind::OutOfMemory, text)
@@ -366,9 +364,9 @@ pub(super) fn entries(session: &Session, queue: &str, array: &Tensor) -> Result<
     let wrong = || {
         Error::new(
             ErrorKind::InvalidArgument,
-            format!("an array that does not fit '{queue}'"),
+            format!("the array does not have the shape of queue '{queue}'"),
         )
-        .expected(format_args!("numbers [n, {sizes}], n at least 1"))
+        .expected(format_args!("an array [n, {sizes}], n at least 1"))
         .found(array.ty())
     };
     let [n, rest @ ..] = &array.shape()[..] else {
@@ -377,22 +375,22 @@ pub(super) fn entries(session: &Session, queue: &str, array: &Tensor) -> Result<
     if *n == 0 || rest != &entry.shape()[..] {
         return Err(wrong());
     }
-    // Raw formats travel as bits, which an array of integers has already (facts 10).
+    // Raw formats are bits, which an array of integers has already (facts 10).
     let raw = session.queue(queue)?.format.is_raw();
-    let numbers = match (array.dtype(), raw) {
+    let values = match (array.dtype(), raw) {
         (DataType::F32, _) => array.clone(),
         (dtype, true) if !dtype.is_float() => bits(array)?,
         _ => convert(array, DataType::F32).map_err(|_| wrong())?,
     };
     let size = entry.bytes();
     let part = |index: usize| {
-        let bytes = numbers.buffer().slice(index * size..(index + 1) * size);
+        let bytes = values.buffer().slice(index * size..(index + 1) * size);
         Tensor::new(entry.clone(), bytes.ok_or_else(wrong)?)
     };
     (0..*n).map(part).collect()
 }
 
-/// Integers as the bits of f32.
+/// Reinterprets integers as the bits of f32.
 fn bits(array: &Tensor) -> Result<Tensor> {
     let integers = array.to_i64s().unwrap_or_default();
     let values: Vec<f32> = integers
@@ -415,9 +413,10 @@ fn array(session: &Session, queue: &str, entries: &[Tensor], readback: bool) -> 
             let text = format!("'{queue}' holds entries of different shapes");
             return Err(Error::new(ErrorKind::ExecutionFailed, text));
         }
-        match readback {
-            true => to.copy_from_slice(session.stored(queue, from)?.bytes()),
-            false => to.copy_from_slice(from.bytes()),
+        if readback {
+            to.copy_from_slice(session.stored(queue, from)?.bytes());
+        } else {
+            to.copy_from_slice(from.bytes());
         }
     }
     Tensor::new(ty, all.freeze())

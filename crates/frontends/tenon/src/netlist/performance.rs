@@ -1,5 +1,5 @@
-//! How fast graphs went here, beside what the netlist expects of a device and what an ideal one
-//! would do (facts 6.9).
+//! Measured times of graphs, the expectations of the netlist, and the estimate of an ideal device
+//! (facts 6.9).
 
 use super::Session;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use tenon_netlist::{
 pub struct GraphRow {
     /// Its name.
     pub graph: String,
-    /// Inputs that went through.
+    /// Processed inputs.
     pub inputs: u64,
-    /// How long they took here; graphs that ran together took that time together.
+    /// Measured time; graphs that ran together share it.
     pub time: Duration,
     /// Cycles between two inputs on a device that never waits for data.
     pub estimated_cycles: u64,
@@ -22,12 +22,12 @@ pub struct GraphRow {
     pub estimated_utilisation: Option<f64>,
 }
 
-/// A number of `performance-check` beside what was measured here.
+/// A metric of `performance-check`, expected and measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricRow {
-    /// The block of the section that expects it.
+    /// The block of the section.
     pub block: String,
-    /// What is expected of a device, and what this machine reached.
+    /// The expected value, and the value measured on this machine.
     pub outcome: MetricOutcome,
 }
 
@@ -63,8 +63,8 @@ impl Session {
         rows.collect()
     }
 
-    /// What one block is about: its graph, on all devices that it is on; else all programs, whose
-    /// inputs are those of the graph that took most.
+    /// The measurements for one block: of its graph on all devices, or of all programs, with the inputs
+    /// of the graph that processed most.
     fn measured(&self, check: &PerformanceCheck) -> Measurements {
         let netlist: &Netlist = self.netlist();
         let counts = netlist.graphs.iter().map(|graph| {
@@ -72,17 +72,17 @@ impl Session {
             let (executes, time) = self.graph_time(name);
             (name, executes * u64::from(graph.input_count.value), time)
         });
-        let Some(wanted) = &check.graph else {
+        let Some(graph) = &check.graph else {
             return Measurements {
                 seconds: self.program_time().as_secs_f64(),
                 inputs: counts.map(|(_, inputs, _)| inputs).max().unwrap_or(0),
             };
         };
-        let is_wanted = |name: &str| {
+        let is_checked = |name: &str| {
             let base = name.rsplit_once('.').map(|(base, _)| base);
-            name == wanted || base == Some(wanted)
+            name == graph || base == Some(graph)
         };
-        let own = counts.filter(|(name, ..)| is_wanted(name));
+        let own = counts.filter(|(name, ..)| is_checked(name));
         own.fold(Measurements::default(), |all, (_, inputs, time)| {
             Measurements {
                 seconds: all.seconds + time.as_secs_f64(),

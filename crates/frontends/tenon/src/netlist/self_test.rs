@@ -36,7 +36,7 @@ pub struct QueueAgreement {
     pub shape: [usize; 4],
     /// The rule of the comparison.
     pub comparison: Comparison,
-    /// How both agree; `None` if they wrote different numbers of entries.
+    /// How both agree; `None` if they wrote different entry counts.
     pub agreement: Option<ComparisonResult>,
     /// Entry, slice, row and column of the first element that is not close, with the plain
     /// implementation's value and the other.

@@ -1,4 +1,4 @@
-//! A netlist that is loaded: its queues are pushed and popped, its programs run.
+//! A loaded netlist: its queues are pushed and popped, its programs run.
 
 use super::table::{OpRow, OpTimes};
 use super::{ProgramOptions, SessionOptions, choose_arch, schedule};
@@ -13,7 +13,7 @@ use tenon_netlist::{MathFidelity, Netlist, Op, Source, check, read};
 use tenon_netlist_kernels::{EntrySource, Machine, QueueSpec, TileTensor, round_to_format};
 use tenon_tensor::{Tensor, TensorType};
 
-/// Lines that kernels have logged.
+/// The log of kernels.
 type Warnings = Arc<Mutex<Vec<String>>>;
 
 fn lock(warnings: &Warnings) -> MutexGuard<'_, Vec<String>> {
@@ -38,7 +38,7 @@ impl Session {
     /// Reads, checks and lowers a netlist.
     ///
     /// # Errors
-    /// Everything that is wrong with it, with its line.
+    /// Every violated rule, with its line.
     pub fn load(source: &Source, options: &SessionOptions) -> Result<Self> {
         let found = read(source);
         found.findings.to_result(source)?;
@@ -90,7 +90,7 @@ impl Session {
         &self.lowered.netlist
     }
 
-    /// What it was lowered to.
+    /// The lowered netlist.
     pub(super) fn lowered(&self) -> &LoweredNetlist {
         &self.lowered
     }
@@ -115,43 +115,43 @@ impl Session {
         TensorType::new(tenon_tensor::DataType::F32, shape)
     }
 
-    /// Pushes an entry, waiting for room.
+    /// Pushes an entry; waits while the queue is full.
     pub fn push(&self, queue: &str, entry: &Tensor, wait: Duration) -> Result<()> {
         self.machine.push(queue, self.entry(queue, entry)?, wait)
     }
 
-    /// Pushes several entries, waiting for room for each.
+    /// Pushes several entries; waits while the queue is full.
     pub fn push_batch(&self, queue: &str, entries: &[Tensor], wait: Duration) -> Result<()> {
         let mut entries = entries.iter();
         entries.try_for_each(|entry| self.push(queue, entry, wait))
     }
 
-    /// Puts an entry into a slot of a ram; pointers stay.
+    /// Writes an entry to a slot of a ram; pointers do not move.
     pub fn put(&self, ram: &str, slot: usize, entry: &Tensor) -> Result<()> {
         self.machine.put(ram, slot, self.entry(ram, entry)?)
     }
 
-    /// Takes the first entry of a queue, waiting for one.
+    /// Pops the first entry of a queue; waits for one.
     pub fn pop(&self, queue: &str, wait: Duration) -> Result<Tensor> {
         self.machine
             .pop(queue, wait)
             .map(|entry| entry.data().clone())
     }
 
-    /// Takes several entries of a queue, waiting for each.
+    /// Pops several entries of a queue; waits for each.
     pub fn pop_batch(&self, queue: &str, count: usize, wait: Duration) -> Result<Vec<Tensor>> {
         (0..count).map(|_| self.pop(queue, wait)).collect()
     }
 
-    /// Looks at the first entry of a queue, waiting for one.
+    /// Reads the first entry of a queue without popping it; waits for one.
     pub fn peek(&self, queue: &str, wait: Duration) -> Result<Tensor> {
         self.machine
             .peek(queue, 0, wait)
             .map(|entry| entry.data().clone())
     }
 
-    /// Looks at the first entries of a queue, or those of a ram from its read pointer on, waiting
-    /// for each.
+    /// Reads the first entries of a queue without popping them, or those of a ram from its read pointer;
+    /// waits for each.
     pub fn peek_batch(&self, queue: &str, count: usize, wait: Duration) -> Result<Vec<Tensor>> {
         let peeked = (0..count).map(|behind| self.machine.peek(queue, behind, wait));
         peeked
@@ -159,14 +159,14 @@ impl Session {
             .collect()
     }
 
-    /// What a slot of a queue or ram holds; pointers stay.
+    /// The contents of a slot of a queue or ram; pointers do not move.
     pub fn slot(&self, queue: &str, slot: usize) -> Result<Option<Tensor>> {
         let entry = self.machine.slot(queue, slot)?;
         Ok(entry.map(|entry| entry.data().clone()))
     }
 
-    /// Has `make` make what the host pushes to a queue, whenever it has room, or what slots of a
-    /// ram hold at first.
+    /// Sets the generator of the entries of a host queue, called while the queue is not full, or of the
+    /// initial contents of the slots of a ram.
     pub fn feed(
         &self,
         queue: &str,
@@ -177,7 +177,7 @@ impl Session {
         self.machine.feed(queue, feed)
     }
 
-    /// The same with entries that are in the format of the queue already.
+    /// As [`Self::feed`], with entries in the format of the queue.
     pub(super) fn feed_stored(
         &self,
         queue: &str,
@@ -189,12 +189,12 @@ impl Session {
         self.machine.feed(queue, feed)
     }
 
-    /// Keeps what is pushed to a queue; drained, it never fills up.
+    /// Keeps the entries that are pushed to a queue; a drained queue is never full.
     pub fn collect(&self, queue: &str, drained: bool) -> Result<()> {
         self.machine.collect(queue, drained)
     }
 
-    /// Takes what was kept, in the order in which it was pushed.
+    /// Returns and removes the kept entries, in the order of pushing.
     pub fn collected(&self, queue: &str) -> Result<Vec<Tensor>> {
         let entries = self.machine.take_outputs(queue)?;
         Ok(entries.iter().map(|entry| entry.data().clone()).collect())
@@ -212,7 +212,7 @@ impl Session {
     /// Runs a program to its end.
     ///
     /// # Errors
-    /// A parameter that is missing or unknown; what went wrong, with the line of the netlist.
+    /// A missing or unknown parameter; a failed op, with its line in the netlist.
     pub fn run(&self, program: &str, options: &ProgramOptions) -> Result<()> {
         let found = self.programs().iter().find(|known| known.name == program);
         let lowered = found.ok_or_else(|| {
@@ -234,8 +234,8 @@ impl Session {
         self.execute(&lowered.function, arguments, &options.control, &what)
     }
 
-    /// Runs one graph, and those that it hands tensors to, without a program: as many inputs as it
-    /// takes are popped from its queues.
+    /// Runs one graph, and the graphs that read its outputs, without a program: its inputs are popped from
+    /// its queues.
     pub fn run_graph(&self, graph: &str, options: &ProgramOptions) -> Result<()> {
         let known = self
             .netlist()
@@ -282,33 +282,33 @@ impl Session {
         })
     }
 
-    /// What was odd in the runs so far: elements that an op has no value for. Told once an op.
+    /// The warnings of the runs so far: elements for which an op is not defined. One for each op.
     pub fn warnings(&self) -> Vec<String> {
         lock(&self.warnings).clone()
     }
 
-    /// How often a graph was executed, and for how long altogether.
+    /// The number of executions of a graph, and their total time.
     pub(super) fn graph_time(&self, graph: &str) -> (u64, Duration) {
         self.times.graph(graph)
     }
 
-    /// How long programs have run.
+    /// The total time of programs.
     pub(super) fn program_time(&self) -> Duration {
         self.times.programs()
     }
 
-    /// The ops that have run, and for how long.
+    /// The ops that have run, with their times.
     pub fn op_rows(&self) -> Vec<OpRow> {
         self.times.rows(self.netlist(), self.module())
     }
 }
 
-/// An entry that the host pushes: of the shape of its queue, in the queue's format (facts 5.6).
+/// Converts an entry of the host to the format of its queue (facts 5.6).
 pub(super) fn stored(spec: &QueueSpec, entry: &Tensor) -> Result<TileTensor> {
     let entry = TileTensor::from_tensor(spec.tiles, spec.tile, entry);
     let entry = entry.map_err(|error| {
         let text = format!(
-            "an entry that does not fit '{}': {}",
+            "an entry does not have the shape of queue '{}': {}",
             spec.name,
             error.without_location()
         );
@@ -317,8 +317,8 @@ pub(super) fn stored(spec: &QueueSpec, entry: &Tensor) -> Result<TileTensor> {
     round_to_format(&entry, spec.format)
 }
 
-/// That ops ask for fewer passes of the multiplier than compute all bits of their operands, which
-/// has no effect here: no specification says which bits a device leaves out.
+/// A warning if ops have a lower math fidelity than HiFi4, which has no effect here: no specification
+/// defines which bits of the operands a device ignores.
 fn fidelity_warning(netlist: &Netlist) -> Option<String> {
     let ops = netlist.ops().map(|(_, op)| op);
     let is_less = |op: &&Op| op.math_fidelity.value != MathFidelity::HiFi4;

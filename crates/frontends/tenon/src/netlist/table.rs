@@ -1,4 +1,4 @@
-//! What ran, for how long, and how much arithmetic that was.
+//! Times and arithmetic of ops and graphs.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,10 +8,10 @@ use tenon_bef::Module;
 use tenon_netlist::{AttributeKey, Graph, Netlist, Op, OpKind};
 use tenon_netlist_kernels::GRAPH_SCOPE;
 
-/// How often something has run, and for how long altogether.
+/// Runs and total time by name.
 type Times = Mutex<HashMap<String, (u64, Duration)>>;
 
-/// How long each op has run, the kernel of the op and those around it, and each graph.
+/// Times of ops, with the kernels around them, of graphs and of programs.
 #[derive(Debug, Default)]
 pub(super) struct OpTimes {
     ops: Times,
@@ -22,7 +22,7 @@ pub(super) struct OpTimes {
 impl TraceSink for OpTimes {
     fn scope(&self, category: &'static str, name: &str, start: Instant, end: Instant, _: u64) {
         let times = match category {
-            // Kernels that are of no op have the kernel's name.
+            // Kernels without an op have the name of the kernel.
             "kernel" if !name.starts_with("netlist.") => &self.ops,
             GRAPH_SCOPE => &self.graphs,
             _ => return,
@@ -48,19 +48,19 @@ pub struct OpRow {
     pub graph: String,
     /// The op.
     pub op: String,
-    /// What it computes.
+    /// Its type.
     pub kind: OpKind,
-    /// How often it ran.
+    /// Number of runs.
     pub runs: u64,
-    /// How long they ran, on all threads together.
+    /// Total time on all threads.
     pub time: Duration,
-    /// Arithmetic of one input: two for each multiplication of a product with its addition, one for
-    /// each element of other ops; 0 where the data decide.
+    /// Arithmetic of one input: two for each multiply-add of a matmul, one for each element of other ops;
+    /// 0 where it depends on the data.
     pub flops: u64,
 }
 
 impl OpTimes {
-    /// The ops of a netlist that have run, in its order; `module` is what ran.
+    /// The ops of a netlist that have run, in its order; `module` is the executed Module.
     pub(super) fn rows(&self, netlist: &Netlist, module: &Module) -> Vec<OpRow> {
         let of_op = kernels_of_ops(module);
         let times = self.ops.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,25 +79,25 @@ impl OpTimes {
         netlist.ops().filter_map(row).collect()
     }
 
-    /// A program, or a graph without one, ran so long.
+    /// Adds the time of a program, or of a graph without one.
     pub(super) fn ran(&self, took: Duration) {
         let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
         *programs += took;
     }
 
-    /// How long programs have run.
+    /// The total time of programs.
     pub(super) fn programs(&self) -> Duration {
         *self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How often a graph was executed, and for how long altogether.
+    /// The number of executions of a graph, and their total time.
     pub(super) fn graph(&self, name: &str) -> (u64, Duration) {
         let times = self.graphs.lock().unwrap_or_else(PoisonError::into_inner);
         times.get(name).copied().unwrap_or_default()
     }
 }
 
-/// How many kernels each op has whose times are told: all that make tensors.
+/// The number of kernels of each op whose times are measured: those that write tensors.
 fn kernels_of_ops(module: &Module) -> HashMap<&str, u64> {
     let mut kernels = HashMap::new();
     for kernel in module
@@ -136,9 +136,10 @@ pub(super) fn flops(op: &Op) -> u64 {
         OpKind::Matmul if op.attributes.is(AttributeKey::Identity) => 0,
         OpKind::Matmul | OpKind::Depthwise => {
             let depth = count(AttributeKey::MK).saturating_mul(count(AttributeKey::UKt)) * 32;
-            let groups = match op.attributes.is(AttributeKey::Accumulate) {
-                true => count(AttributeKey::Z).max(1),
-                false => 1,
+            let groups = if op.attributes.is(AttributeKey::Accumulate) {
+                count(AttributeKey::Z).max(1)
+            } else {
+                1
             };
             elements.saturating_mul(2 * depth).saturating_mul(groups)
         }

@@ -1,11 +1,11 @@
-//! Elements of tensors as numbers that keep their value: for text, and for JSON.
+//! Elements of tensors with their exact value, for text and JSON.
 
 use serde_json::{Value, json};
 use std::fmt;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{DataType, Tensor, TensorType, convert};
 
-/// Significant decimal digits that tell any two values of a type of 16 bits or fewer apart.
+/// Significant decimal digits that distinguish all values of any type of 16 bits or fewer.
 const MOST_DIGITS: usize = 5;
 
 /// An element of a tensor, exactly.
@@ -21,7 +21,7 @@ pub enum Element {
     Complex(Decimal, Decimal),
 }
 
-/// A floating-point number with the fewest digits that its type needs to tell it from others.
+/// A floating-point value with the fewest digits that identify it in its type.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Decimal(f64);
 
@@ -54,15 +54,16 @@ impl fmt::Display for Element {
 }
 
 impl Decimal {
-    /// The number as JSON, as [`Element::json`] says.
+    /// The value as JSON, as in [`Element::json`].
     pub fn json(self) -> Value {
-        match self.0.is_finite() {
-            true => json!(self.0),
-            false => json!(self.to_string()),
+        if self.0.is_finite() {
+            json!(self.0)
+        } else {
+            json!(self.to_string())
         }
     }
 
-    /// Of a number of 32 bits.
+    /// The value of an f32.
     fn of_f32(number: f32) -> Self {
         // The shortest text of the f32, read as f64, has that same shortest text.
         Self(format!("{number:?}").parse().unwrap_or(f64::from(number)))
@@ -90,14 +91,14 @@ pub fn elements(tensor: &Tensor, most: usize) -> Result<Vec<Element>> {
     Ok(match part.dtype() {
         DataType::Bool => bytes.iter().map(|&byte| Element::Bool(byte != 0)).collect(),
         DataType::U64 => {
-            let numbers = bytes.as_chunks().0.iter();
+            let chunks = bytes.as_chunks().0.iter();
             let number = |&bytes| Element::Integer(u64::from_le_bytes(bytes).into());
-            numbers.map(number).collect()
+            chunks.map(number).collect()
         }
         dtype if dtype.is_integer() => {
             let wide = convert(&part, DataType::I64)?;
-            let numbers = wide.as_slice::<i64>().unwrap_or_default().iter();
-            numbers.map(|&it| Element::Integer(it.into())).collect()
+            let integers = wide.as_slice::<i64>().unwrap_or_default().iter();
+            integers.map(|&it| Element::Integer(it.into())).collect()
         }
         DataType::F32 | DataType::F32r | DataType::Tf32 => reals(singles(bytes)),
         DataType::F64 => reals(doubles(bytes)),
@@ -123,14 +124,14 @@ fn first(tensor: &Tensor, most: usize) -> Result<Tensor> {
 }
 
 fn singles(bytes: &[u8]) -> Vec<Decimal> {
-    let numbers = bytes.as_chunks().0.iter();
+    let chunks = bytes.as_chunks().0.iter();
     let number = |&bytes| Decimal::of_f32(f32::from_le_bytes(bytes));
-    numbers.map(number).collect()
+    chunks.map(number).collect()
 }
 
 fn doubles(bytes: &[u8]) -> Vec<Decimal> {
-    let numbers = bytes.as_chunks().0.iter();
-    numbers
+    let chunks = bytes.as_chunks().0.iter();
+    chunks
         .map(|&bytes| Decimal(f64::from_le_bytes(bytes)))
         .collect()
 }
@@ -141,8 +142,7 @@ fn pairs(parts: &[Decimal]) -> Vec<Element> {
     pairs.iter().map(pair).collect()
 }
 
-/// Numbers of a type of 16 bits or fewer: the decimal numbers with the fewest digits that the type
-/// rounds to them.
+/// The elements of a type of 16 bits or fewer: the shortest decimals that round to them.
 fn narrow(part: &Tensor) -> Result<Vec<Decimal>> {
     let exact = wide(part)?;
     let mut found: Vec<Option<f64>> = exact
@@ -211,15 +211,15 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_the_digits_of_their_type() {
+    fn floats_have_the_digits_of_their_type() {
         let tensor =
             Tensor::from_slice([4], &[0.1f32, 1e-30, f32::NAN, f32::NEG_INFINITY]).unwrap();
         assert_eq!(text(&tensor), "0.1 1e-30 NaN -inf");
         assert_eq!(json(&tensor), "[0.1,1e-30,\"NaN\",\"-inf\"]");
         let tensor = Tensor::from_slice([3], &[0.1f64, 1.0 / 3.0, -0.0]).unwrap();
         assert_eq!(text(&tensor), "0.1 0.3333333333333333 -0.0");
-        let numbers = Tensor::from_slice([5], &[0.1f32, 1.0 / 3.0, 65504.0, 6e-8, f32::INFINITY]);
-        let half = convert(&numbers.unwrap(), DataType::F16).unwrap();
+        let values = Tensor::from_slice([5], &[0.1f32, 1.0 / 3.0, 65504.0, 6e-8, f32::INFINITY]);
+        let half = convert(&values.unwrap(), DataType::F16).unwrap();
         assert_eq!(text(&half), "0.1 0.3333 65500.0 6e-8 inf");
     }
 

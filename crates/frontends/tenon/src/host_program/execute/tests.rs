@@ -1,4 +1,4 @@
-//! Runs of small programs with kernels of our own.
+//! Runs of small programs with kernels for the test.
 
 use super::*;
 use std::sync::Mutex;
@@ -34,7 +34,7 @@ fn registry() -> Registry {
             Ok(())
         }),
         kernel("t.keep", || {
-            // Far more than other tests give back meanwhile.
+            // Far more than other tests drop meanwhile.
             for _ in 0..1000 {
                 std::mem::forget(tenon_executor::pending());
             }
@@ -132,14 +132,14 @@ fn a_function_of_bef_is_looked_at_when_it_runs() {
     assert!(said.contains(wrong), "{said}");
 }
 
-/// Past the first 4 GiB everything is where it was; what stands there first is skipped, not read.
+/// Offsets beyond 4 GiB are correct; an unknown section is skipped, not read.
 #[test]
 fn a_file_of_more_than_4_gib_runs() {
     use std::io::{Seek, SeekFrom};
     let bef = bef(TWO, true);
     let (magic, sections) = bef.bytes().split_at(3);
-    // A section that nobody knows: its number, twice its length in groups of 7 bits, then a hole
-    // that takes no room on a disk. With these 6 bytes others stay at multiples of 8.
+    // An unknown section: its id, twice its length in groups of 7 bits, then a hole of the sparse file.
+    // With these 6 bytes the other sections stay aligned to 8.
     let length: u64 = (5 << 30) + 2;
     let groups = (0..5)
         .rev()
@@ -171,7 +171,7 @@ fn functions_run_as_they_are_chosen() {
     assert_eq!(init, format!("{ANNOUNCED}{one}{two}"));
     let absent = succeeded(TWO, |o| {
         o.functions = vec!["two".into()];
-        o.init_function = Some("nobody".into());
+        o.init_function = Some("absent".into());
     });
     assert_eq!(absent, format!("{ANNOUNCED}{two}"));
     let (printed, missing) = run(TWO, |o| o.functions = vec!["two".into(), "three".into()]);
@@ -217,18 +217,19 @@ fn errors_are_results_and_diagnostics() {
 }
 
 #[test]
-fn kernels_that_nobody_knows_may_be_expected() {
-    let text = "func.func @f() {\n  \"t.who\"() : () -> ()EXPECTED\n  tfrt.return\n}\n";
+fn unknown_kernels_may_be_expected() {
+    let text = "func.func @f() {\n  \"t.unknown\"() : () -> ()EXPECTED\n  tfrt.return\n}\n";
     let expected = text.replace(
         "EXPECTED",
-        " // expected-error {{unknown kernel name 't.who'}}",
+        " // expected-error {{unknown kernel name 't.unknown'}}",
     );
     assert_eq!(succeeded(&expected, |_| ()), ANNOUNCED);
     let (_, done) = run(&text.replace("EXPECTED", ""), |_| ());
     assert!(!done.unwrap().succeeded);
     let (_, done) = run_input(&bef(&text.replace("EXPECTED", ""), true), |_| ());
     let said = done.unwrap().diagnostics[0].to_string();
-    let first = "f.mlir:2:3: error: unexpected error: runtime error: unknown kernel name 't.who'";
+    let first =
+        "f.mlir:2:3: error: unexpected error: runtime error: unknown kernel name 't.unknown'";
     assert!(said.starts_with(first), "{said}");
 }
 
@@ -262,9 +263,9 @@ fn scopes_are_printed_last_and_written() {
 
 #[test]
 #[cfg(debug_assertions)]
-fn a_value_that_somebody_keeps_is_told_where_it_is_looked_for() {
+fn a_leaked_value_is_reported_if_leaks_are_checked() {
     let text = "func.func @f() {\n  %0 = \"t.keep\"() : () -> i32\n  tfrt.return\n}\n";
-    // Tests beside this one make values of their own, so that the numbers are not known here.
+    // Other tests run concurrently and make values too, so that the counts are unknown.
     let (printed, done) = run(text, |options| options.leaked_values = true);
     let error = done.unwrap_err().to_string();
     assert!(printed.ends_with("--- Running 'f':\n"), "{printed}");

@@ -1,13 +1,13 @@
-//! Where the nodes of a graph stand, and how its edges pass between them.
+//! Positions of the nodes of a graph, and routes of its edges.
 //!
-//! The layered layout of Sugiyama, Tagawa and Toda (1981): each node stands in a column behind all
-//! that it reads. An edge that skips columns has a lane in each, a narrow row of its own, so that it
-//! crosses a column between boxes and changes its height only in the gaps between columns.
+//! The layered layout of Sugiyama, Tagawa and Toda (1981): each node is in a column right of all
+//! its inputs. An edge that skips columns has a lane in each, a narrow dummy row, so that it crosses a
+//! column between boxes and changes its height only in the gaps between columns.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tenon_netlist::{Graph, Netlist, Op, Queue};
 
-/// Width and height of the box of a node, and the room around it, in pixels.
+/// Width and height of the box of a node, and the gaps around it, in pixels.
 pub(super) const BOX: [f64; 2] = [150.0, 34.0];
 const GAP: [f64; 2] = [50.0, 14.0];
 /// Height of a lane.
@@ -16,15 +16,15 @@ const LANE: f64 = 12.0;
 const TURN: f64 = 18.0;
 pub(super) const MARGIN: f64 = 30.0;
 
-/// A node of the drawn graph.
-pub(super) enum Drawn<'n> {
+/// A node of the picture.
+pub(super) enum PictureNode<'n> {
     Queue(&'n Queue),
     Op(&'n Op),
 }
 
 /// Nodes with their columns, and edges between them.
 pub(super) struct Layout<'n> {
-    pub nodes: Vec<(Drawn<'n>, usize)>,
+    pub nodes: Vec<(PictureNode<'n>, usize)>,
     edges: Vec<(usize, usize)>,
     /// Corner of each node's box.
     pub corners: Vec<[f64; 2]>,
@@ -41,7 +41,7 @@ struct Lane {
     column: usize,
 }
 
-/// What stands in a column.
+/// A row of a column: a node or a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Row {
     Node(usize),
@@ -71,37 +71,38 @@ impl<'n> Layout<'n> {
             lanes: HashMap::new(),
             size: [0.0; 2],
         };
-        let mut places: HashMap<&str, usize> = HashMap::new();
+        let mut indices: HashMap<&str, usize> = HashMap::new();
         for op in graphs.iter().flat_map(|graph| &graph.ops) {
-            places.insert(&op.name.value, layout.nodes.len());
-            layout.nodes.push((Drawn::Op(op), 0));
+            indices.insert(&op.name.value, layout.nodes.len());
+            layout.nodes.push((PictureNode::Op(op), 0));
         }
         for op in graphs.iter().flat_map(|graph| &graph.ops) {
-            let reader = places[op.name.value.as_str()];
+            let reader = indices[op.name.value.as_str()];
             for input in &op.inputs {
                 let name = input.name.value.as_str();
-                let source = places.get(name).copied().or_else(|| {
+                let source = indices.get(name).copied().or_else(|| {
                     let queue = queues.get(name)?;
-                    places.insert(name, layout.nodes.len());
-                    layout.nodes.push((Drawn::Queue(queue), 0));
+                    indices.insert(name, layout.nodes.len());
+                    layout.nodes.push((PictureNode::Queue(queue), 0));
                     Some(layout.nodes.len() - 1)
                 });
                 layout.edges.extend(source.map(|source| (source, reader)));
             }
         }
-        // Queues that are written stand behind their ops, even if an op here reads them too.
+        // Queues that ops write are right of their ops, even if an op of this graph reads them too.
         for queue in &netlist.queues {
-            if let Some(&op) = places.get(queue.input.value.as_str()) {
+            if let Some(&op) = indices.get(queue.input.value.as_str()) {
                 layout.edges.push((op, layout.nodes.len()));
-                layout.nodes.push((Drawn::Queue(queue), 0));
+                layout.nodes.push((PictureNode::Queue(queue), 0));
             }
         }
         layout.columns();
-        layout.places();
+        layout.heights();
         layout
     }
 
-    /// Each node behind all it reads; edges of a circle are followed once around at most.
+    /// Assigns columns: each node right of its inputs (longest-path layering). Cycles end after one
+    /// round.
     fn columns(&mut self) {
         for _ in 0..self.nodes.len() {
             let mut moved = false;
@@ -116,7 +117,7 @@ impl<'n> Layout<'n> {
                 break;
             }
         }
-        // A queue that is only read stands right before its first reader.
+        // A queue that is only read is in the column before its first reader.
         let read: HashSet<usize> = self.edges.iter().map(|&(_, to)| to).collect();
         let mut first: HashMap<usize, usize> = HashMap::new();
         for &(from, to) in &self.edges {
@@ -131,7 +132,7 @@ impl<'n> Layout<'n> {
         }
     }
 
-    /// Whether an edge ends in an earlier column or in its own, as one of a circle does.
+    /// Whether an edge ends in an earlier or the same column, as in a cycle.
     fn is_backward(&self, (from, to): (usize, usize)) -> bool {
         self.nodes[to].1 <= self.nodes[from].1
     }
@@ -146,20 +147,21 @@ impl<'n> Layout<'n> {
             backward,
             column,
         };
-        match backward {
-            true => (end..=start).rev().map(lane).collect(),
-            false => (start + 1..end).map(lane).collect(),
+        if backward {
+            (end..=start).rev().map(lane).collect()
+        } else {
+            (start + 1..end).map(lane).collect()
         }
     }
 
-    /// What stands in each column, by the height of what it follows.
-    fn places(&mut self) {
+    /// Assigns the heights of the rows of each column, by the heights of their predecessors.
+    fn heights(&mut self) {
         let columns = self.nodes.iter().map(|(_, column)| column + 1).max();
         let mut rows: Vec<BTreeSet<Row>> = vec![BTreeSet::new(); columns.unwrap_or(0)];
         for (node, (_, column)) in self.nodes.iter().enumerate() {
             rows[*column].insert(Row::Node(node));
         }
-        // What comes before a row on its edges: the row that its height follows.
+        // The predecessors of a row on its edges.
         let mut before: HashMap<Row, Vec<Row>> = HashMap::new();
         for &edge in &self.edges {
             let mut previous = Row::Node(edge.0);
@@ -178,14 +180,15 @@ impl<'n> Layout<'n> {
         let mut middles: HashMap<Row, f64> = HashMap::new();
         for (column, rows) in rows.into_iter().enumerate() {
             let x = MARGIN + column as f64 * (BOX[0] + GAP[0]);
-            let wanted = |row: &Row| {
+            let barycenter = |row: &Row| {
                 let all = before.get(row).into_iter().flatten();
                 let known: Vec<f64> = all.filter_map(|row| middles.get(row)).copied().collect();
                 known.iter().sum::<f64>() / known.len().max(1) as f64
             };
-            let mut keyed: Vec<(f64, Row)> = rows.iter().map(|row| (wanted(row), *row)).collect();
+            let mut keyed: Vec<(f64, Row)> =
+                rows.iter().map(|row| (barycenter(row), *row)).collect();
             keyed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            // As near to the wanted height as the rows above and those below leave room.
+            // As near to the barycenter as the rows above and below allow.
             let (mut top, mut left) = (0.0, stacked(&rows));
             for (middle, row) in keyed {
                 let height = row.height();
@@ -246,7 +249,7 @@ mod tests {
     use std::fmt::Write;
     use tenon_netlist::{Source, read, temporal_graphs};
 
-    /// A chain of ops in which some read what lies far before them.
+    /// A chain of ops, some of which also read a distant op.
     fn chain(count: usize, far: impl Fn(usize) -> Option<usize>) -> Netlist {
         let shape = "grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [1, 1]";
         let mut ops = String::new();
@@ -291,12 +294,12 @@ mod tests {
             (dy, corner[1] + BOX[1] - 1.0 - from.1),
         ];
         let (mut first, mut last) = (0.0f64, 1.0f64);
-        for (along, room) in sides {
+        for (along, distance) in sides {
             match along {
-                0.0 if room < 0.0 => return false,
+                0.0 if distance < 0.0 => return false,
                 0.0 => {}
-                along if along < 0.0 => first = first.max(room / along),
-                along => last = last.min(room / along),
+                along if along < 0.0 => first = first.max(distance / along),
+                along => last = last.min(distance / along),
             }
         }
         first < last
@@ -331,7 +334,7 @@ mod tests {
             chain(12, |_| None),
             chain(12, |at| at.checked_sub(3)),
             chain(12, |at| at.checked_sub(1 + at % 5)),
-            // Circles, which a check refuses, are drawn too.
+            // Cycles, which a check refuses, are drawn too.
             chain(5, |at| Some(4 - at)),
         ] {
             let layout = Layout::of(&netlist, &[&netlist.graphs[0]]);

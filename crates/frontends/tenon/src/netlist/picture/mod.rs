@@ -1,9 +1,9 @@
-//! Netlists as pictures: a graph of ops from left to right, and the grid of cores below it.
+//! Pictures of netlists: the graph of ops from left to right, and the grid of cores below it.
 
 mod layout;
 
 use crate::files::file_names;
-use layout::{BOX, Drawn, Layout, MARGIN};
+use layout::{BOX, Layout, MARGIN, PictureNode};
 use tenon_draw::{Anchor, Color, Picture, Shape};
 use tenon_netlist::{Device, Graph, Netlist, Op, OpKind, Queue, temporal_graphs};
 
@@ -32,14 +32,14 @@ impl Layout<'_> {
         }
         for ((node, _), [x, y]) in self.nodes.iter().zip(&self.corners) {
             let (name, below, color, round, title) = match node {
-                Drawn::Op(op) => (
+                PictureNode::Op(op) => (
                     &op.name.value,
                     op.kind.value.to_string(),
                     color(op.kind.value),
                     0.0,
                     op_title(op),
                 ),
-                Drawn::Queue(queue) => {
+                PictureNode::Queue(queue) => {
                     let below = format!("{} of {}", queue.kind.value, queue.entries.value);
                     (
                         &queue.name.value,
@@ -130,7 +130,7 @@ fn cores(picture: &mut Picture, graph: &Graph, device: &Device, top: f64) {
         if op.grid_transpose.is_some_and(|flag| flag.value) {
             size.reverse();
         }
-        // Beyond the grid nothing is to be seen: a check says so.
+        // Ops beyond the grid are not drawn; `check_device` reports them.
         let [row, column] = at.value;
         if row >= device.rows || column >= device.columns {
             continue;
@@ -200,18 +200,14 @@ fn short(name: &str) -> String {
     clipped(name, LETTERS)
 }
 
-/// The end of a name that is too long: names of one graph begin alike.
+/// The end of a long name, since the names of one graph share a prefix.
 fn clipped(name: &str, letters: usize) -> String {
     let count = name.chars().count();
-    match count > letters {
-        true => format!(
-            "…{}",
-            name.chars()
-                .skip(count + 1 - letters.max(1))
-                .collect::<String>()
-        ),
-        false => name.to_owned(),
+    if count <= letters {
+        return name.to_owned();
     }
+    let end = name.chars().skip(count + 1 - letters.max(1));
+    format!("…{}", end.collect::<String>())
 }
 
 #[cfg(test)]
@@ -243,7 +239,7 @@ graphs:
         let svg = picture.to_string();
         let count = |text: &str| svg.matches(text).count();
         assert_eq!(count("x (exp)"), 2);
-        // What lies beyond the grid is not drawn on it.
+        // Ops beyond the grid are not drawn on it.
         assert_eq!(count("y (add)"), 1);
         assert_eq!((count("a (queue"), count("b (queue")), (1, 1));
         // Columns: a, x, y, b.
