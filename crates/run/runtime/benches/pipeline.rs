@@ -1,7 +1,8 @@
-//! Executions of several threads overlap: a CPU node of 1 ms, a core node of about 20 ms, a CPU node
-//! of 2 ms (seed neuron-runtime-libnrt, "Graph Walker and CPU Node Executor": 43 a second by one
-//! thread, about 50 by several). Prints the table of docs/benchmarks.md (`cargo xtask bench --nrt`):
-//! executions a second by number of threads, beside what the times of the nodes allow.
+//! Overlap of executions on several threads: a CPU node of 1 ms, a core node of about 20 ms, a CPU
+//! node of 2 ms (seed neuron-runtime-libnrt, "Graph Walker and CPU Node Executor": 43 per second on
+//! one thread, about 50 on several). Prints the table of docs/benchmarks.md (`cargo xtask bench
+//! --nrt`): executions per second by number of threads, and the limit given by the times of the
+//! nodes.
 
 #![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
 
@@ -14,17 +15,17 @@ use tenon_tensor::BufferMut;
 
 const CORE_NODE: Duration = Duration::from_millis(20);
 
-/// How long each is measured in a turn.
+/// The measured time per configuration and round.
 const MEASURED: Duration = Duration::from_millis(400);
 
-/// Turns of the core node alone and of every number of threads. Of each the best turn counts: other
-/// work of the machine only ever takes away.
+/// Rounds over the core node alone and every number of threads. The best round counts, since other
+/// load only slows down.
 const TURNS: usize = 20;
 
 const THREADS: [usize; 4] = [1, 2, 4, 8];
 
-/// The part of what the nodes allow that is wanted.
-const WANTED: f64 = 0.95;
+/// The targeted fraction of the limit.
+const TARGET: f64 = 0.95;
 
 fn main() -> tenon_base::Result<()> {
     let control = tenon_base::Control::new();
@@ -38,8 +39,8 @@ fn main() -> tenon_base::Result<()> {
         if time >= CORE_NODE || layers > 4096 {
             break model;
         }
-        let wanted = CORE_NODE.as_secs_f64() / time.as_secs_f64().max(1e-6) * 1.02;
-        layers = (layers as f64 * wanted.clamp(1.05, 4.0)).ceil() as usize;
+        let growth = CORE_NODE.as_secs_f64() / time.as_secs_f64().max(1e-6) * 1.02;
+        layers = (layers as f64 * growth.clamp(1.05, 4.0)).ceil() as usize;
     };
     let cut: Graph = text(layers, "d", "%x: f32[128, 128], %e: f32[128, 128], ").parse()?;
     let library = library();
@@ -61,7 +62,7 @@ fn main() -> tenon_base::Result<()> {
         cpu("after", &last, "e", "takes_2_ms")?,
     ];
     let mut graph = cut;
-    // The caller gets what the second CPU node makes; what the core makes goes there.
+    // The result of the core node is the input of the second CPU node, whose result is the output.
     let made = graph
         .inputs
         .iter()
@@ -86,7 +87,7 @@ fn main() -> tenon_base::Result<()> {
     println!(
         "The core node: {layers} matrix products, {core_node:.1} ms. The CPU nodes: 1 ms before it, \
          2 ms behind. Of {TURNS} turns of everything the best of each counts.\n\n\
-         | threads | executions a second | what the nodes allow | of it | wanted | met |\n\
+         | threads | executions per second | limit by the nodes | fraction | target | met |\n\
          |---|---|---|---|---|---|"
     );
     for (rate, threads) in rates.into_iter().zip(THREADS) {
@@ -94,13 +95,13 @@ fn main() -> tenon_base::Result<()> {
         let other_nodes = if threads == 1 { 3.0 } else { 0.0 };
         let limit = 1e3 / (core_node + other_nodes);
         let part = rate / limit;
-        let met = if part >= WANTED { "yes" } else { "**no**" };
-        println!("| {threads} | {rate:.1} | {limit:.1} | {part:.3} | ≥ {WANTED} | {met} |");
+        let met = if part >= TARGET { "yes" } else { "**no**" };
+        println!("| {threads} | {rate:.1} | {limit:.1} | {part:.3} | ≥ {TARGET} | {met} |");
     }
     Ok(())
 }
 
-/// A chain of products on `input`, with other inputs before it.
+/// A chain of matrix products on `input`, with other inputs before it.
 fn text(layers: usize, input: &str, others: &str) -> String {
     let mut text = format!("graph \"g\" ({others}%{input}: f32[128, 128]) -> (%v{layers}) {{\n");
     text += "  const %w: f32[128, 128] = fill 0.0078125\n";
@@ -126,7 +127,7 @@ fn load(nodes: &NodeGraph, control: &tenon_base::Control) -> tenon_base::Result<
     Model::load(&runtime, &package, &options)
 }
 
-/// The middle one of some executions.
+/// The median of some executions.
 fn time(model: &Model) -> Duration {
     let time = |_| {
         let start = Instant::now();
@@ -138,7 +139,7 @@ fn time(model: &Model) -> Duration {
     times[7]
 }
 
-/// Executions a second by so many threads.
+/// Executions per second on `threads` threads.
 fn rate(model: &Model, group: Option<&CoreGroup>, threads: usize) -> f64 {
     let start = Instant::now();
     let count = || {

@@ -140,16 +140,22 @@ impl CpuNode {
         let mut outputs: Vec<&mut [u8]> = outputs.collect();
         check(&self.inputs, inputs.iter().map(|bytes| bytes.len()))?;
         check(&self.outputs, outputs.iter().map(|bytes| bytes.len()))?;
-        let copy = |bytes: &&[u8]| match is_aligned(bytes) {
-            true => Ok(None),
-            false => BufferMut::copy_of(bytes).map(Some),
+        let copy = |bytes: &&[u8]| {
+            if is_aligned(bytes) {
+                Ok(None)
+            } else {
+                BufferMut::copy_of(bytes).map(Some)
+            }
         };
         let copies: Vec<Option<BufferMut>> = inputs.iter().map(copy).collect::<Result<_>>()?;
         let read = inputs.iter().zip(&copies);
         let read = read.map(|(bytes, copy)| copy.as_deref().unwrap_or(bytes));
-        let aside = |bytes: &&mut [u8]| match is_aligned(bytes) {
-            true => Ok(None),
-            false => BufferMut::zeroed(bytes.len()).map(Some),
+        let aside = |bytes: &&mut [u8]| {
+            if is_aligned(bytes) {
+                Ok(None)
+            } else {
+                BufferMut::zeroed(bytes.len()).map(Some)
+            }
         };
         let mut asides: Vec<Option<BufferMut>> =
             outputs.iter().map(aside).collect::<Result<_>>()?;
@@ -267,11 +273,11 @@ fn arguments(
 
 fn attribute((name, value): &(String, NodeAttribute)) -> Result<AttributeDescription> {
     let values = match value {
-        NodeAttribute::Float(number) => Values::Float(*number),
-        NodeAttribute::Int(number) => Values::Int(*number),
+        NodeAttribute::Float(value) => Values::Float(*value),
+        NodeAttribute::Int(value) => Values::Int(*value),
         NodeAttribute::String(value) => Values::String(text(value)?),
-        NodeAttribute::Floats(numbers) => Values::Floats(numbers.clone()),
-        NodeAttribute::Ints(numbers) => Values::Ints(numbers.clone()),
+        NodeAttribute::Floats(values) => Values::Floats(values.clone()),
+        NodeAttribute::Ints(values) => Values::Ints(values.clone()),
         NodeAttribute::Strings(values) => Values::Strings(
             values
                 .iter()

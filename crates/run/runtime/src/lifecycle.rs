@@ -87,7 +87,7 @@ impl ModelLifecycle {
             counts: runtime.counts.clone(),
             settled: AtomicBool::new(false),
         };
-        lifecycle.tell(|context, network| context.before_load(network))?;
+        lifecycle.notify(|context, network| context.before_load(network))?;
         Ok(lifecycle)
     }
 
@@ -100,7 +100,7 @@ impl ModelLifecycle {
         for memory in &self.memories {
             memory.acquire()?;
         }
-        self.tell(|context, network| context.after_load(network))
+        self.notify(|context, network| context.after_load(network))
     }
 
     /// The counters of the backends that the model runs on.
@@ -116,26 +116,27 @@ impl ModelLifecycle {
     /// Counts a completed execution and notifies the backends.
     pub fn executed(&self) -> Result<()> {
         self.counts.executions.fetch_add(1, Ordering::Relaxed);
-        match self.contexts.is_empty() {
-            true => Ok(()),
-            false => self.tell(|context, network| context.after_enqueue(network)),
+        if self.contexts.is_empty() {
+            Ok(())
+        } else {
+            self.notify(|context, network| context.after_enqueue(network))
         }
     }
 
     /// Notifies the backends before the model is unloaded; errors are ignored.
     pub fn leave(&self) {
         if self.settled.load(Ordering::Relaxed) {
-            let _ = self.tell(|context, network| context.before_unload(network));
+            let _ = self.notify(|context, network| context.before_unload(network));
         }
     }
 
     /// Notifies every backend; all errors together.
-    fn tell(&self, say: impl Fn(&dyn BackendContext, NetworkId) -> Result<()>) -> Result<()> {
-        let told = self.contexts.iter().filter_map(|(id, context)| {
-            let error = say(&**context, self.network).err()?;
+    fn notify(&self, event: impl Fn(&dyn BackendContext, NetworkId) -> Result<()>) -> Result<()> {
+        let errors = self.contexts.iter().filter_map(|(id, context)| {
+            let error = event(&**context, self.network).err()?;
             Some(error.at(Location::field(id.to_string())))
         });
-        Error::from_all(told).map_or(Ok(()), Err)
+        Error::from_all(errors).map_or(Ok(()), Err)
     }
 }
 
@@ -145,7 +146,7 @@ impl Drop for ModelLifecycle {
             for memory in &self.memories {
                 memory.release();
             }
-            let _ = self.tell(|context, network| context.after_unload(network));
+            let _ = self.notify(|context, network| context.after_unload(network));
             self.counts.unloads.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -250,9 +250,10 @@ impl Model {
         }
         let control = control.unwrap_or(&self.0.uncontrolled);
         let checked = NanCheckedTap(tap);
-        let tap = match self.0.nan_check {
-            true => Some(&checked as &dyn Tap),
-            false => tap,
+        let tap = if self.0.nan_check {
+            Some(&checked as &dyn Tap)
+        } else {
+            tap
         };
         let turn = |flops| {
             let since = trace.map(|_| Instant::now());

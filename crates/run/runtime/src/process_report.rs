@@ -73,7 +73,7 @@ pub struct ModelReport {
     pub uuid: String,
     /// The id in the process.
     pub id: u32,
-    /// The machine's numbers of its cores.
+    /// Its cores, numbered on the machine.
     pub cores: Vec<u32>,
     /// The memory in bytes.
     pub bytes: u64,

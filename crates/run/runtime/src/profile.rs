@@ -167,9 +167,10 @@ impl<'a> ExecutionObserver<'a> {
             profile,
             trace,
             tap,
-            counting: match counts {
-                true => lifecycle.counters().start_counting(),
-                false => CounterSession::default(),
+            counting: if counts {
+                lifecycle.counters().start_counting()
+            } else {
+                CounterSession::default()
             },
             lifecycle,
             rows: 0,

@@ -6,7 +6,10 @@
 //! the arena. Data types and layouts are not changed, so compiling again for the available backends
 //! may give a faster program.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod crossings;
+
+use crossings::CrossingCounter;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use tenon_backend::{Backend, BackendId, CpuLevel, NodeView, Registry, WorkloadPlan, WorkloadSpec};
 use tenon_base::{Error, ErrorKind, Location, Result};
@@ -69,14 +72,18 @@ pub(crate) fn substitute(
         return Ok(Vec::new());
     }
     let table = Variables::new(parts.variables.clone())?;
+    let movements = parts.movements.iter().enumerate();
     let mut substituter = Substituter {
         backends,
+        crossings: CrossingCounter::new(backends),
+        movements: movements.map(|(at, movement)| (movement.id, at)).collect(),
         arena_end: (table.arena_bytes() as u64).next_multiple_of(ALIGNMENT as u64),
         table,
         parts,
         done: BTreeMap::new(),
     };
     substituter.run()?;
+    substituter.parts.placement.crossings = substituter.crossings.finish();
     Ok(substituter.done.into_values().collect())
 }
 
@@ -84,6 +91,10 @@ struct Substituter<'a> {
     backends: &'a Registry,
     parts: ProgramParts<'a>,
     table: Variables,
+    /// Recounts the crossings of the placement report, over the kernels before copies are added.
+    crossings: CrossingCounter<'a>,
+    /// The positions of the package's movements by id.
+    movements: HashMap<u32, usize>,
     /// The offset of appended memory, which all kernels share since they run sequentially.
     arena_end: u64,
     done: BTreeMap<String, Substitution>,
@@ -107,12 +118,16 @@ impl Substituter<'_> {
 
     /// Pushes the kernel, or the kernels that replace it.
     fn kernel(&mut self, mut kernel: Kernel, to: &mut Vec<Kernel>) -> Result<()> {
-        let call = workload_call(&kernel, &self.table)?;
-        let call = call.filter(|call| self.backends.find(&call.backend).is_none());
-        let Some(call) = call else {
+        let Some(call) = workload_call(&kernel, &self.table)? else {
+            self.count_movement(&kernel);
             to.push(kernel);
             return Ok(());
         };
+        if self.backends.find(&call.backend).is_some() {
+            self.count_workload(&call, &call.backend);
+            to.push(kernel);
+            return Ok(());
+        }
         let at = |error: Error| error.at(Location::node(call.node.as_str()));
         call.check().map_err(at)?;
         let spec = self.plain(&call).map_err(at)?;
@@ -135,8 +150,29 @@ impl Substituter<'_> {
         let scratch = scratch.map_or(-1, |id| id.0 as i32);
         set(&mut kernel, "scratch", Attribute::I32(scratch));
         to.push(kernel);
+        self.count_workload(&call, &backend);
         self.report(&call, &backend);
         Ok(())
+    }
+
+    fn count_workload(&mut self, call: &WorkloadCall, backend: &BackendId) {
+        let (inputs, outputs) = (call.inputs.iter(), call.outputs.iter());
+        let (inputs, outputs) = (inputs.flatten().copied(), outputs.flatten().copied());
+        let variables = &*self.parts.variables;
+        self.crossings
+            .add_workload(variables, backend, inputs, outputs);
+    }
+
+    fn count_movement(&mut self, kernel: &Kernel) {
+        let id = match kernel.attribute("id") {
+            Some(Attribute::I32(id)) if kernel.name == DMA => u32::try_from(*id).ok(),
+            _ => None,
+        };
+        if let Some(&at) = id.and_then(|id| self.movements.get(&id)) {
+            let descriptors = &self.parts.movements[at].descriptors;
+            self.crossings
+                .add_movement(self.parts.variables, descriptors);
+        }
     }
 
     fn reason(&self, id: &BackendId) -> String {
@@ -209,9 +245,10 @@ impl Substituter<'_> {
             spec.op.name
         );
         let error = Error::new(ErrorKind::Unsupported, text).help(INSTALL);
-        Err(match reasons.is_empty() {
-            true => error,
-            false => error.found(reasons.join("; ")),
+        Err(if reasons.is_empty() {
+            error
+        } else {
+            error.found(reasons.join("; "))
         })
     }
 
@@ -269,7 +306,7 @@ impl Substituter<'_> {
             descriptors: vec![Descriptor::copy(all(from), all(to))],
         });
         Kernel {
-            name: "tenon.dma".into(),
+            name: DMA.into(),
             attributes: vec![
                 ("bytes".into(), Attribute::I64(bytes as i64)),
                 ("id".into(), Attribute::I32(id as i32)),
@@ -331,6 +368,9 @@ impl Substituter<'_> {
         *done.nodes.entry(backend.to_string()).or_default() += 1;
     }
 }
+
+/// The kernel of data movement.
+const DMA: &str = "tenon.dma";
 
 /// The remedy for an unavailable backend.
 const INSTALL: &str = "install its library in a folder of --backend-path or TENON_BACKEND_PATH, or \

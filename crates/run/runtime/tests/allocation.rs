@@ -1,4 +1,4 @@
-//! Steady-state execution allocates nothing.
+//! Steady-state execution does not allocate.
 
 mod common;
 
@@ -13,22 +13,25 @@ static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
 struct Counting;
 
-// SAFETY: everything is handed to the system's allocator; counting touches no memory.
+// SAFETY: every call is forwarded to the system allocator, and counting does not access the memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise is the system allocator's.
+        // SAFETY: the caller guarantees the condition of `GlobalAlloc::alloc`, which is the system
+        // allocator's.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees the condition of this method, which is the system
+        // allocator's.
         unsafe { System.dealloc(start, layout) }
     }
 
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees the condition of this method, which is the system
+        // allocator's.
         unsafe { System.realloc(start, layout, size) }
     }
 }
@@ -42,9 +45,9 @@ fn allocations(work: impl FnOnce()) -> usize {
     ALLOCATIONS.load(Ordering::Relaxed) - before
 }
 
-// One test, for the counter counts all threads.
+// A single test, because the counter counts all threads.
 #[test]
-fn steady_state_allocates_nothing() {
+fn steady_state_does_not_allocate() {
     let perceptron = model_of(perceptron(&[784, 256, 128, 10]), &LoadOptions::default());
     let movements = model_of(movements(), &LoadOptions::default());
     let options = LoadOptions {
@@ -77,7 +80,7 @@ fn steady_state_allocates_nothing() {
             for _ in 0..3 {
                 model.execute(&inputs, &mut outputs).unwrap();
             }
-            // The pool's threads, started by the first loop, take memory until they run.
+            // The pool's threads, started by the first loop, allocate until they run.
             std::thread::sleep(std::time::Duration::from_millis(50));
             let count = allocations(|| {
                 for _ in 0..100 {
@@ -98,13 +101,13 @@ fn steady_state_allocates_nothing() {
         let mut bindings = model.bind().unwrap();
         for input in model.inputs() {
             bindings
-                .set_input(&input.name, &numbers(input.ty.shape(), 1))
+                .set_input(&input.name, &random_tensor(input.ty.shape(), 1))
                 .unwrap();
         }
         bindings.execute(ExecuteOptions::default()).unwrap();
         let count = allocations(|| bindings.execute(ExecuteOptions::default()).unwrap());
         assert_eq!(count, 0, "{} with bindings", model.name());
     }
-    // The counter does count.
+    // Check that the counter works.
     assert!(allocations(|| drop(std::hint::black_box(Box::new(1u64)))) > 0);
 }

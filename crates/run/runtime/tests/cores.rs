@@ -29,7 +29,7 @@ fn load(cores: &Cores, graph: Graph, load: &CoreLoad) -> Result<CoreModel> {
     CoreModel::load(&runtime(), cores, &package(graph), load)
 }
 
-/// `y = x + x`, of four numbers.
+/// `y = x + x`, with four elements.
 fn doubling() -> Graph {
     let mut graph = Graph::new("doubling");
     let x = graph.add_input("x", f32s(&[4]));
@@ -48,9 +48,9 @@ fn four(tensor: &CoreTensor) -> [f32; 4] {
     std::array::from_fn(|at| f32::from_le_bytes(bytes[at * 4..at * 4 + 4].try_into().unwrap()))
 }
 
-fn set_four(tensor: &CoreTensor, numbers: [f32; 4]) {
+fn set_four(tensor: &CoreTensor, values: [f32; 4]) {
     tensor
-        .write(0, &numbers.map(f32::to_le_bytes).concat())
+        .write(0, &values.map(f32::to_le_bytes).concat())
         .unwrap();
 }
 
@@ -63,7 +63,7 @@ fn set(pairs: &[(&str, &CoreTensor)]) -> TensorSet {
 }
 
 #[test]
-fn threads_execute_on_cores_in_turn() {
+fn executions_of_threads_are_serialised_on_cores() {
     let cores = cores(2);
     let on_two = CoreLoad {
         count: Some(2),
@@ -71,7 +71,7 @@ fn threads_execute_on_cores_in_turn() {
     };
     let model = load(&cores, perceptron(&WIDTHS), &on_two).unwrap();
     assert_eq!((model.core_count(), model.copies()), (2, 2));
-    let input = numbers(&[1, 20], 3);
+    let input = random_tensor(&[1, 20], 3);
     let expected = model.model().run(&[("x", &input)]).unwrap();
     let name = model.outputs()[0].name.clone();
     std::thread::scope(|scope| {
@@ -130,7 +130,7 @@ fn inputs_are_read_before_outputs_are_written() {
 }
 
 #[test]
-fn what_is_put_out_is_read_again() {
+fn outputs_are_fed_back_to_inputs() {
     let cores = cores(1);
     let model = load(&cores, doubling(), &CoreLoad::default()).unwrap();
     let (x, y) = (tensor(&cores, 0, 16), tensor(&cores, 0, 16));
@@ -158,7 +158,7 @@ fn what_is_put_out_is_read_again() {
 }
 
 #[test]
-fn every_wrong_tensor_is_told() {
+fn all_wrong_tensors_are_reported() {
     let cores = cores(1);
     let model = load(&cores, movements(), &CoreLoad::default()).unwrap();
     let good: Vec<CoreTensor> = [24, 40, 88, 88].map(|size| tensor(&cores, 0, size)).into();
@@ -193,7 +193,7 @@ fn every_wrong_tensor_is_told() {
 }
 
 #[test]
-fn places_that_are_not_there_are_refused() {
+fn unknown_cores_are_rejected() {
     let cores = cores(2);
     let place = |start: Option<u32>, count: Option<u32>| {
         let load_at = CoreLoad {
@@ -225,7 +225,7 @@ fn places_that_are_not_there_are_refused() {
 }
 
 #[test]
-fn models_go_where_few_are_and_time_is_limited() {
+fn models_are_loaded_on_the_least_used_cores_and_time_out() {
     let cores = cores(2);
     let first = load(&cores, doubling(), &CoreLoad::default()).unwrap();
     let limited = CoreLoad {

@@ -1,8 +1,8 @@
-//! Packages of several nodes: the graph walker, and functions of a library that C made.
+//! Packages of several nodes: the graph walker, and functions of a C library.
 
 mod common;
 
-use common::{f32s, node, numbers, runtime};
+use common::{f32s, node, random_tensor, runtime};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tenon_base::{Control, Error, ErrorKind, Result};
@@ -42,7 +42,7 @@ fn graph(first: &str, second: &str) -> (Graph, Vec<CpuNode>) {
     graph.add_input("x", f32s(&[1, 4]));
     let d = graph.add_input("d", f32s(&[1, 4]));
     let s = graph.add_input("s", f32s(&[1, 3]));
-    let weights = graph.add_constant("w", numbers(&[4, 3], 1));
+    let weights = graph.add_constant("w", random_tensor(&[4, 3], 1));
     let m = node(&mut graph, "m", "MatMul", &[d, weights], Attributes::new());
     let y = node(&mut graph, "y", "Sigmoid", &[s], Attributes::new());
     graph.outputs.extend([y, s, m]);
@@ -76,12 +76,12 @@ fn model(first: &str, second: &str) -> Model {
 }
 
 fn x() -> Tensor {
-    numbers(&[1, 4], 9)
+    random_tensor(&[1, 4], 9)
 }
 
-/// The model in plain loops: 2 (2 x w), and its sigmoid.
+/// The reference in plain loops: 2 (2 x w), and its sigmoid.
 fn by_hand() -> (Vec<f32>, Vec<f32>) {
-    let (x, w) = (x(), numbers(&[4, 3], 1));
+    let (x, w) = (x(), random_tensor(&[4, 3], 1));
     let (x, w) = (x.as_slice::<f32>().unwrap(), w.as_slice::<f32>().unwrap());
     let product = |column| {
         (0..4)
@@ -99,7 +99,7 @@ fn check(outputs: &[Tensor]) {
 }
 
 #[test]
-fn nodes_run_one_after_the_other() {
+fn nodes_run_in_order() {
     let package = package("twice", "twice");
     let names: Vec<String> = NodeTable::of(&package)
         .unwrap()
@@ -123,10 +123,10 @@ fn nodes_run_one_after_the_other() {
     };
     assert_eq!(names(model.inputs()), ["x: f32[1, 4]"]);
     assert_eq!(names(model.outputs()), ["y.out: f32[1, 3]", "s: f32[1, 3]"]);
-    // Those of both subgraphs, and both CPU nodes.
+    // The nodes of both subgraphs, and both CPU nodes.
     assert_eq!(model.placement().nodes.len(), 4);
     check(&model.run(&[("x", &x())]).unwrap());
-    // Threads share it.
+    // Threads share the model.
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| (0..50).for_each(|_| check(&model.run(&[("x", &x())]).unwrap())));
@@ -135,7 +135,7 @@ fn nodes_run_one_after_the_other() {
 }
 
 #[test]
-fn memory_of_the_caller_need_not_be_aligned() {
+fn unaligned_memory_of_the_caller_is_copied() {
     let model = model("twice", "twice");
     let mut input = vec![0; 17];
     input[1..].copy_from_slice(x().bytes());
@@ -143,9 +143,9 @@ fn memory_of_the_caller_need_not_be_aligned() {
     model
         .execute(&[&input[1..]], &mut [&mut y[1..], &mut s[1..]])
         .unwrap();
-    let numbers =
+    let tensor =
         |bytes: &[u8]| Tensor::new(f32s(&[1, 3]), BufferMut::copy_of(bytes).unwrap().freeze());
-    check(&[numbers(&y[1..]).unwrap(), numbers(&s[1..]).unwrap()]);
+    check(&[tensor(&y[1..]).unwrap(), tensor(&s[1..]).unwrap()]);
     let error = model
         .execute(&[&input], &mut [&mut y[1..], &mut s[1..]])
         .unwrap_err();
@@ -171,7 +171,7 @@ fn libraries_run_only_when_allowed() {
 }
 
 #[test]
-fn a_function_that_fails_says_why() {
+fn the_message_of_a_failing_function_is_reported() {
     let run = |first| model(first, "twice").run(&[("x", &x())]).unwrap_err();
     let error = run("refuses");
     assert_eq!(error.kind(), ErrorKind::ExecutionFailed);
@@ -184,7 +184,7 @@ fn a_function_that_fails_says_why() {
 }
 
 #[test]
-fn libraries_that_do_not_fit_are_refused() {
+fn invalid_libraries_are_rejected() {
     let text = compiled("thrice", "twice").unwrap_err().to_string();
     assert_eq!(
         text,
@@ -201,7 +201,7 @@ fn libraries_that_do_not_fit_are_refused() {
         text,
         "node 'second': the file given for it is no shared library (ELF)"
     );
-    // What only the loader of the system finds.
+    // Errors that only the system's loader finds.
     let load = |change: fn(&mut tenon_neff::CpuFunction)| {
         let mut nodes: NodeGraph = compiled("twice", "twice").unwrap().nodes;
         for node in &mut nodes.nodes {
@@ -233,7 +233,7 @@ fn libraries_that_do_not_fit_are_refused() {
 
 #[test]
 fn attributes_reach_the_function() {
-    let (graph, mut nodes) = graph("tells_attributes", "twice");
+    let (graph, mut nodes) = graph("tells_attributes", "twice"); // words: allow
     let list = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
     nodes[0].attributes = Attributes::new()
         .with("scale", Attribute::Float(0.5))
@@ -251,15 +251,16 @@ fn attributes_reach_the_function() {
     let package = common::open(&bytes.unwrap()).unwrap();
     let model = Model::load(&runtime(), &package, &allowed()).unwrap();
     let text = model.run(&[("x", &x())]).unwrap_err().to_string();
-    let told = "given axis=int:-2 mode=string:soft names=strings:a::täxt none=ints \
+    let expected = "given axis=int:-2 mode=string:soft names=strings:a::täxt none=ints \
                 pads=ints:0:1:9223372036854775807 ratios=floats:1.5:inf scale=float:0.5";
-    assert!(text.ends_with(told), "{text}");
+    assert!(text.ends_with(expected), "{text}");
 }
 
 #[test]
-fn a_tensor_is_no_attribute_of_a_function() {
+fn tensor_attributes_of_functions_are_rejected() {
     let (graph, mut nodes) = graph("twice", "twice");
-    nodes[1].attributes = Attributes::new().with("table", Attribute::Tensor(numbers(&[2], 1)));
+    nodes[1].attributes =
+        Attributes::new().with("table", Attribute::Tensor(random_tensor(&[2], 1)));
     let backends = tenon_builtin::registry();
     let error = compile_nodes(graph, nodes, 2, &Options::new(&backends)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -271,7 +272,7 @@ fn a_tensor_is_no_attribute_of_a_function() {
 }
 
 #[test]
-fn a_deadline_passes_in_a_cpu_node() {
+fn a_deadline_can_expire_in_a_cpu_node() {
     let model = model("sleeps", "twice");
     let control = Control::with_deadline(Instant::now() + Duration::from_millis(10));
     let options = ExecuteOptions {
@@ -283,11 +284,11 @@ fn a_deadline_passes_in_a_cpu_node() {
     check(&model.run(&[("x", &x())]).unwrap());
 }
 
-/// Keeps what it hears.
+/// Records observed values.
 #[derive(Default)]
-struct Heard(Mutex<Vec<(String, String, Vec<u8>)>>);
+struct RecordedValues(Mutex<Vec<(String, String, Vec<u8>)>>);
 
-impl Tap for Heard {
+impl Tap for RecordedValues {
     fn selects(&self, node: &str) -> bool {
         node != "m"
     }
@@ -304,24 +305,24 @@ impl Tap for Heard {
 }
 
 #[test]
-fn a_tap_hears_what_nodes_make() {
+fn a_tap_observes_the_values_of_nodes() {
     let model = model("twice", "twice");
-    let heard = Heard::default();
+    let recorded = RecordedValues::default();
     let mut profile = model.profile();
     let options = ExecuteOptions {
-        tap: Some(&heard),
+        tap: Some(&recorded),
         profile: Some(&mut profile),
         ..ExecuteOptions::default()
     };
     let outputs = model.run_with(&[("x", &x())], options).unwrap();
-    let heard = heard.0.into_inner().unwrap();
-    let names: Vec<(&str, &str)> = heard
+    let recorded = recorded.0.into_inner().unwrap();
+    let names: Vec<(&str, &str)> = recorded
         .iter()
         .map(|(node, value, _)| (&**node, &**value))
         .collect();
     assert_eq!(names, [("first", "d"), ("second", "s"), ("y", "y.out")]);
-    assert_eq!(heard[1].2, outputs[1].bytes());
-    assert_eq!(heard[2].2, outputs[0].bytes());
+    assert_eq!(recorded[1].2, outputs[1].bytes());
+    assert_eq!(recorded[2].2, outputs[0].bytes());
     let rows: Vec<(&str, &str)> = profile
         .kernels
         .iter()
@@ -333,7 +334,7 @@ fn a_tap_hears_what_nodes_make() {
     assert!(profile.kernels.iter().all(|row| !row.time.is_zero()));
 }
 
-/// Notes whether the core executes when it hears of a node.
+/// Records whether the core is busy when a node's value is observed.
 struct Looks(CoreGroup, Mutex<Vec<(String, bool)>>);
 
 impl Tap for Looks {
@@ -384,9 +385,9 @@ fn cpu_nodes_run_without_a_core() {
 }
 
 #[test]
-fn the_first_value_that_is_no_number_is_named() {
+fn the_first_nan_is_reported_with_its_value() {
     let model = model("root", "twice");
-    // The square root of -1 is NaN, and so is all that follows.
+    // The square root of -1 is NaN, and so are all later values.
     let x = Tensor::from_slice([1, 4], &[4.0f32, 1.0, -1.0, -2.0]).unwrap();
     let run = |tap: Option<&dyn Tap>| {
         let options = ExecuteOptions {

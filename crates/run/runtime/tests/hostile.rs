@@ -1,5 +1,5 @@
-//! Packages that were damaged or made to harm: refused or executed, never a panic, never memory of
-//! others.
+//! Damaged and malicious packages: rejected or executed, without panics or accesses outside of
+//! their memory.
 
 mod common;
 
@@ -44,13 +44,13 @@ fn with_program(compiled: &Compiled, change: impl FnOnce(&mut Module)) -> Result
 
 /// An attribute of the first workload that applies `operator`.
 fn attribute<'a>(module: &'a mut Module, operator: &str, name: &str) -> &'a mut Attribute {
-    let wanted = (
+    let expected = (
         tenon_bef::Name::from("operator"),
         Attribute::String(operator.into()),
     );
     let mut kernels = module.functions[0].kernels.iter_mut();
     let kernel = kernels
-        .find(|kernel| kernel.attributes.contains(&wanted))
+        .find(|kernel| kernel.attributes.contains(&expected))
         .unwrap();
     &mut kernel
         .attributes
@@ -73,14 +73,14 @@ fn refusal(model: Result<Model>) -> Error {
 }
 
 #[test]
-fn a_workload_that_writes_what_it_may_not_is_refused() {
+fn a_workload_that_writes_read_only_memory_is_rejected() {
     let compiled = compiled(movements());
-    let role = |wanted: fn(&Role) -> bool| {
+    let role = |matches: fn(&Role) -> bool| {
         let found = compiled
             .contents
             .variables
             .iter()
-            .position(|variable| wanted(&variable.role));
+            .position(|variable| matches(&variable.role));
         found.unwrap() as i32
     };
     let input = role(|role| matches!(role, Role::Input));
@@ -117,7 +117,7 @@ fn a_workload_that_writes_what_it_may_not_is_refused() {
 }
 
 #[test]
-fn unknown_names_and_kinds_are_refused() {
+fn unknown_names_and_kinds_are_rejected() {
     let compiled = compiled(movements());
     let change = |name: &str, value: Attribute| {
         refusal(with_program(&compiled, |module| {
@@ -149,18 +149,18 @@ fn unknown_names_and_kinds_are_refused() {
         module.functions[0].kind = tenon_bef::FunctionKind::Async;
     });
     let text = refusal(asynchronous).to_string();
-    // Without chains between them its kernels have no order.
+    // Without chains the kernels are unordered.
     assert!(text.contains("no operand orders them"), "{text}");
 }
 
-/// A package whose weights are there in prepared form alone.
+/// A package whose weights are stored only in prepared form.
 fn prepared_only() -> Compiled {
     let registry = tenon_builtin::registry();
     let options = tenon_compiler::Options::new(&registry);
     tenon_compiler::compile(perceptron(&[12, 9, 5]), &options).unwrap()
 }
 
-/// The same with what it says of prepared forms changed.
+/// The same with modified descriptions of prepared forms.
 fn with_forms(compiled: &Compiled, change: impl Fn(&mut PreparedForm)) -> Compiled {
     let mut compiled = compiled.clone();
     let constants = compiled.contents.tenon.constants.iter_mut();
@@ -171,7 +171,7 @@ fn with_forms(compiled: &Compiled, change: impl Fn(&mut PreparedForm)) -> Compil
 }
 
 #[test]
-fn a_foreign_layout_is_refused_where_plain_constants_are_left_out() {
+fn an_unknown_layout_is_rejected_without_plain_constants() {
     let compiled = prepared_only();
     let variables = compiled.contents.variables.iter();
     let absent = variables.filter(|variable| matches!(variable.role, Role::Absent));
@@ -203,7 +203,7 @@ fn a_foreign_layout_is_refused_where_plain_constants_are_left_out() {
     let error = refusal(with_program(&short, |_| ()));
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
 
-    // With the plain form there, it is prepared again.
+    // With a plain form, the constant is prepared at load.
     let registry = tenon_builtin::registry();
     let mut options = tenon_compiler::Options::new(&registry);
     options.keep_plain = true;
@@ -215,7 +215,7 @@ fn a_foreign_layout_is_refused_where_plain_constants_are_left_out() {
 }
 
 #[test]
-fn what_stands_for_an_absent_constant_must_be_its_form() {
+fn the_form_of_an_absent_constant_must_be_prepared_from_it() {
     let compiled = prepared_only();
     let refused =
         |change: &dyn Fn(&mut Module)| refusal(with_program(&compiled, change)).to_string();
@@ -253,7 +253,7 @@ fn what_stands_for_an_absent_constant_must_be_its_form() {
 }
 
 #[test]
-fn a_backend_that_reads_the_plain_form_is_refused_without_it() {
+fn a_backend_that_reads_an_absent_plain_form_is_rejected() {
     let compiled = with_forms(&prepared_only(), |form| form.backend = "CpuRef".into());
     let error = refusal(with_program(&compiled, |module| {
         for kernel in &mut module.functions[0].kernels {
@@ -271,7 +271,7 @@ fn a_backend_that_reads_the_plain_form_is_refused_without_it() {
 }
 
 #[test]
-fn a_movement_that_reads_what_it_writes_is_refused() {
+fn a_movement_that_overlaps_its_target_is_rejected() {
     let compiled = compiled(movements());
     let mut contents = compiled.contents.clone();
     let descriptor = &mut contents.movements[0].descriptors[0];
@@ -294,7 +294,7 @@ fn packages() -> &'static [Vec<u8>] {
     })
 }
 
-/// Positions of the bytes that decide: JSON and program, with the tar headers between.
+/// Positions of structural bytes: JSON and program, with the tar headers between.
 fn structure(package: &[u8]) -> std::ops::Range<usize> {
     let end = package
         .windows(15)

@@ -1,8 +1,8 @@
-//! Packages with changed bytes, loaded with their digests checked.
+//! Packages with changed bytes, loaded with verification of digests.
 
 mod common;
 
-use common::{bytes, compiled, numbers, open, perceptron, runtime};
+use common::{bytes, compiled, open, perceptron, random_tensor, runtime};
 use tenon_neff::Package;
 use tenon_runtime::{LoadOptions, Model};
 
@@ -33,21 +33,21 @@ fn load(package: &Package) -> tenon_base::Result<Model> {
 #[test]
 fn an_unchanged_package_runs() {
     let model = load(&changed(None)).unwrap();
-    let input = numbers(&[1, 20], 1);
+    let input = random_tensor(&[1, 20], 1);
     for _ in 0..2 {
         model.run(&[("x", &input)]).unwrap();
     }
 }
 
 #[test]
-fn a_changed_constant_is_told_by_the_first_execution_and_all_later_ones() {
+fn a_changed_constant_is_an_error_of_every_execution() {
     let package = changed(None);
     let size = |name: &str| package.member(name).map_or(0, |bytes| bytes.len());
     let names = package.members().map(|(name, _)| name.to_owned());
     let weights = names.filter(|name| !name.ends_with(".json"));
     let largest = weights.max_by_key(|name| size(name)).unwrap();
     let model = load(&changed(Some(&largest))).unwrap();
-    let input = numbers(&[1, 20], 1);
+    let input = random_tensor(&[1, 20], 1);
     for _ in 0..2 {
         let error = model.run(&[("x", &input)]).unwrap_err().to_string();
         assert!(
@@ -55,7 +55,7 @@ fn a_changed_constant_is_told_by_the_first_execution_and_all_later_ones() {
             "{error}"
         );
     }
-    // Who does not ask is not told.
+    // Without verification the change is not found.
     let model = Model::load(
         &runtime(),
         &changed(Some(&largest)),
@@ -65,8 +65,8 @@ fn a_changed_constant_is_told_by_the_first_execution_and_all_later_ones() {
 }
 
 #[test]
-fn a_changed_description_is_told_when_loading() {
-    // White space at the end: it reads as before.
+fn a_changed_description_is_an_error_at_load() {
+    // Trailing white space, which does not change the JSON value.
     let error = load(&changed(Some("sg00/tenon.json")))
         .unwrap_err()
         .to_string();

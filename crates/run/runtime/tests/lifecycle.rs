@@ -1,4 +1,4 @@
-//! What backends hear of models, and the memory they keep for them.
+//! Lifecycle callbacks of backends, and the memory that they hold for models.
 
 mod common;
 
@@ -12,27 +12,27 @@ use tenon_backend::{
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_runtime::{LoadOptions, Model, Runtime};
 
-/// What happened, in order.
-type Diary = Arc<Mutex<Vec<String>>>;
+/// A log of events, in order.
+type EventLog = Arc<Mutex<Vec<String>>>;
 
-fn write(diary: &Diary, what: impl Into<String>) {
-    diary.lock().unwrap().push(what.into());
+fn write(log: &EventLog, what: impl Into<String>) {
+    log.lock().unwrap().push(what.into());
 }
 
-/// The reference under another name, which keeps a diary.
-struct Told {
-    diary: Diary,
-    /// What it fails at.
+/// The reference backend under another name, which logs its calls.
+struct LoggingBackend {
+    log: EventLog,
+    /// The callback that fails.
     fails: &'static str,
 }
 
-impl Backend for Told {
+impl Backend for LoggingBackend {
     fn id(&self) -> BackendId {
-        BackendId::new("Told")
+        BackendId::new("Logging")
     }
 
     fn description(&self) -> String {
-        "keeps a diary".into()
+        "logs its calls".into()
     }
 
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
@@ -44,7 +44,7 @@ impl Backend for Told {
     }
 
     fn workload(&self, _: &WorkloadSpec) -> Result<Box<dyn Workload>> {
-        Err(Error::new(ErrorKind::Internal, "asked without its memory"))
+        Err(Error::new(ErrorKind::Internal, "called without its memory"))
     }
 
     fn workload_in(
@@ -56,13 +56,13 @@ impl Backend for Told {
     }
 
     fn memory_manager(&self) -> Result<Option<Arc<dyn MemoryManager>>> {
-        write(&self.diary, "memory");
-        Ok(Some(Arc::new(Memory(self.diary.clone()))))
+        write(&self.log, "memory");
+        Ok(Some(Arc::new(Memory(self.log.clone()))))
     }
 
     fn context(&self, _: &CreationOptions) -> Result<Option<Box<dyn BackendContext>>> {
         Ok(Some(Box::new(Context {
-            diary: self.diary.clone(),
+            log: self.log.clone(),
             fails: self.fails,
         })))
     }
@@ -73,7 +73,7 @@ fn reference() -> Arc<dyn Backend> {
     registry.find(&BackendId::new("CpuRef")).unwrap().clone()
 }
 
-struct Memory(Diary);
+struct Memory(EventLog);
 
 impl MemoryManager for Memory {
     fn acquire(&self) -> Result<()> {
@@ -91,49 +91,50 @@ impl MemoryManager for Memory {
 }
 
 struct Context {
-    diary: Diary,
+    log: EventLog,
     fails: &'static str,
 }
 
 impl Context {
-    fn hear(&self, what: &'static str, network: NetworkId) -> Result<()> {
-        write(&self.diary, format!("{what} {network}"));
-        match what == self.fails {
-            true => Err(Error::new(ErrorKind::ExecutionFailed, "no more room")),
-            false => Ok(()),
+    fn record(&self, what: &'static str, network: NetworkId) -> Result<()> {
+        write(&self.log, format!("{what} {network}"));
+        if what == self.fails {
+            Err(Error::new(ErrorKind::ExecutionFailed, "out of resources"))
+        } else {
+            Ok(())
         }
     }
 }
 
 impl BackendContext for Context {
     fn before_load(&self, network: NetworkId) -> Result<()> {
-        self.hear("before load", network)
+        self.record("before load", network)
     }
 
     fn after_load(&self, network: NetworkId) -> Result<()> {
-        self.hear("after load", network)
+        self.record("after load", network)
     }
 
     fn before_unload(&self, network: NetworkId) -> Result<()> {
-        self.hear("before unload", network)
+        self.record("before unload", network)
     }
 
     fn after_unload(&self, network: NetworkId) -> Result<()> {
-        self.hear("after unload", network)
+        self.record("after unload", network)
     }
 
     fn after_enqueue(&self, network: NetworkId) -> Result<()> {
-        self.hear("after enqueue", network)
+        self.record("after enqueue", network)
     }
 }
 
-fn runtime_with(diary: &Diary, fails: &'static str) -> Runtime {
+fn runtime_with(log: &EventLog, fails: &'static str) -> Runtime {
     let mut registry: Registry = tenon_builtin::registry();
-    let told = Told {
-        diary: diary.clone(),
+    let backend = LoggingBackend {
+        log: log.clone(),
         fails,
     };
-    registry.register(Arc::new(told)).unwrap();
+    registry.register(Arc::new(backend)).unwrap();
     let (runtime, refused) = Runtime::start(registry, tenon_builtin::kernels(), &[], false);
     assert!(refused.is_empty());
     runtime
@@ -141,27 +142,27 @@ fn runtime_with(diary: &Diary, fails: &'static str) -> Runtime {
 
 fn load(runtime: &Runtime) -> Result<Model> {
     let mut options = tenon_compiler::Options::new(runtime.backends());
-    options.backends = vec![BackendId::new("Told")];
+    options.backends = vec![BackendId::new("Logging")];
     let compiled = tenon_compiler::compile(perceptron(&[8, 4]), &options).unwrap();
     let package = open(&bytes(&compiled.contents))?;
     Model::load(runtime, &package, &LoadOptions::default())
 }
 
 fn run(model: &Model) -> Result<()> {
-    model.run(&[("x", &numbers(&[1, 8], 1))]).map(drop)
+    model.run(&[("x", &random_tensor(&[1, 8], 1))]).map(drop)
 }
 
 #[test]
-fn backends_hear_of_models_in_order_and_give_their_memory_back_last() {
-    let diary = Diary::default();
-    let runtime = runtime_with(&diary, "");
+fn callbacks_are_called_in_order_and_memory_is_released_last() {
+    let log = EventLog::default();
+    let runtime = runtime_with(&log, "");
     for _ in 0..2 {
         let model = load(&runtime).unwrap();
         run(&model).unwrap();
         run(&model.clone()).unwrap();
         drop(model);
     }
-    let all = diary.lock().unwrap().clone();
+    let all = log.lock().unwrap().clone();
     let one = |network| {
         [
             "memory".to_owned(),
@@ -185,14 +186,14 @@ fn backends_hear_of_models_in_order_and_give_their_memory_back_last() {
 }
 
 #[test]
-fn what_a_context_fails_at_is_told_and_ends_only_that() {
+fn an_error_of_a_callback_fails_only_that_operation() {
     for (fails, loads) in [
         ("before load", false),
         ("after load", false),
         ("after enqueue", true),
     ] {
-        let diary = Diary::default();
-        let runtime = runtime_with(&diary, fails);
+        let log = EventLog::default();
+        let runtime = runtime_with(&log, fails);
         let model = load(&runtime);
         let error = match model {
             Ok(model) => {
@@ -204,17 +205,19 @@ fn what_a_context_fails_at_is_told_and_ends_only_that() {
                 error
             }
         };
-        assert!(error.to_string().contains("Told: no more room"), "{error}");
-        let all = diary.lock().unwrap().join(", ");
-        // What was acquired is given back.
+        assert!(
+            error.to_string().contains("Logging: out of resources"),
+            "{error}"
+        );
+        let all = log.lock().unwrap().join(", ");
+        // Acquired memory is released.
         assert_eq!(all.contains("acquire"), all.contains("release"), "{all}");
     }
-    let diary = Diary::default();
-    let model = load(&runtime_with(&diary, "before unload")).unwrap();
+    let log = EventLog::default();
+    let model = load(&runtime_with(&log, "before unload")).unwrap();
     drop(model);
     assert!(
-        diary
-            .lock()
+        log.lock()
             .unwrap()
             .contains(&"after unload network0".to_owned())
     );

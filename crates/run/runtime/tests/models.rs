@@ -18,13 +18,13 @@ fn perceptron_model() -> Model {
 }
 
 #[test]
-fn a_perceptron_computes_what_plain_loops_do() {
+fn a_perceptron_matches_the_reference() {
     let model = perceptron_model();
     assert_eq!(model.inputs()[0].name, "x");
     assert_eq!(model.inputs()[0].ty, f32s(&[1, 20]));
     assert_eq!(model.outputs()[0].ty, f32s(&[1, 10]));
     for seed in 0..3 {
-        let input = numbers(&[1, 20], 50 + seed);
+        let input = random_tensor(&[1, 20], 50 + seed);
         let outputs = model.run(&[("x", &input)]).unwrap();
         let expected = perceptron_by_hand(&WIDTHS, input.as_slice().unwrap());
         assert_close(outputs[0].as_slice().unwrap(), &expected);
@@ -32,9 +32,9 @@ fn a_perceptron_computes_what_plain_loops_do() {
 }
 
 #[test]
-fn data_moves_by_dma_and_the_profile_says_so() {
+fn the_profile_shows_data_movement_by_dma() {
     let model = model_of(movements(), &LoadOptions::default());
-    let (a, b) = (numbers(&[2, 3], 1), numbers(&[2, 5], 2));
+    let (a, b) = (random_tensor(&[2, 3], 1), random_tensor(&[2, 5], 2));
     let mut profile = model.profile();
     let options = ExecuteOptions {
         profile: Some(&mut profile),
@@ -81,9 +81,9 @@ fn data_moves_by_dma_and_the_profile_says_so() {
 }
 
 #[test]
-fn memory_of_any_alignment_gives_the_same() {
+fn results_are_independent_of_alignment() {
     let model = perceptron_model();
-    let input = numbers(&[1, 20], 7);
+    let input = random_tensor(&[1, 20], 7);
     let expected = model.run(&[("x", &input)]).unwrap();
     let mut from = BufferMut::zeroed(200).unwrap();
     let mut to = BufferMut::zeroed(200).unwrap();
@@ -108,13 +108,15 @@ fn bindings_keep_inputs_and_outputs() {
         unbound.to_string(),
         "input 'x' is not bound: expected f32[1, 20]"
     );
-    let wrong = bindings.set_input("y", &numbers(&[1, 20], 0)).unwrap_err();
+    let wrong = bindings
+        .set_input("y", &random_tensor(&[1, 20], 0))
+        .unwrap_err();
     assert_eq!(
         wrong.to_string(),
         "the model has no input 'y': expected 'x'"
     );
     for seed in 0..2 {
-        let input = numbers(&[1, 20], seed);
+        let input = random_tensor(&[1, 20], seed);
         bindings.set_input("x", &input).unwrap();
         bindings.execute(ExecuteOptions::default()).unwrap();
         let expected = model.run(&[("x", &input)]).unwrap();
@@ -125,10 +127,13 @@ fn bindings_keep_inputs_and_outputs() {
 }
 
 #[test]
-fn wrong_calls_are_told_whole() {
+fn all_problems_of_a_call_are_reported() {
     let model = model_of(movements(), &LoadOptions::default());
     let error = model
-        .run(&[("a", &numbers(&[3, 2], 0)), ("c", &numbers(&[1], 0))])
+        .run(&[
+            ("a", &random_tensor(&[3, 2], 0)),
+            ("c", &random_tensor(&[1], 0)),
+        ])
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert_eq!(
@@ -153,7 +158,7 @@ fn threads_share_a_model() {
     };
     let model = model_of(perceptron(&WIDTHS), &options);
     let arena = model.idle_bytes();
-    let inputs: Vec<Tensor> = (0..4).map(|seed| numbers(&[1, 20], seed)).collect();
+    let inputs: Vec<Tensor> = (0..4).map(|seed| random_tensor(&[1, 20], seed)).collect();
     let expected: Vec<_> = inputs
         .iter()
         .map(|input| model.run(&[("x", input)]).unwrap())
@@ -174,7 +179,7 @@ fn threads_share_a_model() {
 #[test]
 fn control_ends_an_execution_and_a_load() {
     let model = perceptron_model();
-    let input = numbers(&[1, 20], 0);
+    let input = random_tensor(&[1, 20], 0);
     let control = Control::new();
     let run = |control: &Control| {
         let options = ExecuteOptions {
@@ -200,7 +205,7 @@ fn control_ends_an_execution_and_a_load() {
 }
 
 #[test]
-fn a_trace_hears_every_kernel_and_the_whole() {
+fn a_trace_has_scopes_of_every_kernel_and_the_execution() {
     #[derive(Default)]
     struct Names(Mutex<Vec<(String, u64)>>);
     impl TraceSink for Names {
@@ -227,12 +232,15 @@ fn a_trace_hears_every_kernel_and_the_whole() {
     };
     model
         .run_with(
-            &[("a", &numbers(&[2, 3], 1)), ("b", &numbers(&[2, 5], 2))],
+            &[
+                ("a", &random_tensor(&[2, 3], 1)),
+                ("b", &random_tensor(&[2, 5], 2)),
+            ],
             options,
         )
         .unwrap();
     let names = names.0.into_inner().unwrap();
-    // The kernels, the function they are in, and the whole.
+    // The kernels, their function, and the execution.
     assert_eq!(names.len(), model.profile().kernels.len() + 2);
     assert!(names.contains(&("dma join".into(), 88)), "{names:?}");
     assert_eq!(names[names.len() - 2].0, "function sg00");
@@ -240,7 +248,7 @@ fn a_trace_hears_every_kernel_and_the_whole() {
 }
 
 #[test]
-fn metadata_placement_and_plan_are_there() {
+fn metadata_placement_and_plan_are_available() {
     let mut graph: Graph = perceptron(&WIDTHS);
     graph
         .metadata
@@ -266,14 +274,14 @@ fn a_package_from_a_file_runs_from_its_mapping() {
     let package = tenon_neff::Package::open(&path, &Control::new()).unwrap();
     let model = Model::load(&runtime(), &package, &LoadOptions::default()).unwrap();
     drop(package);
-    let input = numbers(&[1, 20], 3);
+    let input = random_tensor(&[1, 20], 3);
     let expected = perceptron_by_hand(&WIDTHS, input.as_slice().unwrap());
     let outputs = model.run(&[("x", &input)]).unwrap();
     assert_close(outputs[0].as_slice().unwrap(), &expected);
 }
 
 #[test]
-fn a_missing_backend_is_named() {
+fn a_missing_backend_is_reported_by_name() {
     let package = open(&bytes(&compiled(perceptron(&WIDTHS)).contents)).unwrap();
     let bare = Runtime::new(tenon_backend::Registry::new(), tenon_builtin::kernels());
     let error = Model::load(&bare, &package, &LoadOptions::default()).unwrap_err();
@@ -292,7 +300,7 @@ fn a_missing_backend_is_named() {
 }
 
 #[test]
-fn a_package_of_another_compiler_is_refused() {
+fn a_package_of_another_compiler_is_rejected() {
     let mut bytes = bytes(&compiled(perceptron(&WIDTHS)).contents);
     let made_by = bytes
         .windows(6)

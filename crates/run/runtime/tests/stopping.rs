@@ -1,4 +1,4 @@
-//! Executions that are cancelled, or that run past their time limit, inside of one kernel.
+//! Executions that are cancelled, or exceed their deadline, inside one kernel.
 
 mod common;
 
@@ -10,7 +10,7 @@ use tenon_graph::{Attribute, Attributes, Graph};
 use tenon_runtime::{ExecuteOptions, LoadOptions, Model};
 use tenon_tensor::Tensor;
 
-/// One product of square matrices, which takes seconds.
+/// A product of square matrices, which takes seconds.
 fn product(size: usize) -> Graph {
     let mut graph = Graph::new("product");
     let x = graph.add_input("x", f32s(&[size, size]));
@@ -39,11 +39,11 @@ fn model_on(backend: &str, graph: Graph) -> (Model, Tensor) {
     let compiled = compile(graph, &options).unwrap();
     let package = open(&bytes(&compiled.contents)).unwrap();
     let model = Model::load(&runtime(), &package, &LoadOptions::default()).unwrap();
-    let x = numbers(model.inputs()[0].ty.shape(), 1);
+    let x = random_tensor(model.inputs()[0].ty.shape(), 1);
     (model, x)
 }
 
-/// What `model` takes and how long it took, under a limit of 100 ms.
+/// The result of `model` and its duration, under a deadline of 100 ms.
 fn limited(model: &Model, x: &Tensor) -> (ErrorKind, Duration) {
     let started = Instant::now();
     let control = Control::with_deadline(started + Duration::from_millis(100));
@@ -56,7 +56,7 @@ fn limited(model: &Model, x: &Tensor) -> (ErrorKind, Duration) {
 }
 
 #[test]
-fn a_long_kernel_ends_at_its_time_limit() {
+fn a_long_kernel_ends_at_its_deadline() {
     for (backend, graph) in [
         ("CpuRef", product(2048)),
         ("CpuAcc", product(5120)),
@@ -67,7 +67,7 @@ fn a_long_kernel_ends_at_its_time_limit() {
         let (kind, took) = limited(&model, &x);
         assert_eq!(kind, ErrorKind::DeadlineExceeded, "{backend}");
         assert!(took < Duration::from_millis(2500), "{backend}: {took:?}");
-        // The memory of the execution serves the next one.
+        // The memory of the execution is reusable.
         let (kind, _) = limited(&model, &x);
         assert_eq!(kind, ErrorKind::DeadlineExceeded);
     }
@@ -95,7 +95,7 @@ fn cancelling_ends_a_long_kernel() {
 }
 
 #[test]
-fn windows_far_larger_than_the_image_cost_what_the_image_does() {
+fn windows_larger_than_the_image_cost_as_much_as_the_image() {
     for (op, backend, window) in [
         ("MaxPool", "CpuRef", 1i64 << 31),
         ("MaxPool", "CpuAcc", 1 << 20),
@@ -114,7 +114,7 @@ fn windows_far_larger_than_the_image_cost_what_the_image_does() {
         let y = model.run(&[("x", &x)]).unwrap().remove(0);
         assert_eq!(&y.shape()[..], [1, 8, 7, 7], "{op} on {backend}");
         assert!(started.elapsed() < Duration::from_secs(5), "{op}");
-        // Every window sees the whole image.
+        // Every window covers the whole image.
         let first = y.as_slice::<f32>().unwrap()[..49].to_vec();
         assert!(
             first.iter().all(|&value| value == first[0]),

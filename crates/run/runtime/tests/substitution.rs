@@ -1,26 +1,29 @@
-//! Packages whose backend is unavailable run on the backends that there are.
+//! Packages of an unavailable backend run on other backends.
 
 mod common;
 
-use common::{bytes, f32s, node, numbers, open, perceptron};
+use common::{bytes, f32s, node, open, perceptron, random_tensor};
 use std::sync::Arc;
 use tenon_backend::{
-    Backend, BackendContext, BackendId, CpuLevel, CreationOptions, InPlace, NodeView, Refusal,
-    Registry, Workload, WorkloadPlan, WorkloadSpec,
+    Backend, BackendContext, BackendId, CpuLevel, CreationOptions, InPlace, NodeView, Reason,
+    Refusal, Registry, Workload, WorkloadPlan, WorkloadSpec,
 };
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_compiler::{Compiled, Options, compile};
 use tenon_cpu_acc::CpuAcc;
 use tenon_cpu_ref::CpuRef;
 use tenon_graph::{Attribute, Attributes, Graph};
+use tenon_neff::PlacementReport;
 use tenon_runtime::{LoadOptions, Model, Runtime};
 use tenon_tensor::Tensor;
 
-/// Computes as another backend does, on hardware that this machine lacks.
+/// A backend with the workloads of another one, whose hardware is unavailable.
 struct Npu<B> {
     of: B,
-    /// Also says that it computes every first input in place.
+    /// Whether its plans compute in the memory of the first input.
     in_place: bool,
+    /// The only operator that it supports, if not all of `of`.
+    only: Option<&'static str>,
 }
 
 impl<B: Backend> Backend for Npu<B> {
@@ -29,11 +32,14 @@ impl<B: Backend> Backend for Npu<B> {
     }
 
     fn description(&self) -> String {
-        "a device that is not there".into()
+        "an unavailable device".into()
     }
 
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
-        self.of.supports(node)
+        match self.only {
+            Some(only) if node.op.name != only => Err(Reason::UnknownOperator.into()),
+            _ => self.of.supports(node),
+        }
     }
 
     fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan> {
@@ -73,10 +79,11 @@ fn npu<B>(of: B) -> Npu<B> {
     Npu {
         of,
         in_place: false,
+        only: None,
     }
 }
 
-/// A runtime that goes on without the device.
+/// A runtime without the device.
 fn runtime(npu: impl Backend + 'static) -> Runtime {
     let kernels = tenon_builtin::kernels();
     let (runtime, refused) = Runtime::start(registry(npu), kernels, &[], false);
@@ -98,13 +105,13 @@ fn load(compiled: &Compiled, runtime: &Runtime) -> Result<Model> {
 }
 
 fn run(model: &Model, input: &Tensor) -> Vec<f32> {
-    // Twice: what an execution leaves in the arena must not matter.
+    // Twice: results must not depend on the previous contents of the arena.
     model.run(&[("x", input)]).unwrap();
     let outputs = model.run(&[("x", input)]).unwrap();
     outputs[0].as_slice().unwrap().to_vec()
 }
 
-/// The same model compiled for the backends that there are.
+/// The same model compiled for the available backends.
 fn expected(graph: &Graph, input: &Tensor) -> Vec<f32> {
     let registry = tenon_builtin::registry();
     let compiled = compile(graph.clone(), &Options::new(&registry)).unwrap();
@@ -113,14 +120,14 @@ fn expected(graph: &Graph, input: &Tensor) -> Vec<f32> {
 }
 
 #[test]
-fn prepared_constants_are_turned_back_for_the_next_backend() {
+fn prepared_constants_are_converted_to_plain_form_for_the_next_backend() {
     let graph = perceptron(&[12, 9, 5]);
     let compiled = compiled(&graph, npu(CpuAcc::new()), false);
     let absent = compiled.contents.variables.iter();
     let absent = absent.filter(|v| matches!(v.role, tenon_neff::Role::Absent));
     assert!(absent.count() > 0);
     let model = load(&compiled, &runtime(npu(CpuAcc::new()))).unwrap();
-    let input = numbers(&[1, 12], 3);
+    let input = random_tensor(&[1, 12], 3);
     assert_eq!(run(&model, &input), expected(&graph, &input));
     let [substitution] = model.substitutions()[..] else {
         panic!("{:?}", model.substitutions());
@@ -157,15 +164,15 @@ fn without_the_backend_plain_constants_are_needed() {
 
     let plain = compiled(&graph, npu(CpuAcc::new()), true);
     let model = load(&plain, &bare).unwrap();
-    let input = numbers(&[1, 12], 3);
+    let input = random_tensor(&[1, 12], 3);
     assert_eq!(run(&model, &input), expected(&graph, &input));
 }
 
 #[test]
-fn scratch_memory_of_the_next_backend_is_added() {
+fn scratch_memory_of_the_next_backend_is_appended() {
     let mut graph = Graph::new("conv");
     let x = graph.add_input("x", f32s(&[1, 9, 9, 3]));
-    let w = graph.add_constant("w", numbers(&[20, 3, 3, 3], 1));
+    let w = graph.add_constant("w", random_tensor(&[20, 3, 3, 3], 1));
     let pads = Attributes::new().with("pads", Attribute::Ints(vec![1, 1, 1, 1]));
     let y = node(&mut graph, "conv", "tenon.Conv", &[x, w], pads);
     graph.outputs.push(y);
@@ -173,13 +180,13 @@ fn scratch_memory_of_the_next_backend_is_added() {
     // The reference needs no scratch memory, CpuAcc pads the image.
     let compiled = compiled(&graph, npu(CpuRef), false);
     let model = load(&compiled, &runtime(npu(CpuRef))).unwrap();
-    let input = numbers(&[1, 9, 9, 3], 2);
+    let input = random_tensor(&[1, 9, 9, 3], 2);
     assert_eq!(run(&model, &input), expected(&graph, &input));
     assert_eq!(model.placement().nodes[0].backend, "CpuAcc");
 }
 
 #[test]
-fn an_operator_that_does_not_compute_in_place_gets_its_input_apart() {
+fn an_operator_that_does_not_compute_in_place_gets_a_copy_of_its_input() {
     let mut graph = Graph::new("sums");
     let x = graph.add_input("x", f32s(&[4, 6]));
     let axis = graph.add_constant("axis", Tensor::from_slice([], &[1i64]).unwrap());
@@ -196,20 +203,20 @@ fn an_operator_that_does_not_compute_in_place_gets_its_input_apart() {
     graph.outputs.push(value);
     graph.infer_types().unwrap();
     let device = || Npu {
-        of: CpuRef,
         in_place: true,
+        ..npu(CpuRef)
     };
     let compiled = compiled(&graph, device(), false);
     let model = load(&compiled, &runtime(device())).unwrap();
-    let input = numbers(&[4, 6], 2);
+    let input = random_tensor(&[4, 6], 2);
     assert_eq!(run(&model, &input), expected(&graph, &input));
 }
 
 #[test]
-fn where_no_other_backend_takes_a_node_every_refusal_is_said() {
+fn all_refusals_of_an_unsupported_node_are_reported() {
     let compiled = compiled(&perceptron(&[12, 9, 5]), npu(CpuAcc::new()), false);
     let kernels = tenon_builtin::kernels();
-    // None of them keeps protected content.
+    // No backend supports protected content.
     let (runtime, refused) = Runtime::start(registry(npu(CpuAcc::new())), kernels, &[], true);
     assert_eq!(refused.len(), 3);
     let error = load(&compiled, &runtime).unwrap_err();
@@ -217,4 +224,36 @@ fn where_no_other_backend_takes_a_node_every_refusal_is_said() {
     let text = error.to_string();
     assert!(text.contains("no other takes tenon.MatMul"), "{text}");
     assert!(text.contains("cannot keep protected content"), "{text}");
+}
+
+#[test]
+fn crossings_are_recounted_for_the_substituted_backends() {
+    let mut graph = Graph::new("crossings");
+    let x = graph.add_input("x", f32s(&[4, 6]));
+    let axis = graph.add_constant("axis", Tensor::from_slice([], &[1i64]).unwrap());
+    let none = Attributes::new;
+    let sum = node(&mut graph, "sum", "CumSum", &[x, axis], none());
+    let relu = node(&mut graph, "relu", "Relu", &[sum], none());
+    // Data movement propagates both makers.
+    let axis0 = Attributes::new().with("axis", Attribute::Int(0));
+    let both = node(&mut graph, "both", "Concat", &[sum, relu], axis0);
+    let last = node(&mut graph, "last", "CumSum", &[both, axis], none());
+    graph.outputs.push(last);
+    graph.infer_types().unwrap();
+
+    let device = || Npu {
+        only: Some("CumSum"),
+        ..npu(CpuRef)
+    };
+    let on_device = compiled(&graph, device(), false);
+    let crossings = |placement: &PlacementReport| placement.crossings.clone();
+    let before = crossings(&on_device.contents.tenon.placement);
+    assert!(before.values.iter().any(|value| value.to == "Npu"));
+
+    let registry = tenon_builtin::registry();
+    let without = compile(graph.clone(), &Options::new(&registry)).unwrap();
+    let expected = crossings(&without.contents.tenon.placement);
+    assert_eq!(expected.count, 2, "{expected:?}");
+    let model = load(&on_device, &runtime(device())).unwrap();
+    assert_eq!(crossings(model.placement()), expected);
 }

@@ -1,4 +1,4 @@
-//! How tensors pass between memory of several backends, and what of it is copied.
+//! Tensors between memory of several backends: shared, imported or copied.
 
 mod common;
 
@@ -13,45 +13,44 @@ use tenon_graph::Graph;
 use tenon_runtime::{LoadOptions, Model, Runtime};
 use tenon_tensor::{BufferMut, Tensor, TensorType};
 
-/// What happened, in order.
-type Diary = Arc<Mutex<Vec<String>>>;
+/// A log of events, in order.
+type EventLog = Arc<Mutex<Vec<String>>>;
 
-/// The reference for one operator, with tensors in memory of its own.
+/// The reference for one operator, with tensors in private memory.
 struct Device {
     id: &'static str,
     operator: &'static str,
     factory: HandleFactory,
-    diary: Diary,
+    log: EventLog,
 }
 
-/// Tensors in a buffer of their own, or in memory of others.
+/// Tensors in a private buffer, or in imported memory.
 struct Elements {
     id: &'static str,
     start: *mut u8,
     bytes: usize,
-    diary: Diary,
+    log: EventLog,
     _own: Option<BufferMut>,
 }
 
-// SAFETY: the pointer is to the buffer, or to memory that outlives it and that nobody else touches
-// meanwhile.
+// SAFETY: the pointer is to the buffer, which the value owns, or to imported memory, which outlives
+// it and is not accessed concurrently (contract of `import_tensor`).
 unsafe impl Send for Elements {}
 
 impl Elements {
     fn note(&self, what: &str) {
-        self.diary
-            .lock()
-            .unwrap()
-            .push(format!("{} {what}", self.id));
+        self.log.lock().unwrap().push(format!("{} {what}", self.id));
     }
 }
 
-// SAFETY: a buffer, or memory of another tensor, both aligned; the reference runs on the CPU.
+// SAFETY: `start` is the address of a buffer or of imported memory, both aligned and of `bytes`
+// bytes, and readable by the reference, which runs on the CPU.
 unsafe impl TensorHandle for Elements {
     fn copy_in(&mut self, bytes: &[u8]) -> Result<()> {
         self.note("copies in");
         assert_eq!(bytes.len(), self.bytes);
-        // SAFETY: as many bytes, which nobody else touches.
+        // SAFETY: both ranges have `self.bytes` bytes (asserted above), and `&mut self` gives
+        // exclusive access to the target.
         unsafe { self.start.copy_from(bytes.as_ptr(), bytes.len()) };
         Ok(())
     }
@@ -59,7 +58,7 @@ unsafe impl TensorHandle for Elements {
     fn copy_out(&self, bytes: &mut [u8]) -> Result<()> {
         self.note("copies out");
         assert_eq!(bytes.len(), self.bytes);
-        // SAFETY: as above.
+        // SAFETY: both ranges have `self.bytes` bytes, and `bytes` is borrowed mutably.
         unsafe { bytes.as_mut_ptr().copy_from(self.start, bytes.len()) };
         Ok(())
     }
@@ -84,9 +83,10 @@ impl Backend for Device {
     }
 
     fn supports(&self, node: &NodeView<'_>) -> std::result::Result<(), Refusal> {
-        match node.op.name == self.operator {
-            true => reference().supports(node),
-            false => Err(Reason::UnknownOperator.into()),
+        if node.op.name == self.operator {
+            reference().supports(node)
+        } else {
+            Err(Reason::UnknownOperator.into())
         }
     }
 
@@ -108,7 +108,7 @@ impl Backend for Device {
             id: self.id,
             start: own.as_mut_ptr(),
             bytes: ty.bytes(),
-            diary: self.diary.clone(),
+            log: self.log.clone(),
             _own: Some(own),
         }))
     }
@@ -123,7 +123,7 @@ impl Backend for Device {
             id: self.id,
             start: memory.start,
             bytes: memory.bytes,
-            diary: self.diary.clone(),
+            log: self.log.clone(),
             _own: None,
         };
         imported.note(&format!("imports {:?}", memory.source));
@@ -144,16 +144,16 @@ fn factory(id: &str, import: u32, export: u32, map: bool) -> HandleFactory {
     }
 }
 
-/// -x on `a`, then |-x| on `b`: what happened in the second execution, after the first made tensors.
+/// -x on `a`, then |-x| on `b`: the events of two executions; the first creates the tensors.
 fn passed(a: HandleFactory, b: HandleFactory) -> (Vec<String>, Vec<String>) {
-    let diary = Diary::default();
+    let log = EventLog::default();
     let mut registry = tenon_builtin::registry();
     for (id, operator, factory) in [("A", "Neg", a), ("B", "Abs", b)] {
         let device = Device {
             id,
             operator,
             factory,
-            diary: diary.clone(),
+            log: log.clone(),
         };
         registry.register(Arc::new(device)).unwrap();
     }
@@ -166,18 +166,18 @@ fn passed(a: HandleFactory, b: HandleFactory) -> (Vec<String>, Vec<String>) {
     let compiled = tenon_compiler::compile(graph, &options).unwrap();
     let package = open(&bytes(&compiled.contents)).unwrap();
     let model = Model::load(&runtime, &package, &LoadOptions::default()).unwrap();
-    let told = || {
+    let run = || {
         let x = Tensor::from_slice([2, 3], &[1.0f32, -2.0, 0.5, -0.25, 3.0, -4.0]).unwrap();
         let outputs = model.run(&[("x", &x)]).unwrap();
         let y = outputs[0].as_slice::<f32>().unwrap();
         assert_eq!(y, [1.0, 2.0, 0.5, 0.25, 3.0, 4.0]);
-        std::mem::take(&mut *diary.lock().unwrap())
+        std::mem::take(&mut *log.lock().unwrap())
     };
-    (told(), told())
+    (run(), run())
 }
 
 #[test]
-fn tensors_pass_by_copy_where_the_memories_have_nothing_in_common() {
+fn tensors_are_copied_between_incompatible_memories() {
     let (first, second) = passed(
         factory("a", NONE, NONE, true),
         factory("b", NONE, NONE, true),
@@ -190,24 +190,24 @@ fn tensors_pass_by_copy_where_the_memories_have_nothing_in_common() {
 }
 
 #[test]
-fn tensors_of_the_same_memory_are_used_where_they_lie() {
+fn tensors_of_the_same_memory_are_shared() {
     let both = || factory("shared", NONE, NONE, true);
     let (first, second) = passed(both(), both());
-    // The result is a tensor of B's own.
+    // The result is a private tensor of B.
     assert_eq!(first, ["A copies in", "B copies out"]);
     assert_eq!(second, first);
 }
 
 #[test]
-fn what_one_exports_the_other_imports() {
+fn exported_memory_is_imported() {
     let (first, second) = passed(factory("a", NONE, DMA, true), factory("b", DMA, NONE, true));
     assert_eq!(first, ["A copies in", "B imports DmaBuf", "B copies out"]);
-    // The imported tensor stays.
+    // The imported tensor is reused.
     assert_eq!(second, ["A copies in", "B copies out"]);
 }
 
 #[test]
-fn a_backend_whose_memory_is_out_of_reach_gets_no_nodes() {
+fn a_backend_with_unreachable_memory_gets_no_nodes() {
     let dark = || factory("dark", DMA, DMA, false);
     let (first, _) = passed(dark(), dark());
     assert!(first.is_empty(), "{first:?}");

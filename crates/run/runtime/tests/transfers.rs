@@ -2,14 +2,14 @@
 
 mod common;
 
-use common::{bytes, compiled, f32s, node, numbers, open};
+use common::{bytes, compiled, f32s, node, open, random_tensor};
 use std::collections::BTreeMap;
 use tenon_base::Control;
 use tenon_graph::{Attribute, Attributes, Graph};
 use tenon_runtime::PackageTransfers;
 
 #[test]
-fn a_concat_is_run_from_given_variables() {
+fn a_concat_runs_on_given_variables() {
     let mut graph = Graph::new("join");
     let a = graph.add_input("a", f32s(&[2, 3]));
     let b = graph.add_input("b", f32s(&[2, 5]));
@@ -22,7 +22,7 @@ fn a_concat_is_run_from_given_variables() {
     assert_eq!(rows.len(), 2);
     assert_eq!((&*rows[0].from[0], &*rows[1].from[0]), ("a", "b"));
     assert_eq!((&*rows[0].core, &*rows[0].engine), ("sg00", "sp"));
-    let (a, b) = (numbers(&[2, 3], 1), numbers(&[2, 5], 2));
+    let (a, b) = (random_tensor(&[2, 3], 1), random_tensor(&[2, 5], 2));
     let given = [("a", &a), ("b", &b)];
     let given: BTreeMap<String, Vec<u8>> = given
         .iter()
@@ -35,7 +35,7 @@ fn a_concat_is_run_from_given_variables() {
     assert_eq!(outcome.races, []);
 }
 
-/// Two engines that meet at a semaphore: `act` copies `x` to `y`, `pool` then `y` to `z`.
+/// Two engines synchronised by a semaphore: `act` copies `x` to `y`, then `pool` copies `y` to `z`.
 const PROGRAMS: &str = r#"
 func.func @act(%engine: !tenon.engine, %c0: !tfrt.chain) -> !tfrt.chain {
   %c1 = "tenon.dma.trigger"(%engine, %c0) {count = 0 : ui32, function = "", id = 1 : ui32} : (!tenon.engine, !tfrt.chain) -> (!tfrt.chain)
@@ -91,7 +91,7 @@ fn with_programs(text: &str) -> tenon_neff::Package {
 }
 
 #[test]
-fn engine_programs_run_side_by_side() {
+fn engine_programs_run_concurrently() {
     let transfers = PackageTransfers::read(&with_programs(PROGRAMS)).unwrap();
     let given = BTreeMap::from([("x".to_owned(), vec![1, 2, 3, 4])]);
     let run = |engines: &[&str]| transfers.run(&given, engines, &Control::new());
@@ -99,7 +99,7 @@ fn engine_programs_run_side_by_side() {
     assert_eq!(outcome.variables[0]["z"], [1, 2, 3, 4]);
     assert_eq!(outcome.semaphores[0], [(3, 2)]);
     assert_eq!(outcome.races, []);
-    // Alone it waits for what nobody does.
+    // Alone it waits forever: a deadlock.
     let deadlock = run(&["pool"]).unwrap_err().to_string();
     assert!(
         deadlock.contains("pool") && deadlock.contains("semaphore 3"),
@@ -108,7 +108,7 @@ fn engine_programs_run_side_by_side() {
 }
 
 #[test]
-fn a_program_of_other_types_is_refused() {
+fn a_program_of_another_type_is_rejected() {
     let text = "func.func @act(%c0: !tfrt.chain) -> !tfrt.chain { tfrt.return %c0 : !tfrt.chain }";
     let error = PackageTransfers::read(&with_programs(text)).err().unwrap();
     let expected = "sg00/act.bin: node '@act': the function does not have the type of an engine program: expected (!tenon.engine, \
@@ -117,7 +117,7 @@ fn a_program_of_other_types_is_refused() {
 }
 
 #[test]
-fn a_program_that_triggers_what_is_not_there_is_refused() {
+fn triggers_of_unknown_transfers_are_rejected() {
     let text = PROGRAMS
         .replacen("id = 1", "id = 9", 1)
         .replace("function = \"\", id = 2", "function = \"later\", id = 1");
@@ -134,8 +134,8 @@ fn a_program_that_triggers_what_is_not_there_is_refused() {
 }
 
 #[test]
-fn a_pad_that_repeats_the_inside_is_nine_copies() {
-    // Where the rows and columns of the padded matrix come from.
+fn a_pad_of_repeated_elements_is_nine_copies() {
+    // The source rows and columns of the padded matrix.
     let cases = [
         ("reflect", [1, 0, 1, 2, 1], [2, 1, 0, 1, 2, 3, 2, 1]),
         ("edge", [0, 0, 1, 2, 2], [0, 0, 0, 1, 2, 3, 3, 3]),
@@ -153,7 +153,7 @@ fn a_pad_that_repeats_the_inside_is_nine_copies() {
         let transfers = PackageTransfers::read(&package).unwrap();
         let moved = transfers.rows().unwrap();
         assert_eq!(moved.len(), 9);
-        let x = numbers(&[3, 4], 1);
+        let x = random_tensor(&[3, 4], 1);
         let given = BTreeMap::from([("x".to_owned(), x.bytes().to_vec())]);
         let outcome = transfers.run(&given, &["sp"], &Control::new()).unwrap();
         let element = |row: usize, column: usize| &x.bytes()[4 * (4 * row + column)..][..4];

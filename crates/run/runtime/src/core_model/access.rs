@@ -55,12 +55,11 @@ impl Access {
         let mut held: SmallVec<[Option<Input>; INLINE_PORTS]> = SmallVec::new();
         for input in &inputs {
             let copied = outputs.iter().any(|output| output.overlaps(input));
-            held.push(match copied {
-                true => {
-                    let borrow = input.borrow(AccessMode::Read, control)?;
-                    Some(Input::Copied(BufferMut::copy_of(borrow.bytes())?))
-                }
-                false => None,
+            held.push(if copied {
+                let borrow = input.borrow(AccessMode::Read, control)?;
+                Some(Input::Copied(BufferMut::copy_of(borrow.bytes())?))
+            } else {
+                None
             });
         }
         // In ascending order: see `Storage::borrow`.

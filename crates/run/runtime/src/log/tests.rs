@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::{Duration, UNIX_EPOCH};
 use tenon_base::{ErrorKind, Location};
 
-/// Keeps what is written.
+/// Keeps the written text.
 #[derive(Clone, Default)]
 struct Page(Arc<Mutex<Vec<u8>>>);
 
@@ -32,7 +32,7 @@ fn at(seconds: u64, micros: u32) -> SystemTime {
 }
 
 #[test]
-fn a_line_is_as_clients_know_it() {
+fn a_line_has_the_format_of_the_facts() {
     // The line of the facts: 1758308240 is that second, by GNU date.
     let line = Line {
         time: at(1_758_308_240, 782_962),
@@ -50,7 +50,7 @@ fn a_line_is_as_clients_know_it() {
 }
 
 #[test]
-fn the_calendar_is_gnu_dates() {
+fn dates_match_gnu_date() {
     // `date -u -d @N '+%Y-%b-%d %T'`
     let known = [
         (0, "1970-Jan-01 00:00:00.000000"),
@@ -68,25 +68,25 @@ fn the_calendar_is_gnu_dates() {
 }
 
 #[test]
-fn a_level_tells_itself_and_what_matters_more() {
+fn a_level_enables_itself_and_more_severe_levels() {
     let page = Page::default();
     let levels = LogLevels::all(LogLevel::Error).with(Component::Tdrv, LogLevel::Debug);
     let log = Log::new(levels, LogSink::writer(page.clone()));
-    log.warning(Component::Nrt, "f", format_args!("not told"));
-    log.debug(Component::Tdrv, "f", format_args!("told"));
-    log.trace(Component::Tdrv, "f", format_args!("not told"));
-    log.error(Component::Nrt, "f", format_args!("told too"));
+    log.warning(Component::Nrt, "f", format_args!("disabled"));
+    log.debug(Component::Tdrv, "f", format_args!("enabled"));
+    log.trace(Component::Tdrv, "f", format_args!("disabled"));
+    log.error(Component::Nrt, "f", format_args!("enabled too"));
     let text = page.text();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 2, "{text}");
-    assert!(lines[0].ends_with("  DEBUG  TDRV:f  told"), "{text}");
-    assert!(lines[1].ends_with("  ERROR  NRT:f  told too"), "{text}");
+    assert!(lines[0].ends_with("  DEBUG  TDRV:f  enabled"), "{text}");
+    assert!(lines[1].ends_with("  ERROR  NRT:f  enabled too"), "{text}");
     let own = format!("  {}:", std::process::id());
     assert!(lines[0].contains(&own), "{text}");
 }
 
 #[test]
-fn a_quiet_log_says_nothing() {
+fn a_quiet_log_writes_nothing() {
     let page = Page::default();
     let log = Log::new(
         LogLevels::all(LogLevel::Quiet),
@@ -124,7 +124,7 @@ fn every_problem_is_a_line() {
 }
 
 #[test]
-fn the_environment_says_which_lines() {
+fn the_environment_selects_levels() {
     let log = |pairs: &'static [(&str, &str)]| {
         Log::from_variables(|name| {
             let found = pairs.iter().find(|(known, _)| *known == name);
@@ -158,7 +158,7 @@ fn the_environment_says_which_lines() {
 }
 
 #[test]
-fn the_systems_log_hears_lines() {
+fn lines_are_sent_to_syslog() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let listener = UnixDatagram::bind(&path).unwrap();
@@ -173,5 +173,5 @@ fn the_systems_log_hears_lines() {
     let ident = format!(" tenon[{}]: ", std::process::id());
     assert!(text.contains(&ident), "{text}");
     assert!(text.ends_with("WARN  ENC:barrier  a\\u{a}b"), "{text}");
-    assert!(LogSink::syslog(folder.path().join("nobody")).is_err());
+    assert!(LogSink::syslog(folder.path().join("missing")).is_err());
 }

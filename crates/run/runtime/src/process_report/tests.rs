@@ -56,7 +56,7 @@ fn a_report_is_written_after_half_a_second_and_again() {
 }
 
 #[test]
-fn a_process_that_ends_at_once_writes_nothing() {
+fn a_short_process_writes_no_report() {
     let folder = tempfile::tempdir().unwrap();
     let shared = SharedFolder::open(folder.path()).unwrap();
     let collect = ProcessReport::of_this_process;
@@ -65,7 +65,7 @@ fn a_process_that_ends_at_once_writes_nothing() {
 }
 
 #[test]
-fn a_planted_link_is_replaced_and_what_the_dead_left_is_removed() {
+fn a_planted_link_is_replaced_and_files_of_dead_processes_are_removed() {
     let place = tempfile::tempdir().unwrap();
     let target = place.path().join("target");
     std::fs::write(&target, "untouched").unwrap();
@@ -75,7 +75,7 @@ fn a_planted_link_is_replaced_and_what_the_dead_left_is_removed() {
     for name in [format!("process-{own}"), format!("process-{own}.part")] {
         symlink(&target, folder.join(name)).unwrap();
     }
-    // No process has a number as high (PID_MAX_LIMIT).
+    // Above PID_MAX_LIMIT, so no process has this id.
     for name in ["process-4194999", ".process-4194999-0123456789abcdef"] {
         std::fs::write(folder.join(name), "{}").unwrap();
     }
@@ -94,7 +94,7 @@ fn a_planted_link_is_replaced_and_what_the_dead_left_is_removed() {
 }
 
 #[test]
-fn files_of_others_and_of_the_dead_are_left_out() {
+fn files_of_other_users_and_dead_processes_are_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let path = |name: &str| folder.join(name);
@@ -108,10 +108,10 @@ fn files_of_others_and_of_the_dead_are_left_out() {
     std::fs::write(path("process-2"), "no JSON").unwrap();
     std::fs::write(path("core-0"), "1").unwrap();
     assert_eq!(read(folder), std::slice::from_ref(&own));
-    // Two folders may have it, while a process changes from one to the other.
+    // Two folders may have the report, while a process moves it.
     let twice = [folder.to_owned(), folder.to_owned(), path("none")];
     assert_eq!(ProcessReport::read_all(&twice), std::slice::from_ref(&own));
-    // The same number, but another process.
+    // The same process id, but another process.
     write(&ProcessReport {
         started: own.started + 1,
         ..own.clone()
@@ -123,7 +123,7 @@ fn files_of_others_and_of_the_dead_are_left_out() {
     });
     assert!(read(folder).is_empty());
     write(&own);
-    // Only root can give files away.
+    // Only root can change the owner of files.
     if geteuid().is_root() {
         std::os::unix::fs::chown(path(&name), Some(12345), None).unwrap();
         assert!(read(folder).is_empty());
@@ -132,7 +132,7 @@ fn files_of_others_and_of_the_dead_are_left_out() {
     symlink("/dev/zero", path(&name)).unwrap();
     assert!(read(folder).is_empty());
     std::fs::remove_file(path(&name)).unwrap();
-    // A pipe without a writer must not be waited for.
+    // Opening a FIFO without a writer must not block.
     mknodat(
         CWD,
         path(&name),

@@ -18,7 +18,7 @@ fn waiting(receiver: mpsc::Receiver<()>) -> RequestWork {
 }
 
 #[test]
-fn requests_end_in_order_and_say_so() {
+fn requests_complete_in_order() {
     let queues = RequestQueues::new(2, 3);
     let (first_sender, receiver) = mpsc::channel();
     let put = |work, tracker| queues.put(1, ExecutionUnit::TensorOperation, 1, work, tracker, None);
@@ -43,7 +43,7 @@ fn requests_end_in_order_and_say_so() {
         .unwrap();
     assert_eq!(last, first);
     assert!(readable(&queues.completion(first).unwrap(), Duration::ZERO));
-    // The second fails: it has ended too, and its tracker knows.
+    // The second fails: it is complete too, and its tracker has the failure.
     drop(second_sender);
     queues.drain(1, ExecutionUnit::TensorOperation).unwrap();
     assert!(readable(&events[1], Duration::ZERO));
@@ -86,7 +86,7 @@ fn eventfds_of_callers_are_signalled() {
     queues.drain(0, ExecutionUnit::TensorOperation).unwrap();
     assert_eq!((count(&each), count(&one)), (2, 1));
     assert!(!readable(&replaced, Duration::ZERO) && !readable(&ended, Duration::ZERO));
-    // At once for one that has ended; none after the end of the registration.
+    // Immediately for a complete request; not after the eventfd was removed.
     queues.signal_one(first, copy(&one)).unwrap();
     assert_eq!(count(&one), 1);
     signal_each(None);
@@ -98,7 +98,7 @@ fn eventfds_of_callers_are_signalled() {
 }
 
 #[test]
-fn a_full_queue_takes_no_more() {
+fn a_full_queue_rejects_requests() {
     let queues = RequestQueues::new(1, 2);
     let (sender, receiver) = mpsc::channel();
     let put = |work| queues.put(0, ExecutionUnit::Compute, 0, work, None, None);
@@ -115,14 +115,17 @@ fn a_full_queue_takes_no_more() {
 }
 
 #[test]
-fn listeners_hear_how_requests_end() {
+fn callbacks_receive_the_results_of_requests() {
     let queues = RequestQueues::new(1, 8);
-    let (sender, heard) = mpsc::channel();
+    let (sender, results) = mpsc::channel();
     for fails in [false, true] {
         let sender = sender.clone();
-        let work: RequestWork = Box::new(move || match fails {
-            true => Err(Error::new(ErrorKind::BadInput, "bad")),
-            false => Ok(()),
+        let work: RequestWork = Box::new(move || {
+            if fails {
+                Err(Error::new(ErrorKind::BadInput, "bad"))
+            } else {
+                Ok(())
+            }
         });
         let ended: CompletionCallback = Box::new(move |sequence, done| {
             sender.send((sequence.place(), done.is_ok())).unwrap();
@@ -133,11 +136,11 @@ fn listeners_hear_how_requests_end() {
     }
     drop(queues);
     drop(sender);
-    assert_eq!(heard.iter().collect::<Vec<_>>(), [(1, true), (2, false)]);
+    assert_eq!(results.iter().collect::<Vec<_>>(), [(1, true), (2, false)]);
 }
 
 #[test]
-fn numbers_and_queues_that_are_not_there_are_refused() {
+fn unknown_sequence_numbers_and_queues_are_rejected() {
     let queues = RequestQueues::new(1, 8);
     let put = |core, unit, queue| queues.put(core, unit, queue, Box::new(|| Ok(())), None, None);
     assert!(put(1, ExecutionUnit::Compute, 0).is_err());

@@ -7,7 +7,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn a_folder_that_others_could_change_is_refused() {
+fn a_folder_that_others_could_change_is_rejected() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("shared");
     let opened = SharedFolder::open(&path).unwrap();
@@ -50,7 +50,7 @@ fn the_owner_is_root_or_the_user() {
 }
 
 #[test]
-fn a_link_to_a_folder_is_refused() {
+fn a_link_to_a_folder_is_rejected() {
     let place = tempfile::tempdir().unwrap();
     let target = place.path().join("target");
     fs::create_dir(&target).unwrap();
@@ -66,7 +66,7 @@ fn a_link_to_a_folder_is_refused() {
 }
 
 #[test]
-fn what_is_planted_is_replaced_and_never_written_through() {
+fn planted_files_are_replaced_and_never_written_through() {
     let place = tempfile::tempdir().unwrap();
     let shared = SharedFolder::open(&place.path().join("shared")).unwrap();
     let target = place.path().join("target");
@@ -101,7 +101,7 @@ fn what_is_planted_is_replaced_and_never_written_through() {
         assert_eq!(fs::read_to_string(name(planted)).unwrap(), "report");
     }
     assert_eq!(fs::read_to_string(&target).unwrap(), "untouched");
-    // What is no file cannot be replaced, and leaves nothing beside it.
+    // A folder cannot be replaced by a file, and no temporary file is left.
     fs::create_dir(name("folder")).unwrap();
     shared.write("folder", b"report").unwrap_err();
     assert_eq!(shared.path().read_dir().unwrap().count(), 4);

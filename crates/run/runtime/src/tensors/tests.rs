@@ -22,7 +22,7 @@ fn bytes(tensor: &CoreTensor) -> Vec<u8> {
 }
 
 #[test]
-fn slices_share_memory_that_lives_as_long_as_any() {
+fn slices_keep_their_shared_memory_alive() {
     let cores = cores();
     let memory = cores.core(0).unwrap().memory().clone();
     let whole = device(&cores, 0, 10);
@@ -42,7 +42,7 @@ fn slices_share_memory_that_lives_as_long_as_any() {
 }
 
 #[test]
-fn bytes_outside_are_refused() {
+fn ranges_outside_are_rejected() {
     let cores = cores();
     let tensor = device(&cores, 0, 10);
     let slice = tensor.slice(4, 4, "s").unwrap();
@@ -88,12 +88,12 @@ fn memory_has_limits() {
 }
 
 #[test]
-fn an_empty_tensor_takes_a_buffer() {
+fn memory_can_be_attached_to_an_empty_tensor() {
     let tensor = CoreTensor::empty("e");
     assert_eq!((tensor.size(), tensor.address()), (0, None));
     assert!(tensor.read(0, &mut []).is_err() && tensor.slice(0, 0, "").is_err());
     let mut memory = [5u8; 3];
-    // SAFETY: the array outlives the tensor and is only used through it.
+    // SAFETY: the array outlives the tensor and is accessed only through it.
     #[allow(unsafe_code)]
     unsafe {
         tensor.attach(NonNull::from(&mut memory).cast(), 3);
@@ -104,7 +104,7 @@ fn an_empty_tensor_takes_a_buffer() {
 }
 
 #[test]
-fn a_set_finds_tensors_and_does_not_keep_them() {
+fn a_set_has_weak_references() {
     let cores = cores();
     let (a, b) = (device(&cores, 0, 1), device(&cores, 0, 2));
     let set = TensorSet::new();

@@ -140,19 +140,19 @@ pub(super) fn run<R>(
     control: &Control,
     read: impl FnOnce(&Machine) -> R,
 ) -> Result<R> {
-    let is_wanted = |engine: &str| engines.is_empty() || engines.contains(&engine);
+    let is_selected = |engine: &str| engines.is_empty() || engines.contains(&engine);
     if cores.iter().all(|core| core.programs.is_empty()) {
         let mut lists: Vec<List> = machine.all_triggers();
-        lists.retain(|list| is_wanted(&list.engine));
+        lists.retain(|list| is_selected(&list.engine));
         machine.run(&lists, control)?;
         return Ok(read(&machine));
     }
     let programs = cores.iter().enumerate().flat_map(|(number, core)| {
-        let wanted = core
+        let selected = core
             .programs
             .iter()
-            .filter(|program| is_wanted(&program.engine));
-        wanted.map(move |program| EngineProgram {
+            .filter(|program| is_selected(&program.engine));
+        selected.map(move |program| EngineProgram {
             core: number,
             engine: program.engine.clone(),
             function: program.function.clone(),

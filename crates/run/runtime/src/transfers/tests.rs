@@ -52,7 +52,7 @@ const DEFINITION: &str = r#"{"dma_queue":{"q":{"type":"data","num_queues":2,"sem
 "t":{"type":"dge-table","var_id":7,"list":[0]}}}"#;
 
 #[test]
-fn every_variable_has_the_bytes_of_its_type() {
+fn every_variable_is_initialised_by_its_type() {
     let definition = definition(DEFINITION);
     let list = [
         copy(1, "x", "a", 4, r#""semaphore":9,"#),
@@ -87,7 +87,7 @@ fn every_variable_has_the_bytes_of_its_type() {
 }
 
 #[test]
-fn views_are_the_bytes_of_their_variable() {
+fn views_share_the_bytes_of_their_variable() {
     let text = DEFINITION.replace(r#""size":12,"referenced"#, r#""size":4,"referenced"#);
     let definition = definition(&text);
     let engine = engine(&format!(r#"{{"dma":[{}]}}"#, copy(1, "w", "p", 0, "")));
@@ -98,7 +98,7 @@ fn views_are_the_bytes_of_their_variable() {
 }
 
 #[test]
-fn cores_run_side_by_side_or_one_after_the_other() {
+fn cores_run_concurrently_or_in_order() {
     let first = definition(DEFINITION);
     let text = DEFINITION.replace(r#""y":{"type":"output""#, r#""y":{"type":"input""#);
     let text = text.replace(r#""x":{"type":"input""#, r#""x":{"type":"output""#);
@@ -128,7 +128,7 @@ fn cores_run_side_by_side_or_one_after_the_other() {
 }
 
 #[test]
-fn what_is_wrong_is_told_together() {
+fn all_problems_are_reported_together() {
     let text = DEFINITION
         .replace(r#""w.bin""#, r#""v.bin""#)
         .replace(r#""size":12,"#, r#""size":7,"#);

@@ -17,8 +17,8 @@ pub fn f32s(shape: &[usize]) -> TensorType {
     TensorType::new(DataType::F32, shape).unwrap()
 }
 
-/// Numbers that look random: -0.5 to 0.5.
-pub fn numbers(shape: &[usize], seed: u32) -> Tensor {
+/// A tensor of pseudo-random values from -0.5 to 0.5 (a linear congruential generator).
+pub fn random_tensor(shape: &[usize], seed: u32) -> Tensor {
     let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(1);
     let count: usize = shape.iter().product();
     let elements: Vec<f32> = (0..count)
@@ -54,9 +54,12 @@ pub fn perceptron(widths: &[usize]) -> Graph {
     let mut graph = Graph::new("perceptron");
     let mut value = graph.add_input("x", f32s(&[1, widths[0]]));
     for (layer, pair) in widths.windows(2).enumerate() {
-        let weights = numbers(&[pair[0], pair[1]], layer as u32);
+        let weights = random_tensor(&[pair[0], pair[1]], layer as u32);
         let weights = graph.add_constant(format!("w{layer}"), weights);
-        let bias = graph.add_constant(format!("b{layer}"), numbers(&[pair[1]], 100 + layer as u32));
+        let bias = graph.add_constant(
+            format!("b{layer}"),
+            random_tensor(&[pair[1]], 100 + layer as u32),
+        );
         let name = |what: &str| format!("{what}{layer}");
         value = node(
             &mut graph,
@@ -86,8 +89,8 @@ pub fn perceptron(widths: &[usize]) -> Graph {
     graph
 }
 
-/// Two inputs, both used twice, a concat, a transpose, a reshaped output and an output that is read
-/// again: DMA, views and in-place outputs.
+/// Two inputs, both used twice, a concat, a transpose, a reshaped output and an output that is also
+/// an operand: DMA, views and in-place outputs.
 pub fn movements() -> Graph {
     let mut graph = Graph::new("movements");
     let a = graph.add_input("a", f32s(&[2, 3]));
@@ -137,13 +140,13 @@ pub fn model_of(graph: Graph, options: &LoadOptions) -> Model {
     Model::load(&runtime(), &package, options).unwrap()
 }
 
-/// The perceptron in plain loops.
+/// The perceptron as a reference in plain loops.
 pub fn perceptron_by_hand(widths: &[usize], input: &[f32]) -> Vec<f32> {
     let mut value = input.to_vec();
     for (layer, pair) in widths.windows(2).enumerate() {
-        let weights = numbers(&[pair[0], pair[1]], layer as u32);
+        let weights = random_tensor(&[pair[0], pair[1]], layer as u32);
         let weights = weights.as_slice::<f32>().unwrap().to_vec();
-        let bias = numbers(&[pair[1]], 100 + layer as u32);
+        let bias = random_tensor(&[pair[1]], 100 + layer as u32);
         let last = layer + 2 == widths.len();
         value = (0..pair[1])
             .map(|column| {
