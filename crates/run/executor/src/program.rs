@@ -158,13 +158,15 @@ impl Inner {
             return Err(Error::new(ErrorKind::Internal, "a function without a body"));
         };
         let function = source.file.function(id)?;
-        let untyped = match source.file.has_attribute_types() || function.is_native() {
-            true => None,
-            false => Some((&source.file, source.file.attribute_offsets(id)?)),
+        let untyped = if source.file.has_attribute_types() || function.is_native() {
+            None
+        } else {
+            Some((&source.file, source.file.attribute_offsets(id)?))
         };
-        let streams: Option<Streams> = match is_dataflow(&function) {
-            true => Some(source.file.streams(id)?),
-            false => None,
+        let streams: Option<Streams> = if is_dataflow(&function) {
+            Some(source.file.streams(id)?)
+        } else {
+            None
         };
         let binder = Binder {
             heads: &source.heads,

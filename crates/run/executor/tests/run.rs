@@ -298,9 +298,10 @@ fn an_error_of_the_observer_ends_the_run_after_that_kernel() {
             self.1.push(index);
         }
         fn end(&mut self, index: usize) -> Result<()> {
-            match index == self.0 {
-                true => Err(Error::new(ErrorKind::Cancelled, "seen enough")),
-                false => Ok(()),
+            if index == self.0 {
+                Err(Error::new(ErrorKind::Cancelled, "seen enough"))
+            } else {
+                Ok(())
             }
         }
     }

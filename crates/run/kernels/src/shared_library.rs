@@ -194,11 +194,14 @@ fn text(raw: *const c_char) -> Result<&'static str> {
 fn types(raw: *const c_char, more: &[&str]) -> Result<Vec<&'static str>> {
     let names = text(raw)?.split(',').map(str::trim);
     let names = names.filter(|name| !name.is_empty());
-    let known = |name: &'static str| match VALUES.contains(&name) || more.contains(&name) {
-        true => Ok(name),
-        false => Err(wrong("an unknown type")
-            .expected([&VALUES[..], more].concat().join(", "))
-            .found(name)),
+    let known = |name: &'static str| {
+        if VALUES.contains(&name) || more.contains(&name) {
+            Ok(name)
+        } else {
+            Err(wrong("an unknown type")
+                .expected([&VALUES[..], more].concat().join(", "))
+                .found(name))
+        }
     };
     names.map(known).collect()
 }

@@ -172,9 +172,10 @@ fn make(site: &Site<'_>, call: &Call<'_>) -> Result<BoundWorkload> {
         })?;
     }
     let workload = backend.workload(&spec).map_err(|error| {
-        match absent.is_empty() || error.kind() != ErrorKind::Unsupported {
-            true => error,
-            false => unusable(&absent, call.backend, &error.to_string()),
+        if absent.is_empty() || error.kind() != ErrorKind::Unsupported {
+            error
+        } else {
+            unusable(&absent, call.backend, &error.to_string())
         }
     })?;
     let mut needed = absent;
@@ -182,20 +183,19 @@ fn make(site: &Site<'_>, call: &Call<'_>) -> Result<BoundWorkload> {
     if !needed.is_empty() {
         return Err(unusable(&needed, call.backend, "it reads the plain form"));
     }
-    let pending_placement = match backend.handle_factories().is_empty() {
-        true => None,
-        false => {
-            let inputs = spec.inputs.iter().enumerate();
-            let inputs = inputs.map(|(index, input)| {
-                let read = input.as_ref().filter(|_| workload.reads(index));
-                read.map(|input| input.ty.clone())
-            });
-            Some(PendingPlacement {
-                placements: site.service()?,
-                backend: backend.clone(),
-                types: inputs.chain(spec.outputs.iter().cloned()).collect(),
-            })
-        }
+    let pending_placement = if backend.handle_factories().is_empty() {
+        None
+    } else {
+        let inputs = spec.inputs.iter().enumerate();
+        let inputs = inputs.map(|(index, input)| {
+            let read = input.as_ref().filter(|_| workload.reads(index));
+            read.map(|input| input.ty.clone())
+        });
+        Some(PendingPlacement {
+            placements: site.service()?,
+            backend: backend.clone(),
+            types: inputs.chain(spec.outputs.iter().cloned()).collect(),
+        })
     };
     Ok(BoundWorkload {
         workload,

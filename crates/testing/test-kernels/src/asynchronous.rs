@@ -9,7 +9,7 @@ use tenon_executor::{
 };
 
 pub(crate) fn kernels() -> Vec<KernelDef> {
-    let families = [numbers(), sleeping(), failing()];
+    let families = [copies(), sleeping(), failing()];
     let mut kernels: Vec<_> = families.into_iter().flatten().collect();
     kernels.push(
         kernel("tfrt_test.do.async", do_async).doc("Calls the region with the operands in a task."),
@@ -17,7 +17,7 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
     kernels
 }
 
-fn numbers() -> Vec<KernelDef> {
+fn copies() -> Vec<KernelDef> {
     vec![
         kernel("tfrt_test.async_add.i32", |a: i32, b: i32, host: &Host| {
             host.spawn_result(move || Ok(a.wrapping_add(b)))
@@ -69,10 +69,10 @@ fn numbers() -> Vec<KernelDef> {
 const COPY: &str = "The operand, from a task.";
 const SLOW_COPY: &str = "The operand, from a task that sleeps 1 to 10 ms.";
 
-/// Sleeps 1 to 10 ms, so that results come in any order.
+/// Sleeps 1 to 10 ms, so that results become available in any order.
 pub(crate) fn sleep_a_little() {
     use std::hash::{BuildHasher, RandomState};
-    // The standard library's only source of numbers that differ each time.
+    // The standard library's only source of randomness.
     let random = RandomState::new().hash_one(());
     sleep(Duration::from_millis(1 + random % 10));
 }
@@ -94,16 +94,16 @@ fn sleeping() -> Vec<KernelDef> {
                 done
             },
         )
-        .doc("Sleeps in a blocking task, then prints how long; the chain comes after that."),
+        .doc("Sleeps in a blocking task, then prints how long; then the chain is available."),
         kernel("tfrt_test.quiesce", |_: Chain, host: &Host| {
             host.queue().quiesce();
             Chain
         })
-        .doc("Waits until there is nothing left to run."),
+        .doc("Waits until no task is left."),
     ]
 }
 
-/// How long a sleeping task may go without observing that its request was cancelled.
+/// The interval at which a sleeping task checks for cancellation.
 const NAP: Duration = Duration::from_millis(50);
 
 fn sleep_in_task(microseconds: i32, request: &Request, done: Option<Promise>) {
@@ -166,7 +166,7 @@ fn failing() -> Vec<KernelDef> {
 }
 
 const BAD: &str = "something bad happened asynchronously";
-const ZERO_OR_ERROR: &str = "0 for 0, an error for other numbers, from a task.";
+const ZERO_OR_ERROR: &str = "0 for 0, an error for other values, from a task.";
 
 fn zero_or_error(x: i32, host: &Host, reporter: Reporter) -> PendingResult<i32> {
     let (result, promise) = pending_result::<i32>();

@@ -1,4 +1,4 @@
-//! Counters that several kernels change.
+//! Counters shared by kernels.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 use tenon_executor::{Chain, KernelDef, Opaque, kernel};
@@ -29,6 +29,6 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
         kernel("tfrt_test.atomic.get.i32", |counter: &Counter, _: Chain| {
             (counter.0.load(Ordering::Relaxed), Chain)
         })
-        .doc("What a counter has come to."),
+        .doc("The value of a counter."),
     ]
 }

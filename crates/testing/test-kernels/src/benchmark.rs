@@ -1,4 +1,4 @@
-//! `tfrt_test.benchmark`: runs a region again and again and prints how long it took (facts 5.4).
+//! `tfrt_test.benchmark`: runs a region repeatedly and prints its times (facts 5.4).
 
 use crate::failed;
 use crate::statistics::{Limits, Statistics};
@@ -14,7 +14,7 @@ use tenon_executor::{
 pub(crate) fn kernels() -> Vec<KernelDef> {
     vec![kernel("tfrt_test.benchmark", benchmark).doc(
         "Runs the region with the operands `num_warmup_runs` times, then until `max_count` runs \
-         or `duration_secs` are over, one run a task; prints the times; then the chain comes.",
+         or `duration_secs` are reached, one task per run; prints the times; then the chain is available.",
     )]
 }
 
@@ -32,7 +32,7 @@ fn benchmark(
             "incorrect number of return values. One return value is expected",
         ));
     }
-    // Less than none of something is none of it.
+    // Negative counts are 0.
     let count = |number: i32| u64::try_from(number).unwrap_or(0);
     let limits = Limits {
         warm_up: count(num_warmup_runs.0),
@@ -51,7 +51,7 @@ fn benchmark(
     Ok(done)
 }
 
-/// A benchmark under way. Each run is a task, so that runs do not nest.
+/// A running benchmark. Each run is a task, so that runs are not nested.
 struct Runs {
     statistics: Statistics,
     arguments: Vec<Value>,
@@ -90,7 +90,7 @@ impl Runs {
     }
 }
 
-/// When a run started, by the clock on the wall and by that of the process.
+/// The start of a run in wall-clock time and in CPU time of the process.
 struct Start {
     wall: Instant,
     processor: Duration,
@@ -110,7 +110,7 @@ impl Start {
     }
 }
 
-/// How long all threads of the process have computed.
+/// The CPU time of all threads of the process.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     // The clock starts at zero, and nanoseconds are below a second.

@@ -1,4 +1,4 @@
-//! Kernels that fail, or end the request.
+//! Kernels that fail or cancel the request.
 
 use crate::failed;
 use tenon_base::Result;
@@ -23,7 +23,7 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
             request.cancel();
             (0i32, Chain)
         })
-        .doc("Cancels the request; answers 0 and the chain."),
+        .doc("Cancels the request; returns 0 and the chain."),
     ]
 }
 

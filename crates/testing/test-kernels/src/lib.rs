@@ -39,7 +39,7 @@ pub fn library() -> Vec<KernelDef> {
     families.into_iter().flatten().collect()
 }
 
-/// What a kernel says when it fails.
+/// The error of a failed kernel.
 fn failed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::ExecutionFailed, message)
 }

@@ -1,4 +1,4 @@
-//! Kernels that tell where they stand or run.
+//! Kernels that report their location or thread.
 
 use crate::failed;
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
             let name = site.attributes().string("name")?.into();
             Ok(Box::new(UniqueLocation(name)))
         })
-        .doc("An error when a kernel of another `name` stands at the same id."),
+        .doc("An error when a kernel of another `name` has the same id."),
         KernelDef::new("tfrt_test.print_debug_info", chain_to_chain, |_| {
             Ok(Box::new(PrintDebugInfo))
         })
@@ -30,11 +30,11 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
         kernel("tfrt_test.get_thread_id", |_: Chain, host: &Host| {
             thread_number(host)
         })
-        .doc("The number of the thread, in the order in which threads first asked."),
+        .doc("The number of the thread, in the order of first calls."),
     ]
 }
 
-/// The name that each id was seen with.
+/// The name of the kernel of each id.
 #[derive(Default)]
 struct LocationNames(Mutex<HashMap<u64, Arc<str>>>);
 
@@ -85,7 +85,7 @@ fn debug_name(location: &KernelLocation) -> Option<String> {
     }
 }
 
-/// Threads in the order in which they first asked.
+/// Threads in the order of their first calls.
 #[derive(Default)]
 struct Threads(Mutex<Vec<ThreadId>>);
 
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn locations_give_names() {
+    fn debug_names_are_read_from_locations() {
         let file = || KernelLocation::FileLineCol {
             file: "bar.py".into(),
             line: 42,

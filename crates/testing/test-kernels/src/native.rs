@@ -1,15 +1,15 @@
-//! Native functions: the host has their bodies.
+//! Native functions, implemented by the host.
 
 use crate::failed;
 use tenon_base::Result;
 use tenon_executor::{Chain, Host, KernelDef, RestOperands, kernel};
 
-/// All of them, for `Registry::register_native`.
+/// All native functions, for `Registry::register_native`.
 pub fn library() -> Vec<KernelDef> {
     vec![
-        kernel("native_sink", |_: RestOperands<'_>| ()).doc("Takes anything."),
+        kernel("native_sink", |_: RestOperands<'_>| ()).doc("Takes any arguments."),
         kernel("native_async_sink", |_: RestOperands<'_>| Chain)
-            .doc("A chain behind all arguments."),
+            .doc("A chain after all arguments."),
         kernel("native_add", |a: i32, b: i32| a.wrapping_add(b)).doc("a + b, wrapping."),
         kernel("native_async_add", |a: i32, b: i32, host: &Host| {
             host.spawn_result(move || Ok(a.wrapping_add(b)))
@@ -18,6 +18,6 @@ pub fn library() -> Vec<KernelDef> {
         kernel("native_error", || -> Result<i32> {
             Err(failed("something bad happened"))
         })
-        .doc("An error, told to nobody."),
+        .doc("An error without a diagnostic."),
     ]
 }

@@ -1,4 +1,4 @@
-//! Kernels that hold something: resources, shared objects, memory; and the log.
+//! Kernels of resources, shared objects, memory and the log.
 
 use crate::failed;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
         kernel("tfrt_test.allocate_resource", |_: Chain, host: &Host| {
             (Holder(Mutex::new(Some(Resource::new(host)))), Chain)
         })
-        .doc("A resource that prints when it comes and goes."),
+        .doc("A resource that prints when it is created and destroyed."),
         kernel(
             "tfrt_test.deallocate_resource",
             |holder: &Holder, _: Chain, host: &Host| {
@@ -21,7 +21,7 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
                 Chain
             },
         )
-        .doc("Lets the resource go."),
+        .doc("Releases the resource."),
         kernel(
             "tfrt_test.use_sample_shared_context",
             |_: Chain, host: &Host| {
@@ -29,7 +29,7 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
                 (sample.0.clone(), Chain)
             },
         )
-        .doc("The name of the one object of its type that the host has."),
+        .doc("The name of the host's only object of its type."),
         kernel(
             "tfrt_test.memory_leak_one_int32",
             |host: &Host| -> Result<()> {
@@ -38,7 +38,7 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
                 Ok(())
             },
         )
-        .doc("Takes 4 bytes from the host's allocator and never gives them back."),
+        .doc("Allocates 4 bytes from the host's allocator and never frees them."),
         kernel(
             "tfrt_test.logging",
             |text: &String, _: Chain, host: &Host| {
@@ -57,7 +57,7 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
     ]
 }
 
-/// Prints when it is made and dropped.
+/// Prints when it is created and dropped.
 struct Resource(Host);
 
 impl Resource {
@@ -73,7 +73,7 @@ impl Drop for Resource {
     }
 }
 
-/// A resource, until it is let go.
+/// A resource, until it is released.
 struct Holder(Mutex<Option<Resource>>);
 
 impl Opaque for Holder {

@@ -1,4 +1,4 @@
-//! Kernels on numbers that answer at once.
+//! Synchronous kernels on scalars.
 
 use crate::asynchronous::sleep_a_little;
 use crate::failed;
@@ -48,14 +48,11 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
 const COUNT: &str = "x + 1, x + 2 and x + 3.";
 const SLOW_COPY: &str = "The operand, after 1 to 10 ms of sleep on the calling thread.";
 
-fn sum(numbers: RestOperands<'_>) -> Result<i32> {
-    (0..numbers.len()).try_fold(
-        0i32,
-        |sum, index| Ok(sum.wrapping_add(numbers.read(index)?)),
-    )
+fn sum(values: RestOperands<'_>) -> Result<i32> {
+    (0..values.len()).try_fold(0i32, |sum, index| Ok(sum.wrapping_add(values.read(index)?)))
 }
 
-/// Its attributes are looked up by name: `_tfrt_cost`, which BEF drops, may stand beside `id`.
+/// Reads its attribute by name: besides `id` there may be `_tfrt_cost`, which BEF drops.
 fn test_cost() -> KernelDef {
     let signature = Signature {
         variadic: true,
@@ -70,7 +67,7 @@ fn test_cost() -> KernelDef {
         Ok(Box::new(TestCost(id)))
     };
     KernelDef::new("tfrt_test.test_cost", signature, bind)
-        .doc("Prints the attribute `id`; the result, 0, is only there to be waited for.")
+        .doc("Prints the attribute `id`; the result, 0, only orders.")
 }
 
 struct TestCost(i64);

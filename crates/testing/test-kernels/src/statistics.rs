@@ -1,17 +1,17 @@
-//! The times of a benchmark's runs, and how they print (facts 5.4).
+//! The times of a benchmark's runs, and their printed summary (facts 5.4).
 
 use std::fmt;
 use std::time::Duration;
 use tenon_kernels::host::float_format::Scientific;
 
-/// How often and how long a benchmark runs.
+/// The limits of a benchmark.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Runs that are not counted, first.
+    /// Warm-up runs, which are not counted.
     pub(crate) warm_up: u64,
-    /// Counted runs, at most.
+    /// The maximum number of counted runs.
     pub(crate) runs: u64,
-    /// Counted time, at most; the run that passes it is the last.
+    /// The maximum counted time; the run that exceeds it is the last.
     pub(crate) time: Duration,
 }
 
@@ -37,7 +37,7 @@ impl Times {
         self.total += time;
     }
 
-    /// The least, and those that 50, 95 and 99 of 100 runs stay below; zero without a run.
+    /// The minimum and the 50th, 95th and 99th percentiles; zero without a run.
     fn summary(&self) -> [Duration; 4] {
         let mut sorted = self.all.clone();
         sorted.sort_unstable();
@@ -57,7 +57,7 @@ impl Statistics {
         }
     }
 
-    /// Notes a run with its wall and processor time.
+    /// Records a run with its wall-clock and CPU time.
     pub(crate) fn record(&mut self, wall: Duration, processor: Duration) {
         self.started += 1;
         if self.started > self.limits.warm_up {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_those_of_the_facts() {
+    fn the_summary_has_the_format_of_the_facts() {
         let mut add = statistics(1, 100);
         assert!(add.more());
         for index in 0..=100 {
@@ -120,7 +120,7 @@ mod tests {
             );
         }
         assert!(!add.more());
-        // Sorted: 900, 901, .. 999; 50 of 100 is the element at place 50.
+        // Sorted: 900, 901, .. 999; the 50th percentile is the element at index 50.
         assert_eq!(
             add.to_string(),
             "BM:add:Duration(ns): 94950\n\
@@ -138,12 +138,12 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_with_its_time_or_its_runs() {
+    fn a_benchmark_ends_at_its_time_or_run_limit() {
         let mut long = statistics(2, 100);
         for _ in 0..2 {
             long.record(Duration::from_secs(5), Duration::ZERO);
         }
-        assert!(long.more(), "warming up does not count");
+        assert!(long.more(), "warm-up runs do not count");
         long.record(Duration::from_secs(1), Duration::ZERO);
         assert!(!long.more());
         let mut none = statistics(0, 0);

@@ -1,4 +1,4 @@
-//! Kernels on text.
+//! Kernels on strings.
 
 use std::sync::Arc;
 use tenon_bef::{Attribute, AttributeCode, Name};
@@ -17,18 +17,18 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
                 Chain
             },
         )
-        .doc("Prints the text."),
+        .doc("Prints the string."),
         kernel("tfrt_test.append_string", |a: &String, b: &String| {
             format!("{a}{b}")
         })
-        .doc("The second text behind the first."),
+        .doc("The first string followed by the second."),
         kernel("tfrt_test.flat", |flat: Attr<Flat>| {
             let Flat {
                 text,
-                numbers,
+                integers,
                 float,
             } = flat.0;
-            (text.to_string(), numbers[0], numbers[1], float)
+            (text.to_string(), integers[0], integers[1], float)
         })
         .doc("The leaves of an attribute `[[\"text\", [1 : i32, 2 : i32]], [3.0 : f32]]`."),
     ]
@@ -38,7 +38,7 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
 #[derive(Clone)]
 struct Flat {
     text: Arc<str>,
-    numbers: [i32; 2],
+    integers: [i32; 2],
     float: f32,
 }
 
@@ -50,15 +50,16 @@ impl FromAttribute for Flat {
         let [left, right] = attribute.as_list()? else {
             return None;
         };
-        let ([text, numbers], [Attribute::F32(float)]) = (left.as_list()?, right.as_list()?) else {
+        let ([text, integers], [Attribute::F32(float)]) = (left.as_list()?, right.as_list()?)
+        else {
             return None;
         };
-        let [Attribute::I32(first), Attribute::I32(second)] = numbers.as_list()? else {
+        let [Attribute::I32(first), Attribute::I32(second)] = integers.as_list()? else {
             return None;
         };
         Some(Self {
             text: text.as_str()?.into(),
-            numbers: [*first, *second],
+            integers: [*first, *second],
             float: *float,
         })
     }

@@ -1,4 +1,4 @@
-//! The `tfrt_tutorial` dialect: how a kernel of one's own type is written.
+//! The `tfrt_tutorial` dialect: kernels of a user-defined type.
 
 use tenon_executor::{Chain, Host, KernelDef, Opaque, kernel};
 

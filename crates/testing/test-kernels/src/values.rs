@@ -1,4 +1,4 @@
-//! Kernels on values of any type, and on asynchronous values as such.
+//! Kernels on values of any type, and on asynchronous values.
 
 use crate::failed;
 use tenon_base::Result;
@@ -10,14 +10,14 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
             "tfrt_test.identity",
             |_: Chain, values: RestOperands<'_>| all(values),
         )
-        .doc("The operands behind the chain."),
+        .doc("The operands after the chain."),
         kernel("tfrt_test.multi_arg_result", all).doc("The operands."),
         kernel("tfrt_test.share_to_two", |value: Value| {
             (value.clone(), value)
         })
         .doc("The operand twice, shared."),
         kernel("tfrt_test.as_chain", |_: RestOperands<'_>| Chain)
-            .doc("A chain behind all operands, of any types."),
+            .doc("A chain after all operands, of any types."),
         kernel(
             "tfrt_test.get_uniqueness",
             |values: RestOperands<'_>| -> Vec<Value> {
@@ -27,18 +27,18 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
                     .collect()
             },
         )
-        .doc("For each operand, whether nobody else holds it; registers hold theirs."),
+        .doc("For each operand, whether it has no other reference; registers hold references."),
         kernel(
             "tfrt_test.make_indirect",
             |values: RestOperands<'_>| -> Vec<Value> {
                 values.iter().cloned().map(through_pending).collect()
             },
         )
-        .doc("The operands, each through an asynchronous value that is set already."),
+        .doc("The operands, each through an available asynchronous value."),
         kernel("tfrt_test.async_value_get", async_value_get)
-            .doc("What was put into asynchronous values: text of three types, and a number."),
+            .doc("The contents of asynchronous values: strings of three types, and an integer."),
         kernel("tfrt_test.async_value_ref", async_value_ref)
-            .doc("What an asynchronous value looks like before and after it is set."),
+            .doc("The states of an asynchronous value before and after it is set."),
     ]
 }
 
@@ -46,7 +46,7 @@ fn all(values: RestOperands<'_>) -> Vec<Value> {
     values.iter().cloned().collect()
 }
 
-/// Numbers lie in their registers, shared with nobody but not to be had either.
+/// Whether the value is an object with a single reference; scalars have no references.
 fn is_unique(value: &Value) -> bool {
     match value {
         Value::Opaque(object) => object.is_unique(),
@@ -54,7 +54,7 @@ fn is_unique(value: &Value) -> bool {
     }
 }
 
-/// The value as that of an asynchronous value.
+/// The value, through an available asynchronous value.
 fn through_pending(value: Value) -> Value {
     let (later, promise) = pending();
     promise.set(value);
@@ -87,14 +87,14 @@ fn async_value_ref() -> String {
     let mut parts = vec![show(&two)];
     let (three, promise) = pending();
     parts.push(show(&Value::Pending(three.clone())));
-    let (said, heard) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     three.when_available(move |value| {
         let number: Option<i32> = value.read();
         // The receiver outlives the promise.
-        let _ = said.send(format!("({})", number.unwrap_or_default()));
+        let _ = sender.send(format!("({})", number.unwrap_or_default()));
     });
     promise.set(Value::I32(3));
-    parts.extend(heard.try_iter());
+    parts.extend(receiver.try_iter());
     parts.push(show(&Value::Pending(three)));
     let (four, promise) = pending();
     parts.push(show(&Value::Pending(four.clone())));

@@ -1,8 +1,8 @@
-//! The `vt` dialect: values that print when they come and go.
+//! The `vt` dialect: values that print when they are constructed and destroyed.
 
 use tenon_executor::{Attr, Chain, Host, KernelDef, Opaque, kernel};
 
-/// A number that prints its life.
+/// An integer that prints its construction and destruction.
 struct Tracked {
     number: i32,
     host: Host,
@@ -13,8 +13,8 @@ impl Opaque for Tracked {
 }
 
 impl Tracked {
-    /// In the original a kernel makes the value and moves it into its result, which both print; the
-    /// moved-from one goes silently (facts 4.2).
+    /// In the original a kernel constructs the value and moves it into its result, and both print;
+    /// the moved-from value is destroyed silently (facts 4.2).
     fn new(number: i32, host: &Host) -> Self {
         host.print(format_args!("constructed vt.value({number})\n"));
         host.print(format_args!("move constructed vt.value({number})\n"));
@@ -28,7 +28,7 @@ impl Tracked {
 impl Drop for Tracked {
     fn drop(&mut self) {
         let number = self.number;
-        // -1 marks what was moved from, in the original.
+        // In the original -1 marks a moved-from value.
         if number != -1 {
             self.host
                 .print(format_args!("destroyed vt.value({number})\n"));
@@ -50,6 +50,6 @@ pub(crate) fn kernels() -> Vec<KernelDef> {
             host.print(format_args!("print vt_value({})\n", value.number));
             Chain
         })
-        .doc("Prints the number."),
+        .doc("Prints the value."),
     ]
 }

@@ -1,4 +1,4 @@
-//! Calls and loops, their values at hand and pending, on both queues.
+//! Calls and loops with available and pending values, on both queues.
 
 mod program;
 
@@ -24,7 +24,7 @@ fn answers(text: &str, expected: &str) {
 }
 
 #[test]
-fn a_call_answers_what_the_function_does() {
+fn a_call_returns_the_results_of_the_function() {
     answers(
         "func.func @main() -> i32 {
            %x = tfrt.constant.i32 21
@@ -36,7 +36,7 @@ fn a_call_answers_what_the_function_does() {
 }
 
 #[test]
-fn conditions_choose() {
+fn conditions_select_a_branch() {
     for (value, sign, number) in [("true", "-1", "10"), ("false", "1", "6")] {
         answers(
             &format!(
@@ -60,7 +60,7 @@ fn conditions_choose() {
 }
 
 #[test]
-fn a_case_outside_is_the_last() {
+fn a_case_out_of_range_is_the_last() {
     for (index, expected) in [("0", "10"), ("1", "6"), ("2", "6"), ("-1", "6")] {
         answers(
             &format!(
@@ -108,7 +108,7 @@ const LATER: &str = "%one = tfrt.constant.i32 1
                      %y = \"tfrt_test.async_add.i32\"(%x, %one) : (i32, i32) -> i32";
 
 #[test]
-fn repeat_counts() {
+fn repeat_runs_the_given_number_of_times() {
     for count in [0, 1, 2, 31, 32, 33, 64, 1000] {
         for body in [INLINE, LATER] {
             assert_eq!(run(&repeat(count, body)), format!("returned {count}\n"));
@@ -118,7 +118,7 @@ fn repeat_counts() {
 }
 
 #[test]
-fn repeat_without_values_only_repeats() {
+fn repeat_without_carried_values_runs() {
     answers(
         "func.func @main() {
            %n = tfrt.constant.i32 3
@@ -134,7 +134,7 @@ fn repeat_without_values_only_repeats() {
 }
 
 #[test]
-fn a_cancelled_repeat_ends() {
+fn a_cancelled_repeat_stops() {
     answers(
         "func.func @main() -> i32 {
            %n = tfrt.constant.i32 1000000000
@@ -179,7 +179,7 @@ fn r#while(n: i64, parallel: i64, add: &str) -> String {
 }
 
 #[test]
-fn while_goes_on_as_long_as_its_condition_holds() {
+fn while_runs_as_long_as_its_condition_holds() {
     for parallel in [1, 10] {
         for add in ["tfrt.add.i32", "tfrt_test.async_add.i32"] {
             assert_eq!(
@@ -216,7 +216,7 @@ fn while_waits_for_a_pending_condition() {
 }
 
 #[test]
-fn a_false_condition_answers_the_operands() {
+fn a_false_condition_returns_the_operands() {
     let text = r#while(7, 1, "tfrt.add.i32")
         .replace("%c = tfrt.constant.i1 true", "%c = tfrt.constant.i1 false");
     assert_eq!(run(&text), "returned 7,0\n");
@@ -261,12 +261,12 @@ func.func @main() -> (i32, i32) {
 }";
 
 #[test]
-fn once_is_once_a_request() {
+fn once_runs_once_per_request() {
     assert_eq!(run(ONCE), "int32 = 1\nreturned 2,2\n");
 }
 
 #[test]
-fn once_needs_a_resource_context() {
+fn once_requires_a_resource_context() {
     assert_eq!(
         run_module(Host::builder(), &parse(ONCE), false),
         "returned <<error: tfrt.once requires resource context>>,\
@@ -274,7 +274,7 @@ fn once_needs_a_resource_context() {
     );
 }
 
-/// Adds the numbers from `start` to `end` to a counter, in blocks, and prints it.
+/// Adds the integers from `start` to `end` to a counter, in blocks, and prints it.
 fn parallel_for(start: i64, end: i64, block: i64, is_async: bool) -> String {
     let (chain, result) = if is_async {
         (" %last : !tfrt.chain", "-> !tfrt.chain")
@@ -326,7 +326,7 @@ fn parallel_loops_cover_their_range() {
 }
 
 #[test]
-fn a_parallel_region_sees_its_operands() {
+fn a_parallel_region_receives_its_operands() {
     answers(
         "func.func @main() -> i32 {
            %s = tfrt.constant.i32 0
@@ -346,7 +346,7 @@ fn a_parallel_region_sees_its_operands() {
 }
 
 #[test]
-fn parallel_loops_that_cannot_be() {
+fn invalid_parallel_loops_are_errors() {
     let error = run(&parallel_for(0, 10, 0, true));
     assert!(
         error.starts_with("error: the block size of a parallel loop must be positive\n"),
@@ -366,7 +366,7 @@ fn parallel_loops_that_cannot_be() {
 }
 
 #[test]
-fn a_parallel_loop_fails_with_its_block() {
+fn a_parallel_loop_fails_if_a_block_fails() {
     answers(
         "func.func @block(%s: i32, %e: i32) -> !tfrt.chain {
            %ch = tfrt.new.chain
@@ -397,26 +397,26 @@ fn on_a_small_stack(text: String) -> Vec<Value> {
 }
 
 #[test]
-fn a_million_repeats_take_little_stack() {
+fn a_million_repeats_use_little_stack() {
     let results = on_a_small_stack(repeat(1_000_000, "%y = tfrt.add.i32 %x, %x"));
     assert_eq!(results, [Value::I32(0)]);
 }
 
 #[test]
-fn a_million_pending_repeats_take_little_stack() {
+fn a_million_pending_repeats_use_little_stack() {
     let body = "%y = \"tfrt_test.async_copy.i32\"(%x) : (i32) -> i32";
     assert_eq!(on_a_small_stack(repeat(1_000_000, body)), [Value::I32(0)]);
 }
 
 #[test]
-fn a_million_iterations_of_while_take_little_stack() {
+fn a_million_iterations_of_while_use_little_stack() {
     let sum = (0..=1_000_000i32).fold(0, i32::wrapping_add);
     let results = on_a_small_stack(r#while(1_000_000, 1, "tfrt.add.i32"));
     assert_eq!(results, [Value::I32(0), Value::I32(sum)]);
 }
 
 #[test]
-fn a_hundred_thousand_tasks_of_loops_take_little_stack() {
+fn a_hundred_thousand_tasks_of_loops_use_little_stack() {
     let sum = (0..=100_000i32).fold(0, i32::wrapping_add);
     for (parallel, add) in [(1, "tfrt_test.async_add.i32"), (2, "tfrt.add.i32")] {
         let results = on_a_small_stack(r#while(100_000, parallel, add));

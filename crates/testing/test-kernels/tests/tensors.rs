@@ -1,4 +1,4 @@
-//! Shapes and tensors of the host.
+//! Shapes and host tensors.
 
 mod program;
 
@@ -7,8 +7,8 @@ use tenon_executor::{AllocatorKind, Host, HostAllocator, Log};
 
 const TENSOR: &str = "!tfrt_tensor.tensor";
 
-/// Runs `body`, which has a chain `%ch`, and compares what it prints. `T` stands for the type of
-/// tensors, `C` for that of chains.
+/// Runs `body`, which has a chain `%ch`, and compares what it prints. `T` is replaced by the type
+/// of tensors, `C` for that of chains.
 #[track_caller]
 fn prints(body: &str, expected: &str) {
     assert_eq!(run(&main(body)), expected);
@@ -42,7 +42,7 @@ fn print(name: &str) -> String {
 }
 
 #[test]
-fn shapes() {
+fn shapes_print_and_compare() {
     prints(
         "  %a = \"ts.build_shape\"() {value = [1, 57, 92]} : () -> !ts.shape
            %c0 = \"ts.print_shape\"(%a, %ch) : (!ts.shape, C) -> C
@@ -62,7 +62,7 @@ fn shapes() {
 }
 
 #[test]
-fn shapes_of_fixed_rank() {
+fn shapes_convert_to_fixed_rank() {
     for (rank, shape) in [(1, "[7]"), (2, "[7, 8]"), (3, "[7, 8, 9]")] {
         let build = format!(
             "  %a = \"ts.build_shape\"() {{value = {shape}}} : () -> !ts.shape
@@ -82,7 +82,7 @@ fn shapes_of_fixed_rank() {
 }
 
 #[test]
-fn partial_shapes() {
+fn partial_shapes_print_and_convert() {
     prints(
         "  %a = \"ts.build_partial_shape\"() {value = [-1, 57, -1]} : () -> !ts.partial_shape
            %c0 = \"ts.print_partial_shape\"(%a, %ch) : (!ts.partial_shape, C) -> C
@@ -152,10 +152,10 @@ fn every_type_and_rank_fills_and_prints() {
 #[test]
 fn every_type_is_set_from_a_list_and_made_over_a_buffer() {
     for (ty, name, value, printed) in TYPES {
-        let numbers = value.trim_matches(['[', ']']);
+        let list = value.trim_matches(['[', ']']);
         let body = filled("a", ty, &[2], value)
             + &format!(
-                "  %set = \"tfrt_dht.set_tensor_with_constant_values.{ty}\"(%a, %a_c) {{values = [{numbers}, {numbers}]}} : (T, C) -> C
+                "  %set = \"tfrt_dht.set_tensor_with_constant_values.{ty}\"(%a, %a_c) {{values = [{list}, {list}]}} : (T, C) -> C
                    %buffer, %c1 = \"tfrt_dht.get_buffer\"(%a, %set) : (T, C) -> (!ht.host_buffer, C)
                    %shape = \"ts.build_shape\"() {{value = [2, 1]}} : () -> !ts.shape
                    %b, %b_c = \"tfrt_dht.make_tensor.{ty}\"(%buffer, %shape, %c1) : (!ht.host_buffer, !ts.shape, C) -> (T, C)\n"
@@ -311,7 +311,7 @@ fn slices_share_a_buffer() {
 }
 
 #[test]
-fn buffers_print_and_refuse() {
+fn buffers_print_and_reject_invalid_sizes() {
     let body = |size: i64, alignment: i64| {
         main(&format!(
             "  %size = tfrt.constant.i64 {size}
@@ -350,11 +350,11 @@ fn buffers_print_and_refuse() {
 }
 
 #[test]
-fn an_allocator_may_refuse() {
+fn an_exhausted_allocator_is_an_error() {
     let log = Output::default();
-    let heard = log.clone();
+    let sink = log.clone();
     let sink = Log::new(move |severity, text| {
-        heard.add(format!("{} {text}\n", severity.letter()).as_bytes());
+        sink.add(format!("{} {text}\n", severity.letter()).as_bytes());
     });
     let allocator = HostAllocator::new(AllocatorKind::TestFixedSize1k, sink);
     let text = main(
@@ -366,11 +366,11 @@ fn an_allocator_may_refuse() {
     let log = log.text();
     assert!(log.contains("I Allocating 192 bytes."), "{log}");
     assert!(log.contains("E Attempted to allocate 4160 bytes."), "{log}");
-    assert_eq!(allocator.statistics().bytes, 0, "all was given back");
+    assert_eq!(allocator.statistics().bytes, 0, "all bytes were freed");
 }
 
 #[test]
-fn text_tensors() {
+fn string_tensors_print() {
     prints(
         "  %a = \"tfrt_sht.create_tensor\"() {shape = [2], values = [\"string\", \"tensor\"]} : () -> T
            %p = \"tfrt_dht.print_tensor\"(%a, %ch) : (T, C) -> C",
@@ -383,7 +383,7 @@ fn text_tensors() {
 }
 
 #[test]
-fn sparse_tensors() {
+fn sparse_tensors_convert_and_compare() {
     let convert = |ty: &str, rank: usize, value: &str| {
         filled("a", ty, &vec![2; rank], value)
             + &format!(

@@ -1,4 +1,4 @@
-//! The test kernels themselves, and native functions.
+//! The test kernels and native functions.
 
 mod program;
 
@@ -31,7 +31,7 @@ fn returning(body: &str, ty: &str) -> String {
 }
 
 #[test]
-fn greetings_and_truth() {
+fn greetings_and_booleans_print() {
     prints(
         "  %t = tfrt.constant.i1 true
            %f = tfrt.constant.i1 false
@@ -43,7 +43,7 @@ fn greetings_and_truth() {
 }
 
 #[test]
-fn texts() {
+fn strings_are_appended_and_printed() {
     prints(
         "  %a = \"tfrt_test.get_string\"() {value = \"one\"} : () -> !tfrt.string
            %b = \"tfrt_test.get_string\"() {value = \" two\"} : () -> !tfrt.string
@@ -54,7 +54,7 @@ fn texts() {
 }
 
 #[test]
-fn nested_attributes() {
+fn nested_attributes_are_read() {
     prints(
         "  %s, %a, %b, %f = \"tfrt_test.flat\"() {value = [[\"string\", [1 : i32, 0 : i32]], [1.0 : f32]]} : () -> (!tfrt.string, i32, i32, f32)
            %c0 = \"tfrt_test.print_string\"(%s, %ch) : (!tfrt.string, CHAIN) -> CHAIN
@@ -66,7 +66,7 @@ fn nested_attributes() {
 }
 
 #[test]
-fn counting_and_summing() {
+fn count_and_sum_return_their_values() {
     for ty in ["i32", "i64"] {
         answers(
             &format!(
@@ -109,7 +109,7 @@ fn values_pass_through() {
 }
 
 #[test]
-fn copies_later_and_now() {
+fn copies_are_synchronous_and_asynchronous() {
     for kernel in [
         "copy.with_delay.i32",
         "copy.with_delay.i64",
@@ -131,7 +131,7 @@ fn copies_later_and_now() {
 }
 
 #[test]
-fn constants_and_sums_from_tasks() {
+fn constants_and_sums_are_computed_in_tasks() {
     answers(
         "  %x = \"tfrt_test.async_constant.i32\"() {value = 40 : i32} : () -> i32
            %y = tfrt.constant.i32 2
@@ -147,7 +147,7 @@ fn constants_and_sums_from_tasks() {
 }
 
 #[test]
-fn a_region_in_a_task() {
+fn a_region_runs_in_a_task() {
     answers(
         "  %x = tfrt.constant.i32 20
            %r = \"tfrt_test.do.async\"(%x) ({
@@ -161,7 +161,7 @@ fn a_region_in_a_task() {
 }
 
 #[test]
-fn sleeping_says_how_long() {
+fn sleeping_prints_its_duration() {
     prints(
         "  %t = tfrt.constant.i32 10
            \"tfrt_test.usleep\"(%t) : (i32) -> ()
@@ -190,7 +190,7 @@ fn counters_count() {
 }
 
 #[test]
-fn kernels_fail() {
+fn failing_kernels_return_errors() {
     let bad = "something bad happened";
     answers(
         "  %r = \"tfrt_test.fail\"() : () -> i32",
@@ -218,7 +218,7 @@ fn kernels_fail() {
 }
 
 #[test]
-fn numbers_that_are_not_zero_fail_later() {
+fn values_other_than_zero_fail_asynchronously() {
     for kernel in ["report_error_concrete_async", "report_error_indirect_async"] {
         let body = |x: i32| {
             format!(
@@ -248,7 +248,7 @@ fn a_cancelled_request_runs_no_kernels() {
 }
 
 #[test]
-fn asynchronous_values_as_such() {
+fn asynchronous_values_change_their_state() {
     let print = |kernel: &str| {
         format!(
             "  %s = \"tfrt_test.{kernel}\"() : () -> !tfrt.string
@@ -266,7 +266,7 @@ fn asynchronous_values_as_such() {
 }
 
 #[test]
-fn registers_hold_what_kernels_see() {
+fn registers_hold_references_during_kernels() {
     for value in [
         "%x = tfrt.constant.i32 1",
         "%x = \"tfrt_test.async_constant.i32\"() {value = 1 : i32} : () -> i32",
@@ -286,9 +286,9 @@ fn registers_hold_what_kernels_see() {
 #[test]
 fn the_log_has_severities() {
     let log = Output::default();
-    let heard = log.clone();
+    let sink = log.clone();
     let sink = Log::new(move |severity, text| {
-        heard.add(format!("{} {text}\n", severity.letter()).as_bytes());
+        sink.add(format!("{} {text}\n", severity.letter()).as_bytes());
     });
     let text = main(
         "  %s = \"tfrt_test.get_string\"() {value = \"hi\"} : () -> !tfrt.string
@@ -304,7 +304,7 @@ fn the_log_has_severities() {
 }
 
 #[test]
-fn resources_come_and_go() {
+fn resources_print_their_creation_and_destruction() {
     prints(
         "  %res, %c0 = \"tfrt_test.allocate_resource\"(%ch) : (CHAIN) -> (!tfrt.test.resource, CHAIN)
            %c1 = \"tfrt_test.deallocate_resource\"(%res, %c0) : (!tfrt.test.resource, CHAIN) -> CHAIN",
@@ -328,7 +328,7 @@ fn a_host_has_one_object_of_a_type() {
 }
 
 #[test]
-fn a_leak_is_seen() {
+fn a_leak_is_reported() {
     let allocator = HostAllocator::new(AllocatorKind::LeakCheck, Log::default());
     let text = main("  \"tfrt_test.memory_leak_one_int32\"() : () -> ()");
     assert_eq!(
@@ -345,7 +345,7 @@ fn a_leak_is_seen() {
 }
 
 #[test]
-fn places_are_told_apart() {
+fn kernel_locations_are_distinguished() {
     answers(
         "  %a = \"tfrt_test.unique_loc\"() {name = \"a\"} : () -> CHAIN loc(unknown)
            %b = \"tfrt_test.unique_loc\"() {name = \"b\"} : () -> CHAIN loc(unknown)
@@ -399,7 +399,7 @@ fn threads_are_numbered() {
 }
 
 #[test]
-fn a_cost_does_not_hide_the_number() {
+fn a_cost_attribute_does_not_hide_the_id() {
     answers(
         "  %x = tfrt.constant.i32 1
            %r = \"tfrt_test.test_cost\"(%x, %x) {_tfrt_cost = 100 : i64, id = 7 : i64} : (i32, i32) -> i32",
@@ -409,7 +409,7 @@ fn a_cost_does_not_hide_the_number() {
 }
 
 #[test]
-fn values_print_their_life() {
+fn values_print_their_construction_and_destruction() {
     prints(
         "  %a = \"vt.constant\"() {value = 1 : i32} : () -> !vt.value
            %b = \"vt.constant\"() {value = 2 : i32} : () -> !vt.value
@@ -424,7 +424,7 @@ fn values_print_their_life() {
 }
 
 #[test]
-fn coordinates() {
+fn coordinates_print() {
     prints(
         "  %x = tfrt.constant.i32 2
            %y = tfrt.constant.i32 4
@@ -443,7 +443,7 @@ func.func private @native_error() -> i32 attributes {tfrt.native}
 ";
 
 #[test]
-fn native_functions() {
+fn native_functions_are_called() {
     let text = format!(
         "{NATIVES}func.func @main() -> (i32, i32, i32, !tfrt.chain) {{
            %x = tfrt.constant.i32 1
@@ -456,7 +456,7 @@ fn native_functions() {
            tfrt.return %a, %b, %e, %c : i32, i32, i32, !tfrt.chain
          }}"
     );
-    // Nobody is told of the error.
+    // The error has no diagnostic.
     assert_eq!(
         run(&text),
         "returned 3,4,<<error: something bad happened>>,chain\n"
@@ -464,7 +464,7 @@ fn native_functions() {
 }
 
 #[test]
-fn a_benchmark_prints_its_lines() {
+fn a_benchmark_prints_its_summary() {
     let text = "func.func @main() -> !tfrt.chain {
         %x = tfrt.constant.i32 42
         %r = \"tfrt_test.benchmark\"(%x) ({

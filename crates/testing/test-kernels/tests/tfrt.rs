@@ -1,4 +1,4 @@
-//! Numbers, printing and order.
+//! Scalars, printing and chains.
 
 mod program;
 
@@ -19,7 +19,7 @@ fn answers(body: &str, ty: &str, expected: &str) {
 }
 
 #[test]
-fn constants() {
+fn constants_have_their_values() {
     for (ty, value, expected) in [
         ("i1", "true", "1"),
         ("i32", "-7", "-7"),
@@ -36,7 +36,7 @@ fn constants() {
 }
 
 #[test]
-fn integers() {
+fn integer_arithmetic_wraps() {
     for ty in ["i32", "i64"] {
         let with = |a: &str, b: &str, op: &str, result: &str| {
             format!(
@@ -60,7 +60,7 @@ fn integers() {
 }
 
 #[test]
-fn division_of_integers_goes_towards_zero() {
+fn integer_division_rounds_towards_zero() {
     for ty in ["i32", "i64"] {
         let text = |a: &str, b: &str| {
             format!(
@@ -83,7 +83,7 @@ fn division_of_integers_goes_towards_zero() {
 }
 
 #[test]
-fn floats() {
+fn floating_point_arithmetic_computes() {
     for ty in ["f32", "f64"] {
         let with = |a: &str, b: &str, op: &str| {
             format!(
@@ -108,7 +108,7 @@ fn floats() {
 }
 
 #[test]
-fn casts() {
+fn casts_truncate_and_saturate() {
     for (from, value, to, expected) in [
         ("i64", "16777217", "f32", "1.677722e+07"),
         ("i64", "-3", "f64", "-3.000000e+00"),
@@ -124,7 +124,7 @@ fn casts() {
 }
 
 #[test]
-fn logic() {
+fn logical_and_computes() {
     for (a, b, expected) in [("true", "true", "1"), ("true", "false", "0")] {
         let body = format!(
             "  %a = tfrt.constant.i1 {a}\n  %b = tfrt.constant.i1 {b}\n  %r = tfrt.and.i1 %a, %b"
@@ -134,7 +134,7 @@ fn logic() {
 }
 
 #[test]
-fn numbers_print() {
+fn scalars_print() {
     for (ty, value, expected) in [
         ("i1", "true", "int1 = 1\n"),
         ("i32", "-42", "int32 = -42\n"),
@@ -165,7 +165,7 @@ fn numbers_print() {
 }
 
 #[test]
-fn chains_order() {
+fn chains_order_kernels() {
     prints(
         "  %a = tfrt.constant.i32 1\n  %b = tfrt.constant.i32 2\n  \
          %c1 = tfrt.print.i32 %a, %ch\n  %c2 = tfrt.merge.chains %a, %c1 : i32, !tfrt.chain\n  \
@@ -176,7 +176,7 @@ fn chains_order() {
 }
 
 #[test]
-fn one_chain_more_only_orders() {
+fn an_additional_chain_only_orders() {
     answers(
         "  %ch = tfrt.new.chain\n  %a = tfrt.constant.i32 1\n  \
          %r = \"tfrt.lessequal.i32\"(%a, %a, %ch) : (i32, i32, !tfrt.chain) -> i1",
@@ -186,7 +186,7 @@ fn one_chain_more_only_orders() {
 }
 
 #[test]
-fn a_cost_is_no_attribute_of_the_kernel() {
+fn a_cost_is_not_an_attribute_of_the_kernel() {
     answers(
         "  %r = \"tfrt.constant.i32\"() {_tfrt_cost = 3 : i64, value = 7 : i32} : () -> i32",
         "i32",
@@ -195,7 +195,7 @@ fn a_cost_is_no_attribute_of_the_kernel() {
 }
 
 #[test]
-fn programs_that_do_not_fit_are_refused() {
+fn programs_that_do_not_match_signatures_are_rejected() {
     let main = |kernel: &str| {
         refusal(&format!(
             "func.func @main() {{\n  %a = tfrt.constant.i32 1\n  {kernel}\n  tfrt.return\n}}\n"
@@ -208,6 +208,6 @@ fn programs_that_do_not_fit_are_refused() {
     );
     let no_attribute = main("%r = \"vt.constant\"() : () -> !vt.value");
     assert!(no_attribute.contains("attribute"), "{no_attribute}");
-    let unknown = main("%r = \"un.heard.of\"() : () -> i32");
-    assert!(unknown.contains("un.heard.of"), "{unknown}");
+    let unknown = main("%r = \"no.such.kernel\"() : () -> i32");
+    assert!(unknown.contains("no.such.kernel"), "{unknown}");
 }

@@ -84,9 +84,10 @@ impl Graph {
                 _ => "bench.first.i32",
             };
             let kernel = main.kernel(name);
-            let kernel = match sources.is_empty() {
-                true => kernel.operands([argument]),
-                false => kernel.operands(sources.iter().map(|&source| registers[source as usize])),
+            let kernel = if sources.is_empty() {
+                kernel.operands([argument])
+            } else {
+                kernel.operands(sources.iter().map(|&source| registers[source as usize]))
             };
             registers.push(kernel.result("i32"));
         }

@@ -39,9 +39,10 @@ impl fmt::Display for StringHostTensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quoted = self.values.iter().take(PRINTED).map(|text| Quoted(text));
         let list = List(quoted).to_string();
-        let (list, end) = match self.values.len() > PRINTED {
-            true => (list.strip_suffix("]").unwrap_or(&list), ", ... ]"),
-            false => (list.as_str(), ""),
+        let (list, end) = if self.values.len() > PRINTED {
+            (list.strip_suffix("]").unwrap_or(&list), ", ... ]")
+        } else {
+            (list.as_str(), "")
         };
         write!(
             f,

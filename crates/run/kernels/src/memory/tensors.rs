@@ -268,9 +268,10 @@ impl Tensors {
             self.make(position, plain)?;
             if self.slots[root].newest == Newest::Plain {
                 let span = self.slots[root].placement.span;
-                let shared = match self.slots[root].is_plain() {
-                    true => None,
-                    false => self.shared(&span),
+                let shared = if self.slots[root].is_plain() {
+                    None
+                } else {
+                    self.shared(&span)
                 };
                 if shared.is_none() {
                     self.write_back(&span, plain)?;
