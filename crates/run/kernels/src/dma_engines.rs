@@ -211,12 +211,12 @@ fn copy(error: &Error) -> Error {
 pub fn engine_library() -> Vec<KernelDef> {
     vec![
         kernel("tenon.dma.trigger", trigger).doc("Starts descriptors of the transfers of an id."),
-        kernel("tenon.dma.swap", swap).doc("Puts an instance of a queue set in place."),
+        kernel("tenon.dma.swap", swap).doc("Selects an instance of a queue set."),
         kernel("tenon.semaphore.wait", wait_semaphore)
-            .doc("Goes on when a semaphore is at least a value."),
+            .doc("Waits until a semaphore is at least a value."),
         kernel("tenon.semaphore.add", add_semaphore).doc("Increments a semaphore."),
         kernel("tenon.semaphore.set", set_semaphore).doc("Gives a semaphore a value."),
-        kernel("tenon.event.wait", wait_event).doc("Goes on when an event is set."),
+        kernel("tenon.event.wait", wait_event).doc("Waits until an event is set."),
         kernel("tenon.event.set", set_event).doc("Sets an event."),
         kernel("tenon.event.clear", clear_event).doc("Clears an event."),
     ]
