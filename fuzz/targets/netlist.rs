@@ -43,7 +43,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         return;
     }
     let (config, _) = TestConfig::read(&netlist);
-    let feed = generate_inputs(&netlist, &config, 0);
+    let Ok(feed) = generate_inputs(&netlist, &config, 0) else { return };
     let options = Options {
         limits: RunLimits { instructions: 1_000, elements: 1 << 24 },
         ..Options::default()

@@ -5,6 +5,7 @@
 //! fallible, too.
 
 use crate::{Error, ErrorKind, Result};
+use std::fmt;
 
 /// Maximum size of one vector in bytes.
 pub const MAX_BYTES: usize = 1 << 30;
@@ -14,15 +15,33 @@ pub const MAX_BYTES: usize = 1 << 30;
 /// # Errors
 /// `OutOfMemory` above [`MAX_BYTES`], or when the system has no memory.
 pub fn reserve<T>(what: &str, list: &mut Vec<T>, more: usize) -> Result<()> {
-    let limit = MAX_BYTES / size_of::<T>().max(1);
+    reserve_within(what, list, more, MAX_BYTES)
+}
+
+/// As [`reserve`], with a limit of `max_bytes` for the vector.
+///
+/// # Errors
+/// `OutOfMemory` above `max_bytes`, or when the system has no memory.
+pub fn reserve_within<T>(
+    what: impl fmt::Display,
+    list: &mut Vec<T>,
+    more: usize,
+    max_bytes: usize,
+) -> Result<()> {
+    let size = size_of::<T>().max(1);
+    let limit = max_bytes / size;
     let count = list.len().saturating_add(more);
-    if count > limit || list.try_reserve(more).is_err() {
+    if count > limit {
         let text = format!("{what}: too many elements to keep in memory");
         return Err(Error::new(ErrorKind::OutOfMemory, text)
             .expected(format_args!("at most {limit}"))
             .found(count));
     }
-    Ok(())
+    list.try_reserve(more).map_err(|_| {
+        let bytes = count.saturating_mul(size);
+        let text = format!("{what}: cannot allocate {bytes} bytes");
+        Error::new(ErrorKind::OutOfMemory, text)
+    })
 }
 
 /// An empty vector with capacity for `count` elements.
@@ -36,6 +55,20 @@ pub fn reserve<T>(what: &str, list: &mut Vec<T>, more: usize) -> Result<()> {
 pub fn with_capacity<T>(what: &str, count: usize) -> Result<Vec<T>> {
     let mut list = Vec::new();
     reserve(what, &mut list, count)?;
+    Ok(list)
+}
+
+/// As [`with_capacity`], with a limit of `max_bytes`.
+///
+/// # Errors
+/// As [`reserve_within`].
+pub fn with_capacity_within<T>(
+    what: impl fmt::Display,
+    count: usize,
+    max_bytes: usize,
+) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    reserve_within(what, &mut list, count, max_bytes)?;
     Ok(list)
 }
 
@@ -68,6 +101,16 @@ mod tests {
                 assert!(error.to_string().contains("expected at most"), "{error}");
             }
         }
+        let error = with_capacity_within::<f32>("tensor 'x'", 9, 32).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "tensor 'x': too many elements to keep in memory: expected at most 8, found 9"
+        );
+        let error = with_capacity_within::<f32>("tensor 'x'", 1 << 61, usize::MAX).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "tensor 'x': cannot allocate 9223372036854775808 bytes"
+        );
         assert_eq!(collect("values", 0..3).unwrap(), [0, 1, 2]);
         assert!(with_capacity::<()>("nothing", 5).is_ok());
     }

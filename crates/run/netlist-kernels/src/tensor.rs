@@ -2,7 +2,7 @@
 
 use super::buffer_pool;
 use std::sync::Mutex;
-use tenon_base::{Error, ErrorKind, Result, pool};
+use tenon_base::{Error, ErrorKind, Result, bounded, pool};
 use tenon_executor::Opaque;
 use tenon_tensor::{ALIGNMENT, BufferMut, DataType, Tensor, TensorType};
 
@@ -271,16 +271,10 @@ pub(super) fn same_shape(a: &TileTensor, b: &TileTensor) -> Result<()> {
         .found(b.describe()))
 }
 
-/// A vector with a capacity of `count`; an error when the allocation fails.
+/// An empty vector with capacity for `count` elements.
 pub(super) fn reserved<T>(count: usize) -> Result<Vec<T>> {
-    let mut elements = Vec::new();
-    let reserved = elements.try_reserve_exact(count);
-    let refused = || {
-        let text = format!("cannot allocate memory for {count} elements");
-        Error::new(ErrorKind::OutOfMemory, text)
-    };
-    reserved.map_err(|_| refused())?;
-    Ok(elements)
+    let what = format_args!("{count} elements");
+    bounded::with_capacity_within(what, count, usize::MAX)
 }
 
 /// An operand of a shape that the op cannot take.

@@ -1,22 +1,21 @@
-//! Rows of elements worked on by several threads: every op is a loop over the rows of its output,
-//! which do not depend on each other.
+//! Data parallelism over the rows of an output: every op is a loop over independent rows.
 
 use crate::tensor::{TILE, Tensor};
 use std::num::NonZeroUsize;
 use std::thread;
 
-/// Steps of a loop that a thread must have to be worth its start.
-const LEAST: usize = 1 << 18;
+/// Minimal number of additions per thread, which amortises its start.
+const MIN_STEPS: usize = 1 << 18;
 
-/// Calls `fill` with bands of the rows of `output`, each once, with the number of their first row
-/// over all slices. A band is whole rows of tiles; `steps` says what an element costs, as a number
-/// of additions. Where all are worth it, several threads each take a band.
+/// Calls `fill` with disjoint bands that cover the rows of `output`, and the index of their first row
+/// over all slices. A band is a number of rows of tiles. `steps` is the cost per element in additions;
+/// large outputs have one band per thread.
 pub(crate) fn in_bands(output: &mut Tensor, steps: usize, fill: impl Fn(usize, &mut [f32]) + Sync) {
     let line = TILE * output.width().max(1);
     let tile_rows = output.values.len() / line;
-    let worth = output.values.len().saturating_mul(steps) / LEAST;
+    let useful = output.values.len().saturating_mul(steps) / MIN_STEPS;
     let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let count = threads.min(worth).min(tile_rows);
+    let count = threads.min(useful).min(tile_rows);
     if count <= 1 {
         return fill(0, &mut output.values);
     }
@@ -36,16 +35,16 @@ mod tests {
     #[test]
     fn every_row_is_filled_once() {
         for steps in [1, 1 << 20] {
-            let mut tensor = Tensor::zeros(2, 3, 1);
+            let mut tensor = Tensor::zeros(2, 3, 1).unwrap();
             in_bands(&mut tensor, steps, |first, rows| {
                 for (index, row) in rows.chunks_exact_mut(TILE).enumerate() {
                     row.iter_mut()
                         .for_each(|value| *value += (first + index) as f32);
                 }
             });
-            let right =
+            let is_filled =
                 |(index, row): (usize, &[f32])| row.iter().all(|value| *value == index as f32);
-            assert!(tensor.values.chunks_exact(TILE).enumerate().all(right));
+            assert!(tensor.values.chunks_exact(TILE).enumerate().all(is_filled));
         }
     }
 }

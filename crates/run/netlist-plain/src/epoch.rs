@@ -1,19 +1,20 @@
-//! Temporal epochs: graphs that run together, input by input (facts 3.8, 6.1 to 6.5 and 10).
+//! Temporal epochs: graphs that run concurrently, input by input (facts 3.8, 6.1 to 6.5 and 10).
 
+use crate::error::{failed, of_op, of_queue};
 use crate::format;
 use crate::machine::Machine;
-use crate::ops::{self, Context};
+use crate::ops::{self, Context, Faults};
 use crate::order::order;
 use crate::tensor::{TILE, Tensor};
 use crate::tm;
 use std::collections::HashMap;
 use std::rc::Rc;
-use tenon_base::{Error, ErrorKind, Result};
+use tenon_base::{ErrorKind, Location, Result};
 use tenon_netlist::{Arch, Graph, Input, Op, OpKind, Queue, QueueKind, SettingKey, Tm};
 
-/// How an execute reads and writes one queue.
+/// The setting of one queue for an execute, with the values of variables.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Setting {
+pub(crate) struct ResolvedSetting {
     /// Prologue or epilogue: one entry for all inputs.
     pub(crate) loads_once: bool,
     pub(crate) zero: bool,
@@ -25,22 +26,22 @@ pub(crate) struct Setting {
     pub(crate) write_step: i64,
 }
 
-/// An execute that has been reached.
+/// An execute that is queued to run with others.
 #[derive(Debug, Clone)]
-pub(crate) struct Pending<'n> {
+pub(crate) struct QueuedExecute<'n> {
     pub(crate) graph: &'n Graph,
-    pub(crate) settings: HashMap<&'n str, Setting>,
-    /// Pointers that follow a variable afterwards: queue, field, variable.
+    pub(crate) settings: HashMap<&'n str, ResolvedSetting>,
+    /// Pointers that are bound to a variable: queue, field, variable.
     pub(crate) bound: Vec<(&'n str, SettingKey, &'n str)>,
 }
 
-/// What one input of an epoch has made so far.
-type Done<'n> = HashMap<&'n str, Rc<Tensor>>;
+/// The outputs of the ops that were computed for the current input.
+type OpOutputs<'n> = HashMap<&'n str, Rc<Tensor>>;
 
 impl<'n> Machine<'n> {
-    /// Whether an execute runs together with those that wait: it belongs to their temporal graph,
-    /// or runs beside them on other devices, which grayskull cannot.
-    pub(crate) fn joins(&self, pending: &Pending<'n>) -> bool {
+    /// Whether an execute runs concurrently with the queued ones: it is of their temporal graph, or on
+    /// other devices, which grayskull does not support.
+    pub(crate) fn joins(&self, pending: &QueuedExecute<'n>) -> bool {
         let group = |graph: &Graph| self.groups.get(graph.name.value.as_str());
         self.pending.iter().all(|other| {
             let apart = other.graph.target_device.iter().all(|device| {
@@ -48,7 +49,7 @@ impl<'n> Machine<'n> {
                     .graph
                     .target_device
                     .iter()
-                    .all(|own| own.value != device.value)
+                    .all(|other| other.value != device.value)
             });
             let together = group(other.graph) == group(pending.graph);
             let same_count = other.graph.input_count == pending.graph.input_count;
@@ -56,35 +57,41 @@ impl<'n> Machine<'n> {
         })
     }
 
-    /// Whether a temporal graph has begun whose other parts are still to come.
+    /// Whether the queue has an incomplete temporal graph.
     pub(crate) fn awaits_more(&self) -> bool {
         self.pending.iter().any(|pending| {
             let group = self.groups.get(pending.graph.name.value.as_str());
             group.is_some_and(|group| {
-                let waits = |name: &&str| {
+                let is_queued = |name: &&str| {
                     self.pending
                         .iter()
                         .any(|other| other.graph.name.value == **name)
                 };
-                !group.iter().all(waits)
+                !group.iter().all(is_queued)
             })
         })
     }
 
-    /// Runs what waits, together; where that starves, one temporal graph after the other
+    /// Runs the queued executes concurrently; if a queue runs empty, one temporal graph after the other
     /// (facts 10.4).
     pub(crate) fn flush(&mut self) -> Result<()> {
         let pending = std::mem::take(&mut self.pending);
         let Some(first) = pending.first() else {
             return Ok(());
         };
-        let group =
-            |pending: &Pending<'n>| self.groups.get(pending.graph.name.value.as_str()).cloned();
+        let group = |pending: &QueuedExecute<'n>| {
+            self.groups.get(pending.graph.name.value.as_str()).cloned()
+        };
         let first = group(first);
         if pending.iter().all(|other| group(other) == first) {
             return self.epoch(&pending);
         }
-        let before = (self.stores.clone(), self.sums.clone());
+        let mut stores = HashMap::with_capacity(self.stores.len());
+        for (name, store) in &self.stores {
+            let copy = store.try_clone().map_err(|error| of_queue(name, error))?;
+            stores.insert(*name, copy);
+        }
+        let before = (stores, self.sums.clone());
         let Err(error) = self.epoch(&pending) else {
             return Ok(());
         };
@@ -92,10 +99,10 @@ impl<'n> Machine<'n> {
             return Err(error);
         }
         (self.stores, self.sums) = before;
-        let mut parts: Vec<Vec<Pending<'n>>> = Vec::new();
+        let mut parts: Vec<Vec<QueuedExecute<'n>>> = Vec::new();
         for one in pending {
             let group = self.groups.get(one.graph.name.value.as_str());
-            let same = |part: &&mut Vec<Pending<'n>>| {
+            let same = |part: &&mut Vec<QueuedExecute<'n>>| {
                 self.groups.get(part[0].graph.name.value.as_str()) == group
             };
             match parts.iter_mut().find(same) {
@@ -106,7 +113,7 @@ impl<'n> Machine<'n> {
         parts.iter().try_for_each(|part| self.epoch(part))
     }
 
-    fn epoch(&mut self, pending: &[Pending<'n>]) -> Result<()> {
+    fn epoch(&mut self, pending: &[QueuedExecute<'n>]) -> Result<()> {
         for one in pending {
             self.apply(one)?;
         }
@@ -115,18 +122,18 @@ impl<'n> Machine<'n> {
         let count = |graph: usize| graphs[graph].input_count.value;
         let inputs = (0..graphs.len()).map(count).max().unwrap_or(0);
         for input in 0..inputs {
-            let mut done = Done::new();
+            let mut outputs = OpOutputs::new();
             let mut writes: Vec<(&'n Queue, Rc<Tensor>)> = Vec::new();
             for &(graph, op) in order.iter().filter(|(graph, _)| input < count(*graph)) {
                 self.control.check()?;
                 if op.kind.value == OpKind::Drainer {
                     continue;
                 }
-                let output = Rc::new(self.op(&pending[graph], op, i64::from(input), &done)?);
+                let output = Rc::new(self.op(&pending[graph], op, i64::from(input), &outputs)?);
                 self.push(op, &output, &mut writes)?;
-                done.insert(&op.name.value, output);
+                outputs.insert(&op.name.value, output);
             }
-            // A ram that is read and written in one graph is read first (facts 10.5).
+            // Rams are written after all ops have read them (facts 10.5).
             for (queue, tensor) in writes {
                 self.write_ram(queue, tensor)?;
             }
@@ -135,8 +142,8 @@ impl<'n> Machine<'n> {
         Ok(())
     }
 
-    /// Sets the pointers of an execute, and clears what it wants cleared.
-    fn apply(&mut self, pending: &Pending<'n>) -> Result<()> {
+    /// Sets the pointers of an execute, and zeroes queues with the setting `zero`.
+    fn apply(&mut self, pending: &QueuedExecute<'n>) -> Result<()> {
         for (name, setting) in &pending.settings {
             let Some(queue) = self.queues.get(name).copied() else {
                 continue;
@@ -162,8 +169,8 @@ impl<'n> Machine<'n> {
         Ok(())
     }
 
-    /// Moves the pointers that the device moves after each input.
-    fn advance(&mut self, pending: &[Pending<'n>]) {
+    /// Advances the pointers that the device increments after each input.
+    fn advance(&mut self, pending: &[QueuedExecute<'n>]) {
         for one in pending {
             for (name, setting) in &one.settings {
                 let Some(store) = self.stores.get_mut(name) else {
@@ -180,7 +187,7 @@ impl<'n> Machine<'n> {
                     _ => {}
                 }
             }
-            // A queue without settings streams: what was read is gone.
+            // A queue without settings is popped after each input.
             let read = one.graph.ops.iter().flat_map(|op| &op.inputs);
             let mut names: Vec<&str> = read.map(|input| input.name.value.as_str()).collect();
             names.sort_unstable();
@@ -197,18 +204,24 @@ impl<'n> Machine<'n> {
         }
     }
 
-    /// One op on one input.
+    /// Computes one op for one input.
     fn op(
         &mut self,
-        pending: &Pending<'n>,
+        pending: &QueuedExecute<'n>,
         op: &'n Op,
         number: i64,
-        done: &Done<'n>,
+        outputs: &OpOutputs<'n>,
     ) -> Result<Tensor> {
         let mut inputs = Vec::with_capacity(op.inputs.len());
         for input in &op.inputs {
-            let tensor = self.source(pending, op, input, number, done)?;
-            inputs.push(self.prepared(op, input, tensor)?);
+            let tensor = self.source(pending, op, input, number, outputs)?;
+            let prepared = self.prepare_input(input, tensor);
+            inputs.push(prepared.map_err(|error| {
+                of_op(
+                    op,
+                    error.at(Location::field(format!("input '{}'", input.name.value))),
+                )
+            })?);
         }
         let tile = self.valid_tile(op);
         let context = Context {
@@ -216,35 +229,37 @@ impl<'n> Machine<'n> {
             fused: self.fused_op(op),
             small_tiles: tile.iter().any(|&side| side <= 16),
         };
-        let mut faults = Vec::new();
+        let mut faults = Faults::default();
         let output = ops::compute(&context, &inputs, &mut faults)?;
-        self.note(op, faults);
+        self.record_faults(op, faults);
         let mut output = output.masked(tile);
         if op.gradient_op.is_some_and(|flag| flag.value) {
             if let Some(sum) = self.sums.get(op.name.value.as_str()) {
-                output = ops::add(sum, &output);
+                output = ops::add(sum, &output).map_err(|error| of_op(op, error))?;
             }
-            self.sums.insert(&op.name.value, Rc::new(output.clone()));
+            let sum = output.try_clone().map_err(|error| of_op(op, error))?;
+            self.sums.insert(&op.name.value, Rc::new(sum));
         }
         if op.kind.value != OpKind::FusedOp
             && let Some((threshold, max)) = ops::relu_of(&op.attributes)
         {
             output = ops::relu(output, threshold, max);
         }
-        Ok(match self.options.rounds || op.out_df.value.is_integer() {
-            true => format::written(output, op.out_df.value),
-            false => output,
+        Ok(if self.options.rounds || op.out_df.value.is_integer() {
+            format::round_output(output, op.out_df.value)
+        } else {
+            output
         })
     }
 
-    /// The fused op that an op names.
+    /// The fused op of an op.
     fn fused_op(&self, op: &Op) -> Option<&'n tenon_netlist::FusedOp> {
         let id = op.attributes.word(tenon_netlist::AttributeKey::FusedOpId)?;
         self.netlist.fused_op(id)
     }
 
-    /// Rows and columns of each tile of the output that are not zeroed: those of the output's
-    /// tiles, for most ops no more than the inputs' (facts 3.8).
+    /// Rows and columns of valid elements of each output tile: the tile size of the output, for most
+    /// ops at most that of the inputs (facts 3.8).
     fn valid_tile(&self, op: &Op) -> [usize; 2] {
         let mut tile = op.blocking.tile().map(|side| side as usize);
         if op.kind.value == OpKind::Matmul {
@@ -270,25 +285,22 @@ impl<'n> Machine<'n> {
         tile
     }
 
-    /// What an input reads: another op's output of this input, or an entry of a queue.
+    /// The source of an input: the output of another op, or an entry of a queue.
     fn source(
         &self,
-        pending: &Pending<'n>,
+        pending: &QueuedExecute<'n>,
         op: &Op,
         input: &'n Input,
         number: i64,
-        done: &Done<'n>,
+        outputs: &OpOutputs<'n>,
     ) -> Result<Rc<Tensor>> {
         let name = input.name.value.as_str();
-        if let Some(tensor) = done.get(name) {
+        if let Some(tensor) = outputs.get(name) {
             return Ok(tensor.clone());
         }
         let (Some(queue), Some(store)) = (self.queues.get(name), self.stores.get(name)) else {
-            let message = format!(
-                "op '{}' reads op '{name}', which does not run with it",
-                op.name.value
-            );
-            return Err(Error::new(ErrorKind::ExecutionFailed, message));
+            let message = format!("it reads op '{name}', which does not run concurrently");
+            return Err(of_op(op, failed(message)));
         };
         let setting = pending.settings.get(name);
         if queue.kind.value == QueueKind::Ram {
@@ -307,87 +319,70 @@ impl<'n> Machine<'n> {
         };
         store.peek(pointer).ok_or_else(|| {
             let message = format!(
-                "op '{}' of graph '{}' reads '{name}' where it is empty, at input {number}, pointer {pointer}",
-                op.name.value, pending.graph.name.value
+                "graph '{}' reads '{name}' where it is empty, at input {number}, pointer {pointer}",
+                pending.graph.name.value
             );
-            Error::new(ErrorKind::ExecutionFailed, message)
+            of_op(op, failed(message))
         })
     }
 
-    /// An input as its op sees it: in its format, unpadded, manipulated, padded.
-    fn prepared(&self, op: &Op, input: &Input, source: Rc<Tensor>) -> Result<Rc<Tensor>> {
-        let wrong = |why: String| {
-            let message = format!(
-                "input '{}' of op '{}': {why}",
-                input.name.value, op.name.value
-            );
-            Error::new(ErrorKind::ExecutionFailed, message)
-        };
+    /// Rounds, unpads, manipulates and pads an input.
+    fn prepare_input(&self, input: &Input, source: Rc<Tensor>) -> Result<Rc<Tensor>> {
         let mut tensor = source;
         if self.options.rounds && format::is_rounded(input.df.value, self.arch) {
-            let own = Rc::unwrap_or_clone(tensor);
-            tensor = Rc::new(format::read(own, input.df.value, self.arch));
+            let copy = Rc::try_unwrap(tensor).or_else(|shared| shared.try_clone())?;
+            tensor = Rc::new(format::round_input(copy, input.df.value, self.arch));
         }
         if let Some(unpad) = &input.unpad {
-            let left = tm::unpad(&tensor, unpad.value);
-            tensor = Rc::new(left.ok_or_else(|| wrong("nothing is left".to_owned()))?);
+            tensor = Rc::new(tm::unpad(&tensor, unpad.value)?);
         }
         for tm in &input.tms {
-            tensor = Rc::new(tm::apply(&tensor, tm.value).map_err(wrong)?);
+            tensor = Rc::new(tm::apply(&tensor, tm.value)?);
         }
         if let Some(pad) = input.pad {
-            tensor = Rc::new(tm::pad(&tensor, pad.value).map_err(wrong)?);
+            tensor = Rc::new(tm::pad(&tensor, pad.value)?);
         }
         Ok(tensor)
     }
 
-    /// Hands an output to every queue that the op fills; rams wait for the end of the input.
+    /// Pushes an output to the queues of the op; rams are written at the end of the input.
     fn push(
         &mut self,
         op: &'n Op,
         output: &Rc<Tensor>,
         writes: &mut Vec<(&'n Queue, Rc<Tensor>)>,
     ) -> Result<()> {
-        let filled = self
-            .filled
+        let queues = self
+            .outputs
             .get(op.name.value.as_str())
             .cloned()
             .unwrap_or_default();
-        for queue in filled {
+        for queue in queues {
             let name = queue.name.value.as_str();
             let mut entry = output.clone();
             for tm in &queue.input_tms {
-                let changed = tm::apply(&entry, tm.value).map_err(|why| {
-                    Error::new(
-                        ErrorKind::ExecutionFailed,
-                        format!("what is pushed to '{name}': {why}"),
-                    )
-                })?;
-                entry = Rc::new(changed);
+                let manipulated = tm::apply(&entry, tm.value);
+                entry = Rc::new(manipulated.map_err(|error| of_queue(name, error))?);
             }
-            let wanted = crate::machine::sized(queue)?;
-            if entry.shape() != wanted {
-                let message = format!(
-                    "op '{}' makes another shape than '{name}' takes",
-                    op.name.value
-                );
-                let error = Error::new(ErrorKind::ExecutionFailed, message);
-                return Err(error
-                    .expected(format!("{wanted:?}"))
+            let expected = crate::machine::entry_shape(queue)?;
+            if entry.shape() != expected {
+                let message = format!("its output does not have the shape of '{name}'");
+                return Err(of_op(op, failed(message))
+                    .expected(format!("{expected:?}"))
                     .found(format!("{:?}", entry.shape())));
             }
             if queue.kind.value == QueueKind::Ram {
                 writes.push((queue, entry));
                 continue;
             }
-            self.keep(entry.values.len())?;
-            if !self
-                .stores
-                .get_mut(name)
-                .is_some_and(|store| store.push(entry))
-            {
-                let message = format!("op '{}' pushes to '{name}', which is full", op.name.value);
-                return Err(Error::new(ErrorKind::ExecutionFailed, message));
+            self.count_output(entry.values.len())?;
+            let pushed = match self.stores.get_mut(name) {
+                Some(store) => store.push(entry).map_err(|error| of_queue(name, error))?,
+                None => false,
+            };
+            if !pushed {
+                let message = format!("it pushes to '{name}', which is full");
+                return Err(of_op(op, failed(message)));
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Rounding to the formats of a netlist, where `golden` rounds (facts 5.6 and 10.1).
+//! Rounding to the formats of a netlist, as in the golden model of the original (facts 5.6 and 10.1).
 
 use crate::bands::in_bands;
 use crate::tensor::Tensor;
@@ -7,13 +7,13 @@ use tenon_tile::{
     BLOCK, decode_block, decode_scalar, encode_block, encode_scalar, truncate_to_tf32,
 };
 
-/// What rounding costs an element, in additions.
+/// The cost of rounding an element, in additions.
 const STEPS: usize = 8;
 
-/// What a format makes of every element: encoded and decoded again.
-pub fn rounded(mut tensor: Tensor, format: DataFormat) -> Tensor {
+/// Rounds every element to a format: encodes and decodes it.
+pub fn round(mut tensor: Tensor, format: DataFormat) -> Tensor {
     if format.is_block() {
-        // 16 neighbours of a row share an exponent; a row of tiles is whole blocks.
+        // Blocks of 16 elements of a row share an exponent; rows are multiples of a block.
         in_bands(&mut tensor, STEPS, |_, band| {
             for block in band.chunks_exact_mut(BLOCK) {
                 let values: [f32; BLOCK] = std::array::from_fn(|index| block[index]);
@@ -34,22 +34,22 @@ pub fn rounded(mut tensor: Tensor, format: DataFormat) -> Tensor {
     })
 }
 
-/// Whether numbers of a format are rounded again when an op reads or writes them.
+/// Whether inputs and outputs of ops in this format are rounded.
 fn is_narrow(format: DataFormat) -> bool {
     use DataFormat::{Bfp2, Bfp2B, Bfp4, Bfp4B};
     matches!(format, Bfp2 | Bfp2B | Bfp4 | Bfp4B)
 }
 
-/// Whether an op sees an input of a declared format otherwise than it was written.
+/// Whether reading an input of a declared format rounds it.
 pub fn is_rounded(format: DataFormat, arch: Arch) -> bool {
-    let cuts = matches!(arch, Arch::Wormhole | Arch::WormholeB0);
-    is_narrow(format) || format == DataFormat::Float32 && cuts
+    let truncates = matches!(arch, Arch::Wormhole | Arch::WormholeB0);
+    is_narrow(format) || format == DataFormat::Float32 && truncates
 }
 
-/// An op's input of a declared format, as the op sees it.
-pub fn read(tensor: Tensor, format: DataFormat, arch: Arch) -> Tensor {
+/// Rounds an input of a declared format as the op reads it.
+pub fn round_input(tensor: Tensor, format: DataFormat, arch: Arch) -> Tensor {
     match format {
-        _ if is_narrow(format) => rounded(tensor, format),
+        _ if is_narrow(format) => round(tensor, format),
         DataFormat::Float32 if matches!(arch, Arch::Wormhole | Arch::WormholeB0) => {
             tensor.map(1, truncate_to_tf32)
         }
@@ -57,17 +57,17 @@ pub fn read(tensor: Tensor, format: DataFormat, arch: Arch) -> Tensor {
     }
 }
 
-/// An op's output of a declared format, as it leaves the op.
-pub fn written(tensor: Tensor, format: DataFormat) -> Tensor {
+/// Rounds an output of a declared format as the op writes it.
+pub fn round_output(tensor: Tensor, format: DataFormat) -> Tensor {
     match format {
-        _ if is_narrow(format) => rounded(tensor, format),
+        _ if is_narrow(format) => round(tensor, format),
         DataFormat::Int8 => tensor.map(1, int8),
         DataFormat::Int32 => tensor.map(1, int32),
         _ => tensor,
     }
 }
 
-/// The nearest Int8; halves go away from zero.
+/// The nearest Int8; ties away from zero.
 pub fn int8(value: f32) -> f32 {
     value.round().clamp(-127.0, 127.0)
 }
@@ -83,18 +83,16 @@ mod tests {
 
     #[test]
     fn only_narrow_blocks_and_tf32_are_rounded_when_read() {
-        let tensor = Tensor::from_fn(1, 1, 1, |_, _, _| 0.1);
-        let same = read(tensor.clone(), DataFormat::Float16B, Arch::WormholeB0);
-        assert_eq!(same, tensor);
-        let tf = read(tensor.clone(), DataFormat::Float32, Arch::WormholeB0);
-        assert_eq!(tf.values[0].to_bits(), 0.1f32.to_bits() & 0xffff_e000);
-        assert_eq!(
-            read(tensor.clone(), DataFormat::Float32, Arch::Blackhole),
-            tensor
-        );
-        // 0.1 is 1.6 * 2^-4, that is 6.4 quarters of 2^-4: 6 are kept.
-        let narrow = read(tensor, DataFormat::Bfp4B, Arch::Grayskull);
-        assert_eq!(narrow.values[0], 0.09375);
+        let read = |format, arch| {
+            let tensor = Tensor::from_fn(1, 1, 1, |_, _, _| 0.1).unwrap();
+            round_input(tensor, format, arch).values[0]
+        };
+        assert_eq!(read(DataFormat::Float16B, Arch::WormholeB0), 0.1);
+        let tf32 = read(DataFormat::Float32, Arch::WormholeB0);
+        assert_eq!(tf32.to_bits(), 0.1f32.to_bits() & 0xffff_e000);
+        assert_eq!(read(DataFormat::Float32, Arch::Blackhole), 0.1);
+        // 0.1 is 1.6 * 2^-4, that is 6.4 quarters of 2^-4, truncated to 6.
+        assert_eq!(read(DataFormat::Bfp4B, Arch::Grayskull), 0.09375);
     }
 
     #[test]

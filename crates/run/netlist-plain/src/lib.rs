@@ -1,15 +1,16 @@
-//! Netlists run plainly: every op is a loop over elements, as the facts say it (facts 3 to 6 and
-//! 10), and nothing is shared with what runs them fast. `tenon netlist test` holds the one against
-//! the other.
+//! The reference implementation of netlists: every op is a loop over elements, as the facts define it
+//! (facts 3 to 6 and 10). It shares no code with the fast implementation; `tenon netlist test`
+//! compares the two.
 //!
-//! * A [`Tensor`] is slices of rows and columns of 32 by 32 tiles.
-//! * [`ops`] has one function an op, [`tm`] one a tensor manipulation.
-//! * [`Machine`] holds queues and rams and runs programs; [`HostInputs`] is what the host puts into them.
-//! * [`generate_inputs`] makes inputs from the netlist's own stimulus.
+//! * A [`Tensor`] has slices of rows and columns of 32 by 32 tiles.
+//! * [`ops`] has one function per op, [`tm`] one per tensor manipulation.
+//! * [`Machine`] has queues and rams and runs programs; [`HostInputs`] are the arrays of the host.
+//! * [`generate_inputs`] generates inputs from the stimulus of the netlist.
 #![forbid(unsafe_code)]
 
 mod bands;
 mod epoch;
+mod error;
 mod feed;
 mod format;
 mod machine;

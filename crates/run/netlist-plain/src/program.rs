@@ -1,6 +1,6 @@
-//! Programs: variables, loops, executes (facts 6.3, 6.4 and 10).
+//! The interpreter of programs: variables, loops, executes (facts 6.3, 6.4 and 10).
 
-use crate::epoch::{Pending, Setting};
+use crate::epoch::{QueuedExecute, ResolvedSetting};
 use crate::machine::Machine;
 use std::collections::HashMap;
 use tenon_base::{Error, ErrorKind, Result};
@@ -8,21 +8,21 @@ use tenon_netlist::{
     Instruction, Operand, Operation, Program, QueueKind, QueueSetting, SettingKey, Spanned,
 };
 
-/// One run of a program.
-struct Run<'m, 'n> {
+/// The state of a run of a program.
+struct ProgramRun<'m, 'n> {
     machine: &'m mut Machine<'n>,
     program: &'n str,
     variables: HashMap<String, i64>,
-    /// Pointers that follow a variable once their execute has run: queue, field, variable.
+    /// Pointers that are bound to a variable by an execute: queue, field, variable.
     bound: Vec<(&'n str, SettingKey, &'n str)>,
-    /// Loops that are open: where the body starts, and rounds left.
+    /// Active loops: index of the first instruction of the body, and remaining iterations.
     loops: Vec<(usize, i64)>,
 }
 
 /// Runs a program once.
 pub(crate) fn run<'n>(machine: &mut Machine<'n>, program: &'n Program) -> Result<()> {
     let name = program.name.value.as_str();
-    let mut run = Run {
+    let mut run = ProgramRun {
         machine,
         program: name,
         variables: HashMap::new(),
@@ -37,7 +37,7 @@ pub(crate) fn run<'n>(machine: &mut Machine<'n>, program: &'n Program) -> Result
         if run.machine.instructions > limit {
             let error = Error::new(
                 ErrorKind::ExecutionFailed,
-                format!("program '{name}' does not come to an end"),
+                format!("program '{name}' exceeds the limit of instructions"),
             );
             return Err(error.expected(format!("at most {limit} instructions")));
         }
@@ -46,8 +46,8 @@ pub(crate) fn run<'n>(machine: &mut Machine<'n>, program: &'n Program) -> Result
     run.machine.flush()
 }
 
-impl<'n> Run<'_, 'n> {
-    /// Runs one instruction; says which is next.
+impl<'n> ProgramRun<'_, 'n> {
+    /// Runs one instruction; returns the index of the next one.
     fn step(&mut self, instruction: &'n Instruction, at: usize) -> Result<usize> {
         if !matches!(instruction, Instruction::Execute { .. }) && !self.machine.awaits_more() {
             self.flush()?;
@@ -77,8 +77,8 @@ impl<'n> Run<'_, 'n> {
             Instruction::Loop(count) => {
                 let rounds = self.value(count)?;
                 if rounds < 1 {
-                    let error = Error::new(ErrorKind::InvalidModel, "a loop runs at least once");
-                    return Err(error.found(rounds.to_string()));
+                    let error = Error::new(ErrorKind::InvalidModel, "invalid trip count of a loop");
+                    return Err(error.expected("at least 1").found(rounds));
                 }
                 self.loops.push((at + 1, rounds));
             }
@@ -100,7 +100,7 @@ impl<'n> Run<'_, 'n> {
                     }
                 }
             }
-            // A queue that is gone follows no variable any more (facts 6.4b).
+            // The pointers of a freed queue are unbound (facts 6.4b).
             Instruction::DeallocateQueue(names) => {
                 self.bound
                     .retain(|(queue, ..)| names.iter().all(|name| name.value != *queue));
@@ -122,14 +122,14 @@ impl<'n> Run<'_, 'n> {
     }
 
     fn param(&mut self, name: &Spanned<String>) {
-        let given = self
+        let found = self
             .machine
             .options
             .params
             .iter()
             .rev()
-            .find(|(given, _)| *given == name.value);
-        let value = match given {
+            .find(|(param, _)| *param == name.value);
+        let value = match found {
             Some((_, value)) => *value,
             None => self.machine.config.param(self.machine.netlist, &name.value),
         };
@@ -152,7 +152,7 @@ impl<'n> Run<'_, 'n> {
         }
     }
 
-    /// Variables have 32 bits and wrap.
+    /// Arithmetic on 32-bit variables, modulo 2^32.
     fn arithmetic(
         &mut self,
         output: &str,
@@ -175,7 +175,7 @@ impl<'n> Run<'_, 'n> {
                 if wrap < 1 {
                     let error = Error::new(
                         ErrorKind::InvalidModel,
-                        format!("'{output}' wraps at nothing"),
+                        format!("invalid modulus of incwrap on '{output}'"),
                     );
                     return Err(error.expected("at least 1").found(wrap.to_string()));
                 }
@@ -185,17 +185,17 @@ impl<'n> Run<'_, 'n> {
         let value = i64::from(value as i32);
         let statics = self.machine.statics.get_mut(self.program);
         match statics.and_then(|statics| statics.get_mut(output)) {
-            Some(place) => *place = value,
+            Some(variable) => *variable = value,
             None => {
                 self.variables.insert(output.to_owned(), value);
             }
         }
-        self.follow(output, value);
+        self.update_pointers(output, value);
         Ok(())
     }
 
-    /// Moves the pointers of every execute that has run and names the variable.
-    fn follow(&mut self, variable: &str, value: i64) {
+    /// Sets the pointers that are bound to a variable.
+    fn update_pointers(&mut self, variable: &str, value: i64) {
         for (queue, key, name) in &self.bound {
             let Some(store) = self
                 .machine
@@ -219,7 +219,7 @@ impl<'n> Run<'_, 'n> {
                 format!("there is no graph '{graph}'"),
             )
         })?;
-        let mut pending = Pending {
+        let mut pending = QueuedExecute {
             graph,
             settings: HashMap::new(),
             bound: Vec::new(),
@@ -247,7 +247,7 @@ impl<'n> Run<'_, 'n> {
         Ok(())
     }
 
-    fn setting(&self, setting: &QueueSetting, kind: QueueKind) -> Result<Setting> {
+    fn setting(&self, setting: &QueueSetting, kind: QueueKind) -> Result<ResolvedSetting> {
         let value = |key| {
             setting
                 .find(key)
@@ -257,7 +257,7 @@ impl<'n> Run<'_, 'n> {
         let flag = |key| Ok::<bool, Error>(value(key)?.unwrap_or(0) != 0);
         let is_queue = kind == QueueKind::Queue;
         let read_only = flag(SettingKey::ReadOnly)?;
-        Ok(Setting {
+        Ok(ResolvedSetting {
             loads_once: flag(SettingKey::Prologue)? || flag(SettingKey::Epilogue)?,
             zero: flag(SettingKey::Zero)?,
             local: value(SettingKey::RdPtrLocal)?.filter(|_| is_queue),

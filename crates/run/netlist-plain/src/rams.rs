@@ -1,14 +1,15 @@
-//! Rams that are read and written by ops, and views of their memory (facts 6.2).
+//! Reads and writes of rams, and views of their memory (facts 6.2).
 
-use crate::machine::{Machine, sized};
-use crate::tensor::{TILE, Tensor};
+use crate::error::of_queue;
+use crate::machine::{Machine, entry_shape};
+use crate::tensor::{Tensor, filled, with_capacity};
 use std::rc::Rc;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_netlist::Queue;
 
 impl<'n> Machine<'n> {
-    /// The ram of which another is a view, and how many of its entries make one of the view's
-    /// (facts 6.2): the one with more entries.
+    /// The base of a view, which is the ram with more entries, and the number of its entries per entry
+    /// of the view (facts 6.2).
     fn base(&self, queue: &'n Queue) -> Option<(&'n Queue, usize)> {
         let is_pair = |other: &&'n Queue| {
             let names =
@@ -27,23 +28,36 @@ impl<'n> Machine<'n> {
     }
 
     pub(crate) fn read_ram(&self, queue: &'n Queue) -> Result<Rc<Tensor>> {
-        let store = &self.stores[queue.name.value.as_str()];
-        let Some((base, n)) = self.base(queue) else {
-            return store
+        let name = queue.name.value.as_str();
+        let store = &self.stores[name];
+        match self.base(queue) {
+            None => store
                 .slot(store.read_slot())
-                .map_or_else(|| self.zeros(queue), Ok);
-        };
+                .map_or_else(|| self.zeros(queue), Ok),
+            Some((base, n)) => self
+                .read_view(queue, base, n)
+                .map_err(|error| of_queue(name, error)),
+        }
+    }
+
+    fn read_view(&self, queue: &'n Queue, base: &'n Queue, n: usize) -> Result<Rc<Tensor>> {
+        let store = &self.stores[queue.name.value.as_str()];
         let memory = &self.stores[base.name.value.as_str()];
         let first = store.read_slot() * n;
-        let mut whole = Tensor::clone(&*self.zeros(queue)?);
-        if let Some(places) = self.places(queue, base, n)? {
-            let entries: Vec<_> = (0..n).map(|part| memory.slot(first + part)).collect();
+        let [t, rows, columns] = entry_shape(queue)?;
+        let mut whole = Tensor::zeros(t, rows, columns)?;
+        if let Some(positions) = self.view_positions(queue, base, n)? {
             let tile = queue.blocking.tile().map(|side| side as usize);
-            let (mut seen, held) = (whole.elements(tile), elements_of(&entries, base));
-            for (value, (entry, at)) in seen.iter_mut().zip(places) {
-                *value = held[entry].get(at).copied().unwrap_or(0.0);
+            let mut values = whole.elements(tile)?;
+            let mut parts = with_capacity("list of entries", n)?;
+            for part in 0..n {
+                parts.push(elements_of(memory.slot(first + part), base)?);
             }
-            return Ok(Rc::new(Tensor::from_elements(&seen, whole.shape(), tile)));
+            for (value, (entry, at)) in values.iter_mut().zip(positions) {
+                *value = parts[entry].get(at).copied().unwrap_or(0.0);
+            }
+            let view = Tensor::from_elements(&values, whole.shape(), tile)?;
+            return Ok(Rc::new(view));
         }
         let size = whole.values.len() / n;
         for (part, values) in whole.values.chunks_exact_mut(size.max(1)).enumerate() {
@@ -54,76 +68,91 @@ impl<'n> Machine<'n> {
         Ok(Rc::new(whole))
     }
 
-    /// Where the elements of a view lie in the entries of its base; `None` where its rows and
-    /// columns are those of the base, whose entries it then stacks along t (facts 6.2).
-    fn places(&self, view: &Queue, base: &Queue, n: usize) -> Result<Option<Vec<(usize, usize)>>> {
-        let ([t, rows, columns], [base_t, base_rows, base_columns]) = (sized(view)?, sized(base)?);
+    /// The entry of the base and the index in it of each element of a view; `None` for a view of the
+    /// same rows and columns, which concatenates entries of the base along t (facts 6.2).
+    fn view_positions(
+        &self,
+        view: &Queue,
+        base: &Queue,
+        n: usize,
+    ) -> Result<Option<Vec<(usize, usize)>>> {
+        let [t, rows, columns] = entry_shape(view)?;
+        let [base_t, base_rows, base_columns] = entry_shape(base)?;
         if (rows, columns) == (base_rows, base_columns) && t == n * base_t {
             return Ok(None);
         }
         let layout = |queue| Queue::memory_layout(queue, self.arch, false);
-        let places = layout(base).elements_of_view(&layout(view), n);
-        places.map(Some).ok_or_else(|| mismatch(view, base))
+        let positions = layout(base).elements_of_view(&layout(view), n);
+        positions.map(Some).ok_or_else(|| mismatch(view, base))
     }
 
     pub(crate) fn write_ram(&mut self, queue: &'n Queue, tensor: Rc<Tensor>) -> Result<()> {
-        let slot = self.stores[queue.name.value.as_str()].write_slot();
+        let name = queue.name.value.as_str();
+        let slot = self.stores[name].write_slot();
         let (target, n) = self.base(queue).unwrap_or((queue, 1));
-        let shape = sized(target)?;
-        let places = match n {
-            1 if target.name == queue.name => None,
-            _ => self.places(queue, target, n)?,
-        };
-        let size = shape.iter().product::<usize>() * TILE * TILE;
-        let mut parts: Vec<Vec<f32>> = match &places {
-            None => tensor
-                .values
-                .chunks_exact(size)
-                .map(<[f32]>::to_vec)
-                .collect(),
-            Some(places) => {
-                let tile = queue.blocking.tile().map(|side| side as usize);
-                let mut parts = vec![vec![0.0; places.len() / n]; n];
-                for (value, &(entry, at)) in tensor.elements(tile).iter().zip(places) {
-                    parts[entry][at] = *value;
-                }
-                let tile = target.blocking.tile().map(|side| side as usize);
-                let whole = |part: &Vec<f32>| Tensor::from_elements(part, shape, tile).values;
-                parts.iter().map(whole).collect()
-            }
-        };
-        if parts.len() != n {
-            return Err(mismatch(queue, target));
-        }
-        let [t, rows, columns] = shape;
-        for (part, values) in parts.drain(..).enumerate() {
-            let entry = Rc::new(Tensor {
-                t,
-                rows,
-                columns,
-                values,
-            });
+        let entries = self
+            .base_entries(queue, (target, n), tensor)
+            .map_err(|error| of_queue(name, error))?;
+        for (part, entry) in entries.into_iter().enumerate() {
             if let Some(store) = self.stores.get_mut(target.name.value.as_str()) {
                 store.set_slot(slot * n + part, entry);
             }
         }
         Ok(())
     }
+
+    /// The entries of the base for an entry of a ram, which is its own base or a view.
+    fn base_entries(
+        &self,
+        queue: &'n Queue,
+        (base, n): (&'n Queue, usize),
+        tensor: Rc<Tensor>,
+    ) -> Result<Vec<Rc<Tensor>>> {
+        let mut entries = with_capacity("list of entries", n)?;
+        if base.name == queue.name {
+            entries.push(tensor);
+            return Ok(entries);
+        }
+        let [t, rows, columns] = entry_shape(base)?;
+        let Some(positions) = self.view_positions(queue, base, n)? else {
+            let size = tensor.values.len() / n;
+            for part in tensor.values.chunks_exact(size.max(1)) {
+                let mut entry = Tensor::zeros(t, rows, columns)?;
+                if entry.values.len() != part.len() {
+                    return Err(mismatch(queue, base));
+                }
+                entry.values.copy_from_slice(part);
+                entries.push(Rc::new(entry));
+            }
+            return Ok(entries);
+        };
+        let tile = queue.blocking.tile().map(|side| side as usize);
+        let mut parts = with_capacity("list of entries", n)?;
+        for _ in 0..n {
+            let what = format_args!("elements of [{t}, {rows}, {columns}] tiles");
+            parts.push(filled(what, 0.0, positions.len() / n)?);
+        }
+        for (value, &(entry, at)) in tensor.elements(tile)?.iter().zip(&positions) {
+            parts[entry][at] = *value;
+        }
+        let tile = base.blocking.tile().map(|side| side as usize);
+        for part in &parts {
+            let entry = Tensor::from_elements(part, [t, rows, columns], tile)?;
+            entries.push(Rc::new(entry));
+        }
+        Ok(entries)
+    }
 }
 
-/// The elements of entries without gaps; none where nothing was written.
-fn elements_of(entries: &[Option<Rc<Tensor>>], queue: &Queue) -> Vec<Vec<f32>> {
+/// The contiguous elements of an entry; empty for an empty slot.
+fn elements_of(entry: Option<Rc<Tensor>>, queue: &Queue) -> Result<Vec<f32>> {
     let tile = queue.blocking.tile().map(|side| side as usize);
-    let elements = |entry: &Option<Rc<Tensor>>| entry.as_ref().map(|entry| entry.elements(tile));
-    entries
-        .iter()
-        .map(|entry| elements(entry).unwrap_or_default())
-        .collect()
+    entry.map_or_else(|| Ok(Vec::new()), |entry| entry.elements(tile))
 }
 
 fn mismatch(view: &Queue, base: &Queue) -> Error {
     let message = format!(
-        "'{}' and '{}' do not hold the same elements",
+        "view '{}' and ram '{}' have different sizes",
         view.name.value, base.name.value
     );
     Error::new(ErrorKind::InvalidModel, message)

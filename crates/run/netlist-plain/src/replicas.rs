@@ -1,32 +1,33 @@
-//! Queues and graphs on several devices become one each (facts 6.5).
+//! Replication of queues and graphs on several devices: one per device (facts 6.5).
 
 use std::collections::HashSet;
 use tenon_netlist::{Graph, Instruction, Netlist, Queue, QueueSetting, Spanned};
 
-/// The name of what stands on one device.
-fn on(name: &str, device: u32) -> String {
+/// The name of a replica.
+fn replica_name(name: &str, device: u32) -> String {
     format!("{name}.{device}")
 }
 
-/// Names that stand on several devices.
-struct Names<'n> {
+/// The names of replicated queues, ops and graphs.
+struct ReplicatedNames<'n> {
     queues: HashSet<&'n str>,
     ops: HashSet<&'n str>,
     graphs: Vec<&'n Graph>,
 }
 
-impl Names<'_> {
-    /// A name as something on `device` means it.
+impl ReplicatedNames<'_> {
+    /// The name of the replica on `device`, for a replicated name.
     fn resolved(&self, name: &Spanned<String>, device: u32) -> Spanned<String> {
         let text = name.value.as_str();
-        match self.queues.contains(text) || self.ops.contains(text) {
-            true => Spanned::new(on(text, device), name.span),
-            false => name.clone(),
+        if self.queues.contains(text) || self.ops.contains(text) {
+            Spanned::new(replica_name(text, device), name.span)
+        } else {
+            name.clone()
         }
     }
 }
 
-/// The netlist with one queue and one graph a device, each named with its device.
+/// The netlist with one queue and one graph per device, with the device as suffix of their names.
 pub(crate) fn expand(netlist: &Netlist) -> Netlist {
     let many = |devices: &[Spanned<u32>]| devices.len() > 1;
     let graphs: Vec<&Graph> = netlist
@@ -38,7 +39,7 @@ pub(crate) fn expand(netlist: &Netlist) -> Netlist {
         .queues
         .iter()
         .filter(|queue| many(&queue.target_device));
-    let names = Names {
+    let names = ReplicatedNames {
         queues: queues.map(|queue| queue.name.value.as_str()).collect(),
         ops: graphs
             .iter()
@@ -68,13 +69,13 @@ pub(crate) fn expand(netlist: &Netlist) -> Netlist {
     expanded
 }
 
-fn replicas_of(names: &Names<'_>, queue: &Queue) -> Vec<Queue> {
+fn replicas_of(names: &ReplicatedNames<'_>, queue: &Queue) -> Vec<Queue> {
     if queue.target_device.len() < 2 {
         return vec![queue.clone()];
     }
     let replica = |device: &Spanned<u32>| {
         let mut replica = queue.clone();
-        replica.name.value = on(&queue.name.value, device.value);
+        replica.name.value = replica_name(&queue.name.value, device.value);
         replica.input = names.resolved(&queue.input, device.value);
         replica.alias = queue
             .alias
@@ -86,16 +87,16 @@ fn replicas_of(names: &Names<'_>, queue: &Queue) -> Vec<Queue> {
     queue.target_device.iter().map(replica).collect()
 }
 
-fn graphs_of(names: &Names<'_>, graph: &Graph) -> Vec<Graph> {
+fn graphs_of(names: &ReplicatedNames<'_>, graph: &Graph) -> Vec<Graph> {
     if graph.target_device.len() < 2 {
         return vec![graph.clone()];
     }
     let replica = |device: &Spanned<u32>| {
         let mut replica = graph.clone();
-        replica.name.value = on(&graph.name.value, device.value);
+        replica.name.value = replica_name(&graph.name.value, device.value);
         replica.target_device = vec![*device];
         for op in &mut replica.ops {
-            op.name.value = on(&op.name.value, device.value);
+            op.name.value = replica_name(&op.name.value, device.value);
             for input in &mut op.inputs {
                 input.name = names.resolved(&input.name, device.value);
             }
@@ -106,7 +107,7 @@ fn graphs_of(names: &Names<'_>, graph: &Graph) -> Vec<Graph> {
 }
 
 fn instructions_of(
-    names: &Names<'_>,
+    names: &ReplicatedNames<'_>,
     mut instruction: Spanned<Instruction>,
 ) -> Vec<Spanned<Instruction>> {
     match &mut instruction.value {
@@ -121,7 +122,7 @@ fn instructions_of(
                     fields: setting.fields.clone(),
                 };
                 let other = |setting: &QueueSetting| {
-                    // A setting that names a replica of another device is not of this one.
+                    // A setting for the replica of another device is ignored.
                     let parts = setting.queue.value.rsplit_once('.');
                     parts.is_some_and(|(base, number)| {
                         names.queues.contains(base) && number != device.value.to_string()
@@ -132,7 +133,7 @@ fn instructions_of(
                     .filter(|setting| !other(setting))
                     .map(named)
                     .collect();
-                let name = Spanned::new(on(&graph.value, device.value), graph.span);
+                let name = Spanned::new(replica_name(&graph.value, device.value), graph.span);
                 Spanned::new(
                     Instruction::Execute {
                         graph: name,

@@ -1,46 +1,76 @@
-//! One queue or ram: its slots and pointers (facts 6.1 and 6.2).
+//! The storage of a queue or ram: slots and pointers (facts 6.1 and 6.2).
 
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, filled, with_capacity};
 use std::rc::Rc;
+use tenon_base::{Error, Result, bounded};
 use tenon_netlist::QueueKind;
 
-/// What the host pushes, in order and from the start again.
-#[derive(Debug, Clone)]
-struct Source {
+/// The entries that the host pushes, cyclically.
+#[derive(Debug)]
+struct HostSource {
     entries: Vec<Rc<Tensor>>,
     next: usize,
 }
 
-/// A queue or ram. Pointers of a queue run modulo twice its entries, those of a ram modulo once.
-#[derive(Debug, Clone)]
+/// A queue or ram. Pointers of a queue are modulo twice its entries, those of a ram modulo its
+/// entries.
+#[derive(Debug)]
 pub(crate) struct Store {
     kind: QueueKind,
     slots: Vec<Option<Rc<Tensor>>>,
     read: usize,
     write: usize,
-    source: Option<Source>,
-    /// Whether anything reads it here; what nobody reads is taken away as it comes.
+    source: Option<HostSource>,
+    /// Whether an op reads it; pushes to a queue without reader never block.
     is_read: bool,
-    /// All that was pushed, where that is an answer.
+    /// All pushed entries of an output queue.
     pushed: Option<Vec<Rc<Tensor>>>,
 }
 
 impl Store {
-    pub(crate) fn new(kind: QueueKind, entries: usize, is_read: bool, kept: bool) -> Self {
-        Self {
+    pub(crate) fn new(
+        kind: QueueKind,
+        entries: usize,
+        is_read: bool,
+        is_output: bool,
+    ) -> Result<Self> {
+        Ok(Self {
             kind,
-            slots: vec![None; entries],
+            slots: filled("list of entries", None, entries)?,
             read: 0,
             write: 0,
             source: None,
             is_read,
-            pushed: kept.then(Vec::new),
-        }
+            pushed: is_output.then(Vec::new),
+        })
     }
 
-    /// Gives it what the host has for it: a queue is filled now and whenever it has room, a ram
-    /// gets its first slots.
-    pub(crate) fn feed(&mut self, entries: Vec<Rc<Tensor>>) {
+    /// A copy, which shares the tensors.
+    pub(crate) fn try_clone(&self) -> Result<Self> {
+        let copy = |tensors: &[Rc<Tensor>]| {
+            let mut all = with_capacity("list of entries", tensors.len())?;
+            all.extend_from_slice(tensors);
+            Ok::<_, Error>(all)
+        };
+        let source = self.source.as_ref().map(|source| {
+            Ok::<_, Error>(HostSource {
+                entries: copy(&source.entries)?,
+                next: source.next,
+            })
+        });
+        let mut slots = with_capacity("list of entries", self.slots.len())?;
+        slots.extend_from_slice(&self.slots);
+        Ok(Self {
+            slots,
+            source: source.transpose()?,
+            pushed: self.pushed.as_deref().map(copy).transpose()?,
+            ..*self
+        })
+    }
+
+    /// Sets the entries of the host: they fill a queue now and whenever it has free slots, and the
+    /// first slots of a ram.
+    pub(crate) fn set_source(&mut self, entries: Vec<Rc<Tensor>>) {
         match self.kind {
             QueueKind::Ram => {
                 for (slot, entry) in self.slots.iter_mut().zip(entries) {
@@ -48,7 +78,7 @@ impl Store {
                 }
             }
             QueueKind::Queue if !entries.is_empty() => {
-                self.source = Some(Source { entries, next: 0 });
+                self.source = Some(HostSource { entries, next: 0 });
                 self.refill();
             }
             QueueKind::Queue => {}
@@ -59,7 +89,7 @@ impl Store {
         self.slots.len()
     }
 
-    /// One past the largest pointer.
+    /// The modulus of pointers.
     fn end(&self) -> usize {
         match self.kind {
             QueueKind::Queue => 2 * self.entries(),
@@ -71,7 +101,7 @@ impl Store {
         pointer.rem_euclid(self.end() as i64) as usize
     }
 
-    /// Entries from the read pointer to the write pointer of a queue.
+    /// Number of entries of a queue, from the read pointer to the write pointer.
     fn occupancy(&self) -> usize {
         (self.write + self.end() - self.read) % self.end()
     }
@@ -89,7 +119,7 @@ impl Store {
         }
     }
 
-    /// Moves the read pointer; never fails: only reading does (facts 6.4b).
+    /// Sets the read pointer. It may be out of range: only reading fails (facts 6.4b).
     pub(crate) fn set_read(&mut self, pointer: i64) {
         self.read = self.wrapped(pointer);
         if self.kind == QueueKind::Queue {
@@ -97,7 +127,7 @@ impl Store {
         }
     }
 
-    /// Moves the write pointer of a ram.
+    /// Sets the write pointer of a ram.
     pub(crate) fn set_write(&mut self, pointer: i64) {
         self.write = self.wrapped(pointer);
     }
@@ -118,40 +148,40 @@ impl Store {
         self.kind
     }
 
-    /// The entry of a queue at a local pointer; `None` when nothing was pushed there, or it was
-    /// popped.
+    /// The entry of a queue at a local pointer; `None` if there is no entry.
     pub(crate) fn peek(&self, pointer: i64) -> Option<Rc<Tensor>> {
         let pointer = self.wrapped(pointer);
         let ahead = (pointer + self.end() - self.read) % self.end();
-        let there = ahead < self.occupancy() || self.source.is_some();
+        let exists = ahead < self.occupancy() || self.source.is_some();
         self.slots[pointer % self.entries()]
             .clone()
-            .filter(|_| there)
+            .filter(|_| exists)
     }
 
-    /// Appends to a queue; false when it is full and somebody reads it.
-    pub(crate) fn push(&mut self, entry: Rc<Tensor>) -> bool {
+    /// Appends to a queue; false when it has a reader and is full.
+    pub(crate) fn push(&mut self, entry: Rc<Tensor>) -> Result<bool> {
         if let Some(pushed) = &mut self.pushed {
+            bounded::reserve("list of outputs", pushed, 1)?;
             pushed.push(entry.clone());
         }
         if !self.is_read {
-            return true;
+            return Ok(true);
         }
         if self.occupancy() >= self.entries() {
-            return false;
+            return Ok(false);
         }
         let slot = self.write % self.entries();
         self.slots[slot] = Some(entry);
         self.write = (self.write + 1) % self.end();
-        true
+        Ok(true)
     }
 
-    /// The slot that a ram is read at.
+    /// The read slot of a ram.
     pub(crate) fn read_slot(&self) -> usize {
         self.read % self.entries()
     }
 
-    /// The slot that a ram is written at.
+    /// The write slot of a ram.
     pub(crate) fn write_slot(&self) -> usize {
         self.write % self.entries()
     }
@@ -161,12 +191,12 @@ impl Store {
     }
 
     pub(crate) fn set_slot(&mut self, slot: usize, entry: Rc<Tensor>) {
-        if let Some(place) = self.slots.get_mut(slot) {
-            *place = Some(entry);
+        if let Some(target) = self.slots.get_mut(slot) {
+            *target = Some(entry);
         }
     }
 
-    /// Zeros everywhere: an empty slot is read as zeros.
+    /// Replaces all entries by zeros; an empty slot reads as zeros.
     pub(crate) fn zero(&mut self, zeros: &Rc<Tensor>) {
         for slot in &mut self.slots {
             if slot.is_some() {
@@ -175,7 +205,7 @@ impl Store {
         }
     }
 
-    /// Begins a new life.
+    /// Empties a queue or ram when it is allocated.
     pub(crate) fn clear(&mut self) {
         (self.read, self.write) = (0, 0);
         self.slots.fill(None);
@@ -184,19 +214,23 @@ impl Store {
         }
     }
 
-    /// All that was pushed, where that is an answer; the slots of a ram.
-    pub(crate) fn answer(&self, zeros: &Rc<Tensor>) -> Option<Vec<Rc<Tensor>>> {
-        match self.kind {
-            QueueKind::Queue => self.pushed.clone(),
-            QueueKind::Ram => {
+    /// The entries that were pushed to an output queue, or the slots of a ram; `None` for a queue that
+    /// is not an output.
+    pub(crate) fn output(&self, zeros: &Rc<Tensor>) -> Result<Option<Vec<Rc<Tensor>>>> {
+        let mut entries = Vec::new();
+        match (self.kind, &self.pushed) {
+            (QueueKind::Queue, None) => return Ok(None),
+            (QueueKind::Queue, Some(pushed)) => {
+                bounded::reserve("list of outputs", &mut entries, pushed.len())?;
+                entries.extend_from_slice(pushed);
+            }
+            (QueueKind::Ram, _) => {
+                bounded::reserve("list of outputs", &mut entries, self.slots.len())?;
                 let slots = self.slots.iter();
-                Some(
-                    slots
-                        .map(|slot| slot.clone().unwrap_or_else(|| zeros.clone()))
-                        .collect(),
-                )
+                entries.extend(slots.map(|slot| slot.as_ref().unwrap_or(zeros).clone()));
             }
         }
+        Ok(Some(entries))
     }
 }
 
@@ -204,8 +238,12 @@ impl Store {
 mod tests {
     use super::*;
 
-    fn number(value: usize) -> Rc<Tensor> {
-        Rc::new(Tensor::from_fn(1, 1, 1, |_, _, _| value as f32))
+    fn constant(value: usize) -> Rc<Tensor> {
+        Rc::new(Tensor::from_fn(1, 1, 1, |_, _, _| value as f32).unwrap())
+    }
+
+    fn store(kind: QueueKind, entries: usize, is_read: bool, is_output: bool) -> Store {
+        Store::new(kind, entries, is_read, is_output).unwrap()
     }
 
     fn at(store: &Store, pointer: i64) -> Option<f32> {
@@ -214,24 +252,24 @@ mod tests {
 
     #[test]
     fn a_queue_is_empty_full_and_empty_again() {
-        let mut store = Store::new(QueueKind::Queue, 2, true, false);
+        let mut store = store(QueueKind::Queue, 2, true, false);
         assert_eq!(at(&store, 0), None);
-        assert!(store.push(number(1)) && store.push(number(2)));
-        assert!(!store.push(number(3)));
+        assert!(store.push(constant(1)).unwrap() && store.push(constant(2)).unwrap());
+        assert!(!store.push(constant(3)).unwrap());
         assert_eq!(
             (at(&store, 0), at(&store, 1), at(&store, 2)),
             (Some(1.0), Some(2.0), None)
         );
         store.set_read(2);
         assert_eq!(at(&store, 2), None);
-        assert!(store.push(number(3)));
+        assert!(store.push(constant(3)).unwrap());
         assert_eq!(at(&store, 2), Some(3.0));
     }
 
     #[test]
-    fn the_host_fills_its_queue_again_from_the_start() {
-        let mut store = Store::new(QueueKind::Queue, 2, true, false);
-        store.feed(vec![number(1), number(2), number(3)]);
+    fn the_host_pushes_its_entries_cyclically() {
+        let mut store = store(QueueKind::Queue, 2, true, false);
+        store.set_source(vec![constant(1), constant(2), constant(3)]);
         store.set_read(1);
         assert_eq!((at(&store, 1), at(&store, 2)), (Some(2.0), Some(3.0)));
         store.set_read(2);
@@ -239,24 +277,19 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_is_kept_in_order() {
-        let mut store = Store::new(QueueKind::Queue, 1, false, true);
+    fn an_output_queue_keeps_all_entries_in_order() {
+        let mut store = store(QueueKind::Queue, 1, false, true);
         for value in 0..4 {
-            assert!(store.push(number(value)));
+            assert!(store.push(constant(value)).unwrap());
         }
-        let answer = store.answer(&number(0)).unwrap();
-        assert_eq!(
-            answer
-                .iter()
-                .map(|entry| entry.values[0])
-                .collect::<Vec<_>>(),
-            [0.0, 1.0, 2.0, 3.0]
-        );
+        let output = store.output(&constant(0)).unwrap().unwrap();
+        let values: Vec<f32> = output.iter().map(|entry| entry.values[0]).collect();
+        assert_eq!(values, [0.0, 1.0, 2.0, 3.0]);
     }
 
     #[test]
     fn pointers_of_a_ram_wrap_at_its_entries() {
-        let mut store = Store::new(QueueKind::Ram, 3, true, false);
+        let mut store = store(QueueKind::Ram, 3, true, false);
         store.set_write(5);
         assert_eq!(store.write_slot(), 2);
         store.advance_write(1);

@@ -1,43 +1,85 @@
 //! Tensors: slices of rows and columns of tiles, always of 32 by 32 elements.
+//!
+//! The sizes of tensors come from the netlist: every allocation is fallible and limited by
+//! [`MAX_ELEMENTS`].
 
 use crate::bands::in_bands;
+use std::fmt;
+use tenon_base::{Result, bounded};
 
-/// Elements of a side of a tile.
+/// Rows and columns of elements of a tile.
 pub const TILE: usize = 32;
 
-/// Slices, rows and columns of tiles. A smaller tile lies in the first rows and columns of its
-/// tile, the rest of which is zero (facts 3.8).
-#[derive(Debug, Clone, PartialEq)]
+/// Maximum number of elements of a tensor: 4 GiB of f32.
+pub(crate) const MAX_ELEMENTS: usize = 1 << 30;
+
+/// A tensor of tiles. A smaller tile occupies the first rows and columns of a tile, the rest of
+/// which is zero (facts 3.8).
+#[derive(Debug, PartialEq)]
 pub struct Tensor {
-    /// Slices.
+    /// Number of slices.
     pub t: usize,
-    /// Rows of tiles.
+    /// Number of rows of tiles.
     pub rows: usize,
-    /// Columns of tiles.
+    /// Number of columns of tiles.
     pub columns: usize,
-    /// The elements, row by row of a whole slice.
+    /// The elements, in row-major order of each slice.
     pub values: Vec<f32>,
+}
+
+/// An empty vector with capacity for `count` values; `what` names it in the error.
+///
+/// # Errors
+/// `OutOfMemory` above the size of [`MAX_ELEMENTS`] floats, or when the system has no memory.
+pub(crate) fn with_capacity<T>(what: impl fmt::Display, count: usize) -> Result<Vec<T>> {
+    bounded::with_capacity_within(what, count, MAX_ELEMENTS * size_of::<f32>())
+}
+
+/// `count` copies of `value`; `what` names the vector in the error.
+///
+/// # Errors
+/// As [`with_capacity`].
+pub(crate) fn filled<T: Clone>(what: impl fmt::Display, value: T, count: usize) -> Result<Vec<T>> {
+    let mut values = with_capacity(what, count)?;
+    values.resize(count, value);
+    Ok(values)
+}
+
+/// The number of elements of a shape in tiles, saturating.
+fn elements_of(shape: [usize; 3], [height, width]: [usize; 2]) -> usize {
+    shape
+        .iter()
+        .chain(&[height, width])
+        .fold(1, |all: usize, &size| all.saturating_mul(size))
 }
 
 impl Tensor {
     /// A tensor of zeros.
-    pub fn zeros(t: usize, rows: usize, columns: usize) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// `OutOfMemory` above 2^30 elements, or when the system has no memory.
+    pub fn zeros(t: usize, rows: usize, columns: usize) -> Result<Self> {
+        let shape = [t, rows, columns];
+        let what = format_args!("tensor of {shape:?} tiles");
+        Ok(Self {
             t,
             rows,
             columns,
-            values: vec![0.0; t * rows * columns * TILE * TILE],
-        }
+            values: filled(what, 0.0, elements_of(shape, [TILE; 2]))?,
+        })
     }
 
-    /// A tensor whose element of slice, row and column is what `element` says.
+    /// A tensor with the element `element(z, y, x)` at slice z, row y and column x.
+    ///
+    /// # Errors
+    /// As [`zeros`](Self::zeros).
     pub fn from_fn(
         t: usize,
         rows: usize,
         columns: usize,
         mut element: impl FnMut(usize, usize, usize) -> f32,
-    ) -> Self {
-        let mut tensor = Self::zeros(t, rows, columns);
+    ) -> Result<Self> {
+        let mut tensor = Self::zeros(t, rows, columns)?;
         let (height, width) = (tensor.height(), tensor.width());
         let mut next = tensor.values.iter_mut();
         for z in 0..t {
@@ -47,15 +89,19 @@ impl Tensor {
                 }
             }
         }
-        tensor
+        Ok(tensor)
     }
 
-    /// A tensor whose rows of elements `fill` fills, slice by slice; they are zeros before.
+    /// A tensor whose rows are computed in parallel: `fill(z, y, row)` writes row y of slice z, which
+    /// is zero before.
+    ///
+    /// # Errors
+    /// As [`zeros`](Self::zeros).
     pub fn from_rows(
         [t, rows, columns]: [usize; 3],
         fill: impl Fn(usize, usize, &mut [f32]) + Sync,
-    ) -> Self {
-        let mut tensor = Self::zeros(t, rows, columns);
+    ) -> Result<Self> {
+        let mut tensor = Self::zeros(t, rows, columns)?;
         let (height, width) = (tensor.height(), tensor.width());
         in_bands(&mut tensor, 1, |first, band| {
             for (index, line) in band.chunks_exact_mut(width.max(1)).enumerate() {
@@ -63,20 +109,31 @@ impl Tensor {
                 fill(row / height, row % height, line);
             }
         });
-        tensor
+        Ok(tensor)
     }
 
-    /// Rows of elements.
+    /// A copy.
+    ///
+    /// # Errors
+    /// As [`zeros`](Self::zeros).
+    pub fn try_clone(&self) -> Result<Self> {
+        let what = format_args!("tensor of {:?} tiles", self.shape());
+        let mut values = with_capacity(what, self.values.len())?;
+        values.extend_from_slice(&self.values);
+        Ok(Self { values, ..*self })
+    }
+
+    /// Number of rows of elements.
     pub fn height(&self) -> usize {
         self.rows * TILE
     }
 
-    /// Columns of elements.
+    /// Number of columns of elements.
     pub fn width(&self) -> usize {
         self.columns * TILE
     }
 
-    /// Slices, rows and columns of tiles.
+    /// Number of slices, rows and columns of tiles.
     pub fn shape(&self) -> [usize; 3] {
         [self.t, self.rows, self.columns]
     }
@@ -86,41 +143,41 @@ impl Tensor {
         self.values[(z * self.height() + y) * self.width() + x]
     }
 
-    /// The row of elements `y` of slice `z`.
+    /// Row `y` of slice `z`.
     pub fn row(&self, z: usize, y: usize) -> &[f32] {
         let start = (z * self.height() + y) * self.width();
         &self.values[start..start + self.width()]
     }
 
-    /// The row of elements `y` of slice `z`, to be written.
+    /// Row `y` of slice `z`, mutable.
     pub fn row_mut(&mut self, z: usize, y: usize) -> &mut [f32] {
         let width = self.width();
         let start = (z * self.height() + y) * width;
         &mut self.values[start..start + width]
     }
 
-    /// This tensor with every element changed alike, at the cost of so many additions each.
-    pub fn map(mut self, steps: usize, change: impl Fn(f32) -> f32 + Sync) -> Self {
+    /// Applies `function` to every element in place; `steps` is its cost in additions.
+    pub fn map(mut self, steps: usize, function: impl Fn(f32) -> f32 + Sync) -> Self {
         in_bands(&mut self, steps, |_, band| {
             for value in band {
-                *value = change(*value);
+                *value = function(*value);
             }
         });
         self
     }
 
-    /// This tensor with every element changed by that of another of its shape.
-    pub fn zip(mut self, other: &Tensor, change: impl Fn(f32, f32) -> f32 + Sync) -> Self {
+    /// Applies `function` to the elements of this tensor and of another one of its shape, in place.
+    pub fn zip(mut self, other: &Tensor, function: impl Fn(f32, f32) -> f32 + Sync) -> Self {
         let width = self.width();
         in_bands(&mut self, 1, |first, band| {
             for (value, other) in band.iter_mut().zip(&other.values[first * width..]) {
-                *value = change(*value, *other);
+                *value = function(*value, *other);
             }
         });
         self
     }
 
-    /// Zeros where an element lies outside the first `height` rows and `width` columns of its tile.
+    /// Sets the elements outside of the first `height` rows and `width` columns of each tile to zero.
     pub fn masked(mut self, [height, width]: [usize; 2]) -> Self {
         if height >= TILE && width >= TILE {
             return self;
@@ -134,8 +191,15 @@ impl Tensor {
         self
     }
 
-    /// The rows and columns of tiles that one core of a grid holds.
-    pub fn part(&self, [row, column]: [usize; 2], [grid_rows, grid_columns]: [usize; 2]) -> Self {
+    /// The part that one core of a grid holds.
+    ///
+    /// # Errors
+    /// As [`zeros`](Self::zeros).
+    pub fn core_part(
+        &self,
+        [row, column]: [usize; 2],
+        [grid_rows, grid_columns]: [usize; 2],
+    ) -> Result<Self> {
         let (rows, columns) = (self.rows / grid_rows, self.columns / grid_columns);
         let (top, left) = (row * rows * TILE, column * columns * TILE);
         Self::from_rows([self.t, rows, columns], |z, y, line| {
@@ -143,8 +207,8 @@ impl Tensor {
         })
     }
 
-    /// Puts what one core of a grid holds in its place.
-    pub fn place(&mut self, part: &Tensor, [row, column]: [usize; 2]) {
+    /// Writes the part that one core of a grid holds.
+    pub fn set_core_part(&mut self, part: &Tensor, [row, column]: [usize; 2]) {
         let (top, left) = (row * part.height(), column * part.width());
         for z in 0..part.t {
             for y in 0..part.height() {
@@ -154,12 +218,15 @@ impl Tensor {
         }
     }
 
-    /// A tensor of tiles of `height` by `width` elements that stand without gaps.
+    /// A tensor from contiguous elements of tiles of `height` by `width`, in row-major order.
+    ///
+    /// # Errors
+    /// As [`zeros`](Self::zeros).
     pub fn from_elements(
         values: &[f32],
         [t, rows, columns]: [usize; 3],
         [height, width]: [usize; 2],
-    ) -> Self {
+    ) -> Result<Self> {
         let (lines, line) = (rows * height, columns * width);
         Self::from_rows([t, rows, columns], |z, y, to| {
             if y % TILE >= height {
@@ -173,9 +240,19 @@ impl Tensor {
         })
     }
 
-    /// The elements of tiles of `height` by `width`, without gaps.
-    pub fn elements(&self, [height, width]: [usize; 2]) -> Vec<f32> {
-        let mut values = Vec::with_capacity(self.t * self.rows * self.columns * height * width);
+    /// The contiguous elements of tiles of `height` by `width`, in row-major order.
+    ///
+    /// # Errors
+    /// As [`zeros`](Self::zeros).
+    pub fn elements(&self, tile: [usize; 2]) -> Result<Vec<f32>> {
+        let what = format_args!("elements of {:?} tiles", self.shape());
+        let mut values = with_capacity(what, elements_of(self.shape(), tile))?;
+        self.append_elements(tile, &mut values);
+        Ok(values)
+    }
+
+    /// Appends the contiguous elements of tiles of `height` by `width` to a vector with capacity.
+    pub(crate) fn append_elements(&self, [height, width]: [usize; 2], values: &mut Vec<f32>) {
         for z in 0..self.t {
             for y in (0..self.height()).filter(|y| y % TILE < height) {
                 for tile in self.row(z, y).chunks_exact(TILE) {
@@ -183,32 +260,44 @@ impl Tensor {
                 }
             }
         }
-        values
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tenon_base::ErrorKind;
 
     #[test]
-    fn small_tiles_lie_in_the_first_rows_and_columns() {
+    fn small_tiles_occupy_the_first_rows_and_columns() {
         let values: Vec<f32> = (0..2 * 16 * 64).map(|value| value as f32).collect();
-        let tensor = Tensor::from_elements(&values, [1, 2, 2], [16, 32]);
+        let tensor = Tensor::from_elements(&values, [1, 2, 2], [16, 32]).unwrap();
         assert_eq!(tensor.at(0, 15, 63), 15.0 * 64.0 + 63.0);
         assert_eq!(tensor.at(0, 16, 0), 0.0);
         assert_eq!(tensor.at(0, 32, 0), 16.0 * 64.0);
-        assert_eq!(tensor.elements([16, 32]), values);
-        assert_eq!(tensor.clone().masked([16, 32]), tensor);
+        assert_eq!(tensor.elements([16, 32]).unwrap(), values);
+        assert_eq!(tensor.try_clone().unwrap().masked([16, 32]), tensor);
     }
 
     #[test]
-    fn parts_go_back_to_their_places() {
-        let tensor = Tensor::from_fn(2, 2, 4, |z, y, x| (z * 10_000 + y * 100 + x) as f32);
-        let mut back = Tensor::zeros(2, 2, 4);
+    fn the_parts_of_all_cores_make_the_tensor() {
+        let element = |z, y, x| (z * 10_000 + y * 100 + x) as f32;
+        let tensor = Tensor::from_fn(2, 2, 4, element).unwrap();
+        let mut copy = Tensor::zeros(2, 2, 4).unwrap();
         for core in [[0, 0], [0, 1], [1, 0], [1, 1]] {
-            back.place(&tensor.part(core, [2, 2]), core);
+            copy.set_core_part(&tensor.core_part(core, [2, 2]).unwrap(), core);
         }
-        assert_eq!(back, tensor);
+        assert_eq!(copy, tensor);
+    }
+
+    #[test]
+    fn tensors_beyond_the_limit_are_errors() {
+        for shape in [[1 << 21, 1, 1], [1 << 40, 1, 1], [usize::MAX; 3]] {
+            let [t, rows, columns] = shape;
+            let error = Tensor::zeros(t, rows, columns).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+            let text = error.to_string();
+            assert!(text.contains(&format!("{shape:?} tiles")), "{text}");
+        }
     }
 }

@@ -1,16 +1,15 @@
-//! Tensor manipulations (facts 4): whole tiles move, one function a kind.
+//! Tensor manipulations (facts 4), one function per TM.
 
+use crate::error::failed;
 use crate::tensor::{TILE, Tensor};
+use tenon_base::Result;
 use tenon_netlist::{Pad, TileBroadcast, Tm};
-
-/// Elements of the largest tensor that is made: 4 GiB.
-pub(crate) const LARGEST: usize = 1 << 30;
 
 /// `input` after one TM.
 ///
 /// # Errors
-/// When it does not divide, or what it makes is too large.
-pub fn apply(input: &Tensor, tm: Tm) -> Result<Tensor, String> {
+/// When a size is not divisible, or the result is too large.
+pub fn apply(input: &Tensor, tm: Tm) -> Result<Tensor> {
     let all = |parts: u32| match parts {
         // A stack of 0 takes all slices.
         0 => input.t,
@@ -20,50 +19,37 @@ pub fn apply(input: &Tensor, tm: Tm) -> Result<Tensor, String> {
         Tm::BroadcastRows(n) => broadcast(input, [1, n as usize, 1])?,
         Tm::BroadcastColumns(n) => broadcast(input, [1, 1, n as usize])?,
         Tm::BroadcastSlices(n) => broadcast(input, [n as usize, 1, 1])?,
-        Tm::Transpose => transpose(input),
-        Tm::Hslice(n) => hslice(input, divisor(input.columns, n as usize)?),
-        Tm::Vslice(n) => vslice(input, divisor(input.rows, n as usize)?),
-        Tm::Hstack(n) => hstack(input, divisor(input.t, all(n))?),
-        Tm::Vstack(n) => vstack(input, divisor(input.t, all(n))?),
+        Tm::Transpose => transpose(input)?,
+        Tm::Hslice(n) => hslice(input, divisor(input.columns, n as usize)?)?,
+        Tm::Vslice(n) => vslice(input, divisor(input.rows, n as usize)?)?,
+        Tm::Hstack(n) => hstack(input, divisor(input.t, all(n))?)?,
+        Tm::Vstack(n) => vstack(input, divisor(input.t, all(n))?)?,
         Tm::Pad(added) => pad(input, added)?,
-        Tm::TileBroadcast(kind) => tile_broadcast(input, kind),
+        Tm::TileBroadcast(kind) => tile_broadcast(input, kind)?,
     })
 }
 
-fn divisor(size: usize, parts: usize) -> Result<usize, String> {
-    match parts > 0 && size.is_multiple_of(parts) {
-        true => Ok(parts),
-        false => Err(format!("{size} does not fall into {parts} equal parts")),
+fn divisor(size: usize, parts: usize) -> Result<usize> {
+    if parts == 0 || !size.is_multiple_of(parts) {
+        return Err(failed(format!("{size} is not divisible by {parts}")));
     }
+    Ok(parts)
 }
 
-fn limited(sizes: [usize; 3]) -> Result<(), String> {
-    let elements = sizes
-        .iter()
-        .try_fold(TILE * TILE, |all, &size| all.checked_mul(size));
-    match elements.is_some_and(|elements| elements <= LARGEST) {
-        true => Ok(()),
-        false => Err(format!(
-            "a tensor of {sizes:?} tiles is too large to be run plainly"
-        )),
-    }
-}
-
-/// The whole, so many times along each dimension.
-fn broadcast(input: &Tensor, times: [usize; 3]) -> Result<Tensor, String> {
+/// Repeats the tensor `times` along each dimension.
+fn broadcast(input: &Tensor, times: [usize; 3]) -> Result<Tensor> {
     let (slices, height, width) = (input.t, input.height(), input.width());
     let sizes: [usize; 3] =
         std::array::from_fn(|axis| input.shape()[axis].saturating_mul(times[axis]));
-    limited(sizes)?;
-    Ok(Tensor::from_rows(sizes, |z, y, line| {
+    Tensor::from_rows(sizes, |z, y, line| {
         let from = input.row(z % slices, y % height);
         line.chunks_exact_mut(width)
             .for_each(|part| part.copy_from_slice(from));
-    }))
+    })
 }
 
-/// Rows and columns swapped, of tiles and inside them.
-fn transpose(input: &Tensor) -> Tensor {
+/// Swaps rows and columns, of tiles and within tiles.
+fn transpose(input: &Tensor) -> Result<Tensor> {
     Tensor::from_rows([input.t, input.columns, input.rows], |z, y, line| {
         for (x, value) in line.iter_mut().enumerate() {
             *value = input.at(z, x, y);
@@ -71,16 +57,16 @@ fn transpose(input: &Tensor) -> Tensor {
     })
 }
 
-/// Columns cut into `n` slices.
-fn hslice(input: &Tensor, n: usize) -> Tensor {
+/// Splits the columns into `n` slices.
+fn hslice(input: &Tensor, n: usize) -> Result<Tensor> {
     let sizes = [input.t * n, input.rows, input.columns / n];
     Tensor::from_rows(sizes, |z, y, line| {
         line.copy_from_slice(&input.row(z / n, y)[z % n * line.len()..][..line.len()]);
     })
 }
 
-/// Rows cut into `n` slices.
-fn vslice(input: &Tensor, n: usize) -> Tensor {
+/// Splits the rows into `n` slices.
+fn vslice(input: &Tensor, n: usize) -> Result<Tensor> {
     let height = input.height() / n;
     let sizes = [input.t * n, input.rows / n, input.columns];
     Tensor::from_rows(sizes, |z, y, line| {
@@ -88,8 +74,8 @@ fn vslice(input: &Tensor, n: usize) -> Tensor {
     })
 }
 
-/// `n` slices beside each other.
-fn hstack(input: &Tensor, n: usize) -> Tensor {
+/// Concatenates `n` slices along columns.
+fn hstack(input: &Tensor, n: usize) -> Result<Tensor> {
     let sizes = [input.t / n, input.rows, input.columns * n];
     Tensor::from_rows(sizes, |z, y, line| {
         for (part, to) in line.chunks_exact_mut(input.width()).enumerate() {
@@ -98,8 +84,8 @@ fn hstack(input: &Tensor, n: usize) -> Tensor {
     })
 }
 
-/// `n` slices below each other.
-fn vstack(input: &Tensor, n: usize) -> Tensor {
+/// Concatenates `n` slices along rows.
+fn vstack(input: &Tensor, n: usize) -> Result<Tensor> {
     let height = input.height();
     let sizes = [input.t / n, input.rows * n, input.columns];
     Tensor::from_rows(sizes, |z, y, line| {
@@ -107,38 +93,37 @@ fn vstack(input: &Tensor, n: usize) -> Tensor {
     })
 }
 
-/// Tiles added at the bottom and right.
-pub fn pad(input: &Tensor, added: Pad) -> Result<Tensor, String> {
+/// Adds padding tiles at the bottom and right.
+pub fn pad(input: &Tensor, added: Pad) -> Result<Tensor> {
     let (rows, columns) = (
         input.rows + added.rows as usize,
         input.columns + added.columns as usize,
     );
-    limited([input.t, rows, columns])?;
-    Ok(Tensor::from_rows([input.t, rows, columns], |z, y, line| {
+    Tensor::from_rows([input.t, rows, columns], |z, y, line| {
         line.fill(added.value);
         if y < input.height() {
             line[..input.width()].copy_from_slice(input.row(z, y));
         }
-    }))
+    })
 }
 
-/// Tiles dropped at the bottom and right; `None` when nothing would be left.
-pub fn unpad(input: &Tensor, [rows, columns]: [u32; 2]) -> Option<Tensor> {
-    let rows = input
-        .rows
-        .checked_sub(rows as usize)
-        .filter(|rows| *rows > 0)?;
-    let columns = input
-        .columns
-        .checked_sub(columns as usize)
-        .filter(|columns| *columns > 0)?;
-    Some(Tensor::from_rows([input.t, rows, columns], |z, y, line| {
+/// Removes tiles at the bottom and right.
+///
+/// # Errors
+/// When no tile remains.
+pub fn unpad(input: &Tensor, removed: [u32; 2]) -> Result<Tensor> {
+    let [rows, columns] = removed.map(|size| size as usize);
+    if rows >= input.rows || columns >= input.columns {
+        return Err(failed("the unpad removes all tiles"));
+    }
+    let shape = [input.t, input.rows - rows, input.columns - columns];
+    Tensor::from_rows(shape, |z, y, line| {
         line.copy_from_slice(&input.row(z, y)[..line.len()]);
-    }))
+    })
 }
 
-/// Inside each tile the first row, column or element everywhere.
-fn tile_broadcast(input: &Tensor, kind: TileBroadcast) -> Tensor {
+/// Broadcasts the first row, column or element of each tile.
+fn tile_broadcast(input: &Tensor, kind: TileBroadcast) -> Result<Tensor> {
     Tensor::from_rows(input.shape(), |z, y, line| {
         let top = y / TILE * TILE;
         match kind {
@@ -149,7 +134,7 @@ fn tile_broadcast(input: &Tensor, kind: TileBroadcast) -> Tensor {
     })
 }
 
-/// The first element of each tile's row over all of it.
+/// Broadcasts the first element of each row of a tile.
 fn spread(line: &mut [f32], from: &[f32]) {
     let tiles = line.chunks_exact_mut(TILE).zip(from.chunks_exact(TILE));
     tiles.for_each(|(to, from)| to.fill(from[0]));
@@ -159,32 +144,32 @@ fn spread(line: &mut [f32], from: &[f32]) {
 mod tests {
     use super::*;
 
-    /// A tensor whose tiles are numbered; the number of a tile is all its elements.
-    fn numbered(t: usize, rows: usize, columns: usize) -> Tensor {
-        Tensor::from_fn(t, rows, columns, |z, y, x| {
-            ((z * rows + y / TILE) * columns + x / TILE) as f32
-        })
+    /// A tensor whose elements are the index of their tile.
+    fn tile_indices(t: usize, rows: usize, columns: usize) -> Tensor {
+        let index = |z: usize, y: usize, x: usize| (z * rows + y / TILE) * columns + x / TILE;
+        Tensor::from_fn(t, rows, columns, |z, y, x| index(z, y, x) as f32).unwrap()
     }
 
-    fn numbers(tensor: &Tensor) -> Vec<f32> {
-        let mut numbers = Vec::new();
+    /// The first element of each tile.
+    fn tiles(tensor: &Tensor) -> Vec<f32> {
+        let mut tiles = Vec::new();
         for z in 0..tensor.t {
             for r in 0..tensor.rows {
-                numbers.extend((0..tensor.columns).map(|c| tensor.at(z, r * TILE, c * TILE)));
+                tiles.extend((0..tensor.columns).map(|c| tensor.at(z, r * TILE, c * TILE)));
             }
         }
-        numbers
+        tiles
     }
 
     fn after(input: &Tensor, tm: Tm) -> (Vec<usize>, Vec<f32>) {
         let output = apply(input, tm).unwrap();
-        (output.shape().to_vec(), numbers(&output))
+        (output.shape().to_vec(), tiles(&output))
     }
 
-    /// The expected numbers are those of the formulas of facts 4, worked out by hand.
+    /// The expected values were computed by hand from the formulas of facts 4.
     #[test]
-    fn tiles_go_where_the_formulas_say() {
-        let input = numbered(1, 2, 2);
+    fn tms_move_tiles_as_defined() {
+        let input = tile_indices(1, 2, 2);
         assert_eq!(
             after(&input, Tm::BroadcastRows(2)),
             (vec![1, 4, 2], vec![0., 1., 2., 3., 0., 1., 2., 3.])
@@ -205,7 +190,7 @@ mod tests {
             after(&input, Tm::Vslice(2)),
             (vec![2, 1, 2], vec![0., 1., 2., 3.])
         );
-        let slices = numbered(2, 1, 2);
+        let slices = tile_indices(2, 1, 2);
         assert_eq!(
             after(&slices, Tm::Hstack(2)),
             (vec![1, 1, 4], vec![0., 1., 2., 3.])
@@ -232,8 +217,8 @@ mod tests {
     }
 
     #[test]
-    fn a_transpose_turns_tiles_too() {
-        let input = Tensor::from_fn(1, 1, 2, |_, y, x| (y * 100 + x) as f32);
+    fn a_transpose_swaps_elements_within_tiles() {
+        let input = Tensor::from_fn(1, 1, 2, |_, y, x| (y * 100 + x) as f32).unwrap();
         let output = apply(&input, Tm::Transpose).unwrap();
         assert_eq!(output.at(0, 40, 3), 340.0);
         assert_eq!(apply(&output, Tm::Transpose).unwrap(), input);
@@ -241,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_tile_broadcast_stays_in_its_tile() {
-        let input = Tensor::from_fn(1, 2, 2, |_, y, x| (y * 100 + x) as f32);
+        let input = Tensor::from_fn(1, 2, 2, |_, y, x| (y * 100 + x) as f32).unwrap();
         let row = apply(&input, Tm::TileBroadcast(TileBroadcast::Row)).unwrap();
         assert_eq!((row.at(0, 5, 7), row.at(0, 40, 33)), (7.0, 3233.0));
         let column = apply(&input, Tm::TileBroadcast(TileBroadcast::Column)).unwrap();
@@ -252,7 +237,7 @@ mod tests {
 
     #[test]
     fn an_unpad_undoes_a_pad() {
-        let input = numbered(2, 2, 3);
+        let input = tile_indices(2, 2, 3);
         let padded = pad(
             &input,
             Pad {
@@ -263,6 +248,6 @@ mod tests {
         )
         .unwrap();
         assert_eq!(unpad(&padded, [1, 2]).unwrap(), input);
-        assert!(unpad(&input, [2, 0]).is_none());
+        assert!(unpad(&input, [2, 0]).is_err());
     }
 }

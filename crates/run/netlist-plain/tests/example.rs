@@ -1,6 +1,6 @@
-//! The netlist that "Netlists by example" explains: what the document says is the file, and what it
-//! computes is what NumPy computes.
-#![allow(clippy::print_stderr, reason = "a test says why it skips")]
+//! The netlist of "Netlists by example": the document quotes the file, and the results are those of
+//! NumPy.
+#![allow(clippy::print_stderr, reason = "the test prints why it skips")]
 
 use std::path::Path;
 use std::process::Command;
@@ -32,17 +32,17 @@ fn netlist() -> Netlist {
 }
 
 #[test]
-fn the_document_has_the_file_in_pieces() {
+fn the_document_quotes_the_file() {
     let document = std::fs::read_to_string(root().join("docs/netlists-by-example.md")).unwrap();
-    let pieces = document
+    let blocks = document
         .split("```yaml\n")
         .skip(1)
-        .filter_map(|piece| piece.split("```").next());
+        .filter_map(|block| block.split("```").next());
     let file = std::fs::read_to_string(root().join("tests/netlists/attention.yaml")).unwrap();
-    assert_eq!(pieces.collect::<String>(), file);
+    assert_eq!(blocks.collect::<String>(), file);
 }
 
-/// Three rounds of two inputs each, of four queries that come again.
+/// Three executes of two inputs each, with four queries used cyclically.
 #[test]
 fn attention_is_that_of_numpy() {
     let Some(python) = std::env::var_os("TENON_PYTHON") else {
@@ -52,20 +52,20 @@ fn attention_is_that_of_numpy() {
     let netlist = netlist();
     let (config, findings) = TestConfig::read(&netlist);
     assert_eq!(findings.iter().count(), 0);
-    let feed = generate_inputs(&netlist, &config, 7);
-    let answer = Machine::run(&netlist, &feed, &Options::default(), &Control::new()).unwrap();
-    let context = &answer.outputs["context"];
+    let inputs = generate_inputs(&netlist, &config, 7).unwrap();
+    let outcome = Machine::run(&netlist, &inputs, &Options::default(), &Control::new()).unwrap();
+    let context = &outcome.outputs["context"];
     assert_eq!(context.shape, [6, 1, 64, 32]);
     let folder = tempfile::tempdir().unwrap();
     for name in ["query", "keys", "values"] {
-        let bytes: Vec<u8> = feed[name]
+        let bytes: Vec<u8> = inputs[name]
             .values
             .iter()
             .flat_map(|value| value.to_le_bytes())
             .collect();
         std::fs::write(folder.path().join(name), bytes).unwrap();
     }
-    // Float16_b cuts off the low half of a float; what ops hand on is not rounded (facts 5.6).
+    // Float16_b truncates floats to the upper half; the outputs of ops are not rounded (facts 5.6).
     let script = "
 import sys
 import numpy as np

@@ -1,13 +1,13 @@
-//! The ops against NumPy, which the script `ops.py` asks the same questions.
-#![allow(clippy::print_stderr, reason = "a test says why it skips")]
+//! Compares the ops with NumPy, for which the script `ops.py` computes the same cases.
+#![allow(clippy::print_stderr, reason = "the test prints why it skips")]
 
 use std::collections::HashMap;
 use std::process::Command;
 use tenon_netlist::{Netlist, OpKind, Source, read};
 use tenon_netlist_plain::Tensor;
-use tenon_netlist_plain::ops::{self, Context};
+use tenon_netlist_plain::ops::{self, Context, Faults};
 
-/// Answers of the script by case; `None` where there is no Python.
+/// Results of the script by case; `None` without Python.
 fn expected() -> Option<HashMap<String, Vec<f32>>> {
     let Some(python) = std::env::var_os("TENON_PYTHON") else {
         eprintln!("skipped: TENON_PYTHON is not set");
@@ -35,17 +35,18 @@ fn expected() -> Option<HashMap<String, Vec<f32>>> {
     Some(text.lines().map(line).collect())
 }
 
-/// The same numbers as `made` of the script.
-fn made([t, rows, columns]: [usize; 3], seed: u64, low: f32, high: f32) -> Tensor {
+/// The same elements as `generate` of the script.
+fn generate([t, rows, columns]: [usize; 3], seed: u64, low: f32, high: f32) -> Tensor {
     let mut next = 0u64;
     Tensor::from_fn(t, rows / 32, columns / 32, |_, _, _| {
         let index = (next.wrapping_mul(2_654_435_761) + seed * 97) % (1 << 32);
         next += 1;
         (index as f64 / (1u64 << 32) as f64) as f32 * (high - low) + low
     })
+    .unwrap()
 }
 
-/// One op of a graph, alone, in a netlist.
+/// A netlist with one op.
 fn netlist(kind: &str, blocking: &str, rest: &str) -> Netlist {
     let text = format!(
         "devices: {{arch: blackhole}}\ngraphs:\n  g:\n    target_device: 0\n    input_count: 1\n    op: {{type: {kind}, \
@@ -63,13 +64,13 @@ fn compute(kind: &str, blocking: &str, rest: &str, inputs: &[Tensor]) -> Vec<f32
         fused: None,
         small_tiles: false,
     };
-    let mut faults = Vec::new();
+    let mut faults = Faults::default();
     let output = ops::compute(&context, inputs, &mut faults).unwrap();
-    assert!(faults.is_empty(), "{kind}: {faults:?}");
+    assert_eq!(faults, Faults::default(), "{kind}");
     output.values
 }
 
-fn close(case: &str, found: &[f32], expected: &HashMap<String, Vec<f32>>, tolerance: f32) {
+fn assert_close(case: &str, found: &[f32], expected: &HashMap<String, Vec<f32>>, tolerance: f32) {
     let expected = &expected[case];
     assert_eq!(found.len(), expected.len(), "{case}");
     for (index, (found, expected)) in found.iter().zip(expected).enumerate() {
@@ -84,11 +85,11 @@ fn close(case: &str, found: &[f32], expected: &HashMap<String, Vec<f32>>, tolera
 const ONE: &str = "grid_size: [1, 1], t: 2, mblock: [1, 1], ublock: [2, 1]";
 
 #[test]
-fn elements_are_those_of_numpy() {
+fn elementwise_ops_are_those_of_numpy() {
     let Some(expected) = expected() else { return };
     let (x, positive) = (
-        made([2, 64, 32], 1, -3.0, 3.0),
-        made([2, 64, 32], 2, 0.01, 9.0),
+        generate([2, 64, 32], 1, -3.0, 3.0),
+        generate([2, 64, 32], 2, 0.01, 9.0),
     );
     for kind in OpKind::ALL
         .iter()
@@ -104,17 +105,17 @@ fn elements_are_those_of_numpy() {
             _ => "",
         };
         let found = compute(kind.name(), ONE, attributes, std::slice::from_ref(input));
-        close(kind.name(), &found, &expected, 1e-6);
+        assert_close(kind.name(), &found, &expected, 1e-6);
     }
-    let inputs = [x, made([2, 64, 32], 9, 5.0, 40.0)];
+    let inputs = [x, generate([2, 64, 32], 9, 5.0, 40.0)];
     let zero = "attributes: {zero_point: 0.5}";
-    close(
+    assert_close(
         "quantization",
         &compute("quantization", ONE, zero, &inputs),
         &expected,
         0.0,
     );
-    close(
+    assert_close(
         "dequantization",
         &compute("dequantization", ONE, zero, &inputs),
         &expected,
@@ -123,21 +124,21 @@ fn elements_are_those_of_numpy() {
 }
 
 #[test]
-fn products_are_those_of_numpy() {
+fn matmuls_are_those_of_numpy() {
     let Some(expected) = expected() else { return };
     let inputs = [
-        made([2, 64, 96], 3, -1.0, 1.0),
-        made([2, 96, 32], 4, -1.0, 1.0),
-        made([2, 64, 32], 5, -1.0, 1.0),
+        generate([2, 64, 96], 3, -1.0, 1.0),
+        generate([2, 96, 32], 4, -1.0, 1.0),
+        generate([2, 64, 32], 5, -1.0, 1.0),
     ];
     let inner = "attributes: {m_k: 3, u_kt: 1";
-    close(
+    assert_close(
         "matmul",
         &compute("matmul", ONE, &format!("{inner}}}"), &inputs),
         &expected,
         1e-5,
     );
-    close(
+    assert_close(
         "bias",
         &compute("matmul", ONE, &format!("{inner}, bias: true}}"), &inputs),
         &expected,
@@ -145,55 +146,55 @@ fn products_are_those_of_numpy() {
     );
     let one = "grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [2, 1]";
     let accumulate = format!("{inner}, accumulate: true, z: 2}}");
-    close(
+    assert_close(
         "accumulate",
         &compute("matmul", one, &accumulate, &inputs),
         &expected,
         1e-5,
     );
     let inputs = [
-        made([1, 32, 128], 6, -1.0, 1.0),
-        made([1, 64, 64], 7, -1.0, 1.0),
+        generate([1, 32, 128], 6, -1.0, 1.0),
+        generate([1, 64, 64], 7, -1.0, 1.0),
     ];
     let wide = "grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [1, 2]";
     let found = compute("depthwise", wide, "attributes: {m_k: 2, u_kt: 1}", &inputs);
-    close("depthwise", &found, &expected, 1e-5);
+    assert_close("depthwise", &found, &expected, 1e-5);
 }
 
 #[test]
 fn reductions_are_those_of_numpy() {
     let Some(expected) = expected() else { return };
-    let input = [made([4, 64, 96], 8, -1.0, 1.0)];
+    let input = [generate([4, 64, 96], 8, -1.0, 1.0)];
     let shape = "grid_size: [1, 1], t: 4, mblock: [1, 1], ublock: [1, 1]";
     for dim in ["c", "r", "rc", "z"] {
         let attributes = format!("attributes: {{dim: {dim}, type: max, z: 2, m_k: 1, u_kt: 1}}");
         let found = compute("reduce", shape, &attributes, &input);
-        close(&format!("reduce {dim}"), &found, &expected, 0.0);
+        assert_close(&format!("reduce {dim}"), &found, &expected, 0.0);
     }
 }
 
 #[test]
-fn picking_is_that_of_numpy() {
+fn topk_and_splice_are_those_of_numpy() {
     let Some(expected) = expected() else { return };
-    let values = made([1, 32, 128], 10, -1.0, 1.0);
-    let places = Tensor::from_fn(1, 1, 4, |_, _, x| x as f32);
+    let values = generate([1, 32, 128], 10, -1.0, 1.0);
+    let indices = Tensor::from_fn(1, 1, 4, |_, _, x| x as f32).unwrap();
     let shape = "grid_size: [1, 2], t: 1, mblock: [1, 1], ublock: [1, 1]";
-    let inputs = [values, places];
-    close(
+    let inputs = [values, indices];
+    assert_close(
         "topk",
         &compute("topk", shape, "attributes: {k: 8, sort: max}", &inputs),
         &expected,
         0.0,
     );
-    close(
+    assert_close(
         "argmax",
         &compute("topk", shape, "attributes: {k: 8, sort: argmax}", &inputs),
         &expected,
         0.0,
     );
     let inputs = [
-        made([6, 32, 32], 11, -1.0, 1.0),
-        made([2, 32, 32], 12, -1.0, 1.0),
+        generate([6, 32, 32], 11, -1.0, 1.0),
+        generate([2, 32, 32], 12, -1.0, 1.0),
     ];
     let mut netlist = netlist(
         "splice",
@@ -202,6 +203,6 @@ fn picking_is_that_of_numpy() {
     );
     let op = &mut netlist.graphs[0].ops[0];
     op.inputs.truncate(2);
-    let found = ops::splice(op, &ops::Part::of(op).unwrap(), &inputs).unwrap();
-    close("splice", &found.values, &expected, 0.0);
+    let found = ops::splice(op, &ops::SplicePart::of(op).unwrap(), &inputs).unwrap();
+    assert_close("splice", &found.values, &expected, 0.0);
 }

@@ -1,5 +1,4 @@
-//! Programs of any instructions run to an end or say what is wrong; what they push is what their
-//! executes make.
+//! Arbitrary programs end with outputs or an error, and executes push one entry per input.
 
 use proptest::prelude::*;
 use tenon_base::{Control, ErrorKind};
@@ -29,7 +28,7 @@ programs:
     - staticvar: {$s: 0}
 ";
 
-/// Instructions by number.
+/// Instructions by index.
 const INSTRUCTIONS: &[&str] = &[
     "loop: $p_n",
     "loop: 3",
@@ -61,8 +60,8 @@ fn netlist(instructions: &[usize]) -> Netlist {
     .netlist
 }
 
-/// Four entries that are 1 to 4 everywhere.
-fn feed() -> HostInputs {
+/// Four entries with the constant elements 1 to 4.
+fn inputs() -> HostInputs {
     let values = (0..4 * 1024)
         .map(|index| (index / 1024 + 1) as f32)
         .collect();
@@ -92,22 +91,22 @@ fn firsts(array: &Array) -> Vec<f32> {
 }
 
 #[test]
-fn a_loop_moves_its_pointers() {
-    // execute first; execute second; both pointers and that of the middle, twice.
+fn a_loop_advances_its_pointers() {
+    // Two iterations of: execute first; execute second; advance the pointers of `in` and `middle`.
     let netlist = netlist(&[1, 14, 15, 4, 5, 6, 7, 3]);
     assert!(!check(&netlist, None).has_errors());
-    let answer = Machine::run(&netlist, &feed(), &options(1), &Control::new()).unwrap();
+    let outcome = Machine::run(&netlist, &inputs(), &options(1), &Control::new()).unwrap();
     assert_eq!(
-        firsts(&answer.outputs["out"]),
+        firsts(&outcome.outputs["out"]),
         [2.0, 4.0, 6.0, 8.0, 2.0, 4.0]
     );
-    // Slots 1 and 2 of the third round last, slot 0 and 1 of the first, 1 and 2 of the second.
-    assert_eq!(firsts(&answer.outputs["kept"]), [2.0, 6.0, 2.0, 4.0]);
+    // The third iteration wrote slots 2 and 3, after slots 0 and 1 of the first and 1 and 2 of the second.
+    assert_eq!(firsts(&outcome.outputs["kept"]), [2.0, 6.0, 2.0, 4.0]);
 }
 
 #[test]
-fn reading_what_nobody_pushed_is_an_error() {
-    let error = Machine::run(&netlist(&[15]), &feed(), &options(1), &Control::new()).unwrap_err();
+fn reading_an_empty_queue_is_an_error() {
+    let error = Machine::run(&netlist(&[15]), &inputs(), &options(1), &Control::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ExecutionFailed);
     let text = error.to_string();
     assert!(
@@ -117,20 +116,22 @@ fn reading_what_nobody_pushed_is_an_error() {
 }
 
 #[test]
-fn a_loop_without_end_is_stopped() {
+fn a_program_beyond_the_limit_of_instructions_is_aborted() {
     let netlist = netlist(&[2, 8, 3]);
-    let error = Machine::run(&netlist, &feed(), &options(1), &Control::new()).unwrap_err();
+    let error = Machine::run(&netlist, &inputs(), &options(1), &Control::new()).unwrap_err();
     assert!(
-        error.to_string().contains("does not come to an end"),
+        error
+            .to_string()
+            .contains("exceeds the limit of instructions"),
         "{error}"
     );
 }
 
 #[test]
-fn a_full_queue_that_is_read_is_an_error() {
+fn a_push_to_a_full_queue_with_a_reader_is_an_error() {
     let error = Machine::run(
         &netlist(&[14, 4, 5, 14, 4, 5, 14]),
-        &feed(),
+        &inputs(),
         &options(1),
         &Control::new(),
     );
@@ -145,10 +146,10 @@ proptest! {
     fn any_program_ends(instructions in prop::collection::vec(0..INSTRUCTIONS.len(), 0..24), n in -1i64..4) {
         let netlist = netlist(&instructions);
         let executes = instructions.iter().filter(|&&number| number >= 15).count();
-        match Machine::run(&netlist, &feed(), &options(n), &Control::new()) {
-            Ok(answer) => {
-                // Every execute of the second graph pushes two entries, in loops more often.
-                let pushed = answer.outputs["out"].shape[0];
+        match Machine::run(&netlist, &inputs(), &options(n), &Control::new()) {
+            Ok(outcome) => {
+                // Every execute of the second graph pushes two entries, in loops repeatedly.
+                let pushed = outcome.outputs["out"].shape[0];
                 prop_assert!(pushed >= 2 * executes && pushed % 2 == 0, "{pushed} of {executes}");
             }
             Err(error) => prop_assert!(!error.to_string().is_empty()),

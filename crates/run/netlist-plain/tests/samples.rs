@@ -1,5 +1,5 @@
-//! Real netlists run, where the folder of extra data has them.
-#![allow(clippy::print_stderr, reason = "a test says what it leaves out")]
+//! Runs real netlists, where the folder of extra data has them.
+#![allow(clippy::print_stderr, reason = "the test prints what it skips")]
 
 use tenon_base::Control;
 use tenon_netlist::testing::TestConfig;
@@ -7,10 +7,10 @@ use tenon_netlist::{AttributeKey, Netlist, OpKind, Source, check, read};
 use tenon_netlist_plain::{Machine, Options, generate_inputs};
 use tenon_test_data::good_netlists;
 
-/// Multiplications that one netlist may cost here: the plain way is slow, and this is a test.
-const MOST: u64 = 100_000_000;
+/// Limit of multiplications per netlist, which bounds the run time of the test.
+const MAX_COST: u64 = 100_000_000;
 
-/// Multiplications of all ops on all inputs of one execute of each graph.
+/// Number of multiplications of one execute of each graph.
 fn cost(netlist: &Netlist) -> u64 {
     let inner = |op: &tenon_netlist::Op| match op.kind.value {
         OpKind::Matmul => {
@@ -31,7 +31,7 @@ fn cost(netlist: &Netlist) -> u64 {
 }
 
 #[test]
-fn samples_that_are_not_large_run() {
+fn samples_of_moderate_cost_run() {
     let (mut ran, mut large, mut failures) = (0, 0, Vec::new());
     for path in good_netlists() {
         let source = Source::new(&path, std::fs::read_to_string(&path).unwrap());
@@ -41,21 +41,21 @@ fn samples_that_are_not_large_run() {
             continue;
         }
         let netlist = read.netlist;
-        if cost(&netlist) > MOST {
+        if cost(&netlist) > MAX_COST {
             large += 1;
             continue;
         }
         let (config, _) = TestConfig::read(&netlist);
-        let feed = generate_inputs(&netlist, &config, 0);
-        match Machine::run(&netlist, &feed, &Options::default(), &Control::new()) {
-            Ok(answer) => {
+        let inputs = generate_inputs(&netlist, &config, 0).unwrap();
+        match Machine::run(&netlist, &inputs, &Options::default(), &Control::new()) {
+            Ok(outcome) => {
                 ran += 1;
-                assert!(!answer.outputs.is_empty(), "{}", path.display());
+                assert!(!outcome.outputs.is_empty(), "{}", path.display());
             }
             Err(error) => failures.push(format!("{}: {error}", path.display())),
         }
     }
-    eprintln!("{ran} ran, {large} are too large for this test");
+    eprintln!("{ran} ran, {large} skipped because of their cost");
     assert!(
         failures.is_empty(),
         "{} failures\n{}",

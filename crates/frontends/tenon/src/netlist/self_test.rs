@@ -108,7 +108,7 @@ impl SelfTest {
         found.findings.to_result(source)?;
         let netlist = found.netlist;
         let (config, _) = TestConfig::read(&netlist);
-        let inputs = generate_inputs(&netlist, &config, self.seed);
+        let inputs = generate_inputs(&netlist, &config, self.seed)?;
         // The memory of the kernels is freed before the plain implementation allocates as much again.
         let (made, expanded) = {
             let fast = self.job(&inputs)?.run(source)?;

@@ -18,20 +18,17 @@ pub use element::HostElement;
 pub use shape::{PartialShape, TensorShape};
 pub use string::StringHostTensor;
 
-use tenon_base::{Error, ErrorKind, Result};
+use tenon_base::{Error, ErrorKind, Result, bounded};
 
 /// The error of a failed kernel; the text is that of the original where facts give one.
 pub(crate) fn failed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::ExecutionFailed, message)
 }
 
-/// An empty vector with capacity for `count` elements; an error when the system has not enough
-/// memory.
+/// An empty vector with capacity for `count` elements; the error text is that of the original.
 fn reserved<T>(count: usize) -> Result<Vec<T>> {
-    let mut elements = Vec::new();
-    let done = elements.try_reserve_exact(count);
-    done.map_err(|_| failed("Cannot allocate tensor").found(format!("{count} elements")))?;
-    Ok(elements)
+    bounded::with_capacity_within("tensor", count, usize::MAX)
+        .map_err(|_| failed("Cannot allocate tensor").found(format!("{count} elements")))
 }
 
 /// `[1, 2, 3]`, as shapes, indices and values print.

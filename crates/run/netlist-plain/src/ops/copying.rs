@@ -1,8 +1,9 @@
 //! Copies: nop, datacopy, ethernet_datacopy, tilizer.
 
 use crate::tensor::Tensor;
+use tenon_base::Result;
 
-/// The input.
-pub fn copy(input: &Tensor) -> Tensor {
-    input.clone()
+/// A copy of the input.
+pub fn copy(input: &Tensor) -> Result<Tensor> {
+    input.try_clone()
 }

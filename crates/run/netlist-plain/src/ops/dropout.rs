@@ -1,11 +1,14 @@
-//! Dropout: the mask that the original draws, the same in every tile (facts 3.1).
+//! Dropout with the mask of the original, which is the same for every tile (facts 3.1). It is generated
+//! by the Mersenne Twister MT19937 (Matsumoto and Nishimura, 1998).
 
+use crate::error::failed;
 use crate::tensor::{TILE, Tensor};
+use tenon_base::Result;
 
-/// Zeros where the mask says so, the rest scaled; `p` is the probability of a zero.
-pub fn dropout(input: &Tensor, p: f64) -> Result<Tensor, String> {
+/// Zeroes elements by the mask and scales the others; `p` is the probability of a zero.
+pub fn dropout(input: &Tensor, p: f64) -> Result<Tensor> {
     if !(0.0..=1.0).contains(&p) {
-        return Err(format!("a probability of {p}"));
+        return Err(failed("p is not a probability").expected("0 to 1").found(p));
     }
     let scale = if p == 1.0 {
         1.0
@@ -13,24 +16,25 @@ pub fn dropout(input: &Tensor, p: f64) -> Result<Tensor, String> {
         1.0 / (1.0 - p as f32)
     };
     let words = words(2 * TILE * TILE);
-    // Two words make a number of 0 to 1, the first the lower half.
-    let drawn = |at: usize| {
+    // Two words are a number in [0, 1), the lower half first.
+    let random = |at: usize| {
         let (low, high) = (f64::from(words[2 * at]), f64::from(words[2 * at + 1]));
         (low + high * 4_294_967_296.0) / 18_446_744_073_709_551_616.0
     };
-    let mut output = input.clone();
+    let mut output = input.try_clone()?;
     let width = input.width();
     for (index, value) in output.values.iter_mut().enumerate() {
         let (row, column) = (index / width % TILE, index % width % TILE);
-        *value = match drawn(row * TILE + column) < p {
-            true => 0.0,
-            false => *value * scale,
+        *value = if random(row * TILE + column) < p {
+            0.0
+        } else {
+            *value * scale
         };
     }
     Ok(output)
 }
 
-/// The first numbers of the MT19937 of seed 5489, by the recurrence of its authors.
+/// The first outputs of MT19937 with seed 5489.
 fn words(count: usize) -> Vec<u32> {
     const N: usize = 624;
     let mut x: Vec<u32> = vec![5489];
@@ -60,16 +64,16 @@ fn words(count: usize) -> Vec<u32> {
 mod tests {
     use super::*;
 
-    /// The number 10,000 of the default seed that the C++ standard gives.
+    /// The C++ standard specifies the 10,000th output for the default seed.
     #[test]
-    fn the_generator_is_the_standard_one() {
+    fn the_generator_is_mt19937() {
         let words = words(10_000);
         assert_eq!((words[0], words[9_999]), (3_499_211_612, 4_123_659_995));
     }
 
     #[test]
     fn every_tile_has_the_same_mask() {
-        let ones = Tensor::from_fn(2, 1, 2, |_, _, _| 1.0);
+        let ones = Tensor::from_fn(2, 1, 2, |_, _, _| 1.0).unwrap();
         let output = dropout(&ones, 0.25).unwrap();
         let zeros = output.values.iter().filter(|value| **value == 0.0).count();
         assert!((4 * 200..4 * 312).contains(&zeros), "{zeros}");

@@ -1,61 +1,75 @@
-//! Fused ops (facts 3.7): the ops of all schedules in order, on whole tensors.
+//! Fused ops (facts 3.7): runs the ops of all schedules in order, on whole tensors.
 
-use super::{Context, Fault, Product, matmul, relu, relu_of, simple, to_integers, wrong};
+use super::{Context, Faults, MatmulOptions, matmul, relu, relu_of, simple, to_integers};
+use crate::error::{failed, of_op};
 use crate::tensor::Tensor;
 use crate::tm;
-use std::borrow::{Borrow, Cow};
+use std::borrow::Borrow;
 use std::collections::HashMap;
-use tenon_base::Result;
+use tenon_base::{Location, Result};
 use tenon_netlist::{Attributes, Buffer, DataFormat, FusedOp, Op, OpKind, ScheduledOp};
 
-/// What each buffer holds.
-type Buffers<'t> = HashMap<Buffer, Cow<'t, Tensor>>;
+/// A tensor in a buffer: an input of the op, or the output of a scheduled op.
+enum BufferTensor<'t> {
+    Input(&'t Tensor),
+    Computed(Tensor),
+}
 
-/// What the schedules of `fused_op` make of the inputs of an op.
+impl Borrow<Tensor> for BufferTensor<'_> {
+    fn borrow(&self) -> &Tensor {
+        match self {
+            Self::Input(tensor) => tensor,
+            Self::Computed(tensor) => tensor,
+        }
+    }
+}
+
+/// The contents of the buffers.
+type Buffers<'t> = HashMap<Buffer, BufferTensor<'t>>;
+
+/// Runs the schedules of `fused_op` on the inputs of an op.
 pub fn fused<T: Borrow<Tensor>>(
     context: &Context<'_>,
     fused_op: &FusedOp,
     inputs: &[T],
-    faults: &mut Vec<Fault>,
+    faults: &mut Faults,
 ) -> Result<Tensor> {
     let op = context.op;
     if fused_op.custom_kernel_path.is_some() {
-        return Err(wrong(
-            op,
-            "a kernel in the original's own language cannot run here",
-        ));
+        let message = "a custom kernel of the original is not supported";
+        return Err(of_op(op, failed(message)));
     }
     let mut buffers: Buffers<'_> = HashMap::new();
     for (index, input) in inputs.iter().enumerate() {
-        let number = Buffer::Input(index as u32);
-        buffers.insert(number, Cow::Borrowed(input.borrow()));
+        let buffer = Buffer::Input(index as u32);
+        buffers.insert(buffer, BufferTensor::Input(input.borrow()));
     }
     for scheduled in fused_op.schedules.iter().flatten() {
-        let output = scheduled_op(context, scheduled, &buffers, faults).map_err(|why| {
-            wrong(
-                op,
-                format!("'{}' of its fused op: {why}", scheduled.name.value),
-            )
+        let output = scheduled_op(context, scheduled, &buffers, faults).map_err(|error| {
+            let location = Location::field(format!("scheduled op '{}'", scheduled.name.value));
+            of_op(op, error.at(location))
         })?;
-        buffers.insert(scheduled.output.value, Cow::Owned(output));
+        buffers.insert(scheduled.output.value, BufferTensor::Computed(output));
     }
-    let output = buffers.remove(&Buffer::Output).map(Cow::into_owned);
-    output.ok_or_else(|| wrong(op, "no op of its fused op writes the output"))
+    match buffers.remove(&Buffer::Output) {
+        Some(BufferTensor::Computed(output)) => Ok(output),
+        _ => Err(of_op(op, failed("no op of its fused op writes the output"))),
+    }
 }
 
 fn scheduled_op(
     context: &Context<'_>,
     scheduled: &ScheduledOp,
     buffers: &Buffers<'_>,
-    faults: &mut Vec<Fault>,
-) -> Result<Tensor, String> {
+    faults: &mut Faults,
+) -> Result<Tensor> {
     let mut inputs = Vec::new();
     for (buffer, tms) in &scheduled.inputs {
-        let held = buffers.get(&buffer.value);
-        let held = held.ok_or(format!("{} is empty", buffer.value))?;
-        let mut tensor = Cow::Borrowed(&**held);
+        let content = buffers.get(&buffer.value);
+        let content = content.ok_or_else(|| failed(format!("{} is empty", buffer.value)))?;
+        let mut tensor = BufferTensor::Input(content.borrow());
         for tm in tms {
-            tensor = Cow::Owned(tm::apply(&tensor, tm.value)?);
+            tensor = BufferTensor::Computed(tm::apply(tensor.borrow(), tm.value)?);
         }
         inputs.push(tensor);
     }
@@ -71,18 +85,18 @@ fn scheduled_op(
     }
     let output = scheduled.output.value;
     let output_format = format_of(context.op, output);
-    // What an op leaves out of the buffer it reads keeps its value (facts 10.6).
+    // Elements of an in-place buffer that the op does not compute keep their values (facts 10.6).
     let reads_output = scheduled
         .inputs
         .iter()
         .any(|(buffer, _)| buffer.value == output);
     let old = buffers.get(&output).filter(|_| reads_output);
-    let old = old.map(|old| &**old);
+    let old = old.map(Borrow::borrow);
     let result = match kind {
         OpKind::Matmul => matmul(
-            &Product {
+            &MatmulOptions {
                 groups: 1,
-                ..Product::default()
+                ..MatmulOptions::default()
             },
             &inputs,
         )?,
@@ -95,22 +109,22 @@ fn scheduled_op(
             faults,
         )?,
     };
-    let result = match relu_asked(context.op, &scheduled.attributes, output) {
+    let result = match scheduled_relu(context.op, &scheduled.attributes, output) {
         Some((threshold, max)) => relu(result, threshold, max),
         None => result,
     };
     Ok(to_integers(result, output_format))
 }
 
-/// The relu of a scheduled op; what the base op asks for is done where the output is written.
-fn relu_asked(op: &Op, attributes: &Attributes, output: Buffer) -> Option<(f32, bool)> {
+/// The ReLU of a scheduled op. That of the base op is applied when the output is written.
+fn scheduled_relu(op: &Op, attributes: &Attributes, output: Buffer) -> Option<(f32, bool)> {
     relu_of(attributes).or_else(|| match output {
         Buffer::Output => relu_of(&op.attributes),
         _ => None,
     })
 }
 
-/// The format that a buffer is declared to have.
+/// The declared format of a buffer.
 fn format_of(op: &Op, buffer: Buffer) -> DataFormat {
     match buffer {
         Buffer::Intermediate(_) => op.intermed_df.value,

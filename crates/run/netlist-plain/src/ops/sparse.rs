@@ -1,37 +1,39 @@
-//! The sparse product: tiles placed by an encoding (facts 3.3).
+//! Sparse matmul: an encoding places dense tiles in a block-sparse matrix (facts 3.3).
 
 use super::matmul::{add_bias, add_scaled};
-use crate::tensor::{TILE, Tensor};
+use crate::error::failed;
+use crate::tensor::{TILE, Tensor, with_capacity};
+use tenon_base::Result;
 use tenon_netlist::{AttributeKey as Key, DataFormat, Op};
 
-/// Bytes of a tile of the encoding, and what its elements carry.
+/// Elements of a tile.
 const ELEMENTS: usize = TILE * TILE;
 
-/// The sizes of a sparse product.
+/// The sizes of a sparse matmul.
 #[derive(Debug, Clone, Copy)]
-pub struct Sparse {
+pub struct SparseSizes {
     /// Rows and columns of cores.
     pub grid: [usize; 2],
-    /// Slices of the output.
+    /// Number of slices of the output.
     pub t: usize,
-    /// Rows and columns of ublocks in a core.
+    /// Rows and columns of ublocks per core.
     pub mblock: [usize; 2],
-    /// Rows and columns of tiles in a ublock.
+    /// Rows and columns of tiles per ublock.
     pub ublock: [usize; 2],
-    /// Tiles of an inner ublock.
+    /// Number of tiles of an inner ublock.
     pub u_kt: usize,
-    /// Parts that sparse tiles and encoding fall into along the columns of cores.
+    /// Number of parts of sparse tiles and encoding along the columns of cores.
     pub fracture: usize,
     /// Bits of the index of a sparse tile.
     pub pointer_bits: u32,
-    /// Bits of the row of a ublock.
+    /// Bits of the index of a ublock row.
     pub ublock_bits: u32,
-    /// Bytes of the stream that one element of the encoding carries.
+    /// Bytes of the stream per element of the encoding.
     pub bytes: usize,
 }
 
-impl Sparse {
-    /// The sizes that an op says.
+impl SparseSizes {
+    /// The sizes of an op.
     pub fn of(op: &Op) -> Self {
         let size = |pair: [u32; 2]| pair.map(|size| size as usize);
         let integer = |key| op.attributes.integer(key).max(0) as usize;
@@ -59,9 +61,10 @@ impl Sparse {
     }
 }
 
-/// The elements of tiles, tile by tile and row by row in each, as the bits they carry.
-pub(super) fn words(tensor: &Tensor) -> Vec<u32> {
-    let mut words = Vec::with_capacity(tensor.values.len());
+/// The elements of a tensor tile by tile as bit patterns.
+pub(super) fn words(tensor: &Tensor) -> Result<Vec<u32>> {
+    let what = format_args!("elements of {:?} tiles", tensor.shape());
+    let mut words = with_capacity(what, tensor.values.len())?;
     for tile in 0..tensor.t * tensor.rows * tensor.columns {
         let (z, rest) = (
             tile / (tensor.rows * tensor.columns),
@@ -73,56 +76,58 @@ pub(super) fn words(tensor: &Tensor) -> Vec<u32> {
             words.extend(row.iter().map(|value| value.to_bits()));
         }
     }
-    words
+    Ok(words)
 }
 
-/// Bits of the numbers below `n`, at least one.
+/// The number of bits of `n - 1`, at least one.
 fn bits(n: usize) -> u32 {
     (usize::BITS - (n.max(1) - 1).leading_zeros()).max(1)
 }
 
-/// The stream of an encoding, 16 bits at a time.
+/// The stream of an encoding, as 16-bit words.
 struct Stream {
     words: Vec<u16>,
     next: usize,
-    /// Words of a tile of the encoding.
+    /// Words per encoding tile.
     tile: usize,
 }
 
 impl Stream {
-    fn new(encoding: &Tensor, bytes: usize) -> Self {
-        let all: Vec<u8> = words(encoding)
-            .iter()
-            .flat_map(|word| word.to_le_bytes().into_iter().take(bytes))
-            .collect();
-        let pairs = all
-            .chunks_exact(2)
-            .map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
-        Self {
-            words: pairs.collect(),
+    fn new(encoding: &Tensor, bytes: usize) -> Result<Self> {
+        let elements = words(encoding)?;
+        let count = elements.len() * bytes;
+        let mut stream: Vec<u8> = with_capacity("bytes of the encoding", count)?;
+        for word in &elements {
+            stream.extend_from_slice(&word.to_le_bytes()[..bytes]);
+        }
+        let mut words = with_capacity("words of the encoding", count / 2)?;
+        let (pairs, _) = stream.as_chunks();
+        words.extend(pairs.iter().map(|&pair| u16::from_le_bytes(pair)));
+        Ok(Self {
+            words,
             next: 0,
             tile: ELEMENTS * bytes / 2,
-        }
+        })
     }
 
-    fn word(&mut self) -> Result<usize, String> {
+    fn word(&mut self) -> Result<usize> {
         let word = self
             .words
             .get(self.next)
-            .ok_or("the encoding ends inside a strip")?;
+            .ok_or_else(|| failed("the encoding ends within a strip"))?;
         self.next += 1;
         Ok(usize::from(*word))
     }
 }
 
-/// The sparse tiles of `tiles`, placed by `encoding`, times `activations`, core by core.
+/// Multiplies the block-sparse matrix of `tiles`, placed by `encoding`, with `activations`, core by core.
 pub fn sparse_matmul(
-    sparse: &Sparse,
+    sparse: &SparseSizes,
     tiles: &Tensor,
     activations: &Tensor,
     encoding: &Tensor,
     bias: Option<&Tensor>,
-) -> Result<Tensor, String> {
+) -> Result<Tensor> {
     let [rows, columns] = sparse.grid;
     let (height, width) = (
         sparse.mblock[0] * sparse.ublock[0],
@@ -133,26 +138,24 @@ pub fn sparse_matmul(
         tensor.rows.is_multiple_of(rows) && tensor.columns.is_multiple_of(fracture)
     };
     if !divides(tiles) || !divides(encoding) || activations.columns != width * columns {
-        return Err(format!(
-            "tiles of {:?}, activations of {:?} and encoding of {:?} do not fall to {rows} by {columns} cores",
+        return Err(failed(format!(
+            "shapes {:?} of tiles, {:?} of activations and {:?} of the encoding do not match {rows} by {columns} cores",
             tiles.shape(),
             activations.shape(),
             encoding.shape()
-        ));
+        )));
     }
-    let mut output = Tensor::zeros(sparse.t, rows * height, columns * width);
+    let mut output = Tensor::zeros(sparse.t, rows * height, columns * width)?;
     for core in (0..rows * columns).map(|core| [core / columns, core % columns]) {
         // Neighbouring columns of cores share a part.
         let part = core[1] / (columns / fracture);
-        let tiles = tiles.part([core[0], part], [rows, fracture]);
-        let mut stream = Stream::new(
-            &encoding.part([core[0], part], [rows, fracture]),
-            sparse.bytes,
-        );
-        let activations = activations.part([0, core[1]], [1, columns]);
-        let mut result = Tensor::zeros(sparse.t, height, width);
-        one_core(sparse, &tiles, &activations, &mut stream, &mut result)?;
-        output.place(&result, core);
+        let tiles = tiles.core_part([core[0], part], [rows, fracture])?;
+        let encoding = encoding.core_part([core[0], part], [rows, fracture])?;
+        let mut stream = Stream::new(&encoding, sparse.bytes)?;
+        let activations = activations.core_part([0, core[1]], [1, columns])?;
+        let mut result = Tensor::zeros(sparse.t, height, width)?;
+        multiply_core(sparse, &tiles, &activations, &mut stream, &mut result)?;
+        output.set_core_part(&result, core);
     }
     if let Some(bias) = bias {
         add_bias(&mut output, bias, false)?;
@@ -160,13 +163,13 @@ pub fn sparse_matmul(
     Ok(output)
 }
 
-fn one_core(
-    sparse: &Sparse,
+fn multiply_core(
+    sparse: &SparseSizes,
     tiles: &Tensor,
     activations: &Tensor,
     stream: &mut Stream,
     output: &mut Tensor,
-) -> Result<(), String> {
+) -> Result<()> {
     let tile_bits = 16 - sparse.pointer_bits;
     let inner_bits = bits(sparse.u_kt).min(tile_bits);
     let mut t = 0;
@@ -183,8 +186,8 @@ fn one_core(
             };
             for _ in 0..count {
                 let entry = stream.word()?;
-                let (place, index) = (entry & ((1 << tile_bits) - 1), entry >> tile_bits);
-                let (inner, row) = (place & ((1 << inner_bits) - 1), place >> inner_bits);
+                let (position, index) = (entry & ((1 << tile_bits) - 1), entry >> tile_bits);
+                let (inner, row) = (position & ((1 << inner_bits) - 1), position >> inner_bits);
                 let source = strip * sparse.u_kt + inner;
                 add_tile(
                     tiles,
@@ -206,8 +209,8 @@ fn one_core(
     Ok(())
 }
 
-/// Adds the product of sparse tile `index` and row `source` of tiles of the activations, which runs
-/// on over slices, to row `row` of slice `t`.
+/// Adds the product of sparse tile `index` and tile row `source` of the activations, counted over
+/// slices, to tile row `row` of slice `t`.
 fn add_tile(
     tiles: &Tensor,
     index: usize,
@@ -215,13 +218,13 @@ fn add_tile(
     source: usize,
     output: &mut Tensor,
     [t, row]: [usize; 2],
-) -> Result<(), String> {
+) -> Result<()> {
     let (z, from) = (source / activations.rows, source % activations.rows);
     if index >= tiles.columns * tiles.rows || z >= activations.t || row >= output.rows {
-        return Err(format!(
-            "the encoding names tile {index}, row {source} of the activations and row {row} of the output, \
-             which are not all there"
-        ));
+        return Err(failed(format!(
+            "the encoding refers to tile {index}, row {source} of the activations and row {row} of the output, \
+             which do not all exist"
+        )));
     }
     let (down, across) = (index / tiles.columns, index % tiles.columns);
     for y in 0..TILE {

@@ -1,44 +1,49 @@
-//! The largest of each row (facts 3.6).
+//! Top-k: the largest values of each row (facts 3.6).
 
-use crate::tensor::{TILE, Tensor};
+use crate::error::failed;
+use crate::tensor::{TILE, Tensor, with_capacity};
+use tenon_base::Result;
 
-/// Of each row of each of `parts` parts the `k` largest values, or what `indices` holds at their
-/// places; the rest of the output is 0. Of equal values the first comes first: the order that the
-/// original's network gives them is not laid down.
+/// For each row of each of `parts` parts of the columns, the `k` largest values, or the elements of
+/// `indices` at their positions; the rest of the output is 0. Equal values are in order of position:
+/// the order of the sorting network of the original is not specified.
 pub fn topk(
     values: &Tensor,
     indices: &Tensor,
     k: usize,
     parts: usize,
-    places: bool,
-) -> Result<Tensor, String> {
+    returns_indices: bool,
+) -> Result<Tensor> {
     if values.shape() != indices.shape() || !values.columns.is_multiple_of(parts) {
-        return Err(format!(
-            "values of {:?} with indices of {:?}",
+        return Err(failed(format!(
+            "values of shape {:?} and indices of shape {:?} do not match",
             values.shape(),
             indices.shape()
-        ));
+        )));
     }
     let width = values.width() / parts;
     if k > width {
-        return Err(format!("{k} of {width} values"));
+        let error = failed("k exceeds the number of values");
+        return Err(error.expected(format!("at most {width}")).found(k));
     }
     let columns = k.div_ceil(TILE);
-    let mut output = Tensor::zeros(values.t, values.rows, parts * columns);
+    let mut output = Tensor::zeros(values.t, values.rows, parts * columns)?;
+    let mut order: Vec<usize> = with_capacity("list of columns", width)?;
     for z in 0..values.t {
         for y in 0..values.height() {
             for part in 0..parts {
                 let row = &values.row(z, y)[part * width..][..width];
-                let mut order: Vec<usize> = (0..width).collect();
+                order.clear();
+                order.extend(0..width);
                 order.sort_by(|&a, &b| row[b].total_cmp(&row[a]));
-                let from = if places {
+                let from = if returns_indices {
                     &indices.row(z, y)[part * width..]
                 } else {
                     row
                 };
                 let line = &mut output.row_mut(z, y)[part * columns * TILE..];
-                for (to, &place) in line.iter_mut().zip(order.iter().take(k)) {
-                    *to = from[place];
+                for (to, &column) in line.iter_mut().zip(order.iter().take(k)) {
+                    *to = from[column];
                 }
             }
         }
