@@ -2,6 +2,7 @@
 
 use crate::tile::{TileLayout, alignment, element_bits, pack_scalars, unpack_scalars};
 use crate::words::{Arch, DataFormat, UblockOrder};
+use std::collections::TryReserveError;
 
 /// The order of an entry's elements in a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,37 +76,49 @@ impl QueueLayout {
     /// For each element of an entry of `view`, a ram on the same buffers, the entry and the element of
     /// this one at the same address; an entry of the view covers `covered` entries. `None` where the
     /// two differ in the elements of each buffer.
-    pub fn elements_of_view(&self, view: &Self, covered: usize) -> Option<Vec<(usize, usize)>> {
-        let (own, all) = (self.elements()?, view.elements()?);
+    ///
+    /// # Errors
+    /// When the system has no memory for the elements.
+    pub fn elements_of_view(
+        &self,
+        view: &Self,
+        covered: usize,
+    ) -> Result<Option<Vec<(usize, usize)>>, TryReserveError> {
+        let (Some(own), Some(all)) = (self.elements(), view.elements()) else {
+            return Ok(None);
+        };
         if own.checked_mul(covered) != Some(all) || self.buffers() != view.buffers() {
-            return None;
+            return Ok(None);
         }
-        let mut elements = vec![(0, 0); all];
+        let mut elements = Vec::new();
+        elements.try_reserve_exact(all)?;
+        elements.resize(all, (0, 0));
         for buffer in 0..self.buffers() {
-            let order = self.order(buffer);
+            let order = self.order(buffer)?;
             let memory = (0..covered).flat_map(|entry| order.iter().map(move |&at| (entry, at)));
-            let view_order = view.order(buffer);
+            let view_order = view.order(buffer)?;
             view_order
                 .iter()
                 .zip(memory)
                 .for_each(|(&at, element)| elements[at] = element);
         }
-        Some(elements)
+        Ok(Some(elements))
     }
 
     /// The elements of an entry in a buffer, in the order of memory, as indices into the tensor; buffers
     /// are numbered row by row.
-    fn order(&self, buffer: usize) -> Vec<usize> {
+    fn order(&self, buffer: usize) -> Result<Vec<usize>, TryReserveError> {
         let (row, column) = (
             buffer / self.blocking.grid[1],
             buffer % self.blocking.grid[1],
         );
         let mut order = Vec::new();
+        order.try_reserve_exact(self.elements().unwrap_or(0) / self.buffers().max(1))?;
         match self.arrangement {
             Arrangement::Tiles(_) => self.tiles(row, column, |indices| order.extend(indices)),
             Arrangement::Rows => order.extend(self.rows(row, column)),
         }
-        order
+        Ok(order)
     }
 
     /// `[t, rows, columns]` of an entry, in elements; `None` when they exceed `usize`.
@@ -369,16 +382,17 @@ mod tests {
         };
         let tall = layout([1, 1], [4, 1]);
         let wide = layout([1, 1], [1, 4]);
-        let elements = tall.elements_of_view(&wide, 1).unwrap();
+        let map = |base: &QueueLayout, view, covered| base.elements_of_view(view, covered).unwrap();
+        let elements = map(&tall, &wide, 1).unwrap();
         // Row 2, column 37 of the wide one is in its second tile, which is the tall one's second.
         assert_eq!(elements[2 * 128 + 37], (0, (32 + 2) * 32 + 5));
         let one = layout([1, 1], [2, 1]);
-        let elements = one.elements_of_view(&wide, 2).unwrap();
+        let elements = map(&one, &wide, 2).unwrap();
         assert_eq!(elements[2 * 128 + 37], (0, (32 + 2) * 32 + 5));
         assert_eq!(elements[2 * 128 + 101], (1, (32 + 2) * 32 + 5));
         let split = layout([1, 2], [1, 2]);
-        assert!(one.elements_of_view(&wide, 1).is_none());
-        assert!(split.elements_of_view(&wide, 1).is_none());
+        assert!(map(&one, &wide, 1).is_none());
+        assert!(map(&split, &wide, 1).is_none());
     }
 
     #[test]

@@ -45,7 +45,16 @@ impl RamView {
         }
         let element_map = self
             .layouts
-            .and_then(|[view, base]| base.elements_of_view(&view, self.count));
+            .map(|[view, base]| base.elements_of_view(&view, self.count))
+            .transpose()
+            .map_err(|error| {
+                let text = format!(
+                    "cannot allocate the element map of a view of '{}'",
+                    self.base
+                );
+                Error::new(ErrorKind::OutOfMemory, text).source(error)
+            })?
+            .flatten();
         let wrong = || {
             wrong_shape(format!("a view of '{}' differs in size from it", self.base))
                 .expected("the same number of elements in every buffer")

@@ -83,6 +83,11 @@ impl<'n> Machine<'n> {
         }
         let layout = |queue| Queue::memory_layout(queue, self.arch, false);
         let positions = layout(base).elements_of_view(&layout(view), n);
+        let positions = positions.map_err(|error| {
+            let shape = entry_shape(view).unwrap_or_default();
+            let text = format!("cannot allocate the element map of {shape:?} tiles");
+            Error::new(ErrorKind::OutOfMemory, text).source(error)
+        })?;
         positions.map(Some).ok_or_else(|| mismatch(view, base))
     }
 
