@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tenon::files::escape_lines;
 use tenon::neff::Severity;
-use tenon::{Error, ErrorKind, Location, Result};
+use tenon::{Count, Error, ErrorKind, Location, Result};
 
 /// Whether standard output receives the bytes of a file instead of text.
 static HOLDS_FILE: AtomicBool = AtomicBool::new(false);
@@ -176,8 +176,7 @@ fn painted<'a>(color: Option<&str>, text: &'a str) -> Cow<'a, str> {
 
 /// A number and its noun: `1 error`, `2 errors`.
 pub fn count(number: usize, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {noun}{plural}")
+    Count(number, noun).to_string()
 }
 
 /// `println!` that returns a [`Result`].

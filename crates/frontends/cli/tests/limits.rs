@@ -151,7 +151,7 @@ fn netlists_that_no_memory_holds_are_errors() {
                 "1",
                 0,
             ),
-            "too large for any memory",
+            "exceeds the maximum tensor size",
         ),
         (netlist(tile, "1099511627776", 0), "out of range"),
         (netlist(tile, "4294967295", 0), "too many entries"),

@@ -153,8 +153,7 @@ fn formats_say_that_math_fidelity_has_no_effect() {
     assert_eq!(answer.status, Some(0));
     assert_eq!(
         answer.err,
-        "warning: math_fidelity has no effect: 1 op of less than HiFi4 multiply with all bits of \
-         their operands\n"
+        "warning: math_fidelity has no effect: multiplications are exact in 1 op of less than HiFi4\n"
     );
     assert_eq!(
         tenon(folder.path(), &[&run[..], &["golden"]].concat()).err,
@@ -385,7 +384,7 @@ fn an_element_without_a_value_is_a_warning_with_its_line() {
 fn a_test_reports_whether_both_implementations_agree() {
     let folder = written();
     let out = done(folder.path(), &["netlist", "test", "squares.yaml"]);
-    assert_eq!(out, "squares.yaml: 1 queues agree, 0 do not\n");
+    assert_eq!(out, "squares.yaml: 1 queue passed, 0 failed\n");
     // exp in single precision is not equal to what is computed another way.
     let text = SQUARES.replace("type: multiply", "type: exp");
     let text = text.replace(
@@ -404,7 +403,7 @@ fn a_test_reports_whether_both_implementations_agree() {
     let answer = tenon(folder.path(), &[&["netlist", "test"], &files[..]].concat());
     assert_eq!(answer.status, Some(1));
     let lines: Vec<&str> = answer.out.lines().collect();
-    assert_eq!(lines[0], "exact.yaml: 0 queues agree, 1 do not");
+    assert_eq!(lines[0], "exact.yaml: 0 queues passed, 1 failed");
     assert!(lines[1].starts_with("  y: "), "{}", answer.out);
     assert!(
         lines[1].contains("first at entry 0, t 0, "),
@@ -413,7 +412,7 @@ fn a_test_reports_whether_both_implementations_agree() {
     );
     // One that cannot be run does not keep the next from it.
     assert!(answer.err.contains("broken.yaml:1:"), "{}", answer.err);
-    assert_eq!(lines[2], "squares.yaml: 1 queues agree, 0 do not");
+    assert_eq!(lines[2], "squares.yaml: 1 queue passed, 0 failed");
     let answer = tenon(
         folder.path(),
         &[&["netlist", "test", "--json"], &files[..]].concat(),

@@ -111,7 +111,7 @@ pub use tenon_neff as neff;
 pub use tenon_tensor as tensor;
 
 pub use tenon_backend::BackendId;
-pub use tenon_base::{Control, Error, ErrorKind, Location, Pattern, Progress, Result};
+pub use tenon_base::{Control, Count, Error, ErrorKind, Location, Pattern, Progress, Result};
 pub use tenon_neff::Package;
 pub use tenon_onnx::Model as OnnxModel;
 pub use tenon_tensor::{DataType, Shape, Tensor, TensorType};

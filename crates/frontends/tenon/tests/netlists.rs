@@ -243,7 +243,7 @@ fn entries_are_pushed_peeked_and_popped_together() {
     assert_eq!(first(session.peek_batch("a", 2, now).unwrap()), [1.0, 2.0]);
     let error = session.peek_batch("a", 3, now).unwrap_err();
     assert!(
-        error.to_string().contains("does not hold 3 entries"),
+        error.to_string().contains("does not have 3 entries"),
         "{error}"
     );
     let options = ProgramOptions::new().param("$p_loop_count", 1);

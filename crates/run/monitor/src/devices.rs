@@ -4,7 +4,7 @@ use crate::Machine;
 use crate::system::Process;
 use crate::units::bytes;
 use serde_json::{Value, json};
-use tenon_base::escape_controls;
+use tenon_base::{Count, escape_controls};
 use tenon_runtime::ProcessReport;
 
 /// The one device, and the processes that own cores of it.
@@ -121,8 +121,8 @@ impl Devices {
     /// How devices lie to each other: one has no neighbours.
     pub fn topology(&self) -> String {
         format!(
-            "Neuron Device Topology\n    [ 0 ]  {} cores\n",
-            self.machine.cores
+            "Neuron Device Topology\n    [ 0 ]  {}\n",
+            Count(self.machine.cores, "core")
         )
     }
 
@@ -307,5 +307,12 @@ mod tests {
         assert_eq!(device["neuroncore_ids"], json!([0, 1, 2, 3]));
         assert_eq!(device["neuron_processes"][0]["pid"], 71);
         assert!(devices().topology().contains("[ 0 ]  4 cores"));
+    }
+
+    #[test]
+    fn one_core_is_singular() {
+        let mut devices = devices();
+        devices.machine.cores = 1;
+        assert!(devices.topology().ends_with("[ 0 ]  1 core\n"));
     }
 }

@@ -3,7 +3,7 @@
 use crate::units::{bytes, duration};
 use crate::{Machine, Metrics};
 use std::fmt::Write;
-use tenon_base::escape_controls;
+use tenon_base::{Count, escape_controls};
 
 /// A page of text for a terminal.
 pub struct Screen<'a> {
@@ -42,10 +42,10 @@ impl<'a> Screen<'a> {
         };
         let memory = &self.metrics.later.memory;
         format!(
-            "tenon top  {}, {}, {} cores\nCPU {busy:5.1} %   memory {} of {}\n",
+            "tenon top  {}, {}, {}\nCPU {busy:5.1} %   memory {} of {}\n",
             escape_controls(&machine.host),
             escape_controls(&machine.processor),
-            machine.cores,
+            Count(machine.cores, "core"),
             bytes(memory.used),
             bytes(memory.total)
         )

@@ -7,7 +7,7 @@ use super::view::RamView;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tenon_base::{Control, Error, ErrorKind, Result};
+use tenon_base::{Control, Count, Error, ErrorKind, Result};
 use tenon_executor::Opaque;
 
 /// The interval of checks for cancellation while an op waits.
@@ -194,8 +194,8 @@ impl Machine {
         entry.ok_or_else(|| match offset {
             0 => execution_failed(format!("queue '{queue}' is empty")),
             _ => execution_failed(format!(
-                "queue '{queue}' does not hold {} entries",
-                offset + 1
+                "queue '{queue}' does not have {}",
+                Count(offset + 1, "entry")
             )),
         })
     }

@@ -58,10 +58,10 @@ pub fn run(flags: &NetlistRun) -> Result<ExitCode> {
             .iter()
             .filter(|row| row.outcome.within.is_some());
         output::complain(format_args!(
-            "error: {}: performance-check: {} of {} metrics not met: {}",
+            "error: {}: performance-check: {} of {} not met: {}",
             flags.file.display(),
             missed.len(),
-            checked.count(),
+            output::count(checked.count(), "metric"),
             missed.join(", ")
         ));
     }

@@ -11,7 +11,7 @@ use tenon::netlist::{
     ProgramCode, Queue,
 };
 use tenon::netlist::{choose_arch, find_device, read_source};
-use tenon::{Error, Result, files, netlist};
+use tenon::{Count, Error, Result, files, netlist};
 
 pub fn show(flags: &NetlistShow) -> Result<ExitCode> {
     let (netlist, device) = open(&flags.file, flags.device.as_deref())?;
@@ -133,12 +133,11 @@ fn graph_table(
         .iter()
         .map(|device| device.value.to_string())
         .collect();
-    let inputs = graph.input_count.value;
-    let plural = if inputs == 1 { "" } else { "s" };
     say!(
-        "\ngraph {} on device {}, {inputs} input{plural} an execute",
+        "\ngraph {} on device {}, {} per execute",
         graph.name.value,
-        devices.join(",")
+        devices.join(","),
+        Count(graph.input_count.value, "input")
     )?;
     let mut table = Table::new(&[
         "op", "type", "reads", "at", "grid", "t", "mblock", "ublock", "format", "a core", "cycles",
@@ -170,8 +169,9 @@ fn graph_table(
     let cores = u64::from(device.rows) * u64::from(device.columns);
     match estimate.utilisation(cores) {
         Some(part) => say!(
-            "an estimate: {} cycles between two inputs, {:.1} % of the {cores} cores do math",
-            estimate.cycles,
+            "estimate: {} between two inputs, utilisation of {} {:.1} %",
+            Count(estimate.cycles, "cycle"),
+            Count(cores, "core"),
             part * 100.0
         ),
         None => Ok(()),

@@ -62,8 +62,8 @@ fn print(file: &Path, queues: &[QueueAgreement]) -> Result<()> {
     let count = |passed| queues.iter().filter(|it| it.passed() == passed).count();
     let file = file.display();
     say!(
-        "{file}: {} queues agree, {} do not",
-        count(true),
+        "{file}: {} passed, {} failed",
+        output::count(count(true), "queue"),
         count(false)
     )?;
     for queue in queues.iter().filter(|queue| !queue.passed()) {

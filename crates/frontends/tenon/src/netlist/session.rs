@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tenon_base::{Control, Error, ErrorKind, Result, pool};
+use tenon_base::{Control, Count, Error, ErrorKind, Result, pool};
 use tenon_compiler::{LoweredNetlist, LoweredProgram, NetlistOptions, NumericMode, lower_netlist};
 use tenon_executor::{Host, Log, Program, QueueSelection, Request, Services, Trace, Value};
 use tenon_netlist::{MathFidelity, Netlist, Op, Source, check, read};
@@ -323,11 +323,10 @@ fn fidelity_warning(netlist: &Netlist) -> Option<String> {
     let ops = netlist.ops().map(|(_, op)| op);
     let is_less = |op: &&Op| op.math_fidelity.value != MathFidelity::HiFi4;
     let count = ops.filter(is_less).count();
-    let plural = if count == 1 { "op" } else { "ops" };
     (count > 0).then(|| {
         format!(
-            "math_fidelity has no effect: {count} {plural} of less than HiFi4 multiply with all bits \
-             of their operands"
+            "math_fidelity has no effect: multiplications are exact in {} of less than HiFi4",
+            Count(count, "op")
         )
     })
 }

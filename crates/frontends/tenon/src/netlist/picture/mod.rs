@@ -100,7 +100,7 @@ fn cores(picture: &mut Picture, graph: &Graph, device: &Device, top: f64) {
         .map(|device| device.value.to_string())
         .collect();
     let text = format!(
-        "{} on device {}: {} rows and {} columns of cores of {}",
+        "{} on device {}: core grid {}x{} of {}",
         graph.name.value,
         devices.join(", "),
         device.rows,
