@@ -1,10 +1,10 @@
-"""Exports the model families that Tenon is measured and checked with, weights random with fixed seeds.
+"""Exports the model families of tests and benchmarks, with random weights of fixed seeds.
 
     python export.py small            writes small/NAME.onnx and small/NAME.npz beside this file (committed)
     python export.py full DIR [NAME]  writes the full-size models into DIR (not committed)
 
-The .npz holds `in.NAME` for each input and `out.NAME` for each output as onnxruntime computes it.
-Needs torch, torchvision, transformers, onnx, onnxscript and onnxruntime; CI needs none of them.
+The .npz contains `in.NAME` for each input and `out.NAME` for each output, computed by onnxruntime.
+Requires torch, torchvision, transformers, onnx, onnxscript and onnxruntime, which CI does not require.
 """
 
 import argparse
@@ -26,7 +26,7 @@ OPSET = 17
 
 
 class SmallResNet(ResNet):
-    """ResNet of bottleneck blocks at an eighth of the width."""
+    """A ResNet of bottleneck blocks with an eighth of the width."""
 
     def __init__(self):
         super().__init__(Bottleneck, [1, 2, 1, 1], num_classes=10)
@@ -44,7 +44,7 @@ class ConvBlock(nn.Sequential):
 
 
 class SplitBlock(nn.Module):
-    """Half of the channels go through residual bottlenecks, all stages are concatenated."""
+    """A cross-stage partial block: residual bottlenecks on half of the channels, all stages concatenated."""
 
     def __init__(self, c_in, c_out, n):
         super().__init__()
@@ -63,7 +63,7 @@ class SplitBlock(nn.Module):
 
 
 class PyramidPool(nn.Module):
-    """Three max pools in a row, concatenated."""
+    """Spatial pyramid pooling: three successive max pools, concatenated."""
 
     def __init__(self, c):
         super().__init__()
@@ -129,7 +129,7 @@ class Encoder(nn.Module):
 
 
 class CachedDecoder(nn.Module):
-    """GPT-2: one step with the keys and values of the steps before, which come back longer."""
+    """GPT-2: one step with a key-value cache, which the outputs extend."""
 
     def __init__(self, config):
         super().__init__()
@@ -143,7 +143,7 @@ class CachedDecoder(nn.Module):
 
 
 class Tagger(nn.Module):
-    """A two-layer LSTM over a sequence, a class for each step."""
+    """A two-layer LSTM over a sequence, with a class per step."""
 
     def __init__(self, features, hidden, classes):
         super().__init__()
@@ -192,7 +192,7 @@ SMALL_BERT = BertConfig(
 )  # fmt: skip
 SMALL_GPT2 = GPT2Config(vocab_size=200, n_positions=32, n_embd=64, n_layer=2, n_head=4)
 
-# name: (model, inputs, outputs) for each size; each entry is made after the seed is set.
+# name: (model, inputs, outputs) for each size; each entry is evaluated after the seed is set.
 FAMILIES = {
     "resnet50": {
         "small": lambda: (SmallResNet(), image(64), ["logits"]),
@@ -231,7 +231,7 @@ QUANTISED = {"resnet50-int8": "resnet50"}
 
 
 def calibrate(model, inputs):
-    """Gives batch norms the statistics of random images, so that activations keep their scale."""
+    """Sets the statistics of batch norms from random images, so that activations keep their scale."""
     if any(isinstance(m, nn.BatchNorm2d) for m in model.modules()):
         model.train()
         shape = inputs["image"].shape
@@ -258,7 +258,7 @@ def export(name, size, path):
 
 
 def quantise(source, path, inputs):
-    """Post-training quantisation to QDQ form: int8 weights a channel, int8 activations."""
+    """Post-training quantisation to QDQ form: int8 weights per channel, int8 activations."""
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
     class Reader(CalibrationDataReader):
@@ -278,7 +278,7 @@ def quantise(source, path, inputs):
 
 
 def reference(path, inputs):
-    """What onnxruntime computes, optimisations off so that only the model's own arithmetic counts."""
+    """The outputs of onnxruntime without graph optimisations, which would change the arithmetic."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
@@ -294,8 +294,8 @@ def main():
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, onnxruntime {ort.__version__}")
-    wanted = arguments.names or [*FAMILIES, *QUANTISED]
-    for name in wanted:
+    names = arguments.names or [*FAMILIES, *QUANTISED]
+    for name in names:
         path = arguments.folder / f"{name}.onnx"
         if name in QUANTISED:
             source = arguments.folder / f"{QUANTISED[name]}.onnx"

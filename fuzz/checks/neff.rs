@@ -1,5 +1,5 @@
-//! What must hold for any bytes given to the readers of a package. The fuzz targets call these, and
-//! a test of `tenon-neff` over the seeds.
+//! Properties of the package readers for arbitrary bytes. The fuzz targets check them, and a test of
+//! `tenon-neff` with the seeds.
 
 use tenon_neff::{
     Control, Definition, Engine, HEADER_BYTES, Header, Limits, Package, PackageWriter,
@@ -14,14 +14,15 @@ const DEFINITION: &str = r#"{"sp":"SP.json","sp_instr":"SP.bin","dma_queue":{"q"
     "var":{"x":{"type":"input","var_id":0,"size":64},"y":{"type":"output","var_id":1,"size":64}}}"#;
 const ENGINE: &str = r#"{"instr":"SP.bin","dma":[]}"#;
 
-/// A header that decodes encodes to the same bytes.
+/// Encoding a decoded header yields the same bytes.
 pub fn header(bytes: &[u8]) {
     if let Ok(header) = Header::decode(bytes) {
         assert_eq!(header.encode()[..], bytes[..HEADER_BYTES]);
     }
 }
 
-/// A payload that opens has members inside it, can be checked, and packs to the same members.
+/// The members of an archive are in bounds; it is verified without panic, and packs to the same
+/// members.
 pub fn archive(bytes: &[u8]) {
     let mut header = Header::tenon("fuzz", 1);
     header.data_size = bytes.len() as u64;
@@ -47,7 +48,7 @@ pub fn archive(bytes: &[u8]) {
     }
 }
 
-/// A definition that is read is written as it was; any is checked.
+/// Serializing a parsed definition yields the same JSON; any definition is verified without panic.
 pub fn definition(bytes: &[u8]) {
     if let Ok(definition) = serde_json::from_slice::<Definition>(bytes) {
         let text = serde_json::to_vec(&definition).expect("json");
@@ -57,7 +58,7 @@ pub fn definition(bytes: &[u8]) {
     check(&package(bytes, ENGINE.as_bytes()));
 }
 
-/// The same of an engine's description.
+/// As [`definition`], for the description of an engine.
 pub fn engine(bytes: &[u8]) {
     if let Ok(engine) = serde_json::from_slice::<Engine>(bytes) {
         assert_eq!(serde_json::to_vec(&engine).expect("json"), compact(bytes));
@@ -65,7 +66,7 @@ pub fn engine(bytes: &[u8]) {
     check(&package(DEFINITION.as_bytes(), bytes));
 }
 
-/// The text without white space, numbers and strings in their usual form.
+/// The JSON in compact, normalised form.
 fn compact(bytes: &[u8]) -> Vec<u8> {
     let value: serde_json::Value = serde_json::from_slice(bytes).expect("read before");
     serde_json::to_vec(&value).expect("json")

@@ -1,4 +1,4 @@
-//! The archive of a package, plain or compressed: opened, checked, packed again.
+//! Package archives, plain or compressed: opens, verifies and packs them.
 #![no_main]
 
 #[path = "../checks/neff.rs"]

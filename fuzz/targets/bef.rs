@@ -1,6 +1,5 @@
-//! BEF: a file is opened, its functions are decoded one by one and all together, attributes are read
-//! as what they may not be, its tables are checked; what decodes is valid, and is encoded to bytes
-//! that decode and encode to themselves.
+//! BEF files: functions decode individually and together, attributes are read as other types, tables
+//! are checked; a decoded module is valid, and encoding is idempotent.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,7 +7,7 @@ use tenon_bef::{
     AttributeCode, DType, EncodeOptions, File, FunctionId, decode, encode, stream_remarks, verify,
 };
 
-/// What a kernel may take an attribute for.
+/// Types as which attributes are read.
 const CODES: [AttributeCode; 7] = [
     AttributeCode::STRING,
     AttributeCode::TYPE,

@@ -1,4 +1,4 @@
-//! A table as an input.
+//! CSV tables as model inputs.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! `def.json`: read, written again, checked inside a package.
+//! `def.json`: parses and serializes it, and verifies a package with it.
 #![no_main]
 
 #[path = "../checks/neff.rs"]

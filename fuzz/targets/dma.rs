@@ -1,4 +1,4 @@
-//! Descriptors of any numbers: checked, run by the engine, and copies compared byte by byte.
+//! Arbitrary DMA descriptors: checked, run by the engine, and copies compared with a reference.
 #![no_main]
 
 #[path = "../../crates/formats/dma/tests/hostile/descriptors.rs"]

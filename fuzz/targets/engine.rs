@@ -1,4 +1,4 @@
-//! The description of an engine: read, written again, checked inside a package.
+//! Engine descriptions: parses and serializes them, and verifies a package with them.
 #![no_main]
 
 #[path = "../checks/neff.rs"]

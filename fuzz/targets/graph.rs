@@ -1,4 +1,4 @@
-//! Graph text: what parses is printed, and comes back the same.
+//! Graph text: printing a parsed graph and parsing the text yields the same graph.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

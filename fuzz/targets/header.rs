@@ -1,4 +1,4 @@
-//! The 1024-byte header of a package: what decodes encodes to the same bytes.
+//! The 1024-byte header of packages: encoding a decoded header yields the same bytes.
 #![no_main]
 
 #[path = "../checks/neff.rs"]

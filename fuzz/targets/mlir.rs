@@ -1,4 +1,4 @@
-//! MLIR text: what parses is printed, rewritten, encoded and decoded, and comes back the same.
+//! MLIR text: printing, rewriting, encoding and decoding of parsed modules round-trip.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,7 +8,7 @@ use tenon_bef::{
 };
 
 fuzz_target!(|text: &str| {
-    // Compared as text, since a NaN is not equal to itself.
+    // Compares texts, since NaN is not equal to itself.
     let all = PrintOptions {
         locations: true,
         ..PrintOptions::default()

@@ -1,5 +1,5 @@
-//! Netlists: any text reads or says why not; what reads is checked, shown and printed, and reads back
-//! equal. What is small and right is run.
+//! Netlists: a parsed netlist is checked and printed, and the text parses to an equal netlist. Small
+//! valid netlists are run.
 #![no_main]
 
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ use tenon_netlist::testing::TestConfig;
 use tenon_netlist::{Device, MemoryUsage, ProgramCode, Source, check, check_device, read};
 use tenon_netlist_plain::{Machine, Options, RunLimits, generate_inputs};
 
-/// Tiles of all queues and ops of a netlist that is run.
-const MOST_TILES: u64 = 256;
+/// Limit for the tiles of all queues and ops of a netlist that is run.
+const MAX_TILES: u64 = 256;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else {
@@ -39,15 +39,15 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         blocking.rows().saturating_mul(blocking.columns()).saturating_mul(blocking.t.value.into())
     });
     let entries = netlist.queues.iter().map(|queue| u64::from(queue.entries.value)).max();
-    if findings.has_errors() || tiles.fold(0, u64::saturating_add) > MOST_TILES || entries > Some(64) {
+    if findings.has_errors() || tiles.fold(0, u64::saturating_add) > MAX_TILES || entries > Some(64) {
         return;
     }
     let (config, _) = TestConfig::read(&netlist);
-    let Ok(feed) = generate_inputs(&netlist, &config, 0) else { return };
+    let Ok(inputs) = generate_inputs(&netlist, &config, 0) else { return };
     let options = Options {
         limits: RunLimits { instructions: 1_000, elements: 1 << 24 },
         ..Options::default()
     };
     let control = Control::with_deadline(Instant::now() + Duration::from_millis(200));
-    let _ = Machine::run(&netlist, &feed, &options, &control);
+    let _ = Machine::run(&netlist, &inputs, &options, &control);
 });

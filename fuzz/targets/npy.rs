@@ -1,4 +1,4 @@
-//! An array file: what is read is written, and comes back the same.
+//! `.npy` files: writing an array and reading it yields an equal array.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! An archive of arrays.
+//! `.npz` archives.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

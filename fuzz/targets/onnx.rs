@@ -1,4 +1,4 @@
-//! An ONNX model: read, imported, compiled.
+//! ONNX models: reads, imports and compiles them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! A package: opened, its program printed, loaded.
+//! Packages: opens them, prints their programs and loads them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

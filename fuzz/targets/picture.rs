@@ -1,4 +1,4 @@
-//! A picture as an input: PNG or JPEG, by its content.
+//! PNG and JPEG files as model inputs.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,8 +1,8 @@
 """Trains the digits model and writes digits.onnx and seven.png beside this file.
 
-Needs numpy, scikit-learn (its bundled digits set) and onnx. Deterministic: the same versions give the
-same model. Usage: python train.py [--test-images FILE.npz]
-With --test-images it trains nothing, but writes the unseen third: images (n, 1, 8, 8) in 0..1, labels (n,).
+Requires numpy, scikit-learn (for its digits data set) and onnx. Deterministic: the same versions produce
+the same model. Usage: python train.py [--test-images FILE.npz]
+With --test-images it writes the test set instead: images (n, 1, 8, 8) in 0..1, labels (n,).
 """
 
 import argparse
@@ -19,7 +19,7 @@ BATCH = 64
 
 
 def split():
-    """The set in a fixed shuffled order: two thirds to train with, one third unseen."""
+    """The data set in a fixed shuffled order: two thirds for training, one third for testing."""
     digits = load_digits()
     images = (digits.images / 16.0).astype(np.float32)[:, None]
     order = np.random.default_rng(0).permutation(len(images))
@@ -29,7 +29,7 @@ def split():
 
 
 def patches(x):
-    """3 x 3 neighbourhoods with a border of zeros: (n, c, h, w) -> (n, h, w, c * 9)."""
+    """im2col: 3 x 3 neighbourhoods with zero padding: (n, c, h, w) -> (n, h, w, c * 9)."""
     padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
     n, c, h, w = x.shape
@@ -37,7 +37,7 @@ def patches(x):
 
 
 class Conv:
-    """A 3 x 3 convolution, padding 1."""
+    """A 3 x 3 convolution with padding 1."""
 
     def __init__(self, rng, c_in, c_out):
         self.w = rng.normal(0, np.sqrt(2 / (9 * c_in)), (c_out, c_in, 3, 3)).astype(np.float32)
@@ -63,7 +63,7 @@ class Conv:
 
 
 class Dense:
-    """A matrix product and a bias."""
+    """A fully connected layer: matrix product and bias."""
 
     def __init__(self, rng, n_in, n_out):
         self.w = rng.normal(0, np.sqrt(2 / n_in), (n_in, n_out)).astype(np.float32)
@@ -88,7 +88,7 @@ class Relu:
 
 
 class MaxPool:
-    """2 x 2, stride 2."""
+    """Max pooling, 2 x 2 with stride 2."""
 
     def forward(self, x):
         n, c, h, w = x.shape
@@ -113,7 +113,7 @@ class Flatten:
 
 
 def shifted(images, rng):
-    """Each image moved by up to one pixel each way."""
+    """Augmentation: each image shifted by at most one pixel in each direction."""
     out = np.zeros_like(images)
     for image, target in zip(images, out):
         dy, dx = rng.integers(-1, 2, 2)

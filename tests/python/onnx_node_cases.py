@@ -2,9 +2,9 @@
 
     onnx_node_cases.py FOLDER
 
-FOLDER gets cases.json, and data.bin with the models and the expected outputs that it points to.
-Every input of a model stands in it as a constant; `inputs` has their names. `skip` says why a case
-is left out, `operator` is the first operator of its model.
+The script writes FOLDER/cases.json, and FOLDER/data.bin with the models and the expected outputs that
+cases.json refers to. The inputs of a model are constants of the model; `inputs` has their names. `skip`
+is the reason why a case is skipped, `operator` is the first operator of its model.
 """
 
 import json
@@ -28,7 +28,7 @@ DTYPES = {
 
 
 def skip(case):
-    """Why a case is none of a tensor backend's business, or None."""
+    """The reason why a case is out of scope for a tensor backend, or None."""
     model = case.model
     for node in model.graph.node:
         if node.domain not in ("", "ai.onnx"):
@@ -79,7 +79,7 @@ def main():
             for inputs, outputs in case.data_sets:
                 try:
                     model = constant_inputs(case.model, inputs)
-                except Exception as error:  # an array that onnx cannot store
+                except Exception as error:  # an array that onnx cannot serialize
                     entry["skip"] = f"input not stored: {error}"
                     break
                 expected = []
@@ -91,7 +91,7 @@ def main():
                         entry["skip"] = f"type {array.dtype.name}"
                         break
                     dtype = DTYPES[array.dtype.name]
-                    if dtype in ("i4", "u4"):  # one a byte here
+                    if dtype in ("i4", "u4"):  # NumPy arrays have one element per byte
                         array, dtype = array.astype("int8"), "i8"
                     content = np.ascontiguousarray(array).tobytes()
                     expected.append({
